@@ -1,0 +1,73 @@
+#pragma once
+// Every environment variable that horing reads, in one place. Nothing else calls getenv for a HORING_ name.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+
+namespace horing {
+
+// X(member, kind, default, choices or range, "HORING_NAME", "one sentence")
+// kinds: Text (any string), Choice ("a|b|c"), Int ("low..high"), Flag ("0|1").
+#define HORING_CONFIG(X)                                                                                                       \
+  X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log on stderr; info shows who is where, the rings and the transports.") \
+  X(algorithm, Choice, "auto", "auto|ring|ho_ring|direct|one_shot", "HORING_ALGO", "Forces one algorithm for every collective.")         \
+  X(inner, Choice, "auto", "auto|ring|direct", "HORING_INNER", "Pattern of ho_ring inside a group.")                              \
+  X(transports, Text, "shm,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first.")                  \
+  X(simd, Choice, "auto", "auto|avx512|avx2|plain", "HORING_SIMD", "Instruction set of the reduction kernels.")                    \
+  X(host_id, Text, "", "", "HORING_HOSTID", "Name of this rank's node; ranks with the same name share a node. Default: found out.") \
+  X(group, Text, "", "", "HORING_GROUP", "Name of this rank's group; ranks with the same name form a group. Default: the node.")   \
+  X(root, Text, "", "", "HORING_ROOT", "host:port where rank 0 listens when a communicator is made from the environment.")         \
+  X(key_file, Text, "", "", "HORING_KEY_FILE", "File with the job's secret (at least 32 random bytes), readable by its owner only.") \
+  X(insecure, Flag, "0", "0|1", "HORING_INSECURE", "1: run without a secret where none can be had. Anyone who reaches the port may join.") \
+  X(init_timeout_ms, Int, "60000", "1..86400000", "HORING_INIT_TIMEOUT_MS", "Deadline for all ranks to arrive and connect.")       \
+  X(timeout_ms, Int, "600000", "1..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective.")                                  \
+  X(window, Int, "4", "1..64", "HORING_WINDOW", "Slices that a lane moves of one step before it goes to the next step.")           \
+  X(slots, Int, "8", "2..128", "HORING_SLOTS", "Slots of a connection; at least the window plus one.")                             \
+  X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest slice, and size of a slot.")                         \
+  X(spin_us, Int, "20", "0..1000000", "HORING_SPIN_US", "How long a wait spins when every rank of the node has a core of its own.") \
+  X(yield_us, Int, "1000", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks.")              \
+  X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly; ^docker all but. Default: all but lo and docker.") \
+  X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
+  X(socket_streams, Int, "1", "1..16", "HORING_SOCKET_STREAMS", "TCP streams to each peer and interface.")                         \
+  X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where there is one.") \
+  X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Where shared-memory segments are made.")                                     \
+  X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Proving schedules when they are first built; auto: up to 64 ranks.")
+
+struct Config {
+#define HORING_MEMBER_Text std::string
+#define HORING_MEMBER_Choice std::string
+#define HORING_MEMBER_Int int64_t
+#define HORING_MEMBER_Flag bool
+#define X(member, kind, fallback, allowed, name, help) HORING_MEMBER_##kind member{};
+  HORING_CONFIG(X)
+#undef X
+#undef HORING_MEMBER_Text
+#undef HORING_MEMBER_Choice
+#undef HORING_MEMBER_Int
+#undef HORING_MEMBER_Flag
+
+  using Lookup = std::function<const char*(const char* name)>;
+  // Reads the process environment. A value outside what is allowed, or an unknown HORING_ name that is close to a
+  // known one or not known at all, is an error that names the variable and what was expected.
+  static Result<Config> fromEnvironment();
+  // The same over any source of values; used by tests. Does not look for unknown names.
+  static Result<Config> fromLookup(const Lookup& lookup);
+
+  LogLevel logLevel() const;
+};
+
+// For `horing-info` and the documentation.
+struct ConfigVariable {
+  const char* name;
+  const char* kind;
+  const char* fallback;
+  const char* allowed;
+  const char* help;
+};
+const std::vector<ConfigVariable>& configVariables();
+
+}  // namespace horing

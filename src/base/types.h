@@ -1,0 +1,36 @@
+#pragma once
+// The collectives, element types and operations that every layer speaks of. Numbers are those of the C API.
+#include <cstddef>
+#include <cstdint>
+
+namespace horing {
+
+enum class Collective : uint8_t { kAllReduce, kReduceScatter, kAllGather };
+inline constexpr int kCollectives = 3;
+
+enum class DataType : int {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8e4m3 = 10,
+  kFloat8e5m2 = 11,
+};
+inline constexpr int kDataTypes = 12;
+
+enum class RedOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
+inline constexpr int kRedOps = 5;
+
+size_t dataTypeBytes(DataType type);
+bool isFloatingPoint(DataType type);
+const char* dataTypeName(DataType type);      // "float32"
+const char* redOpName(RedOp op);              // "sum"
+const char* collectiveName(Collective c);     // "all_reduce"
+
+}  // namespace horing

@@ -1,0 +1,60 @@
+#include "schedule/schedule.h"
+
+#include <set>
+
+namespace horing {
+
+namespace {
+int32_t wrap(int64_t value, int32_t extent) {
+  const int64_t rest = value % extent;
+  return static_cast<int32_t>(rest < 0 ? rest + extent : rest);
+}
+}  // namespace
+
+int32_t Lane::stepCount() const {
+  int32_t steps = 0;
+  for (const Block& block : blocks) steps += static_cast<int32_t>(block.body.size()) * block.count;
+  return steps;
+}
+
+int32_t advanceChunk(const Grid& grid, int32_t chunk, const Block& block, int32_t iterations) {
+  if (iterations == 0) return chunk;
+  const int32_t row = chunk / grid.columns;
+  const int32_t column = chunk % grid.columns;
+  return wrap(row + int64_t{block.row_stride} * iterations, grid.rows) * grid.columns +
+         wrap(column + int64_t{block.column_stride} * iterations, grid.columns);
+}
+
+void StepCursor::skipEmpty() {
+  while (!done() && (lane_->blocks[block_].count <= 0 || lane_->blocks[block_].body.empty())) ++block_;
+}
+
+void StepCursor::next() {
+  ++index_;
+  const Block& block = lane_->blocks[block_];
+  if (++body_ < block.body.size()) return;
+  body_ = 0;
+  if (++iteration_ < block.count) return;
+  iteration_ = 0;
+  ++block_;
+  skipEmpty();
+}
+
+std::vector<int32_t> sendPeers(const Lane& lane) {
+  std::set<int32_t> peers;
+  for (const Block& block : lane.blocks)
+    for (const Step& step : block.body)
+      if (block.count > 0 && step.send_to >= 0) peers.insert(step.send_to);
+  return {peers.begin(), peers.end()};
+}
+
+std::vector<int32_t> recvPeers(const Lane& lane) {
+  std::set<int32_t> peers;
+  for (const Block& block : lane.blocks)
+    for (const Step& step : block.body)
+      for (const Source& source : step.sources)
+        if (block.count > 0 && source.kind == Source::Kind::kRecv) peers.insert(source.index);
+  return {peers.begin(), peers.end()};
+}
+
+}  // namespace horing

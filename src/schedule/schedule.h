@@ -1,0 +1,134 @@
+#pragma once
+// A collective as data: what one rank does, in chunk numbers. No bytes, no pointers, no sizes, no transport.
+//
+// Words (src/README.md has them all): a *chunk* is the algorithm's unit of data. A *step* moves the value of one chunk.
+// A *lane* is an ordered list of steps; the lanes of a schedule run concurrently. A *connection* is (peer, lane).
+//
+// Peers and chunks are numbered by *position*: the place of a rank in the order that the groups give, group by group,
+// position = group * members + local index. The plan maps positions to ranks, so no schedule depends on how a launcher
+// happened to number the ranks. For all-gather and reduce-scatter, chunk p is the block of the rank at position p.
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace horing {
+
+inline constexpr int kMaxLanes = 8;        // of one schedule
+inline constexpr int kMaxSources = 1024;   // of one step
+
+// Where a step finds one operand of its value.
+//   kRecv:    the next slot from peer `index` on this lane's connection.
+//   kIn:      the chunk in the caller's input (never written).
+//   kOut:     the chunk in the caller's output.
+//   kScratch: the oldest value of scratch queue `index`, which the read frees.
+struct Source {
+  enum class Kind : uint8_t { kRecv, kIn, kOut, kScratch };
+  Kind kind = Kind::kIn;
+  int32_t index = 0;
+  auto operator<=>(const Source&) const = default;
+};
+
+// Where a step stores its value, besides sending it.
+//   kOut: the chunk in the output. kScratch: the end of scratch queue `index`.
+struct Keep {
+  enum class Kind : uint8_t { kNone, kOut, kScratch };
+  Kind kind = Kind::kNone;
+  int32_t index = 0;
+  auto operator<=>(const Keep&) const = default;
+};
+
+// The step may not start slice s before step `step` of lane `lane` has done slice s. In iteration k of a block the step
+// waited for is step + k * stride.
+struct Wait {
+  int32_t lane = -1;  // -1: waits for nothing
+  int32_t step = 0;
+  int32_t stride = 0;
+  auto operator<=>(const Wait&) const = default;
+};
+
+// One instruction: value = sources[0] (+) sources[1] (+) ... folded from the left in one pass, accumulated at no less
+// than float32 and rounded to the data type once; then kept, and sent.
+struct Step {
+  int32_t chunk = 0;
+  std::vector<Source> sources;
+  Keep keep;
+  int32_t send_to = -1;  // position, -1: not sent
+  Wait wait;
+  auto operator<=>(const Step&) const = default;
+};
+
+// `body` repeated `count` times. Chunks form the schedule's grid, rows x columns, chunk = row * columns + column; from one
+// iteration to the next every chunk of the body moves by (row_stride, column_stride), each modulo its extent.
+struct Block {
+  std::vector<Step> body;
+  int32_t count = 1;
+  int32_t row_stride = 0;
+  int32_t column_stride = 0;
+  auto operator<=>(const Block&) const = default;
+};
+
+struct Lane {
+  std::vector<Block> blocks;
+  int32_t stepCount() const;
+  auto operator<=>(const Lane&) const = default;
+};
+
+struct Grid {
+  int32_t rows = 1;
+  int32_t columns = 1;
+  int32_t chunks() const { return rows * columns; }
+  auto operator<=>(const Grid&) const = default;
+};
+
+// A value: copied, compared, printed (schedule/text.h), proven (schedule/verify.h).
+struct Schedule {
+  std::string algorithm;
+  Collective collective = Collective::kAllReduce;
+  int32_t position = 0;
+  int32_t ranks = 1;
+  Grid grid;
+  int32_t scratch_queues = 0;
+  std::vector<Lane> lanes;
+  auto operator<=>(const Schedule&) const = default;
+};
+
+// Chunk `chunk` moved by `iterations` times the block's stride.
+int32_t advanceChunk(const Grid& grid, int32_t chunk, const Block& block, int32_t iterations);
+
+// Walks the steps of a lane in order without unrolling its blocks. Cheap to copy, so that an engine can return to the
+// start of the lane for the next window. The lane and the grid must outlive it.
+class StepCursor {
+ public:
+  StepCursor() = default;
+  StepCursor(const Lane& lane, const Grid& grid) : lane_(&lane), grid_(&grid) { skipEmpty(); }
+
+  bool done() const { return block_ == lane_->blocks.size(); }
+  void next();
+  // Number of the step in its lane.
+  int32_t index() const { return index_; }
+  const Step& step() const { return lane_->blocks[block_].body[body_]; }
+  // The step's chunk and wait, moved to this iteration.
+  int32_t chunk() const { return advanceChunk(*grid_, step().chunk, lane_->blocks[block_], iteration_); }
+  int32_t waitStep() const { return step().wait.step + iteration_ * step().wait.stride; }
+  size_t block() const { return block_; }
+  size_t bodyIndex() const { return body_; }
+
+ private:
+  void skipEmpty();
+  const Lane* lane_ = nullptr;
+  const Grid* grid_ = nullptr;
+  size_t block_ = 0;
+  size_t body_ = 0;
+  int32_t iteration_ = 0;
+  int32_t index_ = 0;
+};
+
+// Positions that this schedule sends to or receives from on `lane`, each once, ascending.
+std::vector<int32_t> sendPeers(const Lane& lane);
+std::vector<int32_t> recvPeers(const Lane& lane);
+
+}  // namespace horing

@@ -1,0 +1,104 @@
+#pragma once
+// What moves bytes between two ranks, behind one interface. See transport/README.md for how to add one.
+//
+// A *connection* is one direction of (peer, lane): a first-in-first-out queue of `slots` slots of `slot_bytes` bytes with
+// credits. The sender fills a free slot and posts it; the receiver peeks at the oldest slot, uses it in place and releases
+// it, which returns the credit. A *link* is everything between this rank and one peer over one transport: for each lane a
+// sender and a receiver.
+//
+// Threads: one thread drives a transport and all that it made. Nothing blocks; nothing allocates or locks after
+// Link::established(). Errors are sticky: the first one of a link is what it reports ever after.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace horing {
+
+inline constexpr int kMaxLinkLanes = 8;
+inline constexpr uint32_t kMaxSlots = 128;
+inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
+
+// Identifies a message: both ends compute it, the receiver compares (it names operation, lane, step and slice).
+using Tag = uint64_t;
+
+class Sender {
+ public:
+  virtual ~Sender() = default;
+  // The memory of the next free slot (slot_bytes long, aligned to 64 bytes), or nullptr while all slots are in flight.
+  // Calling again before post() returns the same slot.
+  virtual std::byte* tryAcquire() = 0;
+  // Publishes the acquired slot's first `bytes` (0 .. slot_bytes) bytes. Only after a successful tryAcquire().
+  virtual void post(uint32_t bytes, Tag tag) = 0;
+  // True when everything posted will arrive without further help from this rank.
+  virtual bool flushed() const = 0;
+};
+
+struct Message {
+  const std::byte* data = nullptr;  // aligned to 64 bytes; valid until release()
+  uint32_t bytes = 0;
+  Tag tag = 0;
+};
+
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  // The oldest message, or nullptr while none has arrived. Does not consume it.
+  virtual const Message* tryPeek() = 0;
+  // Consumes the message that tryPeek() showed and returns its credit.
+  virtual void release() = 0;
+  // True when all credits released have been handed over (see Sender::flushed).
+  virtual bool flushed() const = 0;
+};
+
+// The shape of a link; both ends must be given the same.
+struct LinkShape {
+  int lanes = 1;                  // 1 .. kMaxLinkLanes
+  uint32_t slots = 8;             // per connection, 2 .. kMaxSlots
+  uint32_t slot_bytes = 65536;    // multiple of 64, 64 .. kMaxSlotBytes
+  bool operator==(const LinkShape&) const = default;
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual int peer() const = 0;
+  // True once both ends are ready; senders and receivers may be used from then on.
+  virtual bool established() const = 0;
+  // The first error of this link, naming the peer; ok() while there is none.
+  virtual const Status& status() const = 0;
+  // Owned by the link.
+  virtual Sender& sender(int lane) = 0;
+  virtual Receiver& receiver(int lane) = 0;
+  virtual uint64_t memoryBytes() const = 0;  // slots and all
+  // "shm" or "socket eth0 -> 10.0.0.2:4711", for humans.
+  virtual std::string describe() const = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual const char* name() const = 0;
+  // What peers need to reach this rank; opaque bytes, exchanged over the bootstrap. At most kMaxAddressBytes.
+  virtual std::vector<std::byte> address() const = 0;
+  // Whether the rank with this address can be reached from here. Bytes may be hostile: never trusted, never crash.
+  virtual bool canReach(std::span<const std::byte> peer_address) const = 0;
+  // Begins a link to rank `peer`; both ranks must call it. progress() completes it. The transport owns the link.
+  virtual Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) = 0;
+  // Drives handshakes and moves bytes of all links. Never blocks. The first error of any link, or of the transport.
+  virtual Status progress() = 0;
+  // Waiting: beginWait() asks peers to wake this rank; then call progress() and look once more, and only then block on
+  // waitFd() becoming readable (-1: there is nothing to block on); endWait() after that.
+  virtual void beginWait() = 0;
+  virtual int waitFd() const = 0;
+  virtual void endWait() = 0;
+  virtual uint64_t memoryBytes() const = 0;
+};
+
+inline constexpr size_t kMaxAddressBytes = 1024;
+
+}  // namespace horing
