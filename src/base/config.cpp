@@ -85,7 +85,7 @@ const std::vector<ConfigVariable>& configVariables() {
 Result<Config> Config::fromLookup(const Lookup& lookup) {
   Config config;
   size_t index = 0;
-#define X(member, kind, fallback, allowed, name, help)                                                    \
+#define X(member, kind, default_text, allowed_text, name_text, help_text)                                 \
   {                                                                                                       \
     const ConfigVariable& variable = configVariables()[index++];                                          \
     const char* value = lookup(variable.name);                                                            \
