@@ -1,0 +1,244 @@
+/* horing: collective communication between the ranks of a job. C99 and C++.
+ *
+ * Conventions
+ *
+ * (1) Names, signatures and numbers are NCCL's after `sed 's/nccl/horing/g; s/NCCL/HORING/g'`, so that a
+ * caller migrates by renaming. What NCCL does not have is marked "Extension".
+ *
+ * (2) Every function returns a horingResult_t, horingSuccess (0) or the reason why not. Nothing is written
+ * through an output pointer unless the call succeeds. The full story of a failure (what was tried, on which
+ * rank and peer, what happened, what to do) is in horingGetLastError().
+ *
+ * (3) Sizes of buffers are counts of elements (size_t, so beyond 2^31), never bytes. A count of 0 is legal
+ * and moves nothing, and then the buffers may be NULL. A communicator of one rank is legal: its collectives
+ * copy.
+ *
+ * (4) Buffers belong to the caller, are in host memory, aligned to the size of an element, and must neither
+ * be freed nor be touched until the collective is complete. `sendbuff` is read only. Two buffers overlap
+ * either exactly as the collective's "in place" says or not at all.
+ *
+ * (5) The stream is opaque; a cudaStream_t converts to it. For host buffers it must be NULL, and the
+ * collective is complete on return. Any other stream is refused with horingInvalidUsage.
+ *
+ * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
+ * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again.
+ *
+ * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
+ * one thread at a time; a collective that finds another thread in the communicator returns
+ * horingInvalidUsage. Only horingCommAbort, horingCommGetAsyncError, horingGetLastError, horingCommCount and
+ * horingCommUserRank may be called at any time from any thread.
+ *
+ * (8) Errors stick to a communicator: after the first that left the ranks out of step (a lost peer, a
+ * time-out, a failed system call) every later collective returns that first error; what is left is
+ * horingCommAbort or horingCommDestroy. An argument refused before anything was sent (NULL, unknown type)
+ * does not stick.
+ *
+ * (9) Every wait has a deadline (HORING_INIT_TIMEOUT_MS, HORING_TIMEOUT_MS); `horing-info` lists all
+ * variables. They are read when a communicator is made, never later.
+ *
+ * (10) fork: a communicator belongs to the process that made it. In a child each call on it returns
+ * horingInvalidUsage and leaves the parent's communicator alone; the child may make communicators of its own,
+ * and exec is harmless.
+ *
+ * (11) No exception leaves the library, no signal handler is installed, and it prints only where HORING_DEBUG
+ * says so.
+ */
+#ifndef HORING_HORING_H_
+#define HORING_HORING_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define HORING_API __attribute__((visibility("default")))
+#else
+#define HORING_API
+#endif
+
+#define HORING_MAJOR 0
+#define HORING_MINOR 1
+#define HORING_PATCH 0
+/* One number for comparisons: HORING_VERSION_CODE >= HORING_VERSION(0, 1, 0). */
+#define HORING_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define HORING_VERSION_CODE HORING_VERSION(HORING_MAJOR, HORING_MINOR, HORING_PATCH)
+
+#define HORING_UNIQUE_ID_BYTES 128
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  horingSuccess = 0,
+  horingUnhandledCudaError = 1, /* a CUDA call failed */
+  horingSystemError = 2,        /* a call to the operating system failed */
+  horingInternalError = 3,      /* a fault of the library itself, or two ranks out of step */
+  horingInvalidArgument = 4,    /* an argument, or an environment variable, has a value that is not allowed */
+  horingInvalidUsage = 5,       /* right arguments at the wrong time or place */
+  horingRemoteError = 6,        /* a peer failed, died or closed its connection */
+  horingInProgress = 7,         /* not complete yet; reserved, no blocking call returns it */
+  horingTimeout = 8,            /* a deadline passed; the text names who was waited for */
+  horingNumResults = 9
+} horingResult_t;
+
+/* Type of an element. Half and quarter precision are accumulated in float32 and rounded (to nearest even)
+ * each time a value is sent or stored. */
+typedef enum {
+  horingInt8 = 0,
+  horingChar = 0,
+  horingUint8 = 1,
+  horingInt32 = 2,
+  horingInt = 2,
+  horingUint32 = 3,
+  horingInt64 = 4,
+  horingUint64 = 5,
+  horingFloat16 = 6,
+  horingHalf = 6,
+  horingFloat32 = 7,
+  horingFloat = 7,
+  horingFloat64 = 8,
+  horingDouble = 8,
+  horingBfloat16 = 9,
+  horingFloat8e4m3 = 10,
+  horingFloat8e5m2 = 11,
+  horingNumTypes = 12
+} horingDataType_t;
+
+/* How two elements become one. Integers wrap around. Min and max give NaN if any operand is NaN. Avg
+ * multiplies each input by 1/ranks for floating point types, and divides the sum by ranks, towards zero, for
+ * integers. */
+typedef enum {
+  horingSum = 0,
+  horingProd = 1,
+  horingMax = 2,
+  horingMin = 3,
+  horingAvg = 4,
+  horingNumOps = 5
+} horingRedOp_t;
+
+/* What ranks need to find each other, and the secret that lets them in: whoever has it can join. Copy it to
+ * the ranks of the job over a private channel, and to nobody else. Valid for one communicator. */
+typedef struct {
+  char internal[HORING_UNIQUE_ID_BYTES];
+} horingUniqueId;
+
+/* A rank's end of a communicator. Made by the Init functions, given back by horingCommDestroy or
+ * horingCommAbort. */
+typedef struct horingComm* horingComm_t;
+
+/* Opaque; see convention (5). */
+typedef void* horingStream_t;
+
+/* ---- The library ---- */
+
+/* Writes HORING_VERSION_CODE of the library that is loaded, which may be newer than this header. Any thread.
+ * Errors: horingInvalidArgument if version is NULL. */
+HORING_API horingResult_t horingGetVersion(int* version);
+
+/* A short sentence for a result code, "unknown result code" for any other number. Never NULL; static. Any
+ * thread. */
+HORING_API const char* horingGetErrorString(horingResult_t result);
+
+/* The latest error in full: of this communicator, or, with NULL, of the calling thread's latest failed call.
+ * "" if there was none. Never NULL; owned by the library, valid until the calling thread calls it again. Any
+ * thread, any time. */
+HORING_API const char* horingGetLastError(horingComm_t comm);
+
+/* ---- Making and ending communicators ---- */
+
+/* Makes a new ID, and opens the port on which the ranks that have it will meet, in this process: call it in
+ * the process of one rank, as a rule 0, and keep that process alive until all ranks are initialised. Each
+ * call gives another ID. Any thread. Errors: horingInvalidArgument (NULL), horingSystemError (no interface,
+ * no port, no randomness). */
+HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
+
+/* Makes rank `rank` of `nranks`. Collective: blocks until all ranks have called it with the same ID and
+ * nranks, or HORING_INIT_TIMEOUT_MS has passed, and then names the ranks that are missing. Several ranks may
+ * live in one process, each initialised by its own thread. *comm belongs to the caller. Where ranks are
+ * (nodes, groups) is found out here. Errors: horingInvalidArgument (comm NULL, nranks < 1, rank outside 0 ..
+ * nranks-1, a rank given twice, not an ID, a bad environment variable), horingInvalidUsage (another library
+ * version, a wrong secret, ranks that disagree), horingTimeout, horingSystemError, horingRemoteError. */
+HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank);
+
+/* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. Each must then be driven by a
+ * thread of its own, since a collective on host buffers returns only when all ranks have entered it. devlist
+ * is ignored (host memory has no devices) and may be NULL. On failure nothing is made. Errors:
+ * horingInvalidArgument (comms NULL, ndev < 1), and those of horingCommInitRank. */
+HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
+
+/* Extension. As horingCommInitRank, with rank, size and meeting point taken from the environment of
+ * horing-run, mpirun (Open MPI, MPICH), srun or torchrun (RANK, WORLD_SIZE, ...). HORING_ROOT=host:port
+ * overrides the meeting point. May be called again, also after a destroy: the ranks' first calls make one
+ * communicator, their second calls the next. Errors: horingInvalidUsage (no launcher recognised; no secret
+ * and no HORING_INSECURE=1), horingInvalidArgument (values that contradict each other), and those of
+ * horingCommInitRank. */
+HORING_API horingResult_t horingCommInitFromEnv(horingComm_t* comm);
+
+/* Gives the communicator back, after what this rank has sent is delivered. Not collective: ranks may do it at
+ * different times, and one thread for several ranks in turn. Returns, too, when peers are dead. comm is
+ * invalid afterwards. Errors: horingInvalidArgument (NULL), horingInvalidUsage (a collective is running in
+ * another thread; forked child). */
+HORING_API horingResult_t horingCommDestroy(horingComm_t comm);
+
+/* Ends the communicator at once: a collective that another thread is running on it returns an error, peers
+ * get horingRemoteError, and nothing is waited for. comm is invalid afterwards. Any thread, but only once.
+ * Errors: horingInvalidArgument (NULL), horingInvalidUsage (forked child). */
+HORING_API horingResult_t horingCommAbort(horingComm_t comm);
+
+/* ---- Asking a communicator. Any thread, any time before it is ended. ---- */
+
+/* Writes the number of ranks. Errors: horingInvalidArgument (NULL), horingInvalidUsage (forked child). */
+HORING_API horingResult_t horingCommCount(const horingComm_t comm, int* count);
+
+/* Writes this rank, 0 .. count-1. Errors as horingCommCount. */
+HORING_API horingResult_t horingCommUserRank(const horingComm_t comm, int* rank);
+
+/* Writes the error that sticks to the communicator (convention 8), horingSuccess if there is none. Does not
+ * block. Errors as horingCommCount. */
+HORING_API horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResult_t* asyncError);
+
+/* Extension. Writes the bytes of memory this rank holds for the communicator: slots, shared segments, plans.
+ * Grows when a plan is first used. Not while a collective runs. Errors as horingCommCount. */
+HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes);
+
+/* Extension. Writes a description for humans: who is where, the rings laid, the transports, the algorithm of
+ * each collective. Lines end in '\n'; at most length bytes with the closing 0, cut short if need be. Not
+ * while a collective runs. Errors as horingCommCount, and horingInvalidArgument (length 0). */
+HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buffer, size_t length);
+
+/* ---- Collectives. n is the number of ranks; conventions (3) to (8) hold for all. ----
+ *
+ * Errors of all three: horingInvalidArgument (comm NULL, a buffer NULL with count > 0, an unknown type or
+ * operation, a count whose bytes overflow, a partial overlap), horingInvalidUsage (a stream, two threads, a
+ * forked child), horingRemoteError (a peer died; named), horingTimeout, horingInternalError (ranks called
+ * different collectives).
+ *
+ * Between groups of ranks with slow links they run the hierarchical overlapping ring (arXiv 2310.06003,
+ * section HO-Ring), else a ring or a direct exchange; HORING_ALGO forces one. With M groups and D bytes of
+ * all ranks' data, D(M-1)/M bytes leave each group's link for all-gather and reduce-scatter, twice that for
+ * all-reduce. */
+
+/* recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1, on every rank. In place:
+ * recvbuff == sendbuff. */
+HORING_API horingResult_t horingAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                          horingDataType_t datatype, horingRedOp_t op, horingComm_t comm,
+                                          horingStream_t stream);
+
+/* Rank k gets block k of the reduction: recvbuff[i] = op over all ranks r of sendbuff_r[k*recvcount + i], for
+ * i in 0 .. recvcount-1. sendbuff has n*recvcount elements. In place: recvbuff == sendbuff + rank*recvcount.
+ */
+HORING_API horingResult_t horingReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                              horingDataType_t datatype, horingRedOp_t op, horingComm_t comm,
+                                              horingStream_t stream);
+
+/* recvbuff[r*sendcount + i] = sendbuff_r[i], for every rank r and i in 0 .. sendcount-1, on every rank.
+ * recvbuff has n*sendcount elements. In place: sendbuff == recvbuff + rank*sendcount. */
+HORING_API horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                          horingDataType_t datatype, horingComm_t comm,
+                                          horingStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HORING_HORING_H_ */
