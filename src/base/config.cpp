@@ -16,8 +16,9 @@ namespace {
 constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_BENCH_"};
 
 Status badValue(const ConfigVariable& v, const char* value) {
-  return makeStatus(Code::kInvalidArgument, "environment variable %s=%s: expected %s%s (default %s). %s", v.name, value,
-                    std::strcmp(v.kind, "Int") == 0 ? "an integer in " : "one of ", v.allowed, v.fallback, v.help);
+  return makeStatus(Code::kInvalidArgument, "environment variable %s=%s: expected %s%s (default %s). %s",
+                    v.name, value, std::strcmp(v.kind, "Int") == 0 ? "an integer in " : "one of ", v.allowed,
+                    v.fallback, v.help);
 }
 
 Status parseText(const ConfigVariable&, const char* value, std::string& out) {
@@ -65,7 +66,8 @@ Status rejectUnknownNames() {
     bool foreign = known.contains(name);
     for (const char* prefix : kForeignPrefixes) foreign = foreign || name.starts_with(prefix);
     if (!foreign)
-      return makeStatus(Code::kInvalidArgument, "environment variable %.*s is not one of horing's: see `horing-info` for all of them",
+      return makeStatus(Code::kInvalidArgument,
+                        "environment variable %.*s is not one of horing's: see `horing-info` for all of them",
                         static_cast<int>(name.size()), name.data());
   }
   return {};
@@ -85,17 +87,19 @@ const std::vector<ConfigVariable>& configVariables() {
 Result<Config> Config::fromLookup(const Lookup& lookup) {
   Config config;
   size_t index = 0;
-#define X(member, kind, default_text, allowed_text, name_text, help_text)                                 \
-  {                                                                                                       \
-    const ConfigVariable& variable = configVariables()[index++];                                          \
-    const char* value = lookup(variable.name);                                                            \
-    HORING_TRY(parse##kind(variable, value && *value ? value : variable.fallback, config.member));        \
+#define X(member, kind, default_text, allowed_text, name_text, help_text)                         \
+  {                                                                                               \
+    const ConfigVariable& variable = configVariables()[index++];                                  \
+    const char* value = lookup(variable.name);                                                    \
+    HORING_TRY(parse##kind(variable, value&&* value ? value : variable.fallback, config.member)); \
   }
   HORING_CONFIG(X)
 #undef X
   if (config.slots <= config.window)
-    return makeStatus(Code::kInvalidArgument, "HORING_SLOTS=%lld must exceed HORING_WINDOW=%lld: with fewer, rings of three ranks deadlock",
-                      static_cast<long long>(config.slots), static_cast<long long>(config.window));
+    return makeStatus(
+        Code::kInvalidArgument,
+        "HORING_SLOTS=%lld must exceed HORING_WINDOW=%lld: with fewer, rings of three ranks deadlock",
+        static_cast<long long>(config.slots), static_cast<long long>(config.window));
   return config;
 }
 

@@ -7,15 +7,24 @@ namespace horing {
 
 const char* codeName(Code code) {
   switch (code) {
-    case Code::kOk: return "no error";
-    case Code::kUnhandledCudaError: return "unhandled CUDA error";
-    case Code::kSystemError: return "system error";
-    case Code::kInternalError: return "internal error";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kInvalidUsage: return "invalid usage";
-    case Code::kRemoteError: return "remote error";
-    case Code::kInProgress: return "in progress";
-    case Code::kTimeout: return "timeout";
+    case Code::kOk:
+      return "no error";
+    case Code::kUnhandledCudaError:
+      return "unhandled CUDA error";
+    case Code::kSystemError:
+      return "system error";
+    case Code::kInternalError:
+      return "internal error";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kInvalidUsage:
+      return "invalid usage";
+    case Code::kRemoteError:
+      return "remote error";
+    case Code::kInProgress:
+      return "in progress";
+    case Code::kTimeout:
+      return "timeout";
   }
   return "unknown result code";
 }

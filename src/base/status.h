@@ -2,7 +2,8 @@
 // How calls report failure: Status, and Result<T> for calls that produce a value.
 //
 // Expected failures (bad input, a dead peer, a full disk) travel as values; bugs stop the program through
-// HORING_CHECK (base/check.h). A message says what was tried, on which rank and peer, what happened and what to do.
+// HORING_CHECK (base/check.h). A message says what was tried, on which rank and peer, what happened and what
+// to do.
 #include <cstdarg>
 #include <memory>
 #include <optional>
@@ -30,7 +31,8 @@ const char* codeName(Code code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
+  Status(Code code, std::string message)
+      : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
@@ -56,8 +58,8 @@ std::string formatStringV(const char* format, va_list arguments);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}    // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
@@ -76,14 +78,16 @@ class [[nodiscard]] Result {
 #define HORING_CONCAT(a, b) HORING_CONCAT_INNER(a, b)
 
 // Returns the Status of `expression` from the enclosing function unless it is ok.
-#define HORING_TRY(expression)                                  \
-  do {                                                          \
-    ::horing::Status horing_try_status = (expression);          \
-    if (!horing_try_status.ok()) return horing_try_status;      \
+#define HORING_TRY(expression)                             \
+  do {                                                     \
+    ::horing::Status horing_try_status = (expression);     \
+    if (!horing_try_status.ok()) return horing_try_status; \
   } while (false)
 
-// HORING_ASSIGN(auto x, call()): binds the value of a Result, or returns its Status from the enclosing function.
-#define HORING_ASSIGN(target, expression) HORING_ASSIGN_NAMED(HORING_CONCAT(horing_result_, __LINE__), target, expression)
+// HORING_ASSIGN(auto x, call()): binds the value of a Result, or returns its Status from the enclosing
+// function.
+#define HORING_ASSIGN(target, expression) \
+  HORING_ASSIGN_NAMED(HORING_CONCAT(horing_result_, __LINE__), target, expression)
 #define HORING_ASSIGN_NAMED(name, target, expression) \
   auto name = (expression);                           \
   if (!name.ok()) return name.status();               \

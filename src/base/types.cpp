@@ -9,18 +9,28 @@ struct TypeFacts {
   bool floating;
 };
 constexpr TypeFacts kTypes[kDataTypes] = {
-    {"int8", 1, false},   {"uint8", 1, false},   {"int32", 4, false},  {"uint32", 4, false},
-    {"int64", 8, false},  {"uint64", 8, false},  {"float16", 2, true}, {"float32", 4, true},
+    {"int8", 1, false},   {"uint8", 1, false},   {"int32", 4, false},     {"uint32", 4, false},
+    {"int64", 8, false},  {"uint64", 8, false},  {"float16", 2, true},    {"float32", 4, true},
     {"float64", 8, true}, {"bfloat16", 2, true}, {"float8e4m3", 1, true}, {"float8e5m2", 1, true},
 };
 constexpr const char* kOps[kRedOps] = {"sum", "prod", "max", "min", "avg"};
 constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather"};
 }  // namespace
 
-size_t dataTypeBytes(DataType type) { return kTypes[static_cast<int>(type)].bytes; }
-bool isFloatingPoint(DataType type) { return kTypes[static_cast<int>(type)].floating; }
-const char* dataTypeName(DataType type) { return kTypes[static_cast<int>(type)].name; }
-const char* redOpName(RedOp op) { return kOps[static_cast<int>(op)]; }
-const char* collectiveName(Collective c) { return kNames[static_cast<int>(c)]; }
+size_t dataTypeBytes(DataType type) {
+  return kTypes[static_cast<int>(type)].bytes;
+}
+bool isFloatingPoint(DataType type) {
+  return kTypes[static_cast<int>(type)].floating;
+}
+const char* dataTypeName(DataType type) {
+  return kTypes[static_cast<int>(type)].name;
+}
+const char* redOpName(RedOp op) {
+  return kOps[static_cast<int>(op)];
+}
+const char* collectiveName(Collective c) {
+  return kNames[static_cast<int>(c)];
+}
 
 }  // namespace horing

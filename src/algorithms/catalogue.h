@@ -1,0 +1,35 @@
+#pragma once
+// The algorithms that there are: pure functions from (collective, shape, position) to a schedule.
+#include <span>
+#include <string_view>
+
+#include "algorithms/shape.h"
+#include "schedule/schedule.h"
+
+namespace horing {
+
+struct Algorithm {
+  const char* name;
+  const char* summary;
+  // Whether the algorithm has this collective at all, in any shape.
+  bool (*has)(Collective collective);
+  Schedule (*build)(Collective collective, Shape shape, int32_t position);
+};
+
+std::span<const Algorithm> algorithmCatalogue();
+// nullptr if there is none of that name.
+const Algorithm* findAlgorithm(std::string_view name);
+
+// The schedule of the rank at `position`. Errors: unknown name, a collective that the algorithm does not
+// have, an empty shape, a position outside it, more peers than kMaxSources allows.
+Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective, Shape shape,
+                               int32_t position);
+
+// The builders, one file each.
+Schedule buildRing(Collective collective, Shape shape, int32_t position);
+Schedule buildHoRing(Collective collective, Shape shape, int32_t position);
+Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position);
+Schedule buildDirect(Collective collective, Shape shape, int32_t position);
+Schedule buildOneShot(Collective collective, Shape shape, int32_t position);
+
+}  // namespace horing
