@@ -1,0 +1,72 @@
+#pragma once
+// A rank's end of the control plane: it joins the rendezvous (comm/root_service.h), exchanges small blobs
+// with all other ranks, and hears when one of them is lost or reports an error.
+//
+// All that crosses the wire is sealed with keys made in a mutual proof of the unique ID's key. No thread runs
+// on this side: whoever waits for something else watches fd() or calls poll() now and then.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/unique_id.h"
+
+namespace horing {
+
+struct JoinOptions {
+  UniqueId id;
+  int rank = 0;
+  int ranks = 1;
+  // How long to wait for all ranks.
+  int64_t timeout_ms = 60'000;
+  // Must outlive the Control.
+  const Clock* clock = nullptr;
+  // Ends every wait within 50 ms when it becomes true. May be null; must outlive the Control.
+  const std::atomic<bool>* abort = nullptr;
+  Log log{};
+};
+
+// One thread at a time. The first error is sticky: every later call returns it.
+class Control {
+ public:
+  // Returns when all ranks have arrived. kTimeout names those that did not; kInvalidArgument / kInvalidUsage
+  // a rank that is taken or out of range, a different world size, or another version of the library;
+  // kSystemError a root that cannot be reached.
+  static Result<std::unique_ptr<Control>> join(const JoinOptions& options);
+  // Without leave() before it, the other ranks are told that this rank is lost.
+  virtual ~Control() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  // Collective over all ranks, in the same order everywhere: returns what each rank gave, by rank. At most
+  // kMaxGatherBytes each, empty is fine. At the deadline the error names the ranks that did not take part.
+  virtual Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
+                                                                Deadline deadline) = 0;
+
+  // Reads what has arrived; never blocks, one system call. kRemoteError names the rank that is lost or
+  // announced an error.
+  virtual Status poll() = 0;
+  // The first error, without looking for news.
+  virtual const Status& status() const = 0;
+  // Readable when poll() may have news. Belongs to this object.
+  virtual int fd() const = 0;
+  // The rank that the error is about; -1 while there is none or it is about no one rank.
+  virtual int failedRank() const = 0;
+
+  // Tells every rank that this one cannot go on; does not wait for them. Later calls do nothing.
+  virtual void announceError(const Status& error) = 0;
+  // Says goodbye: the other ranks carry on. Waits at most 1 s for the words to leave this machine.
+  virtual void leave() = 0;
+
+  // "rank 3 (node-a, pid 4711)", for messages.
+  virtual std::string describeRank(int rank) const = 0;
+};
+
+}  // namespace horing

@@ -1,0 +1,50 @@
+#pragma once
+// What a rank tells the others about the machine and process it runs in, so that they find out who shares a
+// node.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+
+namespace horing {
+
+inline constexpr size_t kMaxHostIdentityBytes = 1024;
+
+// A value. Two containers, or two emulated nodes, can share a kernel and even a host name: only all of these
+// together say that two ranks can share memory, and a transport still confirms it by opening the peer's
+// segment.
+struct HostIdentity {
+  std::string host_name;       // of the UTS namespace
+  std::string boot_id;         // of the kernel
+  std::string host_override;   // HORING_HOSTID; replaces everything below in nodeLabel() when set
+  std::string group_override;  // HORING_GROUP
+  uint64_t ipc_namespace = 0;  // inode numbers; 0 when not readable
+  uint64_t mount_namespace = 0;
+  uint64_t network_namespace = 0;
+  uint64_t shm_device = 0;  // of the directory where shared-memory segments are made
+  uint64_t shm_inode = 0;
+  int64_t pid = 0;
+  uint32_t cores = 0;  // that this process may use
+  bool operator==(const HostIdentity&) const = default;
+
+  // Ranks with equal labels share a node. HORING_HOSTID, or boot id, IPC and network namespace and
+  // shared-memory directory.
+  std::string nodeLabel() const;
+  // Ranks with equal labels form a group: HORING_GROUP, or the node.
+  std::string groupLabel() const;
+  // "node-a (pid 4711, 8 cores)".
+  std::string describe() const;
+};
+
+// Looks at this process. Uses host_id, group and shm_dir of the configuration.
+Result<HostIdentity> findHostIdentity(const Config& config);
+
+// For the exchange. Decoding takes hostile bytes.
+std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity);
+Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes);
+
+}  // namespace horing

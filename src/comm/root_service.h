@@ -1,0 +1,60 @@
+#pragma once
+// The rendezvous of one communicator, and afterwards the centre of its control plane.
+//
+// It lives in the process that made the unique ID (or in the launcher): one listening socket, one thread.
+// Ranks connect (comm/control.h), prove that they know the key, say which rank they are and then take part in
+// numbered all-gathers. When one of them disappears, or announces an error, every other rank hears of it,
+// with rank and reason, at once. Strangers (scanners, HTTP probes, silent connections) are dropped and
+// disturb nothing.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/unique_id.h"
+
+namespace horing {
+
+inline constexpr int kMaxRanks = 65536;
+// Connections that have not yet proved the key; one more pushes the oldest out.
+inline constexpr int kMaxPendingConnections = 256;
+inline constexpr int64_t kHandshakeTimeoutMs = 5000;
+// The most that one rank may give to one all-gather.
+inline constexpr size_t kMaxGatherBytes = 256 * 1024;
+
+struct RootOptions {
+  // Where to listen. Empty: every interface, and the ID names all usable addresses of this machine. Otherwise
+  // a numeric address or host name of this machine, and only it is named.
+  std::string host;
+  uint16_t port = 0;  // 0: one that is free
+  // "any", "ipv4" or "ipv6" and interface patterns, as HORING_SOCKET_FAMILY and HORING_SOCKET_IFNAME; they
+  // choose and order the addresses in the ID.
+  std::string family = "any";
+  std::string interfaces;
+  // Made at random when not given.
+  const UniqueIdParts* secret = nullptr;  // only .job and .key are used
+  // Ends the service when nobody has come after this time.
+  int64_t idle_timeout_ms = 600'000;
+  Log log{};
+};
+
+// Owner of the listener and its thread. All members may be called from any thread.
+class RootService {
+ public:
+  static Result<std::unique_ptr<RootService>> start(const RootOptions& options);
+  // Tells the ranks that are still there that the rendezvous closes (no error for them unless they need it
+  // again), stops the thread and joins it. Takes milliseconds, at most 1 s when a rank does not read.
+  virtual ~RootService() = default;
+
+  // Give this to every rank.
+  virtual const UniqueId& id() const = 0;
+  virtual uint16_t port() const = 0;
+  // True when the thread has ended by itself: every rank has left, or nobody ever came.
+  virtual bool finished() const = 0;
+  // Waits for that. False when the time passes first.
+  virtual bool waitFinished(int64_t timeout_ms) const = 0;
+};
+
+}  // namespace horing

@@ -1,0 +1,56 @@
+#pragma once
+// What a user hands from one rank to all others so that they find and believe each other: 128 opaque bytes
+// with the job's id, its secret key and the addresses where the rendezvous listens. Whoever holds it can
+// join: treat it as a secret.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/status.h"
+
+namespace horing {
+
+inline constexpr size_t kUniqueIdBytes = 128;
+
+// A value. The bytes come from users and the network: nothing in them is believed before decodeUniqueId().
+struct UniqueId {
+  std::array<std::byte, kUniqueIdBytes> bytes{};
+  bool operator==(const UniqueId&) const = default;
+};
+
+// Where the rendezvous can be reached. A numeric IPv4 (first 4 bytes) or IPv6 address and a TCP port.
+struct RootAddress {
+  enum class Family : uint8_t { kIpv4 = 4, kIpv6 = 6 };
+  Family family = Family::kIpv4;
+  std::array<std::byte, 16> ip{};
+  uint16_t port = 0;  // host order, never 0 in a UniqueId
+  bool operator==(const RootAddress&) const = default;
+
+  // "10.0.0.2:4711" or "[fe80::1]:4711".
+  std::string toString() const;
+};
+
+// 16 random bytes that tell two jobs with one key apart.
+using JobId = std::array<std::byte, 16>;
+
+struct UniqueIdParts {
+  JobId job{};
+  Key key{};
+  std::vector<RootAddress> roots;  // the first that answers is used; at least one
+};
+
+// Packs as many addresses as fit (9 of IPv4, or 3 of IPv6 and one of IPv4), in order. Fails without an
+// address or with port 0.
+Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts);
+// Checks all of it: magic, version, checksum, counts, families, ports and that unused bytes are zero.
+Result<UniqueIdParts> decodeUniqueId(const UniqueId& id);
+
+// 256 hexadecimal digits, for environment variables and files.
+std::string uniqueIdToHex(const UniqueId& id);
+Result<UniqueId> uniqueIdFromHex(std::string_view hex);
+
+}  // namespace horing
