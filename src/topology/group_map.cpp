@@ -1,0 +1,74 @@
+#include "topology/group_map.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/check.h"
+
+namespace horing {
+
+Result<GroupMap> GroupMap::fromLabels(std::span<const std::string> label_of_rank) {
+  if (label_of_rank.empty()) return makeStatus(Code::kInvalidArgument, "a group map needs at least one rank");
+  GroupMap map;
+  std::unordered_map<std::string, int> group_of_label;
+  for (const std::string& label : label_of_rank) {
+    const int rank = map.ranks();
+    const int group = group_of_label.try_emplace(label, map.groups()).first->second;
+    if (group == map.groups()) map.members_.emplace_back();
+    std::vector<int>& members = map.members_[static_cast<size_t>(group)];
+    map.group_of_rank_.push_back(group);
+    map.local_of_rank_.push_back(static_cast<int>(members.size()));
+    members.push_back(rank);
+  }
+  map.position_of_rank_.resize(label_of_rank.size());
+  for (const std::vector<int>& members : map.members_) {
+    for (const int rank : members) {
+      map.position_of_rank_[static_cast<size_t>(rank)] = static_cast<int>(map.rank_of_position_.size());
+      map.rank_of_position_.push_back(rank);
+    }
+  }
+  return map;
+}
+
+GroupMap GroupMap::blocks(int groups, int members) {
+  HORING_CHECK(groups >= 1 && members >= 1);
+  std::vector<std::string> labels;
+  labels.reserve(static_cast<size_t>(groups) * static_cast<size_t>(members));
+  for (int group = 0; group < groups; ++group) {
+    for (int local = 0; local < members; ++local) labels.push_back(std::to_string(group));
+  }
+  return fromLabels(labels).take();
+}
+
+int GroupMap::smallestGroup() const {
+  int smallest = ranks();
+  for (int group = 0; group < groups(); ++group) smallest = std::min(smallest, groupSize(group));
+  return smallest;
+}
+
+int GroupMap::largestGroup() const {
+  int largest = 0;
+  for (int group = 0; group < groups(); ++group) largest = std::max(largest, groupSize(group));
+  return largest;
+}
+
+std::string GroupMap::describe() const {
+  constexpr int kShownGroups = 8;
+  constexpr int kShownMembers = 16;
+  std::string text = std::to_string(groups()) + (groups() == 1 ? " group of " : " groups of ");
+  text += std::to_string(smallestGroup());
+  if (!uniform()) text += " to " + std::to_string(largestGroup());
+  text += ":";
+  for (int group = 0; group < std::min(groups(), kShownGroups); ++group) {
+    text += " {";
+    for (int local = 0; local < std::min(groupSize(group), kShownMembers); ++local) {
+      if (local > 0) text += " ";
+      text += std::to_string(members(group)[static_cast<size_t>(local)]);
+    }
+    text += groupSize(group) > kShownMembers ? " ...}" : "}";
+  }
+  if (groups() > kShownGroups) text += " ...";
+  return text;
+}
+
+}  // namespace horing
