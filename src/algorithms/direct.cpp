@@ -17,7 +17,7 @@ Schedule buildDirect(Collective collective, Shape shape, int32_t position) {
   if (collective == Collective::kAllGather) {
     gatherRow(first.once(), Pattern::kDirect, all, 0, kInput, {});
   } else {
-    reduceRow(first.once(), Pattern::kDirect, all, 0, kOutput);
+    reduceRow(first.once(), Pattern::kDirect, all, 0, kOutput).complete();
     if (collective == Collective::kAllReduce)
       gatherRow(second.once(), Pattern::kDirect, all, 0, kOutput, {0, first.build().stepCount() - 1});
   }

@@ -72,7 +72,8 @@ class HoRing {
   // Rows i-1, i-2, ..., i; returns the number of steps of each.
   int32_t reduceGroup(LaneBuilder& lane, Place to) const {
     BlockBuilder rows = lane.repeat(groups_, kPreviousRow);
-    reduceRow(rows, inner_, members_, row(group_ - 1), to);
+    StepBuilder last = reduceRow(rows, inner_, members_, row(group_ - 1), to);
+    if (!hasRails()) last.complete();
     return rows.size();
   }
 

@@ -17,7 +17,7 @@ Schedule buildOneShot(Collective, Shape shape, int32_t position) {
     block.at(0).read(kInput).send((position + distance) % n);
   StepBuilder fold = block.at(0);
   for (int32_t peer = 0; peer < n; ++peer) peer == position ? fold.fold(kInput) : fold.recv(peer);
-  fold.keep(kOutput);
+  fold.complete().keep(kOutput);
   schedule.lanes.push_back(lane.build());
   return schedule;
 }

@@ -35,25 +35,23 @@ void gatherRow(BlockBuilder block, Pattern pattern, const Members& members, int3
     block.at(members.chunk(row, me - distance)).recv(members.peer(me - distance)).keep(kOutput);
 }
 
-void reduceRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place to) {
+StepBuilder reduceRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place to) {
   const int32_t m = members.size, me = members.local;
   if (m == 1) {
-    block.at(members.chunk(row, me)).read(kInput).keep(to);
-    return;
+    return block.at(members.chunk(row, me)).read(kInput).keep(to);
   }
   if (pattern == Pattern::kRing) {
     const int32_t next = members.peer(me + 1), previous = members.peer(me - 1);
     block.at(members.chunk(row, me - 1)).read(kInput).send(next);
     for (int32_t hop = 2; hop < m; ++hop)
       block.at(members.chunk(row, me - hop)).recv(previous).fold(kInput).send(next);
-    block.at(members.chunk(row, me)).recv(previous).fold(kInput).keep(to);
-    return;
+    return block.at(members.chunk(row, me)).recv(previous).fold(kInput).keep(to);
   }
   for (int32_t distance = 1; distance < m; ++distance)
     block.at(members.chunk(row, me + distance)).read(kInput).send(members.peer(me + distance));
   StepBuilder last = block.at(members.chunk(row, me));
   for (int32_t distance = 1; distance < m; ++distance) last.recv(members.peer(me + distance));
-  last.fold(kInput).keep(to);
+  return last.fold(kInput).keep(to);
 }
 
 }  // namespace horing

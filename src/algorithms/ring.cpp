@@ -37,7 +37,7 @@ void reduce(LaneBuilder& lane, const Circle& circle) {
       .recv(circle.previous())
       .fold(kInput)
       .send(circle.next());
-  lane.at(circle.me).recv(circle.previous()).fold(kInput).keep(kOutput);
+  lane.at(circle.me).recv(circle.previous()).fold(kInput).complete().keep(kOutput);
 }
 
 }  // namespace
@@ -48,7 +48,8 @@ Schedule buildRing(Collective collective, Shape shape, int32_t position) {
   schedule.grid = {1, circle.n};
   LaneBuilder first, second;
   if (circle.n == 1) {
-    first.at(0).read(kInput).keep(kOutput);
+    StepBuilder copy = first.at(0).read(kInput).keep(kOutput);
+    if (collective != Collective::kAllGather) copy.complete();
   } else if (collective == Collective::kAllGather) {
     first.at(position).read(kInput).keep(kOutput).send(circle.next());
     gather(first, circle);

@@ -37,6 +37,11 @@ class StepBuilder {
     step_.send_to = peer;
     return *this;
   }
+  // The fold of this step is the last one of its chunk.
+  StepBuilder& complete() {
+    step_.completes = true;
+    return *this;
+  }
   // Waits, slice by slice, for step `step` of lane `lane`; in iteration k of a block for step + k * stride.
   StepBuilder& after(int32_t lane, int32_t step, int32_t stride = 0) {
     step_.wait = {lane, step, stride};

@@ -1,12 +1,14 @@
 #pragma once
 // A collective as data: what one rank does, in chunk numbers. No bytes, no pointers, no sizes, no transport.
 //
-// Words (src/README.md has them all): a *chunk* is the algorithm's unit of data. A *step* moves the value of one chunk.
-// A *lane* is an ordered list of steps; the lanes of a schedule run concurrently. A *connection* is (peer, lane).
+// Words (src/README.md has them all): a *chunk* is the algorithm's unit of data. A *step* moves the value of
+// one chunk. A *lane* is an ordered list of steps; the lanes of a schedule run concurrently. A *connection*
+// is (peer, lane).
 //
-// Peers and chunks are numbered by *position*: the place of a rank in the order that the groups give, group by group,
-// position = group * members + local index. The plan maps positions to ranks, so no schedule depends on how a launcher
-// happened to number the ranks. For all-gather and reduce-scatter, chunk p is the block of the rank at position p.
+// Peers and chunks are numbered by *position*: the place of a rank in the order that the groups give, group
+// by group, position = group * members + local index. The plan maps positions to ranks, so no schedule
+// depends on how a launcher happened to number the ranks. For all-gather and reduce-scatter, chunk p is the
+// block of the rank at position p.
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -17,8 +19,8 @@
 
 namespace horing {
 
-inline constexpr int kMaxLanes = 8;        // of one schedule
-inline constexpr int kMaxSources = 1024;   // of one step
+inline constexpr int kMaxLanes = 8;       // of one schedule
+inline constexpr int kMaxSources = 1024;  // of one step
 
 // Where a step finds one operand of its value.
 //   kRecv:    the next slot from peer `index` on this lane's connection.
@@ -41,8 +43,8 @@ struct Keep {
   auto operator<=>(const Keep&) const = default;
 };
 
-// The step may not start slice s before step `step` of lane `lane` has done slice s. In iteration k of a block the step
-// waited for is step + k * stride.
+// The step may not start slice s before step `step` of lane `lane` has done slice s. In iteration k of a
+// block the step waited for is step + k * stride.
 struct Wait {
   int32_t lane = -1;  // -1: waits for nothing
   int32_t step = 0;
@@ -50,19 +52,23 @@ struct Wait {
   auto operator<=>(const Wait&) const = default;
 };
 
-// One instruction: value = sources[0] (+) sources[1] (+) ... folded from the left in one pass, accumulated at no less
-// than float32 and rounded to the data type once; then kept, and sent.
+// One instruction: value = sources[0] (+) sources[1] (+) ... folded from the left in one pass, accumulated at
+// no less than float32 and rounded to the data type once; then kept, and sent.
 struct Step {
   int32_t chunk = 0;
   std::vector<Source> sources;
   Keep keep;
   int32_t send_to = -1;  // position, -1: not sent
   Wait wait;
+  // The fold of this step is the last one of its chunk: its value covers all ranks. Averages of integers
+  // divide here.
+  bool completes = false;
   auto operator<=>(const Step&) const = default;
 };
 
-// `body` repeated `count` times. Chunks form the schedule's grid, rows x columns, chunk = row * columns + column; from one
-// iteration to the next every chunk of the body moves by (row_stride, column_stride), each modulo its extent.
+// `body` repeated `count` times. Chunks form the schedule's grid, rows x columns, chunk = row * columns +
+// column; from one iteration to the next every chunk of the body moves by (row_stride, column_stride), each
+// modulo its extent.
 struct Block {
   std::vector<Step> body;
   int32_t count = 1;
@@ -99,8 +105,8 @@ struct Schedule {
 // Chunk `chunk` moved by `iterations` times the block's stride.
 int32_t advanceChunk(const Grid& grid, int32_t chunk, const Block& block, int32_t iterations);
 
-// Walks the steps of a lane in order without unrolling its blocks. Cheap to copy, so that an engine can return to the
-// start of the lane for the next window. The lane and the grid must outlive it.
+// Walks the steps of a lane in order without unrolling its blocks. Cheap to copy, so that an engine can
+// return to the start of the lane for the next window. The lane and the grid must outlive it.
 class StepCursor {
  public:
   StepCursor() = default;

@@ -1,0 +1,61 @@
+#include "engine/host/plan.h"
+
+#include <algorithm>
+
+namespace horing {
+
+namespace {
+template <typename T>
+void addOnce(std::vector<T*>& list, T* item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+}  // namespace
+
+Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& connections)
+    : schedule_(std::move(schedule)), settings_(settings) {
+  for (int32_t q = 0; q < schedule_.scratch_queues; ++q)
+    queues_.push_back(std::make_unique<ScratchQueue>(settings.window + 1, settings.slot_bytes));
+  bound_.resize(schedule_.lanes.size());
+  for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane) {
+    for (const Block& block : schedule_.lanes[lane].blocks) {
+      std::vector<BoundStep>& steps = bound_[lane].emplace_back();
+      for (const Step& step : block.body)
+        steps.push_back(bindStep(step, static_cast<int>(lane), connections));
+    }
+  }
+}
+
+BoundStep Plan::bindStep(const Step& step, int lane, ConnectionSource& connections) {
+  BoundStep bound;
+  for (const Source& source : step.sources) {
+    BoundSource& operand = bound.sources.emplace_back(BoundSource{source.kind});
+    if (source.kind == Source::Kind::kScratch)
+      operand.queue = queues_[static_cast<size_t>(source.index)].get();
+    if (source.kind != Source::Kind::kRecv) continue;
+    operand.receiver = &connections.receiver(source.index, lane);
+    operand.peer = connections.rankOf(source.index);
+    addOnce(receivers_, operand.receiver);
+  }
+  if (step.keep.kind == Keep::Kind::kScratch)
+    bound.keep_queue = queues_[static_cast<size_t>(step.keep.index)].get();
+  if (step.send_to >= 0) {
+    bound.sender = &connections.sender(step.send_to, lane);
+    bound.send_peer = connections.rankOf(step.send_to);
+    addOnce(senders_, bound.sender);
+  }
+  largest_source_count_ = std::max(largest_source_count_, static_cast<int32_t>(bound.sources.size()));
+  return bound;
+}
+
+bool Plan::flushed() const {
+  return std::all_of(senders_.begin(), senders_.end(), [](const Sender* s) { return s->flushed(); }) &&
+         std::all_of(receivers_.begin(), receivers_.end(), [](const Receiver* r) { return r->flushed(); });
+}
+
+uint64_t Plan::memoryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& queue : queues_) bytes += queue->bytes();
+  return bytes;
+}
+
+}  // namespace horing

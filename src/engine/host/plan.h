@@ -1,0 +1,100 @@
+#pragma once
+// A plan: a schedule bound to live connections and scratch memory. Still no user pointers and no sizes: those
+// come with the call, so one plan serves every call of its collective and algorithm.
+#include <memory>
+#include <vector>
+
+#include "engine/host/fold.h"
+#include "schedule/schedule.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+// How the engine runs a plan; the same on every rank.
+struct PlanSettings {
+  int32_t window = 4;
+  uint32_t slot_bytes = 65536;  // of every connection
+  Simd simd = Simd::kPlain;
+};
+
+// A queue of window + 1 slices between two lanes of one rank.
+class ScratchQueue {
+ public:
+  ScratchQueue(int32_t slices, uint32_t slice_bytes)
+      : slices_(slices), slice_bytes_(slice_bytes), memory_(new (std::align_val_t{64}) std::byte[bytes()]) {}
+  bool empty() const { return head_ == tail_; }
+  bool full() const { return tail_ - head_ == slices_; }
+  std::byte* front() const { return at(head_); }
+  std::byte* back() const { return at(tail_); }
+  void push() { ++tail_; }
+  void pop() { ++head_; }
+  size_t bytes() const { return static_cast<size_t>(slices_) * slice_bytes_; }
+
+ private:
+  struct AlignedDelete {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  std::byte* at(int64_t index) const {
+    return memory_.get() + static_cast<size_t>(index % slices_) * slice_bytes_;
+  }
+
+  int64_t slices_;
+  uint32_t slice_bytes_;
+  int64_t head_ = 0;
+  int64_t tail_ = 0;
+  std::unique_ptr<std::byte[], AlignedDelete> memory_;
+};
+
+// Where one operand comes from, resolved.
+struct BoundSource {
+  Source::Kind kind;
+  Receiver* receiver = nullptr;   // kRecv
+  ScratchQueue* queue = nullptr;  // kScratch
+  int32_t peer = -1;              // kRecv: rank, for messages
+};
+
+struct BoundStep {
+  std::vector<BoundSource> sources;
+  ScratchQueue* keep_queue = nullptr;
+  Sender* sender = nullptr;
+  int32_t send_peer = -1;  // rank, for messages
+};
+
+// Gives the connections of this rank; positions are those of the schedule.
+class ConnectionSource {
+ public:
+  virtual ~ConnectionSource() = default;
+  virtual Sender& sender(int32_t position, int lane) = 0;
+  virtual Receiver& receiver(int32_t position, int lane) = 0;
+  virtual int32_t rankOf(int32_t position) const = 0;
+};
+
+// A resource: the connections must outlive it.
+class Plan {
+ public:
+  Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& connections);
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  const Schedule& schedule() const { return schedule_; }
+  const PlanSettings& settings() const { return settings_; }
+  const BoundStep& bound(size_t lane, size_t block, size_t body_index) const {
+    return bound_[lane][block][body_index];
+  }
+  int32_t largestSourceCount() const { return largest_source_count_; }
+  bool flushed() const;
+  uint64_t memoryBytes() const;
+
+ private:
+  BoundStep bindStep(const Step& step, int lane, ConnectionSource& connections);
+
+  Schedule schedule_;
+  PlanSettings settings_;
+  std::vector<std::unique_ptr<ScratchQueue>> queues_;
+  std::vector<std::vector<std::vector<BoundStep>>> bound_;  // [lane][block][step of the body]
+  std::vector<Sender*> senders_;                            // each once
+  std::vector<Receiver*> receivers_;
+  int32_t largest_source_count_ = 1;
+};
+
+}  // namespace horing
