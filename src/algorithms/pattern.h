@@ -35,7 +35,7 @@ void gatherRow(BlockBuilder block, Pattern pattern, const Members& members, int3
                After after);
 
 // Reduces the row: this rank's chunk of it, folded over the group in the order local+1, ..., local, goes to
-// `to`.
-void reduceRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place to);
+// `to`. Returns the last step, which folds the group's share of the chunk.
+StepBuilder reduceRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place to);
 
 }  // namespace horing
