@@ -1,0 +1,117 @@
+#include "base/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+namespace horing {
+namespace {
+
+Result<Config> parse(std::map<std::string, std::string> values) {
+  return Config::fromLookup([values = std::move(values)](const char* name) -> const char* {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(Config, TakesDefaultsWhenNothingIsSet) {
+  const Result<Config> config = parse({});
+  ASSERT_TRUE(config.ok()) << config.status().toString();
+  EXPECT_EQ(config.value().debug, "warn");
+  EXPECT_EQ(config.value().socket_streams, 1);
+  EXPECT_EQ(config.value().slice_bytes, 65536);
+  EXPECT_FALSE(config.value().insecure);
+  EXPECT_EQ(config.value().logLevel(), LogLevel::kWarn);
+}
+
+TEST(Config, TakesAnEmptyValueAsUnset) {
+  const Result<Config> config = parse({{"HORING_SLOTS", ""}, {"HORING_DEBUG", ""}});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config.value().slots, 8);
+}
+
+TEST(Config, ParsesEveryKind) {
+  const Result<Config> config = parse({{"HORING_DEBUG", "trace"},
+                                       {"HORING_SLOTS", "128"},
+                                       {"HORING_INSECURE", "1"},
+                                       {"HORING_SOCKET_IFNAME", "^docker,=lo"},
+                                       {"HORING_ALGO", "ho_ring"}});
+  ASSERT_TRUE(config.ok()) << config.status().toString();
+  EXPECT_EQ(config.value().logLevel(), LogLevel::kTrace);
+  EXPECT_EQ(config.value().slots, 128);
+  EXPECT_TRUE(config.value().insecure);
+  EXPECT_EQ(config.value().socket_ifname, "^docker,=lo");
+  EXPECT_EQ(config.value().algorithm, "ho_ring");
+}
+
+// For every variable: its default is allowed, and each value around the border of what is allowed is judged
+// right.
+TEST(Config, JudgesEveryVariableAndNamesTheBadOne) {
+  for (const ConfigVariable& v : configVariables()) {
+    EXPECT_EQ(std::strncmp(v.name, "HORING_", 7), 0) << v.name;
+    EXPECT_GT(std::strlen(v.help), 10u) << v.name;
+    std::vector<std::string> bad;
+    const std::string kind = v.kind;
+    if (kind == "Choice") {
+      bad = {"no such choice", std::string(v.allowed) + "|", "|", "a|b"};
+    } else if (kind == "Flag") {
+      bad = {"2", "yes", "-1", "01"};
+    } else if (kind == "Int") {
+      char* end = nullptr;
+      const long long low = std::strtoll(v.allowed, &end, 10);
+      const long long high = std::strtoll(end + 2, nullptr, 10);
+      EXPECT_LT(low, high) << v.name;
+      bad = {std::to_string(low - 1), std::to_string(high + 1), "x", "7x", "99999999999999999999", "1.5"};
+      for (long long border : {low, high}) {
+        // Window and slots also judge each other; those two borders are tested below.
+        if (std::strcmp(v.name, "HORING_SLOTS") == 0 || std::strcmp(v.name, "HORING_WINDOW") == 0) continue;
+        const Result<Config> config = parse({{v.name, std::to_string(border)}});
+        EXPECT_TRUE(config.ok()) << config.status().toString();
+      }
+    }
+    for (const std::string& value : bad) {
+      const Result<Config> config = parse({{v.name, value}});
+      ASSERT_FALSE(config.ok()) << v.name << '=' << value;
+      EXPECT_EQ(config.status().code(), Code::kInvalidArgument);
+      EXPECT_NE(config.status().message().find(std::string(v.name) + "=" + value), std::string::npos)
+          << config.status().message();
+      EXPECT_NE(config.status().message().find(v.allowed), std::string::npos) << config.status().message();
+    }
+  }
+}
+
+TEST(Config, AcceptsEveryChoice) {
+  for (const ConfigVariable& v : configVariables()) {
+    if (std::strcmp(v.kind, "Choice") != 0) continue;
+    std::string rest = v.allowed;
+    while (!rest.empty()) {
+      const size_t bar = rest.find('|');
+      const std::string choice = rest.substr(0, bar);
+      EXPECT_TRUE(parse({{v.name, choice}}).ok()) << v.name << '=' << choice;
+      rest = bar == std::string::npos ? "" : rest.substr(bar + 1);
+    }
+  }
+}
+
+TEST(Config, RefusesAsManySlotsAsWindow) {
+  EXPECT_FALSE(parse({{"HORING_WINDOW", "8"}, {"HORING_SLOTS", "8"}}).ok());
+  EXPECT_TRUE(parse({{"HORING_WINDOW", "8"}, {"HORING_SLOTS", "9"}}).ok());
+}
+
+TEST(Config, RefusesAnUnknownNameInTheEnvironment) {
+  ASSERT_EQ(::setenv("HORING_SLOT", "8", 1), 0);
+  const Result<Config> config = Config::fromEnvironment();
+  ::unsetenv("HORING_SLOT");
+  ASSERT_FALSE(config.ok());
+  EXPECT_NE(config.status().message().find("HORING_SLOT "), std::string::npos) << config.status().message();
+  ASSERT_EQ(::setenv("HORING_SLOTS", "9", 1), 0);
+  const Result<Config> known = Config::fromEnvironment();
+  ::unsetenv("HORING_SLOTS");
+  ASSERT_TRUE(known.ok()) << known.status().toString();
+  EXPECT_EQ(known.value().slots, 9);
+}
+
+}  // namespace
+}  // namespace horing
