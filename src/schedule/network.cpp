@@ -1,0 +1,306 @@
+#include "schedule/network.h"
+
+#include <algorithm>
+
+namespace horing {
+
+std::string stepName(const Schedule& schedule, int32_t lane, int32_t step) {
+  return formatString("%s %s, position %d, lane %d, step %d", schedule.algorithm.c_str(),
+                      collectiveName(schedule.collective), schedule.position, lane, step);
+}
+
+std::string describeBlockage(int32_t start, const std::function<Blockage(int32_t)>& blockage_of) {
+  constexpr size_t kMaxLines = 12;
+  std::vector<int32_t> seen;
+  std::string text;
+  for (int32_t lane = start; lane >= 0;) {
+    if (std::find(seen.begin(), seen.end(), lane) != seen.end()) return text + "; which closes the circle";
+    if (seen.size() == kMaxLines) return text + "; and so on";
+    seen.push_back(lane);
+    const Blockage blockage = blockage_of(lane);
+    text += (text.empty() ? "" : "; ") + blockage.reason;
+    lane = blockage.on;
+  }
+  return text;
+}
+
+namespace {
+
+Status wrong(const Schedule& schedule, const char* format, ...) __attribute__((format(printf, 2, 3)));
+Status wrong(const Schedule& schedule, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const std::string what = formatStringV(format, arguments);
+  va_end(arguments);
+  return makeStatus(Code::kInvalidArgument, "schedule %s %s, position %d: %s", schedule.algorithm.c_str(),
+                    collectiveName(schedule.collective), schedule.position, what.c_str());
+}
+
+Status checkShape(const Schedule& schedule, const Schedule& first, int32_t position, int32_t ranks) {
+  if (schedule.position != position)
+    return wrong(schedule, "stands at place %d of the list; schedules are listed by position", position);
+  if (schedule.ranks != ranks)
+    return wrong(schedule, "is for %d ranks, but %d schedules are given", schedule.ranks, ranks);
+  if (static_cast<int>(schedule.collective) >= kCollectives)
+    return wrong(schedule, "has an unknown collective");
+  if (schedule.collective != first.collective || schedule.algorithm != first.algorithm ||
+      schedule.grid != first.grid)
+    return wrong(schedule, "differs from position 0 in algorithm, collective or grid");
+  const Grid& grid = schedule.grid;
+  if (grid.rows < 1 || grid.columns < 1 || int64_t{grid.rows} * grid.columns > kMaxChunks)
+    return wrong(schedule, "a grid of %d x %d chunks; 1 to %d are possible", grid.rows, grid.columns,
+                 kMaxChunks);
+  if (schedule.collective != Collective::kAllReduce && grid.chunks() != ranks)
+    return wrong(schedule, "%d chunks for %d ranks; %s has one chunk per rank", grid.chunks(), ranks,
+                 collectiveName(schedule.collective));
+  if (schedule.scratch_queues < 0 || schedule.scratch_queues > kMaxScratchQueues)
+    return wrong(schedule, "%d scratch queues; at most %d are possible", schedule.scratch_queues,
+                 kMaxScratchQueues);
+  if (schedule.lanes.size() > kMaxLanes)
+    return wrong(schedule, "%zu lanes; at most %d are possible", schedule.lanes.size(), kMaxLanes);
+  for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    int64_t steps = 0;
+    for (const Block& block : schedule.lanes[lane].blocks) {
+      if (block.count < 0) return wrong(schedule, "lane %zu: a block repeats %d times", lane, block.count);
+      if (block.body.size() > kMaxLaneSteps)
+        return wrong(schedule, "lane %zu: more than %d steps", lane, kMaxLaneSteps);
+      steps += static_cast<int64_t>(block.body.size()) * block.count;
+      if (steps > kMaxLaneSteps) return wrong(schedule, "lane %zu: more than %d steps", lane, kMaxLaneSteps);
+    }
+  }
+  return {};
+}
+
+// Checks one step of a body, for all iterations of its block at once.
+class StepCheck {
+ public:
+  StepCheck(const Schedule& schedule, std::span<const int32_t> lane_steps, const Block& block)
+      : schedule_(schedule), lane_steps_(lane_steps), block_(block) {}
+
+  Status check(const Step& step, int32_t lane, int32_t index) {
+    lane_ = lane;
+    index_ = index;
+    if (step.chunk < 0 || step.chunk >= schedule_.grid.chunks())
+      return fault("chunk %d is outside the grid of %d", step.chunk, schedule_.grid.chunks());
+    if (step.sources.empty()) return fault("has no source, so no value");
+    if (step.sources.size() > kMaxSources)
+      return fault("%zu sources; at most %d are possible", step.sources.size(), kMaxSources);
+    if (step.keep.kind == Keep::Kind::kNone && step.send_to == -1)
+      return fault("neither keeps nor sends its value");
+    HORING_TRY(checkTargets(step));
+    HORING_TRY(checkSources(step));
+    return checkWait(step.wait);
+  }
+
+ private:
+  Status fault(const char* format, ...) __attribute__((format(printf, 2, 3))) {
+    va_list arguments;
+    va_start(arguments, format);
+    const std::string what = formatStringV(format, arguments);
+    va_end(arguments);
+    return makeStatus(Code::kInvalidArgument, "schedule %s: %s", stepName(schedule_, lane_, index_).c_str(),
+                      what.c_str());
+  }
+
+  Status checkPeer(const char* verb, int32_t peer) {
+    if (peer < 0 || peer >= schedule_.ranks)
+      return fault("%s position %d of %d", verb, peer, schedule_.ranks);
+    if (peer == schedule_.position) return fault("%s its own position", verb);
+    return {};
+  }
+
+  Status checkQueue(int32_t queue) {
+    if (queue < 0 || queue >= schedule_.scratch_queues)
+      return fault("names scratch queue %d of %d", queue, schedule_.scratch_queues);
+    return {};
+  }
+
+  Status checkTargets(const Step& step) {
+    if (step.send_to != -1) HORING_TRY(checkPeer("sends to", step.send_to));
+    switch (step.keep.kind) {
+      case Keep::Kind::kNone:
+      case Keep::Kind::kOut:
+        if (step.keep.index != 0)
+          return fault("gives an index, %d, to a keep that has none", step.keep.index);
+        return {};
+      case Keep::Kind::kScratch:
+        return checkQueue(step.keep.index);
+    }
+    return fault("keeps its value in an unknown space");
+  }
+
+  Status checkSources(const Step& step) {
+    seen_.clear();
+    for (const Source& source : step.sources) {
+      switch (source.kind) {
+        case Source::Kind::kRecv:
+          HORING_TRY(checkPeer("receives from", source.index));
+          break;
+        case Source::Kind::kScratch:
+          HORING_TRY(checkQueue(source.index));
+          break;
+        case Source::Kind::kIn:
+        case Source::Kind::kOut:
+          if (source.index != 0) return fault("gives an index, %d, to a source that has none", source.index);
+          break;
+        default:
+          return fault("reads an unknown space");
+      }
+      seen_.push_back(source);
+    }
+    if (seen_.size() == 1) return {};
+    std::sort(seen_.begin(), seen_.end());
+    const auto twice = std::adjacent_find(seen_.begin(), seen_.end());
+    if (twice == seen_.end()) return {};
+    if (twice->kind == Source::Kind::kRecv) return fault("receives twice from position %d", twice->index);
+    return fault("reads the same place twice");
+  }
+
+  Status checkWait(const Wait& wait) {
+    if (wait.lane == -1)
+      return wait.step == 0 && wait.stride == 0 ? Status() : fault("waits for a step of no lane");
+    if (wait.lane < 0 || wait.lane >= static_cast<int32_t>(lane_steps_.size()))
+      return fault("waits for lane %d of %zu", wait.lane, lane_steps_.size());
+    const int32_t steps = lane_steps_[static_cast<size_t>(wait.lane)];
+    const int64_t last = wait.step + int64_t{wait.stride} * (block_.count - 1);
+    if (wait.step < 0 || wait.step >= steps || last < 0 || last >= steps)
+      return fault("waits for steps %d to %lld of lane %d, which has %d", wait.step,
+                   static_cast<long long>(last), wait.lane, steps);
+    return {};
+  }
+
+  const Schedule& schedule_;
+  std::span<const int32_t> lane_steps_;
+  const Block& block_;
+  int32_t lane_ = 0;
+  int32_t index_ = 0;
+  std::vector<Source> seen_;
+};
+
+Status checkSteps(const Schedule& schedule) {
+  std::vector<int32_t> lane_steps;
+  for (const Lane& lane : schedule.lanes) lane_steps.push_back(lane.stepCount());
+  for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    int32_t first = 0;
+    for (const Block& block : schedule.lanes[lane].blocks) {
+      StepCheck check(schedule, lane_steps, block);
+      if (block.count == 0) continue;
+      for (size_t body = 0; body < block.body.size(); ++body)
+        HORING_TRY(
+            check.check(block.body[body], static_cast<int32_t>(lane), first + static_cast<int32_t>(body)));
+      first += static_cast<int32_t>(block.body.size()) * block.count;
+    }
+  }
+  return {};
+}
+
+// Sorts as (lane, to, from), so that a receiver's connections lie together.
+struct Key {
+  int32_t lane, to, from;
+  auto operator<=>(const Key&) const = default;
+};
+
+// Calls visit(lane, step) for every step of every body that is executed at least once.
+template <typename Visit>
+void forEachBodyStep(const Schedule& schedule, const Visit& visit) {
+  for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
+    for (const Block& block : schedule.lanes[lane].blocks)
+      for (const Step& step : block.body)
+        if (block.count > 0) visit(static_cast<int32_t>(lane), step);
+}
+
+}  // namespace
+
+Status Network::addScratch(const Schedule& schedule, int32_t position) {
+  Status status;
+  const auto claim = [&](int32_t& end, int32_t lane, int32_t queue, const char* verb) {
+    const int32_t id = laneId(position, lane);
+    if (end != -1 && end != id && status.ok())
+      status = wrong(schedule, "lanes %d and %d both %s scratch queue %d; one at each end keeps its order",
+                     laneOf(end), lane, verb, queue);
+    end = id;
+  };
+  forEachBodyStep(schedule, [&](int32_t lane, const Step& step) {
+    if (step.keep.kind == Keep::Kind::kScratch)
+      claim(scratch_[static_cast<size_t>(scratchId(position, step.keep.index))].producer, lane,
+            step.keep.index, "fill");
+    for (const Source& source : step.sources)
+      if (source.kind == Source::Kind::kScratch)
+        claim(scratch_[static_cast<size_t>(scratchId(position, source.index))].consumer, lane, source.index,
+              "empty");
+  });
+  return status;
+}
+
+Status Network::addRank(const Schedule& schedule, int32_t position) {
+  first_lane_.push_back(lanes());
+  for (const Lane& lane : schedule.lanes) {
+    lane_position_.push_back(position);
+    first_block_.push_back(first_port_.size());
+    for (const Block& block : lane.blocks) {
+      first_port_.push_back(ports_.size());
+      ports_.resize(ports_.size() + block.body.size());
+    }
+  }
+  first_scratch_.push_back(static_cast<int32_t>(scratch_.size()));
+  scratch_.resize(scratch_.size() + static_cast<size_t>(schedule.scratch_queues));
+  return addScratch(schedule, position);
+}
+
+void Network::connect() {
+  std::vector<Key> keys;
+  for (const Schedule& schedule : schedules_)
+    forEachBodyStep(schedule, [&](int32_t lane, const Step& step) {
+      if (step.send_to >= 0) keys.push_back({lane, step.send_to, schedule.position});
+      for (const Source& source : step.sources)
+        if (source.kind == Source::Kind::kRecv) keys.push_back({lane, schedule.position, source.index});
+    });
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const Key& key : keys) connections_.push_back({key.from, key.to, key.lane});
+  const auto find = [&](const Key& key) {
+    return static_cast<int32_t>(std::lower_bound(keys.begin(), keys.end(), key) - keys.begin());
+  };
+  size_t port = 0;
+  for (const Schedule& schedule : schedules_)
+    for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
+      for (const Block& block : schedule.lanes[lane].blocks)
+        for (const Step& step : block.body) {
+          StepPorts& ports = ports_[port++];
+          if (block.count == 0) continue;
+          ports.first_recv = static_cast<int32_t>(recv_connections_.size());
+          if (step.send_to >= 0) {
+            ports.send = find({static_cast<int32_t>(lane), step.send_to, schedule.position});
+            connections_[static_cast<size_t>(ports.send)].sends = true;
+          }
+          for (const Source& source : step.sources) {
+            if (source.kind != Source::Kind::kRecv) continue;
+            recv_connections_.push_back(find({static_cast<int32_t>(lane), schedule.position, source.index}));
+            connections_[static_cast<size_t>(recv_connections_.back())].receives = true;
+          }
+        }
+}
+
+Result<Network> Network::build(std::span<const Schedule> all_ranks) {
+  if (all_ranks.empty() || all_ranks.size() > kMaxVerifiedRanks)
+    return makeStatus(Code::kInvalidArgument, "%zu schedules to verify; 1 to %d are possible",
+                      all_ranks.size(), kMaxVerifiedRanks);
+  Network network;
+  network.schedules_ = all_ranks;
+  const int32_t ranks = static_cast<int32_t>(all_ranks.size());
+  for (int32_t position = 0; position < ranks; ++position) {
+    const Schedule& schedule = all_ranks[static_cast<size_t>(position)];
+    HORING_TRY(checkShape(schedule, all_ranks[0], position, ranks));
+    HORING_TRY(checkSteps(schedule));
+    HORING_TRY(network.addRank(schedule, position));
+  }
+  int64_t steps = 0;
+  for (int32_t id = 0; id < network.lanes(); ++id) steps += network.lane(id).stepCount();
+  if (steps > kMaxTotalSteps)
+    return makeStatus(Code::kInvalidArgument, "schedules of %lld steps in all; at most %lld can be verified",
+                      static_cast<long long>(steps), static_cast<long long>(kMaxTotalSteps));
+  network.connect();
+  return network;
+}
+
+}  // namespace horing

@@ -1,0 +1,52 @@
+#pragma once
+// Two proofs about the schedules of all ranks together, before any of them runs.
+//
+//   verifyValues:   whatever the timing, every rank ends with the right values. A property of the schedules
+//   alone. verifyProgress: with these windows, messages and slots the ranks never wait for each other in a
+//   circle.
+//
+// Both are pure functions, safe from any thread, and take schedules from anywhere: a wrong one is refused
+// with kInvalidArgument and a message that names position, lane and step and says what is wrong. Costs are in
+// bench/README.md.
+#include <span>
+
+#include "base/status.h"
+#include "schedule/plan_parameters.h"
+#include "schedule/postcondition.h"
+#include "schedule/schedule.h"
+
+namespace horing {
+
+// Executes all schedules on symbols over unbounded connections. A value is (chunk, set of the positions
+// folded in). Refused:
+//   - what network.h refuses (numbers out of range, self-sends, waits for nothing, shapes that differ between
+//   ranks);
+//   - a message or scratch value of another chunk than the step's; a contribution folded in twice;
+//   - a read of `out` or scratch that nothing has written, of input or output chunks that the collective does
+//   not have;
+//   - an access to out (and in place to `in`) that is not ordered, by lane order, waits, messages and scratch
+//   hand-over,
+//     after the writes and reads of the same chunk that it depends on: a data race;
+//   - lanes that never end, messages and scratch values that nobody takes, a wrong result
+//   (schedule/postcondition.h).
+// Fold order is not judged: a (+) b and b (+) a are the same symbol. All connections are unbounded here; see
+// below.
+Status verifyValues(std::span<const Schedule> all_ranks, InPlace in_place);
+
+// Runs the slice loop (schedule/plan_parameters.h) of all lanes with bounded connections and scratch queues,
+// every lane as far as it can. No step chooses between inputs, so the outcome does not depend on timing: one
+// run decides. Refused: parameters out of range; ranks that stop before the end (the message follows who
+// waits for whom); a message that holds other slices than its receiver expects, which is what windows that
+// differ at the two ends of a connection or scratch queue lead to.
+//
+// A message closes when it is full, when its step's part of the window is over, or at the last slice. One
+// that is longer than its window has to stay open over several windows; that is simulated too, and is how it
+// is refused.
+//
+// Assumes schedules that verifyValues accepts. Cost grows with parameters.slices; representativeSlices() are
+// enough.
+Status verifyProgress(std::span<const Schedule> all_ranks, const PlanParameters& parameters);
+// As above where each position has parameters of its own: what happens when ranks disagree.
+Status verifyProgress(std::span<const Schedule> all_ranks, std::span<const PlanParameters> parameters);
+
+}  // namespace horing

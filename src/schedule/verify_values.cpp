@@ -1,0 +1,499 @@
+// Symbolic execution with happens-before. Any order of execution that respects the schedules will do: their
+// network is deterministic, so all orders give the same values, and the vector clocks say which events every
+// order has in common.
+//
+// A clock has one entry per lane of any rank: how many of that lane's steps are known to have happened.
+// Consecutive sends share one clock row until the lane learns something new, so direct exchange costs no more
+// than a ring.
+#include <algorithm>
+#include <bit>
+
+#include "schedule/network.h"
+#include "schedule/symbol_pool.h"
+#include "schedule/verify.h"
+
+namespace horing {
+
+namespace {
+
+using Count = int16_t;
+static_assert(kMaxLaneSteps <= INT16_MAX);
+
+// In a cell: nothing yet, or the position's own contribution as the caller left it.
+constexpr int32_t kNothing = -1;
+constexpr int32_t kOwn = -2;
+
+// A moment: `lane` (id) has done `steps` steps, and knew `clock` when it did.
+struct Stamp {
+  int32_t clock = -1;
+  int32_t lane = -1;
+  Count steps = 0;
+};
+
+// What a connection or a scratch queue carries.
+struct Parcel {
+  int32_t value;
+  Stamp stamp;
+};
+
+// One chunk of the output (and of the input, where they are the same memory) of one position.
+struct Cell {
+  int32_t value = kNothing;
+  Count write_steps = 0;   // the last write: after this many steps of write_lane
+  int8_t write_lane = -1;  // -1: before the start
+};
+
+class ValueRun {
+ public:
+  ValueRun(const Network& network, InPlace in_place);
+  Status run();
+
+ private:
+  struct LaneState {
+    StepCursor cursor;
+    int32_t clock = -1;
+    int32_t first_step = 0;  // of all lanes' steps numbered through
+    bool queued = false;
+  };
+  // The step at hand.
+  struct Now {
+    int32_t lane_id = 0;
+    int32_t position = 0;
+    int32_t chunk = 0;
+    const Step* step = nullptr;
+    const StepPorts* ports = nullptr;
+  };
+
+  void countWaiters();
+  void fillCells();
+  void wake(int32_t lane_id);
+  Status runLane(int32_t lane_id);
+  bool ready(const Now& now) const;
+  Status execute(Now& now);
+  Status fold(const Now& now, int32_t& value);
+  Status readSource(const Now& now, const Source& source, int32_t recv_index, int32_t& value);
+  Status readMemory(const Now& now, const Source& source, int32_t& value);
+  Status mergeInto(const Now& now, int32_t& accumulator, int32_t operand);
+  Status keepOut(const Now& now, int32_t value);
+  Status checkEnd();
+  Status checkResult(int32_t position, int32_t chunk);
+  Blockage blockageOf(int32_t lane_id) const;
+
+  LaneState& lane(int32_t id) { return lanes_[static_cast<size_t>(id)]; }
+  const LaneState& lane(int32_t id) const { return lanes_[static_cast<size_t>(id)]; }
+  Now nowOf(int32_t lane_id) const;
+  Cell& cell(int32_t position, int32_t chunk) { return cells_[cellIndex(position, chunk)]; }
+  size_t cellIndex(int32_t position, int32_t chunk) const {
+    return contract_.out == ChunkSet::kOwn
+               ? static_cast<size_t>(position)
+               : static_cast<size_t>(position) * chunks_ + static_cast<size_t>(chunk);
+  }
+  Stamp stampAfter(const Now& now) {
+    return {clocks_.hold(lane(now.lane_id).clock), now.lane_id,
+            static_cast<Count>(lane(now.lane_id).cursor.index() + 1)};
+  }
+  void join(int32_t lane_id, const Stamp& stamp);
+  bool knows(const Now& now, int32_t other_lane, Count steps) {
+    const int32_t other = network_.laneId(now.position, other_lane);
+    return other == now.lane_id || clocks_.at(lane(now.lane_id).clock)[other] >= steps;
+  }
+  int32_t ownValue(int32_t position, int32_t chunk);
+  int32_t chunkOf(int32_t value) const { return value_chunk_[static_cast<size_t>(value)]; }
+  std::string where(const Now& now) const {
+    return stepName(network_.schedule(now.position), network_.laneOf(now.lane_id),
+                    lane(now.lane_id).cursor.index());
+  }
+  Status fault(const Now& now, const char* format, ...) const __attribute__((format(printf, 3, 4)));
+
+  const Network& network_;
+  const InPlace in_place_;
+  const Contract contract_;
+  const size_t chunks_;
+  size_t lanes_per_rank_ = 0;
+  RowPool<uint64_t> values_;
+  std::vector<int32_t> value_chunk_;
+  RowPool<Count> clocks_;
+  FifoPool<Parcel> parcels_;
+  std::vector<FifoPool<Parcel>::Fifo> connections_, scratch_;
+  std::vector<LaneState> lanes_;
+  std::vector<Cell> cells_;
+  std::vector<Count>
+      reads_;  // [cell][lane of its rank]: steps of that lane up to its last read since the last write
+  std::vector<uint32_t> waiters_;    // [step]: waits for it that have not been served yet
+  std::vector<int32_t> done_clock_;  // [step]: what its lane knew then, while there are waiters
+  std::vector<int32_t> work_;
+};
+
+ValueRun::ValueRun(const Network& network, InPlace in_place)
+    : network_(network),
+      in_place_(in_place),
+      contract_(contractOf(network.schedule(0).collective)),
+      chunks_(static_cast<size_t>(network.schedule(0).grid.chunks())),
+      values_((static_cast<size_t>(network.ranks()) + 63) / 64),
+      clocks_(static_cast<size_t>(network.lanes())),
+      connections_(network.connections().size()),
+      scratch_(network.scratchQueues().size()),
+      lanes_(static_cast<size_t>(network.lanes())) {
+  int32_t steps = 0;
+  for (int32_t id = 0; id < network_.lanes(); ++id) {
+    LaneState& state = lane(id);
+    state.cursor = network_.cursor(id);
+    state.first_step = steps;
+    steps += network_.lane(id).stepCount();
+    state.clock = clocks_.allocate();
+    std::fill_n(clocks_.at(state.clock), clocks_.width(), Count{0});
+  }
+  for (const Schedule& schedule : network_.schedules())
+    lanes_per_rank_ = std::max(lanes_per_rank_, schedule.lanes.size());
+  waiters_.resize(static_cast<size_t>(steps));
+  done_clock_.resize(static_cast<size_t>(steps), -1);
+  countWaiters();
+  fillCells();
+}
+
+void ValueRun::countWaiters() {
+  for (int32_t id = 0; id < network_.lanes(); ++id) {
+    for (StepCursor cursor = network_.cursor(id); !cursor.done(); cursor.next()) {
+      const Wait& wait = cursor.step().wait;
+      if (wait.lane < 0) continue;
+      const LaneState& target = lane(network_.laneId(network_.positionOf(id), wait.lane));
+      ++waiters_[static_cast<size_t>(target.first_step + cursor.waitStep())];
+    }
+  }
+}
+
+void ValueRun::fillCells() {
+  const size_t per_rank = contract_.out == ChunkSet::kOwn ? 1 : chunks_;
+  cells_.resize(per_rank * static_cast<size_t>(network_.ranks()));
+  reads_.resize(cells_.size() * lanes_per_rank_);
+  for (int32_t position = 0; position < network_.ranks(); ++position)
+    for (int32_t chunk = 0; chunk < static_cast<int32_t>(chunks_); ++chunk)
+      if (aliased(contract_, in_place_, position, chunk)) cell(position, chunk).value = kOwn;
+}
+
+Status ValueRun::fault(const Now& now, const char* format, ...) const {
+  va_list arguments;
+  va_start(arguments, format);
+  const std::string what = formatStringV(format, arguments);
+  va_end(arguments);
+  return makeStatus(Code::kInvalidArgument, "schedule %s (chunk %d)%s: %s", where(now).c_str(), now.chunk,
+                    in_place_ == InPlace::kYes ? ", in place" : "", what.c_str());
+}
+
+ValueRun::Now ValueRun::nowOf(int32_t lane_id) const {
+  const StepCursor& cursor = lane(lane_id).cursor;
+  return {lane_id, network_.positionOf(lane_id), cursor.chunk(), &cursor.step(),
+          &network_.ports(lane_id, cursor)};
+}
+
+void ValueRun::wake(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  if (state.queued || state.cursor.done()) return;
+  state.queued = true;
+  work_.push_back(lane_id);
+}
+
+Status ValueRun::run() {
+  for (int32_t id = network_.lanes() - 1; id >= 0; --id) wake(id);
+  while (!work_.empty()) {
+    const int32_t id = work_.back();
+    work_.pop_back();
+    lane(id).queued = false;
+    HORING_TRY(runLane(id));
+  }
+  return checkEnd();
+}
+
+// Runs a lane as far as it can, then wakes the lanes that may have waited for it.
+Status ValueRun::runLane(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  const int32_t before = state.cursor.index();
+  while (!state.cursor.done()) {
+    Now now = nowOf(lane_id);
+    if (!ready(now)) break;
+    HORING_TRY(execute(now));
+    state.cursor.next();
+  }
+  if (state.cursor.index() == before) return {};
+  const int32_t position = network_.positionOf(lane_id);
+  const int32_t first = network_.laneId(position, 0);
+  const int32_t count = static_cast<int32_t>(network_.schedule(position).lanes.size());
+  for (int32_t other = first; other < first + count; ++other)
+    if (other != lane_id) wake(other);
+  return {};
+}
+
+bool ValueRun::ready(const Now& now) const {
+  const Wait& wait = now.step->wait;
+  if (wait.lane >= 0) {
+    const LaneState& target = lane(network_.laneId(now.position, wait.lane));
+    if (target.cursor.index() <= lane(now.lane_id).cursor.waitStep()) return false;
+  }
+  int32_t recv = now.ports->first_recv;
+  for (const Source& source : now.step->sources) {
+    if (source.kind == Source::Kind::kRecv &&
+        connections_[static_cast<size_t>(network_.recvConnection(recv++))].empty())
+      return false;
+    if (source.kind == Source::Kind::kScratch &&
+        scratch_[static_cast<size_t>(network_.scratchId(now.position, source.index))].empty())
+      return false;
+  }
+  return true;
+}
+
+// The lane learns all that the lane of the stamp knew then. Consumes the stamp's hold on its clock.
+void ValueRun::join(int32_t lane_id, const Stamp& stamp) {
+  LaneState& state = lane(lane_id);
+  if (stamp.lane == lane_id || clocks_.at(state.clock)[stamp.lane] >= stamp.steps) {
+    clocks_.release(stamp.clock);
+    return;
+  }
+  const int32_t target = clocks_.heldOnce(state.clock) ? state.clock : clocks_.allocate();
+  const Count* mine = clocks_.at(state.clock);
+  const Count* theirs = clocks_.at(stamp.clock);
+  Count* joined = clocks_.at(target);
+  const size_t width = clocks_.width();
+  for (size_t i = 0; i < width; ++i) joined[i] = std::max(mine[i], theirs[i]);
+  joined[stamp.lane] = std::max(joined[stamp.lane], stamp.steps);
+  if (target != state.clock) clocks_.release(state.clock);
+  state.clock = target;
+  clocks_.release(stamp.clock);
+}
+
+Status ValueRun::execute(Now& now) {
+  LaneState& state = lane(now.lane_id);
+  if (now.step->wait.lane >= 0) {
+    const int32_t target = network_.laneId(now.position, now.step->wait.lane);
+    const int32_t waited = state.cursor.waitStep();
+    const size_t step = static_cast<size_t>(lane(target).first_step + waited);
+    const int32_t clock = --waiters_[step] == 0 ? done_clock_[step] : clocks_.hold(done_clock_[step]);
+    join(now.lane_id, {clock, target, static_cast<Count>(waited + 1)});
+  }
+  int32_t value = kNothing;
+  HORING_TRY(fold(now, value));
+  if (now.step->keep.kind == Keep::Kind::kOut) HORING_TRY(keepOut(now, value));
+  if (now.step->keep.kind == Keep::Kind::kScratch) {
+    const int32_t queue = network_.scratchId(now.position, now.step->keep.index);
+    parcels_.push(scratch_[static_cast<size_t>(queue)], {values_.hold(value), stampAfter(now)});
+  }
+  if (now.ports->send >= 0) {
+    const ConnectionEnds& ends = network_.connections()[static_cast<size_t>(now.ports->send)];
+    parcels_.push(connections_[static_cast<size_t>(now.ports->send)], {values_.hold(value), stampAfter(now)});
+    if (ends.receives) wake(network_.laneId(ends.to, ends.lane));
+  }
+  values_.release(value);
+  const size_t step = static_cast<size_t>(state.first_step + state.cursor.index());
+  if (waiters_[step] > 0) done_clock_[step] = clocks_.hold(state.clock);
+  return {};
+}
+
+// A value held once that is position `position`'s contribution to `chunk`.
+int32_t ValueRun::ownValue(int32_t position, int32_t chunk) {
+  const int32_t value = values_.allocate();
+  if (static_cast<size_t>(value) >= value_chunk_.size()) value_chunk_.resize(static_cast<size_t>(value) + 1);
+  value_chunk_[static_cast<size_t>(value)] = chunk;
+  uint64_t* ranks = values_.at(value);
+  std::fill_n(ranks, values_.width(), uint64_t{0});
+  ranks[position / 64] = uint64_t{1} << (position % 64);
+  return value;
+}
+
+// `value`: held once more for the caller.
+Status ValueRun::fold(const Now& now, int32_t& value) {
+  int32_t recv = now.ports->first_recv;
+  for (const Source& source : now.step->sources) {
+    int32_t operand = kNothing;
+    HORING_TRY(readSource(now, source, recv, operand));
+    if (source.kind == Source::Kind::kRecv) ++recv;
+    if (chunkOf(operand) != now.chunk)
+      return fault(now, "gets a value of chunk %d from %s %d", chunkOf(operand),
+                   source.kind == Source::Kind::kRecv ? "position" : "scratch queue", source.index);
+    if (value == kNothing) {
+      value = operand;
+    } else {
+      HORING_TRY(mergeInto(now, value, operand));
+    }
+  }
+  return {};
+}
+
+Status ValueRun::readSource(const Now& now, const Source& source, int32_t recv_index, int32_t& value) {
+  if (source.kind == Source::Kind::kIn || source.kind == Source::Kind::kOut)
+    return readMemory(now, source, value);
+  auto& queue = source.kind == Source::Kind::kRecv
+                    ? connections_[static_cast<size_t>(network_.recvConnection(recv_index))]
+                    : scratch_[static_cast<size_t>(network_.scratchId(now.position, source.index))];
+  const Parcel parcel = parcels_.pop(queue);
+  join(now.lane_id, parcel.stamp);
+  value = parcel.value;
+  return {};
+}
+
+Status ValueRun::readMemory(const Now& now, const Source& source, int32_t& value) {
+  const bool is_input = source.kind == Source::Kind::kIn;
+  if (!contains(is_input ? contract_.in : contract_.out, now.position, now.chunk))
+    return fault(now, "reads a chunk that the %s of %s does not have", is_input ? "input" : "output",
+                 collectiveName(network_.schedule(0).collective));
+  if (is_input && !aliased(contract_, in_place_, now.position, now.chunk)) {
+    value = ownValue(now.position, now.chunk);
+    return {};
+  }
+  const Cell& from = cell(now.position, now.chunk);
+  // What the caller left in the output of an all-gather in place is its result; of a reduction it is an
+  // operand, and only a read of `in` scales it.
+  const bool gathers = contract_.folded == Folded::kPositionOfChunk;
+  if (from.value == kNothing || (from.value == kOwn && !is_input && !gathers))
+    return fault(now, "reads the output chunk before anything is written there");
+  if (from.write_lane >= 0 && !knows(now, from.write_lane, from.write_steps))
+    return fault(now,
+                 "data race: reads the output chunk, written by lane %d, step %d, without waiting for it",
+                 from.write_lane, from.write_steps - 1);
+  if (is_input && from.value != kOwn && !gathers)
+    return fault(now, "reads the input chunk after lane %d, step %d has written the output over it",
+                 from.write_lane, from.write_steps - 1);
+  reads_[cellIndex(now.position, now.chunk) * lanes_per_rank_ +
+         static_cast<size_t>(network_.laneOf(now.lane_id))] =
+      static_cast<Count>(lane(now.lane_id).cursor.index() + 1);
+  value = from.value == kOwn ? ownValue(now.position, now.chunk) : values_.hold(from.value);
+  return {};
+}
+
+// accumulator = accumulator (+) operand; consumes the caller's hold on both and gives one on the result.
+Status ValueRun::mergeInto(const Now& now, int32_t& accumulator, int32_t operand) {
+  if (!values_.heldOnce(accumulator)) {
+    const int32_t copy = ownValue(now.position, now.chunk);
+    std::copy_n(values_.at(accumulator), values_.width(), values_.at(copy));
+    values_.release(accumulator);
+    accumulator = copy;
+  }
+  uint64_t* into = values_.at(accumulator);
+  const uint64_t* from = values_.at(operand);
+  for (size_t word = 0; word < values_.width(); ++word) {
+    if (const uint64_t both = into[word] & from[word])
+      return fault(now, "folds the contribution of position %zu in twice",
+                   word * 64 + static_cast<size_t>(std::countr_zero(both)));
+    into[word] |= from[word];
+  }
+  values_.release(operand);
+  return {};
+}
+
+Status ValueRun::keepOut(const Now& now, int32_t value) {
+  if (!contains(contract_.out, now.position, now.chunk))
+    return fault(now, "writes a chunk that the output of %s does not have",
+                 collectiveName(network_.schedule(0).collective));
+  Cell& into = cell(now.position, now.chunk);
+  const int32_t my_lane = network_.laneOf(now.lane_id);
+  if (into.write_lane >= 0 && !knows(now, into.write_lane, into.write_steps))
+    return fault(
+        now, "data race: writes the output chunk, as lane %d, step %d does, and neither waits for the other",
+        into.write_lane, into.write_steps - 1);
+  Count* reads = reads_.data() + cellIndex(now.position, now.chunk) * lanes_per_rank_;
+  for (int32_t other = 0; other < static_cast<int32_t>(lanes_per_rank_); ++other) {
+    if (reads[other] > 0 && !knows(now, other, reads[other]))
+      return fault(now, "data race: writes the output chunk while lane %d, step %d may still read it", other,
+                   reads[other] - 1);
+    reads[other] = 0;
+  }
+  if (into.value >= 0) values_.release(into.value);
+  into = {values_.hold(value), static_cast<Count>(lane(now.lane_id).cursor.index() + 1),
+          static_cast<int8_t>(my_lane)};
+  return {};
+}
+
+// What stops a lane that has not ended.
+Blockage ValueRun::blockageOf(int32_t lane_id) const {
+  if (lane(lane_id).cursor.done())
+    return {formatString("position %d, lane %d has ended", network_.positionOf(lane_id),
+                         network_.laneOf(lane_id)),
+            -1};
+  const Now now = nowOf(lane_id);
+  const std::string who = formatString("position %d, lane %d, step %d waits for ", now.position,
+                                       network_.laneOf(lane_id), lane(lane_id).cursor.index());
+  const Wait& wait = now.step->wait;
+  if (wait.lane >= 0) {
+    const int32_t target = network_.laneId(now.position, wait.lane);
+    const int32_t step = lane(lane_id).cursor.waitStep();
+    if (lane(target).cursor.index() <= step)
+      return {who + formatString("its lane %d, step %d", wait.lane, step), target};
+  }
+  int32_t recv = now.ports->first_recv;
+  for (const Source& source : now.step->sources) {
+    if (source.kind == Source::Kind::kRecv) {
+      const size_t id = static_cast<size_t>(network_.recvConnection(recv++));
+      const ConnectionEnds& ends = network_.connections()[id];
+      if (connections_[id].empty())
+        return {who + formatString("a message from position %d", ends.from),
+                ends.sends ? network_.laneId(ends.from, ends.lane) : -1};
+    } else if (source.kind == Source::Kind::kScratch) {
+      const size_t id = static_cast<size_t>(network_.scratchId(now.position, source.index));
+      if (scratch_[id].empty())
+        return {who + formatString("a value in scratch queue %d", source.index),
+                network_.scratchQueues()[id].producer};
+    }
+  }
+  return {who + "nothing", -1};
+}
+
+Status ValueRun::checkEnd() {
+  const Schedule& first = network_.schedule(0);
+  for (int32_t id = 0; id < network_.lanes(); ++id)
+    if (!lane(id).cursor.done())
+      return makeStatus(Code::kInvalidArgument, "schedule %s %s never ends: %s", first.algorithm.c_str(),
+                        collectiveName(first.collective),
+                        describeBlockage(id, [this](int32_t at) { return blockageOf(at); }).c_str());
+  for (size_t id = 0; id < connections_.size(); ++id) {
+    const ConnectionEnds& ends = network_.connections()[id];
+    if (!connections_[id].empty())
+      return makeStatus(
+          Code::kInvalidArgument,
+          "schedule %s %s: position %d, lane %d sends chunk %d to position %d, which never receives it",
+          first.algorithm.c_str(), collectiveName(first.collective), ends.from, ends.lane,
+          chunkOf(parcels_.front(connections_[id]).value), ends.to);
+  }
+  for (int32_t position = 0; position < network_.ranks(); ++position)
+    for (int32_t queue = 0; queue < network_.schedule(position).scratch_queues; ++queue) {
+      const auto& fifo = scratch_[static_cast<size_t>(network_.scratchId(position, queue))];
+      if (!fifo.empty())
+        return makeStatus(Code::kInvalidArgument,
+                          "schedule %s %s, position %d: a value of chunk %d is left in scratch queue %d",
+                          first.algorithm.c_str(), collectiveName(first.collective), position,
+                          chunkOf(parcels_.front(fifo).value), queue);
+    }
+  for (int32_t position = 0; position < network_.ranks(); ++position)
+    for (int32_t chunk = 0; chunk < static_cast<int32_t>(chunks_); ++chunk)
+      if (contains(contract_.out, position, chunk)) HORING_TRY(checkResult(position, chunk));
+  return {};
+}
+
+Status ValueRun::checkResult(int32_t position, int32_t chunk) {
+  const Schedule& schedule = network_.schedule(position);
+  const int32_t value = cell(position, chunk).value;
+  const auto wrong = [&](const std::string& what) {
+    return makeStatus(Code::kInvalidArgument, "schedule %s %s, position %d%s: output chunk %d %s",
+                      schedule.algorithm.c_str(), collectiveName(schedule.collective), position,
+                      in_place_ == InPlace::kYes ? ", in place" : "", chunk, what.c_str());
+  };
+  if (value == kNothing) return wrong("is never written");
+  const bool all = contract_.folded == Folded::kAllRanks;
+  if (value == kOwn) {
+    if (all ? network_.ranks() == 1 : chunk == position) return {};
+    return wrong("is never written");
+  }
+  const uint64_t* ranks = values_.at(value);
+  for (int32_t rank = 0; rank < network_.ranks(); ++rank) {
+    const bool is_in = ranks[rank / 64] >> (rank % 64) & 1;
+    if (is_in == (all || rank == chunk)) continue;
+    return wrong(formatString("ends %s the contribution of position %d", is_in ? "with" : "without", rank));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status verifyValues(std::span<const Schedule> all_ranks, InPlace in_place) {
+  HORING_ASSIGN(const Network network, Network::build(all_ranks));
+  return ValueRun(network, in_place).run();
+}
+
+}  // namespace horing
