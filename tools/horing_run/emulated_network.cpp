@@ -1,0 +1,134 @@
+#include "horing_run/emulated_network.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "horing_run/link_shape.h"
+#include "horing_run/network_namespace.h"
+
+namespace horing::run {
+
+namespace {
+
+// Named after what they prevent: delays by the protocol stack that no link has, and buffers too small for the
+// rate.
+std::vector<std::pair<std::string, std::string>> networkSettings() {
+  return {
+      {"ipv6/conf/all/disable_ipv6", "1"},  // its neighbour discovery would show in the byte counters
+      {"ipv4/conf/all/arp_ignore", "1"},    // with several rails, answer only for the interface's own address
+      {"ipv4/conf/all/arp_announce", "2"},       {"ipv4/conf/all/rp_filter", "0"},
+      {"ipv4/tcp_congestion_control", "cubic"},  // bbr, some systems' default, misjudges links this short
+      {"ipv4/tcp_no_metrics_save", "1"},         // each connection stands for itself
+      {"ipv4/tcp_slow_start_after_idle", "0"},   {"ipv4/tcp_rmem", "4096 131072 33554432"},
+      {"ipv4/tcp_wmem", "4096 262144 33554432"},
+  };
+}
+
+// A namespace may choose only among the congestion controls that the machine allows everybody. Widening that
+// list is the one thing that outlives a run; it takes nothing from anybody, and only root can do it.
+void allowCubic() {
+  const char* path = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+  std::string allowed;
+  std::getline(std::ifstream(path), allowed);
+  if (!allowed.empty() && allowed.find("cubic") == std::string::npos)
+    std::ofstream(path) << allowed << " cubic";
+}
+
+std::string portName(int node, int rail) {
+  return formatString("n%dr%d", node, rail);
+}
+
+// "  r0: 123 4 0 ..." of /proc/net/dev: 8 columns received, then 8 sent, bytes first.
+bool parseCounters(const std::string& line, const std::string& interface, InterfaceCounters& counters) {
+  std::istringstream words(line);
+  std::string name;
+  std::getline(words >> std::ws, name, ':');
+  if (name != interface) return false;
+  uint64_t unused = 0;
+  words >> counters.received_bytes;
+  for (int i = 0; i < 7; ++i) words >> unused;
+  words >> counters.sent_bytes;
+  counters.interface = name;
+  return !words.fail();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EmulatedNetwork>> EmulatedNetwork::create(const NetworkSpec& spec) {
+  std::unique_ptr<EmulatedNetwork> network(new EmulatedNetwork(spec));
+  allowCubic();
+  HORING_ASSIGN(network->switch_, makeNetworkNamespace());
+  for (int node = 0; node < spec.nodes; ++node) {
+    HORING_ASSIGN(auto made, IsolatedNode::create({"node" + std::to_string(node), spec.shm_mib}));
+    network->nodes_.push_back(std::move(made));
+  }
+  HORING_TRY(network->connectNodes());
+  for (int node = 0; node < spec.nodes; ++node) HORING_TRY(network->configureNode(node));
+  return network;
+}
+
+Status EmulatedNetwork::connectNodes() {
+  NetworkCommands commands{networkSettings(), "", ""};
+  for (int rail = 0; rail < spec_.rails; ++rail) {
+    // The bridge itself has no neighbours to learn of and no spanning tree to wait for.
+    commands.ip_batch += formatString(
+        "link add br%d mtu %d type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+        "link set br%d up\n",
+        rail, kMtu, rail);
+    for (int node = 0; node < spec_.nodes; ++node) {
+      const std::string port = portName(node, rail);
+      commands.ip_batch +=
+          formatString("link add %s mtu %d type veth peer name %s mtu %d netns %d\n", port.c_str(), kMtu,
+                       interface(rail).c_str(), kMtu, static_cast<int>(nodes_[node]->pid()));
+      commands.ip_batch += formatString("link set %s master br%d up\n", port.c_str(), rail);
+      if (spec_.rate_mbit == 0) continue;
+      const LinkShape shape = shapeForRate(spec_.rate_mbit);
+      commands.ip_batch += offloadCommand(port, shape);
+      commands.tc_batch += shapeCommands(port, shape);
+    }
+  }
+  return runInNetwork(switch_.get(), "the switch", commands);
+}
+
+Status EmulatedNetwork::configureNode(int node) {
+  NetworkCommands commands{networkSettings(), "link set lo up\n", ""};
+  for (int rail = 0; rail < spec_.rails; ++rail) {
+    const std::string device = interface(rail);
+    commands.ip_batch += formatString("addr add %s/24 dev %s\n", address(node, rail).c_str(), device.c_str());
+    commands.ip_batch += formatString("link set %s up\n", device.c_str());
+    if (spec_.rate_mbit == 0) continue;
+    const LinkShape shape = shapeForRate(spec_.rate_mbit);
+    commands.ip_batch += offloadCommand(device, shape);
+    commands.tc_batch += shapeCommands(device, shape);
+  }
+  return runInNetwork(this->node(node).network(), "node" + std::to_string(node), commands);
+}
+
+std::string EmulatedNetwork::address(int node, int rail) const {
+  return formatString("10.77.%d.%d", rail, node + 1);
+}
+
+std::string EmulatedNetwork::interface(int rail) const {
+  return formatString("r%d", rail);
+}
+
+Result<std::vector<InterfaceCounters>> EmulatedNetwork::readCounters() const {
+  std::vector<InterfaceCounters> all;
+  for (int node = 0; node < spec_.nodes; ++node) {
+    for (int rail = 0; rail < spec_.rails; ++rail) {
+      const std::string path = formatString("/proc/%d/net/dev", static_cast<int>(this->node(node).pid()));
+      std::ifstream file(path);
+      InterfaceCounters counters{.node = node};
+      bool found = false;
+      for (std::string line; !found && std::getline(file, line);)
+        found = parseCounters(line, interface(rail), counters);
+      if (!found)
+        return makeStatus(Code::kSystemError, "%s of node %d does not show %s", path.c_str(), node,
+                          interface(rail).c_str());
+      all.push_back(counters);
+    }
+  }
+  return all;
+}
+
+}  // namespace horing::run

@@ -1,0 +1,120 @@
+#include "horing_run/options.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+namespace horing::run {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Starts the ranks of a horing program on this machine, if wanted as several emulated nodes with slow "
+    "links.\n";
+
+constexpr const char* kFooter = R"help(
+Examples
+  Four ranks on this machine:
+      horing-run -n 4 -- all_reduce_perf -b 8 -e 64M -f 2
+  Eight ranks on two emulated nodes, each with a link of 1000 Mbit/s in each direction:
+      horing-run -n 8 --nodes 2 --rate 1000 -- all_reduce_perf -b 64M -e 64M
+  The same, and how many bytes crossed each node's link:
+      horing-run -n 8 --nodes 2 --rate 1000 --report-bytes bytes.json -- all_reduce_perf -b 64M -e 64M
+  Who is who:
+      horing-run -n 5 --nodes 2 --tag-output -- sh -c 'echo "local rank $LOCAL_RANK on $(hostname)"'
+  Are emulated nodes possible here, and if not, why:
+      horing-run --check-nodes
+
+What a rank finds in its environment
+  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+  HORING_ROOT              host:port where rank 0 listens while the communicator is made
+  HORING_RUN_SECRET        64 hex digits, new for each run: the secret of the job
+  HORING_RUN_NODE, HORING_RUN_NODES, HORING_RUN_INTERFACES, HORING_RUN_RATE_MBIT   (with --nodes)
+
+Emulated nodes
+  Each has its own network, host name, /dev/shm, System V IPC, processes and /sys/class/net, so nothing gets
+  from one to another but over its links: interfaces r0, r1, ... with the addresses 10.77.RAIL.(NODE+1) and
+  an MTU of 9000. All of it lives in unnamed namespaces and is gone with horing-run, however that ends. Needs
+  the programs ip and tc (package iproute2), and root or user namespaces. When RANKS do not divide by M the
+  first nodes have one rank more.
+
+Exit code: 0 when every rank ended with 0; else that of the rank that failed first (128 + N when signal N
+ended it); 124 when --timeout ended the run; 2 for a wrong command line; 3 when the nodes or the ranks could
+not be started.
+)help";
+
+class UsageFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "\nUsage: horing-run -n RANKS [--nodes M --rate MBIT [--rails K]] [OPTIONS] -- COMMAND "
+           "[ARGUMENTS]\n";
+  }
+};
+
+void declare(CLI::App& app, Options& options) {
+  app.add_option("-n,--ranks", options.ranks, "Number of ranks")->check(CLI::Range(1, kMaxRanks));
+  app.add_option("--nodes", options.nodes, "Spread the ranks in blocks over this many emulated nodes")
+      ->check(CLI::Range(1, kMaxNodes));
+  app.add_option("--rate", options.rate_mbit, "Speed of each link in each direction in Mbit/s; 0: unshaped")
+      ->check(CLI::Range(0, kMaxRateMbit));
+  app.add_option("--rails", options.rails, "Links of each node, each with the full rate")
+      ->check(CLI::Range(1, kMaxRails));
+  app.add_option("--shm-mib", options.shm_mib, "Size of each node's /dev/shm in MiB; 0: half of the memory")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--report-bytes", options.report_path,
+                 "Write the byte counters of the nodes' interfaces, before and after, to this file as JSON");
+  app.add_option("--timeout", options.timeout_s, "End everything after this many seconds; 0: never")
+      ->check(CLI::Range(0.0, 1e7));
+  app.add_option("--grace", options.grace_s, "Seconds between SIGTERM and SIGKILL when ranks are ended")
+      ->check(CLI::Range(0.0, 1e5));
+  app.add_flag_callback(
+      "--keep-going", [&] { options.on_failure = OnFailure::kKeepGoing; },
+      "Let the other ranks run on when one fails");
+  app.add_flag_callback(
+      "--tag-output", [&] { options.output = Output::kTagged; },
+      "Begin each line of output with the rank it comes from");
+  app.add_flag_callback(
+      "--check-nodes", [&] { options.action = Action::kCheckNodes; },
+      "Make two emulated nodes, remove them, and say whether that worked");
+}
+
+// What CLI11 cannot check by itself; empty when all is well.
+std::string findMisuse(const Options& options) {
+  if (options.action == Action::kCheckNodes) return "";
+  if (options.command.empty()) return "no command given: horing-run -n RANKS -- COMMAND";
+  if (options.nodes > options.ranks)
+    return "--nodes " + std::to_string(options.nodes) + " exceeds -n " + std::to_string(options.ranks) +
+           ": each node needs a rank";
+  const bool network_asked =
+      options.rate_mbit > 0 || options.rails > 1 || options.shm_mib > 0 || !options.report_path.empty();
+  if (options.nodes == 0 && network_asked)
+    return "--rate, --rails, --shm-mib and --report-bytes speak of emulated nodes: give --nodes too";
+  return "";
+}
+
+}  // namespace
+
+ParseOutcome parseOptions(int argc, char** argv) {
+  Options options;
+  CLI::App app(kDescription, "horing-run");
+  app.formatter(std::make_shared<UsageFormatter>());
+  app.footer(kFooter);
+  // The first word that is no option begins the command; its own options are none of ours.
+  app.prefix_command();
+  declare(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return {std::nullopt, app.exit(error) == 0 ? 0 : 2};
+  }
+  options.command = app.remaining();
+  if (!options.command.empty() && options.command.front() == "--")
+    options.command.erase(options.command.begin());
+  const std::string misuse = findMisuse(options);
+  if (!misuse.empty()) {
+    std::fprintf(stderr, "horing-run: %s\nhoring-run --help has examples.\n", misuse.c_str());
+    return {std::nullopt, 2};
+  }
+  return {options, 0};
+}
+
+}  // namespace horing::run

@@ -1,0 +1,33 @@
+#pragma once
+// Starting one rank.
+#include <signal.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "horing_run/isolated_node.h"
+
+namespace horing::run {
+
+struct SpawnSpec {
+  std::vector<std::string> command;
+  // The whole environment, "NAME=value".
+  std::vector<std::string> environment;
+  // Where to run; null: on this machine as it is.
+  const IsolatedNode* node = nullptr;
+  // Descriptors that become the rank's standard input, output and error.
+  int input = 0;
+  int output = 1;
+  int error = 2;
+  // The signals that the rank shall have blocked.
+  sigset_t signal_mask{};
+};
+
+// Starts the command as a child of this process, in a session and process group of its own whose number is
+// its pid. The rank gets SIGKILL when this process ends. Returns once the command has been executed, or with
+// the reason why not.
+Result<pid_t> spawn(const SpawnSpec& spec);
+
+}  // namespace horing::run
