@@ -1,0 +1,36 @@
+#include "transport/link_shape.h"
+
+namespace horing {
+
+Status checkLinkShape(const LinkShape& shape) {
+  if (shape.lanes < 1 || shape.lanes > kMaxLinkLanes) {
+    return makeStatus(Code::kInvalidArgument, "a link of %d lanes was asked for; it may have 1 to %d",
+                      shape.lanes, kMaxLinkLanes);
+  }
+  if (shape.slots < 2 || shape.slots > kMaxSlots) {
+    return makeStatus(Code::kInvalidArgument,
+                      "a connection of %u slots was asked for; it may have 2 to %u (HORING_SLOTS)",
+                      shape.slots, kMaxSlots);
+  }
+  if (shape.slot_bytes < 64 || shape.slot_bytes > kMaxSlotBytes || shape.slot_bytes % 64 != 0) {
+    return makeStatus(
+        Code::kInvalidArgument,
+        "slots of %u bytes were asked for; a multiple of 64 from 64 to %u is possible (HORING_SLICE_BYTES)",
+        shape.slot_bytes, kMaxSlotBytes);
+  }
+  return {};
+}
+
+std::string linkShapeText(const LinkShape& shape) {
+  return formatString("%d lanes x %u slots x %u bytes", shape.lanes, shape.slots, shape.slot_bytes);
+}
+
+Status linkShapeMismatch(int rank, const LinkShape& mine, int peer, const LinkShape& theirs) {
+  return makeStatus(
+      Code::kInvalidUsage,
+      "rank %d and rank %d disagree on the shape of their link: rank %d was given %s, rank %d was given %s; "
+      "set HORING_SLOTS and HORING_SLICE_BYTES alike on all ranks",
+      rank, peer, rank, linkShapeText(mine).c_str(), peer, linkShapeText(theirs).c_str());
+}
+
+}  // namespace horing

@@ -1,0 +1,85 @@
+#pragma once
+// Where ranks that are threads of one process (or all in one thread) meet. Passed to each rank's transport.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+#include "transport/slots/doorbell.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+inline constexpr int kMaxLoopbackRanks = 4096;
+using LoopbackNonce = std::array<uint8_t, 16>;
+
+// One end of a link between two ranks. Written by its own rank; read by the peer once `joined`.
+struct LoopbackEnd {
+  // Set by its rank in LoopbackHub::join(); release pairs with the acquire in LoopbackTransport::progress().
+  std::atomic<uint32_t> joined{0};
+  // Set by its rank when its transport goes; release pairs with the acquire in SlotLinkState::peerDeparted().
+  std::atomic<uint32_t> departed{0};
+  LinkShape shape;
+  std::byte* inbound = nullptr;  // the row that this rank receives into, aligned to 128
+};
+
+// Both ends of a link and the memory between them; lives until both transports are gone.
+class LoopbackPair {
+ public:
+  LoopbackPair() = default;
+  ~LoopbackPair();
+  LoopbackPair(const LoopbackPair&) = delete;
+  LoopbackPair& operator=(const LoopbackPair&) = delete;
+
+  LoopbackEnd& end(int rank, int peer) { return ends_[rank < peer ? 0 : 1]; }
+
+ private:
+  std::array<LoopbackEnd, 2> ends_;
+};
+
+// Thread safe. Transports use it when they are made, linked and destroyed, never on the data path.
+class LoopbackHub {
+ public:
+  // `ranks`: 1 .. kMaxLoopbackRanks. Fails when the process has no file descriptors left.
+  static Result<std::shared_ptr<LoopbackHub>> create(int ranks);
+  LoopbackHub(const LoopbackHub&) = delete;
+  LoopbackHub& operator=(const LoopbackHub&) = delete;
+
+  int ranks() const { return static_cast<int>(seats_.size()); }
+  // Tells this hub from every other.
+  const LoopbackNonce& nonce() const { return nonce_; }
+
+  // For LoopbackTransport. A rank sits down once at a time.
+  Status sit(int rank);
+  void rise(int rank);
+  // This rank's end of the pair is filled in and published; the pair is made by whoever comes first.
+  std::shared_ptr<LoopbackPair> join(int rank, int peer, const LinkShape& shape);
+  // A pair whose other end never came is forgotten.
+  void forget(int rank, int peer, const LoopbackPair* pair);
+  // The bell of a rank; valid as long as the hub.
+  Doorbell bell(int rank) { return Doorbell(&seat(rank).flag, seat(rank).event.get()); }
+  DoorbellButton button(int rank) { return DoorbellButton(&seat(rank).flag, seat(rank).event.get()); }
+
+ private:
+  struct Seat {
+    DoorbellFlag flag{};
+    Fd event;
+    bool taken = false;  // under mutex_
+  };
+  LoopbackHub(std::vector<std::unique_ptr<Seat>> seats, const LoopbackNonce& nonce)
+      : seats_(std::move(seats)), nonce_(nonce) {}
+  Seat& seat(int rank) { return *seats_[static_cast<size_t>(rank)]; }
+
+  std::vector<std::unique_ptr<Seat>> seats_;
+  LoopbackNonce nonce_;
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, std::shared_ptr<LoopbackPair>> waiting_;  // half-joined pairs, under mutex_
+};
+
+}  // namespace horing

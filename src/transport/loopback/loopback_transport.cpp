@@ -1,0 +1,147 @@
+#include "transport/loopback/loopback_transport.h"
+
+#include <cstring>
+#include <vector>
+
+#include "transport/link_shape.h"
+#include "transport/slots/slot_link.h"
+
+namespace horing {
+namespace {
+
+struct LoopbackAddress {
+  char magic[8];  // "horingL1"
+  LoopbackNonce nonce;
+  int32_t rank;
+};
+static_assert(sizeof(LoopbackAddress) <= kMaxAddressBytes && std::is_trivially_copyable_v<LoopbackAddress>);
+constexpr char kMagic[9] = "horingL1";
+
+// One link and where it stands.
+struct LoopbackLink {
+  LoopbackLink(const SlotLinkState& state, const LinkShape& shape, std::shared_ptr<LoopbackPair> both)
+      : link(state, shape, "loopback"), pair(std::move(both)) {}
+  SlotLink link;
+  std::shared_ptr<LoopbackPair> pair;
+};
+
+class LoopbackTransport final : public Transport {
+ public:
+  LoopbackTransport(std::shared_ptr<LoopbackHub> hub, int rank)
+      : hub_(std::move(hub)), rank_(rank), bell_(hub_->bell(rank)) {}
+  ~LoopbackTransport() override;
+
+  const char* name() const override { return "loopback"; }
+  std::vector<std::byte> address() const override;
+  bool canReach(std::span<const std::byte> peer_address) const override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Status progress() override;
+  void beginWait() override { bell_.beginWait(); }
+  int waitFd() const override { return bell_.fd(); }
+  void endWait() override { bell_.endWait(); }
+  uint64_t memoryBytes() const override;
+
+ private:
+  // The rank that an address speaks of, or -1 if it is none of this hub's.
+  int rankOf(std::span<const std::byte> peer_address) const;
+  // Whether the link is past its handshake, for good or bad.
+  bool settle(LoopbackLink& entry);
+
+  std::shared_ptr<LoopbackHub> hub_;
+  int rank_;
+  Doorbell bell_;
+  std::vector<std::unique_ptr<LoopbackLink>> links_;
+  std::vector<LoopbackLink*> pending_;  // of links_, handshake under way
+  Status first_error_;
+};
+
+LoopbackTransport::~LoopbackTransport() {
+  for (auto& entry : links_) {
+    const int peer = entry->link.peer();
+    hub_->forget(rank_, peer, entry->pair.get());
+    // release: pairs with the acquire in SlotLinkState::peerDeparted().
+    entry->pair->end(rank_, peer).departed.store(1, std::memory_order_release);
+    hub_->button(peer).press();
+  }
+  hub_->rise(rank_);
+}
+
+std::vector<std::byte> LoopbackTransport::address() const {
+  LoopbackAddress address{};
+  std::memcpy(address.magic, kMagic, sizeof address.magic);
+  address.nonce = hub_->nonce();
+  address.rank = rank_;
+  std::vector<std::byte> bytes(sizeof address);
+  std::memcpy(bytes.data(), &address, sizeof address);
+  return bytes;
+}
+
+int LoopbackTransport::rankOf(std::span<const std::byte> peer_address) const {
+  LoopbackAddress address;
+  if (peer_address.size() != sizeof address) return -1;
+  std::memcpy(&address, peer_address.data(), sizeof address);
+  if (std::memcmp(address.magic, kMagic, sizeof address.magic) != 0 || address.nonce != hub_->nonce())
+    return -1;
+  return address.rank >= 0 && address.rank < hub_->ranks() ? address.rank : -1;
+}
+
+bool LoopbackTransport::canReach(std::span<const std::byte> peer_address) const {
+  return rankOf(peer_address) >= 0;
+}
+
+Result<Link*> LoopbackTransport::connect(int peer, std::span<const std::byte> peer_address,
+                                         const LinkShape& shape) {
+  HORING_TRY(checkLinkShape(shape));
+  if (peer == rank_ || rankOf(peer_address) != peer) {
+    return makeStatus(Code::kInvalidArgument,
+                      "rank %d, loopback: this is not the address of a rank %d in this process", rank_, peer);
+  }
+  for (const auto& entry : links_) {
+    if (entry->link.peer() == peer) {
+      return makeStatus(Code::kInvalidUsage, "rank %d has a loopback link to rank %d already", rank_, peer);
+    }
+  }
+  links_.push_back(std::make_unique<LoopbackLink>(SlotLinkState(rank_, peer, &first_error_), shape,
+                                                  hub_->join(rank_, peer, shape)));
+  pending_.push_back(links_.back().get());
+  hub_->button(peer).press();
+  return &links_.back()->link;
+}
+
+bool LoopbackTransport::settle(LoopbackLink& entry) {
+  SlotLink& link = entry.link;
+  LoopbackEnd& theirs = entry.pair->end(link.peer(), rank_);
+  // acquire: pairs with the release in LoopbackHub::join().
+  if (theirs.joined.load(std::memory_order_acquire) == 0) return false;
+  if (theirs.shape != link.shape()) {
+    link.state().fail(linkShapeMismatch(rank_, link.shape(), link.peer(), theirs.shape));
+    return true;
+  }
+  link.establish({.inbound = entry.pair->end(rank_, link.peer()).inbound,
+                  .outbound = theirs.inbound,
+                  .peer_bell = hub_->button(link.peer()),
+                  .peer_departed = &theirs.departed});
+  return true;
+}
+
+Status LoopbackTransport::progress() {
+  if (!pending_.empty()) {
+    std::erase_if(pending_, [this](LoopbackLink* entry) { return settle(*entry); });
+  }
+  return first_error_;
+}
+
+uint64_t LoopbackTransport::memoryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& entry : links_) bytes += entry->link.memoryBytes();
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> makeLoopbackTransport(std::shared_ptr<LoopbackHub> hub, int rank) {
+  HORING_TRY(hub->sit(rank));
+  return std::unique_ptr<Transport>(std::make_unique<LoopbackTransport>(std::move(hub), rank));
+}
+
+}  // namespace horing

@@ -1,0 +1,230 @@
+#include "transport/shm/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+#include <vector>
+
+namespace horing {
+namespace {
+
+constexpr char kPrefix[] = "horing-";
+constexpr char kPresenceSuffix[] = ".rank";
+constexpr int kCreateAttempts = 8;
+
+std::string folderOf(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+// Touches all pages without changing them. Peers may be writing already.
+void populate(std::byte* data, uint64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  constexpr uint64_t kPage = 4096;
+  for (uint64_t offset = 0; offset < bytes; offset += kPage) {
+    [[maybe_unused]] const std::byte touched = *const_cast<volatile std::byte*>(data + offset);
+  }
+}
+
+Status allocate(int fd, uint64_t bytes, const std::string& path, const std::string& purpose) {
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  if (error == 0) return {};
+  const std::string folder = folderOf(path);
+  struct statvfs space {};
+  if (error != ENOSPC || ::statvfs(folder.c_str(), &space) != 0) {
+    return systemError(error, "allocating %" PRIu64 " bytes in %s for %s", bytes, folder.c_str(),
+                       purpose.c_str());
+  }
+  return makeStatus(
+      Code::kSystemError,
+      "%s is too small: %s needs %" PRIu64 " bytes, %" PRIu64
+      " are available. Enlarge it (docker run --shm-size=1g, or mount -o remount,size=1G %s), use less "
+      "(HORING_SLOTS, HORING_SLICE_BYTES), or name another directory (HORING_SHM_DIR)",
+      folder.c_str(), purpose.c_str(), bytes, static_cast<uint64_t>(space.f_bavail) * space.f_frsize,
+      folder.c_str());
+}
+
+Result<std::pair<OwnedName, Fd>> createEmpty(const std::string& path, const std::string& purpose) {
+  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.valid())
+    return systemError(errno, "creating %s for %s (HORING_SHM_DIR)", path.c_str(), purpose.c_str());
+  return std::pair<OwnedName, Fd>(OwnedName(path), std::move(fd));
+}
+
+Result<ShmFile> fill(std::pair<OwnedName, Fd> made, uint64_t bytes, const std::string& purpose) {
+  const std::string& path = made.first.path();
+  HORING_TRY(allocate(made.second.get(), bytes, path, purpose));
+  HORING_ASSIGN(Mapping map, Mapping::map(made.second.get(), bytes, path));
+  return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
+}
+
+struct flock wholeFile(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+// Refuses what another user may have put there.
+Status checkOwn(int fd, mode_t kind, const std::string& path) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
+  if ((facts.st_mode & S_IFMT) != kind || facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0) {
+    return makeStatus(Code::kSystemError, "%s is not a file that a peer of this user made", path.c_str());
+  }
+  return {};
+}
+
+Result<Fd> openOwn(const std::string& path, int flags, mode_t kind) {
+  Fd fd(::open(path.c_str(), flags | O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid() && errno == ENOENT) return Fd();
+  if (!fd.valid()) return systemError(errno, "opening %s", path.c_str());
+  HORING_TRY(checkOwn(fd.get(), kind, path));
+  return fd;
+}
+
+// Names in `directory` that may be ours, presence files last: as long as one is there its owner is known.
+std::vector<std::string> ourNames(const std::string& directory) {
+  std::vector<std::string> others, presences;
+  DIR* entries = ::opendir(directory.c_str());
+  if (entries == nullptr) return others;
+  while (const dirent* entry = ::readdir(entries)) {
+    const std::string name = entry->d_name;
+    if (name.rfind(kPrefix, 0) != 0 || name.find('.') == std::string::npos) continue;
+    struct stat facts {};
+    if (::fstatat(::dirfd(entries), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (facts.st_uid != ::geteuid() || (!S_ISREG(facts.st_mode) && !S_ISFIFO(facts.st_mode))) continue;
+    (name.ends_with(kPresenceSuffix) ? presences : others).push_back(name);
+  }
+  ::closedir(entries);
+  others.insert(others.end(), presences.begin(), presences.end());
+  return others;
+}
+
+// The orphan's presence file, locked so that a process that is just making it notices; invalid if there is
+// none. Nothing if its owner lives.
+bool claimOrphan(const std::string& presence_path, Fd* presence) {
+  Result<Fd> opened = openShmFile(presence_path);
+  if (!opened.ok()) return false;
+  *presence = opened.take();
+  if (!presence->valid()) return true;
+  struct flock lock = wholeFile(F_WRLCK);
+  return ::fcntl(presence->get(), F_OFD_SETLK, &lock) == 0;
+}
+
+}  // namespace
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Result<Mapping> Mapping::map(int fd, uint64_t bytes, const std::string& path) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return systemError(errno, "mapping %" PRIu64 " bytes of %s", bytes, path.c_str());
+  Mapping mapping;
+  mapping.data_ = static_cast<std::byte*>(data);
+  mapping.bytes_ = bytes;
+  populate(mapping.data_, bytes);
+  return mapping;
+}
+
+OwnedName::OwnedName(std::string path) : path_(std::move(path)), pid_(::getpid()) {}
+
+OwnedName& OwnedName::operator=(OwnedName&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(pid_, other.pid_);
+  return *this;
+}
+
+Status OwnedName::rename(const std::string& path) {
+  if (::rename(path_.c_str(), path.c_str()) != 0) return systemError(errno, "renaming %s", path_.c_str());
+  path_ = path;
+  return {};
+}
+
+void OwnedName::remove() {
+  if (!path_.empty() && pid_ == ::getpid()) ::unlink(path_.c_str());
+  path_.clear();
+}
+
+Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose) {
+  HORING_ASSIGN(auto made, createEmpty(path + ".new", purpose));
+  return fill(std::move(made), bytes, purpose);
+}
+
+Status publish(ShmFile& file, const std::string& path) {
+  return file.name.rename(path);
+}
+
+Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, const std::string& purpose) {
+  for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
+    HORING_ASSIGN(auto made, createEmpty(path, purpose));
+    struct flock lock = wholeFile(F_WRLCK);
+    int locked = -1;
+    do locked = ::fcntl(made.second.get(), F_OFD_SETLKW, &lock);
+    while (locked != 0 && errno == EINTR);
+    if (locked != 0) return systemError(errno, "locking %s: its file system must have locks", path.c_str());
+    // Between making and locking it looked like an orphan, and may have been removed as one.
+    struct stat facts {};
+    if (::fstat(made.second.get(), &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
+    if (facts.st_nlink == 0) continue;
+    return fill(std::move(made), bytes, purpose);
+  }
+  return makeStatus(Code::kSystemError, "%s was removed by somebody %d times while it was made", path.c_str(),
+                    kCreateAttempts);
+}
+
+Result<Fd> openShmFile(const std::string& path) {
+  return openOwn(path, 0, S_IFREG);
+}
+
+Result<uint64_t> shmFileBytes(int fd, const std::string& path) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
+  return static_cast<uint64_t>(facts.st_size);
+}
+
+Result<std::pair<OwnedName, Fd>> createBell(const std::string& path) {
+  if (::mkfifo(path.c_str(), 0600) != 0) return systemError(errno, "making the FIFO %s", path.c_str());
+  OwnedName name(path);
+  HORING_ASSIGN(Fd fd, openBell(path));
+  return std::pair<OwnedName, Fd>(std::move(name), std::move(fd));
+}
+
+Result<Fd> openBell(const std::string& path) {
+  // For reading too: then there is always a reader, and no write raises SIGPIPE.
+  HORING_ASSIGN(Fd fd, openOwn(path, 0, S_IFIFO));
+  if (!fd.valid()) return makeStatus(Code::kRemoteError, "%s is not there: its rank has left", path.c_str());
+  return fd;
+}
+
+bool ownerIsGone(int presence_fd) {
+  struct flock lock = wholeFile(F_WRLCK);
+  return ::fcntl(presence_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+int removeOrphans(const std::string& directory) {
+  int removed = 0;
+  for (const std::string& name : ourNames(directory)) {
+    Fd presence;
+    if (!claimOrphan(directory + "/" + name.substr(0, name.find('.')) + kPresenceSuffix, &presence)) continue;
+    if (::unlink((directory + "/" + name).c_str()) == 0) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace horing

@@ -1,0 +1,87 @@
+#pragma once
+// Files of horing in a shared-memory directory: making, mapping, and clearing away those of dead processes.
+//
+// All files of one rank share a *stem* and differ in what follows the first '.' :
+//   horing-JOB-TOKEN-RANK.rank      presence; its owner holds a lock on it for as long as it lives
+//   horing-JOB-TOKEN-RANK.bell      FIFO
+//   horing-JOB-TOKEN-RANK.from-7    slots that rank 7 sends into; gone as soon as rank 7 has mapped them
+// A file whose stem has no locked presence belongs to nobody. The lock is the kernel's (open file description
+// lock): it goes with the process however that ends, holds across PID namespaces, and a process identifier
+// that is used again cannot be mistaken for it.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/status.h"
+
+namespace horing {
+
+// Owner of a shared mapping of a whole file.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  // Pages are in place when it returns, so that the data path does not fault.
+  static Result<Mapping> map(int fd, uint64_t bytes, const std::string& path);
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// A name in the directory that this process made; removed on destruction or before. Only in the process that
+// made it: a forked child leaves its parent's files alone.
+class OwnedName {
+ public:
+  OwnedName() = default;
+  explicit OwnedName(std::string path);
+  OwnedName(OwnedName&& other) noexcept : path_(std::exchange(other.path_, {})), pid_(other.pid_) {}
+  OwnedName& operator=(OwnedName&& other) noexcept;
+  ~OwnedName() { remove(); }
+
+  const std::string& path() const { return path_; }
+  Status rename(const std::string& path);
+  void remove();
+
+ private:
+  std::string path_;
+  int pid_ = 0;
+};
+
+struct ShmFile {
+  OwnedName name;
+  Fd fd;
+  Mapping map;  // zero bytes at first
+};
+
+// A new file, readable and writable by its user only, under `path` plus ".new" until publish() renames it: so
+// a peer finds all of it or nothing. With all of its memory allocated: a directory that is too small is an
+// error that says how much was wanted (`purpose` says for what) and is there, never a SIGBUS later.
+Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose);
+Status publish(ShmFile& file, const std::string& path);
+// As above, under its name at once, with the owner's lock. No other process takes it for an orphan at any
+// time.
+Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, const std::string& purpose);
+// Opens a peer's regular file of this user. Result with an invalid Fd: there is no such file (yet).
+Result<Fd> openShmFile(const std::string& path);
+// The size of an open file, in bytes.
+Result<uint64_t> shmFileBytes(int fd, const std::string& path);
+// A new FIFO of which nobody else knows; and a peer's, of this user. Neither blocks, neither raises SIGPIPE.
+Result<std::pair<OwnedName, Fd>> createBell(const std::string& path);
+Result<Fd> openBell(const std::string& path);
+
+// Whether the process that made the presence file behind `fd` is gone. `fd` was opened by openShmFile().
+bool ownerIsGone(int presence_fd);
+
+// Removes files of this user in `directory` whose owner is gone; how many.
+int removeOrphans(const std::string& directory);
+
+}  // namespace horing

@@ -1,0 +1,76 @@
+#pragma once
+// What ranks of one node read of each other: the address that travels over the bootstrap, and the shared
+// pages.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/slots/doorbell.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+using ShmNonce = std::array<uint8_t, 16>;
+inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '1'};
+inline constexpr size_t kMaxShmStemBytes = 112;
+
+// An address, in the machine's own byte order: it is of use on the same machine only.
+struct ShmAddress {
+  std::array<char, 8> magic{};
+  std::array<char, 40> boot_id{};  // of the kernel, NUL-terminated
+  uint64_t device = 0;             // of the directory
+  uint64_t inode = 0;
+  ShmNonce nonce{};  // also in the presence page, drawn when the transport is made
+  int32_t rank = 0;
+  uint32_t reserved = 0;
+  std::array<char, kMaxShmStemBytes> stem{};  // of file names, NUL-terminated
+};
+static_assert(sizeof(ShmAddress) == 200 && sizeof(ShmAddress) <= kMaxAddressBytes);
+
+std::vector<std::byte> encodeShmAddress(const ShmAddress& address);
+// Nothing unless the bytes are an address whose strings end and whose stem can only name a file of ours.
+std::optional<ShmAddress> decodeShmAddress(std::span<const std::byte> bytes);
+
+// This machine and directory, without nonce, rank and stem.
+Result<ShmAddress> describePlace(const std::string& directory);
+
+// The presence file: one page for each rank, mapped by all that link to it.
+struct PresencePage {
+  // Written by the owner before its address is known to anybody.
+  std::array<char, 8> magic;
+  ShmNonce nonce;
+  int32_t rank;
+  int32_t pid;  // for messages only
+  // Set and cleared as DoorbellFlag says.
+  DoorbellFlag bell;
+  // Written by the owner when its transport is destroyed. Release there pairs with the acquire in
+  // SlotLinkState::peerDeparted().
+  alignas(64) std::atomic<uint32_t> departed;
+};
+static_assert(sizeof(PresencePage) == 192 && offsetof(PresencePage, bell) == 64 &&
+              offsetof(PresencePage, departed) == 128);
+inline constexpr uint64_t kPresenceBytes = 4096;
+
+enum class RowState : uint32_t { kWaiting = 0, kMapped = 1, kRefused = 2 };
+
+// Start of the file of one direction of a link, made by the receiving rank; the row of slot queues follows.
+struct RowHeader {
+  // Written by the owner before the file gets its name.
+  std::array<char, 8> magic;
+  int32_t owner;
+  int32_t sender;
+  LinkShape owner_shape;
+  // Written by the sender once it has seen the file. Release of `state` pairs with the acquire in
+  // ShmLink::settle().
+  alignas(64) LinkShape sender_shape;
+  std::atomic<RowState> state;
+  std::array<std::byte, 128> reserved;
+};
+static_assert(sizeof(RowHeader) == 256 && offsetof(RowHeader, sender_shape) == 64 && sizeof(LinkShape) == 12);
+
+}  // namespace horing

@@ -1,0 +1,111 @@
+#include "transport/shm/link.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "transport/link_shape.h"
+
+namespace horing {
+namespace {
+
+uint64_t rowFileBytes(const LinkShape& shape) {
+  constexpr uint64_t kPage = 4096;
+  return (sizeof(RowHeader) + slotRowBytes(shape) + kPage - 1) / kPage * kPage;
+}
+
+std::string rowSuffix(int sender) {
+  return ".from-" + std::to_string(sender);
+}
+
+// Refuses everything that a peer of this version would not have written.
+Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, const std::string& path) {
+  if (std::memcmp(row.magic.data(), kShmMagic, sizeof kShmMagic) == 0 && checkLinkShape(shape).ok() &&
+      bytes == rowFileBytes(shape)) {
+    return {};
+  }
+  return makeStatus(Code::kRemoteError, "%s is not what a peer of this version makes", path.c_str());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress& peer,
+                                                const LinkShape& shape) {
+  HORING_ASSIGN(ShmPeer opened, ShmPeer::open(self->directory, self->address, peer));
+  const std::string path = self->path(rowSuffix(peer.rank));
+  HORING_ASSIGN(ShmFile inbound, createShmFile(path, rowFileBytes(shape),
+                                               formatString("rank %d's link to rank %d (%s)", self->rank(),
+                                                            peer.rank, linkShapeText(shape).c_str())));
+  auto* header = new (inbound.map.data()) RowHeader{};
+  std::memcpy(header->magic.data(), kShmMagic, sizeof kShmMagic);
+  header->owner = self->rank();
+  header->sender = peer.rank;
+  header->owner_shape = shape;
+  formatSlotRow(inbound.map.data() + sizeof(RowHeader), shape);
+  // The kernel orders what we wrote before the name appears.
+  HORING_TRY(publish(inbound, path));
+  inbound.fd.reset();
+  return std::unique_ptr<ShmLink>(new ShmLink(self, peer.rank, shape, std::move(opened), std::move(inbound)));
+}
+
+RowState ShmLink::answer() const {
+  // acquire: pairs with the release in openOutbound() of the peer.
+  return inboundHeader().state.load(std::memory_order_acquire);
+}
+
+Result<bool> ShmLink::openOutbound() {
+  const std::string path = self_->directory + "/" + peer_.stem() + rowSuffix(self_->rank());
+  HORING_ASSIGN(const Fd fd, openShmFile(path));
+  if (!fd.valid()) return false;
+  HORING_ASSIGN(const uint64_t bytes, shmFileBytes(fd.get(), path));
+  if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkLanes, kMaxSlots, kMaxSlotBytes})) {
+    return makeStatus(Code::kRemoteError, "%s has an impossible size", path.c_str());
+  }
+  HORING_ASSIGN(outbound_, Mapping::map(fd.get(), bytes, path));
+  auto& header = *reinterpret_cast<RowHeader*>(outbound_.data());
+  const LinkShape theirs = header.owner_shape;  // copied: what is checked is what is used
+  HORING_TRY(checkRow(header, theirs, bytes, path));
+  const bool agreed = theirs == link_.shape();
+  header.sender_shape = link_.shape();
+  // release: pairs with the acquire in answer() of the peer.
+  header.state.store(agreed ? RowState::kMapped : RowState::kRefused, std::memory_order_release);
+  ring();
+  if (!agreed) return linkShapeMismatch(self_->rank(), link_.shape(), link_.peer(), theirs);
+  return true;
+}
+
+bool ShmLink::settle() {
+  SlotLinkState& state = link_.state();
+  // Before anything else: a peer that leaves has written its answer first. acquire: pairs with
+  // ~ShmTransport().
+  const bool departed = peer_.departed().load(std::memory_order_acquire) != 0;
+  const RowState answered = answer();
+  if (answered == RowState::kRefused) {
+    state.fail(linkShapeMismatch(self_->rank(), link_.shape(), link_.peer(), inboundHeader().sender_shape));
+  } else if (outbound_.data() == nullptr && state.status().ok()) {
+    Result<bool> opened = openOutbound();
+    if (!opened.ok()) state.fail(opened.status());
+  }
+  if (answered == RowState::kMapped) inbound_.name.remove();
+  if (state.status().ok() && outbound_.data() != nullptr && answered == RowState::kMapped) {
+    link_.establish({.inbound = inbound_.map.data() + sizeof(RowHeader),
+                     .outbound = outbound_.data() + sizeof(RowHeader),
+                     .peer_bell = peer_.button(),
+                     .peer_departed = &peer_.departed()});
+    return true;
+  }
+  if (departed) state.failDeparted();
+  return !state.status().ok();
+}
+
+bool ShmLink::mourn() {
+  if (!link_.status().ok() || !peer_.died()) return false;
+  link_.state().fail(makeStatus(
+      Code::kRemoteError,
+      "rank %d lost rank %d: its process (pid %d) ended without a farewell. It was killed or crashed; "
+      "look at its output and at the kernel log",
+      self_->rank(), link_.peer(), peer_.pid()));
+  return true;
+}
+
+}  // namespace horing

@@ -1,0 +1,41 @@
+#include "transport/shm/peer.h"
+
+namespace horing {
+
+Result<ShmPeer> ShmPeer::open(const std::string& directory, const ShmAddress& here,
+                              const ShmAddress& address) {
+  if (address.boot_id != here.boot_id || address.device != here.device || address.inode != here.inode) {
+    return makeStatus(Code::kInvalidArgument,
+                      "rank %d, shm: rank %d is on another machine, or sees another directory than %s",
+                      here.rank, address.rank, directory.c_str());
+  }
+  ShmPeer peer;
+  peer.stem_ = address.stem.data();
+  const std::string path = directory + "/" + peer.stem_;
+  HORING_ASSIGN(peer.lock_, openShmFile(path + ".rank"));
+  if (!peer.lock_.valid()) {
+    return makeStatus(Code::kRemoteError, "rank %d, shm: rank %d has left, there is no %s.rank", here.rank,
+                      address.rank, path.c_str());
+  }
+  HORING_ASSIGN(const uint64_t bytes, shmFileBytes(peer.lock_.get(), path));
+  if (bytes != kPresenceBytes) {
+    return makeStatus(Code::kRemoteError, "rank %d, shm: %s.rank has %llu bytes: it is not of this version",
+                      here.rank, path.c_str(), static_cast<unsigned long long>(bytes));
+  }
+  HORING_ASSIGN(peer.presence_, Mapping::map(peer.lock_.get(), kPresenceBytes, path));
+  if (peer.page().nonce != address.nonce || peer.page().rank != address.rank) {
+    return makeStatus(Code::kRemoteError,
+                      "rank %d, shm: %s.rank is not that of the rank %d whose address was given", here.rank,
+                      path.c_str(), address.rank);
+  }
+  HORING_ASSIGN(peer.bell_, openBell(path + ".bell"));
+  return peer;
+}
+
+bool ShmPeer::died() const {
+  // acquire: pairs with the release at the end of the peer's transport, which comes before it gives up its
+  // lock.
+  return ownerIsGone(lock_.get()) && departed().load(std::memory_order_acquire) == 0;
+}
+
+}  // namespace horing

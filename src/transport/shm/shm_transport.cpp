@@ -1,0 +1,184 @@
+#include "transport/shm/shm_transport.h"
+
+#include <sys/random.h>
+
+#include <cctype>
+#include <cerrno>
+#include <new>
+
+#include "transport/link_shape.h"
+#include "transport/shm/link.h"
+
+namespace horing {
+namespace {
+
+constexpr uint32_t kPollsPerLook = 1024;  // of progress(), before it looks at the clock
+
+std::string makeStem(const ShmOptions& options) {
+  std::string stem = "horing-";
+  for (const char c : options.job.substr(0, kMaxShmJobBytes)) {
+    stem += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  }
+  stem += '-';
+  for (const uint8_t byte : options.token) stem += formatString("%02x", byte);
+  return stem + "-" + std::to_string(options.rank);
+}
+
+class ShmTransport final : public Transport {
+ public:
+  ShmTransport(const ShmOptions& options, ShmSelf self, ShmFile presence, std::pair<OwnedName, Fd> bell)
+      : self_(std::move(self)),
+        presence_(std::move(presence)),
+        bell_name_(std::move(bell.first)),
+        bell_fd_(std::move(bell.second)),
+        bell_(&page().bell, bell_fd_.get()),
+        expected_peers_(options.expected_peers),
+        clock_(options.clock),
+        log_(options.log),
+        creator_(::getpid()) {}
+  ~ShmTransport() override;
+
+  const char* name() const override { return "shm"; }
+  std::vector<std::byte> address() const override { return encodeShmAddress(self_.address); }
+  bool canReach(std::span<const std::byte> peer_address) const override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Status progress() override;
+  void beginWait() override;
+  int waitFd() const override { return bell_.fd(); }
+  void endWait() override { bell_.endWait(); }
+  uint64_t memoryBytes() const override;
+
+ private:
+  PresencePage& page() const { return *reinterpret_cast<PresencePage*>(presence_.map.data()); }
+  void settlePending();
+  // Looks whether peers live, if it is time to.
+  void watchPeers();
+
+  ShmSelf self_;
+  // Removed last: with it gone, other files of this rank look like orphans.
+  ShmFile presence_;
+  OwnedName bell_name_;
+  Fd bell_fd_;
+  Doorbell bell_;
+  int expected_peers_;
+  const Clock* clock_;
+  Log log_;
+  int creator_;
+  std::vector<std::unique_ptr<ShmLink>> links_;
+  std::vector<ShmLink*> pending_;  // of links_, handshake under way
+  uint32_t polls_ = 0;
+  int64_t watched_ns_ = 0;
+};
+
+ShmTransport::~ShmTransport() {
+  // A forked child has a copy of this object; its parent lives on.
+  if (creator_ != ::getpid()) return;
+  // release: pairs with the acquire in SlotLinkState::peerDeparted(), ShmLink::settle() and ShmPeer::died().
+  page().departed.store(1, std::memory_order_release);
+  for (const auto& link : links_) link->ring();
+}
+
+bool ShmTransport::canReach(std::span<const std::byte> peer_address) const {
+  const auto address = decodeShmAddress(peer_address);
+  if (!address) return false;
+  const Result<ShmPeer> peer = ShmPeer::open(self_.directory, self_.address, *address);
+  if (!peer.ok()) log_.trace("shm", "%s", peer.status().message().c_str());
+  return peer.ok();
+}
+
+Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_address,
+                                    const LinkShape& shape) {
+  HORING_TRY(checkLinkShape(shape));
+  const auto address = decodeShmAddress(peer_address);
+  if (peer == self_.rank() || !address || address->rank != peer) {
+    return makeStatus(Code::kInvalidArgument,
+                      "rank %d, shm: this is not the address of a rank %d of this node", self_.rank(), peer);
+  }
+  for (const auto& link : links_) {
+    if (link->link().peer() == peer) {
+      return makeStatus(Code::kInvalidUsage, "rank %d has a shm link to rank %d already", self_.rank(), peer);
+    }
+  }
+  if (expected_peers_ > 0 && links_.size() >= static_cast<size_t>(expected_peers_)) {
+    return makeStatus(Code::kInvalidUsage, "rank %d: rank %d is one more than the %d peers expected over shm",
+                      self_.rank(), peer, expected_peers_);
+  }
+  HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape));
+  links_.push_back(std::move(link));
+  pending_.push_back(links_.back().get());
+  pending_.back()->ring();
+  return &links_.back()->link();
+}
+
+void ShmTransport::settlePending() {
+  std::erase_if(pending_, [](ShmLink* link) { return link->settle(); });
+  if (expected_peers_ == 0 || !pending_.empty() || links_.size() != static_cast<size_t>(expected_peers_))
+    return;
+  if (!self_.first_error.ok()) return;
+  // Every peer has mapped its row, and before that our presence and bell.
+  bell_name_.remove();
+  presence_.name.remove();
+}
+
+Status ShmTransport::progress() {
+  if (!pending_.empty()) settlePending();
+  if (++polls_ % kPollsPerLook == 0) watchPeers();
+  return self_.first_error;
+}
+
+void ShmTransport::beginWait() {
+  watchPeers();
+  bell_.beginWait();
+}
+
+void ShmTransport::watchPeers() {
+  const int64_t now_ns = clock_->nowNs();
+  if (now_ns - watched_ns_ < kShmLivenessMs * 1'000'000) return;
+  watched_ns_ = now_ns;
+  bool lost = false;
+  for (const auto& link : links_) lost = link->mourn() || lost;
+  if (lost) removeOrphans(self_.directory);
+}
+
+uint64_t ShmTransport::memoryBytes() const {
+  uint64_t bytes = presence_.map.bytes();
+  for (const auto& link : links_) bytes += link->memoryBytes();
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
+  if (options.clock == nullptr || options.rank < 0 || options.directory.empty() ||
+      options.directory[0] != '/') {
+    return makeStatus(Code::kInvalidArgument,
+                      "shm of rank %d in \"%s\": the directory must be absolute (HORING_SHM_DIR), the rank 0 "
+                      "or more and the "
+                      "clock given",
+                      options.rank, options.directory.c_str());
+  }
+  ShmSelf self{.directory = options.directory};
+  HORING_ASSIGN(self.address, describePlace(options.directory));
+  self.address.rank = options.rank;
+  const std::string stem = makeStem(options);
+  stem.copy(self.address.stem.data(), self.address.stem.size() - 1);
+  if (::getrandom(self.address.nonce.data(), self.address.nonce.size(), 0) !=
+      static_cast<ssize_t>(self.address.nonce.size())) {
+    return systemError(errno, "rank %d, shm: drawing a nonce", options.rank);
+  }
+  if (const int orphans = removeOrphans(options.directory); orphans > 0) {
+    options.log.info("shm", "removed %d files of dead processes from %s", orphans, options.directory.c_str());
+  }
+  HORING_ASSIGN(ShmFile presence, createPresenceFile(self.path(".rank"), kPresenceBytes,
+                                                     formatString("rank %d's presence", options.rank)));
+  auto* page = new (presence.map.data()) PresencePage{};
+  std::copy(std::begin(kShmMagic), std::end(kShmMagic), page->magic.begin());
+  page->nonce = self.address.nonce;
+  page->rank = options.rank;
+  page->pid = ::getpid();
+  HORING_ASSIGN(auto bell, createBell(self.path(".bell")));
+  return std::unique_ptr<Transport>(
+      std::make_unique<ShmTransport>(options, std::move(self), std::move(presence), std::move(bell)));
+}
+
+}  // namespace horing

@@ -1,0 +1,39 @@
+#pragma once
+// Ranks as processes of one node: slots in shared memory, doorbells over FIFOs.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+using ShmToken = std::array<uint8_t, 16>;
+inline constexpr size_t kMaxShmJobBytes = 32;
+
+struct ShmOptions {
+  std::string directory = "/dev/shm";  // absolute
+  std::string job = "job";             // part of file names; what is not a letter or digit becomes '_'
+  ShmToken token{};  // random; makes file names unguessable. May be the same for all ranks of a job
+  int rank = 0;
+  // Ranks that will link to this one. When that many have, no name of this rank is left in the directory, and
+  // a killed job leaves nothing behind. 0: unknown, names stay until the transport is destroyed.
+  int expected_peers = 0;
+  const Clock* clock = nullptr;  // must outlive the transport; for how often peers are checked to be alive
+  Log log;
+};
+
+// Makes this rank known in the directory. Fails when the directory cannot be used, naming it and why.
+//
+// Files of jobs that were killed are removed from the directory (those of the same user whose creator is
+// gone). Besides the contract of Transport: a peer whose process has died makes its link fail with
+// kRemoteError, found within about kShmLivenessMs of progress() or beginWait() calls.
+Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options);
+
+inline constexpr int64_t kShmLivenessMs = 100;
+
+}  // namespace horing

@@ -1,0 +1,63 @@
+#pragma once
+// The Link of loopback and shm: two rows of slot queues, one in each direction.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "transport/slots/slot_connection.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+// What a link is made of once both ends are there. All of it must outlive the link.
+struct SlotLinkParts {
+  std::byte* inbound = nullptr;   // peer to this rank: `lanes` queues, slotQueuePitch() apart
+  std::byte* outbound = nullptr;  // this rank to peer
+  DoorbellButton peer_bell;
+  const std::atomic<uint32_t>* peer_departed = nullptr;
+};
+
+// Bytes of one direction of a link.
+inline uint64_t slotRowBytes(const LinkShape& shape) {
+  return slotQueuePitch(shape) * static_cast<uint64_t>(shape.lanes);
+}
+// Formats all queues of one direction.
+void formatSlotRow(std::byte* memory, const LinkShape& shape);
+
+class SlotLink final : public Link {
+ public:
+  SlotLink(SlotLinkState state, const LinkShape& shape, std::string description)
+      : state_(std::move(state)), shape_(shape), description_(std::move(description)) {}
+  SlotLink(const SlotLink&) = delete;
+  SlotLink& operator=(const SlotLink&) = delete;
+
+  int peer() const override { return state_.peer(); }
+  bool established() const override { return !senders_.empty(); }
+  const Status& status() const override { return state_.status(); }
+  Sender& sender(int lane) override {
+    HORING_CHECK_LT(static_cast<size_t>(lane), senders_.size());
+    return senders_[static_cast<size_t>(lane)];
+  }
+  Receiver& receiver(int lane) override {
+    HORING_CHECK_LT(static_cast<size_t>(lane), receivers_.size());
+    return receivers_[static_cast<size_t>(lane)];
+  }
+  // The row that this rank receives into; the other belongs to the peer.
+  uint64_t memoryBytes() const override { return slotRowBytes(shape_); }
+  std::string describe() const override { return description_; }
+
+  const LinkShape& shape() const { return shape_; }
+  SlotLinkState& state() { return state_; }
+  // Makes the connections: established() from then on. Once.
+  void establish(const SlotLinkParts& parts);
+
+ private:
+  SlotLinkState state_;
+  LinkShape shape_;
+  std::string description_;
+  std::vector<SlotSender> senders_;
+  std::vector<SlotReceiver> receivers_;
+};
+
+}  // namespace horing

@@ -1,0 +1,34 @@
+#include "transport/slots/slot_queue.h"
+
+#include <new>
+
+#include "base/check.h"
+
+namespace horing {
+
+uint64_t slotQueueBytes(const LinkShape& shape) {
+  return sizeof(SlotQueueHeader) +
+         static_cast<uint64_t>(shape.slots) * (sizeof(SlotHeader) + shape.slot_bytes);
+}
+
+uint64_t slotQueuePitch(const LinkShape& shape) {
+  constexpr uint64_t kAlignment = alignof(SlotQueueHeader);
+  return (slotQueueBytes(shape) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void formatSlotQueue(std::byte* memory, const LinkShape& shape, uint64_t first) {
+  HORING_CHECK_EQ(reinterpret_cast<uintptr_t>(memory) % alignof(SlotQueueHeader), 0u);
+  auto* header = new (memory) SlotQueueHeader;
+  // relaxed: whoever hands the memory to the sending side publishes it.
+  header->head.store(first, std::memory_order_relaxed);
+  header->tail.store(first, std::memory_order_relaxed);
+  const SlotQueue queue = viewSlotQueue(memory, shape);
+  for (std::byte* slot = queue.slots; slot != queue.end(); slot += queue.stride()) new (slot) SlotHeader{};
+}
+
+SlotQueue viewSlotQueue(std::byte* memory, const LinkShape& shape) {
+  return SlotQueue{reinterpret_cast<SlotQueueHeader*>(memory), memory + sizeof(SlotQueueHeader), shape.slots,
+                   shape.slot_bytes};
+}
+
+}  // namespace horing
