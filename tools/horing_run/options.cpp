@@ -107,9 +107,10 @@ ParseOutcome parseOptions(int argc, char** argv) {
     return {std::nullopt, app.exit(error) == 0 ? 0 : 2};
   }
   options.command = app.remaining();
-  if (!options.command.empty() && options.command.front() == "--")
-    options.command.erase(options.command.begin());
-  const std::string misuse = findMisuse(options);
+  const std::string first = options.command.empty() ? "" : options.command.front();
+  if (first == "--") options.command.erase(options.command.begin());
+  const bool unknown_option = first.starts_with("-") && first != "--";
+  const std::string misuse = unknown_option ? "unknown option " + first : findMisuse(options);
   if (!misuse.empty()) {
     std::fprintf(stderr, "horing-run: %s\nhoring-run --help has examples.\n", misuse.c_str());
     return {std::nullopt, 2};

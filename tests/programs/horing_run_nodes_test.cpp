@@ -1,0 +1,175 @@
+// horing-run with emulated nodes. Skipped where the machine lets us make no namespaces.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "program.h"
+
+namespace horing::test {
+namespace {
+
+class HoringRunNodes : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+    if (outcome.code != 0) GTEST_SKIP() << outcome.errors;
+  }
+
+  static std::vector<std::string> command(const std::vector<std::string>& options,
+                                          const std::vector<std::string>& rank) {
+    std::vector<std::string> words = {HORING_RUN_PROGRAM};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("--");
+    words.insert(words.end(), rank.begin(), rank.end());
+    return words;
+  }
+  static std::vector<std::string> probe(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words = {HORING_PYTHON, HORING_LINK_PROBE};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return words;
+  }
+};
+
+std::set<std::string> interfacesHere() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/net"))
+    names.insert(entry.path().filename());
+  return names;
+}
+
+// Some process is in this network namespace ("net:[4026532000]").
+bool namespaceInUse(const std::string& network) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const auto link = std::filesystem::read_symlink(entry.path() / "ns/net", error);
+    if (!error && link == network) return true;
+  }
+  return false;
+}
+
+TEST_F(HoringRunNodes, SpreadsRanksUnevenlyAndSaysSo) {
+  const Outcome outcome = runProgram(
+      command({"-n", "5", "--nodes", "2"},
+              {"sh", "-c",
+               "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $HORING_RUN_NODE/$HORING_RUN_NODES $(hostname)"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(sortedLines(outcome.output),
+            (std::vector<std::string>{"0 0/3 0/2 node0", "1 1/3 0/2 node0", "2 2/3 0/2 node0",
+                                      "3 0/2 1/2 node1", "4 1/2 1/2 node1"}));
+  EXPECT_NE(outcome.errors.find("5 ranks do not divide by 2 nodes"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(HoringRunNodes, GivesEachNodeItsOwnSharedMemory) {
+  const Outcome apart = runProgram(command({"-n", "2", "--nodes", "2"}, probe({"memory"})));
+  EXPECT_EQ(sortedLines(apart.output), (std::vector<std::string>{"0 0", "1 1"})) << apart.errors;
+  const Outcome together = runProgram(command({"-n", "2", "--nodes", "1"}, probe({"memory"})));
+  EXPECT_EQ(sortedLines(together.output), (std::vector<std::string>{"0 0 1", "1 0 1"})) << together.errors;
+}
+
+TEST_F(HoringRunNodes, LimitsSharedMemoryWhenAsked) {
+  const Outcome outcome =
+      runProgram(command({"-n", "1", "--nodes", "1", "--shm-mib", "4"},
+                         {"sh", "-c", "df -P -k /dev/shm | tail -1 | tr -s ' ' | cut -d' ' -f2"}));
+  EXPECT_EQ(outcome.output, "4096\n") << outcome.errors;
+}
+
+TEST_F(HoringRunNodes, ShowsARankItsOwnProcessesAndInterfaces) {
+  const Outcome outcome = runProgram(
+      command({"-n", "1", "--nodes", "1", "--rails", "2"},
+              {"sh", "-c",
+               "ls /sys/class/net; [ $$ -lt 10 ] && echo few; cat /sys/class/net/r1/statistics/tx_bytes"}));
+  EXPECT_EQ(outcome.output, "lo\nr0\nr1\nfew\n0\n") << outcome.errors;
+}
+
+TEST_F(HoringRunNodes, HoldTheirRateAndCountTheirBytes) {
+  const std::string report_path = testing::TempDir() + "bytes-" + std::to_string(getpid()) + ".json";
+  constexpr double kBytes = 8e6;
+  const Outcome outcome =
+      runProgram(command({"-n", "2", "--nodes", "2", "--rate", "200", "--report-bytes", report_path},
+                         probe({"send", "8000000"})));
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  double bytes = 0;
+  double rate_mbit = 0;
+  std::istringstream(outcome.output) >> bytes >> rate_mbit;
+  EXPECT_EQ(bytes, kBytes);
+  // Wide: a busy machine makes it slower, and nothing but a missing shaper makes it faster.
+  EXPECT_GT(rate_mbit, 0.3 * 200);
+  EXPECT_LT(rate_mbit, 1.1 * 200);
+
+  const nlohmann::json report = nlohmann::json::parse(std::ifstream(report_path));
+  std::filesystem::remove(report_path);
+  ASSERT_EQ(report.at("interfaces").size(), 2u);
+  const auto& receiver = report.at("interfaces").at(0);
+  const auto& sender = report.at("interfaces").at(1);
+  EXPECT_EQ(receiver.at("node"), 0);
+  EXPECT_EQ(sender.at("interface"), "r0");
+  EXPECT_GE(receiver.at("received_bytes").at("during").get<double>(), kBytes);
+  EXPECT_LT(receiver.at("received_bytes").at("during").get<double>(), 1.1 * kBytes);
+  EXPECT_GE(sender.at("sent_bytes").at("during").get<double>(), kBytes);
+}
+
+TEST_F(HoringRunNodes, PassOnTheCodeOfTheRankThatFailed) {
+  const Outcome outcome = runProgram(
+      command({"-n", "4", "--nodes", "2"}, {"sh", "-c", "[ $RANK = 3 ] && exit 9; exec sleep 1000"}));
+  EXPECT_EQ(outcome.code, 9);
+  EXPECT_NE(outcome.errors.find("rank 3 on node 1 ended with exit code 9"), std::string::npos)
+      << outcome.errors;
+}
+
+TEST_F(HoringRunNodes, DoNotCollideWithThoseOfAnotherRun) {
+  const auto words = command({"-n", "2", "--nodes", "2", "--rate", "500"}, probe({"send", "1000000"}));
+  Program first(words);
+  Program second(words);
+  EXPECT_EQ(first.wait(), 0) << first.errors();
+  EXPECT_EQ(second.wait(), 0) << second.errors();
+}
+
+TEST_F(HoringRunNodes, VanishWhenTheRunIsKilled) {
+  const std::set<std::string> before = interfacesHere();
+  // A session of its own keeps the child out of the rank's process group: only the end of the node reaches
+  // it.
+  Program program(command({"-n", "2", "--nodes", "2", "--rate", "100"},
+                          {"sh", "-c", "setsid sleep 1000 & echo $(readlink /proc/self/ns/net); wait"}));
+  ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();
+  EXPECT_EQ(interfacesHere(), before);
+  const std::vector<std::string> networks = sortedLines(program.output());
+  for (const std::string& network : networks) EXPECT_TRUE(namespaceInUse(network)) << network;
+  program.signal(SIGKILL);
+  program.wait();
+  for (const std::string& network : networks)
+    EXPECT_TRUE(eventually([&] { return !namespaceInUse(network); })) << network;
+  EXPECT_EQ(interfacesHere(), before);
+}
+
+TEST_F(HoringRunNodes, VanishWhenTheRunIsInterrupted) {
+  Program program(command({"-n", "2", "--nodes", "2"},
+                          {"sh", "-c", "echo $(readlink /proc/self/ns/net); exec sleep 1000"}));
+  ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(), 128 + SIGINT);
+  for (const std::string& network : sortedLines(program.output()))
+    EXPECT_TRUE(eventually([&] { return !namespaceInUse(network); })) << network;
+}
+
+TEST_F(HoringRunNodes, NeedNoRoot) {
+  if (geteuid() != 0) GTEST_SKIP() << "the other tests of this suite just ran without root";
+  Program program({HORING_RUN_PROGRAM, "--check-nodes"}, [] {
+    constexpr unsigned kNobody = 65534;
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(125);
+  });
+  const int code = program.wait();
+  if (code == 126) GTEST_SKIP() << "another user cannot read " << HORING_RUN_PROGRAM;
+  if (program.errors().find("user namespace: unshare") != std::string::npos ||
+      program.errors().find("making a user namespace") != std::string::npos)
+    GTEST_SKIP() << program.errors();
+  EXPECT_EQ(code, 0) << program.errors();
+}
+
+}  // namespace
+}  // namespace horing::test

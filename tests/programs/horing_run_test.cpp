@@ -1,0 +1,181 @@
+// horing-run on this machine as it is.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "horing_run/link_shape.h"
+#include "horing_run/placement.h"
+#include "program.h"
+
+namespace horing::test {
+namespace {
+
+std::vector<std::string> horingRun(const std::vector<std::string>& options, const std::string& script) {
+  std::vector<std::string> command = {HORING_RUN_PROGRAM};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", "sh", "-c", script});
+  return command;
+}
+
+TEST(Placement, SpreadsBlocksWithTheFirstNodesLarger) {
+  const std::vector<run::Placement> places = run::placeRanks(7, 3);
+  ASSERT_EQ(places.size(), 7u);
+  const int nodes[] = {0, 0, 0, 1, 1, 2, 2};
+  const int local_ranks[] = {0, 1, 2, 0, 1, 0, 1};
+  const int local_sizes[] = {3, 3, 3, 2, 2, 2, 2};
+  for (int rank = 0; rank < 7; ++rank) {
+    EXPECT_EQ(places[rank].rank, rank);
+    EXPECT_EQ(places[rank].node, nodes[rank]);
+    EXPECT_EQ(places[rank].local_rank, local_ranks[rank]);
+    EXPECT_EQ(places[rank].local_size, local_sizes[rank]);
+  }
+}
+
+TEST(LinkShape, KeepsOffloadedPacketsBelowTheSmallBucket) {
+  for (const int rate : {1, 10, 200, 1000, 2000, 25000, 100000}) {
+    const run::LinkShape shape = run::shapeForRate(rate);
+    EXPECT_EQ(shape.rate_kbit, int64_t{rate} * 1000);
+    EXPECT_GT(shape.ceiling_kbit, shape.rate_kbit);
+    EXPECT_GE(shape.ceiling_bucket_bytes, run::kMtu) << "no packet would ever pass at " << rate;
+    EXPECT_LE(shape.offload_limit_bytes, 65536);
+    EXPECT_LE(shape.offload_limit_bytes - shape.ceiling_bucket_bytes, 400);
+  }
+}
+
+TEST(HoringRun, TellsEachRankWhoItIs) {
+  const Outcome outcome = runProgram(
+      horingRun({"-n", "3"}, "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE ${HORING_RUN_NODE-none}"));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(sortedLines(outcome.output),
+            (std::vector<std::string>{"0 3 0 3 none", "1 3 1 3 none", "2 3 2 3 none"}));
+}
+
+TEST(HoringRun, GivesAllRanksOneNewSecretAndRoot) {
+  const auto command = horingRun({"-n", "2"}, "echo $HORING_RUN_SECRET; echo $HORING_ROOT");
+  const auto first = sortedLines(runProgram(command).output);
+  const auto second = sortedLines(runProgram(command).output);
+  ASSERT_EQ(first.size(), 4u);
+  ASSERT_EQ(second.size(), 4u);
+  for (const auto& lines : {first, second}) {
+    // The address begins with a digit below most secrets, but not below all.
+    const std::string& root = lines[0].find(':') != std::string::npos ? lines[0] : lines[2];
+    const std::string& secret = lines[0].find(':') != std::string::npos ? lines[2] : lines[0];
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), root), 2);
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), secret), 2);
+    EXPECT_EQ(root.substr(0, 10), "127.0.0.1:");
+    EXPECT_EQ(secret.size(), 64u);
+    EXPECT_EQ(secret.find_first_not_of("0123456789abcdef"), std::string::npos);
+  }
+  EXPECT_NE(first, second);
+}
+
+TEST(HoringRun, TagsEachLineWithItsRank) {
+  const Outcome outcome =
+      runProgram(horingRun({"-n", "2", "--tag-output"}, "echo one; echo two >&2; printf end"));
+  EXPECT_EQ(sortedLines(outcome.output),
+            (std::vector<std::string>{"[0] end", "[0] one", "[1] end", "[1] one"}));
+  EXPECT_EQ(sortedLines(outcome.errors), (std::vector<std::string>{"[0] two", "[1] two"}));
+}
+
+TEST(HoringRun, PassesInputToRankZeroOnly) {
+  const Outcome outcome = runProgram(
+      {"sh", "-c", std::string("echo text | ") + HORING_RUN_PROGRAM + " -n 2 --tag-output -- sh -c 'wc -c'"});
+  EXPECT_EQ(sortedLines(outcome.output), (std::vector<std::string>{"[0] 5", "[1] 0"}));
+}
+
+TEST(HoringRun, EndsWithTheCodeOfTheRankThatFailed) {
+  const Outcome outcome = runProgram(horingRun({"-n", "3"}, "[ $RANK = 1 ] && exit 7; exec sleep 1000"));
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_NE(outcome.errors.find("rank 1 ended with exit code 7"), std::string::npos) << outcome.errors;
+}
+
+TEST(HoringRun, EndsWith128PlusTheSignalThatEndedARank) {
+  const Outcome outcome =
+      runProgram(horingRun({"-n", "2"}, "[ $RANK = 1 ] && kill -KILL $$; exec sleep 1000"));
+  EXPECT_EQ(outcome.code, 128 + SIGKILL);
+  EXPECT_NE(outcome.errors.find("rank 1 was ended by signal 9"), std::string::npos) << outcome.errors;
+}
+
+TEST(HoringRun, KillsRanksThatIgnoreTheirEnd) {
+  const Outcome outcome =
+      runProgram(horingRun({"-n", "2", "--grace", "0.1"},
+                           "[ $RANK = 1 ] && sleep 0.2 && exit 3; trap '' TERM; while :; do sleep 1; done"));
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.errors.find("killing rank 0"), std::string::npos) << outcome.errors;
+}
+
+TEST(HoringRun, KeepsGoingWhenAsked) {
+  const Outcome outcome =
+      runProgram(horingRun({"-n", "2", "--keep-going"}, "[ $RANK = 0 ] && exit 5; sleep 0.3; echo done"));
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_EQ(outcome.output, "done\n");
+}
+
+TEST(HoringRun, EndsAfterTheTimeout) {
+  const Outcome outcome = runProgram(horingRun({"-n", "2", "--timeout", "0.2"}, "exec sleep 1000"));
+  EXPECT_EQ(outcome.code, 124);
+  EXPECT_NE(outcome.errors.find("rank 0, 1"), std::string::npos) << outcome.errors;
+}
+
+TEST(HoringRun, ForwardsSignals) {
+  Program program(horingRun(
+      {"-n", "2"},
+      "trap 'echo user' USR1; trap 'echo term; exit 0' TERM; echo ready; while :; do sleep 0.01; done"));
+  ASSERT_TRUE(eventually([&] { return program.output() == "ready\nready\n"; })) << program.errors();
+  program.signal(SIGUSR1);
+  EXPECT_TRUE(eventually([&] { return program.output() == "ready\nready\nuser\nuser\n"; }))
+      << program.output();
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+  EXPECT_EQ(program.output(), "ready\nready\nuser\nuser\nterm\nterm\n");
+}
+
+TEST(HoringRun, LeavesNoProcessWhenKilled) {
+  // Each rank has a child of its own, which nobody but the guard would end.
+  Program program(horingRun({"-n", "2"}, "sleep 1000 & echo $! $$; wait"));
+  ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();
+  program.signal(SIGKILL);
+  program.wait();
+  for (const std::string& line : sortedLines(program.output())) {
+    const pid_t child = std::stoi(line);
+    const pid_t rank = std::stoi(line.substr(line.find(' ')));
+    EXPECT_TRUE(eventually([&] { return !processRuns(child) && !processRuns(rank); })) << line;
+  }
+}
+
+TEST(HoringRun, LeavesNoProcessAtItsEnd) {
+  const Outcome outcome = runProgram(horingRun({"-n", "2"}, "sleep 1000 >/dev/null 2>&1 & echo $!"));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const std::string& line : sortedLines(outcome.output)) {
+    const pid_t child = std::stoi(line);
+    EXPECT_TRUE(eventually([&] { return !processRuns(child); })) << line;
+  }
+}
+
+TEST(HoringRun, NamesWhatIsWrongWithTheCommandLine) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"-n", "2"}, "no command"},
+      {{"-n", "0", "--", "true"}, "--ranks"},
+      {{"-n", "2", "--nodes", "3", "--", "true"}, "--nodes 3 exceeds -n 2"},
+      {{"-n", "2", "--rate", "100", "--", "true"}, "give --nodes too"},
+      {{"-n", "2", "--rate", "-1", "--nodes", "2", "--", "true"}, "--rate"},
+      {{"-n", "2", "--no-such-option", "--", "true"}, "no-such-option"},
+  };
+  for (const auto& [options, expected] : cases) {
+    std::vector<std::string> command = {HORING_RUN_PROGRAM};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome outcome = runProgram(command);
+    EXPECT_EQ(outcome.code, 2) << expected;
+    EXPECT_NE(outcome.errors.find(expected), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(HoringRun, SaysWhyACommandDoesNotStart) {
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "2", "--", "/no/such/program"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.errors.find("/no/such/program: No such file"), std::string::npos) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace horing::test

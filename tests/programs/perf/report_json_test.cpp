@@ -1,0 +1,73 @@
+#include "perf/report_json.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace horing::perf {
+namespace {
+
+TEST(ShownEnvironment, LeavesOutWhatDoesNotConcernTheRun) {
+  const char* environment[] = {
+      "AWS_SECRET_ACCESS_KEY=abc", "PATH=/bin", "HORING_ALGO=ring", "RANK=3", "HOME=/root", nullptr};
+  const auto shown = shownEnvironment(environment);
+  ASSERT_EQ(shown.size(), 2u);
+  EXPECT_EQ(shown[0], std::make_pair(std::string("HORING_ALGO"), std::string("ring")));
+  EXPECT_EQ(shown[1], std::make_pair(std::string("RANK"), std::string("3")));
+}
+
+TEST(ShownEnvironment, NeverShowsASecret) {
+  const char* environment[] = {"HORING_RUN_SECRET=hunter2", "HORING_KEY_FILE=/hunter2",
+                               "HORING_RUN_TOKEN=hunter2", "HORING_BROKEN", nullptr};
+  const auto shown = shownEnvironment(environment);
+  ASSERT_EQ(shown.size(), 3u);
+  for (const auto& [name, value] : shown) EXPECT_EQ(value, "<redacted>") << name;
+}
+
+TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
+  RunReport report;
+  report.arguments = {"all_reduce_perf", "--x=\xff\xfe\"\\\n"};
+  report.places = {{0, 42, "host"}};
+  Row row;
+  row.bytes = 8;
+  row.out_of_place.wrong = 0;
+  report.rows.push_back(row);
+  report.totals.wrong = 2;
+  const nlohmann::json json = nlohmann::json::parse(reportJson(report, Options()));
+  EXPECT_EQ(json["version"], 3);
+  EXPECT_EQ(json["config"]["devices"][0]["pid"], 42);
+  EXPECT_EQ(json["results"][0]["out_of_place"]["nwrong"], 0);
+  EXPECT_EQ(json["results"][0]["in_place"]["nwrong"], "N/A");
+  EXPECT_EQ(json["out_of_bounds"]["okay"], "false");
+  EXPECT_EQ(json["average_bus_bandwidth"]["okay"], "unchecked");
+}
+
+TEST(CreateNewFile, KeepsWhatExists) {
+  const std::string name = ::testing::TempDir() + "/create_new_file_" + std::to_string(getpid()) + ".json";
+  for (const char* text : {"first", "second", "third"}) {
+    Result<Fd> file = createNewFile(name);
+    ASSERT_TRUE(file.ok()) << file.status().toString();
+    ASSERT_TRUE(writeAll(file.value(), text).ok());
+  }
+  const std::pair<std::string, const char*> wanted[] = {
+      {name, "first"}, {name + ".0", "second"}, {name + ".1", "third"}};
+  for (const auto& [path, text] : wanted) {
+    std::ifstream in(path);
+    std::string content;
+    in >> content;
+    EXPECT_EQ(content, text) << path;
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(CreateNewFile, SaysWhyItCannot) {
+  const Result<Fd> file = createNewFile("/nonexistent/x.json");
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.status().message().find("/nonexistent/x.json: No such file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace horing::perf

@@ -1,0 +1,79 @@
+#include "perf/table.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace horing::perf {
+namespace {
+
+std::vector<std::string> words(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+Row exampleRow() {
+  Row row;
+  row.bytes = 1048576;
+  row.count = 262144;
+  row.type = "float";
+  row.op = "sum";
+  row.out_of_place = {123.456, 8.49, 12.74, 0, {}};
+  row.in_place = {1234567.8, 0.001, 0.0015, {}, {}};
+  return row;
+}
+
+TEST(FitNumber, DropsDecimalsUntilItFits) {
+  EXPECT_EQ(fitNumber(1.234, 6), "1.23");
+  EXPECT_EQ(fitNumber(12345.67, 7), "12345.7");
+  EXPECT_EQ(fitNumber(1234567.8, 7), "1234568");
+  EXPECT_EQ(fitNumber(123456789.0, 7), "1.2e+08");
+}
+
+TEST(RowText, HasTheThirteenColumnsOfNcclTests) {
+  const std::vector<std::string> columns = words(rowText(exampleRow()));
+  const std::vector<std::string> wanted = {"1048576", "262144", "float",   "sum",  "-1",   "123.46", "8.49",
+                                           "12.74",   "0",      "1234568", "0.00", "0.00", "N/A"};
+  EXPECT_EQ(columns, wanted);
+}
+
+TEST(RowText, LinesUpWithItsHeader) {
+  const Options options;
+  std::istringstream header(columnsText(options));
+  std::string titles;
+  std::string names;
+  std::getline(header, titles);
+  std::getline(header, names);
+  const std::string row = rowText(exampleRow());
+  EXPECT_EQ(names.size() + 1, row.size());
+  EXPECT_EQ(names.find("count") + 5, row.find("262144") + 6);
+  EXPECT_EQ(words(names).size(), 13u);
+  EXPECT_LT(titles.find("out-of-place"), titles.find("in-place", titles.find("out-of-place") + 12));
+}
+
+TEST(RowText, AddsFourColumnsToEachHalfForIterationTimes) {
+  Row row = exampleRow();
+  IterationTimes times;
+  for (int i = 1; i <= 100; ++i) times.times_us.push_back(i);
+  row.out_of_place.iterations = times;
+  row.in_place.iterations = times;
+  const std::vector<std::string> columns = words(rowText(row));
+  ASSERT_EQ(columns.size(), 21u);
+  EXPECT_EQ(columns[9], "1.00");
+  EXPECT_EQ(columns[10], "100.00");
+  EXPECT_EQ(columns[11], "99.00");
+  Options options;
+  options.per_iteration = true;
+  EXPECT_NE(columnsText(options).find("i_cv%"), std::string::npos);
+}
+
+TEST(FooterText, SaysWhetherDataAndBandwidthAreAsWished) {
+  EXPECT_NE(footerText("x", {0, 5.0, -1}).find("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 5\n"),
+            std::string::npos);
+  EXPECT_NE(footerText("x", {3, 5.0, -1}).find("# Out of bounds values : 3 FAILED"), std::string::npos);
+  EXPECT_NE(footerText("x", {0, 5.0, 5.5}).find("# Avg bus bandwidth    : 5 OK"), std::string::npos);
+  EXPECT_NE(footerText("x", {0, 5.0, 5.6}).find("# Avg bus bandwidth    : 5 FAILED"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace horing::perf

@@ -1,0 +1,187 @@
+#include "threads_library.h"
+
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "horing/horing.h"
+#include "perf/element.h"
+
+namespace {
+
+using horing::DataType;
+
+struct Team {
+  explicit Team(int n) : size(n), barrier(n), send(static_cast<size_t>(n)) {}
+  int size;
+  std::barrier<> barrier;
+  std::vector<const void*> send;
+};
+
+double combine(horingRedOp_t op, double a, double b) {
+  switch (op) {
+    case horingProd:
+      return a * b;
+    case horingMax:
+      return a > b ? a : b;
+    case horingMin:
+      return a < b ? a : b;
+    default:
+      return a + b;
+  }
+}
+
+// In integers modulo 2^64, of which every narrower type is a remainder; order only needs the sign.
+uint64_t combineBits(DataType type, horingRedOp_t op, uint64_t a, uint64_t b) {
+  if (op == horingProd) return a * b;
+  if (op != horingMax && op != horingMin) return a + b;
+  const bool less = horing::perf::decodeElement(type, a) < horing::perf::decodeElement(type, b);
+  return less == (op == horingMax) ? b : a;
+}
+
+uint64_t load(const void* from, size_t index, size_t width) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, static_cast<const char*>(from) + index * width, width);
+  return bits;
+}
+
+uint64_t reduceFloat(const Team& team, size_t index, DataType type, horingRedOp_t op) {
+  const size_t width = dataTypeBytes(type);
+  double value = horing::perf::decodeElement(type, load(team.send[0], index, width));
+  for (size_t r = 1; r < team.send.size(); ++r)
+    value = combine(op, value, horing::perf::decodeElement(type, load(team.send[r], index, width)));
+  return horing::perf::encodeElement(type, op == horingAvg ? value / team.size : value);
+}
+
+uint64_t reduceInteger(const Team& team, size_t index, DataType type, horingRedOp_t op) {
+  const size_t width = dataTypeBytes(type);
+  uint64_t value = load(team.send[0], index, width);
+  for (size_t r = 1; r < team.send.size(); ++r)
+    value = combineBits(type, op, value, load(team.send[r], index, width));
+  if (op != horingAvg) return value;
+  const uint64_t mask = width == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * width)) - 1;
+  const bool is_signed = type == DataType::kInt8 || type == DataType::kInt32 || type == DataType::kInt64;
+  if (!is_signed) return (value & mask) / static_cast<uint64_t>(team.size);
+  const int unused = static_cast<int>(64 - 8 * width);
+  const int64_t total = static_cast<int64_t>(value << unused) >> unused;
+  return static_cast<uint64_t>(total / team.size);
+}
+
+}  // namespace
+
+struct horingComm {
+  std::shared_ptr<Team> team;
+  int rank;
+};
+
+namespace horing::testing {
+
+Faults& faults() {
+  static Faults kFaults;
+  return kFaults;
+}
+
+}  // namespace horing::testing
+
+namespace {
+
+// Lets all ranks publish their input, computes this rank's result aside, and writes it when nobody reads any
+// more.
+horingResult_t together(horingComm_t comm, const void* send, void* receive, size_t bytes,
+                        const std::function<void(std::vector<char>&)>& compute) {
+  Team& team = *comm->team;
+  team.send[static_cast<size_t>(comm->rank)] = send;
+  team.barrier.arrive_and_wait();
+  std::vector<char> result(bytes);
+  compute(result);
+  team.barrier.arrive_and_wait();
+  const bool large = bytes > 2048;
+  if (large && comm->rank == 0 && horing::testing::faults().corrupt) result[bytes / 2] ^= 0x10;
+  if (bytes > 0) std::memcpy(receive, result.data(), bytes);
+  team.barrier.arrive_and_wait();
+  return large && horing::testing::faults().fail_collectives ? horingRemoteError : horingSuccess;
+}
+
+horingResult_t reduce(horingComm_t comm, const void* send, void* receive, size_t first, size_t count,
+                      const std::pair<DataType, horingRedOp_t>& kind) {
+  const size_t width = dataTypeBytes(kind.first);
+  return together(comm, send, receive, count * width, [&](std::vector<char>& result) {
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t bits = isFloatingPoint(kind.first)
+                                ? reduceFloat(*comm->team, first + i, kind.first, kind.second)
+                                : reduceInteger(*comm->team, first + i, kind.first, kind.second);
+      std::memcpy(result.data() + i * width, &bits, width);
+    }
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+horingResult_t horingGetVersion(int* version) {
+  *version = HORING_VERSION_CODE;
+  return horingSuccess;
+}
+const char* horingGetErrorString(horingResult_t) {
+  return "remote error";
+}
+const char* horingGetLastError(horingComm_t) {
+  return "rank 1 is gone, as the test wished";
+}
+horingResult_t horingGetUniqueId(horingUniqueId* id) {
+  std::memset(id, 7, sizeof *id);
+  return horingSuccess;
+}
+horingResult_t horingCommInitRank(horingComm_t*, int, horingUniqueId, int) {
+  return horingInvalidUsage;
+}
+horingResult_t horingCommInitFromEnv(horingComm_t*) {
+  return horingInvalidUsage;
+}
+horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int*) {
+  auto team = std::make_shared<Team>(ndev);
+  for (int r = 0; r < ndev; ++r) comms[r] = new horingComm{team, r};
+  return horingSuccess;
+}
+horingResult_t horingCommDestroy(horingComm_t comm) {
+  delete comm;
+  return horingSuccess;
+}
+horingResult_t horingCommAbort(horingComm_t comm) {
+  return horingCommDestroy(comm);
+}
+horingResult_t horingCommCount(const horingComm_t comm, int* count) {
+  *count = comm->team->size;
+  return horingSuccess;
+}
+horingResult_t horingCommUserRank(const horingComm_t comm, int* rank) {
+  *rank = comm->rank;
+  return horingSuccess;
+}
+horingResult_t horingCommMemoryBytes(const horingComm_t, uint64_t* bytes) {
+  *bytes = 1 << 20;
+  return horingSuccess;
+}
+horingResult_t horingAllReduce(const void* send, void* receive, size_t count, horingDataType_t type,
+                               horingRedOp_t op, horingComm_t comm, horingStream_t) {
+  return reduce(comm, send, receive, 0, count, {static_cast<DataType>(type), op});
+}
+horingResult_t horingReduceScatter(const void* send, void* receive, size_t count, horingDataType_t type,
+                                   horingRedOp_t op, horingComm_t comm, horingStream_t) {
+  return reduce(comm, send, receive, static_cast<size_t>(comm->rank) * count, count,
+                {static_cast<DataType>(type), op});
+}
+horingResult_t horingAllGather(const void* send, void* receive, size_t count, horingDataType_t type,
+                               horingComm_t comm, horingStream_t) {
+  const size_t bytes = count * horing::dataTypeBytes(static_cast<DataType>(type));
+  const Team& team = *comm->team;
+  return together(comm, send, receive, bytes * team.send.size(), [&](std::vector<char>& result) {
+    for (size_t r = 0; r < team.send.size() && bytes > 0; ++r)
+      std::memcpy(result.data() + r * bytes, team.send[r], bytes);
+  });
+}
+
+}  // extern "C"
