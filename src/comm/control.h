@@ -35,9 +35,9 @@ struct JoinOptions {
 // One thread at a time. The first error is sticky: every later call returns it.
 class Control {
  public:
-  // Returns when all ranks have arrived. kTimeout names those that did not; kInvalidArgument / kInvalidUsage
-  // a rank that is taken or out of range, a different world size, or another version of the library;
-  // kSystemError a root that cannot be reached.
+  // Returns when all ranks have arrived. kTimeout names those that did not, or says why the rendezvous was
+  // not reached; kInvalidArgument: a rank out of range or a different number of ranks; kInvalidUsage: a rank
+  // that came twice; kRemoteError: another key or version, or a rank that was lost meanwhile.
   static Result<std::unique_ptr<Control>> join(const JoinOptions& options);
   // Without leave() before it, the other ranks are told that this rank is lost.
   virtual ~Control() = default;
@@ -55,7 +55,8 @@ class Control {
   virtual Status poll() = 0;
   // The first error, without looking for news.
   virtual const Status& status() const = 0;
-  // Readable when poll() may have news. Belongs to this object.
+  // Readable when poll() may have news; -1 when there will be none (an error, or the rendezvous has closed).
+  // Belongs to this object.
   virtual int fd() const = 0;
   // The rank that the error is about; -1 while there is none or it is about no one rank.
   virtual int failedRank() const = 0;

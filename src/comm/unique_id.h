@@ -49,6 +49,10 @@ Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts);
 // Checks all of it: magic, version, checksum, counts, families, ports and that unused bytes are zero.
 Result<UniqueIdParts> decodeUniqueId(const UniqueId& id);
 
+// A key for one purpose ("control", "data"), the same on every rank of a job even where their IDs name
+// different addresses. Use this, never the ID's key or bytes themselves.
+Key jobKey(const UniqueIdParts& parts, std::string_view purpose);
+
 // 256 hexadecimal digits, for environment variables and files.
 std::string uniqueIdToHex(const UniqueId& id);
 Result<UniqueId> uniqueIdFromHex(std::string_view hex);

@@ -1,0 +1,213 @@
+#include "comm/control_messages.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm/root_service.h"
+#include "comm/wire.h"
+
+namespace horing {
+
+namespace {
+
+enum class Kind : uint8_t {
+  kHello = 1,
+  kGather = 2,
+  kAnnounce = 3,
+  kGoodbye = 4,
+  kWelcome = 17,
+  kGathered = 18,
+  kFailure = 19,
+  kClosing = 20,
+};
+
+constexpr size_t kMaxProcessBytes = 4 + kMaxHostText + 16;
+
+void write(WireWriter& out, const ProcessName& process) {
+  out.text(process.host, kMaxHostText);
+  out.number(process.pid);
+  out.number(process.pid_namespace);
+}
+
+ProcessName readProcess(WireReader& in) {
+  ProcessName process;
+  process.host = in.text(kMaxHostText);
+  process.pid = in.number<int64_t>();
+  process.pid_namespace = in.number<uint64_t>();
+  return process;
+}
+
+std::vector<std::byte> readPart(WireReader& in) {
+  const std::span<const std::byte> part = in.blob(kMaxGatherBytes);
+  return {part.begin(), part.end()};
+}
+
+Code readCode(WireReader& in) {
+  const uint8_t code = in.number<uint8_t>();
+  const bool known =
+      code >= static_cast<uint8_t>(Code::kUnhandledCudaError) && code <= static_cast<uint8_t>(Code::kTimeout);
+  return known ? static_cast<Code>(code) : Code::kInternalError;
+}
+
+struct Writer {
+  WireWriter out;
+
+  void operator()(const HelloMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kHello));
+    out.number(m.rank);
+    out.number(m.ranks);
+    out.number(m.timeout_ms);
+    write(out, m.process);
+  }
+  void operator()(const GatherMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kGather));
+    out.number(m.exchange);
+    out.number(m.timeout_ms);
+    out.blob(m.part);
+  }
+  void operator()(const AnnounceMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kAnnounce));
+    out.number(static_cast<uint8_t>(m.code));
+    out.text(m.reason, kMaxReasonText);
+  }
+  void operator()(const GoodbyeMessage&) { out.number(static_cast<uint8_t>(Kind::kGoodbye)); }
+  void operator()(const WelcomeMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kWelcome));
+    out.number(m.host_rank);
+    write(out, m.host);
+    out.number(static_cast<uint32_t>(m.ranks.size()));
+    for (const ProcessName& process : m.ranks) write(out, process);
+  }
+  void operator()(const GatheredMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kGathered));
+    out.number(m.exchange);
+    out.number(static_cast<uint32_t>(m.parts.size()));
+    for (const std::vector<std::byte>& part : m.parts) out.blob(part);
+  }
+  void operator()(const FailureMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kFailure));
+    out.number(static_cast<uint8_t>(m.code));
+    out.number(m.rank);
+    out.text(m.reason, kMaxReasonText);
+  }
+  void operator()(const ClosingMessage&) { out.number(static_cast<uint8_t>(Kind::kClosing)); }
+};
+
+template <typename Variant>
+Result<Variant> finish(const WireReader& in, Variant message) {
+  if (!in.complete()) return makeStatus(Code::kRemoteError, "a control message is damaged");
+  return message;
+}
+
+WelcomeMessage readWelcome(WireReader& in) {
+  WelcomeMessage m;
+  m.host_rank = in.number<int32_t>();
+  m.host = readProcess(in);
+  const uint32_t ranks = in.number<uint32_t>();
+  // The list grows as it is read: a false count costs nothing.
+  for (uint32_t rank = 0; rank < ranks && !in.failed(); ++rank) m.ranks.push_back(readProcess(in));
+  return m;
+}
+
+GatheredMessage readGathered(WireReader& in) {
+  GatheredMessage m;
+  m.exchange = in.number<uint64_t>();
+  const uint32_t ranks = in.number<uint32_t>();
+  for (uint32_t rank = 0; rank < ranks && !in.failed(); ++rank) m.parts.push_back(readPart(in));
+  return m;
+}
+
+}  // namespace
+
+std::string ProcessName::toString() const {
+  return formatString("%s, pid %lld", host.c_str(), static_cast<long long>(pid));
+}
+
+ProcessName thisProcess() {
+  ProcessName process;
+  char host[kMaxHostText + 1] = "?";
+  ::gethostname(host, sizeof host - 1);
+  process.host = host;
+  process.pid = ::getpid();
+  struct stat info {};
+  if (::stat("/proc/self/ns/pid", &info) == 0) process.pid_namespace = static_cast<uint64_t>(info.st_ino);
+  return process;
+}
+
+std::vector<std::byte> encodeMessage(const RankMessage& message) {
+  Writer writer;
+  std::visit(writer, message);
+  return writer.out.take();
+}
+
+std::vector<std::byte> encodeMessage(const RootMessage& message) {
+  Writer writer;
+  std::visit(writer, message);
+  return writer.out.take();
+}
+
+Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
+  WireReader in(bytes);
+  switch (static_cast<Kind>(in.number<uint8_t>())) {
+    case Kind::kHello: {
+      HelloMessage m;
+      m.rank = in.number<int32_t>();
+      m.ranks = in.number<int32_t>();
+      m.timeout_ms = in.number<uint32_t>();
+      m.process = readProcess(in);
+      return finish(in, RankMessage(std::move(m)));
+    }
+    case Kind::kGather: {
+      GatherMessage m;
+      m.exchange = in.number<uint64_t>();
+      m.timeout_ms = in.number<uint32_t>();
+      m.part = readPart(in);
+      return finish(in, RankMessage(std::move(m)));
+    }
+    case Kind::kAnnounce: {
+      AnnounceMessage m;
+      m.code = readCode(in);
+      m.reason = in.text(kMaxReasonText);
+      return finish(in, RankMessage(std::move(m)));
+    }
+    case Kind::kGoodbye:
+      return finish(in, RankMessage(GoodbyeMessage{}));
+    default:
+      return makeStatus(Code::kRemoteError, "a control message of unknown kind");
+  }
+}
+
+Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
+  WireReader in(bytes);
+  switch (static_cast<Kind>(in.number<uint8_t>())) {
+    case Kind::kWelcome: {
+      WelcomeMessage m = readWelcome(in);
+      return finish(in, RootMessage(std::move(m)));
+    }
+    case Kind::kGathered: {
+      GatheredMessage m = readGathered(in);
+      return finish(in, RootMessage(std::move(m)));
+    }
+    case Kind::kFailure: {
+      FailureMessage m;
+      m.code = readCode(in);
+      m.rank = in.number<int32_t>();
+      m.reason = in.text(kMaxReasonText);
+      return finish(in, RootMessage(std::move(m)));
+    }
+    case Kind::kClosing:
+      return finish(in, RootMessage(ClosingMessage{}));
+    default:
+      return makeStatus(Code::kRemoteError, "a control message of unknown kind");
+  }
+}
+
+size_t maxRankMessageBytes() {
+  return kMaxGatherBytes + kMaxReasonText + 64;
+}
+
+size_t maxRootMessageBytes(int ranks) {
+  return static_cast<size_t>(ranks) * (kMaxGatherBytes + kMaxProcessBytes) + kMaxReasonText + 256;
+}
+
+}  // namespace horing

@@ -1,0 +1,84 @@
+#pragma once
+// What ranks and the rendezvous say to each other, inside sealed frames. First byte: the kind. Numbers
+// little-endian.
+//
+//   rank -> root   Hello      I am rank r of n; wait t ms for the others
+//                  Gather     my part of exchange k; wait t ms
+//                  Announce   I cannot go on, and why
+//                  Goodbye    I leave; this is no error
+//   root -> rank   Welcome    all have come: who they are, and who hosts the rendezvous
+//                  Gathered   all parts of exchange k
+//                  Failure    it is over for everybody, because of rank r
+//                  Closing    the rendezvous goes away; no error by itself
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+
+namespace horing {
+
+inline constexpr size_t kMaxHostText = 64;
+inline constexpr size_t kMaxReasonText = 4096;
+
+// A process as the others name it.
+struct ProcessName {
+  std::string host;
+  int64_t pid = 0;
+  uint64_t pid_namespace = 0;  // inode; tells equal pids of two containers apart
+  bool operator==(const ProcessName&) const = default;
+  // "node-a, pid 4711"
+  std::string toString() const;
+};
+ProcessName thisProcess();
+
+struct HelloMessage {
+  int32_t rank = 0;
+  int32_t ranks = 0;
+  uint32_t timeout_ms = 0;
+  ProcessName process;
+};
+struct GatherMessage {
+  uint64_t exchange = 0;
+  uint32_t timeout_ms = 0;
+  std::vector<std::byte> part;
+};
+struct AnnounceMessage {
+  Code code = Code::kInternalError;
+  std::string reason;
+};
+struct GoodbyeMessage {};
+struct WelcomeMessage {
+  int32_t host_rank = -1;  // whose process hosts the rendezvous; -1: none
+  ProcessName host;
+  std::vector<ProcessName> ranks;
+};
+struct GatheredMessage {
+  uint64_t exchange = 0;
+  std::vector<std::vector<std::byte>> parts;
+};
+struct FailureMessage {
+  Code code = Code::kRemoteError;
+  int32_t rank = -1;  // whom it is about
+  std::string reason;
+};
+struct ClosingMessage {};
+
+using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage>;
+using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage>;
+
+std::vector<std::byte> encodeMessage(const RankMessage& message);
+std::vector<std::byte> encodeMessage(const RootMessage& message);
+
+// Hostile bytes in, kRemoteError out.
+Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes);
+Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes);
+
+// The longest message of each direction for a communicator of so many ranks.
+size_t maxRankMessageBytes();
+size_t maxRootMessageBytes(int ranks);
+
+}  // namespace horing

@@ -1,0 +1,131 @@
+#include "comm/host_identity.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "comm/wire.h"
+#include "topology/machine.h"
+
+namespace horing {
+
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr size_t kMaxText = 200;
+
+// Namespaces are told apart by the inode that /proc shows for them; 0 where /proc is hidden.
+uint64_t namespaceInode(const char* kind) {
+  struct stat info {};
+  return ::stat((std::string("/proc/self/ns/") + kind).c_str(), &info) == 0
+             ? static_cast<uint64_t>(info.st_ino)
+             : 0;
+}
+
+std::string bootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string line;
+  std::getline(file, line);
+  return line.substr(0, kMaxText);
+}
+
+Status checkLabel(const char* variable, const std::string& value) {
+  if (value.size() > kMaxText)
+    return makeStatus(Code::kInvalidArgument,
+                      "environment variable %s has %zu characters: at most %zu are allowed", variable,
+                      value.size(), kMaxText);
+  for (const char letter : value) {
+    if (letter < 0x20 || letter > 0x7e)
+      return makeStatus(Code::kInvalidArgument, "environment variable %s must be printable ASCII", variable);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string HostIdentity::nodeLabel() const {
+  if (!host_override.empty()) return "name:" + host_override;
+  // The mount namespace is left out on purpose: `ip netns exec` makes a new one for every process, and what
+  // matters of it, whether both see the same directory of shared memory, is told by that directory's device
+  // and inode.
+  return formatString(
+      "found:%s/%s/ipc%llu/net%llu/shm%llu:%llu", boot_id.c_str(), host_name.c_str(),
+      static_cast<unsigned long long>(ipc_namespace), static_cast<unsigned long long>(network_namespace),
+      static_cast<unsigned long long>(shm_device), static_cast<unsigned long long>(shm_inode));
+}
+
+std::string HostIdentity::groupLabel() const {
+  return group_override.empty() ? "node:" + nodeLabel() : "group:" + group_override;
+}
+
+std::string HostIdentity::describe() const {
+  return formatString("%s%s%s (pid %lld, %u usable core%s)", host_name.c_str(),
+                      host_override.empty() ? "" : " as ", host_override.c_str(), static_cast<long long>(pid),
+                      cores, cores == 1 ? "" : "s");
+}
+
+Result<HostIdentity> findHostIdentity(const Config& config) {
+  HORING_TRY(checkLabel("HORING_HOSTID", config.host_id));
+  HORING_TRY(checkLabel("HORING_GROUP", config.group));
+  HostIdentity identity;
+  char host[kMaxText + 1] = "";
+  if (::gethostname(host, sizeof host - 1) != 0)
+    return systemError(errno, "the host's name could not be read");
+  identity.host_name = host;
+  identity.boot_id = bootId();
+  identity.host_override = config.host_id;
+  identity.group_override = config.group;
+  identity.ipc_namespace = namespaceInode("ipc");
+  identity.mount_namespace = namespaceInode("mnt");
+  identity.network_namespace = namespaceInode("net");
+  struct stat shm {};
+  // A missing directory leaves 0: such a rank simply cannot share memory, which its transport says with more
+  // detail.
+  if (::stat(config.shm_dir.c_str(), &shm) == 0) {
+    identity.shm_device = static_cast<uint64_t>(shm.st_dev);
+    identity.shm_inode = static_cast<uint64_t>(shm.st_ino);
+  }
+  identity.pid = ::getpid();
+  identity.cores = static_cast<uint32_t>(usableProcessingUnits());
+  return identity;
+}
+
+std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
+  WireWriter out;
+  out.number(kVersion);
+  for (const std::string* text :
+       {&identity.host_name, &identity.boot_id, &identity.host_override, &identity.group_override})
+    out.text(*text, kMaxText);
+  for (const uint64_t number : {identity.ipc_namespace, identity.mount_namespace, identity.network_namespace,
+                                identity.shm_device, identity.shm_inode})
+    out.number(number);
+  out.number(identity.pid);
+  out.number(identity.cores);
+  return out.take();
+}
+
+Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
+  WireReader in(bytes);
+  const uint32_t version = in.number<uint32_t>();
+  if (version != kVersion)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "host identity has format %u, this library speaks %u: use one version of horing on all ranks",
+        version, kVersion);
+  HostIdentity identity;
+  for (std::string* text :
+       {&identity.host_name, &identity.boot_id, &identity.host_override, &identity.group_override})
+    *text = in.text(kMaxText);
+  for (uint64_t* number : {&identity.ipc_namespace, &identity.mount_namespace, &identity.network_namespace,
+                           &identity.shm_device, &identity.shm_inode})
+    *number = in.number<uint64_t>();
+  identity.pid = in.number<int64_t>();
+  identity.cores = in.number<uint32_t>();
+  if (!in.complete() || identity.pid < 0)
+    return makeStatus(Code::kInternalError, "host identity of %zu bytes is damaged", bytes.size());
+  return identity;
+}
+
+}  // namespace horing

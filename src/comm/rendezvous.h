@@ -1,0 +1,81 @@
+#pragma once
+// What the rendezvous knows and decides, without any I/O: who has come, the exchange that is going on, and
+// the first thing that went wrong. comm/root_service.cpp feeds it and sends what it says.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "comm/control_channel.h"
+#include "comm/control_messages.h"
+
+namespace horing {
+
+// Exchange 0 is the arrival of all ranks; 1, 2, ... are all-gathers. Times are nanoseconds of one monotonic
+// clock.
+class Rendezvous {
+ public:
+  explicit Rendezvous(ProcessName host) : host_(std::move(host)) {}
+
+  // A process says who it is. An error is for that process only to read; where it ends the communicator for
+  // everybody, the others hear of it through takeBroadcasts().
+  Status hello(const HelloMessage& hello, int64_t now_ns);
+  // The next four take the rank that a hello() accepted. An error from gather() means that the rank broke the
+  // protocol.
+  Status gather(int rank, GatherMessage message, int64_t now_ns);
+  void announce(int rank, const AnnounceMessage& message);
+  void goodbye(int rank);
+  void lost(int rank, const std::string& why);
+
+  // Ends an exchange whose time is up.
+  void tick(int64_t now_ns);
+  std::optional<int64_t> deadlineNs() const;
+
+  // Something odd that might explain why a rank does not arrive; told when it does not.
+  void noteTrouble(std::string trouble) { trouble_ = std::move(trouble); }
+
+  // Messages for every rank that is present, in order. Empties the list.
+  std::vector<SharedMessage> takeBroadcasts() { return std::exchange(broadcasts_, {}); }
+
+  bool anyoneCame() const { return arrived_ > 0; }
+  bool complete() const { return ranks_ > 0 && arrived_ == ranks_; }
+  bool failed() const { return failed_; }
+  // Ranks that came and are neither gone nor lost.
+  int present() const { return present_; }
+
+ private:
+  enum class Presence : uint8_t { kAwaited, kPresent, kLeft, kLost };
+  struct Member {
+    Presence presence = Presence::kAwaited;
+    bool gave = false;  // its part of the current exchange
+    ProcessName process;
+    std::vector<std::byte> part;
+  };
+
+  Status judge(const HelloMessage& hello) const;
+  void fail(Code code, int about_rank, std::string reason);
+  void expect(uint32_t timeout_ms, int64_t now_ns);
+  void finishExchange();
+  void welcome();
+  std::string late() const;
+  std::string name(int rank) const;
+  Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
+
+  ProcessName host_;
+  int ranks_ = 0;  // 0 until the first has come
+  int arrived_ = 0;
+  int present_ = 0;
+  int gave_ = 0;
+  int first_rank_ = -1;
+  uint64_t exchange_ = 0;
+  std::vector<Member> members_;
+  std::optional<int64_t> deadline_ns_;
+  uint32_t timeout_ms_ = 0;
+  bool failed_ = false;
+  FailureMessage failure_;
+  std::string trouble_;
+  std::vector<SharedMessage> broadcasts_;
+};
+
+}  // namespace horing

@@ -1,0 +1,441 @@
+#include "comm/root_service.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/clock.h"
+#include "comm/control_channel.h"
+#include "comm/rendezvous.h"
+#include "comm/socket_address.h"
+
+namespace horing {
+
+namespace {
+
+constexpr const char* kSubsystem = "root";
+// After a failed arrival latecomers can still ask what happened.
+constexpr int64_t kLingerMs = 10'000;
+constexpr int64_t kClosingMs = 1000;
+// Out of file descriptors: accepting again at once would spin.
+constexpr int64_t kAcceptPauseMs = 100;
+constexpr int kAcceptsPerWake = 64;
+
+constexpr int64_t toNs(int64_t ms) {
+  return ms * 1'000'000;
+}
+
+struct Client {
+  enum class State : uint8_t {
+    kStranger,  // has not proved the key, or not yet said who it is
+    kJoined,    // is rank `rank`
+    kRefused,   // has been told why; waits to be closed by the other end
+  };
+
+  Client(Fd fd, const Key& key, RootAddress from)
+      : channel(std::move(fd), key, HandshakeRole::kAcceptor, maxRankMessageBytes()), peer(from) {}
+
+  ControlChannel channel;
+  RootAddress peer;
+  State state = State::kStranger;
+  int rank = -1;
+  int64_t deadline_ns = 0;  // of strangers and refused ones
+  bool watching_writes = false;
+};
+
+class RootThread final : public RootService {
+ public:
+  RootThread(const RootOptions& options, Listener listener, const UniqueIdParts& parts, UniqueId id)
+      : log_(options.log),
+        idle_timeout_ms_(options.idle_timeout_ms),
+        listener_(std::move(listener)),
+        key_(jobKey(parts, "control")),
+        id_(id),
+        rendezvous_(thisProcess()) {}
+  ~RootThread() override;
+
+  Status begin();
+  const UniqueId& id() const override { return id_; }
+  uint16_t port() const override { return listener_.port; }
+  bool finished() const override { return waitFinished(0); }
+  bool waitFinished(int64_t timeout_ms) const override;
+
+ private:
+  void run();
+  void loop();
+  bool over(int64_t now_ns);
+  int waitMs(int64_t now_ns) const;
+  void acceptAll(int64_t now_ns);
+  void welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns);
+  void pauseAccepting(int64_t now_ns, int error_number);
+  void serve(int fd, int64_t now_ns);
+  Status handle(Client& client, std::span<const std::byte> message, int64_t now_ns);
+  Status handleHello(Client& client, const RankMessage& message, int64_t now_ns);
+  void refuse(Client& client, const Status& why, int64_t now_ns);
+  void drop(int fd, const Status& why);
+  void watchWrites(Client& client);
+  void expire(int64_t now_ns);
+  void deliver();
+  void close();
+  void setDeadline(Client& client, int64_t now_ns);
+  void clearDeadline(Client& client);
+
+  Log log_;
+  int64_t idle_timeout_ms_;
+  Listener listener_;
+  Key key_;
+  UniqueId id_;
+
+  // Of the thread.
+  SteadyClock clock_;
+  Fd epoll_;
+  Rendezvous rendezvous_;
+  std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by file descriptor
+  std::set<std::pair<int64_t, int>> deadlines_;               // (time, file descriptor)
+  int strangers_ = 0;
+  int64_t begun_ns_ = 0;
+  int64_t failed_ns_ = 0;
+  int64_t accept_again_ns_ = 0;  // 0: accepting
+
+  Fd wake_;  // written by the destructor
+  std::atomic<bool> stop_{false};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  bool finished_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+Status watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return systemError(errno, "epoll refused a socket");
+  return {};
+}
+
+Status RootThread::begin() {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.valid() || !wake_.valid())
+    return systemError(errno, "the rendezvous could not make its descriptors");
+  HORING_TRY(watch(epoll_.get(), wake_.get()));
+  HORING_TRY(watch(epoll_.get(), listener_.fd.get()));
+  begun_ns_ = clock_.nowNs();
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status started;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    started = systemError(error.code().value(), "the thread of the rendezvous could not be started");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+RootThread::~RootThread() {
+  // release: pairs with the acquire in loop().
+  stop_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool RootThread::waitFinished(int64_t timeout_ms) const {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return finished_; });
+}
+
+void RootThread::run() {
+  loop();
+  close();
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  ended_.notify_all();
+}
+
+void RootThread::loop() {
+  std::array<epoll_event, 64> events;
+  while (!stop_.load(std::memory_order_acquire)) {
+    const int ready =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), waitMs(clock_.nowNs()));
+    const int64_t now_ns = clock_.nowNs();
+    for (int i = 0; i < ready; ++i) {
+      const int fd = events[static_cast<size_t>(i)].data.fd;
+      if (fd == listener_.fd.get()) {
+        acceptAll(now_ns);
+      } else if (fd != wake_.get()) {
+        serve(fd, now_ns);
+      }
+    }
+    expire(now_ns);
+    rendezvous_.tick(now_ns);
+    deliver();
+    if (over(now_ns)) return;
+  }
+}
+
+// Nobody will need this service any more.
+bool RootThread::over(int64_t now_ns) {
+  if (!rendezvous_.anyoneCame() && !rendezvous_.failed()) return now_ns - begun_ns_ >= toNs(idle_timeout_ms_);
+  if (rendezvous_.present() > 0) return false;
+  if (rendezvous_.complete()) return true;
+  if (failed_ns_ == 0) failed_ns_ = now_ns;
+  return now_ns - failed_ns_ >= toNs(kLingerMs);
+}
+
+int RootThread::waitMs(int64_t now_ns) const {
+  int64_t until_ns = begun_ns_ + toNs(idle_timeout_ms_);
+  if (rendezvous_.anyoneCame() || rendezvous_.failed()) until_ns = now_ns + toNs(kLingerMs);
+  if (failed_ns_ != 0) until_ns = std::min(until_ns, failed_ns_ + toNs(kLingerMs));
+  if (accept_again_ns_ != 0) until_ns = std::min(until_ns, accept_again_ns_);
+  if (!deadlines_.empty()) until_ns = std::min(until_ns, deadlines_.begin()->first);
+  if (rendezvous_.deadlineNs()) until_ns = std::min(until_ns, *rendezvous_.deadlineNs());
+  const int64_t left_ms = (until_ns - now_ns + 999'999) / 1'000'000;
+  return static_cast<int>(std::clamp<int64_t>(left_ms, 0, 60'000));
+}
+
+void RootThread::acceptAll(int64_t now_ns) {
+  for (int accepted = 0; accepted < kAcceptsPerWake; ++accepted) {
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    Fd fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&from), &length,
+                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      const int error = errno;
+      if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+        pauseAccepting(now_ns, error);
+      // Everything else is about that one connection, or says that there is none.
+      if (error == EAGAIN || error == EWOULDBLOCK || accept_again_ns_ != 0) return;
+      continue;
+    }
+    welcomeStranger(std::move(fd), from, now_ns);
+  }
+}
+
+void RootThread::pauseAccepting(int64_t now_ns, int error_number) {
+  const Status why = systemError(
+      error_number, "the process that hosts the rendezvous cannot take more connections (see `ulimit -n`)");
+  log_.warn(kSubsystem, "%s", why.message().c_str());
+  rendezvous_.noteTrouble(why.message());
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
+  accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);
+}
+
+void RootThread::welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns) {
+  const int number = fd.get();
+  tuneControlSocket(number);
+  if (strangers_ == kMaxPendingConnections) {
+    for (const auto& [time, oldest] : deadlines_) {
+      if (clients_.at(oldest)->state != Client::State::kStranger) continue;
+      drop(oldest, makeStatus(Code::kTimeout, "too many others came after it before it proved the key"));
+      break;
+    }
+  }
+  auto client = std::make_unique<Client>(std::move(fd), key_, toRootAddress(from));
+  if (!watch(epoll_.get(), number).ok()) return;
+  setDeadline(*client, now_ns);
+  ++strangers_;
+  clients_.emplace(number, std::move(client));
+}
+
+void RootThread::setDeadline(Client& client, int64_t now_ns) {
+  clearDeadline(client);
+  client.deadline_ns = now_ns + toNs(kHandshakeTimeoutMs);
+  deadlines_.emplace(client.deadline_ns, client.channel.fd());
+}
+
+void RootThread::clearDeadline(Client& client) {
+  deadlines_.erase({client.deadline_ns, client.channel.fd()});
+}
+
+void RootThread::serve(int fd, int64_t now_ns) {
+  const auto found = clients_.find(fd);
+  if (found == clients_.end()) return;
+  Client& client = *found->second;
+  Status status = client.channel.progress();
+  // What it said before it broke still counts: a goodbye, or the reason why it ends.
+  while (const std::optional<std::vector<std::byte>> message = client.channel.receive()) {
+    const Status handled = handle(client, *message, now_ns);
+    if (!handled.ok()) {
+      drop(fd, handled);
+      return;
+    }
+  }
+  if (!status.ok()) {
+    drop(fd, status);
+    return;
+  }
+  watchWrites(client);
+}
+
+// An error ends the connection.
+Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int64_t now_ns) {
+  if (client.state == Client::State::kRefused) return {};
+  HORING_ASSIGN(RankMessage message, decodeRankMessage(bytes));
+  if (client.state == Client::State::kStranger) return handleHello(client, message, now_ns);
+  if (GatherMessage* gather = std::get_if<GatherMessage>(&message))
+    return rendezvous_.gather(client.rank, std::move(*gather), now_ns);
+  if (const AnnounceMessage* announce = std::get_if<AnnounceMessage>(&message)) {
+    log_.info(kSubsystem, "rank %d announced: %s", client.rank, announce->reason.c_str());
+    rendezvous_.announce(client.rank, *announce);
+    return {};
+  }
+  if (!std::holds_alternative<GoodbyeMessage>(message))
+    return makeStatus(Code::kRemoteError, "it said hello twice");
+  rendezvous_.goodbye(client.rank);
+  client.state = Client::State::kRefused;
+  return makeStatus(Code::kRemoteError, "it left");
+}
+
+Status RootThread::handleHello(Client& client, const RankMessage& message, int64_t now_ns) {
+  const HelloMessage* hello = std::get_if<HelloMessage>(&message);
+  if (!hello) return makeStatus(Code::kRemoteError, "it did not say hello");
+  const Status judged = rendezvous_.hello(*hello, now_ns);
+  if (!judged.ok()) {
+    refuse(client, judged, now_ns);
+    return {};
+  }
+  log_.trace(kSubsystem, "rank %d of %d came from %s", hello->rank, hello->ranks,
+             client.peer.toString().c_str());
+  --strangers_;
+  clearDeadline(client);
+  client.state = Client::State::kJoined;
+  client.rank = hello->rank;
+  return {};
+}
+
+void RootThread::refuse(Client& client, const Status& why, int64_t now_ns) {
+  log_.info(kSubsystem, "refused %s: %s", client.peer.toString().c_str(), why.message().c_str());
+  --strangers_;
+  client.state = Client::State::kRefused;
+  setDeadline(client, now_ns);
+  client.channel.send(std::make_shared<const std::vector<std::byte>>(
+      encodeMessage(RootMessage(FailureMessage{why.code(), -1, why.message()}))));
+  [[maybe_unused]] const Status flushed = client.channel.flush();
+}
+
+void RootThread::drop(int fd, const Status& why) {
+  const auto found = clients_.find(fd);
+  const std::unique_ptr<Client> client = std::move(found->second);
+  clients_.erase(found);
+  clearDeadline(*client);
+  if (client->state == Client::State::kJoined) {
+    rendezvous_.lost(client->rank, client->channel.closed() ? "its control connection ended without a goodbye"
+                                                            : why.message());
+    return;
+  }
+  if (client->state != Client::State::kStranger) return;
+  --strangers_;
+  log_.info(kSubsystem, "dropped a stranger from %s: %s", client->peer.toString().c_str(),
+            why.message().c_str());
+  // Silent ones are port scanners and health checks; those that spoke might be a rank with a wrong key or
+  // version.
+  if (client->channel.heard())
+    rendezvous_.noteTrouble(formatString(
+        "a connection from %s was turned away: %s", client->peer.toString().c_str(),
+        client->channel.closed() && !client->channel.proven() ? "it went away without proving this job's key"
+                                                              : why.message().c_str()));
+}
+
+void RootThread::watchWrites(Client& client) {
+  const bool wants = client.channel.wantsWrite();
+  if (wants == client.watching_writes) return;
+  client.watching_writes = wants;
+  epoll_event event{};
+  event.events = EPOLLIN | (wants ? static_cast<uint32_t>(EPOLLOUT) : 0u);
+  event.data.fd = client.channel.fd();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, client.channel.fd(), &event);
+}
+
+void RootThread::expire(int64_t now_ns) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
+    drop(deadlines_.begin()->second, makeStatus(Code::kTimeout, "it did not prove the key within %lld ms",
+                                                static_cast<long long>(kHandshakeTimeoutMs)));
+  if (accept_again_ns_ != 0 && now_ns >= accept_again_ns_) {
+    accept_again_ns_ = 0;
+    if (!watch(epoll_.get(), listener_.fd.get()).ok()) accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);
+  }
+}
+
+// Sends what the rendezvous has decided to all ranks that are there. A broken connection shows up as an event
+// later.
+void RootThread::deliver() {
+  const std::vector<SharedMessage> messages = rendezvous_.takeBroadcasts();
+  if (messages.empty()) return;
+  for (const auto& [fd, client] : clients_) {
+    if (client->state != Client::State::kJoined) continue;
+    for (const SharedMessage& message : messages) client->channel.send(message);
+    [[maybe_unused]] const Status flushed = client->channel.flush();
+    watchWrites(*client);
+  }
+}
+
+// Says goodbye to those who are still there, then waits a moment for the words to leave.
+void RootThread::close() {
+  listener_.fd.reset();
+  const auto message =
+      std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(ClosingMessage{})));
+  const int64_t until_ns = clock_.nowNs() + toNs(kClosingMs);
+  for (const auto& [fd, client] : clients_) {
+    if (client->state == Client::State::kJoined) client->channel.send(message);
+  }
+  std::array<epoll_event, 64> events;
+  for (int waiting = 1; waiting > 0 && clock_.nowNs() < until_ns;) {
+    waiting = 0;
+    for (const auto& [fd, client] : clients_) {
+      [[maybe_unused]] const Status moved = client->channel.progress();
+      if (client->state == Client::State::kJoined && client->channel.wantsWrite()) ++waiting;
+      watchWrites(*client);
+    }
+    if (waiting > 0) ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 10);
+  }
+  clients_.clear();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options) {
+  UniqueIdParts parts;
+  if (options.secret) {
+    parts.job = options.secret->job;
+    parts.key = options.secret->key;
+  } else {
+    randomBytes(parts.job);
+    parts.key = Key::random();
+  }
+  Listener listener;
+  if (options.host.empty()) {
+    HORING_ASSIGN(listener, listenOn(nullptr, options.port));
+    HORING_ASSIGN(parts.roots, localAddresses({options.family, options.interfaces}, listener.port));
+  } else {
+    HORING_ASSIGN(parts.roots, resolveHost({options.host, 1}));
+    HORING_ASSIGN(listener, listenOn(&parts.roots.front(), options.port));
+    parts.roots.resize(1);
+    parts.roots.front().port = listener.port;
+  }
+  HORING_ASSIGN(const UniqueId id, encodeUniqueId(parts));
+  auto service = std::make_unique<RootThread>(options, std::move(listener), parts, id);
+  HORING_TRY(service->begin());
+  options.log.info(kSubsystem, "the rendezvous listens on %s%s", parts.roots.front().toString().c_str(),
+                   parts.roots.size() > 1 ? " and others" : "");
+  return std::unique_ptr<RootService>(std::move(service));
+}
+
+}  // namespace horing
