@@ -79,8 +79,8 @@ struct horingComm {
 namespace horing::testing {
 
 Faults& faults() {
-  static Faults kFaults;
-  return kFaults;
+  static Faults instance;
+  return instance;
 }
 
 }  // namespace horing::testing

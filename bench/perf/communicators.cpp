@@ -1,0 +1,87 @@
+#include "perf/communicators.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "perf/ranks.h"
+
+namespace horing::perf {
+
+namespace {
+
+using Communicators = std::vector<horingComm_t>;
+
+// Ranks first .. first + threads - 1 of `total`, each made by a thread of its own.
+Result<Communicators> initThreads(int threads, int first, int total, const horingUniqueId& id) {
+  Communicators comms(static_cast<size_t>(threads), nullptr);
+  std::vector<Status> statuses(comms.size());
+  std::vector<std::thread> workers;
+  for (size_t i = 0; i < comms.size(); ++i)
+    workers.emplace_back([&, i] {
+      const horingResult_t result = horingCommInitRank(&comms[i], total, id, first + static_cast<int>(i));
+      statuses[i] = called(result, nullptr, "horingCommInitRank");  // the last error is this thread's
+    });
+  for (std::thread& worker : workers) worker.join();
+  for (const Status& status : statuses) {
+    if (status.ok()) continue;
+    for (horingComm_t comm : comms)
+      if (comm) (void)horingCommAbort(comm);
+    return status;
+  }
+  return comms;
+}
+
+struct Invitation {
+  horingUniqueId id;
+  int threads;
+};
+
+// Tells every process rank 0's unique ID over a communicator of the processes.
+Result<Communicators> initProcessesTimesThreads(horingComm_t processes, int threads) {
+  HORING_ASSIGN(Ranks ranks, Ranks::of(processes));
+  Invitation mine{};
+  mine.threads = threads;
+  if (ranks.rank() == 0) HORING_TRY(called(horingGetUniqueId(&mine.id), nullptr, "horingGetUniqueId"));
+  HORING_ASSIGN(const std::vector<char> bytes, ranks.gather(&mine, sizeof mine));
+  Invitation first{};
+  for (int r = ranks.size() - 1; r >= 0; --r) {
+    std::memcpy(&first, bytes.data() + static_cast<size_t>(r) * sizeof first, sizeof first);
+    if (first.threads != threads)
+      return makeStatus(Code::kInvalidUsage,
+                        "process %d has --nthreads %d, process %d has %d: expected the same everywhere", r,
+                        first.threads, ranks.rank(), threads);
+  }
+  return initThreads(threads, ranks.rank() * threads, ranks.size() * threads, first.id);
+}
+
+Result<Communicators> initFromLauncher(int threads) {
+  horingComm_t comm = nullptr;
+  HORING_TRY(called(horingCommInitFromEnv(&comm), nullptr, "horingCommInitFromEnv"));
+  if (threads == 1) return Communicators{comm};
+  Result<Communicators> comms = initProcessesTimesThreads(comm, threads);
+  (void)(comms.ok() ? horingCommDestroy(comm) : horingCommAbort(comm));
+  return comms;
+}
+
+}  // namespace
+
+bool startedByLauncher() {
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    if (std::getenv(name)) return true;
+  return false;
+}
+
+Result<std::vector<horingComm_t>> openCommunicators(const Options& options) {
+  if (startedByLauncher()) return initFromLauncher(options.threads);
+  if (options.parallel_init) {
+    horingUniqueId id;
+    HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));
+    return initThreads(options.threads, 0, options.threads, id);
+  }
+  Communicators comms(static_cast<size_t>(options.threads), nullptr);
+  HORING_TRY(called(horingCommInitAll(comms.data(), options.threads, nullptr), nullptr, "horingCommInitAll"));
+  return comms;
+}
+
+}  // namespace horing::perf

@@ -1,0 +1,218 @@
+#include "perf/driver.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "perf/communicators.h"
+#include "perf/report_json.h"
+#include "perf/sweep.h"
+
+namespace horing::perf {
+
+namespace {
+
+struct Program {
+  Collective collective;
+  const char* name;
+  std::vector<std::string> arguments;
+  Options options;
+};
+
+struct PlaceRecord {
+  int32_t rank;
+  int32_t pid;
+  char host[64];
+};
+
+std::string hostName() {
+  char name[64] = "";
+  (void)gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// 0 if it cannot be found out.
+uint64_t availableMemoryBytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  uint64_t kib = 0;
+  std::string rest;
+  while (file >> key >> kib && std::getline(file, rest))
+    if (key == "MemAvailable:") return kib * 1024;
+  return 0;
+}
+
+Result<std::vector<RankPlace>> gatherPlaces(Ranks& ranks) {
+  PlaceRecord mine{ranks.rank(), static_cast<int32_t>(getpid()), {}};
+  std::snprintf(mine.host, sizeof mine.host, "%s", hostName().c_str());
+  HORING_ASSIGN(const std::vector<char> bytes, ranks.gather(&mine, sizeof mine));
+  std::vector<RankPlace> places;
+  for (int r = 0; r < ranks.size(); ++r) {
+    PlaceRecord record;
+    std::memcpy(&record, bytes.data() + static_cast<size_t>(r) * sizeof record, sizeof record);
+    places.push_back({record.rank, record.pid, record.host});
+  }
+  return places;
+}
+
+// The largest size whose buffers take at most half of what is free on the fullest host.
+Result<uint64_t> fittingBytes(Ranks& ranks, const std::vector<RankPlace>& places, const Options& options) {
+  uint64_t neighbours = 0;
+  for (const RankPlace& p : places)
+    neighbours += p.host == places[static_cast<size_t>(ranks.rank())].host ? 1 : 0;
+  const uint64_t available = availableMemoryBytes();
+  const uint64_t buffers = options.checks > 0 ? 3 : 2;
+  const double mine = available == 0 ? 1e18 : static_cast<double>(available / 2 / neighbours / buffers);
+  HORING_ASSIGN(const double least, ranks.least(mine));
+  return static_cast<uint64_t>(least);
+}
+
+std::string memoryText(horingComm_t comm, uint64_t buffer_bytes) {
+  uint64_t communicator_bytes = 0;
+  if (horingCommMemoryBytes(comm, &communicator_bytes) != horingSuccess) return "";
+  const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return formatString(
+      "# Host memory usage of a rank : Communicator %.2f MiB | User-Allocated %.2f MiB | Total %.2f MiB\n#\n",
+      mib(communicator_bytes), mib(buffer_bytes), mib(communicator_bytes + buffer_bytes));
+}
+
+// One rank from its communicator to the last row. A resource of its thread.
+class RankRun {
+ public:
+  RankRun(const Program& program, Ranks ranks)
+      : program_(program), ranks_(ranks), options_(program.options) {}
+
+  int run() {
+    Status status = prepare();
+    Sweep sweep(program_.collective, options_, ranks_);
+    if (status.ok() && exit_code_ == kExitOk) {
+      status = sweep.run([this](const Row& row) { show(row); });
+      report_.totals = sweep.totals();
+      if (status.ok() && !(report_.totals.dataOk() && report_.totals.bandwidthOk()))
+        exit_code_ = kExitWrongData;
+    }
+    if (!status.ok()) fail(status);
+    if (first() && exit_code_ != kExitInternal) conclude(sweep);
+    (void)(status.ok() ? horingCommDestroy(ranks_.comm()) : horingCommAbort(ranks_.comm()));
+    return exit_code_;
+  }
+
+ private:
+  bool first() const { return ranks_.rank() == 0; }
+
+  Status prepare() {
+    report_.arguments = program_.arguments;
+    report_.start_time = timeOfDay();
+    (void)horingGetVersion(&report_.library_version);
+    HORING_ASSIGN(report_.places, gatherPlaces(ranks_));
+    HORING_TRY(openOutput());
+    if (exit_code_ != kExitOk) return {};
+    HORING_ASSIGN(const uint64_t fitting, fittingBytes(ranks_, report_.places, options_));
+    if (first())
+      print(headerText(program_.name, options_, report_.library_version) + placesText(report_.places));
+    if (fitting < options_.max_bytes) {
+      options_.max_bytes = fitting;
+      options_.min_bytes = std::min(options_.min_bytes, fitting);
+      if (first())
+        print(formatString("# Reducing maxBytes to %llu due to memory limitation\n",
+                           static_cast<unsigned long long>(fitting)));
+    }
+    if (first()) print("#\n" + columnsText(options_));
+    return {};
+  }
+
+  // Rank 0 makes the file before anything is measured; if it cannot, every rank ends.
+  Status openOutput() {
+    double failed = 0;
+    if (first() && !options_.output_file.empty()) {
+      Result<Fd> file = createNewFile(options_.output_file);
+      if (file.ok()) output_ = file.take();
+      if (!output_.valid())
+        std::fprintf(stderr, "%s: -J,--output_file: %s\n", program_.name, file.status().message().c_str());
+      failed = output_.valid() ? 0 : 1;
+    }
+    HORING_ASSIGN(failed, ranks_.most(failed));
+    if (failed != 0) exit_code_ = kExitInternal;
+    return {};
+  }
+
+  void show(const Row& row) {
+    print(rowText(row));
+    report_.rows.push_back(row);
+  }
+
+  void fail(const Status& status) {
+    exit_code_ = status.code() == Code::kTimeout ? kExitTimeout : kExitLibrary;
+    report_.errors.push_back(status.message());
+    print(formatString("%s: Test HORING failure %s rank %d %s\n .. %s pid %d: Test failure\n",
+                       hostName().c_str(), program_.name, ranks_.rank(), status.message().c_str(),
+                       hostName().c_str(), static_cast<int>(getpid())));
+  }
+
+  void conclude(const Sweep& sweep) {
+    if (report_.errors.empty()) {
+      print(footerText(program_.name, report_.totals));
+      if (options_.memory) print(memoryText(ranks_.comm(), sweep.bufferBytes()));
+    }
+    if (!output_.valid()) return;
+    report_.end_time = timeOfDay();
+    const Status written = writeAll(output_, reportJson(report_, options_));
+    if (written.ok()) return;
+    std::fprintf(stderr, "%s: %s: %s\n", program_.name, options_.output_file.c_str(),
+                 written.message().c_str());
+    exit_code_ = kExitInternal;
+  }
+
+  const Program& program_;
+  Ranks ranks_;
+  Options options_;
+  RunReport report_;
+  Fd output_;
+  int exit_code_ = kExitOk;
+};
+
+int runRank(const Program& program, horingComm_t comm) {
+  Result<Ranks> ranks = Ranks::of(comm);
+  if (!ranks.ok()) return kExitLibrary;
+  return RankRun(program, ranks.take()).run();
+}
+
+int runThreads(const Program& program, const std::vector<horingComm_t>& comms) {
+  std::vector<int> codes(comms.size(), kExitOk);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < comms.size(); ++i)
+    threads.emplace_back([&, i] { codes[i] = runRank(program, comms[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (const int code : codes)
+    if (code != kExitOk) return code;
+  return kExitOk;
+}
+
+}  // namespace
+
+int perfMain(Collective collective, const char* program, int argc, const char* const* argv) {
+  ParsedOptions parsed = parseOptions(program, argc, argv);
+  if (!parsed.options) return parsed.exit_code;
+  if (parsed.options->timeout_s > 0)
+    setenv("HORING_TIMEOUT_MS", std::to_string(int64_t{1000} * parsed.options->timeout_s).c_str(), 1);
+  const Program described = {collective, program, {argv, argv + argc}, *parsed.options};
+  Result<std::vector<horingComm_t>> comms = openCommunicators(described.options);
+  if (!comms.ok()) {
+    print(formatString("%s: Test HORING failure %s %s\n .. %s pid %d: Test failure\n", hostName().c_str(),
+                       program, comms.status().message().c_str(), hostName().c_str(),
+                       static_cast<int>(getpid())));
+    return comms.status().code() == Code::kTimeout ? kExitTimeout : kExitLibrary;
+  }
+  return runThreads(described, comms.value());
+}
+
+}  // namespace horing::perf

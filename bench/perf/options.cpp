@@ -1,0 +1,253 @@
+#include "perf/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "perf/sizes.h"
+
+extern char** environ;
+
+namespace horing::perf {
+
+namespace {
+
+constexpr const char* kTypeLabels[kDataTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
+                                                 "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
+constexpr const char* kDevicesOnly = "concerns CUDA devices only and cannot be had with host memory";
+
+// Values as they were typed, before they are checked against each other.
+struct Raw {
+  std::string min_bytes = "32M";
+  std::string max_bytes = "32M";
+  std::string step_bytes = "1M";
+  std::string type = "float";
+  std::string op = "sum";
+  int gpus = 1;
+  int root = 0;
+  int blocking = 0;
+  int null_stream = 0;
+  int graph = 0;
+  int registration = 0;
+  int cta_policy = 0;
+  int device_implementation = 0;
+  int device_ctas = 16;
+  int parallel_init = 0;
+  int cpu_time = 0;
+  int time_of = 1;
+  int timestamps = 0;
+  int memory = 0;
+  int per_iteration = 0;
+};
+
+void addSweep(CLI::App& app, Raw& raw, Options& options) {
+  app.add_option("-t,--nthreads", options.threads, "ranks of this process, each a thread")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("-g,--ngpus", raw.gpus, "must be 1: a rank has host memory, no devices");
+  app.add_option("-b,--minbytes", raw.min_bytes, "first size; K, M and G are binary");
+  app.add_option("-e,--maxbytes", raw.max_bytes, "last size");
+  app.add_option("-i,--stepbytes", raw.step_bytes, "fixed step between sizes");
+  app.add_option("-f,--stepfactor", options.step_factor, "factor between sizes; 1: fixed steps")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("-n,--iters", options.iterations, "timed iterations")->check(CLI::Range(1, 1 << 30));
+  app.add_option("-m,--agg_iters", options.aggregated, "operations of one iteration")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("-w,--warmup_iters", options.warmup, "iterations before timing")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("-N,--run_cycles", options.cycles, "how often the sweep runs; 0: without end")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("-c,--check", options.checks, "iterations whose result is checked; 0: none")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("-o,--op", raw.op, "sum|prod|min|max|avg|all");
+  app.add_option("-d,--datatype", raw.type,
+                 "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|all");
+}
+
+void addManner(CLI::App& app, Raw& raw, Options& options) {
+  const auto flag = CLI::Range(0, 1);
+  app.add_option("-p,--parallel_init", raw.parallel_init, "1: each thread makes its own communicator")
+      ->check(flag);
+  app.add_option("-T,--timeout", options.timeout_s, "seconds for one collective; 0: HORING_TIMEOUT_MS")
+      ->check(CLI::Range(0, 86400));
+  app.add_option("-C,--report_cputime", raw.cpu_time,
+                 "1: report processor time of the rank's thread, not latency")
+      ->check(flag);
+  app.add_option("-a,--average", raw.time_of, "time of 0 rank 0, 1 average, 2 fastest, 3 slowest rank")
+      ->check(CLI::Range(0, 3));
+  app.add_option("-S,--report_timestamps", raw.timestamps, "1: end each line with the time of day")
+      ->check(flag);
+  app.add_option("-J,--output_file", options.output_file,
+                 "write results to a .json file; an existing one is kept, .0, .1 appended");
+  app.add_option("-M,--memory", raw.memory, "1: report the memory of communicators and buffers")->check(flag);
+  app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration (slowest rank)")
+      ->check(flag);
+  app.add_option("-K,--per_iter_skip", options.per_iteration_skip,
+                 "iterations that -I leaves out at the start")
+      ->check(CLI::Range(0, 1 << 30));
+}
+
+void addForCompatibility(CLI::App& app, Raw& raw) {
+  const char* group = "Accepted for compatibility";
+  app.add_option("-r,--root", raw.root, "no effect: these collectives have no root")
+      ->check(CLI::Range(-1, 1 << 30))
+      ->group(group);
+  app.add_option("-z,--blocking", raw.blocking, "no effect: on host memory every collective blocks")
+      ->check(CLI::Range(0, 3))
+      ->group(group);
+  app.add_option("-y,--stream_null", raw.null_stream, "no effect: the stream is always NULL")
+      ->check(CLI::Range(0, 1))
+      ->group(group);
+  app.add_option("-V,--device_cta_count", raw.device_ctas, "no effect")
+      ->check(CLI::Range(1, 128))
+      ->group(group);
+  app.add_option("-G,--cudagraph", raw.graph, "must be 0")->group(group);
+  app.add_option("-R,--local_register", raw.registration, "must be 0")->group(group);
+  app.add_option("-x,--cta_policy", raw.cta_policy, "must be 0")->group(group);
+  app.add_option("-D,--device_implementation", raw.device_implementation, "must be 0")->group(group);
+}
+
+Status refuseDeviceOptions(const Raw& raw) {
+  if (raw.gpus != 1)
+    return makeStatus(Code::kInvalidUsage, "-g,--ngpus %d %s: expected 1", raw.gpus, kDevicesOnly);
+  if (raw.graph != 0)
+    return makeStatus(Code::kInvalidUsage, "-G,--cudagraph %d %s: expected 0", raw.graph, kDevicesOnly);
+  if (raw.registration != 0)
+    return makeStatus(Code::kInvalidUsage, "-R,--local_register %d %s: expected 0", raw.registration,
+                      kDevicesOnly);
+  if (raw.cta_policy != 0)
+    return makeStatus(Code::kInvalidUsage, "-x,--cta_policy %d %s: expected 0", raw.cta_policy, kDevicesOnly);
+  if (raw.device_implementation != 0)
+    return makeStatus(Code::kInvalidUsage, "-D,--device_implementation %d %s: expected 0",
+                      raw.device_implementation, kDevicesOnly);
+  return {};
+}
+
+Status chooseTypes(const std::string& text, Options& options) {
+  options.types.clear();
+  for (int t = 0; t < kDataTypes; ++t)
+    if (text == "all" || text == kTypeLabels[t]) options.types.push_back(static_cast<DataType>(t));
+  if (!options.types.empty()) return {};
+  return makeStatus(Code::kInvalidUsage, "-d,--datatype '%s': expected a type that --help names, or all",
+                    text.c_str());
+}
+
+Status chooseOps(const std::string& text, Options& options) {
+  options.ops.clear();
+  if (text == "mulsum")
+    return makeStatus(Code::kInvalidUsage, "-o,--op mulsum: this library has no pre-multiplied sum");
+  for (const RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kMin, RedOp::kMax, RedOp::kAvg})
+    if (text == "all" || text == redOpName(op)) options.ops.push_back(op);
+  if (!options.ops.empty()) return {};
+  return makeStatus(Code::kInvalidUsage, "-o,--op '%s': expected sum, prod, min, max, avg or all",
+                    text.c_str());
+}
+
+Status chooseSizes(const Raw& raw, Options& options) {
+  HORING_ASSIGN(options.min_bytes, parseSize(raw.min_bytes));
+  HORING_ASSIGN(options.max_bytes, parseSize(raw.max_bytes));
+  HORING_ASSIGN(options.step_bytes, parseSize(raw.step_bytes));
+  if (options.min_bytes > options.max_bytes)
+    return makeStatus(Code::kInvalidArgument, "--minbytes %s is larger than --maxbytes %s",
+                      raw.min_bytes.c_str(), raw.max_bytes.c_str());
+  if (options.step_factor == 1 && options.step_bytes == 0)
+    return makeStatus(Code::kInvalidArgument, "--stepbytes 0 would never reach --maxbytes");
+  if (options.step_factor > 1 && options.min_bytes == 0)
+    return makeStatus(Code::kInvalidArgument, "--minbytes 0 never grows by --stepfactor %d",
+                      options.step_factor);
+  return {};
+}
+
+Status checkOutput(const std::string& name) {
+  if (name.empty() || name.ends_with(".json")) return {};
+  return makeStatus(Code::kInvalidUsage, "-J,--output_file '%s': expected a name that ends in .json",
+                    name.c_str());
+}
+
+Status readEnvironment(Options& options) {
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with("HORING_TESTS_") || text.starts_with("HORING_TESTS_MIN_BW=")) continue;
+    return makeStatus(Code::kInvalidUsage,
+                      "environment variable %.*s is not known: only HORING_TESTS_MIN_BW is",
+                      static_cast<int>(text.find('=')), text.data());
+  }
+  const char* value = std::getenv("HORING_TESTS_MIN_BW");
+  if (!value) return {};
+  char* end = nullptr;
+  options.min_bandwidth = std::strtod(value, &end);
+  if (end != value && *end == '\0' && options.min_bandwidth >= 0) return {};
+  return makeStatus(Code::kInvalidUsage,
+                    "environment variable HORING_TESTS_MIN_BW=%s: expected a bus bandwidth in GB/s", value);
+}
+
+Status finish(const Raw& raw, Options& options) {
+  HORING_TRY(refuseDeviceOptions(raw));
+  HORING_TRY(chooseTypes(raw.type, options));
+  HORING_TRY(chooseOps(raw.op, options));
+  HORING_TRY(checkOutput(options.output_file));
+  options.parallel_init = raw.parallel_init == 1;
+  options.cpu_time = raw.cpu_time == 1;
+  options.time_of = static_cast<TimeOf>(raw.time_of);
+  options.timestamps = raw.timestamps == 1;
+  options.memory = raw.memory == 1;
+  options.per_iteration = raw.per_iteration == 1;
+  if (options.per_iteration && options.per_iteration_skip >= options.iterations)
+    return makeStatus(Code::kInvalidUsage, "-K,--per_iter_skip %d leaves nothing of %d iterations",
+                      options.per_iteration_skip, options.iterations);
+  return readEnvironment(options);
+}
+
+ParsedOptions refused(const char* program, const Status& status, int exit_code) {
+  std::fprintf(stderr, "%s: %s (--help shows all options)\n", program, status.message().c_str());
+  return {std::nullopt, exit_code};
+}
+
+}  // namespace
+
+const char* typeLabel(DataType type) {
+  return kTypeLabels[static_cast<int>(type)];
+}
+
+std::vector<uint64_t> Options::sizes() const {
+  std::vector<uint64_t> all;
+  for (uint64_t bytes = min_bytes; bytes <= max_bytes;) {
+    all.push_back(bytes);
+    bytes = step_factor > 1 ? bytes * static_cast<uint64_t>(step_factor) : bytes + step_bytes;
+  }
+  return all;
+}
+
+ParsedOptions parseOptions(const char* program, int argc, const char* const* argv) {
+  Options options;
+  Raw raw;
+  CLI::App app(
+      std::string(
+          "Times a collective of horing on host memory. Ranks are the threads of this process, times the\n"
+          "processes that horing-run, mpirun, srun or torchrun started.\nExit codes: 0 ok, 1 internal, 3 "
+          "library "
+          "error, 4 timeout, 6 invalid usage, 7 wrong data or below\nHORING_TESTS_MIN_BW (GB/s), 255 bad "
+          "size."),
+      program);
+  app.get_formatter()->column_width(34);
+  addSweep(app, raw, options);
+  addManner(app, raw, options);
+  addForCompatibility(app, raw);
+  for (CLI::Option* option : app.get_options())
+    if (option->get_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return {std::nullopt, app.exit(error) == 0 ? kExitOk : kExitInvalidUsage};
+  }
+  const Status usage = finish(raw, options);
+  if (!usage.ok()) return refused(program, usage, kExitInvalidUsage);
+  const Status sizes = chooseSizes(raw, options);
+  if (!sizes.ok()) return refused(program, sizes, kExitBadSize);
+  return {options, kExitOk};
+}
+
+}  // namespace horing::perf

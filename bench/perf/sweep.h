@@ -1,0 +1,84 @@
+#pragma once
+// One rank's run through all types, operations and sizes. Ranks do the same in step; rank 0 hears of the
+// rows.
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "perf/data_check.h"
+#include "perf/options.h"
+#include "perf/ranks.h"
+#include "perf/sizes.h"
+#include "perf/table.h"
+
+namespace horing::perf {
+
+// Page-aligned memory whose contents start undefined.
+class Buffer {
+ public:
+  static Result<Buffer> allocate(size_t bytes);
+  std::byte* data() const { return data_.get(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t bytes_ = 0;
+};
+
+// Called on rank 0 for each row, as soon as it is measured.
+using RowListener = std::function<void(const Row&)>;
+
+class Sweep {
+ public:
+  // `options.max_bytes` must already fit the memory.
+  Sweep(Collective collective, const Options& options, Ranks ranks)
+      : collective_(collective), options_(options), ranks_(ranks) {}
+
+  // Collective. The library's first error ends it.
+  Status run(const RowListener& listener);
+  // The same on every rank.
+  Totals totals() const;
+  uint64_t bufferBytes() const { return send_.bytes() + receive_.bytes() + expected_.bytes(); }
+
+ private:
+  enum class Place { kOut, kIn };
+  struct Operation {
+    DataType type;
+    RedOp op;
+    Counts counts;
+    Place place;
+  };
+  struct Addresses {
+    std::byte* send;
+    std::byte* receive;
+  };
+
+  Status allocate();
+  Status warmUp(DataType type, RedOp op);
+  Status measureAllSizes(DataType type, RedOp op, const RowListener& listener);
+  Result<Measurement> measure(const Operation& operation);
+  Status timeIterations(const Operation& operation, Measurement& measurement);
+  Status keepIterationTimes(std::vector<double> times_us, Measurement& measurement);
+  Result<double> overRanks(double value);
+  Result<uint64_t> check(const Operation& operation);
+  Result<uint64_t> checkOnce(const Operation& operation, uint64_t seed);
+  Addresses addresses(const Operation& operation, uint64_t iteration) const;
+  Status launch(const Operation& operation, uint64_t iteration);
+
+  Collective collective_;
+  Options options_;
+  Ranks ranks_;
+  Buffer send_;
+  Buffer receive_;
+  Buffer expected_;
+  Totals totals_;
+  double bandwidth_sum_ = 0;
+  uint64_t bandwidths_ = 0;
+};
+
+}  // namespace horing::perf

@@ -1,0 +1,71 @@
+#pragma once
+// The lines that scripts read: header, rows and footer in the columns of nccl-tests. Text only; who prints is
+// elsewhere.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "perf/options.h"
+
+namespace horing::perf {
+
+// Times of single iterations, in microseconds, of the slowest rank.
+struct IterationTimes {
+  std::vector<double> times_us;
+  std::vector<std::vector<double>> by_rank_us;
+
+  double least() const;
+  double most() const;
+  double average() const;
+  double deviation() const;         // standard deviation
+  double percentile(int p) const;   // nearest rank
+  double variationPercent() const;  // deviation over average
+};
+
+// One half of a row: out of place or in place.
+struct Measurement {
+  double time_us = 0;
+  double algorithm_bandwidth = 0;  // GB/s, 1e9
+  double bus_bandwidth = 0;
+  std::optional<uint64_t> wrong;  // none: not checked
+  std::optional<IterationTimes> iterations;
+};
+
+struct Row {
+  uint64_t bytes = 0;
+  uint64_t count = 0;
+  std::string type;
+  std::string op;  // "none" for all-gather
+  Measurement out_of_place;
+  Measurement in_place;
+  std::string timestamp;  // empty: not shown
+};
+
+// One line of "Using devices".
+struct RankPlace {
+  int rank = 0;
+  int pid = 0;
+  std::string host;
+};
+
+struct Totals {
+  std::optional<uint64_t> wrong;  // none: nothing was checked
+  double average_bandwidth = 0;
+  double min_bandwidth = -1;
+
+  bool dataOk() const { return wrong.value_or(0) == 0; }
+  bool bandwidthOk() const { return min_bandwidth < 0 || average_bandwidth >= 0.9 * min_bandwidth; }
+};
+
+// As many decimals as fit into `width`: 2, 1, 0, else exponent.
+std::string fitNumber(double value, int width);
+
+std::string headerText(const char* program, const Options& options, int library_version);
+std::string placesText(const std::vector<RankPlace>& places);
+std::string columnsText(const Options& options);
+std::string rowText(const Row& row);
+std::string footerText(const char* program, const Totals& totals);
+
+}  // namespace horing::perf
