@@ -92,6 +92,7 @@ class HoRing {
         .after(done.lane, later(groups_ - 1))
         .recv(previousOnRail())
         .fold(partial)
+        .complete()
         .keep(kOutput);
   }
 

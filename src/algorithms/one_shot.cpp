@@ -1,6 +1,8 @@
 // One-shot all-reduce: every rank sends its whole input to every other and folds what it got, in position
 // order.
 //
+// The own share passes through the output, so that it is rounded (when averaging) as it is on its way to the
+// others: else ranks would differ in the last bit.
 // Cost: D(n-1) bytes received per rank, 1 hop: the fastest where a hop costs more than the bytes.
 #include "algorithms/catalogue.h"
 #include "schedule/builder.h"
@@ -13,10 +15,12 @@ Schedule buildOneShot(Collective, Shape shape, int32_t position) {
   schedule.grid = {1, 1};
   LaneBuilder lane;
   BlockBuilder block = lane.once();
-  for (int32_t distance = 1; distance < n; ++distance)
-    block.at(0).read(kInput).send((position + distance) % n);
+  if (n > 1) block.at(0).read(kInput).keep(kOutput).send((position + 1) % n);
+  for (int32_t distance = 2; distance < n; ++distance)
+    block.at(0).read(kOutput).send((position + distance) % n);
+  const Place own = n > 1 ? kOutput : kInput;
   StepBuilder fold = block.at(0);
-  for (int32_t peer = 0; peer < n; ++peer) peer == position ? fold.fold(kInput) : fold.recv(peer);
+  for (int32_t peer = 0; peer < n; ++peer) peer == position ? fold.fold(own) : fold.recv(peer);
   fold.complete().keep(kOutput);
   schedule.lanes.push_back(lane.build());
   return schedule;

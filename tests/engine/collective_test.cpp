@@ -1,0 +1,473 @@
+// Every algorithm against a reference in closed form, to the bit, for every type, operation and size of a
+// sweep.
+//
+// The reference knows no schedules. It is the statement of which rank's contribution is folded when, and
+// where values are rounded: to the data type whenever one is sent or kept.
+//   ring:     chunk c: ranks c+1, ..., c; rounded after each.
+//   direct:   chunk c: ranks c+1, ..., c; the others' shares rounded on their way, folded in one pass,
+//   rounded once. ho_ring:  chunk (d, j): groups d+1, ..., d, rounded after each; in each group the locals
+//   j+1, ..., j, rounded after
+//             each (ho_ring_direct: as in direct).
+//   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "engine/host/float_formats.h"
+#include "world.h"
+
+namespace horing {
+namespace {
+
+// One element in the type in which it is accumulated.
+struct Value {
+  double f64 = 0;
+  float f32 = 0;
+  uint64_t integer = 0;  // two's complement, of the type's width
+};
+
+class Arithmetic {
+ public:
+  Arithmetic(DataType type, RedOp op, int ranks) : type_(type), op_(op), ranks_(ranks) {}
+
+  // An input, scaled for avg of floating point.
+  Value load(const std::byte* at) const {
+    Value v = widen(at);
+    if (op_ == RedOp::kAvg && isFloatingPoint(type_)) {
+      v.f32 *= 1.0f / static_cast<float>(ranks_);
+      v.f64 *= 1.0 / ranks_;
+    }
+    return v;
+  }
+
+  Value fold(const Value& a, const Value& b) const {
+    Value r;
+    if (!isFloatingPoint(type_)) {
+      r.integer = foldIntegers(a.integer, b.integer);
+    } else {
+      r.f32 = foldFloats(a.f32, b.f32);
+      r.f64 = foldFloats(a.f64, b.f64);
+    }
+    return r;
+  }
+
+  // Through the data type and back.
+  Value round(const Value& v) const {
+    std::byte bytes[8];
+    store(v, bytes);
+    return widen(bytes);
+  }
+
+  void store(const Value& v, std::byte* at) const {
+    const auto put = [&](auto x) { std::memcpy(at, &x, sizeof x); };
+    switch (type_) {
+      case DataType::kFloat16:
+        return put(floatToFloat16(v.f32));
+      case DataType::kBfloat16:
+        return put(floatToBfloat16(v.f32));
+      case DataType::kFloat8e4m3:
+        return put(floatToFloat8e4m3(v.f32));
+      case DataType::kFloat8e5m2:
+        return put(floatToFloat8e5m2(v.f32));
+      case DataType::kFloat32:
+        return put(v.f32);
+      case DataType::kFloat64:
+        return put(v.f64);
+      default:
+        std::memcpy(at, &v.integer, dataTypeBytes(type_));
+    }
+  }
+
+  // The sum of integers becomes an average once, at the very end.
+  Value finish(Value v) const {
+    if (op_ != RedOp::kAvg || isFloatingPoint(type_)) return v;
+    if (isSigned()) {
+      v.integer = static_cast<uint64_t>(signExtend(v.integer) / ranks_);
+    } else {
+      v.integer = truncate(v.integer) / static_cast<uint64_t>(ranks_);
+    }
+    return v;
+  }
+
+ private:
+  bool isSigned() const {
+    return type_ == DataType::kInt8 || type_ == DataType::kInt32 || type_ == DataType::kInt64;
+  }
+  uint64_t truncate(uint64_t x) const {
+    const size_t bits = 8 * dataTypeBytes(type_);
+    return bits == 64 ? x : x & ((uint64_t{1} << bits) - 1);
+  }
+  int64_t signExtend(uint64_t x) const {
+    const size_t unused = 64 - 8 * dataTypeBytes(type_);
+    return static_cast<int64_t>(x << unused) >> unused;
+  }
+  bool less(uint64_t a, uint64_t b) const {
+    return isSigned() ? signExtend(a) < signExtend(b) : truncate(a) < truncate(b);
+  }
+
+  uint64_t foldIntegers(uint64_t a, uint64_t b) const {
+    switch (op_) {
+      case RedOp::kProd:
+        return truncate(a * b);
+      case RedOp::kMax:
+        return less(a, b) ? b : a;
+      case RedOp::kMin:
+        return less(b, a) ? b : a;
+      default:
+        return truncate(a + b);
+    }
+  }
+  template <typename T>
+  T foldFloats(T a, T b) const {
+    switch (op_) {
+      case RedOp::kProd:
+        return a * b;
+      case RedOp::kMax:
+        return a < b ? b : a;
+      case RedOp::kMin:
+        return b < a ? b : a;
+      default:
+        return a + b;
+    }
+  }
+  template <typename T>
+  static T get(const std::byte* at) {
+    T x;
+    std::memcpy(&x, at, sizeof x);
+    return x;
+  }
+  Value widen(const std::byte* at) const {
+    Value v;
+    switch (type_) {
+      case DataType::kFloat16:
+        v.f32 = float16ToFloat(get<uint16_t>(at));
+        break;
+      case DataType::kBfloat16:
+        v.f32 = bfloat16ToFloat(get<uint16_t>(at));
+        break;
+      case DataType::kFloat8e4m3:
+        v.f32 = float8e4m3ToFloat(get<uint8_t>(at));
+        break;
+      case DataType::kFloat8e5m2:
+        v.f32 = float8e5m2ToFloat(get<uint8_t>(at));
+        break;
+      case DataType::kFloat32:
+        v.f32 = get<float>(at);
+        break;
+      case DataType::kFloat64:
+        v.f64 = get<double>(at);
+        break;
+      default:
+        std::memcpy(&v.integer, at, dataTypeBytes(type_));
+    }
+    return v;
+  }
+
+  DataType type_;
+  RedOp op_;
+  int ranks_;
+};
+
+struct Case {
+  std::string algorithm;
+  Collective collective;
+  Shape shape;
+  DataType type = DataType::kFloat32;
+  RedOp op = RedOp::kSum;
+  size_t count = 0;
+};
+
+// inputs[position] is what that position contributes, `count` or n * count elements as the collective has it.
+class Reference {
+ public:
+  Reference(const Case& c, const std::vector<std::vector<std::byte>>& inputs)
+      : case_(c),
+        inputs_(inputs),
+        arithmetic_(c.type, c.op, c.shape.ranks()),
+        bytes_(dataTypeBytes(c.type)) {}
+
+  // Element `element` of the whole vector, in the chunk `chunk`.
+  void reduce(size_t element, int chunk, std::byte* at) const {
+    const Arithmetic& a = arithmetic_;
+    const int n = case_.shape.ranks(), m = case_.shape.members, groups = case_.shape.groups;
+    const auto input = [&](int position) {
+      return a.load(inputs_[static_cast<size_t>(position)].data() + element * bytes_);
+    };
+    const auto sent = [&](int position) { return a.round(input(position)); };
+    const auto sentExcept = [&](int own) {
+      return [&, own](int p) { return p == own ? input(p) : sent(p); };
+    };
+    if (case_.algorithm == "one_shot")
+      return a.store(a.finish(n > 1 ? chain(0, n, sent, false) : input(0)), at);
+    if (case_.algorithm == "direct")
+      return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
+    if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
+    const int d = chunk / m, j = chunk % m;
+    const auto group = [&](int g) {
+      const auto direct = [&](int l) { return sentExcept(g * m + j)(g * m + l); };
+      const auto ring = [&](int l) { return input(g * m + l); };
+      const bool is_direct = case_.algorithm == "ho_ring_direct";
+      const Value share = is_direct ? chain(j + 1, m, direct, false) : chain(j + 1, m, ring, true);
+      // A group's share is kept before the rail takes it; with one member the rail reads the input itself.
+      return m > 1 && groups > 1 ? a.round(share) : share;
+    };
+    a.store(a.finish(chain(d + 1, groups, group, true)), at);
+  }
+
+ private:
+  // Folds of(first), of(first + 1), ... modulo `extent`, all of them, from the left.
+  template <typename Of>
+  Value chain(int first, int extent, Of of, bool rounds) const {
+    Value value = of(first % extent);
+    for (int k = 1; k < extent; ++k) {
+      if (rounds) value = arithmetic_.round(value);
+      value = arithmetic_.fold(value, of((first + k) % extent));
+    }
+    return value;
+  }
+
+  const Case& case_;
+  const std::vector<std::vector<std::byte>>& inputs_;
+  Arithmetic arithmetic_;
+  size_t bytes_;
+};
+
+// Small magnitudes, so that products and sums of many stay finite, in every type.
+void fillRandom(std::vector<std::byte>& bytes, DataType type, std::mt19937& random) {
+  const size_t size = dataTypeBytes(type);
+  const Arithmetic arithmetic(type, RedOp::kSum, 1);
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    Value v;
+    const auto draw = static_cast<int>(random() % 4001) - 2000;
+    v.f32 = static_cast<float>(draw) / 997.0f;
+    v.f64 = draw / 997.0;
+    v.integer = random();
+    arithmetic.store(v, bytes.data() + at);
+  }
+}
+
+size_t chunkElements(const Case& c) {
+  if (c.collective != Collective::kAllReduce) return c.count;
+  const size_t chunks = c.algorithm == "one_shot" ? 1 : static_cast<size_t>(c.shape.ranks());
+  const size_t line = 64 / dataTypeBytes(c.type);
+  return ((c.count + chunks - 1) / chunks + line - 1) / line * line;
+}
+
+class Trial {
+ public:
+  Trial(const Case& c, World& world, bool in_place, unsigned seed)
+      : case_(c), world_(world), in_place_(in_place) {
+    const size_t n = static_cast<size_t>(world.ranks()), block = c.count * dataTypeBytes(c.type);
+    input_bytes_ = c.collective == Collective::kReduceScatter ? n * block : block;
+    output_bytes_ = c.collective == Collective::kAllGather ? n * block : block;
+    std::mt19937 random(seed);
+    for (size_t p = 0; p < n; ++p) {
+      inputs_.emplace_back(input_bytes_);
+      fillRandom(inputs_.back(), c.type, random);
+      buffers_.emplace_back(kGuard + std::max(input_bytes_, output_bytes_) + kGuard, std::byte{0xa5});
+    }
+  }
+
+  void run() {
+    std::vector<Call> calls;
+    std::vector<std::vector<std::byte>> inputs = inputs_;
+    for (size_t p = 0; p < inputs.size(); ++p) {
+      Call call;
+      call.count = case_.count;
+      call.type = case_.type;
+      call.op = case_.op;
+      call.input = inputs[p].data();
+      call.output = buffers_[p].data() + kGuard;
+      if (in_place_) placeInside(p, call);
+      outputs_.push_back(call.output);
+      calls.push_back(call);
+    }
+    ASSERT_TRUE(world_.run(calls)) << world_.operation(0).describeProgress()
+                                   << world_.operation(0).status().toString();
+    if (in_place_) return;
+    for (size_t p = 0; p < inputs.size(); ++p) {
+      ASSERT_EQ(inputs[p], inputs_[p]) << "the input was written to";
+    }
+  }
+
+  void check() const {
+    const size_t size = dataTypeBytes(case_.type);
+    const Reference reference(case_, inputs_);
+    const size_t chunk = chunkElements(case_);
+    for (size_t p = 0; p < inputs_.size(); ++p) {
+      for (size_t e = 0; e < output_bytes_ / size; ++e) {
+        std::byte expected[8];
+        if (case_.collective == Collective::kAllGather) {
+          const size_t source = e / case_.count;
+          std::memcpy(expected, inputs_[positionOf(source)].data() + e % case_.count * size, size);
+        } else {
+          const bool whole = case_.collective == Collective::kAllReduce;
+          const auto rank = static_cast<size_t>(world_.rankOf(static_cast<int32_t>(p)));
+          const size_t element = whole ? e : rank * case_.count + e;
+          reference.reduce(element, whole ? static_cast<int>(e / chunk) : static_cast<int>(p), expected);
+        }
+        ASSERT_EQ(std::memcmp(outputs_[p] + e * size, expected, size), 0)
+            << "position " << p << " element " << e;
+      }
+      ASSERT_TRUE(guardsIntact(p)) << "wrote outside the output of position " << p;
+    }
+  }
+
+ private:
+  static constexpr size_t kGuard = 64;
+
+  size_t positionOf(size_t rank) const {
+    int32_t position = 0;
+    while (world_.rankOf(position) != static_cast<int32_t>(rank)) ++position;
+    return static_cast<size_t>(position);
+  }
+
+  // The larger buffer holds both, as each collective declares it.
+  void placeInside(size_t p, Call& call) {
+    std::byte* base = buffers_[p].data() + kGuard;
+    const size_t block = case_.count * dataTypeBytes(case_.type);
+    const size_t own = static_cast<size_t>(world_.rankOf(static_cast<int32_t>(p))) * block;
+    std::byte* input = case_.collective == Collective::kAllGather ? base + own : base;
+    std::memcpy(input, inputs_[p].data(), inputs_[p].size());
+    call.input = input;
+    call.output = case_.collective == Collective::kReduceScatter ? base + own : base;
+  }
+
+  bool guardsIntact(size_t p) const {
+    const std::vector<std::byte>& b = buffers_[p];
+    for (size_t i = 0; i < kGuard; ++i)
+      if (b[i] != std::byte{0xa5} || b[b.size() - 1 - i] != std::byte{0xa5}) return false;
+    return true;
+  }
+
+  const Case& case_;
+  World& world_;
+  bool in_place_;
+  size_t input_bytes_ = 0, output_bytes_ = 0;
+  std::vector<std::vector<std::byte>> inputs_, buffers_;
+  std::vector<std::byte*> outputs_;
+};
+
+void runAndCheck(World& world, const Case& c) {
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(formatString("%s %s %dx%d %s %s count %zu%s", c.algorithm.c_str(),
+                              collectiveName(c.collective), c.shape.groups, c.shape.members,
+                              dataTypeName(c.type), redOpName(c.op), c.count, in_place ? " in place" : ""));
+    Trial trial(c, world, in_place, static_cast<unsigned>(c.count * 7 + static_cast<size_t>(c.type)));
+    trial.run();
+    if (testing::Test::HasFatalFailure()) return;
+    trial.check();
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather};
+constexpr size_t kCounts[] = {0, 1, 2, 7, 31, 64, 127, 1009};
+
+struct AlgorithmShape {
+  const char* algorithm;
+  Shape shape;
+};
+
+void PrintTo(const AlgorithmShape& a, std::ostream* out) {
+  *out << a.algorithm << ' ' << a.shape.groups << 'x' << a.shape.members;
+}
+
+class Collectives : public testing::TestWithParam<AlgorithmShape> {};
+
+// Small slots and slices: many windows even for small counts.
+TEST_P(Collectives, MatchTheClosedFormForEveryTypeAndOperation) {
+  for (const Collective collective : kAll) {
+    if (!findAlgorithm(GetParam().algorithm)->has(collective)) continue;
+    World world({.algorithm = GetParam().algorithm,
+                 .collective = collective,
+                 .shape = GetParam().shape,
+                 .slot_bytes = 512});
+    for (int type = 0; type < kDataTypes; ++type)
+      for (int op = 0; op < (collective == Collective::kAllGather ? 1 : kRedOps); ++op)
+        for (const size_t count : kCounts) {
+          runAndCheck(world, {GetParam().algorithm, collective, GetParam().shape, static_cast<DataType>(type),
+                              static_cast<RedOp>(op), count});
+          if (HasFatalFailure()) return;
+        }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Collectives,
+                         testing::Values(AlgorithmShape{"ring", {1, 1}}, AlgorithmShape{"ring", {1, 2}},
+                                         AlgorithmShape{"ring", {1, 5}}, AlgorithmShape{"ho_ring", {1, 3}},
+                                         AlgorithmShape{"ho_ring", {3, 1}}, AlgorithmShape{"ho_ring", {2, 2}},
+                                         AlgorithmShape{"ho_ring", {3, 4}},
+                                         AlgorithmShape{"ho_ring_direct", {3, 3}},
+                                         AlgorithmShape{"direct", {1, 2}}, AlgorithmShape{"direct", {1, 6}},
+                                         AlgorithmShape{"one_shot", {1, 1}},
+                                         AlgorithmShape{"one_shot", {1, 5}}));
+
+TEST(Collectives, AreRightInLargeShapes) {
+  for (const Collective collective : kAll)
+    for (const AlgorithmShape& a : {AlgorithmShape{"ring", {1, 33}}, AlgorithmShape{"ho_ring", {8, 8}},
+                                    AlgorithmShape{"direct", {1, 17}}}) {
+      World world({.algorithm = a.algorithm, .collective = collective, .shape = a.shape, .slot_bytes = 1024});
+      runAndCheck(world, {a.algorithm, collective, a.shape, DataType::kBfloat16, RedOp::kSum, 4099});
+    }
+}
+
+TEST(Collectives, DoNotDependOnHowRanksAreNumbered) {
+  // Ranks dealt out to three nodes in turn: position (group, local) is rank local * 3 + group.
+  for (const Collective collective : kAll) {
+    World world({.algorithm = "ho_ring",
+                 .collective = collective,
+                 .shape = {3, 2},
+                 .slot_bytes = 512,
+                 .rank_of_position = {0, 3, 1, 4, 2, 5}});
+    runAndCheck(world, {"ho_ring", collective, {3, 2}, DataType::kFloat32, RedOp::kSum, 1009});
+  }
+}
+
+TEST(Collectives, GiveTheSameBitsWithEveryWindow) {
+  for (const int window : {1, 2, 3, 8}) {
+    World world({.algorithm = "ho_ring",
+                 .shape = {2, 3},
+                 .window = window,
+                 .slots = static_cast<uint32_t>(window) + 1,
+                 .slot_bytes = 512});
+    runAndCheck(world, {"ho_ring", Collective::kAllReduce, {2, 3}, DataType::kFloat16, RedOp::kAvg, 5003});
+  }
+}
+
+TEST(HostOperation, SaysWhichRankIsInAnotherOperation) {
+  World world({.algorithm = "ring", .shape = {1, 3}});
+  std::vector<std::vector<float>> buffers(3, std::vector<float>(256, 1.0f));
+  std::vector<Call> calls;
+  for (size_t p = 0; p < 3; ++p) {
+    Call call;
+    call.input = call.output = reinterpret_cast<std::byte*>(buffers[p].data());
+    call.count = p == 1 ? 255 : 256;
+    calls.push_back(call);
+  }
+  EXPECT_FALSE(world.run(calls));
+  // Position 2 hears from position 1, the odd one out.
+  EXPECT_EQ(world.operation(2).status().code(), Code::kInvalidUsage);
+  EXPECT_NE(world.operation(2).status().message().find("got from rank 1 a message of another operation"),
+            std::string::npos)
+      << world.operation(2).status().message();
+}
+
+TEST(HostOperation, DescribesWhatItWaitsFor) {
+  World world({.algorithm = "ring", .shape = {1, 2}});
+  std::vector<float> buffer(1024, 1.0f);
+  Call call;
+  call.input = call.output = reinterpret_cast<std::byte*>(buffer.data());
+  call.count = buffer.size();
+  world.operation(0).begin(call);
+  while (world.operation(0).poll()) {
+  }
+  EXPECT_FALSE(world.operation(0).done());
+  EXPECT_NE(world.operation(0).describeProgress().find("waits for data from rank 1"), std::string::npos)
+      << world.operation(0).describeProgress();
+}
+
+}  // namespace
+}  // namespace horing

@@ -1,0 +1,107 @@
+#pragma once
+// All ranks of a collective in one thread, over the loopback transport: the engine is poll-driven, so a test
+// can turn the crank itself.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "engine/host/operation.h"
+#include "transport/loopback/loopback_transport.h"
+
+namespace horing {
+
+struct WorldOptions {
+  std::string algorithm = "ring";
+  Collective collective = Collective::kAllReduce;
+  Shape shape;
+  int32_t window = 4;
+  uint32_t slots = 5;
+  uint32_t slot_bytes = 65536;
+  Simd simd = Simd::kPlain;
+  std::vector<int32_t> rank_of_position;  // empty: position = rank
+};
+
+class World final {
+ public:
+  explicit World(WorldOptions options) : options_(std::move(options)), ranks_(options_.shape.ranks()) {
+    if (options_.rank_of_position.empty())
+      for (int32_t rank = 0; rank < ranks_; ++rank) options_.rank_of_position.push_back(rank);
+    auto hub = LoopbackHub::create(ranks_);
+    EXPECT_TRUE(hub.ok()) << hub.status().toString();
+    for (int rank = 0; rank < ranks_; ++rank)
+      transports_.push_back(makeLoopbackTransport(hub.value(), rank).take());
+    connect();
+    for (int32_t position = 0; position < ranks_; ++position) {
+      auto schedule = buildSchedule(options_.algorithm, options_.collective, options_.shape, position);
+      EXPECT_TRUE(schedule.ok()) << schedule.status().toString();
+      Connections connections{*this, rankOf(position)};
+      const PlanSettings settings{options_.window, options_.slot_bytes, options_.simd};
+      plans_.push_back(std::make_unique<Plan>(schedule.take(), settings, connections));
+      operations_.push_back(
+          std::make_unique<HostOperation>(*plans_.back(), options_.rank_of_position.data()));
+    }
+  }
+
+  int32_t ranks() const { return ranks_; }
+  int32_t rankOf(int32_t position) const { return options_.rank_of_position[static_cast<size_t>(position)]; }
+  HostOperation& operation(int32_t position) { return *operations_[static_cast<size_t>(position)]; }
+
+  // One call per position; polls everybody in turn until all are done, or nobody gets on any more.
+  bool run(const std::vector<Call>& calls) {
+    for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p]);
+    for (int idle = 0; idle < 3;) {
+      bool progressed = false, done = true;
+      for (auto& operation : operations_) {
+        progressed = operation->poll() || progressed;
+        done = operation->done() && done;
+      }
+      if (done) return true;
+      idle = progressed ? 0 : idle + 1;
+    }
+    return false;
+  }
+
+ private:
+  struct Connections final : ConnectionSource {
+    Connections(World& w, int32_t me) : world(w), rank(me) {}
+    Sender& sender(int32_t position, int lane) override {
+      return world.link(rank, world.rankOf(position)).sender(lane);
+    }
+    Receiver& receiver(int32_t position, int lane) override {
+      return world.link(rank, world.rankOf(position)).receiver(lane);
+    }
+    int32_t rankOf(int32_t position) const override { return world.rankOf(position); }
+    World& world;
+    int32_t rank;
+  };
+
+  Link& link(int32_t rank, int32_t peer) { return *links_[static_cast<size_t>(rank * ranks_ + peer)]; }
+
+  void connect() {
+    links_.resize(static_cast<size_t>(ranks_ * ranks_));
+    const LinkShape shape{4, options_.slots, options_.slot_bytes};
+    for (int rank = 0; rank < ranks_; ++rank)
+      for (int peer = 0; peer < ranks_; ++peer)
+        if (peer != rank)
+          links_[static_cast<size_t>(rank * ranks_ + peer)] =
+              transports_[static_cast<size_t>(rank)]
+                  ->connect(peer, transports_[static_cast<size_t>(peer)]->address(), shape)
+                  .take();
+    for (int round = 0; round < 4; ++round)
+      for (auto& transport : transports_) EXPECT_TRUE(transport->progress().ok());
+    for (const Link* link : links_) EXPECT_TRUE(!link || link->established());
+  }
+
+  WorldOptions options_;
+  int32_t ranks_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Link*> links_;  // [rank * ranks + peer]
+  std::vector<std::unique_ptr<Plan>> plans_;
+  std::vector<std::unique_ptr<HostOperation>> operations_;
+};
+
+}  // namespace horing
