@@ -25,11 +25,17 @@ bool Delay::passed(int* held_back) {
   if (!armed_) {
     armed_ = true;
     left_ = random_.upTo(max_polls_);
-    if (left_ > 0) ++*held_back;
+    hiding_ = left_ > 0;
+    if (hiding_) ++*held_back;
   }
-  if (left_ == 0) return true;
-  if (--left_ == 0) --*held_back;
-  return false;
+  if (left_ > 0) {
+    --left_;
+    return false;
+  }
+  // Counted until it is shown: a rank that blocked after the last hidden poll would never be woken.
+  if (hiding_) --*held_back;
+  hiding_ = false;
+  return true;
 }
 
 std::byte* FaultySender::tryAcquire() {

@@ -40,6 +40,7 @@ class Delay {
   FaultRandom random_;
   uint32_t max_polls_;
   bool armed_ = false;
+  bool hiding_ = false;
   uint64_t left_ = 0;
 };
 
