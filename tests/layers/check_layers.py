@@ -1,0 +1,179 @@
+"""Fails when an include breaks the layer diagram, or a folder lacks its README.md.
+
+usage: check_layers.py REPOSITORY_ROOT       the rules are in rules.py
+"""
+import fnmatch
+import pathlib
+import re
+import sys
+
+import rules
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+SOURCES = {".h", ".hpp", ".cpp", ".c", ".cc", ".cuh", ".cu", ".inc"}
+TREES = ["src", "bench", "tools", "tests", "include"]
+
+
+def source_files(root):
+    for tree in TREES:
+        for path in sorted((root / tree).rglob("*")):
+            if path.suffix in SOURCES and path.is_file():
+                yield path
+
+
+def includes_of(path):
+    """(line number, included name) of each include in quotes."""
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1)
+
+
+def resolve(root, path, name):
+    """The file of the repository that `name` means in `path`, relative to the root; None for foreign headers."""
+    for base in (path.parent, root / "src", root / "include", root / "tools", root / "bench"):
+        candidate = (base / name).resolve()
+        if candidate.is_file() and root in candidate.parents:
+            return candidate.relative_to(root)
+    return None
+
+
+def longest_match(table, folder):
+    """The value of the longest key that is `folder` or holds it."""
+    keys = [key for key in table if folder == key or folder.startswith(key + "/")]
+    return table[max(keys, key=len)] if keys else None
+
+
+def allowed_layers(file):
+    """Layers that `file` may include from, itself included; None where anything goes."""
+    tree, *rest = file.parts[:-1]
+    folder = "/".join(file.parts[:-1])
+    if tree == "src":
+        return [rest[0], *rules.LAYERS.get(rest[0], [])] if rest else []
+    if tree == "tests":
+        own = rest[0] if rest and rest[0] in rules.LAYERS else None
+        below = [own, *rules.LAYERS[own]] if own else ["base"]
+        return below + (longest_match(rules.TESTS, folder) or [])
+    return longest_match(rules.FACES, folder) or []
+
+
+def is_private(target, includer):
+    """`target` (below src/) belongs to one part of a layer and `includer` lies outside that layer."""
+    parts = target.parts
+    if len(parts) < 4 or parts[1] not in rules.PRIVATE_PARENTS:
+        return False
+    if includer.parts[1:2] == (parts[1],):  # the layer itself, and its tests
+        return False
+    name = "/".join(parts[1:])
+    return name not in rules.FRONTS and parts[-1] != parts[2] + "_transport.h"
+
+
+def check_include(file, number, target, problems):
+    where = f"{file}:{number}"
+    if target.parts[0] == "include":
+        return
+    if target.parts[0] != "src":
+        if file.parts[0] in ("src", "include"):
+            problems.append(f"{where}: the library includes {target}, which is no part of it")
+        return
+    if file.parts[0] == "include":
+        problems.append(f"{where}: a public header includes {target}")
+        return
+    layer = target.parts[1]
+    allowed = allowed_layers(file)
+    if layer not in allowed:
+        problems.append(f"{where}: includes {target}; this folder may include only: {', '.join(allowed) or 'nothing'}")
+    elif is_private(target, file):
+        problems.append(f"{where}: includes {target}, which is private to src/{layer}")
+
+
+def find_cycle(graph):
+    """Nodes of one cycle of `graph` (node -> set of nodes), or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        path.append(node)
+        for other in sorted(graph.get(node, ())):
+            cycle = visit(other)
+            if cycle:
+                return cycle
+        path.pop()
+        done.add(node)
+        return None
+
+    for start in sorted(graph):
+        cycle = visit(start)
+        if cycle:
+            return cycle
+    return None
+
+
+def check_cycles(edges, problems):
+    """`edges`: pairs of files. No cycle between files, nor between folders of src/."""
+    files, folders = {}, {}
+    for source, target in edges:
+        files.setdefault(str(source), set()).add(str(target))
+        if source.parts[0] == target.parts[0] == "src" and source.parent != target.parent:
+            folders.setdefault(str(source.parent), set()).add(str(target.parent))
+    for kind, graph in (("files", files), ("folders", folders)):
+        cycle = find_cycle(graph)
+        if cycle:
+            problems.append(f"cycle of {kind}: {' -> '.join(cycle)}")
+
+
+def check_folders(root, problems):
+    for folder in sorted({path.parent.relative_to(root) for path in source_files(root) if "include" != path.parts[0]}):
+        name = folder.as_posix()
+        if name.startswith("include") or any(fnmatch.fnmatch(name, pattern) and name.count("/") == pattern.count("/")
+                                             for pattern in rules.NO_README):
+            continue
+        readme = root / folder / "README.md"
+        if not readme.is_file():
+            problems.append(f"{name}: no README.md (purpose, what it may include, how to add one more)")
+        elif len(readme.read_text().splitlines()) > rules.MAX_README_LINES:
+            problems.append(f"{name}/README.md: more than a page ({rules.MAX_README_LINES} lines)")
+    for name in ("src", "bench", "tools", "tests"):
+        if (root / name).is_dir() and not (root / name / "README.md").is_file():
+            problems.append(f"{name}: no README.md")
+
+
+def check_names(root, problems):
+    for folder in sorted((root / "src").iterdir()):
+        if folder.is_dir() and folder.name not in rules.LAYERS:
+            problems.append(f"src/{folder.name}: not in the layer diagram (tests/layers/rules.py, src/README.md)")
+
+
+def check(root):
+    """All that is wrong, one line each."""
+    root = pathlib.Path(root).resolve()
+    problems, edges = [], []
+    check_names(root, problems)
+    for path in source_files(root):
+        file = path.relative_to(root)
+        if len(path.read_text(errors="replace").splitlines()) > rules.MAX_SOURCE_LINES:
+            problems.append(f"{file}: more than {rules.MAX_SOURCE_LINES} lines: it carries more than one idea")
+        for number, name in includes_of(path):
+            target = resolve(root, path, name)
+            if target is None:
+                continue
+            edges.append((file, target))
+            check_include(file, number, target, problems)
+    check_cycles(edges, problems)
+    check_folders(root, problems)
+    return problems
+
+
+def main():
+    problems = check(sys.argv[1])
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} problem(s)")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

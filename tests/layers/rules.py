@@ -1,0 +1,53 @@
+"""The layer diagram of src/README.md as data: an arrow only points down.
+
+    capi     nccl     paro      bench  tools  tests     faces: translation, no logic
+        \\      |       /
+             comm                                        who talks to whom, which plan, when
+        /      |       \\
+    engine    sim    algorithms                          run a schedule / predict one / produce one
+      |   \\    |  \\   /    |
+    transport  schedule  topology                        move bytes / say what to do / know the machine
+          \\       |       /
+                base                                     status, config, log, clock, checks, RAII
+"""
+
+# Folder of src/ -> the folders of src/ that it may include, besides itself.
+LAYERS = {
+    "base": [],
+    "schedule": ["base"],
+    "topology": ["base"],
+    "transport": ["base"],
+    "algorithms": ["schedule", "topology", "base"],
+    "engine": ["schedule", "transport", "base"],
+    "sim": ["schedule", "topology", "base"],
+    "comm": ["engine", "sim", "algorithms", "transport", "schedule", "topology", "base"],
+    "capi": ["comm", "base"],
+    "nccl": ["base"],
+    "paro": ["base"],
+}
+
+# Programs see the public header and, as vocabulary, base. These look deeper, each for a reason.
+FACES = {
+    "bench": ["base"],
+    "bench/micro": ["base", "schedule", "algorithms", "topology", "transport", "engine", "comm"],  # it measures the parts
+    "tools": ["base"],
+    "tools/horing_plan": ["base", "schedule", "algorithms", "topology"],  # it shows schedules
+    "tools/horing_info": ["base", "topology", "transport", "comm"],  # it shows what was found
+}
+
+# A test folder sees its layer and all below it; these see more.
+TESTS = {
+    "tests/schedule": ["algorithms", "topology"],  # something has to produce the schedules that are proven
+    "tests/engine": ["algorithms", "topology"],  # ... or run
+    "tests/capi": ["transport", "engine"],
+    "tests/programs": ["base", "engine"],
+}
+
+# Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.
+PRIVATE_PARENTS = ["transport"]
+FRONTS = ["transport/loopback/hub.h"]
+
+# Folders that need no README.md of their own: tests/README.md speaks for its folders.
+NO_README = ["tests/*", "tests/*/*", "bench/*/*", "src/*/*/*"]
+MAX_README_LINES = 70
+MAX_SOURCE_LINES = 800
