@@ -37,4 +37,7 @@ inline std::ostream& operator<<(std::ostream& out, const TransportCase& which) {
 // Every case of this build.
 std::vector<TransportCase> contractCases();
 
+// socket_case.cpp
+std::vector<TransportCase> socketCases();
+
 }  // namespace horing::testing

@@ -65,8 +65,10 @@ TransportCase caseOf(const char* name) {
 
 // A transport of another file adds its own line; see contract.h.
 std::vector<TransportCase> contractCases() {
-  return {caseOf<LoopbackFixture>("Loopback"), caseOf<ShmFixture>("Shm"),
-          caseOf<FaultyFixture>("FaultyOverLoopback")};
+  std::vector<TransportCase> cases = {caseOf<LoopbackFixture>("Loopback"), caseOf<ShmFixture>("Shm"),
+                                      caseOf<FaultyFixture>("FaultyOverLoopback")};
+  for (TransportCase& more : socketCases()) cases.push_back(std::move(more));
+  return cases;
 }
 
 }  // namespace horing::testing

@@ -1,0 +1,410 @@
+// Shared memory beyond the contract: processes, death, small file systems, files left behind.
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/fd.h"
+#include "contract_ranks.h"
+#include "shm_folder.h"
+#include "transport/shm/directory.h"
+#include "transport/shm/layout.h"
+
+namespace horing::testing {
+namespace {
+
+constexpr LinkShape kShape{.lanes = 2, .slots = 4, .slot_bytes = 4096};
+
+// Polls until `done`, like a rank that spins.
+template <typename Done>
+bool spinUntil(Transport& transport, Done done) {
+  SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kPatienceMs);
+  while (!done()) {
+    if (deadline.passed()) return false;
+    if (!transport.progress().ok()) return done();
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// Stands in for the bootstrap. Reading gives up when patience is at its end.
+struct SocketPair {
+  SocketPair() {
+    int fds[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    const timeval patience{kPatienceMs / 1000, 0};
+    for (int i = 0; i < 2; ++i) {
+      ends[i].reset(fds[i]);
+      EXPECT_EQ(::setsockopt(fds[i], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    }
+  }
+  Fd ends[2];
+};
+
+// Gives this rank's address, takes the peer's; empty if none comes.
+std::vector<std::byte> swapAddresses(int socket, const std::vector<std::byte>& mine) {
+  std::vector<std::byte> theirs(mine.size());
+  if (::write(socket, mine.data(), mine.size()) != static_cast<ssize_t>(mine.size())) return {};
+  size_t got = 0;
+  while (got < theirs.size()) {
+    const ssize_t bytes = ::read(socket, theirs.data() + got, theirs.size() - got);
+    if (bytes <= 0) return {};
+    got += static_cast<size_t>(bytes);
+  }
+  return theirs;
+}
+
+// Runs `body(socket)` in a forked child; its return value is the exit status.
+template <typename Body>
+pid_t forkRank(int socket, Body body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body(socket));
+  return pid;
+}
+int exitStatus(pid_t pid) {
+  int status = 0;
+  if (::waitpid(pid, &status, 0) != pid) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+// A rank in a process of its own: 0 if everything it saw was right, else the number of the step that was not.
+int exchangeMessages(const ShmFolder& folder, int rank, int socket) {
+  auto made = makeShmTransport(folder.options(rank, 1));
+  if (!made.ok()) return 1;
+  Transport& transport = *made.value();
+  const auto address = swapAddresses(socket, transport.address());
+  if (!transport.canReach(address)) return 2;
+  auto link = transport.connect(1 - rank, address, kShape);
+  if (!link.ok() || !spinUntil(transport, [&] { return link.value()->established(); })) return 3;
+  for (uint64_t i = 0; i < 500; ++i) {
+    for (int lane = 0; lane < 2; ++lane) {
+      Sender& sender = link.value()->sender(lane);
+      Receiver& receiver = link.value()->receiver(lane);
+      const uint64_t seed = i * 2 + static_cast<uint64_t>(lane);
+      std::byte* slot = nullptr;
+      if (!spinUntil(transport, [&] { return (slot = sender.tryAcquire()) != nullptr; })) return 4;
+      fillPattern(slot, 4096, seed);
+      sender.post(4096, seed);
+      const Message* message = nullptr;
+      if (!spinUntil(transport, [&] { return (message = receiver.tryPeek()) != nullptr; })) return 5;
+      if (message->tag != seed || matchPattern(message->data, 4096, seed) != 4096) return 6;
+      receiver.release();
+    }
+  }
+  return 0;
+}
+
+TEST(ShmProcesses, ExchangeMessagesAndLeaveNothingBehind) {
+  ShmFolder folder;
+  const SocketPair sockets;
+  const pid_t first =
+      forkRank(sockets.ends[0].get(), [&](int socket) { return exchangeMessages(folder, 0, socket); });
+  const pid_t second =
+      forkRank(sockets.ends[1].get(), [&](int socket) { return exchangeMessages(folder, 1, socket); });
+  EXPECT_EQ(exitStatus(first), 0);
+  EXPECT_EQ(exitStatus(second), 0);
+  EXPECT_EQ(folder.entries(), std::vector<std::string>{});
+}
+
+// Links up, then says so by killing itself.
+int linkAndDie(const ShmFolder& folder, int socket) {
+  auto made = makeShmTransport(folder.options(1));
+  if (!made.ok()) return 1;
+  auto link = made.value()->connect(0, swapAddresses(socket, made.value()->address()), kShape);
+  if (!link.ok() || !spinUntil(*made.value(), [&] { return link.value()->established(); })) return 2;
+  if (link.value()->sender(0).tryAcquire() == nullptr) return 3;
+  link.value()->sender(0).post(0, 7);
+  return ::kill(::getpid(), SIGKILL);
+}
+
+int outliveAKilledPeer(const ShmFolder& folder, int socket) {
+  auto made = makeShmTransport(folder.options(0));
+  if (!made.ok()) return 1;
+  Transport& transport = *made.value();
+  auto begun = transport.connect(1, swapAddresses(socket, transport.address()), kShape);
+  if (!begun.ok() || !spinUntil(transport, [&] { return begun.value()->established(); })) return 2;
+  Link& link = *begun.value();
+  if (!spinUntil(transport, [&] { return !link.status().ok(); })) return 3;
+  if (link.status().code() != Code::kRemoteError) return 4;
+  if (link.status().message().find("rank 1") == std::string::npos) return 5;
+  if (link.status().message().find("pid") == std::string::npos) return 6;
+  const Message* last = link.receiver(0).tryPeek();  // its memory outlives it
+  return last != nullptr && last->tag == 7 ? 0 : 7;
+}
+
+TEST(ShmProcesses, SurviveAKilledPeerAndClearAwayItsFiles) {
+  ShmFolder folder;
+  const SocketPair sockets;
+  const pid_t survivor =
+      forkRank(sockets.ends[0].get(), [&](int socket) { return outliveAKilledPeer(folder, socket); });
+  const pid_t victim =
+      forkRank(sockets.ends[1].get(), [&](int socket) { return linkAndDie(folder, socket); });
+  EXPECT_EQ(exitStatus(victim), 1000 + SIGKILL);
+  EXPECT_EQ(exitStatus(survivor), 0);
+  EXPECT_EQ(folder.entries(), std::vector<std::string>{});
+}
+
+// The same, blocked on the doorbell with a long time-out in between: found dead by the look in beginWait().
+TEST(ShmProcesses, AreFoundDeadByARankThatOnlyWaits) {
+  ShmFolder folder;
+  const SocketPair sockets;
+  const pid_t victim =
+      forkRank(sockets.ends[1].get(), [&](int socket) { return linkAndDie(folder, socket); });
+  const pid_t survivor = forkRank(sockets.ends[0].get(), [&](int socket) {
+    auto made = makeShmTransport(folder.options(0));
+    if (!made.ok()) return 1;
+    Transport& transport = *made.value();
+    auto link = transport.connect(1, swapAddresses(socket, transport.address()), kShape);
+    if (!link.ok()) return 2;
+    for (int i = 0; i < 300 && link.value()->status().ok(); ++i) {
+      transport.beginWait();
+      if (transport.progress().ok()) {
+        pollfd ready{transport.waitFd(), POLLIN, 0};
+        ::poll(&ready, 1, 50);
+      }
+      transport.endWait();
+    }
+    return link.value()->status().code() == Code::kRemoteError ? 0 : 3;
+  });
+  EXPECT_EQ(exitStatus(victim), 1000 + SIGKILL);
+  EXPECT_EQ(exitStatus(survivor), 0);
+}
+
+TEST(ShmProcesses, ForkedChildLeavesItsParentsFilesAlone) {
+  ShmFolder folder;
+  auto made = makeShmTransport(folder.options(0));
+  ASSERT_TRUE(made.ok()) << made.status().toString();
+  const std::vector<std::string> before = folder.entries();
+  EXPECT_EQ(before.size(), 2u);
+  const pid_t child = forkRank(0, [&](int) {
+    made.value().reset();
+    return 0;
+  });
+  EXPECT_EQ(exitStatus(child), 0);
+  EXPECT_EQ(folder.entries(), before);
+}
+
+TEST(ShmFiles, OfAKilledJobAreRemovedByTheNext) {
+  ShmFolder folder;
+  const pid_t victim = forkRank(0, [&](int) {
+    auto made = makeShmTransport(folder.options(4));
+    if (!made.ok()) return 1;
+    std::ofstream(folder.path() + "/horing-test-01-4.from-9.new") << "half-made";
+    return ::kill(::getpid(), SIGKILL);
+  });
+  EXPECT_EQ(exitStatus(victim), 1000 + SIGKILL);
+  EXPECT_EQ(folder.entries().size(), 3u);
+  const auto living = makeShmTransport(folder.options(5));
+  ASSERT_TRUE(living.ok());
+  EXPECT_EQ(folder.entries().size(), 2u) << "its own two";
+  const auto also_living = makeShmTransport(folder.options(6));
+  ASSERT_TRUE(also_living.ok());
+  EXPECT_EQ(folder.entries().size(), 4u) << "a living rank's stay";
+}
+
+TEST(ShmFiles, OfOthersAreLeftAlone) {
+  ShmFolder folder;
+  for (const char* name : {"horing", "horing-notes", "other-job.rank", "sem.horing-x.rank"}) {
+    std::ofstream(folder.path() + "/" + name) << "keep";
+  }
+  ASSERT_EQ(::mkdir((folder.path() + "/horing-dir.rank").c_str(), 0700), 0);
+  EXPECT_EQ(removeOrphans(folder.path()), 0);
+  EXPECT_EQ(folder.entries().size(), 5u);
+}
+
+TEST(ShmFiles, AreUnlinkedOnceAllExpectedPeersAreThere) {
+  ShmFolder folder;
+  constexpr int kRanks = 3;
+  std::vector<std::unique_ptr<Transport>> ranks;
+  for (int rank = 0; rank < kRanks; ++rank)
+    ranks.push_back(makeShmTransport(folder.options(rank, kRanks - 1)).take());
+  std::vector<Link*> links;
+  const auto settle = [&] {
+    for (int round = 0; round < 10; ++round) {
+      for (auto& rank : ranks) ASSERT_TRUE(rank->progress().ok());
+    }
+  };
+  for (int a = 0; a < kRanks; ++a) {
+    for (int b = 0; b < kRanks; ++b) {
+      if (a == b) continue;
+      auto link = ranks[static_cast<size_t>(a)]->connect(b, ranks[static_cast<size_t>(b)]->address(), kShape);
+      ASSERT_TRUE(link.ok()) << link.status().toString();
+      links.push_back(link.value());
+    }
+    if (a < kRanks - 1) settle();
+    EXPECT_FALSE(folder.entries().empty());
+  }
+  settle();
+  for (const Link* link : links) EXPECT_TRUE(link->established());
+  EXPECT_EQ(folder.entries(), std::vector<std::string>{}) << "while all ranks live";
+}
+
+TEST(ShmFiles, AreReadableByTheirUserOnly) {
+  ShmFolder folder;
+  auto a = makeShmTransport(folder.options(0)).take();
+  auto b = makeShmTransport(folder.options(1)).take();
+  ASSERT_TRUE(a->connect(1, b->address(), kShape).ok());
+  EXPECT_EQ(folder.entries().size(), 5u);
+  for (const std::string& name : folder.entries()) {
+    struct stat facts {};
+    ASSERT_EQ(::stat((folder.path() + "/" + name).c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 0777, 0600u) << name;
+    EXPECT_GE(static_cast<uint64_t>(facts.st_blocks) * 512, static_cast<uint64_t>(facts.st_size))
+        << name << " is sparse";
+  }
+}
+
+TEST(ShmReach, NeedsTheSameDirectoryAndTheSameRankBehindTheName) {
+  ShmFolder folder, elsewhere;
+  auto here = makeShmTransport(folder.options(0)).take();
+  auto there = makeShmTransport(elsewhere.options(1)).take();
+  EXPECT_FALSE(here->canReach(there->address())) << "another directory";
+  auto peer = makeShmTransport(folder.options(1)).take();
+  const std::vector<std::byte> old_address = peer->address();
+  EXPECT_TRUE(here->canReach(old_address));
+  peer.reset();
+  EXPECT_FALSE(here->canReach(old_address)) << "it has left";
+  peer = makeShmTransport(folder.options(1)).take();
+  EXPECT_TRUE(here->canReach(peer->address()));
+  EXPECT_FALSE(here->canReach(old_address)) << "the name is the same, the nonce is not";
+  const auto refused = here->connect(1, old_address, kShape);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kRemoteError);
+
+  auto address = *decodeShmAddress(peer->address());
+  address.boot_id[0] = '?';
+  EXPECT_FALSE(here->canReach(encodeShmAddress(address))) << "another kernel";
+}
+
+TEST(ShmReach, RefusesNamesThatLeadElsewhere) {
+  ShmFolder folder;
+  auto here = makeShmTransport(folder.options(0)).take();
+  const ShmAddress good = *decodeShmAddress(here->address());
+  for (const std::string stem :
+       {"horing-../../etc/passwd", "horing-a/b", "/dev/null", "", "horing-a.rank", "x"}) {
+    ShmAddress bad = good;
+    bad.stem.fill('\0');
+    stem.copy(bad.stem.data(), stem.size());
+    EXPECT_FALSE(decodeShmAddress(encodeShmAddress(bad)).has_value()) << stem;
+  }
+  ShmAddress endless = good;
+  endless.stem.fill('a');
+  EXPECT_FALSE(decodeShmAddress(encodeShmAddress(endless)).has_value());
+}
+
+// Files of the right name that are not what a peer makes.
+TEST(ShmReach, RefusesForgedFiles) {
+  ShmFolder folder;
+  auto here = makeShmTransport(folder.options(0)).take();
+  const ShmAddress self = *decodeShmAddress(here->address());
+  const std::string stem = std::string(self.stem.data()) + "x";
+  ShmAddress forged = self;
+  forged.rank = 1;
+  stem.copy(forged.stem.data(), stem.size());
+  const std::string path = folder.path() + "/" + stem + ".rank";
+  const auto address = encodeShmAddress(forged);
+  std::ofstream(path) << "short";
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_FALSE(here->canReach(address)) << "too short";
+  ASSERT_EQ(::truncate(path.c_str(), kPresenceBytes), 0);
+  EXPECT_FALSE(here->canReach(address)) << "no nonce";
+  ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+  EXPECT_FALSE(here->canReach(address)) << "writable by all";
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_EQ(::symlink((folder.path() + "/" + self.stem.data() + ".rank").c_str(), path.c_str()), 0);
+  EXPECT_FALSE(here->canReach(address)) << "a link to another file";
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(here->canReach(address)) << "a FIFO";
+}
+
+TEST(ShmReach, FailsALinkWhoseSlotsAreForged) {
+  ShmFolder folder;
+  auto here = makeShmTransport(folder.options(0)).take();
+  auto peer = makeShmTransport(folder.options(1)).take();
+  const ShmAddress address = *decodeShmAddress(peer->address());
+  const std::string path = folder.path() + "/" + address.stem.data() + ".from-0";
+  std::ofstream(path) << std::string(8192, 'x');
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  auto link = here->connect(1, peer->address(), kShape);
+  ASSERT_TRUE(link.ok());
+  EXPECT_EQ(here->progress().code(), Code::kRemoteError);
+  EXPECT_FALSE(link.value()->established());
+}
+
+TEST(ShmOptions, AreChecked) {
+  ShmFolder folder;
+  ShmOptions options = folder.options(0);
+  options.directory = folder.path() + "/missing";
+  auto made = makeShmTransport(options);
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.status().message().find(options.directory), std::string::npos) << made.status().message();
+  options = folder.options(0);
+  options.directory = "relative";
+  EXPECT_EQ(makeShmTransport(options).status().code(), Code::kInvalidArgument);
+  options = folder.options(0);
+  options.clock = nullptr;
+  EXPECT_EQ(makeShmTransport(options).status().code(), Code::kInvalidArgument);
+  options = folder.options(0);
+  options.job = "../" + std::string(500, 'a');
+  EXPECT_TRUE(makeShmTransport(options).ok()) << "made harmless";
+  const auto first = makeShmTransport(folder.options(0));
+  EXPECT_FALSE(makeShmTransport(folder.options(0)).ok()) << "two of one rank";
+}
+
+TEST(ShmOptions, LimitTheNumberOfPeers) {
+  ShmFolder folder;
+  auto here = makeShmTransport(folder.options(0, 1)).take();
+  auto one = makeShmTransport(folder.options(1)).take();
+  auto two = makeShmTransport(folder.options(2)).take();
+  EXPECT_TRUE(here->connect(1, one->address(), kShape).ok());
+  EXPECT_FALSE(here->connect(2, two->address(), kShape).ok());
+}
+
+// A tmpfs of 64 KiB on `path`, seen by this process only. False: no right to make one here.
+bool mountTinyDirectory(const std::string& path) {
+  const std::string uids = "0 " + std::to_string(::geteuid()) + " 1";
+  const std::string gids = "0 " + std::to_string(::getegid()) + " 1";
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  // Without these nobody could own a file in it.
+  std::ofstream("/proc/self/uid_map") << uids;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/gid_map") << gids;
+  return ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") == 0;
+}
+
+// 0: as it should be. 77: cannot be tried here.
+int useATinyDirectory(const ShmFolder& folder) {
+  if (!mountTinyDirectory(folder.path())) return 77;
+  auto here_made = makeShmTransport(folder.options(0));
+  auto peer_made = makeShmTransport(folder.options(1));
+  if (!here_made.ok() || !peer_made.ok()) return 4;
+  const auto here = here_made.take(), peer = peer_made.take();
+  const auto link = here->connect(1, peer->address(), {.lanes = 1, .slots = 8, .slot_bytes = 65536});
+  if (link.ok()) return 1;
+  const std::string& text = link.status().message();
+  for (const char* part : {folder.path().c_str(), "--shm-size", "HORING_SLOTS", "HORING_SLICE_BYTES",
+                           "HORING_SHM_DIR", "528384", "57344", "rank 0", "rank 1"}) {
+    if (text.find(part) != std::string::npos) continue;
+    std::fprintf(stderr, "no \"%s\" in: %s\n", part, text.c_str());
+    return 2;
+  }
+  return here->connect(1, peer->address(), {.lanes = 1, .slots = 2, .slot_bytes = 4096}).ok() ? 0 : 3;
+}
+
+TEST(ShmSpace, TooSmallADirectoryIsAnErrorThatSaysWhatToDo) {
+  ShmFolder folder;
+  const int result = exitStatus(forkRank(0, [&](int) { return useATinyDirectory(folder); }));
+  if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
+  EXPECT_EQ(result, 0);
+}
+
+}  // namespace
+}  // namespace horing::testing

@@ -1,0 +1,197 @@
+// Slot queues and doorbells by themselves, with a peer that writes nonsense.
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "base/fd.h"
+#include "gtest/gtest.h"
+#include "transport/slots/slot_link.h"
+
+namespace horing {
+namespace {
+
+constexpr LinkShape kShape{.lanes = 1, .slots = 4, .slot_bytes = 128};
+
+// One connection with both ends in one thread, and its memory open to tampering.
+class Pipe {
+ public:
+  explicit Pipe(uint64_t first = 0)
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(128, slotQueuePitch(kShape))), &std::free),
+        event_(::eventfd(0, EFD_NONBLOCK)),
+        sending_(3, 5, &transport_status_),
+        receiving_(5, 3, &transport_status_) {
+    formatSlotQueue(memory_.get(), kShape, first);
+    queue = viewSlotQueue(memory_.get(), kShape);
+    const DoorbellButton button(&flag, event_.get());
+    sender = std::make_unique<SlotSender>(queue, button, &sending_, 2, first);
+    receiver = std::make_unique<SlotReceiver>(queue, button, &receiving_, 2, first);
+  }
+  void send(uint32_t bytes, Tag tag) {
+    ASSERT_NE(sender->tryAcquire(), nullptr);
+    sender->post(bytes, tag);
+  }
+  SlotHeader& slot(uint32_t index) {
+    return *reinterpret_cast<SlotHeader*>(queue.slots + index * queue.stride());
+  }
+  const Status& sendingStatus() const { return sending_.status(); }
+  const Status& receivingStatus() const { return receiving_.status(); }
+  const Status& transportStatus() const { return transport_status_; }
+  SlotLinkState& sending() { return sending_; }
+  SlotLinkState& receiving() { return receiving_; }
+  int event() const { return event_.get(); }
+
+  DoorbellFlag flag{};
+  SlotQueue queue;
+  std::unique_ptr<SlotSender> sender;
+  std::unique_ptr<SlotReceiver> receiver;
+
+ private:
+  std::unique_ptr<std::byte, decltype(&std::free)> memory_;
+  Fd event_;
+  Status transport_status_;
+  SlotLinkState sending_, receiving_;
+};
+
+void expectDamage(const Status& status, const char* peer) {
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_NE(status.message().find(peer), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("lane 2"), std::string::npos) << status.message();
+}
+
+TEST(SlotQueue, LaysSlotsOutAlignedAndInsideItsBytes) {
+  for (const LinkShape& shape : {LinkShape{1, 2, 64}, kShape, LinkShape{8, 7, 4096 + 64}}) {
+    std::vector<std::byte> memory(slotQueueBytes(shape) + 128);
+    auto* base = memory.data() + (128 - reinterpret_cast<uintptr_t>(memory.data()) % 128) % 128;
+    formatSlotQueue(base, shape);
+    const SlotQueue queue = viewSlotQueue(base, shape);
+    EXPECT_EQ(queue.end(), base + slotQueueBytes(shape));
+    EXPECT_EQ((reinterpret_cast<uintptr_t>(queue.slots) + sizeof(SlotHeader)) % 64, 0u);
+    EXPECT_EQ(queue.stride() % 64, 0u);
+    EXPECT_GE(slotQueuePitch(shape), slotQueueBytes(shape));
+    EXPECT_EQ(slotQueuePitch(shape) % 128, 0u);
+    EXPECT_EQ(slotRowBytes(shape), static_cast<uint64_t>(shape.lanes) * slotQueuePitch(shape));
+  }
+}
+
+TEST(SlotQueue, CountsPastThirtyTwoBits) {
+  Pipe pipe((uint64_t{1} << 32) - 3);
+  for (Tag tag = 0; tag < 10; ++tag) {
+    pipe.send(8, tag);
+    const Message* message = pipe.receiver->tryPeek();
+    ASSERT_NE(message, nullptr) << tag;
+    EXPECT_EQ(message->tag, tag);
+    pipe.receiver->release();
+  }
+  EXPECT_EQ(pipe.queue.header->head.load(), (uint64_t{1} << 32) + 7);
+  EXPECT_TRUE(pipe.transportStatus().ok());
+}
+
+TEST(SlotReceiver, RefusesALengthBeyondTheSlot) {
+  for (const uint32_t bytes : {129u, 0x80000000u, UINT32_MAX}) {
+    Pipe pipe;
+    pipe.send(128, 1);
+    pipe.slot(0).bytes.store(bytes);
+    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << bytes;
+    expectDamage(pipe.receivingStatus(), "rank 3");
+    EXPECT_EQ(pipe.transportStatus().message(), pipe.receivingStatus().message());
+    pipe.slot(0).bytes.store(1);
+    const std::string first = pipe.receivingStatus().message();
+    [[maybe_unused]] const Message* later = pipe.receiver->tryPeek();
+    EXPECT_EQ(pipe.receivingStatus().message(), first) << "the first error stays";
+  }
+}
+
+TEST(SlotReceiver, UsesTheLengthThatItChecked) {
+  Pipe pipe;
+  pipe.send(100, 1);
+  const Message* message = pipe.receiver->tryPeek();
+  ASSERT_NE(message, nullptr);
+  pipe.slot(0).bytes.store(UINT32_MAX);
+  EXPECT_EQ(pipe.receiver->tryPeek()->bytes, 100u);
+}
+
+TEST(SlotReceiver, RefusesACounterThatCannotBe) {
+  for (const uint64_t head : {uint64_t{5}, UINT64_MAX, uint64_t{1} << 40}) {
+    Pipe pipe;
+    pipe.queue.header->head.store(head);
+    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << head;
+    expectDamage(pipe.receivingStatus(), "rank 3");
+  }
+}
+
+TEST(SlotReceiver, RefusesACounterThatWentBack) {
+  Pipe pipe;
+  pipe.send(8, 1);
+  ASSERT_NE(pipe.receiver->tryPeek(), nullptr);
+  pipe.receiver->release();
+  pipe.queue.header->head.store(0);
+  EXPECT_EQ(pipe.receiver->tryPeek(), nullptr);
+  expectDamage(pipe.receivingStatus(), "rank 3");
+}
+
+TEST(SlotSender, RefusesACounterThatCannotBe) {
+  for (const uint64_t tail : {uint64_t{5}, UINT64_MAX}) {
+    Pipe pipe;
+    for (Tag tag = 0; tag < kShape.slots; ++tag) pipe.send(8, tag);
+    pipe.queue.header->tail.store(tail);
+    EXPECT_EQ(pipe.sender->tryAcquire(), nullptr) << tail;
+    expectDamage(pipe.sendingStatus(), "rank 5");
+    EXPECT_EQ(pipe.sender->tryAcquire(), nullptr);
+  }
+}
+
+TEST(SlotSender, TakesCreditsOfAPeerThatLeftBeforeItFails) {
+  Pipe pipe;
+  std::atomic<uint32_t> departed{0};
+  pipe.sending().watch(&departed);
+  for (Tag tag = 0; tag < kShape.slots; ++tag) pipe.send(8, tag);
+  pipe.queue.header->tail.store(1);
+  departed.store(1);
+  EXPECT_NE(pipe.sender->tryAcquire(), nullptr);
+  EXPECT_TRUE(pipe.sendingStatus().ok());
+  pipe.sender->post(8, 9);
+  EXPECT_EQ(pipe.sender->tryAcquire(), nullptr);
+  EXPECT_EQ(pipe.sendingStatus().code(), Code::kRemoteError);
+}
+
+TEST(SlotSender, StopsTheProgramWhenMisused) {
+  Pipe pipe;
+  ASSERT_NE(pipe.sender->tryAcquire(), nullptr);
+  EXPECT_DEATH(pipe.sender->post(129, 0), "check failed");
+  EXPECT_DEATH(pipe.receiver->release(), "check failed");
+}
+
+bool rung(int fd) {
+  pollfd ready{fd, POLLIN, 0};
+  return ::poll(&ready, 1, 0) == 1;
+}
+
+TEST(Doorbell, RingsOnlyWhoSleeps) {
+  Pipe pipe;
+  Doorbell bell(&pipe.flag, pipe.event());
+  pipe.send(8, 1);
+  EXPECT_FALSE(rung(pipe.event())) << "nobody sleeps";
+  bell.beginWait();
+  EXPECT_FALSE(rung(pipe.event()));
+  pipe.send(8, 2);
+  EXPECT_TRUE(rung(pipe.event())) << "post() rings";
+  EXPECT_EQ(pipe.flag.sleeping.load(), 0u) << "once is enough";
+  bell.endWait();
+  EXPECT_FALSE(rung(pipe.event())) << "swallowed";
+
+  ASSERT_NE(pipe.receiver->tryPeek(), nullptr);
+  bell.beginWait();
+  pipe.receiver->release();
+  EXPECT_TRUE(rung(pipe.event())) << "release() rings";
+  bell.endWait();
+  bell.beginWait();
+  bell.endWait();
+  pipe.send(8, 3);
+  EXPECT_FALSE(rung(pipe.event())) << "awake again";
+}
+
+}  // namespace
+}  // namespace horing
