@@ -1,0 +1,133 @@
+#include "transport/socket/dial.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace horing::tcp {
+
+namespace {
+constexpr int64_t kFirstPauseMs = 10;
+constexpr int64_t kLongestPauseMs = 1000;
+constexpr int64_t kNsPerMs = 1'000'000;
+}  // namespace
+
+FrameHeader refusalOf(const LinkShape& mine) {
+  return {.bytes = 0,
+          .lane = static_cast<uint16_t>(mine.lanes),
+          .kind = FrameKind::kRefused,
+          .tag = mine.slots,
+          .sequence = mine.slot_bytes,
+          .credit = 0};
+}
+
+Status Dial::progress() {
+  if (stage_ == Stage::kResting && clock_.nowNs() >= next_attempt_ns_) begin();
+  if (!std::exchange(stirred_, false)) return {};
+  if (stage_ == Stage::kConnecting) checkConnected();
+  if (stage_ == Stage::kProving) HORING_TRY(prove());
+  if (stage_ == Stage::kAwaitingReady) HORING_TRY(awaitReady());
+  return {};
+}
+
+void Dial::begin() {
+  ++attempts_;
+  if (const Status begun = tryConnect(); !begun.ok()) rest(begun);
+}
+
+Status Dial::tryConnect() {
+  HORING_ASSIGN(fd_, openSocket(options_.to.address.v6));
+  HORING_TRY(tuneSocket(fd_.get(), options_.tuning));
+  // From the chosen interface; the port is picked at connect(), so that one port can serve several destinations.
+  const int on = 1;
+  ::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  const SockAddr from = toSockAddr({.address = options_.from, .port = 0});
+  if (::bind(fd_.get(), from.get(), from.length) != 0)
+    return systemError(errno, "use the local address %s", addressText(options_.from).c_str());
+  HORING_TRY(poller_.add(fd_.get(), kSocketEvents, *this));
+  const SockAddr to = toSockAddr(options_.to);
+  if (::connect(fd_.get(), to.get(), to.length) != 0 && errno != EINPROGRESS)
+    return systemError(errno, "connect");
+  stage_ = Stage::kConnecting;
+  obstacle_ = formatString("connecting, attempt %d", attempts_);
+  stirred_ = true;
+  return {};
+}
+
+// Closes the connection and waits a little longer than last time.
+void Dial::rest(const Status& why) {
+  fd_.reset();
+  handshake_.reset();
+  stage_ = Stage::kResting;
+  pause_ms_ = std::clamp(2 * pause_ms_, kFirstPauseMs, kLongestPauseMs);
+  next_attempt_ns_ = clock_.nowNs() + pause_ms_ * kNsPerMs;
+  obstacle_ = formatString("%s (attempt %d)", why.message().c_str(), attempts_);
+}
+
+void Dial::checkConnected() {
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) return rest(systemError(error, "connect"));
+  sockaddr_storage peer;
+  length = sizeof peer;
+  if (::getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0)
+    return;  // not connected yet
+  HandshakeOptions proof{.key = options_.key, .role = HandshakeRole::kConnector};
+  const auto hello = std::as_bytes(std::span(&options_.hello, 1));
+  proof.hello.assign(hello.begin(), hello.end());
+  handshake_ = std::make_unique<Handshake>(proof);
+  stage_ = Stage::kProving;
+  obstacle_ = "connected, but the process there does not answer";
+}
+
+Status Dial::prove() {
+  const ProofProgress proof = driveProof(fd_.get(), *handshake_);
+  if (proof.state == ProofState::kRefused) return proof.why;
+  if (proof.state == ProofState::kLost) rest(proof.why);
+  if (proof.state != ProofState::kProven) return {};
+  AcceptorHello hello;
+  const std::vector<std::byte>& said = handshake_->peerHello();
+  if (said.size() != sizeof hello)
+    return makeStatus(Code::kRemoteError, "the peer's greeting has %zu bytes", said.size());
+  std::memcpy(&hello, said.data(), sizeof hello);
+  if (hello.rank != options_.hello.peer || hello.instance != options_.hello.peer_instance)
+    return makeStatus(Code::kRemoteError, "rank %u answers there, or another communicator of rank %u",
+                      hello.rank, options_.hello.peer);
+  handshake_.reset();
+  stage_ = Stage::kAwaitingReady;
+  reply_bytes_ = 0;
+  obstacle_ = "connected, but that rank has not begun this link yet";
+  return {};
+}
+
+Status Dial::awaitReady() {
+  const ProofProgress reading = readExactly(fd_.get(), reply_, reply_bytes_);
+  if (reading.state == ProofState::kLost) rest(reading.why);
+  if (reading.state != ProofState::kProven) return {};
+  FrameHeader header;
+  std::memcpy(&header, reply_.data(), sizeof header);
+  HORING_TRY(checkReady(header));
+  stage_ = Stage::kReady;
+  return {};
+}
+
+Status Dial::checkReady(const FrameHeader& header) const {
+  const ConnectorHello& mine = options_.hello;
+  if (header.kind == FrameKind::kRefused) {
+    const LinkShape own{
+        .lanes = static_cast<int>(mine.lanes), .slots = mine.slots, .slot_bytes = mine.slot_bytes};
+    const LinkShape theirs{.lanes = header.lane,
+                           .slots = static_cast<uint32_t>(header.tag),
+                           .slot_bytes = static_cast<uint32_t>(header.sequence)};
+    return linkShapeMismatch(static_cast<int>(mine.rank), own, static_cast<int>(mine.peer), theirs);
+  }
+  if (header.kind != FrameKind::kReady || header.bytes != 0 || header.lane != 0 || header.credit != 0)
+    return makeStatus(Code::kRemoteError, "the peer's first frame is of kind %u",
+                      static_cast<unsigned>(header.kind));
+  return {};
+}
+
+}  // namespace horing::tcp

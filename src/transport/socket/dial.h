@@ -1,0 +1,72 @@
+#pragma once
+// The connecting end of one stream, until the link takes it over: connect, prove, wait for the peer to be ready; again
+// and again until it works or cannot.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "transport/link_shape.h"
+#include "transport/socket/endpoint.h"
+#include "transport/socket/poller.h"
+#include "transport/socket/proof.h"
+#include "transport/socket/wire.h"
+
+namespace horing::tcp {
+
+struct DialOptions {
+  Key key;
+  ConnectorHello hello;
+  IpAddress from;  // of this rank's interface
+  Endpoint to;
+  SocketTuning tuning;
+};
+
+class Dial final : public PollTarget {
+ public:
+  Dial(DialOptions options, Poller& poller, const Clock& clock)
+      : options_(std::move(options)), poller_(poller), clock_(clock), next_attempt_ns_(clock.nowNs()) {}
+
+  // Goes on as far as possible. An error is final: trying again would not help.
+  Status progress();
+  // The peer is ready; take the connection.
+  bool ready() const { return stage_ == Stage::kReady; }
+  Fd take() { return std::move(fd_); }
+  int stream() const { return options_.hello.stream; }
+  // Why it is not ready yet.
+  const std::string& obstacle() const { return obstacle_; }
+
+  void onEvents(uint32_t) override { stirred_ = true; }
+
+ private:
+  enum class Stage : uint8_t { kResting, kConnecting, kProving, kAwaitingReady, kReady };
+
+  void begin();
+  Status tryConnect();
+  void rest(const Status& why);
+  void checkConnected();
+  Status prove();
+  Status awaitReady();
+  Status checkReady(const FrameHeader& header) const;
+
+  DialOptions options_;
+  Poller& poller_;
+  const Clock& clock_;
+  Fd fd_;
+  Stage stage_ = Stage::kResting;
+  bool stirred_ = false;
+  std::unique_ptr<Handshake> handshake_;
+  std::array<std::byte, sizeof(FrameHeader)> reply_;
+  size_t reply_bytes_ = 0;
+  int64_t next_attempt_ns_;
+  int64_t pause_ms_ = 0;
+  int attempts_ = 0;
+  std::string obstacle_ = "not tried yet";
+};
+
+// The frame by which an acceptor tells a connector that its link has another shape.
+FrameHeader refusalOf(const LinkShape& mine);
+
+}  // namespace horing::tcp

@@ -1,0 +1,121 @@
+#include "transport/socket/interfaces.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace horing::tcp {
+
+namespace {
+
+uint8_t prefixBits(const IpAddress& mask) {
+  int bits = 0;
+  for (size_t i = 0; i < (mask.v6 ? 16u : 4u); ++i) bits += std::popcount(mask.bytes[i]);
+  return static_cast<uint8_t>(bits);
+}
+
+bool linkLocal(const IpAddress& address) {
+  if (address.v6) return address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
+  return address.bytes[0] == 169 && address.bytes[1] == 254;
+}
+
+// "lo (127.0.0.1), eth0 (10.0.0.2)"
+std::string listText(const std::vector<Interface>& interfaces) {
+  std::string text;
+  for (const Interface& i : interfaces)
+    text += (text.empty() ? "" : ", ") + i.name + " (" + addressText(i.address) + ")";
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Result<InterfaceSelection> InterfaceSelection::parse(std::string_view text) {
+  InterfaceSelection selection;
+  std::string_view rest = text;
+  if (rest.starts_with('^')) {
+    selection.except = true;
+    rest.remove_prefix(1);
+  }
+  if (rest.starts_with('=')) {
+    selection.exact = true;
+    rest.remove_prefix(1);
+  }
+  const bool anything = rest.size() < text.size() || !rest.empty();
+  while (anything) {
+    const size_t comma = rest.find(',');
+    const std::string_view name = rest.substr(0, comma);
+    if (name.empty() || name.size() >= IF_NAMESIZE || name.find_first_of("^= \t") != std::string_view::npos)
+      return makeStatus(
+          Code::kInvalidArgument,
+          "HORING_SOCKET_IFNAME=%.*s: expected names of interfaces separated by commas, as in eth,ib "
+          "(prefixes), =eth0,eth1 (exactly these) or ^docker (all but these); '%.*s' is none",
+          static_cast<int>(text.size()), text.data(), static_cast<int>(name.size()), name.data());
+    selection.names.emplace_back(name);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return selection;
+}
+
+bool InterfaceSelection::lists(std::string_view interface) const {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return exact ? interface == name : interface.starts_with(name);
+  });
+}
+
+Result<std::vector<Interface>> listInterfaces() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return systemError(errno, "list the network interfaces");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || !entry->ifa_netmask || (entry->ifa_flags & IFF_UP) == 0) continue;
+    if (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6) continue;
+    Interface found{.name = entry->ifa_name, .address = fromSockAddr(*entry->ifa_addr)};
+    found.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    IpAddress mask = fromSockAddr(*entry->ifa_netmask);
+    mask.v6 = found.address.v6;
+    found.prefix_bits = prefixBits(mask);
+    if (!linkLocal(found.address)) interfaces.push_back(std::move(found));
+  }
+  return interfaces;
+}
+
+Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all, std::string_view selection,
+                                                std::string_view family) {
+  HORING_ASSIGN(const InterfaceSelection wanted, InterfaceSelection::parse(selection));
+  std::vector<Interface> chosen;
+  std::vector<Interface> loopback;
+  for (const Interface& candidate : all) {
+    if (family != "any" && candidate.address.v6 != (family == "ipv6")) continue;
+    const bool listed = wanted.lists(candidate.name);
+    const bool named = listed && !wanted.except;
+    const bool by_default =
+        wanted.names.empty() ? !candidate.name.starts_with("docker") : wanted.except && !listed;
+    if (!named && !by_default) continue;
+    std::vector<Interface>& into = candidate.loopback && !named ? loopback : chosen;
+    const bool repeated = std::any_of(into.begin(), into.end(), [&](const Interface& other) {
+      return other.name == candidate.name && other.address.v6 == candidate.address.v6;
+    });
+    if (!repeated) into.push_back(candidate);
+  }
+  if (chosen.empty()) chosen = std::move(loopback);
+  if (chosen.empty())
+    return makeStatus(
+        Code::kInvalidArgument,
+        "HORING_SOCKET_IFNAME=%.*s and HORING_SOCKET_FAMILY=%.*s choose no interface of this machine; "
+        "those that are up: %s",
+        static_cast<int>(selection.size()), selection.data(), static_cast<int>(family.size()), family.data(),
+        listText(all).c_str());
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const Interface& a, const Interface& b) { return a.address.v6 < b.address.v6; });
+  return chosen;
+}
+
+}  // namespace horing::tcp

@@ -1,0 +1,40 @@
+#pragma once
+// Which network interfaces this rank uses.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/socket/endpoint.h"
+
+namespace horing::tcp {
+
+// One address of one interface.
+struct Interface {
+  std::string name;
+  IpAddress address;
+  uint8_t prefix_bits = 0;
+  bool loopback = false;
+};
+
+// HORING_SOCKET_IFNAME, understood. A list of prefixes; '=' in front: of whole names; '^' before that: all
+// but those.
+struct InterfaceSelection {
+  std::vector<std::string> names;  // empty: the default
+  bool exact = false;
+  bool except = false;
+
+  static Result<InterfaceSelection> parse(std::string_view text);
+  bool lists(std::string_view interface) const;
+};
+
+// Every usable address of this machine: interfaces that are up, IPv4 and IPv6 without link-local ones.
+Result<std::vector<Interface>> listInterfaces();
+
+// Those that the selection and family ("any", "ipv4", "ipv6") choose, IPv4 first, at most one per interface
+// and family. Loopback ones only when named, or when there is nothing else. An error names what was asked for
+// and what there is.
+Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all, std::string_view selection,
+                                                std::string_view family);
+
+}  // namespace horing::tcp

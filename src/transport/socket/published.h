@@ -1,0 +1,47 @@
+#pragma once
+// What a rank publishes about its sockets, and how two ranks pair their interfaces without asking each other.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/socket/interfaces.h"
+
+namespace horing::tcp {
+
+// Random name of one transport object: a connection says for which one it is meant, so none that was meant
+// for another (an earlier job on this port) is taken for ours.
+using Instance = std::array<std::byte, 16>;
+
+struct Published {
+  uint64_t host = 0;  // the same for all ranks that share a network stack
+  Instance instance{};
+  uint16_t port = 0;
+  int streams = 1;
+  std::vector<Interface> interfaces;  // 1 .. kMaxInterfaces
+
+  std::vector<std::byte> encode() const;
+  // Checks everything; the bytes may be hostile.
+  static Result<Published> decode(std::span<const std::byte> bytes);
+};
+
+inline constexpr size_t kMaxInterfaces = 24;
+
+// Identifies this network stack: the boot of the kernel and the network namespace.
+uint64_t networkStackId();
+
+// Interfaces of two ranks that are used together: indexes into each one's list.
+struct InterfacePair {
+  size_t lower;
+  size_t higher;
+  bool operator==(const InterfacePair&) const = default;
+};
+// The pairs over which the lower and the higher of two ranks talk; both compute the same. Interfaces on one
+// subnet are paired, each used once; where no two share a subnet, the k-th with the k-th of the same family
+// (they are routed). Empty: the two cannot reach each other.
+std::vector<InterfacePair> pairInterfaces(const Published& lower, const Published& higher);
+
+}  // namespace horing::tcp

@@ -1,0 +1,142 @@
+#include "transport/socket/reception.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/link_shape.h"
+#include "transport/socket/socket_transport.h"
+
+namespace horing::tcp {
+
+namespace {
+constexpr int kAcceptsPerRound = 64;
+}
+
+Reception::Reception(ReceptionOptions options, Poller& poller, const Clock& clock)
+    : options_(std::move(options)), poller_(poller), clock_(clock) {}
+
+Status Reception::open() {
+  HORING_ASSIGN(Listening listening, listenEverywhere());
+  HORING_TRY(tuneSocket(listening.fd.get(), options_.tuning));
+  listener_ = std::move(listening.fd);
+  port_ = listening.port;
+  // Level-triggered: what one round leaves is there in the next.
+  return poller_.add(listener_.get(), EPOLLIN, *this);
+}
+
+void Reception::progress() {
+  if (std::exchange(rings_, false)) acceptAll();
+  if (visitors_.empty()) return;
+  const int64_t now_ns = clock_.nowNs();
+  for (auto it = visitors_.begin(); it != visitors_.end();) {
+    Visitor& visitor = **it;
+    bool finished = visitor.stirred && serve(visitor);
+    // Only after a look at what it sent: this rank, not the visitor, may have been away.
+    if (!finished && now_ns >= visitor.deadline_ns) {
+      drop(visitor,
+           formatString("it did not prove the key within %lld ms", static_cast<long long>(kProofTimeoutMs)));
+      finished = true;
+    }
+    it = finished ? visitors_.erase(it) : std::next(it);
+  }
+}
+
+void Reception::acceptAll() {
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
+    Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.valid()) {
+      admit(std::move(fd));
+    } else if ((errno == EMFILE || errno == ENFILE) && !visitors_.empty()) {
+      drop(*visitors_.front(), "this process has no more file descriptors (ulimit -n)");
+      visitors_.pop_front();
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return;
+    }
+  }
+}
+
+void Reception::admit(Fd fd) {
+  if (!tuneSocket(fd.get(), options_.tuning).ok()) return;  // gone already
+  const AcceptorHello own{.instance = options_.instance, .rank = static_cast<uint32_t>(options_.rank)};
+  HandshakeOptions proof{.key = options_.key, .role = HandshakeRole::kAcceptor};
+  const auto hello = std::as_bytes(std::span(&own, 1));
+  proof.hello.assign(hello.begin(), hello.end());
+  const int64_t deadline_ns = clock_.nowNs() + kProofTimeoutMs * 1'000'000;
+  auto visitor = std::make_unique<Visitor>(std::move(fd), proof, deadline_ns);
+  if (!poller_.add(visitor->fd.get(), kSocketEvents, *visitor).ok()) return;
+  if (visitors_.size() == kMaxUnproven) {
+    drop(*visitors_.front(), "too many others came after it");
+    visitors_.pop_front();
+  }
+  visitors_.push_back(std::move(visitor));
+}
+
+bool Reception::serve(Visitor& visitor) {
+  visitor.stirred = false;
+  const ProofProgress proof = driveProof(visitor.fd.get(), visitor.handshake);
+  if (proof.state == ProofState::kUnderWay) return false;
+  if (proof.state == ProofState::kProven) {
+    park(visitor);
+  } else {
+    drop(visitor, proof.why.message());
+  }
+  return true;
+}
+
+void Reception::park(Visitor& visitor) {
+  Guest guest{};
+  const std::vector<std::byte>& said = visitor.handshake.peerHello();
+  if (said.size() != sizeof guest.hello)
+    return drop(visitor, formatString("its greeting has %zu bytes", said.size()));
+  std::memcpy(&guest.hello, said.data(), sizeof guest.hello);
+  if (const Status sane = checkHello(guest.hello); !sane.ok()) return drop(visitor, sane.message());
+  guest.fd = std::move(visitor.fd);
+  // Until a link takes the connection its events are of no use, but the end of it cannot be masked: once is enough.
+  if (!poller_.modify(guest.fd.get(), EPOLLET, *this).ok()) return;
+  // The same stream again: the connector gave up its earlier attempt.
+  std::erase_if(parked_, [&](const Guest& other) {
+    return other.hello.instance == guest.hello.instance && other.hello.stream == guest.hello.stream;
+  });
+  if (parked_.size() == kMaxParked) {
+    options_.log.warn("socket",
+                      "dropping a connection of rank %u that nobody asked for: %zu of them are waiting",
+                      parked_.front().hello.rank, parked_.size());
+    parked_.erase(parked_.begin());
+  }
+  parked_.push_back(std::move(guest));
+}
+
+Status Reception::checkHello(const ConnectorHello& hello) const {
+  const LinkShape shape{
+      .lanes = static_cast<int>(hello.lanes), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
+  HORING_TRY(checkLinkShape(shape));
+  if (hello.peer != static_cast<uint32_t>(options_.rank) || hello.peer_instance != options_.instance)
+    return makeStatus(Code::kRemoteError,
+                      "it says that it is rank %u and looks for rank %u of another communicator", hello.rank,
+                      hello.peer);
+  if (hello.rank >= hello.peer || hello.streams == 0 || hello.streams > kMaxStreams ||
+      hello.stream >= hello.streams)
+    return makeStatus(Code::kRemoteError, "it says that it is rank %u with stream %u of %u", hello.rank,
+                      hello.stream, hello.streams);
+  return {};
+}
+
+void Reception::drop(const Visitor& visitor, const std::string& why) const {
+  options_.log.info("socket", "dropped a connection from %s: %s", peerText(visitor.fd.get()).c_str(),
+                    why.c_str());
+}
+
+std::optional<Guest> Reception::takeGuest(int rank, const Instance& instance) {
+  const auto found = std::find_if(parked_.begin(), parked_.end(), [&](const Guest& guest) {
+    return guest.hello.rank == static_cast<uint32_t>(rank) && guest.hello.instance == instance;
+  });
+  if (found == parked_.end()) return std::nullopt;
+  Guest guest = std::move(*found);
+  parked_.erase(found);
+  return guest;
+}
+
+}  // namespace horing::tcp

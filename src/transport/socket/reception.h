@@ -1,0 +1,80 @@
+#pragma once
+// The accepting end: a listener, the connections that still have to prove themselves, and those that have done so before
+// anybody here asked for them.
+#include <list>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/socket/endpoint.h"
+#include "transport/socket/poller.h"
+#include "transport/socket/proof.h"
+#include "transport/socket/wire.h"
+
+namespace horing::tcp {
+
+struct ReceptionOptions {
+  int rank = 0;
+  Key key;
+  Instance instance{};
+  SocketTuning tuning;
+  Log log = Log();
+};
+
+// A connection whose other end holds the key and says that it is meant for this rank. What it says is within limits.
+struct Guest {
+  ConnectorHello hello;
+  Fd fd;
+};
+
+class Reception final : public PollTarget {
+ public:
+  Reception(ReceptionOptions options, Poller& poller, const Clock& clock);
+
+  Status open();
+  uint16_t port() const { return port_; }
+  // Accepts, goes on with proofs, drops who is too late. New guests are parked.
+  void progress();
+  // A parked connection of this rank and instance, if there is one.
+  std::optional<Guest> takeGuest(int rank, const Instance& instance);
+  bool hasGuests() const { return !parked_.empty(); }
+  // Connections that have not proven the key yet.
+  size_t unproven() const { return visitors_.size(); }
+  size_t parked() const { return parked_.size(); }
+
+  void onEvents(uint32_t) override { rings_ = true; }
+
+ private:
+  // A connection that has not proven anything yet.
+  struct Visitor final : PollTarget {
+    Visitor(Fd accepted, const HandshakeOptions& options, int64_t deadline)
+        : fd(std::move(accepted)), handshake(options), deadline_ns(deadline) {}
+    void onEvents(uint32_t) override { stirred = true; }
+    Fd fd;
+    Handshake handshake;
+    int64_t deadline_ns;
+    bool stirred = true;
+  };
+
+  void acceptAll();
+  void admit(Fd fd);
+  // True when the visitor is done with, one way or the other.
+  bool serve(Visitor& visitor);
+  void park(Visitor& visitor);
+  Status checkHello(const ConnectorHello& hello) const;
+  void drop(const Visitor& visitor, const std::string& why) const;
+
+  ReceptionOptions options_;
+  Poller& poller_;
+  const Clock& clock_;
+  Fd listener_;
+  uint16_t port_ = 0;
+  bool rings_ = false;
+  std::list<std::unique_ptr<Visitor>> visitors_;  // oldest first
+  std::vector<Guest> parked_;                     // oldest first
+};
+
+}  // namespace horing::tcp

@@ -1,0 +1,338 @@
+#include "transport/socket/socket_transport.h"
+
+#include <poll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <vector>
+
+#include "transport/link_shape.h"
+#include "transport/socket/dial.h"
+#include "transport/socket/link.h"
+#include "transport/socket/published.h"
+#include "transport/socket/reception.h"
+
+namespace horing {
+
+namespace tcp {
+namespace {
+
+// While connections come up, retries and late visitors are looked after this often; later only peers' silence is.
+constexpr int64_t kBusyTickMs = 10;
+constexpr int64_t kQuietTickMs = 1000;
+// How long the destructor waits for the kernel to hand over what was sent.
+constexpr int64_t kLingerMs = 2000;
+
+// Wakes progress() and waits at intervals.
+class Ticker final : public PollTarget {
+ public:
+  Status open(Poller& poller) {
+    fd_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    if (!fd_.valid()) return systemError(errno, "open a timer");
+    HORING_TRY(poller.add(fd_.get(), EPOLLIN | EPOLLET, *this));
+    setInterval(kBusyTickMs);
+    return {};
+  }
+  void setInterval(int64_t interval_ms) {
+    if (interval_ms == interval_ms_) return;
+    interval_ms_ = interval_ms;
+    const timespec each{.tv_sec = interval_ms / 1000, .tv_nsec = interval_ms % 1000 * 1'000'000};
+    const itimerspec times{.it_interval = each, .it_value = each};
+    ::timerfd_settime(fd_.get(), 0, &times, nullptr);
+  }
+  // Whether it rang since the last call.
+  bool rang() {
+    if (!rang_) return false;
+    uint64_t expirations;
+    // Reading arms it for the next interval.
+    [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &expirations, sizeof expirations);
+    rang_ = false;
+    return true;
+  }
+  void onEvents(uint32_t) override { rang_ = true; }
+
+ private:
+  Fd fd_;
+  int64_t interval_ms_ = 0;
+  bool rang_ = false;
+};
+
+class SocketTransport final : public Transport {
+ public:
+  explicit SocketTransport(const SocketOptions& options)
+      : options_(options), tuning_{.congestion = options.congestion, .buffer_bytes = options.buffer_bytes} {}
+  ~SocketTransport() override;
+
+  Status open();
+
+  const char* name() const override { return "socket"; }
+  std::vector<std::byte> address() const override { return own_.encode(); }
+  bool canReach(std::span<const std::byte> peer_address) const override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Status progress() override;
+  void beginWait() override;
+  int waitFd() const override { return poller_.fd(); }
+  void endWait() override { waiting_ = false; }
+  uint64_t memoryBytes() const override;
+
+ private:
+  // A link together with what brings it up.
+  struct Entry {
+    Published peer;
+    std::unique_ptr<SocketLink> link;
+    std::vector<std::unique_ptr<Dial>> dials;  // none left once settled
+    bool settled = false;                      // established, or failed
+  };
+
+  bool connects(int peer) const { return options_.rank < peer; }
+  std::vector<InterfacePair> pairsWith(int peer, const Published& published) const;
+  void startDials(Entry& entry, const std::vector<InterfacePair>& pairs, int streams);
+  void bringUp(Entry& entry);
+  void bringUpDials(Entry& entry);
+  void welcomeGuests(Entry& entry);
+  void welcome(Entry& entry, Guest guest);
+  void onTick();
+
+  SocketOptions options_;
+  SocketTuning tuning_;
+  Poller poller_;
+  Ticker ticker_;
+  Published own_;
+  std::unique_ptr<Reception> reception_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::map<int, Entry*> by_peer_;
+  int coming_up_ = 0;  // links that are not established yet
+  int64_t last_check_ns_ = 0;
+  Status status_;
+  bool waiting_ = false;
+  bool was_idle_ = false;
+};
+
+Status SocketTransport::open() {
+  HORING_ASSIGN(const std::vector<Interface> all, listInterfaces());
+  HORING_ASSIGN(own_.interfaces, chooseInterfaces(all, options_.interfaces, options_.family));
+  if (own_.interfaces.size() > kMaxInterfaces) own_.interfaces.resize(kMaxInterfaces);
+  own_.host = networkStackId();
+  own_.streams = options_.streams;
+  randomBytes(own_.instance);
+  HORING_TRY(poller_.open());
+  HORING_TRY(ticker_.open(poller_));
+  ReceptionOptions reception{.rank = options_.rank,
+                             .key = options_.key,
+                             .instance = own_.instance,
+                             .tuning = tuning_,
+                             .log = options_.log};
+  reception_ = std::make_unique<Reception>(std::move(reception), poller_, *options_.clock);
+  HORING_TRY(reception_->open());
+  own_.port = reception_->port();
+  for (const Interface& i : own_.interfaces)
+    options_.log.info("socket", "interface %s at %s", i.name.c_str(),
+                      endpointText({.address = i.address, .port = own_.port}).c_str());
+  return {};
+}
+
+// A peer that is told goodbye does not take the end of the stream for a failure. Closing with unread input (a credit on
+// its way to us) makes the kernel reset the connection and forget what it has not handed over, so that is waited for.
+SocketTransport::~SocketTransport() {
+  for (auto& entry : entries_) entry->link->sayGoodbye();
+  const Deadline linger = Deadline::after(*options_.clock, kLingerMs);
+  for (int64_t pauses = 0; pauses < kLingerMs && !linger.passed(); ++pauses) {
+    if (std::all_of(entries_.begin(), entries_.end(),
+                    [](const auto& e) { return e->link->unacknowledgedBytes() == 0; }))
+      return;
+    ::poll(nullptr, 0, 1);
+  }
+}
+
+std::vector<InterfacePair> SocketTransport::pairsWith(int peer, const Published& published) const {
+  return connects(peer) ? pairInterfaces(own_, published) : pairInterfaces(published, own_);
+}
+
+bool SocketTransport::canReach(std::span<const std::byte> peer_address) const {
+  const Result<Published> peer = Published::decode(peer_address);
+  // Which of the two is the lower rank changes the pairs, but not whether there is one.
+  return peer.ok() && !pairInterfaces(own_, peer.value()).empty();
+}
+
+Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer_address,
+                                       const LinkShape& shape) {
+  HORING_TRY(checkLinkShape(shape));
+  if (peer < 0 || peer == options_.rank)
+    return makeStatus(Code::kInvalidArgument, "rank %d cannot have a socket link to rank %d", options_.rank,
+                      peer);
+  if (by_peer_.contains(peer))
+    return makeStatus(Code::kInvalidUsage, "rank %d has a socket link to rank %d already", options_.rank,
+                      peer);
+  HORING_ASSIGN(Published published, Published::decode(peer_address));
+  const std::vector<InterfacePair> pairs = pairsWith(peer, published);
+  if (pairs.empty())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d and rank %d have no network interfaces of one family in common: see HORING_SOCKET_IFNAME "
+        "and HORING_SOCKET_FAMILY",
+        options_.rank, peer);
+  const size_t per_pair = static_cast<size_t>(std::min(options_.streams, published.streams));
+  const int streams = static_cast<int>(std::min(pairs.size() * per_pair, static_cast<size_t>(kMaxStreams)));
+  LinkOptions link{.rank = options_.rank, .peer = peer, .shape = shape, .stream_names = {}};
+  for (int i = 0; i < streams; ++i) {
+    const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
+    const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
+    const Interface& theirs = published.interfaces[connects(peer) ? pair.higher : pair.lower];
+    link.stream_names.push_back(mine.name + " " + addressText(mine.address) + " -> " +
+                                endpointText({.address = theirs.address, .port = published.port}));
+  }
+  auto entry = std::make_unique<Entry>();
+  entry->peer = std::move(published);
+  entry->link = std::make_unique<SocketLink>(std::move(link));
+  HORING_TRY(entry->link->status());
+  if (connects(peer)) startDials(*entry, pairs, streams);
+  ++coming_up_;
+  ticker_.setInterval(kBusyTickMs);
+  by_peer_[peer] = entry.get();
+  entries_.push_back(std::move(entry));
+  return entries_.back()->link.get();
+}
+
+void SocketTransport::startDials(Entry& entry, const std::vector<InterfacePair>& pairs, int streams) {
+  const SocketLink& link = *entry.link;
+  ConnectorHello hello{.rank = static_cast<uint32_t>(options_.rank),
+                       .peer = static_cast<uint32_t>(link.peer()),
+                       .stream = 0,
+                       .streams = static_cast<uint16_t>(streams),
+                       .lanes = static_cast<uint32_t>(link.shape().lanes),
+                       .slots = link.shape().slots,
+                       .slot_bytes = link.shape().slot_bytes,
+                       .instance = own_.instance,
+                       .peer_instance = entry.peer.instance};
+  for (int i = 0; i < streams; ++i) {
+    const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
+    hello.stream = static_cast<uint16_t>(i);
+    DialOptions dial{.key = options_.key,
+                     .hello = hello,
+                     .from = own_.interfaces[pair.lower].address,
+                     .to = {.address = entry.peer.interfaces[pair.higher].address, .port = entry.peer.port},
+                     .tuning = tuning_};
+    entry.dials.push_back(std::make_unique<Dial>(std::move(dial), poller_, *options_.clock));
+  }
+}
+
+void SocketTransport::bringUp(Entry& entry) {
+  SocketLink& link = *entry.link;
+  if (entry.settled) return;
+  if (connects(link.peer())) {
+    bringUpDials(entry);
+  } else {
+    welcomeGuests(entry);
+  }
+  if (!link.established() && link.status().ok()) return;
+  entry.settled = true;
+  entry.dials.clear();
+  --coming_up_;
+  if (link.established())
+    options_.log.info("socket", "linked to rank %d: %s", link.peer(), link.describe().c_str());
+}
+
+void SocketTransport::bringUpDials(Entry& entry) {
+  SocketLink& link = *entry.link;
+  for (auto& dial : entry.dials) {
+    if (!link.status().ok()) return;
+    if (link.hasStream(dial->stream())) continue;
+    if (const Status final = dial->progress(); !final.ok()) {
+      link.fail(makeStatus(final.code(), "rank %d cannot connect to rank %d (%s): %s", options_.rank,
+                           link.peer(), link.describe().c_str(), final.message().c_str()));
+      return;
+    }
+    if (dial->ready()) {
+      link.attach(dial->stream(), dial->take(), poller_);
+    } else {
+      link.noteObstacle(dial->stream(), dial->obstacle());
+    }
+  }
+}
+
+void SocketTransport::welcomeGuests(Entry& entry) {
+  while (entry.link->status().ok() && reception_->hasGuests()) {
+    std::optional<Guest> guest = reception_->takeGuest(entry.link->peer(), entry.peer.instance);
+    if (!guest) return;
+    welcome(entry, std::move(*guest));
+  }
+}
+
+void SocketTransport::welcome(Entry& entry, Guest guest) {
+  SocketLink& link = *entry.link;
+  const ConnectorHello& hello = guest.hello;
+  const LinkShape theirs{
+      .lanes = static_cast<int>(hello.lanes), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
+  if (theirs != link.shape()) {
+    const FrameHeader refusal = refusalOf(link.shape());
+    [[maybe_unused]] const ssize_t told = ::send(guest.fd.get(), &refusal, sizeof refusal, MSG_NOSIGNAL);
+    return link.fail(linkShapeMismatch(options_.rank, link.shape(), link.peer(), theirs));
+  }
+  // Both ends have computed the number of streams from the same addresses; a stream that is there already is a copy.
+  if (hello.streams != link.streams() || link.hasStream(hello.stream)) {
+    options_.log.warn("socket", "dropped stream %u of %u from rank %d: %d are expected", hello.stream,
+                      hello.streams, link.peer(), link.streams());
+    return;
+  }
+  link.attach(hello.stream, std::move(guest.fd), poller_);
+  link.sendReady(hello.stream);
+}
+
+void SocketTransport::onTick() {
+  ticker_.setInterval(coming_up_ > 0 || reception_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
+  const int64_t now_ns = options_.clock->nowNs();
+  if (now_ns - last_check_ns_ < kQuietTickMs * 1'000'000) return;
+  last_check_ns_ = now_ns;
+  for (auto& entry : entries_) entry->link->checkAlive(kSilenceMs);
+}
+
+Status SocketTransport::progress() {
+  const bool idle = poller_.poll() == 0;
+  if (ticker_.rang()) onTick();
+  reception_->progress();
+  if (coming_up_ > 0)
+    for (auto& entry : entries_) bringUp(*entry);
+  const SocketLink::Effort effort = waiting_            ? SocketLink::Effort::kThorough
+                                    : idle && was_idle_ ? SocketLink::Effort::kIdle
+                                                        : SocketLink::Effort::kNormal;
+  was_idle_ = idle;
+  for (auto& entry : entries_) {
+    entry->link->progress(effort);
+    if (status_.ok() && !entry->link->status().ok()) status_ = entry->link->status();
+  }
+  return status_;
+}
+
+void SocketTransport::beginWait() {
+  waiting_ = true;
+  ticker_.setInterval(coming_up_ > 0 || reception_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
+  for (auto& entry : entries_) entry->link->progress(SocketLink::Effort::kThorough);
+}
+
+uint64_t SocketTransport::memoryBytes() const {
+  uint64_t bytes = sizeof *this;
+  for (const auto& entry : entries_) bytes += entry->link->memoryBytes();
+  return bytes;
+}
+
+}  // namespace
+}  // namespace tcp
+
+Result<std::unique_ptr<Transport>> makeSocketTransport(const SocketOptions& options) {
+  if (!options.clock) return makeStatus(Code::kInvalidArgument, "the socket transport needs a clock");
+  if (options.streams < 1 || options.streams > kMaxStreamsPerPair)
+    return makeStatus(Code::kInvalidArgument, "HORING_SOCKET_STREAMS=%d: expected 1 to %d", options.streams,
+                      kMaxStreamsPerPair);
+  if (options.family != "any" && options.family != "ipv4" && options.family != "ipv6")
+    return makeStatus(Code::kInvalidArgument, "HORING_SOCKET_FAMILY=%s: expected any, ipv4 or ipv6",
+                      options.family.c_str());
+  auto transport = std::make_unique<tcp::SocketTransport>(options);
+  if (const Status opened = transport->open(); !opened.ok())
+    return makeStatus(opened.code(), "rank %d cannot use sockets: %s", options.rank,
+                      opened.message().c_str());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace horing

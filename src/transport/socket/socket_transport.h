@@ -1,0 +1,45 @@
+#pragma once
+// Ranks anywhere that TCP reaches: frames over one or several streams to each peer, slots at both ends.
+#include <memory>
+#include <string>
+
+#include "base/auth.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+struct SocketOptions {
+  int rank = 0;
+  Key key;                     // of the job; a connection whose other end cannot prove it is dropped
+  std::string interfaces;      // as HORING_SOCKET_IFNAME
+  std::string family = "any";  // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
+  int streams = 1;             // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
+  std::string congestion;      // TCP congestion control; "": cubic where the kernel has it
+  int buffer_bytes = 0;  // SO_SNDBUF and SO_RCVBUF; 0: the kernel sizes them as it goes, which is fastest
+  const Clock* clock = nullptr;  // must outlive the transport; for retries and for dropping silent clients
+  Log log = Log();
+};
+
+inline constexpr int kMaxStreamsPerPair = 16;
+// How long an accepted connection may take to prove the key.
+inline constexpr int64_t kProofTimeoutMs = 5000;
+// Connections that are still proving the key; the oldest is dropped for a newcomer.
+inline constexpr size_t kMaxUnproven = 256;
+// Proven connections of peers for which connect() has not been called here yet.
+inline constexpr size_t kMaxParked = 4096;
+// A peer whose machine has not answered for this long, although data is on its way to it, is taken for dead.
+inline constexpr int64_t kSilenceMs = 8000;
+
+// Listens on all interfaces that the options choose. Fails, naming the variable, when they choose none that
+// is there, or a congestion control that the kernel does not offer.
+//
+// Besides the contract of Transport: a peer that is refused or unreachable is tried again until the caller
+// stops calling progress(); Link::describe() says what stands in the way. A peer that ends while a link to it
+// is in use makes that link fail with kRemoteError. Destroying the transport waits (at most two seconds) for
+// the kernel to hand over what was sent.
+Result<std::unique_ptr<Transport>> makeSocketTransport(const SocketOptions& options);
+
+}  // namespace horing

@@ -1,0 +1,171 @@
+#include "transport/socket/stream.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace horing::tcp {
+
+SocketStream::SocketStream(Fd fd, FrameSink& sink, size_t queue_frames)
+    : fd_(std::move(fd)), sink_(sink), queue_(queue_frames), staging_(kStagingBytes) {}
+
+void SocketStream::enqueue(const FrameHeader& header, const std::byte* payload) {
+  HORING_CHECK_LT(count_, queue_.size());
+  queue_[(first_ + count_) % queue_.size()] = {header, payload};
+  ++count_;
+  queued_bytes_ += sizeof header + header.bytes;
+}
+
+void SocketStream::flush() {
+  while (count_ > 0 && ready_.writable && !ended()) {
+    iovec parts[2 * kGather];
+    size_t used = 0;
+    size_t skip = first_written_;
+    for (size_t i = 0; i < std::min(count_, kGather); ++i) {
+      Outgoing& frame = queue_[(first_ + i) % queue_.size()];
+      // Once a byte of the header is out, it must not change any more.
+      if (i > 0 || first_written_ == 0) frame.header.credit = sink_.creditOf(frame.header.lane);
+      if (skip < sizeof frame.header)
+        parts[used++] = {reinterpret_cast<std::byte*>(&frame.header) + skip, sizeof frame.header - skip};
+      const size_t payload_skip = skip < sizeof frame.header ? 0 : skip - sizeof frame.header;
+      if (frame.header.bytes > payload_skip)
+        parts[used++] = {const_cast<std::byte*>(frame.payload) + payload_skip,
+                         frame.header.bytes - payload_skip};
+      skip = 0;
+    }
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = used;
+    const ssize_t written = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+    if (written >= 0) {
+      advanceWrite(static_cast<size_t>(written));
+    } else if (errno == EAGAIN) {
+      ready_.writable = false;
+    } else if (errno != EINTR) {
+      // What the peer said before it went away, perhaps a goodbye, is still to be read: receive() ends the stream.
+      write_error_ = errno;
+      ready_ = {.readable = true, .writable = false, .hangup = true};
+    }
+  }
+}
+
+void SocketStream::advanceWrite(size_t written) {
+  queued_bytes_ -= written;
+  written += first_written_;
+  while (count_ > 0) {
+    const FrameHeader& header = queue_[first_].header;
+    const size_t whole = sizeof header + header.bytes;
+    if (written < whole) break;
+    written -= whole;
+    sink_.frameSent(header);
+    first_ = (first_ + 1) % queue_.size();
+    --count_;
+  }
+  first_written_ = written;
+}
+
+void SocketStream::receive(size_t budget) {
+  size_t total = 0;
+  while (ready_.readable && !ended() && total < budget) {
+    iovec parts[2];
+    int used = 0;
+    if (payload_left_ > 0) parts[used++] = {payload_to_, payload_left_};
+    const size_t room = (incoming_.bytes >= kDirectBytes ? sizeof(FrameHeader) : kStagingBytes) - staged_;
+    parts[used++] = {staging_.data() + staged_, room};
+    const ssize_t got = ::readv(fd_.get(), parts, used);
+    if (got > 0) {
+      // Less than asked for: there was no more, and what comes next rings again. The end of the stream does not.
+      if (static_cast<size_t>(got) < payload_left_ + room && !ready_.hangup) ready_.readable = false;
+      total += static_cast<size_t>(got);
+      takeInput(static_cast<size_t>(got));
+    } else if (got == 0) {
+      endWith(write_error_);
+    } else if (errno == EAGAIN) {
+      ready_.readable = false;
+      if (write_error_ != 0) endWith(write_error_);
+    } else if (errno != EINTR) {
+      endWith(errno);
+    }
+  }
+}
+
+void SocketStream::takeInput(size_t read) {
+  if (payload_left_ > 0) {
+    const size_t direct = std::min(read, payload_left_);
+    payload_to_ += direct;
+    payload_left_ -= direct;
+    read -= direct;
+    if (payload_left_ == 0) sink_.endFrame(incoming_);
+  }
+  staged_ += read;
+  if (staged_ > 0) parseStaging();
+}
+
+void SocketStream::parseStaging() {
+  size_t at = 0;
+  while (staged_ - at >= sizeof(FrameHeader) && !ended()) {
+    std::memcpy(&incoming_, staging_.data() + at, sizeof incoming_);
+    at += sizeof incoming_;
+    payload_to_ = sink_.beginFrame(incoming_);
+    if (!payload_to_) return abandon();
+    if (incoming_.kind == FrameKind::kGoodbye) goodbye_ = true;
+    const size_t here = std::min<size_t>(incoming_.bytes, staged_ - at);
+    std::memcpy(payload_to_, staging_.data() + at, here);
+    at += here;
+    payload_to_ += here;
+    payload_left_ = incoming_.bytes - here;
+    if (payload_left_ == 0) sink_.endFrame(incoming_);
+  }
+  staged_ -= at;
+  if (at > 0 && staged_ > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
+}
+
+void SocketStream::endWith(int error_number) {
+  char text[128];
+  if (ended()) return;
+  if (error_number == 0)
+    why_ended_ =
+        payload_left_ > 0 || staged_ > 0 ? "it was closed in the middle of a message" : "it was closed";
+  else
+    why_ended_ = ::strerror_r(error_number, text, sizeof text);
+}
+
+void SocketStream::abandon() {
+  if (!ended()) why_ended_ = "this end gave the connection up";
+  payload_left_ = 0;
+  staged_ = 0;
+}
+
+void SocketStream::checkAlive(int64_t silence_ms) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (ended() || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  // A closed window is probed at growing intervals, so there silence alone means nothing; unanswered probes do.
+  constexpr int kUnansweredProbes = 5;
+  const bool unanswered = info.tcpi_unacked > 0 || info.tcpi_probes >= kUnansweredProbes;
+  if (unanswered && info.tcpi_last_ack_recv > silence_ms && info.tcpi_last_data_recv > silence_ms &&
+      (info.tcpi_retransmits > 0 || info.tcpi_probes > 0)) {
+    why_ended_ = formatString("the other machine has not answered for %u ms", info.tcpi_last_ack_recv);
+  }
+}
+
+int SocketStream::unacknowledgedBytes() const {
+  int bytes = 0;
+  if (ended() || ::ioctl(fd_.get(), SIOCOUTQ, &bytes) != 0) return 0;
+  return bytes;
+}
+
+uint64_t SocketStream::memoryBytes() const {
+  return sizeof *this + queue_.capacity() * sizeof(Outgoing) + staging_.capacity();
+}
+
+}  // namespace horing::tcp

@@ -1,0 +1,96 @@
+#pragma once
+// One TCP connection that carries frames of a link: a queue of frames to write, and a reader that puts payloads where
+// they belong without an intermediate copy.
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "transport/socket/poller.h"
+#include "transport/socket/wire.h"
+
+namespace horing::tcp {
+
+// The link, as its streams see it.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  // A header has arrived. Returns where its payload goes, or nullptr after having failed the link: the header lies.
+  virtual std::byte* beginFrame(const FrameHeader& header) = 0;
+  // ... and now all of its payload has.
+  virtual void endFrame(const FrameHeader& header) = 0;
+  // The credit to write into a frame of this lane; asked for at the last moment.
+  virtual uint64_t creditOf(uint16_t lane) = 0;
+  // The kernel has taken all of this frame.
+  virtual void frameSent(const FrameHeader& header) = 0;
+};
+
+class SocketStream final : public PollTarget {
+ public:
+  // At most `queue_frames` frames are ever queued. All memory is allocated here.
+  SocketStream(Fd fd, FrameSink& sink, size_t queue_frames);
+
+  // The payload must stay as it is until frameSent() (a retransmission is the kernel's matter).
+  void enqueue(const FrameHeader& header, const std::byte* payload);
+  bool queueEmpty() const { return count_ == 0; }
+  size_t queuedBytes() const { return queued_bytes_; }
+  // Writes until the queue is empty or the kernel has no more room.
+  void flush();
+  // Reads until about `budget` bytes have come or there is no more.
+  void receive(size_t budget);
+  bool hasInput() const { return ready_.readable; }
+
+  // No more will come; whyEnded() says why.
+  bool ended() const { return !why_ended_.empty(); }
+  const std::string& whyEnded() const { return why_ended_; }
+  bool saidGoodbye() const { return goodbye_; }
+  // The link has failed: no further reading or writing.
+  void abandon();
+
+  // To be called about once a second: ends a stream whose peer's machine has not answered for `silence_ms`, although
+  // something is on its way to it. A peer that is alive but does not read is left alone.
+  void checkAlive(int64_t silence_ms);
+  // Bytes that the other machine has not acknowledged yet.
+  int unacknowledgedBytes() const;
+  uint64_t memoryBytes() const;
+
+  int fd() const { return fd_.get(); }
+  void onEvents(uint32_t events) override { ready_.take(events); }
+
+ private:
+  static constexpr size_t kStagingBytes = 4096;
+  // From this payload size on, a header is read together with what precedes it, but nothing of its payload is: that is
+  // read into its slot at once instead of being copied there.
+  static constexpr uint32_t kDirectBytes = 4096;
+  static constexpr size_t kGather = 16;  // frames per system call
+
+  struct Outgoing {
+    FrameHeader header;
+    const std::byte* payload;
+  };
+
+  void advanceWrite(size_t written);
+  void takeInput(size_t read);
+  void parseStaging();
+  void endWith(int error_number);
+
+  Fd fd_;
+  FrameSink& sink_;
+  Readiness ready_;
+  std::string why_ended_;
+  int write_error_ = 0;
+  bool goodbye_ = false;
+
+  std::vector<Outgoing> queue_;  // a ring
+  size_t first_ = 0;
+  size_t count_ = 0;
+  size_t first_written_ = 0;  // bytes of the first frame that the kernel has
+  size_t queued_bytes_ = 0;
+
+  FrameHeader incoming_{};
+  std::byte* payload_to_ = nullptr;
+  size_t payload_left_ = 0;
+  size_t staged_ = 0;  // unparsed bytes in staging_; 0 while a payload is incomplete
+  std::vector<std::byte> staging_;
+};
+
+}  // namespace horing::tcp

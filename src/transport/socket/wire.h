@@ -1,0 +1,57 @@
+#pragma once
+// What crosses a data connection: first the handshake of base/auth.h, whose hellos are the two structs below; then frames.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "transport/socket/published.h"
+
+namespace horing::tcp {
+
+static_assert(std::endian::native == std::endian::little,
+              "wire formats are little-endian and copied as they are");
+
+inline constexpr int kMaxStreams = 128;  // of one link, over all interfaces
+
+// Said by the connecting end, always the lower rank.
+struct ConnectorHello {
+  uint32_t rank;
+  uint32_t peer;
+  uint16_t stream;   // 0 .. streams-1
+  uint16_t streams;  // of this link
+  uint32_t lanes;
+  uint32_t slots;
+  uint32_t slot_bytes;
+  Instance instance;
+  Instance peer_instance;
+};
+static_assert(sizeof(ConnectorHello) == 56 && std::is_trivially_copyable_v<ConnectorHello>);
+
+// Said by the accepting end.
+struct AcceptorHello {
+  Instance instance;
+  uint32_t rank;
+};
+static_assert(sizeof(AcceptorHello) == 20 && std::is_trivially_copyable_v<AcceptorHello>);
+
+enum class FrameKind : uint16_t {
+  kData = 1,     // a message; the only kind with a payload
+  kCredit = 2,   // only its credit counts
+  kReady = 3,    // first frame of the acceptor: it has called connect(), too
+  kRefused = 4,  // instead of kReady: the acceptor was given another shape, packed into tag and sequence
+  kGoodbye = 5,  // last frame of an end that leaves in order
+};
+
+// Every frame carries the credit of its lane, so that traffic in both directions needs no frames of credit alone.
+struct FrameHeader {
+  uint32_t bytes;  // of the payload that follows
+  uint16_t lane;
+  FrameKind kind;
+  uint64_t tag;
+  uint64_t sequence;  // of the message on its connection, from 0; the slot is sequence mod slots
+  uint64_t credit;    // messages of this lane that the sender of this frame has released so far
+};
+static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
+
+}  // namespace horing::tcp
