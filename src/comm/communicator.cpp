@@ -1,0 +1,203 @@
+// How a communicator runs a collective, and how it ends.
+#include "comm/communicator.h"
+
+#include <poll.h>
+
+namespace horing {
+
+namespace {
+
+// How often a wait looks at the deadline, at abort() and at news of other ranks.
+constexpr int64_t kLookAroundNs = 1'000'000;
+// How often in rounds without a wait, so that endless progress does not hide an abort.
+constexpr uint32_t kLookAroundRounds = 1024;
+constexpr int kLongestBlockMs = 50;
+// A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
+constexpr int64_t kRootCauseMs = 500;
+
+// Marks the communicator as in use by one thread; says so if another one was there first.
+class Exclusive {
+ public:
+  explicit Exclusive(std::atomic<bool>& busy)
+      : busy_(busy), owns_(!busy.exchange(true, std::memory_order_acquire)) {}
+  ~Exclusive() {
+    if (owns_) busy_.store(false, std::memory_order_release);
+  }
+  Exclusive(const Exclusive&) = delete;
+  Exclusive& operator=(const Exclusive&) = delete;
+  bool owns() const { return owns_; }
+
+ private:
+  std::atomic<bool>& busy_;
+  bool owns_;
+};
+
+// Bytes of the whole vector, the measure by which an algorithm is chosen.
+size_t totalBytes(Collective collective, const Call& call, int ranks) {
+  const size_t blocks = collective == Collective::kAllReduce ? 1 : static_cast<size_t>(ranks);
+  return call.count * dataTypeBytes(call.type) * blocks;
+}
+
+}  // namespace
+
+Communicator::~Communicator() {
+  // A child that was forked must not close what its parent still talks through; it only drops its copies.
+  if (control_ && !isForkedChild() && !left_ && control_->status().ok())
+    control_->announceError(
+        makeStatus(Code::kRemoteError, "rank %d aborted its communicator", options_.rank));
+}
+
+Status Communicator::run(Collective collective, const Call& call) {
+  Exclusive exclusive(busy_);
+  if (!exclusive.owns())
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d: another thread is in this communicator; one thread at a time may use it",
+                      options_.rank);
+  if (!error_.ok()) return error_;
+  if (aborted_.load(std::memory_order_relaxed))
+    return fail(makeStatus(Code::kInvalidUsage, "the communicator was aborted"));
+  if (call.count == 0) return {};
+  Call numbered = call;
+  numbered.sequence = sequence_++;
+  const Selection selection =
+      selectAlgorithm(options_.config, *map_, collective, totalBytes(collective, call, options_.ranks));
+  Result<PlannedOperation*> planned = planner_->prepare(collective, selection);
+  if (!planned.ok()) return fail(planned.status());
+  if (!planned.value()->operation) {
+    Status connected = connect(*planned.value());
+    if (!connected.ok()) return fail(connected);
+  }
+  planned.value()->operation->begin(numbered);
+  Status status = drive(*planned.value(), numbered);
+  return status.ok() ? status : fail(status);
+}
+
+// Links to new peers come up while both ends are in the same first call.
+Status Communicator::connect(PlannedOperation& planned) {
+  const Deadline deadline = Deadline::after(clock_, options_.config.init_timeout_ms);
+  waiter_->progressed();
+  while (!planner_->connected(planned)) {
+    HORING_TRY(connector_->progress(planned.transports));
+    if (planner_->connected(planned)) break;
+    HORING_TRY(lookAround());
+    if (deadline.passed())
+      return makeStatus(
+          Code::kTimeout,
+          "rank %d could not connect to %s within %lld ms: has every rank called the same collective? is a "
+          "firewall between them, or HORING_SOCKET_IFNAME wrong?",
+          options_.rank, connector_->describeMissing(planned.peers).c_str(),
+          static_cast<long long>(options_.config.init_timeout_ms));
+    if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
+    connector_->beginWait(planned.transports);
+    Status status = connector_->progress(planned.transports);
+    // Connecting waits for things that no descriptor announces (a peer's file, a retry), so never long.
+    if (status.ok() && !planner_->connected(planned)) waiter_->block(1);
+    connector_->endWait(planned.transports);
+    HORING_TRY(status);
+  }
+  planner_->bind(planned);
+  return {};
+}
+
+Status Communicator::drive(PlannedOperation& planned, const Call& call) {
+  HostOperation& operation = *planned.operation;
+  const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
+  int64_t next_look_ns = clock_.nowNs() + kLookAroundNs;
+  waiter_->progressed();
+  for (uint32_t round = 1;; ++round) {
+    HORING_TRY(connector_->progress(planned.transports));
+    const bool progressed = operation.poll();
+    if (operation.done()) return {};
+    HORING_TRY(operation.status());
+    if (progressed) waiter_->progressed();
+    if (progressed && round % kLookAroundRounds != 0) continue;
+
+    const int64_t now_ns = clock_.nowNs();
+    if (now_ns >= next_look_ns) {
+      HORING_TRY(lookAround());
+      if (deadline.passed()) return timedOut(operation, call);
+      next_look_ns = now_ns + kLookAroundNs;
+    }
+    if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
+    HORING_TRY(sleep(planned, deadline));
+  }
+}
+
+Status Communicator::timedOut(const HostOperation& operation, const Call& call) const {
+  return makeStatus(Code::kTimeout,
+                    "rank %d: collective #%llu did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A "
+                    "rank that is waited "
+                    "for is stopped, or never made this call",
+                    options_.rank, static_cast<unsigned long long>(call.sequence),
+                    static_cast<long long>(options_.config.timeout_ms), operation.describeProgress().c_str());
+}
+
+// Blocks until a peer rings, unless something happened while the peers were being asked to.
+Status Communicator::sleep(PlannedOperation& planned, Deadline deadline) {
+  connector_->beginWait(planned.transports);
+  Status status = connector_->progress(planned.transports);
+  if (status.ok() && !planned.operation->poll() && !planned.operation->done())
+    waiter_->block(std::min(kLongestBlockMs, deadline.remainingMs()));
+  connector_->endWait(planned.transports);
+  return status;
+}
+
+// Aborts, lost ranks, errors that other ranks announced.
+Status Communicator::lookAround() {
+  if (aborted_.load(std::memory_order_relaxed))
+    return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", options_.rank);
+  return control_->poll();
+}
+
+// Makes the error stick and tells the others.
+Status Communicator::fail(Status status) {
+  if (!error_.ok()) return error_;
+  error_ = rootCause(std::move(status));
+  if (control_->status().ok()) control_->announceError(error_);
+  log_.warn("comm", "%s", error_.toString().c_str());
+  return error_;
+}
+
+Status Communicator::rootCause(Status status) {
+  if (status.code() != Code::kRemoteError) return status;
+  const Deadline deadline = Deadline::after(clock_, kRootCauseMs);
+  while (control_->poll().ok() && !deadline.passed() && !aborted_.load(std::memory_order_relaxed)) {
+    pollfd entry{control_->fd(), POLLIN, 0};
+    [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kLongestBlockMs));
+  }
+  return control_->status().ok() ? status : control_->status();
+}
+
+Status Communicator::leave() {
+  Exclusive exclusive(busy_);
+  if (!exclusive.owns())
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d: a collective is running in another thread; use horingCommAbort",
+                      options_.rank);
+  if (error_.ok() && !aborted_) control_->leave();
+  left_ = true;
+  return {};
+}
+
+void Communicator::abort() {
+  aborted_.store(true, std::memory_order_relaxed);
+  // The thread that is inside notices within a look-around or a block.
+  while (busy_.load(std::memory_order_acquire)) ::poll(nullptr, 0, 1);
+}
+
+Status Communicator::asyncError() {
+  Exclusive exclusive(busy_);
+  // Whoever is inside will return the error.
+  if (!exclusive.owns()) return {};
+  if (error_.ok()) {
+    Status news = lookAround();
+    if (!news.ok()) return fail(news);
+  }
+  return error_;
+}
+
+uint64_t Communicator::memoryBytes() const {
+  return connector_->memoryBytes() + planner_->memoryBytes();
+}
+
+}  // namespace horing

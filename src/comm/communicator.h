@@ -1,0 +1,98 @@
+#pragma once
+// A rank's end of a communicator: who talks to whom, which plan, when.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/fork_guard.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/connector.h"
+#include "comm/control.h"
+#include "comm/host_identity.h"
+#include "comm/planner.h"
+#include "comm/unique_id.h"
+#include "comm/waiter.h"
+
+namespace horing {
+
+class LoopbackHub;
+
+struct CommunicatorOptions {
+  Config config;
+  UniqueId id;
+  int rank = 0;
+  int ranks = 1;
+  // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
+  std::shared_ptr<LoopbackHub> hub;
+};
+
+// A resource. One thread drives it; abort(), asyncError() and the const members that say so may be called
+// from others.
+class Communicator {
+ public:
+  // Collective; returns when all ranks have arrived and know each other, or at the deadline.
+  static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // `count` as in Call. Returns when the output is complete. Errors after the first message are sticky.
+  Status run(Collective collective, const Call& call);
+  // Ends it in good order. The object can only be deleted then.
+  Status leave();
+  // Any thread: makes a running and every later call fail. Returns when no call is running.
+  void abort();
+  // Any thread: the sticky error, with news from the control plane if nobody else is looking.
+  Status asyncError();
+
+  // Constant, any thread.
+  int rank() const { return options_.rank; }
+  int ranks() const { return options_.ranks; }
+  bool isForkedChild() const { return fork_guard_.isForkedChild(); }
+
+  // Not while a call runs.
+  uint64_t memoryBytes() const;
+  std::string describe() const;
+
+ private:
+  explicit Communicator(CommunicatorOptions options);
+  Status initialise();
+  std::string settingsText() const;
+  Status exchangeIdentities(Deadline deadline);
+  Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
+  Status agreeOnTransports(Deadline deadline);
+  std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
+  Status makeWaiter();
+  void logWhoIsWhere() const;
+
+  Status connect(PlannedOperation& planned);
+  Status drive(PlannedOperation& planned, const Call& call);
+  Status sleep(PlannedOperation& planned, Deadline deadline);
+  Status lookAround();
+  Status timedOut(const HostOperation& operation, const Call& call) const;
+  Status fail(Status status);
+  Status rootCause(Status status);
+
+  CommunicatorOptions options_;
+  Log log_;
+  SteadyClock clock_;
+  ForkGuard fork_guard_;
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> busy_{false};  // a thread is inside run() or another exclusive call
+  Status error_;                   // sticky; guarded by busy_
+  std::unique_ptr<Control> control_;
+  std::unique_ptr<Connector> connector_;
+  std::vector<HostIdentity> identities_;  // by rank
+  std::unique_ptr<GroupMap> map_;
+  std::unique_ptr<Planner> planner_;
+  std::unique_ptr<Waiter> waiter_;
+  uint64_t sequence_ = 0;
+  bool left_ = false;
+};
+
+}  // namespace horing

@@ -1,0 +1,207 @@
+// How a communicator comes to be: meet, tell each other who and where, agree on transports, lay the groups.
+#include <algorithm>
+
+#include "comm/communicator.h"
+#include "comm/transports.h"
+#include "comm/wire.h"
+#include "topology/machine.h"
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kMaxSettingsBytes = 512;
+
+void setBit(std::vector<std::byte>& bits, size_t index) {
+  bits[index / 8] |= std::byte{1} << (index % 8);
+}
+bool testBit(const std::vector<std::byte>& bits, size_t index) {
+  return index / 8 < bits.size() && (bits[index / 8] >> (index % 8) & std::byte{1}) != std::byte{0};
+}
+
+}  // namespace
+
+Communicator::Communicator(CommunicatorOptions options)
+    : options_(std::move(options)), log_(options_.config.logLevel(), options_.rank) {}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
+  std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
+  Status status = made->initialise();
+  if (!status.ok()) {
+    // The others need not wait for the deadline to hear of it.
+    if (made->control_ && made->control_->status().ok()) made->control_->announceError(status);
+    return status;
+  }
+  return made;
+}
+
+Status Communicator::initialise() {
+  const Deadline deadline = Deadline::after(clock_, options_.config.init_timeout_ms);
+  JoinOptions join;
+  join.id = options_.id;
+  join.rank = options_.rank;
+  join.ranks = options_.ranks;
+  join.timeout_ms = options_.config.init_timeout_ms;
+  join.clock = &clock_;
+  join.abort = &aborted_;
+  join.log = log_;
+  HORING_ASSIGN(control_, Control::join(join));
+  TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};
+  HORING_ASSIGN(auto transports, makeTransports(request));
+  connector_ =
+      std::make_unique<Connector>(options_.rank, linkShapeOf(options_.config), std::move(transports));
+  HORING_TRY(exchangeIdentities(deadline));
+  HORING_TRY(agreeOnTransports(deadline));
+  planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
+  HORING_TRY(makeWaiter());
+  logWhoIsWhere();
+  return {};
+}
+
+// What must be equal on all ranks, as one line of text.
+std::string Communicator::settingsText() const {
+  const Config& c = options_.config;
+  return formatString(
+      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SLICE_BYTES=%lld HORING_ALGO=%s HORING_TRANSPORTS=%s",
+      static_cast<long long>(c.window), static_cast<long long>(c.slots),
+      static_cast<long long>(c.slice_bytes), c.algorithm.c_str(), c.transports.c_str());
+}
+
+Status Communicator::exchangeIdentities(Deadline deadline) {
+  HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config));
+  WireWriter writer;
+  writer.text(settingsText(), kMaxSettingsBytes);
+  writer.blob(encodeHostIdentity(self));
+  const auto addresses = connector_->addresses();
+  writer.number(static_cast<uint32_t>(addresses.size()));
+  for (const auto& address : addresses) writer.blob(address);
+  HORING_ASSIGN(const auto blobs, control_->allGather(writer.take(), deadline));
+  return decodePeers(blobs);
+}
+
+Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blobs) {
+  const std::string settings = settingsText();
+  AddressTable table;
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    WireReader reader(blobs[rank]);
+    const std::string theirs = reader.text(kMaxSettingsBytes);
+    const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
+    const auto count = reader.number<uint32_t>();
+    std::vector<std::vector<std::byte>> addresses;
+    for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
+      const auto address = reader.blob(kMaxAddressBytes);
+      addresses.emplace_back(address.begin(), address.end());
+    }
+    if (!reader.complete())
+      return makeStatus(Code::kRemoteError, "rank %d cannot read what rank %zu says about itself",
+                        options_.rank, rank);
+    if (theirs != settings)
+      return makeStatus(Code::kInvalidUsage,
+                        "ranks run with different settings: rank %d has %s, rank %zu has %s", options_.rank,
+                        settings.c_str(), rank, theirs.c_str());
+    HORING_ASSIGN(HostIdentity identity, decodeHostIdentity(identity_bytes));
+    identities_.push_back(std::move(identity));
+    table.push_back(std::move(addresses));
+  }
+  connector_->setAddresses(std::move(table));
+  return {};
+}
+
+// Every rank says whom it reaches by which transport, having tried; a transport is used where both ends said
+// yes.
+Status Communicator::agreeOnTransports(Deadline deadline) {
+  const auto ranks = static_cast<size_t>(options_.ranks);
+  const auto me = static_cast<size_t>(options_.rank);
+  const size_t transports = connector_->transports().size();
+  std::vector<std::byte> reach((ranks * transports + 7) / 8);
+  for (size_t peer = 0; peer < ranks; ++peer)
+    for (size_t t = 0; t < transports; ++t)
+      if (peer != me && connector_->canReach(static_cast<int>(peer), t)) setBit(reach, peer * transports + t);
+  HORING_ASSIGN(const auto reach_of, control_->allGather(reach, deadline));
+  const auto both = [&](size_t a, size_t b, size_t t) {
+    return testBit(reach_of[a], b * transports + t) && testBit(reach_of[b], a * transports + t);
+  };
+
+  std::vector<int> choices(ranks, -1);
+  for (size_t peer = 0; peer < ranks; ++peer)
+    for (size_t t = transports; t-- > 0;)
+      if (peer != me && both(me, peer, t)) choices[peer] = static_cast<int>(t);
+  connector_->setChoices(std::move(choices));
+
+  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both)));
+  map_ = std::make_unique<GroupMap>(std::move(map));
+  return {};
+}
+
+// HORING_GROUP, or the node. That ranks share a node is believed once they have opened each other's memory: a
+// rank's node is named after the lowest rank of the same label that it shares memory with.
+std::vector<std::string> Communicator::groupLabels(
+    const std::function<bool(size_t, size_t, size_t)>& both) const {
+  size_t shm = 0;
+  const auto& transports = connector_->transports();
+  while (shm < transports.size() && std::string_view(transports[shm]->name()) != "shm") ++shm;
+  std::vector<std::string> labels;
+  for (size_t rank = 0; rank < identities_.size(); ++rank) {
+    labels.push_back(identities_[rank].groupLabel());
+    if (!identities_[rank].group_override.empty() || shm == transports.size()) continue;
+    const std::string node = identities_[rank].nodeLabel();
+    size_t leader = 0;
+    while (leader < rank && !(identities_[leader].nodeLabel() == node && both(rank, leader, shm))) ++leader;
+    labels.back() += formatString(" led by rank %zu", leader);
+  }
+  return labels;
+}
+
+Status Communicator::makeWaiter() {
+  const HostIdentity& self = identities_[static_cast<size_t>(options_.rank)];
+  int neighbours = 0;
+  for (const HostIdentity& identity : identities_) neighbours += identity.boot_id == self.boot_id;
+  WaitPolicy policy;
+  // Emulated nodes share the cores of one machine, so count the ranks under this kernel, not those of the
+  // node.
+  if (neighbours <= static_cast<int>(self.cores)) policy.spin_ns = options_.config.spin_us * 1000;
+  policy.yield_ns = options_.config.yield_us * 1000;
+  std::vector<int> fds = {control_->fd()};
+  for (const auto& transport : connector_->transports()) fds.push_back(transport->waitFd());
+  HORING_ASSIGN(Waiter waiter, Waiter::create(policy, fds));
+  waiter_ = std::make_unique<Waiter>(std::move(waiter));
+  return {};
+}
+
+void Communicator::logWhoIsWhere() const {
+  log_.info("init", "rank %d of %d on %s", options_.rank, options_.ranks,
+            identities_[static_cast<size_t>(options_.rank)].describe().c_str());
+  if (options_.rank != 0) return;
+  log_.info("init", "%s", describe().c_str());
+  if (const std::string fallback = explainFallback(options_.config, *map_); !fallback.empty())
+    log_.warn("init", "%s", fallback.c_str());
+}
+
+std::string Communicator::describe() const {
+  std::string text = formatString("%d ranks in %s\n", options_.ranks, map_->describe().c_str());
+  text += "ring: ";
+  for (int position = 0; position < map_->ranks() && position < 64; ++position)
+    text += formatString("%s%d", position ? " > " : "", map_->rankOfPosition(position));
+  text += map_->ranks() > 64 ? " > ...\n" : " > back\n";
+  if (map_->groups() > 1 && map_->uniform())
+    text += formatString("rails: %d, each a ring through %d groups\n", map_->largestGroup(), map_->groups());
+  for (int rank = 0; rank < options_.ranks && rank < 64; ++rank) {
+    const int choice = rank == options_.rank ? -1 : connector_->choiceFor(rank);
+    text += formatString("rank %d: %s, group %d%s%s\n", rank,
+                         identities_[static_cast<size_t>(rank)].describe().c_str(), map_->groupOf(rank),
+                         choice < 0 ? "" : ", by ",
+                         choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
+  }
+  if (const std::string fallback = explainFallback(options_.config, *map_); !fallback.empty())
+    text += fallback + '\n';
+  for (const size_t bytes : {size_t{1} << 10, size_t{1} << 20, size_t{64} << 20}) {
+    text += formatString("at %zu KiB:", bytes >> 10);
+    for (const Collective c : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
+      text += formatString(" %s %s", collectiveName(c),
+                           std::string(selectAlgorithm(options_.config, *map_, c, bytes).algorithm).c_str());
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace horing

@@ -1,0 +1,92 @@
+#include "comm/connector.h"
+
+namespace horing {
+
+namespace {
+template <typename Action>
+void forEachBit(uint32_t bits, Action action) {
+  for (size_t index = 0; bits != 0; ++index, bits >>= 1)
+    if (bits & 1) action(index);
+}
+}  // namespace
+
+Connector::Connector(int rank, LinkShape shape, std::vector<std::unique_ptr<Transport>> transports)
+    : rank_(rank), shape_(shape), transports_(std::move(transports)) {}
+
+std::vector<std::vector<std::byte>> Connector::addresses() const {
+  std::vector<std::vector<std::byte>> all;
+  for (const auto& transport : transports_) all.push_back(transport->address());
+  return all;
+}
+
+bool Connector::canReach(int peer, size_t transport) const {
+  const auto& theirs = addresses_[static_cast<size_t>(peer)];
+  return transport < theirs.size() && !theirs[transport].empty() &&
+         transports_[transport]->canReach(theirs[transport]);
+}
+
+Status Connector::begin(const std::vector<int>& peers) {
+  links_.resize(addresses_.size(), nullptr);
+  for (const int peer : peers) {
+    Link*& link = links_[static_cast<size_t>(peer)];
+    if (link) continue;
+    const int choice = choiceFor(peer);
+    if (choice < 0)
+      return makeStatus(Code::kSystemError,
+                        "rank %d and rank %d share no transport: HORING_TRANSPORTS must name one that "
+                        "reaches both (shm inside "
+                        "a node, socket anywhere)",
+                        rank_, peer);
+    const auto transport = static_cast<size_t>(choice);
+    HORING_ASSIGN(link, transports_[transport]->connect(
+                            peer, addresses_[static_cast<size_t>(peer)][transport], shape_));
+  }
+  return {};
+}
+
+bool Connector::established(const std::vector<int>& peers) const {
+  for (const int peer : peers)
+    if (!links_[static_cast<size_t>(peer)]->established()) return false;
+  return true;
+}
+
+std::string Connector::describeMissing(const std::vector<int>& peers) const {
+  std::string text;
+  for (const int peer : peers) {
+    const Link* link = links_[static_cast<size_t>(peer)];
+    if (link && !link->established())
+      text += formatString("%srank %d (%s)", text.empty() ? "" : ", ", peer, link->describe().c_str());
+  }
+  return text;
+}
+
+uint32_t Connector::transportsOf(const std::vector<int>& peers) const {
+  uint32_t bits = 0;
+  for (const int peer : peers) bits |= 1u << choiceFor(peer);
+  return bits;
+}
+
+Status Connector::progress(uint32_t transports) {
+  Status first;
+  forEachBit(transports, [&](size_t index) {
+    Status status = transports_[index]->progress();
+    if (first.ok()) first = std::move(status);
+  });
+  return first;
+}
+
+void Connector::beginWait(uint32_t transports) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->beginWait(); });
+}
+
+void Connector::endWait(uint32_t transports) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->endWait(); });
+}
+
+uint64_t Connector::memoryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& transport : transports_) bytes += transport->memoryBytes();
+  return bytes;
+}
+
+}  // namespace horing

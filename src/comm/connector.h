@@ -1,0 +1,61 @@
+#pragma once
+// Finds a transport to every peer that a plan needs, and keeps the links.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+// Lanes of every link: the most that any algorithm uses.
+inline constexpr int kLinkLanes = 4;
+
+// What a rank publishes about its transports, and what it knows of the others'. Index: rank, then transport.
+using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
+
+// One thread at a time.
+class Connector {
+ public:
+  Connector(int rank, LinkShape shape, std::vector<std::unique_ptr<Transport>> transports);
+
+  // Addresses of this rank's transports, in their order.
+  std::vector<std::vector<std::byte>> addresses() const;
+  // For each rank and transport whether this rank can reach it; of use after setAddresses().
+  void setAddresses(AddressTable table) { addresses_ = std::move(table); }
+  bool canReach(int peer, size_t transport) const;
+
+  // The first transport by which both ends reach each other; the same choice at both ends. Index per rank,
+  // -1: none.
+  void setChoices(std::vector<int> transport_of_rank) { transport_of_rank_ = std::move(transport_of_rank); }
+  int choiceFor(int peer) const { return transport_of_rank_[static_cast<size_t>(peer)]; }
+
+  // Starts links to those peers that have none yet. The caller then calls progress() until established().
+  Status begin(const std::vector<int>& peers);
+  bool established(const std::vector<int>& peers) const;
+  // "rank 3 by shm, rank 5 by socket (connecting to ...)": those of the peers that are not connected.
+  std::string describeMissing(const std::vector<int>& peers) const;
+
+  Link& link(int peer) { return *links_[static_cast<size_t>(peer)]; }
+  // The link's error if the peer has one.
+  const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
+  // Bits of the transports that the links to `peers` use.
+  uint32_t transportsOf(const std::vector<int>& peers) const;
+
+  // Drives the transports whose bit is set; see Transport.
+  Status progress(uint32_t transports);
+  void beginWait(uint32_t transports);
+  void endWait(uint32_t transports);
+  uint64_t memoryBytes() const;
+
+ private:
+  int rank_;
+  LinkShape shape_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  AddressTable addresses_;
+  std::vector<int> transport_of_rank_;
+  std::vector<Link*> links_;  // by rank; null: none yet
+};
+
+}  // namespace horing

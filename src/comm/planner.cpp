@@ -1,0 +1,122 @@
+#include "comm/planner.h"
+
+#include <set>
+
+#include "schedule/plan_parameters.h"
+#include "schedule/verify.h"
+
+namespace horing {
+
+namespace {
+
+// Above this many ranks a proof costs more than init should; tests prove those shapes instead.
+constexpr int kMostRanksProven = 64;
+
+// The links of a connector in the positions of a schedule.
+class PositionedConnections final : public ConnectionSource {
+ public:
+  PositionedConnections(Connector& connector, const std::vector<int32_t>& rank_of_position)
+      : connector_(connector), rank_of_position_(rank_of_position) {}
+  Sender& sender(int32_t position, int lane) override {
+    return connector_.link(rankOf(position)).sender(lane);
+  }
+  Receiver& receiver(int32_t position, int lane) override {
+    return connector_.link(rankOf(position)).receiver(lane);
+  }
+  int32_t rankOf(int32_t position) const override { return rank_of_position_[static_cast<size_t>(position)]; }
+
+ private:
+  Connector& connector_;
+  const std::vector<int32_t>& rank_of_position_;
+};
+
+size_t catalogueIndex(std::string_view name) {
+  return static_cast<size_t>(findAlgorithm(name) - algorithmCatalogue().data());
+}
+
+}  // namespace
+
+Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector& connector)
+    : config_(config),
+      map_(map),
+      rank_(rank),
+      connector_(connector),
+      entries_(kCollectives * algorithmCatalogue().size()) {
+  for (int position = 0; position < map.ranks(); ++position)
+    rank_of_position_.push_back(map.rankOfPosition(position));
+}
+
+PlanSettings Planner::settings() const {
+  PlanSettings settings;
+  settings.window = static_cast<int32_t>(config_.window);
+  settings.slot_bytes = linkShapeOf(config_).slot_bytes;
+  const Simd best = detectSimd();
+  settings.simd = config_.simd == "plain"  ? Simd::kPlain
+                  : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
+                                           : best;
+  return settings;
+}
+
+LinkShape linkShapeOf(const Config& config) {
+  LinkShape shape;
+  shape.lanes = kLinkLanes;
+  shape.slots = static_cast<uint32_t>(config.slots);
+  shape.slot_bytes = static_cast<uint32_t>((config.slice_bytes + 63) / 64 * 64);
+  return shape;
+}
+
+Result<PlannedOperation*> Planner::prepare(Collective collective, const Selection& selection) {
+  const size_t index =
+      static_cast<size_t>(collective) * algorithmCatalogue().size() + catalogueIndex(selection.algorithm);
+  std::unique_ptr<PlannedOperation>& entry = entries_[index];
+  if (entry) return entry.get();
+  HORING_TRY(prove(collective, selection));
+  auto made = std::make_unique<PlannedOperation>();
+  HORING_ASSIGN(made->schedule,
+                buildSchedule(selection.algorithm, collective, selection.shape, map_.positionOfRank(rank_)));
+  std::set<int> peers;
+  for (const Lane& lane : made->schedule.lanes) {
+    for (const int32_t position : sendPeers(lane)) peers.insert(map_.rankOfPosition(position));
+    for (const int32_t position : recvPeers(lane)) peers.insert(map_.rankOfPosition(position));
+  }
+  made->peers.assign(peers.begin(), peers.end());
+  HORING_TRY(connector_.begin(made->peers));
+  made->transports = connector_.transportsOf(made->peers);
+  entry = std::move(made);
+  return entry.get();
+}
+
+Status Planner::prove(Collective collective, const Selection& selection) const {
+  const int ranks = selection.shape.ranks();
+  if (config_.verify == "never" || (config_.verify == "auto" && ranks > kMostRanksProven)) return {};
+  std::vector<Schedule> all;
+  for (int32_t position = 0; position < ranks; ++position) {
+    HORING_ASSIGN(Schedule schedule,
+                  buildSchedule(selection.algorithm, collective, selection.shape, position));
+    all.push_back(std::move(schedule));
+  }
+  HORING_TRY(verifyValues(all, InPlace::kNo));
+  HORING_TRY(verifyValues(all, InPlace::kYes));
+  PlanParameters parameters;
+  const auto window = static_cast<int32_t>(config_.window);
+  parameters.slices = representativeSlices(kMaxSlices, window);
+  parameters.window = {window};
+  parameters.slots = static_cast<int32_t>(config_.slots);
+  parameters.scratch_slices = scratchSlicesNeeded(window);
+  return verifyProgress(all, parameters);
+}
+
+void Planner::bind(PlannedOperation& planned) {
+  PositionedConnections connections(connector_, rank_of_position_);
+  planned.plan = std::make_unique<Plan>(planned.schedule, settings(), connections);
+  planned.operation = std::make_unique<HostOperation>(*planned.plan, rank_of_position_.data());
+}
+
+uint64_t Planner::memoryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& entry : entries_)
+    if (entry && entry->plan) bytes += entry->plan->memoryBytes();
+  return bytes;
+}
+
+}  // namespace horing

@@ -1,0 +1,53 @@
+#pragma once
+// Builds, proves, connects and caches the plans of a communicator.
+#include <memory>
+#include <vector>
+
+#include "base/config.h"
+#include "comm/connector.h"
+#include "comm/selection.h"
+#include "engine/host/operation.h"
+#include "topology/group_map.h"
+
+namespace horing {
+
+// A plan with its operation and what it needs to be driven. One operation at a time.
+struct PlannedOperation {
+  Schedule schedule;
+  std::vector<int> peers;      // ranks
+  uint32_t transports = 0;     // bits, see Connector
+  std::unique_ptr<Plan> plan;  // null until the peers are connected
+  std::unique_ptr<HostOperation> operation;
+};
+
+// Lanes, slots and slot size of every link, from the settings.
+LinkShape linkShapeOf(const Config& config);
+
+// One thread at a time. Everything it takes must outlive it.
+class Planner {
+ public:
+  Planner(const Config& config, const GroupMap& map, int rank, Connector& connector);
+
+  PlanSettings settings() const;
+
+  // The cached operation for this collective and algorithm. On a first call its schedule is built and proven
+  // and links to its peers are begun; when connected() is true for it, bind() completes it.
+  Result<PlannedOperation*> prepare(Collective collective, const Selection& selection);
+  bool connected(const PlannedOperation& planned) const { return connector_.established(planned.peers); }
+  void bind(PlannedOperation& planned);
+
+  uint64_t memoryBytes() const;
+
+ private:
+  Status prove(Collective collective, const Selection& selection) const;
+
+  const Config& config_;
+  const GroupMap& map_;
+  int rank_;
+  Connector& connector_;
+  std::vector<int32_t> rank_of_position_;
+  std::vector<std::unique_ptr<PlannedOperation>>
+      entries_;  // by collective and place in the catalogue; null: never asked for
+};
+
+}  // namespace horing

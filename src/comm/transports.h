@@ -1,0 +1,29 @@
+#pragma once
+// Makes the transports that HORING_TRANSPORTS names.
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/unique_id.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+class LoopbackHub;
+
+struct TransportRequest {
+  const Config& config;
+  const UniqueId& id;
+  int rank;
+  std::shared_ptr<LoopbackHub> hub;  // set: loopback and nothing else
+  const Clock* clock;                // must outlive the transports
+  Log log;
+};
+
+// In the order of preference. Errors: an unknown name; a transport that cannot be used here, with its reason.
+Result<std::vector<std::unique_ptr<Transport>>> makeTransports(const TransportRequest& request);
+
+}  // namespace horing

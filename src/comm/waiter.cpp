@@ -1,0 +1,44 @@
+#include "comm/waiter.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+
+namespace horing {
+
+Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return systemError(errno, "epoll_create1 (raise the limit of open files: ulimit -n)");
+  for (const int fd : fds) {
+    if (fd < 0) continue;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+      return systemError(errno, "epoll_ctl on descriptor %d", fd);
+  }
+  return Waiter(policy, std::move(epoll));
+}
+
+Waiter::Step Waiter::idle(int64_t now_ns) {
+  if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
+  const int64_t idle_ns = now_ns - idle_since_ns_;
+  if (idle_ns < policy_.spin_ns) {
+    __builtin_ia32_pause();
+    return Step::kAgain;
+  }
+  if (idle_ns < policy_.spin_ns + policy_.yield_ns) {
+    ::sched_yield();
+    return Step::kAgain;
+  }
+  return Step::kBlock;
+}
+
+void Waiter::block(int timeout_ms) {
+  epoll_event event;
+  // A signal or a time-out just means looking again.
+  [[maybe_unused]] const int ready = ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+}
+
+}  // namespace horing
