@@ -1,0 +1,337 @@
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+
+#include "control_ranks.h"
+
+namespace horing {
+
+namespace testing_comm {
+
+Status waitForError(Control& control) {
+  const Deadline deadline = in(20'000);
+  while (control.poll().ok() && control.fd() >= 0 && !deadline.passed()) {
+    pollfd item{control.fd(), POLLIN, 0};
+    ::poll(&item, 1, deadline.remainingMs());
+  }
+  return control.status();
+}
+
+}  // namespace testing_comm
+
+namespace {
+
+using namespace testing_comm;
+
+std::vector<std::byte> blobOf(int rank, size_t size) {
+  std::vector<std::byte> blob(size);
+  for (size_t i = 0; i < size; ++i)
+    blob[i] = static_cast<std::byte>(i * 31 + static_cast<size_t>(rank) * 7 + i / 256);
+  return blob;
+}
+
+class ControlOfRanks : public testing::TestWithParam<int> {};
+
+TEST_P(ControlOfRanks, GathersEveryPartInOrder) {
+  const int ranks = GetParam();
+  const auto root = startRoot();
+  const size_t sizes[] = {0, 1, 13, 64 * 1024, 100};
+  inThreads(ranks, [&](int rank) {
+    Result<std::unique_ptr<Control>> joined = Control::join(joinOptions(root->id(), rank, ranks));
+    ASSERT_TRUE(joined.ok()) << joined.status().toString();
+    Control& control = *joined.value();
+    for (const size_t size : sizes) {
+      // Every rank gives another size; some nothing.
+      const auto sizeOf = [&](int giver) { return size - std::min(size, static_cast<size_t>(giver)); };
+      const auto parts = control.allGather(blobOf(rank, sizeOf(rank)), in(30'000));
+      ASSERT_TRUE(parts.ok()) << parts.status().toString();
+      ASSERT_EQ(parts.value().size(), static_cast<size_t>(ranks));
+      for (int giver = 0; giver < ranks; ++giver)
+        ASSERT_EQ(parts.value()[static_cast<size_t>(giver)], blobOf(giver, sizeOf(giver)));
+    }
+    EXPECT_TRUE(control.poll().ok());
+    control.leave();
+  });
+  EXPECT_TRUE(root->waitFinished(10'000));
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, ControlOfRanks, testing::Values(1, 2, 3, 5, 8, 13, 33),
+                         testing::PrintToStringParamName());
+
+TEST(Control, NamesEveryRanksProcess) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  ASSERT_TRUE(controls[0] && controls[1]);
+  EXPECT_EQ(controls[0]->rank(), 0);
+  EXPECT_EQ(controls[0]->ranks(), 2);
+  EXPECT_NE(controls[0]->describeRank(1).find("pid " + std::to_string(::getpid())), std::string::npos);
+}
+
+TEST(Control, TakesTheLargestPartAndRefusesMore) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 1);
+  const auto parts = controls[0]->allGather(blobOf(0, kMaxGatherBytes), in(30'000));
+  ASSERT_TRUE(parts.ok()) << parts.status().toString();
+  EXPECT_EQ(parts.value()[0], blobOf(0, kMaxGatherBytes));
+  const auto refused = controls[0]->allGather(blobOf(0, kMaxGatherBytes + 1), in(30'000));
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+}
+
+TEST(Control, NamesRanksThatNeverArriveOnEveryOther) {
+  const auto root = startRoot();
+  std::vector<JoinOptions> options;
+  for (const int rank : {0, 1, 2, 4, 5}) options.push_back(joinOptions(root->id(), rank, 8, 60));
+  for (const Status& status : joinStatuses(options)) {
+    EXPECT_EQ(status.code(), Code::kTimeout);
+    EXPECT_TRUE(mentions(status, "ranks 3, 6, 7 of 8 did not arrive within")) << status.toString();
+  }
+  // And the one that comes late hears why nobody is there.
+  const Status late = Control::join(joinOptions(root->id(), 3, 8)).status();
+  EXPECT_TRUE(mentions(late, "ranks 3, 6, 7 of 8 did not arrive")) << late.toString();
+}
+
+TEST(Control, NamesRanksThatDoNotTakePartInAnExchange) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 4);
+  inThreads(3, [&](int i) {
+    const auto parts = controls[static_cast<size_t>(i)]->allGather({}, in(50));
+    EXPECT_EQ(parts.status().code(), Code::kTimeout);
+    EXPECT_TRUE(mentions(parts.status(), "rank 3 of 4 did not take part in exchange 1"))
+        << parts.status().toString();
+  });
+  EXPECT_TRUE(mentions(waitForError(*controls[3]), "rank 3 of 4")) << controls[3]->status().toString();
+}
+
+TEST(Control, TellsEverybodyOfARankThatCameTwice) {
+  const auto root = startRoot();
+  for (const Status& status : joinStatuses({joinOptions(root->id(), 1, 3), joinOptions(root->id(), 1, 3)})) {
+    EXPECT_EQ(status.code(), Code::kInvalidUsage);
+    EXPECT_TRUE(mentions(status, "two processes came as one rank: rank 1")) << status.toString();
+  }
+}
+
+TEST(Control, TellsEverybodyOfAnotherWorldSize) {
+  const auto root = startRoot();
+  for (const Status& status : joinStatuses({joinOptions(root->id(), 0, 3), joinOptions(root->id(), 1, 4)})) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(mentions(status, "pass the same number on every rank")) << status.toString();
+  }
+}
+
+TEST(Control, TellsEverybodyOfARankOutOfRange) {
+  const auto root = startRoot();
+  for (const Status& status : joinStatuses({joinOptions(root->id(), 0, 3), joinOptions(root->id(), 3, 3)})) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(mentions(status, "ranks are 0 to 2")) << status.toString();
+  }
+}
+
+TEST(Control, RefusesANonsensicalWorldSize) {
+  for (const int ranks : {0, -1, kMaxRanks + 1}) {
+    const auto root = startRoot();
+    const Status status = Control::join(joinOptions(root->id(), 0, ranks)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.toString();
+  }
+}
+
+TEST(Control, OfARunningCommunicatorIgnoresALateCopyOfARank) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  const Status copy = Control::join(joinOptions(root->id(), 1, 2)).status();
+  EXPECT_EQ(copy.code(), Code::kInvalidUsage) << copy.toString();
+  inThreads(
+      2, [&](int rank) { EXPECT_TRUE(controls[static_cast<size_t>(rank)]->allGather({}, in(30'000)).ok()); });
+}
+
+TEST(Control, TellsEverybodyOfARankThatVanishes) {
+  const auto root = startRoot();
+  auto controls = joinAll(root->id(), 4);
+  controls[2].reset();  // no goodbye
+  for (const int survivor : {0, 1, 3}) {
+    Control& control = *controls[static_cast<size_t>(survivor)];
+    const Status status = waitForError(control);
+    EXPECT_EQ(status.code(), Code::kRemoteError);
+    EXPECT_TRUE(mentions(status, "rank 2 (") && mentions(status, "is lost")) << status.toString();
+    EXPECT_EQ(control.failedRank(), 2);
+    EXPECT_EQ(control.fd(), -1);
+    // The first error stays.
+    EXPECT_EQ(control.allGather({}, in(1000)).status().message(), status.message());
+  }
+}
+
+TEST(Control, TellsThoseWhoWaitOfARankThatVanishes) {
+  const auto root = startRoot();
+  auto controls = joinAll(root->id(), 3);
+  inThreads(3, [&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    if (rank == 1) {
+      controls[at].reset();
+      return;
+    }
+    const auto parts = controls[at]->allGather({}, in(30'000));
+    EXPECT_TRUE(mentions(parts.status(), "rank 1 (")) << parts.status().toString();
+  });
+}
+
+TEST(Control, TellsEverybodyOfAnAnnouncedError) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 3);
+  controls[1]->announceError(makeStatus(Code::kTimeout, "operation 17 took too long"));
+  EXPECT_EQ(controls[1]->status().code(), Code::kTimeout);
+  for (const int other : {0, 2}) {
+    const Status status = waitForError(*controls[static_cast<size_t>(other)]);
+    EXPECT_EQ(status.code(), Code::kRemoteError);
+    EXPECT_TRUE(mentions(status, "rank 1 (") && mentions(status, "operation 17 took too long"))
+        << status.toString();
+    EXPECT_EQ(controls[static_cast<size_t>(other)]->failedRank(), 1);
+  }
+}
+
+TEST(Control, KeepsTheFirstOfTwoErrors) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 3);
+  controls[0]->announceError(makeStatus(Code::kInternalError, "first"));
+  ASSERT_TRUE(mentions(waitForError(*controls[1]), "first"));
+  controls[1]->announceError(makeStatus(Code::kInternalError, "second"));
+  EXPECT_TRUE(mentions(waitForError(*controls[2]), "first"));
+}
+
+TEST(Control, LetsARankLeaveWithoutDisturbingTheOthers) {
+  const auto root = startRoot();
+  auto controls = joinAll(root->id(), 3);
+  controls[0]->leave();
+  controls[0].reset();
+  EXPECT_TRUE(controls[1]->poll().ok());
+  // leave() returned, so the rendezvous knows: an exchange names who is missing.
+  const auto parts = controls[1]->allGather({}, in(30'000));
+  EXPECT_TRUE(mentions(parts.status(), "rank 0 (") && mentions(parts.status(), "has left"))
+      << parts.status().toString();
+}
+
+TEST(Control, LosesNothingWhenTheRootClosesAfterwards) {
+  auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  root.reset();
+  for (const auto& control : controls) {
+    EXPECT_TRUE(waitForError(*control).ok()) << control->status().toString();
+    EXPECT_EQ(control->fd(), -1);
+    const auto parts = control->allGather({}, in(1000));
+    EXPECT_TRUE(mentions(parts.status(), "rendezvous was closed")) << parts.status().toString();
+  }
+}
+
+TEST(Control, TellsThoseWhoWaitThatTheRootWasClosed) {
+  auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  std::thread waiting([&] {
+    const auto parts = controls[0]->allGather({}, in(30'000));
+    // Whether it waited already or not.
+    EXPECT_TRUE(mentions(parts.status(), "closed")) << parts.status().toString();
+  });
+  root.reset();
+  waiting.join();
+}
+
+TEST(Control, SaysThatNobodyAnswers) {
+  auto root = startRoot();
+  const UniqueId id = root->id();
+  root.reset();
+  const Status status = Control::join(joinOptions(id, 3, 4, 50)).status();
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
+              mentions(status, "cannot be reached"))
+      << status.toString();
+}
+
+TEST(Control, SaysThatItsKeyIsNotTheRoots) {
+  const auto root = startRoot();
+  UniqueIdParts parts = decodeUniqueId(root->id()).take();
+  parts.key = Key::random();
+  const Status wrong_key = Control::join(joinOptions(encodeUniqueId(parts).take(), 0, 1, 100)).status();
+  EXPECT_EQ(wrong_key.code(), Code::kRemoteError);
+  EXPECT_TRUE(mentions(wrong_key, "does not hold this job's key")) << wrong_key.toString();
+  // The right key of another job is as wrong.
+  parts = decodeUniqueId(root->id()).take();
+  parts.job[0] ^= std::byte{1};
+  const Status wrong_job = Control::join(joinOptions(encodeUniqueId(parts).take(), 0, 1, 100)).status();
+  EXPECT_EQ(wrong_job.code(), Code::kRemoteError) << wrong_job.toString();
+}
+
+TEST(Control, WaitsForARootThatStartsLater) {
+  auto root = startRoot();
+  const UniqueIdParts parts = decodeUniqueId(root->id()).take();
+  const UniqueId id = root->id();
+  root.reset();
+  std::thread early([&] {
+    const auto joined = Control::join(joinOptions(id, 0, 1));
+    EXPECT_TRUE(joined.ok()) << joined.status().toString();
+  });
+  RootOptions options;
+  options.host = "127.0.0.1";
+  options.port = parts.roots[0].port;
+  options.secret = &parts;
+  const auto late = RootService::start(options);
+  EXPECT_TRUE(late.ok()) << late.status().toString();
+  early.join();
+}
+
+TEST(Control, TriesTheNextAddressWhenOneIsDead) {
+  auto dead = startRoot();
+  const RootAddress nobody = decodeUniqueId(dead->id()).take().roots[0];
+  dead.reset();
+  const auto root = startRoot();
+  UniqueIdParts parts = decodeUniqueId(root->id()).take();
+  parts.roots.insert(parts.roots.begin(), nobody);
+  const auto joined = Control::join(joinOptions(encodeUniqueId(parts).take(), 0, 1));
+  EXPECT_TRUE(joined.ok()) << joined.status().toString();
+}
+
+TEST(Control, IsReachedThroughEveryAddressOfTheMachine) {
+  RootOptions options;
+  options.log = Log(LogLevel::kNone);
+  const auto root = RootService::start(options);
+  ASSERT_TRUE(root.ok()) << root.status().toString();
+  const UniqueIdParts parts = decodeUniqueId(root.value()->id()).take();
+  for (const RootAddress& address : parts.roots) EXPECT_EQ(address.port, root.value()->port());
+  EXPECT_TRUE(Control::join(joinOptions(root.value()->id(), 0, 1)).ok());
+}
+
+TEST(Control, EndsItsWaitWhenAborted) {
+  const auto root = startRoot();
+  std::atomic<bool> abort{false};
+  JoinOptions options = joinOptions(root->id(), 0, 2);
+  options.abort = &abort;
+  std::thread aborter([&] { abort.store(true); });
+  const Status status = Control::join(options).status();
+  aborter.join();
+  EXPECT_TRUE(mentions(status, "abort")) << status.toString();
+}
+
+TEST(RootService, EndsByItselfWhenNobodyComes) {
+  const auto root = startRoot(20);
+  EXPECT_TRUE(root->waitFinished(10'000));
+}
+
+TEST(RootService, StaysWhileARankIsThere) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  controls[0]->leave();
+  EXPECT_FALSE(root->finished());
+  controls[1]->leave();
+  EXPECT_TRUE(root->waitFinished(10'000));
+}
+
+TEST(RootService, SaysThatItsPortIsTaken) {
+  const auto root = startRoot();
+  RootOptions options;
+  options.host = "127.0.0.1";
+  options.port = root->port();
+  const auto second = RootService::start(options);
+  EXPECT_EQ(second.status().code(), Code::kSystemError);
+  EXPECT_TRUE(mentions(second.status(), "127.0.0.1:" + std::to_string(root->port())))
+      << second.status().toString();
+}
+
+}  // namespace
+}  // namespace horing
