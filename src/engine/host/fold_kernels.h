@@ -1,0 +1,247 @@
+#pragma once
+// The loop that folds, and the table of its instances. Private to the fold_*.cpp files; see fold_vectors.h.
+//
+// A *tile* is a few registers of consecutive elements. The loop takes tile after tile; in each it goes
+// through the sources in order, keeps the running values in registers and stores them once, to one or two
+// destinations. Every source of a tile has been read when its destination is written, so a destination may be
+// a source. The last, incomplete register of elements goes through the same arithmetic, padded with zeros: a
+// value does not depend on where in the block it stands.
+#include <type_traits>
+
+#include "engine/host/fold.h"
+#include "engine/host/fold_codecs.h"
+
+namespace horing {
+namespace {
+
+struct Add {
+  template <class V>
+  static V apply(V a, V b) {
+    return a + b;
+  }
+};
+
+struct Multiply {
+  template <class V>
+  static V apply(V a, V b) {
+    return a * b;
+  }
+};
+
+struct Smaller {
+  template <class V>
+  static V apply(V a, V b) {
+    return a < b ? a : b;
+  }
+};
+
+struct Larger {
+  template <class V>
+  static V apply(V a, V b) {
+    return a > b ? a : b;
+  }
+};
+
+// The smaller number; -0 is below +0, and a NaN wins. The hardware's minimum returns its second operand when
+// the two are equal or unordered, so the two orders agree except there, where the union of their bits is
+// right: a zero with a sign, or a NaN (all exponent bits, and a mantissa that is not zero).
+template <class Isa>
+struct SmallerFloat {
+  template <class V>
+  static V apply(V a, V b) {
+    using Bits = typename Isa::Bits;
+    return as<V>(as<Bits>(Isa::less(a, b)) | as<Bits>(Isa::less(b, a)));
+  }
+};
+
+// A rule: codec, operation and what avg adds to them, bound to the arguments of one call.
+template <class Codec, class Op>
+struct Rule : Codec {
+  explicit Rule(const FoldArguments&) {}
+  // Whether the result of a single source is that source.
+  static bool keepsSingle(const FoldArguments&) { return true; }
+  static void readSource(typename Codec::Isa::Bits bits, int, typename Codec::Part* part) {
+    Codec::read(bits, part);
+  }
+  static typename Codec::Part apply(typename Codec::Part a, typename Codec::Part b) {
+    return Op::apply(a, b);
+  }
+};
+
+// Scales the inputs when they are read.
+template <class Codec, class E>
+struct AverageFloatRule : Rule<Codec, Add> {
+  using Part = typename Codec::Part;
+  explicit AverageFloatRule(const FoldArguments& arguments)
+      : Rule<Codec, Add>(arguments),
+        is_input(arguments.is_input),
+        inverse(E{1} / static_cast<E>(arguments.ranks)) {}
+  static bool keepsSingle(const FoldArguments& arguments) {
+    return arguments.ranks == 1 || arguments.is_input == nullptr || !arguments.is_input[0];
+  }
+  void readSource(typename Codec::Isa::Bits bits, int source, Part* part) const {
+    Codec::read(bits, part);
+    const E scale = is_input != nullptr && is_input[source] ? inverse : E{1};
+    const Part scales = Codec::Isa::template splat<E>(scale);
+    unrolled<Codec::kParts>([&](auto j) { part[j.value] *= scales; });
+  }
+  const bool* is_input;
+  E inverse;
+};
+
+// Divides the folded sum. E is the element's type; sums wrap around in its unsigned twin.
+template <class I, class E>
+struct AverageIntegerRule : Rule<IntegerCodec<I, std::make_unsigned_t<E>>, Add> {
+  using Codec = IntegerCodec<I, std::make_unsigned_t<E>>;
+  using Part = typename Codec::Part;
+  // A floating point quotient of integers that it holds exactly never rounds up to the next integer, and
+  // vectorises.
+  using Exact = std::conditional_t<sizeof(E) == 1, float, std::conditional_t<sizeof(E) == 4, double, E>>;
+  explicit AverageIntegerRule(const FoldArguments& arguments)
+      : Rule<Codec, Add>(arguments), divisor(static_cast<Exact>(arguments.is_final ? arguments.ranks : 1)) {}
+  static bool keepsSingle(const FoldArguments& arguments) {
+    return arguments.ranks == 1 || !arguments.is_final;
+  }
+  typename I::Bits write(const Part* part) const {
+    if (divisor == Exact{1}) return Codec::write(part);
+    constexpr int kLanes = I::kBytes / sizeof(E);
+    E lanes[kLanes];
+    __builtin_memcpy(lanes, part, sizeof lanes);
+    for (int i = 0; i < kLanes; ++i) lanes[i] = static_cast<E>(static_cast<Exact>(lanes[i]) / divisor);
+    return I::load(reinterpret_cast<const std::byte*>(lanes));
+  }
+  Exact divisor;
+};
+
+// The registers from byte `at` on, complete or (kPacks == 1) only `bytes` of the one.
+template <class Isa, bool kComplete>
+struct Access {
+  static typename Isa::Bits load(const std::byte* from, size_t bytes) {
+    if constexpr (kComplete) return Isa::load(from);
+    return Isa::loadSome(from, bytes);
+  }
+  static void store(std::byte* to, typename Isa::Bits bits, size_t bytes) {
+    if constexpr (kComplete) return Isa::store(to, bits);
+    Isa::storeSome(to, bits, bytes);
+  }
+};
+
+template <class R, int kPacks, class Memory>
+void foldTile(const R& rule, const FoldArguments& arguments, size_t at, size_t bytes) {
+  using Part = typename R::Part;
+  constexpr int kParts = R::kParts;
+  constexpr int kBytes = R::Isa::kBytes;
+  Part value[kPacks][kParts];
+  const std::byte* first = arguments.sources[0] + at;
+  unrolled<kPacks>(
+      [&](auto p) { rule.readSource(Memory::load(first + p.value * kBytes, bytes), 0, value[p.value]); });
+  for (int s = 1; s < arguments.source_count; ++s) {
+    const std::byte* source = arguments.sources[s] + at;
+    unrolled<kPacks>([&](auto p) {
+      Part operand[kParts];
+      rule.readSource(Memory::load(source + p.value * kBytes, bytes), s, operand);
+      unrolled<kParts>(
+          [&](auto j) { value[p.value][j.value] = R::apply(value[p.value][j.value], operand[j.value]); });
+    });
+  }
+  unrolled<kPacks>([&](auto p) {
+    const typename R::Isa::Bits result = rule.write(value[p.value]);
+    Memory::store(arguments.destinations[0] + at + p.value * kBytes, result, bytes);
+    if (arguments.destinations[1] != nullptr) {
+      Memory::store(arguments.destinations[1] + at + p.value * kBytes, result, bytes);
+    }
+  });
+}
+
+template <class R, int kElementBytes>
+void fold(const FoldArguments& arguments) {
+  const size_t bytes = arguments.count * kElementBytes;
+  if (arguments.source_count == 1 && R::keepsSingle(arguments)) {
+    return copyBytes(arguments.sources[0], arguments.destinations[0], arguments.destinations[1], bytes);
+  }
+  using Isa = typename R::Isa;
+  constexpr size_t kBytes = Isa::kBytes;
+  constexpr int kPacks =
+      R::kParts == 4 ? 2 : 4;  // measured: more run out of registers or of outstanding loads
+  const R rule(arguments);
+  size_t at = 0;
+  for (; bytes - at >= kPacks * kBytes; at += kPacks * kBytes) {
+    foldTile<R, kPacks, Access<Isa, true>>(rule, arguments, at, kBytes);
+  }
+  for (; bytes - at >= kBytes; at += kBytes) foldTile<R, 1, Access<Isa, true>>(rule, arguments, at, kBytes);
+  if (at < bytes) foldTile<R, 1, Access<Isa, false>>(rule, arguments, at, bytes - at);
+}
+
+struct FoldRow {
+  FoldFunction by_op[kRedOps];  // in the order of RedOp
+};
+
+template <class Isa, class E>
+constexpr FoldRow integerRow() {
+  using Wrapping = IntegerCodec<Isa, std::make_unsigned_t<E>>;
+  using Codec = IntegerCodec<Isa, E>;
+  constexpr int kBytes = sizeof(E);
+  return {{fold<Rule<Wrapping, Add>, kBytes>, fold<Rule<Wrapping, Multiply>, kBytes>,
+           fold<Rule<Codec, Larger>, kBytes>, fold<Rule<Codec, Smaller>, kBytes>,
+           fold<AverageIntegerRule<Isa, E>, kBytes>}};
+}
+
+template <class Isa, class E, class M>
+constexpr FoldRow floatRow() {
+  using Codec = FloatCodec<Isa, E, M>;
+  using Negated = NegatedFloatCodec<Isa, E, M>;
+  constexpr int kBytes = sizeof(E);
+  return {{fold<Rule<Codec, Add>, kBytes>, fold<Rule<Codec, Multiply>, kBytes>,
+           fold<Rule<Negated, SmallerFloat<Isa>>, kBytes>, fold<Rule<Codec, SmallerFloat<Isa>>, kBytes>,
+           fold<AverageFloatRule<Codec, E>, kBytes>}};
+}
+
+// E: the signed integer of the format's size.
+template <class Codec, const FloatFormat& kFormat, class E>
+constexpr FoldRow smallFloatRow() {
+  constexpr E kHighest = static_cast<E>((1 << (kFormat.bits - 1)) - 1);
+  using Ascending = OrderCodec<typename Codec::Isa, kFormat, E, kHighest>;
+  using Descending = OrderCodec<typename Codec::Isa, kFormat, E, static_cast<E>(-kHighest - 1)>;
+  constexpr int kBytes = sizeof(E);
+  return {{fold<Rule<Codec, Add>, kBytes>, fold<Rule<Codec, Multiply>, kBytes>,
+           fold<Rule<Ascending, Larger>, kBytes>, fold<Rule<Descending, Smaller>, kBytes>,
+           fold<AverageFloatRule<Codec, float>, kBytes>}};
+}
+
+// The codecs of the types that an instruction set may know how to convert.
+template <class Isa, bool kConvertsHalf>
+struct SmallFloatCodecs {
+  using Half = SplitCodec<Isa, kFloat16Format>;
+  using E4m3 = SplitCodec<Isa, kFloat8e4m3Format>;
+  using E5m2 = SplitCodec<Isa, kFloat8e5m2Format>;
+};
+template <class Isa>
+struct SmallFloatCodecs<Isa, true> {
+  using Half = HalfCodec<Isa>;
+  using E4m3 = Float8Codec<Isa, kFloat8e4m3Format>;
+  using E5m2 = Float8Codec<Isa, kFloat8e5m2Format>;
+};
+
+template <class Isa>
+FoldFunction foldFunctionOf(DataType type, RedOp op) {
+  using Small = SmallFloatCodecs<Isa, Isa::kConvertsHalf>;
+  static constexpr FoldRow kRows[kDataTypes] = {
+      // in the order of DataType
+      integerRow<Isa, int8_t>(),
+      integerRow<Isa, uint8_t>(),
+      integerRow<Isa, int32_t>(),
+      integerRow<Isa, uint32_t>(),
+      integerRow<Isa, int64_t>(),
+      integerRow<Isa, uint64_t>(),
+      smallFloatRow<typename Small::Half, kFloat16Format, int16_t>(),
+      floatRow<Isa, float, uint32_t>(),
+      floatRow<Isa, double, uint64_t>(),
+      smallFloatRow<Bfloat16Codec<Isa>, kBfloat16Format, int16_t>(),
+      smallFloatRow<typename Small::E4m3, kFloat8e4m3Format, int8_t>(),
+      smallFloatRow<typename Small::E5m2, kFloat8e5m2Format, int8_t>(),
+  };
+  return kRows[static_cast<int>(type)].by_op[static_cast<int>(op)];
+}
+
+}  // namespace
+}  // namespace horing
