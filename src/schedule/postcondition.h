@@ -15,7 +15,8 @@ enum class ChunkSet : uint8_t { kEvery, kOwn };
 // had.
 enum class Folded : uint8_t { kAllRanks, kPositionOfChunk };
 
-// At the start every chunk of `in` holds the position's own contribution to that chunk; `out` holds nothing.
+// At the start every chunk of `in` holds the position's own contribution to that chunk; `out` holds nothing. What is folded
+// over all ranks must have been completed (Step::completes) exactly once, where it was.
 struct Contract {
   ChunkSet in;
   ChunkSet out;

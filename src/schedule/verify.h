@@ -27,6 +27,7 @@ namespace horing {
 //   - an access to out (and in place to `in`) that is not ordered, by lane order, waits, messages and scratch
 //   hand-over,
 //     after the writes and reads of the same chunk that it depends on: a data race;
+//   - a value that is completed before all contributions are in it, twice, or never (Step::completes);
 //   - lanes that never end, messages and scratch values that nobody takes, a wrong result
 //   (schedule/postcondition.h).
 // Fold order is not judged: a (+) b and b (+) a are the same symbol. All connections are unbounded here; see

@@ -74,6 +74,7 @@ class ValueRun {
   Status readSource(const Now& now, const Source& source, int32_t recv_index, int32_t& value);
   Status readMemory(const Now& now, const Source& source, int32_t& value);
   Status mergeInto(const Now& now, int32_t& accumulator, int32_t operand);
+  Status complete(const Now& now, int32_t& value);
   Status keepOut(const Now& now, int32_t value);
   Status checkEnd();
   Status checkResult(int32_t position, int32_t chunk);
@@ -98,6 +99,7 @@ class ValueRun {
     return other == now.lane_id || clocks_.at(lane(now.lane_id).clock)[other] >= steps;
   }
   int32_t ownValue(int32_t position, int32_t chunk);
+  void makeSole(int32_t& value);
   int32_t chunkOf(int32_t value) const { return value_chunk_[static_cast<size_t>(value)]; }
   std::string where(const Now& now) const {
     return stepName(network_.schedule(now.position), network_.laneOf(now.lane_id),
@@ -112,6 +114,7 @@ class ValueRun {
   size_t lanes_per_rank_ = 0;
   RowPool<uint64_t> values_;
   std::vector<int32_t> value_chunk_;
+  std::vector<uint8_t> value_completed_;
   RowPool<Count> clocks_;
   FifoPool<Parcel> parcels_;
   std::vector<FifoPool<Parcel>::Fifo> connections_, scratch_;
@@ -271,6 +274,7 @@ Status ValueRun::execute(Now& now) {
   }
   int32_t value = kNothing;
   HORING_TRY(fold(now, value));
+  if (now.step->completes) HORING_TRY(complete(now, value));
   if (now.step->keep.kind == Keep::Kind::kOut) HORING_TRY(keepOut(now, value));
   if (now.step->keep.kind == Keep::Kind::kScratch) {
     const int32_t queue = network_.scratchId(now.position, now.step->keep.index);
@@ -290,8 +294,12 @@ Status ValueRun::execute(Now& now) {
 // A value held once that is position `position`'s contribution to `chunk`.
 int32_t ValueRun::ownValue(int32_t position, int32_t chunk) {
   const int32_t value = values_.allocate();
-  if (static_cast<size_t>(value) >= value_chunk_.size()) value_chunk_.resize(static_cast<size_t>(value) + 1);
+  if (static_cast<size_t>(value) >= value_chunk_.size()) {
+    value_chunk_.resize(static_cast<size_t>(value) + 1);
+    value_completed_.resize(static_cast<size_t>(value) + 1);
+  }
   value_chunk_[static_cast<size_t>(value)] = chunk;
+  value_completed_[static_cast<size_t>(value)] = false;
   uint64_t* ranks = values_.at(value);
   std::fill_n(ranks, values_.width(), uint64_t{0});
   ranks[position / 64] = uint64_t{1} << (position % 64);
@@ -358,14 +366,19 @@ Status ValueRun::readMemory(const Now& now, const Source& source, int32_t& value
   return {};
 }
 
+// Replaces a value that others hold too by a copy, so that it can be changed.
+void ValueRun::makeSole(int32_t& value) {
+  if (values_.heldOnce(value)) return;
+  const int32_t copy = ownValue(0, chunkOf(value));
+  std::copy_n(values_.at(value), values_.width(), values_.at(copy));
+  value_completed_[static_cast<size_t>(copy)] = value_completed_[static_cast<size_t>(value)];
+  values_.release(value);
+  value = copy;
+}
+
 // accumulator = accumulator (+) operand; consumes the caller's hold on both and gives one on the result.
 Status ValueRun::mergeInto(const Now& now, int32_t& accumulator, int32_t operand) {
-  if (!values_.heldOnce(accumulator)) {
-    const int32_t copy = ownValue(now.position, now.chunk);
-    std::copy_n(values_.at(accumulator), values_.width(), values_.at(copy));
-    values_.release(accumulator);
-    accumulator = copy;
-  }
+  makeSole(accumulator);
   uint64_t* into = values_.at(accumulator);
   const uint64_t* from = values_.at(operand);
   for (size_t word = 0; word < values_.width(); ++word) {
@@ -375,6 +388,19 @@ Status ValueRun::mergeInto(const Now& now, int32_t& accumulator, int32_t operand
     into[word] |= from[word];
   }
   values_.release(operand);
+  return {};
+}
+
+Status ValueRun::complete(const Now& now, int32_t& value) {
+  if (contract_.folded != Folded::kAllRanks)
+    return fault(now, "completes a chunk, but nothing is folded here");
+  if (value_completed_[static_cast<size_t>(value)]) return fault(now, "completes the chunk a second time");
+  const uint64_t* ranks = values_.at(value);
+  for (int32_t rank = 0; rank < network_.ranks(); ++rank)
+    if (!(ranks[rank / 64] >> (rank % 64) & 1))
+      return fault(now, "completes the chunk without the contribution of position %d", rank);
+  makeSole(value);
+  value_completed_[static_cast<size_t>(value)] = true;
   return {};
 }
 
@@ -486,6 +512,7 @@ Status ValueRun::checkResult(int32_t position, int32_t chunk) {
     if (is_in == (all || rank == chunk)) continue;
     return wrong(formatString("ends %s the contribution of position %d", is_in ? "with" : "without", rank));
   }
+  if (all && !value_completed_[static_cast<size_t>(value)]) return wrong("is never completed");
   return {};
 }
 

@@ -1,0 +1,41 @@
+#pragma once
+// Schedules as text: to read, to compare, to keep beside a test and to hand to horing-plan.
+//
+//   schedule ring all_reduce position 0 of 4 grid 1 x 4 scratch 0
+//   lane 0
+//     once                                        # step 0
+//       chunk 3 = in -> send 1
+//     repeat 2 stride 0 -1                        # steps 1 to 2
+//       chunk 2 = recv 3 + in -> send 1
+//     once                                        # step 3
+//       chunk 0 = recv 3 + in, complete -> out
+//   lane 1
+//     once                                        # step 0
+//       chunk 0 = out -> send 1 after lane 0 step 3
+//
+// One line per step: `chunk C = SOURCE + SOURCE ..., complete -> TARGET, send P after lane L step S stride D`, of which only
+// the chunk and one source must be there. Sources: in, out, recv P, scratch Q; targets: out, scratch Q. A `#` starts a comment;
+// spaces and empty lines mean nothing.
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace horing {
+
+inline constexpr size_t kMaxTextBytes = 64u << 20;
+inline constexpr size_t kMaxNameBytes = 64;
+
+// parseSchedules() of it gives the same value back, if the value is one that verifyValues() does not refuse
+// for its shape and its algorithm is named in letters, digits, '_', '-' and '.'.
+std::string formatSchedule(const Schedule& schedule);
+
+// Any number of schedules, one after another. The text may come from anywhere: limits are kept, nothing is
+// believed; what the numbers mean is for the verifier to judge. Errors are kInvalidArgument, name line and
+// column and say what was expected.
+Result<std::vector<Schedule>> parseSchedules(std::string_view text);
+
+}  // namespace horing

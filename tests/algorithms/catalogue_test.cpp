@@ -1,0 +1,77 @@
+// Every algorithm, proven: values in place and not, and progress, for every shape up to 8 x 8 and all n in 1..33.
+#include <gtest/gtest.h>
+
+#include "../schedule/build_all.h"
+#include "schedule/verify.h"
+
+namespace horing {
+namespace {
+
+struct Case {
+  const char* algorithm;
+  Collective collective;
+};
+
+std::vector<Case> everyCase() {
+  std::vector<Case> cases;
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    for (Collective collective : kEveryCollective)
+      if (algorithm.has(collective)) cases.push_back({algorithm.name, collective});
+  return cases;
+}
+
+std::string caseName(const testing::TestParamInfo<Case>& info) {
+  return std::string(info.param.algorithm) + "_" + collectiveName(info.param.collective);
+}
+
+class EveryAlgorithm : public testing::TestWithParam<Case> {
+ protected:
+  void expectProven(Shape shape) {
+    SCOPED_TRACE(testing::Message() << shape.groups << " x " << shape.members);
+    const std::vector<Schedule> all = buildAll(GetParam().algorithm, GetParam().collective, shape);
+    ASSERT_EQ(all.size(), static_cast<size_t>(shape.ranks()));
+    for (InPlace in_place : {InPlace::kNo, InPlace::kYes}) {
+      const Status values = verifyValues(all, in_place);
+      ASSERT_TRUE(values.ok()) << values.message();
+    }
+    for (int32_t window : {1, 2, 4}) {
+      for (int32_t message : {1, window}) {
+        const PlanParameters plan{
+            3 * window + 1, {window}, message, slotsNeeded(window, message), scratchSlicesNeeded(window)};
+        const Status progress = verifyProgress(all, plan);
+        ASSERT_TRUE(progress.ok()) << progress.message();
+      }
+    }
+  }
+};
+
+TEST_P(EveryAlgorithm, IsProvenForEveryShapeUpTo8x8) {
+  for (int32_t groups = 1; groups <= 8; ++groups)
+    for (int32_t members = 1; members <= 8; ++members) expectProven({groups, members});
+}
+
+TEST_P(EveryAlgorithm, IsProvenForAllRankCountsUpTo33) {
+  for (int32_t ranks = 1; ranks <= 33; ++ranks) {
+    expectProven({1, ranks});
+    expectProven({ranks, 1});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, testing::ValuesIn(everyCase()), caseName);
+
+TEST(Catalogue, RefusesWhatItDoesNotHave) {
+  const auto message = [](std::string_view name, Collective collective, Shape shape, int32_t position) {
+    return buildSchedule(name, collective, shape, position).status().message();
+  };
+  EXPECT_EQ(message("rong", Collective::kAllReduce, {1, 2}, 0), "there is no algorithm 'rong'");
+  EXPECT_EQ(message("one_shot", Collective::kAllGather, {1, 2}, 0), "algorithm one_shot has no all_gather");
+  for (const Shape shape : {Shape{0, 1}, Shape{1, 0}, Shape{2, 2}})
+    EXPECT_NE(message("ring", Collective::kAllReduce, shape, 4).find("position 4 is not in"),
+              std::string::npos);
+  EXPECT_NE(message("ring", Collective::kAllReduce, {2, 2}, -1).find("position -1 is not in"),
+            std::string::npos);
+  EXPECT_EQ(findAlgorithm(""), nullptr);
+}
+
+}  // namespace
+}  // namespace horing

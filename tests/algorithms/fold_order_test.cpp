@@ -1,0 +1,97 @@
+// The order in which contributions are folded, against the closed form: it decides the rounding, so it is part of what an
+// algorithm promises. The verifier does not judge it.
+//   ring, chunk c: positions c+1, ..., c, one after another.
+//   ho_ring, chunk (d, j): groups d+1, ..., d, one after another; in each the locals j+1, ..., j, one after another.
+//   ho_ring_direct: as ho_ring, but the locals of a group in one pass. direct: c+1, ..., c in one pass.
+//   one_shot: 0, ..., n-1 in one pass.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "../schedule/build_all.h"
+#include "../schedule/reference_run.h"
+
+namespace horing {
+namespace {
+
+std::string oneByOne(const std::vector<std::string>& operands) {
+  std::string folded = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) folded = "(" + folded + " " + operands[i] + ")";
+  return folded;
+}
+
+std::string inOnePass(const std::vector<std::string>& operands) {
+  std::string folded = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) folded += " " + operands[i];
+  return operands.size() == 1 ? folded : "(" + folded + ")";
+}
+
+using Fold = std::function<std::string(const std::vector<std::string>&)>;
+
+// Positions first + (after + 1) % size, ..., first + after.
+std::vector<std::string> round(int32_t first, int32_t size, int32_t after) {
+  std::vector<std::string> positions;
+  for (int32_t i = 1; i <= size; ++i) positions.push_back(std::to_string(first + (after + i) % size));
+  return positions;
+}
+
+std::string flat(Shape shape, int32_t chunk, const Fold& fold) {
+  return fold(round(0, shape.ranks(), chunk));
+}
+
+std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside) {
+  const int32_t row = chunk / shape.members, column = chunk % shape.members;
+  std::vector<std::string> groups;
+  for (int32_t i = 1; i <= shape.groups; ++i)
+    groups.push_back(inside(round((row + i) % shape.groups * shape.members, shape.members, column)));
+  return oneByOne(groups);
+}
+
+std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chunk) {
+  if (algorithm == "ring") return flat(shape, chunk, oneByOne);
+  if (algorithm == "direct") return flat(shape, chunk, inOnePass);
+  if (algorithm == "one_shot") return flat(shape, shape.ranks() - 1, inOnePass);
+  if (algorithm == "ho_ring") return hierarchical(shape, chunk, oneByOne);
+  if (algorithm == "ho_ring_direct") return hierarchical(shape, chunk, inOnePass);
+  return "no closed form is written for " + algorithm;
+}
+
+void expectOrder(const Algorithm& algorithm, Collective collective, Shape shape) {
+  SCOPED_TRACE(testing::Message() << algorithm.name << " " << collectiveName(collective) << " "
+                                  << shape.groups << " x " << shape.members);
+  const std::vector<Schedule> all = buildAll(algorithm.name, collective, shape);
+  for (InPlace in_place : {InPlace::kNo, InPlace::kYes}) {
+    const ReferenceResult result = runReference(all, in_place, static_cast<uint32_t>(shape.ranks()));
+    ASSERT_TRUE(result.ended);
+    for (int32_t position = 0; position < shape.ranks(); ++position) {
+      for (int32_t chunk = 0; chunk < all[0].grid.chunks(); ++chunk) {
+        if (!contains(contractOf(collective).out, position, chunk)) continue;
+        ASSERT_EQ(result.out[static_cast<size_t>(position)][static_cast<size_t>(chunk)],
+                  "[" + expectedOrder(algorithm.name, shape, chunk) + "]")
+            << "position " << position << ", chunk " << chunk;
+      }
+    }
+  }
+}
+
+TEST(FoldOrder, IsTheClosedFormOfEachAlgorithm) {
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    for (Collective collective : {Collective::kAllReduce, Collective::kReduceScatter})
+      for (int32_t groups = 1; groups <= 6; ++groups)
+        for (int32_t members = 1; members <= 6; ++members)
+          if (algorithm.has(collective)) expectOrder(algorithm, collective, {groups, members});
+}
+
+TEST(FoldOrder, GathersWithoutFolding) {
+  for (const Algorithm& algorithm : algorithmCatalogue()) {
+    if (!algorithm.has(Collective::kAllGather)) continue;
+    const std::vector<Schedule> all = buildAll(algorithm.name, Collective::kAllGather, {2, 3});
+    const ReferenceResult result = runReference(all, InPlace::kNo, 1);
+    for (size_t position = 0; position < 6; ++position)
+      for (size_t chunk = 0; chunk < 6; ++chunk)
+        EXPECT_EQ(result.out[position][chunk], std::to_string(chunk));
+  }
+}
+
+}  // namespace
+}  // namespace horing

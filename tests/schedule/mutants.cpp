@@ -1,0 +1,147 @@
+#include "mutants.h"
+
+namespace horing {
+
+namespace {
+
+class Mutator {
+ public:
+  explicit Mutator(const Schedule& schedule) : original_(schedule) {}
+
+  std::vector<Mutant> all() {
+    for (lane_ = 0; lane_ < original_.lanes.size(); ++lane_)
+      for (block_ = 0; block_ < original_.lanes[lane_].blocks.size(); ++block_) {
+        mutateBlock();
+        for (step_ = 0; step_ < block(original_).body.size(); ++step_) {
+          mutateStep();
+          mutateSources();
+          mutateTargets();
+          mutateWait();
+        }
+      }
+    if (original_.scratch_queues > 0)
+      add("has one scratch queue less", [](Schedule& s) { --s.scratch_queues; });
+    return std::move(mutants_);
+  }
+
+ private:
+  Block& block(Schedule& schedule) const { return schedule.lanes[lane_].blocks[block_]; }
+  const Block& block(const Schedule& schedule) const { return schedule.lanes[lane_].blocks[block_]; }
+  const Step& original() const { return block(original_).body[step_]; }
+
+  void add(const std::string& fault, const std::function<void(Schedule&)>& change) {
+    Mutant mutant{formatString("position %d, lane %zu, block %zu, step %zu: ", original_.position, lane_,
+                               block_, step_) +
+                      fault,
+                  original_};
+    change(mutant.schedule);
+    mutants_.push_back(std::move(mutant));
+  }
+  void onStep(const std::string& fault, const std::function<void(Step&)>& change) {
+    add(fault, [&](Schedule& schedule) { change(block(schedule).body[step_]); });
+  }
+  int32_t otherPeer(int32_t peer) const {
+    do peer = (peer + 1) % original_.ranks;
+    while (peer == original_.position);
+    return peer;
+  }
+
+  void mutateBlock() {
+    step_ = 0;
+    add("repeats once more", [this](Schedule& s) { ++block(s).count; });
+    add("repeats once less", [this](Schedule& s) { --block(s).count; });
+    if (block(original_).count == 1) return;
+    if (original_.grid.rows > 1) add("moves one row more", [this](Schedule& s) { ++block(s).row_stride; });
+    if (original_.grid.columns > 1)
+      add("moves one column more", [this](Schedule& s) { ++block(s).column_stride; });
+  }
+
+  void mutateStep() {
+    add("is left out", [this](Schedule& s) {
+      auto& body = block(s).body;
+      body.erase(body.begin() + static_cast<std::ptrdiff_t>(step_));
+    });
+    add("happens twice", [this](Schedule& s) {
+      auto& body = block(s).body;
+      body.insert(body.begin() + static_cast<std::ptrdiff_t>(step_), original());
+    });
+    if (step_ + 1 < block(original_).body.size())
+      add("changes places with the next",
+          [this](Schedule& s) { std::swap(block(s).body[step_], block(s).body[step_ + 1]); });
+    if (original_.grid.chunks() > 1)
+      onStep("takes the next chunk",
+             [this](Step& step) { step.chunk = (step.chunk + 1) % original_.grid.chunks(); });
+    onStep("is wrong about completing", [](Step& step) { step.completes = !step.completes; });
+    onStep("takes a chunk outside the grid", [this](Step& step) { step.chunk = original_.grid.chunks(); });
+  }
+
+  void mutateSources() {
+    const std::vector<Source>& sources = original().sources;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const std::string name = formatString("source %zu ", i);
+      onStep(name + "is left out",
+             [i](Step& step) { step.sources.erase(step.sources.begin() + static_cast<std::ptrdiff_t>(i)); });
+      onStep(name + "comes twice", [i](Step& step) { step.sources.push_back(step.sources[i]); });
+      for (Source::Kind kind :
+           {Source::Kind::kRecv, Source::Kind::kIn, Source::Kind::kOut, Source::Kind::kScratch}) {
+        if (kind == sources[i].kind) continue;
+        const int32_t index = kind == Source::Kind::kRecv ? otherPeer(original_.position) : 0;
+        onStep(name + "is of another kind", [=](Step& step) { step.sources[i] = {kind, index}; });
+      }
+      if (sources[i].kind == Source::Kind::kRecv) {
+        if (original_.ranks > 2)
+          onStep(name + "is another peer",
+                 [=, this](Step& step) { step.sources[i].index = otherPeer(sources[i].index); });
+        onStep(name + "is itself", [=, this](Step& step) { step.sources[i].index = original_.position; });
+      }
+      if (sources[i].kind == Source::Kind::kScratch)
+        onStep(name + "is another queue", [i](Step& step) { ++step.sources[i].index; });
+    }
+  }
+
+  void mutateTargets() {
+    const Step& step = original();
+    for (Keep::Kind kind : {Keep::Kind::kNone, Keep::Kind::kOut, Keep::Kind::kScratch}) {
+      if (kind == step.keep.kind) continue;
+      onStep(kind == Keep::Kind::kNone  ? "keeps nothing"
+             : kind == Keep::Kind::kOut ? "keeps in out"
+                                        : "keeps in scratch",
+             [kind](Step& s) {
+               s.keep = {kind, 0};
+             });
+    }
+    if (step.keep.kind == Keep::Kind::kScratch)
+      onStep("keeps in another queue", [](Step& s) { ++s.keep.index; });
+    if (step.send_to == -1) {
+      onStep("sends", [this](Step& s) { s.send_to = otherPeer(original_.position); });
+    } else {
+      onStep("does not send", [](Step& s) { s.send_to = -1; });
+      onStep("sends to itself", [this](Step& s) { s.send_to = original_.position; });
+      if (original_.ranks > 2)
+        onStep("sends to another peer", [this](Step& s) { s.send_to = otherPeer(s.send_to); });
+    }
+  }
+
+  void mutateWait() {
+    const Wait& wait = original().wait;
+    if (wait.lane == -1) return;
+    onStep("drops the wait", [](Step& s) { s.wait = {}; });
+    onStep("waits one step less", [](Step& s) { --s.wait.step; });
+    if (block(original_).count > 1) onStep("waits with one stride less", [](Step& s) { --s.wait.stride; });
+    for (int32_t lane = 0; lane <= static_cast<int32_t>(original_.lanes.size()); ++lane)
+      if (lane != wait.lane)
+        onStep(formatString("waits for lane %d", lane), [lane](Step& s) { s.wait.lane = lane; });
+  }
+
+  const Schedule& original_;
+  size_t lane_ = 0, block_ = 0, step_ = 0;
+  std::vector<Mutant> mutants_;
+};
+
+}  // namespace
+
+std::vector<Mutant> mutantsOf(const Schedule& schedule) {
+  return Mutator(schedule).all();
+}
+
+}  // namespace horing
