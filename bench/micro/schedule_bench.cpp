@@ -1,0 +1,95 @@
+// What a schedule costs before it runs: to build the one of a rank, to build those of all ranks, and to prove them.
+//
+//   build/release/bin/schedule_bench --benchmark_filter=Verify
+//
+// Arguments: groups, members. A plan is verified once, when it is first needed, for up to 64 ranks.
+#include <benchmark/benchmark.h>
+
+#include "algorithms/catalogue.h"
+#include "schedule/text.h"
+#include "schedule/verify.h"
+
+namespace horing {
+namespace {
+
+Shape shapeOf(const benchmark::State& state) {
+  return {static_cast<int32_t>(state.range(0)), static_cast<int32_t>(state.range(1))};
+}
+
+std::vector<Schedule> buildAll(const char* algorithm, Shape shape) {
+  std::vector<Schedule> all;
+  for (int32_t position = 0; position < shape.ranks(); ++position)
+    all.push_back(buildSchedule(algorithm, Collective::kAllReduce, shape, position).take());
+  return all;
+}
+
+int64_t stepsOf(const std::vector<Schedule>& all) {
+  int64_t steps = 0;
+  for (const Schedule& schedule : all)
+    for (const Lane& lane : schedule.lanes) steps += lane.stepCount();
+  return steps;
+}
+
+void finish(benchmark::State& state, const Status& status, int64_t steps) {
+  if (!status.ok()) state.SkipWithError(status.message().c_str());
+  state.SetItemsProcessed(state.iterations() * steps);
+  state.counters["steps"] = static_cast<double>(steps);
+}
+
+void BuildOneRank(benchmark::State& state, const char* algorithm) {
+  const Shape shape = shapeOf(state);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(buildSchedule(algorithm, Collective::kAllReduce, shape, shape.ranks() - 1));
+}
+
+void BuildAllRanks(benchmark::State& state, const char* algorithm) {
+  for (auto _ : state) benchmark::DoNotOptimize(buildAll(algorithm, shapeOf(state)));
+}
+
+void VerifyValues(benchmark::State& state, const char* algorithm) {
+  const std::vector<Schedule> all = buildAll(algorithm, shapeOf(state));
+  Status status;
+  for (auto _ : state) status = verifyValues(all, InPlace::kYes);
+  finish(state, status, stepsOf(all));
+}
+
+void VerifyProgress(benchmark::State& state, const char* algorithm) {
+  const std::vector<Schedule> all = buildAll(algorithm, shapeOf(state));
+  const int32_t window = 4;
+  const PlanParameters plan{3 * window, {window}, 1, slotsNeeded(window, 1), scratchSlicesNeeded(window)};
+  Status status;
+  for (auto _ : state) status = verifyProgress(all, plan);
+  finish(state, status, stepsOf(all));
+}
+
+void Text(benchmark::State& state, const char* algorithm) {
+  const Schedule schedule = buildAll(algorithm, shapeOf(state))[0];
+  for (auto _ : state) benchmark::DoNotOptimize(parseSchedules(formatSchedule(schedule)));
+}
+
+void small(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({2, 4})->Args({2, 8})->Args({8, 8});
+}
+void large(benchmark::internal::Benchmark* benchmark) {
+  small(benchmark);
+  benchmark->Args({64, 8})->Unit(benchmark::kMicrosecond);
+}
+void huge(benchmark::internal::Benchmark* benchmark) {
+  large(benchmark);
+  benchmark->Args({512, 8});
+}
+
+BENCHMARK_CAPTURE(BuildOneRank, ring, "ring")->Apply(huge);
+BENCHMARK_CAPTURE(BuildOneRank, ho_ring, "ho_ring")->Apply(huge);
+BENCHMARK_CAPTURE(BuildOneRank, direct, "direct")->Apply(large);
+BENCHMARK_CAPTURE(BuildAllRanks, ring, "ring")->Apply(huge);
+BENCHMARK_CAPTURE(BuildAllRanks, ho_ring, "ho_ring")->Apply(huge);
+BENCHMARK_CAPTURE(VerifyValues, ring, "ring")->Apply(large);
+BENCHMARK_CAPTURE(VerifyValues, ho_ring, "ho_ring")->Apply(large);
+BENCHMARK_CAPTURE(VerifyValues, direct, "direct")->Apply(small);
+BENCHMARK_CAPTURE(VerifyProgress, ring, "ring")->Apply(large);
+BENCHMARK_CAPTURE(VerifyProgress, ho_ring, "ho_ring")->Apply(large);
+BENCHMARK_CAPTURE(Text, ho_ring, "ho_ring")->Apply(large);
+
+}  // namespace
+}  // namespace horing
