@@ -36,6 +36,10 @@ Result<std::unique_ptr<ControlChannel>> attempt(const RootAddress& address, cons
     if (patience.aborted()) return abortedStatus();
     if (patience.deadline.passed()) return makeStatus(Code::kTimeout, "no answer");
   }
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
+    return systemError(error, "%s", address.toString().c_str());
   while (!channel->proven()) {
     HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
     if (patience.aborted()) return abortedStatus();
@@ -63,11 +67,12 @@ Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const
     return makeStatus(Code::kRemoteError,
                       "the rendezvous at %s: %s. Use one unique ID, and one version of horing, on all ranks",
                       where.c_str(), last.message().c_str());
-  return makeStatus(Code::kTimeout,
-                    "the rendezvous at %s cannot be reached (%s): is the process that made the unique ID "
-                    "alive, and does no "
-                    "firewall stand between? HORING_SOCKET_IFNAME chooses the interface",
-                    where.c_str(), last.ok() ? "not tried" : last.message().c_str());
+  return makeStatus(
+      Code::kTimeout,
+      "the rendezvous at %s cannot be reached (%s): is the process that made the unique ID alive, its "
+      "communicator not complete without this rank, and no firewall between? HORING_SOCKET_IFNAME chooses "
+      "the interface",
+      where.c_str(), last.ok() ? "not tried" : last.message().c_str());
 }
 
 }  // namespace

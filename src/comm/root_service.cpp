@@ -89,6 +89,7 @@ class RootThread final : public RootService {
   void drop(int fd, const Status& why);
   void watchWrites(Client& client);
   void expire(int64_t now_ns);
+  void stopListening();
   void deliver();
   void close();
   void setDeadline(Client& client, int64_t now_ns);
@@ -178,7 +179,7 @@ void RootThread::loop() {
     const int64_t now_ns = clock_.nowNs();
     for (int i = 0; i < ready; ++i) {
       const int fd = events[static_cast<size_t>(i)].data.fd;
-      if (fd == listener_.fd.get()) {
+      if (fd == listener_.fd.get() && listener_.fd.valid()) {
         acceptAll(now_ns);
       } else if (fd != wake_.get()) {
         serve(fd, now_ns);
@@ -374,11 +375,21 @@ void RootThread::expire(int64_t now_ns) {
   }
 }
 
+// Once all have come nobody else may: the port is free for the job's next communicator before the first rank can know.
+void RootThread::stopListening() {
+  if (!rendezvous_.complete()) return;
+  if (listener_.fd.valid() && accept_again_ns_ == 0)
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
+  accept_again_ns_ = 0;
+  listener_.fd.reset();
+}
+
 // Sends what the rendezvous has decided to all ranks that are there. A broken connection shows up as an event
 // later.
 void RootThread::deliver() {
   const std::vector<SharedMessage> messages = rendezvous_.takeBroadcasts();
   if (messages.empty()) return;
+  stopListening();
   for (const auto& [fd, client] : clients_) {
     if (client->state != Client::State::kJoined) continue;
     for (const SharedMessage& message : messages) client->channel.send(message);

@@ -138,8 +138,24 @@ TEST(Control, RefusesANonsensicalWorldSize) {
 TEST(Control, OfARunningCommunicatorIgnoresALateCopyOfARank) {
   const auto root = startRoot();
   const auto controls = joinAll(root->id(), 2);
-  const Status copy = Control::join(joinOptions(root->id(), 1, 2)).status();
-  EXPECT_EQ(copy.code(), Code::kInvalidUsage) << copy.toString();
+  const Status copy = Control::join(joinOptions(root->id(), 1, 2, 50)).status();
+  EXPECT_TRUE(mentions(copy, "communicator not complete without this rank")) << copy.toString();
+  inThreads(
+      2, [&](int rank) { EXPECT_TRUE(controls[static_cast<size_t>(rank)]->allGather({}, in(30'000)).ok()); });
+}
+
+TEST(RootService, GivesItsPortToTheNextCommunicator) {
+  const auto first = startRoot();
+  const auto controls = joinAll(first->id(), 2);
+  const UniqueIdParts parts = decodeUniqueId(first->id()).take();
+  RootOptions options;
+  options.host = "127.0.0.1";
+  options.port = first->port();
+  options.secret = &parts;
+  const auto second = RootService::start(options);
+  ASSERT_TRUE(second.ok()) << second.status().toString();
+  EXPECT_EQ(second.value()->id(), first->id());
+  joinAll(second.value()->id(), 2);
   inThreads(
       2, [&](int rank) { EXPECT_TRUE(controls[static_cast<size_t>(rank)]->allGather({}, in(30'000)).ok()); });
 }

@@ -124,11 +124,11 @@ TEST(Strangers, InAnyNumberDoNotKeepRanksOut) {
   EXPECT_TRUE(isClosed(silent.front())) << "the oldest is pushed out";
 }
 
-TEST(Strangers, InTheMiddleOfAnExchangeDisturbNothing) {
+TEST(Strangers, ThatStayFromBeforeDisturbNoExchange) {
   const auto root = startRoot();
+  const Fd stranger = connectTo(root->id());
   const auto controls = joinAll(root->id(), 2);
   std::thread waiting([&] { EXPECT_TRUE(controls[0]->allGather({}, in(30'000)).ok()); });
-  const Fd stranger = connectTo(root->id());
   say(stranger, "GET / HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(isClosed(stranger));
   EXPECT_TRUE(controls[1]->allGather({}, in(30'000)).ok());

@@ -1,0 +1,181 @@
+#include "comm/launcher.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include "base/clock.h"
+#include "comm/job_secret.h"
+#include "comm/launch_variables.h"
+#include "comm/socket_address.h"
+
+namespace horing {
+
+namespace {
+
+constexpr LaunchNames kPlainNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
+constexpr LaunchNames kSlurmNames = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+constexpr const char* kSubsystem = "launcher";
+
+// Everything that the ways to meet have in common.
+struct Launch {
+  const Config& config;
+  const Log& log;
+  const EnvironmentLookup& environment;
+  LaunchNumbers numbers;
+  const char* launcher;
+};
+
+// A secret, and a place to meet that every rank knows.
+struct Meeting {
+  UniqueIdParts secret;  // without addresses
+  HostPort where;
+};
+
+Result<Key> runSecret(const std::string& hex) {
+  std::array<std::byte, Key::kBytes> secret;
+  for (size_t at = 0; at < secret.size(); ++at) {
+    unsigned value = 0;
+    const std::string digits = hex.substr(std::min(2 * at, hex.size()), 2);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (hex.size() != 2 * secret.size() || error != std::errc() || end != digits.data() + 2)
+      return makeStatus(Code::kInvalidArgument,
+                        "environment variable HORING_RUN_SECRET: expected %zu hexadecimal digits, as "
+                        "horing-run writes them",
+                        2 * secret.size());
+    secret[at] = static_cast<std::byte>(value);
+  }
+  return Key::derive(secret, "horing-run");
+}
+
+// Whether an address is a numeric one of this machine, so that listening on it alone is enough.
+bool isLocalNumber(const std::string& host) {
+  std::array<std::byte, 16> ip{};
+  const bool v4 = ::inet_pton(AF_INET, host.c_str(), ip.data()) == 1;
+  if (!v4 && ::inet_pton(AF_INET6, host.c_str(), ip.data()) != 1) return false;
+  const Result<std::vector<RootAddress>> resolved = resolveHost({host, 1});
+  return resolved.ok() && listenOn(&resolved.value().front(), 0).ok();
+}
+
+// A node's name may become known only when its container is up.
+Result<std::vector<RootAddress>> resolvePatiently(const HostPort& where, int64_t timeout_ms) {
+  constexpr int kPauseMs = 200;
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, timeout_ms);
+  while (true) {
+    Result<std::vector<RootAddress>> resolved = resolveHost(where);
+    if (resolved.ok() || deadline.passed()) return resolved;
+    ::poll(nullptr, 0, std::min(kPauseMs, deadline.remainingMs()));
+  }
+}
+
+// Rank 0 listens where the others will look.
+Result<Launched> meet(const Launch& launch, Meeting meeting) {
+  Launched launched;
+  launched.rank = launch.numbers.rank;
+  launched.ranks = launch.numbers.ranks;
+  launched.local_rank = launch.numbers.local_rank;
+  launched.launcher = launch.launcher;
+  if (launched.rank == 0) {
+    RootOptions options;
+    options.host = isLocalNumber(meeting.where.host) ? meeting.where.host : "";
+    options.port = meeting.where.port;
+    options.family = launch.config.socket_family;
+    options.interfaces = launch.config.socket_ifname;
+    options.secret = &meeting.secret;
+    options.log = launch.log;
+    HORING_ASSIGN(launched.root, RootService::start(options));
+    launched.id = launched.root->id();
+    return launched;
+  }
+  HORING_ASSIGN(meeting.secret.roots, resolvePatiently(meeting.where, launch.config.init_timeout_ms));
+  HORING_ASSIGN(launched.id, encodeUniqueId(meeting.secret));
+  return launched;
+}
+
+Result<Launched> fromHoringRun(const Launch& launch) {
+  Meeting meeting;
+  HORING_ASSIGN(meeting.secret.key, runSecret(valueOf(launch.environment, "HORING_RUN_SECRET")));
+  meeting.secret.job = jobIdOf("horing-run");
+  HORING_ASSIGN(meeting.where, parseHostPort(launch.config.root, "HORING_ROOT"));
+  return meet(launch, std::move(meeting));
+}
+
+Result<HostPort> torchrunRoot(const Launch& launch) {
+  if (!launch.config.root.empty()) return parseHostPort(launch.config.root, "HORING_ROOT");
+  HostPort where;
+  where.host = valueOf(launch.environment, "MASTER_ADDR");
+  // torchrun's own store sits on MASTER_PORT.
+  HORING_ASSIGN(const int port, numberOf(launch.environment, "MASTER_PORT", 1, 65534));
+  where.port = static_cast<uint16_t>(port + 1);
+  return where;
+}
+
+Result<Launched> fromPlainVariables(const Launch& launch) {
+  Meeting meeting;
+  HORING_ASSIGN(meeting.where, torchrunRoot(launch));
+  HORING_ASSIGN(meeting.secret.key, configuredKey(launch.config, launch.log, launch.launcher));
+  // Tells the ranks of a restarted job from the last ones of the job before.
+  std::string job = "torchrun";
+  for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
+    job += "\n" + valueOf(launch.environment, name);
+  meeting.secret.job = jobIdOf(job);
+  return meet(launch, std::move(meeting));
+}
+
+Result<HostPort> slurmRoot(const Launch& launch, const std::string& job) {
+  if (!launch.config.root.empty()) return parseHostPort(launch.config.root, "HORING_ROOT");
+  std::string nodes = valueOf(launch.environment, "SLURM_STEP_NODELIST");
+  if (nodes.empty()) nodes = valueOf(launch.environment, "SLURM_JOB_NODELIST");
+  HostPort where;
+  HORING_ASSIGN(where.host, firstSlurmHost(nodes));
+  // Below the range of ports for outgoing connections, and another one for each job step.
+  const JobId hash = jobIdOf(job);
+  where.port = static_cast<uint16_t>(
+      20000 + (static_cast<unsigned>(hash[0]) * 256 + static_cast<unsigned>(hash[1])) % 10000);
+  return where;
+}
+
+Result<Launched> fromSlurm(const Launch& launch) {
+  Meeting meeting;
+  std::string job = "slurm";
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID"}) job += "\n" + valueOf(launch.environment, name);
+  HORING_ASSIGN(meeting.where, slurmRoot(launch, job));
+  HORING_ASSIGN(meeting.secret.key, configuredKey(launch.config, launch.log, launch.launcher));
+  meeting.secret.job = jobIdOf(job);
+  return meet(launch, std::move(meeting));
+}
+
+Status noLauncher() {
+  return makeStatus(
+      Code::kInvalidUsage,
+      "no launcher is recognised: start the program with horing-run, mpirun, srun or torchrun, or set RANK, "
+      "WORLD_SIZE, HORING_ROOT=host:port of rank 0 and HORING_KEY_FILE");
+}
+
+}  // namespace
+
+Result<Launched> launchedRank(const Config& config, const Log& log, const EnvironmentLookup& environment) {
+  const auto launch = [&](const LaunchNumbers& numbers, const char* launcher) {
+    log.info(kSubsystem, "rank %d of %d, local rank %d, started by %s", numbers.rank, numbers.ranks,
+             numbers.local_rank, launcher);
+    return Launch{config, log, environment, numbers, launcher};
+  };
+  HORING_ASSIGN(const auto plain, readLaunchNumbers(environment, kPlainNames));
+  if (plain && environment("HORING_RUN_SECRET")) return fromHoringRun(launch(*plain, "horing-run"));
+  if (plain && (environment("MASTER_ADDR") || !config.root.empty()))
+    return fromPlainVariables(launch(*plain, "torchrun"));
+  HORING_ASSIGN(const auto slurm, readLaunchNumbers(environment, kSlurmNames));
+  if (slurm) return fromSlurm(launch(*slurm, "srun"));
+  return noLauncher();
+}
+
+Result<Launched> launchedRank(const Config& config, const Log& log) {
+  return launchedRank(config, log, [](const char* name) -> const char* { return std::getenv(name); });
+}
+
+}  // namespace horing
