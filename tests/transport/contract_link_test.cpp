@@ -167,7 +167,8 @@ TEST_P(LinkContract, ReportsPlausibleMemory) {
 TEST_P(LinkContract, FailsNamingAPeerThatLeftWithoutSending) {
   ContractRanks ranks(GetParam(), 3);
   ASSERT_TRUE(ranks.made(3));
-  const auto [link, theirs] = ranks.link(1, 2, kSmall);
+  const std::pair<Link*, Link*> both = ranks.link(1, 2, kSmall);
+  Link* link = both.first;
   ASSERT_NE(link, nullptr);
   ASSERT_TRUE(sendPattern(ranks, link->sender(0), 32, 1));
   ranks.destroy(2);
@@ -191,7 +192,8 @@ TEST_P(LinkContract, FailsNamingAPeerThatLeftWithoutSending) {
 TEST_P(LinkContract, FailsASenderWhosePeerLeftWithItsCredits) {
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
-  const auto [link, theirs] = ranks.link(0, 1, kSmall);
+  const std::pair<Link*, Link*> both = ranks.link(0, 1, kSmall);
+  Link* link = both.first;
   ASSERT_NE(link, nullptr);
   for (uint32_t i = 0; i < kSmall.slots; ++i) ASSERT_TRUE(sendPattern(ranks, link->sender(0), 32, i));
   ranks.destroy(1);
@@ -206,10 +208,12 @@ TEST_P(LinkContract, DeliversWhatWasSentBeforeThePeerLeft) {
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   if (!ranks.fixture().keepsMessagesOfDeparted()) GTEST_SKIP() << GetParam().name << " promises nothing here";
-  const auto [link, theirs] = ranks.link(0, 1, kSmall);
+  const std::pair<Link*, Link*> both = ranks.link(0, 1, kSmall);
+  Link* link = both.first;
+  Link* theirs = both.second;
   ASSERT_NE(link, nullptr);
   for (uint64_t i = 0; i < kSmall.slots; ++i) ASSERT_TRUE(sendPattern(ranks, theirs->sender(0), 200, i));
-  ASSERT_TRUE(ranks.pumpUntil([&, mine = theirs] { return mine->sender(0).flushed(); }));
+  ASSERT_TRUE(ranks.pumpUntil([&] { return theirs->sender(0).flushed(); }));
   ranks.destroy(1);
   for (int i = 0; i < 50; ++i) ranks.pump();
   for (uint64_t i = 0; i < kSmall.slots; ++i) expectPattern(ranks, link->receiver(0), 200, i);
