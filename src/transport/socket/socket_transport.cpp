@@ -136,12 +136,17 @@ Status SocketTransport::open() {
 // A peer that is told goodbye does not take the end of the stream for a failure. Closing with unread input (a credit on
 // its way to us) makes the kernel reset the connection and forget what it has not handed over, so that is waited for.
 SocketTransport::~SocketTransport() {
+  poller_.poll();
   for (auto& entry : entries_) entry->link->sayGoodbye();
   const Deadline linger = Deadline::after(*options_.clock, kLingerMs);
   for (int64_t pauses = 0; pauses < kLingerMs && !linger.passed(); ++pauses) {
-    if (std::all_of(entries_.begin(), entries_.end(),
-                    [](const auto& e) { return e->link->unacknowledgedBytes() == 0; }))
-      return;
+    bool all_there = true;
+    poller_.poll();
+    for (auto& entry : entries_) {
+      entry->link->progress(SocketLink::Effort::kThorough);
+      all_there = all_there && entry->link->unacknowledgedBytes() == 0;
+    }
+    if (all_there) return;
     ::poll(nullptr, 0, 1);
   }
 }

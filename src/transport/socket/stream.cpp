@@ -117,7 +117,7 @@ void SocketStream::parseStaging() {
     at += sizeof incoming_;
     payload_to_ = sink_.beginFrame(incoming_);
     if (!payload_to_) return abandon();
-    if (incoming_.kind == FrameKind::kGoodbye) goodbye_ = true;
+    if (incoming_.kind == FrameKind::kGoodbye) noteGoodbye();
     const size_t here = std::min<size_t>(incoming_.bytes, staged_ - at);
     std::memcpy(payload_to_, staging_.data() + at, here);
     at += here;
@@ -127,6 +127,13 @@ void SocketStream::parseStaging() {
   }
   staged_ -= at;
   if (at > 0 && staged_ > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
+}
+
+// The peer waits in its destructor until it knows that this has arrived: do not delay the acknowledgement.
+void SocketStream::noteGoodbye() {
+  goodbye_ = true;
+  const int on = 1;
+  ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
 void SocketStream::endWith(int error_number) {
@@ -160,7 +167,11 @@ void SocketStream::checkAlive(int64_t silence_ms) {
 
 int SocketStream::unacknowledgedBytes() const {
   int bytes = 0;
-  if (ended() || ::ioctl(fd_.get(), SIOCOUTQ, &bytes) != 0) return 0;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (ended() || goodbye_ || ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
+  // In any other state the peer has closed its end: it reads nothing any more.
+  if (info.tcpi_state != TCP_ESTABLISHED || ::ioctl(fd_.get(), SIOCOUTQ, &bytes) != 0) return 0;
   return bytes;
 }
 

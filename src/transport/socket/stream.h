@@ -49,7 +49,7 @@ class SocketStream final : public PollTarget {
   // To be called about once a second: ends a stream whose peer's machine has not answered for `silence_ms`, although
   // something is on its way to it. A peer that is alive but does not read is left alone.
   void checkAlive(int64_t silence_ms);
-  // Bytes that the other machine has not acknowledged yet.
+  // Bytes that the other machine has not acknowledged yet; 0 when the peer does not read any more.
   int unacknowledgedBytes() const;
   uint64_t memoryBytes() const;
 
@@ -71,6 +71,7 @@ class SocketStream final : public PollTarget {
   void advanceWrite(size_t written);
   void takeInput(size_t read);
   void parseStaging();
+  void noteGoodbye();
   void endWith(int error_number);
 
   Fd fd_;

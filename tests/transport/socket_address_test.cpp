@@ -1,0 +1,185 @@
+// Which interfaces are used, what is published about them, and how two ranks pair them.
+#include "gtest/gtest.h"
+#include "transport/socket/endpoint.h"
+#include "transport/socket/interfaces.h"
+#include "transport/socket/published.h"
+#include "transport/transport.h"
+
+namespace horing::tcp {
+namespace {
+
+Interface v4(const char* name, std::array<uint8_t, 4> address, int bits = 24) {
+  Interface out{
+      .name = name, .address = {}, .prefix_bits = static_cast<uint8_t>(bits), .loopback = address[0] == 127};
+  for (size_t i = 0; i < 4; ++i) out.address.bytes[i] = address[i];
+  return out;
+}
+Interface v6(const char* name, uint8_t network, uint8_t host) {
+  Interface out{
+      .name = name, .address = {.bytes = {0xfd, network}, .v6 = true}, .prefix_bits = 64, .loopback = false};
+  out.address.bytes[15] = host;
+  return out;
+}
+
+const std::vector<Interface> kMachine = {
+    v4("lo", {127, 0, 0, 1}, 8),   v4("eth0", {10, 0, 0, 2}),  v6("eth0", 0, 2),
+    v4("eth1", {10, 0, 1, 2}),     v4("eth10", {10, 0, 2, 2}), v4("ib0", {10, 1, 0, 2}),
+    v4("docker0", {172, 17, 0, 1})};
+
+std::string chosen(std::string_view selection, std::string_view family = "any",
+                   const std::vector<Interface>& all = kMachine) {
+  const Result<std::vector<Interface>> out = chooseInterfaces(all, selection, family);
+  if (!out.ok()) return "error";
+  std::string text;
+  for (const Interface& i : out.value())
+    text += (text.empty() ? "" : " ") + i.name + (i.address.v6 ? "/6" : "");
+  return text;
+}
+
+TEST(Interfaces, DefaultIsAllButLoopbackAndDocker) {
+  EXPECT_EQ(chosen(""), "eth0 eth1 eth10 ib0 eth0/6");
+}
+
+TEST(Interfaces, LoopbackIsUsedWhenThereIsNothingElseOrWhenNamed) {
+  EXPECT_EQ(chosen("", "any", {kMachine[0]}), "lo");
+  EXPECT_EQ(chosen("", "any", {kMachine[0], kMachine[6]}), "lo");
+  EXPECT_EQ(chosen("lo"), "lo");
+  EXPECT_EQ(chosen("lo,ib"), "lo ib0");
+  EXPECT_EQ(chosen("^docker"), "eth0 eth1 eth10 ib0 eth0/6");
+  EXPECT_EQ(chosen("^eth,ib,docker"), "lo");
+}
+
+TEST(Interfaces, SelectsByPrefixExactNameAndException) {
+  EXPECT_EQ(chosen("eth1"), "eth1 eth10");
+  EXPECT_EQ(chosen("=eth1"), "eth1");
+  EXPECT_EQ(chosen("=eth1,ib0"), "eth1 ib0");
+  EXPECT_EQ(chosen("ib,eth0"), "eth0 ib0 eth0/6");
+  EXPECT_EQ(chosen("^eth1,docker"), "eth0 ib0 eth0/6");
+  EXPECT_EQ(chosen("^=eth1"), "eth0 eth10 ib0 docker0 eth0/6");
+  EXPECT_EQ(chosen("docker"), "docker0");
+}
+
+TEST(Interfaces, SelectsByFamily) {
+  EXPECT_EQ(chosen("", "ipv4"), "eth0 eth1 eth10 ib0");
+  EXPECT_EQ(chosen("", "ipv6"), "eth0/6");
+  EXPECT_EQ(chosen("ib", "ipv6"), "error");
+}
+
+TEST(Interfaces, TakesOneAddressPerInterfaceAndFamily) {
+  EXPECT_EQ(
+      chosen("", "any",
+             {v4("eth0", {10, 0, 0, 2}), v4("eth0", {10, 0, 0, 3}), v6("eth0", 0, 1), v6("eth0", 0, 2)}),
+      "eth0 eth0/6");
+}
+
+TEST(Interfaces, RefusesBrokenSelections) {
+  for (const char* bad : {"^", "=", "^=", ",", "eth0,", ",eth0", "eth0,,ib", "eth0,^ib", "eth0,=ib", "a b",
+                          "a-name-that-is-longer-than-any"}) {
+    const Result<std::vector<Interface>> out = chooseInterfaces(kMachine, bad, "any");
+    ASSERT_FALSE(out.ok()) << bad;
+    EXPECT_EQ(out.status().code(), Code::kInvalidArgument);
+    EXPECT_NE(out.status().message().find(std::string("HORING_SOCKET_IFNAME=") + bad), std::string::npos)
+        << out.status().message();
+  }
+}
+
+TEST(Interfaces, AnUnmatchedSelectionSaysWhatThereIs) {
+  const Result<std::vector<Interface>> out = chooseInterfaces(kMachine, "wlan", "any");
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.status().message().find("wlan"), std::string::npos);
+  EXPECT_NE(out.status().message().find("ib0 (10.1.0.2)"), std::string::npos) << out.status().message();
+}
+
+TEST(Interfaces, ListsThisMachine) {
+  const Result<std::vector<Interface>> all = listInterfaces();
+  ASSERT_TRUE(all.ok()) << all.status().toString();
+  for (const Interface& i : all.value()) {
+    EXPECT_FALSE(i.name.empty());
+    EXPECT_GT(i.prefix_bits, 0) << i.name;
+    EXPECT_LE(i.prefix_bits, i.address.v6 ? 128 : 32) << i.name;
+  }
+}
+
+Published rankOn(uint64_t host, std::vector<Interface> interfaces) {
+  Published out{
+      .host = host, .instance = {}, .port = 4711, .streams = 2, .interfaces = std::move(interfaces)};
+  out.instance[0] = static_cast<std::byte>(host);
+  return out;
+}
+
+TEST(Published, SurvivesItsEncoding) {
+  Published original = rankOn(7, {v4("eth0", {10, 0, 0, 2}), v6("ib0", 3, 9)});
+  const std::vector<std::byte> bytes = original.encode();
+  EXPECT_LE(bytes.size(), kMaxAddressBytes);
+  const Result<Published> copy = Published::decode(bytes);
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(copy.value().host, 7u);
+  EXPECT_EQ(copy.value().instance, original.instance);
+  EXPECT_EQ(copy.value().port, 4711);
+  EXPECT_EQ(copy.value().streams, 2);
+  ASSERT_EQ(copy.value().interfaces.size(), 2u);
+  EXPECT_EQ(copy.value().interfaces[1].name, "ib0");
+  EXPECT_EQ(copy.value().interfaces[1].address, original.interfaces[1].address);
+  EXPECT_EQ(copy.value().interfaces[1].prefix_bits, 64);
+}
+
+TEST(Published, HoldsAsManyInterfacesAsFit) {
+  std::vector<Interface> many;
+  for (uint8_t i = 0; i < kMaxInterfaces + 5; ++i)
+    many.push_back(v4(("eth" + std::to_string(i)).c_str(), {10, 0, i, 1}));
+  const std::vector<std::byte> bytes = rankOn(1, many).encode();
+  EXPECT_LE(bytes.size(), kMaxAddressBytes);
+  const Result<Published> copy = Published::decode(bytes);
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(copy.value().interfaces.size(), kMaxInterfaces);
+}
+
+using Pairs = std::vector<InterfacePair>;
+
+TEST(Pairs, UseEveryCommonSubnetOnce) {
+  const Published a =
+      rankOn(1, {v4("eth0", {10, 0, 0, 1}), v4("eth1", {10, 0, 1, 1}), v4("mgmt", {192, 168, 0, 1})});
+  const Published b =
+      rankOn(2, {v4("eth1", {10, 0, 1, 2}), v4("eth0", {10, 0, 0, 2}), v4("other", {192, 168, 9, 1})});
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 1}, {1, 0}}));
+}
+
+TEST(Pairs, DoNotUseOneInterfaceForBothFamilies) {
+  const Published a = rankOn(1, {v4("eth0", {10, 0, 0, 1}), v6("eth0", 0, 1)});
+  const Published b = rankOn(2, {v4("eth0", {10, 0, 0, 2}), v6("eth0", 0, 2)});
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 0}}));
+  const Published c = rankOn(3, {v6("eth0", 0, 3)});
+  EXPECT_EQ(pairInterfaces(a, c), (Pairs{{1, 0}}));
+}
+
+TEST(Pairs, JudgeSubnetsByTheirPrefix) {
+  const Published a = rankOn(1, {v4("a", {10, 0, 4, 1}, 22), v4("b", {10, 9, 0, 1}, 24)});
+  const Published b = rankOn(2, {v4("b", {10, 9, 0, 2}, 24), v4("a", {10, 0, 7, 1}, 22)});
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 1}, {1, 0}}));
+}
+
+TEST(Pairs, RouteBetweenSubnetsWhenNoneIsCommon) {
+  const Published a = rankOn(1, {v4("eth0", {10, 0, 0, 1}), v4("eth1", {10, 0, 1, 1})});
+  const Published b =
+      rankOn(2, {v4("eth0", {10, 5, 0, 1}), v4("eth1", {10, 5, 1, 1}), v4("eth2", {10, 5, 2, 1})});
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 0}, {1, 1}}));
+  EXPECT_TRUE(pairInterfaces(a, rankOn(3, {v6("eth0", 0, 1)})).empty());
+}
+
+TEST(Pairs, LoopbackAndPrivateBridgesOnlyReachTheirOwnHost) {
+  const Interface lo = v4("lo", {127, 0, 0, 1}, 8);
+  const Interface bridge = v4("docker0", {172, 17, 0, 1}, 16);
+  EXPECT_EQ(pairInterfaces(rankOn(1, {lo}), rankOn(1, {lo})), (Pairs{{0, 0}}));
+  EXPECT_TRUE(pairInterfaces(rankOn(1, {lo}), rankOn(2, {lo})).empty());
+  EXPECT_EQ(pairInterfaces(rankOn(1, {bridge}), rankOn(1, {bridge})), (Pairs{{0, 0}}));
+  EXPECT_TRUE(pairInterfaces(rankOn(1, {bridge}), rankOn(2, {bridge})).empty());
+  EXPECT_TRUE(pairInterfaces(rankOn(1, {lo}), rankOn(1, {v4("eth0", {10, 0, 0, 1})})).empty());
+}
+
+TEST(Endpoint, PrintsBothFamilies) {
+  EXPECT_EQ(endpointText({.address = v4("x", {10, 0, 0, 2}).address, .port = 4711}), "10.0.0.2:4711");
+  EXPECT_EQ(endpointText({.address = v6("x", 0, 1).address, .port = 80}), "[fd00::1]:80");
+}
+
+}  // namespace
+}  // namespace horing::tcp

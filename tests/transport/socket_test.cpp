@@ -1,0 +1,464 @@
+// The socket transport among clients that are not peers, and peers that do not behave.
+#include <algorithm>
+
+#include "allocation_counter.h"
+#include "socket_fake.h"
+
+namespace horing::testing {
+namespace {
+
+class Socket : public ::testing::Test {
+ protected:
+  SocketOptions options(int rank) {
+    return {.rank = rank, .key = key_, .interfaces = "=lo", .family = "ipv4", .clock = &clock_};
+  }
+  // Whether a fresh link between the two carries a message: nothing has been disturbed.
+  void expectWorking(Transport& low, Transport& high) {
+    Result<Link*> a = low.connect(1, high.address(), kFakeShape);
+    Result<Link*> b = high.connect(0, low.address(), kFakeShape);
+    ASSERT_TRUE(a.ok() && b.ok());
+    ASSERT_TRUE(pumpUntil({&low, &high}, [&] {
+      return a.value()->established() && b.value()->established();
+    })) << a.value()->describe();
+    std::byte* slot = a.value()->sender(1).tryAcquire();
+    ASSERT_NE(slot, nullptr);
+    slot[0] = std::byte{42};
+    a.value()->sender(1).post(1, 77);
+    const Message* message = nullptr;
+    ASSERT_TRUE(
+        pumpUntil({&low, &high}, [&] { return (message = b.value()->receiver(1).tryPeek()) != nullptr; }));
+    EXPECT_EQ(message->tag, 77u);
+    EXPECT_EQ(message->data[0], std::byte{42});
+    EXPECT_TRUE(low.progress().ok());
+    EXPECT_TRUE(high.progress().ok());
+  }
+
+  SteadyClock clock_;
+  Key key_ = Key::random();
+};
+
+TEST_F(Socket, DropsStrangersAndIsNotDisturbed) {
+  const auto low = makeRank(options(0));
+  const auto high = makeRank(options(1));
+  const uint16_t port = publishedBy(*high).port;
+  std::vector<std::unique_ptr<Client>> strangers;
+  Bytes noise(5000);
+  randomBytes(noise);
+  for (const Bytes& words :
+       {textBytes("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), noise, textBytes("\xb7horinG\n"),
+        textBytes("x"), textBytes("SSH-2.0-OpenSSH_9.2\r\n")}) {
+    strangers.push_back(std::make_unique<Client>(port));
+    strangers.back()->say(words);
+  }
+  Client silent(port);
+  Client gone(port);
+  gone.close();
+  for (auto& stranger : strangers)
+    EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !stranger->listen(); }))
+        << "a stranger must be sent away";
+  for (auto& stranger : strangers) EXPECT_TRUE(stranger->heard().empty()) << "and told nothing";
+  expectWorking(*low, *high);
+  EXPECT_TRUE(silent.listen()) << "it still has time";
+}
+
+TEST_F(Socket, DropsASilentClientAtItsDeadline) {
+  ManualClock clock;
+  SocketOptions with_clock = options(1);
+  with_clock.clock = &clock;
+  const auto rank = makeRank(with_clock);
+  Client silent(publishedBy(*rank).port);
+  Client slow(publishedBy(*rank).port);
+  slow.say(textBytes("\xb7hor"));
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank->progress().ok());
+  clock.advanceNs((kProofTimeoutMs - 1) * 1'000'000);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank->progress().ok());
+  EXPECT_TRUE(silent.listen() && slow.listen());
+  clock.advanceNs(2'000'000);
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !silent.listen(); }));
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !slow.listen(); }));
+}
+
+TEST_F(Socket, DropsTheOldestOfTooManySilentClients) {
+  const auto low = makeRank(options(0));
+  const auto high = makeRank(options(1));
+  std::vector<std::unique_ptr<Client>> crowd;
+  for (size_t i = 0; i < kMaxUnproven + 5; ++i) {
+    crowd.push_back(std::make_unique<Client>(publishedBy(*high).port));
+    for (int j = 0; j < 3; ++j) ASSERT_TRUE(high->progress().ok());
+  }
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !crowd[i]->listen(); })) << i;
+  for (int j = 0; j < 100; ++j) ASSERT_TRUE(high->progress().ok());
+  EXPECT_TRUE(crowd[5]->listen());
+  EXPECT_TRUE(crowd.back()->listen());
+  expectWorking(*low, *high);
+}
+
+TEST_F(Socket, RefusesAnotherKeyAndSaysSo) {
+  SocketOptions foreign = options(0);
+  foreign.key = Key::random();
+  const auto stranger = makeRank(foreign);
+  const auto low = makeRank(options(0));
+  const auto high = makeRank(options(1));
+  Result<Link*> link = stranger->connect(1, high->address(), kFakeShape);
+  ASSERT_TRUE(link.ok());
+  ASSERT_TRUE(pumpUntil({stranger.get(), high.get()}, [&] { return !link.value()->status().ok(); }));
+  EXPECT_EQ(link.value()->status().code(), Code::kRemoteError);
+  const std::string& text = link.value()->status().message();
+  for (const char* part : {"rank 0", "rank 1", "key"}) EXPECT_NE(text.find(part), std::string::npos) << text;
+  expectWorking(*low, *high);
+}
+
+TEST_F(Socket, DropsHoldersOfTheKeyWithImpossibleClaims) {
+  const auto low = makeRank(options(0));
+  const auto high = makeRank(options(1));
+  const tcp::Published acceptor = publishedBy(*high);
+  using Hello = tcp::ConnectorHello;
+  const std::pair<const char*, std::function<void(Hello&)>> lies[] = {
+      {"another rank is meant", [](Hello& h) { h.peer = 2; }},
+      {"another communicator is meant", [](Hello& h) { h.peer_instance[3] ^= std::byte{1}; }},
+      {"the same rank", [](Hello& h) { h.rank = 1; }},
+      {"a higher rank", [](Hello& h) { h.rank = 5; }},
+      {"no streams", [](Hello& h) { h.streams = 0; }},
+      {"stream out of range", [](Hello& h) { h.stream = 1; }},
+      {"too many streams", [](Hello& h) { h.streams = 4000; }},
+      {"impossible shape", [](Hello& h) { h.slot_bytes = 1u << 31; }}};
+  for (const auto& [what, lie] : lies) {
+    Hello hello = goodHello(acceptor, fakePublished(1));
+    lie(hello);
+    Client client(acceptor.port);
+    EXPECT_TRUE(
+        client.prove(*high, {.key = key_, .role = HandshakeRole::kConnector, .hello = bytesOf(hello)}))
+        << what;
+    EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !client.listen(); })) << what;
+  }
+  Client brief(acceptor.port);
+  EXPECT_TRUE(brief.prove(*high, {.key = key_, .role = HandshakeRole::kConnector, .hello = textBytes("hi")}));
+  EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !brief.listen(); }));
+  expectWorking(*low, *high);
+}
+
+TEST_F(Socket, RefusesAnotherVersionByName) {
+  const auto high = makeRank(options(1));
+  const tcp::Published acceptor = publishedBy(*high);
+  Client client(acceptor.port);
+  HandshakeOptions newer{.key = key_,
+                         .role = HandshakeRole::kConnector,
+                         .hello = bytesOf(goodHello(acceptor, fakePublished(1))),
+                         .versions = {.protocol = 3, .library = 200}};
+  Status why;
+  EXPECT_FALSE(client.prove(*high, newer, &why));
+  EXPECT_NE(why.message().find("peer runs horing protocol 1 / library 0.1.0, this is 3 / 0.2.0"),
+            std::string::npos)
+      << why.toString();
+
+  // And the other way round: this end connects to an acceptor of another version.
+  Result<tcp::Listening> listening = tcp::listenEverywhere();
+  ASSERT_TRUE(listening.ok());
+  const auto low = makeRank(options(0));
+  const tcp::Published fake = fakePublished(listening.value().port);
+  Result<Link*> link = low->connect(1, fake.encode(), kFakeShape);
+  ASSERT_TRUE(link.ok());
+  Fd accepted;
+  ASSERT_TRUE(pumpUntil({low.get()}, [&] {
+    accepted.reset(::accept(listening.value().fd.get(), nullptr, nullptr));
+    return accepted.valid();
+  }));
+  Client server(std::move(accepted));
+  newer.role = HandshakeRole::kAcceptor;
+  EXPECT_FALSE(server.prove(*low, newer));
+  ASSERT_TRUE(pumpUntil({low.get()}, [&] { return !link.value()->status().ok(); }));
+  EXPECT_NE(
+      link.value()->status().message().find("peer runs horing protocol 3 / library 0.2.0, this is 1 / 0.1.0"),
+      std::string::npos)
+      << link.value()->status().toString();
+}
+
+TEST_F(Socket, TriesAgainUntilThePeerListensAndSaysWhatItWaitsFor) {
+  Fd later(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in at{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+  socklen_t length = sizeof at;
+  ASSERT_EQ(::bind(later.get(), reinterpret_cast<sockaddr*>(&at), length), 0);
+  ASSERT_EQ(::getsockname(later.get(), reinterpret_cast<sockaddr*>(&at), &length), 0);
+  const auto low = makeRank(options(0));
+  Result<Link*> link = low->connect(1, fakePublished(ntohs(at.sin_port)).encode(), kFakeShape);
+  ASSERT_TRUE(link.ok());
+  EXPECT_TRUE(pumpUntil({low.get()}, [&] {
+    return link.value()->describe().find("Connection refused (attempt 3)") != std::string::npos;
+  })) << link.value()->describe();
+  EXPECT_NE(link.value()->describe().find("127.0.0.1"), std::string::npos) << link.value()->describe();
+  ASSERT_EQ(::listen(later.get(), 1), 0);
+  EXPECT_TRUE(pumpUntil({low.get()}, [&] { return Fd(::accept(later.get(), nullptr, nullptr)).valid(); }));
+  // It was hung up on: that is not final either.
+  EXPECT_TRUE(pumpUntil({low.get()}, [&] { return Fd(::accept(later.get(), nullptr, nullptr)).valid(); }));
+  EXPECT_TRUE(link.value()->status().ok()) << link.value()->status().toString();
+}
+
+TEST_F(Socket, RefusesOptionsThatCannotBe) {
+  SocketOptions bad = options(0);
+  bad.congestion = "no-such-control";
+  EXPECT_NE(makeSocketTransport(bad).status().message().find("HORING_SOCKET_CONGESTION=no-such-control"),
+            std::string::npos);
+  bad = options(0);
+  bad.interfaces = "=nosuch0";
+  EXPECT_NE(makeSocketTransport(bad).status().message().find("HORING_SOCKET_IFNAME==nosuch0"),
+            std::string::npos);
+  bad = options(0);
+  bad.family = "ipx";
+  EXPECT_EQ(makeSocketTransport(bad).status().code(), Code::kInvalidArgument);
+  for (int streams : {0, -1, kMaxStreamsPerPair + 1}) {
+    bad = options(0);
+    bad.streams = streams;
+    EXPECT_EQ(makeSocketTransport(bad).status().code(), Code::kInvalidArgument) << streams;
+  }
+}
+
+// Both directions at once with kernel buffers far smaller than a message: every write and read is partial.
+TEST_F(Socket, SurvivesPartialReadsAndWrites) {
+  for (int streams : {1, 3}) {
+    SocketOptions tiny[2] = {options(0), options(1)};
+    for (SocketOptions& o : tiny) {
+      o.buffer_bytes = 2048;
+      o.streams = streams;
+    }
+    const auto low = makeRank(tiny[0]);
+    const auto high = makeRank(tiny[1]);
+    const LinkShape shape{.lanes = 2, .slots = 3, .slot_bytes = 262144};
+    Link* ends[2] = {low->connect(1, high->address(), shape).value(),
+                     high->connect(0, low->address(), shape).value()};
+    ASSERT_TRUE(
+        pumpUntil({low.get(), high.get()}, [&] { return ends[0]->established() && ends[1]->established(); }));
+    struct Flow {
+      Sender* sender;
+      Receiver* receiver;
+      uint32_t sent = 0, received = 0;
+    };
+    std::vector<Flow> flows;
+    for (int lane = 0; lane < 2; ++lane) {
+      flows.push_back({&ends[0]->sender(lane), &ends[1]->receiver(lane)});
+      flows.push_back({&ends[1]->sender(lane), &ends[0]->receiver(lane)});
+    }
+    constexpr uint32_t kMessages = 12;
+    size_t damaged = 0;
+    const auto step = [&](Flow& flow) {
+      std::byte* slot = flow.sent < kMessages ? flow.sender->tryAcquire() : nullptr;
+      if (slot) {
+        const uint32_t bytes = 200'000 + flow.sent * 5000;
+        for (uint32_t i = 0; i < bytes; ++i) slot[i] = static_cast<std::byte>(i * 7 + flow.sent);
+        flow.sender->post(bytes, flow.sent++);
+      }
+      if (const Message* message = flow.receiver->tryPeek()) {
+        if (message->tag != flow.received || message->bytes != 200'000 + flow.received * 5000) ++damaged;
+        for (uint32_t i = 0; i < message->bytes; ++i)
+          damaged += message->data[i] != static_cast<std::byte>(i * 7 + flow.received);
+        ++flow.received;
+        flow.receiver->release();
+      }
+      return flow.received == kMessages;
+    };
+    EXPECT_TRUE(pumpUntil({low.get(), high.get()}, [&] {
+      size_t done = 0;
+      for (Flow& flow : flows) done += step(flow);
+      return done == flows.size();
+    }));
+    EXPECT_EQ(damaged, 0u) << streams;
+  }
+}
+
+TEST_F(Socket, DoesNotAllocateOnceEstablished) {
+  for (int streams : {1, 3}) {
+    SocketOptions o[2] = {options(0), options(1)};
+    for (SocketOptions& each : o) each.streams = streams;
+    const auto low = makeRank(o[0]);
+    const auto high = makeRank(o[1]);
+    Link* a = low->connect(1, high->address(), kFakeShape).value();
+    Link* b = high->connect(0, low->address(), kFakeShape).value();
+    ASSERT_TRUE(pumpUntil({low.get(), high.get()}, [&] { return a->established() && b->established(); }));
+    const uint64_t before = allocationsSoFar();
+    const Deadline deadline = Deadline::after(clock_, 20'000);
+    uint32_t received = 0;
+    for (uint32_t sent = 0; received < 2000 && !deadline.passed();) {
+      if (sent < 2000 && a->sender(0).tryAcquire()) a->sender(0).post(sent % 257, sent), ++sent;
+      [[maybe_unused]] const bool fine = low->progress().ok() && high->progress().ok();
+      if (b->receiver(0).tryPeek()) b->receiver(0).release(), ++received;
+      if (sent % 100 == 0) {
+        high->beginWait();
+        high->endWait();
+      }
+    }
+    EXPECT_EQ(received, 2000u);
+    EXPECT_EQ(allocationsSoFar(), before);
+  }
+}
+
+// Rank 1 is real; rank 0 is a client that holds the key and has come as far as being a peer.
+class HostilePeer : public Socket {
+ protected:
+  void SetUp() override { begin(1); }
+
+  void begin(int streams) {
+    SocketOptions mine = options(1);
+    mine.streams = streams;
+    rank_ = makeRank(mine);
+    const tcp::Published acceptor = publishedBy(*rank_);
+    const tcp::Published fake = fakePublished(1, streams);
+    Result<Link*> link = rank_->connect(0, fake.encode(), kFakeShape);
+    ASSERT_TRUE(link.ok()) << link.status().toString();
+    link_ = link.value();
+    peers_.clear();
+    for (int i = 0; i < streams; ++i) {
+      tcp::ConnectorHello hello = goodHello(acceptor, fake);
+      hello.streams = static_cast<uint16_t>(streams);
+      hello.stream = static_cast<uint16_t>(i);
+      peers_.push_back(std::make_unique<Client>(acceptor.port));
+      Client& peer = *peers_.back();
+      ASSERT_TRUE(
+          peer.prove(*rank_, {.key = key_, .role = HandshakeRole::kConnector, .hello = bytesOf(hello)}));
+      ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return !peer.listen() || peer.heard().size() >= 32; }));
+      ASSERT_EQ(peer.heard().size(), 32u) << "a ready frame";
+    }
+    ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->established(); }));
+  }
+  void say(const tcp::FrameHeader& header, size_t payload, size_t stream = 0) {
+    Bytes bytes = bytesOf(header);
+    bytes.resize(bytes.size() + payload, std::byte{5});
+    peers_[stream]->say(bytes);
+  }
+  void expectFailure(const char* part) {
+    ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return !link_->status().ok(); })) << part;
+    EXPECT_EQ(link_->status().code(), Code::kRemoteError);
+    const std::string& text = link_->status().message();
+    for (const char* expected : {part, "rank 0", "rank 1", "127.0.0.1"})
+      EXPECT_NE(text.find(expected), std::string::npos) << text;
+    EXPECT_EQ(rank_->progress().message(), text) << "the transport reports it, too";
+  }
+
+  std::unique_ptr<Transport> rank_;
+  Link* link_ = nullptr;
+  std::vector<std::unique_ptr<Client>> peers_;
+};
+
+constexpr tcp::FrameHeader kGood{
+    .bytes = 8, .lane = 1, .kind = tcp::FrameKind::kData, .tag = 9, .sequence = 0, .credit = 0};
+
+TEST_F(HostilePeer, IsBelievedWhileItBehaves) {
+  say(kGood, 8);
+  const Message* message = nullptr;
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return (message = link_->receiver(1).tryPeek()) != nullptr; }));
+  EXPECT_EQ(message->bytes, 8u);
+  EXPECT_EQ(message->tag, 9u);
+  link_->receiver(1).release();
+  // The credit comes back by itself.
+  ASSERT_TRUE(
+      pumpUntil({rank_.get()}, [&] { return peers_[0]->listen() && peers_[0]->heard().size() >= 64; }));
+  tcp::FrameHeader credit;
+  std::memcpy(&credit, peers_[0]->heard().data() + 32, sizeof credit);
+  EXPECT_EQ(credit.kind, tcp::FrameKind::kCredit);
+  EXPECT_EQ(credit.lane, 1);
+  EXPECT_EQ(credit.credit, 1u);
+  EXPECT_TRUE(link_->receiver(1).flushed());
+}
+
+TEST_F(HostilePeer, IsRefusedWhenAFrameLies) {
+  using tcp::FrameHeader;
+  using tcp::FrameKind;
+  const std::pair<const char*, std::function<void(FrameHeader&)>> lies[] = {
+      {"no such lane", [](FrameHeader& h) { h.lane = 2; }},
+      {"no such lane", [](FrameHeader& h) { h.lane = 0xffff; }},
+      {"larger than a slot", [](FrameHeader& h) { h.bytes = kFakeShape.slot_bytes + 1; }},
+      {"larger than a slot", [](FrameHeader& h) { h.bytes = 0xffffffff; }},
+      {"out of turn", [](FrameHeader& h) { h.sequence = kFakeShape.slots; }},
+      {"out of turn", [](FrameHeader& h) { h.sequence = ~uint64_t{0}; }},
+      {"acknowledged than were sent", [](FrameHeader& h) { h.credit = 1; }},
+      {"acknowledged than were sent", [](FrameHeader& h) { h.credit = ~uint64_t{0}; }},
+      {"unknown kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(9), h.bytes = 0; }},
+      {"unknown kind", [](FrameHeader& h) { h.kind = FrameKind::kReady, h.bytes = 0; }},
+      {"payload where there is none", [](FrameHeader& h) { h.kind = FrameKind::kCredit; }}};
+  for (const auto& [part, lie] : lies) {
+    begin(1);
+    FrameHeader header = kGood;
+    lie(header);
+    say(header, 8);
+    expectFailure(part);
+  }
+}
+
+TEST_F(HostilePeer, IsRefusedWhenItSendsAMessageTwice) {
+  say(kGood, 8);
+  say(kGood, 8);
+  expectFailure("out of turn");
+}
+
+TEST_F(HostilePeer, IsRefusedWhenItOverrunsItsCredits) {
+  tcp::FrameHeader header = kGood;
+  for (; header.sequence <= kFakeShape.slots; ++header.sequence) say(header, 8);
+  expectFailure("out of turn");
+}
+
+TEST_F(HostilePeer, IsNamedWhenItClosesInTheMiddleOfAMessage) {
+  for (size_t bytes : {size_t{0}, size_t{4}}) {
+    begin(1);
+    say(kGood, bytes);
+    peers_[0]->close();
+    expectFailure("in the middle of a message");
+    EXPECT_EQ(link_->receiver(1).tryPeek(), nullptr) << "half a message is none";
+  }
+  begin(1);
+  Bytes half = bytesOf(kGood);
+  half.resize(10);
+  peers_[0]->say(half);
+  peers_[0]->close();
+  expectFailure("in the middle of a message");
+}
+
+TEST_F(HostilePeer, IsNamedWhenItGoesAwayWithoutAWord) {
+  peers_[0]->close();
+  expectFailure("lost the connection");
+  begin(1);
+  // A reset instead of an orderly end.
+  const linger abort{.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(::setsockopt(peers_[0]->fd(), SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
+  peers_[0]->close();
+  expectFailure("reset by peer");
+}
+
+TEST_F(HostilePeer, MessagesOnSeveralStreamsArePutInOrder) {
+  begin(2);
+  tcp::FrameHeader header = kGood;
+  header.sequence = 1;
+  header.tag = 101;
+  say(header, 8, 1);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok());
+  EXPECT_EQ(link_->receiver(1).tryPeek(), nullptr) << "number 0 is still on its way";
+  header.sequence = 0;
+  header.tag = 100;
+  say(header, 8, 0);
+  const Message* message = nullptr;
+  for (Tag tag : {100, 101}) {
+    ASSERT_TRUE(
+        pumpUntil({rank_.get()}, [&] { return (message = link_->receiver(1).tryPeek()) != nullptr; }));
+    EXPECT_EQ(message->tag, tag);
+    link_->receiver(1).release();
+  }
+}
+
+TEST_F(HostilePeer, OldCreditsThatArriveLateChangeNothing) {
+  begin(2);
+  for (uint32_t i = 0; i < kFakeShape.slots; ++i) {
+    ASSERT_NE(link_->sender(0).tryAcquire(), nullptr);
+    link_->sender(0).post(8, i);
+  }
+  EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
+  say({.bytes = 0, .lane = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 3}, 0, 0);
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).tryAcquire() != nullptr; }));
+  say({.bytes = 0, .lane = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 1}, 0, 1);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok());
+  for (uint32_t i = 0; i < 3; ++i) {
+    ASSERT_NE(link_->sender(0).tryAcquire(), nullptr) << i;
+    link_->sender(0).post(8, i);
+  }
+  EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
+}
+
+}  // namespace
+}  // namespace horing::testing
