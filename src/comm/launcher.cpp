@@ -1,6 +1,7 @@
 #include "comm/launcher.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "base/clock.h"
 #include "comm/job_secret.h"
 #include "comm/launch_variables.h"
+#include "comm/pmi1.h"
+#include "comm/pmix.h"
 #include "comm/socket_address.h"
 
 namespace horing {
@@ -19,6 +22,9 @@ namespace {
 
 constexpr LaunchNames kPlainNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
 constexpr LaunchNames kSlurmNames = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+constexpr LaunchNames kOpenMpiNames = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                       "OMPI_COMM_WORLD_LOCAL_RANK"};
+constexpr LaunchNames kPmiNames = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr const char* kSubsystem = "launcher";
 
 // Everything that the ways to meet have in common.
@@ -73,28 +79,92 @@ Result<std::vector<RootAddress>> resolvePatiently(const HostPort& where, int64_t
   }
 }
 
-// Rank 0 listens where the others will look.
-Result<Launched> meet(const Launch& launch, Meeting meeting) {
+Launched startOf(const Launch& launch) {
   Launched launched;
   launched.rank = launch.numbers.rank;
   launched.ranks = launch.numbers.ranks;
   launched.local_rank = launch.numbers.local_rank;
   launched.launcher = launch.launcher;
+  return launched;
+}
+
+// On rank 0. Without a place to meet: anywhere.
+Result<std::unique_ptr<RootService>> startRoot(const Launch& launch, const UniqueIdParts& secret,
+                                               const HostPort& where) {
+  RootOptions options;
+  options.host = isLocalNumber(where.host) ? where.host : "";
+  options.port = where.port;
+  options.family = launch.config.socket_family;
+  options.interfaces = launch.config.socket_ifname;
+  options.secret = &secret;
+  options.log = launch.log;
+  return RootService::start(options);
+}
+
+// Rank 0 listens where the others will look.
+Result<Launched> meet(const Launch& launch, Meeting meeting) {
+  Launched launched = startOf(launch);
   if (launched.rank == 0) {
-    RootOptions options;
-    options.host = isLocalNumber(meeting.where.host) ? meeting.where.host : "";
-    options.port = meeting.where.port;
-    options.family = launch.config.socket_family;
-    options.interfaces = launch.config.socket_ifname;
-    options.secret = &meeting.secret;
-    options.log = launch.log;
-    HORING_ASSIGN(launched.root, RootService::start(options));
+    HORING_ASSIGN(launched.root, startRoot(launch, meeting.secret, meeting.where));
     launched.id = launched.root->id();
     return launched;
   }
   HORING_ASSIGN(meeting.secret.roots, resolvePatiently(meeting.where, launch.config.init_timeout_ms));
   HORING_ASSIGN(launched.id, encodeUniqueId(meeting.secret));
   return launched;
+}
+
+// Rank 0 listens, and the launcher carries the unique ID to the others. `broadcast` is collective and returns rank 0's text.
+// Where there is a key file the key does not travel.
+template <typename Broadcast>
+Result<Launched> meetThroughLauncher(const Launch& launch, Broadcast broadcast) {
+  Launched launched = startOf(launch);
+  const bool from_file = !launch.config.key_file.empty();
+  UniqueIdParts secret;
+  randomBytes(secret.job);
+  secret.key = Key::random();
+  if (from_file) {
+    HORING_ASSIGN(secret.key, readKeyFile(launch.config.key_file));
+  }
+  std::string text;
+  if (launched.rank == 0) {
+    HostPort where;
+    if (!launch.config.root.empty()) {
+      HORING_ASSIGN(where, parseHostPort(launch.config.root, "HORING_ROOT"));
+    }
+    HORING_ASSIGN(launched.root, startRoot(launch, secret, where));
+    HORING_ASSIGN(UniqueIdParts told, decodeUniqueId(launched.root->id()));
+    if (from_file) told.key = Key();
+    HORING_ASSIGN(const UniqueId id, encodeUniqueId(told));
+    text = uniqueIdToHex(id);
+  }
+  HORING_ASSIGN(const std::string heard, broadcast(text));
+  HORING_ASSIGN(const UniqueId id, uniqueIdFromHex(heard));
+  HORING_ASSIGN(UniqueIdParts parts, decodeUniqueId(id));
+  if (from_file) parts.key = secret.key;
+  HORING_ASSIGN(launched.id, encodeUniqueId(parts));
+  return launched;
+}
+
+Result<Launched> fromOpenMpi(const Launch& launch) {
+  return meetThroughLauncher(launch, [&](const std::string& text) {
+    return broadcastOverPmix(launch.numbers.rank, text, launch.config.init_timeout_ms);
+  });
+}
+
+Result<Launched> fromPmi1(const Launch& launch) {
+  // The protocol allows one client; MPI in this process is it, now or later.
+  if (::dlsym(RTLD_DEFAULT, "MPI_Init"))
+    return makeStatus(Code::kInvalidUsage,
+                      "this program uses MPI itself, which has mpiexec's ear: make the unique ID with "
+                      "horingGetUniqueId on rank "
+                      "0 and hand it on with MPI_Bcast");
+  HORING_ASSIGN(const int fd, numberOf(launch.environment, "PMI_FD", 0, 1 << 20));
+  return meetThroughLauncher(launch, [&](const std::string& text) {
+    const SteadyClock clock;
+    return broadcastOverPmi1(fd, launch.numbers.rank, text,
+                             Deadline::after(clock, launch.config.init_timeout_ms));
+  });
 }
 
 Result<Launched> fromHoringRun(const Launch& launch) {
@@ -150,6 +220,11 @@ Result<Launched> fromSlurm(const Launch& launch) {
   return meet(launch, std::move(meeting));
 }
 
+// mpirun can start torchruns, one for each node; the innermost launcher's numbers are the ones that count.
+bool agree(const std::optional<LaunchNumbers>& inner, const LaunchNumbers& outer) {
+  return !inner || (inner->rank == outer.rank && inner->ranks == outer.ranks);
+}
+
 Status noLauncher() {
   return makeStatus(
       Code::kInvalidUsage,
@@ -167,6 +242,10 @@ Result<Launched> launchedRank(const Config& config, const Log& log, const Enviro
   };
   HORING_ASSIGN(const auto plain, readLaunchNumbers(environment, kPlainNames));
   if (plain && environment("HORING_RUN_SECRET")) return fromHoringRun(launch(*plain, "horing-run"));
+  HORING_ASSIGN(const auto open_mpi, readLaunchNumbers(environment, kOpenMpiNames));
+  if (open_mpi && agree(plain, *open_mpi)) return fromOpenMpi(launch(*open_mpi, "mpirun"));
+  HORING_ASSIGN(const auto pmi, readLaunchNumbers(environment, kPmiNames));
+  if (pmi && environment("PMI_FD") && agree(plain, *pmi)) return fromPmi1(launch(*pmi, "mpiexec"));
   if (plain && (environment("MASTER_ADDR") || !config.root.empty()))
     return fromPlainVariables(launch(*plain, "torchrun"));
   HORING_ASSIGN(const auto slurm, readLaunchNumbers(environment, kSlurmNames));
