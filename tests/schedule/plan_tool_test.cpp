@@ -1,0 +1,132 @@
+// What horing-plan makes of schedules: the timeline and the picture of it.
+#include <gtest/gtest.h>
+
+#include "build_all.h"
+#include "lane_diagram.h"
+#include "options.h"
+#include "svg.h"
+#include "timeline.h"
+
+namespace horing {
+namespace {
+
+Timeline timelineOf(const std::vector<Schedule>& all) {
+  Result<Timeline> timeline = computeTimeline(all);
+  EXPECT_TRUE(timeline.ok()) << timeline.status().message();
+  return timeline.ok() ? timeline.take() : Timeline();
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+// A ring's steps follow each other, so it takes as many units as it has steps; ho_ring's lanes overlap.
+TEST(Timeline, HasTheLengthOfTheCriticalPath) {
+  EXPECT_EQ(timelineOf(buildAll("ring", Collective::kAllGather, {1, 8})).length, 8);
+  EXPECT_EQ(timelineOf(buildAll("ring", Collective::kAllReduce, {1, 8})).length, 16);
+  const auto all = buildAll("ho_ring", Collective::kAllGather, {4, 4});
+  EXPECT_EQ(all[0].lanes[0].stepCount() + all[0].lanes[1].stepCount(), 4 + 16);
+  EXPECT_EQ(timelineOf(all).length, 1 + 16);
+}
+
+TEST(Timeline, StartsNoStepBeforeWhatItDependsOn) {
+  const auto all = buildAll("ho_ring", Collective::kReduceScatter, {3, 2});
+  const Timeline timeline = timelineOf(all);
+  size_t kinds[3] = {};
+  for (const Dependence& dependence : timeline.dependences) {
+    EXPECT_GE(timeline.events[dependence.to].start, timeline.events[dependence.from].start + 1);
+    ++kinds[static_cast<size_t>(dependence.kind)];
+  }
+  EXPECT_EQ(kinds[static_cast<size_t>(Dependence::Kind::kMessage)], 6u * (3 + 2));
+  EXPECT_EQ(kinds[static_cast<size_t>(Dependence::Kind::kScratch)], 6u * 3);
+  for (size_t i = 1; i < timeline.events.size(); ++i) {
+    const Event &before = timeline.events[i - 1], &event = timeline.events[i];
+    if (event.position != before.position || event.lane != before.lane) continue;
+    EXPECT_GT(event.start, before.start);
+  }
+}
+
+TEST(Timeline, RefusesSchedulesThatNeverEnd) {
+  auto all = buildAll("ring", Collective::kAllGather, {1, 2});
+  all[0].lanes[0].blocks[0].body[0].send_to = -1;
+  const Result<Timeline> timeline = computeTimeline(all);
+  ASSERT_FALSE(timeline.ok());
+  EXPECT_NE(timeline.status().message().find("position 1, lane 0, step 1 never starts"), std::string::npos)
+      << timeline.status().message();
+}
+
+TEST(LaneDiagram, DrawsEveryStepOnceAndTheMessagesBetweenRanks) {
+  const auto all = buildAll("ho_ring", Collective::kAllReduce, {2, 3});
+  const Timeline timeline = timelineOf(all);
+  Result<std::string> picture = drawLanes(all, timeline, {3, -1});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  const size_t legend_boxes = 5, legend_arrows = 4;
+  EXPECT_EQ(count(picture.value(), "class=\"step "), timeline.events.size() + legend_boxes);
+  EXPECT_EQ(count(picture.value(), "class=\"arrow "), timeline.dependences.size() + legend_arrows);
+  EXPECT_EQ(count(picture.value(), "crossing\""),
+            6u * 2 + 1);  // one message per rank, rail lane and phase; one in the legend
+  EXPECT_EQ(count(picture.value(), "<g>"), count(picture.value(), "</g>"));
+  EXPECT_NE(picture.value().find("prefers-color-scheme:dark"), std::string::npos);
+}
+
+TEST(LaneDiagram, DrawsOneRank) {
+  const auto all = buildAll("ho_ring", Collective::kAllGather, {2, 3});
+  Result<std::string> picture = drawLanes(all, timelineOf(all), {3, 4});
+  ASSERT_TRUE(picture.ok()) << picture.status().message();
+  EXPECT_EQ(count(picture.value(), "class=\"step "), 2u + 6 + 5);
+  EXPECT_NE(picture.value().find("position 4 = (1,1)"), std::string::npos);
+  EXPECT_FALSE(drawLanes(all, timelineOf(all), {3, 6}).ok());
+}
+
+TEST(LaneDiagram, RefusesWhatDoesNotMakeAPicture) {
+  const auto all = buildAll("ring", Collective::kAllReduce, {1, 64});
+  EXPECT_FALSE(drawLanes(all, timelineOf(all), {64, -1}).ok());
+  EXPECT_TRUE(drawLanes(all, timelineOf(all), {64, 0}).ok());
+}
+
+TEST(Svg, EscapesWhatXmlWouldMisread) {
+  EXPECT_EQ(escapeXml("a<b>&\"c'\x01"), "a&lt;b&gt;&amp;&quot;c&#39;");
+}
+
+PlanOptions parsed(std::vector<std::string> words, int expected_exit = -1) {
+  words.insert(words.begin(), "horing-plan");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  PlanOptions options;
+  int exit_code = -1;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(parseOptions(static_cast<int>(argv.size()), argv.data(), options, exit_code), expected_exit < 0);
+  const std::string out = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  EXPECT_EQ(exit_code, expected_exit) << out;
+  return options;
+}
+
+TEST(PlanOptions, FillsInWhatTheWindowNeeds) {
+  const PlanOptions plain = parsed({"verify", "ring", "--nodes", "3", "--ranks", "2"});
+  EXPECT_EQ(plain.shape.ranks(), 6);
+  EXPECT_EQ(plain.collectives.size(), 3u);
+  EXPECT_EQ(plain.parameters, (PlanParameters{12, {4}, 1, 5, 5}));
+  const PlanOptions given =
+      parsed({"verify", "ring", "--window", "2,6", "--message", "3", "--slots", "2", "-c", "all_gather"});
+  EXPECT_EQ(given.collectives, std::vector<Collective>{Collective::kAllGather});
+  EXPECT_EQ(given.parameters, (PlanParameters{18, {2, 6}, 3, 2, 7}));
+  EXPECT_EQ(parsed({"show", "ring", "--position", "all"}).position, -1);
+  EXPECT_EQ(parsed({"show", "ring", "--position", "3"}).position, 3);
+}
+
+TEST(PlanOptions, RefusesNonsense) {
+  parsed({}, 2);
+  parsed({"draw"}, 2);
+  parsed({"show"}, 2);
+  parsed({"show", "ring", "--nodes", "0"}, 2);
+  parsed({"show", "ring", "--position", "-2"}, 2);
+  parsed({"show", "ring", "--collective", "broadcast"}, 2);
+  parsed({"verify", "ring", "--slots", "0"}, 2);
+  parsed({"--help"}, 0);
+}
+
+}  // namespace
+}  // namespace horing

@@ -1,0 +1,21 @@
+#pragma once
+// A schedule as a picture: a row per lane, a column per unit of time, a box per step.
+#include <span>
+#include <string>
+
+#include "timeline.h"
+
+namespace horing {
+
+struct DiagramOptions {
+  int32_t members = 1;    // ranks per group; what leaves a group is drawn apart
+  int32_t position = -1;  // the rank to draw, -1: all of them, with the messages between them
+};
+
+inline constexpr size_t kMaxDrawnSteps = 6000;
+
+// SVG that follows the reader's light or dark setting. Errors: more than kMaxDrawnSteps steps, a position that is not there.
+Result<std::string> drawLanes(std::span<const Schedule> all_ranks, const Timeline& timeline,
+                              const DiagramOptions& options);
+
+}  // namespace horing

@@ -1,0 +1,147 @@
+// horing-plan: prints, draws and proves schedules.
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "algorithms/catalogue.h"
+#include "lane_diagram.h"
+#include "options.h"
+#include "schedule/text.h"
+#include "schedule/verify.h"
+
+namespace horing {
+namespace {
+
+Result<std::vector<Schedule>> readSchedules(const std::string& path) {
+  std::stringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+  } else {
+    std::ifstream file(path);
+    if (!file.is_open())
+      return makeStatus(Code::kInvalidArgument,
+                        "'%s' is neither an algorithm (see 'horing-plan list') nor a file that can be read",
+                        path.c_str());
+    text << file.rdbuf();
+  }
+  Result<std::vector<Schedule>> schedules = parseSchedules(text.str());
+  if (!schedules.ok())
+    return makeStatus(Code::kInvalidArgument, "%s: %s", path.c_str(), schedules.status().message().c_str());
+  if (schedules.value().empty())
+    return makeStatus(Code::kInvalidArgument, "%s holds no schedule", path.c_str());
+  return schedules;
+}
+
+Result<std::vector<Schedule>> buildSchedules(const PlanOptions& options, Collective collective) {
+  std::vector<Schedule> all;
+  for (int32_t position = 0; position < options.shape.ranks(); ++position) {
+    HORING_ASSIGN(Schedule schedule, buildSchedule(options.what, collective, options.shape, position));
+    all.push_back(std::move(schedule));
+  }
+  return all;
+}
+
+void list() {
+  for (const Algorithm& algorithm : algorithmCatalogue()) {
+    std::cout << formatString("%-16s%s\n%-16s", algorithm.name, algorithm.summary, "");
+    const char* separator = "";
+    for (int i = 0; i < kCollectives; ++i) {
+      const auto collective = static_cast<Collective>(i);
+      if (!algorithm.has(collective)) continue;
+      std::cout << separator << collectiveName(collective);
+      separator = ", ";
+    }
+    std::cout << "\n";
+  }
+}
+
+// The schedules to show: those of a file, or of an algorithm and the first collective asked for.
+Result<std::vector<Schedule>> schedulesToShow(PlanOptions& options) {
+  if (findAlgorithm(options.what)) return buildSchedules(options, options.collectives[0]);
+  Result<std::vector<Schedule>> schedules = readSchedules(options.what);
+  if (schedules.ok()) options.shape.members = std::max(schedules.value()[0].grid.columns, 1);
+  return schedules;
+}
+
+Status show(PlanOptions& options) {
+  HORING_ASSIGN(const std::vector<Schedule> all, schedulesToShow(options));
+  if (options.position >= static_cast<int32_t>(all.size()))
+    return makeStatus(Code::kInvalidArgument, "--position %d: there are positions 0 to %zu", options.position,
+                      all.size() - 1);
+  for (size_t position = 0; position < all.size(); ++position)
+    if (options.position < 0 || options.position == static_cast<int32_t>(position))
+      std::cout << formatSchedule(all[position]);
+  if (options.svg_path.empty()) return {};
+  HORING_ASSIGN(const Timeline timeline, computeTimeline(all));
+  HORING_ASSIGN(const std::string picture,
+                drawLanes(all, timeline, {options.shape.members, options.position}));
+  std::ofstream file(options.svg_path);
+  file << picture;
+  file.close();
+  return file ? Status() : systemError(errno, "cannot write %s", options.svg_path.c_str());
+}
+
+Status verifyAll(const std::vector<Schedule>& all, const PlanParameters& plan) {
+  const auto start = std::chrono::steady_clock::now();
+  HORING_TRY(verifyValues(all, InPlace::kNo));
+  HORING_TRY(verifyValues(all, InPlace::kYes));
+  HORING_TRY(verifyProgress(all, plan));
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  int64_t steps = 0;
+  for (const Schedule& schedule : all)
+    for (const Lane& lane : schedule.lanes) steps += lane.stepCount();
+  std::cout << formatString(
+      "ok: %s %s, %zu ranks, %lld steps: values right in place and not; ends with %d slices, window %d, %d "
+      "per message, "
+      "%d slots, %d of scratch (%.2f ms)\n",
+      all[0].algorithm.c_str(), collectiveName(all[0].collective), all.size(), static_cast<long long>(steps),
+      plan.slices, plan.window[0], plan.message_slices, plan.slots, plan.scratch_slices, elapsed.count());
+  return {};
+}
+
+Status verify(const PlanOptions& options) {
+  const Algorithm* algorithm = findAlgorithm(options.what);
+  if (!algorithm) {
+    HORING_ASSIGN(const std::vector<Schedule> all, readSchedules(options.what));
+    return verifyAll(all, options.parameters);
+  }
+  int proven = 0;
+  for (Collective collective : options.collectives) {
+    if (!algorithm->has(collective) && options.collectives.size() > 1) continue;
+    HORING_ASSIGN(const std::vector<Schedule> all, buildSchedules(options, collective));
+    HORING_TRY(verifyAll(all, options.parameters));
+    ++proven;
+  }
+  return proven > 0 ? Status()
+                    : makeStatus(Code::kInternalError, "%s has no collective to verify", algorithm->name);
+}
+
+int run(int argc, char** argv) {
+  PlanOptions options;
+  int exit_code = 0;
+  if (!parseOptions(argc, argv, options, exit_code)) return exit_code;
+  Status status;
+  switch (options.command) {
+    case PlanOptions::Command::kList:
+      list();
+      break;
+    case PlanOptions::Command::kShow:
+      status = show(options);
+      break;
+    case PlanOptions::Command::kVerify:
+      status = verify(options);
+      break;
+  }
+  if (status.ok()) return 0;
+  std::cerr << "horing-plan: " << status.message() << "\n";
+  return 1;
+}
+
+}  // namespace
+}  // namespace horing
+
+int main(int argc, char** argv) {
+  return horing::run(argc, argv);
+}
