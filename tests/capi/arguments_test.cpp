@@ -1,0 +1,112 @@
+// Bad input: a clear error that names the argument, and nothing lost.
+#include <cstring>
+
+#include "ranks.h"
+
+extern "C" int horingVersionSeenByC(void);
+extern "C" unsigned long horingUniqueIdSizeSeenByC(void);
+
+namespace {
+
+testing::AssertionResult refuses(horingResult_t result, horingResult_t expected, const char* named) {
+  const std::string text = horingGetLastError(nullptr);
+  if (result != expected) return testing::AssertionFailure() << "result " << result << ": " << text;
+  if (text.find(named) == std::string::npos)
+    return testing::AssertionFailure() << "'" << named << "' is not in: " << text;
+  return testing::AssertionSuccess();
+}
+
+class Arguments : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_HORING(horingCommInitAll(&comm_, 1, nullptr)); }
+  void TearDown() override { EXPECT_HORING(horingCommDestroy(comm_)); }
+  horingResult_t allReduce(const void* send, void* recv, size_t count, int type = horingFloat,
+                           int op = horingSum) {
+    return horingAllReduce(send, recv, count, static_cast<horingDataType_t>(type),
+                           static_cast<horingRedOp_t>(op), comm_, nullptr);
+  }
+  horingComm_t comm_ = nullptr;
+  alignas(64) float data_[64] = {};
+};
+
+TEST(Header, MeansTheSameInC) {
+  int version = 0;
+  ASSERT_HORING(horingGetVersion(&version));
+  EXPECT_EQ(version, horingVersionSeenByC());
+  EXPECT_EQ(horingUniqueIdSizeSeenByC(), 128u);
+  EXPECT_STREQ(horingGetErrorString(horingRemoteError), "remote error");
+  EXPECT_STREQ(horingGetErrorString(static_cast<horingResult_t>(99)), "unknown result code");
+}
+
+TEST(Header, OutputPointersMayNotBeNull) {
+  EXPECT_TRUE(refuses(horingGetVersion(nullptr), horingInvalidArgument, "version"));
+  EXPECT_TRUE(refuses(horingGetUniqueId(nullptr), horingInvalidArgument, "uniqueId"));
+  EXPECT_TRUE(refuses(horingCommInitAll(nullptr, 2, nullptr), horingInvalidArgument, "comms"));
+  EXPECT_TRUE(refuses(horingCommInitFromEnv(nullptr), horingInvalidArgument, "comm"));
+}
+
+TEST_F(Arguments, NullBuffersAreNamed) {
+  EXPECT_TRUE(refuses(allReduce(nullptr, data_, 4), horingInvalidArgument, "sendbuff"));
+  EXPECT_TRUE(refuses(allReduce(data_, nullptr, 4), horingInvalidArgument, "recvbuff"));
+  EXPECT_EQ(allReduce(nullptr, nullptr, 0), horingSuccess) << "a count of 0 needs no buffers";
+}
+
+TEST_F(Arguments, UnknownTypesAndOperationsAreNamed) {
+  EXPECT_TRUE(refuses(allReduce(data_, data_, 4, 12), horingInvalidArgument, "datatype is 12"));
+  EXPECT_TRUE(refuses(allReduce(data_, data_, 4, -1), horingInvalidArgument, "datatype is -1"));
+  EXPECT_TRUE(refuses(allReduce(data_, data_, 4, horingFloat, 5), horingInvalidArgument, "op is 5"));
+}
+
+TEST_F(Arguments, StreamsAreRefused) {
+  EXPECT_TRUE(refuses(horingAllReduce(data_, data_, 4, horingFloat, horingSum, comm_, data_),
+                      horingInvalidUsage, "stream"));
+}
+
+TEST_F(Arguments, CountsThatCannotBeAreRefused) {
+  EXPECT_TRUE(refuses(allReduce(data_, data_, SIZE_MAX / 2), horingInvalidArgument, "count is"));
+  EXPECT_TRUE(refuses(allReduce(data_, data_, SIZE_MAX), horingInvalidArgument, "count is"));
+}
+
+TEST_F(Arguments, PartialOverlapAndMisalignmentAreRefused) {
+  EXPECT_TRUE(refuses(allReduce(data_, data_ + 1, 8), horingInvalidArgument, "overlap"));
+  EXPECT_TRUE(refuses(allReduce(reinterpret_cast<char*>(data_) + 1, data_ + 32, 8), horingInvalidArgument,
+                      "sendbuff is not aligned"));
+  EXPECT_EQ(allReduce(data_, data_ + 8, 8), horingSuccess) << "neighbours do not overlap";
+}
+
+TEST_F(Arguments, RefusedCallsLoseNothing) {
+  data_[0] = 5.0f;
+  EXPECT_NE(allReduce(data_, nullptr, 4), horingSuccess);
+  horingResult_t sticky = horingInternalError;
+  ASSERT_HORING(horingCommGetAsyncError(comm_, &sticky));
+  EXPECT_EQ(sticky, horingSuccess);
+  EXPECT_EQ(allReduce(data_, data_, 4), horingSuccess);
+  EXPECT_EQ(data_[0], 5.0f);
+}
+
+TEST(InitRank, NamesWhatIsWrong) {
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  horingComm_t comm = nullptr;
+  EXPECT_TRUE(refuses(horingCommInitRank(nullptr, 1, id, 0), horingInvalidArgument, "comm"));
+  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 0, id, 0), horingInvalidArgument, "nranks is 0"));
+  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 2, id, 2), horingInvalidArgument, "rank is 2"));
+  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 2, id, -1), horingInvalidArgument, "rank is -1"));
+  std::memset(&id, 7, sizeof id);
+  EXPECT_EQ(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument);
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST(InitRank, RefusesUnknownEnvironment) {
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  horingComm_t comm = nullptr;
+  {
+    Setting wrong("HORING_ALGO", "quantum");
+    EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument, "HORING_ALGO=quantum"));
+  }
+  Setting unknown("HORING_TURBO", "1");
+  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument, "HORING_TURBO"));
+}
+
+}  // namespace

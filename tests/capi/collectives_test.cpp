@@ -1,0 +1,119 @@
+// All three collectives through the library, over every way of making communicators.
+#include <numeric>
+
+#include "ranks.h"
+
+namespace {
+
+struct Way {
+  const char* name;
+  Meeting meeting;
+  const char* transports;
+  const char* algorithm;
+  int ranks;
+};
+
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name << ' ' << way.algorithm << ' ' << way.ranks << " ranks";
+}
+
+class Collectives : public testing::TestWithParam<Way> {
+ protected:
+  Collectives()
+      : transports_("HORING_TRANSPORTS", GetParam().transports),
+        algorithm_("HORING_ALGO", GetParam().algorithm) {}
+  void SetUp() override {
+    comms_ = makeCommunicators(GetParam().ranks, GetParam().meeting);
+    ASSERT_FALSE(HasFailure());
+  }
+  void TearDown() override {
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  int ranks() const { return GetParam().ranks; }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+
+ private:
+  Setting transports_, algorithm_;
+  std::vector<horingComm_t> comms_;
+};
+
+// Exact in float: small integers.
+float element(int rank, size_t index) {
+  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
+}
+
+TEST_P(Collectives, AllReduceSumsOnEveryRank) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{1021}, size_t{262144}}) {
+      std::vector<float> input(count), output(count, -1.0f);
+      for (size_t i = 0; i < count; ++i) input[i] = element(rank, i);
+      ASSERT_HORING(
+          horingAllReduce(input.data(), output.data(), count, horingFloat, horingSum, comm(rank), nullptr));
+      for (size_t i = 0; i < count; ++i) {
+        float expected = 0;
+        for (int peer = 0; peer < ranks(); ++peer) expected += element(peer, i);
+        ASSERT_EQ(output[i], expected) << "rank " << rank << " element " << i << " of " << count;
+      }
+      ASSERT_HORING(
+          horingAllReduce(input.data(), input.data(), count, horingFloat, horingSum, comm(rank), nullptr));
+      ASSERT_EQ(input, output) << "in place differs";
+    }
+  });
+}
+
+TEST_P(Collectives, ReduceScatterGivesEachRankItsBlock) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (const size_t count : {size_t{1}, size_t{1021}, size_t{65536}}) {
+      std::vector<int32_t> input(count * static_cast<size_t>(ranks())), output(count, -1);
+      for (size_t i = 0; i < input.size(); ++i) input[i] = static_cast<int32_t>(element(rank, i));
+      ASSERT_HORING(horingReduceScatter(input.data(), output.data(), count, horingInt32, horingMax,
+                                        comm(rank), nullptr));
+      for (size_t i = 0; i < count; ++i) {
+        int32_t expected = -1;
+        for (int peer = 0; peer < ranks(); ++peer)
+          expected =
+              std::max(expected, static_cast<int32_t>(element(peer, static_cast<size_t>(rank) * count + i)));
+        ASSERT_EQ(output[i], expected) << "rank " << rank << " element " << i << " of " << count;
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, AllGatherCollectsBlocksInRankOrder) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (const size_t count : {size_t{1}, size_t{1021}, size_t{65536}}) {
+      std::vector<float> output(count * static_cast<size_t>(ranks()), -1.0f);
+      float* own = output.data() + static_cast<size_t>(rank) * count;
+      for (size_t i = 0; i < count; ++i) own[i] = element(rank, i);
+      ASSERT_HORING(horingAllGather(own, output.data(), count, horingFloat, comm(rank), nullptr));
+      for (size_t i = 0; i < output.size(); ++i)
+        ASSERT_EQ(output[i], element(static_cast<int>(i / count), i % count))
+            << "rank " << rank << " element " << i;
+    }
+  });
+}
+
+TEST_P(Collectives, ManyInARowNeedNoBarrier) {
+  onEveryRank(ranks(), [&](int rank) {
+    std::vector<int64_t> buffer(100);
+    for (int64_t round = 0; round < 300; ++round) {
+      std::iota(buffer.begin(), buffer.end(), round);
+      ASSERT_HORING(horingAllReduce(buffer.data(), buffer.data(), buffer.size(), horingInt64, horingSum,
+                                    comm(rank), nullptr));
+      ASSERT_EQ(buffer[3], (round + 3) * ranks()) << "round " << round;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Collectives,
+                         testing::Values(Way{"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
+                                         Way{"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
+                                         Way{"loopback", Meeting::kInitAll, "shm,socket", "ring", 3},
+                                         Way{"shm", Meeting::kInitRank, "shm", "auto", 2},
+                                         Way{"shm", Meeting::kInitRank, "shm", "ring", 5},
+                                         Way{"shm", Meeting::kInitRank, "shm", "direct", 4},
+                                         Way{"socket", Meeting::kInitRank, "socket", "ring", 3},
+                                         Way{"socket", Meeting::kInitRank, "socket", "one_shot", 3},
+                                         Way{"both", Meeting::kInitRank, "shm,socket", "auto", 4}));
+
+}  // namespace

@@ -1,0 +1,174 @@
+// Making, sharing, losing and ending communicators.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+
+#include "ranks.h"
+
+namespace {
+
+TEST(Lifecycle, RanksKnowWhoTheyAre) {
+  for (const Meeting meeting : {Meeting::kInitAll, Meeting::kInitRank}) {
+    const std::vector<horingComm_t> comms = makeCommunicators(3, meeting);
+    for (int rank = 0; rank < 3; ++rank) {
+      int count = 0, own = -1;
+      ASSERT_HORING(horingCommCount(comms[static_cast<size_t>(rank)], &count));
+      ASSERT_HORING(horingCommUserRank(comms[static_cast<size_t>(rank)], &own));
+      EXPECT_EQ(count, 3);
+      EXPECT_EQ(own, rank);
+    }
+    // One thread may end several, in any order.
+    for (const int rank : {2, 0, 1}) EXPECT_HORING(horingCommDestroy(comms[static_cast<size_t>(rank)]));
+  }
+}
+
+TEST(Lifecycle, AMissingRankIsNamedAtTheDeadline) {
+  Setting soon("HORING_INIT_TIMEOUT_MS", "300");
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  onEveryRank(2, [&](int rank) {
+    horingComm_t comm = nullptr;
+    // Rank 1 of three stays away.
+    EXPECT_EQ(horingCommInitRank(&comm, 3, id, rank * 2), horingTimeout);
+    EXPECT_NE(std::string(horingGetLastError(nullptr)).find("rank 1"), std::string::npos)
+        << horingGetLastError(nullptr);
+  });
+}
+
+TEST(Lifecycle, AStoppedRankIsWaitedForOnlyUntilTheDeadline) {
+  Setting soon("HORING_TIMEOUT_MS", "300");
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  float x = 1;
+  // Connecting is collective too, so both ranks make a first call.
+  onEveryRank(2, [&](int rank) {
+    float y = 1;
+    EXPECT_HORING(
+        horingAllReduce(&y, &y, 1, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr));
+  });
+  EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr), horingTimeout);
+  EXPECT_NE(std::string(horingGetLastError(comms[0])).find("rank 1"), std::string::npos)
+      << horingGetLastError(comms[0]);
+  horingResult_t sticky = horingSuccess;
+  ASSERT_HORING(horingCommGetAsyncError(comms[0], &sticky));
+  EXPECT_EQ(sticky, horingTimeout);
+  EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr), horingTimeout)
+      << "errors stick";
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(Lifecycle, AbortEndsARunningCollectiveAndItsPeersHear) {
+  const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
+  std::atomic<bool> running{false};
+  std::thread victim([&] {
+    float x = 1;
+    running = true;
+    EXPECT_NE(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr), horingSuccess);
+  });
+  while (!running) std::this_thread::yield();
+  EXPECT_HORING(horingCommAbort(comms[0]));
+  victim.join();
+  float x = 1;
+  EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[1], nullptr), horingRemoteError);
+  EXPECT_NE(std::string(horingGetLastError(comms[1])).find("rank 0"), std::string::npos)
+      << horingGetLastError(comms[1]);
+  EXPECT_HORING(horingCommAbort(comms[1]));
+  EXPECT_HORING(horingCommDestroy(comms[2]));
+}
+
+TEST(Lifecycle, TwoThreadsInOneCommunicatorAreRefused) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  const auto allReduce = [&](int rank, float* x, size_t count) {
+    return horingAllReduce(x, x, count, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr);
+  };
+  std::thread first([&] {
+    float x = 1;
+    // The probe below may be inside just then.
+    while (allReduce(0, &x, 1) == horingInvalidUsage) std::this_thread::yield();
+  });
+  // A probe that moves nothing; it is refused once the other thread is inside, where it stays until rank 1 comes.
+  while (allReduce(0, nullptr, 0) != horingInvalidUsage) std::this_thread::yield();
+  EXPECT_NE(std::string(horingGetLastError(nullptr)).find("another thread"), std::string::npos);
+  EXPECT_EQ(horingCommDestroy(comms[0]), horingInvalidUsage);
+  float x = 1;
+  EXPECT_HORING(allReduce(1, &x, 1));
+  first.join();
+  EXPECT_EQ(x, 2.0f);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(Lifecycle, AForkedChildIsRefusedAndDisturbsNothing) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    float x = 1;
+    const bool refused =
+        horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr) == horingInvalidUsage &&
+        horingCommDestroy(comms[0]) == horingInvalidUsage && horingCommAbort(comms[0]) == horingInvalidUsage;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the child was not refused";
+  onEveryRank(2, [&](int rank) {
+    float x = 1;
+    ASSERT_HORING(
+        horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr));
+    EXPECT_EQ(x, 2.0f);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(Lifecycle, DescribesItselfAndItsMemory) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  char text[4096];
+  ASSERT_HORING(horingCommDescribe(comms[0], text, sizeof text));
+  EXPECT_NE(std::string(text).find("2 ranks"), std::string::npos) << text;
+  ASSERT_HORING(horingCommDescribe(comms[0], text, 5));
+  EXPECT_EQ(std::string(text).size(), 4u);
+  onEveryRank(2, [&](int rank) {
+    float x = 1;
+    ASSERT_HORING(
+        horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr));
+  });
+  uint64_t bytes = 0;
+  ASSERT_HORING(horingCommMemoryBytes(comms[0], &bytes));
+  EXPECT_GT(bytes, 0u);
+  EXPECT_LT(bytes, 64u << 20);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(Lifecycle, UnequalGroupsAreRightAndSaySo) {
+  // Three ranks in groups of two and one.
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  std::vector<horingComm_t> comms(3);
+  std::vector<std::thread> threads;
+  std::mutex environment;
+  for (int rank = 0; rank < 3; ++rank) {
+    environment.lock();
+    ::setenv("HORING_GROUP", rank < 2 ? "a" : "b", 1);
+    threads.emplace_back(
+        [&, rank] { EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], 3, id, rank)); });
+    // The environment is read first thing.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    environment.unlock();
+  }
+  for (std::thread& thread : threads) thread.join();
+  ::unsetenv("HORING_GROUP");
+  ASSERT_FALSE(HasFailure());
+  char text[4096];
+  ASSERT_HORING(horingCommDescribe(comms[0], text, sizeof text));
+  EXPECT_NE(std::string(text).find("ring runs instead"), std::string::npos) << text;
+  onEveryRank(3, [&](int rank) {
+    std::vector<double> x(5000, rank + 1.0);
+    ASSERT_HORING(horingAllReduce(x.data(), x.data(), x.size(), horingDouble, horingSum,
+                                  comms[static_cast<size_t>(rank)], nullptr));
+    EXPECT_EQ(x[4999], 6.0);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+}  // namespace

@@ -1,0 +1,49 @@
+#pragma once
+// Ranks as threads of this process, each with a communicator of its own.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "horing/horing.h"
+
+#define ASSERT_HORING(call) ASSERT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
+#define EXPECT_HORING(call) EXPECT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
+
+// Calls body(rank) on a thread for each rank and waits for all.
+inline void onEveryRank(int ranks, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);
+  for (std::thread& thread : threads) thread.join();
+}
+
+enum class Meeting { kInitRank, kInitAll };
+
+// Makes `ranks` communicators: by ID over the transports that separate processes would use, or all at once over loopback.
+inline std::vector<horingComm_t> makeCommunicators(int ranks, Meeting meeting) {
+  std::vector<horingComm_t> comms(static_cast<size_t>(ranks), nullptr);
+  if (meeting == Meeting::kInitAll) {
+    EXPECT_HORING(horingCommInitAll(comms.data(), ranks, nullptr));
+    return comms;
+  }
+  horingUniqueId id;
+  EXPECT_HORING(horingGetUniqueId(&id));
+  onEveryRank(ranks, [&](int rank) {
+    EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank));
+  });
+  return comms;
+}
+
+// Sets an environment variable for the life of the object.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
