@@ -1,0 +1,150 @@
+// The programs as a user runs them, over the library.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program.h"
+
+namespace horing::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string binary(const std::string& name) {
+  return (fs::path(HORING_BIN) / name).string();
+}
+
+std::vector<std::string> underRun(int ranks, std::vector<std::string> command) {
+  std::vector<std::string> all = {binary("horing-run"), "-n",  std::to_string(ranks),
+                                  "--timeout",          "100", "--"};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+std::vector<std::vector<std::string>> rowsOf(const std::string& output) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream in(line);
+    std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+    if (!words.empty() && words[0][0] != '#') rows.push_back(std::move(words));
+  }
+  return rows;
+}
+
+// Thirteen columns each, nothing wrong in either half.
+void expectGoodRows(const Outcome& outcome, size_t count) {
+  ASSERT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  const auto rows = rowsOf(outcome.output);
+  ASSERT_EQ(rows.size(), count) << outcome.output;
+  for (const auto& row : rows) {
+    ASSERT_EQ(row.size(), 13u) << outcome.output;
+    EXPECT_EQ(row[8], "0");
+    EXPECT_EQ(row[12], "0");
+  }
+  EXPECT_NE(outcome.output.find("# Out of bounds values : 0 OK"), std::string::npos);
+  EXPECT_NE(outcome.output.find("# Avg bus bandwidth    : "), std::string::npos);
+}
+
+constexpr const char* kPrograms[] = {"all_reduce_perf", "all_gather_perf", "reduce_scatter_perf"};
+
+TEST(PerfPrograms, GiveRightDataWithThreads) {
+  for (const char* program : kPrograms) {
+    const bool gather = std::string(program) == "all_gather_perf";
+    expectGoodRows(runProgram({binary(program), "-t", "3", "-b", "48", "-e", "48K", "-f", "32", "-n", "2",
+                               "-d", "all", "-o", "all"}),
+                   gather ? 3 * 12 : 3 * 12 * 5);
+  }
+}
+
+TEST(PerfPrograms, GiveRightDataWithProcesses) {
+  for (const char* program : kPrograms) {
+    const Outcome outcome = runProgram(
+        underRun(3, {binary(program), "-b", "0", "-e", "4M", "-i", "1300K", "-n", "3", "-u", "1"}));
+    expectGoodRows(outcome, 4);
+    EXPECT_NE(outcome.output.find("#  Rank  2 "), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find("#  Rank  3 "), std::string::npos) << outcome.output;
+  }
+}
+
+TEST(PerfPrograms, MultiplyProcessesByThreads) {
+  const Outcome outcome =
+      runProgram(underRun(2, {binary("all_reduce_perf"), "-t", "2", "-b", "64K", "-e", "64K", "-n", "2"}));
+  expectGoodRows(outcome, 1);
+  EXPECT_NE(outcome.output.find("#  Rank  3 "), std::string::npos) << outcome.output;
+}
+
+TEST(PerfPrograms, MakeCommunicatorsInParallel) {
+  expectGoodRows(runProgram({binary("all_reduce_perf"), "-t", "4", "-p", "1", "-b", "1K", "-e", "1K", "-n",
+                             "2", "-M", "1"}),
+                 1);
+}
+
+TEST(PerfPrograms, RunWithOneRank) {
+  for (const char* program : kPrograms)
+    expectGoodRows(runProgram({binary(program), "-b", "1K", "-e", "1K", "-n", "1"}), 1);
+}
+
+TEST(PerfPrograms, WriteJsonWithoutTheJobsSecret) {
+  const fs::path name = fs::path(::testing::TempDir()) / ("perf_" + std::to_string(getpid()) + ".json");
+  const Outcome outcome = runProgram(
+      underRun(2, {binary("reduce_scatter_perf"), "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-J", name}));
+  expectGoodRows(outcome, 3);
+  std::ifstream in(name);
+  std::ostringstream content;
+  content << in.rdbuf();
+  fs::remove(name);
+  const nlohmann::json json = nlohmann::json::parse(content.str());
+  EXPECT_EQ(json["results"].size(), 3u);
+  EXPECT_EQ(json["config"]["devices"].size(), 2u);
+  size_t secrets = 0;
+  for (const std::string variable : json["env"]) {
+    if (!variable.starts_with("HORING_RUN_SECRET=")) continue;
+    ++secrets;
+    EXPECT_EQ(variable, "HORING_RUN_SECRET=<redacted>");
+  }
+  EXPECT_EQ(secrets, 1u);
+}
+
+TEST(PerfPrograms, EndWithSixOnBadOptionsAndSevenBelowTheBandwidthAskedFor) {
+  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "--bogus", "1"}).code, 6);
+  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-g", "2"}).code, 6);
+  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-b", "8Q"}).code, 255);
+  const Outcome slow = runProgram(
+      {"env", "HORING_TESTS_MIN_BW=1e9", binary("all_reduce_perf"), "-t", "2", "-b", "1K", "-e", "1K"});
+  EXPECT_EQ(slow.code, 7);
+  EXPECT_NE(slow.output.find("FAILED"), std::string::npos);
+}
+
+TEST(PerfPrograms, EndWithThreeWhenTheLibraryRefuses) {
+  const Outcome outcome =
+      runProgram({"env", "HORING_ALGO=bogus", binary("all_reduce_perf"), "-t", "2", "-b", "1K", "-e", "1K"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.output.find("HORING_ALGO"), std::string::npos);
+}
+
+TEST(HoRingBench, ComparesTwoCommunicatorsOfOneProcess) {
+  const Outcome outcome =
+      runProgram(underRun(4, {binary("ho_ring_bench"), "--sizes", "64K,1M", "--repetitions", "3"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  size_t comparisons = 0;
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    comparisons += json["line"] == "comparison" ? 1 : 0;
+    if (json["line"] == "job") {
+      EXPECT_EQ(json["ranks"], 4);
+    }
+    if (json["line"] == "time") {
+      EXPECT_EQ(json["times_ms"].size(), 3u);
+    }
+  }
+  EXPECT_EQ(comparisons, 6u);
+}
+
+}  // namespace
+}  // namespace horing::test

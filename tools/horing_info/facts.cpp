@@ -1,0 +1,37 @@
+#include "horing_info/facts.h"
+
+#include <cstdlib>
+
+#include "base/config.h"
+#include "base/version.h"
+#include "horing/horing.h"
+
+namespace horing::info {
+
+std::vector<Variable> readVariables() {
+  std::vector<Variable> variables;
+  for (const ConfigVariable& known : configVariables()) {
+    const char* value = std::getenv(known.name);
+    const bool is_set = value && *value;
+    variables.push_back({known.name, known.kind, known.allowed, known.fallback, known.help,
+                         is_set ? value : known.fallback, is_set});
+  }
+  return variables;
+}
+
+Facts gatherFacts(int trial_ranks) {
+  Facts facts;
+  facts.header_version = HORING_VERSION_CODE;
+  (void)horingGetVersion(&facts.library_version);
+  facts.protocol_version = kProtocolVersion;
+  facts.configuration = Config::fromEnvironment().status();
+  facts.variables = readVariables();
+  Result<Machine> machine = findMachine();
+  facts.machine_status = machine.status();
+  if (machine.ok()) facts.machine = machine.take();
+  facts.trial_ranks = trial_ranks;
+  if (facts.configuration.ok() && trial_ranks > 0) facts.transports = tryTransports(trial_ranks);
+  return facts;
+}
+
+}  // namespace horing::info

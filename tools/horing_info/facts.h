@@ -1,0 +1,53 @@
+#pragma once
+// What horing-info knows, as values; printing is elsewhere.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "topology/machine.h"
+
+namespace horing::info {
+
+struct Variable {
+  std::string name;
+  std::string kind;      // Text, Choice, Int, Flag
+  std::string allowed;   // "" for any text
+  std::string fallback;  // "" may stand for a rule that the help tells
+  std::string help;
+  std::string value;  // in effect
+  bool is_set = false;
+};
+
+// What came of using one transport for real, between ranks that are threads of this process.
+struct TransportTrial {
+  std::string name;
+  Status status;                // ok: usable here
+  uint64_t bytes_per_rank = 0;  // memory of a communicator over it, after one collective of each kind
+};
+
+struct Facts {
+  int header_version = 0;
+  int library_version = 0;
+  uint32_t protocol_version = 0;
+  Status configuration;  // of the whole environment
+  std::vector<Variable> variables;
+  Status machine_status;
+  Machine machine;
+  int trial_ranks = 0;
+  std::vector<TransportTrial> transports;  // none when the configuration is wrong
+};
+
+// Reads the process environment.
+std::vector<Variable> readVariables();
+
+// Makes a communicator of `ranks` ranks over each transport in turn and uses it; changes HORING_TRANSPORTS and shortens
+// HORING_INIT_TIMEOUT_MS for this process meanwhile, so no other thread may be about.
+std::vector<TransportTrial> tryTransports(int ranks);
+
+Facts gatherFacts(int trial_ranks);
+
+std::string factsText(const Facts& facts);
+std::string factsJson(const Facts& facts);
+
+}  // namespace horing::info

@@ -1,0 +1,49 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "horing_info/facts.h"
+
+namespace horing::info {
+namespace {
+
+constexpr const char* kFooter = R"help(
+Examples
+  What does horing find here, and what can be set:
+      horing-info
+  Is shared memory usable in this container:
+      horing-info --json | jq '.transports[] | select(.name == "shm")'
+  Memory of a communicator of 16 ranks on this machine:
+      horing-info --ranks 16
+  Only variables and machine, nothing is tried:
+      horing-info --ranks 0
+
+Exit code: 0; 1 when the environment holds a HORING_ variable that is unknown or has a wrong value; 2 for a wrong
+command line.
+)help";
+
+int infoMain(int argc, char** argv) {
+  int ranks = 2;
+  std::string (*format)(const Facts&) = factsText;
+  CLI::App app("Shows versions, the machine, the transports usable here, and every environment variable.",
+               "horing-info");
+  app.footer(kFooter);
+  app.add_flag_callback(
+      "--json", [&] { format = factsJson; }, "Machine-readable");
+  app.add_option("--ranks", ranks, "Ranks of the communicator with which transports are tried; 0: do not try")
+      ->check(CLI::Range(0, 64));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const Facts facts = gatherFacts(ranks);
+  std::fputs(format(facts).c_str(), stdout);
+  return facts.configuration.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace horing::info
+
+int main(int argc, char** argv) {
+  return horing::info::infoMain(argc, argv);
+}

@@ -1,0 +1,110 @@
+// Whether a transport can be used here is found out by using it: the ranks of a small communicator are threads of this
+// process, but know nothing of that.
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "horing/horing.h"
+#include "horing_info/facts.h"
+
+namespace horing::info {
+
+namespace {
+
+constexpr const char* kTransports[] = {"shm", "socket"};
+constexpr const char* kTrialInitMs = "20000";
+constexpr size_t kTrialCount = 4096;
+
+Status failed(horingResult_t result, horingComm_t comm) {
+  return Status(static_cast<Code>(result), horingGetLastError(comm));
+}
+
+// Sets a variable of the environment, and puts back what was there.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~ScopedVariable() {
+    if (before_)
+      setenv(name_, before_->c_str(), 1);
+    else
+      unsetenv(name_);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+Status useCommunicator(horingComm_t comm, int ranks, uint64_t& bytes) {
+  std::vector<float> whole(kTrialCount * static_cast<size_t>(ranks), 1.0f);
+  std::vector<float> part(kTrialCount, 1.0f);
+  horingResult_t result =
+      horingAllReduce(whole.data(), whole.data(), whole.size(), horingFloat32, horingSum, comm, nullptr);
+  if (result == horingSuccess)
+    result =
+        horingReduceScatter(whole.data(), part.data(), part.size(), horingFloat32, horingMax, comm, nullptr);
+  if (result == horingSuccess)
+    result = horingAllGather(part.data(), whole.data(), part.size(), horingFloat32, comm, nullptr);
+  if (result == horingSuccess) result = horingCommMemoryBytes(comm, &bytes);
+  if (result != horingSuccess) return failed(result, comm);
+  const auto wanted = static_cast<float>(ranks);
+  const bool right =
+      std::all_of(whole.begin(), whole.end(), [wanted](float value) { return value == wanted; });
+  return right ? Status() : Status(Code::kInternalError, "a collective gave a wrong result");
+}
+
+struct RankOutcome {
+  Status status;
+  uint64_t bytes = 0;
+};
+
+void runRank(const horingUniqueId& id, int rank, int ranks, RankOutcome& outcome) {
+  horingComm_t comm = nullptr;
+  const horingResult_t result = horingCommInitRank(&comm, ranks, id, rank);
+  if (result != horingSuccess) {
+    outcome.status = failed(result, nullptr);
+    return;
+  }
+  outcome.status = useCommunicator(comm, ranks, outcome.bytes);
+  (void)(outcome.status.ok() ? horingCommDestroy(comm) : horingCommAbort(comm));
+}
+
+TransportTrial tryTransport(const char* name, int ranks) {
+  TransportTrial trial;
+  trial.name = name;
+  const ScopedVariable only("HORING_TRANSPORTS", name);
+  const ScopedVariable soon("HORING_INIT_TIMEOUT_MS", kTrialInitMs);
+  horingUniqueId id;
+  const horingResult_t result = horingGetUniqueId(&id);
+  if (result != horingSuccess) {
+    trial.status = failed(result, nullptr);
+    return trial;
+  }
+  std::vector<RankOutcome> outcomes(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back(runRank, std::cref(id), rank, ranks, std::ref(outcomes[static_cast<size_t>(rank)]));
+  for (std::thread& thread : threads) thread.join();
+  for (const RankOutcome& outcome : outcomes) {
+    if (trial.status.ok()) trial.status = outcome.status;
+    trial.bytes_per_rank = std::max(trial.bytes_per_rank, outcome.bytes);
+  }
+  return trial;
+}
+
+}  // namespace
+
+std::vector<TransportTrial> tryTransports(int ranks) {
+  std::vector<TransportTrial> trials;
+  for (const char* name : kTransports) trials.push_back(tryTransport(name, ranks));
+  return trials;
+}
+
+}  // namespace horing::info
