@@ -5,7 +5,26 @@
 
 #include "engine/host/fold_isa.h"
 
+#ifdef HORING_FOLD_X86
+#include <cpuid.h>
+#endif
+
 namespace horing {
+
+#ifdef HORING_FOLD_X86
+namespace {
+
+// clang 14 does not know "f16c" as a word for __builtin_cpu_supports.
+bool hasF16c() {
+  unsigned int eax = 0;
+  unsigned int ebx = 0;
+  unsigned int ecx = 0;
+  unsigned int edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace
+#endif
 
 Simd detectSimd() {
 #ifdef HORING_FOLD_X86
@@ -14,7 +33,7 @@ Simd detectSimd() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     return Simd::kAvx512;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return Simd::kAvx2;
+  if (__builtin_cpu_supports("avx2") && hasF16c()) return Simd::kAvx2;
 #endif
   return Simd::kPlain;
 }
