@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -34,7 +35,14 @@ struct Launch {
   const EnvironmentLookup& environment;
   LaunchNumbers numbers;
   const char* launcher;
+  uint64_t call;  // of this process, from 0
 };
+
+// Ranks make their communicators in the same order, so the number of the call tells one from the next, which has the same
+// secret and the same place: by it late ranks are not taken for another communicator's, and names in shared memory differ.
+JobId jobOf(const Launch& launch, const std::string& job) {
+  return jobIdOf(job + "\ncommunicator " + std::to_string(launch.call));
+}
 
 // A secret, and a place to meet that every rank knows.
 struct Meeting {
@@ -170,7 +178,7 @@ Result<Launched> fromPmi1(const Launch& launch) {
 Result<Launched> fromHoringRun(const Launch& launch) {
   Meeting meeting;
   HORING_ASSIGN(meeting.secret.key, runSecret(valueOf(launch.environment, "HORING_RUN_SECRET")));
-  meeting.secret.job = jobIdOf("horing-run");
+  meeting.secret.job = jobOf(launch, "horing-run");
   HORING_ASSIGN(meeting.where, parseHostPort(launch.config.root, "HORING_ROOT"));
   return meet(launch, std::move(meeting));
 }
@@ -193,7 +201,7 @@ Result<Launched> fromPlainVariables(const Launch& launch) {
   std::string job = "torchrun";
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
     job += "\n" + valueOf(launch.environment, name);
-  meeting.secret.job = jobIdOf(job);
+  meeting.secret.job = jobOf(launch, job);
   return meet(launch, std::move(meeting));
 }
 
@@ -216,7 +224,7 @@ Result<Launched> fromSlurm(const Launch& launch) {
   for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID"}) job += "\n" + valueOf(launch.environment, name);
   HORING_ASSIGN(meeting.where, slurmRoot(launch, job));
   HORING_ASSIGN(meeting.secret.key, configuredKey(launch.config, launch.log, launch.launcher));
-  meeting.secret.job = jobIdOf(job);
+  meeting.secret.job = jobOf(launch, job);
   return meet(launch, std::move(meeting));
 }
 
@@ -234,11 +242,12 @@ Status noLauncher() {
 
 }  // namespace
 
-Result<Launched> launchedRank(const Config& config, const Log& log, const EnvironmentLookup& environment) {
+Result<Launched> launchedRank(const Config& config, const Log& log, const EnvironmentLookup& environment,
+                              uint64_t call) {
   const auto launch = [&](const LaunchNumbers& numbers, const char* launcher) {
     log.info(kSubsystem, "rank %d of %d, local rank %d, started by %s", numbers.rank, numbers.ranks,
              numbers.local_rank, launcher);
-    return Launch{config, log, environment, numbers, launcher};
+    return Launch{config, log, environment, numbers, launcher, call};
   };
   HORING_ASSIGN(const auto plain, readLaunchNumbers(environment, kPlainNames));
   if (plain && environment("HORING_RUN_SECRET")) return fromHoringRun(launch(*plain, "horing-run"));
@@ -254,7 +263,10 @@ Result<Launched> launchedRank(const Config& config, const Log& log, const Enviro
 }
 
 Result<Launched> launchedRank(const Config& config, const Log& log) {
-  return launchedRank(config, log, [](const char* name) -> const char* { return std::getenv(name); });
+  static std::atomic<uint64_t> calls{0};  // of the process, as the environment is
+  return launchedRank(
+      config, log, [](const char* name) -> const char* { return std::getenv(name); },
+      calls.fetch_add(1, std::memory_order_relaxed));
 }
 
 }  // namespace horing

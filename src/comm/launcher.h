@@ -35,8 +35,10 @@ using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 // Collective over the ranks that were launched together. kInvalidUsage when no launcher is recognised or no secret can be
 // had, with what to do; kInvalidArgument names a variable with a bad value. Waits at most HORING_INIT_TIMEOUT_MS.
+// May be called again: the ranks' first calls make one communicator, their second calls the next.
 Result<Launched> launchedRank(const Config& config, const Log& log);
-// The same with another environment, for tests.
-Result<Launched> launchedRank(const Config& config, const Log& log, const EnvironmentLookup& environment);
+// The same with another environment and number of the call, for tests.
+Result<Launched> launchedRank(const Config& config, const Log& log, const EnvironmentLookup& environment,
+                              uint64_t call = 0);
 
 }  // namespace horing
