@@ -24,7 +24,7 @@ struct ShmOptions {
   // a killed job leaves nothing behind. 0: unknown, names stay until the transport is destroyed.
   int expected_peers = 0;
   const Clock* clock = nullptr;  // must outlive the transport; for how often peers are checked to be alive
-  Log log;
+  Log log = Log();
 };
 
 // Makes this rank known in the directory. Fails when the directory cannot be used, naming it and why.
