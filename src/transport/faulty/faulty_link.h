@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "transport/faulty/faulty_transport.h"
 #include "transport/faulty/random.h"
 #include "transport/transport.h"
@@ -91,8 +92,14 @@ class FaultyLink final : public Link {
   int peer() const override { return inner_->peer(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.cut() ? state_.status : inner_->status(); }
-  Sender& sender(int lane) override { return senders_.at(static_cast<size_t>(lane)); }
-  Receiver& receiver(int lane) override { return receivers_.at(static_cast<size_t>(lane)); }
+  Sender& sender(int lane) override {
+    HORING_CHECK_LT(static_cast<size_t>(lane), senders_.size());
+    return senders_[static_cast<size_t>(lane)];
+  }
+  Receiver& receiver(int lane) override {
+    HORING_CHECK_LT(static_cast<size_t>(lane), receivers_.size());
+    return receivers_[static_cast<size_t>(lane)];
+  }
   uint64_t memoryBytes() const override { return inner_->memoryBytes(); }
   std::string describe() const override { return "faulty " + inner_->describe(); }
 
