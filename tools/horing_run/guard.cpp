@@ -55,7 +55,8 @@ Guard::~Guard() {
   (void)waitForChild(pid_, std::chrono::milliseconds(5000));
 }
 
-void Guard::watch(pid_t process_group) {
+void Guard::watchMyGroup() const {
+  const pid_t process_group = getpgrp();
   while (write(news_.get(), &process_group, sizeof process_group) < 0 && errno == EINTR) {
   }
 }

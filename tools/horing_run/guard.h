@@ -19,9 +19,10 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // `process_group` is killed when horing-run ends with this object still alive. It must not be reaped
+  // To be called by a rank itself before it runs anything, since horing-run may be killed at any time: the
+  // caller's process group is killed when horing-run ends with this object still alive. It must not be reaped
   // before, so that its number cannot come to mean anybody else.
-  void watch(pid_t process_group);
+  void watchMyGroup() const;
 
  private:
   Guard() = default;

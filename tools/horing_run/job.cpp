@@ -85,6 +85,7 @@ Status Job::startRank(const Placement& place, const Rendezvous& rendezvous) {
   SpawnSpec spec{.command = options_.command,
                  .environment = rankEnvironment(place, options_.ranks, rendezvous, network_),
                  .node = network_ ? &network_->node(place.node) : nullptr,
+                 .guard = network_ ? nullptr : guard_.get(),
                  .signal_mask = signals_.previous()};
   Fd output;
   Fd error;
@@ -99,7 +100,6 @@ Status Job::startRank(const Placement& place, const Rendezvous& rendezvous) {
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (place.rank != 0 || isatty(STDIN_FILENO)) spec.input = nothing.get();
   HORING_ASSIGN(const pid_t pid, spawn(spec));
-  guard_->watch(pid);
   ranks_.push_back({.place = place, .pid = pid});
   return {};
 }

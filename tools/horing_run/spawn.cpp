@@ -21,6 +21,7 @@ constexpr std::chrono::milliseconds kSpawnTimeout{30000};
 [[noreturn]] void becomeCommand(const SpawnSpec& spec, int parent, int answer) {
   dieWithParent(parent);
   setsid();
+  if (spec.guard) spec.guard->watchMyGroup();
   // Above the standard three, so that none of them is overwritten before it is copied.
   const int input = fcntl(spec.input, F_DUPFD_CLOEXEC, 3);
   const int output = fcntl(spec.output, F_DUPFD_CLOEXEC, 3);
