@@ -319,11 +319,31 @@ TEST(ShmReach, RefusesForgedFiles) {
   ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
   EXPECT_FALSE(here->canReach(address)) << "writable by all";
   ASSERT_EQ(::unlink(path.c_str()), 0);
-  ASSERT_EQ(::symlink((folder.path() + "/" + self.stem.data() + ".rank").c_str(), path.c_str()), 0);
-  EXPECT_FALSE(here->canReach(address)) << "a link to another file";
+  // Everything behind the links is right.
+  ShmAddress linked = self;
+  stem.copy(linked.stem.data(), stem.size());
+  for (const char* suffix : {".rank", ".bell"}) {
+    const std::string target = folder.path() + "/" + self.stem.data() + suffix;
+    ASSERT_EQ(::symlink(target.c_str(), (folder.path() + "/" + stem + suffix).c_str()), 0);
+  }
+  EXPECT_FALSE(here->canReach(encodeShmAddress(linked))) << "a link to another file";
   ASSERT_EQ(::unlink(path.c_str()), 0);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_FALSE(here->canReach(address)) << "a FIFO";
+}
+
+// The one that refuses may be gone, and its file with it, before the other looks.
+TEST(ShmReach, TellsThePeerThatItsShapeIsRefused) {
+  ShmFolder folder;
+  auto here = makeShmTransport(folder.options(0)).take();
+  auto peer = makeShmTransport(folder.options(1)).take();
+  auto link = here->connect(1, peer->address(), kShape);
+  ASSERT_TRUE(link.ok());
+  ASSERT_TRUE(peer->connect(0, here->address(), {.lanes = 1, .slots = 7, .slot_bytes = 640}).ok());
+  EXPECT_FALSE(peer->progress().ok());
+  peer.reset();
+  const Status status = here->progress();
+  EXPECT_NE(status.message().find("1 lanes x 7 slots x 640 bytes"), std::string::npos) << status.message();
 }
 
 TEST(ShmReach, FailsALinkWhoseSlotsAreForged) {

@@ -157,6 +157,19 @@ TEST(SlotSender, TakesCreditsOfAPeerThatLeftBeforeItFails) {
   EXPECT_EQ(pipe.sendingStatus().code(), Code::kRemoteError);
 }
 
+TEST(SlotReceiver, TakesMessagesOfAPeerThatLeftBeforeItFails) {
+  Pipe pipe;
+  std::atomic<uint32_t> departed{0};
+  pipe.receiving().watch(&departed);
+  pipe.send(8, 1);
+  departed.store(1);
+  ASSERT_NE(pipe.receiver->tryPeek(), nullptr);
+  pipe.receiver->release();
+  EXPECT_TRUE(pipe.receivingStatus().ok()) << pipe.receivingStatus().message();
+  EXPECT_EQ(pipe.receiver->tryPeek(), nullptr);
+  EXPECT_EQ(pipe.receivingStatus().code(), Code::kRemoteError);
+}
+
 TEST(SlotSender, StopsTheProgramWhenMisused) {
   Pipe pipe;
   ASSERT_NE(pipe.sender->tryAcquire(), nullptr);
