@@ -45,12 +45,10 @@ class JoinedControl final : public Control {
   std::string describeRank(int rank) const override;
 
  private:
-  enum class Waiting : bool { kNo, kYes };
-
   Status fail(Status status);
   Status judgeChannel(const Status& moved);
-  Status readMessages(Waiting waiting);
-  Status handle(RootMessage message, Waiting waiting);
+  Status readMessages();
+  Status handle(RootMessage message);
   Status handleWelcome(WelcomeMessage& welcome);
   Status handleGathered(GatheredMessage& gathered);
   template <typename Predicate>
@@ -101,18 +99,18 @@ Status JoinedControl::judgeChannel(const Status& moved) {
                          moved.message().c_str()));
 }
 
-Status JoinedControl::readMessages(Waiting waiting) {
+Status JoinedControl::readMessages() {
   while (const std::optional<std::vector<std::byte>> bytes = channel_->receive()) {
     Result<RootMessage> message = decodeRootMessage(*bytes);
     if (!message.ok())
       return fail(
           makeStatus(Code::kRemoteError, "%s: %s", rootName().c_str(), message.status().message().c_str()));
-    HORING_TRY(handle(message.take(), waiting));
+    HORING_TRY(handle(message.take()));
   }
   return status_;
 }
 
-Status JoinedControl::handle(RootMessage message, Waiting waiting) {
+Status JoinedControl::handle(RootMessage message) {
   if (WelcomeMessage* welcome = std::get_if<WelcomeMessage>(&message)) return handleWelcome(*welcome);
   if (GatheredMessage* gathered = std::get_if<GatheredMessage>(&message)) return handleGathered(*gathered);
   if (const FailureMessage* failure = std::get_if<FailureMessage>(&message)) {
@@ -120,9 +118,7 @@ Status JoinedControl::handle(RootMessage message, Waiting waiting) {
     return fail(Status(failure->code, failure->reason));
   }
   root_closed_ = true;
-  if (waiting == Waiting::kNo) return {};
-  return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d needed it", rootName().c_str(),
-                         options_.rank));
+  return {};
 }
 
 Status JoinedControl::handleWelcome(WelcomeMessage& welcome) {
@@ -149,8 +145,12 @@ Status JoinedControl::waitUntil(Deadline deadline, const char* what, Predicate d
                           options_.abort};
   while (true) {
     const Status moved = waitAndProgress(*channel_, patience, kPollMs);
-    HORING_TRY(readMessages(Waiting::kYes));
+    HORING_TRY(readMessages());
     if (done()) return {};
+    // Only now: what was waited for and the closing may arrive together.
+    if (root_closed_)
+      return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d waited for %s",
+                             rootName().c_str(), options_.rank, what));
     HORING_TRY(judgeChannel(moved));
     if (patience.aborted())
       return fail(
@@ -188,7 +188,7 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
 Status JoinedControl::poll() {
   if (!status_.ok() || root_closed_ || left_) return status_;
   const Status moved = channel_->progress();
-  HORING_TRY(readMessages(Waiting::kNo));
+  HORING_TRY(readMessages());
   return judgeChannel(moved);
 }
 

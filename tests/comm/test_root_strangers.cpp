@@ -120,8 +120,10 @@ TEST(Strangers, InAnyNumberDoNotKeepRanksOut) {
   const auto root = startRoot();
   std::vector<Fd> silent;
   for (int i = 0; i < kMaxPendingConnections + 40; ++i) silent.push_back(connectTo(root->id()));
-  expectServed(*root);
   EXPECT_TRUE(isClosed(silent.front())) << "the oldest is pushed out";
+  pollfd newest{silent.back().get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&newest, 1, 0), 0) << "and only as many as need be";
+  expectServed(*root);
 }
 
 TEST(Strangers, ThatStayFromBeforeDisturbNoExchange) {
@@ -278,6 +280,19 @@ TEST(FalseRoots, ThatSendNonsenseAfterTheProofAreNamed) {
     EXPECT_EQ(status.code(), Code::kRemoteError) << answer.size();
     EXPECT_TRUE(mentions(status, "hosts the rendezvous")) << status.toString();
   }
+}
+
+TEST(FalseRoots, OrRealOnesMayCloseRightAfterTheWelcome) {
+  const FalseRoot root;
+  std::thread server([&] {
+    const auto channel = root.acceptProven();
+    channel->send(std::make_shared<const std::vector<std::byte>>(welcomeBytes(0, 1)));
+    sendMessage(*channel, encodeMessage(RootMessage(ClosingMessage{})));
+  });
+  const Result<std::unique_ptr<Control>> joined = Control::join(joinOptions(root.id(), 0, 1));
+  server.join();
+  ASSERT_TRUE(joined.ok()) << joined.status().toString();
+  EXPECT_TRUE(waitForError(*joined.value()).ok());
 }
 
 TEST(FalseRoots, ThatVanishAreNamed) {
