@@ -23,6 +23,14 @@ struct Avx2 : Vectors<32> {
     return reinterpret_cast<Bits>(_mm256_set_m128i(high, low));
   }
 
+  static Bits smaller(Bits a, Bits b) {
+    return reinterpret_cast<Bits>(
+        _mm256_min_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+  }
+  static Bits larger(Bits a, Bits b) {
+    return reinterpret_cast<Bits>(
+        _mm256_max_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+  }
   static Of<float> less(Of<float> a, Of<float> b) { return _mm256_min_ps(a, b); }
   static Of<double> less(Of<double> a, Of<double> b) { return _mm256_min_pd(a, b); }
 };

@@ -30,6 +30,14 @@ struct Avx512 : Vectors<64> {
     _mm512_mask_storeu_epi8(to, first(bytes), reinterpret_cast<__m512i>(bits));
   }
 
+  static Bits smaller(Bits a, Bits b) {
+    return reinterpret_cast<Bits>(
+        _mm512_min_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  }
+  static Bits larger(Bits a, Bits b) {
+    return reinterpret_cast<Bits>(
+        _mm512_max_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  }
   static Of<float> less(Of<float> a, Of<float> b) { return _mm512_min_ps(a, b); }
   static Of<double> less(Of<double> a, Of<double> b) { return _mm512_min_pd(a, b); }
 

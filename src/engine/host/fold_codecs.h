@@ -148,10 +148,9 @@ struct SplitCodec {
   static Bits narrow(Part number) {
     const Bits bits = as<Bits>(number);
     const Bits raw = bits & 0x7fffffffu;
-    const Bits clamp = splat(kFormat.clamp_magnitude);
-    const Bits magnitude = Isa::above(clamp, raw) ? raw : clamp;
+    const Bits magnitude = Isa::smaller(raw, splat(kFormat.clamp_magnitude));
     const Bits exponent = magnitude & 0x7f800000u;
-    const Bits binade = Isa::above(exponent, splat(kMinNormal)) ? exponent : splat(kMinNormal);
+    const Bits binade = Isa::larger(exponent, splat(kMinNormal));
     // Added to this power of two, the last bit of the sum is the last bit that the format keeps: the adder
     // rounds.
     const Bits anchor = binade + (static_cast<uint32_t>(kShift) << kFloatMantissaBits);
@@ -228,10 +227,9 @@ struct Float8Codec {
   static Part round(Part number) {
     const Bits bits = as<Bits>(number);
     const Bits raw = bits & 0x7fffffffu;
-    const Bits clamp = splat(kFormat.clamp_magnitude);
-    const Bits magnitude = Isa::above(clamp, raw) ? raw : clamp;
+    const Bits magnitude = Isa::smaller(raw, splat(kFormat.clamp_magnitude));
     const Bits exponent = magnitude & 0x7f800000u;
-    const Bits binade = Isa::above(exponent, splat(kMinNormal)) ? exponent : splat(kMinNormal);
+    const Bits binade = Isa::larger(exponent, splat(kMinNormal));
     const Part anchor = as<Part>(binade + (static_cast<uint32_t>(kShift) << kFloatMantissaBits));
     const Part rounded = (as<Part>(magnitude) + anchor) - anchor;
     const Bits with_sign = as<Bits>(rounded) | (bits & 0x80000000u);

@@ -52,6 +52,9 @@ struct Vectors {
     return __builtin_bit_cast(Of<int32_t>, a) > __builtin_bit_cast(Of<int32_t>, b);
   }
 
+  static Bits smaller(Bits a, Bits b) { return above(b, a) ? a : b; }
+  static Bits larger(Bits a, Bits b) { return above(a, b) ? a : b; }
+
   // The hardware's minimum of numbers: a if a < b, else b.
   static Of<float> less(Of<float> a, Of<float> b) { return a < b ? a : b; }
   static Of<double> less(Of<double> a, Of<double> b) { return a < b ? a : b; }
