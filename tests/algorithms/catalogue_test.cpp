@@ -37,7 +37,7 @@ class EveryAlgorithm : public testing::TestWithParam<Case> {
     for (int32_t window : {1, 2, 4}) {
       for (int32_t message : {1, window}) {
         const PlanParameters plan{
-            3 * window + 1, {window}, message, slotsNeeded(window, message), scratchSlicesNeeded(window)};
+            2 * window + 1, {window}, message, slotsNeeded(window, message), scratchSlicesNeeded(window)};
         const Status progress = verifyProgress(all, plan);
         ASSERT_TRUE(progress.ok()) << progress.message();
       }

@@ -127,6 +127,23 @@ TEST(VerifyProgress, WindowsThatDifferAtTwoRanksAreNamed) {
       << verifyProgress(all, plans).message();
 }
 
+// Two messages of one chunk on one connection can only be told apart by their slices.
+TEST(VerifyProgress, SlicesOutOfOrderAreNamed) {
+  const Step send{0, {{Source::Kind::kIn, 0}}, {}, 1, {}};
+  const Step keep{0, {{Source::Kind::kRecv, 0}}, {Keep::Kind::kOut, 0}, -1, {}};
+  const std::vector<Schedule> both = {
+      {"hand", Collective::kAllReduce, 0, 2, {1, 1}, 0, {{{{{send, send}, 1, 0, 0}}}}},
+      {"hand", Collective::kAllReduce, 1, 2, {1, 1}, 0, {{{{{keep, keep}, 1, 0, 0}}}}}};
+  EXPECT_TRUE(verifyProgress(both, planOf(4, 2, 1)).ok());
+  const std::vector<PlanParameters> plans = {planOf(4, 4, 1), {4, {2}, 1, 5, 5}};
+  EXPECT_NE(verifyProgress(both, plans)
+                .message()
+                .find("gets slice 2 of chunk 0 from position 0 where slice 0 of chunk 0 is due: the windows "
+                      "of the two differ"),
+            std::string::npos)
+      << verifyProgress(both, plans).message();
+}
+
 TEST(VerifyProgress, ThreeWindowsOfSlicesSayWhatManySay) {
   for (const char* algorithm : {"ring", "ho_ring", "ho_ring_direct", "direct"})
     for (Collective collective : kEveryCollective)

@@ -8,6 +8,7 @@
 #include "algorithms/catalogue.h"
 #include "lane_diagram.h"
 #include "options.h"
+#include "schedule/network.h"
 #include "schedule/text.h"
 #include "schedule/verify.h"
 
@@ -35,6 +36,9 @@ Result<std::vector<Schedule>> readSchedules(const std::string& path) {
 }
 
 Result<std::vector<Schedule>> buildSchedules(const PlanOptions& options, Collective collective) {
+  if (options.shape.ranks() > kMaxVerifiedRanks)
+    return makeStatus(Code::kInvalidArgument, "%d nodes of %d are more than %d ranks in all",
+                      options.shape.groups, options.shape.members, kMaxVerifiedRanks);
   std::vector<Schedule> all;
   for (int32_t position = 0; position < options.shape.ranks(); ++position) {
     HORING_ASSIGN(Schedule schedule, buildSchedule(options.what, collective, options.shape, position));

@@ -48,7 +48,7 @@ void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
   command.add_option("-n,--ranks", options.shape.members, "Ranks per node")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command.add_option("-c,--collective", raw.collective, "all_reduce, reduce_scatter or all_gather")
+  command.add_option("-c,--collective", raw.collective, "Default: all_reduce to show, all three to verify")
       ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather"}));
 }
 
@@ -89,7 +89,7 @@ int32_t positionOf(const std::string& text) {
 }  // namespace
 
 bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
-  CLI::App app{"horing-plan: prints, draws and proves the schedules that horing runs."};
+  CLI::App app{"horing-plan: prints, draws and proves the schedules that horing runs.", "horing-plan"};
   Raw raw;
   options.parameters.window = {4};
   app.require_subcommand(1);
