@@ -70,6 +70,13 @@ TEST(HoringRun, GivesAllRanksOneNewSecretAndRoot) {
   EXPECT_NE(first, second);
 }
 
+TEST(HoringRun, StartsRanksWithTheSignalsItWasStartedWith) {
+  const std::string script = "grep SigBlk /proc/self/status";
+  const Outcome expected = runProgram({"sh", "-c", script});
+  EXPECT_NE(expected.output, "");
+  EXPECT_EQ(runProgram(horingRun({"-n", "1"}, script)).output, expected.output);
+}
+
 TEST(HoringRun, TagsEachLineWithItsRank) {
   const Outcome outcome =
       runProgram(horingRun({"-n", "2", "--tag-output"}, "echo one; echo two >&2; printf end"));
