@@ -62,6 +62,7 @@ class RootThread final : public RootService {
   RootThread(const RootOptions& options, Listener listener, const UniqueIdParts& parts, UniqueId id)
       : log_(options.log),
         idle_timeout_ms_(options.idle_timeout_ms),
+        handshake_timeout_ms_(options.handshake_timeout_ms),
         listener_(std::move(listener)),
         key_(jobKey(parts, "control")),
         id_(id),
@@ -97,6 +98,7 @@ class RootThread final : public RootService {
 
   Log log_;
   int64_t idle_timeout_ms_;
+  int64_t handshake_timeout_ms_;
   Listener listener_;
   Key key_;
   UniqueId id_;
@@ -258,7 +260,7 @@ void RootThread::welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t no
 
 void RootThread::setDeadline(Client& client, int64_t now_ns) {
   clearDeadline(client);
-  client.deadline_ns = now_ns + toNs(kHandshakeTimeoutMs);
+  client.deadline_ns = now_ns + toNs(handshake_timeout_ms_);
   deadlines_.emplace(client.deadline_ns, client.channel.fd());
 }
 
@@ -368,7 +370,7 @@ void RootThread::watchWrites(Client& client) {
 void RootThread::expire(int64_t now_ns) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
     drop(deadlines_.begin()->second, makeStatus(Code::kTimeout, "it did not prove the key within %lld ms",
-                                                static_cast<long long>(kHandshakeTimeoutMs)));
+                                                static_cast<long long>(handshake_timeout_ms_)));
   if (accept_again_ns_ != 0 && now_ns >= accept_again_ns_) {
     accept_again_ns_ = 0;
     if (!watch(epoll_.get(), listener_.fd.get()).ok()) accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);

@@ -37,6 +37,8 @@ struct RootOptions {
   const UniqueIdParts* secret = nullptr;  // only .job and .key are used
   // Ends the service when nobody has come after this time.
   int64_t idle_timeout_ms = 600'000;
+  // A connection that has not proved the key and said who it is by then is dropped.
+  int64_t handshake_timeout_ms = kHandshakeTimeoutMs;
   Log log{};
 };
 

@@ -16,10 +16,12 @@ namespace horing::testing_comm {
 
 inline const SteadyClock kClock;
 
-inline std::unique_ptr<RootService> startRoot(int64_t idle_timeout_ms = 60'000) {
+inline std::unique_ptr<RootService> startRoot(int64_t idle_timeout_ms = 60'000,
+                                              int64_t handshake_timeout_ms = 60'000) {
   RootOptions options;
   options.host = "127.0.0.1";
   options.idle_timeout_ms = idle_timeout_ms;
+  options.handshake_timeout_ms = handshake_timeout_ms;
   options.log = Log(LogLevel::kNone);
   Result<std::unique_ptr<RootService>> root = RootService::start(options);
   EXPECT_TRUE(root.ok()) << root.status().toString();

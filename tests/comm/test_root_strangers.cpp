@@ -116,6 +116,17 @@ TEST(Strangers, ThatSayNothingDisturbNothing) {
   expectServed(*root);
 }
 
+TEST(Strangers, ThatSayNothingAreDroppedInTheEnd) {
+  const auto root = startRoot(60'000, 20);
+  const Fd silent = connectTo(root->id());
+  const Fd half = connectTo(root->id());
+  say(half, "\xb7");
+  const auto proven = provenChannel(root->id());
+  EXPECT_TRUE(isClosed(silent));
+  EXPECT_TRUE(isClosed(half));
+  EXPECT_TRUE(isClosed(*proven)) << "the key alone is not enough to stay";
+}
+
 TEST(Strangers, InAnyNumberDoNotKeepRanksOut) {
   const auto root = startRoot();
   std::vector<Fd> silent;
