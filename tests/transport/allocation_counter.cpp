@@ -8,6 +8,14 @@ namespace {
 std::atomic<uint64_t> allocations{0};
 }
 
+// Sanitizers bring their own operators; the plain builds do the counting.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define HORING_TEST_FOREIGN_NEW 1
+#endif
+#endif
+
+#ifndef HORING_TEST_FOREIGN_NEW
 // A file of its own, so that no caller sees both ends of an allocation and takes them for mismatched.
 void* operator new(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);  // only counted
@@ -16,5 +24,6 @@ void* operator new(size_t bytes) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
 
 uint64_t horing::testing::allocationsSoFar() { return allocations.load(); }

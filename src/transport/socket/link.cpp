@@ -183,7 +183,7 @@ void SocketLink::queueCredits(Effort effort) {
     SocketReceiver& receiver = lanes_[lane]->receiver;
     const uint64_t owed = receiver.released() - receiver.creditSent();
     if (owed == 0) continue;
-    if (effort == Effort::kNormal && owed * 4 < shape().slots) {
+    if (effort == Effort::kNormal && owed * 2 < shape().slots) {
       credits_owed_ = true;
       continue;
     }

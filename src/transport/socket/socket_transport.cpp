@@ -22,6 +22,8 @@ namespace {
 // While connections come up, retries and late visitors are looked after this often; later only peers' silence is.
 constexpr int64_t kBusyTickMs = 10;
 constexpr int64_t kQuietTickMs = 1000;
+// From this many rounds without an event on there is nothing better to do than to return single credits.
+constexpr int64_t kIdleRounds = 16;
 // How long the destructor waits for the kernel to hand over what was sent.
 constexpr int64_t kLingerMs = 2000;
 
@@ -107,7 +109,7 @@ class SocketTransport final : public Transport {
   int64_t last_check_ns_ = 0;
   Status status_;
   bool waiting_ = false;
-  bool was_idle_ = false;
+  int64_t idle_rounds_ = 0;  // calls of progress() in a row that brought no event
 };
 
 Status SocketTransport::open() {
@@ -294,15 +296,14 @@ void SocketTransport::onTick() {
 }
 
 Status SocketTransport::progress() {
-  const bool idle = poller_.poll() == 0;
+  idle_rounds_ = poller_.poll() == 0 ? idle_rounds_ + 1 : 0;
   if (ticker_.rang()) onTick();
   reception_->progress();
   if (coming_up_ > 0)
     for (auto& entry : entries_) bringUp(*entry);
-  const SocketLink::Effort effort = waiting_            ? SocketLink::Effort::kThorough
-                                    : idle && was_idle_ ? SocketLink::Effort::kIdle
-                                                        : SocketLink::Effort::kNormal;
-  was_idle_ = idle;
+  const SocketLink::Effort effort = waiting_                      ? SocketLink::Effort::kThorough
+                                    : idle_rounds_ >= kIdleRounds ? SocketLink::Effort::kIdle
+                                                                  : SocketLink::Effort::kNormal;
   for (auto& entry : entries_) {
     entry->link->progress(effort);
     if (status_.ok() && !entry->link->status().ok()) status_ = entry->link->status();
