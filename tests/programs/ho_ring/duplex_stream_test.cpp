@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -85,6 +86,8 @@ TEST(StreamListener, DropsStrangersAndWaitsOn) {
   const Result<Fd> accepted = listener.value().accept(soon());
   ASSERT_TRUE(accepted.ok()) << accepted.status().toString();
   ASSERT_EQ(send(friendly.value().get(), "x", 1, 0), 1);
+  pollfd wait = {accepted.value().get(), POLLIN, 0};
+  ASSERT_EQ(poll(&wait, 1, 5000), 1) << "somebody else was accepted";
   char byte = 0;
   EXPECT_EQ(recv(accepted.value().get(), &byte, 1, 0), 1);
   EXPECT_EQ(byte, 'x');
