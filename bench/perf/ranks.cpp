@@ -4,8 +4,11 @@ namespace horing::perf {
 
 Status called(horingResult_t result, horingComm_t comm, const char* function) {
   if (result == horingSuccess) return {};
-  return makeStatus(static_cast<Code>(result), "%s: '%s / %s'", function, horingGetErrorString(result),
-                    horingGetLastError(comm));
+  const std::string name = horingGetErrorString(result);
+  const std::string story = horingGetLastError(comm);
+  // The story may begin with the name of the error already.
+  const std::string text = story.starts_with(name) ? story : name + " / " + story;
+  return makeStatus(static_cast<Code>(result), "%s: '%s'", function, text.c_str());
 }
 
 Result<Ranks> Ranks::of(horingComm_t comm) {
