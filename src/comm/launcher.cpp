@@ -253,11 +253,14 @@ Result<Launched> launchedRank(const Config& config, const Log& log, const Enviro
   if (plain && environment("HORING_RUN_SECRET")) return fromHoringRun(launch(*plain, "horing-run"));
   HORING_ASSIGN(const auto open_mpi, readLaunchNumbers(environment, kOpenMpiNames));
   if (open_mpi && agree(plain, *open_mpi)) return fromOpenMpi(launch(*open_mpi, "mpirun"));
-  HORING_ASSIGN(const auto pmi, readLaunchNumbers(environment, kPmiNames));
+  HORING_ASSIGN(const auto slurm, readLaunchNumbers(environment, kSlurmNames));
+  HORING_ASSIGN(auto pmi, readLaunchNumbers(environment, kPmiNames));
+  // srun --mpi=pmi2 leaves it to its own variable.
+  if (pmi && slurm && agree(slurm, *pmi) && !environment(kPmiNames.local_rank))
+    pmi->local_rank = slurm->local_rank;
   if (pmi && environment("PMI_FD") && agree(plain, *pmi)) return fromPmi1(launch(*pmi, "mpiexec"));
   if (plain && (environment("MASTER_ADDR") || !config.root.empty()))
     return fromPlainVariables(launch(*plain, "torchrun"));
-  HORING_ASSIGN(const auto slurm, readLaunchNumbers(environment, kSlurmNames));
   if (slurm) return fromSlurm(launch(*slurm, "srun"));
   return noLauncher();
 }

@@ -111,7 +111,9 @@ TEST(Pmi1, LetsRanksMeet) {
   inThreads(3, [&](int rank) {
     const std::map<std::string, std::string> variables = {{"PMI_RANK", std::to_string(rank)},
                                                           {"PMI_SIZE", "3"},
-                                                          {"MPI_LOCALRANKID", "2"},
+                                                          {"SLURM_PROCID", std::to_string(rank)},
+                                                          {"SLURM_NTASKS", "3"},
+                                                          {"SLURM_LOCALID", "2"},
                                                           {"PMI_FD", std::to_string(server.fd(rank))}};
     const EnvironmentLookup lookup = [&](const char* name) -> const char* {
       const auto found = variables.find(name);
