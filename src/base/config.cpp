@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 #include <string_view>
+#include <utility>
 
 extern char** environ;
 
@@ -95,11 +96,12 @@ Result<Config> Config::fromLookup(const Lookup& lookup) {
   }
   HORING_CONFIG(X)
 #undef X
-  if (config.slots <= config.window)
-    return makeStatus(
-        Code::kInvalidArgument,
-        "HORING_SLOTS=%lld must exceed HORING_WINDOW=%lld: with fewer, rings of three ranks deadlock",
-        static_cast<long long>(config.slots), static_cast<long long>(config.window));
+  for (const auto& [name, slots] :
+       {std::pair{"HORING_SLOTS", config.slots}, std::pair{"HORING_SOCKET_SLOTS", config.socket_slots}})
+    if (slots <= config.window)
+      return makeStatus(Code::kInvalidArgument,
+                        "%s=%lld must exceed HORING_WINDOW=%lld: with fewer, rings of three ranks deadlock",
+                        name, static_cast<long long>(slots), static_cast<long long>(config.window));
   return config;
 }
 

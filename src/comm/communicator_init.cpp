@@ -48,8 +48,9 @@ Status Communicator::initialise() {
   HORING_ASSIGN(control_, Control::join(join));
   TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};
   HORING_ASSIGN(auto transports, makeTransports(request));
-  connector_ =
-      std::make_unique<Connector>(options_.rank, linkShapeOf(options_.config), std::move(transports));
+  std::vector<LinkShape> shapes;
+  for (const auto& transport : transports) shapes.push_back(linkShapeOf(options_.config, transport->name()));
+  connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
   HORING_TRY(exchangeIdentities(deadline));
   HORING_TRY(agreeOnTransports(deadline));
   planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
@@ -62,9 +63,11 @@ Status Communicator::initialise() {
 std::string Communicator::settingsText() const {
   const Config& c = options_.config;
   return formatString(
-      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SLICE_BYTES=%lld HORING_ALGO=%s HORING_TRANSPORTS=%s",
+      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld HORING_ALGO=%s "
+      "HORING_TRANSPORTS=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
-      static_cast<long long>(c.slice_bytes), c.algorithm.c_str(), c.transports.c_str());
+      static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
+      c.transports.c_str());
 }
 
 Status Communicator::exchangeIdentities(Deadline deadline) {

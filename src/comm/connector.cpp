@@ -10,8 +10,9 @@ void forEachBit(uint32_t bits, Action action) {
 }
 }  // namespace
 
-Connector::Connector(int rank, LinkShape shape, std::vector<std::unique_ptr<Transport>> transports)
-    : rank_(rank), shape_(shape), transports_(std::move(transports)) {}
+Connector::Connector(int rank, std::vector<LinkShape> shapes,
+                     std::vector<std::unique_ptr<Transport>> transports)
+    : rank_(rank), shapes_(std::move(shapes)), transports_(std::move(transports)) {}
 
 std::vector<std::vector<std::byte>> Connector::addresses() const {
   std::vector<std::vector<std::byte>> all;
@@ -39,7 +40,7 @@ Status Connector::begin(const std::vector<int>& peers) {
                         rank_, peer);
     const auto transport = static_cast<size_t>(choice);
     HORING_ASSIGN(link, transports_[transport]->connect(
-                            peer, addresses_[static_cast<size_t>(peer)][transport], shape_));
+                            peer, addresses_[static_cast<size_t>(peer)][transport], shapes_[transport]));
   }
   return {};
 }

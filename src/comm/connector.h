@@ -9,16 +9,14 @@
 
 namespace horing {
 
-// Lanes of every link: the most that any algorithm uses.
-inline constexpr int kLinkLanes = 4;
-
 // What a rank publishes about its transports, and what it knows of the others'. Index: rank, then transport.
 using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
 
 // One thread at a time.
 class Connector {
  public:
-  Connector(int rank, LinkShape shape, std::vector<std::unique_ptr<Transport>> transports);
+  // One shape for each transport.
+  Connector(int rank, std::vector<LinkShape> shapes, std::vector<std::unique_ptr<Transport>> transports);
 
   // Addresses of this rank's transports, in their order.
   std::vector<std::vector<std::byte>> addresses() const;
@@ -51,7 +49,7 @@ class Connector {
 
  private:
   int rank_;
-  LinkShape shape_;
+  std::vector<LinkShape> shapes_;
   std::vector<std::unique_ptr<Transport>> transports_;
   AddressTable addresses_;
   std::vector<int> transport_of_rank_;

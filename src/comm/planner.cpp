@@ -1,5 +1,6 @@
 #include "comm/planner.h"
 
+#include <algorithm>
 #include <set>
 
 #include "schedule/plan_parameters.h"
@@ -17,11 +18,11 @@ class PositionedConnections final : public ConnectionSource {
  public:
   PositionedConnections(Connector& connector, const std::vector<int32_t>& rank_of_position)
       : connector_(connector), rank_of_position_(rank_of_position) {}
-  Sender& sender(int32_t position, int lane) override {
-    return connector_.link(rankOf(position)).sender(lane);
+  Sender& sender(int32_t position, int channel) override {
+    return connector_.link(rankOf(position)).sender(channel);
   }
-  Receiver& receiver(int32_t position, int lane) override {
-    return connector_.link(rankOf(position)).receiver(lane);
+  Receiver& receiver(int32_t position, int channel) override {
+    return connector_.link(rankOf(position)).receiver(channel);
   }
   int32_t rankOf(int32_t position) const override { return rank_of_position_[static_cast<size_t>(position)]; }
 
@@ -49,7 +50,7 @@ Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector&
 PlanSettings Planner::settings() const {
   PlanSettings settings;
   settings.window = static_cast<int32_t>(config_.window);
-  settings.slot_bytes = linkShapeOf(config_).slot_bytes;
+  settings.slot_bytes = linkShapeOf(config_, "").slot_bytes;
   const Simd best = detectSimd();
   settings.simd = config_.simd == "plain"  ? Simd::kPlain
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
@@ -57,10 +58,10 @@ PlanSettings Planner::settings() const {
   return settings;
 }
 
-LinkShape linkShapeOf(const Config& config) {
+LinkShape linkShapeOf(const Config& config, std::string_view transport) {
   LinkShape shape;
-  shape.lanes = kLinkLanes;
-  shape.slots = static_cast<uint32_t>(config.slots);
+  shape.lanes = kLinkChannels;
+  shape.slots = static_cast<uint32_t>(transport == "socket" ? config.socket_slots : config.slots);
   shape.slot_bytes = static_cast<uint32_t>((config.slice_bytes + 63) / 64 * 64);
   return shape;
 }
@@ -101,7 +102,7 @@ Status Planner::prove(Collective collective, const Selection& selection) const {
   const auto window = static_cast<int32_t>(config_.window);
   parameters.slices = representativeSlices(kMaxSlices, window);
   parameters.window = {window};
-  parameters.slots = static_cast<int32_t>(config_.slots);
+  parameters.slots = static_cast<int32_t>(std::min(config_.slots, config_.socket_slots));
   parameters.scratch_slices = scratchSlicesNeeded(window);
   return verifyProgress(all, parameters);
 }

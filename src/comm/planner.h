@@ -20,8 +20,8 @@ struct PlannedOperation {
   std::unique_ptr<HostOperation> operation;
 };
 
-// Lanes, slots and slot size of every link, from the settings.
-LinkShape linkShapeOf(const Config& config);
+// Channels, slots and slot size of links over the transport of that name.
+LinkShape linkShapeOf(const Config& config, std::string_view transport);
 
 // One thread at a time. Everything it takes must outlive it.
 class Planner {

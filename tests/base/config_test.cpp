@@ -29,7 +29,7 @@ TEST(Config, TakesDefaultsWhenNothingIsSet) {
 TEST(Config, TakesAnEmptyValueAsUnset) {
   const Result<Config> config = parse({{"HORING_SLOTS", ""}, {"HORING_DEBUG", ""}});
   ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config.value().slots, 8);
+  EXPECT_EQ(config.value().slots, parse({}).value().slots);
 }
 
 TEST(Config, ParsesEveryKind) {
@@ -65,8 +65,8 @@ TEST(Config, JudgesEveryVariableAndNamesTheBadOne) {
       EXPECT_LT(low, high) << v.name;
       bad = {std::to_string(low - 1), std::to_string(high + 1), "x", "7x", "99999999999999999999", "1.5"};
       for (long long border : {low, high}) {
-        // Window and slots also judge each other; those two borders are tested below.
-        if (std::strcmp(v.name, "HORING_SLOTS") == 0 || std::strcmp(v.name, "HORING_WINDOW") == 0) continue;
+        // Window and slots also judge each other; those borders are tested below.
+        if (std::strstr(v.name, "SLOTS") || std::strcmp(v.name, "HORING_WINDOW") == 0) continue;
         const Result<Config> config = parse({{v.name, std::to_string(border)}});
         EXPECT_TRUE(config.ok()) << config.status().toString();
       }
@@ -98,6 +98,7 @@ TEST(Config, AcceptsEveryChoice) {
 TEST(Config, RefusesAsManySlotsAsWindow) {
   EXPECT_FALSE(parse({{"HORING_WINDOW", "8"}, {"HORING_SLOTS", "8"}}).ok());
   EXPECT_TRUE(parse({{"HORING_WINDOW", "8"}, {"HORING_SLOTS", "9"}}).ok());
+  EXPECT_FALSE(parse({{"HORING_WINDOW", "8"}, {"HORING_SOCKET_SLOTS", "8"}}).ok());
 }
 
 TEST(Config, RefusesAnUnknownNameInTheEnvironment) {
@@ -106,11 +107,11 @@ TEST(Config, RefusesAnUnknownNameInTheEnvironment) {
   ::unsetenv("HORING_SLOT");
   ASSERT_FALSE(config.ok());
   EXPECT_NE(config.status().message().find("HORING_SLOT "), std::string::npos) << config.status().message();
-  ASSERT_EQ(::setenv("HORING_SLOTS", "9", 1), 0);
+  ASSERT_EQ(::setenv("HORING_SLOTS", "19", 1), 0);
   const Result<Config> known = Config::fromEnvironment();
   ::unsetenv("HORING_SLOTS");
   ASSERT_TRUE(known.ok()) << known.status().toString();
-  EXPECT_EQ(known.value().slots, 9);
+  EXPECT_EQ(known.value().slots, 19);
 }
 
 }  // namespace

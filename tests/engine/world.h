@@ -68,11 +68,11 @@ class World final {
  private:
   struct Connections final : ConnectionSource {
     Connections(World& w, int32_t me) : world(w), rank(me) {}
-    Sender& sender(int32_t position, int lane) override {
-      return world.link(rank, world.rankOf(position)).sender(lane);
+    Sender& sender(int32_t position, int channel) override {
+      return world.link(rank, world.rankOf(position)).sender(channel);
     }
-    Receiver& receiver(int32_t position, int lane) override {
-      return world.link(rank, world.rankOf(position)).receiver(lane);
+    Receiver& receiver(int32_t position, int channel) override {
+      return world.link(rank, world.rankOf(position)).receiver(channel);
     }
     int32_t rankOf(int32_t position) const override { return world.rankOf(position); }
     World& world;
@@ -83,7 +83,7 @@ class World final {
 
   void connect() {
     links_.resize(static_cast<size_t>(ranks_ * ranks_));
-    const LinkShape shape{4, options_.slots, options_.slot_bytes};
+    const LinkShape shape{kLinkChannels, options_.slots, options_.slot_bytes};
     for (int rank = 0; rank < ranks_; ++rank)
       for (int peer = 0; peer < ranks_; ++peer)
         if (peer != rank)

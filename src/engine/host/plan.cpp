@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace horing {
 
 namespace {
@@ -9,6 +11,19 @@ template <typename T>
 void addOnce(std::vector<T*>& list, T* item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
 }
+
+// How many lanes below `lane` have `position` among the peers that `peersOf` finds.
+int channelOf(const Schedule& schedule, size_t lane, int32_t position,
+              std::vector<int32_t> (*peersOf)(const Lane&)) {
+  int channel = 0;
+  for (size_t lower = 0; lower < lane; ++lower) {
+    const std::vector<int32_t> peers = peersOf(schedule.lanes[lower]);
+    channel += std::binary_search(peers.begin(), peers.end(), position);
+  }
+  HORING_CHECK_LT(channel, kLinkChannels);
+  return channel;
+}
+
 }  // namespace
 
 Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& connections)
@@ -19,27 +34,27 @@ Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& co
   for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane) {
     for (const Block& block : schedule_.lanes[lane].blocks) {
       std::vector<BoundStep>& steps = bound_[lane].emplace_back();
-      for (const Step& step : block.body)
-        steps.push_back(bindStep(step, static_cast<int>(lane), connections));
+      for (const Step& step : block.body) steps.push_back(bindStep(step, lane, connections));
     }
   }
 }
 
-BoundStep Plan::bindStep(const Step& step, int lane, ConnectionSource& connections) {
+BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connections) {
   BoundStep bound;
   for (const Source& source : step.sources) {
     BoundSource& operand = bound.sources.emplace_back(BoundSource{source.kind});
     if (source.kind == Source::Kind::kScratch)
       operand.queue = queues_[static_cast<size_t>(source.index)].get();
     if (source.kind != Source::Kind::kRecv) continue;
-    operand.receiver = &connections.receiver(source.index, lane);
+    operand.receiver =
+        &connections.receiver(source.index, channelOf(schedule_, lane, source.index, recvPeers));
     operand.peer = connections.rankOf(source.index);
     addOnce(receivers_, operand.receiver);
   }
   if (step.keep.kind == Keep::Kind::kScratch)
     bound.keep_queue = queues_[static_cast<size_t>(step.keep.index)].get();
   if (step.send_to >= 0) {
-    bound.sender = &connections.sender(step.send_to, lane);
+    bound.sender = &connections.sender(step.send_to, channelOf(schedule_, lane, step.send_to, sendPeers));
     bound.send_peer = connections.rankOf(step.send_to);
     addOnce(senders_, bound.sender);
   }

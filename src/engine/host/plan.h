@@ -60,12 +60,16 @@ struct BoundStep {
   int32_t send_peer = -1;  // rank, for messages
 };
 
-// Gives the connections of this rank; positions are those of the schedule.
+// Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the
+// lanes that use one peer take them in turn: lane l has the channel whose number is how many lower lanes move data
+// between the same two ranks in the same direction. Both ends count the same, and no algorithm needs a channel per lane.
+inline constexpr int kLinkChannels = 2;
+
 class ConnectionSource {
  public:
   virtual ~ConnectionSource() = default;
-  virtual Sender& sender(int32_t position, int lane) = 0;
-  virtual Receiver& receiver(int32_t position, int lane) = 0;
+  virtual Sender& sender(int32_t position, int channel) = 0;
+  virtual Receiver& receiver(int32_t position, int channel) = 0;
   virtual int32_t rankOf(int32_t position) const = 0;
 };
 
@@ -86,7 +90,7 @@ class Plan {
   uint64_t memoryBytes() const;
 
  private:
-  BoundStep bindStep(const Step& step, int lane, ConnectionSource& connections);
+  BoundStep bindStep(const Step& step, size_t lane, ConnectionSource& connections);
 
   Schedule schedule_;
   PlanSettings settings_;
