@@ -265,6 +265,32 @@ TEST_F(Socket, SurvivesPartialReadsAndWrites) {
   }
 }
 
+TEST_F(Socket, APeerThatLeavesInOrderIsNoErrorUntilItIsNeeded) {
+  const auto low = makeRank(options(0));
+  auto high = makeRank(options(1));
+  Link* a = low->connect(1, high->address(), kFakeShape).value();
+  Link* b = high->connect(0, low->address(), kFakeShape).value();
+  ASSERT_TRUE(pumpUntil({low.get(), high.get()}, [&] { return a->established() && b->established(); }));
+  // Something on its way in each direction, so that the leaving end closes with unread input.
+  ASSERT_NE(a->sender(1).tryAcquire(), nullptr);
+  a->sender(1).post(200, 5);
+  ASSERT_NE(b->sender(0).tryAcquire(), nullptr);
+  b->sender(0).post(100, 6);
+  ASSERT_TRUE(
+      pumpUntil({low.get(), high.get()}, [&] { return a->sender(1).flushed() && b->sender(0).flushed(); }));
+  high.reset();
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(low->progress().ok()) << low->progress().toString();
+  const Message* message = a->receiver(0).tryPeek();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(message->tag, 6u);
+  a->receiver(0).release();
+  EXPECT_TRUE(low->progress().ok());
+  EXPECT_TRUE(a->receiver(0).flushed()) << "nobody is left to be owed a credit";
+  EXPECT_EQ(a->receiver(0).tryPeek(), nullptr);
+  EXPECT_EQ(low->progress().code(), Code::kRemoteError);
+  EXPECT_NE(a->status().message().find("rank 1 left"), std::string::npos) << a->status().toString();
+}
+
 TEST_F(Socket, DoesNotAllocateOnceEstablished) {
   for (int streams : {1, 3}) {
     SocketOptions o[2] = {options(0), options(1)};
