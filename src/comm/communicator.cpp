@@ -12,6 +12,8 @@ constexpr int64_t kLookAroundNs = 1'000'000;
 // How often in rounds without a wait, so that endless progress does not hide an abort.
 constexpr uint32_t kLookAroundRounds = 1024;
 constexpr int kLongestBlockMs = 50;
+// Links that come up wait for things that no descriptor announces (a peer's file, a retry).
+constexpr int kConnectBlockMs = 2;
 // A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
 constexpr int64_t kRootCauseMs = 500;
 
@@ -88,12 +90,7 @@ Status Communicator::connect(PlannedOperation& planned) {
           options_.rank, connector_->describeMissing(planned.peers).c_str(),
           static_cast<long long>(options_.config.init_timeout_ms));
     if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
-    connector_->beginWait(planned.transports);
-    Status status = connector_->progress(planned.transports);
-    // Connecting waits for things that no descriptor announces (a peer's file, a retry), so never long.
-    if (status.ok() && !planner_->connected(planned)) waiter_->block(1);
-    connector_->endWait(planned.transports);
-    HORING_TRY(status);
+    HORING_TRY(sleep(planned, kConnectBlockMs));
   }
   planner_->bind(planned);
   return {};
@@ -119,7 +116,7 @@ Status Communicator::drive(PlannedOperation& planned, const Call& call) {
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
-    HORING_TRY(sleep(planned, deadline));
+    HORING_TRY(sleep(planned, std::min(kLongestBlockMs, deadline.remainingMs())));
   }
 }
 
@@ -132,13 +129,17 @@ Status Communicator::timedOut(const HostOperation& operation, const Call& call) 
                     static_cast<long long>(options_.config.timeout_ms), operation.describeProgress().c_str());
 }
 
-// Blocks until a peer rings, unless something happened while the peers were being asked to.
-Status Communicator::sleep(PlannedOperation& planned, Deadline deadline) {
-  connector_->beginWait(planned.transports);
-  Status status = connector_->progress(planned.transports);
-  if (status.ok() && !planned.operation->poll() && !planned.operation->done())
-    waiter_->block(std::min(kLongestBlockMs, deadline.remainingMs()));
-  connector_->endWait(planned.transports);
+// Blocks until a peer rings, unless something happened while the peers were being asked to. All transports take part,
+// also those that the operation does not use: the waiter watches them all, and one that is not looked after (a timer, a
+// stranger at the door) would not let it sleep.
+Status Communicator::sleep(PlannedOperation& planned, int timeout_ms) {
+  const uint32_t all = connector_->allTransports();
+  connector_->beginWait(all);
+  Status status = connector_->progress(all);
+  const bool idle =
+      status.ok() && (!planned.operation || (!planned.operation->poll() && !planned.operation->done()));
+  if (idle) waiter_->block(timeout_ms);
+  connector_->endWait(all);
   return status;
 }
 

@@ -72,7 +72,7 @@ class Communicator {
 
   Status connect(PlannedOperation& planned);
   Status drive(PlannedOperation& planned, const Call& call);
-  Status sleep(PlannedOperation& planned, Deadline deadline);
+  Status sleep(PlannedOperation& planned, int timeout_ms);
   Status lookAround();
   Status timedOut(const HostOperation& operation, const Call& call) const;
   Status fail(Status status);

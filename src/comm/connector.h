@@ -36,8 +36,8 @@ class Connector {
   std::string describeMissing(const std::vector<int>& peers) const;
 
   Link& link(int peer) { return *links_[static_cast<size_t>(peer)]; }
-  // The link's error if the peer has one.
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
+  uint32_t allTransports() const { return (1u << transports_.size()) - 1; }
   // Bits of the transports that the links to `peers` use.
   uint32_t transportsOf(const std::vector<int>& peers) const;
 
