@@ -111,6 +111,8 @@ IsolatedNode::~IsolatedNode() {
 
 Status IsolatedNode::enter() const {
   const std::unique_ptr<char, decltype(&free)> folder(getcwd(nullptr, 0), &free);
+  // Who shares root and current folder with another thread, such as one of a sanitizer's, may not change mounts.
+  if (unshare(CLONE_FS) != 0) return systemError(errno, "leaving the shared root folder");
   if (setns(network_.get(), 0) != 0) return systemError(errno, "entering the node's network");
   for (const Fd& space : others_)
     if (setns(space.get(), 0) != 0) return systemError(errno, "entering the node");
