@@ -1,4 +1,8 @@
 // The socket transport among clients that are not peers, and peers that do not behave.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+
 #include <algorithm>
 
 #include "allocation_counter.h"
@@ -76,6 +80,37 @@ TEST_F(Socket, DropsASilentClientAtItsDeadline) {
   clock.advanceNs(2'000'000);
   EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !silent.listen(); }));
   EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !slow.listen(); }));
+}
+
+// A forked child holds copies of all descriptors, so that closing one here does not end it for the kernel.
+TEST_F(Socket, AConnectionDroppedWhileAForkedChildHoldsItIsForgotten) {
+  ManualClock clock;
+  SocketOptions with_clock = options(1);
+  with_clock.clock = &clock;
+  const auto rank = makeRank(with_clock);
+  Client silent(publishedBy(*rank).port);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(rank->progress().ok());
+  int gate[2];
+  ASSERT_EQ(::pipe2(gate, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::close(gate[1]);
+    char end;
+    [[maybe_unused]] const ssize_t got = ::read(gate[0], &end, 1);  // until the parent is done, or dead
+    ::_exit(0);
+  }
+  ::close(gate[0]);
+  clock.advanceNs((kProofTimeoutMs + 1) * 1'000'000);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(rank->progress().ok());
+  silent.say(textBytes("is anybody there?"));
+  rank->beginWait();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(rank->progress().ok());
+  pollfd event{.fd = rank->waitFd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&event, 1, 0), 0) << "no event for what was dropped";
+  rank->endWait();
+  ::close(gate[1]);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(Socket, DropsTheOldestOfTooManySilentClients) {

@@ -38,7 +38,8 @@ void Dial::begin() {
 }
 
 Status Dial::tryConnect() {
-  HORING_ASSIGN(fd_, openSocket(options_.to.address.v6));
+  HORING_ASSIGN(Fd opened, openSocket(options_.to.address.v6));
+  fd_ = WatchedFd(std::move(opened), poller_);
   HORING_TRY(tuneSocket(fd_.get(), options_.tuning));
   // From the chosen interface; the port is picked at connect(), so that one port can serve several destinations.
   const int on = 1;
@@ -46,7 +47,7 @@ Status Dial::tryConnect() {
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0});
   if (::bind(fd_.get(), from.get(), from.length) != 0)
     return systemError(errno, "use the local address %s", addressText(options_.from).c_str());
-  HORING_TRY(poller_.add(fd_.get(), kSocketEvents, *this));
+  HORING_TRY(fd_.watch(kSocketEvents, *this));
   const SockAddr to = toSockAddr(options_.to);
   if (::connect(fd_.get(), to.get(), to.length) != 0 && errno != EINPROGRESS)
     return systemError(errno, "connect");

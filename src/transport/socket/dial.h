@@ -33,7 +33,7 @@ class Dial final : public PollTarget {
   Status progress();
   // The peer is ready; take the connection.
   bool ready() const { return stage_ == Stage::kReady; }
-  Fd take() { return std::move(fd_); }
+  WatchedFd take() { return std::move(fd_); }
   int stream() const { return options_.hello.stream; }
   // Why it is not ready yet.
   const std::string& obstacle() const { return obstacle_; }
@@ -54,7 +54,7 @@ class Dial final : public PollTarget {
   DialOptions options_;
   Poller& poller_;
   const Clock& clock_;
-  Fd fd_;
+  WatchedFd fd_;
   Stage stage_ = Stage::kResting;
   bool stirred_ = false;
   std::unique_ptr<Handshake> handshake_;

@@ -61,15 +61,14 @@ std::string SocketLink::describe() const {
                              streams_.size(), options_.peer);
 }
 
-void SocketLink::attach(int stream, Fd fd, Poller& poller) {
+void SocketLink::attach(int stream, WatchedFd fd) {
   const auto index = static_cast<size_t>(stream);
   HORING_CHECK(!streams_[index]);
-  const int raw_fd = fd.get();
   // Per lane: all slots and one frame of credit; and a ready or a goodbye.
   const size_t frames = static_cast<size_t>(shape().lanes) * (shape().slots + 1) + 2;
   streams_[index] = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), frames);
   --missing_streams_;
-  if (Status watched = poller.modify(raw_fd, kSocketEvents, *streams_[index]); !watched.ok()) fail(watched);
+  if (Status watched = streams_[index]->watch(); !watched.ok()) fail(watched);
 }
 
 void SocketLink::sendReady(int stream) {

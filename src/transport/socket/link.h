@@ -39,8 +39,8 @@ class SocketLink final : public Link, private FrameSink {
   }
   bool hasStream(int stream) const { return streams_[static_cast<size_t>(stream)] != nullptr; }
   int streams() const { return static_cast<int>(streams_.size()); }
-  // Takes over a proven connection that both ends know to be meant for this link, watched by `poller` from now on.
-  void attach(int stream, Fd fd, Poller& poller);
+  // Takes over a proven connection that both ends know to be meant for this link.
+  void attach(int stream, WatchedFd fd);
   // Tells the connector through a stream just attached that this end is there, too.
   void sendReady(int stream);
 

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/status.h"
@@ -32,12 +33,13 @@ struct Readiness {
 
 inline constexpr uint32_t kSocketEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
-// Targets must outlive their registration; closing the descriptor ends it.
+// Descriptors are registered through WatchedFd, except those that live as long as the poller.
 class Poller {
  public:
   Status open();
   Status add(int fd, uint32_t events, PollTarget& target);
   Status modify(int fd, uint32_t events, PollTarget& target);
+  void remove(int fd);
   // Delivers what has happened, without waiting. Returns how many events there were.
   int poll();
   int fd() const { return fd_.get(); }
@@ -46,6 +48,37 @@ class Poller {
   static constexpr int kBatch = 64;
   Fd fd_;
   epoll_event events_[kBatch];
+};
+
+// A descriptor and its registration. Closing alone would not end that: a forked child may hold a copy of the descriptor,
+// and the kernel would go on delivering events for a target that is gone. The poller must outlive this.
+class WatchedFd {
+ public:
+  WatchedFd() = default;
+  WatchedFd(Fd fd, Poller& poller) : fd_(std::move(fd)), poller_(&poller) {}
+  WatchedFd(WatchedFd&& other) noexcept
+      : fd_(std::move(other.fd_)),
+        poller_(other.poller_),
+        registered_(std::exchange(other.registered_, false)) {}
+  WatchedFd& operator=(WatchedFd&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    fd_ = std::move(other.fd_);
+    poller_ = other.poller_;
+    registered_ = std::exchange(other.registered_, false);
+    return *this;
+  }
+  ~WatchedFd() { reset(); }
+
+  int get() const { return fd_.get(); }
+  // From now on events go to `target`, which must outlive this or the next call. Starts with what is true already.
+  Status watch(uint32_t events, PollTarget& target);
+  void reset();
+
+ private:
+  Fd fd_;
+  Poller* poller_ = nullptr;
+  bool registered_ = false;
 };
 
 }  // namespace horing::tcp

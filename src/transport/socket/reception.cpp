@@ -65,8 +65,8 @@ void Reception::admit(Fd fd) {
   const auto hello = std::as_bytes(std::span(&own, 1));
   proof.hello.assign(hello.begin(), hello.end());
   const int64_t deadline_ns = clock_.nowNs() + kProofTimeoutMs * 1'000'000;
-  auto visitor = std::make_unique<Visitor>(std::move(fd), proof, deadline_ns);
-  if (!poller_.add(visitor->fd.get(), kSocketEvents, *visitor).ok()) return;
+  auto visitor = std::make_unique<Visitor>(WatchedFd(std::move(fd), poller_), proof, deadline_ns);
+  if (!visitor->fd.watch(kSocketEvents, *visitor).ok()) return;
   if (visitors_.size() == kMaxUnproven) {
     drop(*visitors_.front(), "too many others came after it");
     visitors_.pop_front();
@@ -95,7 +95,7 @@ void Reception::park(Visitor& visitor) {
   if (const Status sane = checkHello(guest.hello); !sane.ok()) return drop(visitor, sane.message());
   guest.fd = std::move(visitor.fd);
   // Until a link takes the connection its events are of no use, but the end of it cannot be masked: once is enough.
-  if (!poller_.modify(guest.fd.get(), EPOLLET, *this).ok()) return;
+  if (!guest.fd.watch(EPOLLET, *this).ok()) return;
   // The same stream again: the connector gave up its earlier attempt.
   std::erase_if(parked_, [&](const Guest& other) {
     return other.hello.instance == guest.hello.instance && other.hello.stream == guest.hello.stream;

@@ -27,7 +27,7 @@ struct ReceptionOptions {
 // A connection whose other end holds the key and says that it is meant for this rank. What it says is within limits.
 struct Guest {
   ConnectorHello hello;
-  Fd fd;
+  WatchedFd fd;
 };
 
 class Reception final : public PollTarget {
@@ -50,10 +50,10 @@ class Reception final : public PollTarget {
  private:
   // A connection that has not proven anything yet.
   struct Visitor final : PollTarget {
-    Visitor(Fd accepted, const HandshakeOptions& options, int64_t deadline)
+    Visitor(WatchedFd accepted, const HandshakeOptions& options, int64_t deadline)
         : fd(std::move(accepted)), handshake(options), deadline_ns(deadline) {}
     void onEvents(uint32_t) override { stirred = true; }
-    Fd fd;
+    WatchedFd fd;
     Handshake handshake;
     int64_t deadline_ns;
     bool stirred = true;

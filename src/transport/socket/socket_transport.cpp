@@ -252,7 +252,7 @@ void SocketTransport::bringUpDials(Entry& entry) {
       return;
     }
     if (dial->ready()) {
-      link.attach(dial->stream(), dial->take(), poller_);
+      link.attach(dial->stream(), dial->take());
     } else {
       link.noteObstacle(dial->stream(), dial->obstacle());
     }
@@ -283,7 +283,7 @@ void SocketTransport::welcome(Entry& entry, Guest guest) {
                       hello.streams, link.peer(), link.streams());
     return;
   }
-  link.attach(hello.stream, std::move(guest.fd), poller_);
+  link.attach(hello.stream, std::move(guest.fd));
   link.sendReady(hello.stream);
 }
 

@@ -15,7 +15,7 @@
 
 namespace horing::tcp {
 
-SocketStream::SocketStream(Fd fd, FrameSink& sink, size_t queue_frames)
+SocketStream::SocketStream(WatchedFd fd, FrameSink& sink, size_t queue_frames)
     : fd_(std::move(fd)), sink_(sink), queue_(queue_frames), staging_(kStagingBytes) {}
 
 void SocketStream::enqueue(const FrameHeader& header, const std::byte* payload) {

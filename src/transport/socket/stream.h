@@ -27,7 +27,9 @@ class FrameSink {
 class SocketStream final : public PollTarget {
  public:
   // At most `queue_frames` frames are ever queued. All memory is allocated here.
-  SocketStream(Fd fd, FrameSink& sink, size_t queue_frames);
+  SocketStream(WatchedFd fd, FrameSink& sink, size_t queue_frames);
+  // Makes the events of the connection this stream's.
+  Status watch() { return fd_.watch(kSocketEvents, *this); }
 
   // The payload must stay as it is until frameSent() (a retransmission is the kernel's matter).
   void enqueue(const FrameHeader& header, const std::byte* payload);
@@ -53,7 +55,6 @@ class SocketStream final : public PollTarget {
   int unacknowledgedBytes() const;
   uint64_t memoryBytes() const;
 
-  int fd() const { return fd_.get(); }
   void onEvents(uint32_t events) override { ready_.take(events); }
 
  private:
@@ -74,7 +75,7 @@ class SocketStream final : public PollTarget {
   void noteGoodbye();
   void endWith(int error_number);
 
-  Fd fd_;
+  WatchedFd fd_;
   FrameSink& sink_;
   Readiness ready_;
   std::string why_ended_;
