@@ -29,7 +29,7 @@ namespace horing {
   X(socket_slots, Int, "32", "2..128", "HORING_SOCKET_SLOTS", "Slots of a connection over TCP; more than the window, and enough to fill the line while credits travel.") \
   X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest slice, and size of a slot.")                         \
   X(spin_us, Int, "20", "0..1000000", "HORING_SPIN_US", "How long a wait spins when every rank of the node has a core of its own.") \
-  X(yield_us, Int, "0", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; kernels since 6.18 punish yielding, so blocking is the default.")              \
+  X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once where other programs use the core.")              \
   X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly; ^docker all but. Default: all but lo and docker.") \
   X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
   X(socket_streams, Int, "1", "1..16", "HORING_SOCKET_STREAMS", "TCP streams to each peer and interface.")                         \

@@ -7,7 +7,8 @@ namespace horing {
 namespace {
 
 // Measured on one node (bench/README.md, "Crossovers"): hops cost more than bytes below these sizes.
-constexpr size_t kOneShotMostBytes = 4096;  // of the whole vector, times the ranks
+constexpr size_t kOneShotMostBytes = 4096;  // of the whole vector
+constexpr int kOneShotMostRanks = 4;        // every rank sends to every other: beyond, two hops cost less
 constexpr size_t kDirectMostBytesPerPeer = 32768;
 constexpr int kDirectMostRanks = 32;
 
@@ -22,7 +23,8 @@ std::string_view natural(const GroupMap& map, Collective collective, size_t byte
   const int ranks = map.ranks();
   if (map.groups() > 1) return canUseGroups(map) && map.largestGroup() > 1 ? "ho_ring" : "ring";
   if (ranks > kDirectMostRanks) return "ring";
-  if (collective == Collective::kAllReduce && bytes <= kOneShotMostBytes) return "one_shot";
+  if (collective == Collective::kAllReduce && ranks <= kOneShotMostRanks && bytes <= kOneShotMostBytes)
+    return "one_shot";
   return bytes / static_cast<size_t>(ranks) <= kDirectMostBytesPerPeer ? "direct" : "ring";
 }
 

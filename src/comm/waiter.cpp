@@ -7,6 +7,13 @@
 
 namespace horing {
 
+namespace {
+// Nobody in a wait keeps the core this long: who does is another program, or a rank that computes.
+constexpr int64_t kForeignTurnNs = 1'000'000;
+// How long to believe that it is still there.
+constexpr int64_t kNoYieldNs = 100'000'000;
+}  // namespace
+
 Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return systemError(errno, "epoll_create1 (raise the limit of open files: ulimit -n)");
@@ -23,12 +30,15 @@ Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
 
 Waiter::Step Waiter::idle(int64_t now_ns) {
   if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
+  if (yielded_ns_ != 0 && now_ns - yielded_ns_ > kForeignTurnNs) no_yield_until_ns_ = now_ns + kNoYieldNs;
+  yielded_ns_ = 0;
   const int64_t idle_ns = now_ns - idle_since_ns_;
   if (idle_ns < policy_.spin_ns) {
     __builtin_ia32_pause();
     return Step::kAgain;
   }
-  if (idle_ns < policy_.spin_ns + policy_.yield_ns) {
+  if (idle_ns < policy_.spin_ns + policy_.yield_ns && now_ns >= no_yield_until_ns_) {
+    yielded_ns_ = now_ns;
     ::sched_yield();
     return Step::kAgain;
   }

@@ -27,7 +27,10 @@ class Waiter {
   // What idle() wants next.
   enum class Step { kAgain, kBlock };
   // There was progress: the next wait starts with spinning.
-  void progressed() { idle_since_ns_ = 0; }
+  void progressed() {
+    idle_since_ns_ = 0;
+    yielded_ns_ = 0;
+  }
   // Nothing could be done at `now_ns`. Spins or yields and returns kAgain, or asks for block().
   Step idle(int64_t now_ns);
   // Sleeps until one of the fds is readable, at most timeout_ms.
@@ -38,6 +41,8 @@ class Waiter {
   WaitPolicy policy_;
   Fd epoll_;
   int64_t idle_since_ns_ = 0;
+  int64_t yielded_ns_ = 0;  // when the last call yielded; 0: it did not
+  int64_t no_yield_until_ns_ = 0;
 };
 
 }  // namespace horing
