@@ -15,6 +15,10 @@ std::atomic<uint64_t> allocations{0};
 #endif
 #endif
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define HORING_TEST_FOREIGN_NEW 1
+#endif
+
 #ifndef HORING_TEST_FOREIGN_NEW
 // A file of its own, so that no caller sees both ends of an allocation and takes them for mismatched.
 void* operator new(size_t bytes) {
@@ -22,8 +26,14 @@ void* operator new(size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 #endif
 
-uint64_t horing::testing::allocationsSoFar() { return allocations.load(); }
+uint64_t horing::testing::allocationsSoFar() {
+  return allocations.load();
+}
