@@ -1,8 +1,6 @@
 #include "comm/socket_address.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,24 +11,13 @@
 #include <cstring>
 #include <memory>
 
+#include "transport/socket/interfaces.h"
+
 namespace horing {
 
 namespace {
 
 constexpr int kBacklog = 4096;
-
-bool isLinkLocal(const RootAddress& address) {
-  const unsigned first = static_cast<unsigned>(address.ip[0]);
-  const unsigned second = static_cast<unsigned>(address.ip[1]);
-  // Such an address means something only together with an interface of the host that uses it.
-  return address.family == RootAddress::Family::kIpv6 ? first == 0xfe && (second & 0xc0) == 0x80
-                                                      : first == 169 && second == 254;
-}
-
-bool familyChosen(const std::string& family, const RootAddress& address) {
-  if (family == "any") return true;
-  return (family == "ipv4") == (address.family == RootAddress::Family::kIpv4);
-}
 
 Result<Listener> listenWith(const SocketAddress& address, int dual_stack) {
   Listener listener;
@@ -135,54 +122,15 @@ Result<std::vector<RootAddress>> resolveHost(const HostPort& where) {
   return found;
 }
 
-bool interfaceChosen(std::string_view patterns, std::string_view name) {
-  if (patterns.empty()) patterns = "^lo,docker";
-  const bool except = patterns.front() == '^';
-  if (except) patterns.remove_prefix(1);
-  const bool exact = !patterns.empty() && patterns.front() == '=';
-  if (exact) patterns.remove_prefix(1);
-  bool matched = false;
-  while (!patterns.empty()) {
-    const size_t comma = patterns.find(',');
-    const std::string_view pattern = patterns.substr(0, comma);
-    matched = matched || (exact ? name == pattern : !pattern.empty() && name.starts_with(pattern));
-    patterns = comma == std::string_view::npos ? std::string_view() : patterns.substr(comma + 1);
-  }
-  return matched != except;
-}
-
+// The interfaces are those that data connections use.
 Result<std::vector<RootAddress>> localAddresses(const InterfaceChoice& choice, uint16_t port) {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0)
-    return systemError(errno, "this machine's network interfaces could not be listed");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
-  std::vector<RootAddress> chosen;
-  std::vector<RootAddress> loopback;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-    if (!entry->ifa_addr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    const bool v4 = entry->ifa_addr->sa_family == AF_INET;
-    if (!v4 && entry->ifa_addr->sa_family != AF_INET6) continue;
-    sockaddr_storage storage{};
-    std::memcpy(&storage, entry->ifa_addr, v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    RootAddress address = toRootAddress(storage);
-    address.port = port;
-    if (isLinkLocal(address) || !familyChosen(choice.family, address)) continue;
-    if (interfaceChosen(choice.patterns, entry->ifa_name)) {
-      chosen.push_back(address);
-    } else if ((entry->ifa_flags & IFF_LOOPBACK) != 0 && choice.patterns.empty()) {
-      loopback.push_back(address);
-    }
-  }
-  if (chosen.empty()) chosen = loopback;
-  if (chosen.empty())
-    return makeStatus(
-        Code::kInvalidUsage,
-        "no network interface can carry the rendezvous (HORING_SOCKET_IFNAME=%s, HORING_SOCKET_FAMILY=%s)",
-        choice.patterns.c_str(), choice.family.c_str());
-  // IPv4 first: it is the one that is set up everywhere, and more of them fit into a unique ID.
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const auto& a, const auto& b) { return a.family < b.family; });
-  return chosen;
+  HORING_ASSIGN(const std::vector<tcp::Interface> all, tcp::listInterfaces());
+  HORING_ASSIGN(const std::vector<tcp::Interface> chosen,
+                tcp::chooseInterfaces(all, choice.patterns, choice.family));
+  std::vector<RootAddress> addresses;
+  for (const tcp::Interface& interface : chosen)
+    addresses.push_back(toRootAddress(tcp::toSockAddr({interface.address, port}).storage));
+  return addresses;
 }
 
 Result<Listener> listenOn(const RootAddress* address, uint16_t port) {

@@ -35,8 +35,6 @@ struct InterfaceChoice {
   std::string family = "any";  // "any", "ipv4", "ipv6"
   std::string patterns;        // as HORING_SOCKET_IFNAME
 };
-// Whether an interface of this name is chosen; see HORING_SOCKET_IFNAME.
-bool interfaceChosen(std::string_view patterns, std::string_view name);
 // Addresses of the chosen interfaces that are up, with `port`; loopback ones only when there is nothing else.
 Result<std::vector<RootAddress>> localAddresses(const InterfaceChoice& choice, uint16_t port);
 

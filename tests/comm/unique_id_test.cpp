@@ -94,18 +94,5 @@ TEST(HostPort, IsReadInAllItsForms) {
   }
 }
 
-TEST(InterfaceChoice, FollowsThePatterns) {
-  EXPECT_TRUE(interfaceChosen("", "eth0"));
-  EXPECT_FALSE(interfaceChosen("", "lo"));
-  EXPECT_FALSE(interfaceChosen("", "docker0"));
-  EXPECT_TRUE(interfaceChosen("eth,ib", "ib1"));
-  EXPECT_FALSE(interfaceChosen("eth,ib", "wlan0"));
-  EXPECT_TRUE(interfaceChosen("=eth0", "eth0"));
-  EXPECT_FALSE(interfaceChosen("=eth0", "eth01"));
-  EXPECT_FALSE(interfaceChosen("^docker", "docker0"));
-  EXPECT_TRUE(interfaceChosen("^docker", "lo"));
-  EXPECT_TRUE(interfaceChosen("^=eth0,eth1", "eth10"));
-}
-
 }  // namespace
 }  // namespace horing
