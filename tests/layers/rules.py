@@ -36,6 +36,7 @@ FACES = {
     "bench": ["base"],
     "bench/micro": ["base", "schedule", "algorithms", "topology", "transport", "engine", "comm"],  # it measures the parts
     "tools": ["base"],
+    "tools/horing_run": ["base", "transport"],  # it sweeps the shared memory of killed ranks
     "tools/horing_plan": ["base", "schedule", "algorithms", "topology"],  # it shows schedules
     "tools/horing_info": ["base", "topology", "transport", "comm"],  # it shows what was found
 }
@@ -50,7 +51,8 @@ TESTS = {
 
 # Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.
 PRIVATE_PARENTS = ["transport"]
-FRONTS = ["transport/loopback/hub.h"]
+# The hub is made by whoever starts ranks as threads; the rendezvous listens where data connections do.
+FRONTS = ["transport/loopback/hub.h", "transport/socket/interfaces.h"]
 PRIVATE_SEEN_BY = ["bench/micro"]  # it measures the parts
 
 # Folders that need no README.md of their own: tests/README.md speaks for its folders.
