@@ -61,6 +61,13 @@ Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int 
   return {};
 }
 
+// After a failure that is not about missing ranks: those that are about to come shall hear of it, rather than look for a
+// rendezvous that is gone until their deadline passes.
+void waitForLatecomers(const RootService& root, const Status& why) {
+  constexpr int64_t kLatecomersMs = 3000;
+  if (why.code() != Code::kTimeout) root.waitFinished(kLatecomersMs);
+}
+
 Status initFromEnv(horingComm_t* comm) {
   if (!comm)
     return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
@@ -70,7 +77,9 @@ Status initFromEnv(horingComm_t* comm) {
   options.id = launched.id;
   options.rank = launched.rank;
   options.ranks = launched.ranks;
-  HORING_ASSIGN(auto handle, makeHandle(std::move(options)));
+  auto made = makeHandle(std::move(options));
+  if (!made.ok() && launched.root) waitForLatecomers(*launched.root, made.status());
+  HORING_ASSIGN(auto handle, std::move(made));
   handle->root = std::move(launched.root);
   *comm = handle.release();
   return {};

@@ -53,9 +53,13 @@ Status Rendezvous::hello(const HelloMessage& hello, int64_t now_ns) {
     const Status judged = judge(hello);
     return judged.ok() ? makeStatus(Code::kInvalidUsage, "the communicator is complete") : judged;
   }
-  if (failed_) return Status(failure_.code, failure_.reason);
+  if (failed_) {
+    ++refused_;
+    return Status(failure_.code, failure_.reason);
+  }
   const Status judged = judge(hello);
   if (!judged.ok()) {
+    ++refused_;
     fail(judged.code(), -1, judged.message());
     return judged;
   }

@@ -41,6 +41,8 @@ class Rendezvous {
   bool anyoneCame() const { return arrived_ > 0; }
   bool complete() const { return ranks_ > 0 && arrived_ == ranks_; }
   bool failed() const { return failed_; }
+  // It has failed, and as many ranks as there are to be have been told: nobody is left who might come and ask.
+  bool everyoneKnows() const { return failed_ && ranks_ > 0 && arrived_ + refused_ >= ranks_; }
   // Ranks that came and are neither gone nor lost.
   int present() const { return present_; }
 
@@ -66,6 +68,7 @@ class Rendezvous {
   int ranks_ = 0;  // 0 until the first has come
   int arrived_ = 0;
   int present_ = 0;
+  int refused_ = 0;
   int gave_ = 0;
   int first_rank_ = -1;
   uint64_t exchange_ = 0;

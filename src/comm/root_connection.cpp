@@ -69,9 +69,9 @@ Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const
                       where.c_str(), last.message().c_str());
   return makeStatus(
       Code::kTimeout,
-      "the rendezvous at %s cannot be reached (%s): is the process that made the unique ID alive, its "
-      "communicator not complete without this rank, and no firewall between? HORING_SOCKET_IFNAME chooses "
-      "the interface",
+      "the rendezvous at %s cannot be reached (%s): is the process that made the unique ID (under a launcher "
+      "rank 0) alive, its communicator not complete without this rank, and no firewall between? "
+      "HORING_SOCKET_IFNAME chooses the interface",
       where.c_str(), last.ok() ? "not tried" : last.message().c_str());
 }
 

@@ -199,6 +199,8 @@ bool RootThread::over(int64_t now_ns) {
   if (!rendezvous_.anyoneCame() && !rendezvous_.failed()) return now_ns - begun_ns_ >= toNs(idle_timeout_ms_);
   if (rendezvous_.present() > 0) return false;
   if (rendezvous_.complete()) return true;
+  // Refused ranks are clients until they have read why.
+  if (rendezvous_.everyoneKnows() && clients_.empty()) return true;
   if (failed_ns_ == 0) failed_ns_ = now_ns;
   return now_ns - failed_ns_ >= toNs(kLingerMs);
 }
