@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "horing_run/leftovers.h"
 #include "horing_run/process.h"
 
 namespace horing::run {
@@ -34,6 +35,7 @@ namespace {
     groups.push_back(group);
   }
   for (const pid_t each : groups) kill(-each, SIGKILL);
+  removeLeftovers(groups);
   _exit(0);
 }
 

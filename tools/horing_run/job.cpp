@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "horing_run/leftovers.h"
 #include "horing_run/spawn.h"
 
 namespace horing::run {
@@ -65,7 +66,13 @@ Job::~Job() {
   // yet.
   signalAll(SIGKILL);
   for (const Rank& rank : ranks_) kill(-rank.pid, SIGKILL);
-  for (const Rank& rank : ranks_) waitpid(rank.pid, nullptr, rank.ended ? 0 : WNOHANG);
+  std::vector<pid_t> groups;
+  for (const Rank& rank : ranks_) {
+    waitpid(rank.pid, nullptr, rank.ended ? 0 : WNOHANG);
+    groups.push_back(rank.pid);
+  }
+  // The memory of nodes goes with them.
+  if (!network_) removeLeftovers(groups);
 }
 
 Status Job::start() {

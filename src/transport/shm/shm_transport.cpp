@@ -148,6 +148,10 @@ uint64_t ShmTransport::memoryBytes() const {
 
 }  // namespace
 
+int removeShmLeftovers(const std::string& directory) {
+  return removeOrphans(directory);
+}
+
 Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
   if (options.clock == nullptr || options.rank < 0 || options.directory.empty() ||
       options.directory[0] != '/') {

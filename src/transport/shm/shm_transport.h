@@ -36,4 +36,8 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options);
 
 inline constexpr int64_t kShmLivenessMs = 100;
 
+// Removes what killed processes of this user left in the directory; how many files. Every new transport does so; this is
+// for a launcher, after its last rank has ended.
+int removeShmLeftovers(const std::string& directory);
+
 }  // namespace horing
