@@ -6,6 +6,9 @@ namespace horing {
 
 namespace {
 int32_t wrap(int64_t value, int32_t extent) {
+  // What an engine meets when it runs: strides are small beside the extent, and divisions are slow.
+  if (value >= 0 && value < extent) return static_cast<int32_t>(value);
+  if (value < 0 && value >= -int64_t{extent}) return static_cast<int32_t>(value + extent);
   const int64_t rest = value % extent;
   return static_cast<int32_t>(rest < 0 ? rest + extent : rest);
 }
@@ -18,26 +21,10 @@ int32_t Lane::stepCount() const {
 }
 
 int32_t advanceChunk(const Grid& grid, int32_t chunk, const Block& block, int32_t iterations) {
-  if (iterations == 0) return chunk;
-  const int32_t row = chunk / grid.columns;
-  const int32_t column = chunk % grid.columns;
+  const int32_t row = grid.rows == 1 ? 0 : chunk / grid.columns;
+  const int32_t column = chunk - row * grid.columns;
   return wrap(row + int64_t{block.row_stride} * iterations, grid.rows) * grid.columns +
          wrap(column + int64_t{block.column_stride} * iterations, grid.columns);
-}
-
-void StepCursor::skipEmpty() {
-  while (!done() && (lane_->blocks[block_].count <= 0 || lane_->blocks[block_].body.empty())) ++block_;
-}
-
-void StepCursor::next() {
-  ++index_;
-  const Block& block = lane_->blocks[block_];
-  if (++body_ < block.body.size()) return;
-  body_ = 0;
-  if (++iteration_ < block.count) return;
-  iteration_ = 0;
-  ++block_;
-  skipEmpty();
 }
 
 std::vector<int32_t> sendPeers(const Lane& lane) {

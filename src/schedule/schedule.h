@@ -110,28 +110,55 @@ int32_t advanceChunk(const Grid& grid, int32_t chunk, const Block& block, int32_
 class StepCursor {
  public:
   StepCursor() = default;
-  StepCursor(const Lane& lane, const Grid& grid) : lane_(&lane), grid_(&grid) { skipEmpty(); }
+  StepCursor(const Lane& lane, const Grid& grid)
+      : first_(lane.blocks.data()), block_(first_), end_(first_ + lane.blocks.size()), grid_(&grid) {
+    skipEmpty();
+  }
 
-  bool done() const { return block_ == lane_->blocks.size(); }
+  bool done() const { return block_ == end_; }
   void next();
   // Number of the step in its lane.
   int32_t index() const { return index_; }
-  const Step& step() const { return lane_->blocks[block_].body[body_]; }
+  const Step& step() const { return block_->body[body_]; }
   // The step's chunk and wait, moved to this iteration.
-  int32_t chunk() const { return advanceChunk(*grid_, step().chunk, lane_->blocks[block_], iteration_); }
+  int32_t chunk() const {
+    const int32_t chunk = step().chunk;
+    return iteration_ == 0 ? chunk : advanceChunk(*grid_, chunk, *block_, iteration_);
+  }
   int32_t waitStep() const { return step().wait.step + iteration_ * step().wait.stride; }
-  size_t block() const { return block_; }
+  size_t block() const { return static_cast<size_t>(block_ - first_); }
   size_t bodyIndex() const { return body_; }
+  // Number of the step among those written down: the bodies one after the other, each once.
+  size_t written() const { return before_body_ + body_; }
 
  private:
-  void skipEmpty();
-  const Lane* lane_ = nullptr;
+  void skipEmpty() {
+    for (; !done() && (block_->count <= 0 || block_->body.empty()); ++block_)
+      before_body_ += block_->body.size();
+  }
+  const Block* first_ = nullptr;
+  const Block* block_ = nullptr;
+  const Block* end_ = nullptr;
   const Grid* grid_ = nullptr;
-  size_t block_ = 0;
+  size_t before_body_ = 0;  // steps written down in the blocks before this one
   size_t body_ = 0;
   int32_t iteration_ = 0;
   int32_t index_ = 0;
 };
+
+inline void StepCursor::next() {
+  ++index_;
+  if (++body_ < block_->body.size()) return;
+  if (++iteration_ < block_->count) {
+    body_ = 0;
+    return;
+  }
+  before_body_ += body_;
+  body_ = 0;
+  iteration_ = 0;
+  ++block_;
+  skipEmpty();
+}
 
 // Positions that this schedule sends to or receives from on `lane`, each once, ascending.
 std::vector<int32_t> sendPeers(const Lane& lane);

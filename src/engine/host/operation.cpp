@@ -15,56 +15,74 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-}  // namespace
-
-Tag digestOf(const Call& call, const Schedule& schedule) {
-  uint64_t digest = mix(call.sequence);
-  digest = mix(digest ^ call.count);
+// Of all that the ranks must agree on, but for the call's number.
+uint64_t digestOf(const Call& call, const Schedule& schedule) {
+  uint64_t digest = mix(call.count);
   digest = mix(digest ^ (static_cast<uint64_t>(call.type) << 16 | static_cast<uint64_t>(call.op) << 8 |
                          static_cast<uint64_t>(schedule.collective)));
   for (const char c : schedule.algorithm) digest = mix(digest ^ static_cast<unsigned char>(c));
   return digest;
 }
 
+}  // namespace
+
 HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
     : plan_(plan),
       rank_of_position_(rank_of_position),
       lanes_(plan.schedule().lanes.size()),
-      operands_(static_cast<size_t>(plan.largestSourceCount())),
-      operand_is_input_(new bool[static_cast<size_t>(plan.largestSourceCount())]()) {}
+      operands_(static_cast<size_t>(plan.largestSourceCount())) {
+  layOut(call_);
+}
 
-void HostOperation::begin(const Call& call) {
+void HostOperation::layOut(const Call& call) {
   const Schedule& schedule = plan_.schedule();
   const PlanSettings& settings = plan_.settings();
-  call_ = call;
   element_bytes_ = dataTypeBytes(call.type);
   layout_ = Layout::make(schedule, call.count, rank_of_position_, 64 / element_bytes_);
   slicing_ = Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes);
   const bool reduces = schedule.collective != Collective::kAllGather;
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
   scales_ = reduces && call.op == RedOp::kAvg;
-  digest_ = digestOf(call, schedule);
-  status_ = {};
+  layout_digest_ = digestOf(call, schedule);
+}
+
+void HostOperation::begin(const Call& call) {
+  // Programs repeat themselves: what is laid out often fits the next call too.
+  if (call.count != call_.count || call.type != call_.type || call.op != call_.op) layOut(call);
+  call_ = call;
+  digest_ = mix(layout_digest_ ^ call.sequence);
+  if (!status_.ok()) status_ = {};
+  lanes_running_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     LaneState& lane = lanes_[l];
-    lane = {};
-    lane.cursor = StepCursor(schedule.lanes[l], schedule.grid);
-    lane.window_end = std::min<int64_t>(settings.window, slicing_.slices);
+    lane.steps = plan_.boundSteps(l).data();
+    lane.cursor = StepCursor(plan_.schedule().lanes[l], plan_.schedule().grid);
+    lane.window_begin = 0;
+    lane.window_end = std::min<int64_t>(plan_.settings().window, slicing_.slices);
     lane.finished = slicing_.slices == 0 || lane.cursor.done();
-    if (!lane.finished) enterStep(lane, l);
+    if (lane.finished) continue;
+    ++lanes_running_;
+    enterStep(lane);
   }
 }
 
-void HostOperation::enterStep(LaneState& lane, size_t lane_number) {
-  lane.bound = &plan_.bound(lane_number, lane.cursor.block(), lane.cursor.bodyIndex());
-  lane.chunk = lane.cursor.chunk();
-  lane.chunk_count = layout_.count(lane.chunk);
-  lane.input = call_.input + layout_.inputOffset(lane.chunk) * element_bytes_;
-  lane.output = call_.output + layout_.outputOffset(lane.chunk) * element_bytes_;
+inline void HostOperation::enterStep(LaneState& lane) {
+  const Step& step = lane.cursor.step();
+  const int32_t chunk = lane.cursor.chunk();
   lane.slice = lane.window_begin;
+  lane.waits = step.wait.lane >= 0;
+  lane.keeps_out = step.keep.kind == Keep::Kind::kOut;
+  // An average also scales a single value, on the way in or at the end.
+  lane.only_moves =
+      step.sources.size() == 1 && !(scales_ && (step.completes || step.sources[0].kind == Source::Kind::kIn));
+  lane.bound = &lane.steps[lane.cursor.written()];
+  lane.chunk_count = layout_.count(chunk);
+  lane.input = call_.input + layout_.inputOffset(chunk) * element_bytes_;
+  lane.output = call_.output + layout_.outputOffset(chunk) * element_bytes_;
+  lane.tag = digest_ ^ static_cast<Tag>(chunk) << 32;
 }
 
-void HostOperation::nextSlice(LaneState& lane, size_t lane_number) {
+inline void HostOperation::nextSlice(LaneState& lane, size_t lane_number) {
   if (++lane.slice < lane.window_end) return;
   lane.cursor.next();
   if (lane.cursor.done()) {
@@ -72,11 +90,12 @@ void HostOperation::nextSlice(LaneState& lane, size_t lane_number) {
     lane.window_end = std::min<int64_t>(lane.window_begin + plan_.settings().window, slicing_.slices);
     if (lane.window_begin == slicing_.slices) {
       lane.finished = true;
+      --lanes_running_;
       return;
     }
     lane.cursor = StepCursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
   }
-  enterStep(lane, lane_number);
+  enterStep(lane);
 }
 
 bool HostOperation::poll() {
@@ -88,20 +107,19 @@ bool HostOperation::poll() {
 
 // At most a window's worth of slices at a time, so that lanes take turns while what one kept is still in the
 // cache.
-bool HostOperation::advanceLane(size_t lane_number) {
+inline bool HostOperation::advanceLane(size_t lane_number) {
   LaneState& lane = lanes_[lane_number];
   bool progressed = false;
   for (int32_t budget = plan_.settings().window; budget > 0 && !lane.finished; --budget) {
-    if (!trySlice(lane)) break;
-    nextSlice(lane, lane_number);
+    if (!trySlice(lane, lane_number)) break;
     progressed = true;
   }
   return progressed;
 }
 
-bool HostOperation::waitIsOver(const LaneState& lane) const {
+inline bool HostOperation::waitIsOver(const LaneState& lane) const {
+  if (!lane.waits) return true;
   const Wait& wait = lane.cursor.step().wait;
-  if (wait.lane < 0) return true;
   const LaneState& other = lanes_[static_cast<size_t>(wait.lane)];
   if (other.finished || other.window_begin > lane.slice) return true;
   if (other.window_end <= lane.slice) return false;
@@ -109,16 +127,18 @@ bool HostOperation::waitIsOver(const LaneState& lane) const {
   return other.cursor.index() > step || (other.cursor.index() == step && other.slice > lane.slice);
 }
 
-bool HostOperation::trySlice(LaneState& lane) {
+inline bool HostOperation::trySlice(LaneState& lane, size_t lane_number) {
   const ElementRange range = slicing_.range(lane.chunk_count, lane.slice);
-  if (range.count == 0) return true;
+  if (range.count == 0) {
+    nextSlice(lane, lane_number);
+    return true;
+  }
   if (!waitIsOver(lane)) return false;
   const BoundStep& bound = *lane.bound;
   const size_t bytes = range.count * element_bytes_;
   const size_t byte_offset = range.offset * element_bytes_;
   if (!gatherOperands(lane, byte_offset, bytes)) return false;
-  std::byte* kept = nullptr;
-  if (lane.cursor.step().keep.kind == Keep::Kind::kOut) kept = lane.output + byte_offset;
+  std::byte* kept = lane.keeps_out ? lane.output + byte_offset : nullptr;
   if (bound.keep_queue) {
     if (bound.keep_queue->full()) return false;
     kept = bound.keep_queue->back();
@@ -126,17 +146,19 @@ bool HostOperation::trySlice(LaneState& lane) {
   std::byte* sent = nullptr;
   if (bound.sender && !(sent = bound.sender->tryAcquire())) return false;
   compute(lane, kept, sent, range.count);
-  if (bound.sender) bound.sender->post(static_cast<uint32_t>(bytes), tagOf(lane));
+  const Tag tag = tagOf(lane);
+  // Looks the next slice up while the stores of this one drain; to post and to release wait for them.
+  nextSlice(lane, lane_number);
+  if (bound.sender) bound.sender->post(static_cast<uint32_t>(bytes), tag);
   if (bound.keep_queue) bound.keep_queue->push();
   release(bound);
   return true;
 }
 
-bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes) {
+inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes) {
   const std::vector<BoundSource>& sources = lane.bound->sources;
   for (size_t s = 0; s < sources.size(); ++s) {
     const BoundSource& source = sources[s];
-    operand_is_input_[s] = source.kind == Source::Kind::kIn;
     switch (source.kind) {
       case Source::Kind::kIn:
         operands_[s] = lane.input + byte_offset;
@@ -163,30 +185,27 @@ bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, si
   return true;
 }
 
-void HostOperation::compute(const LaneState& lane, std::byte* kept, std::byte* sent, size_t count) {
-  const size_t source_count = lane.bound->sources.size();
+inline void HostOperation::compute(const LaneState& lane, std::byte* kept, std::byte* sent, size_t count) {
   std::byte* first = kept ? kept : sent;
   std::byte* second = kept ? sent : nullptr;
-  // A single value is only moved; but an average also scales it, on the way in or at the end.
-  const bool is_final = lane.cursor.step().completes;
-  if (source_count == 1 && !(scales_ && (operand_is_input_[0] || is_final))) {
+  if (lane.only_moves) {
     if (first == operands_[0]) first = std::exchange(second, nullptr);
     if (first) copyBytes(operands_[0], first, second, count * element_bytes_);
     return;
   }
   FoldArguments arguments;
   arguments.sources = operands_.data();
-  arguments.is_input = operand_is_input_.get();
-  arguments.source_count = static_cast<int>(source_count);
+  arguments.is_input = lane.bound->is_input.get();
+  arguments.source_count = static_cast<int>(lane.bound->sources.size());
   arguments.destinations[0] = first;
   arguments.destinations[1] = second;
   arguments.count = count;
   arguments.ranks = plan_.schedule().ranks;
-  arguments.is_final = is_final;
+  arguments.is_final = lane.cursor.step().completes;
   fold_(arguments);
 }
 
-void HostOperation::release(const BoundStep& bound) {
+inline void HostOperation::release(const BoundStep& bound) {
   for (const BoundSource& source : bound.sources) {
     if (source.receiver) source.receiver->release();
     if (source.queue) source.queue->pop();
@@ -194,13 +213,7 @@ void HostOperation::release(const BoundStep& bound) {
 }
 
 bool HostOperation::done() const {
-  for (const LaneState& lane : lanes_)
-    if (!lane.finished) return false;
-  return plan_.flushed();
-}
-
-Tag HostOperation::tagOf(const LaneState& lane) const {
-  return digest_ ^ (static_cast<uint64_t>(lane.chunk) << 32 | static_cast<uint64_t>(lane.slice));
+  return lanes_running_ == 0 && plan_.flushed();
 }
 
 void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message,

@@ -47,28 +47,37 @@ class HostOperation {
  private:
   struct LaneState {
     StepCursor cursor;
-    const BoundStep* bound = nullptr;
+    const BoundStep* steps = nullptr;  // of the lane
     int64_t window_begin = 0;
     int64_t window_end = 0;
     int64_t slice = 0;
     bool finished = false;
-    // Of the current step:
-    int32_t chunk = 0;
+    // Of the current step, looked up once for all its slices:
+    bool waits = false;       // for another lane
+    bool keeps_out = false;   // in the output
+    bool only_moves = false;  // one value, nothing to fold or to scale
+    const BoundStep* bound = nullptr;
     size_t chunk_count = 0;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
+    Tag tag = 0;  // of its messages, but for the slice
   };
 
+  // What depends on the call's count, type and operation.
+  void layOut(const Call& call);
+
   bool advanceLane(size_t lane_number);
-  bool trySlice(LaneState& lane);
+  // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
+  bool trySlice(LaneState& lane, size_t lane_number);
   bool waitIsOver(const LaneState& lane) const;
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes);
   void compute(const LaneState& lane, std::byte* kept, std::byte* sent, size_t count);
   void release(const BoundStep& bound);
-  void enterStep(LaneState& lane, size_t lane_number);
+  void enterStep(LaneState& lane);
   void nextSlice(LaneState& lane, size_t lane_number);
   void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
-  Tag tagOf(const LaneState& lane) const;
+  // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
+  Tag tagOf(const LaneState& lane) const { return lane.tag ^ static_cast<Tag>(lane.slice); }
   std::string obstacle(const LaneState& lane) const;
 
   Plan& plan_;
@@ -79,14 +88,12 @@ class HostOperation {
   FoldFunction fold_ = nullptr;
   size_t element_bytes_ = 1;
   bool scales_ = false;
-  Tag digest_ = 0;
+  Tag layout_digest_ = 0;  // of the schedule and what layOut() saw
+  Tag digest_ = 0;         // of the call
   Status status_;
   std::vector<LaneState> lanes_;
+  size_t lanes_running_ = 0;
   std::vector<const std::byte*> operands_;  // of the slice being tried
-  std::unique_ptr<bool[]> operand_is_input_;
 };
-
-// Identifies a call to its peers: equal on all ranks exactly if they agree on what is being done.
-Tag digestOf(const Call& call, const Schedule& schedule);
 
 }  // namespace horing

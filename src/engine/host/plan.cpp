@@ -32,16 +32,16 @@ Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& co
     queues_.push_back(std::make_unique<ScratchQueue>(settings.window + 1, settings.slot_bytes));
   bound_.resize(schedule_.lanes.size());
   for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane) {
-    for (const Block& block : schedule_.lanes[lane].blocks) {
-      std::vector<BoundStep>& steps = bound_[lane].emplace_back();
-      for (const Step& step : block.body) steps.push_back(bindStep(step, lane, connections));
-    }
+    for (const Block& block : schedule_.lanes[lane].blocks)
+      for (const Step& step : block.body) bound_[lane].push_back(bindStep(step, lane, connections));
   }
 }
 
 BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connections) {
   BoundStep bound;
+  bound.is_input.reset(new bool[step.sources.size()]());
   for (const Source& source : step.sources) {
+    bound.is_input[bound.sources.size()] = source.kind == Source::Kind::kIn;
     BoundSource& operand = bound.sources.emplace_back(BoundSource{source.kind});
     if (source.kind == Source::Kind::kScratch)
       operand.queue = queues_[static_cast<size_t>(source.index)].get();

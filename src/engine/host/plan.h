@@ -55,6 +55,7 @@ struct BoundSource {
 
 struct BoundStep {
   std::vector<BoundSource> sources;
+  std::unique_ptr<bool[]> is_input;  // one per source, see FoldArguments
   ScratchQueue* keep_queue = nullptr;
   Sender* sender = nullptr;
   int32_t send_peer = -1;  // rank, for messages
@@ -82,9 +83,8 @@ class Plan {
 
   const Schedule& schedule() const { return schedule_; }
   const PlanSettings& settings() const { return settings_; }
-  const BoundStep& bound(size_t lane, size_t block, size_t body_index) const {
-    return bound_[lane][block][body_index];
-  }
+  // By StepCursor::written().
+  const std::vector<BoundStep>& boundSteps(size_t lane) const { return bound_[lane]; }
   int32_t largestSourceCount() const { return largest_source_count_; }
   bool flushed() const;
   uint64_t memoryBytes() const;
@@ -95,8 +95,8 @@ class Plan {
   Schedule schedule_;
   PlanSettings settings_;
   std::vector<std::unique_ptr<ScratchQueue>> queues_;
-  std::vector<std::vector<std::vector<BoundStep>>> bound_;  // [lane][block][step of the body]
-  std::vector<Sender*> senders_;                            // each once
+  std::vector<std::vector<BoundStep>> bound_;  // [lane][step as written down]
+  std::vector<Sender*> senders_;               // each once
   std::vector<Receiver*> receivers_;
   int32_t largest_source_count_ = 1;
 };
