@@ -1,0 +1,72 @@
+// Ranks that do not agree on what they do. Each must hear so, and of whom, long before any deadline.
+#include <gtest/gtest.h>
+
+#include "job.h"
+
+namespace horing::test {
+namespace {
+
+// A rank that fails at all does so in this time; a deadline that had to pass would be far beyond.
+constexpr double kHeardWithinMs = 10000;
+
+struct Case {
+  const char* name;
+  std::vector<std::string> words;
+  const char* event;
+  const char* text;  // on every rank
+  int rank = 2;      // named on every rank
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& one) {
+  return out << one.name;
+}
+
+class Disagreement : public testing::TestWithParam<Case> {};
+
+TEST_P(Disagreement, IsToldToEveryRankWithTheRankThatDiffers) {
+  const Case& one = GetParam();
+  const JobOutcome outcome = runJob({.ranks = 3, .words = one.words});
+  // Two processes may have come as one rank.
+  int heard = 0;
+  for (const Event& event : outcome.events) {
+    if (event.name != one.event) continue;
+    ++heard;
+    EXPECT_NE(event.code, kSuccess) << outcome.everything;
+    EXPECT_NE(event.text.find(one.text), std::string::npos) << event.text;
+    EXPECT_TRUE(namesRank(event.text, one.rank)) << event.text;
+    EXPECT_LT(event.took_ms, kHeardWithinMs) << event.text;
+  }
+  EXPECT_EQ(heard, 3) << outcome.everything;
+}
+
+constexpr const char* kSame = "every rank must call the same collectives";
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, Disagreement,
+    testing::Values(Case{"Counts", {"2:count=200000"}, "collective", kSame},
+                    Case{"SmallCounts", {"count=5", "2:count=6"}, "collective", kSame},
+                    Case{"Types", {"2:type=7"}, "collective", kSame},
+                    Case{"TypeWidths", {"2:type=0"}, "collective", kSame},
+                    Case{"Operations", {"2:op=2"}, "collective", kSame},
+                    Case{"Collectives", {"2:collective=all_gather"}, "collective", kSame},
+                    Case{"CollectivesOfOneSize",
+                         {"collective=all_gather", "2:collective=reduce_scatter"},
+                         "collective",
+                         kSame},
+                    Case{"SmallCollectives",
+                         {"count=8", "collective=all_gather", "2:collective=reduce_scatter"},
+                         "collective",
+                         kSame},
+                    Case{"Algorithms", {"2:HORING_ALGO=ring"}, "join", "rank 2 has HORING_WINDOW"},
+                    Case{"Windows", {"2:HORING_WINDOW=2"}, "join", "HORING_WINDOW=2 "},
+                    Case{"Ranks", {"2:RANK=1"}, "join", "two processes came as one rank", 1},
+                    Case{"Sizes", {"2:WORLD_SIZE=5"}, "join", "asked for a communicator of 5 ranks"},
+                    // The last to come finds the others gone, and hears of it all the same.
+                    Case{"SizesBeforeTheLastCame",
+                         {"2:WORLD_SIZE=5", "1:join_late_ms=700"},
+                         "join",
+                         "asked for a communicator of 5 ranks"}),
+    [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace horing::test

@@ -1,0 +1,102 @@
+#include "job.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cctype>
+#include <filesystem>
+#include <sstream>
+
+namespace horing::test {
+
+std::vector<std::string> jobCommand(const JobOptions& options) {
+  std::vector<std::string> all = {"env"};
+  const auto add = [&](const std::vector<std::string>& words) {
+    all.insert(all.end(), words.begin(), words.end());
+  };
+  add(options.environment);
+  add({HORING_RUN_PROGRAM, "-n", std::to_string(options.ranks), "--keep-going", "--timeout", "40", "--grace",
+       "0.5"});
+  add(options.run);
+  add({"--"});
+  add(options.before);
+  add({HORING_RANK_PROGRAM});
+  add(options.words);
+  return all;
+}
+
+std::vector<Event> eventsOf(const std::string& output) {
+  std::vector<Event> events;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream in(line);
+    std::string word;
+    Event event;
+    if (!(in >> word) || word != "event") continue;
+    in >> event.name >> word >> event.rank >> word >> event.code >> word >> event.at_ms >> word >>
+        event.took_ms >> word >> event.cpu_ms >> word >> std::ws;
+    std::getline(in, event.text);
+    events.push_back(event);
+  }
+  return events;
+}
+
+Event eventOf(const std::vector<Event>& events, const std::string& name, int rank) {
+  for (const Event& event : events)
+    if (event.name == name && event.rank == rank) return event;
+  ADD_FAILURE() << "rank " << rank << " did not say " << name;
+  return {};
+}
+
+Event failureOf(const std::vector<Event>& events, int rank) {
+  for (const Event& event : events)
+    if (event.rank == rank && event.code != kSuccess && event.name != "signal") return event;
+  ADD_FAILURE() << "rank " << rank << " did not fail";
+  return {};
+}
+
+JobOutcome endOf(Program& program) {
+  JobOutcome outcome;
+  outcome.code = program.wait();
+  outcome.events = eventsOf(program.output());
+  outcome.everything = program.output() + program.errors();
+  return outcome;
+}
+
+JobOutcome runJob(const JobOptions& options) {
+  Program program(jobCommand(options));
+  return endOf(program);
+}
+
+bool namesRank(const std::string& text, int rank) {
+  const std::string name = "rank " + std::to_string(rank);
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if (end == text.size() || !std::isdigit(static_cast<unsigned char>(text[end]))) return true;
+  }
+  return false;
+}
+
+bool nodesWork(std::string& why_not) {
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+  why_not = outcome.errors;
+  return outcome.code == 0;
+}
+
+ShmFolder::ShmFolder() : path_("/dev/shm/horing-trouble-XXXXXX") {
+  if (!mkdtemp(path_.data())) ADD_FAILURE() << "no folder in /dev/shm";
+}
+
+ShmFolder::~ShmFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<std::string> ShmFolder::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path_))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+}  // namespace horing::test

@@ -1,0 +1,113 @@
+// A rank that is killed, one that never arrives, one that is stopped.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "job.h"
+
+namespace horing::test {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr double kHeardWithinMs = 5000;
+constexpr double kEndsWithinMs = 3000;
+
+// Aborts on odd ranks, destroys on even ones; goes on reducing until it fails.
+std::vector<std::string> endlessWords(const std::string& count) {
+  return {"rounds=1000000", "count=" + count, "1:end=abort", "3:end=abort"};
+}
+
+// Kills `victim` after a while in an all-reduce and looks at what the others say.
+void killAndLook(JobOptions options, int victim) {
+  options.words.push_back(std::to_string(victim) + ":signal_after_ms=400");
+  const JobOutcome outcome = runJob(options);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.everything;
+  const Event killed = eventOf(outcome.events, "signal", victim);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    if (rank == victim) continue;
+    const Event heard = eventOf(outcome.events, "collective", rank);
+    EXPECT_EQ(heard.code, kRemoteError) << heard.text;
+    EXPECT_TRUE(namesRank(heard.text, victim)) << "rank " << rank << ": " << heard.text;
+    EXPECT_LT(heard.at_ms - killed.at_ms, kHeardWithinMs) << "rank " << rank << ": " << heard.text;
+    const Event ended = eventOf(outcome.events, rank % 2 ? "abort" : "destroy", rank);
+    EXPECT_EQ(ended.code, kSuccess) << ended.text;
+    EXPECT_LT(ended.took_ms, kEndsWithinMs);
+  }
+}
+
+TEST(LostRank, IsNamedOnEveryOtherOverSharedMemory) {
+  killAndLook({.words = endlessWords("4000000")}, 2);
+}
+
+TEST(LostRank, MayBeTheOneThatHostsTheRendezvous) {
+  killAndLook({.words = endlessWords("4000000")}, 0);
+}
+
+TEST(LostRank, IsNamedAcrossNodes) {
+  std::string why_not;
+  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  const JobOptions options{.run = {"--nodes", "2", "--rate", "200"}, .words = endlessWords("4000000")};
+  killAndLook(options, 3);
+  killAndLook(options, 0);
+}
+
+TEST(LostRank, MayAbortOrLeaveBetweenCollectives) {
+  for (const char* end : {"abort", "leave", "destroy"}) {
+    const JobOutcome outcome = runJob({.words = {"rounds=2", "2:rounds=1", std::string("2:end=") + end}});
+    for (const int rank : {0, 1, 3}) {
+      const Event heard = eventOf(outcome.events, "collective", rank);
+      EXPECT_EQ(heard.code, kRemoteError) << outcome.everything;
+      EXPECT_TRUE(namesRank(heard.text, 2)) << heard.text;
+    }
+  }
+}
+
+TEST(LateRank, IsNamedOnEveryOtherWhenTheDeadlinePasses) {
+  for (const int missing : {2, 0}) {
+    const JobOutcome outcome =
+        runJob({.words = {"HORING_INIT_TIMEOUT_MS=1000", std::to_string(missing) + ":absent=1"}});
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == missing) continue;
+      const Event heard = eventOf(outcome.events, "join", rank);
+      EXPECT_EQ(heard.code, kTimeout) << heard.text;
+      EXPECT_TRUE(namesRank(heard.text, missing)) << heard.text;
+      EXPECT_LT(heard.took_ms, 6000);
+    }
+  }
+}
+
+// The ranks that wait say so at their deadline, and the stopped one hears of it when it goes on.
+void stopAndLook(const JobOptions& options, int stopped) {
+  Program program(jobCommand(options));
+  const auto said = [&](const std::string& name) {
+    int count = 0;
+    for (const Event& event : eventsOf(program.output())) count += event.name == name;
+    return count;
+  };
+  ASSERT_TRUE(eventually([&] { return said("end") == options.ranks - 1; }))
+      << program.output() << program.errors();
+  const Event stop = eventOf(eventsOf(program.output()), "signal", stopped);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    if (rank == stopped) continue;
+    const Event heard = eventOf(eventsOf(program.output()), "collective", rank);
+    EXPECT_TRUE(heard.code == kTimeout || heard.code == kRemoteError) << heard.text;
+    EXPECT_NE(heard.text.find("HORING_TIMEOUT_MS"), std::string::npos) << heard.text;
+    EXPECT_LT(heard.at_ms - stop.at_ms, 6000);
+    if (options.ranks == 2) {
+      EXPECT_TRUE(namesRank(heard.text, stopped)) << heard.text;
+    }
+  }
+  ASSERT_EQ(kill(std::stoi(stop.text), SIGCONT), 0);
+  const JobOutcome outcome = endOf(program);
+  EXPECT_EQ(eventOf(outcome.events, "collective", stopped).code, kRemoteError) << outcome.everything;
+}
+
+TEST(StoppedRank, IsWaitedForUntilTheDeadline) {
+  for (const int ranks : {2, 4})
+    stopAndLook({.ranks = ranks,
+                 .words = {"HORING_TIMEOUT_MS=1000", "rounds=1000000", "count=4000000",
+                           "1:signal_after_ms=300", "1:signal=" + std::to_string(SIGSTOP)}},
+                1);
+}
+
+}  // namespace
+}  // namespace horing::test

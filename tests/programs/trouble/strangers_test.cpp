@@ -1,0 +1,183 @@
+// Whoever connects to a port of a running job without being of it is dropped, and disturbs nothing.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "job.h"
+
+namespace horing::test {
+namespace {
+
+// Children of a process, by their numbers.
+std::vector<pid_t> childrenOf(pid_t parent) {
+  std::vector<pid_t> children;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string text;
+    std::getline(std::ifstream(entry.path() / "stat"), text);
+    const size_t end = text.rfind(')');
+    if (end == std::string::npos) continue;
+    char state = 0;
+    pid_t its_parent = 0;
+    std::istringstream(text.substr(end + 1)) >> state >> its_parent;
+    if (its_parent == parent) children.push_back(std::stoi(name));
+  }
+  return children;
+}
+
+// Inodes of the sockets that a process has open.
+std::set<std::string> socketsOf(pid_t pid) {
+  std::set<std::string> inodes;
+  std::error_code error;
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(at->path(), gone);
+    if (!gone && target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
+  }
+  return inodes;
+}
+
+// Ports on which a job under `runner` listens.
+std::set<int> listeningPorts(pid_t runner) {
+  std::set<std::string> inodes;
+  for (const pid_t child : childrenOf(runner)) inodes.merge(socketsOf(child));
+  std::set<int> ports;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      std::istringstream in(line);
+      std::string number, local, remote, state, skipped, inode;
+      in >> number >> local >> remote >> state;
+      for (int i = 0; i < 5; ++i) in >> skipped;
+      in >> inode;
+      if (state == "0A" && inodes.contains(inode))
+        ports.insert(std::stoi(local.substr(local.rfind(':') + 1), nullptr, 16));
+    }
+  }
+  return ports;
+}
+
+Fd connectTo(int port) {
+  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool began = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  return began || errno == EINPROGRESS ? std::move(fd) : Fd();
+}
+
+// Bothers every port of a job from the moment it is there: once with each kind of nuisance, then with a few more as long
+// as the job lives. Connections stay open until the end.
+class Strangers {
+ public:
+  explicit Strangers(pid_t runner) : runner_(runner), thread_([this] { run(); }) {}
+  ~Strangers() { stop(); }
+  Strangers(const Strangers&) = delete;
+  Strangers& operator=(const Strangers&) = delete;
+
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  // After stop().
+  size_t ports() const { return visits_.size(); }
+
+ private:
+  static constexpr int kSilentAtOnce = 300;
+
+  void run() {
+    while (!stop_) {
+      for (const int port : listeningPorts(runner_)) visit(port, visits_[port]++ == 0 ? kSilentAtOnce : 3);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  void visit(int port, int silent) {
+    say(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    std::string noise(1024, '\0');
+    for (char& byte : noise) byte = static_cast<char>(random_());
+    say(port, noise);
+    for (int i = 0; i < silent && connections_.size() < kMostConnections; ++i)
+      if (Fd fd = connectTo(port); fd.valid()) connections_.push_back(std::move(fd));
+  }
+  void say(int port, const std::string& text) {
+    Fd fd = connectTo(port);
+    if (!fd.valid() || connections_.size() >= kMostConnections) return;
+    pollfd writable{fd.get(), POLLOUT, 0};
+    ::poll(&writable, 1, 100);
+    [[maybe_unused]] const ssize_t sent = send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    connections_.push_back(std::move(fd));
+  }
+
+  static constexpr size_t kMostConnections = 6000;
+  pid_t runner_;
+  std::map<int, int> visits_;
+  std::vector<Fd> connections_;
+  std::mt19937 random_{7};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+void allowManyFiles() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void runAmongStrangers(const JobOptions& options, size_t least_ports) {
+  allowManyFiles();
+  Program program(jobCommand(options));
+  Strangers strangers(program.pid());
+  const JobOutcome outcome = endOf(program);
+  strangers.stop();
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    const Event reduced = eventOf(outcome.events, "collective", rank);
+    EXPECT_EQ(reduced.code, kSuccess) << reduced.text;
+  }
+  EXPECT_GE(strangers.ports(), least_ports) << "not every port was found";
+}
+
+// The last rank comes late, so that the rendezvous has long been open to strangers.
+TEST(Strangers, DisturbNeitherInitNorAllReducesOverTcp) {
+  runAmongStrangers({.ranks = 3,
+                     .words = {"rounds=60", "count=1000000", "2:join_late_ms=700"},
+                     .environment = {"HORING_TRANSPORTS=socket", "HORING_SOCKET_IFNAME=lo"}},
+                    4);
+}
+
+TEST(Strangers, DisturbNoJobOverSharedMemory) {
+  runAmongStrangers(
+      {.ranks = 3, .words = {"rounds=3", "late_round=1", "2:join_late_ms=400", "2:call_late_ms=1000"}}, 4);
+}
+
+// Links come up while the ports are already full of strangers.
+TEST(Strangers, DisturbNoLinkThatComesUpLate) {
+  runAmongStrangers({.ranks = 3,
+                     .words = {"call_late_ms=1000"},
+                     .environment = {"HORING_TRANSPORTS=socket", "HORING_SOCKET_IFNAME=lo"}},
+                    3);
+}
+
+}  // namespace
+}  // namespace horing::test
