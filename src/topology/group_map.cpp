@@ -21,7 +21,10 @@ Result<GroupMap> GroupMap::fromLabels(std::span<const std::string> label_of_rank
     members.push_back(rank);
   }
   map.position_of_rank_.resize(label_of_rank.size());
+  map.smallest_group_ = map.ranks();
   for (const std::vector<int>& members : map.members_) {
+    map.smallest_group_ = std::min(map.smallest_group_, static_cast<int>(members.size()));
+    map.largest_group_ = std::max(map.largest_group_, static_cast<int>(members.size()));
     for (const int rank : members) {
       map.position_of_rank_[static_cast<size_t>(rank)] = static_cast<int>(map.rank_of_position_.size());
       map.rank_of_position_.push_back(rank);
@@ -38,18 +41,6 @@ GroupMap GroupMap::blocks(int groups, int members) {
     for (int local = 0; local < members; ++local) labels.push_back(std::to_string(group));
   }
   return fromLabels(labels).take();
-}
-
-int GroupMap::smallestGroup() const {
-  int smallest = ranks();
-  for (int group = 0; group < groups(); ++group) smallest = std::min(smallest, groupSize(group));
-  return smallest;
-}
-
-int GroupMap::largestGroup() const {
-  int largest = 0;
-  for (int group = 0; group < groups(); ++group) largest = std::max(largest, groupSize(group));
-  return largest;
 }
 
 std::string GroupMap::describe() const {

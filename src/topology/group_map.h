@@ -32,9 +32,9 @@ class GroupMap {
   int positionOfRank(int rank) const { return position_of_rank_[static_cast<size_t>(rank)]; }
 
   // True when all groups have the same number of members.
-  bool uniform() const { return smallestGroup() == largestGroup(); }
-  int smallestGroup() const;
-  int largestGroup() const;
+  bool uniform() const { return smallest_group_ == largest_group_; }
+  int smallestGroup() const { return smallest_group_; }
+  int largestGroup() const { return largest_group_; }
   // "2 groups of 4: {0 2 4 6} {1 3 5 7}"; long lists are shortened.
   std::string describe() const;
 
@@ -46,6 +46,8 @@ class GroupMap {
   std::vector<int> local_of_rank_;
   std::vector<int> rank_of_position_;
   std::vector<int> position_of_rank_;
+  int smallest_group_ = 0;  // asked for in every call
+  int largest_group_ = 0;
 };
 
 }  // namespace horing

@@ -1,0 +1,166 @@
+// What a plan costs a communicator: the first use of a collective, and every later one up to the first slice.
+//
+//   build/release/bin/plan_bench --benchmark_filter='FirstUse|Cached'
+//
+// Arguments: groups, members. The transport goes nowhere, so connecting costs nothing.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+
+#include "comm/planner.h"
+
+namespace horing {
+namespace {
+
+class NowhereSender final : public Sender {
+ public:
+  std::byte* tryAcquire() override { return nullptr; }
+  void post(uint32_t, Tag) override {}
+  bool flushed() const override { return true; }
+};
+
+class NowhereReceiver final : public Receiver {
+ public:
+  const Message* tryPeek() override { return nullptr; }
+  void release() override {}
+  bool flushed() const override { return true; }
+};
+
+class NowhereLink final : public Link {
+ public:
+  explicit NowhereLink(int peer) : peer_(peer) {}
+  int peer() const override { return peer_; }
+  bool established() const override { return true; }
+  const Status& status() const override { return status_; }
+  Sender& sender(int) override { return sender_; }
+  Receiver& receiver(int) override { return receiver_; }
+  uint64_t memoryBytes() const override { return 0; }
+  std::string describe() const override { return "nowhere"; }
+
+ private:
+  int peer_;
+  Status status_;
+  NowhereSender sender_;
+  NowhereReceiver receiver_;
+};
+
+class NowhereTransport final : public Transport {
+ public:
+  const char* name() const override { return "nowhere"; }
+  std::vector<std::byte> address() const override { return {std::byte{1}}; }
+  bool canReach(std::span<const std::byte>) const override { return true; }
+  Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&) override {
+    links_.push_back(std::make_unique<NowhereLink>(peer));
+    return links_.back().get();
+  }
+  Status progress() override { return {}; }
+  void beginWait() override {}
+  int waitFd() const override { return -1; }
+  void endWait() override {}
+  uint64_t memoryBytes() const override { return 0; }
+
+ private:
+  std::vector<std::unique_ptr<NowhereLink>> links_;
+};
+
+std::unique_ptr<Connector> makeConnector(const Config& config, int ranks) {
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.push_back(std::make_unique<NowhereTransport>());
+  const std::vector<std::vector<std::byte>> addresses(1, transports[0]->address());
+  auto connector =
+      std::make_unique<Connector>(0, std::vector{linkShapeOf(config, "nowhere")}, std::move(transports));
+  connector->setAddresses(AddressTable(static_cast<size_t>(ranks), addresses));
+  connector->setChoices(std::vector<int>(static_cast<size_t>(ranks), 0));
+  return connector;
+}
+
+// What rank 0 of a communicator has before its first collective.
+struct Setting {
+  Setting(const char* algorithm, int groups, int members)
+      : config(Config::fromLookup([&](const std::string& name) -> const char* {
+                 return name == "HORING_ALGO" ? algorithm : nullptr;
+               }).take()),
+        map(GroupMap::blocks(groups, members)) {
+    forget();
+  }
+  void forget() {
+    planner.reset();
+    connector = makeConnector(config, map.ranks());
+    planner = std::make_unique<Planner>(config, map, 0, *connector);
+  }
+  // As Communicator::run does before it drives. nullptr on failure.
+  HostOperation* prepare() {
+    const Selection selection = selectAlgorithm(config, map, Collective::kAllReduce, kBytes);
+    Result<PlannedOperation*> planned = planner->prepare(Collective::kAllReduce, selection);
+    if (!planned.ok()) return nullptr;
+    if (!planned.value()->operation) planner->bind(*planned.value());
+    return planned.value()->operation.get();
+  }
+
+  static constexpr size_t kBytes = 1u << 20;
+  Config config;
+  GroupMap map;
+  std::unique_ptr<Connector> connector;
+  std::unique_ptr<Planner> planner;
+};
+
+Setting makeSetting(const benchmark::State& state, const char* algorithm) {
+  return Setting(algorithm, static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+}
+
+// Building, proving (as the library does: up to 64 ranks) and binding.
+void FirstUse(benchmark::State& state, const char* algorithm) {
+  Setting setting = makeSetting(state, algorithm);
+  for (auto _ : state) {
+    if (!setting.prepare()) state.SkipWithError("no plan");
+    state.PauseTiming();
+    setting.forget();
+    state.ResumeTiming();
+  }
+}
+
+// Finding the plan again.
+void CachedPlan(benchmark::State& state, const char* algorithm) {
+  Setting setting = makeSetting(state, algorithm);
+  if (!setting.prepare()) state.SkipWithError("no plan");
+  for (auto _ : state) benchmark::DoNotOptimize(setting.prepare());
+}
+
+// Finding it and laying it over the caller's buffers. The size changes by `change` elements, forth and back.
+void beginCalls(benchmark::State& state, const char* algorithm, size_t change) {
+  Setting setting = makeSetting(state, algorithm);
+  if (!setting.prepare()) state.SkipWithError("no plan");
+  Call call;
+  call.count = Setting::kBytes / sizeof(float);
+  for (auto _ : state) {
+    ++call.sequence;
+    call.count ^= change;
+    setting.prepare()->begin(call);
+  }
+}
+void CachedAndBegun(benchmark::State& state, const char* algorithm) {
+  beginCalls(state, algorithm, 0);
+}
+void CachedAndBegunOtherSize(benchmark::State& state, const char* algorithm) {
+  beginCalls(state, algorithm, 1024);
+}
+
+void shapes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({2, 4})->Args({8, 8})->Args({64, 8})->Args({512, 8});
+}
+void shapesInMicroseconds(benchmark::internal::Benchmark* benchmark) {
+  shapes(benchmark);
+  benchmark->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK_CAPTURE(FirstUse, ring, "ring")->Apply(shapesInMicroseconds);
+BENCHMARK_CAPTURE(FirstUse, ho_ring, "ho_ring")->Apply(shapesInMicroseconds);
+BENCHMARK_CAPTURE(CachedPlan, ring, "ring")->Apply(shapes);
+BENCHMARK_CAPTURE(CachedPlan, ho_ring, "ho_ring")->Apply(shapes);
+BENCHMARK_CAPTURE(CachedAndBegun, ring, "ring")->Apply(shapes);
+BENCHMARK_CAPTURE(CachedAndBegun, ho_ring, "ho_ring")->Apply(shapes);
+BENCHMARK_CAPTURE(CachedAndBegunOtherSize, ho_ring, "ho_ring")->Apply(shapes);
+
+}  // namespace
+}  // namespace horing
