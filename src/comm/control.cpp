@@ -70,7 +70,7 @@ class JoinedControl final : public Control {
 };
 
 std::string JoinedControl::rootName() const {
-  if (!welcome_) return "the process that hosts the rendezvous at " + where_;
+  if (!welcome_) return "the process that hosts the rendezvous at " + where_ + " (under a launcher rank 0)";
   const std::string process = welcome_->host.toString();
   return welcome_->host_rank >= 0
              ? formatString("rank %d's process (%s), which hosts the rendezvous,", welcome_->host_rank,

@@ -99,15 +99,18 @@ class Strangers {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  // After stop().
+  // After stop(). Ports that were found, and those of them that were still open when they had sent a stranger away.
   size_t ports() const { return visits_.size(); }
+  size_t portsThatDropped() const { return dropped_.size(); }
 
  private:
   static constexpr int kSilentAtOnce = 300;
 
   void run() {
     while (!stop_) {
-      for (const int port : listeningPorts(runner_)) visit(port, visits_[port]++ == 0 ? kSilentAtOnce : 3);
+      const std::set<int> ports = listeningPorts(runner_);
+      for (const int port : ports) visit(port, visits_[port]++ == 0 ? kSilentAtOnce : 3);
+      noteDropped();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
@@ -125,13 +128,28 @@ class Strangers {
     pollfd writable{fd.get(), POLLOUT, 0};
     ::poll(&writable, 1, 100);
     [[maybe_unused]] const ssize_t sent = send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    talkers_.emplace_back(port, fd.get());
     connections_.push_back(std::move(fd));
+  }
+  void noteDropped() {
+    std::set<int> closed;
+    for (const auto& [port, fd] : talkers_) {
+      char greeting[512];
+      ssize_t got = 1;
+      while (got > 0) got = recv(fd, greeting, sizeof greeting, MSG_DONTWAIT);
+      if (got == 0 || errno == ECONNRESET) closed.insert(port);
+    }
+    // Those that are gone closed everything.
+    for (const int port : listeningPorts(runner_))
+      if (closed.contains(port)) dropped_.insert(port);
   }
 
   static constexpr size_t kMostConnections = 6000;
   pid_t runner_;
   std::map<int, int> visits_;
   std::vector<Fd> connections_;
+  std::vector<std::pair<int, int>> talkers_;  // port and descriptor
+  std::set<int> dropped_;
   std::mt19937 random_{7};
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -144,7 +162,7 @@ void allowManyFiles() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void runAmongStrangers(const JobOptions& options, size_t least_ports) {
+void runAmongStrangers(const JobOptions& options, size_t least_ports, size_t least_drops) {
   allowManyFiles();
   Program program(jobCommand(options));
   Strangers strangers(program.pid());
@@ -156,6 +174,7 @@ void runAmongStrangers(const JobOptions& options, size_t least_ports) {
     EXPECT_EQ(reduced.code, kSuccess) << reduced.text;
   }
   EXPECT_GE(strangers.ports(), least_ports) << "not every port was found";
+  EXPECT_GE(strangers.portsThatDropped(), least_drops);
 }
 
 // The last rank comes late, so that the rendezvous has long been open to strangers.
@@ -163,12 +182,12 @@ TEST(Strangers, DisturbNeitherInitNorAllReducesOverTcp) {
   runAmongStrangers({.ranks = 3,
                      .words = {"rounds=60", "count=1000000", "2:join_late_ms=700"},
                      .environment = {"HORING_TRANSPORTS=socket", "HORING_SOCKET_IFNAME=lo"}},
-                    4);
+                    4, 4);
 }
 
 TEST(Strangers, DisturbNoJobOverSharedMemory) {
   runAmongStrangers(
-      {.ranks = 3, .words = {"rounds=3", "late_round=1", "2:join_late_ms=400", "2:call_late_ms=1000"}}, 4);
+      {.ranks = 3, .words = {"rounds=3", "late_round=1", "2:join_late_ms=400", "2:call_late_ms=1000"}}, 4, 3);
 }
 
 // Links come up while the ports are already full of strangers.
@@ -176,7 +195,7 @@ TEST(Strangers, DisturbNoLinkThatComesUpLate) {
   runAmongStrangers({.ranks = 3,
                      .words = {"call_late_ms=1000"},
                      .environment = {"HORING_TRANSPORTS=socket", "HORING_SOCKET_IFNAME=lo"}},
-                    3);
+                    3, 0);
 }
 
 }  // namespace
