@@ -72,9 +72,9 @@ typedef enum {
   horingSuccess = 0,
   horingUnhandledCudaError = 1, /* a CUDA call failed */
   horingSystemError = 2,        /* a call to the operating system failed */
-  horingInternalError = 3,      /* a fault of the library itself, or two ranks out of step */
+  horingInternalError = 3,      /* a fault of the library itself */
   horingInvalidArgument = 4,    /* an argument, or an environment variable, has a value that is not allowed */
-  horingInvalidUsage = 5,       /* right arguments at the wrong time or place */
+  horingInvalidUsage = 5,       /* right arguments at the wrong time or place, or ranks that disagree */
   horingRemoteError = 6,        /* a peer failed, died or closed its connection */
   horingInProgress = 7,         /* not complete yet; reserved, no blocking call returns it */
   horingTimeout = 8,            /* a deadline passed; the text names who was waited for */
@@ -210,8 +210,8 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
  *
  * Errors of all three: horingInvalidArgument (comm NULL, a buffer NULL with count > 0, an unknown type or
  * operation, a count whose bytes overflow, a partial overlap), horingInvalidUsage (a stream, two threads, a
- * forked child), horingRemoteError (a peer died; named), horingTimeout, horingInternalError (ranks called
- * different collectives).
+ * forked child, ranks that called different collectives), horingRemoteError (a peer died, or stopped with an
+ * error; named), horingTimeout, horingSystemError (no memory or descriptors for a link).
  *
  * Between groups of ranks with slow links they run the hierarchical overlapping ring (arXiv 2310.06003,
  * section HO-Ring), else a ring or a direct exchange; HORING_ALGO forces one. With M groups and D bytes of

@@ -4,13 +4,12 @@
 // the fast traffic behind the slow one.
 //
 // Rank (i, j), chunk (row, column), row o = the chunks that belong to group o.
-//   all-gather:      rail: pass chunks (i, j), (i-1, j), ... on to group i+1. group: as soon as the rail has
-//   chunk
-//                    (i-k, j), all-gather row i-k inside the group.
-//   reduce-scatter:  the mirrored time reversal. group: reduce rows i-1, i-2, ..., i inside the group. rail:
-//   the partial
-//                    of chunk (d, j) starts at group d+1, goes round, each group folds its own partial in,
-//                    ends at d.
+//   all-gather:      rail:  pass chunks (i, j), (i-1, j), ... on to group i+1.
+//                    group: as soon as the rail has chunk (i-k, j), all-gather row i-k inside the group.
+//   reduce-scatter:  the mirrored time reversal.
+//                    group: reduce rows i-1, i-2, ..., i inside the group.
+//                    rail:  the partial of chunk (d, j) starts at group d+1 and goes round; each group folds
+//                    its own partial in; it ends at d.
 //   all-reduce:      one after the other, four lanes; partials live in the output.
 // Cost, D bytes in total: D(M-1)/M into each group, the lower bound; D(m-1)/m inside it per rank; hops (M-1)
 // slow + (m-1) fast. Time (M-1) * max(te, ti) + ti, te one hop of a chunk on all rails, ti one row inside the

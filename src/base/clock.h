@@ -1,5 +1,5 @@
 #pragma once
-// Time as a passed-in interface, so that tests and the simulator can own it.
+// Time as a passed-in interface, so that tests can own it.
 #include <chrono>
 #include <cstdint>
 #include <limits>

@@ -1,9 +1,8 @@
 #pragma once
 // Two proofs about the schedules of all ranks together, before any of them runs.
 //
-//   verifyValues:   whatever the timing, every rank ends with the right values. A property of the schedules
-//   alone. verifyProgress: with these windows, messages and slots the ranks never wait for each other in a
-//   circle.
+//   verifyValues:   whatever the timing, every rank ends with the right values. A property of the schedules.
+//   verifyProgress: with these windows, messages and slots the ranks never wait for each other in a circle.
 //
 // Both are pure functions, safe from any thread, and take schedules from anywhere: a wrong one is refused
 // with kInvalidArgument and a message that names position, lane and step and says what is wrong. Costs are in
@@ -19,17 +18,14 @@ namespace horing {
 
 // Executes all schedules on symbols over unbounded connections. A value is (chunk, set of the positions
 // folded in). Refused:
-//   - what network.h refuses (numbers out of range, self-sends, waits for nothing, shapes that differ between
-//   ranks);
+//   - what network.h refuses (numbers out of range, self-sends, waits for nothing, shapes that differ);
 //   - a message or scratch value of another chunk than the step's; a contribution folded in twice;
-//   - a read of `out` or scratch that nothing has written, of input or output chunks that the collective does
-//   not have;
-//   - an access to out (and in place to `in`) that is not ordered, by lane order, waits, messages and scratch
-//   hand-over,
-//     after the writes and reads of the same chunk that it depends on: a data race;
+//   - a read of `out` or scratch that nothing has written, or of a chunk that the collective does not have;
+//   - an access to `out` (in place: to `in` too) that lane order, waits, messages and scratch hand-over do
+//     not put after the writes and reads of the same chunk that it depends on: a data race;
 //   - a value that is completed before all contributions are in it, twice, or never (Step::completes);
-//   - lanes that never end, messages and scratch values that nobody takes, a wrong result
-//   (schedule/postcondition.h).
+//   - lanes that never end, messages and scratch values that nobody takes;
+//   - a wrong result (schedule/postcondition.h).
 // Fold order is not judged: a (+) b and b (+) a are the same symbol. All connections are unbounded here; see
 // below.
 Status verifyValues(std::span<const Schedule> all_ranks, InPlace in_place);
