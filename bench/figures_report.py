@@ -1,0 +1,216 @@
+"""What bench/figures.py runs, and what it reads out of the results: rows of (figure, goal, measured, command)."""
+import json
+import re
+from typing import NamedTuple
+
+import main_job_report
+from main_job_report import LABELS, MIB
+
+MICRO = ["--benchmark_min_time=0.1", "--benchmark_repetitions=7", "--benchmark_enable_random_interleaving=true",
+         "--benchmark_report_aggregates_only=true", "--benchmark_out_format=json"]
+
+# {bin}: folder of the programs; {results}: where output belongs. The name is that of the results.
+COMMANDS = {
+    "main_job": ["python3", "bench/main_job.py", "--full", "--bin", "{bin}", "--out", "{results}/main_job"],
+    "interpreter": ["{bin}/interpreter_bench"],
+    "plan": ["{bin}/plan_bench", *MICRO, "--benchmark_out={results}/plan.json"],
+    "oversubscription": ["python3", "bench/oversubscription.py", "--bin", "{bin}", "--json",
+                         "{results}/oversubscription.json"],
+    "fold": ["{bin}/fold_bench", *MICRO, "--benchmark_filter=memcpy|sum/k2/d1", "--benchmark_out={results}/fold.json"],
+    "transport": ["{bin}/transport_bench"],
+    "socket": ["{bin}/socket_bench"],
+}
+
+# As one types them: without the options that only concern the results.
+SHOWN = {
+    "main_job": "python3 bench/main_job.py --full",
+    "interpreter": "interpreter_bench",
+    "plan": "plan_bench",
+    "oversubscription": "python3 bench/oversubscription.py",
+    "fold": "fold_bench --benchmark_filter='memcpy\\|sum/k2/d1'",
+    "transport": "transport_bench",
+    "socket": "socket_bench",
+}
+
+
+# What a row is called while there is nothing to read.
+ABOUT = {
+    "main_job": ("`ho_ring` and `ring` against the wire and each other", "≤ 1.06, 1.04, 1.05; ≥ 0.95; bytes ≤ 1.03"),
+    "interpreter": ("interpreter / ring by hand, 8 KiB to 16 MiB", "≤ 1.03"),
+    "plan": ("build, verify and cache a plan, n = 8, 64, 512, 4096", ""),
+    "oversubscription": ("all-reduce of 8 B and 64 KiB, 16 ranks / 2 ranks; an idle rank", "≤ 16; < 2 % of a core"),
+    "fold": ("fold / memcpy", ""),
+    "transport": ("shm", ""),
+    "socket": ("socket transport / raw TCP", ""),
+}
+
+
+class Row(NamedTuple):
+    figure: str
+    goal: str = ""
+    measured: str = ""
+    met: bool | None = None  # None: there is no goal, or no figure
+
+
+# ---- one function for each command: the folder of results to rows ----
+
+
+def worst_of(figure, goal, values, met, pick=max):
+    """`values`: pairs of (number, where). The row names the worst."""
+    if not values:
+        return Row(figure, goal)
+    number, where = pick(values)
+    return Row(figure, goal, f"{number:.3f} at worst ({where})", met)
+
+
+def main_job_cases(shapes):
+    for shape in shapes:
+        for size, collective, ring, ho_ring, comparison, raw in main_job_report.cases(shape):
+            where = (f"{LABELS[collective]}, {size // MIB} MiB, {shape['nodes']} x {shape['ranks_per_node']} at "
+                     f"{shape['rate_mbit']}")
+            yield size // MIB, where, ring, ho_ring, comparison, raw
+
+
+def main_job(results):
+    shapes = json.loads((results / "main_job" / "results.json").read_text(encoding="utf-8"))["shapes"]
+    cases = [case for case in main_job_cases(shapes) if case[0] in main_job_report.OVER_WIRE_BOUND]
+    of_mib = {mib: [case for case in cases if case[0] == mib] for mib in main_job_report.OVER_WIRE_BOUND}
+    allowed_64 = {where: max(1.04, 1.02 * raw["over_wire_bound"] if raw else 0) for _, where, *_, raw in of_mib[64]}
+    over = {mib: [(ho["over_wire_bound"], where) for _, where, _, ho, _, _ in of_mib[mib]] for mib in of_mib}
+    own = [(ring["over_own_bound"], where) for _, where, ring, *_ in cases]
+    theory = [(comparison["of_theory"], where) for _, where, _, _, comparison, _ in of_mib[64]]
+    crossed = [(ho["link_bytes_over_wire_bound"], where) for _, where, _, ho, _, _ in cases
+               if "link_bytes_over_wire_bound" in ho]
+    return [
+        worst_of("`ho_ring` over the wire bound, 16 MiB", "≤ 1.06", over[16], all(x <= 1.06 for x, _ in over[16])),
+        worst_of("`ho_ring` over the wire bound, 64 MiB", "≤ 1.04, or 1.02 x raw TCP", over[64],
+                 all(x <= allowed_64[where] for x, where in over[64])),
+        worst_of("`ring` over its own bound", "≤ 1.05", own, all(x <= 1.05 for x, _ in own)),
+        worst_of("`ring` / `ho_ring` at 64 MiB, of theory", "≥ 0.95", theory, all(x >= 0.95 for x, _ in theory), min),
+        worst_of("bytes over the busiest link, over the bound", "≤ 1.03", crossed, all(x <= 1.03 for x, _ in crossed)),
+    ]
+
+
+INTERPRETER_LINE = re.compile(r"^(\d) threads? +(\d+) +(\w+) +(\d+) +[\d.]+ +[\d.]+ +([\d.]+)$", re.MULTILINE)
+
+
+def interpreter(results):
+    found = INTERPRETER_LINE.findall((results / "interpreter.txt").read_text(encoding="utf-8"))
+    rows = []
+    for threads, ranks in sorted({line[:2] for line in found}, reverse=True):
+        ratios = {int(kib): float(ratio) for t, r, collective, kib, ratio in found
+                  if (t, r, collective) == (threads, ranks, "all_reduce")}
+        measured = ", ".join(f"{ratio:.3f}" for ratio in ratios.values())
+        sizes = ", ".join(f"{kib}" if kib < 1024 else f"{kib // 1024}Mi" for kib in ratios)
+        rows.append(Row(f"interpreter / ring by hand, all-reduce of {sizes} KiB, {ranks} ranks in {threads} thread"
+                        f"{'s' if threads != '1' else ''}", "≤ 1.03", measured, max(ratios.values()) <= 1.03))
+    return rows
+
+
+def medians_us(path):
+    """CPU time in microseconds, by name."""
+    scale = {"ns": 1e-3, "us": 1, "ms": 1e3}
+    report = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+    return {line["run_name"]: line["cpu_time"] * scale[line["time_unit"]] for line in report
+            if line.get("aggregate_name") == "median"}
+
+
+SHAPE_OF_RANKS = {8: "2/4", 64: "8/8", 512: "64/8", 4096: "512/8"}
+
+
+def us_text(us):
+    return f"{us:.3g}" if us < 1000 else f"{us:.0f}"
+
+
+def plan(results):
+    times_us = medians_us(results / "plan.json")
+
+    def row(figure, names):
+        texts = []
+        for algorithm in ("ring", "ho_ring"):
+            parts = [[f"{name}/{algorithm}/{shape}" for name in names] for shape in SHAPE_OF_RANKS.values()]
+            times = [us_text(sum(times_us[name] for name in part)) if all(name in times_us for name in part)
+                     else "not run" for part in parts]
+            texts.append(f"`{algorithm}` " + ", ".join(times))
+        return Row(f"{figure}, n = {', '.join(map(str, SHAPE_OF_RANKS))}: us", "", "; ".join(texts))
+
+    return [row("build the schedule of a rank", ["BuildOneRank"]),
+            row("verify all ranks (4096: n² steps, some 10 GB)", ["VerifyValues", "VerifyProgress"]),
+            row("first use: build, bind, verify if n ≤ 64", ["FirstUse"]),
+            row("find the plan again", ["CachedPlan"]),
+            row("find it and begin a call", ["CachedAndBegun"])]
+
+
+def oversubscription(results):
+    report = json.loads((results / "oversubscription.json").read_text(encoding="utf-8"))
+    rows = [Row(f"all-reduce of {line['bytes']} B, 16 ranks / 2 ranks", "≤ 16",
+                f"{line['ratio']:.1f} ({line['many_us']:.1f} us / {line['few_us']:.2f} us)", line["ratio"] <= 16)
+            for line in report["ratios"]]
+    most = max(line["share_of_a_core"]["most"] for line in report["idle"])
+    return rows + [Row("core of a rank that waits 3 s", "< 2 %", f"{100 * most:.2f} %", most < 0.02)]
+
+
+def fold(results):
+    times = medians_us(results / "fold.json")
+    best = next((simd for simd in ("avx512", "avx2", "plain") if f"fold/{simd}/float32/sum/k2/d1/65536" in times), None)
+    if best is None:
+        return [Row(*ABOUT["fold"])]
+    ratios = [times[f"fold/{best}/{kind}/sum/k2/d1/65536"] / times["memcpy/65536"] for kind in ("float32", "bfloat16")]
+    return [Row(f"fold of two 64 KiB operands ({best}) / memcpy of one", "",
+                f"float32 {ratios[0]:.2f}, bfloat16 {ratios[1]:.2f}")]
+
+
+def transport(results):
+    text = (results / "transport.txt").read_text(encoding="utf-8")
+    latency = re.search(r"raw flag (\d+) .*through a slot (\d+) ", text)
+    slots = re.search(r"^ *256 KiB.*slots of \d+ KiB ([\d.]+) .*readv ([\d.]+) ", text, re.MULTILINE)
+    return [Row("8 B through a slot of shm / raw flag, one way: ns", "", f"{latency[2]} / {latency[1]}"),
+            Row("256 KiB through shm / by `process_vm_readv`: GB/s", "", f"{slots[1]} / {slots[2]}")]
+
+
+def socket(results):
+    text = (results / "socket.txt").read_text(encoding="utf-8")
+    ratios = re.findall(r"^(duplex|latency) (\d+) B.* ([\d.]+)$", text, re.MULTILINE)
+    return [Row("socket transport / raw TCP over loopback", "",
+                ", ".join(f"{what} of {size} B {ratio}" for what, size, ratio in ratios))]
+
+
+READERS = {"main_job": main_job, "interpreter": interpreter, "plan": plan, "oversubscription": oversubscription,
+           "fold": fold, "transport": transport, "socket": socket}
+
+
+# ---- what people read ----
+
+
+def rows_of(name, results):
+    try:
+        return READERS[name](results)
+    except FileNotFoundError:
+        return [Row(*ABOUT[name])]
+
+
+def words(row):
+    if not row.measured:
+        return "not yet measured"
+    return row.measured + {True: ": met", False: ": MISSED", None: ""}[row.met]
+
+
+def machine_text(results):
+    try:
+        it = json.loads((results / "machine.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return "no machine yet"
+    return f"{it['cpu']}, {it['cores']} cores, Linux {it['kernel']}, {it['date']}"
+
+
+def summary(results):
+    lines = [f"{row.figure} [{row.goal or 'no goal'}]: {words(row)}" for name in COMMANDS for row in rows_of(name, results)]
+    return "\n".join([f"On {machine_text(results)}:", *lines])
+
+
+def table(results):
+    text = f"Measured on: {machine_text(results)}.\n\n| figure | goal | measured | command |\n|---|---|---|---|\n"
+    for name in COMMANDS:
+        for row in rows_of(name, results):
+            text += f"| {row.figure} | {row.goal} | {words(row)} | `{SHOWN[name]}` |\n"
+    return text
