@@ -1,36 +1,68 @@
 #pragma once
 // What a horingComm_t points to, and the guard that every entry point passes.
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <string>
 
 #include "base/status.h"
 #include "comm/communicator.h"
 #include "comm/root_service.h"
 #include "horing/horing.h"
 
+// Never freed, but used again (see takeHandle): so a stale pointer, or one that another thread ends just now, is found out
+// and does no harm.
 struct horingComm {
-  // Tells a live handle from a stale or foreign pointer, as far as that can be told.
-  static constexpr uint64_t kAlive = 0x686f72696e676331;
-  uint64_t alive = kAlive;
-  std::unique_ptr<horing::RootService>
-      root;  // where this rank hosts the rendezvous; outlives the communicator
+  std::atomic<bool> alive{false};
+  std::atomic<int> callers{0};  // threads inside an entry point with this handle
+  std::shared_ptr<horing::RootService>
+      root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
+  std::mutex error_mutex;
+  std::string last_error;  // under error_mutex
 };
 
 namespace horing {
 
+// A handle that is not alive yet.
+horingComm_t takeHandle();
+// Gives it back. Waits until no other thread is inside; nobody new gets in since it is not alive any more.
+void giveBackHandle(horingComm_t comm);
+
+// Keeps a handle from being given back while an entry point uses it.
+class HandleUse {
+ public:
+  explicit HandleUse(horingComm_t comm) : comm_(comm) {
+    // seq_cst, as the accesses in endHandle: one of the two threads sees the other.
+    if (comm_) comm_->callers.fetch_add(1);
+  }
+  ~HandleUse() {
+    if (comm_) comm_->callers.fetch_sub(1);
+  }
+  HandleUse(const HandleUse&) = delete;
+  HandleUse& operator=(const HandleUse&) = delete;
+
+ private:
+  horingComm_t comm_;
+};
+
 // Remembers the text of the calling thread's latest failure and, if given, of the communicator's.
-horingResult_t report(const Status& status, horingComm_t comm = nullptr);
-// As report(), for code that may run out of memory: no exception leaves the library.
+horingResult_t report(const Status& status, horingComm_t comm);
+// What is reported when there is no memory for a text.
+horingResult_t reportOutOfMemory() noexcept;
+
+// The handle is alive and belongs to this process.
+Status checkHandle(horingComm_t comm);
+
+// Every entry point is one call of this: no exception leaves the library. `comm` may be NULL or stale.
 template <typename Body>
 horingResult_t guarded(horingComm_t comm, Body body) noexcept {
   try {
+    HandleUse use(comm);
     return report(body(), comm);
   } catch (...) {
-    return horingSystemError;
+    return reportOutOfMemory();
   }
 }
-// The handle is alive and belongs to this process.
-Status checkHandle(horingComm_t comm);
-void forgetErrors(horingComm_t comm);
 
 }  // namespace horing

@@ -1,7 +1,10 @@
 // Making, asking and ending communicators.
+#include <algorithm>
 #include <cstring>
+#include <future>
 #include <list>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -13,15 +16,20 @@ namespace horing {
 
 namespace {
 
-// Rendezvous of IDs given out by horingGetUniqueId, which has no handle to keep them in. They end by
-// themselves when all ranks have left, and are cleared away by the next call.
+// The rendezvous of an ID that was given out belongs to the ranks of this process that use the ID: it ends with the last
+// of them, and says so to the others. Until the first has come, it is kept here; nobody coming, it ends by itself.
 struct Rendezvous {
-  std::mutex mutex;
-  std::list<std::unique_ptr<RootService>> services;
+  UniqueId id;
+  std::shared_ptr<RootService> unclaimed;
+  std::weak_ptr<RootService> service;
 };
-Rendezvous& rendezvous() {
-  static auto* all = new Rendezvous;  // never destroyed: its threads may outlive static destruction
-  return *all;
+struct RendezvousList {
+  std::mutex mutex;
+  std::list<Rendezvous> entries;
+};
+RendezvousList& rendezvousList() {
+  static auto* list = new RendezvousList;  // never destroyed: its threads may outlive static destruction
+  return *list;
 }
 
 Result<UniqueId> openRendezvous(const Config& config) {
@@ -29,19 +37,43 @@ Result<UniqueId> openRendezvous(const Config& config) {
   options.family = config.socket_family;
   options.interfaces = config.socket_ifname;
   options.log = Log(config.logLevel());
-  HORING_ASSIGN(std::unique_ptr<RootService> service, RootService::start(options));
+  HORING_ASSIGN(std::shared_ptr<RootService> service, RootService::start(options));
   const UniqueId id = service->id();
-  Rendezvous& all = rendezvous();
-  std::lock_guard lock(all.mutex);
-  all.services.remove_if([](const auto& old) { return old->finished(); });
-  all.services.push_back(std::move(service));
+  RendezvousList& list = rendezvousList();
+  std::lock_guard lock(list.mutex);
+  list.entries.remove_if([](const Rendezvous& old) {
+    const auto alive = old.service.lock();
+    return !alive || alive->finished();
+  });
+  list.entries.push_back({id, service, service});
   return id;
 }
 
-Result<std::unique_ptr<horingComm>> makeHandle(CommunicatorOptions options) {
-  auto handle = std::make_unique<horingComm>();
-  HORING_ASSIGN(handle->communicator, Communicator::create(std::move(options)));
+// The rendezvous of this ID if this process hosts it, else null.
+std::shared_ptr<RootService> claimRendezvous(const UniqueId& id) {
+  RendezvousList& list = rendezvousList();
+  std::lock_guard lock(list.mutex);
+  for (Rendezvous& entry : list.entries) {
+    if (entry.id != id) continue;
+    std::shared_ptr<RootService> service = entry.service.lock();
+    entry.unclaimed.reset();
+    return service;
+  }
+  return nullptr;
+}
+
+// Returns a handle that is not alive yet, so that nobody uses it before all is well.
+Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
+  HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
+  const horingComm_t handle = takeHandle();
+  handle->communicator = std::move(communicator);
+  handle->root = std::move(root);
   return handle;
+}
+
+void publish(horingComm_t handle, horingComm_t* comm) {
+  handle->alive = true;
+  *comm = handle;
 }
 
 Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
@@ -53,11 +85,14 @@ Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int 
     return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, ranks - 1);
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, Config::fromEnvironment());
-  std::memcpy(options.id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
+  UniqueId id;
+  std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
+  options.id = id;
   options.rank = rank;
   options.ranks = ranks;
-  HORING_ASSIGN(auto handle, makeHandle(std::move(options)));
-  *comm = handle.release();
+  // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
+  HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), claimRendezvous(id)));
+  publish(handle, comm);
   return {};
 }
 
@@ -77,12 +112,38 @@ Status initFromEnv(horingComm_t* comm) {
   options.id = launched.id;
   options.rank = launched.rank;
   options.ranks = launched.ranks;
-  auto made = makeHandle(std::move(options));
-  if (!made.ok() && launched.root) waitForLatecomers(*launched.root, made.status());
-  HORING_ASSIGN(auto handle, std::move(made));
-  handle->root = std::move(launched.root);
-  *comm = handle.release();
+  const std::shared_ptr<RootService> root = std::move(launched.root);
+  const auto made = makeHandle(std::move(options), root);
+  if (!made.ok() && root) waitForLatecomers(*root, made.status());
+  HORING_TRY(made.status());
+  publish(made.value(), comm);
   return {};
+}
+
+// Runs body(0) ... body(count - 1), each on a thread of its own: ranks meet, so each needs one. Either all run or none.
+template <typename Body>
+Status onThreads(int count, Body body) {
+  std::promise<bool> start;
+  const std::shared_future<bool> started = start.get_future().share();
+  std::vector<std::thread> threads;
+  Status status;
+  try {
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back([&body, started, i] {
+        try {
+          if (started.get()) body(i);
+        } catch (...) {  // no memory: body(i) has no result, which the caller sees
+        }
+      });
+  } catch (const std::system_error& error) {
+    status =
+        makeStatus(Code::kSystemError,
+                   "only %zu of %d threads could be started (ulimit -u, or a limit of the container): %s",
+                   threads.size(), count, error.what());
+  }
+  start.set_value(status.ok());
+  for (std::thread& thread : threads) thread.join();
+  return status;
 }
 
 Status initAll(horingComm_t* comms, int ranks) {
@@ -95,34 +156,25 @@ Status initAll(horingComm_t* comms, int ranks) {
   HORING_ASSIGN(options.id, openRendezvous(options.config));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   options.ranks = ranks;
-  // Meeting is collective, so every rank needs a thread for it.
-  std::vector<Status> outcomes(static_cast<size_t>(ranks));
-  std::vector<std::unique_ptr<horingComm>> handles(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      CommunicatorOptions own = options;
-      own.rank = rank;
-      auto made = makeHandle(std::move(own));
-      const auto index = static_cast<size_t>(rank);
-      if (made.ok()) {
-        handles[index] = made.take();
-      } else {
-        outcomes[index] = made.status();
-      }
-    });
+  const std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  std::vector<Result<horingComm_t>> made(static_cast<size_t>(ranks),
+                                         Status(Code::kSystemError, "no memory for a communicator"));
+  HORING_TRY(onThreads(ranks, [&](int rank) {
+    CommunicatorOptions own = options;
+    own.rank = rank;
+    made[static_cast<size_t>(rank)] = makeHandle(std::move(own), root);
+  }));
+  Status first;
+  for (const auto& one : made)
+    if (first.ok() && !one.ok()) first = one.status();
+  for (size_t rank = 0; rank < made.size(); ++rank) {
+    if (first.ok()) {
+      publish(made[rank].value(), &comms[rank]);
+    } else if (made[rank].ok()) {
+      giveBackHandle(made[rank].value());
+    }
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const Status& outcome : outcomes) HORING_TRY(outcome);
-  for (size_t rank = 0; rank < handles.size(); ++rank) comms[rank] = handles[rank].release();
-  return {};
-}
-
-void end(horingComm_t comm) {
-  forgetErrors(comm);
-  comm->alive = 0;
-  comm->communicator.reset();
-  delete comm;
+  return first;
 }
 
 }  // namespace
@@ -165,20 +217,22 @@ horingResult_t horingCommInitFromEnv(horingComm_t* comm) {
 
 horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
-  return guarded(nullptr, [&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
     HORING_TRY(comm->communicator->leave());
-    end(comm);
+    giveBackHandle(comm);
     return {};
   });
 }
 
 horingResult_t horingCommAbort(horingComm_t comm) {
   using namespace horing;
-  return guarded(nullptr, [&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
+    if (!comm->alive.exchange(false))
+      return makeStatus(Code::kInvalidUsage, "comm is being ended by another thread");
     comm->communicator->abort();
-    end(comm);
+    giveBackHandle(comm);
     return {};
   });
 }

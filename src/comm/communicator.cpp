@@ -2,6 +2,9 @@
 #include "comm/communicator.h"
 
 #include <poll.h>
+#include <sched.h>
+
+#include <utility>
 
 namespace horing {
 
@@ -17,21 +20,30 @@ constexpr int kConnectBlockMs = 2;
 // A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
 constexpr int64_t kRootCauseMs = 500;
 
-// Marks the communicator as in use by one thread; says so if another one was there first.
+// Takes the communicator for one thread. A call finds it taken if another call is inside; asyncError(), which only looks and
+// may come from any thread at any time, is waited for.
 class Exclusive {
  public:
-  explicit Exclusive(std::atomic<bool>& busy)
-      : busy_(busy), owns_(!busy.exchange(true, std::memory_order_acquire)) {}
+  Exclusive(std::atomic<Communicator::Use>& use, Communicator::Use wanted) : use_(use) {
+    Communicator::Use found = Communicator::Use::kNone;
+    // acquire: pairs with the release in the destructor.
+    while (!use_.compare_exchange_weak(found, wanted, std::memory_order_acquire)) {
+      if (found == Communicator::Use::kCall || (found != Communicator::Use::kNone && wanted == found)) return;
+      if (found == Communicator::Use::kLook) ::sched_yield();
+      found = Communicator::Use::kNone;
+    }
+    owns_ = true;
+  }
   ~Exclusive() {
-    if (owns_) busy_.store(false, std::memory_order_release);
+    if (owns_) use_.store(Communicator::Use::kNone, std::memory_order_release);
   }
   Exclusive(const Exclusive&) = delete;
   Exclusive& operator=(const Exclusive&) = delete;
   bool owns() const { return owns_; }
 
  private:
-  std::atomic<bool>& busy_;
-  bool owns_;
+  std::atomic<Communicator::Use>& use_;
+  bool owns_ = false;
 };
 
 // Bytes of the whole vector, the measure by which an algorithm is chosen.
@@ -50,7 +62,7 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::run(Collective collective, const Call& call) {
-  Exclusive exclusive(busy_);
+  Exclusive exclusive(use_, Use::kCall);
   if (!exclusive.owns())
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: another thread is in this communicator; one thread at a time may use it",
@@ -63,32 +75,32 @@ Status Communicator::run(Collective collective, const Call& call) {
   numbered.sequence = sequence_++;
   const Selection selection =
       selectAlgorithm(options_.config, *map_, collective, totalBytes(collective, call, options_.ranks));
+  const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
   Result<PlannedOperation*> planned = planner_->prepare(collective, selection);
   if (!planned.ok()) return fail(planned.status());
   if (!planned.value()->operation) {
-    Status connected = connect(*planned.value());
+    Status connected = connect(*planned.value(), deadline);
     if (!connected.ok()) return fail(connected);
   }
   planned.value()->operation->begin(numbered);
-  Status status = drive(*planned.value(), numbered);
+  Status status = drive(*planned.value(), numbered, deadline);
   return status.ok() ? status : fail(status);
 }
 
 // Links to new peers come up while both ends are in the same first call.
-Status Communicator::connect(PlannedOperation& planned) {
-  const Deadline deadline = Deadline::after(clock_, options_.config.init_timeout_ms);
+Status Communicator::connect(PlannedOperation& planned, Deadline deadline) {
   waiter_->progressed();
   while (!planner_->connected(planned)) {
     HORING_TRY(connector_->progress(planned.transports));
     if (planner_->connected(planned)) break;
     HORING_TRY(lookAround());
     if (deadline.passed())
-      return makeStatus(
-          Code::kTimeout,
-          "rank %d could not connect to %s within %lld ms: has every rank called the same collective? is a "
-          "firewall between them, or HORING_SOCKET_IFNAME wrong?",
-          options_.rank, connector_->describeMissing(planned.peers).c_str(),
-          static_cast<long long>(options_.config.init_timeout_ms));
+      return makeStatus(Code::kTimeout,
+                        "rank %d could not connect to %s within %lld ms (HORING_TIMEOUT_MS): has every rank "
+                        "called the same collective? is a "
+                        "firewall between them, or HORING_SOCKET_IFNAME wrong?",
+                        options_.rank, connector_->describeMissing(planned.peers).c_str(),
+                        static_cast<long long>(options_.config.timeout_ms));
     if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
     HORING_TRY(sleep(planned, kConnectBlockMs));
   }
@@ -96,9 +108,8 @@ Status Communicator::connect(PlannedOperation& planned) {
   return {};
 }
 
-Status Communicator::drive(PlannedOperation& planned, const Call& call) {
+Status Communicator::drive(PlannedOperation& planned, const Call& call, Deadline deadline) {
   HostOperation& operation = *planned.operation;
-  const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
   int64_t next_look_ns = clock_.nowNs() + kLookAroundNs;
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
@@ -147,7 +158,10 @@ Status Communicator::sleep(PlannedOperation& planned, int timeout_ms) {
 Status Communicator::lookAround() {
   if (aborted_.load(std::memory_order_relaxed))
     return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", options_.rank);
-  return control_->poll();
+  Status news = control_->poll();
+  // The rendezvous has closed in good order: its end of the connection stays readable for ever.
+  if (watched_control_fd_ >= 0 && control_->fd() < 0) waiter_->forget(std::exchange(watched_control_fd_, -1));
+  return news;
 }
 
 // Makes the error stick and tells the others.
@@ -170,7 +184,7 @@ Status Communicator::rootCause(Status status) {
 }
 
 Status Communicator::leave() {
-  Exclusive exclusive(busy_);
+  Exclusive exclusive(use_, Use::kCall);
   if (!exclusive.owns())
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: a collective is running in another thread; use horingCommAbort",
@@ -183,11 +197,11 @@ Status Communicator::leave() {
 void Communicator::abort() {
   aborted_.store(true, std::memory_order_relaxed);
   // The thread that is inside notices within a look-around or a block.
-  while (busy_.load(std::memory_order_acquire)) ::poll(nullptr, 0, 1);
+  while (use_.load(std::memory_order_acquire) != Use::kNone) ::poll(nullptr, 0, 1);
 }
 
 Status Communicator::asyncError() {
-  Exclusive exclusive(busy_);
+  Exclusive exclusive(use_, Use::kLook);
   // Whoever is inside will return the error.
   if (!exclusive.owns()) return {};
   if (error_.ok()) {

@@ -59,6 +59,9 @@ class Communicator {
   uint64_t memoryBytes() const;
   std::string describe() const;
 
+  // What a thread does inside: a call that must be alone, or a look at the state.
+  enum class Use : uint8_t { kNone, kLook, kCall };
+
  private:
   explicit Communicator(CommunicatorOptions options);
   Status initialise();
@@ -70,8 +73,8 @@ class Communicator {
   Status makeWaiter();
   void logWhoIsWhere() const;
 
-  Status connect(PlannedOperation& planned);
-  Status drive(PlannedOperation& planned, const Call& call);
+  Status connect(PlannedOperation& planned, Deadline deadline);
+  Status drive(PlannedOperation& planned, const Call& call, Deadline deadline);
   Status sleep(PlannedOperation& planned, int timeout_ms);
   Status lookAround();
   Status timedOut(const HostOperation& operation, const Call& call) const;
@@ -83,14 +86,15 @@ class Communicator {
   SteadyClock clock_;
   ForkGuard fork_guard_;
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> busy_{false};  // a thread is inside run() or another exclusive call
-  Status error_;                   // sticky; guarded by busy_
+  std::atomic<Use> use_{Use::kNone};
+  Status error_;  // sticky; under use_
   std::unique_ptr<Control> control_;
   std::unique_ptr<Connector> connector_;
   std::vector<HostIdentity> identities_;  // by rank
   std::unique_ptr<GroupMap> map_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Waiter> waiter_;
+  int watched_control_fd_ = -1;  // by the waiter
   uint64_t sequence_ = 0;
   bool left_ = false;
 };

@@ -164,7 +164,8 @@ Status Communicator::makeWaiter() {
   // node.
   if (neighbours <= static_cast<int>(self.cores)) policy.spin_ns = options_.config.spin_us * 1000;
   policy.yield_ns = options_.config.yield_us * 1000;
-  std::vector<int> fds = {control_->fd()};
+  watched_control_fd_ = control_->fd();
+  std::vector<int> fds = {watched_control_fd_};
   for (const auto& transport : connector_->transports()) fds.push_back(transport->waitFd());
   HORING_ASSIGN(Waiter waiter, Waiter::create(policy, fds));
   waiter_ = std::make_unique<Waiter>(std::move(waiter));

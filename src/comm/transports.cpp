@@ -53,6 +53,10 @@ Result<std::vector<std::unique_ptr<Transport>>> makeTransports(const TransportRe
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(request.id));
   std::istringstream names(request.config.transports);
   for (std::string name; std::getline(names, name, ',');) {
+    for (const auto& other : made)
+      if (name == other->name())
+        return makeStatus(Code::kInvalidArgument, "HORING_TRANSPORTS=%s names %s twice",
+                          request.config.transports.c_str(), name.c_str());
     if (name == "shm") {
       HORING_ASSIGN(auto shm, makeShm(request, parts));
       made.push_back(std::move(shm));

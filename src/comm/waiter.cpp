@@ -45,6 +45,10 @@ Waiter::Step Waiter::idle(int64_t now_ns) {
   return Step::kBlock;
 }
 
+void Waiter::forget(int fd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
 void Waiter::block(int timeout_ms) {
   epoll_event event;
   // A signal or a time-out just means looking again.

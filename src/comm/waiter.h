@@ -33,6 +33,8 @@ class Waiter {
   }
   // Nothing could be done at `now_ns`. Spins or yields and returns kAgain, or asks for block().
   Step idle(int64_t now_ns);
+  // From here on this fd wakes nobody.
+  void forget(int fd);
   // Sleeps until one of the fds is readable, at most timeout_ms.
   void block(int timeout_ms);
 
