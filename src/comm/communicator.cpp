@@ -74,7 +74,7 @@ Status Communicator::run(Collective collective, const Call& call) {
   Call numbered = call;
   numbered.sequence = sequence_++;
   const Selection selection =
-      selectAlgorithm(options_.config, *map_, collective, totalBytes(collective, call, options_.ranks));
+      selectAlgorithm(selectionGround(), collective, totalBytes(collective, call, options_.ranks));
   const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
   Result<PlannedOperation*> planned = planner_->prepare(collective, selection);
   if (!planned.ok()) return fail(planned.status());

@@ -1,4 +1,6 @@
 // How a communicator comes to be: meet, tell each other who and where, agree on transports, lay the groups.
+#include <sys/statvfs.h>
+
 #include <algorithm>
 
 #include "comm/communicator.h"
@@ -17,6 +19,13 @@ void setBit(std::vector<std::byte>& bits, size_t index) {
 }
 bool testBit(const std::vector<std::byte>& bits, size_t index) {
   return index / 8 < bits.size() && (bits[index / 8] >> (index % 8) & std::byte{1}) != std::byte{0};
+}
+
+// Free in the file system of a directory; 0 when it cannot be asked.
+uint64_t freeBytes(const std::string& directory) {
+  struct statvfs facts {};
+  if (::statvfs(directory.c_str(), &facts) != 0) return 0;
+  return static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize;
 }
 
 }  // namespace
@@ -75,6 +84,7 @@ Status Communicator::exchangeIdentities(Deadline deadline) {
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.blob(encodeHostIdentity(self));
+  writer.number(options_.hub ? UINT64_MAX : freeBytes(options_.config.shm_dir));
   const auto addresses = connector_->addresses();
   writer.number(static_cast<uint32_t>(addresses.size()));
   for (const auto& address : addresses) writer.blob(address);
@@ -89,6 +99,7 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
     WireReader reader(blobs[rank]);
     const std::string theirs = reader.text(kMaxSettingsBytes);
     const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
+    shared_memory_bytes_ = std::min(shared_memory_bytes_, reader.number<uint64_t>());
     const auto count = reader.number<uint32_t>();
     std::vector<std::vector<std::byte>> addresses;
     for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
@@ -155,6 +166,13 @@ std::vector<std::string> Communicator::groupLabels(
   return labels;
 }
 
+// Half of what is free: other jobs, and other plans of this one, want some, too.
+SelectionGround Communicator::selectionGround() const {
+  const LinkShape shape = linkShapeOf(options_.config, "shm");
+  const uint64_t one_way = uint64_t{shape.slots} * shape.slot_bytes * static_cast<uint64_t>(shape.lanes);
+  return {options_.config, *map_, shared_memory_bytes_ / 2, 2 * one_way};
+}
+
 Status Communicator::makeWaiter() {
   const HostIdentity& self = identities_[static_cast<size_t>(options_.rank)];
   int neighbours = 0;
@@ -177,7 +195,7 @@ void Communicator::logWhoIsWhere() const {
             identities_[static_cast<size_t>(options_.rank)].describe().c_str());
   if (options_.rank != 0) return;
   log_.info("init", "%s", describe().c_str());
-  if (const std::string fallback = explainFallback(options_.config, *map_); !fallback.empty())
+  if (const std::string fallback = explainFallback(selectionGround()); !fallback.empty())
     log_.warn("init", "%s", fallback.c_str());
 }
 
@@ -196,13 +214,13 @@ std::string Communicator::describe() const {
                          choice < 0 ? "" : ", by ",
                          choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
   }
-  if (const std::string fallback = explainFallback(options_.config, *map_); !fallback.empty())
+  if (const std::string fallback = explainFallback(selectionGround()); !fallback.empty())
     text += fallback + '\n';
   for (const size_t bytes : {size_t{1} << 10, size_t{1} << 20, size_t{64} << 20}) {
     text += formatString("at %zu KiB:", bytes >> 10);
     for (const Collective c : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
       text += formatString(" %s %s", collectiveName(c),
-                           std::string(selectAlgorithm(options_.config, *map_, c, bytes).algorithm).c_str());
+                           std::string(selectAlgorithm(selectionGround(), c, bytes).algorithm).c_str());
     text += '\n';
   }
   return text;

@@ -6,7 +6,7 @@ namespace horing {
 
 namespace {
 
-// Measured on one node (bench/README.md, "Crossovers"): hops cost more than bytes below these sizes.
+// Measured with 2 to 16 ranks on one node: hops cost more than bytes below these sizes.
 constexpr size_t kOneShotMostBytes = 4096;  // of the whole vector
 constexpr int kOneShotMostRanks = 4;        // every rank sends to every other: beyond, two hops cost less
 constexpr size_t kDirectMostBytesPerPeer = 32768;
@@ -19,10 +19,17 @@ bool canUseGroups(const GroupMap& map) {
   return map.uniform();
 }
 
-std::string_view natural(const GroupMap& map, Collective collective, size_t bytes) {
-  const int ranks = map.ranks();
-  if (map.groups() > 1) return canUseGroups(map) && map.largestGroup() > 1 ? "ho_ring" : "ring";
-  if (ranks > kDirectMostRanks) return "ring";
+// Every rank has a link to every other.
+bool directFits(const SelectionGround& ground) {
+  const auto ranks = static_cast<uint64_t>(ground.map.ranks());
+  return ranks * (ranks - 1) / 2 * ground.link_bytes <= ground.memory_bytes;
+}
+
+std::string_view natural(const SelectionGround& ground, Collective collective, size_t bytes) {
+  const int ranks = ground.map.ranks();
+  if (ground.map.groups() > 1)
+    return canUseGroups(ground.map) && ground.map.largestGroup() > 1 ? "ho_ring" : "ring";
+  if (ranks > kDirectMostRanks || !directFits(ground)) return "ring";
   if (collective == Collective::kAllReduce && ranks <= kOneShotMostRanks && bytes <= kOneShotMostBytes)
     return "one_shot";
   return bytes / static_cast<size_t>(ranks) <= kDirectMostBytesPerPeer ? "direct" : "ring";
@@ -30,9 +37,10 @@ std::string_view natural(const GroupMap& map, Collective collective, size_t byte
 
 }  // namespace
 
-Selection selectAlgorithm(const Config& config, const GroupMap& map, Collective collective, size_t bytes) {
-  std::string_view name = natural(map, collective, bytes);
-  if (const Algorithm* forced = findAlgorithm(config.algorithm); forced && forced->has(collective))
+Selection selectAlgorithm(const SelectionGround& ground, Collective collective, size_t bytes) {
+  const GroupMap& map = ground.map;
+  std::string_view name = natural(ground, collective, bytes);
+  if (const Algorithm* forced = findAlgorithm(ground.config.algorithm); forced && forced->has(collective))
     name = forced->name;
   if (knowsGroups(name) && !canUseGroups(map)) name = "ring";
   // The text outlives the configuration: the catalogue's own.
@@ -41,13 +49,21 @@ Selection selectAlgorithm(const Config& config, const GroupMap& map, Collective 
   return {name, knowsGroups(name) ? Shape{map.groups(), map.largestGroup()} : flat};
 }
 
-std::string explainFallback(const Config& config, const GroupMap& map) {
-  const bool wants_groups = knowsGroups(config.algorithm) || (config.algorithm == "auto" && map.groups() > 1);
+std::string explainFallback(const SelectionGround& ground) {
+  const GroupMap& map = ground.map;
+  const std::string& wanted = ground.config.algorithm;
+  const bool wants_groups = knowsGroups(wanted) || (wanted == "auto" && map.groups() > 1);
   if (wants_groups && !canUseGroups(map))
     return formatString("ho_ring needs groups of one size, here they have %d to %d ranks: ring runs instead",
                         map.smallestGroup(), map.largestGroup());
-  if (config.algorithm == "one_shot")
+  if (wanted == "one_shot")
     return "one_shot has only all_reduce: the other collectives choose for themselves";
+  if (wanted == "auto" && map.groups() == 1 && map.ranks() <= kDirectMostRanks && !directFits(ground))
+    return formatString(
+        "shared memory has room for %llu MiB of links and direct exchange would take more: ring runs for "
+        "small "
+        "messages, too (enlarge HORING_SHM_DIR's file system to change that)",
+        static_cast<unsigned long long>(ground.memory_bytes >> 20));
   return {};
 }
 

@@ -99,6 +99,70 @@ TEST(Lifecycle, TwoThreadsInOneCommunicatorAreRefused) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+TEST(Lifecycle, AWatchdogMayLookAtAnyTime) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  std::atomic<bool> over{false};
+  std::thread watchdog([&] {
+    while (!over) {
+      horingResult_t sticky = horingInternalError;
+      EXPECT_HORING(horingCommGetAsyncError(comms[0], &sticky));
+      EXPECT_EQ(sticky, horingSuccess);
+    }
+  });
+  onEveryRank(2, [&](int rank) {
+    for (int round = 0; round < 500; ++round) {
+      float x = 1;
+      ASSERT_HORING(
+          horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr));
+    }
+  });
+  over = true;
+  watchdog.join();
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// One rank of four, in a process of its own: 0 if all went well.
+int meetReduceAndLeave(int rank, const horingUniqueId& id) {
+  horingComm_t comm = nullptr;
+  if (horingCommInitRank(&comm, 4, id, rank) != horingSuccess) return 1;
+  float x = 1;
+  for (int round = 0; round < 3; ++round)
+    if (horingAllReduce(&x, &x, 1, horingFloat, horingSum, comm, nullptr) != horingSuccess) return 2;
+  return horingCommDestroy(comm) == horingSuccess ? 0 : 3;
+}
+
+TEST(Lifecycle, TheProcessThatMadeTheIdMayEndFirst) {
+  for (int round = 0; round < 10; ++round) {
+    int channel[2];
+    ASSERT_EQ(::pipe(channel), 0);
+    std::vector<pid_t> children;
+    for (int rank = 0; rank < 4; ++rank) {
+      const pid_t child = ::fork();
+      ASSERT_GE(child, 0);
+      if (child > 0) {
+        children.push_back(child);
+        continue;
+      }
+      horingUniqueId id;
+      if (rank == 0) {
+        if (horingGetUniqueId(&id) != horingSuccess) ::_exit(4);
+        for (int other = 1; other < 4; ++other)
+          if (::write(channel[1], &id, sizeof id) != sizeof id) ::_exit(5);
+      } else if (::read(channel[0], &id, sizeof id) != sizeof id) {
+        ::_exit(6);
+      }
+      ::_exit(meetReduceAndLeave(rank, id));
+    }
+    for (const pid_t child : children) {
+      int status = -1;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0) << "round " << round;
+    }
+    ::close(channel[0]);
+    ::close(channel[1]);
+  }
+}
+
 TEST(Lifecycle, AForkedChildIsRefusedAndDisturbsNothing) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
   const pid_t child = ::fork();
