@@ -17,14 +17,16 @@ namespace horing::run {
 
 namespace {
 
-[[noreturn]] void keepWatch(int news) {
+[[noreturn]] void keepWatch(Pipe& news) {
+  // Else this process itself would keep the pipe open.
+  news.writer.reset();
   // A session of its own: neither the terminal's signals nor those to horing-run's process group shall end
   // it.
   setsid();
   prctl(PR_SET_NAME, "horing-guard");
   const int nowhere = open("/dev/null", O_RDWR);
   for (int fd = 0; fd <= 2; ++fd) dup2(nowhere, fd);
-  dup2(news, 3);
+  dup2(news.reader.get(), 3);
   syscall(SYS_close_range, 4U, ~0U, 0U);
   std::vector<pid_t> groups;
   pid_t group = 0;
@@ -46,7 +48,7 @@ Result<std::unique_ptr<Guard>> Guard::start() {
   std::unique_ptr<Guard> guard(new Guard());
   guard->pid_ = fork();
   if (guard->pid_ < 0) return systemError(errno, "starting the guard process");
-  if (guard->pid_ == 0) keepWatch(news.reader.get());
+  if (guard->pid_ == 0) keepWatch(news);
   guard->news_ = std::move(news.writer);
   return guard;
 }

@@ -60,6 +60,7 @@ Status mountPrivateFiles(const IsolatedNode::Spec& spec) {
   if (status.ok() && sethostname(spec.name.c_str(), spec.name.size()) != 0)
     status = systemError(errno, "setting the host name %s", spec.name.c_str());
   sendStatus(answer, status);
+  close(answer);
   if (!status.ok()) _exit(1);
   // Nobody who waits for the end of horing-run's output shall wait for this process.
   const int nowhere = open("/dev/null", O_RDWR);

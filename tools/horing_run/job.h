@@ -1,5 +1,6 @@
 #pragma once
 // The ranks of a run, from the first one's start to the last one's end.
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>

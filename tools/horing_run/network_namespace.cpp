@@ -8,8 +8,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 
 #include "horing_run/process.h"
 
