@@ -11,7 +11,7 @@ MICRO = ["--benchmark_min_time=0.1", "--benchmark_repetitions=7", "--benchmark_e
 
 # {bin}: folder of the programs; {results}: where output belongs. The name is that of the results.
 COMMANDS = {
-    "main_job": ["python3", "bench/main_job.py", "--full", "--bin", "{bin}", "--out", "{results}/main_job"],
+    "main_job": ["python3", "bench/main_job.py", "--bin", "{bin}", "--out", "{results}/main_job"],
     "interpreter": ["{bin}/interpreter_bench"],
     "plan": ["{bin}/plan_bench", *MICRO, "--benchmark_out={results}/plan.json"],
     "oversubscription": ["python3", "bench/oversubscription.py", "--bin", "{bin}", "--json",
@@ -23,7 +23,7 @@ COMMANDS = {
 
 # As one types them: without the options that only concern the results.
 SHOWN = {
-    "main_job": "python3 bench/main_job.py --full",
+    "main_job": "python3 bench/main_job.py",
     "interpreter": "interpreter_bench",
     "plan": "plan_bench",
     "oversubscription": "python3 bench/oversubscription.py",

@@ -39,6 +39,8 @@
  * (10) fork: a communicator belongs to the process that made it. In a child each call on it returns
  * horingInvalidUsage and leaves the parent's communicator alone; the child may make communicators of its own,
  * and exec is harmless.
+ * A child that neither execs nor ends keeps copies of this rank's connections: should this process be killed
+ * meanwhile, the other ranks hear of it when the child is gone, too, or at their deadline.
  *
  * (11) No exception leaves the library, no signal handler is installed, and it prints only where HORING_DEBUG
  * says so.

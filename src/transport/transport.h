@@ -1,7 +1,8 @@
 #pragma once
 // What moves bytes between two ranks, behind one interface. See transport/README.md for how to add one.
 //
-// A *connection* is one direction of (peer, lane): a first-in-first-out queue of `slots` slots of `slot_bytes` bytes with
+// A *connection* is one direction of (peer, lane); lanes of a link are few and numbered from 0 (the plan maps the lanes of
+// a schedule onto them, see engine/host/plan.h). It is a first-in-first-out queue of `slots` slots of `slot_bytes` bytes with
 // credits. The sender fills a free slot and posts it; the receiver peeks at the oldest slot, uses it in place and releases
 // it, which returns the credit. A *link* is everything between this rank and one peer over one transport: for each lane a
 // sender and a receiver.

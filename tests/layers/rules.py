@@ -1,4 +1,4 @@
-"""The layer diagram of src/README.md as data: an arrow only points down.
+"""The layer diagram of src/README.md as data, with the places kept for what comes (sim, nccl, paro): an arrow only points down.
 
     capi     nccl     paro      bench  tools  tests     faces: translation, no logic
         \\      |       /
