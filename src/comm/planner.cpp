@@ -116,7 +116,7 @@ void Planner::bind(PlannedOperation& planned) {
 uint64_t Planner::memoryBytes() const {
   uint64_t bytes = 0;
   for (const auto& entry : entries_)
-    if (entry && entry->plan) bytes += entry->plan->memoryBytes();
+    if (entry && entry->operation) bytes += entry->plan->memoryBytes() + entry->operation->memoryBytes();
   return bytes;
 }
 

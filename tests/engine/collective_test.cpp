@@ -414,6 +414,26 @@ TEST(Collectives, AreRightInLargeShapes) {
     }
 }
 
+// The engine keeps what it looked up for the call before as far as that still holds.
+TEST(Collectives, MayDifferFromTheCallBeforeInOneThingOnly) {
+  for (const AlgorithmShape& a : {AlgorithmShape{"ring", {1, 3}}, AlgorithmShape{"ho_ring", {2, 2}}}) {
+    World world({.algorithm = a.algorithm, .shape = a.shape, .slot_bytes = 512});
+    Case c{a.algorithm, Collective::kAllReduce, a.shape, DataType::kFloat32, RedOp::kSum, 1009};
+    const auto check = [&] { runAndCheck(world, c); };
+    check();
+    c.op = RedOp::kAvg;
+    check();
+    c.type = DataType::kInt32;
+    check();
+    c.op = RedOp::kMax;
+    check();
+    c.count = 1008;
+    check();
+    c.type = DataType::kFloat64;
+    check();
+  }
+}
+
 TEST(Collectives, DoNotDependOnHowRanksAreNumbered) {
   // Ranks dealt out to three nodes in turn: position (group, local) is rank local * 3 + group.
   for (const Collective collective : kAll) {

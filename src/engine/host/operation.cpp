@@ -31,6 +31,8 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
       rank_of_position_(rank_of_position),
       lanes_(plan.schedule().lanes.size()),
       operands_(static_cast<size_t>(plan.largestSourceCount())) {
+  for (size_t l = 0; l < lanes_.size(); ++l)
+    lanes_[l].steps.resize(static_cast<size_t>(plan.schedule().lanes[l].stepCount()));
   layOut(call_);
 }
 
@@ -44,6 +46,32 @@ void HostOperation::layOut(const Call& call) {
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
   scales_ = reduces && call.op == RedOp::kAvg;
   layout_digest_ = digestOf(call, schedule);
+  for (size_t l = 0; l < lanes_.size(); ++l) layOutLane(l);
+}
+
+void HostOperation::layOutLane(size_t lane_number) {
+  const std::vector<BoundStep>& bound = plan_.boundSteps(lane_number);
+  StepCursor cursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
+  for (CallStep& step : lanes_[lane_number].steps) {
+    const Step& from = cursor.step();
+    const int32_t chunk = cursor.chunk();
+    step.bound = &bound[cursor.written()];
+    step.sources = step.bound->sources;
+    step.keep_queue = step.bound->keep_queue;
+    step.sender = step.bound->sender;
+    step.count = layout_.count(chunk);
+    step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
+    step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
+    step.tag = static_cast<Tag>(chunk) << 32;
+    step.wait_lane = from.wait.lane;
+    step.wait_step = cursor.waitStep();
+    step.keeps_out = from.keep.kind == Keep::Kind::kOut;
+    step.completes = from.completes;
+    // An average also scales a single value, on the way in or at the end.
+    step.only_moves = from.sources.size() == 1 &&
+                      !(scales_ && (from.completes || from.sources[0].kind == Source::Kind::kIn));
+    cursor.next();
+  }
 }
 
 void HostOperation::begin(const Call& call) {
@@ -55,158 +83,129 @@ void HostOperation::begin(const Call& call) {
   lanes_running_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     LaneState& lane = lanes_[l];
-    lane.steps = plan_.boundSteps(l).data();
-    lane.cursor = StepCursor(plan_.schedule().lanes[l], plan_.schedule().grid);
-    lane.window_begin = 0;
+    lane.step = lane.steps.data();
+    lane.slice = lane.window_begin = 0;
     lane.window_end = std::min<int64_t>(plan_.settings().window, slicing_.slices);
-    lane.finished = slicing_.slices == 0 || lane.cursor.done();
-    if (lane.finished) continue;
-    ++lanes_running_;
-    enterStep(lane);
+    lane.finished = slicing_.slices == 0 || lane.steps.empty();
+    lanes_running_ += !lane.finished;
   }
 }
 
-inline void HostOperation::enterStep(LaneState& lane) {
-  const Step& step = lane.cursor.step();
-  const int32_t chunk = lane.cursor.chunk();
-  lane.slice = lane.window_begin;
-  lane.waits = step.wait.lane >= 0;
-  lane.keeps_out = step.keep.kind == Keep::Kind::kOut;
-  // An average also scales a single value, on the way in or at the end.
-  lane.only_moves =
-      step.sources.size() == 1 && !(scales_ && (step.completes || step.sources[0].kind == Source::Kind::kIn));
-  lane.bound = &lane.steps[lane.cursor.written()];
-  lane.chunk_count = layout_.count(chunk);
-  lane.input = call_.input + layout_.inputOffset(chunk) * element_bytes_;
-  lane.output = call_.output + layout_.outputOffset(chunk) * element_bytes_;
-  lane.tag = digest_ ^ static_cast<Tag>(chunk) << 32;
-}
-
-inline void HostOperation::nextSlice(LaneState& lane, size_t lane_number) {
+inline void HostOperation::nextSlice(LaneState& lane) {
   if (++lane.slice < lane.window_end) return;
-  lane.cursor.next();
-  if (lane.cursor.done()) {
+  if (++lane.step == lane.steps.data() + lane.steps.size()) {
+    lane.step = lane.steps.data();
     lane.window_begin = lane.window_end;
     lane.window_end = std::min<int64_t>(lane.window_begin + plan_.settings().window, slicing_.slices);
-    if (lane.window_begin == slicing_.slices) {
-      lane.finished = true;
-      --lanes_running_;
-      return;
-    }
-    lane.cursor = StepCursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
+    lane.finished = lane.window_begin == slicing_.slices;
+    lanes_running_ -= lane.finished;
   }
-  enterStep(lane);
+  lane.slice = lane.window_begin;
 }
 
 bool HostOperation::poll() {
   bool progressed = false;
-  for (size_t l = 0; l < lanes_.size(); ++l)
-    if (!lanes_[l].finished) progressed = advanceLane(l) || progressed;
+  for (LaneState& lane : lanes_)
+    if (!lane.finished) progressed = advanceLane(lane) || progressed;
   return progressed;
 }
 
 // At most a window's worth of slices at a time, so that lanes take turns while what one kept is still in the
 // cache.
-inline bool HostOperation::advanceLane(size_t lane_number) {
-  LaneState& lane = lanes_[lane_number];
+inline bool HostOperation::advanceLane(LaneState& lane) {
   bool progressed = false;
   for (int32_t budget = plan_.settings().window; budget > 0 && !lane.finished; --budget) {
-    if (!trySlice(lane, lane_number)) break;
+    if (!trySlice(lane)) break;
     progressed = true;
   }
   return progressed;
 }
 
 inline bool HostOperation::waitIsOver(const LaneState& lane) const {
-  if (!lane.waits) return true;
-  const Wait& wait = lane.cursor.step().wait;
-  const LaneState& other = lanes_[static_cast<size_t>(wait.lane)];
+  const CallStep& step = *lane.step;
+  if (step.wait_lane < 0) return true;
+  const LaneState& other = lanes_[static_cast<size_t>(step.wait_lane)];
   if (other.finished || other.window_begin > lane.slice) return true;
   if (other.window_end <= lane.slice) return false;
-  const int32_t step = lane.cursor.waitStep();
-  return other.cursor.index() > step || (other.cursor.index() == step && other.slice > lane.slice);
+  const int32_t reached = other.index();
+  return reached > step.wait_step || (reached == step.wait_step && other.slice > lane.slice);
 }
 
-inline bool HostOperation::trySlice(LaneState& lane, size_t lane_number) {
-  const ElementRange range = slicing_.range(lane.chunk_count, lane.slice);
-  if (range.count == 0) {
-    nextSlice(lane, lane_number);
+// Inlined by force: after the fence in release() each call more would be waited for.
+[[gnu::always_inline]] inline bool HostOperation::trySlice(LaneState& lane) {
+  const CallStep& step = *lane.step;
+  const ElementRange range = slicing_.range(step.count, lane.slice);
+  if (range.count == 0) [[unlikely]] {
+    nextSlice(lane);
     return true;
   }
   if (!waitIsOver(lane)) return false;
-  const BoundStep& bound = *lane.bound;
   const size_t bytes = range.count * element_bytes_;
   const size_t byte_offset = range.offset * element_bytes_;
-  if (!gatherOperands(lane, byte_offset, bytes)) return false;
-  std::byte* kept = lane.keeps_out ? lane.output + byte_offset : nullptr;
-  if (bound.keep_queue) {
-    if (bound.keep_queue->full()) return false;
-    kept = bound.keep_queue->back();
+  const Tag tag = tagOf(lane);
+  if (!gatherOperands(lane, byte_offset, bytes, tag)) return false;
+  std::byte* kept = step.keeps_out ? call_.output + step.output_bytes + byte_offset : nullptr;
+  if (step.keep_queue) {
+    if (step.keep_queue->full()) return false;
+    kept = step.keep_queue->back();
   }
   std::byte* sent = nullptr;
-  if (bound.sender && !(sent = bound.sender->tryAcquire())) return false;
-  compute(lane, kept, sent, range.count);
-  const Tag tag = tagOf(lane);
-  // Looks the next slice up while the stores of this one drain; to post and to release wait for them.
-  nextSlice(lane, lane_number);
-  if (bound.sender) bound.sender->post(static_cast<uint32_t>(bytes), tag);
-  if (bound.keep_queue) bound.keep_queue->push();
-  release(bound);
+  if (step.sender && !(sent = step.sender->tryAcquire())) return false;
+  compute(step, kept, sent, range.count);
+  // Moves on while the stores of this slice drain; to post and to release wait for them.
+  nextSlice(lane);
+  if (step.sender) step.sender->post(static_cast<uint32_t>(bytes), tag);
+  if (step.keep_queue) step.keep_queue->push();
+  release(step);
   return true;
 }
 
-inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes) {
-  const std::vector<BoundSource>& sources = lane.bound->sources;
-  for (size_t s = 0; s < sources.size(); ++s) {
-    const BoundSource& source = sources[s];
-    switch (source.kind) {
-      case Source::Kind::kIn:
-        operands_[s] = lane.input + byte_offset;
-        break;
-      case Source::Kind::kOut:
-        operands_[s] = lane.output + byte_offset;
-        break;
-      case Source::Kind::kScratch:
-        if (source.queue->empty()) return false;
-        operands_[s] = source.queue->front();
-        break;
-      case Source::Kind::kRecv: {
-        const Message* message = source.receiver->tryPeek();
-        if (!message) return false;
-        if (message->bytes != bytes || message->tag != tagOf(lane)) {
-          rejectMessage(lane, source, *message, bytes);
-          return false;
-        }
-        operands_[s] = message->data;
-        break;
+inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag) {
+  const CallStep& step = *lane.step;
+  const std::byte** operand = operands_.data();
+  for (const BoundSource& source : step.sources) {
+    if (source.receiver) {
+      const Message* message = source.receiver->tryPeek();
+      if (!message) return false;
+      if (message->bytes != bytes || message->tag != tag) [[unlikely]] {
+        rejectMessage(lane, source, *message, bytes);
+        return false;
       }
+      *operand++ = message->data;
+    } else if (source.queue) {
+      if (source.queue->empty()) return false;
+      *operand++ = source.queue->front();
+    } else {
+      const bool is_input = source.kind == Source::Kind::kIn;
+      *operand++ =
+          byte_offset + (is_input ? call_.input + step.input_bytes : call_.output + step.output_bytes);
     }
   }
   return true;
 }
 
-inline void HostOperation::compute(const LaneState& lane, std::byte* kept, std::byte* sent, size_t count) {
+inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
   std::byte* first = kept ? kept : sent;
   std::byte* second = kept ? sent : nullptr;
-  if (lane.only_moves) {
+  if (step.only_moves) {
     if (first == operands_[0]) first = std::exchange(second, nullptr);
     if (first) copyBytes(operands_[0], first, second, count * element_bytes_);
     return;
   }
   FoldArguments arguments;
   arguments.sources = operands_.data();
-  arguments.is_input = lane.bound->is_input.get();
-  arguments.source_count = static_cast<int>(lane.bound->sources.size());
+  arguments.is_input = step.bound->is_input.get();
+  arguments.source_count = static_cast<int>(step.sources.size());
   arguments.destinations[0] = first;
   arguments.destinations[1] = second;
   arguments.count = count;
   arguments.ranks = plan_.schedule().ranks;
-  arguments.is_final = lane.cursor.step().completes;
+  arguments.is_final = step.completes;
   fold_(arguments);
 }
 
-inline void HostOperation::release(const BoundStep& bound) {
-  for (const BoundSource& source : bound.sources) {
+inline void HostOperation::release(const CallStep& step) {
+  for (const BoundSource& source : step.sources) {
     if (source.receiver) source.receiver->release();
     if (source.queue) source.queue->pop();
   }
@@ -232,8 +231,14 @@ void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& sour
                  rank_of_position_[plan_.schedule().position], collectiveName(plan_.schedule().collective),
                  static_cast<unsigned long long>(call_.sequence), call_.count, dataTypeName(call_.type),
                  redOpName(call_.op), plan_.schedule().algorithm.c_str(), source.peer,
-                 static_cast<size_t>(&lane - lanes_.data()), lane.cursor.index(),
-                 static_cast<long long>(lane.slice), what.c_str());
+                 static_cast<size_t>(&lane - lanes_.data()), lane.index(), static_cast<long long>(lane.slice),
+                 what.c_str());
+}
+
+uint64_t HostOperation::memoryBytes() const {
+  uint64_t bytes = 0;
+  for (const LaneState& lane : lanes_) bytes += lane.steps.size() * sizeof(CallStep);
+  return bytes;
 }
 
 std::string HostOperation::describeProgress() const {
@@ -241,26 +246,25 @@ std::string HostOperation::describeProgress() const {
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const LaneState& lane = lanes_[l];
     if (lane.finished) continue;
-    text += formatString("%slane %zu step %d of %d slice %lld of %lld: %s", text.empty() ? "" : "; ", l,
-                         lane.cursor.index(), plan_.schedule().lanes[l].stepCount(),
-                         static_cast<long long>(lane.slice), static_cast<long long>(slicing_.slices),
-                         obstacle(lane).c_str());
+    text +=
+        formatString("%slane %zu step %d of %d slice %lld of %lld: %s", text.empty() ? "" : "; ", l,
+                     lane.index(), static_cast<int>(lane.steps.size()), static_cast<long long>(lane.slice),
+                     static_cast<long long>(slicing_.slices), obstacle(lane).c_str());
   }
   return text.empty() ? "all lanes are done; some messages are not handed over yet" : text;
 }
 
 // What keeps the lane from its next slice. Only looks at what looking does not change.
 std::string HostOperation::obstacle(const LaneState& lane) const {
-  if (!waitIsOver(lane)) return formatString("waits for lane %d", lane.cursor.step().wait.lane);
-  for (const BoundSource& source : lane.bound->sources) {
+  if (!waitIsOver(lane)) return formatString("waits for lane %d", lane.step->wait_lane);
+  for (const BoundSource& source : lane.step->sources) {
     if (source.receiver && !source.receiver->tryPeek())
       return formatString("waits for data from rank %d", source.peer);
     if (source.queue && source.queue->empty()) return "waits for another lane's value";
   }
-  if (lane.bound->keep_queue && lane.bound->keep_queue->full())
-    return "waits for another lane to take a value";
-  if (lane.bound->sender && !lane.bound->sender->tryAcquire())
-    return formatString("waits for rank %d to take data", lane.bound->send_peer);
+  if (lane.step->keep_queue && lane.step->keep_queue->full()) return "waits for another lane to take a value";
+  if (lane.step->sender && !lane.step->sender->tryAcquire())
+    return formatString("waits for rank %d to take data", lane.step->bound->send_peer);
   return "can go on";
 }
 

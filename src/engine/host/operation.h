@@ -7,7 +7,7 @@
 // there.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +34,7 @@ class HostOperation {
   HostOperation(const HostOperation&) = delete;
   HostOperation& operator=(const HostOperation&) = delete;
 
+  // In constant time if count, type and operation are those of the call before, else in the time of a look at every step.
   void begin(const Call& call);
   // Does what can be done now. True if anything was.
   bool poll();
@@ -43,41 +44,51 @@ class HostOperation {
   const Status& status() const { return status_; }
   // "lane 1 step 3 slice 17: waits for a message from rank 5"; for deadlines and reports.
   std::string describeProgress() const;
+  uint64_t memoryBytes() const;
 
  private:
+  // A step as a call runs it, everything looked up and no longer repeated by a block: between two slices there is no time
+  // for that. A hundred bytes for each step of this rank.
+  struct CallStep {
+    const BoundStep* bound = nullptr;
+    std::span<const BoundSource> sources;
+    ScratchQueue* keep_queue = nullptr;
+    Sender* sender = nullptr;
+    size_t count = 0;         // elements of the chunk
+    size_t input_bytes = 0;   // where the chunk begins in the input
+    size_t output_bytes = 0;  // and in the output
+    Tag tag = 0;              // of its messages, but for the call and the slice
+    int32_t wait_lane = -1;   // -1: waits for nothing
+    int32_t wait_step = 0;
+    bool keeps_out = false;  // in the output
+    bool completes = false;
+    bool only_moves = false;  // one value, nothing to fold or to scale
+  };
   struct LaneState {
-    StepCursor cursor;
-    const BoundStep* steps = nullptr;  // of the lane
+    std::vector<CallStep> steps;     // of the whole lane; see layOut()
+    const CallStep* step = nullptr;  // the current one
     int64_t window_begin = 0;
     int64_t window_end = 0;
     int64_t slice = 0;
     bool finished = false;
-    // Of the current step, looked up once for all its slices:
-    bool waits = false;       // for another lane
-    bool keeps_out = false;   // in the output
-    bool only_moves = false;  // one value, nothing to fold or to scale
-    const BoundStep* bound = nullptr;
-    size_t chunk_count = 0;
-    const std::byte* input = nullptr;
-    std::byte* output = nullptr;
-    Tag tag = 0;  // of its messages, but for the slice
+    int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
 
-  // What depends on the call's count, type and operation.
+  // What depends on the call's count, type and operation, for all steps.
   void layOut(const Call& call);
+  void layOutLane(size_t lane_number);
 
-  bool advanceLane(size_t lane_number);
+  bool advanceLane(LaneState& lane);
   // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
-  bool trySlice(LaneState& lane, size_t lane_number);
+  bool trySlice(LaneState& lane);
   bool waitIsOver(const LaneState& lane) const;
-  bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes);
-  void compute(const LaneState& lane, std::byte* kept, std::byte* sent, size_t count);
-  void release(const BoundStep& bound);
-  void enterStep(LaneState& lane);
-  void nextSlice(LaneState& lane, size_t lane_number);
+  bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
+  void release(const CallStep& step);
+  void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
+  void nextSlice(LaneState& lane);
   void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
-  Tag tagOf(const LaneState& lane) const { return lane.tag ^ static_cast<Tag>(lane.slice); }
+  Tag tagOf(const LaneState& lane) const { return digest_ ^ lane.step->tag ^ static_cast<Tag>(lane.slice); }
   std::string obstacle(const LaneState& lane) const;
 
   Plan& plan_;
