@@ -11,6 +11,7 @@
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -330,7 +331,7 @@ class Trial {
     const size_t block = case_.count * dataTypeBytes(case_.type);
     const size_t own = static_cast<size_t>(world_.rankOf(static_cast<int32_t>(p))) * block;
     std::byte* input = case_.collective == Collective::kAllGather ? base + own : base;
-    std::memcpy(input, inputs_[p].data(), inputs_[p].size());
+    std::copy(inputs_[p].begin(), inputs_[p].end(), input);
     call.input = input;
     call.output = case_.collective == Collective::kReduceScatter ? base + own : base;
   }
