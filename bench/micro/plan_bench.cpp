@@ -29,8 +29,9 @@ class NowhereReceiver final : public Receiver {
 
 class NowhereLink final : public Link {
  public:
-  explicit NowhereLink(int peer) : peer_(peer) {}
+  NowhereLink(int peer, int number) : peer_(peer), number_(number) {}
   int peer() const override { return peer_; }
+  int number() const override { return number_; }
   bool established() const override { return true; }
   const Status& status() const override { return status_; }
   Sender& sender(int) override { return sender_; }
@@ -40,6 +41,7 @@ class NowhereLink final : public Link {
 
  private:
   int peer_;
+  int number_;
   Status status_;
   NowhereSender sender_;
   NowhereReceiver receiver_;
@@ -50,8 +52,8 @@ class NowhereTransport final : public Transport {
   const char* name() const override { return "nowhere"; }
   std::vector<std::byte> address() const override { return {std::byte{1}}; }
   bool canReach(std::span<const std::byte>) const override { return true; }
-  Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&) override {
-    links_.push_back(std::make_unique<NowhereLink>(peer));
+  Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&, int number) override {
+    links_.push_back(std::make_unique<NowhereLink>(peer, number));
     return links_.back().get();
   }
   Status progress() override { return {}; }

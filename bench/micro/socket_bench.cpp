@@ -157,7 +157,7 @@ class TransportPair {
       if (!made.ok()) fail(made.status());
       ends_[rank] = made.take();
     }
-    const LinkShape shape{.lanes = 1, .slots = kSlots, .slot_bytes = message_bytes};
+    const LinkShape shape{.channels = 1, .slots = kSlots, .slot_bytes = message_bytes};
     for (int rank = 0; rank < 2; ++rank) {
       Result<Link*> link = ends_[rank]->connect(1 - rank, ends_[1 - rank]->address(), shape);
       if (!link.ok()) fail(link.status());

@@ -149,7 +149,7 @@ double timed(Side& side, const std::function<void()>& work) {
 }
 
 void measureLatency(Side& side) {
-  Pair pair(side, {.lanes = 1, .slots = 8, .slot_bytes = 64});
+  Pair pair(side, {.channels = 1, .slots = 8, .slot_bytes = 64});
   std::byte word[8]{};
   const auto slots = [&] {
     for (int i = 0; i < kTrips; ++i) {
@@ -174,7 +174,7 @@ void measureLatency(Side& side) {
 // `bytes` from the child's memory into the parent's, again and again over buffers that are touched.
 void measureCopy(Side& side, uint32_t slot_bytes, size_t bytes, pid_t child) {
   constexpr uint32_t kSlots = 8;
-  Pair pair(side, {.lanes = 1, .slots = kSlots, .slot_bytes = slot_bytes});
+  Pair pair(side, {.channels = 1, .slots = kSlots, .slot_bytes = slot_bytes});
   std::vector<std::byte> memory(bytes, std::byte{1});
   if (!side.parent()) side.shared().child_source = memory.data();
   const size_t repeats = std::max<size_t>(1, kMoved / bytes);

@@ -169,7 +169,7 @@ std::vector<std::string> Communicator::groupLabels(
 // Half of what is free: other jobs, and other plans of this one, want some, too.
 SelectionGround Communicator::selectionGround() const {
   const LinkShape shape = linkShapeOf(options_.config, "shm");
-  const uint64_t one_way = uint64_t{shape.slots} * shape.slot_bytes * static_cast<uint64_t>(shape.lanes);
+  const uint64_t one_way = uint64_t{shape.slots} * shape.slot_bytes * static_cast<uint64_t>(shape.channels);
   return {options_.config, *map_, shared_memory_bytes_ / 2, 2 * one_way};
 }
 

@@ -60,7 +60,7 @@ PlanSettings Planner::settings() const {
 
 LinkShape linkShapeOf(const Config& config, std::string_view transport) {
   LinkShape shape;
-  shape.lanes = kLinkChannels;
+  shape.channels = kLinkChannels;
   shape.slots = static_cast<uint32_t>(transport == "socket" ? config.socket_slots : config.slots);
   shape.slot_bytes = static_cast<uint32_t>((config.slice_bytes + 63) / 64 * 64);
   return shape;

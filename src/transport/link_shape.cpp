@@ -3,9 +3,9 @@
 namespace horing {
 
 Status checkLinkShape(const LinkShape& shape) {
-  if (shape.lanes < 1 || shape.lanes > kMaxLinkLanes) {
-    return makeStatus(Code::kInvalidArgument, "a link of %d lanes was asked for; it may have 1 to %d",
-                      shape.lanes, kMaxLinkLanes);
+  if (shape.channels < 1 || shape.channels > kMaxLinkChannels) {
+    return makeStatus(Code::kInvalidArgument, "a link of %d channels was asked for; it may have 1 to %d",
+                      shape.channels, kMaxLinkChannels);
   }
   if (shape.slots < 2 || shape.slots > kMaxSlots) {
     return makeStatus(Code::kInvalidArgument,
@@ -21,8 +21,14 @@ Status checkLinkShape(const LinkShape& shape) {
   return {};
 }
 
+Status checkLinkNumber(int number) {
+  if (number >= 0 && number < kMaxLinksPerPeer) return {};
+  return makeStatus(Code::kInvalidArgument, "link number %d was asked for; 0 to %d are possible", number,
+                    kMaxLinksPerPeer - 1);
+}
+
 std::string linkShapeText(const LinkShape& shape) {
-  return formatString("%d lanes x %u slots x %u bytes", shape.lanes, shape.slots, shape.slot_bytes);
+  return formatString("%d channels x %u slots x %u bytes", shape.channels, shape.slots, shape.slot_bytes);
 }
 
 Status linkShapeMismatch(int rank, const LinkShape& mine, int peer, const LinkShape& theirs) {

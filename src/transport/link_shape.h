@@ -1,5 +1,5 @@
 #pragma once
-// Checking and printing of LinkShape, for every transport.
+// Checking and printing what a link was asked to be, for every transport.
 #include <string>
 
 #include "base/status.h"
@@ -10,7 +10,10 @@ namespace horing {
 // kInvalidArgument naming the member that is out of range.
 Status checkLinkShape(const LinkShape& shape);
 
-// "2 lanes x 8 slots x 65536 bytes"
+// kInvalidArgument unless a link may have this number.
+Status checkLinkNumber(int number);
+
+// "2 channels x 8 slots x 65536 bytes"
 std::string linkShapeText(const LinkShape& shape);
 
 // The error of a link whose ends were given different shapes; both ends report the same facts.

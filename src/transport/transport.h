@@ -1,11 +1,11 @@
 #pragma once
 // What moves bytes between two ranks, behind one interface. See transport/README.md for how to add one.
 //
-// A *connection* is one direction of (peer, lane); lanes of a link are few and numbered from 0 (the plan maps the lanes of
-// a schedule onto them, see engine/host/plan.h). It is a first-in-first-out queue of `slots` slots of `slot_bytes` bytes with
-// credits. The sender fills a free slot and posts it; the receiver peeks at the oldest slot, uses it in place and releases
-// it, which returns the credit. A *link* is everything between this rank and one peer over one transport: for each lane a
-// sender and a receiver.
+// A *link* joins this rank and one peer over one transport. It has a few *channels*, numbered from 0 (the plan maps the lanes
+// of a schedule onto them, see engine/host/plan.h), and each channel is two *connections*, one in each direction: here a
+// sender and a receiver. A connection is a first-in-first-out queue of `slots` slots of `slot_bytes` bytes with credits. The
+// sender fills a free slot and posts it; the receiver peeks at the oldest slot, uses it in place and releases it, which
+// returns the credit. Several links may join the same two ranks; they differ in their *number* and share nothing.
 //
 // Threads: one thread drives a transport and all that it made. Nothing blocks; nothing allocates or locks after
 // Link::established(). Errors are sticky: the first one of a link is what it reports ever after.
@@ -20,7 +20,8 @@
 
 namespace horing {
 
-inline constexpr int kMaxLinkLanes = 8;
+inline constexpr int kMaxLinkChannels = 8;
+inline constexpr int kMaxLinksPerPeer = 4;
 inline constexpr uint32_t kMaxSlots = 128;
 inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
 
@@ -58,9 +59,9 @@ class Receiver {
 
 // The shape of a link; both ends must be given the same.
 struct LinkShape {
-  int lanes = 1;                  // 1 .. kMaxLinkLanes
-  uint32_t slots = 8;             // per connection, 2 .. kMaxSlots
-  uint32_t slot_bytes = 65536;    // multiple of 64, 64 .. kMaxSlotBytes
+  int channels = 1;             // 1 .. kMaxLinkChannels
+  uint32_t slots = 8;           // per connection, 2 .. kMaxSlots
+  uint32_t slot_bytes = 65536;  // multiple of 64, 64 .. kMaxSlotBytes
   bool operator==(const LinkShape&) const = default;
 };
 
@@ -68,13 +69,14 @@ class Link {
  public:
   virtual ~Link() = default;
   virtual int peer() const = 0;
+  virtual int number() const = 0;  // among the links to this peer
   // True once both ends are ready; senders and receivers may be used from then on.
   virtual bool established() const = 0;
   // The first error of this link, naming the peer; ok() while there is none.
   virtual const Status& status() const = 0;
   // Owned by the link.
-  virtual Sender& sender(int lane) = 0;
-  virtual Receiver& receiver(int lane) = 0;
+  virtual Sender& sender(int channel) = 0;
+  virtual Receiver& receiver(int channel) = 0;
   virtual uint64_t memoryBytes() const = 0;  // slots and all
   // "shm" or "socket eth0 -> 10.0.0.2:4711", for humans.
   virtual std::string describe() const = 0;
@@ -88,8 +90,10 @@ class Transport {
   virtual std::vector<std::byte> address() const = 0;
   // Whether the rank with this address can be reached from here. Bytes may be hostile: never trusted, never crash.
   virtual bool canReach(std::span<const std::byte> peer_address) const = 0;
-  // Begins a link to rank `peer`; both ranks must call it. progress() completes it. The transport owns the link.
-  virtual Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) = 0;
+  // Begins link `number` (0 .. kMaxLinksPerPeer-1) to rank `peer`; both ranks must call it, with the same shape and number.
+  // progress() completes it. The transport owns the link.
+  virtual Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                                int number = 0) = 0;
   // Drives handshakes and moves bytes of all links. Never blocks. The first error of any link, or of the transport.
   virtual Status progress() = 0;
   // Waiting: beginWait() asks peers to wake this rank; then call progress() and look once more, and only then block on

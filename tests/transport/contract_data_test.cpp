@@ -11,7 +11,7 @@ constexpr int kQuietPolls = 200;
 class DataContract : public TransportContract {};
 
 TEST_P(DataContract, DeliversInOrderAroundTheRing) {
-  constexpr LinkShape kShape{.lanes = 1, .slots = 3, .slot_bytes = 192};
+  constexpr LinkShape kShape{.channels = 1, .slots = 3, .slot_bytes = 192};
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   const auto [a, b] = ranks.link(0, 1, kShape);
@@ -25,7 +25,7 @@ TEST_P(DataContract, DeliversInOrderAroundTheRing) {
 
 TEST_P(DataContract, RunsOutOfCreditsAndRecovers) {
   for (const uint32_t slots : {2u, 5u, kMaxSlots}) {
-    const LinkShape shape{.lanes = 1, .slots = slots, .slot_bytes = 64};
+    const LinkShape shape{.channels = 1, .slots = slots, .slot_bytes = 64};
     ContractRanks ranks(GetParam(), 2);
     ASSERT_TRUE(ranks.made(2));
     const auto [a, b] = ranks.link(0, 1, shape);
@@ -47,7 +47,7 @@ TEST_P(DataContract, RunsOutOfCreditsAndRecovers) {
 }
 
 TEST_P(DataContract, HandsOutTheSameSlotUntilPosted) {
-  constexpr LinkShape kShape{.lanes = 1, .slots = 4, .slot_bytes = 128};
+  constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 128};
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   const auto [a, b] = ranks.link(0, 1, kShape);
@@ -73,7 +73,7 @@ TEST_P(DataContract, HandsOutTheSameSlotUntilPosted) {
 }
 
 TEST_P(DataContract, CarriesEmptyAndFullMessagesAndTags) {
-  constexpr LinkShape kShape{.lanes = 1, .slots = 4, .slot_bytes = 65536};
+  constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 65536};
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   const auto [a, b] = ranks.link(0, 1, kShape);
@@ -87,32 +87,32 @@ TEST_P(DataContract, CarriesEmptyAndFullMessagesAndTags) {
   }
 }
 
-TEST_P(DataContract, KeepsLanesIndependent) {
-  constexpr LinkShape kShape{.lanes = kMaxLinkLanes, .slots = 2, .slot_bytes = 256};
+TEST_P(DataContract, KeepsChannelsIndependent) {
+  constexpr LinkShape kShape{.channels = kMaxLinkChannels, .slots = 2, .slot_bytes = 256};
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   const auto [a, b] = ranks.link(0, 1, kShape);
   ASSERT_NE(a, nullptr);
-  // Lane 0 is full and nobody reads it: the others must flow.
+  // Channel 0 is full and nobody reads it: the others must flow.
   for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(sendPattern(ranks, a->sender(0), 256, i));
   for (uint64_t i = 0; i < 20; ++i) {
-    for (int lane = 1; lane < kMaxLinkLanes; ++lane) {
-      const uint64_t seed = i * 1000 + static_cast<uint64_t>(lane);
-      ASSERT_TRUE(sendPattern(ranks, a->sender(lane), 256, seed)) << "lane " << lane;
-      expectPattern(ranks, b->receiver(lane), 256, seed);
-      ASSERT_FALSE(HasFatalFailure()) << "lane " << lane;
+    for (int channel = 1; channel < kMaxLinkChannels; ++channel) {
+      const uint64_t seed = i * 1000 + static_cast<uint64_t>(channel);
+      ASSERT_TRUE(sendPattern(ranks, a->sender(channel), 256, seed)) << "channel " << channel;
+      expectPattern(ranks, b->receiver(channel), 256, seed);
+      ASSERT_FALSE(HasFatalFailure()) << "channel " << channel;
     }
   }
   EXPECT_EQ(a->sender(0).tryAcquire(), nullptr);
   for (uint64_t i = 0; i < 2; ++i) expectPattern(ranks, b->receiver(0), 256, i);
 }
 
-// Both directions of all lanes of all links at once, each at its own pace.
+// Both directions of all channels of all links at once, each at its own pace.
 TEST_P(DataContract, MovesEverythingAtOnceInBothDirections) {
   constexpr int kRanks = 4;
-  constexpr int kLanes = 2;
+  constexpr int kChannels = 2;
   constexpr uint64_t kMessages = 60;
-  constexpr LinkShape kShape{.lanes = kLanes, .slots = 4, .slot_bytes = 1024};
+  constexpr LinkShape kShape{.channels = kChannels, .slots = 4, .slot_bytes = 1024};
   ContractRanks ranks(GetParam(), kRanks);
   ASSERT_TRUE(ranks.made(kRanks));
   struct Flow {
@@ -125,9 +125,9 @@ TEST_P(DataContract, MovesEverythingAtOnceInBothDirections) {
     for (int b = a + 1; b < kRanks; ++b) {
       const auto [x, y] = ranks.link(a, b, kShape);
       ASSERT_NE(x, nullptr);
-      for (int lane = 0; lane < kLanes; ++lane) {
-        flows.push_back({&x->sender(lane), &y->receiver(lane), flows.size() << 32});
-        flows.push_back({&y->sender(lane), &x->receiver(lane), flows.size() << 32});
+      for (int channel = 0; channel < kChannels; ++channel) {
+        flows.push_back({&x->sender(channel), &y->receiver(channel), flows.size() << 32});
+        flows.push_back({&y->sender(channel), &x->receiver(channel), flows.size() << 32});
       }
     }
   }
@@ -159,7 +159,7 @@ TEST_P(DataContract, MovesEverythingAtOnceInBothDirections) {
 }
 
 TEST_P(DataContract, SaysWhenEverythingIsHandedOver) {
-  constexpr LinkShape kShape{.lanes = 1, .slots = 4, .slot_bytes = 4096};
+  constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 4096};
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   const auto [a, b] = ranks.link(0, 1, kShape);

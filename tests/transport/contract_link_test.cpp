@@ -1,4 +1,6 @@
 // The contract of links: how they begin, how they fail, how they end.
+#include <algorithm>
+#include <array>
 #include <random>
 
 #include "contract_ranks.h"
@@ -6,7 +8,7 @@
 namespace horing::testing {
 namespace {
 
-constexpr LinkShape kSmall{.lanes = 1, .slots = 4, .slot_bytes = 256};
+constexpr LinkShape kSmall{.channels = 1, .slots = 4, .slot_bytes = 256};
 
 class LinkContract : public TransportContract {};
 
@@ -70,7 +72,7 @@ TEST_P(LinkContract, EveryRankReachesEveryOther) {
 }
 
 TEST_P(LinkContract, NamesBothShapesWhenTheyDiffer) {
-  constexpr LinkShape kOther{.lanes = 1, .slots = 5, .slot_bytes = 512};
+  constexpr LinkShape kOther{.channels = 1, .slots = 5, .slot_bytes = 512};
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   std::vector<Status> errors(2);
@@ -105,20 +107,75 @@ TEST_P(LinkContract, RefusesImpossibleShapes) {
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   const std::vector<std::byte> address = ranks.at(1).address();
-  for (const LinkShape& shape : {LinkShape{0, 4, 256}, LinkShape{kMaxLinkLanes + 1, 4, 256},
+  for (const LinkShape& shape : {LinkShape{0, 4, 256}, LinkShape{kMaxLinkChannels + 1, 4, 256},
                                  LinkShape{1, 1, 256}, LinkShape{1, kMaxSlots + 1, 256}, LinkShape{1, 4, 0},
                                  LinkShape{1, 4, 100}, LinkShape{1, 4, kMaxSlotBytes + 64}}) {
     const Result<Link*> link = ranks.at(0).connect(1, address, shape);
-    ASSERT_FALSE(link.ok()) << shape.lanes << ' ' << shape.slots << ' ' << shape.slot_bytes;
+    ASSERT_FALSE(link.ok()) << shape.channels << ' ' << shape.slots << ' ' << shape.slot_bytes;
     EXPECT_EQ(link.status().code(), Code::kInvalidArgument);
   }
 }
 
-TEST_P(LinkContract, RefusesASecondLinkToTheSamePeer) {
+TEST_P(LinkContract, RefusesANumberTwiceOrOutOfRange) {
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));
   ASSERT_NE(ranks.connect(0, 1, kSmall), nullptr);
   EXPECT_FALSE(ranks.at(0).connect(1, ranks.at(1).address(), kSmall).ok());
+  ASSERT_NE(ranks.connect(0, 1, kSmall, kMaxLinksPerPeer - 1), nullptr);
+  EXPECT_FALSE(ranks.at(0).connect(1, ranks.at(1).address(), kSmall, kMaxLinksPerPeer - 1).ok());
+  for (const int number : {-1, kMaxLinksPerPeer}) {
+    const Result<Link*> link = ranks.at(0).connect(1, ranks.at(1).address(), kSmall, number);
+    ASSERT_FALSE(link.ok()) << number;
+    EXPECT_EQ(link.status().code(), Code::kInvalidArgument);
+  }
+}
+
+// The ends begin their links in opposite order and give each number a shape of its own: were numbers mixed up, the shapes
+// would disagree.
+TEST_P(LinkContract, CarriesIndependentDataOverSeveralLinksToOnePeer) {
+  ContractRanks ranks(GetParam(), 2);
+  ASSERT_TRUE(ranks.made(2));
+  const auto shapeOf = [](int number) {
+    return LinkShape{.channels = 1, .slots = 2u + static_cast<uint32_t>(number), .slot_bytes = 256};
+  };
+  std::array<Link*, kMaxLinksPerPeer> low{}, high{};
+  for (int i = 0; i < kMaxLinksPerPeer; ++i) {
+    const int last = kMaxLinksPerPeer - 1 - i;
+    ASSERT_NE(low[static_cast<size_t>(i)] = ranks.connect(0, 1, shapeOf(i), i), nullptr);
+    ASSERT_NE(high[static_cast<size_t>(last)] = ranks.connect(1, 0, shapeOf(last), last), nullptr);
+    for (int round = 0; round < 20; ++round) ranks.pump();
+  }
+  ASSERT_TRUE(ranks.pumpUntil([&] {
+    return std::all_of(low.begin(), low.end(), [](Link* link) { return link->established(); }) &&
+           std::all_of(high.begin(), high.end(), [](Link* link) { return link->established(); });
+  }));
+  // Link 0 is full and nobody reads it: the others must flow, both ways.
+  for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(sendPattern(ranks, low[0]->sender(0), 64, i));
+  for (size_t number = 1; number < low.size(); ++number) {
+    EXPECT_EQ(low[number]->number(), static_cast<int>(number));
+    for (uint64_t i = 0; i < 20; ++i) {
+      const uint64_t seed = number * 1000 + i;
+      ASSERT_TRUE(sendPattern(ranks, low[number]->sender(0), 200, seed));
+      ASSERT_TRUE(sendPattern(ranks, high[number]->sender(0), 100, seed + 500));
+      expectPattern(ranks, high[number]->receiver(0), 200, seed);
+      expectPattern(ranks, low[number]->receiver(0), 100, seed + 500);
+      ASSERT_FALSE(HasFatalFailure()) << "link " << number;
+    }
+  }
+  EXPECT_EQ(low[0]->sender(0).tryAcquire(), nullptr);
+  for (uint64_t i = 0; i < 2; ++i) expectPattern(ranks, high[0]->receiver(0), 64, i);
+}
+
+TEST_P(LinkContract, DoesNotJoinLinksOfDifferentNumbers) {
+  ContractRanks ranks(GetParam(), 2);
+  ASSERT_TRUE(ranks.made(2));
+  Link* zero = ranks.connect(0, 1, kSmall, 0);
+  Link* one = ranks.connect(1, 0, kSmall, 1);
+  ASSERT_TRUE(zero != nullptr && one != nullptr);
+  for (int i = 0; i < 200; ++i) ranks.pump();
+  EXPECT_FALSE(zero->established());
+  EXPECT_FALSE(one->established());
+  EXPECT_TRUE(zero->status().ok()) << zero->status().toString();
 }
 
 // Bytes that no peer of this version wrote: neither believed nor fatal.
@@ -152,7 +209,7 @@ TEST_P(LinkContract, SurvivesHostileAddresses) {
 }
 
 TEST_P(LinkContract, ReportsPlausibleMemory) {
-  constexpr LinkShape kShape{.lanes = 3, .slots = 6, .slot_bytes = 4096};
+  constexpr LinkShape kShape{.channels = 3, .slots = 6, .slot_bytes = 4096};
   constexpr uint64_t kData = 3 * 6 * 4096;
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));

@@ -28,14 +28,14 @@ class ContractRanks {
   void destroy(int rank) { transports_[static_cast<size_t>(rank)].reset(); }
 
   // Begins one end of a link; nullptr (and a test failure) if that is refused.
-  Link* connect(int rank, int peer, const LinkShape& shape) {
-    Result<Link*> link = at(rank).connect(peer, at(peer).address(), shape);
+  Link* connect(int rank, int peer, const LinkShape& shape, int number = 0) {
+    Result<Link*> link = at(rank).connect(peer, at(peer).address(), shape, number);
     EXPECT_TRUE(link.ok()) << link.status().toString();
     return link.ok() ? link.value() : nullptr;
   }
   // Both ends, up to established().
-  std::pair<Link*, Link*> link(int a, int b, const LinkShape& shape) {
-    const std::pair<Link*, Link*> both{connect(a, b, shape), connect(b, a, shape)};
+  std::pair<Link*, Link*> link(int a, int b, const LinkShape& shape, int number = 0) {
+    const std::pair<Link*, Link*> both{connect(a, b, shape, number), connect(b, a, shape, number)};
     if (both.first == nullptr || both.second == nullptr) return {nullptr, nullptr};
     EXPECT_TRUE(pumpUntil([&] { return both.first->established() && both.second->established(); }))
         << both.first->status().toString() << both.second->status().toString();

@@ -6,7 +6,7 @@
 namespace horing::testing {
 namespace {
 
-constexpr LinkShape kShape{.lanes = 1, .slots = 2, .slot_bytes = 256};
+constexpr LinkShape kShape{.channels = 1, .slots = 2, .slot_bytes = 256};
 
 class WaitContract : public TransportContract {};
 

@@ -8,7 +8,7 @@
 namespace horing::testing {
 namespace {
 
-constexpr LinkShape kShape{.lanes = 2, .slots = 4, .slot_bytes = 256};
+constexpr LinkShape kShape{.channels = 2, .slots = 4, .slot_bytes = 256};
 
 class PlannedFixture final : public TransportFixture {
  public:
@@ -30,7 +30,7 @@ ContractRanks faultyRanks(int ranks, const FaultPlan& plan) {
   return ContractRanks({"Faulty", [plan] { return std::make_unique<PlannedFixture>(plan); }}, ranks);
 }
 
-// How many polls each of some messages stayed hidden, on both lanes.
+// How many polls each of some messages stayed hidden, on both channels.
 std::vector<int> hiddenPolls(const FaultPlan& plan) {
   ContractRanks ranks = faultyRanks(2, plan);
   const auto [a, b] = ranks.link(0, 1, kShape);

@@ -19,7 +19,7 @@
 namespace horing::testing {
 namespace {
 
-constexpr LinkShape kShape{.lanes = 2, .slots = 4, .slot_bytes = 4096};
+constexpr LinkShape kShape{.channels = 2, .slots = 4, .slot_bytes = 4096};
 
 // Polls until `done`, like a rank that spins.
 template <typename Done>
@@ -84,10 +84,10 @@ int exchangeMessages(const ShmFolder& folder, int rank, int socket) {
   auto link = transport.connect(1 - rank, address, kShape);
   if (!link.ok() || !spinUntil(transport, [&] { return link.value()->established(); })) return 3;
   for (uint64_t i = 0; i < 500; ++i) {
-    for (int lane = 0; lane < 2; ++lane) {
-      Sender& sender = link.value()->sender(lane);
-      Receiver& receiver = link.value()->receiver(lane);
-      const uint64_t seed = i * 2 + static_cast<uint64_t>(lane);
+    for (int channel = 0; channel < 2; ++channel) {
+      Sender& sender = link.value()->sender(channel);
+      Receiver& receiver = link.value()->receiver(channel);
+      const uint64_t seed = i * 2 + static_cast<uint64_t>(channel);
       std::byte* slot = nullptr;
       if (!spinUntil(transport, [&] { return (slot = sender.tryAcquire()) != nullptr; })) return 4;
       fillPattern(slot, 4096, seed);
@@ -339,11 +339,11 @@ TEST(ShmReach, TellsThePeerThatItsShapeIsRefused) {
   auto peer = makeShmTransport(folder.options(1)).take();
   auto link = here->connect(1, peer->address(), kShape);
   ASSERT_TRUE(link.ok());
-  ASSERT_TRUE(peer->connect(0, here->address(), {.lanes = 1, .slots = 7, .slot_bytes = 640}).ok());
+  ASSERT_TRUE(peer->connect(0, here->address(), {.channels = 1, .slots = 7, .slot_bytes = 640}).ok());
   EXPECT_FALSE(peer->progress().ok());
   peer.reset();
   const Status status = here->progress();
-  EXPECT_NE(status.message().find("1 lanes x 7 slots x 640 bytes"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("1 channels x 7 slots x 640 bytes"), std::string::npos) << status.message();
 }
 
 TEST(ShmReach, FailsALinkWhoseSlotsAreForged) {
@@ -351,7 +351,7 @@ TEST(ShmReach, FailsALinkWhoseSlotsAreForged) {
   auto here = makeShmTransport(folder.options(0)).take();
   auto peer = makeShmTransport(folder.options(1)).take();
   const ShmAddress address = *decodeShmAddress(peer->address());
-  const std::string path = folder.path() + "/" + address.stem.data() + ".from-0";
+  const std::string path = folder.path() + "/" + address.stem.data() + ".from-0-0";
   std::ofstream(path) << std::string(8192, 'x');
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   auto link = here->connect(1, peer->address(), kShape);
@@ -408,7 +408,7 @@ int useATinyDirectory(const ShmFolder& folder) {
   auto peer_made = makeShmTransport(folder.options(1));
   if (!here_made.ok() || !peer_made.ok()) return 4;
   const auto here = here_made.take(), peer = peer_made.take();
-  const auto link = here->connect(1, peer->address(), {.lanes = 1, .slots = 8, .slot_bytes = 65536});
+  const auto link = here->connect(1, peer->address(), {.channels = 1, .slots = 8, .slot_bytes = 65536});
   if (link.ok()) return 1;
   const std::string& text = link.status().message();
   for (const char* part : {folder.path().c_str(), "--shm-size", "HORING_SLOTS", "HORING_SLICE_BYTES",
@@ -417,7 +417,7 @@ int useATinyDirectory(const ShmFolder& folder) {
     std::fprintf(stderr, "no \"%s\" in: %s\n", part, text.c_str());
     return 2;
   }
-  return here->connect(1, peer->address(), {.lanes = 1, .slots = 2, .slot_bytes = 4096}).ok() ? 0 : 3;
+  return here->connect(1, peer->address(), {.channels = 1, .slots = 2, .slot_bytes = 4096}).ok() ? 0 : 3;
 }
 
 TEST(ShmSpace, TooSmallADirectoryIsAnErrorThatSaysWhatToDo) {

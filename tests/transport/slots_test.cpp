@@ -13,7 +13,7 @@
 namespace horing {
 namespace {
 
-constexpr LinkShape kShape{.lanes = 1, .slots = 4, .slot_bytes = 128};
+constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 128};
 
 // One connection with both ends in one thread, and its memory open to tampering.
 class Pipe {
@@ -21,8 +21,8 @@ class Pipe {
   explicit Pipe(uint64_t first = 0)
       : memory_(static_cast<std::byte*>(std::aligned_alloc(128, slotQueuePitch(kShape))), &std::free),
         event_(::eventfd(0, EFD_NONBLOCK)),
-        sending_(3, 5, &transport_status_),
-        receiving_(5, 3, &transport_status_) {
+        sending_(3, 5, 0, &transport_status_),
+        receiving_(5, 3, 0, &transport_status_) {
     formatSlotQueue(memory_.get(), kShape, first);
     queue = viewSlotQueue(memory_.get(), kShape);
     const DoorbellButton button(&flag, event_.get());
@@ -58,7 +58,7 @@ class Pipe {
 void expectDamage(const Status& status, const char* peer) {
   EXPECT_EQ(status.code(), Code::kRemoteError);
   EXPECT_NE(status.message().find(peer), std::string::npos) << status.message();
-  EXPECT_NE(status.message().find("lane 2"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("channel 2"), std::string::npos) << status.message();
 }
 
 TEST(SlotQueue, LaysSlotsOutAlignedAndInsideItsBytes) {
@@ -72,7 +72,7 @@ TEST(SlotQueue, LaysSlotsOutAlignedAndInsideItsBytes) {
     EXPECT_EQ(queue.stride() % 64, 0u);
     EXPECT_GE(slotQueuePitch(shape), slotQueueBytes(shape));
     EXPECT_EQ(slotQueuePitch(shape) % 128, 0u);
-    EXPECT_EQ(slotRowBytes(shape), static_cast<uint64_t>(shape.lanes) * slotQueuePitch(shape));
+    EXPECT_EQ(slotRowBytes(shape), static_cast<uint64_t>(shape.channels) * slotQueuePitch(shape));
   }
 }
 

@@ -108,7 +108,7 @@ class Client {
   Bytes heard_;
 };
 
-inline constexpr LinkShape kFakeShape{.lanes = 2, .slots = 4, .slot_bytes = 256};
+inline constexpr LinkShape kFakeShape{.channels = 2, .slots = 4, .slot_bytes = 256};
 
 // What the fake connector, rank 0, says when it behaves.
 inline tcp::ConnectorHello goodHello(const tcp::Published& acceptor, const tcp::Published& own) {
@@ -116,7 +116,8 @@ inline tcp::ConnectorHello goodHello(const tcp::Published& acceptor, const tcp::
           .peer = 1,
           .stream = 0,
           .streams = 1,
-          .lanes = static_cast<uint32_t>(kFakeShape.lanes),
+          .number = 0,
+          .channels = static_cast<uint16_t>(kFakeShape.channels),
           .slots = kFakeShape.slots,
           .slot_bytes = kFakeShape.slot_bytes,
           .instance = own.instance,

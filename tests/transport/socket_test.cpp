@@ -157,6 +157,7 @@ TEST_F(Socket, DropsHoldersOfTheKeyWithImpossibleClaims) {
       {"no streams", [](Hello& h) { h.streams = 0; }},
       {"stream out of range", [](Hello& h) { h.stream = 1; }},
       {"too many streams", [](Hello& h) { h.streams = 4000; }},
+      {"impossible link number", [](Hello& h) { h.number = kMaxLinksPerPeer; }},
       {"impossible shape", [](Hello& h) { h.slot_bytes = 1u << 31; }}};
   for (const auto& [what, lie] : lies) {
     Hello hello = goodHello(acceptor, fakePublished(1));
@@ -258,7 +259,7 @@ TEST_F(Socket, SurvivesPartialReadsAndWrites) {
     }
     const auto low = makeRank(tiny[0]);
     const auto high = makeRank(tiny[1]);
-    const LinkShape shape{.lanes = 2, .slots = 3, .slot_bytes = 262144};
+    const LinkShape shape{.channels = 2, .slots = 3, .slot_bytes = 262144};
     Link* ends[2] = {low->connect(1, high->address(), shape).value(),
                      high->connect(0, low->address(), shape).value()};
     ASSERT_TRUE(
@@ -269,9 +270,9 @@ TEST_F(Socket, SurvivesPartialReadsAndWrites) {
       uint32_t sent = 0, received = 0;
     };
     std::vector<Flow> flows;
-    for (int lane = 0; lane < 2; ++lane) {
-      flows.push_back({&ends[0]->sender(lane), &ends[1]->receiver(lane)});
-      flows.push_back({&ends[1]->sender(lane), &ends[0]->receiver(lane)});
+    for (int channel = 0; channel < 2; ++channel) {
+      flows.push_back({&ends[0]->sender(channel), &ends[1]->receiver(channel)});
+      flows.push_back({&ends[1]->sender(channel), &ends[0]->receiver(channel)});
     }
     constexpr uint32_t kMessages = 12;
     size_t damaged = 0;
@@ -400,7 +401,7 @@ class HostilePeer : public Socket {
 };
 
 constexpr tcp::FrameHeader kGood{
-    .bytes = 8, .lane = 1, .kind = tcp::FrameKind::kData, .tag = 9, .sequence = 0, .credit = 0};
+    .bytes = 8, .channel = 1, .kind = tcp::FrameKind::kData, .tag = 9, .sequence = 0, .credit = 0};
 
 TEST_F(HostilePeer, IsBelievedWhileItBehaves) {
   say(kGood, 8);
@@ -415,7 +416,7 @@ TEST_F(HostilePeer, IsBelievedWhileItBehaves) {
   tcp::FrameHeader credit;
   std::memcpy(&credit, peers_[0]->heard().data() + 32, sizeof credit);
   EXPECT_EQ(credit.kind, tcp::FrameKind::kCredit);
-  EXPECT_EQ(credit.lane, 1);
+  EXPECT_EQ(credit.channel, 1);
   EXPECT_EQ(credit.credit, 1u);
   EXPECT_TRUE(link_->receiver(1).flushed());
 }
@@ -424,8 +425,8 @@ TEST_F(HostilePeer, IsRefusedWhenAFrameLies) {
   using tcp::FrameHeader;
   using tcp::FrameKind;
   const std::pair<const char*, std::function<void(FrameHeader&)>> lies[] = {
-      {"no such lane", [](FrameHeader& h) { h.lane = 2; }},
-      {"no such lane", [](FrameHeader& h) { h.lane = 0xffff; }},
+      {"no such channel", [](FrameHeader& h) { h.channel = 2; }},
+      {"no such channel", [](FrameHeader& h) { h.channel = 0xffff; }},
       {"larger than a slot", [](FrameHeader& h) { h.bytes = kFakeShape.slot_bytes + 1; }},
       {"larger than a slot", [](FrameHeader& h) { h.bytes = 0xffffffff; }},
       {"out of turn", [](FrameHeader& h) { h.sequence = kFakeShape.slots; }},
@@ -510,9 +511,11 @@ TEST_F(HostilePeer, OldCreditsThatArriveLateChangeNothing) {
     link_->sender(0).post(8, i);
   }
   EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
-  say({.bytes = 0, .lane = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 3}, 0, 0);
+  say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 3}, 0,
+      0);
   ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).tryAcquire() != nullptr; }));
-  say({.bytes = 0, .lane = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 1}, 0, 1);
+  say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 1}, 0,
+      1);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok());
   for (uint32_t i = 0; i < 3; ++i) {
     ASSERT_NE(link_->sender(0).tryAcquire(), nullptr) << i;

@@ -13,9 +13,9 @@ void FaultyState::count() {
                       peer, messages);
 }
 
-FaultRandom FaultyState::random(int lane, int direction) const {
+FaultRandom FaultyState::random(int channel, int direction) const {
   FaultRandom mixed(plan.seed);
-  for (const int part : {rank, peer, lane, direction})
+  for (const int part : {rank, peer, number, channel, direction})
     mixed = FaultRandom(mixed.next() ^ static_cast<uint64_t>(part));
   return mixed;
 }
@@ -77,11 +77,11 @@ void FaultyReceiver::release() {
 
 void FaultyLink::settle() {
   if (established() || !inner_->established()) return;
-  senders_.reserve(static_cast<size_t>(shape_.lanes));
-  receivers_.reserve(static_cast<size_t>(shape_.lanes));
-  for (int lane = 0; lane < shape_.lanes; ++lane) {
-    senders_.emplace_back(&inner_->sender(lane), &state_, lane, shape_.slots);
-    receivers_.emplace_back(&inner_->receiver(lane), &state_, lane);
+  senders_.reserve(static_cast<size_t>(shape_.channels));
+  receivers_.reserve(static_cast<size_t>(shape_.channels));
+  for (int channel = 0; channel < shape_.channels; ++channel) {
+    senders_.emplace_back(&inner_->sender(channel), &state_, channel, shape_.slots);
+    receivers_.emplace_back(&inner_->receiver(channel), &state_, channel);
   }
 }
 

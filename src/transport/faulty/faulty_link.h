@@ -16,6 +16,7 @@ struct FaultyState {
   FaultPlan plan;
   int rank = 0;
   int peer = 0;
+  int number = 0;
   uint64_t messages = 0;  // posted or released so far
   int held_back = 0;      // connections that hide something at the moment
   Status status;          // of the cut
@@ -23,8 +24,8 @@ struct FaultyState {
   bool cut() const { return !status.ok(); }
   // Counts one message and cuts the link when it is time.
   void count();
-  // A sequence of its own for every rank, peer, lane and direction.
-  FaultRandom random(int lane, int direction) const;
+  // A sequence of its own for every rank, peer, link, channel and direction.
+  FaultRandom random(int channel, int direction) const;
 };
 
 // Hides something that is there for a number of polls.
@@ -47,11 +48,11 @@ class Delay {
 
 class FaultySender final : public Sender {
  public:
-  FaultySender(Sender* inner, FaultyState* state, int lane, uint32_t slots)
+  FaultySender(Sender* inner, FaultyState* state, int channel, uint32_t slots)
       : inner_(inner),
         state_(state),
-        delay_(state->random(lane, 0), state->plan.max_credit_delay_polls),
-        flips_(state->random(lane, 1)),
+        delay_(state->random(channel, 0), state->plan.max_credit_delay_polls),
+        flips_(state->random(channel, 1)),
         fresh_slots_(slots) {}
 
   std::byte* tryAcquire() override;
@@ -69,8 +70,8 @@ class FaultySender final : public Sender {
 
 class FaultyReceiver final : public Receiver {
  public:
-  FaultyReceiver(Receiver* inner, FaultyState* state, int lane)
-      : inner_(inner), state_(state), delay_(state->random(lane, 2), state->plan.max_delay_polls) {}
+  FaultyReceiver(Receiver* inner, FaultyState* state, int channel)
+      : inner_(inner), state_(state), delay_(state->random(channel, 2), state->plan.max_delay_polls) {}
 
   const Message* tryPeek() override;
   void release() override;
@@ -90,15 +91,16 @@ class FaultyLink final : public Link {
   FaultyLink& operator=(const FaultyLink&) = delete;
 
   int peer() const override { return inner_->peer(); }
+  int number() const override { return inner_->number(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.cut() ? state_.status : inner_->status(); }
-  Sender& sender(int lane) override {
-    HORING_CHECK_LT(static_cast<size_t>(lane), senders_.size());
-    return senders_[static_cast<size_t>(lane)];
+  Sender& sender(int channel) override {
+    HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());
+    return senders_[static_cast<size_t>(channel)];
   }
-  Receiver& receiver(int lane) override {
-    HORING_CHECK_LT(static_cast<size_t>(lane), receivers_.size());
-    return receivers_[static_cast<size_t>(lane)];
+  Receiver& receiver(int channel) override {
+    HORING_CHECK_LT(static_cast<size_t>(channel), receivers_.size());
+    return receivers_[static_cast<size_t>(channel)];
   }
   uint64_t memoryBytes() const override { return inner_->memoryBytes(); }
   std::string describe() const override { return "faulty " + inner_->describe(); }

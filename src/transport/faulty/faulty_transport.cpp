@@ -23,7 +23,8 @@ class FaultyTransport final : public Transport {
   bool canReach(std::span<const std::byte> peer_address) const override {
     return inner_->canReach(peer_address);
   }
-  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                        int number) override;
   Status progress() override;
   void beginWait() override { inner_->beginWait(); }
   int waitFd() const override;
@@ -40,10 +41,10 @@ class FaultyTransport final : public Transport {
 };
 
 Result<Link*> FaultyTransport::connect(int peer, std::span<const std::byte> peer_address,
-                                       const LinkShape& shape) {
-  HORING_ASSIGN(Link * link, inner_->connect(peer, peer_address, shape));
-  links_.push_back(
-      std::make_unique<FaultyLink>(link, FaultyState{.plan = plan_, .rank = rank_, .peer = peer}, shape));
+                                       const LinkShape& shape, int number) {
+  HORING_ASSIGN(Link * link, inner_->connect(peer, peer_address, shape, number));
+  links_.push_back(std::make_unique<FaultyLink>(
+      link, FaultyState{.plan = plan_, .rank = rank_, .peer = peer, .number = number}, shape));
   return links_.back().get();
 }
 

@@ -17,7 +17,7 @@ struct FaultPlan {
   // The same for a slot that becomes free again.
   uint32_t max_credit_delay_polls = 0;
   // The links to this peer (-1: to every peer) are cut after `cut_after_messages` messages posted and
-  // released by this rank, counted over all lanes. A cut link neither delivers nor accepts; its error is
+  // released by this rank, counted over all channels. A cut link neither delivers nor accepts; its error is
   // kRemoteError naming the peer.
   int cut_peer = -1;
   uint64_t cut_after_messages = UINT64_MAX;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::align_val_t kRowAlignment{alignof(SlotQueueHeader)};
 
-std::pair<int, int> pairKey(int rank, int peer) {
-  return {std::min(rank, peer), std::max(rank, peer)};
+std::array<int, 3> pairKey(int rank, int peer, int number) {
+  return {std::min(rank, peer), std::max(rank, peer), number};
 }
 
 }  // namespace
@@ -64,14 +64,14 @@ void LoopbackHub::rise(int rank) {
   seat(rank).taken = false;
 }
 
-std::shared_ptr<LoopbackPair> LoopbackHub::join(int rank, int peer, const LinkShape& shape) {
+std::shared_ptr<LoopbackPair> LoopbackHub::join(int rank, int peer, int number, const LinkShape& shape) {
   // Allocated and touched by the rank that will read it.
   auto* inbound = static_cast<std::byte*>(::operator new(slotRowBytes(shape), kRowAlignment));
   std::fill_n(inbound, slotRowBytes(shape), std::byte{0});
   formatSlotRow(inbound, shape);
 
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto key = pairKey(rank, peer);
+  const auto key = pairKey(rank, peer, number);
   std::shared_ptr<LoopbackPair> pair;
   if (auto half = waiting_.find(key); half != waiting_.end()) {
     pair = std::move(half->second);
@@ -88,9 +88,9 @@ std::shared_ptr<LoopbackPair> LoopbackHub::join(int rank, int peer, const LinkSh
   return pair;
 }
 
-void LoopbackHub::forget(int rank, int peer, const LoopbackPair* pair) {
+void LoopbackHub::forget(int rank, int peer, int number, const LoopbackPair* pair) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto half = waiting_.find(pairKey(rank, peer));
+  const auto half = waiting_.find(pairKey(rank, peer, number));
   if (half != waiting_.end() && half->second.get() == pair) waiting_.erase(half);
 }
 

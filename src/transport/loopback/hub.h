@@ -59,9 +59,9 @@ class LoopbackHub {
   Status sit(int rank);
   void rise(int rank);
   // This rank's end of the pair is filled in and published; the pair is made by whoever comes first.
-  std::shared_ptr<LoopbackPair> join(int rank, int peer, const LinkShape& shape);
+  std::shared_ptr<LoopbackPair> join(int rank, int peer, int number, const LinkShape& shape);
   // A pair whose other end never came is forgotten.
-  void forget(int rank, int peer, const LoopbackPair* pair);
+  void forget(int rank, int peer, int number, const LoopbackPair* pair);
   // The bell of a rank; valid as long as the hub.
   Doorbell bell(int rank) { return Doorbell(&seat(rank).flag, seat(rank).event.get()); }
   DoorbellButton button(int rank) { return DoorbellButton(&seat(rank).flag, seat(rank).event.get()); }
@@ -79,7 +79,8 @@ class LoopbackHub {
   std::vector<std::unique_ptr<Seat>> seats_;
   LoopbackNonce nonce_;
   std::mutex mutex_;
-  std::map<std::pair<int, int>, std::shared_ptr<LoopbackPair>> waiting_;  // half-joined pairs, under mutex_
+  // Half-joined pairs by lower rank, higher rank and number; under mutex_.
+  std::map<std::array<int, 3>, std::shared_ptr<LoopbackPair>> waiting_;
 };
 
 }  // namespace horing

@@ -34,7 +34,8 @@ class LoopbackTransport final : public Transport {
   const char* name() const override { return "loopback"; }
   std::vector<std::byte> address() const override;
   bool canReach(std::span<const std::byte> peer_address) const override;
-  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                        int number) override;
   Status progress() override;
   void beginWait() override { bell_.beginWait(); }
   int waitFd() const override { return bell_.fd(); }
@@ -58,7 +59,7 @@ class LoopbackTransport final : public Transport {
 LoopbackTransport::~LoopbackTransport() {
   for (auto& entry : links_) {
     const int peer = entry->link.peer();
-    hub_->forget(rank_, peer, entry->pair.get());
+    hub_->forget(rank_, peer, entry->link.number(), entry->pair.get());
     // release: pairs with the acquire in SlotLinkState::peerDeparted().
     entry->pair->end(rank_, peer).departed.store(1, std::memory_order_release);
     hub_->button(peer).press();
@@ -90,19 +91,21 @@ bool LoopbackTransport::canReach(std::span<const std::byte> peer_address) const 
 }
 
 Result<Link*> LoopbackTransport::connect(int peer, std::span<const std::byte> peer_address,
-                                         const LinkShape& shape) {
+                                         const LinkShape& shape, int number) {
   HORING_TRY(checkLinkShape(shape));
+  HORING_TRY(checkLinkNumber(number));
   if (peer == rank_ || rankOf(peer_address) != peer) {
     return makeStatus(Code::kInvalidArgument,
                       "rank %d, loopback: this is not the address of a rank %d in this process", rank_, peer);
   }
   for (const auto& entry : links_) {
-    if (entry->link.peer() == peer) {
-      return makeStatus(Code::kInvalidUsage, "rank %d has a loopback link to rank %d already", rank_, peer);
+    if (entry->link.peer() == peer && entry->link.number() == number) {
+      return makeStatus(Code::kInvalidUsage, "rank %d has a loopback link %d to rank %d already", rank_,
+                        number, peer);
     }
   }
-  links_.push_back(std::make_unique<LoopbackLink>(SlotLinkState(rank_, peer, &first_error_), shape,
-                                                  hub_->join(rank_, peer, shape)));
+  links_.push_back(std::make_unique<LoopbackLink>(SlotLinkState(rank_, peer, number, &first_error_), shape,
+                                                  hub_->join(rank_, peer, number, shape)));
   pending_.push_back(links_.back().get());
   hub_->button(peer).press();
   return &links_.back()->link;

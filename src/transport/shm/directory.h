@@ -4,7 +4,8 @@
 // All files of one rank share a *stem* and differ in what follows the first '.' :
 //   horing-JOB-TOKEN-RANK.rank      presence; its owner holds a lock on it for as long as it lives
 //   horing-JOB-TOKEN-RANK.bell      FIFO
-//   horing-JOB-TOKEN-RANK.from-7    slots that rank 7 sends into; gone as soon as rank 7 has mapped them
+//   horing-JOB-TOKEN-RANK.from-7-0  slots that rank 7 sends into over its link 0 to this rank; gone as soon as
+//                                   rank 7 has mapped them
 // A file whose stem has no locked presence belongs to nobody. The lock is the kernel's (open file description
 // lock): it goes with the process however that ends, holds across PID namespaces, and a process identifier
 // that is used again cannot be mistaken for it.

@@ -14,8 +14,8 @@ uint64_t rowFileBytes(const LinkShape& shape) {
   return (sizeof(RowHeader) + slotRowBytes(shape) + kPage - 1) / kPage * kPage;
 }
 
-std::string rowSuffix(int sender) {
-  return ".from-" + std::to_string(sender);
+std::string rowSuffix(int sender, int number) {
+  return formatString(".from-%d-%d", sender, number);
 }
 
 // Refuses everything that a peer of this version would not have written.
@@ -29,13 +29,14 @@ Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, co
 
 }  // namespace
 
-Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress& peer,
-                                                const LinkShape& shape) {
+Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress& peer, const LinkShape& shape,
+                                                int number) {
   HORING_ASSIGN(ShmPeer opened, ShmPeer::open(self->directory, self->address, peer));
-  const std::string path = self->path(rowSuffix(peer.rank));
-  HORING_ASSIGN(ShmFile inbound, createShmFile(path, rowFileBytes(shape),
-                                               formatString("rank %d's link to rank %d (%s)", self->rank(),
-                                                            peer.rank, linkShapeText(shape).c_str())));
+  const std::string path = self->path(rowSuffix(peer.rank, number));
+  HORING_ASSIGN(ShmFile inbound,
+                createShmFile(path, rowFileBytes(shape),
+                              formatString("rank %d's link %d to rank %d (%s)", self->rank(), number,
+                                           peer.rank, linkShapeText(shape).c_str())));
   auto* header = new (inbound.map.data()) RowHeader{};
   std::memcpy(header->magic.data(), kShmMagic, sizeof kShmMagic);
   header->owner = self->rank();
@@ -45,7 +46,9 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
   // The kernel orders what we wrote before the name appears.
   HORING_TRY(publish(inbound, path));
   inbound.fd.reset();
-  return std::unique_ptr<ShmLink>(new ShmLink(self, peer.rank, shape, std::move(opened), std::move(inbound)));
+  return std::unique_ptr<ShmLink>(
+      new ShmLink(self, SlotLinkState(self->rank(), peer.rank, number, &self->first_error), shape,
+                  std::move(opened), std::move(inbound)));
 }
 
 RowState ShmLink::answer() const {
@@ -54,11 +57,11 @@ RowState ShmLink::answer() const {
 }
 
 Result<bool> ShmLink::openOutbound() {
-  const std::string path = self_->directory + "/" + peer_.stem() + rowSuffix(self_->rank());
+  const std::string path = self_->directory + "/" + peer_.stem() + rowSuffix(self_->rank(), link_.number());
   HORING_ASSIGN(const Fd fd, openShmFile(path));
   if (!fd.valid()) return false;
   HORING_ASSIGN(const uint64_t bytes, shmFileBytes(fd.get(), path));
-  if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkLanes, kMaxSlots, kMaxSlotBytes})) {
+  if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkChannels, kMaxSlots, kMaxSlotBytes})) {
     return makeStatus(Code::kRemoteError, "%s has an impossible size", path.c_str());
   }
   HORING_ASSIGN(outbound_, Mapping::map(fd.get(), bytes, path));

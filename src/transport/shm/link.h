@@ -27,8 +27,8 @@ struct ShmSelf {
 
 class ShmLink {
  public:
-  static Result<std::unique_ptr<ShmLink>> begin(ShmSelf* self, const ShmAddress& peer,
-                                                const LinkShape& shape);
+  static Result<std::unique_ptr<ShmLink>> begin(ShmSelf* self, const ShmAddress& peer, const LinkShape& shape,
+                                                int number);
 
   SlotLink& link() { return link_; }
   // Drives the handshake; true once it is over, for good or bad.
@@ -41,9 +41,9 @@ class ShmLink {
   uint64_t memoryBytes() const { return inbound_.map.bytes(); }
 
  private:
-  ShmLink(ShmSelf* self, int peer_rank, const LinkShape& shape, ShmPeer peer, ShmFile inbound)
+  ShmLink(ShmSelf* self, SlotLinkState state, const LinkShape& shape, ShmPeer peer, ShmFile inbound)
       : self_(self),
-        link_(SlotLinkState(self->rank(), peer_rank, &self->first_error), shape, "shm " + self->directory),
+        link_(std::move(state), shape, "shm " + self->directory),
         peer_(std::move(peer)),
         inbound_(std::move(inbound)) {}
   // Maps the peer's row if it is there. False: not yet.

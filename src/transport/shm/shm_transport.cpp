@@ -41,7 +41,8 @@ class ShmTransport final : public Transport {
   const char* name() const override { return "shm"; }
   std::vector<std::byte> address() const override { return encodeShmAddress(self_.address); }
   bool canReach(std::span<const std::byte> peer_address) const override;
-  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                        int number) override;
   Status progress() override;
   void beginWait() override;
   int waitFd() const override { return bell_.fd(); }
@@ -86,24 +87,26 @@ bool ShmTransport::canReach(std::span<const std::byte> peer_address) const {
   return peer.ok();
 }
 
-Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_address,
-                                    const LinkShape& shape) {
+Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                                    int number) {
   HORING_TRY(checkLinkShape(shape));
+  HORING_TRY(checkLinkNumber(number));
   const auto address = decodeShmAddress(peer_address);
   if (peer == self_.rank() || !address || address->rank != peer) {
     return makeStatus(Code::kInvalidArgument,
                       "rank %d, shm: this is not the address of a rank %d of this node", self_.rank(), peer);
   }
   for (const auto& link : links_) {
-    if (link->link().peer() == peer) {
-      return makeStatus(Code::kInvalidUsage, "rank %d has a shm link to rank %d already", self_.rank(), peer);
+    if (link->link().peer() == peer && link->link().number() == number) {
+      return makeStatus(Code::kInvalidUsage, "rank %d has a shm link %d to rank %d already", self_.rank(),
+                        number, peer);
     }
   }
   if (expected_peers_ > 0 && links_.size() >= static_cast<size_t>(expected_peers_)) {
     return makeStatus(Code::kInvalidUsage, "rank %d: rank %d is one more than the %d peers expected over shm",
                       self_.rank(), peer, expected_peers_);
   }
-  HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape));
+  HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape, number));
   links_.push_back(std::move(link));
   pending_.push_back(links_.back().get());
   pending_.back()->ring();

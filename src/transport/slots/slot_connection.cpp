@@ -26,9 +26,9 @@ bool SlotSender::look() {
   const uint64_t in_flight = head_ - tail;
   if (in_flight > queue_.count) {
     state_->fail(makeStatus(Code::kRemoteError,
-                            "rank %d, link to rank %d, lane %d: the peer says it released %" PRIu64
+                            "rank %d, link to rank %d, channel %d: the peer says it released %" PRIu64
                             " messages of %" PRIu64 " posted over %u slots: its memory is damaged",
-                            state_->rank(), state_->peer(), lane_, tail, head_, queue_.count));
+                            state_->rank(), state_->peer(), channel_, tail, head_, queue_.count));
     return false;
   }
   tail_ = tail;
@@ -45,10 +45,10 @@ bool SlotReceiver::look() {
   const uint64_t waiting = head - tail_;
   if (waiting > queue_.count) {
     state_->fail(makeStatus(Code::kRemoteError,
-                            "rank %d, link to rank %d, lane %d: the peer says it posted %" PRIu64
+                            "rank %d, link to rank %d, channel %d: the peer says it posted %" PRIu64
                             " messages, %" PRIu64
                             " were released, and there are %u slots: its memory is damaged",
-                            state_->rank(), state_->peer(), lane_, head, tail_, queue_.count));
+                            state_->rank(), state_->peer(), channel_, head, tail_, queue_.count));
     return false;
   }
   head_ = head;
@@ -63,9 +63,9 @@ const Message* SlotReceiver::show() {
   if (bytes > queue_.slot_bytes) {
     state_->fail(makeStatus(
         Code::kRemoteError,
-        "rank %d, link to rank %d, lane %d: a message of %u bytes in a slot of %u: the peer's memory is "
+        "rank %d, link to rank %d, channel %d: a message of %u bytes in a slot of %u: the peer's memory is "
         "damaged",
-        state_->rank(), state_->peer(), lane_, bytes, queue_.slot_bytes));
+        state_->rank(), state_->peer(), channel_, bytes, queue_.slot_bytes));
     return nullptr;
   }
   message_.data = slot_ + sizeof(SlotHeader);

@@ -11,15 +11,16 @@
 
 namespace horing {
 
-// What the connections of one link share: who the peer is, whether it has left, and the first error.
+// What the connections of one link share: who the peer is, which of its links this is, whether it has left, and the first error.
 class SlotLinkState {
  public:
   // `transport_status` receives the first error too; it must outlive this.
-  SlotLinkState(int rank, int peer, Status* transport_status)
-      : rank_(rank), peer_(peer), transport_status_(transport_status) {}
+  SlotLinkState(int rank, int peer, int number, Status* transport_status)
+      : rank_(rank), peer_(peer), number_(number), transport_status_(transport_status) {}
 
   int rank() const { return rank_; }
   int peer() const { return peer_; }
+  int number() const { return number_; }
   const Status& status() const { return status_; }
   // The first error stays.
   void fail(Status error);
@@ -36,6 +37,7 @@ class SlotLinkState {
  private:
   int rank_;
   int peer_;
+  int number_;
   Status* transport_status_;
   Status status_;
   const std::atomic<uint32_t>* departed_ = nullptr;
@@ -47,7 +49,8 @@ class SlotLinkState {
 class SlotSender final : public Sender {
  public:
   // `first`: where the queue's counters started.
-  SlotSender(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int lane, uint64_t first = 0)
+  SlotSender(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int channel,
+             uint64_t first = 0)
       : queue_(queue),
         slot_(queue.slots),
         end_(queue.end()),
@@ -55,7 +58,7 @@ class SlotSender final : public Sender {
         tail_(first),
         bell_(bell),
         state_(state),
-        lane_(lane) {}
+        channel_(channel) {}
 
   std::byte* tryAcquire() override {
     if (head_ - tail_ >= queue_.count && !look()) return nullptr;
@@ -86,14 +89,14 @@ class SlotSender final : public Sender {
   uint64_t tail_;  // as last seen
   DoorbellButton bell_;
   SlotLinkState* state_;
-  int lane_;
+  int channel_;
 };
 
 // The other end. After an error (a counter or a length that cannot be, a peer that left) nothing more
 // arrives.
 class SlotReceiver final : public Receiver {
  public:
-  SlotReceiver(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int lane,
+  SlotReceiver(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int channel,
                uint64_t first = 0)
       : queue_(queue),
         slot_(queue.slots),
@@ -102,7 +105,7 @@ class SlotReceiver final : public Receiver {
         head_(first),
         bell_(bell),
         state_(state),
-        lane_(lane) {}
+        channel_(channel) {}
 
   const Message* tryPeek() override {
     if (shown_) return &message_;
@@ -135,7 +138,7 @@ class SlotReceiver final : public Receiver {
   Message message_;
   DoorbellButton bell_;
   SlotLinkState* state_;
-  int lane_;
+  int channel_;
 };
 
 }  // namespace horing

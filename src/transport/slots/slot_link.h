@@ -12,7 +12,7 @@ namespace horing {
 
 // What a link is made of once both ends are there. All of it must outlive the link.
 struct SlotLinkParts {
-  std::byte* inbound = nullptr;   // peer to this rank: `lanes` queues, slotQueuePitch() apart
+  std::byte* inbound = nullptr;   // peer to this rank: `channels` queues, slotQueuePitch() apart
   std::byte* outbound = nullptr;  // this rank to peer
   DoorbellButton peer_bell;
   const std::atomic<uint32_t>* peer_departed = nullptr;
@@ -20,7 +20,7 @@ struct SlotLinkParts {
 
 // Bytes of one direction of a link.
 inline uint64_t slotRowBytes(const LinkShape& shape) {
-  return slotQueuePitch(shape) * static_cast<uint64_t>(shape.lanes);
+  return slotQueuePitch(shape) * static_cast<uint64_t>(shape.channels);
 }
 // Formats all queues of one direction.
 void formatSlotRow(std::byte* memory, const LinkShape& shape);
@@ -33,15 +33,16 @@ class SlotLink final : public Link {
   SlotLink& operator=(const SlotLink&) = delete;
 
   int peer() const override { return state_.peer(); }
+  int number() const override { return state_.number(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.status(); }
-  Sender& sender(int lane) override {
-    HORING_CHECK_LT(static_cast<size_t>(lane), senders_.size());
-    return senders_[static_cast<size_t>(lane)];
+  Sender& sender(int channel) override {
+    HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());
+    return senders_[static_cast<size_t>(channel)];
   }
-  Receiver& receiver(int lane) override {
-    HORING_CHECK_LT(static_cast<size_t>(lane), receivers_.size());
-    return receivers_[static_cast<size_t>(lane)];
+  Receiver& receiver(int channel) override {
+    HORING_CHECK_LT(static_cast<size_t>(channel), receivers_.size());
+    return receivers_[static_cast<size_t>(channel)];
   }
   // The row that this rank receives into; the other belongs to the peer.
   uint64_t memoryBytes() const override { return slotRowBytes(shape_); }

@@ -7,12 +7,12 @@
 
 namespace horing::tcp {
 
-SocketSender::SocketSender(SocketLink& link, int lane, std::byte* slots)
-    : link_(link), lane_(lane), slots_(slots), sent_(link.shape().slots) {}
+SocketSender::SocketSender(SocketLink& link, int channel, std::byte* slots)
+    : link_(link), channel_(channel), slots_(slots), sent_(link.shape().slots) {}
 
 std::byte* SocketSender::tryAcquire() {
   if (posted_ - credited_ >= sent_.size()) {
-    if (link_.departed()) link_.failDeparted(lane_);
+    if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
   acquired_ = true;
@@ -26,7 +26,7 @@ void SocketSender::post(uint32_t bytes, Tag tag) {
   const size_t slot = posted_ % sent_.size();
   ++unsent_;
   const int stream = link_.sendMessage({.bytes = bytes,
-                                        .lane = static_cast<uint16_t>(lane_),
+                                        .channel = static_cast<uint16_t>(channel_),
                                         .kind = FrameKind::kData,
                                         .tag = tag,
                                         .sequence = posted_++,
@@ -44,14 +44,14 @@ bool SocketSender::takeCredit(uint64_t credit) {
   return true;
 }
 
-SocketReceiver::SocketReceiver(SocketLink& link, int lane, std::byte* slots)
-    : link_(link), lane_(lane), slots_(slots), state_(link.shape().slots) {}
+SocketReceiver::SocketReceiver(SocketLink& link, int channel, std::byte* slots)
+    : link_(link), channel_(channel), slots_(slots), state_(link.shape().slots) {}
 
 const Message* SocketReceiver::tryPeek() {
   const size_t index = released_ % state_.size();
   const Slot& slot = state_[index];
   if (slot.state != SlotState::kFull) {
-    if (link_.departed()) link_.failDeparted(lane_);
+    if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
   message_ = {slots_ + index * link_.shape().slot_bytes, slot.bytes, slot.tag};

@@ -12,7 +12,7 @@ class SocketLink;
 
 class SocketSender final : public Sender {
  public:
-  SocketSender(SocketLink& link, int lane, std::byte* slots);
+  SocketSender(SocketLink& link, int channel, std::byte* slots);
 
   std::byte* tryAcquire() override;
   void post(uint32_t bytes, Tag tag) override;
@@ -25,7 +25,7 @@ class SocketSender final : public Sender {
 
  private:
   SocketLink& link_;
-  int lane_;
+  int channel_;
   std::byte* slots_;
   uint64_t posted_ = 0;
   uint64_t credited_ = 0;
@@ -41,7 +41,7 @@ class SocketSender final : public Sender {
 
 class SocketReceiver final : public Receiver {
  public:
-  SocketReceiver(SocketLink& link, int lane, std::byte* slots);
+  SocketReceiver(SocketLink& link, int channel, std::byte* slots);
 
   const Message* tryPeek() override;
   void release() override;
@@ -53,7 +53,7 @@ class SocketReceiver final : public Receiver {
   uint64_t released() const { return released_; }
   uint64_t creditSent() const { return credit_sent_; }
   void noteCreditSent(uint64_t credit);
-  // At most one frame of this lane's credit waits to be written: true if there was none.
+  // At most one frame of this channel's credit waits to be written: true if there was none.
   bool claimCreditFrame() { return !std::exchange(credit_frame_, true); }
   void creditFrameSent() { credit_frame_ = false; }
 
@@ -66,7 +66,7 @@ class SocketReceiver final : public Receiver {
   };
 
   SocketLink& link_;
-  int lane_;
+  int channel_;
   std::byte* slots_;
   uint64_t released_ = 0;
   uint64_t credit_sent_ = 0;

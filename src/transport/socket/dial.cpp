@@ -16,7 +16,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 
 FrameHeader refusalOf(const LinkShape& mine) {
   return {.bytes = 0,
-          .lane = static_cast<uint16_t>(mine.lanes),
+          .channel = static_cast<uint16_t>(mine.channels),
           .kind = FrameKind::kRefused,
           .tag = mine.slots,
           .sequence = mine.slot_bytes,
@@ -119,13 +119,13 @@ Status Dial::checkReady(const FrameHeader& header) const {
   const ConnectorHello& mine = options_.hello;
   if (header.kind == FrameKind::kRefused) {
     const LinkShape own{
-        .lanes = static_cast<int>(mine.lanes), .slots = mine.slots, .slot_bytes = mine.slot_bytes};
-    const LinkShape theirs{.lanes = header.lane,
+        .channels = static_cast<int>(mine.channels), .slots = mine.slots, .slot_bytes = mine.slot_bytes};
+    const LinkShape theirs{.channels = header.channel,
                            .slots = static_cast<uint32_t>(header.tag),
                            .slot_bytes = static_cast<uint32_t>(header.sequence)};
     return linkShapeMismatch(static_cast<int>(mine.rank), own, static_cast<int>(mine.peer), theirs);
   }
-  if (header.kind != FrameKind::kReady || header.bytes != 0 || header.lane != 0 || header.credit != 0)
+  if (header.kind != FrameKind::kReady || header.bytes != 0 || header.channel != 0 || header.credit != 0)
     return makeStatus(Code::kRemoteError, "the peer's first frame is of kind %u",
                       static_cast<unsigned>(header.kind));
   return {};

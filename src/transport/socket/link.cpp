@@ -26,24 +26,25 @@ SocketLink::SocketLink(LinkOptions options)
       under_way_(options_.stream_names.size(), 0),
       missing_streams_(static_cast<int>(options_.stream_names.size())) {
   const size_t queue_bytes = static_cast<size_t>(shape().slots) * shape().slot_bytes;
-  const auto lanes = static_cast<size_t>(shape().lanes);
-  slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * lanes * queue_bytes)));
+  const auto channels = static_cast<size_t>(shape().channels);
+  slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * channels * queue_bytes)));
   if (!slots_) {
     fail(makeStatus(Code::kSystemError,
                     "rank %d has no %zu bytes of memory for the slots of its link to rank %d", options_.rank,
-                    2 * lanes * queue_bytes, options_.peer));
+                    2 * channels * queue_bytes, options_.peer));
     return;
   }
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    std::byte* const memory = slots_.get() + 2 * lane * queue_bytes;
-    lanes_.emplace_back(new Lane{SocketSender(*this, static_cast<int>(lane), memory),
-                                 SocketReceiver(*this, static_cast<int>(lane), memory + queue_bytes)});
+  for (size_t channel = 0; channel < channels; ++channel) {
+    std::byte* const memory = slots_.get() + 2 * channel * queue_bytes;
+    channels_.emplace_back(
+        new Channel{SocketSender(*this, static_cast<int>(channel), memory),
+                    SocketReceiver(*this, static_cast<int>(channel), memory + queue_bytes)});
   }
 }
 
 uint64_t SocketLink::memoryBytes() const {
-  uint64_t bytes =
-      sizeof *this + uint64_t{2} * static_cast<uint64_t>(shape().lanes) * shape().slots * shape().slot_bytes;
+  uint64_t bytes = sizeof *this +
+                   uint64_t{2} * static_cast<uint64_t>(shape().channels) * shape().slots * shape().slot_bytes;
   for (const auto& stream : streams_) bytes += stream ? stream->memoryBytes() : 0;
   return bytes;
 }
@@ -64,15 +65,16 @@ std::string SocketLink::describe() const {
 void SocketLink::attach(int stream, WatchedFd fd) {
   const auto index = static_cast<size_t>(stream);
   HORING_CHECK(!streams_[index]);
-  // Per lane: all slots and one frame of credit; and a ready or a goodbye.
-  const size_t frames = static_cast<size_t>(shape().lanes) * (shape().slots + 1) + 2;
+  // Per channel: all slots and one frame of credit; and a ready or a goodbye.
+  const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + 2;
   streams_[index] = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), frames);
   --missing_streams_;
   if (Status watched = streams_[index]->watch(); !watched.ok()) fail(watched);
 }
 
 void SocketLink::sendReady(int stream) {
-  streams_[static_cast<size_t>(stream)]->enqueue({.bytes = 0, .lane = 0, .kind = FrameKind::kReady}, nullptr);
+  streams_[static_cast<size_t>(stream)]->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kReady},
+                                                 nullptr);
 }
 
 void SocketLink::progress(Effort effort) {
@@ -106,16 +108,16 @@ void SocketLink::judgeEndedStreams() {
     }
   }
   departed_ = all_left;
-  for (size_t lane = 0; departed_ && lane < lanes_.size(); ++lane)
-    if (!lanes_[lane]->sender.flushed()) failDeparted(static_cast<int>(lane));
+  for (size_t channel = 0; departed_ && channel < channels_.size(); ++channel)
+    if (!channels_[channel]->sender.flushed()) failDeparted(static_cast<int>(channel));
 }
 
-void SocketLink::failDeparted(int lane) {
+void SocketLink::failDeparted(int channel) {
   fail(makeStatus(
       Code::kRemoteError,
-      "rank %d left (it destroyed or aborted its communicator) while rank %d still needs it on lane %d "
+      "rank %d left (it destroyed or aborted its communicator) while rank %d still needs it on channel %d "
       "(socket %s)",
-      options_.peer, options_.rank, lane, options_.stream_names.front().c_str()));
+      options_.peer, options_.rank, channel, options_.stream_names.front().c_str()));
 }
 
 void SocketLink::checkAlive(int64_t silence_ms) {
@@ -135,7 +137,7 @@ void SocketLink::sayGoodbye() {
   progress(Effort::kThorough);
   for (auto& stream : streams_) {
     if (stream->ended() || !stream->queueEmpty()) continue;
-    stream->enqueue({.bytes = 0, .lane = 0, .kind = FrameKind::kGoodbye}, nullptr);
+    stream->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kGoodbye}, nullptr);
     stream->flush();
   }
 }
@@ -165,7 +167,7 @@ int SocketLink::sendMessage(const FrameHeader& header, const std::byte* payload)
   under_way_[index] += header.bytes;
   // After an error nothing moves any more; the caller learns of it from status().
   if (!status_.ok() || departed_) {
-    if (departed_) failDeparted(header.lane);
+    if (departed_) failDeparted(header.channel);
     return static_cast<int>(index);
   }
   SocketStream& stream = *streams_[index];
@@ -175,11 +177,11 @@ int SocketLink::sendMessage(const FrameHeader& header, const std::byte* payload)
 }
 
 // Credits are worth a frame of their own when the peer may soon wait for them, or when there is nothing better to do;
-// else they wait for a message of the same lane to carry them.
+// else they wait for a message of the same channel to carry them.
 void SocketLink::queueCredits(Effort effort) {
   credits_owed_ = false;
-  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    SocketReceiver& receiver = lanes_[lane]->receiver;
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
+    SocketReceiver& receiver = channels_[channel]->receiver;
     const uint64_t owed = receiver.released() - receiver.creditSent();
     if (owed == 0) continue;
     if (effort == Effort::kNormal && owed * 2 < shape().slots) {
@@ -187,30 +189,30 @@ void SocketLink::queueCredits(Effort effort) {
       continue;
     }
     if (!receiver.claimCreditFrame()) continue;
-    streams_[lane % streams_.size()]->enqueue(
-        {.bytes = 0, .lane = static_cast<uint16_t>(lane), .kind = FrameKind::kCredit}, nullptr);
+    streams_[channel % streams_.size()]->enqueue(
+        {.bytes = 0, .channel = static_cast<uint16_t>(channel), .kind = FrameKind::kCredit}, nullptr);
   }
 }
 
 std::byte* SocketLink::broken(const FrameHeader& header, const char* why) {
   fail(makeStatus(
       Code::kRemoteError,
-      "rank %d broke the protocol in what it sent to rank %d (socket %s): %s (kind %u, lane %u, %u bytes, "
+      "rank %d broke the protocol in what it sent to rank %d (socket %s): %s (kind %u, channel %u, %u bytes, "
       "message %llu, credit %llu); this is a bug of horing or memory that was overwritten",
       options_.peer, options_.rank, options_.stream_names.front().c_str(), why,
-      static_cast<unsigned>(header.kind), header.lane, header.bytes,
+      static_cast<unsigned>(header.kind), header.channel, header.bytes,
       static_cast<unsigned long long>(header.sequence), static_cast<unsigned long long>(header.credit)));
   return nullptr;
 }
 
 std::byte* SocketLink::beginFrame(const FrameHeader& header) {
-  if (header.lane >= lanes_.size()) return broken(header, "no such lane");
-  Lane& lane = *lanes_[header.lane];
-  if (!lane.sender.takeCredit(header.credit))
+  if (header.channel >= channels_.size()) return broken(header, "no such channel");
+  Channel& channel = *channels_[header.channel];
+  if (!channel.sender.takeCredit(header.credit))
     return broken(header, "more messages acknowledged than were sent");
   if (header.kind == FrameKind::kData) {
     if (header.bytes > shape().slot_bytes) return broken(header, "a message larger than a slot");
-    std::byte* const slot = lane.receiver.reserve(header.sequence);
+    std::byte* const slot = channel.receiver.reserve(header.sequence);
     return slot ? slot : broken(header, "a message out of turn");
   }
   if (header.bytes != 0) return broken(header, "a payload where there is none");
@@ -221,20 +223,20 @@ std::byte* SocketLink::beginFrame(const FrameHeader& header) {
 
 void SocketLink::endFrame(const FrameHeader& header) {
   if (header.kind == FrameKind::kData)
-    lanes_[header.lane]->receiver.arrived(header.sequence, header.bytes, header.tag);
+    channels_[header.channel]->receiver.arrived(header.sequence, header.bytes, header.tag);
 }
 
-uint64_t SocketLink::creditOf(uint16_t lane) {
-  return lanes_[lane]->receiver.released();
+uint64_t SocketLink::creditOf(uint16_t channel) {
+  return channels_[channel]->receiver.released();
 }
 
 void SocketLink::frameSent(const FrameHeader& header) {
-  Lane& lane = *lanes_[header.lane];
-  lane.receiver.noteCreditSent(header.credit);
-  if (header.kind == FrameKind::kData) lane.sender.frameSent();
-  if (header.kind == FrameKind::kCredit) lane.receiver.creditFrameSent();
+  Channel& channel = *channels_[header.channel];
+  channel.receiver.noteCreditSent(header.credit);
+  if (header.kind == FrameKind::kData) channel.sender.frameSent();
+  if (header.kind == FrameKind::kCredit) channel.receiver.creditFrameSent();
   // Released meanwhile, between this frame's making and its leaving.
-  if (lane.receiver.released() != lane.receiver.creditSent()) credits_owed_ = true;
+  if (channel.receiver.released() != channel.receiver.creditSent()) credits_owed_ = true;
 }
 
 }  // namespace horing::tcp

@@ -14,6 +14,7 @@ namespace horing::tcp {
 struct LinkOptions {
   int rank = 0;
   int peer = 0;
+  int number = 0;
   LinkShape shape;
   // One per stream: "eth0 10.0.0.1 -> 10.0.0.2:4711".
   std::vector<std::string> stream_names;
@@ -26,10 +27,11 @@ class SocketLink final : public Link, private FrameSink {
   explicit SocketLink(LinkOptions options);
 
   int peer() const override { return options_.peer; }
+  int number() const override { return options_.number; }
   bool established() const override { return missing_streams_ == 0; }
   const Status& status() const override { return status_; }
-  Sender& sender(int lane) override { return lanes_[static_cast<size_t>(lane)]->sender; }
-  Receiver& receiver(int lane) override { return lanes_[static_cast<size_t>(lane)]->receiver; }
+  Sender& sender(int channel) override { return channels_[static_cast<size_t>(channel)]->sender; }
+  Receiver& receiver(int channel) override { return channels_[static_cast<size_t>(channel)]->receiver; }
   uint64_t memoryBytes() const override;
   std::string describe() const override;
 
@@ -63,10 +65,10 @@ class SocketLink final : public Link, private FrameSink {
   void noteRelease() { credits_owed_ = true; }
   // The peer has left in order, and everything that it sent has been read.
   bool departed() const { return departed_; }
-  void failDeparted(int lane);
+  void failDeparted(int channel);
 
  private:
-  struct Lane {
+  struct Channel {
     SocketSender sender;
     SocketReceiver receiver;
   };
@@ -76,7 +78,7 @@ class SocketLink final : public Link, private FrameSink {
 
   std::byte* beginFrame(const FrameHeader& header) override;
   void endFrame(const FrameHeader& header) override;
-  uint64_t creditOf(uint16_t lane) override;
+  uint64_t creditOf(uint16_t channel) override;
   void frameSent(const FrameHeader& header) override;
 
   std::byte* broken(const FrameHeader& header, const char* why);
@@ -87,7 +89,7 @@ class SocketLink final : public Link, private FrameSink {
   LinkOptions options_;
   Status status_;
   std::unique_ptr<std::byte[], AlignedDelete> slots_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<std::unique_ptr<SocketStream>> streams_;  // null until attached
   std::vector<std::string> obstacles_;
   std::vector<uint64_t> under_way_;  // bytes posted on each stream and not credited yet

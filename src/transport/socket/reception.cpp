@@ -98,7 +98,8 @@ void Reception::park(Visitor& visitor) {
   if (!guest.fd.watch(EPOLLET, *this).ok()) return;
   // The same stream again: the connector gave up its earlier attempt.
   std::erase_if(parked_, [&](const Guest& other) {
-    return other.hello.instance == guest.hello.instance && other.hello.stream == guest.hello.stream;
+    return other.hello.instance == guest.hello.instance && other.hello.number == guest.hello.number &&
+           other.hello.stream == guest.hello.stream;
   });
   if (parked_.size() == kMaxParked) {
     options_.log.warn("socket",
@@ -111,8 +112,9 @@ void Reception::park(Visitor& visitor) {
 
 Status Reception::checkHello(const ConnectorHello& hello) const {
   const LinkShape shape{
-      .lanes = static_cast<int>(hello.lanes), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
+      .channels = static_cast<int>(hello.channels), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
   HORING_TRY(checkLinkShape(shape));
+  HORING_TRY(checkLinkNumber(hello.number));
   if (hello.peer != static_cast<uint32_t>(options_.rank) || hello.peer_instance != options_.instance)
     return makeStatus(Code::kRemoteError,
                       "it says that it is rank %u and looks for rank %u of another communicator", hello.rank,
@@ -129,9 +131,10 @@ void Reception::drop(const Visitor& visitor, const std::string& why) const {
                     why.c_str());
 }
 
-std::optional<Guest> Reception::takeGuest(int rank, const Instance& instance) {
+std::optional<Guest> Reception::takeGuest(int rank, const Instance& instance, int number) {
   const auto found = std::find_if(parked_.begin(), parked_.end(), [&](const Guest& guest) {
-    return guest.hello.rank == static_cast<uint32_t>(rank) && guest.hello.instance == instance;
+    return guest.hello.rank == static_cast<uint32_t>(rank) && guest.hello.instance == instance &&
+           guest.hello.number == number;
   });
   if (found == parked_.end()) return std::nullopt;
   Guest guest = std::move(*found);

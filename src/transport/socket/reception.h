@@ -38,8 +38,8 @@ class Reception final : public PollTarget {
   uint16_t port() const { return port_; }
   // Accepts, goes on with proofs, drops who is too late. New guests are parked.
   void progress();
-  // A parked connection of this rank and instance, if there is one.
-  std::optional<Guest> takeGuest(int rank, const Instance& instance);
+  // A parked connection for this link of this rank and instance, if there is one.
+  std::optional<Guest> takeGuest(int rank, const Instance& instance, int number);
   bool hasGuests() const { return !parked_.empty(); }
   // Connections that have not proven the key yet.
   size_t unproven() const { return visitors_.size(); }

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "transport/link_shape.h"
@@ -72,7 +73,8 @@ class SocketTransport final : public Transport {
   const char* name() const override { return "socket"; }
   std::vector<std::byte> address() const override { return own_.encode(); }
   bool canReach(std::span<const std::byte> peer_address) const override;
-  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape) override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                        int number) override;
   Status progress() override;
   void beginWait() override;
   int waitFd() const override { return poller_.fd(); }
@@ -104,8 +106,8 @@ class SocketTransport final : public Transport {
   Published own_;
   std::unique_ptr<Reception> reception_;
   std::vector<std::unique_ptr<Entry>> entries_;
-  std::map<int, Entry*> by_peer_;
-  int coming_up_ = 0;  // links that are not established yet
+  std::set<std::pair<int, int>> taken_;  // peer and number of every link
+  int coming_up_ = 0;                    // links that are not established yet
   int64_t last_check_ns_ = 0;
   Status status_;
   bool waiting_ = false;
@@ -164,14 +166,15 @@ bool SocketTransport::canReach(std::span<const std::byte> peer_address) const {
 }
 
 Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer_address,
-                                       const LinkShape& shape) {
+                                       const LinkShape& shape, int number) {
   HORING_TRY(checkLinkShape(shape));
+  HORING_TRY(checkLinkNumber(number));
   if (peer < 0 || peer == options_.rank)
     return makeStatus(Code::kInvalidArgument, "rank %d cannot have a socket link to rank %d", options_.rank,
                       peer);
-  if (by_peer_.contains(peer))
-    return makeStatus(Code::kInvalidUsage, "rank %d has a socket link to rank %d already", options_.rank,
-                      peer);
+  if (taken_.contains({peer, number}))
+    return makeStatus(Code::kInvalidUsage, "rank %d has a socket link %d to rank %d already", options_.rank,
+                      number, peer);
   HORING_ASSIGN(Published published, Published::decode(peer_address));
   const std::vector<InterfacePair> pairs = pairsWith(peer, published);
   if (pairs.empty())
@@ -182,7 +185,7 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
         options_.rank, peer);
   const size_t per_pair = static_cast<size_t>(std::min(options_.streams, published.streams));
   const int streams = static_cast<int>(std::min(pairs.size() * per_pair, static_cast<size_t>(kMaxStreams)));
-  LinkOptions link{.rank = options_.rank, .peer = peer, .shape = shape, .stream_names = {}};
+  LinkOptions link{.rank = options_.rank, .peer = peer, .number = number, .shape = shape, .stream_names = {}};
   for (int i = 0; i < streams; ++i) {
     const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
     const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
@@ -197,7 +200,7 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   if (connects(peer)) startDials(*entry, pairs, streams);
   ++coming_up_;
   ticker_.setInterval(kBusyTickMs);
-  by_peer_[peer] = entry.get();
+  taken_.insert({peer, number});
   entries_.push_back(std::move(entry));
   return entries_.back()->link.get();
 }
@@ -208,7 +211,8 @@ void SocketTransport::startDials(Entry& entry, const std::vector<InterfacePair>&
                        .peer = static_cast<uint32_t>(link.peer()),
                        .stream = 0,
                        .streams = static_cast<uint16_t>(streams),
-                       .lanes = static_cast<uint32_t>(link.shape().lanes),
+                       .number = static_cast<uint16_t>(link.number()),
+                       .channels = static_cast<uint16_t>(link.shape().channels),
                        .slots = link.shape().slots,
                        .slot_bytes = link.shape().slot_bytes,
                        .instance = own_.instance,
@@ -261,7 +265,8 @@ void SocketTransport::bringUpDials(Entry& entry) {
 
 void SocketTransport::welcomeGuests(Entry& entry) {
   while (entry.link->status().ok() && reception_->hasGuests()) {
-    std::optional<Guest> guest = reception_->takeGuest(entry.link->peer(), entry.peer.instance);
+    std::optional<Guest> guest =
+        reception_->takeGuest(entry.link->peer(), entry.peer.instance, entry.link->number());
     if (!guest) return;
     welcome(entry, std::move(*guest));
   }
@@ -271,7 +276,7 @@ void SocketTransport::welcome(Entry& entry, Guest guest) {
   SocketLink& link = *entry.link;
   const ConnectorHello& hello = guest.hello;
   const LinkShape theirs{
-      .lanes = static_cast<int>(hello.lanes), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
+      .channels = static_cast<int>(hello.channels), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
   if (theirs != link.shape()) {
     const FrameHeader refusal = refusalOf(link.shape());
     [[maybe_unused]] const ssize_t told = ::send(guest.fd.get(), &refusal, sizeof refusal, MSG_NOSIGNAL);

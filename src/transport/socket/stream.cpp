@@ -33,7 +33,7 @@ void SocketStream::flush() {
     for (size_t i = 0; i < std::min(count_, kGather); ++i) {
       Outgoing& frame = queue_[(first_ + i) % queue_.size()];
       // Once a byte of the header is out, it must not change any more.
-      if (i > 0 || first_written_ == 0) frame.header.credit = sink_.creditOf(frame.header.lane);
+      if (i > 0 || first_written_ == 0) frame.header.credit = sink_.creditOf(frame.header.channel);
       if (skip < sizeof frame.header)
         parts[used++] = {reinterpret_cast<std::byte*>(&frame.header) + skip, sizeof frame.header - skip};
       const size_t payload_skip = skip < sizeof frame.header ? 0 : skip - sizeof frame.header;

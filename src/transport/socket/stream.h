@@ -18,8 +18,8 @@ class FrameSink {
   virtual std::byte* beginFrame(const FrameHeader& header) = 0;
   // ... and now all of its payload has.
   virtual void endFrame(const FrameHeader& header) = 0;
-  // The credit to write into a frame of this lane; asked for at the last moment.
-  virtual uint64_t creditOf(uint16_t lane) = 0;
+  // The credit to write into a frame of this channel; asked for at the last moment.
+  virtual uint64_t creditOf(uint16_t channel) = 0;
   // The kernel has taken all of this frame.
   virtual void frameSent(const FrameHeader& header) = 0;
 };

@@ -20,7 +20,8 @@ struct ConnectorHello {
   uint32_t peer;
   uint16_t stream;   // 0 .. streams-1
   uint16_t streams;  // of this link
-  uint32_t lanes;
+  uint16_t number;   // of this link among those to the peer
+  uint16_t channels;
   uint32_t slots;
   uint32_t slot_bytes;
   Instance instance;
@@ -43,14 +44,14 @@ enum class FrameKind : uint16_t {
   kGoodbye = 5,  // last frame of an end that leaves in order
 };
 
-// Every frame carries the credit of its lane, so that traffic in both directions needs no frames of credit alone.
+// Every frame carries the credit of its channel, so that traffic in both directions needs no frames of credit alone.
 struct FrameHeader {
   uint32_t bytes;  // of the payload that follows
-  uint16_t lane;
+  uint16_t channel;
   FrameKind kind;
   uint64_t tag;
   uint64_t sequence;  // of the message on its connection, from 0; the slot is sequence mod slots
-  uint64_t credit;    // messages of this lane that the sender of this frame has released so far
+  uint64_t credit;    // messages of this channel that the sender of this frame has released so far
 };
 static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
 
