@@ -18,7 +18,7 @@ constexpr int kLongestBlockMs = 50;
 // Links that come up wait for things that no descriptor announces (a peer's file, a retry).
 constexpr int kConnectBlockMs = 2;
 // A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
-constexpr int64_t kRootCauseMs = 500;
+constexpr int64_t kRootCauseMs = 1000;
 
 // Takes the communicator for one thread. A call finds it taken if another call is inside; asyncError(), which only looks and
 // may come from any thread at any time, is waited for.
@@ -158,7 +158,7 @@ Status Communicator::sleep(PlannedOperation& planned, int timeout_ms) {
 Status Communicator::lookAround() {
   if (aborted_.load(std::memory_order_relaxed))
     return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", options_.rank);
-  Status news = control_->poll();
+  Status news = control_->status();
   // The rendezvous has closed in good order: its end of the connection stays readable for ever.
   if (watched_control_fd_ >= 0 && control_->fd() < 0) waiter_->forget(std::exchange(watched_control_fd_, -1));
   return news;
@@ -176,7 +176,7 @@ Status Communicator::fail(Status status) {
 Status Communicator::rootCause(Status status) {
   if (status.code() != Code::kRemoteError) return status;
   const Deadline deadline = Deadline::after(clock_, kRootCauseMs);
-  while (control_->poll().ok() && !deadline.passed() && !aborted_.load(std::memory_order_relaxed)) {
+  while (control_->status().ok() && !deadline.passed() && !aborted_.load(std::memory_order_relaxed)) {
     pollfd entry{control_->fd(), POLLIN, 0};
     [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kLongestBlockMs));
   }

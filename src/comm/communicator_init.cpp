@@ -53,6 +53,7 @@ Status Communicator::initialise() {
   join.timeout_ms = options_.config.init_timeout_ms;
   join.clock = &clock_;
   join.abort = &aborted_;
+  join.heartbeat_ms = options_.config.heartbeat_ms;
   join.log = log_;
   HORING_ASSIGN(control_, Control::join(join));
   TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};

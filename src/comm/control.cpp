@@ -1,12 +1,22 @@
 #include "comm/control.h"
 
-#include <sys/socket.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 #include "base/check.h"
+#include "base/fork_guard.h"
+#include "base/service_thread.h"
 #include "comm/control_messages.h"
+#include "comm/liveness.h"
 #include "comm/root_connection.h"
 #include "comm/root_service.h"
 
@@ -18,46 +28,73 @@ namespace {
 constexpr int64_t kVerdictMs = 2000;
 constexpr int64_t kGoodbyeMs = 1000;
 constexpr int kPollMs = 1000;
+constexpr int kAbortCheckMs = 50;
 
 SharedMessage shared(const RankMessage& message) {
   return std::make_shared<const std::vector<std::byte>>(encodeMessage(message));
 }
 
+// Every member function takes mutex_, but for those whose comment says that it is held.
 class JoinedControl final : public Control {
  public:
   JoinedControl(const JoinOptions& options, std::string where, std::unique_ptr<ControlChannel> channel)
       : options_(options), where_(std::move(where)), channel_(std::move(channel)) {
     channel_->allowMessageBytes(maxRootMessageBytes(std::clamp(options.ranks, 1, kMaxRanks)));
   }
+  ~JoinedControl() override;
 
+  // Starts the thread.
+  Status begin();
   Status arrive(Deadline deadline);
 
   int rank() const override { return options_.rank; }
   int ranks() const override { return options_.ranks; }
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                         Deadline deadline) override;
-  Status poll() override;
-  const Status& status() const override { return status_; }
-  int fd() const override { return root_closed_ || !status_.ok() ? -1 : channel_->fd(); }
-  int failedRank() const override { return failed_rank_; }
+  Status status() const override;
+  int fd() const override;
+  int failedRank() const override;
   void announceError(const Status& error) override;
   void leave() override;
   std::string describeRank(int rank) const override;
 
  private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void serve();
+  void stopServing();
+  // mutex_ is held in all that follow.
+  bool over() const { return root_closed_ || !status_.ok(); }
+  int64_t wakeNs() const;
+  void wakeThread() const;
+  void progress(int64_t now_ns);
+  void tellNews();
+  void beat(int64_t now_ns);
+  void send(const RankMessage& message);
   Status fail(Status status);
   Status judgeChannel(const Status& moved);
-  Status readMessages();
+  Status readMessages(int64_t now_ns);
   Status handle(RootMessage message);
   Status handleWelcome(WelcomeMessage& welcome);
   Status handleGathered(GatheredMessage& gathered);
   template <typename Predicate>
-  Status waitUntil(Deadline deadline, const char* what, Predicate done);
+  Status waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done);
   std::string rootName() const;
 
   JoinOptions options_;
   std::string where_;
+  ForkGuard fork_guard_;
+  Fd wake_;  // written to make the thread look again
+  Fd news_;  // written once, when over() becomes true
+  std::thread thread_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // something that a waitUntil() may wait for
+  std::atomic<bool> news_told_{false};
+  bool stop_ = false;
   std::unique_ptr<ControlChannel> channel_;
+  Liveness liveness_;  // of the rendezvous, member 0
+  int64_t next_beat_ns_ = INT64_MAX;
   Status status_;
   int failed_rank_ = -1;
   bool announced_ = false;
@@ -69,6 +106,115 @@ class JoinedControl final : public Control {
   std::optional<std::vector<std::vector<std::byte>>> gathered_;
 };
 
+Status JoinedControl::begin() {
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid() || !news_.valid())
+    return systemError(errno, "rank %d could not make its descriptors (ulimit -n)", options_.rank);
+  HORING_ASSIGN(thread_, startServiceThread("the control connection", [this] { serve(); }));
+  return {};
+}
+
+JoinedControl::~JoinedControl() {
+  // A forked child has a copy of this object, but not the thread.
+  if (fork_guard_.isForkedChild()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  stopServing();
+}
+
+void JoinedControl::stopServing() {
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+    wakeThread();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void JoinedControl::wakeThread() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+// The thread: ends when there is nothing more to hear.
+void JoinedControl::serve() {
+  Lock lock(mutex_);
+  while (!stop_ && !over()) {
+    pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    if (channel_->wantsWrite()) items[0].events |= POLLOUT;
+    const int64_t wait_ns = wakeNs() - options_.clock->nowNs();
+    const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, kPollMs));
+    lock.unlock();
+    [[maybe_unused]] const int ready = ::poll(items, 2, wait_ms);
+    uint64_t rings = 0;
+    if (items[1].revents) [[maybe_unused]]
+      const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
+    lock.lock();
+    if (!stop_ && status_.ok()) progress(options_.clock->nowNs());
+  }
+}
+
+int64_t JoinedControl::wakeNs() const {
+  return std::min(next_beat_ns_, liveness_.nextLookNs());
+}
+
+void JoinedControl::progress(int64_t now_ns) {
+  const Status moved = channel_->progress();
+  [[maybe_unused]] const Status heard = readMessages(now_ns);
+  if (!over()) [[maybe_unused]]
+    const Status judged = judgeChannel(moved);
+  if (!over()) beat(now_ns);
+  changed_.notify_all();
+}
+
+void JoinedControl::tellNews() {
+  // release: pairs with the acquire in status().
+  if (news_told_.exchange(true, std::memory_order_release)) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(news_.get(), &one, sizeof one);
+}
+
+void JoinedControl::beat(int64_t now_ns) {
+  if (!liveness_.look(now_ns).empty()) {
+    if (welcome_) failed_rank_ = welcome_->host_rank;
+    [[maybe_unused]] const Status failed = fail(
+        makeStatus(Code::kRemoteError,
+                   "%s has not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that "
+                   "hangs, or the network between it and rank %d is cut. HORING_HEARTBEAT_MS=0 turns this "
+                   "watch off",
+                   rootName().c_str(), static_cast<long long>(liveness_.patienceMs(0)), options_.rank));
+    return;
+  }
+  if (now_ns < next_beat_ns_) return;
+  next_beat_ns_ = now_ns + options_.heartbeat_ms * 1'000'000;
+  send(BeatMessage{static_cast<uint32_t>(options_.heartbeat_ms)});
+}
+
+// What the socket does not take now the thread sends later.
+void JoinedControl::send(const RankMessage& message) {
+  channel_->send(shared(message));
+  [[maybe_unused]] const Status sent = channel_->flush();
+  if (channel_->wantsWrite()) wakeThread();
+}
+
+Status JoinedControl::status() const {
+  // acquire: pairs with the release in tellNews().
+  if (!news_told_.load(std::memory_order_acquire)) return {};
+  const Lock lock(mutex_);
+  return status_;
+}
+
+int JoinedControl::fd() const {
+  return news_told_.load(std::memory_order_acquire) ? -1 : news_.get();
+}
+
+int JoinedControl::failedRank() const {
+  const Lock lock(mutex_);
+  return failed_rank_;
+}
+
 std::string JoinedControl::rootName() const {
   if (!welcome_) return "the process that hosts the rendezvous at " + where_ + " (under a launcher rank 0)";
   const std::string process = welcome_->host.toString();
@@ -79,12 +225,14 @@ std::string JoinedControl::rootName() const {
 }
 
 std::string JoinedControl::describeRank(int rank) const {
+  const Lock lock(mutex_);
   if (!welcome_ || rank < 0 || rank >= options_.ranks) return formatString("rank %d", rank);
   return formatString("rank %d (%s)", rank, welcome_->ranks[static_cast<size_t>(rank)].toString().c_str());
 }
 
 Status JoinedControl::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
+  tellNews();
   return status_;
 }
 
@@ -99,8 +247,9 @@ Status JoinedControl::judgeChannel(const Status& moved) {
                          moved.message().c_str()));
 }
 
-Status JoinedControl::readMessages() {
+Status JoinedControl::readMessages(int64_t now_ns) {
   while (const std::optional<std::vector<std::byte>> bytes = channel_->receive()) {
+    liveness_.heard(0, now_ns);
     Result<RootMessage> message = decodeRootMessage(*bytes);
     if (!message.ok())
       return fail(
@@ -117,7 +266,10 @@ Status JoinedControl::handle(RootMessage message) {
     if (status_.ok()) failed_rank_ = failure->rank < options_.ranks ? failure->rank : -1;
     return fail(Status(failure->code, failure->reason));
   }
-  root_closed_ = true;
+  if (std::holds_alternative<ClosingMessage>(message)) {
+    root_closed_ = true;
+    tellNews();
+  }
   return {};
 }
 
@@ -140,36 +292,44 @@ Status JoinedControl::handleGathered(GatheredMessage& gathered) {
 }
 
 template <typename Predicate>
-Status JoinedControl::waitUntil(Deadline deadline, const char* what, Predicate done) {
+Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done) {
   const Patience patience{Deadline::after(*options_.clock, deadline.remainingMs() + kVerdictMs),
                           options_.abort};
-  while (true) {
-    const Status moved = waitAndProgress(*channel_, patience, kPollMs);
-    HORING_TRY(readMessages());
-    if (done()) return {};
+  while (!done()) {
+    HORING_TRY(status_);
     // Only now: what was waited for and the closing may arrive together.
     if (root_closed_)
       return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d waited for %s",
                              rootName().c_str(), options_.rank, what));
-    HORING_TRY(judgeChannel(moved));
     if (patience.aborted())
       return fail(
           makeStatus(Code::kInvalidUsage, "rank %d was aborted while it waited for %s", options_.rank, what));
     if (patience.over())
       return fail(makeStatus(Code::kTimeout, "rank %d waited in vain for %s: %s does not answer",
                              options_.rank, what, rootName().c_str()));
+    const int wait_ms = std::min(patience.deadline.remainingMs(), options_.abort ? kAbortCheckMs : kPollMs);
+    changed_.wait_for(lock, std::chrono::milliseconds(wait_ms));
   }
+  return {};
 }
 
 Status JoinedControl::arrive(Deadline deadline) {
+  Lock lock(mutex_);
+  const int64_t now_ns = options_.clock->nowNs();
   const auto timeout_ms = static_cast<uint32_t>(deadline.remainingMs());
-  channel_->send(shared(HelloMessage{options_.rank, options_.ranks, timeout_ms, thisProcess()}));
-  return waitUntil(deadline, "all ranks to arrive", [this] { return welcome_.has_value(); });
+  send(HelloMessage{options_.rank, options_.ranks, timeout_ms, thisProcess()});
+  if (options_.heartbeat_ms > 0) {
+    liveness_.watch(0, options_.heartbeat_ms, now_ns);
+    next_beat_ns_ = now_ns;
+    wakeThread();
+  }
+  return waitUntil(lock, deadline, "all ranks to arrive", [this] { return welcome_.has_value(); });
 }
 
 Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<const std::byte> mine,
                                                                      Deadline deadline) {
-  HORING_TRY(poll());
+  Lock lock(mutex_);
+  HORING_TRY(status_);
   if (mine.size() > kMaxGatherBytes)
     return fail(makeStatus(Code::kInvalidArgument,
                            "rank %d gave %zu bytes to an exchange: at most %zu are possible", options_.rank,
@@ -178,32 +338,27 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
     return fail(makeStatus(Code::kInvalidUsage, "rank %d began exchange %llu after %s", options_.rank,
                            static_cast<unsigned long long>(exchange_),
                            left_ ? "it had left" : "the rendezvous was closed"));
-  channel_->send(shared(
-      GatherMessage{exchange_, static_cast<uint32_t>(deadline.remainingMs()), {mine.begin(), mine.end()}}));
+  send(GatherMessage{exchange_, static_cast<uint32_t>(deadline.remainingMs()), {mine.begin(), mine.end()}});
   ++exchange_;
-  HORING_TRY(waitUntil(deadline, "an exchange with all ranks", [this] { return gathered_.has_value(); }));
+  HORING_TRY(
+      waitUntil(lock, deadline, "an exchange with all ranks", [this] { return gathered_.has_value(); }));
   return std::exchange(gathered_, std::nullopt).value();
 }
 
-Status JoinedControl::poll() {
-  if (!status_.ok() || root_closed_ || left_) return status_;
-  const Status moved = channel_->progress();
-  HORING_TRY(readMessages());
-  return judgeChannel(moved);
-}
-
 void JoinedControl::announceError(const Status& error) {
+  const Lock lock(mutex_);
   if (announced_ || left_ || error.ok()) return;
   announced_ = true;
   // What it learned from the others they know already.
-  if (status_.ok()) {
-    channel_->send(shared(AnnounceMessage{error.code(), error.message()}));
-    [[maybe_unused]] const Status sent = channel_->flush();
-  }
-  if (status_.ok()) status_ = error;
+  if (!status_.ok()) return;
+  if (!root_closed_) send(AnnounceMessage{error.code(), error.message()});
+  status_ = error;
+  tellNews();
 }
 
 void JoinedControl::leave() {
+  stopServing();
+  const Lock lock(mutex_);
   if (left_) return;
   left_ = true;
   if (root_closed_ || channel_->closed()) return;
@@ -227,6 +382,7 @@ Result<std::unique_ptr<Control>> Control::join(const JoinOptions& options) {
     return makeStatus(channel.status().code(), "rank %d: %s", options.rank,
                       channel.status().message().c_str());
   auto control = std::make_unique<JoinedControl>(options, parts.roots.front().toString(), channel.take());
+  HORING_TRY(control->begin());
   HORING_TRY(control->arrive(deadline));
   options.log.trace("control", "rank %d of %d has joined", options.rank, options.ranks);
   return std::unique_ptr<Control>(std::move(control));

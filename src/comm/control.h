@@ -2,8 +2,8 @@
 // A rank's end of the control plane: it joins the rendezvous (comm/root_service.h), exchanges small blobs
 // with all other ranks, and hears when one of them is lost or reports an error.
 //
-// All that crosses the wire is sealed with keys made in a mutual proof of the unique ID's key. No thread runs
-// on this side: whoever waits for something else watches fd() or calls poll() now and then.
+// All that crosses the wire is sealed with keys made in a mutual proof of the unique ID's key. A thread of its own reads
+// what arrives and says at intervals that this rank is alive, whatever the program does meanwhile.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -29,10 +29,13 @@ struct JoinOptions {
   const Clock* clock = nullptr;
   // Ends every wait within 50 ms when it becomes true. May be null; must outlive the Control.
   const std::atomic<bool>* abort = nullptr;
+  // How often this rank says that it is alive, and hears the same of the rendezvous; whoever is silent for kBeatsMissed times
+  // as long (comm/liveness.h) is lost. 0: never.
+  int64_t heartbeat_ms = 0;
   Log log{};
 };
 
-// One thread at a time. The first error is sticky: every later call returns it.
+// Any thread, but for allGather() and leave(): one at a time, and nothing after leave(). The first error is sticky: every later call returns it.
 class Control {
  public:
   // Returns when all ranks have arrived. kTimeout names those that did not, or says why the rendezvous was
@@ -50,13 +53,10 @@ class Control {
   virtual Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                                 Deadline deadline) = 0;
 
-  // Reads what has arrived; never blocks, one system call. kRemoteError names the rank that is lost or
-  // announced an error.
-  virtual Status poll() = 0;
-  // The first error, without looking for news.
-  virtual const Status& status() const = 0;
-  // Readable when poll() may have news; -1 when there will be none (an error, or the rendezvous has closed).
-  // Belongs to this object.
+  // The first error; kRemoteError names the rank that is lost or announced an error. Takes nanoseconds while there is none.
+  virtual Status status() const = 0;
+  // Becomes readable, and stays so, when there is an error or the rendezvous has closed; -1 from then on. Belongs to this
+  // object.
   virtual int fd() const = 0;
   // The rank that the error is about; -1 while there is none or it is about no one rank.
   virtual int failedRank() const = 0;

@@ -15,10 +15,12 @@ enum class Kind : uint8_t {
   kGather = 2,
   kAnnounce = 3,
   kGoodbye = 4,
+  kBeat = 5,
   kWelcome = 17,
   kGathered = 18,
   kFailure = 19,
   kClosing = 20,
+  kBeatEcho = 21,
 };
 
 constexpr size_t kMaxProcessBytes = 4 + kMaxHostText + 16;
@@ -71,6 +73,10 @@ struct Writer {
     out.text(m.reason, kMaxReasonText);
   }
   void operator()(const GoodbyeMessage&) { out.number(static_cast<uint8_t>(Kind::kGoodbye)); }
+  void operator()(const BeatMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kBeat));
+    out.number(m.interval_ms);
+  }
   void operator()(const WelcomeMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kWelcome));
     out.number(m.host_rank);
@@ -91,6 +97,7 @@ struct Writer {
     out.text(m.reason, kMaxReasonText);
   }
   void operator()(const ClosingMessage&) { out.number(static_cast<uint8_t>(Kind::kClosing)); }
+  void operator()(const BeatEchoMessage&) { out.number(static_cast<uint8_t>(Kind::kBeatEcho)); }
 };
 
 template <typename Variant>
@@ -172,6 +179,8 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
     }
     case Kind::kGoodbye:
       return finish(in, RankMessage(GoodbyeMessage{}));
+    case Kind::kBeat:
+      return finish(in, RankMessage(BeatMessage{in.number<uint32_t>()}));
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }
@@ -197,6 +206,8 @@ Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
     }
     case Kind::kClosing:
       return finish(in, RootMessage(ClosingMessage{}));
+    case Kind::kBeatEcho:
+      return finish(in, RootMessage(BeatEchoMessage{}));
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }

@@ -6,10 +6,12 @@
 //                  Gather     my part of exchange k; wait t ms
 //                  Announce   I cannot go on, and why
 //                  Goodbye    I leave; this is no error
+//                  Beat       I am alive, and say so every t ms
 //   root -> rank   Welcome    all have come: who they are, and who hosts the rendezvous
 //                  Gathered   all parts of exchange k
 //                  Failure    it is over for everybody, because of rank r
 //                  Closing    the rendezvous goes away; no error by itself
+//                  BeatEcho   so am I; the answer to every beat
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,6 +53,9 @@ struct AnnounceMessage {
   std::string reason;
 };
 struct GoodbyeMessage {};
+struct BeatMessage {
+  uint32_t interval_ms = 0;
+};
 struct WelcomeMessage {
   int32_t host_rank = -1;  // whose process hosts the rendezvous; -1: none
   ProcessName host;
@@ -66,9 +71,10 @@ struct FailureMessage {
   std::string reason;
 };
 struct ClosingMessage {};
+struct BeatEchoMessage {};
 
-using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage>;
-using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage>;
+using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage>;
+using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage, BeatEchoMessage>;
 
 std::vector<std::byte> encodeMessage(const RankMessage& message);
 std::vector<std::byte> encodeMessage(const RootMessage& message);

@@ -168,6 +168,17 @@ void Rendezvous::lost(int rank, const std::string& why) {
                     name(rank).c_str(), why.c_str()));
 }
 
+void Rendezvous::silent(std::span<const int> ranks, int64_t silence_ms) {
+  const bool one = ranks.size() == 1;
+  const std::string who = one ? name(ranks[0])
+                              : formatString("ranks %s (the first on %s)", rankList(ranks).c_str(),
+                                             member(ranks[0]).process.toString().c_str());
+  fail(Code::kRemoteError, ranks[0],
+       formatString("%s %s not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or "
+                    "cut off from the network. HORING_HEARTBEAT_MS=0 turns this watch off",
+                    who.c_str(), one ? "has" : "have", static_cast<long long>(silence_ms)));
+}
+
 void Rendezvous::tick(int64_t now_ns) {
   if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, -1, late());
 }

@@ -3,6 +3,7 @@
 // the first thing that went wrong. comm/root_service.cpp feeds it and sends what it says.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,14 @@ class Rendezvous {
   // A process says who it is. An error is for that process only to read; where it ends the communicator for
   // everybody, the others hear of it through takeBroadcasts().
   Status hello(const HelloMessage& hello, int64_t now_ns);
-  // The next four take the rank that a hello() accepted. An error from gather() means that the rank broke the
+  // The next five take the rank that a hello() accepted. An error from gather() means that the rank broke the
   // protocol.
   Status gather(int rank, GatherMessage message, int64_t now_ns);
   void announce(int rank, const AnnounceMessage& message);
   void goodbye(int rank);
   void lost(int rank, const std::string& why);
+  // Present ranks, not empty, that nobody has heard of for so long.
+  void silent(std::span<const int> ranks, int64_t silence_ms);
 
   // Ends an exchange whose time is up.
   void tick(int64_t now_ns);

@@ -1,6 +1,5 @@
 #include "comm/root_service.h"
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -11,7 +10,6 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -19,7 +17,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/service_thread.h"
 #include "comm/control_channel.h"
+#include "comm/liveness.h"
 #include "comm/rendezvous.h"
 #include "comm/socket_address.h"
 
@@ -34,6 +34,7 @@ constexpr int64_t kClosingMs = 1000;
 // Out of file descriptors: accepting again at once would spin.
 constexpr int64_t kAcceptPauseMs = 100;
 constexpr int kAcceptsPerWake = 64;
+constexpr int64_t kLongestBeatMs = 600'000;  // as HORING_HEARTBEAT_MS
 
 constexpr int64_t toNs(int64_t ms) {
   return ms * 1'000'000;
@@ -90,6 +91,8 @@ class RootThread final : public RootService {
   void drop(int fd, const Status& why);
   void watchWrites(Client& client);
   void expire(int64_t now_ns);
+  void judgeSilence(int64_t now_ns);
+  void answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
   void stopListening();
   void deliver();
   void close();
@@ -107,6 +110,9 @@ class RootThread final : public RootService {
   SteadyClock clock_;
   Fd epoll_;
   Rendezvous rendezvous_;
+  Liveness liveness_;
+  const SharedMessage echo_ =
+      std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(BeatEchoMessage{})));
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by file descriptor
   std::set<std::pair<int64_t, int>> deadlines_;               // (time, file descriptor)
   int strangers_ = 0;
@@ -138,18 +144,8 @@ Status RootThread::begin() {
   HORING_TRY(watch(epoll_.get(), wake_.get()));
   HORING_TRY(watch(epoll_.get(), listener_.fd.get()));
   begun_ns_ = clock_.nowNs();
-  // Signals are for the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status started;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    started = systemError(error.code().value(), "the thread of the rendezvous could not be started");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  HORING_ASSIGN(thread_, startServiceThread("the rendezvous", [this] { run(); }));
+  return {};
 }
 
 RootThread::~RootThread() {
@@ -188,6 +184,7 @@ void RootThread::loop() {
       }
     }
     expire(now_ns);
+    judgeSilence(now_ns);
     rendezvous_.tick(now_ns);
     deliver();
     if (over(now_ns)) return;
@@ -211,6 +208,7 @@ int RootThread::waitMs(int64_t now_ns) const {
   if (failed_ns_ != 0) until_ns = std::min(until_ns, failed_ns_ + toNs(kLingerMs));
   if (accept_again_ns_ != 0) until_ns = std::min(until_ns, accept_again_ns_);
   if (!deadlines_.empty()) until_ns = std::min(until_ns, deadlines_.begin()->first);
+  until_ns = std::min(until_ns, liveness_.nextLookNs());
   if (rendezvous_.deadlineNs()) until_ns = std::min(until_ns, *rendezvous_.deadlineNs());
   const int64_t left_ms = (until_ns - now_ns + 999'999) / 1'000'000;
   return static_cast<int>(std::clamp<int64_t>(left_ms, 0, 60'000));
@@ -295,6 +293,11 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   if (client.state == Client::State::kRefused) return {};
   HORING_ASSIGN(RankMessage message, decodeRankMessage(bytes));
   if (client.state == Client::State::kStranger) return handleHello(client, message, now_ns);
+  liveness_.heard(client.rank, now_ns);
+  if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) {
+    answerBeat(client, *beat, now_ns);
+    return {};
+  }
   if (GatherMessage* gather = std::get_if<GatherMessage>(&message))
     return rendezvous_.gather(client.rank, std::move(*gather), now_ns);
   if (const AnnounceMessage* announce = std::get_if<AnnounceMessage>(&message)) {
@@ -304,6 +307,7 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   }
   if (!std::holds_alternative<GoodbyeMessage>(message))
     return makeStatus(Code::kRemoteError, "it said hello twice");
+  liveness_.forget(client.rank);
   rendezvous_.goodbye(client.rank);
   client.state = Client::State::kRefused;
   return makeStatus(Code::kRemoteError, "it left");
@@ -326,6 +330,18 @@ Status RootThread::handleHello(Client& client, const RankMessage& message, int64
   return {};
 }
 
+// The first beat begins the watch.
+void RootThread::answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns) {
+  const int64_t interval_ms = std::clamp<int64_t>(beat.interval_ms, 1, kLongestBeatMs);
+  if (!liveness_.watches(client.rank)) liveness_.watch(client.rank, interval_ms, now_ns);
+  client.channel.send(echo_);
+}
+
+void RootThread::judgeSilence(int64_t now_ns) {
+  const std::vector<int> silent = liveness_.look(now_ns);
+  if (!silent.empty()) rendezvous_.silent(silent, liveness_.patienceMs(silent[0]));
+}
+
 void RootThread::refuse(Client& client, const Status& why, int64_t now_ns) {
   log_.info(kSubsystem, "refused %s: %s", client.peer.toString().c_str(), why.message().c_str());
   --strangers_;
@@ -342,6 +358,7 @@ void RootThread::drop(int fd, const Status& why) {
   clients_.erase(found);
   clearDeadline(*client);
   if (client->state == Client::State::kJoined) {
+    liveness_.forget(client->rank);
     rendezvous_.lost(client->rank, client->channel.closed() ? "its control connection ended without a goodbye"
                                                             : why.message());
     return;

@@ -170,6 +170,9 @@ void tuneControlSocket(int fd) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
+  // What is lost while a cable is out is sent again soon after it is back, rather than at ever longer intervals: silence is
+  // judged after a few seconds.
+  set(IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
 }
 
 }  // namespace horing

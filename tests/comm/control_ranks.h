@@ -72,7 +72,7 @@ inline std::vector<Status> joinStatuses(const std::vector<JoinOptions>& options)
   return statuses;
 }
 
-// Waits until poll() reports an error; ok() when the rendezvous closed or none came within 20 s.
+// Waits until there is an error; ok() when the rendezvous closed or none came within 20 s.
 Status waitForError(Control& control);
 
 inline bool mentions(const Status& status, const std::string& text) {

@@ -11,7 +11,7 @@ namespace testing_comm {
 
 Status waitForError(Control& control) {
   const Deadline deadline = in(20'000);
-  while (control.poll().ok() && control.fd() >= 0 && !deadline.passed()) {
+  while (control.status().ok() && control.fd() >= 0 && !deadline.passed()) {
     pollfd item{control.fd(), POLLIN, 0};
     ::poll(&item, 1, deadline.remainingMs());
   }
@@ -50,7 +50,7 @@ TEST_P(ControlOfRanks, GathersEveryPartInOrder) {
       for (int giver = 0; giver < ranks; ++giver)
         ASSERT_EQ(parts.value()[static_cast<size_t>(giver)], blobOf(giver, sizeOf(giver)));
     }
-    EXPECT_TRUE(control.poll().ok());
+    EXPECT_TRUE(control.status().ok());
     control.leave();
   });
   EXPECT_TRUE(root->waitFinished(10'000));
@@ -218,7 +218,7 @@ TEST(Control, LetsARankLeaveWithoutDisturbingTheOthers) {
   auto controls = joinAll(root->id(), 3);
   controls[0]->leave();
   controls[0].reset();
-  EXPECT_TRUE(controls[1]->poll().ok());
+  EXPECT_TRUE(controls[1]->status().ok());
   // leave() returned, so the rendezvous knows: an exchange names who is missing.
   const auto parts = controls[1]->allGather({}, in(30'000));
   EXPECT_TRUE(mentions(parts.status(), "rank 0 (") && mentions(parts.status(), "has left"))

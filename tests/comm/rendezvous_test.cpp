@@ -86,6 +86,7 @@ TEST(ControlMessages, SurviveHostileBytes) {
       encodeMessage(RankMessage(helloOf(1, 3))),
       encodeMessage(RankMessage(GatherMessage{4, 5, std::vector<std::byte>(9)})),
       encodeMessage(RankMessage(AnnounceMessage{Code::kTimeout, "late"})),
+      encodeMessage(RankMessage(BeatMessage{500})),
       encodeMessage(RootMessage(welcome)),
       encodeMessage(RootMessage(gathered)),
       encodeMessage(RootMessage(FailureMessage{Code::kRemoteError, 2, "gone"})),

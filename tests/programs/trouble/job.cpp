@@ -41,6 +41,12 @@ std::vector<Event> eventsOf(const std::string& output) {
   return events;
 }
 
+int countOf(const Program& program, const std::string& name) {
+  int count = 0;
+  for (const Event& event : eventsOf(program.output())) count += event.name == name;
+  return count;
+}
+
 Event eventOf(const std::vector<Event>& events, const std::string& name, int rank) {
   for (const Event& event : events)
     if (event.name == name && event.rank == rank) return event;
@@ -81,6 +87,26 @@ bool nodesWork(std::string& why_not) {
   const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
   why_not = outcome.errors;
   return outcome.code == 0;
+}
+
+// The switch is a network namespace that only a descriptor of horing-run holds.
+bool setLink(pid_t horing_run, int node, const std::string& state) {
+  namespace fs = std::filesystem;
+  const std::string process = "/proc/" + std::to_string(horing_run);
+  std::string last;
+  for (const auto& entry : fs::directory_iterator(process + "/fd")) {
+    std::error_code error;
+    if (!fs::read_symlink(entry.path(), error).string().starts_with("net:[")) continue;
+    std::vector<std::string> command = {"nsenter", "--net=" + entry.path().string()};
+    if (fs::read_symlink(process + "/ns/user") != fs::read_symlink("/proc/self/ns/user"))
+      command.insert(command.end(), {"--user=" + process + "/ns/user", "--preserve-credentials"});
+    command.insert(command.end(), {"ip", "link", "set", "n" + std::to_string(node) + "r0", state});
+    const Outcome outcome = runProgram(command);
+    if (outcome.code == 0) return true;
+    last = outcome.errors;
+  }
+  ADD_FAILURE() << "cannot set the link of node " << node << ": " << last;
+  return false;
 }
 
 ShmFolder::ShmFolder() : path_("/dev/shm/horing-trouble-XXXXXX") {

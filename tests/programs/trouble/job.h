@@ -32,6 +32,9 @@ struct JobOptions {
 // The command line of such a job. Ranks run on when one fails, and nothing outlives 40 s.
 std::vector<std::string> jobCommand(const JobOptions& options);
 
+// How many events of that name the running program has said so far.
+int countOf(const Program& program, const std::string& name);
+
 // Events in the order in which they were said.
 std::vector<Event> eventsOf(const std::string& output);
 // The event of that name and rank; a failed test and an empty event if there is none.
@@ -50,6 +53,10 @@ JobOutcome endOf(Program& program);
 
 // Whether a text speaks of this rank: "rank 1" is not in "rank 12".
 bool namesRank(const std::string& text, int rank);
+
+// Sets the switch port of a node, on its first rail, "down" or "up" in the emulated network of that horing-run: what
+// pulling the cable and plugging it in again is. False, with a failed test, where that cannot be done.
+bool setLink(pid_t horing_run, int node, const std::string& state);
 
 // Whether horing-run can emulate nodes here; if not, why.
 bool nodesWork(std::string& why_not);

@@ -78,12 +78,7 @@ TEST(LateRank, IsNamedOnEveryOtherWhenTheDeadlinePasses) {
 // The ranks that wait say so at their deadline, and the stopped one hears of it when it goes on.
 void stopAndLook(const JobOptions& options, int stopped) {
   Program program(jobCommand(options));
-  const auto said = [&](const std::string& name) {
-    int count = 0;
-    for (const Event& event : eventsOf(program.output())) count += event.name == name;
-    return count;
-  };
-  ASSERT_TRUE(eventually([&] { return said("end") == options.ranks - 1; }))
+  ASSERT_TRUE(eventually([&] { return countOf(program, "end") == options.ranks - 1; }))
       << program.output() << program.errors();
   const Event stop = eventOf(eventsOf(program.output()), "signal", stopped);
   for (int rank = 0; rank < options.ranks; ++rank) {

@@ -1,0 +1,75 @@
+// Ranks that fall silent without ending, with the settings as they are: stopped, or behind a cable that was cut. Nobody's
+// socket breaks, and the deadline of a collective is ten minutes away; yet every other rank hears soon who it is.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "job.h"
+
+namespace horing::test {
+namespace {
+
+// The verdict comes within 5 s where there are cores to spare; far from any deadline in any case.
+constexpr auto kHeardWithin = std::chrono::seconds(25);
+
+class SilentRank : public testing::TestWithParam<int> {};
+
+// The stopped rank may be the one that hosts the rendezvous.
+TEST_P(SilentRank, IsNamedOnEveryOtherWhenItWasStopped) {
+  constexpr int kRanks = 4;
+  const int stopped = GetParam();
+  const std::string who = std::to_string(stopped);
+  Program program(jobCommand({.ranks = kRanks,
+                              .words = {"rounds=100000000", "count=1000", who + ":signal_after_ms=300",
+                                        who + ":signal=" + std::to_string(SIGSTOP)}}));
+  ASSERT_TRUE(eventually([&] { return countOf(program, "end") == kRanks - 1; }, kHeardWithin))
+      << program.output() << program.errors();
+  const std::vector<Event> events = eventsOf(program.output());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == stopped) continue;
+    const Event heard = eventOf(events, "collective", rank);
+    EXPECT_EQ(heard.code, kRemoteError) << heard.text;
+    EXPECT_TRUE(namesRank(heard.text, stopped)) << heard.text;
+    EXPECT_NE(heard.text.find("has not been heard of"), std::string::npos) << heard.text;
+    EXPECT_NE(heard.text.find("pid " + eventOf(events, "signal", stopped).text), std::string::npos)
+        << heard.text;
+  }
+  // When it goes on, it hears so too.
+  ASSERT_EQ(kill(std::stoi(eventOf(events, "signal", stopped).text), SIGCONT), 0);
+  const JobOutcome outcome = endOf(program);
+  EXPECT_EQ(eventOf(outcome.events, "collective", stopped).code, kRemoteError) << outcome.everything;
+}
+
+INSTANTIATE_TEST_SUITE_P(Number, SilentRank, testing::Values(0, 2), testing::PrintToStringParamName());
+
+TEST(ComputingRank, IsWaitedForThoughItIsSilentInItsConnections) {
+  const JobOutcome outcome =
+      runJob({.ranks = 3, .words = {"rounds=2", "late_round=1", "1:call_late_ms=5000"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+}
+
+// The ranks of node 0 hear of those of node 1, and the other way round.
+TEST(CutLink, IsToldToTheRanksAtBothEnds) {
+  std::string why_not;
+  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  Program program(
+      jobCommand({.ranks = 4,
+                  .run = {"--nodes", "2", "--rate", "1000"},
+                  .words = {"rounds=100000000", "count=100000", "0:signal=0", "0:signal_after_ms=300"}}));
+  ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
+  ASSERT_TRUE(setLink(program.pid(), 1, "down"));
+  ASSERT_TRUE(eventually([&] { return countOf(program, "end") == 4; }, kHeardWithin))
+      << program.output() << program.errors();
+  const std::vector<Event> events = eventsOf(program.output());
+  for (int rank = 0; rank < 4; ++rank) {
+    const Event heard = eventOf(events, "collective", rank);
+    EXPECT_EQ(heard.code, kRemoteError) << heard.text;
+    const bool named = rank < 2 ? heard.text.find("ranks 2, 3 ") != std::string::npos ||
+                                      namesRank(heard.text, 2) || namesRank(heard.text, 3)
+                                : namesRank(heard.text, 0);
+    EXPECT_TRUE(named) << "rank " << rank << ": " << heard.text;
+    EXPECT_NE(heard.text.find("not been heard of"), std::string::npos) << heard.text;
+  }
+}
+
+}  // namespace
+}  // namespace horing::test
