@@ -216,8 +216,8 @@ TEST(Handshake, NamesTheVersionsOfAPeerThatItRefuses) {
     EXPECT_NE(outcome.acceptor.message().find("peer runs horing " + theirs), std::string::npos)
         << outcome.acceptor.toString();
     EXPECT_NE(outcome.connector.message().find(
-                  formatString("peer runs horing protocol 1 / library 0.1.0, this is %u / %s", other.protocol,
-                               versionText(other.library).c_str())),
+                  formatString("peer runs horing protocol %u / library 0.1.0, this is %u / %s",
+                               kProtocolVersion, other.protocol, versionText(other.library).c_str())),
               std::string::npos)
         << outcome.connector.toString();
     EXPECT_FALSE(c.done() || a.done());
