@@ -1,5 +1,7 @@
 #include "algorithms/catalogue.h"
 
+#include <algorithm>
+
 namespace horing {
 
 namespace {
@@ -21,6 +23,14 @@ constexpr Algorithm kCatalogue[] = {
     {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
      buildOneShot},
 };
+
+size_t mostSources(const Schedule& schedule) {
+  size_t most = 0;
+  for (const Lane& lane : schedule.lanes)
+    for (const Block& block : lane.blocks)
+      for (const Step& step : block.body) most = std::max(most, step.sources.size());
+  return most;
+}
 
 }  // namespace
 
@@ -46,6 +56,12 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
     return makeStatus(Code::kInvalidArgument, "position %d is not in %d groups of %d", position, shape.groups,
                       shape.members);
   Schedule schedule = algorithm->build(collective, shape, position);
+  if (const size_t sources = mostSources(schedule); sources > kMaxSources)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "algorithm %s would fold the data of %zu ranks in one step, with %d groups of %d; at most %d are "
+        "possible: use ring or ho_ring (HORING_ALGO)",
+        algorithm->name, sources, shape.groups, shape.members, kMaxSources);
   schedule.algorithm = algorithm->name;
   schedule.collective = collective;
   schedule.position = position;

@@ -21,7 +21,7 @@ std::span<const Algorithm> algorithmCatalogue();
 const Algorithm* findAlgorithm(std::string_view name);
 
 // The schedule of the rank at `position`. Errors: unknown name, a collective that the algorithm does not
-// have, an empty shape, a position outside it, more peers than kMaxSources allows.
+// have, an empty shape, a position outside it, more sources of one step than kMaxSources.
 Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective, Shape shape,
                                int32_t position);
 

@@ -73,5 +73,26 @@ TEST(Catalogue, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(findAlgorithm(""), nullptr);
 }
 
+TEST(Catalogue, RefusesStepsThatFoldTooManyRanks) {
+  const auto status = [](std::string_view name, Collective collective, Shape shape) {
+    return buildSchedule(name, collective, shape, shape.ranks() - 1).status();
+  };
+  for (const auto& [name, collective] :
+       {std::pair{"one_shot", Collective::kAllReduce}, std::pair{"direct", Collective::kAllReduce},
+        std::pair{"direct", Collective::kReduceScatter}}) {
+    EXPECT_TRUE(status(name, collective, {1, kMaxSources}).ok()) << name;
+    const Status refused = status(name, collective, {2, kMaxSources / 2 + 1});
+    EXPECT_EQ(refused.code(), Code::kInvalidUsage) << name;
+    EXPECT_NE(refused.message().find(name), std::string::npos) << refused.message();
+    EXPECT_NE(refused.message().find("1026 ranks in one step"), std::string::npos) << refused.message();
+    EXPECT_NE(refused.message().find("HORING_ALGO"), std::string::npos) << refused.message();
+  }
+  // What is limited is a group of ho_ring_direct, and of no collective that only copies.
+  EXPECT_FALSE(status("ho_ring_direct", Collective::kAllReduce, {2, kMaxSources + 1}).ok());
+  EXPECT_TRUE(status("ho_ring_direct", Collective::kAllReduce, {3, kMaxSources}).ok());
+  EXPECT_TRUE(status("direct", Collective::kAllGather, {1, 2 * kMaxSources}).ok());
+  EXPECT_TRUE(status("ring", Collective::kAllReduce, {1, 4 * kMaxSources}).ok());
+}
+
 }  // namespace
 }  // namespace horing

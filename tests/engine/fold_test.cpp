@@ -144,7 +144,7 @@ struct Scenario {
   DataType type;
   size_t count;
   std::vector<Block> sources;
-  std::unique_ptr<bool[]> is_input{new bool[kMaxFoldSources]()};
+  std::unique_ptr<bool[]> is_input{new bool[kMaxSources]()};
   int ranks = 3;
   bool is_final = true;
 };
@@ -220,7 +220,7 @@ TEST_P(Fold, AgreesWithTheReferenceOnPairs) {
 }
 
 TEST_P(Fold, AgreesWithTheReferenceUpToTheLimitOfSources) {
-  const Scenario scenario(type(), 37, kMaxFoldSources);
+  const Scenario scenario(type(), 37, kMaxSources);
   const std::vector<uint64_t> expected = scenario.expected(op());
   for (Simd simd : availableSimds()) {
     const Block result(type(), scenario.count, 0);

@@ -5,10 +5,9 @@
 #include <string_view>
 
 #include "base/types.h"
+#include "schedule/schedule.h"
 
 namespace horing {
-
-inline constexpr int kMaxFoldSources = 1024;
 
 // value[e] = sources[0][e] (+) sources[1][e] (+) ... from the left; stored to every destination.
 //   - float16, bfloat16 and both float8 accumulate in float32 and are rounded (nearest even) once, at the
@@ -25,7 +24,7 @@ inline constexpr int kMaxFoldSources = 1024;
 struct FoldArguments {
   const std::byte* const* sources = nullptr;
   const bool* is_input = nullptr;  // one per source; only read for avg; null: none is
-  int source_count = 0;            // 1 .. kMaxFoldSources
+  int source_count = 0;            // 1 .. kMaxSources
   // The second may be null. A destination may equal a source, not overlap one otherwise.
   std::byte* destinations[2] = {nullptr, nullptr};
   size_t count = 0;   // elements
