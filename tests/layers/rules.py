@@ -45,6 +45,7 @@ FACES = {
 TESTS = {
     "tests/schedule": ["algorithms", "topology"],  # something has to produce the schedules that are proven
     "tests/engine": ["algorithms", "topology"],  # ... or run
+    "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
     "tests/programs": ["base", "engine"],
 }

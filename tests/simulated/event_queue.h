@@ -1,0 +1,64 @@
+#pragma once
+// Virtual time: what happens next, and when. Time only moves when an event is taken.
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace horing::simulated {
+
+enum class EventKind : uint8_t {
+  kPoll,          // a rank turns its crank; subject: the rank
+  kPiece,         // bytes of a message arrive; subject: the connection
+  kCredit,        // a released slot comes back to the sender; subject: the connection
+  kSenderGone,    // the receiver learns that nothing more comes; subject: the connection
+  kReceiverGone,  // the sender learns that no slot will be free again; subject: the connection
+  kLost,          // a rank learns that a link of it broke; subject: the rank
+};
+
+struct Event {
+  int64_t at_ns = 0;
+  uint64_t order = 0;  // of events at one time
+  EventKind kind = EventKind::kPoll;
+  uint32_t subject = 0;
+  uint32_t bytes = 0;   // kPiece
+  bool last = false;    // kPiece: completes its message
+  int64_t left_ns = 0;  // when it left its rank: lost if the rank was gone by then
+  int32_t peer = -1;    // kLost: at the other end of the link
+};
+
+class EventQueue {
+ public:
+  const Clock& clock() const { return clock_; }
+  int64_t nowNs() const { return clock_.nowNs(); }
+  bool empty() const { return events_.empty(); }
+  uint64_t taken() const { return taken_; }
+
+  // Not before now.
+  void add(Event event) {
+    event.order = added_++;
+    events_.push(event);
+  }
+  // The earliest event; the clock then shows its time.
+  Event take() {
+    const Event event = events_.top();
+    events_.pop();
+    clock_.advanceNs(event.at_ns - clock_.nowNs());
+    ++taken_;
+    return event;
+  }
+
+ private:
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+    }
+  };
+  ManualClock clock_;
+  std::priority_queue<Event, std::vector<Event>, Later> events_;
+  uint64_t added_ = 0;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace horing::simulated

@@ -1,0 +1,160 @@
+#include "expected.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace horing::simulated {
+
+namespace {
+
+// The value of a chunk; a move shares it.
+using Value = std::shared_ptr<const Bytes>;
+
+class Run {
+ public:
+  Run(const CollectiveCall& call, const test::ReferenceFold& fold, const std::vector<Bytes>& inputs)
+      : call_(call), layout_(call.layout()), fold_(fold), size_(dataTypeBytes(call.type)), inputs_(inputs) {
+    for (const Schedule& schedule : call.schedules) {
+      outputs_.emplace_back(call.outputBytes());
+      scratch_.emplace_back(static_cast<size_t>(schedule.scratch_queues));
+      for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
+        lanes_.push_back({&schedule, lane, {schedule.lanes[lane], schedule.grid}});
+      first_lane_.push_back(lanes_.size() - schedule.lanes.size());
+    }
+  }
+
+  std::vector<Bytes> run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (LaneAt& lane : lanes_)
+        while (ready(lane)) {
+          step(lane);
+          moved = true;
+        }
+    }
+    for (const LaneAt& lane : lanes_) HORING_CHECK(lane.cursor.done());
+    return std::move(outputs_);
+  }
+
+ private:
+  struct LaneAt {
+    const Schedule* schedule;
+    size_t number;
+    StepCursor cursor;
+    size_t position() const { return static_cast<size_t>(schedule->position); }
+  };
+  using Queue = std::deque<Value>;
+
+  Queue& queue(const LaneAt& lane, const Source& source) {
+    const auto index = static_cast<size_t>(source.index);
+    if (source.kind == Source::Kind::kScratch) return scratch_[lane.position()][index];
+    return wires_[{index, lane.position(), lane.number}];
+  }
+  static bool isQueue(const Source& source) {
+    return source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kScratch;
+  }
+
+  bool ready(const LaneAt& lane) {
+    if (lane.cursor.done()) return false;
+    const Step& step = lane.cursor.step();
+    if (step.wait.lane >= 0) {
+      const LaneAt& other = lanes_[first_lane_[lane.position()] + static_cast<size_t>(step.wait.lane)];
+      if (!other.cursor.done() && other.cursor.index() <= lane.cursor.waitStep()) return false;
+    }
+    return std::all_of(step.sources.begin(), step.sources.end(), [&](const Source& source) {
+      return !isQueue(source) || !queue(lane, source).empty();
+    });
+  }
+
+  Value read(const LaneAt& lane, const Source& source, int32_t chunk) {
+    if (isQueue(source)) {
+      Queue& from = queue(lane, source);
+      Value value = std::move(from.front());
+      from.pop_front();
+      return value;
+    }
+    const bool is_input = source.kind == Source::Kind::kIn;
+    const Bytes& buffer = is_input ? inputs_[lane.position()] : outputs_[lane.position()];
+    const size_t at = (is_input ? layout_.inputOffset(chunk) : layout_.outputOffset(chunk)) * size_;
+    const std::byte* begin = buffer.data() + at;
+    return std::make_shared<const Bytes>(begin, begin + layout_.count(chunk) * size_);
+  }
+
+  void step(LaneAt& lane) {
+    const Step& step = lane.cursor.step();
+    const int32_t chunk = lane.cursor.chunk();
+    std::vector<Value> operands;
+    test::ReferenceOperands element;
+    element.ranks = lane.schedule->ranks;
+    element.is_final = step.completes;
+    for (const Source& source : step.sources) {
+      operands.push_back(read(lane, source, chunk));
+      element.is_input.push_back(source.kind == Source::Kind::kIn);
+    }
+    Value value = lane.schedule->collective == Collective::kAllGather || layout_.count(chunk) == 0
+                      ? operands[0]
+                      : fold(operands, element);
+    if (step.keep.kind == Keep::Kind::kOut)
+      std::copy(value->begin(), value->end(),
+                outputs_[lane.position()].data() + layout_.outputOffset(chunk) * size_);
+    if (step.keep.kind == Keep::Kind::kScratch)
+      scratch_[lane.position()][static_cast<size_t>(step.keep.index)].push_back(value);
+    if (step.send_to >= 0)
+      wires_[{lane.position(), static_cast<size_t>(step.send_to), lane.number}].push_back(value);
+    lane.cursor.next();
+  }
+
+  Value fold(const std::vector<Value>& operands, test::ReferenceOperands& element) const {
+    Bytes folded(operands[0]->size());
+    element.bits.resize(operands.size());
+    for (size_t at = 0; at < folded.size(); at += size_) {
+      for (size_t s = 0; s < operands.size(); ++s) {
+        element.bits[s] = 0;
+        std::memcpy(&element.bits[s], operands[s]->data() + at, size_);
+      }
+      const uint64_t bits = fold_(element);
+      std::memcpy(folded.data() + at, &bits, size_);
+    }
+    return std::make_shared<const Bytes>(std::move(folded));
+  }
+
+  const CollectiveCall& call_;
+  Layout layout_;
+  const test::ReferenceFold& fold_;
+  size_t size_;
+  const std::vector<Bytes>& inputs_;
+  std::vector<Bytes> outputs_;
+  std::vector<std::vector<Queue>> scratch_;                    // [position][queue]
+  std::vector<LaneAt> lanes_;                                  // of all positions
+  std::vector<size_t> first_lane_;                             // of each position
+  std::map<std::tuple<size_t, size_t, size_t>, Queue> wires_;  // from, to, lane
+};
+
+}  // namespace
+
+size_t CollectiveCall::inputBytes() const {
+  const size_t blocks = schedules[0].collective == Collective::kReduceScatter ? schedules.size() : 1;
+  return blocks * count * dataTypeBytes(type);
+}
+
+size_t CollectiveCall::outputBytes() const {
+  const size_t blocks = schedules[0].collective == Collective::kAllGather ? schedules.size() : 1;
+  return blocks * count * dataTypeBytes(type);
+}
+
+const test::ReferenceFold& Expectation::fold(DataType type, RedOp op) {
+  auto& fold = folds_[static_cast<size_t>(type) * kRedOps + static_cast<size_t>(op)];
+  if (!fold) fold = std::make_unique<test::ReferenceFold>(type, op);
+  return *fold;
+}
+
+std::vector<Bytes> Expectation::outputs(const CollectiveCall& call, const std::vector<Bytes>& inputs) {
+  return Run(call, fold(call.type, call.op), inputs).run();
+}
+
+}  // namespace horing::simulated

@@ -1,0 +1,45 @@
+#pragma once
+// What a collective must give, to the bit: all schedules run chunk by chunk in one place, one element after the
+// other, over queues without end. Knows nothing of slices, windows, slots, memory reuse or timing, which is what
+// the simulation puts to the test; that the schedules themselves are right, the verifier proves.
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "../engine/reference_fold.h"
+#include "schedule/layout.h"
+#include "schedule/schedule.h"
+
+namespace horing::simulated {
+
+using Bytes = std::vector<std::byte>;
+
+struct CollectiveCall {
+  std::span<const Schedule> schedules;  // by position
+  const int32_t* rank_of_position = nullptr;
+  size_t count = 0;
+  DataType type = DataType::kFloat32;
+  RedOp op = RedOp::kSum;
+
+  Layout layout() const {
+    return Layout::make(schedules[0], count, rank_of_position, 64 / dataTypeBytes(type));
+  }
+  // Of one rank's buffers.
+  size_t inputBytes() const;
+  size_t outputBytes() const;
+};
+
+// Keeps the tables of the types that are not the machine's.
+class Expectation {
+ public:
+  // The output of every position. `inputs`: by position.
+  std::vector<Bytes> outputs(const CollectiveCall& call, const std::vector<Bytes>& inputs);
+
+ private:
+  const test::ReferenceFold& fold(DataType type, RedOp op);
+  std::array<std::unique_ptr<test::ReferenceFold>, kDataTypes * kRedOps> folds_;
+};
+
+}  // namespace horing::simulated

@@ -1,0 +1,228 @@
+#include "network.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace horing::simulated {
+
+namespace {
+
+constexpr std::byte kNobodys{0xdb};  // memory that nobody may read or write
+
+bool untouched(const std::byte* memory, size_t bytes) {
+  return std::all_of(memory, memory + bytes, [](std::byte b) { return b == kNobodys; });
+}
+
+}  // namespace
+
+Connection::Connection(Network& network, uint32_t id, int32_t from, int32_t to, int lane)
+    : network_(network), id_(id), from_(from), to_(to), lane_(lane) {
+  const size_t bytes = size_t{network.shape_.slots} * network.shape_.slot_bytes;
+  outgoing_.assign(bytes, kNobodys);
+  wire_.assign(bytes, kNobodys);
+  incoming_.assign(bytes, kNobodys);
+  messages_.resize(network.shape_.slots);
+}
+
+bool Connection::SendingEnd::flushed() const {
+  return connection.message_left_ns_ <= connection.network_.events_.nowNs();
+}
+bool Connection::ReceivingEnd::flushed() const {
+  return connection.credit_left_ns_ <= connection.network_.events_.nowNs();
+}
+
+std::byte* Connection::tryAcquire() {
+  const uint32_t slots = network_.shape_.slots, bytes = network_.shape_.slot_bytes;
+  std::byte* slot = outgoing_.data() + posted_ % slots * bytes;
+  if (acquired_) return slot;
+  if (posted_ - credited_ == slots) {
+    if (receiver_gone_) network_.fail(from_, to_, "has left and will free no slot");
+    return nullptr;
+  }
+  if (!untouched(slot, bytes)) network_.violate(*this, "the sender wrote to a slot after it had posted it");
+  acquired_ = true;
+  return slot;
+}
+
+void Connection::post(uint32_t bytes, Tag tag) {
+  const uint32_t slots = network_.shape_.slots, slot_bytes = network_.shape_.slot_bytes;
+  HORING_CHECK(acquired_);
+  HORING_CHECK_LE(bytes, slot_bytes);
+  acquired_ = false;
+  const size_t at = posted_ % slots * slot_bytes;
+  std::byte* slot = outgoing_.data() + at;
+  if (!untouched(slot + bytes, slot_bytes - bytes))
+    network_.violate(*this, "the sender wrote beyond its message");
+  std::copy_n(slot, bytes, wire_.data() + at);
+  std::fill_n(slot, bytes, kNobodys);
+  messages_[posted_ % slots] = {incoming_.data() + at, bytes, tag};
+  ++posted_;
+  ++network_.posted_;
+  sendPieces(bytes);
+}
+
+// Cut at random places, each piece handed over and under way for as long as it likes, in order.
+void Connection::sendPieces(uint32_t bytes) {
+  const int64_t now = network_.events_.nowNs();
+  message_left_ns_ = std::max(message_left_ns_, now);
+  auto pieces = static_cast<uint32_t>(network_.dice_.between(1, network_.weather_.pieces));
+  for (uint32_t left = bytes; pieces > 0; --pieces) {
+    const bool last = pieces == 1;
+    const uint32_t size = last ? left : static_cast<uint32_t>(network_.dice_.between(0, left));
+    left -= size;
+    message_left_ns_ += network_.handoverNs();
+    message_arrives_ns_ = std::max(message_arrives_ns_, message_left_ns_ + network_.travelNs());
+    network_.events_.add({.at_ns = message_arrives_ns_,
+                          .kind = EventKind::kPiece,
+                          .subject = id_,
+                          .bytes = size,
+                          .last = last,
+                          .left_ns = message_left_ns_});
+  }
+  Presence& me = network_.presence(from_);
+  me.handed_over_ns = std::max(me.handed_over_ns, message_left_ns_);
+}
+
+void Connection::arrive(const Event& piece) {
+  const size_t at = arrived_ % network_.shape_.slots * network_.shape_.slot_bytes + arrived_bytes_;
+  if (!untouched(incoming_.data() + at, piece.bytes)) network_.violate(*this, "a free slot was written to");
+  std::copy_n(wire_.data() + at, piece.bytes, incoming_.data() + at);
+  arrived_bytes_ += piece.bytes;
+  if (!piece.last) return;
+  arrived_bytes_ = 0;
+  ++arrived_;
+  network_.wake(to_);
+}
+
+const Message* Connection::tryPeek() {
+  if (arrived_ > released_) return &messages_[released_ % network_.shape_.slots];
+  if (sender_gone_) network_.fail(to_, from_, "has left and will send nothing more");
+  return nullptr;
+}
+
+void Connection::release() {
+  HORING_CHECK_LT(released_, arrived_);
+  const size_t at = released_ % network_.shape_.slots;
+  std::fill_n(incoming_.data() + at * network_.shape_.slot_bytes, messages_[at].bytes, kNobodys);
+  ++released_;
+  credit_left_ns_ = std::max(credit_left_ns_, network_.events_.nowNs()) + network_.handoverNs();
+  credit_arrives_ns_ = std::max(credit_arrives_ns_, credit_left_ns_ + network_.travelNs());
+  network_.events_.add(
+      {.at_ns = credit_arrives_ns_, .kind = EventKind::kCredit, .subject = id_, .left_ns = credit_left_ns_});
+  Presence& me = network_.presence(to_);
+  me.handed_over_ns = std::max(me.handed_over_ns, credit_left_ns_);
+}
+
+Network::Network(EventQueue& events, Dice& dice, const Weather& weather, const LinkShape& shape,
+                 int32_t ranks)
+    : events_(events),
+      dice_(dice),
+      weather_(weather),
+      shape_(shape),
+      presence_(static_cast<size_t>(ranks)),
+      of_rank_(static_cast<size_t>(ranks)) {}
+
+Connection& Network::connection(int32_t from, int32_t to, int lane) {
+  for (const uint32_t id : of_rank_[static_cast<size_t>(from)]) {
+    Connection& known = *connections_[id];
+    if (known.from_ == from && known.to_ == to && known.lane_ == lane) return known;
+  }
+  const auto id = static_cast<uint32_t>(connections_.size());
+  connections_.push_back(std::make_unique<Connection>(*this, id, from, to, lane));
+  of_rank_[static_cast<size_t>(from)].push_back(id);
+  of_rank_[static_cast<size_t>(to)].push_back(id);
+  return *connections_.back();
+}
+
+int64_t Network::travelNs() {
+  int64_t ns = weather_.latency_ns;
+  if (weather_.jitter_ns) ns += dice_.between(0, weather_.jitter_ns);
+  return weather_.spike_percent && dice_.chance(weather_.spike_percent) ? ns * Weather::kSpike : ns;
+}
+
+void Network::wakeAt(int32_t rank, int64_t at_ns) {
+  Presence& sleeper = presence(rank);
+  if (sleeper.poll_due || sleeper.gone_ns != INT64_MAX) return;
+  sleeper.poll_due = true;
+  events_.add({.at_ns = at_ns, .kind = EventKind::kPoll, .subject = static_cast<uint32_t>(rank)});
+}
+
+void Network::wake(int32_t rank) {
+  wakeAt(rank, events_.nowNs() + dice_.between(0, weather_.poll_ns));
+}
+
+void Network::handle(const Event& event) {
+  if (event.kind == EventKind::kLost)
+    return fail(static_cast<int32_t>(event.subject), event.peer, "is lost: the link broke");
+  Connection& c = *connections_[event.subject];
+  if (c.broken_) return;
+  switch (event.kind) {
+    case EventKind::kPiece:
+      // All that comes after it is lost too.
+      if (event.left_ns > presence(c.from_).gone_ns) return;
+      return c.arrive(event);
+    case EventKind::kCredit:
+      if (event.left_ns > presence(c.to_).gone_ns) return;
+      ++c.credited_;
+      return wake(c.from_);
+    case EventKind::kSenderGone:
+      c.sender_gone_ = true;
+      return wake(c.to_);
+    case EventKind::kReceiverGone:
+      c.receiver_gone_ = true;
+      return wake(c.from_);
+    case EventKind::kPoll:
+    case EventKind::kLost:
+      break;
+  }
+}
+
+void Network::leave(int32_t rank) {
+  presence(rank).gone_ns = events_.nowNs();
+  for (const uint32_t id : of_rank_[static_cast<size_t>(rank)]) {
+    const Connection& c = *connections_[id];
+    const bool sends = c.from_ == rank;
+    const int64_t last_sign = sends ? c.message_arrives_ns_ : c.credit_arrives_ns_;
+    events_.add({.at_ns = std::max(last_sign, events_.nowNs() + travelNs()),
+                 .kind = sends ? EventKind::kSenderGone : EventKind::kReceiverGone,
+                 .subject = id});
+  }
+}
+
+void Network::die(int32_t rank) {
+  presence(rank).gone_ns = events_.nowNs();
+  for (const uint32_t id : of_rank_[static_cast<size_t>(rank)]) {
+    const Connection& c = *connections_[id];
+    noticeLater(c.from_ == rank ? c.to_ : c.from_, rank);
+  }
+}
+
+void Network::cut(int32_t a, int32_t b) {
+  for (const uint32_t id : of_rank_[static_cast<size_t>(a)])
+    if (Connection& c = *connections_[id]; c.from_ == b || c.to_ == b) c.broken_ = true;
+  noticeLater(a, b);
+  noticeLater(b, a);
+}
+
+void Network::noticeLater(int32_t rank, int32_t peer) {
+  events_.add({.at_ns = events_.nowNs() + travelNs(),
+               .kind = EventKind::kLost,
+               .subject = static_cast<uint32_t>(rank),
+               .peer = peer});
+}
+
+void Network::fail(int32_t rank, int32_t peer, const char* cause) {
+  Presence& me = presence(rank);
+  if (!me.status.ok()) return;
+  me.status = makeStatus(Code::kRemoteError, "rank %d: rank %d %s", rank, peer, cause);
+  wake(rank);
+}
+
+void Network::violate(const Connection& c, const char* what) {
+  if (violation_.empty())
+    violation_ = formatString("%s: rank %d to rank %d, lane %d", what, c.from_, c.to_, c.lane_);
+}
+
+}  // namespace horing::simulated

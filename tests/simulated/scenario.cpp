@@ -1,0 +1,173 @@
+#include "scenario.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "algorithms/catalogue.h"
+
+namespace horing::simulated {
+
+namespace {
+
+constexpr Fault kFaults[] = {Fault::kNone, Fault::kNone, Fault::kNone,  Fault::kNone,         Fault::kNone,
+                             Fault::kNone, Fault::kCut,  Fault::kDeath, Fault::kDisagreement, Fault::kCut};
+
+// Ranks that a schedule of this algorithm can be simulated with in a moment: where everybody talks to everybody, the
+// messages grow with the square.
+int32_t mostRanks(const std::string& algorithm, int32_t wanted) {
+  const bool is_ring = algorithm == "ring" || algorithm == "ho_ring";
+  return is_ring ? wanted : std::min(wanted, 24);
+}
+
+Shape shapeOf(int32_t ranks, Dice& dice) {
+  const auto members = static_cast<int32_t>(dice.between(1, std::min(ranks, 32)));
+  return {std::max(1, ranks / members), members};
+}
+
+Weather weatherOf(Dice& dice) {
+  Weather weather;
+  weather.latency_ns = dice.oneOf(std::vector<int64_t>{0, 100, 5'000});
+  weather.jitter_ns = dice.oneOf(std::vector<int64_t>{0, 50, 1'000, 100'000});
+  weather.spike_percent = dice.oneOf(std::vector<int>{0, 0, 2, 20});
+  weather.pieces = dice.oneOf(std::vector<int>{1, 1, 2, 4});
+  weather.handover_ns = dice.oneOf(std::vector<int64_t>{0, 0, 500, 20'000});
+  weather.poll_ns = dice.oneOf(std::vector<int64_t>{0, 10, 1'000, 30'000});
+  return weather;
+}
+
+// Mostly a few slices of each chunk, at times a handful of elements, or none.
+size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, Dice& dice) {
+  const bool whole = plan.collective == Collective::kAllReduce && plan.algorithm != "one_shot";
+  const auto chunks = static_cast<int64_t>(whole ? scenario.shape.ranks() : 1);
+  const auto slot = static_cast<int64_t>(scenario.settings.slot_bytes / dataTypeBytes(type));
+  const int64_t slices = scenario.shape.ranks() > 32 ? 3 : 5 * scenario.settings.window;
+  if (dice.chance(10)) return static_cast<size_t>(dice.between(0, 3));
+  return static_cast<size_t>(dice.between(0, chunks * slot * dice.between(1, slices)));
+}
+
+void choosePlans(Scenario& scenario, Dice& dice) {
+  for (int64_t plans = dice.between(1, 3); plans > 0; --plans) {
+    const Algorithm algorithm = dice.oneOf(algorithmCatalogue());
+    const auto collective = static_cast<Collective>(dice.between(0, kCollectives - 1));
+    if (algorithm.has(collective)) scenario.plans.push_back({algorithm.name, collective});
+  }
+}
+
+void chooseOperations(Scenario& scenario, Dice& dice) {
+  const int64_t operations = scenario.shape.ranks() > 32 ? dice.between(1, 2) : dice.between(1, 5);
+  for (int64_t i = 0; i < operations; ++i) {
+    OperationChoice operation;
+    operation.plan = static_cast<size_t>(dice.between(0, static_cast<int64_t>(scenario.plans.size()) - 1));
+    operation.type = static_cast<DataType>(dice.between(0, kDataTypes - 1));
+    operation.op = static_cast<RedOp>(dice.between(0, kRedOps - 1));
+    operation.count = countOf(scenario, scenario.plans[operation.plan], operation.type, dice);
+    operation.in_place = dice.chance(40);
+    operation.data_seed = dice.bits();
+    scenario.operations.push_back(operation);
+  }
+}
+
+// Not every algorithm has every shape.
+void dropWhatCannotBe(Scenario& scenario) {
+  std::erase_if(scenario.plans, [&](const PlanChoice& plan) {
+    return !buildSchedule(plan.algorithm, plan.collective, scenario.shape, 0).ok();
+  });
+  if (scenario.plans.empty()) scenario.plans.push_back({"ho_ring", Collective::kAllReduce});
+}
+
+int32_t ranksOf(const Scenario& scenario, Dice& dice) {
+  const int64_t size = dice.between(1, 1000);
+  const int64_t wanted = size <= 900   ? dice.between(1, 9)
+                         : size <= 992 ? dice.between(10, 40)
+                                       : dice.between(100, 300);
+  int32_t ranks = static_cast<int32_t>(wanted);
+  for (const PlanChoice& plan : scenario.plans) ranks = mostRanks(plan.algorithm, ranks);
+  return ranks;
+}
+
+}  // namespace
+
+const char* faultName(Fault fault) {
+  switch (fault) {
+    case Fault::kNone:
+      return "no fault";
+    case Fault::kCut:
+      return "cut link";
+    case Fault::kDeath:
+      return "dead rank";
+    case Fault::kDisagreement:
+      return "disagreement";
+  }
+  return "?";
+}
+
+Scenario makeScenario(uint64_t seed) {
+  Dice dice(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  choosePlans(scenario, dice);
+  scenario.shape = shapeOf(ranksOf(scenario, dice), dice);
+  dropWhatCannotBe(scenario);
+  for (int32_t rank = 0; rank < scenario.shape.ranks(); ++rank) scenario.rank_of_position.push_back(rank);
+  if (dice.chance(50))
+    for (size_t i = scenario.rank_of_position.size(); i > 1; --i)
+      std::swap(scenario.rank_of_position[i - 1],
+                scenario.rank_of_position[static_cast<size_t>(dice.between(0, static_cast<int64_t>(i) - 1))]);
+  scenario.settings.window = static_cast<int32_t>(dice.between(1, 6));
+  scenario.settings.slot_bytes = static_cast<uint32_t>(64 * dice.between(1, 6));
+  scenario.settings.simd = static_cast<Simd>(dice.between(0, static_cast<int64_t>(detectSimd())));
+  scenario.slots = static_cast<uint32_t>(scenario.settings.window + dice.between(1, 3));
+  scenario.weather = weatherOf(dice);
+  scenario.skew_ns = dice.oneOf(std::vector<int64_t>{0, 1'000, 1'000'000});
+  chooseOperations(scenario, dice);
+  scenario.fault = scenario.shape.ranks() > 1 ? dice.oneOf(kFaults) : Fault::kNone;
+  scenario.fault_permille = static_cast<int>(dice.between(0, 1000));
+  scenario.fault_operation =
+      static_cast<size_t>(dice.between(0, static_cast<int64_t>(scenario.operations.size()) - 1));
+  return scenario;
+}
+
+std::string scenarioText(const Scenario& s) {
+  std::string text = formatString("seed %llu: %dx%d ranks, window %d, %u slots of %u bytes, %s, %s",
+                                  static_cast<unsigned long long>(s.seed), s.shape.groups, s.shape.members,
+                                  s.settings.window, s.slots, s.settings.slot_bytes,
+                                  simdName(s.settings.simd), faultName(s.fault));
+  if (s.fault == Fault::kCut || s.fault == Fault::kDeath)
+    text += formatString(" after %d/1000", s.fault_permille);
+  if (s.fault == Fault::kDisagreement) text += formatString(" in #%zu", s.fault_operation);
+  for (const OperationChoice& o : s.operations)
+    text += formatString("; %s %s %zu x %s %s%s", s.plans[o.plan].algorithm.c_str(),
+                         collectiveName(s.plans[o.plan].collective), o.count, dataTypeName(o.type),
+                         redOpName(o.op), o.in_place ? " in place" : "");
+  return text;
+}
+
+void fillInput(std::vector<std::byte>& bytes, DataType type, Dice& dice) {
+  const size_t size = dataTypeBytes(type);
+  // The bits of the exponent that stay at random, below a fixed middle.
+  const auto number = [&]() -> uint64_t {
+    const uint64_t bits = dice.bits();
+    switch (type) {
+      case DataType::kFloat64:
+        return (bits & 0x801f'ffff'ffff'ffff) | 0x3fe0'0000'0000'0000;
+      case DataType::kFloat32:
+        return (bits & 0x80ff'ffff) | 0x3f00'0000;
+      case DataType::kBfloat16:
+        return (bits & 0x80ff) | 0x3f00;
+      case DataType::kFloat16:
+        return (bits & 0x87ff) | 0x3800;
+      case DataType::kFloat8e4m3:
+        return (bits & 0x8f) | 0x30;
+      case DataType::kFloat8e5m2:
+        return (bits & 0x87) | 0x38;
+      default:
+        return bits;
+    }
+  };
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    const uint64_t value = dice.chance(2) ? dice.bits() : number();
+    std::memcpy(bytes.data() + at, &value, size);
+  }
+}
+
+}  // namespace horing::simulated

@@ -1,0 +1,61 @@
+#pragma once
+// Everything that a seed decides about a simulation, but for the moments at which things happen.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algorithms/shape.h"
+#include "base/types.h"
+#include "dice.h"
+#include "engine/host/plan.h"
+#include "network.h"
+
+namespace horing::simulated {
+
+struct PlanChoice {
+  std::string algorithm;
+  Collective collective = Collective::kAllReduce;
+};
+
+struct OperationChoice {
+  size_t plan = 0;  // in Scenario::plans
+  DataType type = DataType::kFloat32;
+  RedOp op = RedOp::kSum;
+  size_t count = 0;
+  bool in_place = false;
+  uint64_t data_seed = 0;
+};
+
+enum class Fault : uint8_t {
+  kNone,
+  kCut,           // a link breaks
+  kDeath,         // a rank dies
+  kDisagreement,  // a rank makes another call than the rest
+};
+const char* faultName(Fault fault);
+
+struct Scenario {
+  uint64_t seed = 0;
+  Shape shape;
+  std::vector<int32_t> rank_of_position;
+  std::vector<PlanChoice> plans;  // of one communicator: they share its connections
+  std::vector<OperationChoice> operations;
+  PlanSettings settings;
+  uint32_t slots = 5;
+  Weather weather;
+  int64_t skew_ns = 0;  // at most, before a rank begins its next operation
+  Fault fault = Fault::kNone;
+  int fault_permille = 0;      // of all messages of the run, after which a cut or a death happens
+  size_t fault_operation = 0;  // kDisagreement: which
+
+  LinkShape linkShape() const { return {kLinkChannels, slots, settings.slot_bytes}; }
+};
+
+// The same seed gives the same scenario. About one in a hundred has hundreds of ranks.
+Scenario makeScenario(uint64_t seed);
+std::string scenarioText(const Scenario& scenario);
+
+// Contributions of moderate size, so that a missing one shows, with a few of any bits.
+void fillInput(std::vector<std::byte>& bytes, DataType type, Dice& dice);
+
+}  // namespace horing::simulated

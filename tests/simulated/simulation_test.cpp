@@ -1,0 +1,165 @@
+// The simulation itself: the same seed gives the same run, what goes wrong is seen, the network keeps its promises.
+#include "simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "algorithms/catalogue.h"
+#include "network.h"
+
+namespace horing::simulated {
+namespace {
+
+Scenario ringOf(int32_t ranks) {
+  Scenario scenario;
+  scenario.shape = {1, ranks};
+  for (int32_t rank = 0; rank < ranks; ++rank) scenario.rank_of_position.push_back(rank);
+  scenario.plans = {{"ring", Collective::kAllReduce}};
+  scenario.operations = {{.type = DataType::kInt32, .count = 1000}};
+  scenario.settings = {.window = 2, .slot_bytes = 64};
+  scenario.slots = 3;
+  return scenario;
+}
+
+Outcome outcomeOf(const Scenario& scenario) {
+  Expectation expectation;
+  return Simulation(scenario, expectation).run();
+}
+
+TEST(Simulation, RepeatsItselfExactly) {
+  Expectation expectation;
+  std::set<uint64_t> fingerprints;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const Scenario scenario = makeScenario(seed);
+    const Outcome first = Simulation(scenario, expectation).run();
+    const Outcome second = Simulation(scenario, expectation).run();
+    EXPECT_EQ(first.fingerprint, second.fingerprint) << scenarioText(scenario);
+    EXPECT_EQ(first.virtual_ns, second.virtual_ns);
+    EXPECT_EQ(first.steps, second.steps);
+    fingerprints.insert(first.fingerprint);
+  }
+  EXPECT_EQ(fingerprints.size(), 40u);
+}
+
+TEST(Simulation, SeesADeadlockAndSaysWhoWaitsForWhom) {
+  Scenario scenario = ringOf(3);
+  EXPECT_EQ(outcomeOf(scenario).failure, "");
+  scenario.slots = 2;  // as many as the window: one too few
+  const std::string failure = outcomeOf(scenario).failure;
+  EXPECT_NE(failure.find("waits for ever"), std::string::npos) << failure;
+  EXPECT_NE(failure.find("waits for rank 1 to take data"), std::string::npos) << failure;
+}
+
+TEST(Simulation, EndsOnEveryRankWhateverBreaks) {
+  for (const Fault fault : {Fault::kCut, Fault::kDeath}) {
+    Scenario scenario = ringOf(5);
+    scenario.fault = fault;
+    scenario.fault_permille = 300;
+    const Outcome outcome = outcomeOf(scenario);
+    EXPECT_EQ(outcome.failure, "") << faultName(fault);
+    EXPECT_EQ(outcome.errors, 5) << faultName(fault);
+  }
+}
+
+TEST(Simulation, TellsOfADisagreement) {
+  Scenario scenario = ringOf(4);
+  scenario.fault = Fault::kDisagreement;
+  const Outcome outcome = outcomeOf(scenario);
+  EXPECT_EQ(outcome.failure, "");
+  EXPECT_GT(outcome.errors, 0);
+}
+
+TEST(Scenario, CoversWhatItShould) {
+  std::set<Fault> faults;
+  std::set<std::string> algorithms;
+  std::set<Collective> collectives;
+  int32_t most_ranks = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const Scenario scenario = makeScenario(seed);
+    faults.insert(scenario.fault);
+    for (const PlanChoice& plan : scenario.plans) {
+      algorithms.insert(plan.algorithm);
+      collectives.insert(plan.collective);
+    }
+    most_ranks = std::max(most_ranks, scenario.shape.ranks());
+  }
+  EXPECT_EQ(faults.size(), 4u);
+  EXPECT_EQ(algorithms.size(), algorithmCatalogue().size());
+  EXPECT_EQ(collectives.size(), static_cast<size_t>(kCollectives));
+  EXPECT_GT(most_ranks, 250);
+}
+
+class SimulatedNetwork : public testing::Test {
+ protected:
+  void runAll() {
+    while (!events.empty())
+      if (const Event event = events.take(); event.kind != EventKind::kPoll) network.handle(event);
+  }
+  EventQueue events;
+  Dice dice{7};
+  Network network{events, dice, {.jitter_ns = 10'000, .spike_percent = 20, .pieces = 4}, {1, 4, 64}, 2};
+  Connection& connection = network.connection(0, 1, 0);
+
+  void post(uint32_t bytes, Tag tag) {
+    std::byte* slot = connection.sender().tryAcquire();
+    ASSERT_NE(slot, nullptr);
+    std::fill_n(slot, bytes, static_cast<std::byte>(tag));
+    connection.sender().post(bytes, tag);
+  }
+};
+
+TEST_F(SimulatedNetwork, KeepsTheOrderOfAConnection) {
+  for (Tag tag = 1; tag <= 4; ++tag) post(static_cast<uint32_t>(10 * tag), tag);
+  EXPECT_EQ(connection.sender().tryAcquire(), nullptr) << "more slots than there are";
+  EXPECT_EQ(connection.receiver().tryPeek(), nullptr) << "a message took no time";
+  runAll();
+  for (Tag tag = 1; tag <= 4; ++tag) {
+    const Message* message = connection.receiver().tryPeek();
+    ASSERT_NE(message, nullptr);
+    EXPECT_EQ(message->tag, tag);
+    EXPECT_EQ(message->bytes, 10 * tag);
+    EXPECT_EQ(message->data[10 * tag - 1], static_cast<std::byte>(tag));
+    connection.receiver().release();
+  }
+  EXPECT_EQ(connection.sender().tryAcquire(), nullptr) << "a credit took no time";
+  runAll();
+  EXPECT_NE(connection.sender().tryAcquire(), nullptr);
+  EXPECT_EQ(network.violation(), "");
+}
+
+TEST_F(SimulatedNetwork, SeesWhoTouchesMemoryThatIsNotHis) {
+  std::byte* slot = connection.sender().tryAcquire();
+  connection.sender().post(64, 1);
+  slot[5] = std::byte{1};
+  for (Tag tag = 2; tag <= 4; ++tag) post(1, tag);
+  runAll();
+  ASSERT_NE(connection.receiver().tryPeek(), nullptr);
+  connection.receiver().release();
+  runAll();
+  EXPECT_NE(connection.sender().tryAcquire(), nullptr);
+  EXPECT_NE(network.violation().find("after it had posted it"), std::string::npos) << network.violation();
+}
+
+TEST_F(SimulatedNetwork, DeliversWhatWasSentBeforeARankLeft) {
+  post(8, 1);
+  network.leave(0);
+  runAll();
+  ASSERT_NE(connection.receiver().tryPeek(), nullptr);
+  EXPECT_TRUE(network.presence(1).status.ok());
+  connection.receiver().release();
+  EXPECT_EQ(connection.receiver().tryPeek(), nullptr);
+  EXPECT_EQ(network.presence(1).status.code(), Code::kRemoteError);
+}
+
+TEST_F(SimulatedNetwork, LosesWhatIsUnderWayOverALinkThatIsCut) {
+  post(8, 1);
+  network.cut(0, 1);
+  runAll();
+  EXPECT_EQ(connection.receiver().tryPeek(), nullptr);
+  EXPECT_FALSE(network.presence(0).status.ok());
+  EXPECT_FALSE(network.presence(1).status.ok());
+}
+
+}  // namespace
+}  // namespace horing::simulated
