@@ -25,11 +25,14 @@ const Algorithm* findAlgorithm(std::string_view name);
 Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective, Shape shape,
                                int32_t position);
 
-// The builders, one file each.
+// The builders.
 Schedule buildRing(Collective collective, Shape shape, int32_t position);
 Schedule buildHoRing(Collective collective, Shape shape, int32_t position);
 Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position);
+Schedule buildHoDirect(Collective collective, Shape shape, int32_t position);
+Schedule buildHoHalving(Collective collective, Shape shape, int32_t position);
 Schedule buildDirect(Collective collective, Shape shape, int32_t position);
+Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position);
 Schedule buildOneShot(Collective collective, Shape shape, int32_t position);
 
 }  // namespace horing

@@ -1,57 +1,72 @@
 #include "algorithms/pattern.h"
 
+#include <bit>
+#include <cstdlib>
+
 namespace horing {
 
 namespace {
 
-// The input must also reach this rank's own output.
-StepBuilder readOwn(BlockBuilder& block, int32_t chunk, Place from, After after) {
-  StepBuilder step = block.at(chunk).read(from);
-  if (from.kind == Source::Kind::kIn) step.keep(kOutput);
-  return step.after(after.lane, after.step, after.stride);
+bool isPowerOfTwo(int32_t n) {
+  return std::has_single_bit(static_cast<uint32_t>(n));
+}
+
+std::vector<Move> ringMoves(int32_t n) {
+  std::vector<Move> moves = {{-1, {}, 1}};
+  if (n > 2) moves.push_back({-2, {-1}, 1, n - 2});
+  moves.push_back({0, {-1}});
+  return moves;
+}
+
+std::vector<Move> directMoves(int32_t n) {
+  std::vector<Move> moves;
+  Move own;
+  for (int32_t distance = 1; distance < n; ++distance) {
+    moves.push_back({-distance, {}, -distance});
+    own.from.push_back(distance);
+  }
+  moves.push_back(own);
+  return moves;
+}
+
+// From the leaves, which are odd distances away, to the root, and so that each message is taken before the next one
+// comes over the same connection.
+std::vector<Move> halvingMoves(int32_t n) {
+  std::vector<Move> moves;
+  for (int32_t d = n - 1; d >= 0; --d) {
+    const int32_t lowest = d & -d;
+    Move move{-d, {}, -lowest};
+    for (int32_t child = 1; (d == 0 || child < lowest) && d + child < n; child *= 2)
+      move.from.push_back(child);
+    moves.push_back(move);
+  }
+  return moves;
 }
 
 }  // namespace
 
-void gatherRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place from,
-               After after) {
-  const int32_t m = members.size, me = members.local;
-  if (m == 1) {
-    if (from.kind == Source::Kind::kIn) readOwn(block, members.chunk(row, me), from, after);
-    return;
+std::vector<Move> reduceMoves(Pattern pattern, int32_t size) {
+  switch (pattern) {
+    case Pattern::kRing:
+      return ringMoves(size);
+    case Pattern::kDirect:
+      return directMoves(size);
+    case Pattern::kHalving:
+      return halvingMoves(size);
   }
-  if (pattern == Pattern::kRing) {
-    const int32_t next = members.peer(me + 1), previous = members.peer(me - 1);
-    readOwn(block, members.chunk(row, me), from, after).send(next);
-    for (int32_t hop = 1; hop < m - 1; ++hop)
-      block.at(members.chunk(row, me - hop)).recv(previous).keep(kOutput).send(next);
-    block.at(members.chunk(row, me + 1)).recv(previous).keep(kOutput);
-    return;
-  }
-  readOwn(block, members.chunk(row, me), from, after).send(members.peer(me + 1));
-  for (int32_t distance = 2; distance < m; ++distance)
-    block.at(members.chunk(row, me)).read(from).send(members.peer(me + distance));
-  for (int32_t distance = 1; distance < m; ++distance)
-    block.at(members.chunk(row, me - distance)).recv(members.peer(me - distance)).keep(kOutput);
+  return {};
 }
 
-StepBuilder reduceRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place to) {
-  const int32_t m = members.size, me = members.local;
-  if (m == 1) {
-    return block.at(members.chunk(row, me)).read(kInput).keep(to);
-  }
-  if (pattern == Pattern::kRing) {
-    const int32_t next = members.peer(me + 1), previous = members.peer(me - 1);
-    block.at(members.chunk(row, me - 1)).read(kInput).send(next);
-    for (int32_t hop = 2; hop < m; ++hop)
-      block.at(members.chunk(row, me - hop)).recv(previous).fold(kInput).send(next);
-    return block.at(members.chunk(row, me)).recv(previous).fold(kInput).keep(to);
-  }
-  for (int32_t distance = 1; distance < m; ++distance)
-    block.at(members.chunk(row, me + distance)).read(kInput).send(members.peer(me + distance));
-  StepBuilder last = block.at(members.chunk(row, me));
-  for (int32_t distance = 1; distance < m; ++distance) last.recv(members.peer(me + distance));
-  return last.fold(kInput).keep(to);
+Line::Line(Pattern pattern, int32_t size, int32_t stride, int32_t position)
+    : pairs_(pattern == Pattern::kHalving && isPowerOfTwo(size)),
+      size_(size),
+      stride_(stride),
+      position_(position),
+      me_(position / stride % size) {}
+
+int32_t Line::offset(int32_t distance) const {
+  const int32_t other = pairs_ ? me_ ^ std::abs(distance) : ((me_ + distance) % size_ + size_) % size_;
+  return (other - me_) * stride_;
 }
 
 }  // namespace horing

@@ -1,41 +1,53 @@
 #pragma once
-// The two patterns that run inside a group, over one row of the chunk grid. ring, direct and ho_ring are made
-// of them.
+// The patterns in which the members of one line (a group, a rail, all ranks) exchange a row of chunks, one chunk for
+// each member.
 //
-// A row holds one chunk for each member of the group; column c belongs to local index c.
-//   ring:   m-1 hops round the group; each rank talks to two neighbours.
-//   direct: every rank exchanges with every other; one hop, m-1 peers.
-// Both receive D(m-1)/m bytes per rank of a row of D bytes, the least possible.
+// To reduce a row is one tree for each of its chunks: every member folds what its children sent into its own share and
+// sends the result to its parent; the member that the chunk belongs to is the root. To gather a row is the same,
+// mirrored and backwards in time. So a pattern is one list of moves, and all members have the same list, for trees and
+// peers are given by their distance from the member itself. n members, rows of D bytes; all receive D(n-1)/n bytes.
+//
+//   ring (Patarasuk and Yuan, 2009): the tree of chunk c is the path c+1, c+2, ..., c. n-1 hops, 2 peers.
+//   direct: the tree is a star, every member sends its share to the owner. 1 hop, n-1 peers.
+//   halving (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005): binomial trees. Member at distance d from the
+//     owner sends to the one at d without its lowest set bit. For n a power of two distances are d = me xor c: pairs
+//     exchange half of what is left, recursive halving, and backwards recursive doubling. For any other n they are
+//     d = me - c modulo n, as in Bruck's dissemination (1997): the same trees, cut off at n, with 2 log2 n peers
+//     instead of log2 n, and no member does a round more. log2 n hops for each chunk; the chunks follow each other
+//     such that one is under way on a connection at a time, so a row takes about n/2 hops.
+#include <cstdint>
+#include <vector>
+
 #include "schedule/builder.h"
 
 namespace horing {
 
-enum class Pattern { kRing, kDirect };
+enum class Pattern { kRing, kDirect, kHalving };
 
-// One rank's view of its group: positions first .. first + size - 1, of which it is number `local`.
-struct Members {
-  int32_t first = 0;
-  int32_t size = 1;
-  int32_t local = 0;
-  int32_t peer(int32_t index) const { return first + (index % size + size) % size; }
-  // The chunk in column `index` (modulo the group) of the row whose first chunk is `row`.
-  int32_t chunk(int32_t row, int32_t index) const { return row + (index % size + size) % size; }
+// What a member does for the tree of one chunk when a row is reduced. All numbers are distances from the member.
+struct Move {
+  int32_t chunk = 0;          // whose chunk it is; 0: the own one, the last move
+  std::vector<int32_t> from;  // children, in the order in which they are folded; the own share follows
+  int32_t to = 0;             // parent; of no meaning for the own chunk
+  int32_t count = 1;          // the move is made so often, for chunks one further back each time
 };
 
-// A moment in another lane, see Wait.
-struct After {
-  int32_t lane = -1;
-  int32_t step = 0;
-  int32_t stride = 0;
+// The moves of a member of a line of `size` >= 2, in order.
+std::vector<Move> reduceMoves(Pattern pattern, int32_t size);
+
+// One rank's view of a line: `size` positions, `stride` apart, of which it is number `me`.
+class Line {
+ public:
+  Line(Pattern pattern, int32_t size, int32_t stride, int32_t position);
+  int32_t peer(int32_t distance) const { return position_ + offset(distance); }
+  // The chunk of the member at that distance, in the row whose own chunk is `own`.
+  int32_t chunk(int32_t own, int32_t distance) const { return own + offset(distance); }
+
+ private:
+  int32_t offset(int32_t distance) const;
+
+  bool pairs_;
+  int32_t size_, stride_, position_, me_;
 };
-
-// Spreads this rank's chunk of the row, which lies in `from`, and collects all others into the output. The
-// first step waits for `after`. For a group of one and from == output there is nothing to do.
-void gatherRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place from,
-               After after);
-
-// Reduces the row: this rank's chunk of it, folded over the group in the order local+1, ..., local, goes to
-// `to`. Returns the last step, which folds the group's share of the chunk.
-StepBuilder reduceRow(BlockBuilder block, Pattern pattern, const Members& members, int32_t row, Place to);
 
 }  // namespace horing

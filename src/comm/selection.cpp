@@ -13,7 +13,7 @@ constexpr size_t kDirectMostBytesPerPeer = 32768;
 constexpr int kDirectMostRanks = 32;
 
 bool knowsGroups(std::string_view algorithm) {
-  return algorithm.starts_with("ho_ring");
+  return algorithm.starts_with("ho_");
 }
 bool canUseGroups(const GroupMap& map) {
   return map.uniform();
@@ -54,8 +54,9 @@ std::string explainFallback(const SelectionGround& ground) {
   const std::string& wanted = ground.config.algorithm;
   const bool wants_groups = knowsGroups(wanted) || (wanted == "auto" && map.groups() > 1);
   if (wants_groups && !canUseGroups(map))
-    return formatString("ho_ring needs groups of one size, here they have %d to %d ranks: ring runs instead",
-                        map.smallestGroup(), map.largestGroup());
+    return formatString("%s needs groups of one size, here they have %d to %d ranks: ring runs instead",
+                        wanted == "auto" ? "ho_ring" : wanted.c_str(), map.smallestGroup(),
+                        map.largestGroup());
   if (wanted == "one_shot")
     return "one_shot has only all_reduce: the other collectives choose for themselves";
   if (wanted == "auto" && map.groups() == 1 && map.ranks() <= kDirectMostRanks && !directFits(ground))

@@ -88,17 +88,18 @@ class LaneBuilder {
     lane_.blocks.push_back({{}, count, stride.rows, stride.columns});
     return BlockBuilder(lane_.blocks.back());
   }
-  // The lane, without empty blocks and with neighbouring single ones joined.
+  // The lane, without empty blocks, with neighbouring single ones joined, and without strides where nothing repeats.
   Lane build() const {
     Lane lane;
     for (const Block& block : lane_.blocks) {
       if (block.count <= 0 || block.body.empty()) continue;
-      Block* last = lane.blocks.empty() ? nullptr : &lane.blocks.back();
-      if (block.count == 1 && last && last->count == 1) {
-        last->body.insert(last->body.end(), block.body.begin(), block.body.end());
-      } else {
-        lane.blocks.push_back(block.count == 1 ? Block{block.body, 1, 0, 0} : block);
+      if (block.count > 1) {
+        lane.blocks.push_back(block);
+        continue;
       }
+      if (lane.blocks.empty() || lane.blocks.back().count > 1) lane.blocks.push_back({});
+      std::vector<Step>& body = lane.blocks.back().body;
+      for (const Step& step : block.body) body.emplace_back(step).wait.stride = 0;
     }
     return lane;
   }

@@ -3,6 +3,10 @@
 //   ring, chunk c: positions c+1, ..., c, one after another.
 //   ho_ring, chunk (d, j): groups d+1, ..., d, one after another; in each the locals j+1, ..., j, one after another.
 //   ho_ring_direct: as ho_ring, but the locals of a group in one pass. direct: c+1, ..., c in one pass.
+//   ho_direct: as ho_ring_direct, but the groups in one pass.
+//   halving_doubling, chunk c: a tree. The share of distance d, in one pass: those of d+1, d+2, d+4, ... (what is below the
+//   lowest bit set in d, and below n), then the own one. Distance of position p: p xor c for a power of two, else p - c.
+//   ho_halving: in the groups as ho_ring_direct, over the groups this tree.
 //   one_shot: 0, ..., n-1 in one pass.
 #include <gtest/gtest.h>
 
@@ -39,12 +43,29 @@ std::string flat(Shape shape, int32_t chunk, const Fold& fold) {
   return fold(round(0, shape.ranks(), chunk));
 }
 
-std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside) {
+// Folds the shares of n members, of which number `owner` has the root.
+using ShareOf = std::function<std::string(int32_t)>;
+std::string halving(int32_t n, int32_t owner, const ShareOf& share, int32_t distance = 0) {
+  const bool is_power_of_two = (n & (n - 1)) == 0;
+  std::vector<std::string> shares;
+  for (int32_t bit = 1; distance + bit < n && !(distance & bit); bit *= 2)
+    shares.push_back(halving(n, owner, share, distance + bit));
+  shares.push_back(share(is_power_of_two ? owner ^ distance : (owner + distance) % n));
+  return inOnePass(shares);
+}
+
+std::string hierarchicalHalving(Shape shape, int32_t chunk) {
+  return halving(shape.groups, chunk / shape.members, [&](int32_t group) {
+    return inOnePass(round(group * shape.members, shape.members, chunk % shape.members));
+  });
+}
+
+std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const Fold& between = oneByOne) {
   const int32_t row = chunk / shape.members, column = chunk % shape.members;
   std::vector<std::string> groups;
   for (int32_t i = 1; i <= shape.groups; ++i)
     groups.push_back(inside(round((row + i) % shape.groups * shape.members, shape.members, column)));
-  return oneByOne(groups);
+  return between(groups);
 }
 
 std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chunk) {
@@ -53,6 +74,10 @@ std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chu
   if (algorithm == "one_shot") return flat(shape, shape.ranks() - 1, inOnePass);
   if (algorithm == "ho_ring") return hierarchical(shape, chunk, oneByOne);
   if (algorithm == "ho_ring_direct") return hierarchical(shape, chunk, inOnePass);
+  if (algorithm == "ho_direct") return hierarchical(shape, chunk, inOnePass, inOnePass);
+  if (algorithm == "ho_halving") return hierarchicalHalving(shape, chunk);
+  if (algorithm == "halving_doubling")
+    return halving(shape.ranks(), chunk, [](int32_t position) { return std::to_string(position); });
   return "no closed form is written for " + algorithm;
 }
 

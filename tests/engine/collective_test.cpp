@@ -8,6 +8,8 @@
 //   rounded once. ho_ring:  chunk (d, j): groups d+1, ..., d, rounded after each; in each group the locals
 //   j+1, ..., j, rounded after
 //             each (ho_ring_direct: as in direct).
+//   ho_direct: as ho_ring_direct inside the groups; over the groups in one pass, too.
+//   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
 #include <gtest/gtest.h>
 
@@ -204,20 +206,36 @@ class Reference {
       return a.store(a.finish(n > 1 ? chain(0, n, sent, false) : input(0)), at);
     if (case_.algorithm == "direct")
       return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
+    if (case_.algorithm == "halving_doubling") return a.store(a.finish(tree(n, chunk, input)), at);
     if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
     const int d = chunk / m, j = chunk % m;
     const auto group = [&](int g) {
       const auto direct = [&](int l) { return sentExcept(g * m + j)(g * m + l); };
       const auto ring = [&](int l) { return input(g * m + l); };
-      const bool is_direct = case_.algorithm == "ho_ring_direct";
+      const bool is_direct = case_.algorithm != "ho_ring";
       const Value share = is_direct ? chain(j + 1, m, direct, false) : chain(j + 1, m, ring, true);
       // A group's share is kept before the rail takes it; with one member the rail reads the input itself.
       return m > 1 && groups > 1 ? a.round(share) : share;
     };
+    if (case_.algorithm == "ho_halving") return a.store(a.finish(tree(groups, d, group)), at);
+    const auto sent_group = [&](int g) { return g == d ? group(g) : a.round(group(g)); };
+    if (case_.algorithm == "ho_direct") return a.store(a.finish(chain(d + 1, groups, sent_group, false)), at);
     a.store(a.finish(chain(d + 1, groups, group, true)), at);
   }
 
  private:
+  // What the member at `distance` from the owner sends, or keeps: the shares below it, rounded on their way, and its own.
+  template <typename Of>
+  Value tree(int n, int owner, Of of, int distance = 0) const {
+    const bool is_power_of_two = (n & (n - 1)) == 0;
+    std::vector<Value> shares;
+    for (int bit = 1; distance + bit < n && !(distance & bit); bit *= 2)
+      shares.push_back(arithmetic_.round(tree(n, owner, of, distance + bit)));
+    shares.push_back(of(is_power_of_two ? owner ^ distance : (owner + distance) % n));
+    const auto share = [&](int i) { return shares[static_cast<size_t>(i)]; };
+    return chain(0, static_cast<int>(shares.size()), share, false);
+  }
+
   // Folds of(first), of(first + 1), ... modulo `extent`, all of them, from the left.
   template <typename Of>
   Value chain(int first, int extent, Of of, bool rounds) const {
@@ -396,20 +414,24 @@ TEST_P(Collectives, MatchTheClosedFormForEveryTypeAndOperation) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Collectives,
-                         testing::Values(AlgorithmShape{"ring", {1, 1}}, AlgorithmShape{"ring", {1, 2}},
-                                         AlgorithmShape{"ring", {1, 5}}, AlgorithmShape{"ho_ring", {1, 3}},
-                                         AlgorithmShape{"ho_ring", {3, 1}}, AlgorithmShape{"ho_ring", {2, 2}},
-                                         AlgorithmShape{"ho_ring", {3, 4}},
-                                         AlgorithmShape{"ho_ring_direct", {3, 3}},
-                                         AlgorithmShape{"direct", {1, 2}}, AlgorithmShape{"direct", {1, 6}},
-                                         AlgorithmShape{"one_shot", {1, 1}},
-                                         AlgorithmShape{"one_shot", {1, 5}}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Collectives,
+    testing::Values(AlgorithmShape{"ring", {1, 1}}, AlgorithmShape{"ring", {1, 2}},
+                    AlgorithmShape{"ring", {1, 5}}, AlgorithmShape{"ho_ring", {1, 3}},
+                    AlgorithmShape{"ho_ring", {3, 1}}, AlgorithmShape{"ho_ring", {2, 2}},
+                    AlgorithmShape{"ho_ring", {3, 4}}, AlgorithmShape{"ho_ring_direct", {3, 3}},
+                    AlgorithmShape{"ho_direct", {3, 2}}, AlgorithmShape{"ho_halving", {4, 2}},
+                    AlgorithmShape{"ho_halving", {3, 2}}, AlgorithmShape{"halving_doubling", {1, 4}},
+                    AlgorithmShape{"halving_doubling", {1, 7}}, AlgorithmShape{"direct", {1, 2}},
+                    AlgorithmShape{"direct", {1, 6}}, AlgorithmShape{"one_shot", {1, 1}},
+                    AlgorithmShape{"one_shot", {1, 5}}));
 
 TEST(Collectives, AreRightInLargeShapes) {
   for (const Collective collective : kAll)
-    for (const AlgorithmShape& a : {AlgorithmShape{"ring", {1, 33}}, AlgorithmShape{"ho_ring", {8, 8}},
-                                    AlgorithmShape{"direct", {1, 17}}}) {
+    for (const AlgorithmShape& a :
+         {AlgorithmShape{"ring", {1, 33}}, AlgorithmShape{"ho_ring", {8, 8}},
+          AlgorithmShape{"direct", {1, 17}}, AlgorithmShape{"halving_doubling", {1, 16}},
+          AlgorithmShape{"ho_halving", {6, 3}}}) {
       World world({.algorithm = a.algorithm, .collective = collective, .shape = a.shape, .slot_bytes = 1024});
       runAndCheck(world, {a.algorithm, collective, a.shape, DataType::kBfloat16, RedOp::kSum, 4099});
     }

@@ -1,0 +1,287 @@
+// Levels of parts in parts, each exchanging by a pattern of its own, all at work at once. Every level is a lane; the
+// lanes wait for each other slice by slice, which hides the fast traffic of the inner levels behind the slow one of the
+// outer.
+//
+// A rank has an index at each level; its line at a level is the ranks that differ from it in that index only. Chunks
+// have indices like ranks; the chunks a rank has at level l are those that agree with it in the indices from l on.
+//   all-gather:      the outermost lane gathers the chunks of its line. As soon as one has arrived, the next lane
+//                    gathers it with those that arrived at its line, and so on: each chunk goes inwards.
+//   reduce-scatter:  the mirrored time reversal: the innermost lane reduces row after row, in the order in which the
+//                    next lane outwards needs them, which folds them over its own line.
+//   all-reduce:      one after the other; partials live in the output.
+// Cost: each level receives what its pattern does, over rows that hold one chunk for each member of its line and come
+// once for each chunk of the levels outside.
+#include "algorithms/nest.h"
+
+namespace horing {
+
+namespace {
+
+// A moment in another lane, see Wait.
+struct After {
+  int32_t lane = -1;
+  int32_t step = 0;
+  int32_t stride = 0;
+};
+
+struct Arrival {
+  int32_t chunk = 0;
+  After moment;
+};
+// Chunks that arrive one after another, `count` times over, each time one part of the outermost level further back.
+struct Batch {
+  int32_t count = 1;
+  std::vector<Arrival> arrivals;
+};
+
+// Joins two neighbours if together they are one batch.
+bool join(Batch& first, const Batch& second, int32_t chunk_after_first) {
+  if (first.arrivals.size() != 1 || second.arrivals.size() != 1) return false;
+  After& a = first.arrivals[0].moment;
+  const After& b = second.arrivals[0].moment;
+  const int32_t stride = first.count == 1 ? b.step - a.step : a.stride;
+  if (second.arrivals[0].chunk != chunk_after_first || a.lane != b.lane ||
+      b.step != a.step + first.count * stride || (second.count > 1 && b.stride != stride))
+    return false;
+  a.stride = stride;
+  first.count += second.count;
+  return true;
+}
+
+class Nest {
+ public:
+  Nest(std::span<const Level> levels, int32_t position) : position_(position) {
+    int32_t stride = 1;
+    for (size_t l = levels.size(); l-- > 0; stride *= levels[l].size) {
+      if (levels[l].size == 1) continue;
+      const auto at = [](auto& list) { return list.begin(); };
+      lines_.insert(at(lines_), Line(levels[l].pattern, levels[l].size, stride, position));
+      moves_.insert(at(moves_), reduceMoves(levels[l].pattern, levels[l].size));
+      sizes_.insert(at(sizes_), levels[l].size);
+    }
+    const int32_t rows = levels.size() > 1 ? levels[0].size : 1;
+    schedule_.grid = {rows, stride / rows};
+    part_ = sizes_.empty() ? 1 : stride / sizes_[0];
+    previous_part_ = rows > 1 ? Stride{-1, 0} : Stride{0, -part_};
+  }
+
+  Schedule build(Collective collective) {
+    if (lines_.empty()) {
+      copyOwn(collective);
+    } else if (collective == Collective::kAllGather) {
+      gather(kInput, {});
+    } else {
+      const After reduced = reduce(collective);
+      if (collective == Collective::kAllReduce) gather(kOutput, reduced);
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  void copyOwn(Collective collective) {
+    LaneBuilder lane;
+    StepBuilder step = lane.at(0).read(kInput).keep(kOutput);
+    if (collective != Collective::kAllGather) step.complete();
+    add(lane);
+  }
+
+  void add(const LaneBuilder& lane) { schedule_.lanes.push_back(lane.build()); }
+  int32_t nextLane() const { return static_cast<int32_t>(schedule_.lanes.size()); }
+  int32_t partsBack(int32_t chunk, int32_t parts) const {
+    const int32_t chunks = schedule_.grid.chunks();
+    return ((chunk - parts * part_) % chunks + chunks) % chunks;
+  }
+
+  // The own chunk lies in `from` from the moment `after` on.
+  void gather(Place from, After after) {
+    std::vector<Batch> arrived = gatherOutermost(from, after);
+    for (size_t level = 1; level < lines_.size(); ++level) arrived = gatherInside(level, arrived);
+  }
+
+  std::vector<Batch> gatherOutermost(Place from, After after) {
+    LaneBuilder lane;
+    std::vector<Batch> arrived;
+    int32_t steps = 0;
+    for (size_t m = moves_[0].size(); m-- > 0;) {
+      const Move& move = moves_[0][m];
+      BlockBuilder block = lane.repeat(move.count, previous_part_);
+      // Backwards in time, so the last of the repeated moves comes first.
+      const int32_t first = move.chunk - (move.count - 1);
+      gatherMove(block, 0, {first, move.from, move.to}, {position_, after}, from);
+      const bool known = first == 0 && after.lane >= 0;
+      const Arrival arrival{lines_[0].chunk(position_, -first),
+                            known ? after : After{nextLane(), steps, block.size()}};
+      steps += block.size() * move.count;
+      Batch batch{move.count, {arrival}};
+      if (arrived.empty() ||
+          !join(arrived.back(), batch, partsBack(arrived.back().arrivals[0].chunk, arrived.back().count)))
+        arrived.push_back(batch);
+    }
+    add(lane);
+    return arrived;
+  }
+
+  // Gathers what has arrived over the line of this level too; returns all that this rank has then.
+  std::vector<Batch> gatherInside(size_t level, const std::vector<Batch>& arrived) {
+    LaneBuilder lane;
+    std::vector<Batch> now;
+    int32_t steps = 0;
+    for (const Batch& batch : arrived) {
+      BlockBuilder block = lane.repeat(batch.count, previous_part_);
+      Batch& mine = now.emplace_back(Batch{batch.count, {}});
+      for (const Arrival& arrival : batch.arrivals)
+        forEachMoveBackwards(level, [&](const Move& move) {
+          mine.arrivals.push_back(
+              {lines_[level].chunk(arrival.chunk, -move.chunk), {nextLane(), steps + block.size()}});
+          gatherMove(block, level, move, arrival, kOutput);
+        });
+      for (Arrival& arrival : mine.arrivals) arrival.moment.stride = block.size();
+      steps += block.size() * batch.count;
+    }
+    add(lane);
+    return now;
+  }
+
+  // The move of a reduction mirrored and backwards: takes the chunk from where it went to, and sends it where it came
+  // from. `own` is the row's own chunk.
+  void gatherMove(BlockBuilder& block, size_t level, const Move& move, const Arrival& own, Place from) const {
+    const Line& line = lines_[level];
+    const int32_t chunk = line.chunk(own.chunk, -move.chunk);
+    StepBuilder step = block.at(chunk);
+    if (move.chunk == 0) {
+      step.read(from).after(own.moment.lane, own.moment.step, own.moment.stride);
+    } else {
+      step.recv(line.peer(-move.to));
+    }
+    const bool is_kept = move.chunk == 0 && from.kind == Source::Kind::kOut;
+    if (!is_kept) step.keep(kOutput);
+    for (size_t child = move.from.size(); child-- > 0;) {
+      const int32_t peer = line.peer(-move.from[child]);
+      if (child + 1 == move.from.size()) {
+        step.send(peer);
+      } else {
+        block.at(chunk).read(move.chunk == 0 ? from : kOutput).send(peer);
+      }
+    }
+  }
+
+  template <typename Visit>
+  void forEachMove(size_t level, const Visit& visit) const {
+    for (const Move& move : moves_[level])
+      for (int32_t i = 0; i < move.count; ++i) visit(Move{move.chunk - i, move.from, move.to});
+  }
+  template <typename Visit>
+  void forEachMoveBackwards(size_t level, const Visit& visit) const {
+    for (size_t m = moves_[level].size(); m-- > 0;)
+      for (int32_t i = moves_[level][m].count; i-- > 0;)
+        visit(Move{moves_[level][m].chunk - i, moves_[level][m].from, moves_[level][m].to});
+  }
+
+  // Returns the moment at which the own chunk is complete.
+  After reduce(Collective collective) {
+    const bool keeps_partials = collective == Collective::kAllReduce;
+    if (!keeps_partials) schedule_.scratch_queues = static_cast<int32_t>(lines_.size()) - 1;
+    for (size_t level = lines_.size(); level-- > 1;)
+      reduceInside(level, keeps_partials ? Keeps::kOut : Keeps::kScratch);
+    reduceOutermost(keeps_partials ? Keeps::kOut : Keeps::kScratch);
+    return {nextLane() - 1, sizes_[0] - 1, 0};
+  }
+
+  // Where the levels leave their partials for the next one outwards.
+  enum class Keeps { kOut, kScratch };
+  Place partialOf(size_t level, Keeps keeps) const {
+    if (level == lines_.size()) return kInput;
+    return keeps == Keeps::kOut ? kOutput : scratchQueue(static_cast<int32_t>(level) - 1);
+  }
+
+  // The rows in the order in which the outermost lane needs them, as batches.
+  std::vector<Batch> rowsWanted() const {
+    std::vector<Batch> rows;
+    for (const Move& move : moves_[0]) {
+      const int32_t chunk = lines_[0].chunk(position_, move.chunk);
+      if (!rows.empty() && partsBack(rows.back().arrivals[0].chunk, rows.back().count) == chunk) {
+        rows.back().count += move.count;
+      } else {
+        rows.push_back({move.count, {{chunk, {}}}});
+      }
+    }
+    return rows;
+  }
+
+  // Every move is one step, so step s of a lane is the s-th chunk it hands outwards, or on to its line.
+  void reduceInside(size_t level, Keeps keeps) {
+    LaneBuilder lane;
+    int32_t steps = 0;
+    for (const Batch& batch : rowsWanted()) {
+      std::vector<int32_t> own = {batch.arrivals[0].chunk};
+      for (size_t outer = 1; outer < level; ++outer) own = chunksOfLine(outer, own);
+      BlockBuilder block = lane.repeat(batch.count, previous_part_);
+      const int32_t body = static_cast<int32_t>(own.size()) * sizes_[level];
+      for (const int32_t chunk : own)
+        forEachMove(level, [&](const Move& move) {
+          reduceMove(block, level, move, chunk, {steps + block.size(), body, keeps});
+        });
+      steps += body * batch.count;
+    }
+    add(lane);
+  }
+
+  void reduceOutermost(Keeps keeps) {
+    LaneBuilder lane;
+    int32_t steps = 0;
+    for (const Move& move : moves_[0]) {
+      BlockBuilder block = lane.repeat(move.count, previous_part_);
+      reduceMove(block, 0, move, position_, {steps, 1, keeps});
+      steps += move.count;
+    }
+    add(lane);
+  }
+
+  // For each row the chunks of the line, in the order of its moves.
+  std::vector<int32_t> chunksOfLine(size_t level, const std::vector<int32_t>& rows) const {
+    std::vector<int32_t> chunks;
+    for (const int32_t row : rows)
+      forEachMove(level, [&](const Move& move) { chunks.push_back(lines_[level].chunk(row, move.chunk)); });
+    return chunks;
+  }
+
+  struct StepPlace {
+    int32_t step;    // of the lane
+    int32_t stride;  // steps of one iteration of its block
+    Keeps keeps;
+  };
+
+  void reduceMove(BlockBuilder& block, size_t level, const Move& move, int32_t own, StepPlace at) const {
+    const Line& line = lines_[level];
+    const Place share = partialOf(level + 1, at.keeps);
+    StepBuilder step = block.at(line.chunk(own, move.chunk));
+    if (share.kind == Source::Kind::kOut)
+      step.after(nextLane() - 1, (at.step + 1) * sizes_[level + 1] - 1, at.stride * sizes_[level + 1]);
+    for (const int32_t child : move.from) step.recv(line.peer(child));
+    step.fold(share);
+    if (move.chunk != 0) {
+      step.send(line.peer(move.to));
+    } else if (level == 0) {
+      step.complete().keep(kOutput);
+    } else {
+      step.keep(partialOf(level, at.keeps));
+    }
+  }
+
+  int32_t position_;
+  // Of the levels with more than one part, from the outermost.
+  std::vector<Line> lines_;
+  std::vector<std::vector<Move>> moves_;
+  std::vector<int32_t> sizes_;
+  int32_t part_ = 1;      // chunks of one part of the outermost
+  Stride previous_part_;  // the same chunk of the part before
+  Schedule schedule_;
+};
+
+}  // namespace
+
+Schedule buildNest(Collective collective, std::span<const Level> levels, int32_t position) {
+  return Nest(levels, position).build(collective);
+}
+
+}  // namespace horing
