@@ -13,7 +13,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kMaxText = 200;
 
 // Namespaces are told apart by the inode that /proc shows for them; 0 where /proc is hidden.
@@ -47,9 +47,6 @@ Status checkLabel(const char* variable, const std::string& value) {
 
 std::string HostIdentity::nodeLabel() const {
   if (!host_override.empty()) return "name:" + host_override;
-  // The mount namespace is left out on purpose: `ip netns exec` makes a new one for every process, and what
-  // matters of it, whether both see the same directory of shared memory, is told by that directory's device
-  // and inode.
   return formatString(
       "found:%s/%s/ipc%llu/net%llu/shm%llu:%llu", boot_id.c_str(), host_name.c_str(),
       static_cast<unsigned long long>(ipc_namespace), static_cast<unsigned long long>(network_namespace),
@@ -78,7 +75,6 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
   identity.host_override = config.host_id;
   identity.group_override = config.group;
   identity.ipc_namespace = namespaceInode("ipc");
-  identity.mount_namespace = namespaceInode("mnt");
   identity.network_namespace = namespaceInode("net");
   struct stat shm {};
   // A missing directory leaves 0: such a rank simply cannot share memory, which its transport says with more
@@ -98,8 +94,8 @@ std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
   for (const std::string* text :
        {&identity.host_name, &identity.boot_id, &identity.host_override, &identity.group_override})
     out.text(*text, kMaxText);
-  for (const uint64_t number : {identity.ipc_namespace, identity.mount_namespace, identity.network_namespace,
-                                identity.shm_device, identity.shm_inode})
+  for (const uint64_t number :
+       {identity.ipc_namespace, identity.network_namespace, identity.shm_device, identity.shm_inode})
     out.number(number);
   out.number(identity.pid);
   out.number(identity.cores);
@@ -118,8 +114,8 @@ Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
   for (std::string* text :
        {&identity.host_name, &identity.boot_id, &identity.host_override, &identity.group_override})
     *text = in.text(kMaxText);
-  for (uint64_t* number : {&identity.ipc_namespace, &identity.mount_namespace, &identity.network_namespace,
-                           &identity.shm_device, &identity.shm_inode})
+  for (uint64_t* number :
+       {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device, &identity.shm_inode})
     *number = in.number<uint64_t>();
   identity.pid = in.number<int64_t>();
   identity.cores = in.number<uint32_t>();

@@ -16,14 +16,15 @@ inline constexpr size_t kMaxHostIdentityBytes = 1024;
 
 // A value. Two containers, or two emulated nodes, can share a kernel and even a host name: only all of these
 // together say that two ranks can share memory, and a transport still confirms it by opening the peer's
-// segment.
+// segment. The mount namespace is not among them: `ip netns exec` makes one for every process, and all that matters
+// of it, whether both see the same directory of shared memory, is told by that directory's device and inode and
+// proven by opening a segment in it.
 struct HostIdentity {
   std::string host_name;       // of the UTS namespace
   std::string boot_id;         // of the kernel
   std::string host_override;   // HORING_HOSTID; replaces everything below in nodeLabel() when set
   std::string group_override;  // HORING_GROUP
   uint64_t ipc_namespace = 0;  // inode numbers; 0 when not readable
-  uint64_t mount_namespace = 0;
   uint64_t network_namespace = 0;
   uint64_t shm_device = 0;  // of the directory where shared-memory segments are made
   uint64_t shm_inode = 0;

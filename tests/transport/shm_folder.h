@@ -32,13 +32,12 @@ class ShmFolder {
       names.push_back(entry.path().filename());
     return names;
   }
-  ShmOptions options(int rank, int expected_peers = 0) const {
+  ShmOptions options(int rank) const {
     ShmOptions options;
     options.directory = path_;
     options.job = "test";
     options.token = {1, 2, 3};
     options.rank = rank;
-    options.expected_peers = expected_peers;
     options.clock = &clock_;
     return options;
   }

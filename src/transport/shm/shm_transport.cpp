@@ -32,7 +32,6 @@ class ShmTransport final : public Transport {
         bell_name_(std::move(bell.first)),
         bell_fd_(std::move(bell.second)),
         bell_(&page().bell, bell_fd_.get()),
-        expected_peers_(options.expected_peers),
         clock_(options.clock),
         log_(options.log),
         creator_(::getpid()) {}
@@ -51,7 +50,6 @@ class ShmTransport final : public Transport {
 
  private:
   PresencePage& page() const { return *reinterpret_cast<PresencePage*>(presence_.map.data()); }
-  void settlePending();
   // Looks whether peers live, if it is time to.
   void watchPeers();
 
@@ -61,7 +59,6 @@ class ShmTransport final : public Transport {
   OwnedName bell_name_;
   Fd bell_fd_;
   Doorbell bell_;
-  int expected_peers_;
   const Clock* clock_;
   Log log_;
   int creator_;
@@ -102,10 +99,6 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
                         number, peer);
     }
   }
-  if (expected_peers_ > 0 && links_.size() >= static_cast<size_t>(expected_peers_)) {
-    return makeStatus(Code::kInvalidUsage, "rank %d: rank %d is one more than the %d peers expected over shm",
-                      self_.rank(), peer, expected_peers_);
-  }
   HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape, number));
   links_.push_back(std::move(link));
   pending_.push_back(links_.back().get());
@@ -113,18 +106,8 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
   return &links_.back()->link();
 }
 
-void ShmTransport::settlePending() {
-  std::erase_if(pending_, [](ShmLink* link) { return link->settle(); });
-  if (expected_peers_ == 0 || !pending_.empty() || links_.size() != static_cast<size_t>(expected_peers_))
-    return;
-  if (!self_.first_error.ok()) return;
-  // Every peer has mapped its row, and before that our presence and bell.
-  bell_name_.remove();
-  presence_.name.remove();
-}
-
 Status ShmTransport::progress() {
-  if (!pending_.empty()) settlePending();
+  if (!pending_.empty()) std::erase_if(pending_, [](ShmLink* link) { return link->settle(); });
   if (++polls_ % kPollsPerLook == 0) watchPeers();
   return self_.first_error;
 }

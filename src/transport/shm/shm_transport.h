@@ -20,9 +20,6 @@ struct ShmOptions {
   std::string job = "job";             // part of file names; what is not a letter or digit becomes '_'
   ShmToken token{};  // random; makes file names unguessable. May be the same for all ranks of a job
   int rank = 0;
-  // Ranks that will link to this one. When that many have, no name of this rank is left in the directory, and
-  // a killed job leaves nothing behind. 0: unknown, names stay until the transport is destroyed.
-  int expected_peers = 0;
   const Clock* clock = nullptr;  // must outlive the transport; for how often peers are checked to be alive
   Log log = Log();
 };

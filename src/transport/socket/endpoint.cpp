@@ -108,10 +108,6 @@ Status tuneSocket(int fd, const SocketTuning& tuning) {
   HORING_TRY(setOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds, "TCP_KEEPIDLE"));
   HORING_TRY(setOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds, "TCP_KEEPINTVL"));
   HORING_TRY(setOption(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount, "TCP_KEEPCNT"));
-  if (tuning.buffer_bytes > 0) {
-    HORING_TRY(setOption(fd, SOL_SOCKET, SO_SNDBUF, tuning.buffer_bytes, "SO_SNDBUF"));
-    HORING_TRY(setOption(fd, SOL_SOCKET, SO_RCVBUF, tuning.buffer_bytes, "SO_RCVBUF"));
-  }
   // The default is a preference: cubic moves twice what bbr does over loopback and holds shaped links better.
   if (tuning.congestion.empty()) {
     setCongestion(fd, "cubic");

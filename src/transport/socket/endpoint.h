@@ -39,11 +39,10 @@ std::string peerText(int fd);
 // What every data socket gets.
 struct SocketTuning {
   std::string congestion;  // "": cubic if there is one
-  int buffer_bytes = 0;    // 0: left to the kernel
 };
 // Non-blocking close-on-exec TCP socket.
 Result<Fd> openSocket(bool v6);
-// No delay, keep-alive, congestion control, buffers.
+// No delay, keep-alive, congestion control. Buffers are left to the kernel, which sizes them as it goes: that is fastest.
 Status tuneSocket(int fd, const SocketTuning& tuning);
 
 struct Listening {

@@ -65,7 +65,7 @@ class Ticker final : public PollTarget {
 class SocketTransport final : public Transport {
  public:
   explicit SocketTransport(const SocketOptions& options)
-      : options_(options), tuning_{.congestion = options.congestion, .buffer_bytes = options.buffer_bytes} {}
+      : options_(options), tuning_{.congestion = options.congestion} {}
   ~SocketTransport() override;
 
   Status open();

@@ -13,12 +13,11 @@ namespace horing {
 
 struct SocketOptions {
   int rank = 0;
-  Key key;                     // of the job; a connection whose other end cannot prove it is dropped
-  std::string interfaces;      // as HORING_SOCKET_IFNAME
-  std::string family = "any";  // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
-  int streams = 1;             // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
-  std::string congestion;      // TCP congestion control; "": cubic where the kernel has it
-  int buffer_bytes = 0;  // SO_SNDBUF and SO_RCVBUF; 0: the kernel sizes them as it goes, which is fastest
+  Key key;                       // of the job; a connection whose other end cannot prove it is dropped
+  std::string interfaces;        // as HORING_SOCKET_IFNAME
+  std::string family = "any";    // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
+  int streams = 1;               // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
+  std::string congestion;        // TCP congestion control; "": cubic where the kernel has it
   const Clock* clock = nullptr;  // must outlive the transport; for retries and for dropping silent clients
   Log log = Log();
 };
