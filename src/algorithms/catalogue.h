@@ -31,8 +31,11 @@ Schedule buildHoRing(Collective collective, Shape shape, int32_t position);
 Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position);
 Schedule buildHoDirect(Collective collective, Shape shape, int32_t position);
 Schedule buildHoHalving(Collective collective, Shape shape, int32_t position);
+Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position);
 Schedule buildDirect(Collective collective, Shape shape, int32_t position);
 Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position);
+Schedule buildDoubling(Collective collective, Shape shape, int32_t position);
+Schedule buildStar(Collective collective, Shape shape, int32_t position);
 Schedule buildOneShot(Collective collective, Shape shape, int32_t position);
 
 }  // namespace horing

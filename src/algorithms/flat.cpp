@@ -1,7 +1,7 @@
 // Algorithms that do not look at groups: one level, all ranks.
 //
 // ring: n-1 hops, each as slow as the slowest link; every link carries D(n-1)/n bytes. direct: one hop; n-1 peers.
-// halving_doubling: about n/2 hops and log2 n peers, any n. all-reduce is reduce-scatter and all-gather as two lanes,
+// halving_doubling: about n/2 hops and log2 n peers, any n. doubling (all-reduce): log2 n hops, D bytes in each. all-reduce is reduce-scatter and all-gather as two lanes,
 // so that the second starts on a slice as soon as the first is done with it, and costs twice as much. What a pattern
 // does is in pattern.h.
 #include "algorithms/catalogue.h"
@@ -26,6 +26,10 @@ Schedule buildDirect(Collective collective, Shape shape, int32_t position) {
 
 Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position) {
   return flat(collective, shape, position, Pattern::kHalving);
+}
+
+Schedule buildDoubling(Collective collective, Shape shape, int32_t position) {
+  return flat(collective, shape, position, Pattern::kDoubling);
 }
 
 }  // namespace horing

@@ -15,6 +15,8 @@
 // (m-1) fast. Time (M-1) * max(te, ti) + ti, te one hop of a chunk on all rails, ti one row inside the group.
 // All-reduce twice. With other patterns the bytes stay and the hops change: direct has 1 where a ring of k has k-1,
 // halving about k/2.
+// ho_doubling (all-reduce only) sends a rank's whole share of D/m bytes in each of log2 M slow hops: D log2 M bytes into
+// a group, which for two groups is no more than ho_ring's, in half the slow hops.
 #include <array>
 
 #include "algorithms/catalogue.h"
@@ -43,6 +45,10 @@ Schedule buildHoDirect(Collective collective, Shape shape, int32_t position) {
 
 Schedule buildHoHalving(Collective collective, Shape shape, int32_t position) {
   return nested(collective, shape, position, {Pattern::kHalving, Pattern::kDirect});
+}
+
+Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position) {
+  return nested(collective, shape, position, {Pattern::kDoubling, Pattern::kDirect});
 }
 
 }  // namespace horing

@@ -9,24 +9,22 @@
 //   reduce-scatter:  the mirrored time reversal: the innermost lane reduces row after row, in the order in which the
 //                    next lane outwards needs them, which folds them over its own line.
 //   all-reduce:      one after the other; partials live in the output.
+// If the outermost level doubles, its rank's own chunk, reduced over all levels inside, is all-reduced there in one go.
 // Cost: each level receives what its pattern does, over rows that hold one chunk for each member of its line and come
 // once for each chunk of the levels outside.
 #include "algorithms/nest.h"
+
+#include <optional>
+
+#include "algorithms/doubling.h"
 
 namespace horing {
 
 namespace {
 
-// A moment in another lane, see Wait.
-struct After {
-  int32_t lane = -1;
-  int32_t step = 0;
-  int32_t stride = 0;
-};
-
 struct Arrival {
   int32_t chunk = 0;
-  After moment;
+  Wait moment;  // in another lane
 };
 // Chunks that arrive one after another, `count` times over, each time one part of the outermost level further back.
 struct Batch {
@@ -37,8 +35,8 @@ struct Batch {
 // Joins two neighbours if together they are one batch.
 bool join(Batch& first, const Batch& second, int32_t chunk_after_first) {
   if (first.arrivals.size() != 1 || second.arrivals.size() != 1) return false;
-  After& a = first.arrivals[0].moment;
-  const After& b = second.arrivals[0].moment;
+  Wait& a = first.arrivals[0].moment;
+  const Wait& b = second.arrivals[0].moment;
   const int32_t stride = first.count == 1 ? b.step - a.step : a.stride;
   if (second.arrivals[0].chunk != chunk_after_first || a.lane != b.lane ||
       b.step != a.step + first.count * stride || (second.count > 1 && b.stride != stride))
@@ -50,7 +48,14 @@ bool join(Batch& first, const Batch& second, int32_t chunk_after_first) {
 
 class Nest {
  public:
-  Nest(std::span<const Level> levels, int32_t position) : position_(position) {
+  Nest(std::span<const Level> levels, int32_t position) : own_(position) {
+    if (!levels.empty() && levels[0].pattern == Pattern::kDoubling) {
+      int32_t part = 1;
+      for (const Level& inner : levels.subspan(1)) part *= inner.size;
+      if (levels[0].size > 1) whole_.emplace(Pattern::kDoubling, levels[0].size, part, position);
+      own_ = position % part;
+      levels = levels.subspan(1);
+    }
     int32_t stride = 1;
     for (size_t l = levels.size(); l-- > 0; stride *= levels[l].size) {
       if (levels[l].size == 1) continue;
@@ -66,12 +71,14 @@ class Nest {
   }
 
   Schedule build(Collective collective) {
-    if (lines_.empty()) {
+    if (whole_) {
+      reduceWhole();
+    } else if (lines_.empty()) {
       copyOwn(collective);
     } else if (collective == Collective::kAllGather) {
       gather(kInput, {});
     } else {
-      const After reduced = reduce(collective);
+      const Wait reduced = reduce(collective);
       if (collective == Collective::kAllReduce) gather(kOutput, reduced);
     }
     return std::move(schedule_);
@@ -92,13 +99,23 @@ class Nest {
     return ((chunk - parts * part_) % chunks + chunks) % chunks;
   }
 
+  // The own chunk of the inner levels is reduced over the outermost one at once.
+  void reduceWhole() {
+    const bool is_flat = lines_.empty();
+    const Wait share = is_flat ? Wait() : reduce(Collective::kAllReduce);
+    LaneBuilder lane;
+    reduceByDoubling(lane, *whole_, own_, is_flat ? kInput : kOutput, share);
+    add(lane);
+    if (!is_flat) gather(kOutput, {nextLane() - 1, schedule_.lanes.back().stepCount() - 1});
+  }
+
   // The own chunk lies in `from` from the moment `after` on.
-  void gather(Place from, After after) {
+  void gather(Place from, Wait after) {
     std::vector<Batch> arrived = gatherOutermost(from, after);
     for (size_t level = 1; level < lines_.size(); ++level) arrived = gatherInside(level, arrived);
   }
 
-  std::vector<Batch> gatherOutermost(Place from, After after) {
+  std::vector<Batch> gatherOutermost(Place from, Wait after) {
     LaneBuilder lane;
     std::vector<Batch> arrived;
     int32_t steps = 0;
@@ -107,10 +124,10 @@ class Nest {
       BlockBuilder block = lane.repeat(move.count, previous_part_);
       // Backwards in time, so the last of the repeated moves comes first.
       const int32_t first = move.chunk - (move.count - 1);
-      gatherMove(block, 0, {first, move.from, move.to}, {position_, after}, from);
+      gatherMove(block, 0, {first, move.from, move.to}, {own_, after}, from);
       const bool known = first == 0 && after.lane >= 0;
-      const Arrival arrival{lines_[0].chunk(position_, -first),
-                            known ? after : After{nextLane(), steps, block.size()}};
+      const Arrival arrival{lines_[0].chunk(own_, -first),
+                            known ? after : Wait{nextLane(), steps, block.size()}};
       steps += block.size() * move.count;
       Batch batch{move.count, {arrival}};
       if (arrived.empty() ||
@@ -178,7 +195,7 @@ class Nest {
   }
 
   // Returns the moment at which the own chunk is complete.
-  After reduce(Collective collective) {
+  Wait reduce(Collective collective) {
     const bool keeps_partials = collective == Collective::kAllReduce;
     if (!keeps_partials) schedule_.scratch_queues = static_cast<int32_t>(lines_.size()) - 1;
     for (size_t level = lines_.size(); level-- > 1;)
@@ -198,7 +215,7 @@ class Nest {
   std::vector<Batch> rowsWanted() const {
     std::vector<Batch> rows;
     for (const Move& move : moves_[0]) {
-      const int32_t chunk = lines_[0].chunk(position_, move.chunk);
+      const int32_t chunk = lines_[0].chunk(own_, move.chunk);
       if (!rows.empty() && partsBack(rows.back().arrivals[0].chunk, rows.back().count) == chunk) {
         rows.back().count += move.count;
       } else {
@@ -231,7 +248,7 @@ class Nest {
     int32_t steps = 0;
     for (const Move& move : moves_[0]) {
       BlockBuilder block = lane.repeat(move.count, previous_part_);
-      reduceMove(block, 0, move, position_, {steps, 1, keeps});
+      reduceMove(block, 0, move, own_, {steps, 1, keeps});
       steps += move.count;
     }
     add(lane);
@@ -262,13 +279,15 @@ class Nest {
     if (move.chunk != 0) {
       step.send(line.peer(move.to));
     } else if (level == 0) {
-      step.complete().keep(kOutput);
+      step.keep(kOutput);
+      if (!whole_) step.complete();
     } else {
       step.keep(partialOf(level, at.keeps));
     }
   }
 
-  int32_t position_;
+  int32_t own_;                // chunk
+  std::optional<Line> whole_;  // of the outermost level, if it exchanges whole chunks
   // Of the levels with more than one part, from the outermost.
   std::vector<Line> lines_;
   std::vector<std::vector<Move>> moves_;

@@ -53,6 +53,8 @@ std::vector<Move> reduceMoves(Pattern pattern, int32_t size) {
       return directMoves(size);
     case Pattern::kHalving:
       return halvingMoves(size);
+    case Pattern::kDoubling:
+      break;
   }
   return {};
 }

@@ -22,7 +22,12 @@
 
 namespace horing {
 
-enum class Pattern { kRing, kDirect, kHalving };
+enum class Pattern {
+  kRing,
+  kDirect,
+  kHalving,
+  kDoubling,  // not of rows: all-reduces whole chunks (doubling.h). Only of the outermost level, only in all-reduce
+};
 
 // What a member does for the tree of one chunk when a row is reduced. All numbers are distances from the member.
 struct Move {
@@ -32,13 +37,15 @@ struct Move {
   int32_t count = 1;          // the move is made so often, for chunks one further back each time
 };
 
-// The moves of a member of a line of `size` >= 2, in order.
+// The moves of a member of a line of `size` >= 2, in order. None for kDoubling.
 std::vector<Move> reduceMoves(Pattern pattern, int32_t size);
 
 // One rank's view of a line: `size` positions, `stride` apart, of which it is number `me`.
 class Line {
  public:
   Line(Pattern pattern, int32_t size, int32_t stride, int32_t position);
+  int32_t size() const { return size_; }
+  int32_t me() const { return me_; }
   int32_t peer(int32_t distance) const { return position_ + offset(distance); }
   // The chunk of the member at that distance, in the row whose own chunk is `own`.
   int32_t chunk(int32_t own, int32_t distance) const { return own + offset(distance); }

@@ -7,7 +7,9 @@
 //   halving_doubling, chunk c: a tree. The share of distance d, in one pass: those of d+1, d+2, d+4, ... (what is below the
 //   lowest bit set in d, and below n), then the own one. Distance of position p: p xor c for a power of two, else p - c.
 //   ho_halving: in the groups as ho_ring_direct, over the groups this tree.
-//   one_shot: 0, ..., n-1 in one pass.
+//   doubling: positions in pairs, pairs in pairs and so on, lower first; those from the largest power of two on as the second
+//   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
+//   one_shot, star: 0, ..., n-1 in one pass.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -60,6 +62,24 @@ std::string hierarchicalHalving(Shape shape, int32_t chunk) {
   });
 }
 
+// Members first, ..., first + size - 1 and the partners of theirs beyond `pairs`; pairs and size are powers of two.
+std::string doubling(int32_t n, int32_t pairs, const ShareOf& share, int32_t first, int32_t size) {
+  if (size == 1) return first + pairs < n ? inOnePass({share(first), share(first + pairs)}) : share(first);
+  return inOnePass(
+      {doubling(n, pairs, share, first, size / 2), doubling(n, pairs, share, first + size / 2, size / 2)});
+}
+std::string doubling(int32_t n, const ShareOf& share) {
+  int32_t pairs = 1;
+  while (2 * pairs <= n) pairs *= 2;
+  return doubling(n, pairs, share, 0, pairs);
+}
+
+std::string hierarchicalDoubling(Shape shape, int32_t chunk) {
+  return doubling(shape.groups, [&](int32_t group) {
+    return inOnePass(round(group * shape.members, shape.members, chunk));
+  });
+}
+
 std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const Fold& between = oneByOne) {
   const int32_t row = chunk / shape.members, column = chunk % shape.members;
   std::vector<std::string> groups;
@@ -71,13 +91,16 @@ std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const F
 std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chunk) {
   if (algorithm == "ring") return flat(shape, chunk, oneByOne);
   if (algorithm == "direct") return flat(shape, chunk, inOnePass);
-  if (algorithm == "one_shot") return flat(shape, shape.ranks() - 1, inOnePass);
+  if (algorithm == "one_shot" || algorithm == "star") return flat(shape, shape.ranks() - 1, inOnePass);
   if (algorithm == "ho_ring") return hierarchical(shape, chunk, oneByOne);
   if (algorithm == "ho_ring_direct") return hierarchical(shape, chunk, inOnePass);
   if (algorithm == "ho_direct") return hierarchical(shape, chunk, inOnePass, inOnePass);
   if (algorithm == "ho_halving") return hierarchicalHalving(shape, chunk);
   if (algorithm == "halving_doubling")
     return halving(shape.ranks(), chunk, [](int32_t position) { return std::to_string(position); });
+  if (algorithm == "doubling")
+    return doubling(shape.ranks(), [](int32_t position) { return std::to_string(position); });
+  if (algorithm == "ho_doubling") return hierarchicalDoubling(shape, chunk);
   return "no closed form is written for " + algorithm;
 }
 

@@ -10,10 +10,13 @@
 //             each (ho_ring_direct: as in direct).
 //   ho_direct: as ho_ring_direct inside the groups; over the groups in one pass, too.
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
+//   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
+//   star: ranks 0, 1, ...; the others' shares rounded on their way, folded in one pass, rounded once.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -204,11 +207,13 @@ class Reference {
     };
     if (case_.algorithm == "one_shot")
       return a.store(a.finish(n > 1 ? chain(0, n, sent, false) : input(0)), at);
+    if (case_.algorithm == "star") return a.store(a.finish(chain(0, n, sentExcept(0), false)), at);
+    if (case_.algorithm == "doubling") return a.store(a.finish(doubling(n, input, 0)), at);
     if (case_.algorithm == "direct")
       return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
     if (case_.algorithm == "halving_doubling") return a.store(a.finish(tree(n, chunk, input)), at);
     if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
-    const int d = chunk / m, j = chunk % m;
+    const int d = chunk / m, j = chunk % m;  // ho_doubling has one row
     const auto group = [&](int g) {
       const auto direct = [&](int l) { return sentExcept(g * m + j)(g * m + l); };
       const auto ring = [&](int l) { return input(g * m + l); };
@@ -218,6 +223,7 @@ class Reference {
       return m > 1 && groups > 1 ? a.round(share) : share;
     };
     if (case_.algorithm == "ho_halving") return a.store(a.finish(tree(groups, d, group)), at);
+    if (case_.algorithm == "ho_doubling") return a.store(a.finish(doubling(groups, group, 0)), at);
     const auto sent_group = [&](int g) { return g == d ? group(g) : a.round(group(g)); };
     if (case_.algorithm == "ho_direct") return a.store(a.finish(chain(d + 1, groups, sent_group, false)), at);
     a.store(a.finish(chain(d + 1, groups, group, true)), at);
@@ -234,6 +240,19 @@ class Reference {
     shares.push_back(of(is_power_of_two ? owner ^ distance : (owner + distance) % n));
     const auto share = [&](int i) { return shares[static_cast<size_t>(i)]; };
     return chain(0, static_cast<int>(shares.size()), share, false);
+  }
+
+  // Members first, ..., first + size - 1 (by default the largest power of two), each with its partner beyond.
+  template <typename Of>
+  Value doubling(int n, Of of, int first, int size = 0) const {
+    const int pairs = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+    if (size == 0) size = pairs;
+    const auto rounded = [&](int member) { return arithmetic_.round(of(member)); };
+    if (size == 1 && n > 1 && first + pairs < n)
+      return arithmetic_.round(arithmetic_.fold(of(first), rounded(first + pairs)));
+    if (size == 1) return n > 1 ? rounded(first) : of(first);
+    const Value lower = arithmetic_.round(doubling(n, of, first, size / 2));
+    return arithmetic_.fold(lower, arithmetic_.round(doubling(n, of, first + size / 2, size / 2)));
   }
 
   // Folds of(first), of(first + 1), ... modulo `extent`, all of them, from the left.
@@ -267,9 +286,14 @@ void fillRandom(std::vector<std::byte>& bytes, DataType type, std::mt19937& rand
   }
 }
 
+size_t chunksOf(const Case& c) {
+  if (c.algorithm == "one_shot" || c.algorithm == "star" || c.algorithm == "doubling") return 1;
+  return static_cast<size_t>(c.algorithm == "ho_doubling" ? c.shape.members : c.shape.ranks());
+}
+
 size_t chunkElements(const Case& c) {
   if (c.collective != Collective::kAllReduce) return c.count;
-  const size_t chunks = c.algorithm == "one_shot" ? 1 : static_cast<size_t>(c.shape.ranks());
+  const size_t chunks = chunksOf(c);
   const size_t line = 64 / dataTypeBytes(c.type);
   return ((c.count + chunks - 1) / chunks + line - 1) / line * line;
 }
@@ -423,8 +447,11 @@ INSTANTIATE_TEST_SUITE_P(
                     AlgorithmShape{"ho_direct", {3, 2}}, AlgorithmShape{"ho_halving", {4, 2}},
                     AlgorithmShape{"ho_halving", {3, 2}}, AlgorithmShape{"halving_doubling", {1, 4}},
                     AlgorithmShape{"halving_doubling", {1, 7}}, AlgorithmShape{"direct", {1, 2}},
-                    AlgorithmShape{"direct", {1, 6}}, AlgorithmShape{"one_shot", {1, 1}},
-                    AlgorithmShape{"one_shot", {1, 5}}));
+                    AlgorithmShape{"direct", {1, 6}}, AlgorithmShape{"ho_doubling", {2, 3}},
+                    AlgorithmShape{"ho_doubling", {7, 2}}, AlgorithmShape{"ho_doubling", {4, 1}},
+                    AlgorithmShape{"doubling", {1, 4}}, AlgorithmShape{"doubling", {1, 6}},
+                    AlgorithmShape{"star", {1, 1}}, AlgorithmShape{"star", {1, 5}},
+                    AlgorithmShape{"one_shot", {1, 1}}, AlgorithmShape{"one_shot", {1, 5}}));
 
 TEST(Collectives, AreRightInLargeShapes) {
   for (const Collective collective : kAll)
