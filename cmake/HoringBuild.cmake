@@ -19,6 +19,7 @@ if(HORING_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 set(HORING_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address,undefined or thread")
+option(HORING_FUZZ "Build the fuzz targets for libFuzzer instead of the tests (clang)" OFF)
 option(HORING_WERROR "Treat warnings as errors" ON)
 
 add_library(horing_flags INTERFACE)
@@ -36,6 +37,9 @@ if(HORING_SANITIZE)
   target_compile_options(horing_flags INTERFACE -fsanitize=${HORING_SANITIZE} -fno-sanitize=enum -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(horing_flags INTERFACE -fsanitize=${HORING_SANITIZE})
+endif()
+if(HORING_FUZZ)
+  target_compile_options(horing_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # One layer of src/: horing_layer(NAME SOURCES ... USES layer ... [LIBRARIES ...]).

@@ -47,6 +47,7 @@ TESTS = {
     "tests/engine": ["algorithms", "topology"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
+    "tests/fuzz": ["comm", "transport", "schedule", "base"],  # all that reads the bytes of others
     "tests/programs": ["base", "engine"],
 }
 
@@ -54,7 +55,7 @@ TESTS = {
 PRIVATE_PARENTS = ["transport"]
 # The hub is made by whoever starts ranks as threads; the rendezvous listens where data connections do.
 FRONTS = ["transport/loopback/hub.h", "transport/socket/interfaces.h"]
-PRIVATE_SEEN_BY = ["bench/micro"]  # it measures the parts
+PRIVATE_SEEN_BY = ["bench/micro", "tests/fuzz"]  # they measure, and feed, the parts
 
 # Folders that need no README.md of their own: tests/README.md speaks for its folders.
 NO_README = ["tests/*", "tests/*/*", "bench/*/*", "src/*/*/*"]

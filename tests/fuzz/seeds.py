@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Makes first inputs for the fuzz targets that libFuzzer would take long to find by itself: seeds.py FOLDER"""
+import pathlib, struct, sys
+root = pathlib.Path(sys.argv[1])
+def put(target, name, data):
+    (root/target).mkdir(parents=True, exist_ok=True); (root/target/name).write_bytes(data)
+proc = lambda h=b"node": struct.pack("<I", len(h))+h+struct.pack("<qQ", 7, 8)
+blob = lambda b: struct.pack("<I", len(b))+b
+put("control_messages","hello", b"\x01"+struct.pack("<iiI",1,3,1000)+proc())
+put("control_messages","gather", b"\x02"+struct.pack("<QI",4,5)+blob(b"part"))
+put("control_messages","announce", b"\x03\x08"+blob(b"late"))
+put("control_messages","goodbye", b"\x04")
+put("control_messages","welcome", b"\x11"+struct.pack("<i",0)+proc()+struct.pack("<I",2)+proc()+proc())
+put("control_messages","gathered", b"\x12"+struct.pack("<QI",4,2)+blob(b"")+blob(b"abc"))
+put("control_messages","failure", b"\x13\x06"+struct.pack("<i",2)+blob(b"gone"))
+put("control_messages","closing", b"\x14")
+hello=lambda r,n: bytes([0,1,r,n,100])
+put("rendezvous","all", hello(0,2)+hello(1,2)+bytes([6,1,0,3])+b"abc"+bytes([1,9])+bytes([6,1,1,3])+b"abc"+bytes([1,9])+bytes([4,1,0,4,1,0]))
+put("rendezvous","late", hello(0,3)+bytes([0,255,1,3,1])+bytes([3,1,0]))
+put("handshake","acceptor", bytes([0,7])+b"horing"+bytes(60))
+put("handshake","sealed", bytes([2,9,5])+b"hello"+bytes([3])+b"abc"+bytes(2))
+put("handshake","altered", bytes([2+3*16,9,5])+b"hello"+bytes([7,0]))
+put("control_channel","one", bytes([1,4])+b"\x00abc"+bytes([1,4])+b"\x01abc"+bytes([1,3])+b"\x00xy")
+put("control_channel","raw", bytes([0,4])+b"abcd")
+ok="cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=my_kvsname kvsname=k\ncmd=put_result rc=0\ncmd=barrier_out rc=0\ncmd=get_result rc=0 value=abc\ncmd=finalize_ack rc=0\n"
+put("pmi1","good", ok.encode()); put("pmi1","bad", b"cmd=response_to_init rc=1\n")
+iface=lambda n,a,p,lo=0,v6=0: a.ljust(16,b"\0")+bytes([v6,lo,p])+bytes(5)+n.ljust(16,b"\0")
+pub=lambda *i: struct.pack("<IBBHQ16s",0x4b534f48,len(i),1,4711,9,b"i"*16)+b"".join(i)
+a=pub(iface(b"eth0",b"\x0a\0\0\1",24),iface(b"lo",b"\x7f\0\0\1",8,1)); b=pub(iface(b"eth1",b"\x0a\0\0\2",24),iface(b"ib0",b"\xfd"+b"\0"*14+b"\2",64,0,1))
+put("published","two", struct.pack("<H",len(a))+a+b)
+put("published","one", struct.pack("<H",len(b))+b)
+greet=struct.pack("<IIHHIII",1,0,0,1,2,4,128)
+put("reception","proven", b"\1"+greet); put("reception","stranger", b"\0GET / HTTP/1.0\r\n\r\n"); put("reception","short", b"\1"+greet[:15])
+frame=lambda size,ch,kind,seq,credit: struct.pack("<IHHQQQ",size,ch,kind,1,seq,credit)+bytes(size)
+say=lambda d: bytes([0,len(d)])+d
+put("socket_link","data", say(frame(8,0,1,0,0))+say(frame(0,1,2,0,0))+bytes([6,7]))
+put("socket_link","answer", bytes([5+16,7,5+8+16,7])+say(frame(0,0,2,0,1))+say(frame(4,1,1,0,1))+say(frame(0,0,5,0,0)))
+put("socket_link","short", bytes([4,16,1,0,0])+bytes(16)+bytes([6,4,16,1,1,0])+bytes(16)+bytes([6,247]))
+put("shm_address","good", b"horingS1"+b"boot".ljust(40,b"\0")+struct.pack("<QQ16sii",1,2,b"n"*16,3,0)+b"horing-job-00-3".ljust(112,b"\0"))
+up=bytes([3,0,4,0,5,0,6,0,5,0,6,0,7,0,7,0])
+put("shm_files","plain", up)
+put("shm_files","row", bytes([4,0])+bytes([1,0,4])+b"xxxx"+up)
+put("shm_files","head", bytes([3,0,4,0,6,0,5,0,6,0,2,64,8])+bytes([255]*8)+bytes([7,0,6,0]))
+put("shm_files","rank", bytes([0,0,8])+b"notmagic"+up)
+put("slot_queue","plain", bytes([6+8*8,7,6+8*3,7,6,7,6,6,6,6,6,7]))
+put("slot_queue","lies", bytes([6,4])+struct.pack("<I",65)+bytes([7,0])+struct.pack("<Q",99)+bytes([7,1])+struct.pack("<Q",99)+bytes([6,5,7]))
+head=struct.pack("<IBBH",0x44496f68,1,1,0)+b"j"*16+b"k"*32
+put("unique_id","v4", head+b"\x04\x0a\0\0\1"+struct.pack("<H",4711))
+put("unique_id","v6", head+b"\x06"+b"\xfe"*16+struct.pack("<H",4711))
+put("unique_id","hex", b"00"*128)
+golden=pathlib.Path(__file__).resolve().parent.parent/"schedule"/"golden"
+for f in (sorted(golden.glob("*.txt")) if golden.is_dir() else []):
+    put("schedule_text", f.stem, f.read_bytes())
+env=b"""HORING_WINDOW=4
+HORING_ALGO=ring
+HORING_TRANSPORTS=shm,socket
+HORING_ROOT=[::1]:4711
+HORING_SOCKET_IFNAME=^=eth0,ib
+RANK=1
+WORLD_SIZE=2
+LOCAL_RANK=0
+SLURM_JOB_NODELIST=rack[1-2,4]node[01-04],other
+MASTER_ADDR=node-a:99999
+"""
+put("host_identity","good", struct.pack("<I",1)+b"".join(blob(t) for t in (b"node",b"boot",b"",b""))+struct.pack("<5QqI",1,2,3,4,5,6,7)); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")

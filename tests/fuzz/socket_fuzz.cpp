@@ -1,0 +1,152 @@
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/auth.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "targets.h"
+#include "transport/link_shape.h"
+#include "transport/socket/interfaces.h"
+#include "transport/socket/link.h"
+#include "transport/socket/poller.h"
+#include "transport/socket/published.h"
+#include "transport/socket/reception.h"
+#include "transport/socket/wire.h"
+
+namespace horing::fuzz {
+
+namespace {
+
+// Connected to the listener on this machine; closing it resets the connection, so that no port stays in use.
+Fd dial(uint16_t port) {
+  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  HORING_CHECK(::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
+  sockaddr_in to{
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+  HORING_CHECK(::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+  return fd;
+}
+
+void say(int fd, Bytes bytes) {
+  [[maybe_unused]] const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// The accepting end, which lives as long as the process: a listener for each input would be slow.
+struct Host {
+  Host() { HORING_CHECK(poller.open().ok() && reception.open().ok()); }
+  void turn() {
+    poller.poll();
+    reception.progress();
+  }
+  SteadyClock clock;
+  tcp::Poller poller;
+  const Key key = Key::derive({}, "fuzz");
+  tcp::Reception reception{{.rank = 5, .key = key}, poller, clock};
+};
+
+}  // namespace
+
+void published(Bytes bytes) {
+  Input in(bytes);
+  const Bytes first = in.bytes(in.number<uint16_t>());
+  const auto lower = tcp::Published::decode(first);
+  const auto higher = tcp::Published::decode(in.all());
+  if (!lower.ok()) return;
+  const auto again = tcp::Published::decode(lower.value().encode());
+  HORING_CHECK(again.ok() && again.value().encode() == lower.value().encode());
+  HORING_CHECK(!lower.value().interfaces.empty() && lower.value().interfaces.size() <= tcp::kMaxInterfaces);
+  const tcp::Published& other = higher.ok() ? higher.value() : lower.value();
+  for (const tcp::InterfacePair& pair : tcp::pairInterfaces(lower.value(), other)) {
+    HORING_CHECK_LT(pair.lower, lower.value().interfaces.size());
+    HORING_CHECK_LT(pair.higher, other.interfaces.size());
+  }
+  for (const tcp::Interface& each : lower.value().interfaces)
+    HORING_CHECK(!tcp::endpointText({each.address, lower.value().port}).empty());
+}
+
+// The first byte says whether the key is proven before the rest is said.
+void reception(Bytes bytes) {
+  static Host& host = *new Host;  // never destroyed, as there is no moment for it
+  Input in(bytes);
+  const bool proves = in.number<uint8_t>() % 4 != 0;
+  const Fd fd = dial(host.reception.port());
+  host.turn();
+  if (proves) {
+    tcp::ConnectorHello hello{};
+    hello.peer = 5;  // for this rank and this transport, but for what the input changes
+    const Bytes said = in.bytes(kMaxHelloBytes);
+    std::vector<std::byte> text(std::max(said.size(), sizeof hello));
+    std::memcpy(text.data(), &hello, sizeof hello);
+    for (size_t i = 0; i < said.size(); ++i) text[i] ^= said[i];
+    if (said.size() % 16 == 15) text.resize(said.size());
+    Handshake proof({host.key, HandshakeRole::kConnector, text, {}});
+    for (int round = 0; round < 6 && !proof.done(); ++round) {
+      say(fd.get(), proof.pending());
+      proof.sent(proof.pending().size());
+      host.turn();
+      std::byte heard[1024];
+      const ssize_t got = ::recv(fd.get(), heard, std::min(sizeof heard, proof.wanted()), MSG_DONTWAIT);
+      if (got > 0 && !proof.feed(std::span(heard, static_cast<size_t>(got))).ok()) break;
+    }
+    host.turn();
+    while (auto guest = host.reception.takeGuest(static_cast<int>(hello.rank), {}, 0)) {
+      HORING_CHECK(guest->hello.rank < 5 && guest->hello.stream < guest->hello.streams);
+      HORING_CHECK(guest->hello.streams <= tcp::kMaxStreams);
+    }
+  } else {
+    say(fd.get(), in.all());
+    host.turn();
+  }
+}
+
+// What the peer writes, in pieces, against an end that sends, receives and releases as it pleases.
+void socketLink(Bytes bytes) {
+  constexpr LinkShape kShape{2, 4, 128};
+  int ends[2];
+  HORING_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+  const Fd peer(ends[1]);
+  tcp::Poller poller;
+  HORING_CHECK(poller.open().ok());
+  tcp::SocketLink link({.rank = 1, .peer = 0, .shape = kShape, .stream_names = {"fuzz"}});
+  link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller));
+  Input in(bytes);
+  for (int actions = 0; !in.empty() && actions < 64 && link.status().ok(); ++actions) {
+    const auto action = in.number<uint8_t>();
+    const int channel = action / 8 % kShape.channels;
+    if (action % 8 < 4) {
+      say(peer.get(), in.piece());
+    } else if (action % 8 == 4) {
+      // A frame that could be right, so that the next one is reached.
+      tcp::FrameHeader header{};
+      header.bytes = in.number<uint8_t>();
+      header.channel = static_cast<uint16_t>(channel);
+      header.kind = static_cast<tcp::FrameKind>(in.number<uint8_t>() % 8);
+      header.sequence = in.number<uint8_t>();
+      header.credit = in.number<uint8_t>();
+      say(peer.get(), std::as_bytes(std::span(&header, 1)));
+      say(peer.get(), in.bytes(header.bytes));
+    } else if (action % 8 == 5 && link.sender(channel).tryAcquire()) {
+      link.sender(channel).post(action / 16 * 8, action);
+    } else if (action % 8 == 6) {
+      if (const Message* message = link.receiver(channel).tryPeek()) {
+        HORING_CHECK_LE(message->bytes, kShape.slot_bytes);
+        std::vector<std::byte> copy(message->data, message->data + message->bytes);
+        link.receiver(channel).release();
+      }
+    } else if (action % 8 == 7) {
+      std::byte heard[512];
+      [[maybe_unused]] const ssize_t got = ::recv(peer.get(), heard, sizeof heard, MSG_DONTWAIT);
+      if (action > 240) ::shutdown(peer.get(), SHUT_WR);
+    }
+    poller.poll();
+    link.progress(tcp::SocketLink::Effort::kThorough);
+  }
+  link.sayGoodbye();
+  HORING_CHECK(!link.describe().empty());
+}
+
+}  // namespace horing::fuzz
