@@ -166,7 +166,7 @@ Status Contest::launch(perf::Ranks& ranks, const Operation& operation) {
       return perf::called(
           horingReduceScatter(send_.data(), receive_.data(), count, horingFloat32, horingSum, comm, nullptr),
           comm, "horingReduceScatter");
-    case Collective::kAllGather:
+    default:
       break;
   }
   return perf::called(horingAllGather(send_.data(), receive_.data(), count, horingFloat32, comm, nullptr),

@@ -47,8 +47,9 @@ class HandRing {
 
   void begin(const Call& call) {
     call_ = call;
-    layout_ = Layout::make(shape_, call.count, rank_of_position_, 64 / sizeof(float));
+    layout_ = Layout::make(shape_, call.extent(), rank_of_position_, 64 / sizeof(float));
     slicing_ = Slicing::choose(layout_.largestChunk(), sizeof(float), settings_.slot_bytes);
+    slices_ = slicing_.slicesOf(layout_.largestChunk());
     reduced_slices_ = 0;
     start(reduce_, settings_.collective != Collective::kAllGather, behind(1));
     start(gather_, settings_.collective != Collective::kReduceScatter, behind(0));
@@ -91,8 +92,8 @@ class HandRing {
 
   void start(Loop& loop, bool wanted, int32_t chunk) {
     loop = {};
-    loop.block_end = std::min<int64_t>(settings_.block_slices, slicing_.slices);
-    loop.done = !wanted || slicing_.slices == 0;
+    loop.block_end = std::min<int64_t>(settings_.block_slices, slices_);
+    loop.done = !wanted || slices_ == 0;
     enter(loop, chunk);
   }
   void enter(Loop& loop, int32_t chunk) {
@@ -107,7 +108,7 @@ class HandRing {
     if (++loop.hop == settings_.ranks) {
       loop.hop = 0;
       loop.block_begin = loop.block_end;
-      loop.block_end = std::min<int64_t>(loop.block_begin + settings_.block_slices, slicing_.slices);
+      loop.block_end = std::min<int64_t>(loop.block_begin + settings_.block_slices, slices_);
       loop.done = loop.block_begin == loop.block_end;
     }
     const int32_t hops = loop.hop + first_behind;
@@ -174,6 +175,7 @@ class HandRing {
   Call call_;
   Layout layout_;
   Slicing slicing_;
+  int64_t slices_ = 0;
   Loop reduce_, gather_;
   int64_t reduced_slices_ = 0;  // of my chunk, ready to be gathered
 };

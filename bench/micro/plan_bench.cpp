@@ -94,7 +94,7 @@ struct Setting {
   // As Communicator::run does before it drives. nullptr on failure.
   HostOperation* prepare() {
     const Selection selection = selectAlgorithm({config, map}, Collective::kAllReduce, kBytes);
-    Result<PlannedOperation*> planned = planner->prepare(Collective::kAllReduce, selection);
+    Result<PlannedOperation*> planned = planner->prepare(Collective::kAllReduce, selection, 0);
     if (!planned.ok()) return nullptr;
     if (!planned.value()->operation) planner->bind(*planned.value());
     return planned.value()->operation.get();

@@ -219,7 +219,7 @@ Status Sweep::launch(const Operation& operation, uint64_t iteration) {
     case Collective::kReduceScatter:
       return called(horingReduceScatter(a.send, a.receive, count, type, op, ranks_.comm(), nullptr),
                     ranks_.comm(), "horingReduceScatter");
-    case Collective::kAllGather:
+    default:
       break;
   }
   return called(horingAllGather(a.send, a.receive, count, type, ranks_.comm(), nullptr), ranks_.comm(),

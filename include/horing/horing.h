@@ -210,8 +210,8 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
 
 /* ---- Collectives. n is the number of ranks; conventions (3) to (8) hold for all. ----
  *
- * Errors of all three: horingInvalidArgument (comm NULL, a buffer NULL with count > 0, an unknown type or
- * operation, a count whose bytes overflow, a partial overlap), horingInvalidUsage (a stream, two threads, a
+ * Errors of all: horingInvalidArgument (comm NULL, a buffer NULL with count > 0, an unknown type or
+ * operation, a root outside 0 .. n-1, a count whose bytes overflow, a partial overlap), horingInvalidUsage (a stream, two threads, a
  * forked child, ranks that called different collectives), horingRemoteError (a peer died, or stopped with an
  * error; named), horingTimeout, horingSystemError (no memory or descriptors for a link).
  *
@@ -238,6 +238,39 @@ HORING_API horingResult_t horingReduceScatter(const void* sendbuff, void* recvbu
 HORING_API horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                           horingDataType_t datatype, horingComm_t comm,
                                           horingStream_t stream);
+
+/* recvbuff[i] = sendbuff_root[i], for i in 0 .. count-1, on every rank. sendbuff is used on the root only. In
+ * place: recvbuff == sendbuff. */
+HORING_API horingResult_t horingBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                          horingDataType_t datatype, int root, horingComm_t comm,
+                                          horingStream_t stream);
+
+/* horingBroadcast in place: buff is read on the root and written elsewhere. */
+HORING_API horingResult_t horingBcast(void* buff, size_t count, horingDataType_t datatype, int root,
+                                      horingComm_t comm, horingStream_t stream);
+
+/* recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1, on the root. recvbuff is used on the
+ * root only. In place: recvbuff == sendbuff. */
+HORING_API horingResult_t horingReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                       horingDataType_t datatype, horingRedOp_t op, int root,
+                                       horingComm_t comm, horingStream_t stream);
+
+/* recvbuff[r*count + i] = sendbuff_r[i], for every rank r and i in 0 .. count-1, on the root. recvbuff has n*count
+ * elements and is used on the root only. In place: sendbuff == recvbuff + root*count. */
+HORING_API horingResult_t horingGather(const void* sendbuff, void* recvbuff, size_t count,
+                                       horingDataType_t datatype, int root, horingComm_t comm,
+                                       horingStream_t stream);
+
+/* Rank k gets block k of the root's buffer: recvbuff[i] = sendbuff_root[k*count + i], for i in 0 .. count-1.
+ * sendbuff has n*count elements and is used on the root only. In place: recvbuff == sendbuff + root*count. */
+HORING_API horingResult_t horingScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                        horingDataType_t datatype, int root, horingComm_t comm,
+                                        horingStream_t stream);
+
+/* recvbuff[r*count + i] = sendbuff_r[rank*count + i], for every rank r and i in 0 .. count-1: block k of a rank's
+ * sendbuff goes to rank k. Both buffers have n*count elements and must not overlap. */
+HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                         horingDataType_t datatype, horingComm_t comm, horingStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -2,39 +2,54 @@
 
 #include <algorithm>
 
+#include "schedule/postcondition.h"
+
 namespace horing {
 
 namespace {
 
-bool hasAll(Collective) {
-  return true;
+// Those of which every rank has the same part.
+bool hasSymmetric(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kAllGather;
+}
+bool hasChain(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce;
+}
+bool hasStar(Collective collective) {
+  return collective == Collective::kAllReduce || hasRoot(collective);
+}
+bool hasAllToAll(Collective collective) {
+  return collective == Collective::kAllToAll;
 }
 bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
 constexpr Algorithm kCatalogue[] = {
-    {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasAll, buildRing},
-    {"ho_ring", "rails of rings between groups, overlapped with a ring inside each group", hasAll,
+    {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasSymmetric, buildRing},
+    {"ho_ring", "rails of rings between groups, overlapped with a ring inside each group", hasSymmetric,
      buildHoRing},
     {"ho_ring_direct", "rails of rings between groups, overlapped with direct exchange inside each group",
-     hasAll, buildHoRingDirect},
+     hasSymmetric, buildHoRingDirect},
     {"ho_direct",
-     "rails of direct exchange between groups, overlapped with direct exchange inside each group", hasAll,
-     buildHoDirect},
+     "rails of direct exchange between groups, overlapped with direct exchange inside each group",
+     hasSymmetric, buildHoDirect},
     {"ho_halving",
      "rails of halving and doubling between groups, overlapped with direct exchange inside each group",
-     hasAll, buildHoHalving},
+     hasSymmetric, buildHoHalving},
     {"ho_doubling",
      "rails of recursive doubling between groups, direct exchange inside each group; fewest slow hops",
      hasAllReduce, buildHoDoubling},
-    {"direct", "every rank exchanges with every other; fewest hops", hasAll, buildDirect},
+    {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
     {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
-     hasAll, buildHalvingDoubling},
+     hasSymmetric, buildHalvingDoubling},
     {"doubling", "recursive doubling of the whole vector over all ranks; few messages, log2 n hops",
      hasAllReduce, buildDoubling},
-    {"star", "everything through one rank; fewest turns where ranks outnumber cores", hasAllReduce,
-     buildStar},
+    {"chain", "the whole vector from rank to rank, slice by slice; for large broadcasts and reductions",
+     hasChain, buildChain},
+    {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
+    {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
     {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
      buildOneShot},
 };
@@ -59,7 +74,8 @@ const Algorithm* findAlgorithm(std::string_view name) {
   return nullptr;
 }
 
-Result<Schedule> buildSchedule(std::string_view name, Collective collective, Shape shape, int32_t position) {
+Result<Schedule> buildSchedule(std::string_view name, Collective collective, Shape shape, int32_t position,
+                               int32_t root) {
   const Algorithm* algorithm = findAlgorithm(name);
   if (!algorithm)
     return makeStatus(Code::kInvalidArgument, "there is no algorithm '%.*s'", static_cast<int>(name.size()),
@@ -70,7 +86,10 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
   if (shape.groups < 1 || shape.members < 1 || position < 0 || position >= shape.ranks())
     return makeStatus(Code::kInvalidArgument, "position %d is not in %d groups of %d", position, shape.groups,
                       shape.members);
-  Schedule schedule = algorithm->build(collective, shape, position);
+  if (root < 0 || root >= (hasRoot(collective) ? shape.ranks() : 1))
+    return makeStatus(Code::kInvalidArgument, "root %d: %s has its root at 0 to %d", root,
+                      collectiveName(collective), hasRoot(collective) ? shape.ranks() - 1 : 0);
+  Schedule schedule = algorithm->build(collective, shape, position, root);
   if (const size_t sources = mostSources(schedule); sources > kMaxSources)
     return makeStatus(
         Code::kInvalidUsage,
@@ -81,6 +100,7 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
   schedule.collective = collective;
   schedule.position = position;
   schedule.ranks = shape.ranks();
+  schedule.root = root;
   return schedule;
 }
 

@@ -13,7 +13,8 @@ struct Algorithm {
   const char* summary;
   // Whether the algorithm has this collective at all, in any shape.
   bool (*has)(Collective collective);
-  Schedule (*build)(Collective collective, Shape shape, int32_t position);
+  // `root`: position; only for collectives that have one.
+  Schedule (*build)(Collective collective, Shape shape, int32_t position, int32_t root);
 };
 
 std::span<const Algorithm> algorithmCatalogue();
@@ -21,21 +22,23 @@ std::span<const Algorithm> algorithmCatalogue();
 const Algorithm* findAlgorithm(std::string_view name);
 
 // The schedule of the rank at `position`. Errors: unknown name, a collective that the algorithm does not
-// have, an empty shape, a position outside it, more sources of one step than kMaxSources.
+// have, an empty shape, a position or root outside it, more sources of one step than kMaxSources.
 Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective, Shape shape,
-                               int32_t position);
+                               int32_t position, int32_t root = 0);
 
 // The builders.
-Schedule buildRing(Collective collective, Shape shape, int32_t position);
-Schedule buildHoRing(Collective collective, Shape shape, int32_t position);
-Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position);
-Schedule buildHoDirect(Collective collective, Shape shape, int32_t position);
-Schedule buildHoHalving(Collective collective, Shape shape, int32_t position);
-Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position);
-Schedule buildDirect(Collective collective, Shape shape, int32_t position);
-Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position);
-Schedule buildDoubling(Collective collective, Shape shape, int32_t position);
-Schedule buildStar(Collective collective, Shape shape, int32_t position);
-Schedule buildOneShot(Collective collective, Shape shape, int32_t position);
+Schedule buildRing(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoRing(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildDirect(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildChain(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildStar(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildPairwise(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildOneShot(Collective collective, Shape shape, int32_t position, int32_t root);
 
 }  // namespace horing

@@ -16,19 +16,19 @@ Schedule flat(Collective collective, Shape shape, int32_t position, Pattern patt
 }
 }  // namespace
 
-Schedule buildRing(Collective collective, Shape shape, int32_t position) {
+Schedule buildRing(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kRing);
 }
 
-Schedule buildDirect(Collective collective, Shape shape, int32_t position) {
+Schedule buildDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kDirect);
 }
 
-Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position) {
+Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kHalving);
 }
 
-Schedule buildDoubling(Collective collective, Shape shape, int32_t position) {
+Schedule buildDoubling(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return flat(collective, shape, position, Pattern::kDoubling);
 }
 

@@ -31,23 +31,23 @@ Schedule nested(Collective collective, Shape shape, int32_t position, std::array
 }
 }  // namespace
 
-Schedule buildHoRing(Collective collective, Shape shape, int32_t position) {
+Schedule buildHoRing(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kRing, Pattern::kRing});
 }
 
-Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position) {
+Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kRing, Pattern::kDirect});
 }
 
-Schedule buildHoDirect(Collective collective, Shape shape, int32_t position) {
+Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kDirect, Pattern::kDirect});
 }
 
-Schedule buildHoHalving(Collective collective, Shape shape, int32_t position) {
+Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kHalving, Pattern::kDirect});
 }
 
-Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position) {
+Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kDoubling, Pattern::kDirect});
 }
 

@@ -14,7 +14,8 @@ constexpr TypeFacts kTypes[kDataTypes] = {
     {"float64", 8, true}, {"bfloat16", 2, true}, {"float8e4m3", 1, true}, {"float8e5m2", 1, true},
 };
 constexpr const char* kOps[kRedOps] = {"sum", "prod", "max", "min", "avg"};
-constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather"};
+constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                               "reduce",     "gather",         "scatter",    "all_to_all"};
 }  // namespace
 
 size_t dataTypeBytes(DataType type) {

@@ -5,8 +5,17 @@
 
 namespace horing {
 
-enum class Collective : uint8_t { kAllReduce, kReduceScatter, kAllGather };
-inline constexpr int kCollectives = 3;
+enum class Collective : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kAllToAll,
+};
+inline constexpr int kCollectives = 8;
 
 enum class DataType : int {
   kInt8 = 0,

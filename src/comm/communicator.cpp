@@ -4,7 +4,10 @@
 #include <poll.h>
 #include <sched.h>
 
+#include <numeric>
 #include <utility>
+
+#include "schedule/postcondition.h"
 
 namespace horing {
 
@@ -46,10 +49,18 @@ class Exclusive {
   bool owns_ = false;
 };
 
-// Bytes of the whole vector, the measure by which an algorithm is chosen.
+// Bytes of the whole vector, or of all blocks that one rank has: the measure by which an algorithm is chosen.
 size_t totalBytes(Collective collective, const Call& call, int ranks) {
-  const size_t blocks = collective == Collective::kAllReduce ? 1 : static_cast<size_t>(ranks);
+  const Blocks& table = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
+  if (table.given())
+    return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(call.type);
+  const size_t blocks = chunksDue(collective, ranks) == 0 ? 1 : static_cast<size_t>(ranks);
   return call.count * dataTypeBytes(call.type) * blocks;
+}
+
+// Where blocks differ, this rank may have nothing while others have something.
+bool isEmptyEverywhere(const Call& call) {
+  return call.count == 0 && !call.input_blocks.given() && !call.output_blocks.given();
 }
 
 }  // namespace
@@ -70,13 +81,13 @@ Status Communicator::run(Collective collective, const Call& call) {
   if (!error_.ok()) return error_;
   if (aborted_.load(std::memory_order_relaxed))
     return fail(makeStatus(Code::kInvalidUsage, "the communicator was aborted"));
-  if (call.count == 0) return {};
+  if (isEmptyEverywhere(call)) return {};
   Call numbered = call;
   numbered.sequence = sequence_++;
   const Selection selection =
       selectAlgorithm(selectionGround(), collective, totalBytes(collective, call, options_.ranks));
   const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
-  Result<PlannedOperation*> planned = planner_->prepare(collective, selection);
+  Result<PlannedOperation*> planned = planner_->prepare(collective, selection, call.root);
   if (!planned.ok()) return fail(planned.status());
   if (!planned.value()->operation) {
     Status connected = connect(*planned.value(), deadline);

@@ -219,9 +219,11 @@ std::string Communicator::describe() const {
     text += fallback + '\n';
   for (const size_t bytes : {size_t{1} << 10, size_t{1} << 20, size_t{64} << 20}) {
     text += formatString("at %zu KiB:", bytes >> 10);
-    for (const Collective c : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
+    for (int number = 0; number < kCollectives; ++number) {
+      const auto c = static_cast<Collective>(number);
       text += formatString(" %s %s", collectiveName(c),
                            std::string(selectAlgorithm(selectionGround(), c, bytes).algorithm).c_str());
+    }
     text += '\n';
   }
   return text;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "schedule/plan_parameters.h"
+#include "schedule/postcondition.h"
 #include "schedule/verify.h"
 
 namespace horing {
@@ -66,15 +67,18 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport) {
   return shape;
 }
 
-Result<PlannedOperation*> Planner::prepare(Collective collective, const Selection& selection) {
+Result<PlannedOperation*> Planner::prepare(Collective collective, const Selection& selection, int root) {
   const size_t index =
       static_cast<size_t>(collective) * algorithmCatalogue().size() + catalogueIndex(selection.algorithm);
-  std::unique_ptr<PlannedOperation>& entry = entries_[index];
+  auto& by_root = entries_[index];
+  if (by_root.empty()) by_root.resize(hasRoot(collective) ? static_cast<size_t>(map_.ranks()) : 1);
+  std::unique_ptr<PlannedOperation>& entry = by_root[static_cast<size_t>(root)];
   if (entry) return entry.get();
-  HORING_TRY(prove(collective, selection));
+  const int32_t root_position = hasRoot(collective) ? map_.positionOfRank(root) : 0;
+  HORING_TRY(prove(collective, selection, root_position));
   auto made = std::make_unique<PlannedOperation>();
-  HORING_ASSIGN(made->schedule,
-                buildSchedule(selection.algorithm, collective, selection.shape, map_.positionOfRank(rank_)));
+  HORING_ASSIGN(made->schedule, buildSchedule(selection.algorithm, collective, selection.shape,
+                                              map_.positionOfRank(rank_), root_position));
   std::set<int> peers;
   for (const Lane& lane : made->schedule.lanes) {
     for (const int32_t position : sendPeers(lane)) peers.insert(map_.rankOfPosition(position));
@@ -87,13 +91,13 @@ Result<PlannedOperation*> Planner::prepare(Collective collective, const Selectio
   return entry.get();
 }
 
-Status Planner::prove(Collective collective, const Selection& selection) const {
+Status Planner::prove(Collective collective, const Selection& selection, int32_t root_position) const {
   const int ranks = selection.shape.ranks();
   if (config_.verify == "never" || (config_.verify == "auto" && ranks > kMostRanksProven)) return {};
   std::vector<Schedule> all;
   for (int32_t position = 0; position < ranks; ++position) {
     HORING_ASSIGN(Schedule schedule,
-                  buildSchedule(selection.algorithm, collective, selection.shape, position));
+                  buildSchedule(selection.algorithm, collective, selection.shape, position, root_position));
     all.push_back(std::move(schedule));
   }
   HORING_TRY(verifyValues(all, InPlace::kNo));
@@ -115,8 +119,9 @@ void Planner::bind(PlannedOperation& planned) {
 
 uint64_t Planner::memoryBytes() const {
   uint64_t bytes = 0;
-  for (const auto& entry : entries_)
-    if (entry && entry->operation) bytes += entry->plan->memoryBytes() + entry->operation->memoryBytes();
+  for (const auto& by_root : entries_)
+    for (const auto& entry : by_root)
+      if (entry && entry->operation) bytes += entry->plan->memoryBytes() + entry->operation->memoryBytes();
   return bytes;
 }
 

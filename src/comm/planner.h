@@ -30,24 +30,24 @@ class Planner {
 
   PlanSettings settings() const;
 
-  // The cached operation for this collective and algorithm. On a first call its schedule is built and proven
+  // The cached operation for this collective, algorithm and root (a rank, 0 where there is none). On a first call its schedule is built and proven
   // and links to its peers are begun; when connected() is true for it, bind() completes it.
-  Result<PlannedOperation*> prepare(Collective collective, const Selection& selection);
+  Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
   bool connected(const PlannedOperation& planned) const { return connector_.established(planned.peers); }
   void bind(PlannedOperation& planned);
 
   uint64_t memoryBytes() const;
 
  private:
-  Status prove(Collective collective, const Selection& selection) const;
+  Status prove(Collective collective, const Selection& selection, int32_t root_position) const;
 
   const Config& config_;
   const GroupMap& map_;
   int rank_;
   Connector& connector_;
   std::vector<int32_t> rank_of_position_;
-  std::vector<std::unique_ptr<PlannedOperation>>
-      entries_;  // by collective and place in the catalogue; null: never asked for
+  // By collective and place in the catalogue, then by root; null or not there: never asked for.
+  std::vector<std::vector<std::unique_ptr<PlannedOperation>>> entries_;
 };
 
 }  // namespace horing

@@ -27,6 +27,12 @@ bool directFits(const SelectionGround& ground) {
 
 std::string_view natural(const SelectionGround& ground, Collective collective, size_t bytes) {
   const int ranks = ground.map.ranks();
+  // Blocks go straight to the one rank that wants them; sizes that only pairs know leave no choice.
+  if (collective == Collective::kGather || collective == Collective::kScatter ||
+      collective == Collective::kAllToAll)
+    return collective == Collective::kAllToAll ? "pairwise" : "star";
+  if (collective == Collective::kBroadcast || collective == Collective::kReduce)
+    return ranks <= kOneShotMostRanks && bytes <= kOneShotMostBytes ? "star" : "chain";
   if (ground.map.groups() > 1)
     return canUseGroups(ground.map) && ground.map.largestGroup() > 1 ? "ho_ring" : "ring";
   if (ranks > kDirectMostRanks || !directFits(ground)) return "ring";

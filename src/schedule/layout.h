@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/types.h"
+#include "schedule/postcondition.h"
 #include "schedule/schedule.h"
 
 namespace horing {
@@ -15,56 +16,98 @@ struct ElementRange {
   size_t count = 0;
 };
 
+// Blocks of a buffer that differ in size: block r has counts[r] elements, from element offsets[r] on. Borrowed,
+// by rank. Null: all blocks have one size and follow each other in rank order.
+struct Blocks {
+  const size_t* counts = nullptr;
+  const size_t* offsets = nullptr;
+  bool given() const { return counts != nullptr; }
+  bool operator==(const Blocks&) const = default;
+};
+
+// What the caller of a collective says about sizes.
+struct Extent {
+  // Elements of the whole vector for all-reduce, broadcast and reduce, else of one block. Where blocks differ and
+  // this rank is not told of all of them (gather and scatter, away from the root): of its own.
+  size_t count = 0;
+  Blocks input;
+  Blocks output;
+  bool operator==(const Extent&) const = default;
+};
+
 // Where a chunk lies in the input and in the output of one rank.
 //
-// all-reduce: both buffers hold the whole vector, cut into equal chunks (the last ones may be shorter, or
-// empty). all-gather: the output holds one block per rank in rank order, the input this rank's block.
-// reduce-scatter: the input holds one block per rank in rank order, the output this rank's block.
+// Where the vector is cut at will, both buffers hold the whole vector, cut into equal chunks (the last ones may be
+// shorter, or empty). Else a buffer that has every chunk holds one block for each rank, in rank order, and one that
+// has only its own chunk holds that. All-to-all: input and output hold one block for each peer.
 class Layout {
  public:
-  // `count`: elements of the whole vector for all-reduce, of one rank's block for the others.
-  // `rank_of_position` maps chunk numbers to blocks and must outlive the layout. `alignment`: elements that
-  // chunks of an all-reduce start at a multiple of.
-  static Layout make(const Schedule& schedule, size_t count, const int32_t* rank_of_position,
+  // `rank_of_position` maps chunk numbers to blocks; it and the tables of `extent` must outlive the layout.
+  // `alignment`: elements that chunks of a vector that is cut at will start at a multiple of.
+  static Layout make(const Schedule& schedule, const Extent& extent, const int32_t* rank_of_position,
                      size_t alignment) {
     Layout layout;
-    layout.collective_ = schedule.collective;
+    layout.contract_ = contractOf(schedule);
+    layout.is_cut_ = chunksDue(schedule.collective, schedule.ranks) == 0;
+    layout.position_ = schedule.position;
     layout.rank_of_position_ = rank_of_position;
-    layout.total_ = count;
-    layout.chunk_ = count;
-    if (schedule.collective == Collective::kAllReduce) {
+    layout.extent_ = extent;
+    layout.chunk_ = extent.count;
+    if (layout.is_cut_) {
       const size_t chunks = static_cast<size_t>(schedule.grid.chunks());
       // Not (count + chunks - 1): counts near the top of size_t must not wrap.
-      const size_t even = count / chunks + (count % chunks != 0);
+      const size_t even = extent.count / chunks + (extent.count % chunks != 0);
       layout.chunk_ = even + (alignment - even % alignment) % alignment;
     }
     return layout;
   }
 
-  size_t largestChunk() const { return std::min(chunk_, total_); }
+  // Whether both ends of a connection know the size of all blocks, not only of those that they exchange.
+  bool isUniform() const { return !extent_.input.given() && !extent_.output.given(); }
 
-  // Elements of the chunk, the same on every rank.
+  // Of a uniform layout.
+  size_t largestChunk() const { return std::min(chunk_, extent_.count); }
+
+  // Elements of the chunk, the same on every rank that has to do with it.
   size_t count(int32_t chunk) const {
-    if (collective_ != Collective::kAllReduce) return chunk_;
-    const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, total_);
-    return std::min(chunk_, total_ - begin);
+    if (is_cut_) {
+      const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
+      return std::min(chunk_, extent_.count - begin);
+    }
+    if (isUniform()) return chunk_;
+    const bool in_input = extent_.input.given() && contract_.inputHas(position_, chunk);
+    const Blocks& blocks = in_input ? extent_.input : extent_.output;
+    return blocks.counts[in_input ? inputBlock(chunk) : outputBlock(chunk)];
   }
   size_t inputOffset(int32_t chunk) const {
-    return collective_ == Collective::kAllGather ? 0 : offset(chunk);
+    if (is_cut_) return std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
+    if (contract_.in == ChunkSet::kOwn) return 0;
+    return offset(extent_.input, inputBlock(chunk));
   }
   size_t outputOffset(int32_t chunk) const {
-    return collective_ == Collective::kReduceScatter ? 0 : offset(chunk);
+    if (is_cut_) return inputOffset(chunk);
+    if (contract_.out == ChunkSet::kOwn) return 0;
+    return offset(extent_.output, outputBlock(chunk));
   }
 
  private:
-  size_t offset(int32_t chunk) const {
-    if (collective_ == Collective::kAllReduce) return std::min(static_cast<size_t>(chunk) * chunk_, total_);
-    return static_cast<size_t>(rank_of_position_[chunk]) * chunk_;
+  // The number of the block, which is a rank.
+  size_t inputBlock(int32_t chunk) const {
+    return rankAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);
+  }
+  size_t outputBlock(int32_t chunk) const {
+    return rankAt(contract_.out == ChunkSet::kColumn ? chunk / contract_.columns : chunk);
+  }
+  size_t rankAt(int32_t position) const { return static_cast<size_t>(rank_of_position_[position]); }
+  size_t offset(const Blocks& blocks, size_t block) const {
+    return blocks.given() ? blocks.offsets[block] : block * chunk_;
   }
 
-  Collective collective_ = Collective::kAllReduce;
+  Contract contract_;
+  bool is_cut_ = true;
+  int32_t position_ = 0;
   const int32_t* rank_of_position_ = nullptr;
-  size_t total_ = 0;
+  Extent extent_;
   size_t chunk_ = 0;
 };
 
@@ -73,7 +116,6 @@ class Layout {
 // connection.
 struct Slicing {
   size_t slice_elements = 1;
-  int64_t slices = 0;  // of the largest chunk
 
   // Aims at `kSlicesWanted` slices per chunk, so that hops overlap, between `kSmallestSlice` bytes and a
   // slot.
@@ -81,15 +123,19 @@ struct Slicing {
   static constexpr size_t kSmallestSlice = 4096;
 
   static Slicing choose(size_t largest_chunk, size_t element_bytes, size_t slot_bytes) {
-    Slicing slicing;
     const size_t most = slot_bytes / element_bytes;
     const size_t least = std::min(most, kSmallestSlice / element_bytes);
     const size_t wanted = largest_chunk / kSlicesWanted + 1;
     const size_t aligned = wanted + (64 - wanted % 64) % 64;
-    slicing.slice_elements = std::clamp(aligned, least, most);
-    slicing.slices = static_cast<int64_t>(largest_chunk / slicing.slice_elements +
-                                          (largest_chunk % slicing.slice_elements != 0));
-    return slicing;
+    return {std::clamp(aligned, least, most)};
+  }
+
+  // Where blocks differ in size: nobody knows the largest, so a slice is a slot. What both ends of a connection know,
+  // the size of the block they exchange, then says how many there are.
+  static Slicing fixed(size_t element_bytes, size_t slot_bytes) { return {slot_bytes / element_bytes}; }
+
+  int64_t slicesOf(size_t chunk_count) const {
+    return static_cast<int64_t>(chunk_count / slice_elements + (chunk_count % slice_elements != 0));
   }
 
   // Elements of slice s of a chunk of `chunk_count` elements, relative to the chunk.

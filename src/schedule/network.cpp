@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/postcondition.h"
+
 namespace horing {
 
 std::string stepName(const Schedule& schedule, int32_t lane, int32_t step) {
@@ -44,15 +46,21 @@ Status checkShape(const Schedule& schedule, const Schedule& first, int32_t posit
   if (static_cast<int>(schedule.collective) >= kCollectives)
     return wrong(schedule, "has an unknown collective");
   if (schedule.collective != first.collective || schedule.algorithm != first.algorithm ||
-      schedule.grid != first.grid)
-    return wrong(schedule, "differs from position 0 in algorithm, collective or grid");
+      schedule.grid != first.grid || schedule.root != first.root)
+    return wrong(schedule, "differs from position 0 in algorithm, collective, root or grid");
+  if (schedule.root < 0 || schedule.root >= (hasRoot(schedule.collective) ? ranks : 1))
+    return wrong(schedule, "has position %d as its root", schedule.root);
   const Grid& grid = schedule.grid;
   if (grid.rows < 1 || grid.columns < 1 || int64_t{grid.rows} * grid.columns > kMaxChunks)
     return wrong(schedule, "a grid of %d x %d chunks; 1 to %d are possible", grid.rows, grid.columns,
                  kMaxChunks);
-  if (schedule.collective != Collective::kAllReduce && grid.chunks() != ranks)
-    return wrong(schedule, "%d chunks for %d ranks; %s has one chunk per rank", grid.chunks(), ranks,
-                 collectiveName(schedule.collective));
+  const int64_t due = chunksDue(schedule.collective, ranks);
+  if (due != 0 && grid.chunks() != due)
+    return wrong(schedule, "%d chunks for %d ranks; %s has one chunk per %s", grid.chunks(), ranks,
+                 collectiveName(schedule.collective), due == ranks ? "rank" : "pair of ranks");
+  if (schedule.collective == Collective::kAllToAll && grid.columns != ranks)
+    return wrong(schedule, "%d columns for %d ranks; row s, column d is what s has for d", grid.columns,
+                 ranks);
   if (schedule.scratch_queues < 0 || schedule.scratch_queues > kMaxScratchQueues)
     return wrong(schedule, "%d scratch queues; at most %d are possible", schedule.scratch_queues,
                  kMaxScratchQueues);

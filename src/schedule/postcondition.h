@@ -5,22 +5,62 @@
 #include <cstdint>
 
 #include "base/types.h"
+#include "schedule/schedule.h"
 
 namespace horing {
 
 // Chunks that a buffer of one position consists of. kOwn: only the chunk whose number is the position.
-enum class ChunkSet : uint8_t { kEvery, kOwn };
+// kEveryAtRoot: every chunk at the root, none elsewhere. kRow, kColumn: those in the position's row or column
+// of the grid.
+enum class ChunkSet : uint8_t { kEvery, kOwn, kEveryAtRoot, kRow, kColumn };
 
 // Whose contributions are folded into a chunk of the output. kPositionOfChunk: chunk p holds what position p
-// had.
-enum class Folded : uint8_t { kAllRanks, kPositionOfChunk };
+// had; kRowOfChunk: what the position of its row had.
+enum class Folded : uint8_t { kAllRanks, kPositionOfChunk, kRowOfChunk, kRoot };
+
+// Whether the caller passes overlapping buffers: all-reduce and (at the root) broadcast and reduce out = in,
+// all-gather and (at the root) gather in = out(me), reduce-scatter and (at the root) scatter out = in(me).
+enum class InPlace : uint8_t { kNo, kYes };
 
 // At the start every chunk of `in` holds the position's own contribution to that chunk; `out` holds nothing. What is folded
 // over all ranks must have been completed (Step::completes) exactly once, where it was.
 struct Contract {
-  ChunkSet in;
-  ChunkSet out;
-  Folded folded;
+  ChunkSet in = ChunkSet::kEvery;
+  ChunkSet out = ChunkSet::kEvery;
+  Folded folded = Folded::kAllRanks;
+  bool may_be_in_place = true;
+  int32_t root = 0;     // position
+  int32_t columns = 1;  // of the grid
+
+  constexpr bool inputHas(int32_t position, int32_t chunk) const { return has(in, position, chunk); }
+  constexpr bool outputHas(int32_t position, int32_t chunk) const { return has(out, position, chunk); }
+  // Whether in(chunk) and out(chunk) are the same memory at `position`: in place, wherever both exist.
+  constexpr bool aliases(InPlace in_place, int32_t position, int32_t chunk) const {
+    return in_place == InPlace::kYes && may_be_in_place && inputHas(position, chunk) &&
+           outputHas(position, chunk);
+  }
+  constexpr bool folds() const { return folded == Folded::kAllRanks; }
+  // The position whose contribution alone the chunk holds at the end; not for what is folded over all ranks.
+  constexpr int32_t sourceOf(int32_t chunk) const {
+    return folded == Folded::kRoot ? root : folded == Folded::kRowOfChunk ? chunk / columns : chunk;
+  }
+
+ private:
+  constexpr bool has(ChunkSet set, int32_t position, int32_t chunk) const {
+    switch (set) {
+      case ChunkSet::kEvery:
+        return true;
+      case ChunkSet::kOwn:
+        return chunk == position;
+      case ChunkSet::kEveryAtRoot:
+        return position == root;
+      case ChunkSet::kRow:
+        return chunk / columns == position;
+      case ChunkSet::kColumn:
+        return chunk % columns == position;
+    }
+    return false;
+  }
 };
 
 constexpr Contract contractOf(Collective collective) {
@@ -31,22 +71,38 @@ constexpr Contract contractOf(Collective collective) {
       return {ChunkSet::kEvery, ChunkSet::kOwn, Folded::kAllRanks};
     case Collective::kAllGather:
       return {ChunkSet::kOwn, ChunkSet::kEvery, Folded::kPositionOfChunk};
+    case Collective::kBroadcast:
+      return {ChunkSet::kEveryAtRoot, ChunkSet::kEvery, Folded::kRoot};
+    case Collective::kReduce:
+      return {ChunkSet::kEvery, ChunkSet::kEveryAtRoot, Folded::kAllRanks};
+    case Collective::kGather:
+      return {ChunkSet::kOwn, ChunkSet::kEveryAtRoot, Folded::kPositionOfChunk};
+    case Collective::kScatter:
+      return {ChunkSet::kEveryAtRoot, ChunkSet::kOwn, Folded::kRoot};
+    case Collective::kAllToAll:
+      return {ChunkSet::kRow, ChunkSet::kColumn, Folded::kRowOfChunk, false};
   }
-  return {ChunkSet::kEvery, ChunkSet::kEvery, Folded::kAllRanks};
+  return {};
 }
 
-constexpr bool contains(ChunkSet set, int32_t position, int32_t chunk) {
-  return set == ChunkSet::kEvery || chunk == position;
+constexpr Contract contractOf(const Schedule& schedule) {
+  Contract contract = contractOf(schedule.collective);
+  contract.root = schedule.root;
+  contract.columns = schedule.grid.columns;
+  return contract;
 }
 
-// Whether the caller passes overlapping buffers: all-reduce out = in, all-gather in = out(me), reduce-scatter
-// out = in(me).
-enum class InPlace : uint8_t { kNo, kYes };
+// Whether one rank is special, and Schedule::root says which.
+constexpr bool hasRoot(Collective collective) {
+  const Contract contract = contractOf(collective);
+  return contract.in == ChunkSet::kEveryAtRoot || contract.out == ChunkSet::kEveryAtRoot;
+}
 
-// Whether in(chunk) and out(chunk) are the same memory at `position`: in place, wherever both exist.
-constexpr bool aliased(const Contract& contract, InPlace in_place, int32_t position, int32_t chunk) {
-  return in_place == InPlace::kYes && contains(contract.in, position, chunk) &&
-         contains(contract.out, position, chunk);
+// Chunks of the grid: any number where the vector is cut at will (0), else one for each rank or pair of ranks.
+constexpr int64_t chunksDue(Collective collective, int32_t ranks) {
+  const Contract contract = contractOf(collective);
+  if (contract.in == ChunkSet::kRow) return int64_t{ranks} * ranks;
+  return contract.in == ChunkSet::kOwn || contract.out == ChunkSet::kOwn ? ranks : 0;
 }
 
 }  // namespace horing

@@ -8,7 +8,8 @@
 // Peers and chunks are numbered by *position*: the place of a rank in the order that the groups give, group
 // by group, position = group * members + local index. The plan maps positions to ranks, so no schedule
 // depends on how a launcher happened to number the ranks. For all-gather and reduce-scatter, chunk p is the
-// block of the rank at position p.
+// block of the rank at position p; for all-to-all, chunk (s, d) of the n x n grid is what position s has for
+// position d.
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -99,6 +100,7 @@ struct Schedule {
   Grid grid;
   int32_t scratch_queues = 0;
   std::vector<Lane> lanes;
+  int32_t root = 0;  // position; 0 where the collective has no root
   auto operator<=>(const Schedule&) const = default;
 };
 

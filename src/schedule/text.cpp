@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "schedule/postcondition.h"
+
 namespace horing {
 
 namespace {
@@ -50,6 +52,10 @@ std::string blockText(const Block& block, int64_t first_step) {
   if (steps == 1) return text + formatString("# step %lld\n", static_cast<long long>(first_step));
   return text + formatString("# steps %lld to %lld\n", static_cast<long long>(first_step),
                              static_cast<long long>(first_step + steps - 1));
+}
+
+std::string rootText(const Schedule& schedule) {
+  return hasRoot(schedule.collective) || schedule.root != 0 ? formatString(" root %d", schedule.root) : "";
 }
 
 // Reads tokens of one line: words, numbers and the marks = + , ->. Columns are counted from 1.
@@ -171,6 +177,7 @@ class Parser {
     Schedule& schedule = schedules_.emplace_back();
     HORING_TRY(line.word("the name of the algorithm", schedule.algorithm));
     HORING_TRY(parseCollective(line, schedule.collective));
+    if (line.take("root")) HORING_TRY(line.number("the position of the root", schedule.root));
     HORING_TRY(line.expect("position"));
     HORING_TRY(line.number("the position", schedule.position));
     HORING_TRY(line.expect("of"));
@@ -189,7 +196,13 @@ class Parser {
       collective = static_cast<Collective>(i);
       if (line.take(collectiveName(collective))) return {};
     }
-    return line.wrong("expected all_reduce, reduce_scatter or all_gather");
+    std::string names;
+    for (int i = 0; i < kCollectives; ++i)
+      names += (i == 0                  ? ""
+                : i == kCollectives - 1 ? " or "
+                                        : ", ") +
+               std::string(collectiveName(static_cast<Collective>(i)));
+    return line.wrong("expected " + names);
   }
 
   Status parseLane(LineReader& line) {
@@ -277,9 +290,9 @@ class Parser {
 
 std::string formatSchedule(const Schedule& schedule) {
   std::string text =
-      formatString("schedule %s %s position %d of %d grid %d x %d scratch %d\n", schedule.algorithm.c_str(),
-                   collectiveName(schedule.collective), schedule.position, schedule.ranks, schedule.grid.rows,
-                   schedule.grid.columns, schedule.scratch_queues);
+      formatString("schedule %s %s%s position %d of %d grid %d x %d scratch %d\n", schedule.algorithm.c_str(),
+                   collectiveName(schedule.collective), rootText(schedule).c_str(), schedule.position,
+                   schedule.ranks, schedule.grid.rows, schedule.grid.columns, schedule.scratch_queues);
   for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     text += formatString("lane %zu\n", lane);
     int64_t step = 0;

@@ -15,7 +15,7 @@
 //
 // One line per step: `chunk C = SOURCE + SOURCE ..., complete -> TARGET, send P after lane L step S stride D`, of which only
 // the chunk and one source must be there. Sources: in, out, recv P, scratch Q; targets: out, scratch Q. A `#` starts a comment;
-// spaces and empty lines mean nothing.
+// spaces and empty lines mean nothing. A collective with a root names it: `schedule tree broadcast root 2 position 0 ...`.
 #include <cstddef>
 #include <span>
 #include <string>

@@ -43,6 +43,12 @@ struct Cell {
   int8_t write_lane = -1;  // -1: before the start
 };
 
+// Output chunks that one position has at most.
+size_t cellsPerRank(const Contract& contract, size_t chunks) {
+  if (contract.out == ChunkSet::kOwn) return 1;
+  return contract.out == ChunkSet::kColumn ? chunks / static_cast<size_t>(contract.columns) : chunks;
+}
+
 class ValueRun {
  public:
   ValueRun(const Network& network, InPlace in_place);
@@ -85,9 +91,11 @@ class ValueRun {
   Now nowOf(int32_t lane_id) const;
   Cell& cell(int32_t position, int32_t chunk) { return cells_[cellIndex(position, chunk)]; }
   size_t cellIndex(int32_t position, int32_t chunk) const {
-    return contract_.out == ChunkSet::kOwn
-               ? static_cast<size_t>(position)
-               : static_cast<size_t>(position) * chunks_ + static_cast<size_t>(chunk);
+    const auto at = static_cast<size_t>(position);
+    if (contract_.out == ChunkSet::kOwn) return at;
+    if (contract_.out == ChunkSet::kColumn)
+      return at * cells_per_rank_ + static_cast<size_t>(chunk / contract_.columns);
+    return at * cells_per_rank_ + static_cast<size_t>(chunk);
   }
   Stamp stampAfter(const Now& now) {
     return {clocks_.hold(lane(now.lane_id).clock), now.lane_id,
@@ -111,6 +119,7 @@ class ValueRun {
   const InPlace in_place_;
   const Contract contract_;
   const size_t chunks_;
+  const size_t cells_per_rank_;
   size_t lanes_per_rank_ = 0;
   RowPool<uint64_t> values_;
   std::vector<int32_t> value_chunk_;
@@ -130,8 +139,9 @@ class ValueRun {
 ValueRun::ValueRun(const Network& network, InPlace in_place)
     : network_(network),
       in_place_(in_place),
-      contract_(contractOf(network.schedule(0).collective)),
+      contract_(contractOf(network.schedule(0))),
       chunks_(static_cast<size_t>(network.schedule(0).grid.chunks())),
+      cells_per_rank_(cellsPerRank(contract_, chunks_)),
       values_((static_cast<size_t>(network.ranks()) + 63) / 64),
       clocks_(static_cast<size_t>(network.lanes())),
       connections_(network.connections().size()),
@@ -166,12 +176,11 @@ void ValueRun::countWaiters() {
 }
 
 void ValueRun::fillCells() {
-  const size_t per_rank = contract_.out == ChunkSet::kOwn ? 1 : chunks_;
-  cells_.resize(per_rank * static_cast<size_t>(network_.ranks()));
+  cells_.resize(cells_per_rank_ * static_cast<size_t>(network_.ranks()));
   reads_.resize(cells_.size() * lanes_per_rank_);
   for (int32_t position = 0; position < network_.ranks(); ++position)
     for (int32_t chunk = 0; chunk < static_cast<int32_t>(chunks_); ++chunk)
-      if (aliased(contract_, in_place_, position, chunk)) cell(position, chunk).value = kOwn;
+      if (contract_.aliases(in_place_, position, chunk)) cell(position, chunk).value = kOwn;
 }
 
 Status ValueRun::fault(const Now& now, const char* format, ...) const {
@@ -339,17 +348,18 @@ Status ValueRun::readSource(const Now& now, const Source& source, int32_t recv_i
 
 Status ValueRun::readMemory(const Now& now, const Source& source, int32_t& value) {
   const bool is_input = source.kind == Source::Kind::kIn;
-  if (!contains(is_input ? contract_.in : contract_.out, now.position, now.chunk))
+  if (!(is_input ? contract_.inputHas(now.position, now.chunk)
+                 : contract_.outputHas(now.position, now.chunk)))
     return fault(now, "reads a chunk that the %s of %s does not have", is_input ? "input" : "output",
                  collectiveName(network_.schedule(0).collective));
-  if (is_input && !aliased(contract_, in_place_, now.position, now.chunk)) {
+  if (is_input && !contract_.aliases(in_place_, now.position, now.chunk)) {
     value = ownValue(now.position, now.chunk);
     return {};
   }
   const Cell& from = cell(now.position, now.chunk);
   // What the caller left in the output of an all-gather in place is its result; of a reduction it is an
   // operand, and only a read of `in` scales it.
-  const bool gathers = contract_.folded == Folded::kPositionOfChunk;
+  const bool gathers = !contract_.folds();
   if (from.value == kNothing || (from.value == kOwn && !is_input && !gathers))
     return fault(now, "reads the output chunk before anything is written there");
   if (from.write_lane >= 0 && !knows(now, from.write_lane, from.write_steps))
@@ -392,8 +402,7 @@ Status ValueRun::mergeInto(const Now& now, int32_t& accumulator, int32_t operand
 }
 
 Status ValueRun::complete(const Now& now, int32_t& value) {
-  if (contract_.folded != Folded::kAllRanks)
-    return fault(now, "completes a chunk, but nothing is folded here");
+  if (!contract_.folds()) return fault(now, "completes a chunk, but nothing is folded here");
   if (value_completed_[static_cast<size_t>(value)]) return fault(now, "completes the chunk a second time");
   const uint64_t* ranks = values_.at(value);
   for (int32_t rank = 0; rank < network_.ranks(); ++rank)
@@ -405,7 +414,7 @@ Status ValueRun::complete(const Now& now, int32_t& value) {
 }
 
 Status ValueRun::keepOut(const Now& now, int32_t value) {
-  if (!contains(contract_.out, now.position, now.chunk))
+  if (!contract_.outputHas(now.position, now.chunk))
     return fault(now, "writes a chunk that the output of %s does not have",
                  collectiveName(network_.schedule(0).collective));
   Cell& into = cell(now.position, now.chunk);
@@ -488,7 +497,7 @@ Status ValueRun::checkEnd() {
     }
   for (int32_t position = 0; position < network_.ranks(); ++position)
     for (int32_t chunk = 0; chunk < static_cast<int32_t>(chunks_); ++chunk)
-      if (contains(contract_.out, position, chunk)) HORING_TRY(checkResult(position, chunk));
+      if (contract_.outputHas(position, chunk)) HORING_TRY(checkResult(position, chunk));
   return {};
 }
 
@@ -501,15 +510,15 @@ Status ValueRun::checkResult(int32_t position, int32_t chunk) {
                       in_place_ == InPlace::kYes ? ", in place" : "", chunk, what.c_str());
   };
   if (value == kNothing) return wrong("is never written");
-  const bool all = contract_.folded == Folded::kAllRanks;
+  const bool all = contract_.folds();
   if (value == kOwn) {
-    if (all ? network_.ranks() == 1 : chunk == position) return {};
+    if (all ? network_.ranks() == 1 : contract_.sourceOf(chunk) == position) return {};
     return wrong("is never written");
   }
   const uint64_t* ranks = values_.at(value);
   for (int32_t rank = 0; rank < network_.ranks(); ++rank) {
     const bool is_in = ranks[rank / 64] >> (rank % 64) & 1;
-    if (is_in == (all || rank == chunk)) continue;
+    if (is_in == (all || rank == contract_.sourceOf(chunk))) continue;
     return wrong(formatString("ends %s the contribution of position %d", is_in ? "with" : "without", rank));
   }
   if (all && !value_completed_[static_cast<size_t>(value)]) return wrong("is never completed");

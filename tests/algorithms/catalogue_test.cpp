@@ -27,8 +27,13 @@ std::string caseName(const testing::TestParamInfo<Case>& info) {
 class EveryAlgorithm : public testing::TestWithParam<Case> {
  protected:
   void expectProven(Shape shape) {
-    SCOPED_TRACE(testing::Message() << shape.groups << " x " << shape.members);
-    const std::vector<Schedule> all = buildAll(GetParam().algorithm, GetParam().collective, shape);
+    for (const int32_t root : rootsOf(GetParam().collective, shape.ranks())) expectProven(shape, root);
+  }
+
+ private:
+  void expectProven(Shape shape, int32_t root) {
+    SCOPED_TRACE(testing::Message() << shape.groups << " x " << shape.members << ", root " << root);
+    const std::vector<Schedule> all = buildAll(GetParam().algorithm, GetParam().collective, shape, root);
     ASSERT_EQ(all.size(), static_cast<size_t>(shape.ranks()));
     for (InPlace in_place : {InPlace::kNo, InPlace::kYes}) {
       const Status values = verifyValues(all, in_place);

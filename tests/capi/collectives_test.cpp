@@ -1,4 +1,4 @@
-// All three collectives through the library, over every way of making communicators.
+// Every collective through the library, over every way of making communicators.
 #include <numeric>
 
 #include "ranks.h"
@@ -88,6 +88,92 @@ TEST_P(Collectives, AllGatherCollectsBlocksInRankOrder) {
       ASSERT_HORING(horingAllGather(own, output.data(), count, horingFloat, comm(rank), nullptr));
       for (size_t i = 0; i < output.size(); ++i)
         ASSERT_EQ(output[i], element(static_cast<int>(i / count), i % count))
+            << "rank " << rank << " element " << i;
+    }
+  });
+}
+
+TEST_P(Collectives, BroadcastGivesEveryRankTheRootsVector) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (int root = 0; root < ranks(); ++root)
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{1021}, size_t{200003}}) {
+        std::vector<float> input(rank == root ? count : 0), output(count, -1.0f);
+        for (size_t i = 0; i < input.size(); ++i) input[i] = element(root, i);
+        ASSERT_HORING(
+            horingBroadcast(input.data(), output.data(), count, horingFloat, root, comm(rank), nullptr));
+        for (size_t i = 0; i < count; ++i)
+          ASSERT_EQ(output[i], element(root, i)) << "rank " << rank << " element " << i;
+        if (rank != root) std::fill(output.begin(), output.end(), -2.0f);
+        ASSERT_HORING(horingBcast(output.data(), count, horingFloat, root, comm(rank), nullptr));
+        for (size_t i = 0; i < count; ++i)
+          ASSERT_EQ(output[i], element(root, i)) << "in place, element " << i;
+      }
+  });
+}
+
+TEST_P(Collectives, ReduceGivesTheRootTheSum) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (int root = 0; root < ranks(); ++root)
+      for (const size_t count : {size_t{1}, size_t{1021}, size_t{200003}}) {
+        std::vector<float> input(count), output(rank == root ? count : 0, -1.0f);
+        for (size_t i = 0; i < count; ++i) input[i] = element(rank, i);
+        ASSERT_HORING(horingReduce(input.data(), output.data(), count, horingFloat, horingSum, root,
+                                   comm(rank), nullptr));
+        for (size_t i = 0; i < output.size(); ++i) {
+          float expected = 0;
+          for (int peer = 0; peer < ranks(); ++peer) expected += element(peer, i);
+          ASSERT_EQ(output[i], expected) << "root " << root << " element " << i;
+        }
+        ASSERT_HORING(horingReduce(input.data(), rank == root ? input.data() : nullptr, count, horingFloat,
+                                   horingSum, root, comm(rank), nullptr));
+        if (rank == root) {
+          ASSERT_EQ(input, output) << "in place differs";
+        }
+      }
+  });
+}
+
+TEST_P(Collectives, GatherCollectsBlocksOnTheRoot) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (int root = 0; root < ranks(); ++root)
+      for (const size_t count : {size_t{1}, size_t{1021}, size_t{65536}}) {
+        std::vector<float> input(count),
+            output(rank == root ? count * static_cast<size_t>(ranks()) : 0, -1.0f);
+        for (size_t i = 0; i < count; ++i) input[i] = element(rank, i);
+        ASSERT_HORING(
+            horingGather(input.data(), output.data(), count, horingFloat, root, comm(rank), nullptr));
+        for (size_t i = 0; i < output.size(); ++i)
+          ASSERT_EQ(output[i], element(static_cast<int>(i / count), i % count))
+              << "root " << root << " element " << i;
+      }
+  });
+}
+
+TEST_P(Collectives, ScatterGivesEachRankItsBlock) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (int root = 0; root < ranks(); ++root)
+      for (const size_t count : {size_t{1}, size_t{1021}, size_t{65536}}) {
+        std::vector<float> input(rank == root ? count * static_cast<size_t>(ranks()) : 0),
+            output(count, -1.0f);
+        for (size_t i = 0; i < input.size(); ++i) input[i] = element(root, i);
+        ASSERT_HORING(
+            horingScatter(input.data(), output.data(), count, horingFloat, root, comm(rank), nullptr));
+        for (size_t i = 0; i < count; ++i)
+          ASSERT_EQ(output[i], element(root, static_cast<size_t>(rank) * count + i))
+              << "root " << root << " element " << i;
+      }
+  });
+}
+
+TEST_P(Collectives, AllToAllExchangesBlocks) {
+  onEveryRank(ranks(), [&](int rank) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{1021}, size_t{65536}}) {
+      std::vector<float> input(count * static_cast<size_t>(ranks())), output(input.size(), -1.0f);
+      for (size_t i = 0; i < input.size(); ++i) input[i] = element(rank, i);
+      ASSERT_HORING(horingAlltoAll(input.data(), output.data(), count, horingFloat, comm(rank), nullptr));
+      for (size_t i = 0; i < output.size(); ++i)
+        ASSERT_EQ(output[i],
+                  element(static_cast<int>(i / count), static_cast<size_t>(rank) * count + i % count))
             << "rank " << rank << " element " << i;
     }
   });

@@ -23,10 +23,7 @@ struct Rank {
 class Run {
  public:
   Run(std::span<const Schedule> schedules, InPlace in_place, uint32_t seed)
-      : schedules_(schedules),
-        contract_(contractOf(schedules[0].collective)),
-        in_place_(in_place),
-        random_(seed) {
+      : schedules_(schedules), contract_(contractOf(schedules[0])), in_place_(in_place), random_(seed) {
     for (const Schedule& schedule : schedules_) {
       Rank& rank = ranks_.emplace_back();
       const int32_t chunks = schedule.grid.chunks();
@@ -34,7 +31,7 @@ class Run {
       rank.out.resize(static_cast<size_t>(chunks));
       rank.scratch.resize(static_cast<size_t>(schedule.scratch_queues));
       for (int32_t chunk = 0; chunk < chunks; ++chunk)
-        if (contains(contract_.in, schedule.position, chunk))
+        if (contract_.inputHas(schedule.position, chunk))
           at(schedule, Source::Kind::kIn, chunk) = {chunk, std::to_string(schedule.position)};
       for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
         lanes_.push_back({&schedule, lane, {schedule.lanes[lane], schedule.grid}});
@@ -75,7 +72,7 @@ class Run {
 
   Value& at(const Schedule& schedule, Source::Kind kind, int32_t chunk) {
     Rank& rank = ranks_[static_cast<size_t>(schedule.position)];
-    const bool same = aliased(contract_, in_place_, schedule.position, chunk);
+    const bool same = contract_.aliases(in_place_, schedule.position, chunk);
     return (kind == Source::Kind::kIn && !same ? rank.in : rank.out)[static_cast<size_t>(chunk)];
   }
 
@@ -148,21 +145,21 @@ ReferenceResult runReference(std::span<const Schedule> all_ranks, InPlace in_pla
 
 bool fulfilsContract(std::span<const Schedule> all_ranks, const ReferenceResult& result) {
   if (!result.ended) return false;
-  const Contract contract = contractOf(all_ranks[0].collective);
+  const Contract contract = contractOf(all_ranks[0]);
   const int32_t ranks = static_cast<int32_t>(all_ranks.size());
   for (const Schedule& schedule : all_ranks)
     for (int32_t chunk = 0; chunk < schedule.grid.chunks(); ++chunk) {
-      if (!contains(contract.out, schedule.position, chunk)) continue;
+      if (!contract.outputHas(schedule.position, chunk)) continue;
       std::string flat = result.out[static_cast<size_t>(schedule.position)][static_cast<size_t>(chunk)];
       const auto completions = std::count(flat.begin(), flat.end(), '[');
-      if (completions != (contract.folded == Folded::kAllRanks)) return false;
+      if (completions != (contract.folds() ? 1 : 0)) return false;
       for (char& c : flat)
         if (c == '(' || c == ')' || c == '[' || c == ']') c = ' ';
       std::istringstream words(flat);
       std::vector<std::string> found, expected;
       for (std::string word; words >> word;) found.push_back(word);
       for (int32_t rank = 0; rank < ranks; ++rank)
-        if (contract.folded == Folded::kAllRanks || rank == chunk) expected.push_back(std::to_string(rank));
+        if (contract.folds() || rank == contract.sourceOf(chunk)) expected.push_back(std::to_string(rank));
       std::sort(found.begin(), found.end());
       std::sort(expected.begin(), expected.end());
       if (found != expected) return false;

@@ -54,7 +54,8 @@ TEST(ScheduleText, GivesEveryScheduleBack) {
     for (Collective collective : kEveryCollective)
       for (const Shape shape : {Shape{1, 1}, Shape{1, 5}, Shape{2, 1}, Shape{3, 4}, Shape{4, 2}}) {
         if (!algorithm.has(collective)) continue;
-        const std::vector<Schedule> all = buildAll(algorithm.name, collective, shape);
+        const std::vector<Schedule> all =
+            buildAll(algorithm.name, collective, shape, rootsOf(collective, shape.ranks()).back());
         Result<std::vector<Schedule>> parsed = parseSchedules(textOf(all));
         ASSERT_TRUE(parsed.ok()) << parsed.status().toString();
         EXPECT_TRUE(parsed.value() == all) << algorithm.name;
@@ -101,7 +102,8 @@ TEST(ScheduleText, NamesLineAndColumnOfAnError) {
        "line 1, column 9: expected the name of the algorithm of at most 64 letters, but the line ends"},
       {"schedule " + std::string(65, 'x'), "line 1, column 10: expected the name"},
       {"schedule x all position",
-       "line 1, column 12: expected all_reduce, reduce_scatter or all_gather, but found 'all'"},
+       "line 1, column 12: expected all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, "
+       "scatter or all_to_all, but found 'all'"},
       {"schedule x all_reduce position one",
        "line 1, column 32: expected the position, a number, but found 'one'"},
       {"schedule x all_reduce position 99999999999", "line 1, column 32: expected the position, a number"},

@@ -15,7 +15,7 @@ constexpr Shape kShapes[] = {{1, 3}, {1, 4}, {1, 7}, {3, 1}, {2, 2}, {2, 3}, {3,
 
 TEST(VerifyProgress, OneSlotMoreThanTheWindowIsAlwaysEnough) {
   for (const Algorithm& algorithm : algorithmCatalogue())
-    for (Collective collective : kEveryCollective)
+    for (Collective collective : kSymmetric)
       for (const Shape shape : kShapes) {
         if (!algorithm.has(collective)) continue;
         const auto all = buildAll(algorithm.name, collective, shape);
@@ -30,7 +30,7 @@ TEST(VerifyProgress, OneSlotMoreThanTheWindowIsAlwaysEnough) {
 
 TEST(VerifyProgress, AsManySlotsAsTheWindowStopRingsOfThreeAndMore) {
   for (const char* algorithm : {"ring", "ho_ring"})
-    for (Collective collective : kEveryCollective)
+    for (Collective collective : kSymmetric)
       for (const Shape shape : kShapes) {
         if (algorithm == std::string("ho_ring") && shape.groups < 3 && shape.members < 3) continue;
         const auto all = buildAll(algorithm, collective, shape);
@@ -44,7 +44,7 @@ TEST(VerifyProgress, AsManySlotsAsTheWindowStopRingsOfThreeAndMore) {
 }
 
 TEST(VerifyProgress, AsManySlotsAsTheWindowAreEnoughForRingsOfTwo) {
-  for (Collective collective : kEveryCollective) {
+  for (Collective collective : kSymmetric) {
     PlanParameters plan = planOf(8, 4, 1);
     plan.slots = 4;
     EXPECT_TRUE(verifyProgress(buildAll("ring", collective, {1, 2}), plan).ok());
@@ -53,7 +53,7 @@ TEST(VerifyProgress, AsManySlotsAsTheWindowAreEnoughForRingsOfTwo) {
 
 TEST(VerifyProgress, MessagesLongerThanTheWindowStopEveryShape) {
   for (const Algorithm& algorithm : algorithmCatalogue())
-    for (Collective collective : kEveryCollective)
+    for (Collective collective : kSymmetric)
       for (const Shape shape : kShapes) {
         if (!algorithm.has(collective)) continue;
         const auto all = buildAll(algorithm.name, collective, shape);
@@ -146,7 +146,7 @@ TEST(VerifyProgress, SlicesOutOfOrderAreNamed) {
 
 TEST(VerifyProgress, ThreeWindowsOfSlicesSayWhatManySay) {
   for (const char* algorithm : {"ring", "ho_ring", "ho_ring_direct", "direct"})
-    for (Collective collective : kEveryCollective)
+    for (Collective collective : kSymmetric)
       for (const Shape shape : {Shape{1, 3}, Shape{2, 2}, Shape{2, 3}, Shape{3, 3}}) {
         const auto all = buildAll(algorithm, collective, shape);
         for (int32_t window : {1, 2, 4})

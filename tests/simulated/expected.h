@@ -24,7 +24,7 @@ struct CollectiveCall {
   RedOp op = RedOp::kSum;
 
   Layout layout() const {
-    return Layout::make(schedules[0], count, rank_of_position, 64 / dataTypeBytes(type));
+    return Layout::make(schedules[0], {count, {}, {}}, rank_of_position, 64 / dataTypeBytes(type));
   }
   // Of one rank's buffers.
   size_t inputBytes() const;

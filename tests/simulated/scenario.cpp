@@ -48,7 +48,7 @@ size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, 
 void choosePlans(Scenario& scenario, Dice& dice) {
   for (int64_t plans = dice.between(1, 3); plans > 0; --plans) {
     const Algorithm algorithm = dice.oneOf(algorithmCatalogue());
-    const auto collective = static_cast<Collective>(dice.between(0, kCollectives - 1));
+    const auto collective = static_cast<Collective>(dice.between(0, kSymmetricCollectives - 1));
     if (algorithm.has(collective)) scenario.plans.push_back({algorithm.name, collective});
   }
 }

@@ -12,6 +12,9 @@
 
 namespace horing::simulated {
 
+// The first collectives of the list: those of which every rank has the same part.
+inline constexpr int kSymmetricCollectives = 3;
+
 struct PlanChoice {
   std::string algorithm;
   Collective collective = Collective::kAllReduce;

@@ -151,7 +151,12 @@ void Simulation::begin(int32_t position) {
   me.buffer.assign(kGuard + std::max(input_bytes, output_bytes) + kGuard, kUnwritten);
   me.input = jobs_[me.at].inputs[static_cast<size_t>(position)];
   std::byte* base = me.buffer.data() + kGuard;
-  me.call = {me.input.data(), base, choice.count, choice.type, choice.op, me.at};
+  me.call = {.input = me.input.data(),
+             .output = base,
+             .count = choice.count,
+             .type = choice.type,
+             .op = choice.op,
+             .sequence = me.at};
   if (choice.in_place) {
     // The larger buffer holds both, at the place of this rank's block.
     const size_t block = choice.count * dataTypeBytes(choice.type);

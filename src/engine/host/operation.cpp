@@ -17,9 +17,10 @@ uint64_t mix(uint64_t x) {
 
 // Of all that the ranks must agree on, but for the call's number.
 uint64_t digestOf(const Call& call, const Schedule& schedule) {
-  uint64_t digest = mix(call.count);
-  digest = mix(digest ^ (static_cast<uint64_t>(call.type) << 16 | static_cast<uint64_t>(call.op) << 8 |
-                         static_cast<uint64_t>(schedule.collective)));
+  const bool same_everywhere = !call.input_blocks.given() && !call.output_blocks.given();
+  uint64_t digest = mix(same_everywhere ? call.count : 0);
+  digest = mix(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
+                         static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
   for (const char c : schedule.algorithm) digest = mix(digest ^ static_cast<unsigned char>(c));
   return digest;
 }
@@ -40,9 +41,11 @@ void HostOperation::layOut(const Call& call) {
   const Schedule& schedule = plan_.schedule();
   const PlanSettings& settings = plan_.settings();
   element_bytes_ = dataTypeBytes(call.type);
-  layout_ = Layout::make(schedule, call.count, rank_of_position_, 64 / element_bytes_);
-  slicing_ = Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes);
-  const bool reduces = schedule.collective != Collective::kAllGather;
+  layout_ = Layout::make(schedule, call.extent(), rank_of_position_, 64 / element_bytes_);
+  slicing_ = layout_.isUniform()
+                 ? Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes)
+                 : Slicing::fixed(element_bytes_, settings.slot_bytes);
+  const bool reduces = contractOf(schedule).folds();
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
   scales_ = reduces && call.op == RedOp::kAvg;
   layout_digest_ = digestOf(call, schedule);
@@ -51,8 +54,10 @@ void HostOperation::layOut(const Call& call) {
 
 void HostOperation::layOutLane(size_t lane_number) {
   const std::vector<BoundStep>& bound = plan_.boundSteps(lane_number);
+  LaneState& lane = lanes_[lane_number];
+  lane.slices = 0;
   StepCursor cursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
-  for (CallStep& step : lanes_[lane_number].steps) {
+  for (CallStep& step : lane.steps) {
     const Step& from = cursor.step();
     const int32_t chunk = cursor.chunk();
     step.bound = &bound[cursor.written()];
@@ -60,9 +65,10 @@ void HostOperation::layOutLane(size_t lane_number) {
     step.keep_queue = step.bound->keep_queue;
     step.sender = step.bound->sender;
     step.count = layout_.count(chunk);
+    lane.slices = std::max(lane.slices, slicing_.slicesOf(step.count));
     step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
     step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
-    step.tag = static_cast<Tag>(chunk) << 32;
+    step.tag = mix(step.count) ^ static_cast<Tag>(chunk) << 32;
     step.wait_lane = from.wait.lane;
     step.wait_step = cursor.waitStep();
     step.keeps_out = from.keep.kind == Keep::Kind::kOut;
@@ -76,7 +82,9 @@ void HostOperation::layOutLane(size_t lane_number) {
 
 void HostOperation::begin(const Call& call) {
   // Programs repeat themselves: what is laid out often fits the next call too.
-  if (call.count != call_.count || call.type != call_.type || call.op != call_.op) layOut(call);
+  if (!(call.extent() == call_.extent()) || !layout_.isUniform() || call.type != call_.type ||
+      call.op != call_.op)
+    layOut(call);
   call_ = call;
   digest_ = mix(layout_digest_ ^ call.sequence);
   if (!status_.ok()) status_ = {};
@@ -85,8 +93,8 @@ void HostOperation::begin(const Call& call) {
     LaneState& lane = lanes_[l];
     lane.step = lane.steps.data();
     lane.slice = lane.window_begin = 0;
-    lane.window_end = std::min<int64_t>(plan_.settings().window, slicing_.slices);
-    lane.finished = slicing_.slices == 0 || lane.steps.empty();
+    lane.window_end = std::min<int64_t>(plan_.settings().window, lane.slices);
+    lane.finished = lane.slices == 0;
     lanes_running_ += !lane.finished;
   }
 }
@@ -96,8 +104,8 @@ inline void HostOperation::nextSlice(LaneState& lane) {
   if (++lane.step == lane.steps.data() + lane.steps.size()) {
     lane.step = lane.steps.data();
     lane.window_begin = lane.window_end;
-    lane.window_end = std::min<int64_t>(lane.window_begin + plan_.settings().window, slicing_.slices);
-    lane.finished = lane.window_begin == slicing_.slices;
+    lane.window_end = std::min<int64_t>(lane.window_begin + plan_.settings().window, lane.slices);
+    lane.finished = lane.window_begin == lane.slices;
     lanes_running_ -= lane.finished;
   }
   lane.slice = lane.window_begin;
@@ -249,7 +257,7 @@ std::string HostOperation::describeProgress() const {
     text +=
         formatString("%slane %zu step %d of %d slice %lld of %lld: %s", text.empty() ? "" : "; ", l,
                      lane.index(), static_cast<int>(lane.steps.size()), static_cast<long long>(lane.slice),
-                     static_cast<long long>(slicing_.slices), obstacle(lane).c_str());
+                     static_cast<long long>(lane.slices), obstacle(lane).c_str());
   }
   return text.empty() ? "all lanes are done; some messages are not handed over yet" : text;
 }

@@ -21,10 +21,15 @@ namespace horing {
 struct Call {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  size_t count = 0;  // elements, see Layout::make
+  size_t count = 0;  // elements; see Extent, as the blocks
+  Blocks input_blocks;
+  Blocks output_blocks;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
+  int root = 0;           // rank, where the collective has one
   uint64_t sequence = 0;  // of the communicator; the same on every rank
+
+  Extent extent() const { return {count, input_blocks, output_blocks}; }
 };
 
 class HostOperation {
@@ -67,6 +72,7 @@ class HostOperation {
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
     const CallStep* step = nullptr;  // the current one
+    int64_t slices = 0;  // of the largest chunk among its steps
     int64_t window_begin = 0;
     int64_t window_end = 0;
     int64_t slice = 0;

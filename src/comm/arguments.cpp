@@ -1,0 +1,101 @@
+#include "comm/arguments.h"
+
+#include "schedule/postcondition.h"
+
+namespace horing {
+
+namespace {
+
+// What one rank passes to a collective, as far as it has that buffer.
+struct Buffers {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  bool has_send = true;
+  bool has_recv = true;
+  size_t send_elements = 0;
+  size_t recv_elements = 0;
+  bool may_be_in_place = true;
+  // Where `recv` and `send` begin relative to each other when in place, in elements from the larger one's
+  // start.
+  size_t in_place_offset = 0;
+};
+
+Status checkEnums(DataType type, RedOp op) {
+  if (static_cast<int>(type) < 0 || static_cast<int>(type) >= kDataTypes)
+    return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
+                      static_cast<int>(type), kDataTypes - 1);
+  if (static_cast<int>(op) < 0 || static_cast<int>(op) >= kRedOps)
+    return makeStatus(Code::kInvalidArgument, "op is %d: expected 0 (sum) to %d (avg)", static_cast<int>(op),
+                      kRedOps - 1);
+  return {};
+}
+
+// In place exactly as declared, or not overlapping at all.
+Status checkOverlap(const Buffers& buffers, size_t element_bytes) {
+  const auto send = reinterpret_cast<uintptr_t>(buffers.send),
+             recv = reinterpret_cast<uintptr_t>(buffers.recv);
+  const size_t send_bytes = buffers.send_elements * element_bytes,
+               recv_bytes = buffers.recv_elements * element_bytes;
+  if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
+  const size_t offset = buffers.in_place_offset * element_bytes;
+  const bool in_place = send_bytes >= recv_bytes ? recv == send + offset : send == recv + offset;
+  if (in_place && buffers.may_be_in_place) return {};
+  if (!buffers.may_be_in_place)
+    return makeStatus(
+        Code::kInvalidArgument,
+        "sendbuff %p (%zu bytes) and recvbuff %p (%zu bytes) overlap: expected separate buffers, this "
+        "collective has no in place",
+        buffers.send, send_bytes, buffers.recv, recv_bytes);
+  return makeStatus(Code::kInvalidArgument,
+                    "sendbuff %p (%zu bytes) and recvbuff %p (%zu bytes) overlap: expected separate buffers, "
+                    "or in place, which is "
+                    "%zu bytes into the larger one",
+                    buffers.send, send_bytes, buffers.recv, recv_bytes, offset);
+}
+
+Status checkBuffers(const Buffers& buffers, size_t element_bytes) {
+  const auto misaligned = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % element_bytes != 0; };
+  const auto check = [&](const char* name, const void* buffer, size_t elements) -> Status {
+    if (elements == 0) return {};
+    if (!buffer) return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0", name);
+    if (misaligned(buffer))
+      return makeStatus(Code::kInvalidArgument, "%s is not aligned to its elements of %zu bytes", name,
+                        element_bytes);
+    return {};
+  };
+  if (buffers.has_send) HORING_TRY(check("sendbuff", buffers.send, buffers.send_elements));
+  if (buffers.has_recv) HORING_TRY(check("recvbuff", buffers.recv, buffers.recv_elements));
+  return buffers.has_send && buffers.has_recv ? checkOverlap(buffers, element_bytes) : Status();
+}
+
+// The buffers of a collective whose blocks all have `call.count` elements.
+Result<Buffers> uniformBuffers(Collective collective, const Call& call, int rank, int ranks) {
+  const Contract contract = contractOf(collective);
+  const bool is_cut = chunksDue(collective, ranks) == 0;
+  const size_t element_bytes = dataTypeBytes(call.type), blocks = is_cut ? 1 : static_cast<size_t>(ranks);
+  size_t total_bytes = 0;
+  if (__builtin_mul_overflow(call.count, blocks * element_bytes, &total_bytes) || total_bytes > PTRDIFF_MAX)
+    return makeStatus(Code::kInvalidArgument, "count is %zu: %zu blocks of so many %s do not fit into memory",
+                      call.count, blocks, dataTypeName(call.type));
+  const bool is_root = call.root == rank;
+  Buffers buffers{call.input, call.output};
+  buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
+  buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
+  buffers.send_elements = contract.in == ChunkSet::kOwn ? call.count : blocks * call.count;
+  buffers.recv_elements = contract.out == ChunkSet::kOwn ? call.count : blocks * call.count;
+  buffers.may_be_in_place = contract.may_be_in_place;
+  buffers.in_place_offset = is_cut ? 0 : static_cast<size_t>(rank) * call.count;
+  return buffers;
+}
+
+}  // namespace
+
+Status checkArguments(Collective collective, const Call& call, int rank, int ranks) {
+  HORING_TRY(checkEnums(call.type, call.op));
+  if (call.root < 0 || call.root >= ranks)
+    return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, ranks - 1);
+  HORING_ASSIGN(const Buffers buffers, uniformBuffers(collective, call, rank, ranks));
+  return checkBuffers(buffers, dataTypeBytes(call.type));
+}
+
+}  // namespace horing

@@ -1,0 +1,12 @@
+#pragma once
+// Whether what a caller gave makes a collective, before anything is sent.
+#include "base/status.h"
+#include "engine/host/operation.h"
+
+namespace horing {
+
+// kInvalidArgument names the argument of include/horing/horing.h and says what was expected: an unknown type or
+// operation, a root that is no rank, sizes beyond memory, buffers that are missing, misaligned or overlap.
+Status checkArguments(Collective collective, const Call& call, int rank, int ranks);
+
+}  // namespace horing
