@@ -32,11 +32,14 @@ target_compile_options(horing_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtu
 target_include_directories(horing_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 find_package(Threads REQUIRED)
 target_link_libraries(horing_flags INTERFACE Threads::Threads)
+# Every object of a sanitized program has to be: the test programs link horing_sanitizer even where they need no other flag.
+add_library(horing_sanitizer INTERFACE)
+target_link_libraries(horing_flags INTERFACE horing_sanitizer)
 if(HORING_SANITIZE)
   # enum: a caller in C may pass any number; the C API checks it.
-  target_compile_options(horing_flags INTERFACE -fsanitize=${HORING_SANITIZE} -fno-sanitize=enum -fno-omit-frame-pointer
+  target_compile_options(horing_sanitizer INTERFACE -fsanitize=${HORING_SANITIZE} -fno-sanitize=enum -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
-  target_link_options(horing_flags INTERFACE -fsanitize=${HORING_SANITIZE})
+  target_link_options(horing_sanitizer INTERFACE -fsanitize=${HORING_SANITIZE})
 endif()
 if(HORING_FUZZ)
   target_compile_options(horing_flags INTERFACE -fsanitize=fuzzer-no-link)

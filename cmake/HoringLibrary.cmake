@@ -47,7 +47,7 @@ function(horing_library)
   target_link_libraries(horing PRIVATE horing_flags ${outside})
   target_include_directories(horing INTERFACE ${PROJECT_SOURCE_DIR}/include)
   # A sanitizer's runtime belongs to the program, not to a shared library.
-  set(sanitizer $<TARGET_PROPERTY:horing_flags,INTERFACE_LINK_OPTIONS>)
+  set(sanitizer $<TARGET_PROPERTY:horing_sanitizer,INTERFACE_LINK_OPTIONS>)
   target_link_options(horing INTERFACE ${sanitizer})
   set_target_properties(horing PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${script}
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -6,20 +6,10 @@
 #include <chrono>
 #include <mutex>
 
+#include "../sanitizer.h"
 #include "ranks.h"
 
 namespace {
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HORING_TEST_TSAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(HORING_TEST_TSAN)
-constexpr bool kThreadSanitizer = true;
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
 
 TEST(Lifecycle, RanksKnowWhoTheyAre) {
   for (const Meeting meeting : {Meeting::kInitAll, Meeting::kInitRank}) {
@@ -143,7 +133,7 @@ int meetReduceAndLeave(int rank, const horingUniqueId& id) {
 }
 
 TEST(Lifecycle, TheProcessThatMadeTheIdMayEndFirst) {
-  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  if (horing::test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
   for (int round = 0; round < 10; ++round) {
     int channel[2];
     ASSERT_EQ(::pipe(channel), 0);

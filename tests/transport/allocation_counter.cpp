@@ -4,22 +4,14 @@
 #include <cstdlib>
 #include <new>
 
+#include "../sanitizer.h"
+
 namespace {
 std::atomic<uint64_t> allocations{0};
 }
 
 // Sanitizers bring their own operators; the plain builds do the counting.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define HORING_TEST_FOREIGN_NEW 1
-#endif
-#endif
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define HORING_TEST_FOREIGN_NEW 1
-#endif
-
-#ifndef HORING_TEST_FOREIGN_NEW
+#if !defined(HORING_TEST_ASAN) && !defined(HORING_TEST_TSAN)
 // A file of its own, so that no caller sees both ends of an allocation and takes them for mismatched.
 void* operator new(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);  // only counted

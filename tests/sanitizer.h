@@ -1,0 +1,37 @@
+#pragma once
+// What a test may know of the sanitizer it is built with: what that cannot do, and how much slower it is.
+
+// gcc says it with macros, clang when asked.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HORING_TEST_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define HORING_TEST_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(HORING_TEST_ASAN)
+#define HORING_TEST_ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__) && !defined(HORING_TEST_TSAN)
+#define HORING_TEST_TSAN 1
+#endif
+
+namespace horing::test {
+
+#if defined(HORING_TEST_TSAN)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
+#if defined(HORING_TEST_ASAN) || defined(HORING_TEST_TSAN)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = false;
+#endif
+
+// Multiplies every bound on how long something may take, or divides how much of it a test asks for.
+inline constexpr int kSlowdown = kSanitizer ? 10 : 1;
+
+}  // namespace horing::test
