@@ -31,7 +31,12 @@ inline constexpr bool kSanitizer = true;
 inline constexpr bool kSanitizer = false;
 #endif
 
-// Multiplies every bound on how long something may take, or divides how much of it a test asks for.
-inline constexpr int kSlowdown = kSanitizer ? 10 : 1;
+// Multiplies every bound on how long something may take or how busy it may be.
+inline constexpr int kSlowdown = kSanitizer ? 5 : 1;
+
+// How far a sweep goes whose cost grows faster than its limit: the same code runs, so half as far shows a sanitizer as much.
+constexpr int sweepTo(int limit) {
+  return kSanitizer ? (limit + 1) / 2 : limit;
+}
 
 }  // namespace horing::test

@@ -1,6 +1,7 @@
 // Every algorithm, proven: values in place and not, and progress, for every shape up to 8 x 8 and all n in 1..33.
 #include <gtest/gtest.h>
 
+#include "../sanitizer.h"
 #include "../schedule/build_all.h"
 #include "schedule/verify.h"
 
@@ -51,12 +52,12 @@ class EveryAlgorithm : public testing::TestWithParam<Case> {
 };
 
 TEST_P(EveryAlgorithm, IsProvenForEveryShapeUpTo8x8) {
-  for (int32_t groups = 1; groups <= 8; ++groups)
-    for (int32_t members = 1; members <= 8; ++members) expectProven({groups, members});
+  for (int32_t groups = 1; groups <= test::sweepTo(8); ++groups)
+    for (int32_t members = 1; members <= test::sweepTo(8); ++members) expectProven({groups, members});
 }
 
 TEST_P(EveryAlgorithm, IsProvenForAllRankCountsUpTo33) {
-  for (int32_t ranks = 1; ranks <= 33; ++ranks) {
+  for (int32_t ranks = 1; ranks <= test::sweepTo(33); ++ranks) {
     expectProven({1, ranks});
     expectProven({ranks, 1});
   }

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <random>
 
+#include "../sanitizer.h"
 #include "engine/host/float_formats.h"
 #include "world.h"
 
@@ -454,10 +455,11 @@ INSTANTIATE_TEST_SUITE_P(
                     AlgorithmShape{"one_shot", {1, 1}}, AlgorithmShape{"one_shot", {1, 5}}));
 
 TEST(Collectives, AreRightInLargeShapes) {
+  using test::sweepTo;
   for (const Collective collective : kAll)
     for (const AlgorithmShape& a :
-         {AlgorithmShape{"ring", {1, 33}}, AlgorithmShape{"ho_ring", {8, 8}},
-          AlgorithmShape{"direct", {1, 17}}, AlgorithmShape{"halving_doubling", {1, 16}},
+         {AlgorithmShape{"ring", {1, sweepTo(33)}}, AlgorithmShape{"ho_ring", {sweepTo(8), sweepTo(8)}},
+          AlgorithmShape{"direct", {1, sweepTo(17)}}, AlgorithmShape{"halving_doubling", {1, sweepTo(16)}},
           AlgorithmShape{"ho_halving", {6, 3}}}) {
       World world({.algorithm = a.algorithm, .collective = collective, .shape = a.shape, .slot_bytes = 1024});
       runAndCheck(world, {a.algorithm, collective, a.shape, DataType::kBfloat16, RedOp::kSum, 4099});
