@@ -1,0 +1,172 @@
+#include "engine/host/point_to_point.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/host/fold.h"
+
+namespace horing {
+
+namespace {
+
+// Slots that one flow may fill or empty before the next has its turn.
+constexpr int kTurn = 4;
+constexpr uint64_t kSizeMask = (uint64_t{1} << 40) - 1;
+
+// What both ends of a pair know of a message: which one it is, and its size, so that a receiver can name the
+// difference.
+Tag tagOf(uint64_t number, size_t bytes) {
+  return number << 40 | (bytes & kSizeMask);
+}
+
+}  // namespace
+
+PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections)
+    : rank_(rank),
+      slot_bytes_(slot_bytes),
+      connections_(connections),
+      sent_(static_cast<size_t>(ranks)),
+      received_(static_cast<size_t>(ranks)) {}
+
+Status PointToPoint::begin(std::span<const Transfer> transfers) {
+  status_ = {};
+  flows_.clear();
+  HORING_TRY(copyToSelf(transfers));
+  for (const Transfer& transfer : transfers)
+    if (transfer.peer != rank_) flowOf(transfer).transfers.push_back(transfer);
+  flows_running_ = flows_.size();
+  return {};
+}
+
+Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
+  std::vector<const Transfer*> sends, receives;
+  for (const Transfer& transfer : transfers)
+    if (transfer.peer == rank_)
+      (transfer.direction == Transfer::Direction::kSend ? sends : receives).push_back(&transfer);
+  if (sends.size() != receives.size())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d sends itself %zu messages and receives %zu of them in one group: each needs its "
+        "counterpart in the same group",
+        rank_, sends.size(), receives.size());
+  for (size_t i = 0; i < sends.size(); ++i)
+    if (sends[i]->bytes != receives[i]->bytes)
+      return makeStatus(Code::kInvalidUsage, "rank %d sends itself %zu bytes and receives %zu", rank_,
+                        sends[i]->bytes, receives[i]->bytes);
+  for (size_t i = 0; i < sends.size(); ++i)
+    if (sends[i]->bytes > 0) std::memmove(receives[i]->output, sends[i]->input, sends[i]->bytes);
+  return {};
+}
+
+PointToPoint::Flow& PointToPoint::flowOf(const Transfer& transfer) {
+  const bool sends = transfer.direction == Transfer::Direction::kSend;
+  for (Flow& flow : flows_)
+    if (flow.peer == transfer.peer && (flow.sender != nullptr) == sends) return flow;
+  Flow& flow = flows_.emplace_back();
+  flow.peer = transfer.peer;
+  if (sends) {
+    flow.sender = &connections_.sender(transfer.peer);
+  } else {
+    flow.receiver = &connections_.receiver(transfer.peer);
+  }
+  return flow;
+}
+
+bool PointToPoint::poll() {
+  bool progressed = false;
+  for (Flow& flow : flows_)
+    if (!flow.finished()) progressed = advance(flow) || progressed;
+  return progressed;
+}
+
+bool PointToPoint::advance(Flow& flow) {
+  bool progressed = false;
+  for (int budget = kTurn; budget > 0 && !flow.finished(); --budget) {
+    if (!(flow.sender ? trySend(flow) : tryReceive(flow))) break;
+    progressed = true;
+  }
+  if (flow.finished()) --flows_running_;
+  return progressed;
+}
+
+bool PointToPoint::trySend(Flow& flow) {
+  const Transfer& transfer = flow.transfers[flow.current];
+  std::byte* slot = flow.sender->tryAcquire();
+  if (!slot) return false;
+  const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
+  if (bytes > 0) copyBytes(transfer.input + flow.offset, slot, nullptr, bytes);
+  flow.sender->post(static_cast<uint32_t>(bytes),
+                    tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes));
+  passOn(flow, bytes);
+  return true;
+}
+
+bool PointToPoint::tryReceive(Flow& flow) {
+  const Transfer& transfer = flow.transfers[flow.current];
+  const Message* message = flow.receiver->tryPeek();
+  if (!message) return false;
+  const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
+  if (message->bytes != bytes ||
+      message->tag != tagOf(received_[static_cast<size_t>(flow.peer)], transfer.bytes)) [[unlikely]] {
+    rejectMessage(flow, *message);
+    return false;
+  }
+  if (bytes > 0) copyBytes(message->data, transfer.output + flow.offset, nullptr, bytes);
+  flow.receiver->release();
+  passOn(flow, bytes);
+  return true;
+}
+
+void PointToPoint::passOn(Flow& flow, size_t bytes) {
+  flow.offset += bytes;
+  if (flow.offset < flow.transfers[flow.current].bytes) return;
+  ++(flow.sender ? sent_ : received_)[static_cast<size_t>(flow.peer)];
+  ++flow.current;
+  flow.offset = 0;
+}
+
+void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
+  if (!status_.ok()) return;
+  const Transfer& transfer = flow.transfers[flow.current];
+  const uint64_t number = received_[static_cast<size_t>(flow.peer)];
+  status_ = makeStatus(
+      Code::kInvalidUsage,
+      "rank %d expects message #%llu from rank %d to have %zu bytes, and rank %d sent #%llu of %llu bytes: "
+      "sends and receives between two ranks meet in the order of their calls and must agree on count and "
+      "type",
+      rank_, static_cast<unsigned long long>(number), flow.peer, transfer.bytes, flow.peer,
+      static_cast<unsigned long long>(message.tag >> 40),
+      static_cast<unsigned long long>(message.tag & kSizeMask));
+}
+
+bool PointToPoint::done() const {
+  return flows_running_ == 0 && std::all_of(flows_.begin(), flows_.end(), [](const Flow& flow) {
+           return flow.sender ? flow.sender->flushed() : flow.receiver->flushed();
+         });
+}
+
+std::vector<int32_t> PointToPoint::waitsFor() const {
+  std::vector<int32_t> ranks;
+  for (const Flow& flow : flows_)
+    if (!flow.finished() && std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
+      ranks.push_back(flow.peer);
+  return ranks;
+}
+
+std::string PointToPoint::describeProgress() const {
+  std::string text;
+  for (const Flow& flow : flows_) {
+    if (flow.finished()) continue;
+    text += formatString("%s%zu of %zu bytes %s rank %d", text.empty() ? "" : "; ", flow.offset,
+                         flow.transfers[flow.current].bytes, flow.sender ? "to" : "from", flow.peer);
+    if (const size_t more = flow.transfers.size() - flow.current - 1; more > 0)
+      text += formatString(" and %zu more messages", more);
+  }
+  return text.empty() ? "all messages are through; some are not handed over yet" : text;
+}
+
+uint64_t PointToPoint::memoryBytes() const {
+  return (sent_.capacity() + received_.capacity()) * sizeof(uint64_t);
+}
+
+}  // namespace horing

@@ -1,0 +1,88 @@
+#pragma once
+// Messages between pairs of ranks: the sends and receives of one group, all of them at once. Poll-driven like
+// HostOperation.
+//
+// Between two ranks, the first send meets the first receive, the second the second, and so on, over all groups since the
+// communicator was made; nothing else is agreed on. So there is no schedule: each pair's messages are a queue of their
+// own, cut into slots, and no pair waits for another.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+// One message. Buffers belong to the caller until the group is done.
+struct Transfer {
+  enum class Direction : uint8_t { kSend, kReceive };
+  Direction direction = Direction::kSend;
+  int peer = 0;                      // rank; may be the own
+  const std::byte* input = nullptr;  // kSend
+  std::byte* output = nullptr;       // kReceive
+  size_t bytes = 0;
+};
+
+// Gives the connections to a peer, which nothing else uses.
+class PeerConnections {
+ public:
+  virtual ~PeerConnections() = default;
+  virtual Sender& sender(int peer) = 0;
+  virtual Receiver& receiver(int peer) = 0;
+};
+
+// One group at a time, one thread.
+class PointToPoint {
+ public:
+  // `slot_bytes`: of every connection.
+  PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections);
+
+  // kInvalidUsage: sends and receives to the own rank that do not meet; nothing is begun then. Connections to all
+  // peers must be up.
+  Status begin(std::span<const Transfer> transfers);
+  // Does what can be done now. True if anything was.
+  bool poll();
+  // True when all that was to be received is here, and what was sent needs no more help from this rank.
+  bool done() const;
+  // kInvalidUsage when a peer's message has another size than the receive that it meets; the group will not end then.
+  const Status& status() const { return status_; }
+  // Ranks that the group waits for, each once.
+  std::vector<int32_t> waitsFor() const;
+  // "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1"; for deadlines and reports.
+  std::string describeProgress() const;
+  uint64_t memoryBytes() const;
+
+ private:
+  // The messages of this group in one direction between this rank and one peer.
+  struct Flow {
+    int peer = 0;
+    Sender* sender = nullptr;      // null for what is received
+    Receiver* receiver = nullptr;  // null for what is sent
+    std::vector<Transfer> transfers;
+    size_t current = 0;
+    size_t offset = 0;  // bytes of the current one that are done
+    bool finished() const { return current == transfers.size(); }
+  };
+
+  Status copyToSelf(std::span<const Transfer> transfers);
+  Flow& flowOf(const Transfer& transfer);
+  bool advance(Flow& flow);
+  bool trySend(Flow& flow);
+  bool tryReceive(Flow& flow);
+  void passOn(Flow& flow, size_t bytes);
+  void rejectMessage(const Flow& flow, const Message& message);
+
+  int rank_;
+  uint32_t slot_bytes_;
+  PeerConnections& connections_;
+  // Messages so far, by peer: both ends count alike.
+  std::vector<uint64_t> sent_, received_;
+  std::vector<Flow> flows_;
+  size_t flows_running_ = 0;
+  Status status_;
+};
+
+}  // namespace horing

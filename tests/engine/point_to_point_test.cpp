@@ -1,0 +1,163 @@
+// Sends and receives of several ranks in one thread, over the loopback transport.
+#include "engine/host/point_to_point.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "transport/loopback/loopback_transport.h"
+
+namespace horing {
+namespace {
+
+constexpr uint32_t kSlotBytes = 256;
+constexpr uint32_t kSlots = 3;
+
+std::vector<std::byte> pattern(size_t bytes, int seed) {
+  std::vector<std::byte> data(bytes);
+  for (size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<std::byte>(i * 31 + static_cast<size_t>(seed) * 7 + 1);
+  return data;
+}
+
+Transfer sendTo(int peer, const std::vector<std::byte>& data) {
+  return {.direction = Transfer::Direction::kSend, .peer = peer, .input = data.data(), .bytes = data.size()};
+}
+Transfer receiveFrom(int peer, std::vector<std::byte>& data) {
+  return {
+      .direction = Transfer::Direction::kReceive, .peer = peer, .output = data.data(), .bytes = data.size()};
+}
+
+class PointToPointRanks : public testing::Test {
+ protected:
+  void make(int ranks) {
+    auto hub = LoopbackHub::create(ranks).take();
+    for (int rank = 0; rank < ranks; ++rank) transports_.push_back(makeLoopbackTransport(hub, rank).take());
+    links_.resize(static_cast<size_t>(ranks * ranks));
+    for (int rank = 0; rank < ranks; ++rank)
+      for (int peer = 0; peer < ranks; ++peer)
+        if (peer != rank)
+          links_[static_cast<size_t>(rank * ranks + peer)] =
+              transports_[static_cast<size_t>(rank)]
+                  ->connect(peer, transports_[static_cast<size_t>(peer)]->address(), {1, kSlots, kSlotBytes})
+                  .take();
+    for (int round = 0; round < 4; ++round)
+      for (auto& transport : transports_) ASSERT_TRUE(transport->progress().ok());
+    for (int rank = 0; rank < ranks; ++rank) {
+      connections_.push_back(std::make_unique<Connections>(*this, rank, ranks));
+      engines_.push_back(std::make_unique<PointToPoint>(rank, ranks, kSlotBytes, *connections_.back()));
+    }
+  }
+
+  PointToPoint& rank(int number) { return *engines_[static_cast<size_t>(number)]; }
+
+  // Polls everybody in turn until all are done, or nobody gets on any more.
+  bool run() {
+    for (int idle = 0; idle < 3;) {
+      bool progressed = false, done = true;
+      for (auto& engine : engines_) {
+        progressed = engine->poll() || progressed;
+        done = engine->done() && done;
+      }
+      if (done) return true;
+      idle = progressed ? 0 : idle + 1;
+    }
+    return false;
+  }
+
+ private:
+  struct Connections final : PeerConnections {
+    Connections(PointToPointRanks& test, int rank, int ranks) : all(test), me(rank), count(ranks) {}
+    Sender& sender(int peer) override { return link(peer).sender(0); }
+    Receiver& receiver(int peer) override { return link(peer).receiver(0); }
+    Link& link(int peer) { return *all.links_[static_cast<size_t>(me * count + peer)]; }
+    PointToPointRanks& all;
+    int me, count;
+  };
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Link*> links_;
+  std::vector<std::unique_ptr<Connections>> connections_;
+  std::vector<std::unique_ptr<PointToPoint>> engines_;
+};
+
+TEST_F(PointToPointRanks, ExchangeMessagesOfEverySize) {
+  make(2);
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{10'000}}) {
+    const auto a = pattern(bytes, 1), b = pattern(bytes, 2);
+    std::vector<std::byte> at_0(bytes), at_1(bytes);
+    ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, a), receiveFrom(1, at_0)}).ok());
+    ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, at_1), sendTo(0, b)}).ok());
+    ASSERT_TRUE(run()) << bytes << ": " << rank(0).describeProgress();
+    EXPECT_EQ(at_0, b) << bytes;
+    EXPECT_EQ(at_1, a) << bytes;
+  }
+}
+
+TEST_F(PointToPointRanks, MeetInTheOrderOfTheirCallsAcrossGroups) {
+  make(2);
+  const auto first = pattern(700, 1), second = pattern(300, 2), third = pattern(5, 3);
+  std::vector<std::byte> got_first(700), got_second(300), got_third(5);
+  ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, first), sendTo(1, second)}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, got_first)}).ok());
+  for (int i = 0; i < 20; ++i) {
+    rank(0).poll();
+    rank(1).poll();
+  }
+  ASSERT_TRUE(rank(1).done());
+  ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, got_second), receiveFrom(0, got_third)}).ok());
+  for (int i = 0; i < 20; ++i) {
+    rank(0).poll();
+    rank(1).poll();
+  }
+  ASSERT_TRUE(rank(0).done());
+  EXPECT_FALSE(rank(1).done());
+  EXPECT_EQ(rank(1).waitsFor(), std::vector<int32_t>{0});
+  ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, third)}).ok());
+  ASSERT_TRUE(run());
+  EXPECT_EQ(got_first, first);
+  EXPECT_EQ(got_second, second);
+  EXPECT_EQ(got_third, third);
+}
+
+TEST_F(PointToPointRanks, NoPairWaitsForAnother) {
+  make(3);
+  const auto large = pattern(50'000, 1), small = pattern(10, 2);
+  std::vector<std::byte> got(10);
+  // Rank 1 does not take what rank 0 sends it; rank 2 gets its message all the same.
+  ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, large), sendTo(2, small)}).ok());
+  ASSERT_TRUE(rank(1).begin({}).ok());
+  ASSERT_TRUE(rank(2).begin(std::vector{receiveFrom(0, got)}).ok());
+  EXPECT_FALSE(run());
+  EXPECT_TRUE(rank(2).done());
+  EXPECT_EQ(got, small);
+  EXPECT_EQ(rank(0).describeProgress(), "768 of 50000 bytes to rank 1");
+}
+
+TEST_F(PointToPointRanks, CopyWhatTheySendThemselves) {
+  make(2);
+  const auto data = pattern(1000, 4);
+  std::vector<std::byte> got(1000), short_one(999);
+  ASSERT_TRUE(rank(0).begin(std::vector{receiveFrom(0, got), sendTo(0, data)}).ok());
+  EXPECT_TRUE(rank(0).done());
+  EXPECT_EQ(got, data);
+  EXPECT_EQ(rank(0).begin(std::vector{sendTo(0, data)}).code(), Code::kInvalidUsage);
+  EXPECT_EQ(rank(0).begin(std::vector{sendTo(0, data), receiveFrom(0, short_one)}).code(),
+            Code::kInvalidUsage);
+}
+
+TEST_F(PointToPointRanks, NameSizesThatDiffer) {
+  make(2);
+  const auto data = pattern(1000, 4);
+  std::vector<std::byte> got(1001);
+  ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, data)}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, got)}).ok());
+  EXPECT_FALSE(run());
+  EXPECT_EQ(rank(1).status().code(), Code::kInvalidUsage);
+  EXPECT_NE(rank(1).status().message().find(
+                "message #0 from rank 0 to have 1001 bytes, and rank 0 sent #0 of 1000"),
+            std::string::npos)
+      << rank(1).status().message();
+}
+
+}  // namespace
+}  // namespace horing
