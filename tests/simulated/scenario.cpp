@@ -12,11 +12,18 @@ namespace {
 constexpr Fault kFaults[] = {Fault::kNone, Fault::kNone, Fault::kNone,  Fault::kNone,         Fault::kNone,
                              Fault::kNone, Fault::kCut,  Fault::kDeath, Fault::kDisagreement, Fault::kCut};
 
-// Ranks that a schedule of this algorithm can be simulated with in a moment: where everybody talks to everybody, the
-// messages grow with the square.
-int32_t mostRanks(const std::string& algorithm, int32_t wanted) {
-  const bool is_ring = algorithm == "ring" || algorithm == "ho_ring";
-  return is_ring ? wanted : std::min(wanted, 24);
+// Whether all ranks of such a plan can be simulated in a moment: where everybody talks to everybody, connections grow with
+// the square. A shape that the algorithm does not have costs nothing.
+bool isAffordable(const PlanChoice& plan, Shape shape) {
+  constexpr int64_t kMostSteps = 200'000, kMostConnections = 6'000;
+  const Result<Schedule> first = buildSchedule(plan.algorithm, plan.collective, shape, 0);
+  if (!first.ok()) return true;
+  int64_t steps = 0, peers = 0;
+  for (const Lane& lane : first.value().lanes) {
+    steps += lane.stepCount();
+    peers += static_cast<int64_t>(sendPeers(lane).size());
+  }
+  return steps * shape.ranks() <= kMostSteps && peers * shape.ranks() <= kMostConnections;
 }
 
 Shape shapeOf(int32_t ranks, Dice& dice) {
@@ -75,14 +82,18 @@ void dropWhatCannotBe(Scenario& scenario) {
   if (scenario.plans.empty()) scenario.plans.push_back({"ho_ring", Collective::kAllReduce});
 }
 
-int32_t ranksOf(const Scenario& scenario, Dice& dice) {
+Shape chooseShape(const Scenario& scenario, Dice& dice) {
   const int64_t size = dice.between(1, 1000);
-  const int64_t wanted = size <= 900   ? dice.between(1, 9)
-                         : size <= 992 ? dice.between(10, 40)
-                                       : dice.between(100, 300);
-  int32_t ranks = static_cast<int32_t>(wanted);
-  for (const PlanChoice& plan : scenario.plans) ranks = mostRanks(plan.algorithm, ranks);
-  return ranks;
+  auto ranks = static_cast<int32_t>(size <= 900   ? dice.between(1, 9)
+                                    : size <= 992 ? dice.between(10, 40)
+                                                  : dice.between(100, 300));
+  while (true) {
+    const Shape shape = shapeOf(ranks, dice);
+    if (std::all_of(scenario.plans.begin(), scenario.plans.end(),
+                    [&](const PlanChoice& plan) { return isAffordable(plan, shape); }))
+      return shape;
+    ranks /= 2;
+  }
 }
 
 }  // namespace
@@ -106,7 +117,7 @@ Scenario makeScenario(uint64_t seed) {
   Scenario scenario;
   scenario.seed = seed;
   choosePlans(scenario, dice);
-  scenario.shape = shapeOf(ranksOf(scenario, dice), dice);
+  scenario.shape = chooseShape(scenario, dice);
   dropWhatCannotBe(scenario);
   for (int32_t rank = 0; rank < scenario.shape.ranks(); ++rank) scenario.rank_of_position.push_back(rank);
   if (dice.chance(50))
