@@ -35,6 +35,9 @@ class Deadline {
  public:
   static Deadline after(const Clock& clock, int64_t timeout_ms) { return Deadline(clock, clock.nowNs() + timeout_ms * 1'000'000); }
 
+  // From a look at the clock that was taken already.
+  static Deadline at(const Clock& clock, int64_t now_ns, int64_t timeout_ms) { return Deadline(clock, now_ns + timeout_ms * 1'000'000); }
+
   bool passed() const { return clock_->nowNs() >= at_ns_; }
   // Never negative; at most INT_MAX.
   int remainingMs() const {

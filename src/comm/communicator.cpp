@@ -81,37 +81,56 @@ Status Communicator::run(Collective collective, const Call& call) {
   if (!error_.ok()) return error_;
   if (aborted_.load(std::memory_order_relaxed))
     return fail(makeStatus(Code::kInvalidUsage, "the communicator was aborted"));
+  // As everywhere: moving nothing is no call, and the other ranks need not make it.
   if (isEmptyEverywhere(call)) return {};
   Call numbered = call;
   numbered.sequence = sequence_++;
-  const Selection selection =
-      selectAlgorithm(selectionGround(), collective, totalBytes(collective, call, options_.ranks));
-  const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
-  Result<PlannedOperation*> planned = planner_->prepare(collective, selection, call.root);
-  if (!planned.ok()) return fail(planned.status());
-  if (!planned.value()->operation) {
-    Status connected = connect(*planned.value(), deadline);
-    if (!connected.ok()) return fail(connected);
-  }
-  planned.value()->operation->begin(numbered);
-  Status status = drive(*planned.value(), numbered, deadline);
+  const int64_t begun_ns = clock_.nowNs();
+  const bool counts_differ = call.input_blocks.given() || call.output_blocks.given();
+  calls_.recorder().begin({.sequence = numbered.sequence,
+                           .count = counts_differ ? kCountsDiffer : call.count,
+                           .begun_ns = begun_ns,
+                           .root = call.root,
+                           .collective = collective,
+                           .type = call.type,
+                           .op = call.op});
+  const Status status = perform(collective, numbered, begun_ns);
+  calls_.recorder().end(numbered.sequence, clock_.nowNs(), status.ok() ? Outcome::kDone : Outcome::kFailed);
   return status.ok() ? status : fail(status);
 }
 
+Status Communicator::perform(Collective collective, const Call& call, int64_t now_ns) {
+  const Selection selection =
+      selectAlgorithm(selectionGround(), collective, totalBytes(collective, call, options_.ranks));
+  const Deadline deadline = Deadline::at(clock_, now_ns, options_.config.timeout_ms);
+  HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
+  if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
+  planned->operation->begin(call);
+  return drive(*planned, call, deadline);
+}
+
 // Links to new peers come up while both ends are in the same first call.
-Status Communicator::connect(PlannedOperation& planned, Deadline deadline) {
+Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadline deadline) {
+  const auto obstacle = [&] {
+    const std::string missing = connector_->describeMissing(planned.peers);
+    return Obstacle{connector_->missing(planned.peers), "connects to " + missing};
+  };
   waiter_->progressed();
   while (!planner_->connected(planned)) {
     HORING_TRY(connector_->progress(planned.transports));
     if (planner_->connected(planned)) break;
     HORING_TRY(lookAround());
-    if (deadline.passed())
-      return makeStatus(Code::kTimeout,
-                        "rank %d could not connect to %s within %lld ms (HORING_TIMEOUT_MS): has every rank "
-                        "called the same collective? is a "
-                        "firewall between them, or HORING_SOCKET_IFNAME wrong?",
-                        options_.rank, connector_->describeMissing(planned.peers).c_str(),
-                        static_cast<long long>(options_.config.timeout_ms));
+    watchdog_->look(call.sequence, waiter_->idleNs(clock_.nowNs()), obstacle);
+    if (deadline.passed()) {
+      const Status late =
+          makeStatus(Code::kTimeout,
+                     "rank %d could not connect to %s within %lld ms (HORING_TIMEOUT_MS): has every rank "
+                     "called the same collective? is a "
+                     "firewall between them, or HORING_SOCKET_IFNAME wrong?",
+                     options_.rank, connector_->describeMissing(planned.peers).c_str(),
+                     static_cast<long long>(options_.config.timeout_ms));
+      return watchdog_->overdue(call.sequence, obstacle(), options_.config.timeout_ms, late, aborted_);
+    }
     if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
     HORING_TRY(sleep(planned, kConnectBlockMs));
   }
@@ -121,20 +140,25 @@ Status Communicator::connect(PlannedOperation& planned, Deadline deadline) {
 
 Status Communicator::drive(PlannedOperation& planned, const Call& call, Deadline deadline) {
   HostOperation& operation = *planned.operation;
+  const auto obstacle = [&] { return Obstacle{operation.waitsFor(), operation.describeProgress()}; };
   int64_t next_look_ns = clock_.nowNs() + kLookAroundNs;
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
     HORING_TRY(connector_->progress(planned.transports));
     const bool progressed = operation.poll();
     if (operation.done()) return {};
-    HORING_TRY(operation.status());
+    if (!operation.status().ok()) [[unlikely]]
+      return watchdog_->mismatch(call.sequence, obstacle(), operation.status(), aborted_);
     if (progressed) waiter_->progressed();
     if (progressed && round % kLookAroundRounds != 0) continue;
 
     const int64_t now_ns = clock_.nowNs();
     if (now_ns >= next_look_ns) {
       HORING_TRY(lookAround());
-      if (deadline.passed()) return timedOut(operation, call);
+      watchdog_->look(call.sequence, waiter_->idleNs(now_ns), obstacle);
+      if (deadline.passed())
+        return watchdog_->overdue(call.sequence, obstacle(), options_.config.timeout_ms,
+                                  timedOut(operation, call), aborted_);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;

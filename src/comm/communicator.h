@@ -11,12 +11,14 @@
 #include "base/fork_guard.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/call_log.h"
 #include "comm/connector.h"
 #include "comm/control.h"
 #include "comm/host_identity.h"
 #include "comm/planner.h"
 #include "comm/unique_id.h"
 #include "comm/waiter.h"
+#include "comm/watchdog.h"
 
 namespace horing {
 
@@ -74,7 +76,8 @@ class Communicator {
   Status makeWaiter();
   void logWhoIsWhere() const;
 
-  Status connect(PlannedOperation& planned, Deadline deadline);
+  Status perform(Collective collective, const Call& call, int64_t now_ns);
+  Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
   Status drive(PlannedOperation& planned, const Call& call, Deadline deadline);
   Status sleep(PlannedOperation& planned, int timeout_ms);
   Status lookAround();
@@ -89,7 +92,9 @@ class Communicator {
   std::atomic<bool> aborted_{false};
   std::atomic<Use> use_{Use::kNone};
   Status error_;  // sticky; under use_
+  CallLog calls_;
   std::unique_ptr<Control> control_;
+  std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Connector> connector_;
   std::vector<HostIdentity> identities_;  // by rank
   std::unique_ptr<GroupMap> map_;

@@ -56,6 +56,8 @@ Status Communicator::initialise() {
   join.heartbeat_ms = options_.config.heartbeat_ms;
   join.log = log_;
   HORING_ASSIGN(control_, Control::join(join));
+  control_->answerFrom(calls_);
+  watchdog_ = std::make_unique<Watchdog>(calls_, *control_, clock_);
   TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};
   HORING_ASSIGN(auto transports, makeTransports(request));
   std::vector<LinkShape> shapes;

@@ -61,6 +61,15 @@ std::string Connector::describeMissing(const std::vector<int>& peers) const {
   return text;
 }
 
+std::vector<int32_t> Connector::missing(const std::vector<int>& peers) const {
+  std::vector<int32_t> ranks;
+  for (const int peer : peers) {
+    const Link* link = links_[static_cast<size_t>(peer)];
+    if (!link || !link->established()) ranks.push_back(peer);
+  }
+  return ranks;
+}
+
 uint32_t Connector::transportsOf(const std::vector<int>& peers) const {
   uint32_t bits = 0;
   for (const int peer : peers) bits |= 1u << choiceFor(peer);

@@ -35,6 +35,9 @@ class Connector {
   // "rank 3 by shm, rank 5 by socket (connecting to ...)": those of the peers that are not connected.
   std::string describeMissing(const std::vector<int>& peers) const;
 
+  // Those ranks of the peers.
+  std::vector<int32_t> missing(const std::vector<int>& peers) const;
+
   Link& link(int peer) { return *links_[static_cast<size_t>(peer)]; }
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
   uint32_t allTransports() const { return (1u << transports_.size()) - 1; }

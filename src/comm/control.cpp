@@ -56,6 +56,8 @@ class JoinedControl final : public Control {
   int failedRank() const override;
   void announceError(const Status& error) override;
   void leave() override;
+  void answerFrom(const CallLog& calls) override;
+  void reportCall(const CallReport& report) override;
   std::string describeRank(int rank) const override;
 
  private:
@@ -77,6 +79,7 @@ class JoinedControl final : public Control {
   Status handle(RootMessage message);
   Status handleWelcome(WelcomeMessage& welcome);
   Status handleGathered(GatheredMessage& gathered);
+  void answer(const CallInquiry& inquiry);
   template <typename Predicate>
   Status waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done);
   std::string rootName() const;
@@ -101,6 +104,7 @@ class JoinedControl final : public Control {
   bool left_ = false;
   bool root_closed_ = false;
 
+  const CallLog* calls_ = nullptr;
   std::optional<WelcomeMessage> welcome_;
   uint64_t exchange_ = 1;  // the next one
   std::optional<std::vector<std::vector<std::byte>>> gathered_;
@@ -266,6 +270,7 @@ Status JoinedControl::handle(RootMessage message) {
     if (status_.ok()) failed_rank_ = failure->rank < options_.ranks ? failure->rank : -1;
     return fail(Status(failure->code, failure->reason));
   }
+  if (const CallInquiry* inquiry = std::get_if<CallInquiry>(&message)) answer(*inquiry);
   if (std::holds_alternative<ClosingMessage>(message)) {
     root_closed_ = true;
     tellNews();
@@ -354,6 +359,24 @@ void JoinedControl::announceError(const Status& error) {
   if (!root_closed_) send(AnnounceMessage{error.code(), error.message()});
   status_ = error;
   tellNews();
+}
+
+void JoinedControl::answerFrom(const CallLog& calls) {
+  const Lock lock(mutex_);
+  calls_ = &calls;
+}
+
+void JoinedControl::answer(const CallInquiry& inquiry) {
+  CallReport report;
+  report.sequence = inquiry.sequence;
+  if (calls_) report = calls_->report(inquiry.sequence);
+  report.round = inquiry.round;
+  send(report);
+}
+
+void JoinedControl::reportCall(const CallReport& report) {
+  const Lock lock(mutex_);
+  if (!left_ && !over()) send(report);
 }
 
 void JoinedControl::leave() {

@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/call_log.h"
+#include "comm/call_report.h"
 #include "comm/unique_id.h"
 
 namespace horing {
@@ -65,6 +67,11 @@ class Control {
   virtual void announceError(const Status& error) = 0;
   // Says goodbye: the other ranks carry on. Waits at most 1 s for the words to leave this machine.
   virtual void leave() = 0;
+
+  // From now on the rendezvous' questions about calls are answered from this log, which must outlive this object.
+  virtual void answerFrom(const CallLog& calls) = 0;
+  // Tells the rendezvous that this rank waits, or why it cannot go on. If somebody is to blame, status() says so soon.
+  virtual void reportCall(const CallReport& report) = 0;
 
   // "rank 3 (node-a, pid 4711)", for messages.
   virtual std::string describeRank(int rank) const = 0;

@@ -16,11 +16,13 @@ enum class Kind : uint8_t {
   kAnnounce = 3,
   kGoodbye = 4,
   kBeat = 5,
+  kCall = 6,
   kWelcome = 17,
   kGathered = 18,
   kFailure = 19,
   kClosing = 20,
   kBeatEcho = 21,
+  kInquiry = 22,
 };
 
 constexpr size_t kMaxProcessBytes = 4 + kMaxHostText + 16;
@@ -51,6 +53,42 @@ Code readCode(WireReader& in) {
   return known ? static_cast<Code>(code) : Code::kInternalError;
 }
 
+void write(WireWriter& out, const CallReport& m) {
+  out.number(static_cast<uint8_t>(m.kind));
+  out.number(m.sequence);
+  out.number(m.round);
+  out.number(m.begun);
+  out.number(m.ended);
+  out.number(m.digest);
+  out.text(m.name, kMaxCallName);
+  out.text(m.arguments, kMaxCallText);
+  out.number(m.timeout_ms);
+  out.number(static_cast<uint32_t>(m.waits_for.size()));
+  for (const int32_t rank : m.waits_for) out.number(rank);
+  out.text(m.obstacle, kMaxObstacleText);
+}
+
+Result<RankMessage> readCall(WireReader& in) {
+  CallReport m;
+  const uint8_t kind = in.number<uint8_t>();
+  m.kind = static_cast<CallReport::Kind>(kind);
+  m.sequence = in.number<uint64_t>();
+  m.round = in.number<uint32_t>();
+  m.begun = in.number<uint64_t>();
+  m.ended = in.number<uint64_t>();
+  m.digest = in.number<uint64_t>();
+  m.name = in.text(kMaxCallName);
+  m.arguments = in.text(kMaxCallText);
+  m.timeout_ms = in.number<uint32_t>();
+  const uint32_t ranks = in.number<uint32_t>();
+  if (kind > static_cast<uint8_t>(CallReport::Kind::kOverdue) || ranks > kMaxWaitedFor)
+    return makeStatus(Code::kRemoteError, "a report of a call is damaged");
+  for (uint32_t i = 0; i < ranks; ++i) m.waits_for.push_back(in.number<int32_t>());
+  m.obstacle = in.text(kMaxObstacleText);
+  if (!in.complete()) return makeStatus(Code::kRemoteError, "a report of a call is damaged");
+  return RankMessage(std::move(m));
+}
+
 struct Writer {
   WireWriter out;
 
@@ -77,6 +115,10 @@ struct Writer {
     out.number(static_cast<uint8_t>(Kind::kBeat));
     out.number(m.interval_ms);
   }
+  void operator()(const CallReport& m) {
+    out.number(static_cast<uint8_t>(Kind::kCall));
+    write(out, m);
+  }
   void operator()(const WelcomeMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kWelcome));
     out.number(m.host_rank);
@@ -98,6 +140,11 @@ struct Writer {
   }
   void operator()(const ClosingMessage&) { out.number(static_cast<uint8_t>(Kind::kClosing)); }
   void operator()(const BeatEchoMessage&) { out.number(static_cast<uint8_t>(Kind::kBeatEcho)); }
+  void operator()(const CallInquiry& m) {
+    out.number(static_cast<uint8_t>(Kind::kInquiry));
+    out.number(m.sequence);
+    out.number(m.round);
+  }
 };
 
 template <typename Variant>
@@ -181,6 +228,8 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
       return finish(in, RankMessage(GoodbyeMessage{}));
     case Kind::kBeat:
       return finish(in, RankMessage(BeatMessage{in.number<uint32_t>()}));
+    case Kind::kCall:
+      return readCall(in);
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }
@@ -208,6 +257,12 @@ Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
       return finish(in, RootMessage(ClosingMessage{}));
     case Kind::kBeatEcho:
       return finish(in, RootMessage(BeatEchoMessage{}));
+    case Kind::kInquiry: {
+      CallInquiry m;
+      m.sequence = in.number<uint64_t>();
+      m.round = in.number<uint32_t>();
+      return finish(in, RootMessage(m));
+    }
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }

@@ -7,11 +7,13 @@
 //                  Announce   I cannot go on, and why
 //                  Goodbye    I leave; this is no error
 //                  Beat       I am alive, and say so every t ms
+//                  Call       what I know of call k; unasked when I wait in it
 //   root -> rank   Welcome    all have come: who they are, and who hosts the rendezvous
 //                  Gathered   all parts of exchange k
 //                  Failure    it is over for everybody, because of rank r
 //                  Closing    the rendezvous goes away; no error by itself
 //                  BeatEcho   so am I; the answer to every beat
+//                  Inquiry    what do you know of call k?
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,6 +22,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "comm/call_ledger.h"
+#include "comm/call_report.h"
 
 namespace horing {
 
@@ -73,8 +77,10 @@ struct FailureMessage {
 struct ClosingMessage {};
 struct BeatEchoMessage {};
 
-using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage>;
-using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage, BeatEchoMessage>;
+using RankMessage =
+    std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage, CallReport>;
+using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage,
+                                 BeatEchoMessage, CallInquiry>;
 
 std::vector<std::byte> encodeMessage(const RankMessage& message);
 std::vector<std::byte> encodeMessage(const RootMessage& message);

@@ -174,17 +174,35 @@ void Rendezvous::silent(std::span<const int> ranks, int64_t silence_ms) {
                               : formatString("ranks %s (the first on %s)", rankList(ranks).c_str(),
                                              member(ranks[0]).process.toString().c_str());
   fail(Code::kRemoteError, ranks[0],
-       formatString("%s %s not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or "
-                    "cut off from the network. HORING_HEARTBEAT_MS=0 turns this watch off",
-                    who.c_str(), one ? "has" : "have", static_cast<long long>(silence_ms)));
+       formatString(
+           "%s %s not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or "
+           "cut off from the network. HORING_HEARTBEAT_MS=0 turns this watch off",
+           who.c_str(), one ? "has" : "have", static_cast<long long>(silence_ms)));
 }
 
 void Rendezvous::tick(int64_t now_ns) {
   if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, -1, late());
+  judgeCalls(now_ns);
 }
 
-std::optional<int64_t> Rendezvous::deadlineNs() const {
-  return deadline_ns_;
+int64_t Rendezvous::nextTickNs() const {
+  if (failed_) return INT64_MAX;
+  return std::min(deadline_ns_.value_or(INT64_MAX), ledger_.nextLookNs());
+}
+
+void Rendezvous::report(int rank, CallReport report, int64_t now_ns) {
+  if (failed_ || !complete()) return;
+  ledger_.report(rank, ranks_, std::move(report), now_ns);
+  for (const CallInquiry& inquiry : ledger_.takeInquiries()) broadcasts_.push_back(shared(inquiry));
+  judgeCalls(now_ns);
+}
+
+void Rendezvous::judgeCalls(int64_t now_ns) {
+  if (failed_) return;
+  const Attendance attendance{ranks_, present_,
+                              [this](int rank) { return member(rank).presence == Presence::kPresent; }};
+  if (const std::optional<CallVerdict> verdict = ledger_.judge(attendance, now_ns))
+    fail(verdict->code, verdict->rank, verdict->reason);
 }
 
 std::string Rendezvous::late() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "comm/call_ledger.h"
 #include "comm/control_channel.h"
 #include "comm/control_messages.h"
 
@@ -22,18 +23,21 @@ class Rendezvous {
   // A process says who it is. An error is for that process only to read; where it ends the communicator for
   // everybody, the others hear of it through takeBroadcasts().
   Status hello(const HelloMessage& hello, int64_t now_ns);
-  // The next five take the rank that a hello() accepted. An error from gather() means that the rank broke the
+  // The next six take the rank that a hello() accepted. An error from gather() means that the rank broke the
   // protocol.
   Status gather(int rank, GatherMessage message, int64_t now_ns);
   void announce(int rank, const AnnounceMessage& message);
   void goodbye(int rank);
   void lost(int rank, const std::string& why);
   // Present ranks, not empty, that nobody has heard of for so long.
+  // What a rank knows of a call.
+  void report(int rank, CallReport report, int64_t now_ns);
   void silent(std::span<const int> ranks, int64_t silence_ms);
 
-  // Ends an exchange whose time is up.
+  // Ends an exchange whose time is up, and waiting for more reports.
   void tick(int64_t now_ns);
-  std::optional<int64_t> deadlineNs() const;
+  // When to call tick(); INT64_MAX: not before something else happens.
+  int64_t nextTickNs() const;
 
   // Something odd that might explain why a rank does not arrive; told when it does not.
   void noteTrouble(std::string trouble) { trouble_ = std::move(trouble); }
@@ -62,6 +66,7 @@ class Rendezvous {
   void fail(Code code, int about_rank, std::string reason);
   void expect(uint32_t timeout_ms, int64_t now_ns);
   void finishExchange();
+  void judgeCalls(int64_t now_ns);
   void welcome();
   std::string late() const;
   std::string name(int rank) const;
@@ -80,6 +85,7 @@ class Rendezvous {
   uint32_t timeout_ms_ = 0;
   bool failed_ = false;
   FailureMessage failure_;
+  CallLedger ledger_;
   std::string trouble_;
   std::vector<SharedMessage> broadcasts_;
 };

@@ -208,8 +208,7 @@ int RootThread::waitMs(int64_t now_ns) const {
   if (failed_ns_ != 0) until_ns = std::min(until_ns, failed_ns_ + toNs(kLingerMs));
   if (accept_again_ns_ != 0) until_ns = std::min(until_ns, accept_again_ns_);
   if (!deadlines_.empty()) until_ns = std::min(until_ns, deadlines_.begin()->first);
-  until_ns = std::min(until_ns, liveness_.nextLookNs());
-  if (rendezvous_.deadlineNs()) until_ns = std::min(until_ns, *rendezvous_.deadlineNs());
+  until_ns = std::min({until_ns, liveness_.nextLookNs(), rendezvous_.nextTickNs()});
   const int64_t left_ms = (until_ns - now_ns + 999'999) / 1'000'000;
   return static_cast<int>(std::clamp<int64_t>(left_ms, 0, 60'000));
 }
@@ -296,6 +295,10 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   liveness_.heard(client.rank, now_ns);
   if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) {
     answerBeat(client, *beat, now_ns);
+    return {};
+  }
+  if (CallReport* report = std::get_if<CallReport>(&message)) {
+    rendezvous_.report(client.rank, std::move(*report), now_ns);
     return {};
   }
   if (GatherMessage* gather = std::get_if<GatherMessage>(&message))

@@ -33,6 +33,8 @@ class Waiter {
   }
   // Nothing could be done at `now_ns`. Spins or yields and returns kAgain, or asks for block().
   Step idle(int64_t now_ns);
+  // How long it has been idle since there was progress; 0 while there is.
+  int64_t idleNs(int64_t now_ns) const { return idle_since_ns_ == 0 ? 0 : now_ns - idle_since_ns_; }
   // From here on this fd wakes nobody.
   void forget(int fd);
   // Sleeps until one of the fds is readable, at most timeout_ms.

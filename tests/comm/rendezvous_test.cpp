@@ -1,10 +1,11 @@
+#include "comm/rendezvous.h"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "base/auth.h"
 #include "comm/rank_list.h"
-#include "comm/rendezvous.h"
 #include "comm/root_service.h"
 
 namespace horing {
@@ -38,7 +39,7 @@ TEST(Rendezvous, GivesUpWithItsLeastPatientRank) {
   Rendezvous rendezvous({"launcher", 1, 7});
   EXPECT_TRUE(rendezvous.hello(helloOf(2, 4, 5000), 0).ok());
   EXPECT_TRUE(rendezvous.hello(helloOf(0, 4, 100), 10 * kMs).ok());
-  EXPECT_EQ(rendezvous.deadlineNs(), 110 * kMs);
+  EXPECT_EQ(rendezvous.nextTickNs(), 110 * kMs);
   rendezvous.tick(110 * kMs - 1);
   EXPECT_FALSE(rendezvous.failed());
   rendezvous.tick(110 * kMs);
@@ -87,6 +88,9 @@ TEST(ControlMessages, SurviveHostileBytes) {
       encodeMessage(RankMessage(GatherMessage{4, 5, std::vector<std::byte>(9)})),
       encodeMessage(RankMessage(AnnounceMessage{Code::kTimeout, "late"})),
       encodeMessage(RankMessage(BeatMessage{500})),
+      encodeMessage(RankMessage(CallReport{
+          CallReport::Kind::kOverdue, 7, 1, 8, 7, 9, "all_gather", "1 x int8", 5, {1, 2}, "lane 0"})),
+      encodeMessage(RootMessage(CallInquiry{7, 1})),
       encodeMessage(RootMessage(welcome)),
       encodeMessage(RootMessage(gathered)),
       encodeMessage(RootMessage(FailureMessage{Code::kRemoteError, 2, "gone"})),

@@ -257,23 +257,35 @@ std::string HostOperation::describeProgress() const {
     text +=
         formatString("%slane %zu step %d of %d slice %lld of %lld: %s", text.empty() ? "" : "; ", l,
                      lane.index(), static_cast<int>(lane.steps.size()), static_cast<long long>(lane.slice),
-                     static_cast<long long>(lane.slices), obstacle(lane).c_str());
+                     static_cast<long long>(lane.slices), obstacle(lane).text.c_str());
   }
   return text.empty() ? "all lanes are done; some messages are not handed over yet" : text;
 }
 
-// What keeps the lane from its next slice. Only looks at what looking does not change.
-std::string HostOperation::obstacle(const LaneState& lane) const {
-  if (!waitIsOver(lane)) return formatString("waits for lane %d", lane.step->wait_lane);
+std::vector<int32_t> HostOperation::waitsFor() const {
+  std::vector<int32_t> ranks;
+  for (const LaneState& lane : lanes_) {
+    if (lane.finished) continue;
+    const int32_t peer = obstacle(lane).peer;
+    if (peer >= 0 && std::find(ranks.begin(), ranks.end(), peer) == ranks.end()) ranks.push_back(peer);
+  }
+  return ranks;
+}
+
+// Only looks at what looking does not change.
+HostOperation::LaneObstacle HostOperation::obstacle(const LaneState& lane) const {
+  if (!waitIsOver(lane)) return {formatString("waits for lane %d", lane.step->wait_lane)};
   for (const BoundSource& source : lane.step->sources) {
     if (source.receiver && !source.receiver->tryPeek())
-      return formatString("waits for data from rank %d", source.peer);
-    if (source.queue && source.queue->empty()) return "waits for another lane's value";
+      return {formatString("waits for data from rank %d", source.peer), source.peer};
+    if (source.queue && source.queue->empty()) return {"waits for another lane's value"};
   }
-  if (lane.step->keep_queue && lane.step->keep_queue->full()) return "waits for another lane to take a value";
+  if (lane.step->keep_queue && lane.step->keep_queue->full())
+    return {"waits for another lane to take a value"};
   if (lane.step->sender && !lane.step->sender->tryAcquire())
-    return formatString("waits for rank %d to take data", lane.step->bound->send_peer);
-  return "can go on";
+    return {formatString("waits for rank %d to take data", lane.step->bound->send_peer),
+            lane.step->bound->send_peer};
+  return {"can go on"};
 }
 
 }  // namespace horing

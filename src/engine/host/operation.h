@@ -49,6 +49,8 @@ class HostOperation {
   const Status& status() const { return status_; }
   // "lane 1 step 3 slice 17: waits for a message from rank 5"; for deadlines and reports.
   std::string describeProgress() const;
+  // The ranks that its lanes wait for, each once.
+  std::vector<int32_t> waitsFor() const;
   uint64_t memoryBytes() const;
 
  private:
@@ -95,7 +97,12 @@ class HostOperation {
   void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
   Tag tagOf(const LaneState& lane) const { return digest_ ^ lane.step->tag ^ static_cast<Tag>(lane.slice); }
-  std::string obstacle(const LaneState& lane) const;
+  // What keeps a lane from its next slice, and the rank that it is about; -1: none.
+  struct LaneObstacle {
+    std::string text;
+    int32_t peer = -1;
+  };
+  LaneObstacle obstacle(const LaneState& lane) const;
 
   Plan& plan_;
   const int32_t* rank_of_position_;

@@ -1,0 +1,85 @@
+#include "base/flight_recorder.h"
+
+#include <algorithm>
+
+namespace horing {
+
+namespace {
+
+uint64_t packed(const FlightRecord& r) {
+  return static_cast<uint64_t>(r.collective) | static_cast<uint64_t>(r.type) << 8 |
+         static_cast<uint64_t>(r.op) << 16 | static_cast<uint64_t>(r.outcome) << 24 |
+         static_cast<uint64_t>(static_cast<uint32_t>(r.root)) << 32;
+}
+
+void unpack(uint64_t word, FlightRecord& r) {
+  r.collective = static_cast<Collective>(word & 0xff);
+  r.type = static_cast<DataType>(word >> 8 & 0xff);
+  r.op = static_cast<RedOp>(word >> 16 & 0xff);
+  r.outcome = static_cast<Outcome>(word >> 24 & 0xff);
+  r.root = static_cast<int32_t>(word >> 32);
+}
+
+}  // namespace
+
+const char* outcomeName(Outcome outcome) {
+  return outcome == Outcome::kDone ? "done" : outcome == Outcome::kFailed ? "failed" : "running";
+}
+
+// release at every word: who sees a new word also sees that the version is odd, or newer.
+void FlightRecorder::write(Entry& entry, const FlightRecord& record) {
+  const uint64_t version = entry.version.load(std::memory_order_relaxed);
+  entry.version.store(version + 1, std::memory_order_relaxed);
+  entry.words[0].store(record.sequence, std::memory_order_release);
+  entry.words[1].store(record.count, std::memory_order_release);
+  entry.words[2].store(static_cast<uint64_t>(record.begun_ns), std::memory_order_release);
+  entry.words[3].store(static_cast<uint64_t>(record.ended_ns), std::memory_order_release);
+  entry.words[4].store(packed(record), std::memory_order_release);
+  entry.version.store(version + 2, std::memory_order_release);
+}
+
+void FlightRecorder::begin(const FlightRecord& record) {
+  write(at(record.sequence), record);
+  begun_.store(record.sequence + 1, std::memory_order_release);
+}
+
+void FlightRecorder::end(uint64_t sequence, int64_t now_ns, Outcome outcome) {
+  std::optional<FlightRecord> record = find(sequence);
+  if (!record) return;
+  record->ended_ns = now_ns;
+  record->outcome = outcome;
+  write(at(sequence), *record);
+  if (outcome == Outcome::kDone) ended_.store(sequence + 1, std::memory_order_release);
+}
+
+std::optional<FlightRecord> FlightRecorder::find(uint64_t sequence) const {
+  if (sequence >= begun()) return std::nullopt;
+  const Entry& entry = at(sequence);
+  // A write takes nanoseconds, so that a few looks find a whole record, unless the writer is stopped in the middle.
+  for (int look = 0; look < 1000; ++look) {
+    // acquire: pairs with the releases in write().
+    const uint64_t version = entry.version.load(std::memory_order_acquire);
+    std::array<uint64_t, kWords> words;
+    for (size_t i = 0; i < kWords; ++i) words[i] = entry.words[i].load(std::memory_order_acquire);
+    if (version % 2 != 0 || entry.version.load(std::memory_order_relaxed) != version) continue;
+    if (words[0] != sequence) return std::nullopt;  // a later one took its place
+    FlightRecord record;
+    record.sequence = words[0];
+    record.count = words[1];
+    record.begun_ns = static_cast<int64_t>(words[2]);
+    record.ended_ns = static_cast<int64_t>(words[3]);
+    unpack(words[4], record);
+    return record;
+  }
+  return std::nullopt;
+}
+
+std::vector<FlightRecord> FlightRecorder::last() const {
+  std::vector<FlightRecord> records;
+  const uint64_t end = begun();
+  for (uint64_t sequence = end - std::min<uint64_t>(end, kEntries); sequence < end; ++sequence)
+    if (const std::optional<FlightRecord> record = find(sequence)) records.push_back(*record);
+  return records;
+}
+
+}  // namespace horing

@@ -1,0 +1,36 @@
+#pragma once
+// What a rank says of one of its calls when somebody waits. A value that travels to the rendezvous.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace horing {
+
+inline constexpr size_t kMaxCallName = 32;
+inline constexpr size_t kMaxCallText = 96;
+inline constexpr size_t kMaxObstacleText = 512;
+inline constexpr uint32_t kMaxWaitedFor = 64;
+
+struct CallReport {
+  enum class Kind : uint8_t {
+    kAnswer,    // it was asked
+    kStalled,   // it waits, and wants to know whether all is well
+    kMismatch,  // a peer's data belongs to another call
+    kOverdue,   // its deadline has passed
+  };
+  Kind kind = Kind::kAnswer;
+  uint64_t sequence = 0;  // the call that this is about
+  uint32_t round = 0;     // kAnswer: as in the inquiry
+  uint64_t begun =
+      0;  // calls that this rank has begun: it never made this one if that is not above `sequence`
+  uint64_t ended = 0;  // calls that are complete here
+  // Of what all ranks must call alike; 0 when it never made the call, or too long ago to remember.
+  uint64_t digest = 0;
+  std::string name;                // "all_reduce"
+  std::string arguments;           // "1000 x float32, sum"
+  uint32_t timeout_ms = 0;         // kOverdue: that have passed
+  std::vector<int32_t> waits_for;  // ranks, while it waits in this call
+  std::string obstacle;            // "lane 1 step 3 of 6 slice 2 of 16: waits for data from rank 5"
+};
+
+}  // namespace horing

@@ -1,0 +1,49 @@
+#pragma once
+// Speaks for a rank that waits: reports its call to the rendezvous, which finds out who is to blame (comm/call_ledger.h).
+#include <algorithm>
+#include <atomic>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/call_log.h"
+#include "comm/control.h"
+
+namespace horing {
+
+// One thread at a time. All that it takes must outlive it.
+class Watchdog {
+ public:
+  Watchdog(CallLog& calls, Control& control, const Clock& clock)
+      : calls_(calls), control_(control), clock_(clock) {}
+
+  // To be called now and then while call `sequence` waits, which last went on idle_ns ago. Reports when that is long, and
+  // again at growing intervals; describe() says what the call waits for, and is only called then.
+  template <typename Describe>
+  void look(uint64_t sequence, int64_t idle_ns, const Describe& describe) {
+    if (idle_ns < kFirstReportNs) due_ns_ = kFirstReportNs;
+    if (idle_ns < due_ns_) return;
+    due_ns_ = idle_ns + std::min(idle_ns, kLongestPauseNs);
+    tell(CallReport::Kind::kStalled, sequence, describe(), 0);
+  }
+
+  // The call cannot go on for the reason `own`, which is perhaps another rank's fault. Returns that rank's, or else `own`,
+  // after at most 2 s, or when `aborted` becomes true.
+  Status mismatch(uint64_t sequence, Obstacle obstacle, const Status& own, const std::atomic<bool>& aborted);
+  // The same when the call's deadline, timeout_ms after it began, has passed.
+  Status overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own,
+                 const std::atomic<bool>& aborted);
+
+ private:
+  static constexpr int64_t kFirstReportNs = 200'000'000;
+  static constexpr int64_t kLongestPauseNs = 2'000'000'000;
+
+  void tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms);
+  Status verdict(const Status& own, const std::atomic<bool>& aborted) const;
+
+  CallLog& calls_;
+  Control& control_;
+  const Clock& clock_;
+  int64_t due_ns_ = kFirstReportNs;  // idle time of the next report
+};
+
+}  // namespace horing

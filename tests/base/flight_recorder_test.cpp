@@ -1,0 +1,79 @@
+#include "base/flight_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace horing {
+namespace {
+
+FlightRecord recordOf(uint64_t sequence) {
+  FlightRecord record;
+  record.sequence = sequence;
+  record.count = sequence * 3;
+  record.begun_ns = static_cast<int64_t>(sequence * 5);
+  record.root = static_cast<int32_t>(sequence % 7) - 1;
+  record.collective = static_cast<Collective>(sequence % 3);
+  record.type = static_cast<DataType>(sequence % 12);
+  record.op = static_cast<RedOp>(sequence % 5);
+  return record;
+}
+
+void expectSame(const FlightRecord& a, const FlightRecord& b) {
+  EXPECT_EQ(a.sequence, b.sequence);
+  EXPECT_EQ(a.count, b.count);
+  EXPECT_EQ(a.begun_ns, b.begun_ns);
+  EXPECT_EQ(a.root, b.root);
+  EXPECT_EQ(a.collective, b.collective);
+  EXPECT_EQ(a.type, b.type);
+  EXPECT_EQ(a.op, b.op);
+}
+
+TEST(FlightRecorder, KeepsTheLatestOperations) {
+  FlightRecorder recorder;
+  EXPECT_TRUE(recorder.last().empty());
+  EXPECT_FALSE(recorder.find(0));
+  constexpr uint64_t kOperations = FlightRecorder::kEntries * 3 + 5;
+  for (uint64_t sequence = 0; sequence < kOperations; ++sequence) {
+    recorder.begin(recordOf(sequence));
+    EXPECT_EQ(recorder.begun(), sequence + 1);
+    EXPECT_EQ(recorder.ended(), sequence);
+    EXPECT_EQ(recorder.find(sequence)->outcome, Outcome::kRunning);
+    recorder.end(sequence, 1000, Outcome::kDone);
+    EXPECT_EQ(recorder.ended(), sequence + 1);
+  }
+  const auto last = recorder.last();
+  ASSERT_EQ(last.size(), FlightRecorder::kEntries);
+  for (size_t i = 0; i < last.size(); ++i) {
+    expectSame(last[i], recordOf(kOperations - FlightRecorder::kEntries + i));
+    EXPECT_EQ(last[i].outcome, Outcome::kDone);
+    EXPECT_EQ(last[i].ended_ns, 1000);
+  }
+  EXPECT_FALSE(recorder.find(4)) << "overwritten long ago";
+  EXPECT_FALSE(recorder.find(kOperations)) << "not begun";
+}
+
+TEST(FlightRecorder, CountsAFailureAsNotComplete) {
+  FlightRecorder recorder;
+  recorder.begin(recordOf(0));
+  recorder.end(0, 7, Outcome::kFailed);
+  EXPECT_EQ(recorder.ended(), 0u);
+  EXPECT_EQ(recorder.find(0)->outcome, Outcome::kFailed);
+}
+
+TEST(FlightRecorder, ShowsWholeRecordsToAnotherThread) {
+  FlightRecorder recorder;
+  constexpr uint64_t kOperations = 200'000;
+  std::thread writer([&] {
+    for (uint64_t sequence = 0; sequence < kOperations; ++sequence) {
+      recorder.begin(recordOf(sequence));
+      recorder.end(sequence, 1, Outcome::kDone);
+    }
+  });
+  while (recorder.ended() < kOperations)
+    for (const FlightRecord& record : recorder.last()) expectSame(record, recordOf(record.sequence));
+  writer.join();
+}
+
+}  // namespace
+}  // namespace horing
