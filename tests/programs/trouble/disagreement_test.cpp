@@ -61,12 +61,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Algorithms", {"2:HORING_ALGO=ring"}, "join", "rank 2 has HORING_WINDOW"},
                     Case{"Windows", {"2:HORING_WINDOW=2"}, "join", "HORING_WINDOW=2 "},
                     Case{"Ranks", {"2:RANK=1"}, "join", "two processes came as one rank", 1},
-                    Case{"Sizes", {"2:WORLD_SIZE=5"}, "join", "asked for a communicator of 5 ranks"},
+                    Case{"Sizes", {"2:WORLD_SIZE=5"}, "join", "pass the same number on every rank"},
                     // The last to come finds the others gone, and hears of it all the same.
                     Case{"SizesBeforeTheLastCame",
                          {"2:WORLD_SIZE=5", "1:join_late_ms=700"},
                          "join",
-                         "asked for a communicator of 5 ranks"}),
+                         "pass the same number on every rank"}),
     [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 }  // namespace
