@@ -31,6 +31,8 @@ struct Script {
   long count = 1 << 18;
   long rounds = 1;
   long absent = 0;        // 1: ends before it joins
+  std::string join_when;  // a file: joins once it exists
+  std::string call_when;  // a file: begins its collective number late_round once it exists
   long join_late_ms = 0;  // sleeps before it joins
   long call_late_ms = 0;  // sleeps before its collective number late_round
   long late_round = 0;
@@ -48,6 +50,11 @@ double nowMs(clockid_t clock) {
 
 void sleepMs(long ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+void beLate(long ms, const std::string& file) {
+  sleepMs(ms);
+  while (!file.empty() && access(file.c_str(), F_OK) != 0) sleepMs(5);
 }
 
 struct Clocks {
@@ -71,6 +78,8 @@ bool setField(Script& script, const std::string& name, const std::string& value)
   if (std::isupper(static_cast<unsigned char>(name[0]))) return setenv(name.c_str(), value.c_str(), 1) == 0;
   if (name == "collective") return script.collective = value, true;
   if (name == "end") return script.end = value, true;
+  if (name == "join_when") return script.join_when = value, true;
+  if (name == "call_when") return script.call_when = value, true;
   const std::pair<const char*, long*> numbers[] = {{"type", &script.type},
                                                    {"op", &script.op},
                                                    {"count", &script.count},
@@ -132,7 +141,7 @@ class Rank {
 
   void run() {
     for (long round = 0; round < script_.rounds; ++round) {
-      if (round == script_.late_round) sleepMs(script_.call_late_ms);
+      if (round == script_.late_round) beLate(script_.call_late_ms, script_.call_when);
       if (round == 0 && script_.signal_after_ms >= 0) std::thread([this] { signalMyself(); }).detach();
       const Clocks began;
       int code = call();
@@ -189,7 +198,7 @@ int main(int argc, char** argv) {
   Script script;
   if (!readScript(script, argc, argv)) return 2;
   if (script.absent) return 0;
-  sleepMs(script.join_late_ms);
+  beLate(script.join_late_ms, script.join_when);
   const Clocks began;
   horingComm_t comm = nullptr;
   const horingResult_t joined = horingCommInitFromEnv(&comm);
