@@ -13,7 +13,7 @@ bool hasSymmetric(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kAllGather;
 }
-bool hasChain(Collective collective) {
+bool hasTree(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce;
 }
 bool hasStar(Collective collective) {
@@ -47,7 +47,13 @@ constexpr Algorithm kCatalogue[] = {
     {"doubling", "recursive doubling of the whole vector over all ranks; few messages, log2 n hops",
      hasAllReduce, buildDoubling},
     {"chain", "the whole vector from rank to rank, slice by slice; for large broadcasts and reductions",
-     hasChain, buildChain},
+     hasTree, buildChain},
+    {"ho_chain",
+     "a chain over the groups and one inside each; for large broadcasts and reductions of many ranks",
+     hasTree, buildHoChain},
+    {"binomial", "a tree of log2 n hops; for small broadcasts and reductions", hasTree, buildBinomial},
+    {"ho_binomial", "a tree over the groups and one inside each; enters each group once", hasTree,
+     buildHoBinomial},
     {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
     {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,

@@ -36,6 +36,9 @@ Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, i
 Schedule buildDirect(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildBinomial(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoBinomial(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoChain(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildChain(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildStar(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildPairwise(Collective collective, Shape shape, int32_t position, int32_t root);

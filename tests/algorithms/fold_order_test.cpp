@@ -9,7 +9,10 @@
 //   ho_halving: in the groups as ho_ring_direct, over the groups this tree.
 //   doubling: positions in pairs, pairs in pairs and so on, lower first; those from the largest power of two on as the second
 //   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
-//   one_shot, star: 0, ..., n-1 in one pass.
+//   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
+//   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
+//   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
+//   one_shot: 0, ..., n-1 in one pass. star: as direct, the root (in all-reduce the last position) being c.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -88,6 +91,41 @@ std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const F
   return between(groups);
 }
 
+// Trees over distances, which are counted backwards from the root: the children's shares, then the own one.
+std::vector<int32_t> childrenAt(bool is_chain, int32_t distance, int32_t n) {
+  std::vector<int32_t> children;
+  for (int32_t bit = 1; distance + bit < n && !(distance & bit && !is_chain); bit *= 2) {
+    children.push_back(distance + bit);
+    if (is_chain) break;
+  }
+  return children;
+}
+
+std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, int32_t group,
+                       int32_t distance);
+
+std::string treeOverGroups(const std::string& algorithm, Shape shape, int32_t root, int32_t distance) {
+  const int32_t group = (root / shape.members - distance + shape.groups) % shape.groups;
+  const bool is_chain = algorithm.ends_with("chain");
+  std::vector<std::string> shares;
+  for (const int32_t child : childrenAt(is_chain, 0, shape.members))
+    shares.push_back(treeInside(algorithm, shape, root, group, child));
+  for (const int32_t child : childrenAt(is_chain, distance, shape.groups))
+    shares.push_back(treeOverGroups(algorithm, shape, root, child));
+  shares.push_back(std::to_string(group * shape.members + root % shape.members));
+  return inOnePass(shares);
+}
+
+std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, int32_t group,
+                       int32_t distance) {
+  std::vector<std::string> shares;
+  for (const int32_t child : childrenAt(algorithm.ends_with("chain"), distance, shape.members))
+    shares.push_back(treeInside(algorithm, shape, root, group, child));
+  const int32_t local = (root % shape.members - distance + shape.members) % shape.members;
+  shares.push_back(std::to_string(group * shape.members + local));
+  return inOnePass(shares);
+}
+
 std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chunk) {
   if (algorithm == "ring" || algorithm == "chain") return flat(shape, chunk, oneByOne);
   if (algorithm == "direct" || algorithm == "star") return flat(shape, chunk, inOnePass);
@@ -101,6 +139,9 @@ std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chu
   if (algorithm == "doubling")
     return doubling(shape.ranks(), [](int32_t position) { return std::to_string(position); });
   if (algorithm == "ho_doubling") return hierarchicalDoubling(shape, chunk);
+  if (algorithm == "binomial") return treeOverGroups(algorithm, {1, shape.ranks()}, chunk, 0);
+  if (algorithm == "ho_binomial" || algorithm == "ho_chain")
+    return treeOverGroups(algorithm, shape, chunk, 0);
   return "no closed form is written for " + algorithm;
 }
 

@@ -18,6 +18,7 @@ struct WorldOptions {
   std::string algorithm = "ring";
   Collective collective = Collective::kAllReduce;
   Shape shape;
+  int32_t root = 0;  // position
   int32_t window = 4;
   uint32_t slots = 5;
   uint32_t slot_bytes = 65536;
@@ -36,7 +37,8 @@ class World final {
       transports_.push_back(makeLoopbackTransport(hub.value(), rank).take());
     connect();
     for (int32_t position = 0; position < ranks_; ++position) {
-      auto schedule = buildSchedule(options_.algorithm, options_.collective, options_.shape, position);
+      auto schedule =
+          buildSchedule(options_.algorithm, options_.collective, options_.shape, position, options_.root);
       EXPECT_TRUE(schedule.ok()) << schedule.status().toString();
       Connections connections{*this, rankOf(position)};
       const PlanSettings settings{options_.window, options_.slot_bytes, options_.simd};

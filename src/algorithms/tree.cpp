@@ -1,0 +1,112 @@
+// Trees for broadcast and reduce: the whole vector goes from each rank to its children, slice by slice, or from each to
+// its parent, who folds what his children send, in their order, and his own share last.
+//
+// Distances are counted from the root, modulo the size n of the line; for a reduction backwards.
+//   chain:    d has the child d+1. n-1 hops; D bytes over each link, sent once by everybody: for large vectors.
+//   binomial: d has the children d+1, d+2, d+4, ..., as far as they are below the lowest bit set in d. log2 n hops; the
+//             root sends D log2 n bytes: for small vectors.
+// The ho_ forms have such a tree over the groups, of the ranks with the root's local index, and from each of them one
+// inside its group: D bytes enter each group, the least possible, in the hops of both trees. A flat chain enters each
+// group once, too, for positions are laid out group by group, and that of the root a second time.
+#include <span>
+
+#include "algorithms/catalogue.h"
+#include "schedule/builder.h"
+
+namespace horing {
+
+namespace {
+
+enum class Tree { kChain, kBinomial };
+
+// Where a rank stands in the tree; positions.
+struct Node {
+  int32_t parent = -1;
+  std::vector<int32_t> children;  // from the innermost level outwards, each level by growing distance
+};
+
+int32_t parentOf(Tree tree, int32_t distance) {
+  return tree == Tree::kChain ? distance - 1 : distance & (distance - 1);
+}
+
+std::vector<int32_t> childrenOf(Tree tree, int32_t distance, int32_t n) {
+  if (tree == Tree::kChain) return distance + 1 < n ? std::vector{distance + 1} : std::vector<int32_t>();
+  std::vector<int32_t> children;
+  const int32_t lowest = distance & -distance;
+  for (int32_t bit = 1; (distance == 0 || bit < lowest) && distance + bit < n; bit *= 2)
+    children.push_back(distance + bit);
+  return children;
+}
+
+// `sizes` from the innermost level outwards. A rank takes part in a level if it has the root's index in all inside.
+Node nodeAt(Tree tree, std::span<const int32_t> sizes, int32_t position, int32_t root, int32_t direction) {
+  Node node;
+  int32_t stride = 1;
+  for (const int32_t n : sizes) {
+    const int32_t me = position / stride % n, first = root / stride % n;
+    const auto positionOf = [&](int32_t distance) {
+      const int32_t index = ((first + direction * distance) % n + n) % n;
+      return position + (index - me) * stride;
+    };
+    const int32_t distance = (direction * (me - first) + n) % n;
+    for (const int32_t child : childrenOf(tree, distance, n)) node.children.push_back(positionOf(child));
+    if (distance != 0) {
+      node.parent = positionOf(parentOf(tree, distance));
+      break;
+    }
+    stride *= n;
+  }
+  return node;
+}
+
+// To the outermost and largest subtrees first.
+Lane spread(const Node& node) {
+  LaneBuilder lane;
+  StepBuilder first = lane.at(0);
+  node.parent < 0 ? first.read(kInput) : first.recv(node.parent);
+  first.keep(kOutput);
+  if (!node.children.empty()) first.send(node.children.back());
+  for (size_t child = node.children.size(); child-- > 1;)
+    lane.at(0).read(kOutput).send(node.children[child - 1]);
+  return lane.build();
+}
+
+Lane collect(const Node& node) {
+  LaneBuilder lane;
+  StepBuilder step = lane.at(0);
+  for (const int32_t child : node.children) step.recv(child);
+  step.fold(kInput);
+  node.parent < 0 ? step.complete().keep(kOutput) : step.send(node.parent);
+  return lane.build();
+}
+
+Schedule treeOf(Tree tree, Collective collective, std::span<const int32_t> sizes, int32_t position,
+                int32_t root) {
+  const bool spreads = collective == Collective::kBroadcast;
+  const Node node = nodeAt(tree, sizes, position, root, spreads ? 1 : -1);
+  return {.grid = {1, 1}, .lanes = {spreads ? spread(node) : collect(node)}};
+}
+
+}  // namespace
+
+Schedule buildChain(Collective collective, Shape shape, int32_t position, int32_t root) {
+  const int32_t sizes[] = {shape.ranks()};
+  return treeOf(Tree::kChain, collective, sizes, position, root);
+}
+
+Schedule buildBinomial(Collective collective, Shape shape, int32_t position, int32_t root) {
+  const int32_t sizes[] = {shape.ranks()};
+  return treeOf(Tree::kBinomial, collective, sizes, position, root);
+}
+
+Schedule buildHoChain(Collective collective, Shape shape, int32_t position, int32_t root) {
+  const int32_t sizes[] = {shape.members, shape.groups};
+  return treeOf(Tree::kChain, collective, sizes, position, root);
+}
+
+Schedule buildHoBinomial(Collective collective, Shape shape, int32_t position, int32_t root) {
+  const int32_t sizes[] = {shape.members, shape.groups};
+  return treeOf(Tree::kBinomial, collective, sizes, position, root);
+}
+
+}  // namespace horing
