@@ -11,7 +11,7 @@
 //   ho_direct: as ho_ring_direct inside the groups; over the groups in one pass, too.
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
-//   star: ranks 0, 1, ...; the others' shares rounded on their way, folded in one pass, rounded once.
+//   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
 #include <gtest/gtest.h>
 
@@ -208,7 +208,7 @@ class Reference {
     };
     if (case_.algorithm == "one_shot")
       return a.store(a.finish(n > 1 ? chain(0, n, sent, false) : input(0)), at);
-    if (case_.algorithm == "star") return a.store(a.finish(chain(0, n, sentExcept(0), false)), at);
+    if (case_.algorithm == "star") return a.store(a.finish(chain(0, n, sentExcept(n - 1), false)), at);
     if (case_.algorithm == "doubling") return a.store(a.finish(doubling(n, input, 0)), at);
     if (case_.algorithm == "direct")
       return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
