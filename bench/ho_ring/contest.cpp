@@ -43,7 +43,8 @@ double Samples::medianLinkBytes() const {
 }
 
 Contest::Operation Contest::operationOf(Collective collective, uint64_t bytes) const {
-  return {collective, perf::countsFor(collective, DataType::kFloat32, ring_.size(), bytes)};
+  const perf::CollectiveTest& test = perf::collectiveTest(collectiveName(collective));
+  return {test, test.layout({DataType::kFloat32, ring_.size(), ring_.rank(), bytes})};
 }
 
 Status Contest::allocate(const ContestOptions& options) {
@@ -76,7 +77,7 @@ Result<SizeResult> Contest::runSize(uint64_t bytes, const ContestOptions& option
   for (const Collective collective : options.collectives) {
     Match match;
     match.collective = collective;
-    match.bytes = operationOf(collective, bytes).counts.bytes;
+    match.bytes = operationOf(collective, bytes).layout.bytes;
     result.matches.push_back(std::move(match));
   }
   for (int i = 0; i < options.warmup + options.repetitions; ++i) {
@@ -104,18 +105,19 @@ Status Contest::repeat(SizeResult& result, bool kept, int turn) {
 }
 
 Status Contest::checkData(perf::Ranks& ranks, const Operation& operation) {
-  const perf::CheckedOperation data = {operation.collective, DataType::kFloat32, RedOp::kSum, ranks.size(),
-                                       1};
-  HORING_ASSIGN(const perf::Buffer expected,
-                perf::Buffer::allocate(operation.counts.receive * sizeof(float)));
-  perf::fillSend(data, ranks.rank(), send_.data(), operation.counts.send);
-  perf::fillExpected(data, ranks.rank(), expected.data(), operation.counts.receive);
+  const perf::CheckedOperation data = {DataType::kFloat32,
+                                       operation.test.reduces ? std::optional(RedOp::kSum) : std::nullopt,
+                                       ranks.size(), 1};
+  const perf::Stretch& send = operation.layout.send;
+  const perf::Stretch& receive = operation.layout.receive.front();
+  HORING_ASSIGN(const perf::Buffer expected, perf::Buffer::allocate(receive.count * sizeof(float)));
+  perf::fillInput(data, ranks.rank(), send.first, send_.data(), send.count);
+  perf::fillExpected(data, receive.first, expected.data(), receive.count);
   HORING_TRY(launch(ranks, operation));
-  const uint64_t wrong_here =
-      perf::countWrong(data, receive_.data(), expected.data(), operation.counts.receive);
+  const uint64_t wrong_here = perf::countWrong(data, receive_.data(), expected.data(), receive.count);
   HORING_ASSIGN(const uint64_t wrong, ranks.sum(wrong_here));
   if (wrong == 0) return {};
-  return makeStatus(Code::kInternalError, "%s: %llu elements are wrong", collectiveName(operation.collective),
+  return makeStatus(Code::kInternalError, "%s: %llu elements are wrong", operation.test.name,
                     static_cast<unsigned long long>(wrong));
 }
 
@@ -155,22 +157,11 @@ Status Contest::timeRaw(double bytes, Samples* samples) {
 }
 
 Status Contest::launch(perf::Ranks& ranks, const Operation& operation) {
-  const size_t count = operation.counts.argument;
-  const horingComm_t comm = ranks.comm();
-  switch (operation.collective) {
-    case Collective::kAllReduce:
-      return perf::called(
-          horingAllReduce(send_.data(), receive_.data(), count, horingFloat32, horingSum, comm, nullptr),
-          comm, "horingAllReduce");
-    case Collective::kReduceScatter:
-      return perf::called(
-          horingReduceScatter(send_.data(), receive_.data(), count, horingFloat32, horingSum, comm, nullptr),
-          comm, "horingReduceScatter");
-    default:
-      break;
-  }
-  return perf::called(horingAllGather(send_.data(), receive_.data(), count, horingFloat32, comm, nullptr),
-                      comm, "horingAllGather");
+  const perf::Call call = {.send = send_.data(),
+                           .receive = receive_.data(),
+                           .count = operation.layout.argument,
+                           .comm = ranks.comm()};
+  return perf::called(operation.test.launch(call), ranks.comm(), operation.test.function);
 }
 
 }  // namespace horing::bench

@@ -60,8 +60,8 @@ class Contest {
 
  private:
   struct Operation {
-    Collective collective;
-    perf::Counts counts;
+    const perf::CollectiveTest& test;
+    perf::Layout layout;
   };
 
   Status allocate(const ContestOptions& options);

@@ -77,7 +77,7 @@ class IntegerPattern {
   T input(uint64_t element, int rank) const {
     const Roles r = maker_.roles(element, rank);
     const T target = targetOf(r.random);
-    switch (operation_.op) {
+    switch (*operation_.op) {
       case RedOp::kProd: {
         const T other = !r.paired ? T{1} : r.first_of_pair ? T{3} : inverseOfThree<T>();
         return static_cast<T>(r.carrier ? target * other : other);
@@ -147,7 +147,7 @@ class FloatPattern {
 
   Value input(uint64_t element, int rank) const {
     const Roles r = maker_.roles(element, rank);
-    switch (operation_.op) {
+    switch (*operation_.op) {
       case RedOp::kProd:
         return product(r);
       case RedOp::kMax:
@@ -318,8 +318,7 @@ void fillReduced(const CheckedOperation& operation, const Request& request, std:
 template <typename T>
 uint64_t countFar(const CheckedOperation& operation, const std::byte* actual, const std::byte* expected,
                   size_t elements) {
-  const bool inexact = operation.op == RedOp::kAvg && isFloatingPoint(operation.type) &&
-                       operation.collective != Collective::kAllGather;
+  const bool inexact = operation.op == RedOp::kAvg && isFloatingPoint(operation.type);
   const uint64_t allowed = inexact ? 2 : 0;
   uint64_t wrong = 0;
   for (size_t i = 0; i < elements; ++i) {
@@ -328,27 +327,23 @@ uint64_t countFar(const CheckedOperation& operation, const std::byte* actual, co
     std::memcpy(&a, actual + i * sizeof(T), sizeof(T));
     std::memcpy(&b, expected + i * sizeof(T), sizeof(T));
     if (a == b) continue;
-    if (operation.collective == Collective::kAllGather || elementDistance(operation.type, a, b) > allowed)
-      ++wrong;
+    // Moved data must be the same bits: +0 is not -0 then.
+    if (!operation.op || elementDistance(operation.type, a, b) > allowed) ++wrong;
   }
   return wrong;
 }
 
 }  // namespace
 
-void fillSend(const CheckedOperation& operation, int rank, std::byte* send, size_t elements) {
-  const size_t width = dataTypeBytes(operation.type);
-  if (operation.collective == Collective::kAllGather)
-    return fillRandomBytes(operation, static_cast<uint64_t>(rank) * elements * width, send, elements * width);
-  fillReduced(operation, {Side::kInput, rank, 0}, send, elements);
+void fillInput(const CheckedOperation& operation, int rank, uint64_t first, std::byte* out, size_t elements) {
+  if (!operation.op) return fillExpected(operation, first, out, elements);
+  fillReduced(operation, {Side::kInput, rank, first}, out, elements);
 }
 
-void fillExpected(const CheckedOperation& operation, int rank, std::byte* expected, size_t elements) {
-  if (operation.collective == Collective::kAllGather)
-    return fillRandomBytes(operation, 0, expected, elements * dataTypeBytes(operation.type));
-  const uint64_t first =
-      operation.collective == Collective::kReduceScatter ? static_cast<uint64_t>(rank) * elements : 0;
-  fillReduced(operation, {Side::kExpected, rank, first}, expected, elements);
+void fillExpected(const CheckedOperation& operation, uint64_t first, std::byte* out, size_t elements) {
+  const size_t width = dataTypeBytes(operation.type);
+  if (!operation.op) return fillRandomBytes(operation, first * width, out, elements * width);
+  fillReduced(operation, {Side::kExpected, 0, first}, out, elements);
 }
 
 uint64_t countWrong(const CheckedOperation& operation, const std::byte* actual, const std::byte* expected,

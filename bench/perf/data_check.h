@@ -12,9 +12,10 @@
 //   others 1. min, max a target goes to one rank, others are at it or on the losing side of it. avg floating
 //   point: two ranks are not zero. 1/ranks is not exact, so 2 units in the last place are allowed.
 //            Integers: as sum, and the total is divided.
-//   gather   random bits.
+//   no operation   random bits.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/types.h"
 
@@ -22,17 +23,16 @@ namespace horing::perf {
 
 // A value. All ranks must use the same one.
 struct CheckedOperation {
-  Collective collective = Collective::kAllReduce;
   DataType type = DataType::kFloat32;
-  RedOp op = RedOp::kSum;
+  std::optional<RedOp> op;  // none: data is moved, not reduced
   int ranks = 1;
   uint64_t seed = 0;
 };
 
-// Fills `rank`'s send buffer of `elements` elements. `send` is aligned to an element.
-void fillSend(const CheckedOperation& operation, int rank, std::byte* send, size_t elements);
-// Fills what `rank`'s receive buffer of `elements` elements must hold afterwards.
-void fillExpected(const CheckedOperation& operation, int rank, std::byte* expected, size_t elements);
+// Fills elements first .. first + elements - 1 of what `rank` sends. `out` is aligned to an element.
+void fillInput(const CheckedOperation& operation, int rank, uint64_t first, std::byte* out, size_t elements);
+// Fills what these elements must be wherever they arrive.
+void fillExpected(const CheckedOperation& operation, uint64_t first, std::byte* out, size_t elements);
 // How many elements differ by more than the operation allows.
 uint64_t countWrong(const CheckedOperation& operation, const std::byte* actual, const std::byte* expected,
                     size_t elements);

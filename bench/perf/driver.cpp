@@ -17,8 +17,8 @@ namespace horing::perf {
 namespace {
 
 struct Program {
-  Collective collective;
-  const char* name;
+  const CollectiveTest& test;
+  std::string name;
   std::vector<std::string> arguments;
   Options options;
 };
@@ -93,15 +93,16 @@ class RankRun {
 
   int run() {
     Status status = prepare();
-    Sweep sweep(program_.collective, options_, ranks_);
-    if (status.ok() && exit_code_ == kExitOk) {
+    Sweep sweep(program_.test, options_, ranks_);
+    const bool prepared = exit_code_ == kExitOk;
+    if (status.ok() && prepared) {
       status = sweep.run([this](const Row& row) { show(row); });
       report_.totals = sweep.totals();
       if (status.ok() && !(report_.totals.dataOk() && report_.totals.bandwidthOk()))
         exit_code_ = kExitWrongData;
     }
     if (!status.ok()) fail(status);
-    if (first() && exit_code_ != kExitInternal) conclude(sweep);
+    if (first() && prepared) conclude(sweep);
     (void)(status.ok() ? horingCommDestroy(ranks_.comm()) : horingCommAbort(ranks_.comm()));
     return exit_code_;
   }
@@ -114,11 +115,13 @@ class RankRun {
     report_.start_time = timeOfDay();
     (void)horingGetVersion(&report_.library_version);
     HORING_ASSIGN(report_.places, gatherPlaces(ranks_));
+    if (exit_code_ = checkRoot(); exit_code_ != kExitOk) return {};
     HORING_TRY(openOutput());
     if (exit_code_ != kExitOk) return {};
     HORING_ASSIGN(const uint64_t fitting, fittingBytes(ranks_, report_.places, options_));
     if (first())
-      print(headerText(program_.name, options_, report_.library_version) + placesText(report_.places));
+      print(headerText(program_.name.c_str(), options_, report_.library_version) +
+            placesText(report_.places));
     if (fitting < options_.max_bytes) {
       options_.max_bytes = fitting;
       options_.min_bytes = std::min(options_.min_bytes, fitting);
@@ -130,6 +133,14 @@ class RankRun {
     return {};
   }
 
+  int checkRoot() const {
+    if (!program_.test.rooted() || options_.root < ranks_.size()) return kExitOk;
+    if (first())
+      std::fprintf(stderr, "%s: -r,--root %d: there are ranks 0 .. %d only\n", program_.name.c_str(),
+                   options_.root, ranks_.size() - 1);
+    return kExitInvalidUsage;
+  }
+
   // Rank 0 makes the file before anything is measured; if it cannot, every rank ends.
   Status openOutput() {
     double failed = 0;
@@ -137,7 +148,8 @@ class RankRun {
       Result<Fd> file = createNewFile(options_.output_file);
       if (file.ok()) output_ = file.take();
       if (!output_.valid())
-        std::fprintf(stderr, "%s: -J,--output_file: %s\n", program_.name, file.status().message().c_str());
+        std::fprintf(stderr, "%s: -J,--output_file: %s\n", program_.name.c_str(),
+                     file.status().message().c_str());
       failed = output_.valid() ? 0 : 1;
     }
     HORING_ASSIGN(failed, ranks_.most(failed));
@@ -154,20 +166,20 @@ class RankRun {
     exit_code_ = status.code() == Code::kTimeout ? kExitTimeout : kExitLibrary;
     report_.errors.push_back(status.message());
     print(formatString("%s: Test HORING failure %s rank %d %s\n .. %s pid %d: Test failure\n",
-                       hostName().c_str(), program_.name, ranks_.rank(), status.message().c_str(),
+                       hostName().c_str(), program_.name.c_str(), ranks_.rank(), status.message().c_str(),
                        hostName().c_str(), static_cast<int>(getpid())));
   }
 
   void conclude(const Sweep& sweep) {
     if (report_.errors.empty()) {
-      print(footerText(program_.name, report_.totals));
+      print(footerText(program_.name.c_str(), report_.totals));
       if (options_.memory) print(memoryText(ranks_.comm(), sweep.bufferBytes()));
     }
     if (!output_.valid()) return;
     report_.end_time = timeOfDay();
     const Status written = writeAll(output_, reportJson(report_, options_));
     if (written.ok()) return;
-    std::fprintf(stderr, "%s: %s: %s\n", program_.name, options_.output_file.c_str(),
+    std::fprintf(stderr, "%s: %s: %s\n", program_.name.c_str(), options_.output_file.c_str(),
                  written.message().c_str());
     exit_code_ = kExitInternal;
   }
@@ -199,16 +211,17 @@ int runThreads(const Program& program, const std::vector<horingComm_t>& comms) {
 
 }  // namespace
 
-int perfMain(Collective collective, const char* program, int argc, const char* const* argv) {
-  ParsedOptions parsed = parseOptions(program, argc, argv);
+int perfMain(const CollectiveTest& test, int argc, const char* const* argv) {
+  const std::string program = std::string(test.name) + "_perf";
+  ParsedOptions parsed = parseOptions(program.c_str(), argc, argv);
   if (!parsed.options) return parsed.exit_code;
   if (parsed.options->timeout_s > 0)
     setenv("HORING_TIMEOUT_MS", std::to_string(int64_t{1000} * parsed.options->timeout_s).c_str(), 1);
-  const Program described = {collective, program, {argv, argv + argc}, *parsed.options};
+  const Program described = {test, program, {argv, argv + argc}, *parsed.options};
   Result<std::vector<horingComm_t>> comms = openCommunicators(described.options);
   if (!comms.ok()) {
     print(formatString("%s: Test HORING failure %s %s\n .. %s pid %d: Test failure\n", hostName().c_str(),
-                       program, comms.status().message().c_str(), hostName().c_str(),
+                       program.c_str(), comms.status().message().c_str(), hostName().c_str(),
                        static_cast<int>(getpid())));
     return comms.status().code() == Code::kTimeout ? kExitTimeout : kExitLibrary;
   }

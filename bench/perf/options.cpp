@@ -26,7 +26,6 @@ struct Raw {
   std::string type = "float";
   std::string op = "sum";
   int gpus = 1;
-  int root = 0;
   int blocking = 0;
   int null_stream = 0;
   int graph = 0;
@@ -61,6 +60,9 @@ void addSweep(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-c,--check", options.checks, "iterations whose result is checked; 0: none")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("-o,--op", raw.op, "sum|prod|min|max|avg|all");
+  app.add_option("-r,--root", options.root,
+                 "root of broadcast, reduce, gather and scatter; -1: each rank in turn")
+      ->check(CLI::Range(-1, 1 << 30));
   app.add_option("-d,--datatype", raw.type,
                  "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|all");
 }
@@ -92,9 +94,6 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
 
 void addForCompatibility(CLI::App& app, Raw& raw) {
   const char* group = "Accepted for compatibility";
-  app.add_option("-r,--root", raw.root, "no effect: these collectives have no root")
-      ->check(CLI::Range(-1, 1 << 30))
-      ->group(group);
   app.add_option("-z,--blocking", raw.blocking, "no effect: on host memory every collective blocks")
       ->check(CLI::Range(0, 3))
       ->group(group);

@@ -35,6 +35,7 @@ struct Options {
   bool parallel_init = false;
   std::vector<DataType> types = {DataType::kFloat32};
   std::vector<RedOp> ops = {RedOp::kSum};
+  int root = 0;       // -1: each rank in turn; of no effect where there is none
   int timeout_s = 0;  // 0: the library's own
   bool cpu_time = false;
   TimeOf time_of = TimeOf::kAverage;

@@ -106,13 +106,17 @@ Json iterationsJson(const IterationTimes& t, const Options& options) {
 }
 
 Json rowJson(const Row& row, const Options& options) {
-  Json out = {
-      {"size", row.bytes}, {"count", row.count}, {"type", row.type}, {"redop", row.op}, {"root", "-1"}};
+  Json out = {{"size", row.bytes},
+              {"count", row.count},
+              {"type", row.type},
+              {"redop", row.op},
+              {"root", std::to_string(row.root)}};
   out["out_of_place"] = halfJson(row.out_of_place, options);
   if (row.out_of_place.iterations)
     out["out_of_place_per_iter"] = iterationsJson(*row.out_of_place.iterations, options);
-  out["in_place"] = halfJson(row.in_place, options);
-  if (row.in_place.iterations) out["in_place_per_iter"] = iterationsJson(*row.in_place.iterations, options);
+  out["in_place"] = row.in_place ? halfJson(*row.in_place, options) : Json();
+  if (row.in_place && row.in_place->iterations)
+    out["in_place_per_iter"] = iterationsJson(*row.in_place->iterations, options);
   out["actual_iterations"] = options.iterations;
   return out;
 }

@@ -48,21 +48,4 @@ Result<uint64_t> parseSize(std::string_view text) {
   return static_cast<uint64_t>(std::llround(value * factor));
 }
 
-Counts countsFor(Collective collective, DataType type, int ranks, uint64_t bytes) {
-  const size_t element = dataTypeBytes(type);
-  const size_t n = static_cast<size_t>(ranks);
-  if (collective == Collective::kAllReduce) {
-    const size_t count = bytes / element;
-    return {count, count, count, count * element};
-  }
-  const size_t block = bytes / element / n / (16 / element) * (16 / element);
-  const bool gather = collective == Collective::kAllGather;
-  return {block, gather ? block : block * n, gather ? block * n : block, block * n * element};
-}
-
-double busFactor(Collective collective, int ranks) {
-  const double share = (ranks - 1) / static_cast<double>(ranks);
-  return collective == Collective::kAllReduce ? 2 * share : share;
-}
-
 }  // namespace horing::perf

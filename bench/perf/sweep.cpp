@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <numeric>
 
 #include "perf/report_json.h"
 
@@ -51,15 +52,31 @@ Status Sweep::allocate() {
 Status Sweep::run(const RowListener& listener) {
   HORING_TRY(allocate());
   totals_.min_bandwidth = options_.min_bandwidth;
-  const std::vector<RedOp> one = {RedOp::kSum};
-  const std::vector<RedOp>& ops = collective_ == Collective::kAllGather ? one : options_.ops;
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)
-    for (const DataType type : options_.types)
-      for (const RedOp op : ops) {
-        HORING_TRY(warmUp(type, op));
-        HORING_TRY(measureAllSizes(type, op, listener));
-      }
+    for (const Kind& kind : kinds()) {
+      HORING_TRY(warmUp(kind));
+      HORING_TRY(measureAllSizes(kind, listener));
+    }
   return {};
+}
+
+std::vector<Sweep::Kind> Sweep::kinds() const {
+  std::vector<std::optional<RedOp>> ops = {std::nullopt};
+  if (test_.reduces) ops.assign(options_.ops.begin(), options_.ops.end());
+  std::vector<int> roots = {test_.rooted() ? options_.root : -1};
+  if (test_.rooted() && options_.root == -1) {
+    roots.resize(static_cast<size_t>(ranks_.size()));
+    std::iota(roots.begin(), roots.end(), 0);
+  }
+  std::vector<Kind> all;
+  for (const DataType type : options_.types)
+    for (const std::optional<RedOp>& op : ops)
+      for (const int root : roots) all.push_back({type, op, root});
+  return all;
+}
+
+Layout Sweep::layoutOf(const Kind& kind, uint64_t bytes) const {
+  return test_.layout({kind.type, ranks_.size(), ranks_.rank(), bytes});
 }
 
 Totals Sweep::totals() const {
@@ -68,28 +85,28 @@ Totals Sweep::totals() const {
   return totals;
 }
 
-Status Sweep::warmUp(DataType type, RedOp op) {
+Status Sweep::warmUp(const Kind& kind) {
   for (uint64_t bytes = std::max<uint64_t>(options_.min_bytes, 1); bytes <= options_.max_bytes; bytes *= 2) {
-    const Operation operation = {type, op, countsFor(collective_, type, ranks_.size(), bytes), Place::kOut};
+    const Operation operation = {kind, layoutOf(kind, bytes), Place::kOut};
     for (int i = 0; i < options_.warmup; ++i) HORING_TRY(launch(operation, static_cast<uint64_t>(i)));
   }
   return {};
 }
 
-Status Sweep::measureAllSizes(DataType type, RedOp op, const RowListener& listener) {
+Status Sweep::measureAllSizes(const Kind& kind, const RowListener& listener) {
   for (const uint64_t bytes : options_.sizes()) {
-    const Counts counts = countsFor(collective_, type, ranks_.size(), bytes);
+    const Layout layout = layoutOf(kind, bytes);
     Row row;
-    row.bytes = counts.bytes;
-    row.count = counts.argument;
-    row.type = typeLabel(type);
-    row.op = collective_ == Collective::kAllGather ? "none" : redOpName(op);
-    HORING_ASSIGN(row.out_of_place, measure({type, op, counts, Place::kOut}));
-    HORING_ASSIGN(row.in_place, measure({type, op, counts, Place::kIn}));
-    for (const Measurement* m : {&row.out_of_place, &row.in_place}) {
-      bandwidth_sum_ += m->bus_bandwidth;
-      ++bandwidths_;
-      if (m->wrong) totals_.wrong = totals_.wrong.value_or(0) + *m->wrong;
+    row.bytes = layout.bytes;
+    row.count = layout.argument;
+    row.type = typeLabel(kind.type);
+    row.op = kind.op ? redOpName(*kind.op) : "none";
+    row.root = kind.root;
+    HORING_ASSIGN(row.out_of_place, measure({kind, layout, Place::kOut}));
+    count(row.out_of_place);
+    if (test_.in_place) {
+      HORING_ASSIGN(row.in_place, measure({kind, layout, Place::kIn}));
+      count(*row.in_place);
     }
     if (options_.timestamps) row.timestamp = timeOfDay();
     if (ranks_.rank() == 0) listener(row);
@@ -97,17 +114,19 @@ Status Sweep::measureAllSizes(DataType type, RedOp op, const RowListener& listen
   return {};
 }
 
+void Sweep::count(const Measurement& measurement) {
+  bandwidth_sum_ += measurement.bus_bandwidth;
+  ++bandwidths_;
+  if (measurement.wrong) totals_.wrong = totals_.wrong.value_or(0) + *measurement.wrong;
+}
+
 Result<Measurement> Sweep::measure(const Operation& operation) {
   Measurement m;
-  if (operation.counts.bytes > 0) {
-    const Addresses a = addresses(operation, 0);
-    const CheckedOperation data = {collective_, operation.type, operation.op, ranks_.size(), 1};
-    fillSend(data, ranks_.rank(), a.send, operation.counts.send);
-  }
+  fillSend(operation, dataOf(operation, 1));
   HORING_TRY(timeIterations(operation, m));
-  const double bytes = static_cast<double>(operation.counts.bytes);
+  const double bytes = static_cast<double>(operation.layout.bytes);
   m.algorithm_bandwidth = m.time_us > 0 ? bytes / m.time_us / 1e3 : 0;
-  m.bus_bandwidth = m.algorithm_bandwidth * busFactor(collective_, ranks_.size());
+  m.bus_bandwidth = m.algorithm_bandwidth * test_.bus_factor(ranks_.size());
   if (options_.checks > 0) {
     HORING_ASSIGN(m.wrong, check(operation));
   }
@@ -176,54 +195,62 @@ Result<uint64_t> Sweep::check(const Operation& operation) {
 }
 
 Result<uint64_t> Sweep::checkOnce(const Operation& operation, uint64_t seed) {
-  const CheckedOperation data = {collective_, operation.type, operation.op, ranks_.size(), seed};
+  const CheckedOperation data = dataOf(operation, seed);
   const Addresses a = addresses(operation, 0);
-  const size_t receive_bytes = operation.counts.receive * dataTypeBytes(operation.type);
-  std::memset(a.receive, 0xa5, receive_bytes);  // what an earlier run left there must not pass for a result
-  fillSend(data, ranks_.rank(), a.send, operation.counts.send);
-  std::byte* expected = expected_.data();
-  fillExpected(data, ranks_.rank(), expected, operation.counts.receive);
+  const size_t elements = operation.layout.receiveCount();
+  // What an earlier run left there must not pass for a result.
+  std::memset(a.receive, 0xa5, elements * dataTypeBytes(data.type));
+  fillSend(operation, data);
+  fillExpected(operation, data);
   HORING_TRY(launch(operation, 0));
-  return ranks_.sum(countWrong(data, a.receive, expected, operation.counts.receive));
+  return ranks_.sum(countWrong(data, a.receive, expected_.data(), elements));
+}
+
+CheckedOperation Sweep::dataOf(const Operation& operation, uint64_t seed) const {
+  return {operation.kind.type, operation.kind.op, ranks_.size(), seed};
+}
+
+void Sweep::fillSend(const Operation& operation, const CheckedOperation& data) const {
+  if (!test_.sends(ranks_.rank(), operation.kind.root)) return;
+  const Stretch& send = operation.layout.send;
+  fillInput(data, ranks_.rank(), send.first, addresses(operation, 0).send, send.count);
+}
+
+// After fillSend(): where a rank receives nothing its buffer, which in place holds what it sends, must stay.
+void Sweep::fillExpected(const Operation& operation, const CheckedOperation& data) const {
+  const size_t width = dataTypeBytes(data.type);
+  if (!test_.receives(ranks_.rank(), operation.kind.root)) {
+    std::memcpy(expected_.data(), addresses(operation, 0).receive, operation.layout.receiveCount() * width);
+    return;
+  }
+  std::byte* expected = expected_.data();
+  for (const Stretch& stretch : operation.layout.receive) {
+    perf::fillExpected(data, stretch.first, expected, stretch.count);
+    expected += stretch.count * width;
+  }
 }
 
 Sweep::Addresses Sweep::addresses(const Operation& operation, uint64_t iteration) const {
-  const size_t element = dataTypeBytes(operation.type);
-  const uint64_t bytes = operation.counts.bytes;
+  const size_t element = dataTypeBytes(operation.kind.type);
+  const Layout& layout = operation.layout;
   // Successive iterations use successive stretches of the buffers, so that small sizes are not all in cache.
-  const uint64_t stretches = bytes > 0 ? std::max<uint64_t>(options_.max_bytes / bytes, 1) : 1;
-  const size_t offset = static_cast<size_t>(options_.unalign) * element + iteration % stretches * bytes;
-  std::byte* send = send_.data() + offset;
+  const uint64_t places = layout.bytes > 0 ? std::max<uint64_t>(options_.max_bytes / layout.bytes, 1) : 1;
+  const size_t offset = static_cast<size_t>(options_.unalign) * element + iteration % places * layout.bytes;
   std::byte* receive = receive_.data() + offset;
-  if (operation.place == Place::kOut) return {send, receive};
-  const auto rank = static_cast<size_t>(ranks_.rank());
-  switch (collective_) {
-    case Collective::kAllGather:
-      return {receive + rank * operation.counts.send * element, receive};
-    case Collective::kReduceScatter:
-      return {send, send + rank * operation.counts.receive * element};
-    default:
-      return {receive, receive};
-  }
+  if (operation.place == Place::kOut) return {send_.data() + offset, receive};
+  return {receive + layout.send.first * element, receive + layout.receive.front().first * element};
 }
 
 Status Sweep::launch(const Operation& operation, uint64_t iteration) {
   const Addresses a = addresses(operation, iteration);
-  const auto type = static_cast<horingDataType_t>(operation.type);
-  const auto op = static_cast<horingRedOp_t>(operation.op);
-  const size_t count = operation.counts.argument;
-  switch (collective_) {
-    case Collective::kAllReduce:
-      return called(horingAllReduce(a.send, a.receive, count, type, op, ranks_.comm(), nullptr),
-                    ranks_.comm(), "horingAllReduce");
-    case Collective::kReduceScatter:
-      return called(horingReduceScatter(a.send, a.receive, count, type, op, ranks_.comm(), nullptr),
-                    ranks_.comm(), "horingReduceScatter");
-    default:
-      break;
-  }
-  return called(horingAllGather(a.send, a.receive, count, type, ranks_.comm(), nullptr), ranks_.comm(),
-                "horingAllGather");
+  const Call call = {.send = a.send,
+                     .receive = a.receive,
+                     .count = operation.layout.argument,
+                     .type = static_cast<horingDataType_t>(operation.kind.type),
+                     .op = static_cast<horingRedOp_t>(operation.kind.op.value_or(RedOp::kSum)),
+                     .root = operation.kind.root,
+                     .comm = ranks_.comm()};
+  return called(test_.launch(call), ranks_.comm(), test_.function);
 }
 
 }  // namespace horing::perf

@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
+#include "perf/collectives.h"
 #include "perf/data_check.h"
 #include "perf/options.h"
 #include "perf/ranks.h"
-#include "perf/sizes.h"
 #include "perf/table.h"
 
 namespace horing::perf {
@@ -36,8 +37,8 @@ using RowListener = std::function<void(const Row&)>;
 class Sweep {
  public:
   // `options.max_bytes` must already fit the memory.
-  Sweep(Collective collective, const Options& options, Ranks ranks)
-      : collective_(collective), options_(options), ranks_(ranks) {}
+  Sweep(const CollectiveTest& test, const Options& options, Ranks ranks)
+      : test_(test), options_(options), ranks_(ranks) {}
 
   // Collective. The library's first error ends it.
   Status run(const RowListener& listener);
@@ -47,10 +48,14 @@ class Sweep {
 
  private:
   enum class Place { kOut, kIn };
-  struct Operation {
+  struct Kind {
     DataType type;
-    RedOp op;
-    Counts counts;
+    std::optional<RedOp> op;  // none: nothing is reduced
+    int root;                 // -1: there is none
+  };
+  struct Operation {
+    Kind kind;
+    Layout layout;
     Place place;
   };
   struct Addresses {
@@ -59,18 +64,25 @@ class Sweep {
   };
 
   Status allocate();
-  Status warmUp(DataType type, RedOp op);
-  Status measureAllSizes(DataType type, RedOp op, const RowListener& listener);
+  // What -d, -o and -r ask for, in that order.
+  std::vector<Kind> kinds() const;
+  Layout layoutOf(const Kind& kind, uint64_t bytes) const;
+  Status warmUp(const Kind& kind);
+  Status measureAllSizes(const Kind& kind, const RowListener& listener);
   Result<Measurement> measure(const Operation& operation);
+  void count(const Measurement& measurement);
   Status timeIterations(const Operation& operation, Measurement& measurement);
   Status keepIterationTimes(std::vector<double> times_us, Measurement& measurement);
   Result<double> overRanks(double value);
   Result<uint64_t> check(const Operation& operation);
   Result<uint64_t> checkOnce(const Operation& operation, uint64_t seed);
+  CheckedOperation dataOf(const Operation& operation, uint64_t seed) const;
+  void fillSend(const Operation& operation, const CheckedOperation& data) const;
+  void fillExpected(const Operation& operation, const CheckedOperation& data) const;
   Addresses addresses(const Operation& operation, uint64_t iteration) const;
   Status launch(const Operation& operation, uint64_t iteration);
 
-  Collective collective_;
+  const CollectiveTest& test_;
   Options options_;
   Ranks ranks_;
   Buffer send_;

@@ -32,6 +32,14 @@ std::string halfText(const Measurement& m) {
                              fitNumber(t.variationPercent(), 6).c_str());
 }
 
+// Stands for a half that cannot be measured, beside `other`.
+std::string noHalfLike(const Measurement& other) {
+  const char* no = "N/A";
+  std::string text = formatString("  %7s  %6s  %6s  %6s", no, no, no, no);
+  if (other.iterations) text += formatString("  %7s  %7s  %7s  %6s", no, no, no, no);
+  return text;
+}
+
 }  // namespace
 
 double IterationTimes::least() const {
@@ -110,9 +118,10 @@ std::string columnsText(const Options& options) {
 
 std::string rowText(const Row& row) {
   std::string text =
-      formatString("%12llu  %12llu  %8s  %6s  %6s ", static_cast<unsigned long long>(row.bytes),
-                   static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), "-1");
-  text += halfText(row.out_of_place) + halfText(row.in_place);
+      formatString("%12llu  %12llu  %8s  %6s  %6d ", static_cast<unsigned long long>(row.bytes),
+                   static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), row.root);
+  text += halfText(row.out_of_place);
+  text += row.in_place ? halfText(*row.in_place) : noHalfLike(row.out_of_place);
   if (!row.timestamp.empty()) text += "  " + row.timestamp;
   return text + "\n";
 }

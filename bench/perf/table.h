@@ -37,10 +37,11 @@ struct Row {
   uint64_t bytes = 0;
   uint64_t count = 0;
   std::string type;
-  std::string op;  // "none" for all-gather
+  std::string op;  // "none" where nothing is reduced
+  int root = -1;   // -1 where there is none
   Measurement out_of_place;
-  Measurement in_place;
-  std::string timestamp;  // empty: not shown
+  std::optional<Measurement> in_place;  // none: the collective cannot be called in place
+  std::string timestamp;                // empty: not shown
 };
 
 // One line of "Using devices".

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "perf/element.h"
@@ -23,13 +24,13 @@ uint64_t load(const std::vector<std::byte>& from, size_t index, size_t width) {
 
 std::vector<std::byte> filledSend(const CheckedOperation& operation, int rank, size_t elements) {
   std::vector<std::byte> out(elements * dataTypeBytes(operation.type));
-  fillSend(operation, rank, out.data(), elements);
+  fillInput(operation, rank, 0, out.data(), elements);
   return out;
 }
 
-std::vector<std::byte> filledExpected(const CheckedOperation& operation, int rank, size_t elements) {
+std::vector<std::byte> filledExpected(const CheckedOperation& operation, size_t elements) {
   std::vector<std::byte> out(elements * dataTypeBytes(operation.type));
-  fillExpected(operation, rank, out.data(), elements);
+  fillExpected(operation, 0, out.data(), elements);
   return out;
 }
 
@@ -53,7 +54,7 @@ uint64_t reduceInOrder(const CheckedOperation& operation, const std::vector<std:
   uint64_t bits = encodeElement(operation.type, read(order[0]));
   for (size_t i = 1; i < order.size(); ++i)
     bits = encodeElement(operation.type,
-                         combine(operation.op, decodeElement(operation.type, bits), read(order[i])));
+                         combine(*operation.op, decodeElement(operation.type, bits), read(order[i])));
   return bits;
 }
 
@@ -81,8 +82,8 @@ TEST(CheckedData, HasOneFloatResultInEveryOrderOfReduction) {
   for (const DataType type : kFloats)
     for (const RedOp op : kOps)
       for (const int ranks : {1, 2, 3, 5, 8, 16, 33}) {
-        const CheckedOperation operation = {Collective::kAllReduce, type, op, ranks, 11};
-        const std::vector<std::byte> expected = filledExpected(operation, 0, kElements);
+        const CheckedOperation operation = {type, op, ranks, 11};
+        const std::vector<std::byte> expected = filledExpected(operation, kElements);
         for (uint32_t seed = 0; seed < 3; ++seed) {
           const std::vector<std::byte> result = reduceAll(operation, seed);
           ASSERT_EQ(countWrong(operation, result.data(), expected.data(), kElements), 0u)
@@ -94,7 +95,7 @@ TEST(CheckedData, HasOneFloatResultInEveryOrderOfReduction) {
 template <typename T>
 void expectIntegersRight(DataType type, RedOp op, int ranks) {
   using Unsigned = std::make_unsigned_t<T>;
-  const CheckedOperation operation = {Collective::kAllReduce, type, op, ranks, 5};
+  const CheckedOperation operation = {type, op, ranks, 5};
   std::vector<std::byte> result(kElements * sizeof(T));
   for (size_t i = 0; i < kElements; ++i) {
     Unsigned folded = 0;
@@ -114,7 +115,7 @@ void expectIntegersRight(DataType type, RedOp op, int ranks) {
     if (op == RedOp::kAvg) folded = static_cast<Unsigned>(static_cast<T>(folded) / static_cast<T>(ranks));
     std::memcpy(result.data() + i * sizeof(T), &folded, sizeof(T));
   }
-  const std::vector<std::byte> expected = filledExpected(operation, 0, kElements);
+  const std::vector<std::byte> expected = filledExpected(operation, kElements);
   EXPECT_EQ(countWrong(operation, result.data(), expected.data(), kElements), 0u)
       << dataTypeName(type) << ' ' << redOpName(op) << " over " << ranks;
 }
@@ -134,7 +135,7 @@ TEST(CheckedData, HasTheExactIntegerResult) {
 TEST(CheckedData, DependsOnEveryRank) {
   // If an input could be left out unnoticed the check would be worth nothing.
   for (int t = 0; t < kDataTypes; ++t) {
-    const CheckedOperation operation = {Collective::kAllReduce, static_cast<DataType>(t), RedOp::kSum, 4, 3};
+    const CheckedOperation operation = {static_cast<DataType>(t), RedOp::kSum, 4, 3};
     const size_t width = dataTypeBytes(operation.type);
     for (int rank = 0; rank < operation.ranks; ++rank) {
       const std::vector<std::byte> input = filledSend(operation, rank, kElements);
@@ -145,35 +146,41 @@ TEST(CheckedData, DependsOnEveryRank) {
   }
 }
 
-TEST(CheckedData, GivesEachRankItsBlockOfAReduceScatter) {
-  const int ranks = 4;
-  const CheckedOperation scatter = {Collective::kReduceScatter, DataType::kInt32, RedOp::kSum, ranks, 9};
-  CheckedOperation whole = scatter;
-  whole.collective = Collective::kAllReduce;
-  const std::vector<std::byte> all = filledExpected(whole, 0, 4 * kElements);
-  for (int r = 0; r < ranks; ++r) {
-    const std::vector<std::byte> block = filledExpected(scatter, r, kElements);
-    EXPECT_EQ(std::memcmp(block.data(), all.data() + static_cast<size_t>(r) * block.size(), block.size()), 0)
-        << r;
-  }
+TEST(CheckedData, OfAPartIsAPartOfTheWhole) {
+  for (const std::optional<RedOp> op : {std::optional<RedOp>(), std::optional(RedOp::kSum)})
+    for (const DataType type : {DataType::kInt32, DataType::kFloat16, DataType::kInt8}) {
+      const CheckedOperation operation = {type, op, 4, 9};
+      const size_t width = dataTypeBytes(type);
+      const size_t first = 3 * kElements;
+      const std::vector<std::byte> all = filledExpected(operation, 4 * kElements);
+      const std::vector<std::byte> sent = filledSend(operation, 2, 4 * kElements);
+      std::vector<std::byte> part(kElements * width);
+      fillExpected(operation, first, part.data(), kElements);
+      EXPECT_EQ(std::memcmp(part.data(), all.data() + first * width, part.size()), 0);
+      fillInput(operation, 2, first, part.data(), kElements);
+      EXPECT_EQ(std::memcmp(part.data(), sent.data() + first * width, part.size()), 0);
+    }
 }
 
-TEST(CheckedData, GathersTheSendBuffersInRankOrder) {
-  const CheckedOperation gather = {Collective::kAllGather, DataType::kFloat16, RedOp::kSum, 3, 9};
-  std::vector<std::byte> joined;
-  for (int r = 0; r < 3; ++r) {
-    const std::vector<std::byte> send = filledSend(gather, r, kElements);
-    joined.insert(joined.end(), send.begin(), send.end());
-  }
-  EXPECT_EQ(joined, filledExpected(gather, 2, 3 * kElements));
+TEST(CheckedData, ThatIsMovedArrivesAsItWasSent) {
+  const CheckedOperation operation = {DataType::kFloat16, std::nullopt, 3, 9};
+  EXPECT_EQ(filledSend(operation, 1, kElements), filledExpected(operation, kElements));
+}
+
+TEST(CheckedData, ThatIsMovedDiffersFromPlaceToPlace) {
+  const CheckedOperation operation = {DataType::kInt64, std::nullopt, 3, 9};
+  const std::vector<std::byte> data = filledExpected(operation, kElements);
+  std::set<uint64_t> values;
+  for (size_t i = 0; i < kElements; ++i) values.insert(load(data, i, 8));
+  EXPECT_EQ(values.size(), kElements);
 }
 
 TEST(CountWrong, FindsEachCorruptedElementOnce) {
-  for (const Collective collective : {Collective::kAllReduce, Collective::kAllGather})
+  for (const std::optional<RedOp> op : {std::optional<RedOp>(), std::optional(RedOp::kSum)})
     for (int t = 0; t < kDataTypes; ++t) {
-      const CheckedOperation operation = {collective, static_cast<DataType>(t), RedOp::kSum, 2, 1};
+      const CheckedOperation operation = {static_cast<DataType>(t), op, 2, 1};
       const size_t width = dataTypeBytes(operation.type);
-      const std::vector<std::byte> expected = filledExpected(operation, 0, kElements);
+      const std::vector<std::byte> expected = filledExpected(operation, kElements);
       std::vector<std::byte> actual = expected;
       EXPECT_EQ(countWrong(operation, actual.data(), expected.data(), kElements), 0u);
       for (const size_t element : {size_t{0}, size_t{100}, kElements - 1})
@@ -184,7 +191,7 @@ TEST(CountWrong, FindsEachCorruptedElementOnce) {
 }
 
 TEST(CountWrong, AllowsTwoUnitsOnlyForAnAverageOfFloats) {
-  CheckedOperation operation = {Collective::kAllReduce, DataType::kFloat32, RedOp::kAvg, 3, 1};
+  CheckedOperation operation = {DataType::kFloat32, RedOp::kAvg, 3, 1};
   const float expected[] = {1.0f};
   const uint32_t bits[] = {0x3f800002, 0x3f800003};
   const auto wrong = [&](uint32_t value) {

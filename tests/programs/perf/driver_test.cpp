@@ -21,11 +21,12 @@ struct Outcome {
   std::string text;
 };
 
-Outcome runPerf(Collective collective, std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "some_perf");
+Outcome runPerf(const char* name, std::vector<const char*> arguments) {
+  const std::string program = std::string(name) + "_perf";
+  arguments.insert(arguments.begin(), program.c_str());
   ::testing::internal::CaptureStdout();
   Outcome outcome;
-  outcome.exit_code = perfMain(collective, "some_perf", static_cast<int>(arguments.size()), arguments.data());
+  outcome.exit_code = perfMain(collectiveTest(name), static_cast<int>(arguments.size()), arguments.data());
   outcome.text = ::testing::internal::GetCapturedStdout();
   std::istringstream lines(outcome.text);
   for (std::string line; std::getline(lines, line);) {
@@ -39,32 +40,92 @@ Outcome runPerf(Collective collective, std::vector<const char*> arguments) {
 class Driver : public ::testing::Test {
  protected:
   void TearDown() override {
-    testing::faults().corrupt = false;
-    testing::faults().fail_collectives = false;
+    for (std::atomic<bool>* fault :
+         {&testing::faults().corrupt, &testing::faults().fail_collectives, &testing::faults().other_root,
+          &testing::faults().touch_others, &testing::faults().rotate_blocks})
+      *fault = false;
     unsetenv("HORING_TESTS_MIN_BW");
     unsetenv("HORING_TESTS_SPLIT");
   }
 };
 
 TEST_F(Driver, MeasuresAndChecksEveryTypeAndOperation) {
-  for (const Collective c : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
-    const Outcome o =
-        runPerf(c, {"-t", "3", "-b", "0", "-e", "3K", "-i", "1536", "-n", "2", "-d", "all", "-o", "all"});
-    ASSERT_EQ(o.exit_code, kExitOk) << collectiveName(c) << '\n' << o.text;
-    const size_t ops = c == Collective::kAllGather ? 1 : 5;
-    ASSERT_EQ(o.rows.size(), 12 * ops * 3);
+  for (const CollectiveTest& test : collectiveTests()) {
+    const Outcome o = runPerf(test.name, {"-t", "3", "-b", "0", "-e", "3K", "-i", "1536", "-n", "2", "-d",
+                                          "all", "-o", "all", "-r", "-1"});
+    ASSERT_EQ(o.exit_code, kExitOk) << test.name << '\n' << o.text;
+    ASSERT_EQ(o.rows.size(), 12u * (test.reduces ? 5 : 1) * (test.rooted() ? 3 : 1) * 3) << test.name;
     for (const std::vector<std::string>& row : o.rows) {
       ASSERT_EQ(row.size(), 13u);
-      EXPECT_EQ(row[8], "0") << collectiveName(c) << ' ' << row[2] << ' ' << row[3];
-      EXPECT_EQ(row[12], "0") << collectiveName(c) << ' ' << row[2] << ' ' << row[3];
+      EXPECT_EQ(row[8], "0") << test.name << ' ' << row[2] << ' ' << row[3] << ' ' << row[4];
+      EXPECT_EQ(row[12], test.in_place ? "0" : "N/A") << test.name << ' ' << row[2] << ' ' << row[3];
     }
     EXPECT_NE(o.text.find("# Out of bounds values : 0 OK"), std::string::npos);
   }
 }
 
+TEST_F(Driver, TakesEachRankAsRootInTurn) {
+  Outcome o = runPerf("broadcast", {"-t", "3", "-b", "8", "-e", "16", "-f", "2", "-n", "1", "-r", "-1"});
+  ASSERT_EQ(o.rows.size(), 6u) << o.text;
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(o.rows[i][4], std::to_string(i / 2));
+  o = runPerf("broadcast", {"-t", "3", "-b", "8", "-e", "8", "-n", "1", "-r", "2"});
+  ASSERT_EQ(o.rows.size(), 1u) << o.text;
+  EXPECT_EQ(o.rows[0][4], "2");
+  o = runPerf("alltoall", {"-t", "3", "-b", "64", "-e", "64", "-n", "1", "-r", "-1"});
+  ASSERT_EQ(o.rows.size(), 1u) << o.text;
+  EXPECT_EQ(o.rows[0][4], "-1");
+}
+
+TEST_F(Driver, RefusesARootThatIsNoRank) {
+  ::testing::internal::CaptureStderr();
+  const Outcome o = runPerf("reduce", {"-t", "3", "-b", "8", "-e", "8", "-n", "1", "-r", "3"});
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("--root 3: there are ranks 0 .. 2 only"),
+            std::string::npos);
+  EXPECT_EQ(o.exit_code, kExitInvalidUsage);
+  EXPECT_TRUE(o.rows.empty());
+}
+
+// The number of wrong elements in one run of one size with three ranks, out of place and, where possible, in place.
+void expectFound(const CollectiveTest& test, const char* fault) {
+  const Outcome o = runPerf(test.name, {"-t", "3", "-b", "24K", "-e", "24K", "-n", "1", "-r", "1"});
+  EXPECT_EQ(o.exit_code, kExitWrongData) << test.name << ": " << fault;
+  ASSERT_EQ(o.rows.size(), 1u) << o.text;
+  EXPECT_NE(o.rows[0][8], "0") << test.name << ": " << fault;
+  EXPECT_NE(o.rows[0][12], "0") << test.name << ": " << fault;
+}
+
+TEST_F(Driver, CountsOneWrongElementOfEachThatReceives) {
+  testing::faults().corrupt = true;
+  for (const CollectiveTest& test : collectiveTests()) {
+    const Outcome o = runPerf(test.name, {"-t", "3", "-b", "24K", "-e", "24K", "-n", "1", "-r", "1"});
+    EXPECT_EQ(o.exit_code, kExitWrongData) << test.name;
+    ASSERT_EQ(o.rows.size(), 1u) << o.text;
+    EXPECT_EQ(o.rows[0][8], test.root == Root::kReceives ? "1" : "3") << test.name;
+    EXPECT_EQ(o.rows[0][12], !test.in_place ? "N/A" : o.rows[0][8]) << test.name;
+  }
+}
+
+TEST_F(Driver, FindsThatAnotherRankPlayedTheRoot) {
+  testing::faults().other_root = true;
+  for (const CollectiveTest& test : collectiveTests())
+    if (test.rooted()) expectFound(test, "the next rank is root");
+}
+
+TEST_F(Driver, FindsThatABufferWasTouchedThatReceivesNothing) {
+  testing::faults().touch_others = true;
+  for (const CollectiveTest& test : collectiveTests())
+    if (test.root == Root::kReceives) expectFound(test, "all ranks receive");
+}
+
+TEST_F(Driver, FindsBlocksInTheWrongOrder) {
+  testing::faults().rotate_blocks = true;
+  for (const char* name : {"all_gather", "gather", "scatter", "alltoall"})
+    expectFound(collectiveTest(name), "blocks are rotated");
+}
+
 TEST_F(Driver, DoublesSizesByAFactorAndHonoursUnalign) {
-  const Outcome o = runPerf(Collective::kAllReduce,
-                            {"--nthreads=2", "-b8", "-e", "1K", "-f", "2", "-n1", "-u", "3", "-m", "2"});
+  const Outcome o =
+      runPerf("all_reduce", {"--nthreads=2", "-b8", "-e", "1K", "-f", "2", "-n1", "-u", "3", "-m", "2"});
   ASSERT_EQ(o.exit_code, kExitOk) << o.text;
   ASSERT_EQ(o.rows.size(), 8u);
   EXPECT_EQ(o.rows[0][0], "8");
@@ -74,17 +135,16 @@ TEST_F(Driver, DoublesSizesByAFactorAndHonoursUnalign) {
 
 TEST_F(Driver, EndsWithSevenOnWrongData) {
   testing::faults().corrupt = true;
-  const Outcome o = runPerf(Collective::kAllReduce, {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1"});
+  const Outcome o = runPerf("all_reduce", {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1"});
   EXPECT_EQ(o.exit_code, kExitWrongData);
   ASSERT_EQ(o.rows.size(), 1u);
-  EXPECT_EQ(o.rows[0][8], "1");
-  EXPECT_NE(o.text.find("# Out of bounds values : 2 FAILED"), std::string::npos);
+  EXPECT_EQ(o.rows[0][8], "2");
+  EXPECT_NE(o.text.find("# Out of bounds values : 4 FAILED"), std::string::npos);
 }
 
 TEST_F(Driver, DoesNotCheckWhenToldNotTo) {
   testing::faults().corrupt = true;
-  const Outcome o =
-      runPerf(Collective::kAllReduce, {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1", "-c", "0"});
+  const Outcome o = runPerf("all_reduce", {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1", "-c", "0"});
   EXPECT_EQ(o.exit_code, kExitOk);
   ASSERT_EQ(o.rows.size(), 1u);
   EXPECT_EQ(o.rows[0][8], "N/A");
@@ -92,14 +152,14 @@ TEST_F(Driver, DoesNotCheckWhenToldNotTo) {
 
 TEST_F(Driver, EndsWithSevenBelowTheBandwidthAskedFor) {
   setenv("HORING_TESTS_MIN_BW", "1e9", 1);
-  const Outcome o = runPerf(Collective::kAllReduce, {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1"});
+  const Outcome o = runPerf("all_reduce", {"-t", "2", "-b", "4K", "-e", "4K", "-n", "1"});
   EXPECT_EQ(o.exit_code, kExitWrongData);
   EXPECT_NE(o.text.find("FAILED"), std::string::npos);
 }
 
 TEST_F(Driver, EndsWithThreeAndTheLibrarysWordsWhenItFails) {
   testing::faults().fail_collectives = true;
-  const Outcome o = runPerf(Collective::kAllGather, {"-t", "2", "-b", "8K", "-e", "8K", "-n", "1"});
+  const Outcome o = runPerf("all_gather", {"-t", "2", "-b", "8K", "-e", "8K", "-n", "1"});
   EXPECT_EQ(o.exit_code, kExitLibrary);
   EXPECT_NE(o.text.find("rank 1 is gone, as the test wished"), std::string::npos);
   EXPECT_NE(o.text.find("Test failure"), std::string::npos);
@@ -113,7 +173,7 @@ TEST_F(Driver, RefusesWhatItCannotDoByName) {
       {{"-J", "out.txt"}, "out.txt"}};
   for (const auto& [arguments, named] : cases) {
     ::testing::internal::CaptureStderr();
-    const Outcome o = runPerf(Collective::kAllReduce, arguments);
+    const Outcome o = runPerf("all_reduce", arguments);
     const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(o.exit_code, kExitInvalidUsage) << arguments[0] << ' ' << arguments[1];
     EXPECT_NE(said.find(named), std::string::npos) << said;
@@ -123,16 +183,16 @@ TEST_F(Driver, RefusesWhatItCannotDoByName) {
 TEST_F(Driver, RefusesSizesThatAreNone) {
   for (const std::vector<const char*>& arguments : std::vector<std::vector<const char*>>{
            {"-b", "8Q"}, {"-b", "2M", "-e", "1M"}, {"-i", "0"}, {"-b", "0", "-f", "2"}})
-    EXPECT_EQ(runPerf(Collective::kAllReduce, arguments).exit_code, kExitBadSize) << arguments[1];
+    EXPECT_EQ(runPerf("all_reduce", arguments).exit_code, kExitBadSize) << arguments[1];
 }
 
 TEST_F(Driver, RefusesAnEnvironmentVariableItWouldIgnore) {
   setenv("HORING_TESTS_SPLIT", "MOD 2", 1);
-  EXPECT_EQ(runPerf(Collective::kAllReduce, {"-b", "8", "-e", "8"}).exit_code, kExitInvalidUsage);
+  EXPECT_EQ(runPerf("all_reduce", {"-b", "8", "-e", "8"}).exit_code, kExitInvalidUsage);
 }
 
 TEST_F(Driver, ShowsItsOptions) {
-  const Outcome o = runPerf(Collective::kAllReduce, {"--help"});
+  const Outcome o = runPerf("all_reduce", {"--help"});
   EXPECT_EQ(o.exit_code, kExitOk);
   for (const char* option :
        {"--nthreads", "--minbytes", "--stepfactor", "--per_iter_timing", "--output_file", "--cudagraph"})
@@ -142,8 +202,8 @@ TEST_F(Driver, ShowsItsOptions) {
 TEST_F(Driver, WritesWhatItMeasuredToANewFile) {
   const std::string name = ::testing::TempDir() + "/driver_" + std::to_string(getpid()) + ".json";
   setenv("HORING_RUN_SECRET", "hunter2", 1);
-  const Outcome o = runPerf(Collective::kReduceScatter, {"-t", "2", "-b", "1K", "-e", "2K", "-f", "2", "-n",
-                                                         "5", "-I", "1", "-K", "1", "-J", name.c_str()});
+  const Outcome o = runPerf("reduce_scatter", {"-t", "2", "-b", "1K", "-e", "2K", "-f", "2", "-n", "5", "-I",
+                                               "1", "-K", "1", "-J", name.c_str()});
   unsetenv("HORING_RUN_SECRET");
   ASSERT_EQ(o.exit_code, kExitOk) << o.text;
   std::ifstream in(name);

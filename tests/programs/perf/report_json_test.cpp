@@ -34,6 +34,10 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   Row row;
   row.bytes = 8;
   row.out_of_place.wrong = 0;
+  row.in_place = Measurement();
+  report.rows.push_back(row);
+  row.root = 3;
+  row.in_place.reset();
   report.rows.push_back(row);
   report.totals.wrong = 2;
   const nlohmann::json json = nlohmann::json::parse(reportJson(report, Options()));
@@ -41,6 +45,9 @@ TEST(ReportJson, IsValidWhateverBytesAnArgumentHolds) {
   EXPECT_EQ(json["config"]["devices"][0]["pid"], 42);
   EXPECT_EQ(json["results"][0]["out_of_place"]["nwrong"], 0);
   EXPECT_EQ(json["results"][0]["in_place"]["nwrong"], "N/A");
+  EXPECT_EQ(json["results"][0]["root"], "-1");
+  EXPECT_EQ(json["results"][1]["root"], "3");
+  EXPECT_TRUE(json["results"][1]["in_place"].is_null());
   EXPECT_EQ(json["out_of_bounds"]["okay"], "false");
   EXPECT_EQ(json["average_bus_bandwidth"]["okay"], "unchecked");
 }

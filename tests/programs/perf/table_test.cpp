@@ -19,7 +19,7 @@ Row exampleRow() {
   row.type = "float";
   row.op = "sum";
   row.out_of_place = {123.456, 8.49, 12.74, 0, {}};
-  row.in_place = {1234567.8, 0.001, 0.0015, {}, {}};
+  row.in_place = Measurement{1234567.8, 0.001, 0.0015, {}, {}};
   return row;
 }
 
@@ -35,6 +35,19 @@ TEST(RowText, HasTheThirteenColumnsOfNcclTests) {
   const std::vector<std::string> wanted = {"1048576", "262144", "float",   "sum",  "-1",   "123.46", "8.49",
                                            "12.74",   "0",      "1234568", "0.00", "0.00", "N/A"};
   EXPECT_EQ(columns, wanted);
+}
+
+TEST(RowText, ShowsTheRootAndThatAHalfCannotBeHad) {
+  Row row = exampleRow();
+  row.root = 3;
+  row.in_place.reset();
+  const std::vector<std::string> columns = words(rowText(row));
+  ASSERT_EQ(columns.size(), 13u);
+  EXPECT_EQ(columns[4], "3");
+  for (size_t i = 9; i < 13; ++i) EXPECT_EQ(columns[i], "N/A");
+  EXPECT_EQ(rowText(row).size(), rowText(exampleRow()).size());
+  row.out_of_place.iterations = IterationTimes{{1, 2}, {}};
+  EXPECT_EQ(words(rowText(row)).size(), 21u);
 }
 
 TEST(RowText, LinesUpWithItsHeader) {
@@ -56,7 +69,7 @@ TEST(RowText, AddsFourColumnsToEachHalfForIterationTimes) {
   IterationTimes times;
   for (int i = 1; i <= 100; ++i) times.times_us.push_back(i);
   row.out_of_place.iterations = times;
-  row.in_place.iterations = times;
+  row.in_place->iterations = times;
   const std::vector<std::string> columns = words(rowText(row));
   ASSERT_EQ(columns.size(), 21u);
   EXPECT_EQ(columns[9], "1.00");

@@ -87,6 +87,8 @@ Faults& faults() {
 
 namespace {
 
+constexpr size_t kLarge = 2048;
+
 // Lets all ranks publish their input, computes this rank's result aside, and writes it when nobody reads any
 // more.
 horingResult_t together(horingComm_t comm, const void* send, void* receive, size_t bytes,
@@ -97,11 +99,43 @@ horingResult_t together(horingComm_t comm, const void* send, void* receive, size
   std::vector<char> result(bytes);
   compute(result);
   team.barrier.arrive_and_wait();
-  const bool large = bytes > 2048;
-  if (large && comm->rank == 0 && horing::testing::faults().corrupt) result[bytes / 2] ^= 0x10;
+  const bool large = bytes > kLarge;
+  if (large && horing::testing::faults().corrupt) result[bytes / 2] ^= 0x10;
   if (bytes > 0) std::memcpy(receive, result.data(), bytes);
   team.barrier.arrive_and_wait();
   return large && horing::testing::faults().fail_collectives ? horingRemoteError : horingSuccess;
+}
+
+// Who plays the root.
+size_t rootOf(horingComm_t comm, int root, size_t bytes) {
+  const auto ranks = comm->team->send.size();
+  return (static_cast<size_t>(root) + (bytes > kLarge && horing::testing::faults().other_root ? 1 : 0)) %
+         ranks;
+}
+
+// What this rank receives of `bytes` that are for the root.
+size_t ofRoot(horingComm_t comm, int root, size_t bytes) {
+  const bool touched = bytes > kLarge && horing::testing::faults().touch_others;
+  return touched || static_cast<size_t>(comm->rank) == rootOf(comm, root, bytes) ? bytes : 0;
+}
+
+// Block `from` of the buffer that rank `of` sends, to block `to` of the result.
+struct Move {
+  size_t of;
+  size_t from;
+  size_t to;
+};
+
+horingResult_t move(horingComm_t comm, const void* send, void* receive, size_t result_bytes,
+                    size_t block_bytes, const std::vector<Move>& moves) {
+  return together(comm, send, receive, result_bytes, [&](std::vector<char>& result) {
+    if (block_bytes == 0 || result.empty()) return;
+    const size_t blocks = result.size() / block_bytes;
+    const size_t shift = result.size() > kLarge && horing::testing::faults().rotate_blocks ? 1 : 0;
+    for (const Move& m : moves)
+      std::memcpy(result.data() + (m.to + shift) % blocks * block_bytes,
+                  static_cast<const char*>(comm->team->send[m.of]) + m.from * block_bytes, block_bytes);
+  });
 }
 
 horingResult_t reduce(horingComm_t comm, const void* send, void* receive, size_t first, size_t count,
@@ -115,6 +149,20 @@ horingResult_t reduce(horingComm_t comm, const void* send, void* receive, size_t
       std::memcpy(result.data() + i * width, &bits, width);
     }
   });
+}
+
+size_t bytesOf(size_t count, horingDataType_t type) {
+  return count * dataTypeBytes(static_cast<DataType>(type));
+}
+size_t ranksOf(horingComm_t comm) {
+  return comm->team->send.size();
+}
+
+// The first block of each rank, in rank order.
+std::vector<Move> oneOfEach(horingComm_t comm) {
+  std::vector<Move> moves;
+  for (size_t r = 0; r < ranksOf(comm); ++r) moves.push_back({r, 0, r});
+  return moves;
 }
 
 }  // namespace
@@ -176,12 +224,37 @@ horingResult_t horingReduceScatter(const void* send, void* receive, size_t count
 }
 horingResult_t horingAllGather(const void* send, void* receive, size_t count, horingDataType_t type,
                                horingComm_t comm, horingStream_t) {
-  const size_t bytes = count * horing::dataTypeBytes(static_cast<DataType>(type));
-  const Team& team = *comm->team;
-  return together(comm, send, receive, bytes * team.send.size(), [&](std::vector<char>& result) {
-    for (size_t r = 0; r < team.send.size() && bytes > 0; ++r)
-      std::memcpy(result.data() + r * bytes, team.send[r], bytes);
-  });
+  const size_t block = bytesOf(count, type);
+  return move(comm, send, receive, block * ranksOf(comm), block, oneOfEach(comm));
+}
+horingResult_t horingBroadcast(const void* send, void* receive, size_t count, horingDataType_t type, int root,
+                               horingComm_t comm, horingStream_t) {
+  const size_t bytes = bytesOf(count, type);
+  return move(comm, send, receive, bytes, bytes, {{rootOf(comm, root, bytes), 0, 0}});
+}
+horingResult_t horingReduce(const void* send, void* receive, size_t count, horingDataType_t type,
+                            horingRedOp_t op, int root, horingComm_t comm, horingStream_t) {
+  const size_t received = ofRoot(comm, root, bytesOf(count, type)) > 0 ? count : 0;
+  return reduce(comm, send, receive, 0, received, {static_cast<DataType>(type), op});
+}
+horingResult_t horingGather(const void* send, void* receive, size_t count, horingDataType_t type, int root,
+                            horingComm_t comm, horingStream_t) {
+  const size_t block = bytesOf(count, type);
+  return move(comm, send, receive, ofRoot(comm, root, block * ranksOf(comm)), block, oneOfEach(comm));
+}
+horingResult_t horingScatter(const void* send, void* receive, size_t count, horingDataType_t type, int root,
+                             horingComm_t comm, horingStream_t) {
+  const size_t block = bytesOf(count, type);
+  const size_t next = block > kLarge && horing::testing::faults().rotate_blocks ? 1 : 0;
+  const size_t mine = (static_cast<size_t>(comm->rank) + next) % ranksOf(comm);
+  return move(comm, send, receive, block, block, {{rootOf(comm, root, block), mine, 0}});
+}
+horingResult_t horingAlltoAll(const void* send, void* receive, size_t count, horingDataType_t type,
+                              horingComm_t comm, horingStream_t) {
+  const size_t block = bytesOf(count, type);
+  std::vector<Move> moves = oneOfEach(comm);
+  for (Move& m : moves) m.from = static_cast<size_t>(comm->rank);
+  return move(comm, send, receive, block * ranksOf(comm), block, moves);
 }
 
 }  // extern "C"

@@ -6,9 +6,12 @@
 namespace horing::testing {
 
 struct Faults {
-  std::atomic<bool> corrupt{
-      false};  // one element of rank 0's result, in collectives of more than 64 elements
-  std::atomic<bool> fail_collectives{false};  // those of more than 64 elements return horingRemoteError
+  // Each of these concerns results of more than 2 KiB only, so that ranks can still agree.
+  std::atomic<bool> corrupt{false};           // one element of each result
+  std::atomic<bool> fail_collectives{false};  // they return horingRemoteError
+  std::atomic<bool> other_root{false};        // the next rank plays the root
+  std::atomic<bool> touch_others{false};      // who is to receive nothing receives, too
+  std::atomic<bool> rotate_blocks{false};     // block k + 1 is where block k should be
 };
 Faults& faults();
 

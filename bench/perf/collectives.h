@@ -1,0 +1,78 @@
+#pragma once
+// The collectives that the *_perf programs measure, as a table: what each makes of a size, what it must deliver,
+// and how it is called.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/types.h"
+#include "horing/horing.h"
+
+namespace horing::perf {
+
+// Elements first .. first + count - 1 of an operation. An operation numbers the elements of all its send buffers; where
+// data is reduced, the elements that become one have the same number.
+struct Stretch {
+  uint64_t first = 0;
+  size_t count = 0;
+};
+
+// One operation as one of its ranks sees it. In place, an element that a rank sends and receives has one address.
+struct Layout {
+  size_t argument = 0;           // the count handed to the collective
+  uint64_t bytes = 0;            // the "size" of the table, the same on every rank
+  Stretch send;                  // the send buffer
+  std::vector<Stretch> receive;  // the receive buffer, front to back
+
+  size_t receiveCount() const;
+};
+
+// What a layout depends on.
+struct Job {
+  DataType type = DataType::kFloat32;
+  int ranks = 1;
+  int rank = 0;
+  uint64_t bytes = 0;  // the operation is the largest that is not larger
+};
+
+// The arguments of one call.
+struct Call {
+  const void* send = nullptr;
+  void* receive = nullptr;
+  size_t count = 0;
+  horingDataType_t type = horingFloat32;
+  horingRedOp_t op = horingSum;
+  int root = 0;
+  horingComm_t comm = nullptr;
+};
+
+enum class Root {
+  kNone,
+  kSends,     // the others' send buffers are not used
+  kReceives,  // the others' receive buffers must stay as they are
+};
+
+// A row of the table.
+struct CollectiveTest {
+  const char* name;      // "all_reduce": the program is all_reduce_perf
+  const char* function;  // what is called, for messages
+  bool reduces;
+  bool in_place;  // whether it can be called in place
+  Root root;
+  // What a link has to carry for each byte of size, so that figures of different numbers of ranks compare.
+  double (*bus_factor)(int ranks);
+  Layout (*layout)(const Job& job);
+  horingResult_t (*launch)(const Call& call);
+
+  bool rooted() const { return root != Root::kNone; }
+  bool sends(int rank, int root_rank) const { return root != Root::kSends || rank == root_rank; }
+  bool receives(int rank, int root_rank) const { return root != Root::kReceives || rank == root_rank; }
+};
+
+std::span<const CollectiveTest> collectiveTests();
+// By name, which must be in the table.
+const CollectiveTest& collectiveTest(std::string_view name);
+
+}  // namespace horing::perf

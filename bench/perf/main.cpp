@@ -1,0 +1,6 @@
+// The main of every *_perf program; the build says which collective it measures.
+#include "perf/driver.h"
+
+int main(int argc, char** argv) {
+  return horing::perf::perfMain(horing::perf::collectiveTest(HORING_PERF_COLLECTIVE), argc, argv);
+}
