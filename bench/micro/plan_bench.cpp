@@ -83,7 +83,8 @@ struct Setting {
       : config(Config::fromLookup([&](const std::string& name) -> const char* {
                  return name == "HORING_ALGO" ? algorithm : nullptr;
                }).take()),
-        map(GroupMap::blocks(groups, members)) {
+        map(GroupMap::blocks(groups, members)),
+        selector({config, map}) {
     forget();
   }
   void forget() {
@@ -93,7 +94,7 @@ struct Setting {
   }
   // As Communicator::run does before it drives. nullptr on failure.
   HostOperation* prepare() {
-    const Selection selection = selectAlgorithm({config, map}, Collective::kAllReduce, kBytes);
+    const Selection& selection = selector.select(Collective::kAllReduce, kBytes);
     Result<PlannedOperation*> planned = planner->prepare(Collective::kAllReduce, selection, 0);
     if (!planned.ok()) return nullptr;
     if (!planned.value()->operation) planner->bind(*planned.value());
@@ -103,6 +104,7 @@ struct Setting {
   static constexpr size_t kBytes = 1u << 20;
   Config config;
   GroupMap map;
+  Selector selector;
   std::unique_ptr<Connector> connector;
   std::unique_ptr<Planner> planner;
 };

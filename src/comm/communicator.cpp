@@ -100,8 +100,7 @@ Status Communicator::run(Collective collective, const Call& call) {
 }
 
 Status Communicator::perform(Collective collective, const Call& call, int64_t now_ns) {
-  const Selection selection =
-      selectAlgorithm(selectionGround(), collective, totalBytes(collective, call, options_.ranks));
+  const Selection& selection = selector_->select(collective, totalBytes(collective, call, options_.ranks));
   const Deadline deadline = Deadline::at(clock_, now_ns, options_.config.timeout_ms);
   HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
   if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));

@@ -72,7 +72,7 @@ class Communicator {
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
   Status agreeOnTransports(Deadline deadline);
   std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
-  SelectionGround selectionGround() const;
+  Selector makeSelector() const;
   Status makeWaiter();
   void logWhoIsWhere() const;
 
@@ -99,6 +99,8 @@ class Communicator {
   std::vector<HostIdentity> identities_;  // by rank
   std::unique_ptr<GroupMap> map_;
   uint64_t shared_memory_bytes_ = UINT64_MAX;  // the least that is free on any rank's node
+  SelectionTable selection_table_;
+  std::unique_ptr<Selector> selector_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter

@@ -46,6 +46,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 
 Status Communicator::initialise() {
   const Deadline deadline = Deadline::after(clock_, options_.config.init_timeout_ms);
+  HORING_ASSIGN(selection_table_, SelectionTable::readOrBuiltIn(options_.config.selection_file));
   JoinOptions join;
   join.id = options_.id;
   join.rank = options_.rank;
@@ -65,6 +66,7 @@ Status Communicator::initialise() {
   connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
   HORING_TRY(exchangeIdentities(deadline));
   HORING_TRY(agreeOnTransports(deadline));
+  selector_ = std::make_unique<Selector>(makeSelector());
   planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
   HORING_TRY(makeWaiter());
   logWhoIsWhere();
@@ -76,10 +78,10 @@ std::string Communicator::settingsText() const {
   const Config& c = options_.config;
   return formatString(
       "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld HORING_ALGO=%s "
-      "HORING_TRANSPORTS=%s",
+      "HORING_TRANSPORTS=%s HORING_SELECTION_FILE=(content %016llx)",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
-      c.transports.c_str());
+      c.transports.c_str(), static_cast<unsigned long long>(selection_table_.digest()));
 }
 
 Status Communicator::exchangeIdentities(Deadline deadline) {
@@ -170,10 +172,10 @@ std::vector<std::string> Communicator::groupLabels(
 }
 
 // Half of what is free: other jobs, and other plans of this one, want some, too.
-SelectionGround Communicator::selectionGround() const {
+Selector Communicator::makeSelector() const {
   const LinkShape shape = linkShapeOf(options_.config, "shm");
   const uint64_t one_way = uint64_t{shape.slots} * shape.slot_bytes * static_cast<uint64_t>(shape.channels);
-  return {options_.config, *map_, shared_memory_bytes_ / 2, 2 * one_way};
+  return Selector({options_.config, *map_, selection_table_, shared_memory_bytes_ / 2, 2 * one_way});
 }
 
 Status Communicator::makeWaiter() {
@@ -198,8 +200,7 @@ void Communicator::logWhoIsWhere() const {
             identities_[static_cast<size_t>(options_.rank)].describe().c_str());
   if (options_.rank != 0) return;
   log_.info("init", "%s", describe().c_str());
-  if (const std::string fallback = explainFallback(selectionGround()); !fallback.empty())
-    log_.warn("init", "%s", fallback.c_str());
+  if (!selector_->fallback().empty()) log_.warn("init", "%s", selector_->fallback().c_str());
 }
 
 std::string Communicator::describe() const {
@@ -217,14 +218,12 @@ std::string Communicator::describe() const {
                          choice < 0 ? "" : ", by ",
                          choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
   }
-  if (const std::string fallback = explainFallback(selectionGround()); !fallback.empty())
-    text += fallback + '\n';
+  if (!selector_->fallback().empty()) text += selector_->fallback() + '\n';
   for (const size_t bytes : {size_t{1} << 10, size_t{1} << 20, size_t{64} << 20}) {
     text += formatString("at %zu KiB:", bytes >> 10);
     for (int number = 0; number < kCollectives; ++number) {
       const auto c = static_cast<Collective>(number);
-      text += formatString(" %s %s", collectiveName(c),
-                           std::string(selectAlgorithm(selectionGround(), c, bytes).algorithm).c_str());
+      text += formatString(" %s %s", collectiveName(c), selector_->select(c, bytes).algorithm->name);
     }
     text += '\n';
   }

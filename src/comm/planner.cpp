@@ -32,10 +32,6 @@ class PositionedConnections final : public ConnectionSource {
   const std::vector<int32_t>& rank_of_position_;
 };
 
-size_t catalogueIndex(std::string_view name) {
-  return static_cast<size_t>(findAlgorithm(name) - algorithmCatalogue().data());
-}
-
 }  // namespace
 
 Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector& connector)
@@ -68,8 +64,8 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport) {
 }
 
 Result<PlannedOperation*> Planner::prepare(Collective collective, const Selection& selection, int root) {
-  const size_t index =
-      static_cast<size_t>(collective) * algorithmCatalogue().size() + catalogueIndex(selection.algorithm);
+  const size_t index = static_cast<size_t>(collective) * algorithmCatalogue().size() +
+                       static_cast<size_t>(selection.algorithm - algorithmCatalogue().data());
   auto& by_root = entries_[index];
   if (by_root.empty()) by_root.resize(hasRoot(collective) ? static_cast<size_t>(map_.ranks()) : 1);
   std::unique_ptr<PlannedOperation>& entry = by_root[static_cast<size_t>(root)];
@@ -77,7 +73,7 @@ Result<PlannedOperation*> Planner::prepare(Collective collective, const Selectio
   const int32_t root_position = hasRoot(collective) ? map_.positionOfRank(root) : 0;
   HORING_TRY(prove(collective, selection, root_position));
   auto made = std::make_unique<PlannedOperation>();
-  HORING_ASSIGN(made->schedule, buildSchedule(selection.algorithm, collective, selection.shape,
+  HORING_ASSIGN(made->schedule, buildSchedule(selection.algorithm->name, collective, selection.shape,
                                               map_.positionOfRank(rank_), root_position));
   std::set<int> peers;
   for (const Lane& lane : made->schedule.lanes) {
@@ -96,8 +92,8 @@ Status Planner::prove(Collective collective, const Selection& selection, int32_t
   if (config_.verify == "never" || (config_.verify == "auto" && ranks > kMostRanksProven)) return {};
   std::vector<Schedule> all;
   for (int32_t position = 0; position < ranks; ++position) {
-    HORING_ASSIGN(Schedule schedule,
-                  buildSchedule(selection.algorithm, collective, selection.shape, position, root_position));
+    HORING_ASSIGN(Schedule schedule, buildSchedule(selection.algorithm->name, collective, selection.shape,
+                                                   position, root_position));
     all.push_back(std::move(schedule));
   }
   HORING_TRY(verifyValues(all, InPlace::kNo));

@@ -1,77 +1,92 @@
 #include "comm/selection.h"
 
+#include <string_view>
+
 #include "base/status.h"
 
 namespace horing {
 
 namespace {
 
-// Measured with 2 to 16 ranks on one node: hops cost more than bytes below these sizes.
-constexpr size_t kOneShotMostBytes = 4096;  // of the whole vector
-constexpr int kOneShotMostRanks = 4;        // every rank sends to every other: beyond, two hops cost less
-constexpr size_t kDirectMostBytesPerPeer = 32768;
-constexpr int kDirectMostRanks = 32;
-
 bool knowsGroups(std::string_view algorithm) {
   return algorithm.starts_with("ho_");
 }
-bool canUseGroups(const GroupMap& map) {
-  return map.uniform();
+// Every rank has a link to every other of its group.
+bool connectsAllOfGroup(std::string_view algorithm) {
+  return algorithm == "direct" || algorithm == "one_shot" || algorithm == "ho_direct" ||
+         algorithm == "ho_halving" || algorithm == "ho_doubling" || algorithm == "ho_ring_direct";
 }
 
-// Every rank has a link to every other.
-bool directFits(const SelectionGround& ground) {
-  const auto ranks = static_cast<uint64_t>(ground.map.ranks());
-  return ranks * (ranks - 1) / 2 * ground.link_bytes <= ground.memory_bytes;
+bool fitsMemory(const Algorithm& algorithm, const SelectionGround& ground) {
+  const auto members = static_cast<uint64_t>(ground.map.largestGroup());
+  return !connectsAllOfGroup(algorithm.name) ||
+         members * (members - 1) / 2 * ground.link_bytes <= ground.memory_bytes;
 }
 
-std::string_view natural(const SelectionGround& ground, Collective collective, size_t bytes) {
-  const int ranks = ground.map.ranks();
-  // Blocks go straight to the one rank that wants them; sizes that only pairs know leave no choice.
-  if (collective == Collective::kGather || collective == Collective::kScatter ||
-      collective == Collective::kAllToAll)
-    return collective == Collective::kAllToAll ? "pairwise" : "star";
-  if (collective == Collective::kBroadcast || collective == Collective::kReduce)
-    return ranks <= kOneShotMostRanks && bytes <= kOneShotMostBytes ? "star" : "chain";
-  if (ground.map.groups() > 1)
-    return canUseGroups(ground.map) && ground.map.largestGroup() > 1 ? "ho_ring" : "ring";
-  if (ranks > kDirectMostRanks || !directFits(ground)) return "ring";
-  if (collective == Collective::kAllReduce && ranks <= kOneShotMostRanks && bytes <= kOneShotMostBytes)
-    return "one_shot";
-  return bytes / static_cast<size_t>(ranks) <= kDirectMostBytesPerPeer ? "direct" : "ring";
+bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
+  return map.uniform() || !knowsGroups(algorithm.name);
+}
+
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map) {
+  const Shape flat{1, map.ranks()};
+  return {&algorithm, knowsGroups(algorithm.name) ? Shape{map.groups(), map.largestGroup()} : flat};
+}
+
+// For what no row serves: the first one that does not ask for groups.
+const Algorithm& plainest(Collective collective) {
+  const Algorithm* found = nullptr;
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    if (!found && algorithm.has(collective) && !knowsGroups(algorithm.name)) found = &algorithm;
+  return *found;
+}
+
+std::string unequalGroups(const char* algorithm, const GroupMap& map) {
+  return formatString(
+      "%s needs groups of one size, here they have %d to %d ranks: algorithms that do not know groups run "
+      "instead",
+      algorithm, map.smallestGroup(), map.largestGroup());
 }
 
 }  // namespace
 
-Selection selectAlgorithm(const SelectionGround& ground, Collective collective, size_t bytes) {
-  const GroupMap& map = ground.map;
-  std::string_view name = natural(ground, collective, bytes);
-  if (const Algorithm* forced = findAlgorithm(ground.config.algorithm); forced && forced->has(collective))
-    name = forced->name;
-  if (knowsGroups(name) && !canUseGroups(map)) name = "ring";
-  // The text outlives the configuration: the catalogue's own.
-  name = findAlgorithm(name)->name;
-  const Shape flat{1, map.ranks()};
-  return {name, knowsGroups(name) ? Shape{map.groups(), map.largestGroup()} : flat};
+Selector::Selector(const SelectionGround& ground) {
+  for (int number = 0; number < kCollectives; ++number)
+    choices_[static_cast<size_t>(number)] = choicesFor(static_cast<Collective>(number), ground);
 }
 
-std::string explainFallback(const SelectionGround& ground) {
+std::vector<Selector::Choice> Selector::choicesFor(Collective collective, const SelectionGround& ground) {
   const GroupMap& map = ground.map;
-  const std::string& wanted = ground.config.algorithm;
-  const bool wants_groups = knowsGroups(wanted) || (wanted == "auto" && map.groups() > 1);
-  if (wants_groups && !canUseGroups(map))
-    return formatString("%s needs groups of one size, here they have %d to %d ranks: ring runs instead",
-                        wanted == "auto" ? "ho_ring" : wanted.c_str(), map.smallestGroup(),
-                        map.largestGroup());
-  if (wanted == "one_shot")
-    return "one_shot has only all_reduce: the other collectives choose for themselves";
-  if (wanted == "auto" && map.groups() == 1 && map.ranks() <= kDirectMostRanks && !directFits(ground))
-    return formatString(
-        "shared memory has room for %llu MiB of links and direct exchange would take more: ring runs for "
-        "small "
-        "messages, too (enlarge HORING_SHM_DIR's file system to change that)",
-        static_cast<unsigned long long>(ground.memory_bytes >> 20));
-  return {};
+  const Algorithm* forced = findAlgorithm(ground.config.algorithm);
+  if (forced && forced->has(collective)) {
+    if (fitsGroups(*forced, map)) return {{SIZE_MAX, selectionOf(*forced, map)}};
+    fallback_ = unequalGroups(forced->name, map);
+  }
+  std::vector<Choice> choices;
+  for (const SelectionRow& row : ground.table.rows()) {
+    if (!row.fits(collective, map.groups(), map.largestGroup()) || !row.algorithm->has(collective)) continue;
+    if (!choices.empty() && choices.back().most_bytes >= row.most_bytes) continue;
+    if (!fitsGroups(*row.algorithm, map)) {
+      if (fallback_.empty()) fallback_ = unequalGroups(row.algorithm->name, map);
+    } else if (!fitsMemory(*row.algorithm, ground)) {
+      if (fallback_.empty())
+        fallback_ = formatString(
+            "shared memory has room for %llu MiB of links and %s would take more: others run instead "
+            "(enlarge "
+            "HORING_SHM_DIR's file system to change that)",
+            static_cast<unsigned long long>(ground.memory_bytes >> 20), row.algorithm->name);
+    } else {
+      choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map)});
+    }
+  }
+  if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
+    choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});
+  return choices;
+}
+
+const Selection& Selector::select(Collective collective, size_t bytes) const {
+  const Choice* choice = choices_[static_cast<size_t>(collective)].data();
+  while (choice->most_bytes < bytes) ++choice;
+  return choice->selection;
 }
 
 }  // namespace horing

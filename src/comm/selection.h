@@ -1,19 +1,21 @@
 #pragma once
 // Which algorithm serves a call. A pure function of what all ranks know alike, so that they agree without
 // asking.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "algorithms/catalogue.h"
 #include "base/config.h"
+#include "comm/selection_table.h"
 #include "topology/group_map.h"
 
 namespace horing {
 
 struct Selection {
-  std::string_view algorithm;
+  const Algorithm* algorithm = nullptr;
   Shape shape;  // that the algorithm runs in: one group where it does not know groups
 };
 
@@ -21,16 +23,33 @@ struct Selection {
 struct SelectionGround {
   const Config& config;
   const GroupMap& map;
+  const SelectionTable& table = SelectionTable::builtIn();
   // Shared memory that all links of a node may take together; algorithms with many peers need a lot.
   uint64_t memory_bytes = UINT64_MAX;
   // That one link takes, both directions.
   uint64_t link_bytes = 0;
 };
 
-// `bytes`: of the whole vector (the gathered one, or the one to be reduced).
-Selection selectAlgorithm(const SelectionGround& ground, Collective collective, size_t bytes);
+// What is left of the table for one communicator. A value.
+class Selector {
+ public:
+  explicit Selector(const SelectionGround& ground);
 
-// Why HORING_ALGO, or the natural choice, is not what runs here; empty when it is. For the log.
-std::string explainFallback(const SelectionGround& ground);
+  // `bytes`: of the whole vector (the gathered one, or the one to be reduced). Constant time, for every call asks.
+  const Selection& select(Collective collective, size_t bytes) const;
+  // Why HORING_ALGO, or the table's first choice, is not what runs here; empty when it is. For the log.
+  const std::string& fallback() const { return fallback_; }
+
+ private:
+  struct Choice {
+    size_t most_bytes;
+    Selection selection;
+  };
+  std::vector<Choice> choicesFor(Collective collective, const SelectionGround& ground);
+
+  std::array<std::vector<Choice>, kCollectives>
+      choices_;  // by collective, up to growing sizes, the last without limit
+  std::string fallback_;
+};
 
 }  // namespace horing

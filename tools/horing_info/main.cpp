@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/config.h"
+#include "comm/selection_table.h"
 #include "horing_info/facts.h"
 
 namespace horing::info {
@@ -16,10 +18,26 @@ Examples
       horing-info --ranks 16
   Only variables and machine, nothing is tried:
       horing-info --ranks 0
+  Which algorithm serves what, as a table to edit:
+      horing-info selection > table.txt
+      HORING_SELECTION_FILE=table.txt horing-run -n 4 -- all_reduce_perf
 
 Exit code: 0; 1 when the environment holds a HORING_ variable that is unknown or has a wrong value; 2 for a wrong
 command line.
 )help";
+
+// The table in effect, in a form that HORING_SELECTION_FILE takes.
+int printSelection() {
+  const Result<Config> config = Config::fromEnvironment();
+  const Result<SelectionTable> table =
+      config.ok() ? SelectionTable::readOrBuiltIn(config.value().selection_file) : config.status();
+  if (!table.ok()) {
+    std::fprintf(stderr, "horing-info: %s\n", table.status().message().c_str());
+    return 1;
+  }
+  std::fputs(table.value().text().c_str(), stdout);
+  return 0;
+}
 
 int infoMain(int argc, char** argv) {
   int ranks = 2;
@@ -31,11 +49,15 @@ int infoMain(int argc, char** argv) {
       "--json", [&] { format = factsJson; }, "Machine-readable");
   app.add_option("--ranks", ranks, "Ranks of the communicator with which transports are tried; 0: do not try")
       ->check(CLI::Range(0, 64));
+  const CLI::App* selection = app.add_subcommand(
+      "selection",
+      "Prints which algorithm serves which collective, shape and size; edit it for HORING_SELECTION_FILE");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (selection->parsed()) return printSelection();
   const Facts facts = gatherFacts(ranks);
   std::fputs(format(facts).c_str(), stdout);
   return facts.configuration.ok() ? 0 : 1;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/config.h"
@@ -78,6 +80,20 @@ TEST(HoringInfo, RefusesAWrongCommandLine) {
   EXPECT_EQ(runInfo({"--bogus"}).code, 2);
   EXPECT_EQ(runInfo({"--ranks", "1000"}).code, 2);
   EXPECT_EQ(runInfo({"--help"}).code, 0);
+}
+
+TEST(HoringInfo, PrintsATableThatItTakesBack) {
+  const Outcome built_in = runInfo({"selection"});
+  ASSERT_EQ(built_in.code, 0) << built_in.errors;
+  EXPECT_NE(built_in.output.find("ho_ring"), std::string::npos);
+  const std::string path = testing::TempDir() + "horing_info_selection.txt";
+  std::ofstream(path) << built_in.output;
+  EXPECT_EQ(runInfo({"selection"}, {"HORING_SELECTION_FILE=" + path}).output, built_in.output);
+  std::ofstream(path) << "* * * * rong\n";
+  const Outcome wrong = runInfo({"selection"}, {"HORING_SELECTION_FILE=" + path});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_NE(wrong.errors.find("line 1: expected an algorithm"), std::string::npos) << wrong.errors;
+  std::remove(path.c_str());
 }
 
 }  // namespace

@@ -1,0 +1,222 @@
+#include "comm/selection_table.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+namespace horing {
+
+namespace {
+
+// Measured with 2 to 16 ranks on one machine of two cores, on one node and across two and four emulated ones at 1000 Mbit/s.
+// Rows of more than 32 ranks follow from the number of hops.
+constexpr std::string_view kBuiltIn = R"(
+all_reduce      1    2     16K   one_shot
+all_reduce      1    2     64K   direct
+all_reduce      1    3-4   8K    one_shot
+all_reduce      1    5-8   2K    one_shot
+all_reduce      1    3-4   128K  direct
+all_reduce      1    5-8   256K  direct
+all_reduce      1    9-32  64    direct
+all_reduce      1    9-32  16K   doubling
+all_reduce      1    9-16  512K  direct
+all_reduce      1    17-32 1M    direct
+all_reduce      1    33-   16K   doubling
+all_reduce      2-   2-    64K   ho_doubling
+all_reduce      2-   *     8K    doubling
+reduce_scatter  1    2     64K   direct
+reduce_scatter  1    3-4   128K  direct
+reduce_scatter  1    5-8   256K  direct
+reduce_scatter  1    9-16  512K  direct
+reduce_scatter  1    17-32 1M    direct
+all_gather      1    2     64K   direct
+all_gather      1    3-4   128K  direct
+all_gather      1    5-8   256K  direct
+all_gather      1    9-16  512K  direct
+all_gather      1    17-32 1M    direct
+broadcast       1    2-4   4K    star
+broadcast       1    *     16K   binomial
+broadcast       2-   *     64K   ho_binomial
+reduce          1    2-4   4K    star
+reduce          1    *     16K   binomial
+reduce          2-   *     64K   ho_binomial
+*               1    *     *     ring
+*               2-   2-    *     ho_ring
+*               *    *     *     ring
+*               *    *     *     chain
+*               *    *     *     star
+*               *    *     *     pairwise
+)";
+
+constexpr size_t kColumns = 5;
+using Words = std::array<std::string_view, kColumns>;
+
+// The words of a line, of which there may be more than fit.
+size_t split(std::string_view line, Words& words) {
+  size_t count = 0;
+  line = line.substr(0, line.find('#'));
+  constexpr const char* kBlank = " \t\r";
+  for (size_t at = line.find_first_not_of(kBlank); at != std::string_view::npos;
+       at = line.find_first_not_of(kBlank)) {
+    line.remove_prefix(at);
+    const size_t end = std::min(line.find_first_of(kBlank), line.size());
+    if (count < kColumns) words[count] = line.substr(0, end);
+    ++count;
+    line.remove_prefix(end);
+  }
+  return count;
+}
+
+template <typename Number>
+std::optional<Number> parseNumber(std::string_view word) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<SelectionRow::Range> parseRange(std::string_view word) {
+  SelectionRow::Range range;
+  if (word == "*") return range;
+  const size_t dash = word.find('-');
+  const auto least = parseNumber<int32_t>(word.substr(0, dash));
+  const bool is_open = dash != std::string_view::npos && dash + 1 == word.size();
+  const auto most = dash == std::string_view::npos ? least
+                    : is_open                      ? std::optional(INT32_MAX)
+                                                   : parseNumber<int32_t>(word.substr(dash + 1));
+  if (!least || !most || *least < 1 || *most < *least) return std::nullopt;
+  return SelectionRow::Range{*least, *most};
+}
+
+std::optional<size_t> parseBytes(std::string_view word) {
+  if (word == "*") return SIZE_MAX;
+  int shift = 0;
+  const size_t unit = std::string_view("KMG").find(word.empty() ? ' ' : word.back());
+  if (unit != std::string_view::npos) {
+    shift = 10 * (static_cast<int>(unit) + 1);
+    word.remove_suffix(1);
+  }
+  const auto value = parseNumber<size_t>(word);
+  if (!value || *value > SIZE_MAX >> shift) return std::nullopt;
+  return *value << shift;
+}
+
+std::optional<Collective> parseCollective(std::string_view word) {
+  for (int number = 0; number < kCollectives; ++number)
+    if (word == collectiveName(static_cast<Collective>(number))) return static_cast<Collective>(number);
+  return std::nullopt;
+}
+
+// What is wrong with the row; empty if nothing is.
+std::string parseRow(const Words& words, SelectionRow& row) {
+  const auto wrong = [](const char* expected, std::string_view word) {
+    return formatString("expected %s instead of '%.*s'", expected, static_cast<int>(word.size()),
+                        word.data());
+  };
+  row.every_collective = words[0] == "*";
+  if (!row.every_collective) {
+    const auto collective = parseCollective(words[0]);
+    if (!collective) return wrong("a collective, as all_reduce, or *", words[0]);
+    row.collective = *collective;
+  }
+  const auto groups = parseRange(words[1]), members = parseRange(words[2]);
+  if (!groups || !members)
+    return wrong("a number from 1 on, as 3, 2-4, 2- or *", groups ? words[2] : words[1]);
+  const auto bytes = parseBytes(words[3]);
+  if (!bytes) return wrong("a number of bytes, as 64, 4K, 1M or *", words[3]);
+  row.groups = *groups;
+  row.members = *members;
+  row.most_bytes = *bytes;
+  row.algorithm = findAlgorithm(words[4]);
+  if (!row.algorithm) return wrong("an algorithm, as ring", words[4]);
+  if (!row.every_collective && !row.algorithm->has(row.collective))
+    return formatString("%s has no %s", row.algorithm->name, collectiveName(row.collective));
+  return {};
+}
+
+std::string rangeText(const SelectionRow::Range& range) {
+  if (range == SelectionRow::Range()) return "*";
+  if (range.least == range.most) return formatString("%d", range.least);
+  return range.most == INT32_MAX ? formatString("%d-", range.least)
+                                 : formatString("%d-%d", range.least, range.most);
+}
+
+std::string bytesText(size_t bytes) {
+  if (bytes == SIZE_MAX) return "*";
+  size_t unit = 0;
+  for (; unit < 3 && bytes != 0 && bytes % 1024 == 0; ++unit) bytes /= 1024;
+  const std::string number = formatString("%zu", bytes);
+  return unit == 0 ? number : number + "KMG"[unit - 1];
+}
+
+}  // namespace
+
+const SelectionTable& SelectionTable::builtIn() {
+  static const SelectionTable kTable = parse(kBuiltIn, "built in").take();
+  return kTable;
+}
+
+Result<SelectionTable> SelectionTable::parse(std::string_view text, std::string_view source) {
+  SelectionTable table;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    Words words;
+    const size_t count = split(line, words);
+    if (count == 0) continue;
+    SelectionRow row;
+    std::string wrong =
+        count == kColumns
+            ? parseRow(words, row)
+            : formatString("%zu words; expected collective, groups, ranks of each, bytes, algorithm", count);
+    if (wrong.empty() && table.rows_.size() == kMaxSelectionRows)
+      wrong = formatString("more than %zu rows", kMaxSelectionRows);
+    if (!wrong.empty())
+      return makeStatus(Code::kInvalidArgument, "selection table %.*s, line %d: %s",
+                        static_cast<int>(source.size()), source.data(), number, wrong.c_str());
+    table.rows_.push_back(row);
+  }
+  return table;
+}
+
+Result<SelectionTable> SelectionTable::read(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (!file)
+    return makeStatus(Code::kInvalidArgument, "cannot open the selection table HORING_SELECTION_FILE=%s: %s",
+                      path.c_str(), std::strerror(errno));
+  std::string text(kMaxSelectionBytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  const bool failed = std::ferror(file) != 0;
+  std::fclose(file);
+  if (failed || text.size() > kMaxSelectionBytes)
+    return makeStatus(Code::kInvalidArgument, "cannot read the selection table HORING_SELECTION_FILE=%s: %s",
+                      path.c_str(), failed ? "it is no file, or broken" : "it is longer than 64 KiB");
+  return parse(text, path);
+}
+
+Result<SelectionTable> SelectionTable::readOrBuiltIn(const std::string& path) {
+  if (path.empty()) return builtIn();
+  return read(path);
+}
+
+std::string SelectionTable::text() const {
+  std::string text = "# collective    groups  ranks of each  up to bytes  algorithm\n";
+  for (const SelectionRow& row : rows_)
+    text += formatString("%-15s %-7s %-14s %-12s %s\n",
+                         row.every_collective ? "*" : collectiveName(row.collective),
+                         rangeText(row.groups).c_str(), rangeText(row.members).c_str(),
+                         bytesText(row.most_bytes).c_str(), row.algorithm->name);
+  return text;
+}
+
+// FNV-1a over the text.
+uint64_t SelectionTable::digest() const {
+  uint64_t digest = 0xcbf29ce484222325;
+  for (const char c : text()) digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return digest;
+}
+
+}  // namespace horing
