@@ -18,7 +18,7 @@ using Value = std::shared_ptr<const Bytes>;
 class Run {
  public:
   Run(const CollectiveCall& call, const test::ReferenceFold& fold, const std::vector<Bytes>& inputs)
-      : call_(call), layout_(call.layout()), fold_(fold), size_(dataTypeBytes(call.type)), inputs_(inputs) {
+      : layout_(call.layout()), fold_(fold), size_(dataTypeBytes(call.type)), inputs_(inputs) {
     for (const Schedule& schedule : call.schedules) {
       outputs_.emplace_back(call.outputBytes());
       scratch_.emplace_back(static_cast<size_t>(schedule.scratch_queues));
@@ -123,7 +123,6 @@ class Run {
     return std::make_shared<const Bytes>(std::move(folded));
   }
 
-  const CollectiveCall& call_;
   Layout layout_;
   const test::ReferenceFold& fold_;
   size_t size_;
