@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "schedule/postcondition.h"
 
 namespace horing::simulated {
 
@@ -20,7 +21,7 @@ class Run {
   Run(const CollectiveCall& call, const test::ReferenceFold& fold, const std::vector<Bytes>& inputs)
       : layout_(call.layout()), fold_(fold), size_(dataTypeBytes(call.type)), inputs_(inputs) {
     for (const Schedule& schedule : call.schedules) {
-      outputs_.emplace_back(call.outputBytes());
+      outputs_.emplace_back(call.outputBytes(outputs_.size()));
       scratch_.emplace_back(static_cast<size_t>(schedule.scratch_queues));
       for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
         lanes_.push_back({&schedule, lane, {schedule.lanes[lane], schedule.grid}});
@@ -96,7 +97,7 @@ class Run {
       operands.push_back(read(lane, source, chunk));
       element.is_input.push_back(source.kind == Source::Kind::kIn);
     }
-    Value value = lane.schedule->collective == Collective::kAllGather || layout_.count(chunk) == 0
+    Value value = !contractOf(lane.schedule->collective).folds() || layout_.count(chunk) == 0
                       ? operands[0]
                       : fold(operands, element);
     if (step.keep.kind == Keep::Kind::kOut)
@@ -134,16 +135,27 @@ class Run {
   std::map<std::tuple<size_t, size_t, size_t>, Queue> wires_;  // from, to, lane
 };
 
-}  // namespace
-
-size_t CollectiveCall::inputBytes() const {
-  const size_t blocks = schedules[0].collective == Collective::kReduceScatter ? schedules.size() : 1;
-  return blocks * count * dataTypeBytes(type);
+// A vector that is cut at will is there as a whole or not at all; else there is a block for each chunk.
+template <typename Has>
+size_t bufferBytes(const CollectiveCall& call, size_t position, Has has) {
+  const Schedule& schedule = call.schedules[position];
+  const auto me = static_cast<int32_t>(position);
+  const auto due = static_cast<int32_t>(chunksDue(schedule.collective, schedule.ranks));
+  size_t blocks = due == 0 && has(me, 0);
+  for (int32_t chunk = 0; chunk < due; ++chunk) blocks += has(me, chunk);
+  return blocks * call.count * dataTypeBytes(call.type);
 }
 
-size_t CollectiveCall::outputBytes() const {
-  const size_t blocks = schedules[0].collective == Collective::kAllGather ? schedules.size() : 1;
-  return blocks * count * dataTypeBytes(type);
+}  // namespace
+
+size_t CollectiveCall::inputBytes(size_t position) const {
+  const Contract contract = contractOf(schedules[position]);
+  return bufferBytes(*this, position, [&](int32_t p, int32_t chunk) { return contract.inputHas(p, chunk); });
+}
+
+size_t CollectiveCall::outputBytes(size_t position) const {
+  const Contract contract = contractOf(schedules[position]);
+  return bufferBytes(*this, position, [&](int32_t p, int32_t chunk) { return contract.outputHas(p, chunk); });
 }
 
 const test::ReferenceFold& Expectation::fold(DataType type, RedOp op) {

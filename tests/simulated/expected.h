@@ -26,9 +26,9 @@ struct CollectiveCall {
   Layout layout() const {
     return Layout::make(schedules[0], {count, {}, {}}, rank_of_position, 64 / dataTypeBytes(type));
   }
-  // Of one rank's buffers.
-  size_t inputBytes() const;
-  size_t outputBytes() const;
+  // Of the buffers at one position; 0 where it has none.
+  size_t inputBytes(size_t position) const;
+  size_t outputBytes(size_t position) const;
 };
 
 // Keeps the tables of the types that are not the machine's.

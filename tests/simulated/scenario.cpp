@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "algorithms/catalogue.h"
+#include "schedule/postcondition.h"
 
 namespace horing::simulated {
 
@@ -15,7 +16,7 @@ constexpr Fault kFaults[] = {Fault::kNone, Fault::kNone, Fault::kNone,  Fault::k
 // Whether all ranks of such a plan can be simulated in a moment: where everybody talks to everybody, connections grow with
 // the square. A shape that the algorithm does not have costs nothing.
 bool isAffordable(const PlanChoice& plan, Shape shape) {
-  constexpr int64_t kMostSteps = 200'000, kMostConnections = 6'000;
+  constexpr int64_t kMostSteps = 120'000, kMostConnections = 6'000;
   const Result<Schedule> first = buildSchedule(plan.algorithm, plan.collective, shape, 0);
   if (!first.ok()) return true;
   int64_t steps = 0, peers = 0;
@@ -44,8 +45,9 @@ Weather weatherOf(Dice& dice) {
 
 // Mostly a few slices of each chunk, at times a handful of elements, or none.
 size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, Dice& dice) {
-  const bool whole = plan.collective == Collective::kAllReduce && plan.algorithm != "one_shot";
-  const auto chunks = static_cast<int64_t>(whole ? scenario.shape.ranks() : 1);
+  const Schedule schedule =
+      buildSchedule(plan.algorithm, plan.collective, scenario.shape, 0, plan.root).take();
+  const int64_t chunks = chunksDue(plan.collective, schedule.ranks) == 0 ? schedule.grid.chunks() : 1;
   const auto slot = static_cast<int64_t>(scenario.settings.slot_bytes / dataTypeBytes(type));
   const int64_t slices = scenario.shape.ranks() > 32 ? 3 : 5 * scenario.settings.window;
   if (dice.chance(10)) return static_cast<size_t>(dice.between(0, 3));
@@ -55,7 +57,7 @@ size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, 
 void choosePlans(Scenario& scenario, Dice& dice) {
   for (int64_t plans = dice.between(1, 3); plans > 0; --plans) {
     const Algorithm algorithm = dice.oneOf(algorithmCatalogue());
-    const auto collective = static_cast<Collective>(dice.between(0, kSymmetricCollectives - 1));
+    const auto collective = static_cast<Collective>(dice.between(0, kCollectives - 1));
     if (algorithm.has(collective)) scenario.plans.push_back({algorithm.name, collective});
   }
 }
@@ -119,6 +121,9 @@ Scenario makeScenario(uint64_t seed) {
   choosePlans(scenario, dice);
   scenario.shape = chooseShape(scenario, dice);
   dropWhatCannotBe(scenario);
+  for (PlanChoice& plan : scenario.plans)
+    if (hasRoot(plan.collective))
+      plan.root = static_cast<int32_t>(dice.between(0, scenario.shape.ranks() - 1));
   for (int32_t rank = 0; rank < scenario.shape.ranks(); ++rank) scenario.rank_of_position.push_back(rank);
   if (dice.chance(50))
     for (size_t i = scenario.rank_of_position.size(); i > 1; --i)

@@ -12,12 +12,10 @@
 
 namespace horing::simulated {
 
-// The first collectives of the list: those of which every rank has the same part.
-inline constexpr int kSymmetricCollectives = 3;
-
 struct PlanChoice {
   std::string algorithm;
   Collective collective = Collective::kAllReduce;
+  int32_t root = 0;  // position, where the collective has one
 };
 
 struct OperationChoice {
