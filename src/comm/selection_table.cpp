@@ -12,37 +12,44 @@ namespace horing {
 namespace {
 
 // Measured with 2 to 16 ranks on one machine of two cores, on one node and across two and four emulated ones at 1000 Mbit/s.
-// Rows of more than 32 ranks follow from the number of hops.
+// Rows of more ranks, or more than four groups, follow from the number of hops.
 constexpr std::string_view kBuiltIn = R"(
 all_reduce      1    2     16K   one_shot
 all_reduce      1    2     64K   direct
 all_reduce      1    3-4   8K    one_shot
-all_reduce      1    5-8   2K    one_shot
 all_reduce      1    3-4   128K  direct
+all_reduce      1    5-8   2K    one_shot
 all_reduce      1    5-8   256K  direct
 all_reduce      1    9-32  64    direct
-all_reduce      1    9-32  16K   doubling
+all_reduce      1    9-    16K   doubling
 all_reduce      1    9-16  512K  direct
 all_reduce      1    17-32 1M    direct
-all_reduce      1    33-   16K   doubling
 all_reduce      2-   2-    64K   ho_doubling
+all_reduce      2    2-    4M    ho_direct
 all_reduce      2-   *     8K    doubling
 reduce_scatter  1    2     64K   direct
 reduce_scatter  1    3-4   128K  direct
 reduce_scatter  1    5-8   256K  direct
 reduce_scatter  1    9-16  512K  direct
 reduce_scatter  1    17-32 1M    direct
+reduce_scatter  2    2-    16K   ring
+reduce_scatter  2    2-    4M    ho_direct
 all_gather      1    2     64K   direct
 all_gather      1    3-4   128K  direct
 all_gather      1    5-8   256K  direct
 all_gather      1    9-16  512K  direct
 all_gather      1    17-32 1M    direct
-broadcast       1    2-4   4K    star
+all_gather      2    2-    16K   ring
+all_gather      2    2-    4M    ho_direct
+broadcast       1    2-4   256K  star
 broadcast       1    *     16K   binomial
-broadcast       2-   *     64K   ho_binomial
-reduce          1    2-4   4K    star
+broadcast       2-   *     8K    ho_binomial
+broadcast       2-   2-    *     ho_chain
+reduce          1    2-4   256K  star
 reduce          1    *     16K   binomial
-reduce          2-   *     64K   ho_binomial
+reduce          2-4  1-4   4K    star
+reduce          2-   *     8K    ho_binomial
+reduce          2-   2-    *     ho_chain
 *               1    *     *     ring
 *               2-   2-    *     ho_ring
 *               *    *     *     ring
