@@ -25,8 +25,8 @@
  *
  * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
  * one thread at a time; a collective that finds another thread in the communicator returns
- * horingInvalidUsage. Only horingCommAbort, horingCommGetAsyncError, horingGetLastError, horingCommCount and
- * horingCommUserRank may be called at any time from any thread.
+ * horingInvalidUsage. Only horingCommAbort, horingCommGetAsyncError, horingGetLastError, horingCommCount,
+ * horingCommUserRank and the functions for memory may be called at any time from any thread.
  *
  * (8) Errors stick to a communicator: after the first that left the ranks out of step (a lost peer, a
  * time-out, a failed system call) every later collective returns that first error; what is left is
@@ -207,6 +207,32 @@ HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_
  * each collective. Lines end in '\n'; at most length bytes with the closing 0, cut short if need be. Not
  * while a collective runs. Errors as horingCommCount, and horingInvalidArgument (length 0). */
 HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buffer, size_t length);
+
+/* ---- Memory that the other ranks of a node can read. Ordinary memory works everywhere; this is faster. ---- */
+
+/* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
+ * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system gives them to
+ * shared memory; takes one file descriptor. Belongs to the process, not to a communicator; give it back with horingMemFree. A
+ * size of 0 gives NULL. A forked child shares the pages with its parent, as any shared mapping: what it writes there, the
+ * parent sees; its own collectives take them for ordinary memory. Any thread. Errors: horingInvalidArgument (ptr NULL, more
+ * than the machine has), horingSystemError (no memory, no descriptor). */
+HORING_API horingResult_t horingMemAlloc(void** ptr, size_t size);
+
+/* Gives back what horingMemAlloc gave; NULL is nothing. No collective may be using it. The pages go back to the system at once,
+ * even if peers have them mapped. Any thread. Errors: horingInvalidArgument (no such address, or freed before),
+ * horingInvalidUsage (forked child). */
+HORING_API horingResult_t horingMemFree(void* ptr);
+
+/* Says that buff will be used with comm, and tells whether that gains anything: *handle is NULL for ordinary memory, which is
+ * served as without registration, by copying through shared memory or sockets; it is not NULL if all of buff lies in memory
+ * from horingMemAlloc, which is served without that copy, registered or not. Local, not collective. Give the handle back with
+ * horingCommDeregister; ending the communicator does so, too. Any thread. Errors: horingInvalidArgument (a pointer NULL, size
+ * 0), horingInvalidUsage (forked child, too many). */
+HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle);
+
+/* Ends a registration; a NULL handle is nothing. The buffer stays as it is. Any thread. Errors: horingInvalidArgument (not a
+ * live handle of comm), horingInvalidUsage (forked child). */
+HORING_API horingResult_t horingCommDeregister(const horingComm_t comm, void* handle);
 
 /* ---- Collectives. n is the number of ranks; conventions (3) to (8) hold for all. ----
  *

@@ -39,6 +39,7 @@ void giveBackHandle(horingComm_t comm) {
   while (comm->callers.load() > 1) std::this_thread::yield();
   comm->communicator.reset();
   comm->root.reset();
+  comm->registrations.clear();
   comm->last_error.clear();
   HandlePool& handles = pool();
   std::lock_guard lock(handles.mutex);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "comm/communicator.h"
+#include "comm/registrations.h"
 #include "comm/root_service.h"
 #include "horing/horing.h"
 
@@ -18,11 +19,16 @@ struct horingComm {
   std::shared_ptr<horing::RootService>
       root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
+  horing::Registrations registrations;
   std::mutex error_mutex;
   std::string last_error;  // under error_mutex
 };
 
 namespace horing {
+
+class SegmentList;
+// Memory from horingMemAlloc, of all communicators. Any thread.
+SegmentList& processSegments();
 
 // A handle that is not alive yet.
 horingComm_t takeHandle();

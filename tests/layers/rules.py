@@ -28,6 +28,7 @@ LAYERS = {
 
 # Single includes that go further down than the table says, each for a reason.
 EXCEPTIONS = {
+    ("src/capi/memory.cpp", "transport/memory/segment_list.h"),  # memory belongs to no communicator: the API keeps the list of it
     ("src/capi/lifecycle.cpp", "transport/loopback/hub.h"),  # ranks that are threads share a hub, and whoever starts them makes it
 }
 
@@ -53,8 +54,8 @@ TESTS = {
 
 # Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.
 PRIVATE_PARENTS = ["transport"]
-# The hub is made by whoever starts ranks as threads; the rendezvous listens where data connections do.
-FRONTS = ["transport/loopback/hub.h", "transport/socket/interfaces.h"]
+# The hub is made by whoever starts ranks as threads; memory is allocated, and mapped, above the transports; the rendezvous listens where data connections do.
+FRONTS = ["transport/loopback/hub.h", "transport/memory/segment.h", "transport/memory/segment_list.h", "transport/socket/interfaces.h"]
 PRIVATE_SEEN_BY = ["bench/micro", "tests/fuzz"]  # they measure, and feed, the parts
 
 # Folders that need no README.md of their own: tests/README.md speaks for its folders.

@@ -1,0 +1,65 @@
+// Memory that peers of this node can read, and the registration of buffers.
+#include "capi/handle.h"
+#include "transport/memory/segment_list.h"
+
+namespace horing {
+
+SegmentList& processSegments() {
+  static auto* segments = new SegmentList;  // never destroyed: memory may be freed while the program ends
+  return *segments;
+}
+
+namespace {
+
+Status allocate(void** ptr, size_t size) {
+  if (!ptr) return makeStatus(Code::kInvalidArgument, "ptr is NULL: expected where to put the address");
+  if (size == 0) {
+    *ptr = nullptr;
+    return {};
+  }
+  HORING_ASSIGN(*ptr, processSegments().allocate(size));
+  return {};
+}
+
+Status registerBuffer(horingComm_t comm, void* buff, size_t size, void** handle) {
+  HORING_TRY(checkHandle(comm));
+  if (!buff || !handle)
+    return makeStatus(Code::kInvalidArgument, "%s is NULL: expected %s", buff ? "handle" : "buff",
+                      buff ? "where to put the handle" : "a buffer");
+  if (size == 0) return makeStatus(Code::kInvalidArgument, "size is 0: expected the bytes of buff");
+  if (!processSegments().find(buff, size)) {
+    *handle = nullptr;
+    return {};
+  }
+  HORING_ASSIGN(*handle, comm->registrations.add());
+  return {};
+}
+
+}  // namespace
+
+}  // namespace horing
+
+extern "C" {
+
+horingResult_t horingMemAlloc(void** ptr, size_t size) {
+  return horing::guarded(nullptr, [&] { return horing::allocate(ptr, size); });
+}
+
+horingResult_t horingMemFree(void* ptr) {
+  using namespace horing;
+  return guarded(nullptr, [&] { return ptr ? processSegments().free(ptr) : Status(); });
+}
+
+horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle) {
+  return horing::guarded(comm, [&] { return horing::registerBuffer(comm, buff, size, handle); });
+}
+
+horingResult_t horingCommDeregister(const horingComm_t comm, void* handle) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    return handle ? comm->registrations.remove(handle) : Status();
+  });
+}
+
+}  // extern "C"

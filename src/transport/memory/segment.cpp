@@ -1,0 +1,171 @@
+#include "transport/memory/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace horing {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+std::string nameOf(uint64_t id) {
+  return formatString("horing-%016" PRIx64, id);
+}
+
+uint64_t roundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+uint64_t machineBytes() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Whole pages of addresses that nothing uses, beginning at a multiple of a huge page if it is that long.
+Result<std::byte*> reserve(uint64_t bytes) {
+  const uint64_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
+  void* found = ::mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return systemError(errno, "reserving addresses for %" PRIu64 " bytes", bytes);
+  auto* const begin = static_cast<std::byte*>(found);
+  if (slack == 0) return begin;
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const uint64_t before = roundUp(address, kHugePageBytes) - address;
+  if (before > 0) ::munmap(begin, before);
+  if (slack > before) ::munmap(begin + before + bytes, slack - before);
+  return begin + before;
+}
+
+// Puts every page in place, now.
+void populate(std::byte* data, uint64_t bytes, int protection) {
+#if defined(MADV_POPULATE_WRITE) && defined(MADV_POPULATE_READ)
+  const int advice = (protection & PROT_WRITE) != 0 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  if (::madvise(data, bytes, advice) == 0) return;
+#else
+  static_cast<void>(protection);
+#endif
+  for (uint64_t offset = 0; offset < bytes; offset += kSegmentPageBytes) {
+    [[maybe_unused]] const std::byte touched = *const_cast<volatile std::byte*>(data + offset);
+  }
+}
+
+SegmentTail& tailOf(const SegmentMapping& map, uint64_t bytes) {
+  return *reinterpret_cast<SegmentTail*>(map.data() + roundUp(bytes, kSegmentPageBytes));
+}
+
+uint64_t fileBytes(uint64_t bytes) {
+  return roundUp(bytes, kSegmentPageBytes) + kSegmentPageBytes;
+}
+
+Status notReached(const SegmentName& name, const char* why) {
+  return makeStatus(Code::kRemoteError,
+                    "the memory %s of process %d (%" PRIu64 " bytes) cannot be reached: %s",
+                    nameOf(name.id).c_str(), name.pid, name.bytes, why);
+}
+
+// Looks before it opens: what a wrong or stale number leads to may be a device, or a file of something else.
+bool leadsTo(const std::string& path, uint64_t id) {
+  char target[64];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  return length > 0 &&
+         std::string(target, static_cast<size_t>(length)) == "/memfd:" + nameOf(id) + " (deleted)";
+}
+
+}  // namespace
+
+SegmentMapping::SegmentMapping(SegmentMapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+SegmentMapping& SegmentMapping::operator=(SegmentMapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+SegmentMapping::~SegmentMapping() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Result<SegmentMapping> SegmentMapping::map(int fd, uint64_t bytes, int protection) {
+  HORING_ASSIGN(std::byte* const place, reserve(bytes));
+  SegmentMapping mapping;
+  mapping.data_ = place;
+  mapping.bytes_ = bytes;
+  if (::mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+    return systemError(errno, "mapping %" PRIu64 " bytes of shared memory", bytes);
+  // Of no effect where the system has no huge pages for shared memory.
+  if (bytes >= kHugePageBytes) ::madvise(place, bytes, MADV_HUGEPAGE);
+  populate(place, bytes, protection);
+  return mapping;
+}
+
+Result<Segment> Segment::create(uint64_t bytes) {
+  if (bytes == 0 || bytes > machineBytes())
+    return makeStatus(Code::kInvalidArgument,
+                      "%" PRIu64 " bytes of shared memory: 1 to %" PRIu64 " are possible on this machine",
+                      bytes, machineBytes());
+  SegmentName name;
+  name.bytes = bytes;
+  name.pid = ::getpid();
+  while (name.id == 0)
+    if (::getrandom(&name.id, sizeof name.id, 0) != sizeof name.id)
+      return systemError(errno, "drawing the name of shared memory");
+  Fd fd(::memfd_create(nameOf(name.id).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid())
+    return systemError(
+        errno, "making shared memory of %" PRIu64 " bytes (each allocation takes a descriptor: ulimit -n)",
+        bytes);
+  name.fd = fd.get();
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(fileBytes(bytes)));
+  if (error != 0) return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
+    return systemError(errno, "sealing the size of shared memory");
+  HORING_ASSIGN(SegmentMapping map, SegmentMapping::map(fd.get(), fileBytes(bytes), PROT_READ | PROT_WRITE));
+  new (&tailOf(map, bytes)) SegmentTail{};
+  return Segment(name, std::move(fd), std::move(map));
+}
+
+Segment::~Segment() {
+  // Moved from, or a forked child's copy: its parent still uses the pages.
+  if (map_.data() == nullptr || ::getpid() != name_.pid) return;
+  // release: pairs with the acquire in PeerSegment::freed().
+  tailOf(map_, name_.bytes).freed.store(1, std::memory_order_release);
+  ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+              static_cast<off_t>(roundUp(name_.bytes, kSegmentPageBytes)));
+}
+
+bool Segment::contains(const void* begin, uint64_t bytes) const {
+  const auto from = reinterpret_cast<uintptr_t>(begin), first = reinterpret_cast<uintptr_t>(data());
+  return from >= first && bytes <= name_.bytes && from - first <= name_.bytes - bytes;
+}
+
+Result<PeerSegment> PeerSegment::open(const SegmentName& name) {
+  if (name.id == 0 || name.pid <= 0 || name.fd < 0 || name.bytes == 0 || name.bytes > machineBytes())
+    return notReached(name, "that is no name of such memory");
+  const std::string path = formatString("/proc/%d/fd/%d", name.pid, name.fd);
+  if (!leadsTo(path, name.id)) return notReached(name, "it is not there, or of another user");
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.valid()) return systemError(errno, "opening the memory of process %d, %s", name.pid, path.c_str());
+  struct stat facts {};
+  if (!leadsTo(formatString("/proc/self/fd/%d", fd.get()), name.id) || ::fstat(fd.get(), &facts) != 0 ||
+      static_cast<uint64_t>(facts.st_size) != fileBytes(name.bytes) ||
+      (::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
+    return notReached(name, "it is not what its owner says");
+  HORING_ASSIGN(SegmentMapping map, SegmentMapping::map(fd.get(), fileBytes(name.bytes), PROT_READ));
+  return PeerSegment(name, std::move(map));
+}
+
+bool PeerSegment::freed() const {
+  // acquire: pairs with the release in ~Segment().
+  return tailOf(map_, name_.bytes).freed.load(std::memory_order_acquire) != 0;
+}
+
+}  // namespace horing

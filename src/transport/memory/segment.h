@@ -1,0 +1,95 @@
+#pragma once
+// A piece of memory that other processes of this node can read: made by its owner, mapped by peers that are told its name.
+//
+// The memory is a memfd. It has no name in any file system, so nothing stays behind however the owner ends, and no mounted
+// directory limits its size. A peer opens it through /proc/PID/fd/FD of the owner, which the kernel allows to processes of
+// the same user that see the owner's process number. The size is sealed: nobody can shrink it under a reader.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/fd.h"
+#include "base/status.h"
+
+namespace horing {
+
+// What a peer needs to find a segment. From a peer it is hostile until mapped.
+struct SegmentName {
+  uint64_t id = 0;     // random, never used again; 0: no segment
+  uint64_t bytes = 0;  // of the user's part
+  int32_t pid = 0;     // of the owner, as it sees itself
+  int32_t fd = -1;     // in the owner
+  bool operator==(const SegmentName&) const = default;
+};
+
+// Owner of a mapping, which begins at a multiple of kHugePageBytes where it is that long.
+class SegmentMapping {
+ public:
+  SegmentMapping() = default;
+  SegmentMapping(SegmentMapping&& other) noexcept;
+  SegmentMapping& operator=(SegmentMapping&& other) noexcept;
+  ~SegmentMapping();
+
+  // Maps the first `bytes` of `fd` with `protection` (PROT_*), every page in place.
+  static Result<SegmentMapping> map(int fd, uint64_t bytes, int protection);
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  void reset() { *this = SegmentMapping(); }
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+inline constexpr uint64_t kSegmentPageBytes = 4096;
+inline constexpr uint64_t kHugePageBytes = 2u << 20;
+
+// The page after the user's part.
+struct SegmentTail {
+  // Set by the owner when it frees the segment. Release there pairs with the acquire in PeerSegment::freed().
+  std::atomic<uint32_t> freed;
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// A resource of the owner. When it goes its pages go back to the system, even while peers have it mapped: they then read
+// zeros.
+class Segment {
+ public:
+  // At least `bytes` (1 or more) of zeroed memory, allocated and touched: no later access faults. Huge pages where the system
+  // gives them to shared memory. Errors: more than the machine has, no descriptor left, a kernel that refuses.
+  static Result<Segment> create(uint64_t bytes);
+  Segment(Segment&&) = default;
+  Segment& operator=(Segment&&) = delete;
+  ~Segment();
+
+  const SegmentName& name() const { return name_; }
+  std::byte* data() const { return map_.data(); }
+  uint64_t bytes() const { return name_.bytes; }
+  bool contains(const void* begin, uint64_t bytes) const;
+
+ private:
+  Segment(const SegmentName& name, Fd fd, SegmentMapping map)
+      : name_(name), fd_(std::move(fd)), map_(std::move(map)) {}
+  SegmentName name_;
+  Fd fd_;
+  SegmentMapping map_;
+};
+
+// A peer's segment, mapped for reading. A resource; valid whatever its owner does.
+class PeerSegment {
+ public:
+  // Opens what `name` names. Errors: it is not, or no longer, there; it is not what the name says; it cannot be reached.
+  static Result<PeerSegment> open(const SegmentName& name);
+
+  const SegmentName& name() const { return name_; }
+  const std::byte* data() const { return map_.data(); }
+  // Whether the owner has freed it.
+  bool freed() const;
+
+ private:
+  PeerSegment(const SegmentName& name, SegmentMapping map) : name_(name), map_(std::move(map)) {}
+  SegmentName name_;
+  SegmentMapping map_;
+};
+
+}  // namespace horing

@@ -1,0 +1,50 @@
+#include "transport/memory/segment_list.h"
+
+#include <unistd.h>
+
+namespace horing {
+
+Result<std::byte*> SegmentList::allocate(uint64_t bytes) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (by_address_.size() >= kMaxSegments)
+      return makeStatus(Code::kSystemError, "%zu allocations of shared memory are alive; that is the limit",
+                        by_address_.size());
+  }
+  // Touching the pages takes long: without the lock.
+  HORING_ASSIGN(Segment made, Segment::create(bytes));
+  auto segment = std::make_unique<Segment>(std::move(made));
+  std::byte* const data = segment->data();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  by_address_.emplace(reinterpret_cast<uintptr_t>(data), std::move(segment));
+  return data;
+}
+
+Status SegmentList::free(void* data) {
+  std::unique_ptr<Segment> freed;  // outlives the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = by_address_.find(reinterpret_cast<uintptr_t>(data));
+  if (found == by_address_.end())
+    return makeStatus(Code::kInvalidArgument,
+                      "%p is not memory from horingMemAlloc, or was freed: expected the pointer that it gave",
+                      data);
+  if (found->second->name().pid != ::getpid())
+    return makeStatus(Code::kInvalidUsage,
+                      "%p was allocated by process %d, and this is a forked child: the parent frees it", data,
+                      found->second->name().pid);
+  freed = std::move(found->second);
+  by_address_.erase(found);
+  return {};
+}
+
+std::optional<SegmentPlace> SegmentList::find(const void* data, uint64_t bytes) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  auto after = by_address_.upper_bound(address);
+  if (after == by_address_.begin()) return std::nullopt;
+  const Segment& segment = *std::prev(after)->second;
+  if (segment.name().pid != ::getpid() || !segment.contains(data, bytes)) return std::nullopt;
+  return SegmentPlace{segment.name(), address - reinterpret_cast<uintptr_t>(segment.data())};
+}
+
+}  // namespace horing

@@ -1,0 +1,42 @@
+#pragma once
+// The segments of this process, by address: what an allocator of shared memory keeps.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "transport/memory/segment.h"
+
+namespace horing {
+
+inline constexpr size_t kMaxSegments = 65536;  // of one process
+
+// Where a buffer lies in a segment.
+struct SegmentPlace {
+  SegmentName name;
+  uint64_t offset = 0;  // bytes
+};
+
+// Thread safe. In a forked child it knows nothing of the parent's segments: their pages are shared between the two, so no
+// peer could tell whose data it reads.
+class SegmentList {
+ public:
+  SegmentList() = default;
+  SegmentList(const SegmentList&) = delete;
+  SegmentList& operator=(const SegmentList&) = delete;
+
+  // A new segment's memory; see Segment::create().
+  Result<std::byte*> allocate(uint64_t bytes);
+  // `data` as allocate() gave it. kInvalidArgument if it did not, or it was freed; kInvalidUsage for a parent's.
+  Status free(void* data);
+  // The segment that has all of [data, data + bytes); nothing if none has. Locks, briefly.
+  std::optional<SegmentPlace> find(const void* data, uint64_t bytes) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uintptr_t, std::unique_ptr<Segment>> by_address_;  // under mutex_
+};
+
+}  // namespace horing

@@ -1,0 +1,215 @@
+// Memory that peers map: what they see, what becomes of it when the owner frees it, and names that lie.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "transport/memory/segment_list.h"
+
+namespace horing {
+namespace {
+
+std::byte* allocate(SegmentList& list, uint64_t bytes) {
+  auto data = list.allocate(bytes);
+  EXPECT_TRUE(data.ok()) << data.status().toString();
+  return data.ok() ? data.value() : nullptr;
+}
+
+// The exit code of a child that runs `body`.
+int inChild(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int openDescriptors() {
+  const std::filesystem::directory_iterator begin("/proc/self/fd");
+  return static_cast<int>(std::distance(begin, std::filesystem::directory_iterator()));
+}
+
+uint64_t pagesHeld(int fd) {
+  struct stat facts {};
+  EXPECT_EQ(::fstat(fd, &facts), 0);
+  return static_cast<uint64_t>(facts.st_blocks) * 512 / kSegmentPageBytes;
+}
+
+TEST(Segment, IsZeroedAlignedAndFound) {
+  SegmentList list;
+  for (const uint64_t bytes :
+       {uint64_t{1}, kSegmentPageBytes, kSegmentPageBytes + 1, 3 * kHugePageBytes + 5}) {
+    std::byte* data = allocate(list, bytes);
+    ASSERT_NE(data, nullptr);
+    const uint64_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : kSegmentPageBytes;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % alignment, 0u) << bytes;
+    EXPECT_TRUE(std::all_of(data, data + bytes, [](std::byte b) { return b == std::byte{0}; }));
+    const auto last = list.find(data + bytes - 1, 1);
+    ASSERT_TRUE(last);
+    EXPECT_EQ(last->offset, bytes - 1);
+    EXPECT_EQ(last->name.bytes, bytes);
+    EXPECT_TRUE(list.find(data, bytes));
+    EXPECT_FALSE(list.find(data, bytes + 1)) << "reaches beyond";
+    EXPECT_FALSE(list.find(data + bytes, 1));
+    EXPECT_FALSE(list.find(data - 1, 1));
+    EXPECT_TRUE(list.free(data).ok());
+    EXPECT_FALSE(list.find(data, 1));
+  }
+  int ordinary = 0;
+  EXPECT_FALSE(list.find(&ordinary, sizeof ordinary));
+}
+
+TEST(Segment, IsTouchedWhenAllocated) {
+  SegmentList list;
+  constexpr uint64_t kBytes = 8u << 20;
+  std::byte* data = allocate(list, kBytes);
+  struct rusage before {
+  }, after{};
+  ::getrusage(RUSAGE_THREAD, &before);
+  for (uint64_t at = 0; at < kBytes; at += kSegmentPageBytes) data[at] = std::byte{1};
+  ::getrusage(RUSAGE_THREAD, &after);
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, 64) << "of " << kBytes / kSegmentPageBytes << " pages";
+  EXPECT_TRUE(list.free(data).ok());
+}
+
+TEST(Segment, IsReadByAnotherProcess) {
+  SegmentList list;
+  constexpr uint64_t kBytes = 3 * kHugePageBytes;
+  std::byte* data = allocate(list, kBytes);
+  data[0] = std::byte{1};
+  data[kBytes - 1] = std::byte{2};
+  const SegmentName name = list.find(data, kBytes)->name;
+  EXPECT_EQ(inChild([&] {
+              // Not what it inherited: the name is all it uses.
+              const auto peer = PeerSegment::open(name);
+              if (!peer.ok()) return 1;
+              const std::byte* seen = peer.value().data();
+              return seen != data && seen[0] == std::byte{1} && seen[kBytes - 1] == std::byte{2} ? 0 : 2;
+            }),
+            0);
+  EXPECT_TRUE(list.free(data).ok());
+}
+
+TEST(Segment, GivesItsPagesBackThoughPeersHaveItMapped) {
+  SegmentList list;
+  constexpr uint64_t kBytes = 4u << 20;
+  std::byte* data = allocate(list, kBytes);
+  data[5] = std::byte{7};
+  const SegmentName name = list.find(data, kBytes)->name;
+  const Fd watch(::open(formatString("/proc/self/fd/%d", name.fd).c_str(), O_RDONLY | O_CLOEXEC));
+  auto peer = PeerSegment::open(name);
+  ASSERT_TRUE(peer.ok()) << peer.status().toString();
+  EXPECT_EQ(peer.value().data()[5], std::byte{7});
+  EXPECT_FALSE(peer.value().freed());
+  EXPECT_GE(pagesHeld(watch.get()), kBytes / kSegmentPageBytes);
+  ASSERT_TRUE(list.free(data).ok());
+  EXPECT_TRUE(peer.value().freed());
+  EXPECT_LE(pagesHeld(watch.get()), 2u);
+  EXPECT_EQ(peer.value().data()[5], std::byte{0}) << "late readers read zeros, and do not crash";
+  EXPECT_FALSE(PeerSegment::open(name).ok()) << "a stale name";
+}
+
+TEST(Segment, LeavesNothingBehind) {
+  SegmentList list;
+  const int before = openDescriptors();
+  for (int i = 0; i < 100; ++i) {
+    std::byte* data = allocate(list, 10000);
+    ASSERT_TRUE(PeerSegment::open(list.find(data, 1)->name).ok());
+    ASSERT_TRUE(list.free(data).ok());
+  }
+  EXPECT_EQ(openDescriptors(), before);
+}
+
+TEST(Segment, CannotBeShrunkUnderAReader) {
+  SegmentList list;
+  std::byte* data = allocate(list, 100000);
+  const SegmentName name = list.find(data, 1)->name;
+  EXPECT_NE(::ftruncate(name.fd, 0), 0);
+  EXPECT_TRUE(list.free(data).ok());
+}
+
+TEST(Segment, RefusesSizesThatCannotBe) {
+  SegmentList list;
+  for (const uint64_t bytes : {uint64_t{0}, UINT64_MAX, UINT64_MAX - kSegmentPageBytes, uint64_t{1} << 60})
+    EXPECT_EQ(list.allocate(bytes).status().code(), Code::kInvalidArgument) << bytes;
+}
+
+TEST(Segment, SaysThatDescriptorsAreUsedUp) {
+  SegmentList list;
+  struct rlimit old {};
+  ::getrlimit(RLIMIT_NOFILE, &old);
+  const struct rlimit none = {0, old.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const Status status = list.allocate(4096).status();
+  ::setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_EQ(status.code(), Code::kSystemError);
+  EXPECT_NE(status.message().find("ulimit -n"), std::string::npos) << status.message();
+}
+
+TEST(SegmentList, RefusesWhatItDidNotGive) {
+  SegmentList list;
+  std::byte* data = allocate(list, 4096);
+  int ordinary = 0;
+  for (void* wrong : {static_cast<void*>(&ordinary), static_cast<void*>(data + 64)})
+    EXPECT_EQ(list.free(wrong).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(list.free(data).ok());
+  EXPECT_EQ(list.free(data).code(), Code::kInvalidArgument) << "freed twice";
+}
+
+TEST(SegmentList, LeavesAParentsMemoryAloneInAForkedChild) {
+  SegmentList list;
+  std::byte* data = allocate(list, 4096);
+  data[0] = std::byte{9};
+  EXPECT_EQ(inChild([&] {
+              if (list.free(data).code() != Code::kInvalidUsage || list.find(data, 1)) return 1;
+              auto own = list.allocate(4096);
+              return own.ok() && list.find(own.value(), 4096) && list.free(own.value()).ok() ? 0 : 2;
+            }),
+            0);
+  EXPECT_EQ(inChild([&] {
+              list.~SegmentList();  // as a child that ends in good order does
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(data[0], std::byte{9}) << "a child that ended took the pages with it";
+  EXPECT_TRUE(list.find(data, 1));
+  EXPECT_TRUE(list.free(data).ok());
+}
+
+TEST(PeerSegment, RefusesNamesThatLie) {
+  SegmentList list;
+  std::byte* data = allocate(list, 10000);
+  const SegmentName good = list.find(data, 1)->name;
+  ASSERT_TRUE(PeerSegment::open(good).ok());
+  const auto refused = [&](const std::function<void(SegmentName&)>& lie) {
+    SegmentName name = good;
+    lie(name);
+    const Status status = PeerSegment::open(name).status();
+    EXPECT_FALSE(status.message().empty());
+    return !status.ok();
+  };
+  EXPECT_TRUE(refused([](SegmentName& name) { name = {}; }));
+  EXPECT_TRUE(refused([](SegmentName& name) { ++name.id; }));
+  EXPECT_TRUE(refused([](SegmentName& name) { name.bytes *= 2; }));
+  EXPECT_TRUE(refused([](SegmentName& name) { name.bytes = 0; }));
+  EXPECT_TRUE(refused([](SegmentName& name) { name.bytes = UINT64_MAX - 100; }));
+  for (const int pid : {-1, 0, 1, INT32_MAX, INT32_MIN})
+    EXPECT_TRUE(refused([=](SegmentName& name) { name.pid = pid; }));
+  for (const int fd : {-1, 0, 1, 2, 100000, INT32_MAX})
+    EXPECT_TRUE(refused([=](SegmentName& name) { name.fd = fd; }));
+  // A memfd with the right name, whose owner can still shrink it.
+  const Fd unsealed(::memfd_create(formatString("horing-%016lx", good.id).c_str(), MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 16384), 0);
+  EXPECT_TRUE(refused([&](SegmentName& name) { name.fd = unsealed.get(); }));
+  EXPECT_TRUE(list.free(data).ok());
+}
+
+}  // namespace
+}  // namespace horing
