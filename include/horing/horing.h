@@ -14,11 +14,13 @@
  * copy.
  *
  * (4) Buffers belong to the caller, are in host memory, aligned to the size of an element, and must neither
- * be freed nor be touched until the collective is complete. `sendbuff` is read only. Two buffers overlap
+ * be freed nor be touched until the operation is complete. `sendbuff` is read only. Two buffers overlap
  * either exactly as the collective's "in place" says or not at all.
  *
- * (5) The stream is opaque; a cudaStream_t converts to it. For host buffers it must be NULL, and the
- * collective is complete on return. Any other stream is refused with horingInvalidUsage.
+ * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
+ * on the same communicator. With a stream of horingStreamCreate it returns at once; the operation runs when those
+ * before it on the stream, and those before it on the communicator, are complete. Different communicators overlap.
+ * Any other pointer (a cudaStream_t, say) is refused with horingInvalidUsage: it orders work on device memory only.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
  * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again.
@@ -78,7 +80,7 @@ typedef enum {
   horingInvalidArgument = 4,    /* an argument, or an environment variable, has a value that is not allowed */
   horingInvalidUsage = 5,       /* right arguments at the wrong time or place, or ranks that disagree */
   horingRemoteError = 6,        /* a peer failed, died or closed its connection */
-  horingInProgress = 7,         /* not complete yet; reserved, no blocking call returns it */
+  horingInProgress = 7,         /* not complete yet (horingStreamQuery) */
   horingTimeout = 8,            /* a deadline passed; the text names who was waited for */
   horingNumResults = 9
 } horingResult_t;
@@ -128,7 +130,7 @@ typedef struct {
  * horingCommAbort. */
 typedef struct horingComm* horingComm_t;
 
-/* Opaque; see convention (5). */
+/* Opaque: NULL, or one of horingStreamCreate; see convention (5). */
 typedef void* horingStream_t;
 
 /* ---- The library ---- */
@@ -297,6 +299,104 @@ HORING_API horingResult_t horingScatter(const void* sendbuff, void* recvbuff, si
  * sendbuff goes to rank k. Both buffers have n*count elements and must not overlap. */
 HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
                                          horingDataType_t datatype, horingComm_t comm, horingStream_t stream);
+
+/* ---- Collectives with blocks of different sizes. Extension. ----
+ *
+ * Block r has counts[r] elements, from element displs[r] of its buffer on; displs NULL: one block after the other. The
+ * arrays are copied. Blocks may be empty. Errors as for the other collectives; ranks that disagree on the size of a
+ * block get horingInvalidUsage. */
+
+/* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on every rank. All ranks
+ * pass the same recvcounts, and recvcounts[rank] == sendcount. In place: sendbuff == recvbuff + recvdispls[rank]. */
+HORING_API horingResult_t horingAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                           const size_t* recvcounts, const size_t* recvdispls,
+                                           horingDataType_t datatype, horingComm_t comm,
+                                           horingStream_t stream);
+
+/* Rank k gets block k of the reduction: recvbuff[i] = op over all ranks r of sendbuff_r[senddispls[k] + i], for i in
+ * 0 .. sendcounts[k]-1. All ranks pass the same sendcounts. In place: recvbuff == sendbuff + senddispls[rank]. */
+HORING_API horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcounts,
+                                               const size_t* senddispls, void* recvbuff,
+                                               horingDataType_t datatype, horingRedOp_t op, horingComm_t comm,
+                                               horingStream_t stream);
+
+/* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on the root. Elsewhere
+ * recvbuff, recvcounts and recvdispls are not used. In place: sendbuff == recvbuff + recvdispls[root]. */
+HORING_API horingResult_t horingGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t* recvcounts, const size_t* recvdispls,
+                                        horingDataType_t datatype, int root, horingComm_t comm,
+                                        horingStream_t stream);
+
+/* Rank k gets block k of the root's buffer: recvbuff[i] = sendbuff_root[senddispls[k] + i], for i in 0 ..
+ * recvcount-1, and recvcount == sendcounts[k]. Elsewhere sendbuff, sendcounts and senddispls are not used. In place:
+ * recvbuff == sendbuff + senddispls[root]. */
+HORING_API horingResult_t horingScatterV(const void* sendbuff, const size_t* sendcounts,
+                                         const size_t* senddispls, void* recvbuff, size_t recvcount,
+                                         horingDataType_t datatype, int root, horingComm_t comm,
+                                         horingStream_t stream);
+
+/* recvbuff[recvdispls[r] + i] = sendbuff_r[senddispls_r[rank] + i], for every rank r and i in 0 .. recvcounts[r]-1:
+ * what a rank sends to another is what that one receives from it, and only those two need to know how much. The
+ * buffers must not overlap. */
+HORING_API horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* sendcounts,
+                                          const size_t* senddispls, void* recvbuff, const size_t* recvcounts,
+                                          const size_t* recvdispls, horingDataType_t datatype,
+                                          horingComm_t comm, horingStream_t stream);
+
+/* ---- Messages between two ranks ----
+ *
+ * The first send from a to b meets the first receive of b from a, the second the second, and so on; they must agree on
+ * the number of bytes. A rank may send itself messages inside a group. Errors: horingInvalidArgument (comm NULL, a peer
+ * outside 0 .. n-1, a buffer NULL with count > 0, an unknown type), horingInvalidUsage (sizes that differ; a message to
+ * the own rank without its counterpart in the same group), and those of collectives. */
+
+/* Sends `count` elements to `peer`. Complete when sendbuff may be used again, which may need the peer's receive: ranks
+ * that send to each other do so in a group. */
+HORING_API horingResult_t horingSend(const void* sendbuff, size_t count, horingDataType_t datatype, int peer,
+                                     horingComm_t comm, horingStream_t stream);
+
+/* Receives `count` elements from `peer`. */
+HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
+                                     horingComm_t comm, horingStream_t stream);
+
+/* ---- Groups ----
+ *
+ * Calls of one thread between start and end are launched together by the end: sends and receives that need each other,
+ * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank for several ranks.
+ * Buffers and comm pointers are used from the end on. The sends and receives of a communicator all progress at once,
+ * after its collectives, which run in the order of the calls. Groups nest; the outermost end launches. */
+
+HORING_API horingResult_t horingGroupStart(void);
+
+/* Returns when all operations with stream NULL are complete and the others have been handed to their streams. Errors:
+ * horingInvalidUsage (no group is open), that of the first call in the group that was refused (nothing is launched
+ * then), or the first of an operation. */
+HORING_API horingResult_t horingGroupEnd(void);
+
+/* ---- Streams of host operations. Extension: CUDA's streams serve device memory. Any thread. ---- */
+
+/* An in-order queue of operations, carried out by threads of the library. Belongs to the caller. Errors:
+ * horingInvalidArgument (NULL). */
+HORING_API horingResult_t horingStreamCreate(horingStream_t* stream);
+
+/* Waits as horingStreamSynchronize, and gives the stream back. */
+HORING_API horingResult_t horingStreamDestroy(horingStream_t stream);
+
+/* Blocks until all operations issued on the stream are complete, no longer than their deadlines. Returns the first
+ * error among them since the last call. Errors of its own: horingInvalidArgument (NULL), horingInvalidUsage (not a
+ * stream). */
+HORING_API horingResult_t horingStreamSynchronize(horingStream_t stream);
+
+/* horingInProgress while operations issued on the stream are not complete; else as horingStreamSynchronize. */
+HORING_API horingResult_t horingStreamQuery(horingStream_t stream);
+
+typedef void (*horingStreamCallback_t)(horingStream_t stream, horingResult_t status, void* userData);
+
+/* Calls back once, when all operations issued on the stream so far are complete, with the first error among them: on a
+ * thread of the library, or on the calling thread if they are complete already. The callback must not wait for
+ * operations. */
+HORING_API horingResult_t horingStreamAddCallback(horingStream_t stream, horingStreamCallback_t callback,
+                                                  void* userData);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,7 @@ void giveBackHandle(horingComm_t comm) {
   comm->alive = false;
   // The caller itself is one of them.
   while (comm->callers.load() > 1) std::this_thread::yield();
+  comm->queue.reset();
   comm->communicator.reset();
   comm->root.reset();
   comm->registrations.clear();

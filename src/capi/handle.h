@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "comm/command_queue.h"
 #include "comm/communicator.h"
 #include "comm/registrations.h"
 #include "comm/root_service.h"
@@ -19,6 +20,7 @@ struct horingComm {
   std::shared_ptr<horing::RootService>
       root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
+  std::unique_ptr<horing::CommandQueue> queue;  // of the communicator
   horing::Registrations registrations;
   std::mutex error_mutex;
   std::string last_error;  // under error_mutex

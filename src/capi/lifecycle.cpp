@@ -1,14 +1,13 @@
 // Making, asking and ending communicators.
 #include <algorithm>
 #include <cstring>
-#include <future>
 #include <list>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <vector>
 
+#include "capi/group.h"
 #include "capi/handle.h"
+#include "capi/on_threads.h"
 #include "comm/launcher.h"
 #include "transport/loopback/hub.h"
 
@@ -67,6 +66,7 @@ Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<Roo
   HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
   const horingComm_t handle = takeHandle();
   handle->communicator = std::move(communicator);
+  handle->queue = std::make_unique<CommandQueue>(*handle->communicator);
   handle->root = std::move(root);
   return handle;
 }
@@ -76,13 +76,7 @@ void publish(horingComm_t handle, horingComm_t* comm) {
   *comm = handle;
 }
 
-Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
-  if (!comm)
-    return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
-  if (ranks < 1 || ranks > kMaxRanks)
-    return makeStatus(Code::kInvalidArgument, "nranks is %d: expected 1 to %d", ranks, kMaxRanks);
-  if (rank < 0 || rank >= ranks)
-    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, ranks - 1);
+Status initRankNow(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, Config::fromEnvironment());
   UniqueId id;
@@ -93,6 +87,18 @@ Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int 
   // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), claimRendezvous(id)));
   publish(handle, comm);
+  return {};
+}
+
+Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
+  if (!comm)
+    return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
+  if (ranks < 1 || ranks > kMaxRanks)
+    return makeStatus(Code::kInvalidArgument, "nranks is %d: expected 1 to %d", ranks, kMaxRanks);
+  if (rank < 0 || rank >= ranks)
+    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, ranks - 1);
+  if (!groupIsOpen()) return initRankNow(comm, ranks, given, rank);
+  addInitToGroup([comm, ranks, given, rank] { return initRankNow(comm, ranks, given, rank); });
   return {};
 }
 
@@ -118,32 +124,6 @@ Status initFromEnv(horingComm_t* comm) {
   HORING_TRY(made.status());
   publish(made.value(), comm);
   return {};
-}
-
-// Runs body(0) ... body(count - 1), each on a thread of its own: ranks meet, so each needs one. Either all run or none.
-template <typename Body>
-Status onThreads(int count, Body body) {
-  std::promise<bool> start;
-  const std::shared_future<bool> started = start.get_future().share();
-  std::vector<std::thread> threads;
-  Status status;
-  try {
-    for (int i = 0; i < count; ++i)
-      threads.emplace_back([&body, started, i] {
-        try {
-          if (started.get()) body(i);
-        } catch (...) {  // no memory: body(i) has no result, which the caller sees
-        }
-      });
-  } catch (const std::system_error& error) {
-    status =
-        makeStatus(Code::kSystemError,
-                   "only %zu of %d threads could be started (ulimit -u, or a limit of the container): %s",
-                   threads.size(), count, error.what());
-  }
-  start.set_value(status.ok());
-  for (std::thread& thread : threads) thread.join();
-  return status;
 }
 
 Status initAll(horingComm_t* comms, int ranks) {
@@ -219,6 +199,7 @@ horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
+    comm->queue->drain();
     HORING_TRY(comm->communicator->leave());
     giveBackHandle(comm);
     return {};

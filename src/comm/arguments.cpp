@@ -1,5 +1,7 @@
 #include "comm/arguments.h"
 
+#include <algorithm>
+
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -88,14 +90,71 @@ Result<Buffers> uniformBuffers(Collective collective, const Call& call, int rank
   return buffers;
 }
 
+// Elements from the buffer's start to the end of its last block.
+Result<size_t> extentOf(const Blocks& blocks, const char* name, const Call& call, int ranks) {
+  size_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    size_t end = 0, bytes = 0;
+    if (__builtin_add_overflow(blocks.offsets[rank], blocks.counts[rank], &end) ||
+        __builtin_mul_overflow(end, dataTypeBytes(call.type), &bytes) || bytes > PTRDIFF_MAX)
+      return makeStatus(Code::kInvalidArgument,
+                        "%s: block %d of %zu elements from %zu on does not fit into memory", name, rank,
+                        blocks.counts[rank], blocks.offsets[rank]);
+    if (blocks.counts[rank] > 0) most = std::max(most, end);
+  }
+  return most;
+}
+
+// The buffers of a collective whose blocks differ.
+Result<Buffers> unevenBuffers(Collective collective, const Call& call, int rank, int ranks) {
+  const Contract contract = contractOf(collective);
+  const auto me = static_cast<size_t>(rank);
+  const bool is_root = call.root == rank;
+  Buffers buffers{call.input, call.output};
+  buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
+  buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
+  buffers.may_be_in_place = contract.may_be_in_place;
+  buffers.send_elements = buffers.recv_elements = call.count;
+  if (call.input_blocks.given()) {
+    HORING_ASSIGN(buffers.send_elements, extentOf(call.input_blocks, "sendcounts", call, ranks));
+    buffers.in_place_offset = call.input_blocks.offsets[me];
+  }
+  if (call.output_blocks.given()) {
+    HORING_ASSIGN(buffers.recv_elements, extentOf(call.output_blocks, "recvcounts", call, ranks));
+    buffers.in_place_offset = call.output_blocks.offsets[me];
+  }
+  const bool both = call.input_blocks.given() && call.output_blocks.given();
+  const Blocks& blocks = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
+  const size_t own = blocks.given() ? blocks.counts[me] : call.count;
+  const size_t own_elsewhere = both ? call.output_blocks.counts[me] : call.count;
+  if (own != own_elsewhere)
+    return makeStatus(Code::kInvalidArgument,
+                      "rank %d: its own block has %zu elements on the one side and %zu on the other", rank,
+                      own, own_elsewhere);
+  return buffers;
+}
+
 }  // namespace
 
 Status checkArguments(Collective collective, const Call& call, int rank, int ranks) {
   HORING_TRY(checkEnums(call.type, call.op));
   if (call.root < 0 || call.root >= ranks)
     return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, ranks - 1);
-  HORING_ASSIGN(const Buffers buffers, uniformBuffers(collective, call, rank, ranks));
+  HORING_ASSIGN(const Buffers buffers, call.uneven ? unevenBuffers(collective, call, rank, ranks)
+                                                   : uniformBuffers(collective, call, rank, ranks));
   return checkBuffers(buffers, dataTypeBytes(call.type));
+}
+
+Status checkTransfer(const Transfer& transfer, int ranks) {
+  const bool sends = transfer.direction == Transfer::Direction::kSend;
+  if (transfer.peer < 0 || transfer.peer >= ranks)
+    return makeStatus(Code::kInvalidArgument, "peer is %d: expected 0 to %d", transfer.peer, ranks - 1);
+  if (transfer.bytes > PTRDIFF_MAX)
+    return makeStatus(Code::kInvalidArgument, "count: %zu bytes do not fit into memory", transfer.bytes);
+  if (transfer.bytes > 0 && !(sends ? static_cast<const void*>(transfer.input) : transfer.output))
+    return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0",
+                      sends ? "sendbuff" : "recvbuff");
+  return {};
 }
 
 }  // namespace horing

@@ -60,7 +60,7 @@ size_t totalBytes(Collective collective, const Call& call, int ranks) {
 
 // Where blocks differ, this rank may have nothing while others have something.
 bool isEmptyEverywhere(const Call& call) {
-  return call.count == 0 && !call.input_blocks.given() && !call.output_blocks.given();
+  return call.count == 0 && !call.uneven;
 }
 
 }  // namespace
@@ -72,23 +72,29 @@ Communicator::~Communicator() {
         makeStatus(Code::kRemoteError, "rank %d aborted its communicator", options_.rank));
 }
 
+Status Communicator::occupied() const {
+  return makeStatus(Code::kInvalidUsage,
+                    "rank %d: another thread is in this communicator; one thread at a time may use it",
+                    options_.rank);
+}
+
+Status Communicator::mayBegin() {
+  if (error_.ok() && aborted_.load(std::memory_order_relaxed))
+    return fail(makeStatus(Code::kInvalidUsage, "the communicator was aborted"));
+  return error_;
+}
+
 Status Communicator::run(Collective collective, const Call& call) {
   Exclusive exclusive(use_, Use::kCall);
-  if (!exclusive.owns())
-    return makeStatus(Code::kInvalidUsage,
-                      "rank %d: another thread is in this communicator; one thread at a time may use it",
-                      options_.rank);
-  if (!error_.ok()) return error_;
-  if (aborted_.load(std::memory_order_relaxed))
-    return fail(makeStatus(Code::kInvalidUsage, "the communicator was aborted"));
+  if (!exclusive.owns()) return occupied();
+  HORING_TRY(mayBegin());
   // As everywhere: moving nothing is no call, and the other ranks need not make it.
   if (isEmptyEverywhere(call)) return {};
   Call numbered = call;
   numbered.sequence = sequence_++;
   const int64_t begun_ns = clock_.nowNs();
-  const bool counts_differ = call.input_blocks.given() || call.output_blocks.given();
   calls_.recorder().begin({.sequence = numbered.sequence,
-                           .count = counts_differ ? kCountsDiffer : call.count,
+                           .count = call.uneven ? kCountsDiffer : call.count,
                            .begun_ns = begun_ns,
                            .root = call.root,
                            .collective = collective,
@@ -105,14 +111,30 @@ Status Communicator::perform(Collective collective, const Call& call, int64_t no
   HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
   if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
   planned->operation->begin(call);
-  return drive(*planned, call, deadline);
+  return drive({*planned->operation, planned->transports, call.sequence, deadline});
+}
+
+Status Communicator::exchange(std::span<const Transfer> transfers) {
+  Exclusive exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return occupied();
+  HORING_TRY(mayBegin());
+  LinkSet links{LinkUse::kPointToPoint, {}};
+  for (const Transfer& transfer : transfers)
+    if (transfer.peer != options_.rank) links.peers.push_back(transfer.peer);
+  // Nothing is sent yet: such an error does not stick.
+  HORING_TRY(point_to_point_->begin(transfers));
+  Status status = connector_->begin(links);
+  const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
+  if (status.ok())
+    status = drive({*point_to_point_, connector_->transportsOf(links), std::nullopt, deadline, &links});
+  return status.ok() ? status : fail(status);
 }
 
 // Links to new peers come up while both ends are in the same first call.
 Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadline deadline) {
   const auto obstacle = [&] {
-    const std::string missing = connector_->describeMissing(planned.peers);
-    return Obstacle{connector_->missing(planned.peers), "connects to " + missing};
+    const std::string missing = connector_->describeMissing(planned.links);
+    return Obstacle{connector_->missing(planned.links), "connects to " + missing};
   };
   waiter_->progressed();
   while (!planner_->connected(planned)) {
@@ -126,63 +148,69 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
                      "rank %d could not connect to %s within %lld ms (HORING_TIMEOUT_MS): has every rank "
                      "called the same collective? is a "
                      "firewall between them, or HORING_SOCKET_IFNAME wrong?",
-                     options_.rank, connector_->describeMissing(planned.peers).c_str(),
+                     options_.rank, connector_->describeMissing(planned.links).c_str(),
                      static_cast<long long>(options_.config.timeout_ms));
       return watchdog_->overdue(call.sequence, obstacle(), options_.config.timeout_ms, late, aborted_);
     }
     if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
-    HORING_TRY(sleep(planned, kConnectBlockMs));
+    HORING_TRY(sleep(nullptr, kConnectBlockMs));
   }
   planner_->bind(planned);
   return {};
 }
 
-Status Communicator::drive(PlannedOperation& planned, const Call& call, Deadline deadline) {
-  HostOperation& operation = *planned.operation;
+Status Communicator::drive(const Drive& drive) {
+  Driven& operation = drive.operation;
   const auto obstacle = [&] { return Obstacle{operation.waitsFor(), operation.describeProgress()}; };
   int64_t next_look_ns = clock_.nowNs() + kLookAroundNs;
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
-    HORING_TRY(connector_->progress(planned.transports));
+    HORING_TRY(connector_->progress(drive.transports));
     const bool progressed = operation.poll();
     if (operation.done()) return {};
     if (!operation.status().ok()) [[unlikely]]
-      return watchdog_->mismatch(call.sequence, obstacle(), operation.status(), aborted_);
+      return drive.sequence ? watchdog_->mismatch(*drive.sequence, obstacle(), operation.status(), aborted_)
+                            : operation.status();
     if (progressed) waiter_->progressed();
     if (progressed && round % kLookAroundRounds != 0) continue;
 
     const int64_t now_ns = clock_.nowNs();
     if (now_ns >= next_look_ns) {
       HORING_TRY(lookAround());
-      watchdog_->look(call.sequence, waiter_->idleNs(now_ns), obstacle);
-      if (deadline.passed())
-        return watchdog_->overdue(call.sequence, obstacle(), options_.config.timeout_ms,
-                                  timedOut(operation, call), aborted_);
+      if (drive.sequence) watchdog_->look(*drive.sequence, waiter_->idleNs(now_ns), obstacle);
+      if (drive.deadline.passed())
+        return drive.sequence ? watchdog_->overdue(*drive.sequence, obstacle(), options_.config.timeout_ms,
+                                                   timedOut(drive), aborted_)
+                              : timedOut(drive);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
-    HORING_TRY(sleep(planned, std::min(kLongestBlockMs, deadline.remainingMs())));
+    const bool connects = drive.links && !connector_->established(*drive.links);
+    HORING_TRY(sleep(&operation,
+                     std::min(connects ? kConnectBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
   }
 }
 
-Status Communicator::timedOut(const HostOperation& operation, const Call& call) const {
-  return makeStatus(Code::kTimeout,
-                    "rank %d: collective #%llu did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A "
-                    "rank that is waited "
-                    "for is stopped, or never made this call",
-                    options_.rank, static_cast<unsigned long long>(call.sequence),
-                    static_cast<long long>(options_.config.timeout_ms), operation.describeProgress().c_str());
+Status Communicator::timedOut(const Drive& drive) const {
+  const std::string what =
+      drive.sequence ? formatString("collective #%llu", static_cast<unsigned long long>(*drive.sequence))
+                     : std::string("a group of sends and receives");
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: %s did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank that is waited "
+      "for is stopped, or never made this call",
+      options_.rank, what.c_str(), static_cast<long long>(options_.config.timeout_ms),
+      drive.operation.describeProgress().c_str());
 }
 
 // Blocks until a peer rings, unless something happened while the peers were being asked to. All transports take part,
 // also those that the operation does not use: the waiter watches them all, and one that is not looked after (a timer, a
 // stranger at the door) would not let it sleep.
-Status Communicator::sleep(PlannedOperation& planned, int timeout_ms) {
+Status Communicator::sleep(Driven* operation, int timeout_ms) {
   const uint32_t all = connector_->allTransports();
   connector_->beginWait(all);
   Status status = connector_->progress(all);
-  const bool idle =
-      status.ok() && (!planned.operation || (!planned.operation->poll() && !planned.operation->done()));
+  const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done()));
   if (idle) waiter_->block(timeout_ms);
   connector_->endWait(all);
   return status;
@@ -246,7 +274,7 @@ Status Communicator::asyncError() {
 }
 
 uint64_t Communicator::memoryBytes() const {
-  return connector_->memoryBytes() + planner_->memoryBytes();
+  return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes();
 }
 
 }  // namespace horing

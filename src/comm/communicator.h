@@ -3,6 +3,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "comm/unique_id.h"
 #include "comm/waiter.h"
 #include "comm/watchdog.h"
+#include "engine/host/point_to_point.h"
 
 namespace horing {
 
@@ -45,6 +48,8 @@ class Communicator {
 
   // `count` as in Call. Returns when the output is complete. Errors after the first message are sticky.
   Status run(Collective collective, const Call& call);
+  // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
+  Status exchange(std::span<const Transfer> transfers);
   // Ends it in good order. The object can only be deleted then.
   Status leave();
   // Any thread: makes a running and every later call fail. Returns when no call is running.
@@ -78,10 +83,20 @@ class Communicator {
 
   Status perform(Collective collective, const Call& call, int64_t now_ns);
   Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
-  Status drive(PlannedOperation& planned, const Call& call, Deadline deadline);
-  Status sleep(PlannedOperation& planned, int timeout_ms);
+  // What to drive to its end, over which transports.
+  struct Drive {
+    Driven& operation;
+    uint32_t transports = 0;
+    std::optional<uint64_t> sequence;  // of the collective; sends and receives have none
+    Deadline deadline;
+    const LinkSet* links = nullptr;  // that may still have to come up
+  };
+  Status occupied() const;
+  Status mayBegin();
+  Status drive(const Drive& drive);
+  Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
-  Status timedOut(const HostOperation& operation, const Call& call) const;
+  Status timedOut(const Drive& drive) const;
   Status fail(Status status);
   Status rootCause(Status status);
 
@@ -102,6 +117,8 @@ class Communicator {
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;
   std::unique_ptr<Planner> planner_;
+  std::unique_ptr<PeerConnections> pairs_;
+  std::unique_ptr<PointToPoint> point_to_point_;
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter
   uint64_t sequence_ = 0;

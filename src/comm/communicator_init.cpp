@@ -14,6 +14,23 @@ namespace {
 
 constexpr size_t kMaxSettingsBytes = 512;
 
+// The links for sends and receives, as far as they are up.
+class PairConnections final : public PeerConnections {
+ public:
+  explicit PairConnections(Connector& connector) : connector_(connector) {}
+  Sender* sender(int peer) override {
+    Link& link = connector_.link(LinkUse::kPointToPoint, peer);
+    return link.established() ? &link.sender(0) : nullptr;
+  }
+  Receiver* receiver(int peer) override {
+    Link& link = connector_.link(LinkUse::kPointToPoint, peer);
+    return link.established() ? &link.receiver(0) : nullptr;
+  }
+
+ private:
+  Connector& connector_;
+};
+
 void setBit(std::vector<std::byte>& bits, size_t index) {
   bits[index / 8] |= std::byte{1} << (index % 8);
 }
@@ -68,6 +85,9 @@ Status Communicator::initialise() {
   HORING_TRY(agreeOnTransports(deadline));
   selector_ = std::make_unique<Selector>(makeSelector());
   planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
+  pairs_ = std::make_unique<PairConnections>(*connector_);
+  point_to_point_ = std::make_unique<PointToPoint>(options_.rank, options_.ranks,
+                                                   linkShapeOf(options_.config, "").slot_bytes, *pairs_);
   HORING_TRY(makeWaiter());
   logWhoIsWhere();
   return {};

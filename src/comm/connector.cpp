@@ -26,10 +26,11 @@ bool Connector::canReach(int peer, size_t transport) const {
          transports_[transport]->canReach(theirs[transport]);
 }
 
-Status Connector::begin(const std::vector<int>& peers) {
-  links_.resize(addresses_.size(), nullptr);
-  for (const int peer : peers) {
-    Link*& link = links_[static_cast<size_t>(peer)];
+Status Connector::begin(const LinkSet& links) {
+  auto& by_rank = links_[static_cast<size_t>(links.use)];
+  by_rank.resize(addresses_.size(), nullptr);
+  for (const int peer : links.peers) {
+    Link*& link = by_rank[static_cast<size_t>(peer)];
     if (link) continue;
     const int choice = choiceFor(peer);
     if (choice < 0)
@@ -39,40 +40,39 @@ Status Connector::begin(const std::vector<int>& peers) {
                         "a node, socket anywhere)",
                         rank_, peer);
     const auto transport = static_cast<size_t>(choice);
-    HORING_ASSIGN(link, transports_[transport]->connect(
-                            peer, addresses_[static_cast<size_t>(peer)][transport], shapes_[transport]));
+    LinkShape shape = shapes_[transport];
+    if (links.use == LinkUse::kPointToPoint) shape.channels = 1;
+    HORING_ASSIGN(
+        link, transports_[transport]->connect(peer, addresses_[static_cast<size_t>(peer)][transport], shape,
+                                              static_cast<int>(links.use)));
   }
   return {};
 }
 
-bool Connector::established(const std::vector<int>& peers) const {
-  for (const int peer : peers)
-    if (!links_[static_cast<size_t>(peer)]->established()) return false;
+bool Connector::established(const LinkSet& links) const {
+  for (const int peer : links.peers)
+    if (!at(links.use, peer)->established()) return false;
   return true;
 }
 
-std::string Connector::describeMissing(const std::vector<int>& peers) const {
+std::string Connector::describeMissing(const LinkSet& links) const {
   std::string text;
-  for (const int peer : peers) {
-    const Link* link = links_[static_cast<size_t>(peer)];
-    if (link && !link->established())
-      text += formatString("%srank %d (%s)", text.empty() ? "" : ", ", peer, link->describe().c_str());
-  }
+  for (const int peer : missing(links))
+    text += formatString("%srank %d (%s)", text.empty() ? "" : ", ", peer,
+                         at(links.use, peer)->describe().c_str());
   return text;
 }
 
-std::vector<int32_t> Connector::missing(const std::vector<int>& peers) const {
+std::vector<int32_t> Connector::missing(const LinkSet& links) const {
   std::vector<int32_t> ranks;
-  for (const int peer : peers) {
-    const Link* link = links_[static_cast<size_t>(peer)];
-    if (!link || !link->established()) ranks.push_back(peer);
-  }
+  for (const int peer : links.peers)
+    if (!at(links.use, peer)->established()) ranks.push_back(peer);
   return ranks;
 }
 
-uint32_t Connector::transportsOf(const std::vector<int>& peers) const {
+uint32_t Connector::transportsOf(const LinkSet& links) const {
   uint32_t bits = 0;
-  for (const int peer : peers) bits |= 1u << choiceFor(peer);
+  for (const int peer : links.peers) bits |= 1u << choiceFor(peer);
   return bits;
 }
 

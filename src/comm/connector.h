@@ -12,10 +12,21 @@ namespace horing {
 // What a rank publishes about its transports, and what it knows of the others'. Index: rank, then transport.
 using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
 
+// Links have a purpose, and those of one purpose are used up by no other.
+enum class LinkUse : uint8_t { kCollective, kPointToPoint };
+inline constexpr int kLinkUses = 2;
+static_assert(kLinkUses <= kMaxLinksPerPeer);
+
+// The links to these ranks.
+struct LinkSet {
+  LinkUse use = LinkUse::kCollective;
+  std::vector<int> peers;
+};
+
 // One thread at a time.
 class Connector {
  public:
-  // One shape for each transport.
+  // One shape for each transport; point-to-point links have one channel of it.
   Connector(int rank, std::vector<LinkShape> shapes, std::vector<std::unique_ptr<Transport>> transports);
 
   // Addresses of this rank's transports, in their order.
@@ -29,20 +40,20 @@ class Connector {
   void setChoices(std::vector<int> transport_of_rank) { transport_of_rank_ = std::move(transport_of_rank); }
   int choiceFor(int peer) const { return transport_of_rank_[static_cast<size_t>(peer)]; }
 
-  // Starts links to those peers that have none yet. The caller then calls progress() until established().
-  Status begin(const std::vector<int>& peers);
-  bool established(const std::vector<int>& peers) const;
+  // Starts those links that are not there yet. The caller then calls progress() until established().
+  Status begin(const LinkSet& links);
+  bool established(const LinkSet& links) const;
   // "rank 3 by shm, rank 5 by socket (connecting to ...)": those of the peers that are not connected.
-  std::string describeMissing(const std::vector<int>& peers) const;
+  std::string describeMissing(const LinkSet& links) const;
 
   // Those ranks of the peers.
-  std::vector<int32_t> missing(const std::vector<int>& peers) const;
+  std::vector<int32_t> missing(const LinkSet& links) const;
 
-  Link& link(int peer) { return *links_[static_cast<size_t>(peer)]; }
+  Link& link(LinkUse use, int peer) { return *at(use, peer); }
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
   uint32_t allTransports() const { return (1u << transports_.size()) - 1; }
-  // Bits of the transports that the links to `peers` use.
-  uint32_t transportsOf(const std::vector<int>& peers) const;
+  // Bits of the transports that the links use.
+  uint32_t transportsOf(const LinkSet& links) const;
 
   // Drives the transports whose bit is set; see Transport.
   Status progress(uint32_t transports);
@@ -51,12 +62,16 @@ class Connector {
   uint64_t memoryBytes() const;
 
  private:
+  Link* at(LinkUse use, int peer) const {
+    return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)];
+  }
+
   int rank_;
   std::vector<LinkShape> shapes_;
   std::vector<std::unique_ptr<Transport>> transports_;
   AddressTable addresses_;
   std::vector<int> transport_of_rank_;
-  std::vector<Link*> links_;  // by rank; null: none yet
+  std::vector<Link*> links_[kLinkUses];  // by rank; null: none yet
 };
 
 }  // namespace horing

@@ -20,10 +20,10 @@ class PositionedConnections final : public ConnectionSource {
   PositionedConnections(Connector& connector, const std::vector<int32_t>& rank_of_position)
       : connector_(connector), rank_of_position_(rank_of_position) {}
   Sender& sender(int32_t position, int channel) override {
-    return connector_.link(rankOf(position)).sender(channel);
+    return connector_.link(LinkUse::kCollective, rankOf(position)).sender(channel);
   }
   Receiver& receiver(int32_t position, int channel) override {
-    return connector_.link(rankOf(position)).receiver(channel);
+    return connector_.link(LinkUse::kCollective, rankOf(position)).receiver(channel);
   }
   int32_t rankOf(int32_t position) const override { return rank_of_position_[static_cast<size_t>(position)]; }
 
@@ -80,9 +80,9 @@ Result<PlannedOperation*> Planner::prepare(Collective collective, const Selectio
     for (const int32_t position : sendPeers(lane)) peers.insert(map_.rankOfPosition(position));
     for (const int32_t position : recvPeers(lane)) peers.insert(map_.rankOfPosition(position));
   }
-  made->peers.assign(peers.begin(), peers.end());
-  HORING_TRY(connector_.begin(made->peers));
-  made->transports = connector_.transportsOf(made->peers);
+  made->links.peers.assign(peers.begin(), peers.end());
+  HORING_TRY(connector_.begin(made->links));
+  made->transports = connector_.transportsOf(made->links);
   entry = std::move(made);
   return entry.get();
 }

@@ -14,7 +14,7 @@ namespace horing {
 // A plan with its operation and what it needs to be driven. One operation at a time.
 struct PlannedOperation {
   Schedule schedule;
-  std::vector<int> peers;      // ranks
+  LinkSet links;               // to its peers
   uint32_t transports = 0;     // bits, see Connector
   std::unique_ptr<Plan> plan;  // null until the peers are connected
   std::unique_ptr<HostOperation> operation;
@@ -33,7 +33,7 @@ class Planner {
   // The cached operation for this collective, algorithm and root (a rank, 0 where there is none). On a first call its schedule is built and proven
   // and links to its peers are begun; when connected() is true for it, bind() completes it.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
-  bool connected(const PlannedOperation& planned) const { return connector_.established(planned.peers); }
+  bool connected(const PlannedOperation& planned) const { return connector_.established(planned.links); }
   void bind(PlannedOperation& planned);
 
   uint64_t memoryBytes() const;

@@ -27,9 +27,12 @@ struct Blocks {
 
 // What the caller of a collective says about sizes.
 struct Extent {
-  // Elements of the whole vector for all-reduce, broadcast and reduce, else of one block. Where blocks differ and
-  // this rank is not told of all of them (gather and scatter, away from the root): of its own.
+  // Elements of the whole vector for all-reduce, broadcast and reduce, else of one block; of the own one where blocks
+  // differ.
   size_t count = 0;
+  // Where blocks differ: all-gather has the output's, reduce-scatter the input's, all-to-all both, gather and scatter
+  // the root's only.
+  bool uneven = false;
   Blocks input;
   Blocks output;
   bool operator==(const Extent&) const = default;
@@ -62,10 +65,10 @@ class Layout {
     return layout;
   }
 
-  // Whether both ends of a connection know the size of all blocks, not only of those that they exchange.
-  bool isUniform() const { return !extent_.input.given() && !extent_.output.given(); }
+  // Whether the blocks differ. A rank may then know no more than the sizes of those that it exchanges.
+  bool isUneven() const { return extent_.uneven; }
 
-  // Of a uniform layout.
+  // Where they do not differ.
   size_t largestChunk() const { return std::min(chunk_, extent_.count); }
 
   // Elements of the chunk, the same on every rank that has to do with it.
@@ -74,10 +77,11 @@ class Layout {
       const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
       return std::min(chunk_, extent_.count - begin);
     }
-    if (isUniform()) return chunk_;
-    const bool in_input = extent_.input.given() && contract_.inputHas(position_, chunk);
-    const Blocks& blocks = in_input ? extent_.input : extent_.output;
-    return blocks.counts[in_input ? inputBlock(chunk) : outputBlock(chunk)];
+    if (extent_.input.given() && contract_.inputHas(position_, chunk))
+      return extent_.input.counts[inputBlock(chunk)];
+    if (extent_.output.given() && contract_.outputHas(position_, chunk))
+      return extent_.output.counts[outputBlock(chunk)];
+    return chunk_;
   }
   size_t inputOffset(int32_t chunk) const {
     if (is_cut_) return std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);

@@ -1,46 +1,9 @@
 // Every collective through the library, over every way of making communicators.
 #include <numeric>
 
-#include "ranks.h"
+#include "ways.h"
 
 namespace {
-
-struct Way {
-  const char* name;
-  Meeting meeting;
-  const char* transports;
-  const char* algorithm;
-  int ranks;
-};
-
-void PrintTo(const Way& way, std::ostream* out) {
-  *out << way.name << ' ' << way.algorithm << ' ' << way.ranks << " ranks";
-}
-
-class Collectives : public testing::TestWithParam<Way> {
- protected:
-  Collectives()
-      : transports_("HORING_TRANSPORTS", GetParam().transports),
-        algorithm_("HORING_ALGO", GetParam().algorithm) {}
-  void SetUp() override {
-    comms_ = makeCommunicators(GetParam().ranks, GetParam().meeting);
-    ASSERT_FALSE(HasFailure());
-  }
-  void TearDown() override {
-    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
-  }
-  int ranks() const { return GetParam().ranks; }
-  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-
- private:
-  Setting transports_, algorithm_;
-  std::vector<horingComm_t> comms_;
-};
-
-// Exact in float: small integers.
-float element(int rank, size_t index) {
-  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
-}
 
 TEST_P(Collectives, AllReduceSumsOnEveryRank) {
   onEveryRank(ranks(), [&](int rank) {
@@ -191,15 +154,6 @@ TEST_P(Collectives, ManyInARowNeedNoBarrier) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Collectives,
-                         testing::Values(Way{"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
-                                         Way{"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
-                                         Way{"loopback", Meeting::kInitAll, "shm,socket", "ring", 3},
-                                         Way{"shm", Meeting::kInitRank, "shm", "auto", 2},
-                                         Way{"shm", Meeting::kInitRank, "shm", "ring", 5},
-                                         Way{"shm", Meeting::kInitRank, "shm", "direct", 4},
-                                         Way{"socket", Meeting::kInitRank, "socket", "ring", 3},
-                                         Way{"socket", Meeting::kInitRank, "socket", "one_shot", 3},
-                                         Way{"both", Meeting::kInitRank, "shm,socket", "auto", 4}));
+INSTANTIATE_TEST_SUITE_P(Ways, Collectives, testing::ValuesIn(kWays));
 
 }  // namespace

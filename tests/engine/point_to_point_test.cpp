@@ -68,8 +68,8 @@ class PointToPointRanks : public testing::Test {
  private:
   struct Connections final : PeerConnections {
     Connections(PointToPointRanks& test, int rank, int ranks) : all(test), me(rank), count(ranks) {}
-    Sender& sender(int peer) override { return link(peer).sender(0); }
-    Receiver& receiver(int peer) override { return link(peer).receiver(0); }
+    Sender* sender(int peer) override { return &link(peer).sender(0); }
+    Receiver* receiver(int peer) override { return &link(peer).receiver(0); }
     Link& link(int peer) { return *all.links_[static_cast<size_t>(me * count + peer)]; }
     PointToPointRanks& all;
     int me, count;

@@ -24,7 +24,7 @@ struct CollectiveCall {
   RedOp op = RedOp::kSum;
 
   Layout layout() const {
-    return Layout::make(schedules[0], {count, {}, {}}, rank_of_position, 64 / dataTypeBytes(type));
+    return Layout::make(schedules[0], {.count = count}, rank_of_position, 64 / dataTypeBytes(type));
   }
   // Of the buffers at one position; 0 where it has none.
   size_t inputBytes(size_t position) const;

@@ -17,8 +17,7 @@ uint64_t mix(uint64_t x) {
 
 // Of all that the ranks must agree on, but for the call's number.
 uint64_t digestOf(const Call& call, const Schedule& schedule) {
-  const bool same_everywhere = !call.input_blocks.given() && !call.output_blocks.given();
-  uint64_t digest = mix(same_everywhere ? call.count : 0);
+  uint64_t digest = mix(call.uneven ? ~uint64_t{0} : call.count);
   digest = mix(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
                          static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
   for (const char c : schedule.algorithm) digest = mix(digest ^ static_cast<unsigned char>(c));
@@ -42,9 +41,9 @@ void HostOperation::layOut(const Call& call) {
   const PlanSettings& settings = plan_.settings();
   element_bytes_ = dataTypeBytes(call.type);
   layout_ = Layout::make(schedule, call.extent(), rank_of_position_, 64 / element_bytes_);
-  slicing_ = layout_.isUniform()
-                 ? Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes)
-                 : Slicing::fixed(element_bytes_, settings.slot_bytes);
+  slicing_ = layout_.isUneven()
+                 ? Slicing::fixed(element_bytes_, settings.slot_bytes)
+                 : Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes);
   const bool reduces = contractOf(schedule).folds();
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
   scales_ = reduces && call.op == RedOp::kAvg;
@@ -82,7 +81,7 @@ void HostOperation::layOutLane(size_t lane_number) {
 
 void HostOperation::begin(const Call& call) {
   // Programs repeat themselves: what is laid out often fits the next call too.
-  if (!(call.extent() == call_.extent()) || !layout_.isUniform() || call.type != call_.type ||
+  if (!(call.extent() == call_.extent()) || call.uneven || call.type != call_.type ||
       call.op != call_.op)
     layOut(call);
   call_ = call;

@@ -1,6 +1,5 @@
 #pragma once
-// The interpreter: runs one call of a plan on host memory. Poll-driven and resumable; it never blocks,
-// allocates, locks or looks at a clock between begin() and done().
+// The interpreter: runs one call of a plan on host memory.
 //
 // The slice loop is the meaning of a schedule: a lane runs its steps in windows of W slices; for each window,
 // for each step, for each slice of the window. Slice s of a step starts as soon as its inputs for slice s are
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/host/driven.h"
 #include "engine/host/plan.h"
 #include "schedule/layout.h"
 
@@ -21,7 +21,8 @@ namespace horing {
 struct Call {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  size_t count = 0;  // elements; see Extent, as the blocks
+  size_t count = 0;  // elements; see Extent, as the next three
+  bool uneven = false;
   Blocks input_blocks;
   Blocks output_blocks;
   DataType type = DataType::kFloat32;
@@ -29,10 +30,10 @@ struct Call {
   int root = 0;           // rank, where the collective has one
   uint64_t sequence = 0;  // of the communicator; the same on every rank
 
-  Extent extent() const { return {count, input_blocks, output_blocks}; }
+  Extent extent() const { return {count, uneven, input_blocks, output_blocks}; }
 };
 
-class HostOperation {
+class HostOperation final : public Driven {
  public:
   // `rank_of_position` and `plan` must outlive the operation. One operation of a plan at a time.
   HostOperation(Plan& plan, const int32_t* rank_of_position);
@@ -41,16 +42,12 @@ class HostOperation {
 
   // In constant time if count, type and operation are those of the call before, else in the time of a look at every step.
   void begin(const Call& call);
-  // Does what can be done now. True if anything was.
-  bool poll();
-  // True when the output is complete and the peers need nothing more from this rank.
-  bool done() const;
-  // Set when a peer's message belongs to another operation; the operation will not complete then.
-  const Status& status() const { return status_; }
-  // "lane 1 step 3 slice 17: waits for a message from rank 5"; for deadlines and reports.
-  std::string describeProgress() const;
-  // The ranks that its lanes wait for, each once.
-  std::vector<int32_t> waitsFor() const;
+  bool poll() override;
+  bool done() const override;
+  const Status& status() const override { return status_; }
+  // "lane 1 step 3 slice 17: waits for a message from rank 5".
+  std::string describeProgress() const override;
+  std::vector<int32_t> waitsFor() const override;
   uint64_t memoryBytes() const;
 
  private:
@@ -74,7 +71,7 @@ class HostOperation {
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
     const CallStep* step = nullptr;  // the current one
-    int64_t slices = 0;  // of the largest chunk among its steps
+    int64_t slices = 0;              // of the largest chunk among its steps
     int64_t window_begin = 0;
     int64_t window_end = 0;
     int64_t slice = 0;

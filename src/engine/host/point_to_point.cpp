@@ -59,16 +59,11 @@ Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
 }
 
 PointToPoint::Flow& PointToPoint::flowOf(const Transfer& transfer) {
-  const bool sends = transfer.direction == Transfer::Direction::kSend;
   for (Flow& flow : flows_)
-    if (flow.peer == transfer.peer && (flow.sender != nullptr) == sends) return flow;
+    if (flow.peer == transfer.peer && flow.direction == transfer.direction) return flow;
   Flow& flow = flows_.emplace_back();
   flow.peer = transfer.peer;
-  if (sends) {
-    flow.sender = &connections_.sender(transfer.peer);
-  } else {
-    flow.receiver = &connections_.receiver(transfer.peer);
-  }
+  flow.direction = transfer.direction;
   return flow;
 }
 
@@ -82,7 +77,7 @@ bool PointToPoint::poll() {
 bool PointToPoint::advance(Flow& flow) {
   bool progressed = false;
   for (int budget = kTurn; budget > 0 && !flow.finished(); --budget) {
-    if (!(flow.sender ? trySend(flow) : tryReceive(flow))) break;
+    if (!(sends(flow) ? trySend(flow) : tryReceive(flow))) break;
     progressed = true;
   }
   if (flow.finished()) --flows_running_;
@@ -90,6 +85,7 @@ bool PointToPoint::advance(Flow& flow) {
 }
 
 bool PointToPoint::trySend(Flow& flow) {
+  if (!flow.sender && !(flow.sender = connections_.sender(flow.peer))) return false;
   const Transfer& transfer = flow.transfers[flow.current];
   std::byte* slot = flow.sender->tryAcquire();
   if (!slot) return false;
@@ -102,6 +98,7 @@ bool PointToPoint::trySend(Flow& flow) {
 }
 
 bool PointToPoint::tryReceive(Flow& flow) {
+  if (!flow.receiver && !(flow.receiver = connections_.receiver(flow.peer))) return false;
   const Transfer& transfer = flow.transfers[flow.current];
   const Message* message = flow.receiver->tryPeek();
   if (!message) return false;
@@ -120,7 +117,7 @@ bool PointToPoint::tryReceive(Flow& flow) {
 void PointToPoint::passOn(Flow& flow, size_t bytes) {
   flow.offset += bytes;
   if (flow.offset < flow.transfers[flow.current].bytes) return;
-  ++(flow.sender ? sent_ : received_)[static_cast<size_t>(flow.peer)];
+  ++(sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)];
   ++flow.current;
   flow.offset = 0;
 }
@@ -140,8 +137,8 @@ void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
 }
 
 bool PointToPoint::done() const {
-  return flows_running_ == 0 && std::all_of(flows_.begin(), flows_.end(), [](const Flow& flow) {
-           return flow.sender ? flow.sender->flushed() : flow.receiver->flushed();
+  return flows_running_ == 0 && std::all_of(flows_.begin(), flows_.end(), [this](const Flow& flow) {
+           return sends(flow) ? flow.sender->flushed() : flow.receiver->flushed();
          });
 }
 
@@ -158,7 +155,8 @@ std::string PointToPoint::describeProgress() const {
   for (const Flow& flow : flows_) {
     if (flow.finished()) continue;
     text += formatString("%s%zu of %zu bytes %s rank %d", text.empty() ? "" : "; ", flow.offset,
-                         flow.transfers[flow.current].bytes, flow.sender ? "to" : "from", flow.peer);
+                         flow.transfers[flow.current].bytes, sends(flow) ? "to" : "from", flow.peer);
+    if (!flow.sender && !flow.receiver) text += ", which is not connected";
     if (const size_t more = flow.transfers.size() - flow.current - 1; more > 0)
       text += formatString(" and %zu more messages", more);
   }

@@ -1,6 +1,5 @@
 #pragma once
-// Messages between pairs of ranks: the sends and receives of one group, all of them at once. Poll-driven like
-// HostOperation.
+// Messages between pairs of ranks: the sends and receives of one group, all of them at once.
 //
 // Between two ranks, the first send meets the first receive, the second the second, and so on, over all groups since the
 // communicator was made; nothing else is agreed on. So there is no schedule: each pair's messages are a queue of their
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/host/driven.h"
 #include "transport/transport.h"
 
 namespace horing {
@@ -30,37 +30,35 @@ struct Transfer {
 class PeerConnections {
  public:
   virtual ~PeerConnections() = default;
-  virtual Sender& sender(int peer) = 0;
-  virtual Receiver& receiver(int peer) = 0;
+  // Null while the link is not up.
+  virtual Sender* sender(int peer) = 0;
+  virtual Receiver* receiver(int peer) = 0;
 };
 
 // One group at a time, one thread.
-class PointToPoint {
+class PointToPoint final : public Driven {
  public:
   // `slot_bytes`: of every connection.
   PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections);
 
-  // kInvalidUsage: sends and receives to the own rank that do not meet; nothing is begun then. Connections to all
-  // peers must be up.
+  // kInvalidUsage: sends and receives to the own rank that do not meet; nothing is begun then.
   Status begin(std::span<const Transfer> transfers);
-  // Does what can be done now. True if anything was.
-  bool poll();
-  // True when all that was to be received is here, and what was sent needs no more help from this rank.
-  bool done() const;
-  // kInvalidUsage when a peer's message has another size than the receive that it meets; the group will not end then.
-  const Status& status() const { return status_; }
-  // Ranks that the group waits for, each once.
-  std::vector<int32_t> waitsFor() const;
-  // "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1"; for deadlines and reports.
-  std::string describeProgress() const;
+  bool poll() override;
+  bool done() const override;
+  // kInvalidUsage when a peer's message has another size than the receive that it meets.
+  const Status& status() const override { return status_; }
+  std::vector<int32_t> waitsFor() const override;
+  // "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
+  std::string describeProgress() const override;
   uint64_t memoryBytes() const;
 
  private:
   // The messages of this group in one direction between this rank and one peer.
   struct Flow {
     int peer = 0;
-    Sender* sender = nullptr;      // null for what is received
-    Receiver* receiver = nullptr;  // null for what is sent
+    Transfer::Direction direction = Transfer::Direction::kSend;
+    Sender* sender = nullptr;      // for what is sent; null while the link is not up
+    Receiver* receiver = nullptr;  // for what is received
     std::vector<Transfer> transfers;
     size_t current = 0;
     size_t offset = 0;  // bytes of the current one that are done
@@ -70,6 +68,7 @@ class PointToPoint {
   Status copyToSelf(std::span<const Transfer> transfers);
   Flow& flowOf(const Transfer& transfer);
   bool advance(Flow& flow);
+  bool sends(const Flow& flow) const { return flow.direction == Transfer::Direction::kSend; }
   bool trySend(Flow& flow);
   bool tryReceive(Flow& flow);
   void passOn(Flow& flow, size_t bytes);

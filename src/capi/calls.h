@@ -1,0 +1,17 @@
+#pragma once
+// From arguments of the C API to a command.
+#include "capi/handle.h"
+
+namespace horing {
+
+// A call whose blocks are all of one size, or are no blocks.
+Command makeCommand(Collective collective, const void* send, void* recv, size_t count, horingDataType_t type);
+// As above, of a reduction.
+Command makeReduction(Collective collective, const void* send, void* recv, size_t count,
+                      horingDataType_t type, horingRedOp_t op);
+Command withRoot(Command command, int root);
+
+// Checks the arguments and launches the command. In an open group an error refuses the group, too.
+Status issue(horingComm_t comm, Command command, horingStream_t stream);
+
+}  // namespace horing

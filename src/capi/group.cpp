@@ -1,0 +1,170 @@
+#include "capi/group.h"
+
+#include <algorithm>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "capi/on_threads.h"
+
+namespace horing {
+
+namespace {
+
+struct Pending {
+  horingComm_t comm;
+  Command command;
+  Stream* stream;
+};
+
+struct Group {
+  int depth = 0;
+  std::vector<Pending> commands;
+  std::vector<std::function<Status()>> inits;
+  Status refused;
+};
+
+// What the API gives no object for: a group belongs to a thread.
+thread_local Group open_group;
+
+// The sends and receives of one communicator on one stream become one exchange, so that all of them progress at once.
+// It comes after the communicator's collectives, on every rank.
+std::vector<Pending> mergeTransfers(std::vector<Pending> commands) {
+  std::vector<Pending> merged, exchanges;
+  for (Pending& pending : commands) {
+    if (pending.command.transfers.empty()) {
+      merged.push_back(std::move(pending));
+      continue;
+    }
+    const auto same = std::find_if(exchanges.begin(), exchanges.end(), [&](const Pending& other) {
+      return other.comm == pending.comm && other.stream == pending.stream;
+    });
+    if (same == exchanges.end()) {
+      exchanges.push_back(std::move(pending));
+    } else {
+      auto& transfers = same->command.transfers;
+      transfers.insert(transfers.end(), pending.command.transfers.begin(), pending.command.transfers.end());
+    }
+  }
+  std::move(exchanges.begin(), exchanges.end(), std::back_inserter(merged));
+  return merged;
+}
+
+// Carried out by the calling thread.
+Status runInTurn(const std::vector<Pending>& commands) {
+  Status first;
+  for (const Pending& pending : commands) {
+    Status status = pending.comm->queue->run(pending.command);
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+// A stream for each communicator whose operations are to be complete on return: several ranks of one thread need each
+// other to go on.
+class BlockingStreams {
+ public:
+  Stream& of(horingComm_t comm) {
+    for (auto& [owner, stream] : streams_)
+      if (owner == comm) return stream;
+    return streams_.emplace_back(std::piecewise_construct, std::tuple(comm), std::tuple()).second;
+  }
+  Status synchronize() {
+    Status first;
+    for (auto& [owner, stream] : streams_) {
+      Status status = stream.synchronize();
+      if (first.ok()) first = std::move(status);
+    }
+    return first;
+  }
+
+ private:
+  std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, for streams do not move
+};
+
+Status submitAll(std::vector<Pending> commands) {
+  BlockingStreams blocking;
+  Status submitted;
+  for (Pending& pending : commands) {
+    if (!submitted.ok()) break;
+    Stream& stream = pending.stream ? *pending.stream : blocking.of(pending.comm);
+    submitted = pending.comm->queue->submit(std::move(pending.command), stream);
+  }
+  Status carried_out = blocking.synchronize();
+  return submitted.ok() ? carried_out : submitted;
+}
+
+Status launchAll(std::vector<Pending> commands) {
+  std::list<HandleUse> uses;
+  for (const Pending& pending : commands) {
+    uses.emplace_back(pending.comm);
+    HORING_TRY(checkHandle(pending.comm));
+  }
+  commands = mergeTransfers(std::move(commands));
+  const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
+    return pending.comm == commands.front().comm && !pending.stream;
+  });
+  return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands));
+}
+
+Status initAll(const std::vector<std::function<Status()>>& inits) {
+  std::vector<Status> made(inits.size(), Status(Code::kSystemError, "no memory for a communicator"));
+  HORING_TRY(onThreads(static_cast<int>(inits.size()), [&](int index) {
+    const auto at = static_cast<size_t>(index);
+    made[at] = inits[at]();
+  }));
+  for (const Status& status : made) HORING_TRY(status);
+  return {};
+}
+
+}  // namespace
+
+bool groupIsOpen() {
+  return open_group.depth > 0;
+}
+
+Status launch(horingComm_t comm, Command command, Stream* stream) {
+  if (groupIsOpen()) {
+    open_group.commands.push_back({comm, std::move(command), stream});
+    return {};
+  }
+  return stream ? comm->queue->submit(std::move(command), *stream) : comm->queue->run(command);
+}
+
+void addInitToGroup(std::function<Status()> init) {
+  open_group.inits.push_back(std::move(init));
+}
+
+void refuseGroup(const Status& why) {
+  if (groupIsOpen() && open_group.refused.ok()) open_group.refused = why;
+}
+
+}  // namespace horing
+
+extern "C" {
+
+horingResult_t horingGroupStart(void) {
+  return horing::guarded(nullptr, []() -> horing::Status {
+    ++horing::open_group.depth;
+    return {};
+  });
+}
+
+horingResult_t horingGroupEnd(void) {
+  using namespace horing;
+  return guarded(nullptr, []() -> Status {
+    if (!groupIsOpen())
+      return makeStatus(Code::kInvalidUsage,
+                        "horingGroupEnd without a horingGroupStart before it in this thread");
+    if (--open_group.depth > 0) return {};
+    Group group = std::exchange(open_group, Group());
+    if (!group.refused.ok())
+      return makeStatus(group.refused.code(),
+                        "nothing of the group was launched, since it holds a call with an error: %s",
+                        group.refused.message().c_str());
+    if (!group.inits.empty()) HORING_TRY(initAll(group.inits));
+    return group.commands.empty() ? Status() : launchAll(std::move(group.commands));
+  });
+}
+
+}  // extern "C"

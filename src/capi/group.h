@@ -1,0 +1,18 @@
+#pragma once
+// Calls between horingGroupStart and horingGroupEnd: kept by the calling thread, launched together.
+#include <functional>
+
+#include "capi/handle.h"
+
+namespace horing {
+
+// Whether the calling thread is between start and end.
+bool groupIsOpen();
+// Where an entry point hands over what it has checked: launches it, or keeps it for the open group. `stream`: null for
+// an operation that is complete on return, else one that outlives it.
+Status launch(horingComm_t comm, Command command, Stream* stream);
+void addInitToGroup(std::function<Status()> init);
+// A call of the open group was refused: horingGroupEnd shall say so, too, and launch nothing.
+void refuseGroup(const Status& why);
+
+}  // namespace horing

@@ -1,0 +1,50 @@
+// Send and receive of include/horing/horing.h.
+#include "capi/calls.h"
+
+namespace horing {
+
+namespace {
+
+Status issueTransfer(horingComm_t comm, Transfer transfer, size_t count, horingDataType_t type,
+                     horingStream_t stream) {
+  if (static_cast<int>(type) < 0 || static_cast<int>(type) >= kDataTypes)
+    return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
+                      static_cast<int>(type), kDataTypes - 1);
+  if (__builtin_mul_overflow(count, dataTypeBytes(static_cast<DataType>(type)), &transfer.bytes))
+    return makeStatus(Code::kInvalidArgument, "count is %zu: so many elements do not fit into memory", count);
+  Command command;
+  command.transfers.push_back(transfer);
+  return issue(comm, std::move(command), stream);
+}
+
+}  // namespace
+
+}  // namespace horing
+
+extern "C" {
+
+horingResult_t horingSend(const void* sendbuff, size_t count, horingDataType_t datatype, int peer,
+                          horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    return issueTransfer(comm,
+                         {.direction = Transfer::Direction::kSend,
+                          .peer = peer,
+                          .input = static_cast<const std::byte*>(sendbuff)},
+                         count, datatype, stream);
+  });
+}
+
+horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
+                          horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    return issueTransfer(comm,
+                         {.direction = Transfer::Direction::kReceive,
+                          .peer = peer,
+                          .output = static_cast<std::byte*>(recvbuff)},
+                         count, datatype, stream);
+  });
+}
+
+}  // extern "C"

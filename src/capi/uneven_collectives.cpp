@@ -1,0 +1,129 @@
+// The collectives of include/horing/horing.h whose blocks differ in size.
+#include <utility>
+
+#include "capi/calls.h"
+
+namespace horing {
+
+namespace {
+
+// What the caller says of the blocks of one buffer; offsets NULL: one after the other.
+struct Given {
+  const char* name;
+  const size_t* counts;
+  const size_t* offsets;
+};
+
+size_t ranksOf(horingComm_t comm) {
+  return static_cast<size_t>(comm->communicator->ranks());
+}
+
+// Copies them to tables[at ...], so that the caller's need not outlive the call.
+Status copyTable(const Given& given, size_t ranks, Command& command, size_t at) {
+  if (!given.counts)
+    return makeStatus(Code::kInvalidArgument, "%s is NULL: expected the elements of each rank's block",
+                      given.name);
+  size_t offset = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    command.tables[at + rank] = given.counts[rank];
+    command.tables[at + ranks + rank] = given.offsets ? given.offsets[rank] : offset;
+    if (__builtin_add_overflow(offset, given.counts[rank], &offset))
+      return makeStatus(Code::kInvalidArgument, "%s: the blocks do not fit into memory", given.name);
+  }
+  return {};
+}
+
+enum class Tables { kNone, kInput, kOutput, kBoth };
+
+// Issues `command` with the blocks of its buffers.
+Status issueUneven(horingComm_t comm, Command command, std::pair<Given, Given> given, Tables tables,
+                   horingStream_t stream) {
+  HORING_TRY(checkHandle(comm));
+  const size_t ranks = ranksOf(comm);
+  command.call.uneven = true;
+  command.tables.resize(4 * ranks);
+  const size_t* const at = command.tables.data();
+  if (tables == Tables::kInput || tables == Tables::kBoth) {
+    HORING_TRY(copyTable(given.first, ranks, command, 0));
+    command.call.input_blocks = {at, at + ranks};
+  }
+  if (tables == Tables::kOutput || tables == Tables::kBoth) {
+    HORING_TRY(copyTable(given.second, ranks, command, 2 * ranks));
+    command.call.output_blocks = {at + 2 * ranks, at + 3 * ranks};
+  }
+  return issue(comm, std::move(command), stream);
+}
+
+bool isRoot(horingComm_t comm, int root) {
+  return checkHandle(comm).ok() && comm->communicator->rank() == root;
+}
+
+// The own block's size in a table that may be missing; what is missing is refused later.
+size_t ownCount(horingComm_t comm, const size_t* counts) {
+  return checkHandle(comm).ok() && counts ? counts[comm->communicator->rank()] : 0;
+}
+
+}  // namespace
+
+}  // namespace horing
+
+extern "C" {
+
+horingResult_t horingAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                const size_t* recvcounts, const size_t* recvdispls, horingDataType_t datatype,
+                                horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    return issueUneven(comm, makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype),
+                       {{}, {"recvcounts", recvcounts, recvdispls}}, Tables::kOutput, stream);
+  });
+}
+
+horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcounts, const size_t* senddispls,
+                                    void* recvbuff, horingDataType_t datatype, horingRedOp_t op,
+                                    horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    const size_t own = ownCount(comm, sendcounts);
+    return issueUneven(comm, makeReduction(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype, op),
+                       {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput, stream);
+  });
+}
+
+horingResult_t horingGatherV(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t* recvcounts,
+                             const size_t* recvdispls, horingDataType_t datatype, int root, horingComm_t comm,
+                             horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    return issueUneven(
+        comm, withRoot(makeCommand(Collective::kGather, sendbuff, recvbuff, sendcount, datatype), root),
+        {{}, {"recvcounts", recvcounts, recvdispls}}, isRoot(comm, root) ? Tables::kOutput : Tables::kNone,
+        stream);
+  });
+}
+
+horingResult_t horingScatterV(const void* sendbuff, const size_t* sendcounts, const size_t* senddispls,
+                              void* recvbuff, size_t recvcount, horingDataType_t datatype, int root,
+                              horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    return issueUneven(
+        comm, withRoot(makeCommand(Collective::kScatter, sendbuff, recvbuff, recvcount, datatype), root),
+        {{"sendcounts", sendcounts, senddispls}, {}}, isRoot(comm, root) ? Tables::kInput : Tables::kNone,
+        stream);
+  });
+}
+
+horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* sendcounts, const size_t* senddispls,
+                               void* recvbuff, const size_t* recvcounts, const size_t* recvdispls,
+                               horingDataType_t datatype, horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    const size_t own = ownCount(comm, sendcounts);
+    return issueUneven(comm, makeCommand(Collective::kAllToAll, sendbuff, recvbuff, own, datatype),
+                       {{"sendcounts", sendcounts, senddispls}, {"recvcounts", recvcounts, recvdispls}},
+                       Tables::kBoth, stream);
+  });
+}
+
+}  // extern "C"

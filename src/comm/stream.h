@@ -1,0 +1,57 @@
+#pragma once
+// An in-order queue of operations: each begins when those before it on the stream have ended.
+//
+// The stream holds no operations. It gives out turns, and whoever carries an operation out waits for its turn: so
+// operations of several communicators can share a stream, and several streams one communicator. Turns and the order of
+// a communicator's operations (comm/command_queue.h) both follow the order of the calls, so they never wait for each
+// other in a circle.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "base/status.h"
+
+namespace horing {
+
+// Any thread, but that nobody may use it while it is destroyed.
+class Stream {
+ public:
+  using Callback = std::function<void(const Status&)>;
+  using Turn = uint64_t;
+
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Takes the next turn; finish() must follow for it.
+  Turn enter();
+  // Blocks until all turns before are finished: no longer than their operations' deadlines.
+  void awaitTurn(Turn turn);
+  void finish(Turn turn, const Status& status);
+
+  // Calls back once all turns taken so far are finished, with the first error among them since the last
+  // synchronize(): from the thread that finishes the last, or at once.
+  void callBack(Callback callback);
+
+  // Blocks until all turns taken so far are finished. The first error among them since the last synchronize().
+  Status synchronize();
+  // Whether all turns taken so far are finished.
+  bool idle() const;
+
+ private:
+  struct Waiting {
+    Turn after;  // call when so many turns are finished
+    Callback callback;
+  };
+
+  mutable std::mutex mutex_;
+  std::condition_variable finished_turn_;
+  Turn next_ = 0;
+  Turn finished_ = 0;  // all turns before this one are
+  Status error_;
+  std::deque<Waiting> callbacks_;
+};
+
+}  // namespace horing

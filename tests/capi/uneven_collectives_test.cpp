@@ -1,0 +1,140 @@
+// Collectives whose blocks differ in size, some of them empty, packed and with gaps.
+#include <algorithm>
+
+#include "ways.h"
+
+namespace {
+
+using UnevenCollectives = Collectives;
+
+struct Blocks {
+  std::vector<size_t> counts, offsets;
+  size_t total = 0;
+};
+
+// Block sizes 0, `scale`, 0, 3 * scale ...; `gap` elements before each.
+Blocks blocksOf(int ranks, size_t scale, size_t gap) {
+  Blocks blocks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    blocks.offsets.push_back(blocks.total + gap);
+    blocks.counts.push_back(static_cast<size_t>(rank * 7 % 4) * scale);
+    blocks.total = blocks.offsets.back() + blocks.counts.back();
+  }
+  return blocks;
+}
+
+constexpr size_t kScales[] = {1, 257, 40'000};
+
+TEST_P(UnevenCollectives, AllGatherCollectsBlocks) {
+  onEveryRank(ranks(), [&](int rank) {
+    const auto me = static_cast<size_t>(rank);
+    for (const size_t scale : kScales)
+      for (const size_t gap : {size_t{0}, size_t{3}}) {
+        const Blocks blocks = blocksOf(ranks(), scale, gap);
+        std::vector<float> input(blocks.counts[me]), output(blocks.total, -1.0f);
+        for (size_t i = 0; i < input.size(); ++i) input[i] = element(rank, i);
+        ASSERT_HORING(horingAllGatherV(input.data(), input.size(), output.data(), blocks.counts.data(),
+                                       gap ? blocks.offsets.data() : nullptr, horingFloat, comm(rank),
+                                       nullptr));
+        for (size_t r = 0; r < blocks.counts.size(); ++r) {
+          for (size_t i = 0; i < blocks.counts[r]; ++i)
+            ASSERT_EQ(output[blocks.offsets[r] + i], element(static_cast<int>(r), i)) << "block " << r;
+          for (size_t i = 1; i <= gap; ++i)
+            ASSERT_EQ(output[blocks.offsets[r] - i], -1.0f) << "a gap was written";
+        }
+      }
+  });
+}
+
+TEST_P(UnevenCollectives, ReduceScatterGivesEachRankItsBlock) {
+  onEveryRank(ranks(), [&](int rank) {
+    const auto me = static_cast<size_t>(rank);
+    for (const size_t scale : kScales) {
+      const Blocks blocks = blocksOf(ranks(), scale, 2);
+      std::vector<float> input(blocks.total), output(blocks.counts[me], -1.0f);
+      for (size_t i = 0; i < input.size(); ++i) input[i] = element(rank, i);
+      ASSERT_HORING(horingReduceScatterV(input.data(), blocks.counts.data(), blocks.offsets.data(),
+                                         output.data(), horingFloat, horingSum, comm(rank), nullptr));
+      for (size_t i = 0; i < output.size(); ++i) {
+        float expected = 0;
+        for (int peer = 0; peer < ranks(); ++peer) expected += element(peer, blocks.offsets[me] + i);
+        ASSERT_EQ(output[i], expected) << "element " << i;
+      }
+    }
+  });
+}
+
+TEST_P(UnevenCollectives, GatherAndScatterUndoEachOther) {
+  onEveryRank(ranks(), [&](int rank) {
+    const auto me = static_cast<size_t>(rank);
+    for (const size_t scale : kScales)
+      for (int root = 0; root < ranks(); ++root) {
+        const Blocks blocks = blocksOf(ranks(), scale, 1);
+        const bool is_root = rank == root;
+        std::vector<float> own(blocks.counts[me]), all(is_root ? blocks.total : 0, -1.0f),
+            back(own.size(), -1.0f);
+        for (size_t i = 0; i < own.size(); ++i) own[i] = element(rank, i);
+        ASSERT_HORING(
+            horingGatherV(own.data(), own.size(), all.data(), is_root ? blocks.counts.data() : nullptr,
+                          is_root ? blocks.offsets.data() : nullptr, horingFloat, root, comm(rank), nullptr));
+        for (size_t r = 0; is_root && r < blocks.counts.size(); ++r)
+          for (size_t i = 0; i < blocks.counts[r]; ++i)
+            ASSERT_EQ(all[blocks.offsets[r] + i], element(static_cast<int>(r), i)) << "block " << r;
+        ASSERT_HORING(horingScatterV(all.data(), is_root ? blocks.counts.data() : nullptr,
+                                     is_root ? blocks.offsets.data() : nullptr, back.data(), back.size(),
+                                     horingFloat, root, comm(rank), nullptr));
+        ASSERT_EQ(back, own);
+      }
+  });
+}
+
+TEST_P(UnevenCollectives, AllToAllExchangesWhatPairsAgreedOn) {
+  const auto sizeOf = [](int from, int to, size_t scale) {
+    return static_cast<size_t>((from * 5 + to * 3) % 4) * scale;
+  };
+  onEveryRank(ranks(), [&](int rank) {
+    for (const size_t scale : kScales) {
+      std::vector<size_t> send_counts, receive_counts;
+      size_t send_total = 0, receive_total = 0;
+      for (int peer = 0; peer < ranks(); ++peer) {
+        send_counts.push_back(sizeOf(rank, peer, scale));
+        receive_counts.push_back(sizeOf(peer, rank, scale));
+        send_total += send_counts.back();
+        receive_total += receive_counts.back();
+      }
+      std::vector<float> input, output(receive_total, -1.0f);
+      for (int peer = 0; peer < ranks(); ++peer)
+        for (size_t i = 0; i < send_counts[static_cast<size_t>(peer)]; ++i)
+          input.push_back(element(rank * 16 + peer, i));
+      ASSERT_EQ(input.size(), send_total);
+      ASSERT_HORING(horingAlltoAllV(input.data(), send_counts.data(), nullptr, output.data(),
+                                    receive_counts.data(), nullptr, horingFloat, comm(rank), nullptr));
+      size_t at = 0;
+      for (int peer = 0; peer < ranks(); ++peer)
+        for (size_t i = 0; i < receive_counts[static_cast<size_t>(peer)]; ++i)
+          ASSERT_EQ(output[at++], element(peer * 16 + rank, i)) << "from rank " << peer << ", element " << i;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, UnevenCollectives, testing::ValuesIn(kWays));
+
+TEST(UnevenArguments, AreNamed) {
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  float data[4] = {};
+  const size_t two = 2, huge = SIZE_MAX / 2;
+  EXPECT_EQ(horingAllGatherV(data, 2, data + 2, nullptr, nullptr, horingFloat, comms[0], nullptr),
+            horingInvalidArgument);
+  EXPECT_NE(std::string(horingGetLastError(comms[0])).find("recvcounts is NULL"), std::string::npos);
+  EXPECT_EQ(horingAllGatherV(data, 1, data + 2, &two, nullptr, horingFloat, comms[0], nullptr),
+            horingInvalidArgument);
+  EXPECT_NE(std::string(horingGetLastError(comms[0])).find("its own block has 2 elements"), std::string::npos)
+      << horingGetLastError(comms[0]);
+  EXPECT_EQ(horingAllGatherV(data, huge, data + 2, &huge, &huge, horingFloat, comms[0], nullptr),
+            horingInvalidArgument);
+  EXPECT_NE(std::string(horingGetLastError(comms[0])).find("does not fit into memory"), std::string::npos);
+  EXPECT_HORING(horingAllGatherV(data, 2, data, &two, nullptr, horingFloat, comms[0], nullptr));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
+}  // namespace

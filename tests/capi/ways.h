@@ -1,0 +1,52 @@
+#pragma once
+// A job of ranks for each way of making communicators.
+#include <ostream>
+
+#include "ranks.h"
+
+struct Way {
+  const char* name;
+  Meeting meeting;
+  const char* transports;
+  const char* algorithm;
+  int ranks;
+};
+
+inline void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name << ' ' << way.algorithm << ' ' << way.ranks << " ranks";
+}
+
+class Collectives : public testing::TestWithParam<Way> {
+ protected:
+  Collectives()
+      : transports_("HORING_TRANSPORTS", GetParam().transports),
+        algorithm_("HORING_ALGO", GetParam().algorithm) {}
+  void SetUp() override {
+    comms_ = makeCommunicators(GetParam().ranks, GetParam().meeting);
+    ASSERT_FALSE(HasFailure());
+  }
+  void TearDown() override {
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  int ranks() const { return GetParam().ranks; }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+
+ private:
+  Setting transports_, algorithm_;
+  std::vector<horingComm_t> comms_;
+};
+
+inline constexpr Way kWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
+                                {"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
+                                {"loopback", Meeting::kInitAll, "shm,socket", "ring", 3},
+                                {"shm", Meeting::kInitRank, "shm", "auto", 2},
+                                {"shm", Meeting::kInitRank, "shm", "ring", 5},
+                                {"shm", Meeting::kInitRank, "shm", "direct", 4},
+                                {"socket", Meeting::kInitRank, "socket", "ring", 3},
+                                {"socket", Meeting::kInitRank, "socket", "one_shot", 3},
+                                {"both", Meeting::kInitRank, "shm,socket", "auto", 4}};
+
+// Exact in float: small integers.
+inline float element(int rank, size_t index) {
+  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
+}
