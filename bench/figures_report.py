@@ -1,5 +1,6 @@
 """What bench/figures.py runs, and what it reads out of the results: rows of (figure, goal, measured, command)."""
 import json
+import statistics
 import re
 from typing import NamedTuple
 
@@ -146,6 +147,9 @@ def oversubscription(results):
     rows = [Row(f"all-reduce of {line['bytes']} B, 16 ranks / 2 ranks", "≤ 16",
                 f"{line['ratio']:.1f} ({line['many_us']:.1f} us / {line['few_us']:.2f} us)", line["ratio"] <= 16)
             for line in report["ratios"]]
+    barrier_us = statistics.median(report["barrier_us"])
+    rows.append(Row("its floor: a barrier of 16 processes that only yield / all-reduce of 8 B, 2 ranks", "",
+                    f"{barrier_us / report['ratios'][0]['few_us']:.1f} ({barrier_us:.1f} us)"))
     most = max(line["share_of_a_core"]["most"] for line in report["idle"])
     return rows + [Row("core of a rank that waits 3 s", "< 2 %", f"{100 * most:.2f} %", most < 0.02)]
 

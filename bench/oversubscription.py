@@ -3,7 +3,8 @@
 
     python3 bench/oversubscription.py --bin build/release/bin [--ranks 16] [--runs 9] [--json FILE]
 
-The two take turns, run by run; times are medians over the runs of the average time of a call. Python 3 and nothing else.
+The two take turns, run by run, with a barrier of as many processes that do nothing else, the floor for the many; times
+are medians over the runs of the average time of a call. Python 3 and nothing else.
 """
 import argparse
 import json
@@ -39,14 +40,24 @@ def all_reduce_us(bin_folder, ranks, iterations):
     return {row["size"]: row["out_of_place"]["time"] for row in rows}
 
 
+def bare_barrier_us(bin_folder, ranks):
+    """What so many processes need to meet when they do nothing else: the floor of any all-reduce."""
+    done = subprocess.run([str(bin_folder / "bare_barrier_bench"), str(ranks)], capture_output=True, text=True,
+                          timeout=LIMIT_S)
+    if done.returncode != 0:
+        sys.exit(f"oversubscription.py: bare_barrier_bench ended with {done.returncode}: {done.stderr}")
+    return float(done.stdout)
+
+
 def take_turns(bin_folder, many, arguments):
-    times = {FEW: [], many: []}
+    times, barriers = {FEW: [], many: []}, []
     for run in range(arguments.runs):
         for ranks in (FEW, many) if run % 2 == 0 else (many, FEW):
             times[ranks].append(all_reduce_us(bin_folder, ranks, arguments.iterations))
+        barriers.append(bare_barrier_us(bin_folder, many))
         print(f"\rrun {run + 1} of {arguments.runs}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return times
+    return times, barriers
 
 
 def compare(times, many):
@@ -75,18 +86,21 @@ def main():
     arguments = parse_arguments()
     bin_folder = arguments.bin.resolve()
     many = arguments.ranks
-    times = take_turns(bin_folder, many, arguments)
+    times, barriers = take_turns(bin_folder, many, arguments)
+    barrier_us = statistics.median(barriers)
     rows = compare(times, many)
     idle = idle_shares(bin_folder, many)
     print(f"all-reduce       {FEW} ranks (us)   {many} ranks (us)     ratio   goal: at most {MOST_RATIO:.0f}")
     for row in rows:
         print(f"{row['bytes']:>8} B   {row['few_us']:>14.2f} {row['many_us']:>15.2f} {row['ratio']:>9.1f}")
+    print(f"a bare barrier of {many} processes, which do nothing but yield: {barrier_us:.2f} us, "
+          f"{barrier_us / rows[0]['few_us']:.1f} x the all-reduce of {FEW} ranks")
     for line in idle:
         share = line["share_of_a_core"]
         print(f"a rank of {line['ranks']} that waits {line['waited_s']:g} s: {100 * share['median']:.2f} % of a core, "
               f"the busiest {100 * share['most']:.2f} %   goal: under {100 * MOST_IDLE_SHARE:.0f} %")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"runs": times, "ratios": rows, "idle": idle}, indent=1) + "\n",
+        arguments.json.write_text(json.dumps({"runs": times, "ratios": rows, "barrier_us": barriers, "idle": idle}, indent=1) + "\n",
                                   encoding="utf-8")
 
 
