@@ -159,8 +159,10 @@ Status Contest::timeRaw(double bytes, Samples* samples) {
 Status Contest::launch(perf::Ranks& ranks, const Operation& operation) {
   const perf::Call call = {.send = send_.data(),
                            .receive = receive_.data(),
-                           .count = operation.layout.argument,
-                           .comm = ranks.comm()};
+                           .layout = operation.layout,
+                           .comm = ranks.comm(),
+                           .rank = ranks.rank(),
+                           .ranks = ranks.size()};
   return perf::called(operation.test.launch(call), ranks.comm(), operation.test.function);
 }
 

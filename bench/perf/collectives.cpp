@@ -1,5 +1,8 @@
 #include "perf/collectives.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/check.h"
 
 namespace horing::perf {
@@ -45,6 +48,75 @@ Layout exchanged(const Job& job) {
   return layout;
 }
 
+// Every rank passes its buffer to the next.
+Layout passedOn(const Job& job) {
+  Layout layout = same(job);
+  const size_t count = layout.argument;
+  layout.send.first = static_cast<uint64_t>(job.rank) * count;
+  layout.receive.front().first = static_cast<uint64_t>((job.rank + job.ranks - 1) % job.ranks) * count;
+  return layout;
+}
+
+// Blocks as the traffic says. The size is that of the rank with the most to send or to receive.
+Layout exchangedByTraffic(const Job& job) {
+  const size_t element = dataTypeBytes(job.type);
+  const size_t block = blockOf(job);
+  const uint64_t total = block * element * static_cast<size_t>(job.ranks);
+  const auto ranks = static_cast<size_t>(job.ranks);
+  const auto me = static_cast<size_t>(job.rank);
+  std::vector<size_t> sent(ranks, 0);
+  std::vector<size_t> received(ranks, 0);
+  Layout layout;
+  layout.argument = job.traffic->fromFile() ? 0 : block;
+  for (size_t from = 0; from < ranks; ++from)
+    for (size_t to = 0; to < ranks; ++to) {
+      const size_t count =
+          job.traffic->bytes(static_cast<int>(from), static_cast<int>(to), job.ranks, total) / element;
+      if (from == me) layout.send_counts.push_back(count);
+      if (to == me) layout.receive_counts.push_back(count);
+      if (to == me) layout.receive.push_back({sent[from], count});
+      sent[from] += count;
+      received[to] += count;
+    }
+  const size_t most = std::max(*std::max_element(sent.begin(), sent.end()),
+                               *std::max_element(received.begin(), received.end()));
+  layout.bytes = most * element;
+  layout.send = {me * most, sent[me]};
+  for (size_t from = 0; from < ranks; ++from) layout.receive[from].first += from * most;
+  return layout;
+}
+
+// ---- What is more than one call ----
+
+horingResult_t passOn(const Call& c) {
+  const int next = (c.rank + 1) % c.ranks;
+  const int previous = (c.rank + c.ranks - 1) % c.ranks;
+  (void)horingGroupStart();
+  // The end of the group returns what either of them was refused for.
+  (void)horingSend(c.send, c.layout.argument, c.type, next, c.comm, nullptr);
+  (void)horingRecv(c.receive, c.layout.argument, c.type, previous, c.comm, nullptr);
+  return horingGroupEnd();
+}
+
+// Ranks that differ in one bit of their number exchange all that they have, for each bit.
+horingResult_t gatherAlongHypercube(const Call& c) {
+  const size_t count = c.layout.argument;
+  const size_t block_bytes = count * dataTypeBytes(static_cast<DataType>(c.type));
+  auto* receive = static_cast<std::byte*>(c.receive);
+  const auto block = [&](int rank) { return receive + static_cast<size_t>(rank) * block_bytes; };
+  if (block(c.rank) != c.send && block_bytes > 0) std::memcpy(block(c.rank), c.send, block_bytes);
+  for (int bit = 1; bit < c.ranks; bit *= 2) {
+    const int mine = c.rank & ~(bit - 1);
+    const size_t all = count * static_cast<size_t>(bit);
+    (void)horingGroupStart();
+    (void)horingSend(block(mine), all, c.type, c.rank ^ bit, c.comm, nullptr);
+    (void)horingRecv(block(mine ^ bit), all, c.type, c.rank ^ bit, c.comm, nullptr);
+    const horingResult_t result = horingGroupEnd();
+    if (result != horingSuccess) return result;
+  }
+  return horingSuccess;
+}
+
 // ---- Bus factors ----
 
 double once(int) {
@@ -64,43 +136,40 @@ const CollectiveTest kTests[] = {
      .function = "horingAllReduce",
      .reduces = true,
      .in_place = true,
-     .root = Root::kNone,
      .bus_factor = allButOwnTwice,
      .layout = same,
      .launch =
          [](const Call& c) {
-           return horingAllReduce(c.send, c.receive, c.count, c.type, c.op, c.comm, nullptr);
+           return horingAllReduce(c.send, c.receive, c.layout.argument, c.type, c.op, c.comm, nullptr);
          }},
     {.name = "all_gather",
      .function = "horingAllGather",
-     .reduces = false,
      .in_place = true,
-     .root = Root::kNone,
      .bus_factor = allButOwn,
      .layout = gathered,
      .launch =
-         [](const Call& c) { return horingAllGather(c.send, c.receive, c.count, c.type, c.comm, nullptr); }},
+         [](const Call& c) {
+           return horingAllGather(c.send, c.receive, c.layout.argument, c.type, c.comm, nullptr);
+         }},
     {.name = "reduce_scatter",
      .function = "horingReduceScatter",
      .reduces = true,
      .in_place = true,
-     .root = Root::kNone,
      .bus_factor = allButOwn,
      .layout = scattered,
      .launch =
          [](const Call& c) {
-           return horingReduceScatter(c.send, c.receive, c.count, c.type, c.op, c.comm, nullptr);
+           return horingReduceScatter(c.send, c.receive, c.layout.argument, c.type, c.op, c.comm, nullptr);
          }},
     {.name = "broadcast",
      .function = "horingBroadcast",
-     .reduces = false,
      .in_place = true,
      .root = Root::kSends,
      .bus_factor = once,
      .layout = same,
      .launch =
          [](const Call& c) {
-           return horingBroadcast(c.send, c.receive, c.count, c.type, c.root, c.comm, nullptr);
+           return horingBroadcast(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, nullptr);
          }},
     {.name = "reduce",
      .function = "horingReduce",
@@ -111,39 +180,58 @@ const CollectiveTest kTests[] = {
      .layout = same,
      .launch =
          [](const Call& c) {
-           return horingReduce(c.send, c.receive, c.count, c.type, c.op, c.root, c.comm, nullptr);
+           return horingReduce(c.send, c.receive, c.layout.argument, c.type, c.op, c.root, c.comm, nullptr);
          }},
     {.name = "gather",
      .function = "horingGather",
-     .reduces = false,
      .in_place = true,
      .root = Root::kReceives,
      .bus_factor = allButOwn,
      .layout = gathered,
      .launch =
          [](const Call& c) {
-           return horingGather(c.send, c.receive, c.count, c.type, c.root, c.comm, nullptr);
+           return horingGather(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, nullptr);
          }},
     {.name = "scatter",
      .function = "horingScatter",
-     .reduces = false,
      .in_place = true,
      .root = Root::kSends,
      .bus_factor = allButOwn,
      .layout = scattered,
      .launch =
          [](const Call& c) {
-           return horingScatter(c.send, c.receive, c.count, c.type, c.root, c.comm, nullptr);
+           return horingScatter(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, nullptr);
          }},
     {.name = "alltoall",
      .function = "horingAlltoAll",
-     .reduces = false,
-     .in_place = false,
-     .root = Root::kNone,
      .bus_factor = allButOwn,
      .layout = exchanged,
      .launch =
-         [](const Call& c) { return horingAlltoAll(c.send, c.receive, c.count, c.type, c.comm, nullptr); }},
+         [](const Call& c) {
+           return horingAlltoAll(c.send, c.receive, c.layout.argument, c.type, c.comm, nullptr);
+         }},
+    {.name = "alltoallv",
+     .function = "horingAlltoAllV",
+     .by_traffic = true,
+     .bus_factor = allButOwn,
+     .layout = exchangedByTraffic,
+     .launch =
+         [](const Call& c) {
+           return horingAlltoAllV(c.send, c.layout.send_counts.data(), nullptr, c.receive,
+                                  c.layout.receive_counts.data(), nullptr, c.type, c.comm, nullptr);
+         }},
+    {.name = "sendrecv",
+     .function = "horingSend and horingRecv",
+     .bus_factor = once,
+     .layout = passedOn,
+     .launch = passOn},
+    {.name = "hypercube",
+     .function = "horingSend and horingRecv",
+     .in_place = true,
+     .power_of_two = true,
+     .bus_factor = allButOwn,
+     .layout = gathered,
+     .launch = gatherAlongHypercube},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/types.h"
 #include "horing/horing.h"
+#include "perf/traffic.h"
 
 namespace horing::perf {
 
@@ -25,6 +26,9 @@ struct Layout {
   uint64_t bytes = 0;            // the "size" of the table, the same on every rank
   Stretch send;                  // the send buffer
   std::vector<Stretch> receive;  // the receive buffer, front to back
+  // Elements for and from each rank; only where they differ.
+  std::vector<size_t> send_counts;
+  std::vector<size_t> receive_counts;
 
   size_t receiveCount() const;
 };
@@ -34,18 +38,21 @@ struct Job {
   DataType type = DataType::kFloat32;
   int ranks = 1;
   int rank = 0;
-  uint64_t bytes = 0;  // the operation is the largest that is not larger
+  uint64_t bytes = 0;                // the operation is the largest that is not larger
+  const Traffic* traffic = nullptr;  // where blocks are those of a traffic
 };
 
-// The arguments of one call.
+// One call.
 struct Call {
   const void* send = nullptr;
   void* receive = nullptr;
-  size_t count = 0;
+  const Layout& layout;
   horingDataType_t type = horingFloat32;
   horingRedOp_t op = horingSum;
   int root = 0;
   horingComm_t comm = nullptr;
+  int rank = 0;
+  int ranks = 1;
 };
 
 enum class Root {
@@ -56,15 +63,17 @@ enum class Root {
 
 // A row of the table.
 struct CollectiveTest {
-  const char* name;      // "all_reduce": the program is all_reduce_perf
-  const char* function;  // what is called, for messages
-  bool reduces;
-  bool in_place;  // whether it can be called in place
-  Root root;
+  const char* name = nullptr;      // "all_reduce": the program is all_reduce_perf
+  const char* function = nullptr;  // what is called, for messages
+  bool reduces = false;
+  bool in_place = false;  // whether it can be called in place
+  Root root = Root::kNone;
+  bool power_of_two = false;  // whether the number of ranks must be one
+  bool by_traffic = false;    // whether blocks are those of a traffic
   // What a link has to carry for each byte of size, so that figures of different numbers of ranks compare.
-  double (*bus_factor)(int ranks);
-  Layout (*layout)(const Job& job);
-  horingResult_t (*launch)(const Call& call);
+  double (*bus_factor)(int ranks) = nullptr;
+  Layout (*layout)(const Job& job) = nullptr;
+  horingResult_t (*launch)(const Call& call) = nullptr;
 
   bool rooted() const { return root != Root::kNone; }
   bool sends(int rank, int root_rank) const { return root != Root::kSends || rank == root_rank; }

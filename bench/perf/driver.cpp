@@ -115,10 +115,14 @@ class RankRun {
     report_.start_time = timeOfDay();
     (void)horingGetVersion(&report_.library_version);
     HORING_ASSIGN(report_.places, gatherPlaces(ranks_));
-    if (exit_code_ = checkRoot(); exit_code_ != kExitOk) return {};
+    HORING_ASSIGN(const uint64_t fitting, fittingBytes(ranks_, report_.places, options_));
+    if (const Status possible = checkJob(fitting); !possible.ok()) {
+      exit_code_ = kExitInvalidUsage;
+      if (first()) std::fprintf(stderr, "%s: %s\n", program_.name.c_str(), possible.message().c_str());
+      return ranks_.barrier();  // a launcher may end all ranks when the first ends: rank 0 has spoken by then
+    }
     HORING_TRY(openOutput());
     if (exit_code_ != kExitOk) return {};
-    HORING_ASSIGN(const uint64_t fitting, fittingBytes(ranks_, report_.places, options_));
     if (first())
       print(headerText(program_.name.c_str(), options_, report_.library_version) +
             placesText(report_.places));
@@ -133,12 +137,27 @@ class RankRun {
     return {};
   }
 
-  int checkRoot() const {
-    if (!program_.test.rooted() || options_.root < ranks_.size()) return kExitOk;
-    if (first())
-      std::fprintf(stderr, "%s: -r,--root %d: there are ranks 0 .. %d only\n", program_.name.c_str(),
-                   options_.root, ranks_.size() - 1);
-    return kExitInvalidUsage;
+  // Not collective: every rank comes to the same conclusion.
+  Status checkJob(uint64_t fitting_bytes) const {
+    const int ranks = ranks_.size();
+    if (program_.test.rooted() && options_.root >= ranks)
+      return makeStatus(Code::kInvalidUsage, "-r,--root %d: there are ranks 0 .. %d only", options_.root,
+                        ranks - 1);
+    if (program_.test.power_of_two && (ranks & (ranks - 1)) != 0)
+      return makeStatus(Code::kInvalidUsage, "there are %d ranks: expected a power of two", ranks);
+    const Traffic& traffic = options_.traffic;
+    if (!program_.test.by_traffic || !traffic.fromFile()) return {};
+    if (traffic.matrixRanks() < ranks)
+      return makeStatus(Code::kInvalidUsage, "the matrix is for %d ranks, there are %d",
+                        traffic.matrixRanks(), ranks);
+    const uint64_t needed = program_.test.layout({DataType::kInt8, ranks, ranks_.rank(), 0, &traffic}).bytes;
+    const uint64_t most = std::min(options_.max_bytes, fitting_bytes);
+    if (options_.min_bytes == options_.max_bytes && needed <= most) return {};
+    return makeStatus(
+        Code::kInvalidUsage,
+        "with a matrix --minbytes and --maxbytes must be the same, and be at least the %llu bytes that a "
+        "rank sends or receives (and fit into memory)",
+        static_cast<unsigned long long>(needed));
   }
 
   // Rank 0 makes the file before anything is measured; if it cannot, every rank ends.

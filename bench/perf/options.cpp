@@ -166,21 +166,47 @@ Status checkOutput(const std::string& name) {
                     name.c_str());
 }
 
-Status readEnvironment(Options& options) {
+constexpr const char* kMinBandwidth = "HORING_TESTS_MIN_BW";
+constexpr const char* kSpread = "HORING_TESTS_ALLTOALLV_SPREAD";
+constexpr const char* kMatrixFile = "HORING_TESTS_ALLTOALLV_MATRIX_FILE";
+constexpr const char* kMatrixScale = "HORING_TESTS_ALLTOALLV_MATRIX_SCALE";
+
+Status refuseUnknownVariables() {
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view text = *entry;
-    if (!text.starts_with("HORING_TESTS_") || text.starts_with("HORING_TESTS_MIN_BW=")) continue;
-    return makeStatus(Code::kInvalidUsage,
-                      "environment variable %.*s is not known: only HORING_TESTS_MIN_BW is",
-                      static_cast<int>(text.find('=')), text.data());
+    if (!text.starts_with("HORING_TESTS_")) continue;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name == kMinBandwidth || name == kSpread || name == kMatrixFile || name == kMatrixScale) continue;
+    return makeStatus(
+        Code::kInvalidUsage, "environment variable %.*s is not known: only %s, %s, %s and %s are",
+        static_cast<int>(name.size()), name.data(), kMinBandwidth, kSpread, kMatrixFile, kMatrixScale);
   }
-  const char* value = std::getenv("HORING_TESTS_MIN_BW");
-  if (!value) return {};
+  return {};
+}
+
+// A number that is not negative, `otherwise` if the variable is not set.
+Result<double> numberFromEnvironment(const char* name, double otherwise) {
+  const char* text = std::getenv(name);
+  if (!text) return otherwise;
   char* end = nullptr;
-  options.min_bandwidth = std::strtod(value, &end);
-  if (end != value && *end == '\0' && options.min_bandwidth >= 0) return {};
-  return makeStatus(Code::kInvalidUsage,
-                    "environment variable HORING_TESTS_MIN_BW=%s: expected a bus bandwidth in GB/s", value);
+  const double value = std::strtod(text, &end);
+  if (end != text && *end == '\0' && value >= 0) return value;
+  return makeStatus(Code::kInvalidUsage, "environment variable %s=%s: expected a number, 0 or more", name,
+                    text);
+}
+
+Status readEnvironment(Options& options) {
+  HORING_TRY(refuseUnknownVariables());
+  HORING_ASSIGN(options.min_bandwidth, numberFromEnvironment(kMinBandwidth, -1));
+  HORING_ASSIGN(const double spread, numberFromEnvironment(kSpread, 1));
+  HORING_ASSIGN(const double scale, numberFromEnvironment(kMatrixScale, 1));
+  if (spread > 1) return makeStatus(Code::kInvalidUsage, "environment variable %s: expected 0 .. 1", kSpread);
+  options.traffic = Traffic(spread);
+  const char* file = std::getenv(kMatrixFile);
+  if (file) {
+    HORING_ASSIGN(options.traffic, Traffic::fromFile(file, scale));
+  }
+  return {};
 }
 
 Status finish(const Raw& raw, Options& options) {

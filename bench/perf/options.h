@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "perf/traffic.h"
 
 namespace horing::perf {
 
@@ -46,6 +47,7 @@ struct Options {
   int per_iteration_skip = 0;
   std::string output_file;
   double min_bandwidth = -1;  // GB/s; negative: not asked for
+  Traffic traffic;            // of alltoallv
 
   // Bytes of the sweep, ascending.
   std::vector<uint64_t> sizes() const;
@@ -57,7 +59,8 @@ struct ParsedOptions {
   int exit_code = kExitOk;
 };
 
-// Also reads HORING_TESTS_MIN_BW; any other HORING_TESTS_ variable is refused.
+// Also reads HORING_TESTS_MIN_BW and, for alltoallv, HORING_TESTS_ALLTOALLV_SPREAD, _MATRIX_FILE and _MATRIX_SCALE; any
+// other HORING_TESTS_ variable is refused.
 ParsedOptions parseOptions(const char* program, int argc, const char* const* argv);
 
 const char* typeLabel(DataType type);  // as nccl-tests prints it: "float", "half"

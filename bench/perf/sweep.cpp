@@ -76,7 +76,7 @@ std::vector<Sweep::Kind> Sweep::kinds() const {
 }
 
 Layout Sweep::layoutOf(const Kind& kind, uint64_t bytes) const {
-  return test_.layout({kind.type, ranks_.size(), ranks_.rank(), bytes});
+  return test_.layout({kind.type, ranks_.size(), ranks_.rank(), bytes, &options_.traffic});
 }
 
 Totals Sweep::totals() const {
@@ -245,11 +245,13 @@ Status Sweep::launch(const Operation& operation, uint64_t iteration) {
   const Addresses a = addresses(operation, iteration);
   const Call call = {.send = a.send,
                      .receive = a.receive,
-                     .count = operation.layout.argument,
+                     .layout = operation.layout,
                      .type = static_cast<horingDataType_t>(operation.kind.type),
                      .op = static_cast<horingRedOp_t>(operation.kind.op.value_or(RedOp::kSum)),
                      .root = operation.kind.root,
-                     .comm = ranks_.comm()};
+                     .comm = ranks_.comm(),
+                     .rank = ranks_.rank(),
+                     .ranks = ranks_.size()};
   return called(test_.launch(call), ranks_.comm(), test_.function);
 }
 

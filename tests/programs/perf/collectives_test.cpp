@@ -8,8 +8,10 @@
 namespace horing::perf {
 namespace {
 
+const Traffic kTraffic;
+
 Layout layoutOf(const char* name, DataType type, int ranks, int rank, uint64_t bytes) {
-  return collectiveTest(name).layout({type, ranks, rank, bytes});
+  return collectiveTest(name).layout({type, ranks, rank, bytes, &kTraffic});
 }
 
 std::vector<uint64_t> numbersOf(const std::vector<Stretch>& stretches) {
@@ -51,7 +53,7 @@ TEST(Layout, DeliversOnlyWhatSomebodySendsAndAllOfIt) {
       std::set<uint64_t> sent;
       std::set<uint64_t> received;
       for (int r = 0; r < ranks; ++r) {
-        const Layout layout = test.layout({DataType::kInt32, ranks, r, 1000});
+        const Layout layout = test.layout({DataType::kInt32, ranks, r, 1000, &kTraffic});
         if (test.sends(r, ranks - 1)) {
           const std::vector<uint64_t> numbers = numbersOf({layout.send});
           sent.insert(numbers.begin(), numbers.end());
@@ -66,10 +68,22 @@ TEST(Layout, DeliversOnlyWhatSomebodySendsAndAllOfIt) {
     }
 }
 
+TEST(Layout, SendsMoreToRanksThatAreFurtherOn) {
+  const Layout layout = layoutOf("alltoallv", DataType::kFloat32, 4, 1, 96 * 4);
+  // Of 384 bytes, a block of which is 96: none to itself, then 64, 128 and 192.
+  EXPECT_EQ(layout.argument, 24u);
+  EXPECT_EQ(layout.bytes, 384u);
+  EXPECT_EQ(layout.send_counts, (std::vector<size_t>{48, 0, 16, 32}));
+  EXPECT_EQ(layout.receive_counts, (std::vector<size_t>{16, 0, 48, 32}));
+  const Traffic uniform(0);
+  const Layout even = collectiveTest("alltoallv").layout({DataType::kFloat32, 4, 1, 384, &uniform});
+  EXPECT_EQ(even.send_counts, std::vector<size_t>(4, 24));
+}
+
 TEST(Layout, FitsTheSizeOutOfPlaceAndInPlace) {
   for (const CollectiveTest& test : collectiveTests())
     for (int r = 0; r < 3; ++r) {
-      const Layout layout = test.layout({DataType::kFloat16, 3, r, 4096});
+      const Layout layout = test.layout({DataType::kFloat16, 3, r, 4096, &kTraffic});
       const uint64_t elements = layout.bytes / 2;
       EXPECT_LE(layout.bytes, 4096u) << test.name;
       EXPECT_EQ(std::max(layout.send.count, layout.receiveCount()), elements) << test.name;
@@ -83,7 +97,8 @@ TEST(Layout, FitsTheSizeOutOfPlaceAndInPlace) {
 TEST(BusFactor, IsTheShareOfEachByteThatALinkCarries) {
   const std::pair<const char*, double> of_eight[] = {
       {"all_reduce", 1.75}, {"reduce_scatter", 0.875}, {"all_gather", 0.875}, {"broadcast", 1},
-      {"reduce", 1},        {"gather", 0.875},         {"scatter", 0.875},    {"alltoall", 0.875}};
+      {"reduce", 1},        {"gather", 0.875},         {"scatter", 0.875},    {"alltoall", 0.875},
+      {"alltoallv", 0.875}, {"sendrecv", 1},           {"hypercube", 0.875}};
   ASSERT_EQ(std::size(of_eight), collectiveTests().size());
   for (const auto& [name, factor] : of_eight)
     EXPECT_DOUBLE_EQ(collectiveTest(name).bus_factor(8), factor) << name;

@@ -42,38 +42,43 @@ class Driver : public ::testing::Test {
   void TearDown() override {
     for (std::atomic<bool>* fault :
          {&testing::faults().corrupt, &testing::faults().fail_collectives, &testing::faults().other_root,
-          &testing::faults().touch_others, &testing::faults().rotate_blocks})
+          &testing::faults().touch_others, &testing::faults().shift})
       *fault = false;
     unsetenv("HORING_TESTS_MIN_BW");
     unsetenv("HORING_TESTS_SPLIT");
   }
 };
 
+void expectGood(const CollectiveTest& test, const Outcome& o, size_t rows) {
+  ASSERT_EQ(o.exit_code, kExitOk) << test.name << '\n' << o.text;
+  ASSERT_EQ(o.rows.size(), rows) << test.name;
+  for (const std::vector<std::string>& row : o.rows) {
+    ASSERT_EQ(row.size(), 13u);
+    EXPECT_EQ(row[8], "0") << test.name << ' ' << row[2] << ' ' << row[3] << ' ' << row[4];
+    EXPECT_EQ(row[12], test.in_place ? "0" : "N/A") << test.name << ' ' << row[2] << ' ' << row[3];
+  }
+  EXPECT_NE(o.text.find("# Out of bounds values : 0 OK"), std::string::npos);
+}
+
 TEST_F(Driver, MeasuresAndChecksEveryTypeAndOperation) {
   for (const CollectiveTest& test : collectiveTests()) {
-    const Outcome o = runPerf(test.name, {"-t", "3", "-b", "0", "-e", "3K", "-i", "1536", "-n", "2", "-d",
-                                          "all", "-o", "all", "-r", "-1"});
-    ASSERT_EQ(o.exit_code, kExitOk) << test.name << '\n' << o.text;
-    ASSERT_EQ(o.rows.size(), 12u * (test.reduces ? 5 : 1) * (test.rooted() ? 3 : 1) * 3) << test.name;
-    for (const std::vector<std::string>& row : o.rows) {
-      ASSERT_EQ(row.size(), 13u);
-      EXPECT_EQ(row[8], "0") << test.name << ' ' << row[2] << ' ' << row[3] << ' ' << row[4];
-      EXPECT_EQ(row[12], test.in_place ? "0" : "N/A") << test.name << ' ' << row[2] << ' ' << row[3];
-    }
-    EXPECT_NE(o.text.find("# Out of bounds values : 0 OK"), std::string::npos);
+    const Outcome o = runPerf(test.name, {"-t", "4", "-b", "0", "-e", "4K", "-i", "2K", "-n", "1", "-w", "0",
+                                          "-d", "all", "-o", "all", "-r", "2"});
+    expectGood(test, o, 12u * (test.reduces ? 5 : 1) * 3);
   }
 }
 
 TEST_F(Driver, TakesEachRankAsRootInTurn) {
-  Outcome o = runPerf("broadcast", {"-t", "3", "-b", "8", "-e", "16", "-f", "2", "-n", "1", "-r", "-1"});
-  ASSERT_EQ(o.rows.size(), 6u) << o.text;
-  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(o.rows[i][4], std::to_string(i / 2));
-  o = runPerf("broadcast", {"-t", "3", "-b", "8", "-e", "8", "-n", "1", "-r", "2"});
-  ASSERT_EQ(o.rows.size(), 1u) << o.text;
-  EXPECT_EQ(o.rows[0][4], "2");
-  o = runPerf("alltoall", {"-t", "3", "-b", "64", "-e", "64", "-n", "1", "-r", "-1"});
-  ASSERT_EQ(o.rows.size(), 1u) << o.text;
-  EXPECT_EQ(o.rows[0][4], "-1");
+  for (const CollectiveTest& test : collectiveTests()) {
+    const Outcome o =
+        runPerf(test.name, {"-t", "4", "-b", "64", "-e", "128", "-f", "2", "-n", "1", "-r", "-1"});
+    expectGood(test, o, test.rooted() ? 8 : 2);
+    for (size_t i = 0; i < o.rows.size(); ++i)
+      EXPECT_EQ(o.rows[i][4], test.rooted() ? std::to_string(i / 2) : "-1") << test.name;
+  }
+  const Outcome one = runPerf("broadcast", {"-t", "3", "-b", "8", "-e", "8", "-n", "1", "-r", "2"});
+  ASSERT_EQ(one.rows.size(), 1u) << one.text;
+  EXPECT_EQ(one.rows[0][4], "2");
 }
 
 TEST_F(Driver, RefusesARootThatIsNoRank) {
@@ -85,22 +90,80 @@ TEST_F(Driver, RefusesARootThatIsNoRank) {
   EXPECT_TRUE(o.rows.empty());
 }
 
-// The number of wrong elements in one run of one size with three ranks, out of place and, where possible, in place.
+TEST_F(Driver, RefusesANumberOfRanksThatIsNoCube) {
+  ::testing::internal::CaptureStderr();
+  const Outcome o = runPerf("hypercube", {"-t", "3", "-b", "64", "-e", "64", "-n", "1"});
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("3 ranks: expected a power of two"),
+            std::string::npos);
+  EXPECT_EQ(o.exit_code, kExitInvalidUsage);
+}
+
+// Runs alltoallv_perf with three ranks and a matrix, and gives what it said on stderr as the text when it refuses.
+Outcome runMatrix(const char* matrix, const char* min_bytes, const char* max_bytes) {
+  const std::string name = ::testing::TempDir() + "/matrix_" + std::to_string(getpid());
+  std::ofstream(name) << matrix;
+  setenv("HORING_TESTS_ALLTOALLV_MATRIX_FILE", name.c_str(), 1);
+  setenv("HORING_TESTS_ALLTOALLV_MATRIX_SCALE", "16", 1);
+  ::testing::internal::CaptureStderr();
+  Outcome o = runPerf("alltoallv", {"-t", "3", "-b", min_bytes, "-e", max_bytes, "-n", "1", "-d", "all"});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  if (o.exit_code != kExitOk) o.text = said;
+  unsetenv("HORING_TESTS_ALLTOALLV_MATRIX_FILE");
+  unsetenv("HORING_TESTS_ALLTOALLV_MATRIX_SCALE");
+  std::filesystem::remove(name);
+  return o;
+}
+
+TEST_F(Driver, ExchangesWhatAMatrixSays) {
+  const Outcome o = runMatrix("1 2 0\n\n 40 0 5\n0 0.5 7 \n", "1K", "1K");
+  ASSERT_EQ(o.exit_code, kExitOk) << o.text;
+  ASSERT_EQ(o.rows.size(), 12u);
+  for (const std::vector<std::string>& row : o.rows) {
+    EXPECT_EQ(row[0], std::to_string(45 * 16));  // rank 1 sends most
+    EXPECT_EQ(row[8], "0") << row[2];
+  }
+}
+
+TEST_F(Driver, RefusesAMatrixThatDoesNotFit) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"1 2\n3 4\n", "the matrix is for 2 ranks, there are 3"},
+      {"1 2 3\n4 5 6\n", "found 2 rows of 3"},
+      {"1 2 3\n4 5\n6 7 8\n", "row 1 has 2 numbers"},
+      {"1 2 3\n4 -5 6\n7 8 9\n", "'-5' is not a number"},
+      {"1 2 3\n4 nan 6\n7 8 9\n", "'nan' is not a number"},
+      {"", "found 0 rows"},
+      {"65 0 0\n0 0 0\n0 0 0\n", "at least the 1040 bytes"}};
+  for (const auto& [matrix, said] : cases) {
+    const Outcome o = runMatrix(matrix, "1K", "1K");
+    EXPECT_EQ(o.exit_code, kExitInvalidUsage) << matrix;
+    EXPECT_NE(o.text.find(said), std::string::npos) << o.text;
+  }
+  EXPECT_EQ(runMatrix("1 2 3\n4 5 6\n7 8 9\n", "1K", "2K").exit_code, kExitInvalidUsage);
+}
+
+// The number of wrong elements in one run of one size with four ranks, out of place and, where possible, in place.
 void expectFound(const CollectiveTest& test, const char* fault) {
-  const Outcome o = runPerf(test.name, {"-t", "3", "-b", "24K", "-e", "24K", "-n", "1", "-r", "1"});
+  const Outcome o = runPerf(test.name, {"-t", "4", "-b", "32K", "-e", "32K", "-n", "1", "-r", "1"});
   EXPECT_EQ(o.exit_code, kExitWrongData) << test.name << ": " << fault;
   ASSERT_EQ(o.rows.size(), 1u) << o.text;
   EXPECT_NE(o.rows[0][8], "0") << test.name << ": " << fault;
   EXPECT_NE(o.rows[0][12], "0") << test.name << ": " << fault;
 }
 
+// Wrong elements when every result has one. Along a hypercube a rank of four has one of its own first message, gets
+// that of its second partner, and one more.
+std::string wrongOfFour(const CollectiveTest& test) {
+  if (std::string(test.name) == "hypercube") return "12";
+  return test.root == Root::kReceives ? "1" : "4";
+}
+
 TEST_F(Driver, CountsOneWrongElementOfEachThatReceives) {
   testing::faults().corrupt = true;
   for (const CollectiveTest& test : collectiveTests()) {
-    const Outcome o = runPerf(test.name, {"-t", "3", "-b", "24K", "-e", "24K", "-n", "1", "-r", "1"});
+    const Outcome o = runPerf(test.name, {"-t", "4", "-b", "32K", "-e", "32K", "-n", "1", "-r", "1"});
     EXPECT_EQ(o.exit_code, kExitWrongData) << test.name;
     ASSERT_EQ(o.rows.size(), 1u) << o.text;
-    EXPECT_EQ(o.rows[0][8], test.root == Root::kReceives ? "1" : "3") << test.name;
+    EXPECT_EQ(o.rows[0][8], wrongOfFour(test)) << test.name;
     EXPECT_EQ(o.rows[0][12], !test.in_place ? "N/A" : o.rows[0][8]) << test.name;
   }
 }
@@ -117,10 +180,9 @@ TEST_F(Driver, FindsThatABufferWasTouchedThatReceivesNothing) {
     if (test.root == Root::kReceives) expectFound(test, "all ranks receive");
 }
 
-TEST_F(Driver, FindsBlocksInTheWrongOrder) {
-  testing::faults().rotate_blocks = true;
-  for (const char* name : {"all_gather", "gather", "scatter", "alltoall"})
-    expectFound(collectiveTest(name), "blocks are rotated");
+TEST_F(Driver, FindsDataInTheWrongPlace) {
+  testing::faults().shift = true;
+  for (const CollectiveTest& test : collectiveTests()) expectFound(test, "results begin 16 bytes late");
 }
 
 TEST_F(Driver, DoublesSizesByAFactorAndHonoursUnalign) {

@@ -50,30 +50,35 @@ void expectGoodRows(const Outcome& outcome, size_t count) {
   EXPECT_NE(outcome.output.find("# Avg bus bandwidth    : "), std::string::npos);
 }
 
-// A program and its number of rows with all operations, and with each of three roots.
-struct PerfProgram {
-  const char* name;
-  size_t ops = 1;
-  size_t roots = 1;
-};
-constexpr PerfProgram kPrograms[] = {
-    {"all_reduce_perf", 5}, {"all_gather_perf"},   {"reduce_scatter_perf", 5}, {"broadcast_perf", 1, 3},
-    {"reduce_perf", 5, 3},  {"gather_perf", 1, 3}, {"scatter_perf", 1, 3},     {"alltoall_perf"}};
+constexpr const char* kPrograms[] = {"all_reduce_perf", "all_gather_perf", "reduce_scatter_perf",
+                                     "broadcast_perf",  "reduce_perf",     "gather_perf",
+                                     "scatter_perf",    "alltoall_perf",   "alltoallv_perf",
+                                     "sendrecv_perf",   "hypercube_perf"};
+
+bool reduces(const std::string& program) {
+  return program == "all_reduce_perf" || program == "reduce_scatter_perf" || program == "reduce_perf";
+}
 
 TEST(PerfPrograms, GiveRightDataWithThreads) {
-  for (const PerfProgram& program : kPrograms)
-    expectGoodRows(runProgram({binary(program.name), "-t", "3", "-b", "48", "-e", "48K", "-f", "32", "-n",
-                               "2", "-d", "all", "-o", "all", "-r", "-1"}),
-                   3 * 12 * program.ops * program.roots);
+  for (const char* program : kPrograms)
+    expectGoodRows(runProgram({binary(program), "-t", "4", "-b", "64", "-e", "64K", "-f", "32", "-n", "2",
+                               "-d", "all", "-o", "all", "-r", "1"}),
+                   3 * 12 * (reduces(program) ? 5 : 1));
+}
+
+TEST(PerfPrograms, GiveRightDataWithEachRankAsRoot) {
+  for (const char* program : {"broadcast_perf", "reduce_perf", "gather_perf", "scatter_perf"})
+    expectGoodRows(
+        runProgram(underRun(3, {binary(program), "-b", "64K", "-e", "64K", "-n", "2", "-r", "-1"})), 3);
 }
 
 TEST(PerfPrograms, GiveRightDataWithProcesses) {
-  for (const PerfProgram& program : kPrograms) {
+  for (const char* program : kPrograms) {
     const Outcome outcome = runProgram(underRun(
-        3, {binary(program.name), "-r", "1", "-b", "0", "-e", "4M", "-i", "1300K", "-n", "3", "-u", "1"}));
+        4, {binary(program), "-r", "1", "-b", "0", "-e", "4M", "-i", "1300K", "-n", "3", "-u", "1"}));
     expectGoodRows(outcome, 4);
-    EXPECT_NE(outcome.output.find("#  Rank  2 "), std::string::npos) << outcome.output;
-    EXPECT_EQ(outcome.output.find("#  Rank  3 "), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("#  Rank  3 "), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find("#  Rank  4 "), std::string::npos) << outcome.output;
   }
 }
 
@@ -91,8 +96,8 @@ TEST(PerfPrograms, MakeCommunicatorsInParallel) {
 }
 
 TEST(PerfPrograms, RunWithOneRank) {
-  for (const PerfProgram& program : kPrograms)
-    expectGoodRows(runProgram({binary(program.name), "-b", "1K", "-e", "1K", "-n", "1"}), 1);
+  for (const char* program : kPrograms)
+    expectGoodRows(runProgram({binary(program), "-b", "1K", "-e", "1K", "-n", "1"}), 1);
 }
 
 TEST(PerfPrograms, WriteJsonWithoutTheJobsSecret) {
@@ -120,6 +125,9 @@ TEST(PerfPrograms, EndWithSixOnBadOptionsAndSevenBelowTheBandwidthAskedFor) {
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "--bogus", "1"}).code, 6);
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-g", "2"}).code, 6);
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-b", "8Q"}).code, 255);
+  const Outcome odd = runProgram(underRun(3, {binary("hypercube_perf"), "-b", "1K", "-e", "1K"}));
+  EXPECT_EQ(odd.code, 6);
+  EXPECT_NE(odd.errors.find("expected a power of two"), std::string::npos) << odd.errors;
   const Outcome slow = runProgram(
       {"env", "HORING_TESTS_MIN_BW=1e9", binary("all_reduce_perf"), "-t", "2", "-b", "1K", "-e", "1K"});
   EXPECT_EQ(slow.code, 7);

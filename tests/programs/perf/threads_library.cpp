@@ -1,9 +1,12 @@
 #include "threads_library.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "horing/horing.h"
@@ -14,10 +17,12 @@ namespace {
 using horing::DataType;
 
 struct Team {
-  explicit Team(int n) : size(n), barrier(n), send(static_cast<size_t>(n)) {}
+  explicit Team(int n)
+      : size(n), barrier(n), send(static_cast<size_t>(n)), send_counts(static_cast<size_t>(n)) {}
   int size;
   std::barrier<> barrier;
   std::vector<const void*> send;
+  std::vector<const size_t*> send_counts;  // of an all-to-all
 };
 
 double combine(horingRedOp_t op, double a, double b) {
@@ -89,6 +94,11 @@ namespace {
 
 constexpr size_t kLarge = 2048;
 
+void spoil(std::vector<char>& result) {
+  if (horing::testing::faults().corrupt) result[result.size() / 2] ^= 0x10;
+  if (horing::testing::faults().shift) std::rotate(result.begin(), result.end() - 16, result.end());
+}
+
 // Lets all ranks publish their input, computes this rank's result aside, and writes it when nobody reads any
 // more.
 horingResult_t together(horingComm_t comm, const void* send, void* receive, size_t bytes,
@@ -100,7 +110,7 @@ horingResult_t together(horingComm_t comm, const void* send, void* receive, size
   compute(result);
   team.barrier.arrive_and_wait();
   const bool large = bytes > kLarge;
-  if (large && horing::testing::faults().corrupt) result[bytes / 2] ^= 0x10;
+  if (large) spoil(result);
   if (bytes > 0) std::memcpy(receive, result.data(), bytes);
   team.barrier.arrive_and_wait();
   return large && horing::testing::faults().fail_collectives ? horingRemoteError : horingSuccess;
@@ -119,22 +129,21 @@ size_t ofRoot(horingComm_t comm, int root, size_t bytes) {
   return touched || static_cast<size_t>(comm->rank) == rootOf(comm, root, bytes) ? bytes : 0;
 }
 
-// Block `from` of the buffer that rank `of` sends, to block `to` of the result.
+// `bytes` from the buffer that rank `of` sends, to the result.
 struct Move {
   size_t of;
   size_t from;
   size_t to;
+  size_t bytes;
 };
 
 horingResult_t move(horingComm_t comm, const void* send, void* receive, size_t result_bytes,
-                    size_t block_bytes, const std::vector<Move>& moves) {
+                    const std::function<std::vector<Move>()>& moves) {
   return together(comm, send, receive, result_bytes, [&](std::vector<char>& result) {
-    if (block_bytes == 0 || result.empty()) return;
-    const size_t blocks = result.size() / block_bytes;
-    const size_t shift = result.size() > kLarge && horing::testing::faults().rotate_blocks ? 1 : 0;
-    for (const Move& m : moves)
-      std::memcpy(result.data() + (m.to + shift) % blocks * block_bytes,
-                  static_cast<const char*>(comm->team->send[m.of]) + m.from * block_bytes, block_bytes);
+    if (result.empty()) return;
+    for (const Move& m : moves())
+      if (m.bytes > 0)
+        std::memcpy(result.data() + m.to, static_cast<const char*>(comm->team->send[m.of]) + m.from, m.bytes);
   });
 }
 
@@ -158,12 +167,35 @@ size_t ranksOf(horingComm_t comm) {
   return comm->team->send.size();
 }
 
-// The first block of each rank, in rank order.
-std::vector<Move> oneOfEach(horingComm_t comm) {
-  std::vector<Move> moves;
-  for (size_t r = 0; r < ranksOf(comm); ++r) moves.push_back({r, 0, r});
-  return moves;
+// The first `bytes` of each rank, in rank order.
+std::function<std::vector<Move>()> oneOfEach(horingComm_t comm, size_t bytes) {
+  return [comm, bytes] {
+    std::vector<Move> moves;
+    for (size_t r = 0; r < ranksOf(comm); ++r) moves.push_back({r, 0, r * bytes, bytes});
+    return moves;
+  };
 }
+
+std::function<std::vector<Move>()> single(const Move& one) {
+  return [one] { return std::vector<Move>{one}; };
+}
+
+size_t sumOf(const size_t* counts, size_t n) {
+  return std::accumulate(counts, counts + n, size_t{0});
+}
+
+// What a thread has called since horingGroupStart(); one communicator, and at most one receive from each peer.
+struct Group {
+  std::map<size_t, std::vector<char>> sends;  // by peer
+  struct Receive {
+    size_t peer;
+    void* buffer;
+    size_t bytes;
+  };
+  std::vector<Receive> receives;
+  horingComm_t comm = nullptr;
+};
+thread_local Group group;
 
 }  // namespace
 
@@ -225,12 +257,12 @@ horingResult_t horingReduceScatter(const void* send, void* receive, size_t count
 horingResult_t horingAllGather(const void* send, void* receive, size_t count, horingDataType_t type,
                                horingComm_t comm, horingStream_t) {
   const size_t block = bytesOf(count, type);
-  return move(comm, send, receive, block * ranksOf(comm), block, oneOfEach(comm));
+  return move(comm, send, receive, block * ranksOf(comm), oneOfEach(comm, block));
 }
 horingResult_t horingBroadcast(const void* send, void* receive, size_t count, horingDataType_t type, int root,
                                horingComm_t comm, horingStream_t) {
   const size_t bytes = bytesOf(count, type);
-  return move(comm, send, receive, bytes, bytes, {{rootOf(comm, root, bytes), 0, 0}});
+  return move(comm, send, receive, bytes, single({rootOf(comm, root, bytes), 0, 0, bytes}));
 }
 horingResult_t horingReduce(const void* send, void* receive, size_t count, horingDataType_t type,
                             horingRedOp_t op, int root, horingComm_t comm, horingStream_t) {
@@ -240,21 +272,70 @@ horingResult_t horingReduce(const void* send, void* receive, size_t count, horin
 horingResult_t horingGather(const void* send, void* receive, size_t count, horingDataType_t type, int root,
                             horingComm_t comm, horingStream_t) {
   const size_t block = bytesOf(count, type);
-  return move(comm, send, receive, ofRoot(comm, root, block * ranksOf(comm)), block, oneOfEach(comm));
+  return move(comm, send, receive, ofRoot(comm, root, block * ranksOf(comm)), oneOfEach(comm, block));
 }
 horingResult_t horingScatter(const void* send, void* receive, size_t count, horingDataType_t type, int root,
                              horingComm_t comm, horingStream_t) {
   const size_t block = bytesOf(count, type);
-  const size_t next = block > kLarge && horing::testing::faults().rotate_blocks ? 1 : 0;
-  const size_t mine = (static_cast<size_t>(comm->rank) + next) % ranksOf(comm);
-  return move(comm, send, receive, block, block, {{rootOf(comm, root, block), mine, 0}});
+  const size_t mine = static_cast<size_t>(comm->rank) * block;
+  return move(comm, send, receive, block, single({rootOf(comm, root, block), mine, 0, block}));
 }
 horingResult_t horingAlltoAll(const void* send, void* receive, size_t count, horingDataType_t type,
-                              horingComm_t comm, horingStream_t) {
-  const size_t block = bytesOf(count, type);
-  std::vector<Move> moves = oneOfEach(comm);
-  for (Move& m : moves) m.from = static_cast<size_t>(comm->rank);
-  return move(comm, send, receive, block * ranksOf(comm), block, moves);
+                              horingComm_t comm, horingStream_t stream) {
+  const std::vector<size_t> counts(ranksOf(comm), count);
+  return horingAlltoAllV(send, counts.data(), nullptr, receive, counts.data(), nullptr, type, comm, stream);
+}
+// Only blocks one after the other.
+horingResult_t horingAlltoAllV(const void* send, const size_t* send_counts, const size_t*, void* receive,
+                               const size_t* receive_counts, const size_t*, horingDataType_t type,
+                               horingComm_t comm, horingStream_t) {
+  Team& team = *comm->team;
+  const auto me = static_cast<size_t>(comm->rank);
+  team.send_counts[me] = send_counts;
+  const auto moves = [&] {
+    std::vector<Move> all;
+    size_t to = 0;
+    for (size_t r = 0; r < ranksOf(comm); ++r) {
+      // What the sender says: a program that expects something else must see the difference.
+      const size_t bytes = std::min(bytesOf(team.send_counts[r][me], type), bytesOf(receive_counts[r], type));
+      all.push_back({r, bytesOf(sumOf(team.send_counts[r], me), type), to, bytes});
+      to += bytesOf(receive_counts[r], type);
+    }
+    return all;
+  };
+  return move(comm, send, receive, bytesOf(sumOf(receive_counts, ranksOf(comm)), type), moves);
+}
+
+horingResult_t horingGroupStart() {
+  group = Group();
+  return horingSuccess;
+}
+horingResult_t horingSend(const void* send, size_t count, horingDataType_t type, int peer, horingComm_t comm,
+                          horingStream_t) {
+  const auto* bytes = static_cast<const char*>(send);
+  group.comm = comm;
+  group.sends[static_cast<size_t>(peer)].assign(bytes, bytes + bytesOf(count, type));
+  return horingSuccess;
+}
+horingResult_t horingRecv(void* receive, size_t count, horingDataType_t type, int peer, horingComm_t comm,
+                          horingStream_t) {
+  group.comm = comm;
+  group.receives.push_back({static_cast<size_t>(peer), receive, bytesOf(count, type)});
+  return horingSuccess;
+}
+horingResult_t horingGroupEnd() {
+  const auto me = static_cast<size_t>(group.comm->rank);
+  const std::vector<Group::Receive> receives = group.receives;
+  horingResult_t first_error = horingSuccess;
+  for (const Group::Receive& r : receives) {
+    const horingResult_t result =
+        together(group.comm, &group, r.buffer, r.bytes, [&](std::vector<char>& message) {
+          const auto* peer = static_cast<const Group*>(group.comm->team->send[r.peer]);
+          message = peer->sends.at(me);
+        });
+    if (first_error == horingSuccess) first_error = result;
+  }
+  return first_error;
 }
 
 }  // extern "C"

@@ -11,7 +11,7 @@ struct Faults {
   std::atomic<bool> fail_collectives{false};  // they return horingRemoteError
   std::atomic<bool> other_root{false};        // the next rank plays the root
   std::atomic<bool> touch_others{false};      // who is to receive nothing receives, too
-  std::atomic<bool> rotate_blocks{false};     // block k + 1 is where block k should be
+  std::atomic<bool> shift{false};             // results begin 16 bytes late
 };
 Faults& faults();
 
