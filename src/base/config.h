@@ -26,6 +26,8 @@ namespace horing {
   X(init_timeout_ms, Int, "60000", "1..86400000", "HORING_INIT_TIMEOUT_MS", "Deadline for all ranks to arrive and connect.")       \
   X(timeout_ms, Int, "600000", "1..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective.")                                  \
   X(heartbeat_ms, Int, "500", "0..600000", "HORING_HEARTBEAT_MS", "How often a rank says that it is alive; one that was silent for 7 times as long is lost for all. 0: never, for debuggers.") \
+  X(flight_dir, Text, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last operations when an error or a deadline strikes, for `horing-info trace`. Default: none.") \
+  X(trace, Text, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its calls for Perfetto when its communicator ends. Default: none.") \
   X(window, Int, "4", "1..64", "HORING_WINDOW", "Slices that a lane moves of one step before it goes to the next step.")           \
   X(slots, Int, "8", "2..128", "HORING_SLOTS", "Slots of a connection in memory; more than the window.")                           \
   X(socket_slots, Int, "32", "2..128", "HORING_SOCKET_SLOTS", "Slots of a connection over TCP; more than the window, and enough to fill the line while credits travel.") \

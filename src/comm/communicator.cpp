@@ -66,6 +66,7 @@ bool isEmptyEverywhere(const Call& call) {
 }  // namespace
 
 Communicator::~Communicator() {
+  if (timeline_ && !isForkedChild()) writeTimeline();
   // A child that was forked must not close what its parent still talks through; it only drops its copies.
   if (control_ && !isForkedChild() && !left_ && control_->status().ok())
     control_->announceError(
@@ -102,6 +103,7 @@ Status Communicator::run(Collective collective, const Call& call) {
                            .op = call.op});
   const Status status = perform(collective, numbered, begun_ns);
   calls_.recorder().end(numbered.sequence, clock_.nowNs(), status.ok() ? Outcome::kDone : Outcome::kFailed);
+  if (timeline_) timeline_->call(*calls_.recorder().find(numbered.sequence));
   return status.ok() ? status : fail(status);
 }
 
@@ -111,7 +113,11 @@ Status Communicator::perform(Collective collective, const Call& call, int64_t no
   HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
   if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
   planned->operation->begin(call);
-  return drive({*planned->operation, planned->transports, call.sequence, deadline});
+  return drive({.operation = *planned->operation,
+                .transports = planned->transports,
+                .sequence = call.sequence,
+                .deadline = deadline,
+                .lanes = planned->operation.get()});
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers) {
@@ -163,10 +169,13 @@ Status Communicator::drive(const Drive& drive) {
   Driven& operation = drive.operation;
   const auto obstacle = [&] { return Obstacle{operation.waitsFor(), operation.describeProgress()}; };
   int64_t next_look_ns = clock_.nowNs() + kLookAroundNs;
+  Timeline* timeline = drive.lanes ? timeline_.get() : nullptr;
+  if (timeline) timeline->lanesBegin(*drive.lanes);
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
     HORING_TRY(connector_->progress(drive.transports));
     const bool progressed = operation.poll();
+    if (timeline && progressed) timeline->lanesWentOn(*drive.lanes);
     if (operation.done()) return {};
     if (!operation.status().ok()) [[unlikely]]
       return drive.sequence ? watchdog_->mismatch(*drive.sequence, obstacle(), operation.status(), aborted_)
@@ -211,7 +220,11 @@ Status Communicator::sleep(Driven* operation, int timeout_ms) {
   connector_->beginWait(all);
   Status status = connector_->progress(all);
   const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done()));
-  if (idle) waiter_->block(timeout_ms);
+  if (idle) {
+    const int64_t asleep_ns = timeline_ ? clock_.nowNs() : 0;
+    waiter_->block(timeout_ms);
+    if (timeline_) timeline_->slept(asleep_ns);
+  }
   connector_->endWait(all);
   return status;
 }

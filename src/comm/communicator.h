@@ -18,6 +18,7 @@
 #include "comm/control.h"
 #include "comm/host_identity.h"
 #include "comm/planner.h"
+#include "comm/timeline.h"
 #include "comm/unique_id.h"
 #include "comm/waiter.h"
 #include "comm/watchdog.h"
@@ -80,6 +81,8 @@ class Communicator {
   Selector makeSelector() const;
   Status makeWaiter();
   void logWhoIsWhere() const;
+  Status keepRecords();
+  void writeTimeline() const;
 
   Status perform(Collective collective, const Call& call, int64_t now_ns);
   Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
@@ -89,7 +92,8 @@ class Communicator {
     uint32_t transports = 0;
     std::optional<uint64_t> sequence;  // of the collective; sends and receives have none
     Deadline deadline;
-    const LinkSet* links = nullptr;  // that may still have to come up
+    const LinkSet* links = nullptr;        // that may still have to come up
+    const HostOperation* lanes = nullptr;  // that a timeline shows
   };
   Status occupied() const;
   Status mayBegin();
@@ -101,6 +105,7 @@ class Communicator {
   Status rootCause(Status status);
 
   CommunicatorOptions options_;
+  std::string job_;  // short name of the job, for files
   Log log_;
   SteadyClock clock_;
   ForkGuard fork_guard_;
@@ -110,6 +115,7 @@ class Communicator {
   CallLog calls_;
   std::unique_ptr<Control> control_;
   std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<Timeline> timeline_;  // null unless HORING_TRACE is set
   std::unique_ptr<Connector> connector_;
   std::vector<HostIdentity> identities_;  // by rank
   std::unique_ptr<GroupMap> map_;

@@ -1,9 +1,11 @@
 // How a communicator comes to be: meet, tell each other who and where, agree on transports, lay the groups.
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "comm/communicator.h"
+#include "comm/flight_file.h"
 #include "comm/transports.h"
 #include "comm/wire.h"
 #include "topology/machine.h"
@@ -76,6 +78,7 @@ Status Communicator::initialise() {
   HORING_ASSIGN(control_, Control::join(join));
   control_->answerFrom(calls_);
   watchdog_ = std::make_unique<Watchdog>(calls_, *control_, clock_);
+  HORING_TRY(keepRecords());
   TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};
   HORING_ASSIGN(auto transports, makeTransports(request));
   std::vector<LinkShape> shapes;
@@ -91,6 +94,37 @@ Status Communicator::initialise() {
   HORING_TRY(makeWaiter());
   logWhoIsWhere();
   return {};
+}
+
+// What is wanted for later: a record of the last calls when something fails, a timeline.
+Status Communicator::keepRecords() {
+  HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options_.id));
+  for (size_t i = 0; i < 4; ++i) job_ += formatString("%02x", static_cast<unsigned>(id.job[i]));
+  if (!options_.config.flight_dir.empty())
+    control_->onFailure([this](const Status& error) {
+      const Result<std::string> path = writeFlightFile(
+          {options_.config.flight_dir, job_, options_.rank, options_.ranks}, calls_, clock_, error);
+      if (path.ok()) {
+        log_.warn("flight",
+                  "the last operations of rank %d are in %s; horing-info trace reads those of all ranks",
+                  options_.rank, path.value().c_str());
+      } else {
+        log_.warn("flight", "HORING_FLIGHT_DIR: %s", path.status().message().c_str());
+      }
+    });
+  if (!options_.config.trace.empty()) timeline_ = std::make_unique<Timeline>(clock_, options_.rank);
+  return {};
+}
+
+void Communicator::writeTimeline() const {
+  const std::string path = formatString("%s/horing-%s-rank%d-%d.trace.json", options_.config.trace.c_str(),
+                                        job_.c_str(), options_.rank, static_cast<int>(::getpid()));
+  const Status written = writeWholeFile(path, timeline_->toJson());
+  if (written.ok()) {
+    log_.info("trace", "the timeline of rank %d is in %s", options_.rank, path.c_str());
+  } else {
+    log_.warn("trace", "HORING_TRACE: %s", written.message().c_str());
+  }
 }
 
 // What must be equal on all ranks, as one line of text.

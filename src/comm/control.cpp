@@ -57,6 +57,7 @@ class JoinedControl final : public Control {
   void announceError(const Status& error) override;
   void leave() override;
   void answerFrom(const CallLog& calls) override;
+  void onFailure(std::function<void(const Status& error)> action) override;
   void reportCall(const CallReport& report) override;
   std::string describeRank(int rank) const override;
 
@@ -105,6 +106,7 @@ class JoinedControl final : public Control {
   bool root_closed_ = false;
 
   const CallLog* calls_ = nullptr;
+  std::function<void(const Status&)> on_failure_;
   std::optional<WelcomeMessage> welcome_;
   uint64_t exchange_ = 1;  // the next one
   std::optional<std::vector<std::vector<std::byte>>> gathered_;
@@ -158,6 +160,11 @@ void JoinedControl::serve() {
     lock.lock();
     if (!stop_ && status_.ok()) progress(options_.clock->nowNs());
   }
+  if (status_.ok() || !on_failure_) return;
+  const auto action = std::move(on_failure_);
+  const Status error = status_;
+  lock.unlock();
+  action(error);
 }
 
 int64_t JoinedControl::wakeNs() const {
@@ -359,11 +366,17 @@ void JoinedControl::announceError(const Status& error) {
   if (!root_closed_) send(AnnounceMessage{error.code(), error.message()});
   status_ = error;
   tellNews();
+  wakeThread();
 }
 
 void JoinedControl::answerFrom(const CallLog& calls) {
   const Lock lock(mutex_);
   calls_ = &calls;
+}
+
+void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
+  const Lock lock(mutex_);
+  on_failure_ = std::move(action);
 }
 
 void JoinedControl::answer(const CallInquiry& inquiry) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,6 +71,9 @@ class Control {
 
   // From now on the rendezvous' questions about calls are answered from this log, which must outlive this object.
   virtual void answerFrom(const CallLog& calls) = 0;
+  // Has this done once, by the thread of this object, when there is an error, this rank's own or another's; what it does must
+  // not use this object. To be set before anything fails.
+  virtual void onFailure(std::function<void(const Status& error)> action) = 0;
   // Tells the rendezvous that this rank waits, or why it cannot go on. If somebody is to blame, status() says so soon.
   virtual void reportCall(const CallReport& report) = 0;
 

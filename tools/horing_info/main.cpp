@@ -1,9 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "comm/selection_table.h"
 #include "horing_info/facts.h"
+#include "horing_info/flight_trace.h"
 
 namespace horing::info {
 namespace {
@@ -21,9 +24,11 @@ Examples
   Which algorithm serves what, as a table to edit:
       horing-info selection > table.txt
       HORING_SELECTION_FILE=table.txt horing-run -n 4 -- all_reduce_perf
+  Who is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
+      horing-info trace DIR/horing-*.json
 
 Exit code: 0; 1 when the environment holds a HORING_ variable that is unknown or has a wrong value; 2 for a wrong
-command line.
+command line, or a file that cannot be read.
 )help";
 
 // The table in effect, in a form that HORING_SELECTION_FILE takes.
@@ -39,6 +44,15 @@ int printSelection() {
   return 0;
 }
 
+// Whom the files of a failed job blame.
+int traceMain(const std::vector<std::string>& files) {
+  const Result<std::string> merged = mergeFlights(files);
+  std::fputs(
+      merged.ok() ? merged.value().c_str() : ("horing-info: " + merged.status().message() + "\n").c_str(),
+      merged.ok() ? stdout : stderr);
+  return merged.ok() ? 0 : 2;
+}
+
 int infoMain(int argc, char** argv) {
   int ranks = 2;
   std::string (*format)(const Facts&) = factsText;
@@ -52,12 +66,16 @@ int infoMain(int argc, char** argv) {
   const CLI::App* selection = app.add_subcommand(
       "selection",
       "Prints which algorithm serves which collective, shape and size; edit it for HORING_SELECTION_FILE");
+  std::vector<std::string> files;
+  CLI::App* trace = app.add_subcommand("trace", "Merges the flight records of a job's ranks into a verdict");
+  trace->add_option("FILE", files, "What ranks wrote into HORING_FLIGHT_DIR, of one job")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (selection->parsed()) return printSelection();
+  if (trace->parsed()) return traceMain(files);
   const Facts facts = gatherFacts(ranks);
   std::fputs(format(facts).c_str(), stdout);
   return facts.configuration.ok() ? 0 : 1;

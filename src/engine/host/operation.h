@@ -49,6 +49,9 @@ class HostOperation final : public Driven {
   std::string describeProgress() const override;
   std::vector<int32_t> waitsFor() const override;
   uint64_t memoryBytes() const;
+  // For a timeline: the step that a lane is at; -1: it has finished.
+  size_t laneCount() const { return lanes_.size(); }
+  int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
 
  private:
   // A step as a call runs it, everything looked up and no longer repeated by a block: between two slices there is no time

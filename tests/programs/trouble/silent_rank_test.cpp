@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <thread>
+
 #include "job.h"
 
 namespace horing::test {
@@ -44,6 +46,23 @@ INSTANTIATE_TEST_SUITE_P(Number, SilentRank, testing::Values(0, 2), testing::Pri
 TEST(ComputingRank, IsWaitedForThoughItIsSilentInItsConnections) {
   const JobOutcome outcome =
       runJob({.ranks = 3, .words = {"rounds=2", "late_round=1", "1:call_late_ms=5000"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+}
+
+// TCP sends again what was lost.
+TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
+  std::string why_not;
+  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  Program program(
+      jobCommand({.ranks = 4,
+                  .run = {"--nodes", "2", "--rate", "200"},
+                  .words = {"rounds=300", "count=100000", "0:signal=0", "0:signal_after_ms=300"}}));
+  ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
+  EXPECT_EQ(countOf(program, "collective"), 0) << "done too early to be disturbed";
+  ASSERT_TRUE(setLink(program.pid(), 1, "down"));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  ASSERT_TRUE(setLink(program.pid(), 1, "up"));
+  const JobOutcome outcome = endOf(program);
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
 

@@ -1,0 +1,140 @@
+// What a job leaves for later: records of its last operations when it fails, and timelines.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "job.h"
+
+namespace horing::test {
+namespace {
+
+using nlohmann::json;
+
+class Records : public testing::Test {
+ protected:
+  Records() {
+    if (!mkdtemp(folder_.data())) ADD_FAILURE() << "no folder in /tmp";
+  }
+  ~Records() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  std::string variable(const std::string& name) const { return name + "=" + folder_; }
+  std::vector<std::string> files() const {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) paths.push_back(entry.path());
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  }
+  Outcome trace(const std::vector<std::string>& paths) const {
+    std::vector<std::string> command = {HORING_INFO_PROGRAM, "trace"};
+    command.insert(command.end(), paths.begin(), paths.end());
+    return runProgram(command);
+  }
+
+  std::string folder_ = "/tmp/horing-records-XXXXXX";
+};
+
+// Also the rank that never called leaves one, though it computes.
+TEST_F(Records, TellWhoNeverCalled) {
+  const JobOutcome outcome = runJob({.words = {"HORING_TIMEOUT_MS=1000", variable("HORING_FLIGHT_DIR"),
+                                               "rounds=9", "2:call_late_ms=4000", "2:late_round=7"}});
+  ASSERT_EQ(files().size(), 4u) << outcome.everything;
+  const Outcome merged = trace(files());
+  EXPECT_EQ(merged.code, 0) << merged.errors;
+  EXPECT_NE(merged.output.find("verdict: rank 2 never called all_reduce #7; ranks 0, 1, 3 have waited for "),
+            std::string::npos)
+      << merged.output;
+  EXPECT_NE(merged.output.find("ranks 0-3 said: timeout: rank 2 never called all_reduce #7"),
+            std::string::npos)
+      << merged.output;
+  EXPECT_NE(merged.output.find("): completed all_reduce #6 (262144 x int32, sum), and called no more"),
+            std::string::npos)
+      << merged.output;
+  EXPECT_NE(merged.output.find("): in all_reduce #7 (262144 x int32, sum), lane "), std::string::npos)
+      << merged.output;
+}
+
+TEST_F(Records, TellWhoDisagreed) {
+  const JobOutcome outcome =
+      runJob({.ranks = 3, .words = {variable("HORING_FLIGHT_DIR"), "1:collective=all_gather"}});
+  ASSERT_EQ(files().size(), 3u) << outcome.everything;
+  const Outcome merged = trace(files());
+  EXPECT_NE(merged.output.find("verdict: ranks disagree about call #0: rank 1 called all_gather"),
+            std::string::npos)
+      << merged.output;
+}
+
+TEST_F(Records, TellOfAKilledRankByTheFileThatIsMissing) {
+  runJob({.ranks = 3, .words = {variable("HORING_FLIGHT_DIR"), "rounds=1000000", "2:signal_after_ms=300"}});
+  ASSERT_EQ(files().size(), 2u);
+  const Outcome merged = trace(files());
+  EXPECT_NE(merged.output.find("verdict: rank 2 did not answer about all_reduce #"), std::string::npos)
+      << merged.output;
+  EXPECT_NE(merged.output.find("no file of rank 2\n"), std::string::npos) << merged.output;
+}
+
+TEST_F(Records, AreNotMergedFromDifferentJobsOrBrokenFiles) {
+  runJob({.ranks = 2, .words = {variable("HORING_FLIGHT_DIR"), "1:type=0"}});
+  std::vector<std::string> paths = files();
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_EQ(trace({paths[0], paths[0]}).code, 2);
+  EXPECT_EQ(trace({folder_ + "/none.json"}).code, 2);
+  json one = json::parse(std::ifstream(paths[0]));
+  one["job"] = "another";
+  std::ofstream(folder_ + "/other.json") << one;
+  const Outcome mixed = trace({folder_ + "/other.json", paths[1]});
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_NE(mixed.errors.find("another"), std::string::npos) << mixed.errors;
+  for (const char* key : {"rank", "ranks", "operations", "begun", "waiting"}) {
+    json broken = json::parse(std::ifstream(paths[0]));
+    broken[key] = "x";
+    std::ofstream(folder_ + "/broken.json") << broken;
+    EXPECT_EQ(trace({folder_ + "/broken.json"}).code, 2) << key;
+  }
+}
+
+TEST_F(Records, AreNoneOfAJobThatWentWell) {
+  runJob({.ranks = 2, .words = {variable("HORING_FLIGHT_DIR"), "rounds=3"}});
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(Records, OfTimeShowCallsAndTheStepsOfTheirLanes) {
+  const JobOutcome outcome = runJob({.ranks = 3,
+                                     .words = {variable("HORING_TRACE"), "rounds=5", "HORING_ALGO=ring",
+                                               "1:call_late_ms=50", "late_round=3"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+  const std::vector<std::string> paths = files();
+  ASSERT_EQ(paths.size(), 3u) << outcome.everything;
+  int all_slept = 0;
+  for (const std::string& path : paths) {
+    const json events = json::parse(std::ifstream(path));
+    std::map<int, std::string> tracks;
+    int calls = 0, steps = 0, slept = 0;
+    for (const json& event : events) {
+      if (event.at("ph") == "M") {
+        if (event.at("name") == "thread_name") tracks[event.at("tid")] = event.at("args").at("name");
+        continue;
+      }
+      const std::string name = event.at("name");
+      calls += name.starts_with("all_reduce #");
+      steps += name.starts_with("step ");
+      slept += name == "asleep";
+      EXPECT_GE(event.at("dur").get<double>(), 0);
+    }
+    EXPECT_EQ(calls, 5);
+    all_slept += slept;
+    EXPECT_GE(steps, 5 * 4) << "a ring of three ranks has five steps";
+    EXPECT_EQ(tracks[0], "calls");
+    EXPECT_EQ(tracks[2], "lane 0");
+  }
+  EXPECT_GE(all_slept, 1) << "rank 1 let the others wait";
+}
+
+}  // namespace
+}  // namespace horing::test

@@ -1,0 +1,178 @@
+#include "horing_info/flight_trace.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "comm/call_ledger.h"
+#include "comm/rank_list.h"
+#include "comm/root_service.h"
+
+namespace horing::info {
+
+namespace {
+
+using nlohmann::json;
+
+struct Operation {
+  std::string call, arguments, outcome;
+  uint64_t digest = 0;
+  int64_t begun_ns = 0;
+};
+
+// One file.
+struct Flight {
+  std::string job, where, error;
+  int rank = 0, ranks = 0;
+  int64_t now_ns = 0;
+  uint64_t begun = 0, ended = 0;
+  std::map<uint64_t, Operation> operations;
+  uint64_t waiting_sequence = 0;
+  std::vector<int32_t> waits_for;
+  std::string obstacle;
+};
+
+// Throws json::exception and std::logic_error where the file is not as writeFlightFile() makes it.
+Flight parseFlight(const json& file) {
+  Flight flight;
+  if (file.at("horing_flight") != 1) throw std::invalid_argument("another version of horing wrote it");
+  flight.job = file.at("job");
+  flight.rank = file.at("rank");
+  flight.ranks = file.at("ranks");
+  flight.where =
+      file.at("host").get<std::string>() + ", pid " + std::to_string(file.at("pid").get<int64_t>());
+  flight.now_ns = file.at("now_ns");
+  flight.error = file.at("error");
+  flight.begun = file.at("begun");
+  flight.ended = file.at("ended");
+  if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
+    throw std::invalid_argument("its rank is out of range");
+  for (const json& one : file.at("operations")) {
+    const uint64_t digest = std::stoull(one.at("digest").get<std::string>(), nullptr, 16);
+    flight.operations[one.at("sequence")] = {one.at("call"), one.at("arguments"), one.at("outcome"), digest,
+                                             one.at("begun_ns")};
+  }
+  if (const json& waiting = file.at("waiting"); !waiting.is_null()) {
+    flight.waiting_sequence = waiting.at("sequence");
+    flight.waits_for = waiting.at("for").get<std::vector<int32_t>>();
+    flight.obstacle = waiting.at("obstacle");
+  }
+  return flight;
+}
+
+Result<Flight> readFlight(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return makeStatus(Code::kInvalidArgument, "%s cannot be read", path.c_str());
+  try {
+    return parseFlight(json::parse(file));
+  } catch (const std::exception& error) {
+    return makeStatus(Code::kInvalidArgument, "%s is no flight record of horing (see HORING_FLIGHT_DIR): %s",
+                      path.c_str(), error.what());
+  }
+}
+
+// What a rank would have answered, had it been asked.
+CallReport reportOf(const Flight& flight, uint64_t sequence) {
+  CallReport report;
+  report.sequence = sequence;
+  report.begun = flight.begun;
+  report.ended = flight.ended;
+  if (const auto found = flight.operations.find(sequence); found != flight.operations.end()) {
+    report.digest = found->second.digest;
+    report.name = found->second.call;
+    report.arguments = found->second.arguments;
+    report.timeout_ms = static_cast<uint32_t>(
+        std::clamp<int64_t>((flight.now_ns - found->second.begun_ns) / 1'000'000, 1, UINT32_MAX));
+  }
+  if (flight.waiting_sequence == sequence) {
+    report.waits_for = flight.waits_for;
+    report.obstacle = flight.obstacle;
+  }
+  return report;
+}
+
+std::string callText(const Flight& flight, uint64_t sequence) {
+  const auto found = flight.operations.find(sequence);
+  if (found == flight.operations.end()) return "call #" + std::to_string(sequence);
+  return formatString("%s #%llu (%s)", found->second.call.c_str(), static_cast<unsigned long long>(sequence),
+                      found->second.arguments.c_str());
+}
+
+// The ranks' answers about the first call that is not complete everywhere go to the same judge as in the live job.
+std::string verdictOn(const std::map<int, Flight>& flights, int ranks) {
+  uint64_t first_open = UINT64_MAX, last_begun = 0;
+  for (const auto& [rank, flight] : flights) {
+    first_open = std::min(first_open, flight.ended);
+    last_begun = std::max(last_begun, flight.begun);
+  }
+  if (first_open >= last_begun && static_cast<int>(flights.size()) == ranks)
+    return formatString("all ranks completed their %llu calls", static_cast<unsigned long long>(first_open));
+  CallLedger ledger;
+  CallReport overdue;
+  for (const auto& [rank, flight] : flights) {
+    CallReport report = reportOf(flight, first_open);
+    overdue.timeout_ms = std::max(overdue.timeout_ms, report.timeout_ms);
+    ledger.report(rank, ranks, report, 0);
+  }
+  // The call's deadline has passed, as it were; what the first rank said stands, and all have had their time to answer.
+  const auto& [first, flight] = *flights.begin();
+  CallReport last = reportOf(flight, first_open);
+  last.kind = CallReport::Kind::kOverdue;
+  last.timeout_ms = overdue.timeout_ms;
+  ledger.report(first, ranks, last, 0);
+  ledger.takeInquiries();
+  for (const auto& [rank, again] : flights) {
+    CallReport report = reportOf(again, first_open);
+    report.round = 1;
+    ledger.report(rank, ranks, report, 0);
+  }
+  const auto verdict = ledger.judge({ranks, ranks, [](int) { return true; }}, INT64_MAX - 1);
+  return verdict ? verdict->reason : "no verdict";
+}
+
+std::string rankLine(const Flight& flight) {
+  std::string text = formatString("rank %d (%s): ", flight.rank, flight.where.c_str());
+  if (flight.begun == 0) return text + "made no call";
+  if (flight.begun > flight.ended) {
+    text += "in " + callText(flight, flight.ended);
+    return text + (flight.obstacle.empty() ? "" : ", " + flight.obstacle);
+  }
+  return text + "completed " + callText(flight, flight.ended - 1) + ", and called no more";
+}
+
+}  // namespace
+
+Result<std::string> mergeFlights(const std::vector<std::string>& files) {
+  std::map<int, Flight> flights;
+  std::map<std::string, std::vector<int>> errors;
+  for (const std::string& path : files) {
+    HORING_ASSIGN(Flight flight, readFlight(path));
+    const Flight& first = flights.empty() ? flight : flights.begin()->second;
+    if (flight.job != first.job || flight.ranks != first.ranks)
+      return makeStatus(
+          Code::kInvalidArgument,
+          "%s is of job %s with %d ranks, the files before it are of job %s with %d: give those of one job",
+          path.c_str(), flight.job.c_str(), flight.ranks, first.job.c_str(), first.ranks);
+    if (flights.contains(flight.rank))
+      return makeStatus(Code::kInvalidArgument, "%s is a second file of rank %d", path.c_str(), flight.rank);
+    flights.emplace(flight.rank, std::move(flight));
+  }
+  const int ranks = flights.begin()->second.ranks;
+  std::string text = "verdict: " + verdictOn(flights, ranks) + "\n";
+  std::vector<int> absent;
+  for (int rank = 0; rank < ranks; ++rank)
+    if (!flights.contains(rank)) absent.push_back(rank);
+  for (const auto& [rank, flight] : flights) errors[flight.error].push_back(rank);
+  for (const auto& [error, who] : errors)
+    text += formatString("%s %s said: %s\n", who.size() == 1 ? "rank" : "ranks", rankList(who).c_str(),
+                         error.c_str());
+  if (!absent.empty())
+    text +=
+        formatString("no file of %s %s\n", absent.size() == 1 ? "rank" : "ranks", rankList(absent).c_str());
+  for (const auto& [rank, flight] : flights) text += rankLine(flight) + "\n";
+  return text;
+}
+
+}  // namespace horing::info
