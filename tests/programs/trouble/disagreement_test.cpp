@@ -58,6 +58,12 @@ INSTANTIATE_TEST_SUITE_P(
                          {"count=8", "collective=all_gather", "2:collective=reduce_scatter"},
                          "collective",
                          kSame},
+                    // Rank 0 is done with its part at once, and remembers.
+                    Case{"Roots",
+                         {"collective=broadcast", "2:root=1", "rounds=2", "0:late_round=1",
+                          "0:call_late_ms=1500"},
+                         "collective",
+                         kSame},
                     Case{"Algorithms", {"2:HORING_ALGO=ring"}, "join", "rank 2 has HORING_WINDOW"},
                     Case{"Windows", {"2:HORING_WINDOW=2"}, "join", "HORING_WINDOW=2 "},
                     Case{"Ranks", {"2:RANK=1"}, "join", "two processes came as one rank", 1},

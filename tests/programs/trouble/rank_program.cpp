@@ -24,10 +24,11 @@ namespace {
 constexpr int kWrongData = 100;  // a code beside those of horingResult_t
 
 struct Script {
-  std::string collective = "all_reduce";  // all_gather, reduce_scatter
+  std::string collective = "all_reduce";  // all_gather, reduce_scatter, broadcast
   std::string end = "destroy";            // abort, leave (the process, without a word)
   long type = horingInt32;
   long op = horingSum;
+  long root = 0;
   long count = 1 << 18;
   long rounds = 1;
   long absent = 0;        // 1: ends before it joins
@@ -82,6 +83,7 @@ bool setField(Script& script, const std::string& name, const std::string& value)
   if (name == "call_when") return script.call_when = value, true;
   const std::pair<const char*, long*> numbers[] = {{"type", &script.type},
                                                    {"op", &script.op},
+                                                   {"root", &script.root},
                                                    {"count", &script.count},
                                                    {"rounds", &script.rounds},
                                                    {"absent", &script.absent},
@@ -166,6 +168,9 @@ class Rank {
     const auto op = static_cast<horingRedOp_t>(script_.op);
     if (script_.collective == "all_gather")
       return horingAllGather(in_.data(), out_.data(), count, type, comm_, nullptr);
+    if (script_.collective == "broadcast")
+      return horingBroadcast(in_.data(), out_.data(), count, type, static_cast<int>(script_.root), comm_,
+                             nullptr);
     if (script_.collective == "reduce_scatter")
       return horingReduceScatter(in_.data(), out_.data(), count, type, op, comm_, nullptr);
     return horingAllReduce(in_.data(), out_.data(), count, type, op, comm_, nullptr);
