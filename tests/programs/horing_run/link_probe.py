@@ -56,11 +56,16 @@ def send(size):
 def memory():
     name = f"horing-probe-{os.environ['HORING_RUN_SECRET'][:8]}-{rank}"
     open("/dev/shm/" + name, "w").close()
-    peer = connect()
-    peer.settimeout(30)
-    peer.sendall(b"x")
-    peer.recv(1)  # the peer's file is there by now
-    say(rank, *sorted(each.split("-")[-1] for each in os.listdir("/dev/shm") if each.startswith(name[:-2])))
+    try:
+        peer = connect()
+        peer.settimeout(30)
+        peer.sendall(b"x")
+        peer.recv(1)  # the peer's file is there by now
+        say(rank, *sorted(each.split("-")[-1] for each in os.listdir("/dev/shm") if each.startswith(name[:-2])))
+        peer.sendall(b"x")
+        peer.recv(1)  # and the peer has looked
+    finally:
+        os.unlink("/dev/shm/" + name)
 
 
 if sys.argv[1] == "send":
