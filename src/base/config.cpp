@@ -1,9 +1,9 @@
 #include "base/config.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -13,7 +13,8 @@ namespace horing {
 
 namespace {
 
-// HORING_ names that other programs of the project own.
+constexpr std::string_view kPrefix = "HORING_";
+// Names that other programs of the project own.
 constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_BENCH_"};
 
 Status badValue(const ConfigVariable& v, const char* value) {
@@ -57,21 +58,40 @@ Status parseFlag(const ConfigVariable& v, const char* value, bool& out) {
   return {};
 }
 
-Status rejectUnknownNames() {
-  std::set<std::string_view> known;
-  for (const ConfigVariable& v : configVariables()) known.insert(v.name);
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string_view text = *entry;
-    if (!text.starts_with("HORING_")) continue;
-    const std::string_view name = text.substr(0, text.find('='));
-    bool foreign = known.contains(name);
-    for (const char* prefix : kForeignPrefixes) foreign = foreign || name.starts_with(prefix);
-    if (!foreign)
-      return makeStatus(Code::kInvalidArgument,
-                        "environment variable %.*s is not one of horing's: see `horing-info` for all of them",
-                        static_cast<int>(name.size()), name.data());
+// How many letters must be added, left out or changed to make one of the other.
+size_t editDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);  // of the prefix of `a` so far to each prefix of `b`
+  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+    }
   }
-  return {};
+  return row.back();
+}
+
+bool isKnown(std::string_view name) {
+  for (const char* prefix : kForeignPrefixes)
+    if (name.starts_with(prefix)) return true;
+  const auto& known = configVariables();
+  return std::any_of(known.begin(), known.end(), [&](const ConfigVariable& v) { return name == v.name; });
+}
+
+// The known name that is at most two letters, or every third one, away, or that this one begins or goes on with; nullptr: none is.
+const char* nearestName(std::string_view name) {
+  const std::string_view own = name.substr(kPrefix.size());
+  const char* nearest = nullptr;
+  size_t least = std::max<size_t>(own.size() / 3, 2) + 1;
+  for (const ConfigVariable& v : configVariables()) {
+    const std::string_view known = std::string_view(v.name).substr(kPrefix.size());
+    const bool one_begins_the_other = own.size() > 2 && (known.starts_with(own) || own.starts_with(known));
+    const size_t distance = one_begins_the_other ? 1 : editDistance(own, known);
+    if (distance < least) nearest = v.name, least = distance;
+  }
+  return nearest;
 }
 
 }  // namespace
@@ -106,8 +126,22 @@ Result<Config> Config::fromLookup(const Lookup& lookup) {
 }
 
 Result<Config> Config::fromEnvironment() {
-  HORING_TRY(rejectUnknownNames());
   return fromLookup([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::vector<std::string> unknownVariables() {
+  std::vector<std::string> sentences;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with(kPrefix)) continue;
+    const std::string name(text.substr(0, text.find('=')));
+    if (isKnown(name)) continue;
+    const char* nearest = nearestName(name);
+    sentences.push_back(
+        "environment variable " + name + " is not one of horing's and changes nothing: " +
+        (nearest ? formatString("did you mean %s?", nearest) : "`horing-info` lists all that are"));
+  }
+  return sentences;
 }
 
 LogLevel Config::logLevel() const {

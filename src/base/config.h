@@ -55,10 +55,10 @@ struct Config {
 #undef HORING_MEMBER_Flag
 
   using Lookup = std::function<const char*(const char* name)>;
-  // Reads the process environment. A value outside what is allowed, or an unknown HORING_ name that is close to a
-  // known one or not known at all, is an error that names the variable and what was expected.
+  // Reads the process environment. A value outside what is allowed is an error that names the variable and what was
+  // expected. Names that horing does not know change nothing, see unknownVariables().
   static Result<Config> fromEnvironment();
-  // The same over any source of values; used by tests. Does not look for unknown names.
+  // The same over any source of values; used by tests.
   static Result<Config> fromLookup(const Lookup& lookup);
 
   LogLevel logLevel() const;
@@ -73,5 +73,9 @@ struct ConfigVariable {
   const char* help;
 };
 const std::vector<ConfigVariable>& configVariables();
+
+// A sentence for each HORING_ name in the environment that nobody reads, with the known one that was perhaps meant. Names
+// of this project's other programs are none of them.
+std::vector<std::string> unknownVariables();
 
 }  // namespace horing

@@ -15,7 +15,7 @@ constexpr TypeFacts kTypes[kDataTypes] = {
 };
 constexpr const char* kOps[kRedOps] = {"sum", "prod", "max", "min", "avg"};
 constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                               "reduce",     "gather",         "scatter",    "all_to_all"};
+                                              "reduce",     "gather",         "scatter",    "all_to_all"};
 }  // namespace
 
 size_t dataTypeBytes(DataType type) {
@@ -29,6 +29,9 @@ const char* dataTypeName(DataType type) {
 }
 const char* redOpName(RedOp op) {
   return kOps[static_cast<int>(op)];
+}
+bool isReduction(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
 }
 const char* collectiveName(Collective c) {
   return kNames[static_cast<int>(c)];

@@ -41,5 +41,7 @@ bool isFloatingPoint(DataType type);
 const char* dataTypeName(DataType type);      // "float32"
 const char* redOpName(RedOp op);              // "sum"
 const char* collectiveName(Collective c);     // "all_reduce"
+// Whether an operation (RedOp) belongs to it.
+bool isReduction(Collective c);
 
 }  // namespace horing

@@ -31,6 +31,14 @@ RendezvousList& rendezvousList() {
   return *list;
 }
 
+// What a communicator is made with. Warns of variables that look like ours and are not.
+Result<Config> readEnvironment() {
+  HORING_ASSIGN(Config config, Config::fromEnvironment());
+  const Log log(config.logLevel());
+  for (const std::string& sentence : unknownVariables()) log.warn("config", "%s", sentence.c_str());
+  return config;
+}
+
 Result<UniqueId> openRendezvous(const Config& config) {
   RootOptions options;
   options.family = config.socket_family;
@@ -78,7 +86,7 @@ void publish(horingComm_t handle, horingComm_t* comm) {
 
 Status initRankNow(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
   CommunicatorOptions options;
-  HORING_ASSIGN(options.config, Config::fromEnvironment());
+  HORING_ASSIGN(options.config, readEnvironment());
   UniqueId id;
   std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
   options.id = id;
@@ -113,7 +121,7 @@ Status initFromEnv(horingComm_t* comm) {
   if (!comm)
     return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
   CommunicatorOptions options;
-  HORING_ASSIGN(options.config, Config::fromEnvironment());
+  HORING_ASSIGN(options.config, readEnvironment());
   HORING_ASSIGN(Launched launched, launchedRank(options.config, Log(options.config.logLevel())));
   options.id = launched.id;
   options.rank = launched.rank;
@@ -132,7 +140,7 @@ Status initAll(horingComm_t* comms, int ranks) {
   if (ranks < 1 || ranks > kMaxLoopbackRanks)
     return makeStatus(Code::kInvalidArgument, "ndev is %d: expected 1 to %d", ranks, kMaxLoopbackRanks);
   CommunicatorOptions options;
-  HORING_ASSIGN(options.config, Config::fromEnvironment());
+  HORING_ASSIGN(options.config, readEnvironment());
   HORING_ASSIGN(options.id, openRendezvous(options.config));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   options.ranks = ranks;

@@ -101,17 +101,49 @@ TEST(Config, RefusesAsManySlotsAsWindow) {
   EXPECT_FALSE(parse({{"HORING_WINDOW", "8"}, {"HORING_SOCKET_SLOTS", "8"}}).ok());
 }
 
-TEST(Config, RefusesAnUnknownNameInTheEnvironment) {
-  ASSERT_EQ(::setenv("HORING_SLOT", "8", 1), 0);
+// Sets variables for the life of the object.
+class Environment {
+ public:
+  explicit Environment(std::vector<std::string> names) : names_(std::move(names)) {
+    for (const std::string& name : names_) ::setenv(name.c_str(), "9", 1);
+  }
+  ~Environment() {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(Config, ReadsTheEnvironmentAndIgnoresWhatItDoesNotKnow) {
+  const Environment set({"HORING_SLOTS", "HORING_SLOT"});
   const Result<Config> config = Config::fromEnvironment();
-  ::unsetenv("HORING_SLOT");
-  ASSERT_FALSE(config.ok());
-  EXPECT_NE(config.status().message().find("HORING_SLOT "), std::string::npos) << config.status().message();
-  ASSERT_EQ(::setenv("HORING_SLOTS", "9", 1), 0);
-  const Result<Config> known = Config::fromEnvironment();
-  ::unsetenv("HORING_SLOTS");
-  ASSERT_TRUE(known.ok()) << known.status().toString();
-  EXPECT_EQ(known.value().slots, 9);
+  ASSERT_TRUE(config.ok()) << config.status().toString();
+  EXPECT_EQ(config.value().slots, 9);
+}
+
+TEST(UnknownVariables, AreEachToldWithTheNameThatWasPerhapsMeant) {
+  EXPECT_TRUE(unknownVariables().empty()) << unknownVariables().front();
+  const std::pair<const char*, const char*> typos[] = {{"HORING_SLOT", "did you mean HORING_SLOTS?"},
+                                                       {"HORING_ALGORITHM", "did you mean HORING_ALGO?"},
+                                                       {"HORING_TIMEOUT", "did you mean HORING_TIMEOUT_MS?"},
+                                                       {"HORING_SHMDIR", "did you mean HORING_SHM_DIR?"},
+                                                       {"HORING_SOCKET_IFNAMES", "HORING_SOCKET_IFNAME?"},
+                                                       {"HORING_DEBGU", "did you mean HORING_DEBUG?"},
+                                                       {"HORING_TURBO", "horing-info"},
+                                                       {"HORING_", "horing-info"},
+                                                       {"HORING_X", "horing-info"}};
+  for (const auto& [name, expected] : typos) {
+    const Environment set({name, "HORING_SLOTS", "HORING_RUN_ANYTHING", "HORINGUE"});
+    const std::vector<std::string> told = unknownVariables();
+    ASSERT_EQ(told.size(), 1u) << name;
+    EXPECT_NE(told[0].find(std::string(name) + " is not one of"), std::string::npos) << told[0];
+    EXPECT_NE(told[0].find(expected), std::string::npos) << told[0];
+  }
+  const Environment set({"HORING_TURBO", "HORING_SLOT"});
+  EXPECT_EQ(unknownVariables().size(), 2u);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ TEST(InitRank, NamesWhatIsWrong) {
   EXPECT_EQ(comm, nullptr);
 }
 
-TEST(InitRank, RefusesUnknownEnvironment) {
+TEST(InitRank, RefusesWrongValuesInTheEnvironmentAndWarnsOfUnknownNames) {
   horingUniqueId id;
   ASSERT_HORING(horingGetUniqueId(&id));
   horingComm_t comm = nullptr;
@@ -105,8 +105,13 @@ TEST(InitRank, RefusesUnknownEnvironment) {
     Setting wrong("HORING_ALGO", "quantum");
     EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument, "HORING_ALGO=quantum"));
   }
-  Setting unknown("HORING_TURBO", "1");
-  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument, "HORING_TURBO"));
+  const Setting unknown("HORING_SLOT", "8");
+  testing::internal::CaptureStderr();
+  EXPECT_HORING(horingCommInitRank(&comm, 1, id, 0));
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_NE(printed.find("did you mean HORING_SLOTS?"), std::string::npos) << printed;
+  EXPECT_EQ(printed.find("HORING_SLOT "), printed.rfind("HORING_SLOT ")) << "once: " << printed;
+  EXPECT_HORING(horingCommDestroy(comm));
 }
 
 }  // namespace

@@ -509,9 +509,10 @@ TEST(Collectives, GiveTheSameBitsWithEveryWindow) {
   }
 }
 
-TEST(HostOperation, SaysWhichRankIsInAnotherOperation) {
-  World world({.algorithm = "ring", .shape = {1, 3}});
-  std::vector<std::vector<float>> buffers(3, std::vector<float>(256, 1.0f));
+// What position 2 of a ring of 3 says when position 1 calls with one element less.
+std::string complaintOf(Collective collective) {
+  World world({.algorithm = "ring", .collective = collective, .shape = {1, 3}});
+  std::vector<std::vector<float>> buffers(3, std::vector<float>(3 * 256, 1.0f));
   std::vector<Call> calls;
   for (size_t p = 0; p < 3; ++p) {
     Call call;
@@ -520,11 +521,16 @@ TEST(HostOperation, SaysWhichRankIsInAnotherOperation) {
     calls.push_back(call);
   }
   EXPECT_FALSE(world.run(calls));
-  // Position 2 hears from position 1, the odd one out.
   EXPECT_EQ(world.operation(2).status().code(), Code::kInvalidUsage);
-  EXPECT_NE(world.operation(2).status().message().find("got from rank 1 a message of another operation"),
-            std::string::npos)
-      << world.operation(2).status().message();
+  return world.operation(2).status().message();
+}
+
+TEST(HostOperation, SaysWhichRankIsInAnotherOperation) {
+  const std::string reduction = complaintOf(Collective::kAllReduce);
+  EXPECT_NE(reduction.find("got from rank 1 a message of another operation"), std::string::npos) << reduction;
+  EXPECT_NE(reduction.find("(256 x float32, sum, algorithm ring)"), std::string::npos) << reduction;
+  const std::string gather = complaintOf(Collective::kAllGather);
+  EXPECT_NE(gather.find("(256 x float32, algorithm ring)"), std::string::npos) << gather;
 }
 
 TEST(HostOperation, DescribesWhatItWaitsFor) {

@@ -90,7 +90,7 @@ TEST(Svg, EscapesWhatXmlWouldMisread) {
   EXPECT_EQ(escapeXml("a<b>&\"c'\x01"), "a&lt;b&gt;&amp;&quot;c&#39;");
 }
 
-PlanOptions parsed(std::vector<std::string> words, int expected_exit = -1) {
+PlanOptions parsed(std::vector<std::string> words, int expected_exit = -1, const char* expected_text = "") {
   words.insert(words.begin(), "horing-plan");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -101,6 +101,7 @@ PlanOptions parsed(std::vector<std::string> words, int expected_exit = -1) {
   EXPECT_EQ(parseOptions(static_cast<int>(argv.size()), argv.data(), options, exit_code), expected_exit < 0);
   const std::string out = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
   EXPECT_EQ(exit_code, expected_exit) << out;
+  EXPECT_NE(out.find(expected_text), std::string::npos) << out;
   return options;
 }
 
@@ -120,7 +121,8 @@ TEST(PlanOptions, FillsInWhatTheWindowNeeds) {
 TEST(PlanOptions, RefusesNonsense) {
   parsed({}, 2);
   parsed({"draw"}, 2);
-  parsed({"show"}, 2);
+  parsed({"show"}, 2, "Name an algorithm (ring, ho_ring");
+  parsed({"verify"}, 2, "horing-plan verify ho_ring --nodes 2 --ranks 4");
   parsed({"show", "ring", "--nodes", "0"}, 2);
   parsed({"show", "ring", "--position", "-2"}, 2);
   parsed({"show", "ring", "--collective", "broadcast"}, 2);

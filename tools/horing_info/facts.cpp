@@ -25,6 +25,7 @@ Facts gatherFacts(int trial_ranks) {
   (void)horingGetVersion(&facts.library_version);
   facts.protocol_version = kProtocolVersion;
   facts.configuration = Config::fromEnvironment().status();
+  facts.unknown_variables = unknownVariables();
   facts.variables = readVariables();
   Result<Machine> machine = findMachine();
   facts.machine_status = machine.status();

@@ -30,7 +30,8 @@ struct Facts {
   int header_version = 0;
   int library_version = 0;
   uint32_t protocol_version = 0;
-  Status configuration;  // of the whole environment
+  Status configuration;                        // of the whole environment
+  std::vector<std::string> unknown_variables;  // a sentence each
   std::vector<Variable> variables;
   Status machine_status;
   Machine machine;

@@ -27,7 +27,7 @@ Examples
   Who is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
       horing-info trace DIR/horing-*.json
 
-Exit code: 0; 1 when the environment holds a HORING_ variable that is unknown or has a wrong value; 2 for a wrong
+Exit code: 0; 1 when the environment holds a HORING_ variable with a wrong value or a name that is not ours; 2 for a wrong
 command line, or a file that cannot be read.
 )help";
 
@@ -78,7 +78,7 @@ int infoMain(int argc, char** argv) {
   if (trace->parsed()) return traceMain(files);
   const Facts facts = gatherFacts(ranks);
   std::fputs(format(facts).c_str(), stdout);
-  return facts.configuration.ok() ? 0 : 1;
+  return facts.configuration.ok() && facts.unknown_variables.empty() ? 0 : 1;
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ std::string factsText(const Facts& facts) {
   for (const Variable& v : facts.variables) text += variableText(v);
   if (!facts.configuration.ok())
     text += "\nThe environment is not valid: " + facts.configuration.message() + "\n";
+  for (const std::string& sentence : facts.unknown_variables) text += "\nWarning: " + sentence + "\n";
   return text;
 }
 
@@ -128,6 +129,7 @@ std::string factsJson(const Facts& facts) {
   all["transports"] = transportsJson(facts.transports);
   all["variables"] = variablesJson(facts.variables);
   all["environment_error"] = facts.configuration.ok() ? Json() : Json(facts.configuration.message());
+  all["environment_warnings"] = facts.unknown_variables;
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -47,6 +47,13 @@ Result<std::vector<Schedule>> buildSchedules(const PlanOptions& options, Collect
   return all;
 }
 
+// "2 nodes x 4 ranks = 8 ranks"
+std::string shapeText(Shape shape) {
+  return formatString("%d node%s x %d rank%s = %d rank%s", shape.groups, shape.groups == 1 ? "" : "s",
+                      shape.members, shape.members == 1 ? "" : "s", shape.ranks(),
+                      shape.ranks() == 1 ? "" : "s");
+}
+
 void list() {
   for (const Algorithm& algorithm : algorithmCatalogue()) {
     std::cout << formatString("%-16s%s\n%-16s", algorithm.name, algorithm.summary, "");
@@ -74,6 +81,8 @@ Status show(PlanOptions& options) {
   if (options.position >= static_cast<int32_t>(all.size()))
     return makeStatus(Code::kInvalidArgument, "--position %d: there are positions 0 to %zu", options.position,
                       all.size() - 1);
+  if (findAlgorithm(options.what))
+    std::cout << "# " << options.what << ", " << shapeText(options.shape) << "\n";
   for (size_t position = 0; position < all.size(); ++position)
     if (options.position < 0 || options.position == static_cast<int32_t>(position))
       std::cout << formatSchedule(all[position]);
@@ -115,6 +124,7 @@ Status verify(const PlanOptions& options) {
   for (Collective collective : options.collectives) {
     if (!algorithm->has(collective) && options.collectives.size() > 1) continue;
     HORING_ASSIGN(const std::vector<Schedule> all, buildSchedules(options, collective));
+    if (proven == 0) std::cout << "# " << options.what << ", " << shapeText(options.shape) << "\n";
     HORING_TRY(verifyAll(all, options.parameters));
     ++proven;
   }

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "algorithms/catalogue.h"
 #include "schedule/schedule.h"
 
 namespace horing {
@@ -38,14 +39,12 @@ struct Raw {
 };
 
 void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
-  command
-      .add_option("what", options.what,
-                  "An algorithm (see 'horing-plan list'), or a file of schedules; - is standard input")
-      ->required();
-  command.add_option("-m,--nodes", options.shape.groups, "Nodes (groups)")
+  command.add_option("what", options.what,
+                     "An algorithm (see 'horing-plan list'), or a file of schedules; - is standard input");
+  command.add_option("-m,--nodes", options.shape.groups, "Nodes (groups) of that many ranks each")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command.add_option("-n,--ranks", options.shape.members, "Ranks per node")
+  command.add_option("-n,--ranks", options.shape.members, "Ranks per node; in all there are nodes x ranks")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command.add_option("-c,--collective", raw.collective, "Default: all_reduce to show, all three to verify")
@@ -75,6 +74,15 @@ void fillDefaults(const CLI::App& verify, PlanParameters& plan) {
   if (verify.count("--slices") == 0) plan.slices = representativeSlices(kMaxSlices, longest);
   if (verify.count("--slots") == 0) plan.slots = slotsNeeded(longest, plan.message_slices);
   if (verify.count("--scratch") == 0) plan.scratch_slices = scratchSlicesNeeded(longest);
+}
+
+CLI::ValidationError nothingNamed(const std::string& command) {
+  std::string names;
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+  return CLI::ValidationError("horing-plan " + command, "which schedule? Name an algorithm (" + names +
+                                                            ") or a file, for example: horing-plan " +
+                                                            command + " ho_ring --nodes 2 --ranks 4");
 }
 
 // Throws CLI::ValidationError.
@@ -107,6 +115,7 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
     command->footer(command == list ? "" : "'horing-plan --help' has examples.");
   try {
     app.parse(argc, argv);
+    if (!list->parsed() && options.what.empty()) throw nothingNamed(show->parsed() ? "show" : "verify");
     options.position = positionOf(raw.position);
   } catch (const CLI::ParseError& error) {
     exit_code = app.exit(error) == 0 ? 0 : 2;

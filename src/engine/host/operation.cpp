@@ -225,21 +225,23 @@ bool HostOperation::done() const {
 void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message,
                                   size_t bytes) {
   if (!status_.ok()) return;
+  const Collective collective = plan_.schedule().collective;
+  const std::string op = isReduction(collective) ? std::string(", ") + redOpName(call_.op) : "";
   const std::string what = message.bytes == bytes
-                               ? std::string("of the same size, so perhaps with another type or operation")
+                               ? std::string("of the same size, so perhaps with another type") +
+                                     (op.empty() ? "" : " or operation")
                                : formatString("of %u bytes where %zu were due", message.bytes, bytes);
-  status_ =
-      makeStatus(Code::kInvalidUsage,
-                 "rank %d is in %s #%llu (%zu x %s, %s, algorithm %s) and got from rank %d a message of "
-                 "another operation "
-                 "(lane %zu, step %d, slice %lld; %s): every rank must call the same collectives in the same "
-                 "order with the "
-                 "same count, type and operation, and run with the same HORING_ settings",
-                 rank_of_position_[plan_.schedule().position], collectiveName(plan_.schedule().collective),
-                 static_cast<unsigned long long>(call_.sequence), call_.count, dataTypeName(call_.type),
-                 redOpName(call_.op), plan_.schedule().algorithm.c_str(), source.peer,
-                 static_cast<size_t>(&lane - lanes_.data()), lane.index(), static_cast<long long>(lane.slice),
-                 what.c_str());
+  status_ = makeStatus(
+      Code::kInvalidUsage,
+      "rank %d is in %s #%llu (%zu x %s%s, algorithm %s) and got from rank %d a message of "
+      "another operation "
+      "(lane %zu, step %d, slice %lld; %s): every rank must call the same collectives in the same "
+      "order with the "
+      "same arguments, and run with the same HORING_ settings",
+      rank_of_position_[plan_.schedule().position], collectiveName(collective),
+      static_cast<unsigned long long>(call_.sequence), call_.count, dataTypeName(call_.type), op.c_str(),
+      plan_.schedule().algorithm.c_str(), source.peer, static_cast<size_t>(&lane - lanes_.data()),
+      lane.index(), static_cast<long long>(lane.slice), what.c_str());
 }
 
 uint64_t HostOperation::memoryBytes() const {

@@ -42,6 +42,15 @@ TEST(HoringInfo, ListsEveryVariableWithItsValueInEffect) {
   EXPECT_TRUE(json["environment_error"].is_null());
 }
 
+TEST(HoringInfo, WarnsOfVariablesThatNobodyReads) {
+  const Outcome outcome = runInfo({"--json", "--ranks", "0"}, {"HORING_SLOT=3"});
+  EXPECT_EQ(outcome.code, 1);
+  const Json warnings = Json::parse(outcome.output)["environment_warnings"];
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].get<std::string>().find("did you mean HORING_SLOTS?"), std::string::npos) << warnings;
+  EXPECT_NE(runInfo({"--ranks", "0"}, {"HORING_SLOT=3"}).output.find("HORING_SLOTS?"), std::string::npos);
+}
+
 TEST(HoringInfo, TriesTheTransports) {
   const Outcome outcome = runInfo({"--json", "--ranks", "3"}, {"HORING_SOCKET_IFNAME=lo"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
