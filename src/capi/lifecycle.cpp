@@ -39,8 +39,9 @@ Result<Config> readEnvironment() {
   return config;
 }
 
-Result<UniqueId> openRendezvous(const Config& config) {
+Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach) {
   RootOptions options;
+  options.reach = reach;
   options.family = config.socket_family;
   options.interfaces = config.socket_ifname;
   options.log = Log(config.logLevel());
@@ -141,7 +142,7 @@ Status initAll(horingComm_t* comms, int ranks) {
     return makeStatus(Code::kInvalidArgument, "ndev is %d: expected 1 to %d", ranks, kMaxLoopbackRanks);
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
-  HORING_ASSIGN(options.id, openRendezvous(options.config));
+  HORING_ASSIGN(options.id, openRendezvous(options.config, RootOptions::Reach::kThisMachine));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   options.ranks = ranks;
   const std::shared_ptr<RootService> root = claimRendezvous(options.id);
@@ -185,7 +186,7 @@ horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
   return guarded(nullptr, [&]() -> Status {
     if (!uniqueId) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
     HORING_ASSIGN(const Config config, Config::fromEnvironment());
-    HORING_ASSIGN(const UniqueId id, openRendezvous(config));
+    HORING_ASSIGN(const UniqueId id, openRendezvous(config, RootOptions::Reach::kNetwork));
     std::memcpy(uniqueId->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
     return {};
   });

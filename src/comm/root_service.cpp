@@ -456,7 +456,10 @@ Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& optio
     parts.key = Key::random();
   }
   Listener listener;
-  if (options.host.empty()) {
+  if (options.reach == RootOptions::Reach::kThisMachine) {
+    parts.roots = {randomLocalAddress()};
+    HORING_ASSIGN(listener, listenOn(&parts.roots.front(), parts.roots.front().port));
+  } else if (options.host.empty()) {
     HORING_ASSIGN(listener, listenOn(nullptr, options.port));
     HORING_ASSIGN(parts.roots, localAddresses({options.family, options.interfaces}, listener.port));
   } else {

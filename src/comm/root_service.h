@@ -25,8 +25,11 @@ inline constexpr int64_t kHandshakeTimeoutMs = 5000;
 inline constexpr size_t kMaxGatherBytes = 256 * 1024;
 
 struct RootOptions {
-  // Where to listen. Empty: every interface, and the ID names all usable addresses of this machine. Otherwise
-  // a numeric address or host name of this machine, and only it is named.
+  // Who shall be able to come: ranks anywhere, or only those of this process and machine; those need no network.
+  enum class Reach : uint8_t { kNetwork, kThisMachine };
+  Reach reach = Reach::kNetwork;
+  // Where to listen on the network. Empty: every interface, and the ID names all usable addresses of this machine.
+  // Otherwise a numeric address or host name of this machine, and only it is named.
   std::string host;
   uint16_t port = 0;  // 0: one that is free
   // "any", "ipv4" or "ipv6" and interface patterns, as HORING_SOCKET_FAMILY and HORING_SOCKET_IFNAME; they

@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/auth.h"
 #include "transport/socket/interfaces.h"
 
 namespace horing {
@@ -18,6 +20,22 @@ namespace horing {
 namespace {
 
 constexpr int kBacklog = 4096;
+// Of a kLocal address: the leading NUL keeps it out of the file system.
+constexpr std::string_view kLocalPrefix{"\0horing-", 8};
+constexpr uint16_t kLocalPort = 1;
+constexpr size_t kLocalNameBytes = kLocalPrefix.size() + sizeof RootAddress::ip;
+constexpr socklen_t kLocalLength = offsetof(sockaddr_un, sun_path) + kLocalNameBytes;
+
+SocketAddress localSocketAddress(const RootAddress& address) {
+  SocketAddress out;
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, kLocalPrefix.data(), kLocalPrefix.size());
+  std::memcpy(name.sun_path + kLocalPrefix.size(), address.ip.data(), address.ip.size());
+  std::memcpy(&out.storage, &name, sizeof name);
+  out.length = kLocalLength;
+  return out;
+}
 
 Result<Listener> listenWith(const SocketAddress& address, int dual_stack) {
   Listener listener;
@@ -29,10 +47,12 @@ Result<Listener> listenWith(const SocketAddress& address, int dual_stack) {
   const int only_v6 = dual_stack ? 0 : 1;
   if (family == AF_INET6)
     ::setsockopt(listener.fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
-  const std::string where = toRootAddress(address.storage).toString();
+  const std::string where = family == AF_UNIX ? "a local name" : toRootAddress(address.storage).toString();
   if (::bind(listener.fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0 ||
       ::listen(listener.fd.get(), kBacklog) != 0)
     return systemError(errno, "the rendezvous cannot listen on %s", where.c_str());
+  listener.port = kLocalPort;
+  if (family == AF_UNIX) return listener;
   SocketAddress bound;
   bound.length = sizeof bound.storage;
   if (::getsockname(listener.fd.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0)
@@ -44,6 +64,7 @@ Result<Listener> listenWith(const SocketAddress& address, int dual_stack) {
 }  // namespace
 
 SocketAddress toSocketAddress(const RootAddress& address) {
+  if (address.family == RootAddress::Family::kLocal) return localSocketAddress(address);
   SocketAddress out;
   if (address.family == RootAddress::Family::kIpv4) {
     sockaddr_in v4{};
@@ -97,6 +118,12 @@ Result<HostPort> parseHostPort(std::string_view text, const char* source) {
                       "%s=%.*s: expected host:port, like node-a:4711 or [2001:db8::1]:4711", source,
                       static_cast<int>(text.size()), text.data());
   return parsed;
+}
+
+RootAddress randomLocalAddress() {
+  RootAddress address{.family = RootAddress::Family::kLocal, .port = kLocalPort};
+  randomBytes(address.ip);
+  return address;
 }
 
 Result<std::vector<RootAddress>> resolveHost(const HostPort& where) {

@@ -17,7 +17,7 @@ struct SocketAddress {
   socklen_t length = 0;
 };
 SocketAddress toSocketAddress(const RootAddress& address);
-// Addresses of other families become 0.0.0.0:0. An IPv4 address mapped into IPv6 becomes IPv4.
+// Addresses that are no RootAddress become 0.0.0.0:0. An IPv4 address mapped into IPv6 becomes IPv4.
 RootAddress toRootAddress(const sockaddr_storage& storage);
 
 struct HostPort {
@@ -26,6 +26,9 @@ struct HostPort {
 };
 // "node-a:4711", "10.0.0.2:4711", "[2001:db8::1]:4711". `source` names the variable in errors.
 Result<HostPort> parseHostPort(std::string_view text, const char* source);
+
+// A name that nobody uses; kLocal.
+RootAddress randomLocalAddress();
 
 // Every address of a name or numeric address, in the resolver's order; may ask DNS and take seconds.
 Result<std::vector<RootAddress>> resolveHost(const HostPort& where);
@@ -42,7 +45,7 @@ struct Listener {
   Fd fd;
   uint16_t port = 0;
 };
-// Listens on one numeric address, or on all (nullptr) with `port` (0: a free one). Non-blocking, closed on
+// Listens on one address, or on all numeric ones (nullptr) with `port` (0: a free one). Non-blocking, closed on
 // exec.
 Result<Listener> listenOn(const RootAddress* address, uint16_t port);
 

@@ -39,7 +39,7 @@ Status damaged(const char* what) {
 Result<RootAddress> readAddress(WireReader& in) {
   RootAddress address;
   const uint8_t family = in.number<uint8_t>();
-  if (family != 4 && family != 6) return damaged("an address of unknown family");
+  if (family != 1 && family != 4 && family != 6) return damaged("an address of unknown family");
   address.family = static_cast<RootAddress::Family>(family);
   const std::span<const std::byte> ip = in.raw(ipBytes(address.family));
   std::copy(ip.begin(), ip.end(), address.ip.begin());
@@ -57,6 +57,7 @@ int hexDigit(char letter) {
 }  // namespace
 
 std::string RootAddress::toString() const {
+  if (family == Family::kLocal) return "a socket of this machine";
   char text[INET6_ADDRSTRLEN] = "?";
   const bool v4 = family == Family::kIpv4;
   ::inet_ntop(v4 ? AF_INET : AF_INET6, ip.data(), text, sizeof text);

@@ -22,15 +22,16 @@ struct UniqueId {
   bool operator==(const UniqueId&) const = default;
 };
 
-// Where the rendezvous can be reached. A numeric IPv4 (first 4 bytes) or IPv6 address and a TCP port.
+// Where the rendezvous can be reached. A numeric IPv4 (first 4 bytes) or IPv6 address and a TCP port; or, kLocal, a name
+// that only processes of this machine and network namespace can connect to, needs no interface, and has port 1.
 struct RootAddress {
-  enum class Family : uint8_t { kIpv4 = 4, kIpv6 = 6 };
+  enum class Family : uint8_t { kLocal = 1, kIpv4 = 4, kIpv6 = 6 };
   Family family = Family::kIpv4;
   std::array<std::byte, 16> ip{};
   uint16_t port = 0;  // host order, never 0 in a UniqueId
   bool operator==(const RootAddress&) const = default;
 
-  // "10.0.0.2:4711" or "[fe80::1]:4711".
+  // "10.0.0.2:4711", "[fe80::1]:4711" or "a socket of this machine".
   std::string toString() const;
 };
 

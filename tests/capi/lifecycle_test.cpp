@@ -1,9 +1,11 @@
 // Making, sharing, losing and ending communicators.
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <mutex>
 
 #include "../sanitizer.h"
@@ -185,6 +187,34 @@ TEST(Lifecycle, AForkedChildIsRefusedAndDisturbsNothing) {
     EXPECT_EQ(x, 2.0f);
   });
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// 0: all went well. 77: this process may not leave the network.
+int initAllWithoutNetwork() {
+  if (::unshare(CLONE_NEWNET) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+  std::vector<horingComm_t> comms(3, nullptr);
+  if (horingCommInitAll(comms.data(), 3, nullptr) != horingSuccess) {
+    std::fprintf(stderr, "%s\n", horingGetLastError(nullptr));
+    return 1;
+  }
+  std::atomic<int> wrong{0};
+  onEveryRank(3, [&](int rank) {
+    float x = 1;
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    if (horingAllReduce(&x, &x, 1, horingFloat, horingSum, comm, nullptr) != horingSuccess || x != 3) ++wrong;
+    if (horingCommDestroy(comm) != horingSuccess) ++wrong;
+  });
+  return wrong;
+}
+
+TEST(Lifecycle, RanksOfOneProcessNeedNoNetwork) {
+  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(initAllWithoutNetwork());
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make a network namespace";
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Lifecycle, DescribesItselfAndItsMemory) {

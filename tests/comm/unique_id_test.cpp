@@ -1,7 +1,8 @@
+#include "comm/unique_id.h"
+
 #include <gtest/gtest.h>
 
 #include "comm/socket_address.h"
-#include "comm/unique_id.h"
 
 namespace horing {
 namespace {
@@ -28,6 +29,10 @@ TEST(UniqueId, KeepsWhatWasPutIn) {
   EXPECT_EQ(back.roots, parts.roots);
   EXPECT_EQ(back.roots[0].toString(), "10.0.0.2:4711");
   EXPECT_EQ(back.roots[1].toString(), "[2001:db8::1]:65535");
+  const RootAddress local = randomLocalAddress();
+  EXPECT_NE(local, randomLocalAddress());
+  EXPECT_EQ(decodeUniqueId(encodeUniqueId({parts.job, parts.key, {local}}).take()).take().roots,
+            std::vector<RootAddress>{local});
 }
 
 TEST(UniqueId, TakesAsManyAddressesAsFit) {
