@@ -40,9 +40,8 @@
  *
  * (10) fork: a communicator belongs to the process that made it. In a child each call on it returns
  * horingInvalidUsage and leaves the parent's communicator alone; the child may make communicators of its own,
- * and exec is harmless.
- * A child that neither execs nor ends keeps copies of this rank's connections: should this process be killed
- * meanwhile, the other ranks hear of it when the child is gone, too, or at their deadline.
+ * and exec is harmless. It has none of the parent's connections (pthread_atfork closes them in the child; a bare clone
+ * system call does not), so however long it lives, the other ranks hear at once when the parent is gone.
  *
  * (11) No exception leaves the library, no signal handler is installed, and it prints only where HORING_DEBUG
  * says so.

@@ -1,7 +1,6 @@
 #pragma once
 // Owner of one file descriptor.
-#include <unistd.h>
-
+#include <cstdint>
 #include <utility>
 
 namespace horing {
@@ -9,23 +8,31 @@ namespace horing {
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  explicit Fd(int fd) { reset(fd); }
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
   Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
+    if (this == &other) return *this;
+    reset();
+    fd_ = std::exchange(other.fd_, -1);
+    generation_ = other.generation_;
     return *this;
   }
   ~Fd() { reset(); }
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  void reset(int fd = -1) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
-  }
+  void reset(int fd = -1);
+
+  // From the first call on, whenever this process forks, the child closes its copies of all descriptors below
+  // kMostClosedInChildren that an Fd owns: else it would keep connections and locks alive after this process is gone, and
+  // hide its death. In the child an Fd of before the fork then owns nothing. Descriptors just being made in another thread
+  // may escape. Any thread, any number of times; not to be taken back.
+  static void closeInForkedChildren();
+  static constexpr int kMostClosedInChildren = 1 << 20;
 
  private:
   int fd_ = -1;
+  uint32_t generation_ = 0;  // how many forks lie between the first process and the one that opened it
 };
 
 }  // namespace horing

@@ -53,6 +53,7 @@ Communicator::Communicator(CommunicatorOptions options)
     : options_(std::move(options)), log_(options_.config.logLevel(), options_.rank) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
+  Fd::closeInForkedChildren();
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
   Status status = made->initialise();
   if (!status.ok()) {

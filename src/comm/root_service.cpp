@@ -447,6 +447,7 @@ void RootThread::close() {
 }  // namespace
 
 Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options) {
+  Fd::closeInForkedChildren();
   UniqueIdParts parts;
   if (options.secret) {
     parts.job = options.secret->job;

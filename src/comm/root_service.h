@@ -48,6 +48,7 @@ struct RootOptions {
 // Owner of the listener and its thread. All members may be called from any thread.
 class RootService {
  public:
+  // From then on forked children close what this process holds, see Fd::closeInForkedChildren().
   static Result<std::unique_ptr<RootService>> start(const RootOptions& options);
   // Tells the ranks that are still there that the rendezvous closes (no error for them unless they need it
   // again), stops the thread and joins it. Takes milliseconds, at most 1 s when a rank does not read.

@@ -113,14 +113,25 @@ TEST(ShmProcesses, ExchangeMessagesAndLeaveNothingBehind) {
   EXPECT_EQ(folder.entries(), std::vector<std::string>{});
 }
 
+enum class Offspring : uint8_t { kNone, kOutlivesItsParent };
+
 // Links up, then says so by killing itself.
-int linkAndDie(const ShmFolder& folder, int socket) {
+int linkAndDie(const ShmFolder& folder, int socket, Offspring offspring = Offspring::kNone) {
   auto made = makeShmTransport(folder.options(1));
   if (!made.ok()) return 1;
   auto link = made.value()->connect(0, swapAddresses(socket, made.value()->address()), kShape);
   if (!link.ok() || !spinUntil(*made.value(), [&] { return link.value()->established(); })) return 2;
   if (link.value()->sender(0).tryAcquire() == nullptr) return 3;
   link.value()->sender(0).post(0, 7);
+  if (offspring == Offspring::kOutlivesItsParent) {
+    Fd::closeInForkedChildren();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::sleep(20);
+      ::_exit(0);
+    }
+    if (::write(socket, &child, sizeof child) != sizeof child) return 4;
+  }
   return ::kill(::getpid(), SIGKILL);
 }
 
@@ -150,6 +161,21 @@ TEST(ShmProcesses, SurviveAKilledPeerAndClearAwayItsFiles) {
   EXPECT_EQ(exitStatus(victim), 1000 + SIGKILL);
   EXPECT_EQ(exitStatus(survivor), 0);
   EXPECT_EQ(folder.entries(), std::vector<std::string>{});
+}
+
+TEST(ShmProcesses, AreFoundDeadWhileAChildOfTheirsLives) {
+  ShmFolder folder;
+  const SocketPair sockets;
+  const pid_t survivor =
+      forkRank(sockets.ends[0].get(), [&](int socket) { return outliveAKilledPeer(folder, socket); });
+  const pid_t victim = forkRank(sockets.ends[1].get(), [&](int socket) {
+    return linkAndDie(folder, socket, Offspring::kOutlivesItsParent);
+  });
+  EXPECT_EQ(exitStatus(victim), 1000 + SIGKILL);
+  EXPECT_EQ(exitStatus(survivor), 0);
+  pid_t child = -1;
+  ASSERT_EQ(::read(sockets.ends[0].get(), &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_EQ(::kill(child, SIGKILL), 0) << "it has ended before";
 }
 
 // The same, blocked on the doorbell with a long time-out in between: found dead by the look in beginWait().

@@ -135,6 +135,8 @@ Mapping::~Mapping() {
 Result<Mapping> Mapping::map(int fd, uint64_t bytes, const std::string& path) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return systemError(errno, "mapping %" PRIu64 " bytes of %s", bytes, path.c_str());
+  // A mapping keeps the file open, and so its lock: a forked child must not inherit it.
+  ::madvise(data, bytes, MADV_DONTFORK);
   Mapping mapping;
   mapping.data_ = static_cast<std::byte*>(data);
   mapping.bytes_ = bytes;

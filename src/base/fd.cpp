@@ -1,0 +1,54 @@
+#include "base/fd.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace horing {
+
+namespace {
+
+// A handler of pthread_atfork has no argument, so what it needs is global: a bit for each descriptor that an Fd owns. No
+// lock, for in a child it might be held by a thread that is not there. Pages of it that nobody sets a bit in cost nothing.
+constexpr int kBits = 64;
+std::atomic<uint64_t> owned[Fd::kMostClosedInChildren / kBits];
+std::atomic<uint32_t> generation{0};
+
+std::atomic<uint64_t>* wordOf(int fd) {
+  return fd >= 0 && fd < Fd::kMostClosedInChildren ? &owned[fd / kBits] : nullptr;
+}
+uint64_t bitOf(int fd) {
+  return uint64_t{1} << (fd % kBits);
+}
+
+// Runs in the child before anything else of it, with no other thread about.
+void closeAll() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  for (int word = 0; word < Fd::kMostClosedInChildren / kBits; ++word) {
+    if (owned[word].load(std::memory_order_relaxed) == 0) continue;
+    const uint64_t bits = owned[word].exchange(0, std::memory_order_relaxed);
+    for (int bit = 0; bit < kBits; ++bit)
+      if (bits >> bit & 1) ::close(word * kBits + bit);
+  }
+}
+
+}  // namespace
+
+void Fd::reset(int fd) {
+  const uint32_t now = generation.load(std::memory_order_relaxed);
+  if (fd_ >= 0 && generation_ == now) {
+    // The bit goes first: another thread may get the number again as soon as it is closed.
+    if (auto* word = wordOf(fd_)) word->fetch_and(~bitOf(fd_), std::memory_order_relaxed);
+    ::close(fd_);
+  }
+  fd_ = fd;
+  generation_ = now;
+  if (auto* word = wordOf(fd)) word->fetch_or(bitOf(fd), std::memory_order_relaxed);
+}
+
+void Fd::closeInForkedChildren() {
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, closeAll);
+}
+
+}  // namespace horing

@@ -1,0 +1,108 @@
+// A rank whose forked child outlives it.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "ranks.h"
+
+namespace {
+
+constexpr int kHeardWithinSeconds = 5;
+constexpr unsigned kChildLivesSeconds = 30;
+
+struct Pipe {
+  Pipe() { EXPECT_EQ(::pipe(ends), 0); }
+  ~Pipe() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  template <typename T>
+  bool put(const T& value) const {
+    return ::write(ends[1], &value, sizeof value) == sizeof value;
+  }
+  template <typename T>
+  bool get(T& value) const {
+    return ::read(ends[0], &value, sizeof value) == sizeof value;
+  }
+  int ends[2] = {-1, -1};
+};
+
+horingResult_t reduceOne(horingComm_t comm) {
+  float x = 1;
+  return horingAllReduce(&x, &x, 1, horingFloat, horingSum, comm, nullptr);
+}
+
+// Leaves a child that sleeps, tells its number, and is killed.
+int dieBeforeItsChild(horingComm_t comm, const Pipe& child_number) {
+  if (reduceOne(comm) != horingSuccess) return 2;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::sleep(kChildLivesSeconds);
+    ::_exit(0);
+  }
+  if (!child_number.put(child)) return 3;
+  return ::kill(::getpid(), SIGKILL);
+}
+
+// 0: it heard in time that `lost` is lost.
+int hearOfIt(horingComm_t comm, int lost) {
+  const auto began = std::chrono::steady_clock::now();
+  horingResult_t heard = reduceOne(comm);  // may be the one that the other has finished before it died
+  if (heard == horingSuccess) heard = reduceOne(comm);
+  const auto took = std::chrono::steady_clock::now() - began;
+  const std::string text = horingGetLastError(comm);
+  if (heard != horingRemoteError || text.find("rank " + std::to_string(lost)) == std::string::npos ||
+      took > std::chrono::seconds(kHeardWithinSeconds)) {
+    std::fprintf(stderr, "after %lld ms: %d, %s\n",
+                 static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()),
+                 heard, text.c_str());
+    return 3;
+  }
+  return 0;
+}
+
+// Rank 0 makes the ID, and so hosts the rendezvous.
+int runRank(int rank, int lost, const Pipe& ids, const Pipe& child_number) {
+  horingUniqueId id;
+  if (rank == 0 && (horingGetUniqueId(&id) != horingSuccess || !ids.put(id))) return 10;
+  if (rank == 1 && !ids.get(id)) return 11;
+  horingComm_t comm = nullptr;
+  if (horingCommInitRank(&comm, 2, id, rank) != horingSuccess) return 12;
+  return rank == lost ? dieBeforeItsChild(comm, child_number) : hearOfIt(comm, lost);
+}
+
+TEST(Fork, AChildThatLivesOnDoesNotHideThatItsParentIsDead) {
+  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  // What a closed connection tells, not what silence does.
+  const Setting no_heartbeat("HORING_HEARTBEAT_MS", "0");
+  const Setting patience("HORING_TIMEOUT_MS", "20000");
+  for (const char* transport : {"shm", "socket"}) {
+    const Setting only("HORING_TRANSPORTS", transport);
+    for (const int lost : {0, 1}) {
+      const Pipe ids, child_number;
+      pid_t ranks[2];
+      for (int rank = 0; rank < 2; ++rank) {
+        ranks[rank] = ::fork();
+        ASSERT_GE(ranks[rank], 0);
+        if (ranks[rank] == 0) ::_exit(runRank(rank, lost, ids, child_number));
+      }
+      int status[2] = {-1, -1};
+      for (int rank = 0; rank < 2; ++rank) {
+        ASSERT_EQ(::waitpid(ranks[rank], &status[rank], 0), ranks[rank]);
+      }
+      ASSERT_TRUE(WIFSIGNALED(status[lost])) << transport << ", rank " << lost << ": " << status[lost];
+      EXPECT_EQ(status[1 - lost], 0) << transport << ", rank " << lost << " was killed";
+      pid_t child = -1;
+      ASSERT_TRUE(child_number.get(child));
+      EXPECT_EQ(::kill(child, SIGKILL), 0) << "the child did not outlive its parent";
+    }
+  }
+}
+
+}  // namespace
