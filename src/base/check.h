@@ -16,20 +16,20 @@ template <typename A, typename B>
 
 }  // namespace horing::check_detail
 
-#define HORING_CHECK(condition)                                                                    \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);           \
-      std::abort();                                                                                \
-    }                                                                                              \
+#define HORING_CHECK(condition)                                                          \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (false)
 
-#define HORING_CHECK_OP(a, op, b)                                                                                  \
-  do {                                                                                                             \
-    const auto& horing_a = (a);                                                                                    \
-    const auto& horing_b = (b);                                                                                    \
-    if (!(horing_a op horing_b))                                                                                   \
-      ::horing::check_detail::failed(__FILE__, __LINE__, #a " " #op " " #b, horing_a, horing_b);                   \
+#define HORING_CHECK_OP(a, op, b)                                                                \
+  do {                                                                                           \
+    const auto& horing_a = (a);                                                                  \
+    const auto& horing_b = (b);                                                                  \
+    if (!(horing_a op horing_b))                                                                 \
+      ::horing::check_detail::failed(__FILE__, __LINE__, #a " " #op " " #b, horing_a, horing_b); \
   } while (false)
 #define HORING_CHECK_EQ(a, b) HORING_CHECK_OP(a, ==, b)
 #define HORING_CHECK_LT(a, b) HORING_CHECK_OP(a, <, b)

@@ -16,7 +16,9 @@ class Clock {
 class SteadyClock final : public Clock {
  public:
   int64_t nowNs() const override {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   }
 };
 
@@ -33,17 +35,22 @@ class ManualClock final : public Clock {
 // A moment on one clock after which a wait gives up. A value; the clock must outlive it.
 class Deadline {
  public:
-  static Deadline after(const Clock& clock, int64_t timeout_ms) { return Deadline(clock, clock.nowNs() + timeout_ms * 1'000'000); }
+  static Deadline after(const Clock& clock, int64_t timeout_ms) {
+    return Deadline(clock, clock.nowNs() + timeout_ms * 1'000'000);
+  }
 
   // From a look at the clock that was taken already.
-  static Deadline at(const Clock& clock, int64_t now_ns, int64_t timeout_ms) { return Deadline(clock, now_ns + timeout_ms * 1'000'000); }
+  static Deadline at(const Clock& clock, int64_t now_ns, int64_t timeout_ms) {
+    return Deadline(clock, now_ns + timeout_ms * 1'000'000);
+  }
 
   bool passed() const { return clock_->nowNs() >= at_ns_; }
   // Never negative; at most INT_MAX.
   int remainingMs() const {
     const int64_t left_ms = (at_ns_ - clock_->nowNs() + 999'999) / 1'000'000;
     if (left_ms < 0) return 0;
-    return left_ms > std::numeric_limits<int>::max() ? std::numeric_limits<int>::max() : static_cast<int>(left_ms);
+    return left_ms > std::numeric_limits<int>::max() ? std::numeric_limits<int>::max()
+                                                     : static_cast<int>(left_ms);
   }
 
  private:

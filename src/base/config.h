@@ -12,6 +12,8 @@ namespace horing {
 
 // X(member, kind, default, choices or range, "HORING_NAME", "one sentence")
 // kinds: Text (any string), Choice ("a|b|c"), Int ("low..high"), Flag ("0|1").
+// One line each, so that a change of one is a change of one line.
+// clang-format off
 #define HORING_CONFIG(X)                                                                                                       \
   X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log on stderr; info shows who is where, the rings and the transports.") \
   X(algorithm, Choice, "auto", "auto|ring|ho_ring|ho_ring_direct|ho_direct|ho_halving|ho_doubling|direct|halving_doubling|doubling|chain|ho_chain|binomial|ho_binomial|star|pairwise|one_shot", "HORING_ALGO", "Forces one algorithm for the collectives that it has.")         \
@@ -40,6 +42,7 @@ namespace horing {
   X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where there is one.") \
   X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Where shared-memory segments are made.")                                     \
   X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Proving schedules when they are first built; auto: up to 64 ranks.")
+// clang-format on
 
 struct Config {
 #define HORING_MEMBER_Text std::string

@@ -38,9 +38,9 @@ inline constexpr int kRedOps = 5;
 
 size_t dataTypeBytes(DataType type);
 bool isFloatingPoint(DataType type);
-const char* dataTypeName(DataType type);      // "float32"
-const char* redOpName(RedOp op);              // "sum"
-const char* collectiveName(Collective c);     // "all_reduce"
+const char* dataTypeName(DataType type);   // "float32"
+const char* redOpName(RedOp op);           // "sum"
+const char* collectiveName(Collective c);  // "all_reduce"
 // Whether an operation (RedOp) belongs to it.
 bool isReduction(Collective c);
 

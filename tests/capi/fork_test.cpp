@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "../sanitizer.h"
 #include "ranks.h"
 
 namespace {
@@ -78,7 +79,7 @@ int runRank(int rank, int lost, const Pipe& ids, const Pipe& child_number) {
 }
 
 TEST(Fork, AChildThatLivesOnDoesNotHideThatItsParentIsDead) {
-  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  if (horing::test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
   // What a closed connection tells, not what silence does.
   const Setting no_heartbeat("HORING_HEARTBEAT_MS", "0");
   const Setting patience("HORING_TIMEOUT_MS", "20000");

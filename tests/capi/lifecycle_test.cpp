@@ -208,7 +208,7 @@ int initAllWithoutNetwork() {
 }
 
 TEST(Lifecycle, RanksOfOneProcessNeedNoNetwork) {
-  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  if (horing::test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
   const pid_t child = ::fork();
   if (child == 0) ::_exit(initAllWithoutNetwork());
   int status = -1;

@@ -9,17 +9,6 @@
 
 #include "horing/horing.h"
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HORING_TEST_TSAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(HORING_TEST_TSAN)
-inline constexpr bool kThreadSanitizer = true;
-#else
-inline constexpr bool kThreadSanitizer = false;
-#endif
-
 #define ASSERT_HORING(call) ASSERT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
 #define EXPECT_HORING(call) EXPECT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
 

@@ -1,7 +1,7 @@
+#include "comm/control_channel.h"
+
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-
-#include "comm/control_channel.h"
 
 namespace horing {
 namespace {

@@ -1,7 +1,8 @@
+#include "comm/host_identity.h"
+
 #include <gtest/gtest.h>
 
 #include "base/auth.h"
-#include "comm/host_identity.h"
 
 namespace horing {
 namespace {

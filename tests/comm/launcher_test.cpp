@@ -1,3 +1,5 @@
+#include "comm/launcher.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -7,7 +9,6 @@
 
 #include "comm/job_secret.h"
 #include "comm/launch_variables.h"
-#include "comm/launcher.h"
 #include "comm/socket_address.h"
 #include "control_ranks.h"
 

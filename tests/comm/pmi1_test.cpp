@@ -1,4 +1,6 @@
 // A server of PMI-1 as mpiexec is one, in this process: one socket pair and one thread for each rank.
+#include "comm/pmi1.h"
+
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +11,6 @@
 
 #include "base/fd.h"
 #include "comm/launcher.h"
-#include "comm/pmi1.h"
 #include "control_ranks.h"
 
 namespace horing {

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "topology/group_map.h"
+
+#include <gtest/gtest.h>
 
 namespace horing {
 namespace {

@@ -1,11 +1,11 @@
+#include "topology/machine.h"
+
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <filesystem>
 #include <fstream>
 #include <thread>
-
-#include "topology/machine.h"
 
 namespace horing {
 namespace {

@@ -32,7 +32,9 @@ struct TransportCase {
   std::function<std::unique_ptr<TransportFixture>()> make_fixture;
 };
 
-inline std::ostream& operator<<(std::ostream& out, const TransportCase& which) { return out << which.name; }
+inline std::ostream& operator<<(std::ostream& out, const TransportCase& which) {
+  return out << which.name;
+}
 
 // Every case of this build.
 std::vector<TransportCase> contractCases();

@@ -81,8 +81,7 @@ void HostOperation::layOutLane(size_t lane_number) {
 
 void HostOperation::begin(const Call& call) {
   // Programs repeat themselves: what is laid out often fits the next call too.
-  if (!(call.extent() == call_.extent()) || call.uneven || call.type != call_.type ||
-      call.op != call_.op)
+  if (!(call.extent() == call_.extent()) || call.uneven || call.type != call_.type || call.op != call_.op)
     layOut(call);
   call_ = call;
   digest_ = mix(layout_digest_ ^ call.sequence);
