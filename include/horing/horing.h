@@ -164,7 +164,7 @@ HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
 HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank);
 
 /* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. Each must then be driven by a
- * thread of its own, since a collective on host buffers returns only when all ranks have entered it. devlist
+ * thread of its own, since a collective on host buffers returns only when all ranks have entered it. Needs no network. devlist
  * is ignored (host memory has no devices) and may be NULL. On failure nothing is made. Errors:
  * horingInvalidArgument (comms NULL, ndev < 1), and those of horingCommInitRank. */
 HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
