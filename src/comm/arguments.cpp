@@ -38,6 +38,7 @@ Status checkOverlap(const Buffers& buffers, size_t element_bytes) {
              recv = reinterpret_cast<uintptr_t>(buffers.recv);
   const size_t send_bytes = buffers.send_elements * element_bytes,
                recv_bytes = buffers.recv_elements * element_bytes;
+  if (send_bytes == 0 || recv_bytes == 0) return {};
   if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
   const size_t offset = buffers.in_place_offset * element_bytes;
   const bool in_place = send_bytes >= recv_bytes ? recv == send + offset : send == recv + offset;

@@ -119,6 +119,19 @@ TEST_P(UnevenCollectives, AllToAllExchangesWhatPairsAgreedOn) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, UnevenCollectives, testing::ValuesIn(kWays));
 
+TEST(UnevenArguments, OfAnEmptyBlockMayPointAnywhere) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  const size_t counts[2] = {0, 4}, offsets[2] = {4, 8};
+  onEveryRank(2, [&](int rank) {
+    float mine[4] = {1, 2, 3, 4}, all[12] = {};
+    const float* const own = rank == 0 ? all + 10 : mine;
+    EXPECT_HORING(horingAllGatherV(own, counts[rank], all, counts, offsets, horingFloat,
+                                   comms[static_cast<size_t>(rank)], nullptr));
+    EXPECT_EQ(all[11], 4.0f);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 TEST(UnevenArguments, AreNamed) {
   const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
   float data[4] = {};
