@@ -40,18 +40,12 @@ Status check(horingComm_t comm, const Command& command) {
   return {};
 }
 
-Status checkAndLaunch(horingComm_t comm, Command command, horingStream_t stream) {
-  HORING_TRY(check(comm, command));
-  HORING_ASSIGN(Stream* const own, findStream(stream));
-  return launch(comm, std::move(command), own);
-}
-
 }  // namespace
 
 Status issue(horingComm_t comm, Command command, horingStream_t stream) {
-  Status status = checkAndLaunch(comm, std::move(command), stream);
-  if (!status.ok()) refuseGroup(status);
-  return status;
+  HORING_TRY(check(comm, command));
+  HORING_ASSIGN(Stream* const own, findStream(stream));
+  return launch(comm, std::move(command), own);
 }
 
 }  // namespace horing

@@ -1,6 +1,6 @@
 #pragma once
 // From arguments of the C API to a command.
-#include "capi/handle.h"
+#include "capi/group.h"
 
 namespace horing {
 
@@ -11,7 +11,7 @@ Command makeReduction(Collective collective, const void* send, void* recv, size_
                       horingDataType_t type, horingRedOp_t op);
 Command withRoot(Command command, int root);
 
-// Checks the arguments and launches the command. In an open group an error refuses the group, too.
+// Checks the arguments and launches the command.
 Status issue(horingComm_t comm, Command command, horingStream_t stream);
 
 }  // namespace horing

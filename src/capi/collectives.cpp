@@ -6,7 +6,7 @@ extern "C" {
 horingResult_t horingAllReduce(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                                horingRedOp_t op, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm, makeReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op),
                  stream);
   });
@@ -16,7 +16,7 @@ horingResult_t horingReduceScatter(const void* sendbuff, void* recvbuff, size_t 
                                    horingDataType_t datatype, horingRedOp_t op, horingComm_t comm,
                                    horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm, makeReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op),
                  stream);
   });
@@ -25,7 +25,7 @@ horingResult_t horingReduceScatter(const void* sendbuff, void* recvbuff, size_t 
 horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                horingDataType_t datatype, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm, makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype), stream);
   });
 }
@@ -33,7 +33,7 @@ horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, size_t send
 horingResult_t horingBroadcast(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                                int root, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm,
                  withRoot(makeCommand(Collective::kBroadcast, sendbuff, recvbuff, count, datatype), root),
                  stream);
@@ -48,7 +48,7 @@ horingResult_t horingBcast(void* buff, size_t count, horingDataType_t datatype, 
 horingResult_t horingReduce(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                             horingRedOp_t op, int root, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm,
                  withRoot(makeReduction(Collective::kReduce, sendbuff, recvbuff, count, datatype, op), root),
                  stream);
@@ -58,7 +58,7 @@ horingResult_t horingReduce(const void* sendbuff, void* recvbuff, size_t count, 
 horingResult_t horingGather(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                             int root, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm, withRoot(makeCommand(Collective::kGather, sendbuff, recvbuff, count, datatype), root),
                  stream);
   });
@@ -67,7 +67,7 @@ horingResult_t horingGather(const void* sendbuff, void* recvbuff, size_t count, 
 horingResult_t horingScatter(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                              int root, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm, withRoot(makeCommand(Collective::kScatter, sendbuff, recvbuff, count, datatype), root),
                  stream);
   });
@@ -76,7 +76,7 @@ horingResult_t horingScatter(const void* sendbuff, void* recvbuff, size_t count,
 horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                               horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issue(comm, makeCommand(Collective::kAllToAll, sendbuff, recvbuff, count, datatype), stream);
   });
 }

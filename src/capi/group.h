@@ -15,4 +15,14 @@ void addInitToGroup(std::function<Status()> init);
 // A call of the open group was refused: horingGroupEnd shall say so, too, and launch nothing.
 void refuseGroup(const Status& why);
 
+// guarded() for calls that a group holds: an error refuses the open group, too.
+template <typename Body>
+horingResult_t guardedLaunch(horingComm_t comm, Body body) noexcept {
+  return guarded(comm, [&]() -> Status {
+    Status status = body();
+    if (!status.ok()) refuseGroup(status);
+    return status;
+  });
+}
+
 }  // namespace horing

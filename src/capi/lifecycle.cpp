@@ -193,7 +193,7 @@ horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
 }
 
 horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank) {
-  return horing::guarded(nullptr, [&] { return horing::initRank(comm, nranks, commId, rank); });
+  return horing::guardedLaunch(nullptr, [&] { return horing::initRank(comm, nranks, commId, rank); });
 }
 
 horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* /*devlist*/) {

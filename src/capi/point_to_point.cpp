@@ -26,7 +26,7 @@ extern "C" {
 horingResult_t horingSend(const void* sendbuff, size_t count, horingDataType_t datatype, int peer,
                           horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issueTransfer(comm,
                          {.direction = Transfer::Direction::kSend,
                           .peer = peer,
@@ -38,7 +38,7 @@ horingResult_t horingSend(const void* sendbuff, size_t count, horingDataType_t d
 horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
                           horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issueTransfer(comm,
                          {.direction = Transfer::Direction::kReceive,
                           .peer = peer,

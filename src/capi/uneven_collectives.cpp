@@ -73,7 +73,7 @@ horingResult_t horingAllGatherV(const void* sendbuff, size_t sendcount, void* re
                                 const size_t* recvcounts, const size_t* recvdispls, horingDataType_t datatype,
                                 horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issueUneven(comm, makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype),
                        {{}, {"recvcounts", recvcounts, recvdispls}}, Tables::kOutput, stream);
   });
@@ -83,7 +83,7 @@ horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcoun
                                     void* recvbuff, horingDataType_t datatype, horingRedOp_t op,
                                     horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     const size_t own = ownCount(comm, sendcounts);
     return issueUneven(comm, makeReduction(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype, op),
                        {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput, stream);
@@ -94,7 +94,7 @@ horingResult_t horingGatherV(const void* sendbuff, size_t sendcount, void* recvb
                              const size_t* recvdispls, horingDataType_t datatype, int root, horingComm_t comm,
                              horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issueUneven(
         comm, withRoot(makeCommand(Collective::kGather, sendbuff, recvbuff, sendcount, datatype), root),
         {{}, {"recvcounts", recvcounts, recvdispls}}, isRoot(comm, root) ? Tables::kOutput : Tables::kNone,
@@ -106,7 +106,7 @@ horingResult_t horingScatterV(const void* sendbuff, const size_t* sendcounts, co
                               void* recvbuff, size_t recvcount, horingDataType_t datatype, int root,
                               horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     return issueUneven(
         comm, withRoot(makeCommand(Collective::kScatter, sendbuff, recvbuff, recvcount, datatype), root),
         {{"sendcounts", sendcounts, senddispls}, {}}, isRoot(comm, root) ? Tables::kInput : Tables::kNone,
@@ -118,7 +118,7 @@ horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* sendcounts, c
                                void* recvbuff, const size_t* recvcounts, const size_t* recvdispls,
                                horingDataType_t datatype, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guarded(comm, [&] {
+  return guardedLaunch(comm, [&] {
     const size_t own = ownCount(comm, sendcounts);
     return issueUneven(comm, makeCommand(Collective::kAllToAll, sendbuff, recvbuff, own, datatype),
                        {{"sendcounts", sendcounts, senddispls}, {"recvcounts", recvcounts, recvdispls}},

@@ -105,6 +105,26 @@ TEST(Groups, RefuseAllWhenOneCallIsWrong) {
   EXPECT_HORING(horingCommDestroy(comms[0]));
 }
 
+TEST(Groups, RefuseAllWhateverIsWrong) {
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  int32_t from = 5, to = 0;
+  horingComm_t never = nullptr;
+  const std::function<horingResult_t()> wrong[] = {
+      [&] { return horingSend(&from, 1, horingNumTypes, 0, comms[0], nullptr); },
+      [&] { return horingRecv(&from, SIZE_MAX, horingInt32, 0, comms[0], nullptr); },
+      [&] { return horingAllGatherV(&from, 1, &to, nullptr, nullptr, horingInt32, comms[0], nullptr); },
+      [&] { return horingCommInitRank(&never, 2, horingUniqueId{}, 5); },
+      [&] { return horingBcast(&from, 1, horingInt32, 0, nullptr, nullptr); }};
+  for (const auto& call : wrong) {
+    ASSERT_HORING(horingGroupStart());
+    EXPECT_EQ(call(), horingInvalidArgument);
+    EXPECT_HORING(horingAllReduce(&from, &to, 1, horingInt32, horingSum, comms[0], nullptr));
+    EXPECT_EQ(horingGroupEnd(), horingInvalidArgument);
+    EXPECT_EQ(to, 0) << "nothing of it was launched";
+  }
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
 TEST(Groups, NameSizesThatDiffer) {
   const Setting timeout("HORING_TIMEOUT_MS", "5000");
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
