@@ -302,7 +302,7 @@ HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, s
 /* ---- Collectives with blocks of different sizes. Extension. ----
  *
  * Block r has counts[r] elements, from element displs[r] of its buffer on; displs NULL: one block after the other. The
- * arrays are copied. Blocks may be empty. Errors as for the other collectives; ranks that disagree on the size of a
+ * arrays are copied. Blocks may be empty, and must not overlap where they are received. Errors as for the other collectives; ranks that disagree on the size of a
  * block get horingInvalidUsage. */
 
 /* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on every rank. All ranks
@@ -362,8 +362,8 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  *
  * Calls of one thread between start and end are launched together by the end: sends and receives that need each other,
  * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank for several ranks.
- * Buffers and comm pointers are used from the end on. The sends and receives of a communicator all progress at once,
- * after its collectives, which run in the order of the calls. Groups nest; the outermost end launches. */
+ * Buffers and comm pointers are used from the end on. The sends and receives of a communicator on one stream all progress
+ * at once, after its collectives, which run in the order of the calls. Groups nest; the outermost end launches. */
 
 HORING_API horingResult_t horingGroupStart(void);
 
@@ -372,7 +372,8 @@ HORING_API horingResult_t horingGroupStart(void);
  * then), or the first of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
 
-/* ---- Streams of host operations. Extension: CUDA's streams serve device memory. Any thread. ---- */
+/* ---- Streams of host operations. Extension: CUDA's streams serve device memory. Any thread. As communicators, they belong to
+ * the process that made them: horingInvalidUsage in a forked child. ---- */
 
 /* An in-order queue of operations, carried out by threads of the library. Belongs to the caller. Errors:
  * horingInvalidArgument (NULL). */
@@ -392,8 +393,8 @@ HORING_API horingResult_t horingStreamQuery(horingStream_t stream);
 typedef void (*horingStreamCallback_t)(horingStream_t stream, horingResult_t status, void* userData);
 
 /* Calls back once, when all operations issued on the stream so far are complete, with the first error among them: on a
- * thread of the library, or on the calling thread if they are complete already. The callback must not wait for
- * operations. */
+ * thread of the library, or on the calling thread if they are complete already. In the callback all that waits for
+ * operations, or ends a communicator or a stream, returns horingInvalidUsage; new operations on streams may be issued. */
 HORING_API horingResult_t horingStreamAddCallback(horingStream_t stream, horingStreamCallback_t callback,
                                                   void* userData);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capi/on_threads.h"
+#include "capi/streams.h"
 
 namespace horing {
 
@@ -95,6 +96,8 @@ Status submitAll(std::vector<Pending> commands) {
 }
 
 Status launchAll(std::vector<Pending> commands) {
+  for (const Pending& pending : commands)
+    if (!pending.stream) HORING_TRY(checkMayWait());
   std::list<HandleUse> uses;
   for (const Pending& pending : commands) {
     uses.emplace_back(pending.comm);
@@ -128,7 +131,9 @@ Status launch(horingComm_t comm, Command command, Stream* stream) {
     open_group.commands.push_back({comm, std::move(command), stream});
     return {};
   }
-  return stream ? comm->queue->submit(std::move(command), *stream) : comm->queue->run(command);
+  if (stream) return comm->queue->submit(std::move(command), *stream);
+  HORING_TRY(checkMayWait());
+  return comm->queue->run(command);
 }
 
 void addInitToGroup(std::function<Status()> init) {

@@ -8,6 +8,7 @@
 #include "capi/group.h"
 #include "capi/handle.h"
 #include "capi/on_threads.h"
+#include "capi/streams.h"
 #include "comm/launcher.h"
 #include "transport/loopback/hub.h"
 
@@ -166,6 +167,12 @@ Status initAll(horingComm_t* comms, int ranks) {
   return first;
 }
 
+// Of several threads that end a communicator, one gives the handle back.
+Status claimEnd(horingComm_t comm) {
+  if (comm->alive.exchange(false)) return {};
+  return makeStatus(Code::kInvalidUsage, "comm is being ended by another thread");
+}
+
 }  // namespace
 
 }  // namespace horing
@@ -208,8 +215,10 @@ horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
+    HORING_TRY(checkMayWait());
     comm->queue->drain();
     HORING_TRY(comm->communicator->leave());
+    HORING_TRY(claimEnd(comm));
     giveBackHandle(comm);
     return {};
   });
@@ -219,9 +228,10 @@ horingResult_t horingCommAbort(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
-    if (!comm->alive.exchange(false))
-      return makeStatus(Code::kInvalidUsage, "comm is being ended by another thread");
+    HORING_TRY(checkMayWait());
+    HORING_TRY(claimEnd(comm));
     comm->communicator->abort();
+    comm->queue->abandonTurns();
     giveBackHandle(comm);
     return {};
   });

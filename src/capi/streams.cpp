@@ -5,16 +5,23 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "capi/handle.h"
 
 namespace horing {
 
 namespace {
 
+// What a horingStream_t points to.
+struct OwnStream {
+  Stream stream;
+  ForkGuard fork_guard;
+};
+
 // Tells our streams from anything else that a caller may pass.
 struct StreamList {
   std::mutex mutex;
-  std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<std::unique_ptr<OwnStream>> streams;
 };
 StreamList& streamList() {
   static auto* list = new StreamList;  // never destroyed: calls may come while the program ends
@@ -23,7 +30,7 @@ StreamList& streamList() {
 
 auto find(StreamList& list, horingStream_t stream) {
   return std::find_if(list.streams.begin(), list.streams.end(),
-                      [&](const std::unique_ptr<Stream>& ours) { return ours.get() == stream; });
+                      [&](const std::unique_ptr<OwnStream>& ours) { return ours.get() == stream; });
 }
 
 Result<Stream*> findOwn(horingStream_t stream) {
@@ -32,13 +39,38 @@ Result<Stream*> findOwn(horingStream_t stream) {
   return findStream(stream);
 }
 
+// Says on which threads callbacks run just now; these may be of the library or of the caller.
+thread_local int callbacks_running = 0;
+class CallbackRuns {
+ public:
+  CallbackRuns() { ++callbacks_running; }
+  ~CallbackRuns() { --callbacks_running; }
+  CallbackRuns(const CallbackRuns&) = delete;
+  CallbackRuns& operator=(const CallbackRuns&) = delete;
+};
+
 }  // namespace
+
+Status checkMayWait() {
+  if (callbacks_running == 0) return {};
+  return makeStatus(
+      Code::kInvalidUsage,
+      "called in a callback of horingStreamAddCallback, which must neither wait for operations nor "
+      "end a communicator or a stream: leave that to a thread of the program");
+}
 
 Result<Stream*> findStream(horingStream_t stream) {
   if (!stream) return nullptr;
   StreamList& list = streamList();
   const std::lock_guard lock(list.mutex);
-  if (const auto found = find(list, stream); found != list.streams.end()) return found->get();
+  if (const auto found = find(list, stream); found != list.streams.end()) {
+    // The threads that carry its operations out are the parent's.
+    if ((*found)->fork_guard.isForkedChild())
+      return makeStatus(Code::kInvalidUsage,
+                        "this stream belongs to the process that made it, and this is a forked child: make a "
+                        "new one here");
+    return &(*found)->stream;
+  }
   return makeStatus(
       Code::kInvalidUsage,
       "stream is %p: expected NULL (complete on return) or one from horingStreamCreate that was not "
@@ -55,8 +87,8 @@ horingResult_t horingStreamCreate(horingStream_t* stream) {
   return guarded(nullptr, [&]() -> Status {
     if (!stream)
       return makeStatus(Code::kInvalidArgument, "stream is NULL: expected where to put the stream");
-    auto made = std::make_unique<Stream>();
-    Stream* const handle = made.get();
+    auto made = std::make_unique<OwnStream>();
+    OwnStream* const handle = made.get();
     StreamList& list = streamList();
     const std::lock_guard lock(list.mutex);
     list.streams.push_back(std::move(made));
@@ -68,6 +100,7 @@ horingResult_t horingStreamCreate(horingStream_t* stream) {
 horingResult_t horingStreamDestroy(horingStream_t stream) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
+    HORING_TRY(checkMayWait());
     HORING_ASSIGN(Stream* const own, findOwn(stream));
     const Status status = own->synchronize();
     StreamList& list = streamList();
@@ -80,6 +113,7 @@ horingResult_t horingStreamDestroy(horingStream_t stream) {
 horingResult_t horingStreamSynchronize(horingStream_t stream) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
+    HORING_TRY(checkMayWait());
     HORING_ASSIGN(Stream* const own, findOwn(stream));
     return own->synchronize();
   });
@@ -100,7 +134,10 @@ horingResult_t horingStreamAddCallback(horingStream_t stream, horingStreamCallba
   return guarded(nullptr, [&]() -> Status {
     HORING_ASSIGN(Stream* const own, findOwn(stream));
     if (!callback) return makeStatus(Code::kInvalidArgument, "callback is NULL: expected a function");
-    own->callBack([=](const Status& status) { callback(stream, report(status, nullptr), userData); });
+    own->callBack([=](const Status& status) {
+      const CallbackRuns runs;
+      callback(stream, report(status, nullptr), userData);
+    });
     return {};
   });
 }

@@ -4,7 +4,9 @@
 
 namespace horing {
 
-// The stream of this library that `stream` is; null for NULL. kInvalidUsage for any other pointer.
+// The stream of this library that `stream` is; null for NULL. kInvalidUsage for any other pointer, and in a forked child.
 Result<Stream*> findStream(horingStream_t stream);
+// kInvalidUsage on a thread that is in a stream's callback: it would wait for itself.
+Status checkMayWait();
 
 }  // namespace horing

@@ -27,15 +27,17 @@ Status CommandQueue::carryOut(const Command& command) {
 }
 
 Status CommandQueue::run(const Command& command) {
-  if (thread_.joinable()) drain();
+  // acquire: pairs with the release in submit().
+  if (has_thread_.load(std::memory_order_acquire)) drain();
   return carryOut(command);
 }
 
 Status CommandQueue::submit(Command command, Stream& stream) {
+  std::unique_lock lock(mutex_);
   if (!thread_.joinable()) {
     HORING_ASSIGN(thread_, startServiceThread("a communicator's operations", [this] { serve(); }));
+    has_thread_.store(true, std::memory_order_release);
   }
-  std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return entries_.size() < kMaxQueued; });
   entries_.push_back({std::move(command), &stream, stream.enter()});
   changed_.notify_all();
@@ -45,6 +47,12 @@ Status CommandQueue::submit(Command command, Stream& stream) {
 void CommandQueue::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return entries_.empty(); });
+}
+
+void CommandQueue::abandonTurns() {
+  const std::lock_guard lock(mutex_);
+  turns_abandoned_ = true;
+  if (!entries_.empty()) entries_.front().stream->wake();  // it outlives its operations
 }
 
 // The thread: ends when it is told to and nothing is left.
@@ -57,7 +65,7 @@ void CommandQueue::serve() {
       if (entries_.empty()) return;
       entry = &entries_.front();  // stays where it is while others are added behind it
     }
-    entry->stream->awaitTurn(entry->turn);
+    entry->stream->awaitTurn(entry->turn, turns_abandoned_);
     const Status status = carryOut(entry->command);
     Stream& stream = *entry->stream;
     const Stream::Turn turn = entry->turn;

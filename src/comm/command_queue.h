@@ -1,6 +1,7 @@
 #pragma once
 // The operations of one communicator, carried out one after the other in the order of their calls: at once by the
 // caller, or later, when it is their turn on a stream, by a thread of the library.
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -43,6 +44,8 @@ class CommandQueue {
   Status submit(Command command, Stream& stream);
   // Waits until nothing is left of what was submitted.
   void drain();
+  // Operations do not wait for their turn any more: for a communicator that was aborted, where they fail at once.
+  void abandonTurns();
 
  private:
   struct Entry {
@@ -58,7 +61,9 @@ class CommandQueue {
   std::condition_variable changed_;
   std::deque<Entry> entries_;  // the first is being carried out
   bool stop_ = false;
-  std::thread thread_;  // from the first submit() on
+  std::thread thread_;                   // from the first submit() on
+  std::atomic<bool> has_thread_{false};  // spares run() the lock where nothing was ever submitted
+  std::atomic<bool> turns_abandoned_{false};
 };
 
 }  // namespace horing

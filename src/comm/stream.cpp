@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/check.h"
-
 namespace horing {
 
 Stream::Turn Stream::enter() {
@@ -11,9 +9,20 @@ Stream::Turn Stream::enter() {
   return next_++;
 }
 
-void Stream::awaitTurn(Turn turn) {
+void Stream::awaitTurn(Turn turn, const std::atomic<bool>& abandoned) {
   std::unique_lock lock(mutex_);
-  finished_turn_.wait(lock, [&] { return finished_ == turn; });
+  finished_turn_.wait(lock, [&] { return finished_ == turn || abandoned; });
+}
+
+void Stream::wake() {
+  const std::lock_guard lock(mutex_);
+  finished_turn_.notify_all();
+}
+
+// Under mutex_.
+void Stream::finishNext(const Status& status) {
+  ++finished_;
+  if (error_.ok() && !status.ok()) error_ = status;
 }
 
 void Stream::finish(Turn turn, const Status& status) {
@@ -21,9 +30,14 @@ void Stream::finish(Turn turn, const Status& status) {
   Status error;
   {
     const std::lock_guard lock(mutex_);
-    HORING_CHECK_EQ(finished_, turn);
-    ++finished_;
-    if (error_.ok() && !status.ok()) error_ = status;
+    if (turn != finished_) {
+      abandoned_.emplace(turn, status);
+      return;
+    }
+    finishNext(status);
+    for (auto next = abandoned_.begin(); next != abandoned_.end() && next->first == finished_;
+         next = abandoned_.erase(next))
+      finishNext(next->second);
     error = error_;
     while (!callbacks_.empty() && callbacks_.front().after <= finished_) {
       due.push_back(std::move(callbacks_.front()));

@@ -5,10 +5,12 @@
 // operations of several communicators can share a stream, and several streams one communicator. Turns and the order of
 // a communicator's operations (comm/command_queue.h) both follow the order of the calls, so they never wait for each
 // other in a circle.
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 
 #include "base/status.h"
@@ -27,8 +29,11 @@ class Stream {
 
   // Takes the next turn; finish() must follow for it.
   Turn enter();
-  // Blocks until all turns before are finished: no longer than their operations' deadlines.
-  void awaitTurn(Turn turn);
+  // Blocks until all turns before are finished, no longer than their operations' deadlines, or `abandoned` is true.
+  void awaitTurn(Turn turn, const std::atomic<bool>& abandoned);
+  // Lets those that await a turn look at `abandoned`.
+  void wake();
+  // A turn that was abandoned counts as finished when those before it are.
   void finish(Turn turn, const Status& status);
 
   // Calls back once all turns taken so far are finished, with the first error among them since the last
@@ -46,10 +51,13 @@ class Stream {
     Callback callback;
   };
 
+  void finishNext(const Status& status);
+
   mutable std::mutex mutex_;
   std::condition_variable finished_turn_;
   Turn next_ = 0;
-  Turn finished_ = 0;  // all turns before this one are
+  Turn finished_ = 0;                 // all turns before this one are
+  std::map<Turn, Status> abandoned_;  // ended before all turns before them were finished
   Status error_;
   std::deque<Waiting> callbacks_;
 };

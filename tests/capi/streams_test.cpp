@@ -1,4 +1,7 @@
 // Operations on streams: in order on each, several at once, errors and callbacks.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -99,6 +102,123 @@ TEST(StreamErrors, AbortEndsWhatIsRunningAndWhatIsQueued) {
   EXPECT_EQ(horingStreamSynchronize(stream), horingInvalidUsage);
   EXPECT_HORING(horingStreamDestroy(stream));
   EXPECT_HORING(horingCommAbort(comms[1]));
+}
+
+TEST(StreamErrors, AbortWaitsForNoOtherCommunicator) {
+  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const std::vector<horingComm_t> first = makeCommunicators(2, Meeting::kInitAll);
+  const std::vector<horingComm_t> second = makeCommunicators(2, Meeting::kInitAll);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  int32_t received = 0, data = 3;
+  const int32_t sent = 7;
+  ASSERT_HORING(horingRecv(&received, 1, horingInt32, 1, first[0], stream));
+  // Waits for its turn, behind the message.
+  ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, second[0], stream));
+  EXPECT_HORING(horingCommAbort(second[0]));
+  EXPECT_EQ(horingStreamQuery(stream), horingInProgress) << "abort waited for the message";
+  EXPECT_HORING(horingSend(&sent, 1, horingInt32, 0, first[1], nullptr));
+  EXPECT_EQ(horingStreamSynchronize(stream), horingInvalidUsage) << "of what was aborted";
+  EXPECT_EQ(received, 7);
+  EXPECT_HORING(horingStreamDestroy(stream));
+  EXPECT_HORING(horingCommAbort(second[1]));
+  for (const horingComm_t comm : first) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(StreamErrors, AbortEndsADestroyThatWaits) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  int32_t data = 0;
+  ASSERT_HORING(horingRecv(&data, 1, horingInt32, 1, comms[0], stream));
+  std::thread destroys([&] { EXPECT_NE(horingCommDestroy(comms[0]), horingSuccess); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it waits already, as a rule
+  EXPECT_HORING(horingCommAbort(comms[0]));
+  destroys.join();
+  EXPECT_EQ(horingStreamDestroy(stream), horingInvalidUsage) << "of what was aborted";
+  EXPECT_HORING(horingCommAbort(comms[1]));
+}
+
+struct InCallback {
+  horingComm_t comm = nullptr;
+  int32_t data = 1, more = 1;
+  std::promise<std::vector<horingResult_t>> results;
+};
+
+// Calls that would wait for the thread that makes them, then one that does not wait.
+void callFromCallback(horingStream_t stream, horingResult_t, void* argument) {
+  auto& in = *static_cast<InCallback*>(argument);
+  const auto reduce = [&in](horingStream_t on) {
+    return horingAllReduce(&in.more, &in.more, 1, horingInt32, horingSum, in.comm, on);
+  };
+  std::vector<horingResult_t> results = {horingStreamSynchronize(stream), horingStreamDestroy(stream),
+                                         horingCommDestroy(in.comm), horingCommAbort(in.comm),
+                                         reduce(nullptr)};
+  horingGroupStart();
+  reduce(nullptr);
+  results.push_back(horingGroupEnd());
+  results.push_back(reduce(stream));
+  in.results.set_value(results);
+}
+
+TEST(StreamErrors, ACallbackThatWouldWaitForItselfIsRefused) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  InCallback in;
+  in.comm = comms[0];
+  int32_t data = 1;
+  ASSERT_HORING(horingAllReduce(&in.data, &in.data, 1, horingInt32, horingSum, comms[0], stream));
+  ASSERT_HORING(horingStreamAddCallback(stream, callFromCallback, &in));
+  ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[1], nullptr));
+  std::vector<horingResult_t> expected(6, horingInvalidUsage);
+  expected.push_back(horingSuccess);
+  EXPECT_EQ(in.results.get_future().get(), expected);
+  ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[1], nullptr));
+  EXPECT_HORING(horingStreamDestroy(stream));
+  EXPECT_EQ(in.more, 3);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(StreamErrors, TwoThreadsInOneCommunicatorDoNoHarm) {
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+    std::atomic<int> ready{0};
+    onEveryRank(2, [&](int) {
+      horingStream_t stream = nullptr;
+      ASSERT_HORING(horingStreamCreate(&stream));
+      int32_t data = 3;
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      EXPECT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[0], stream));
+      EXPECT_HORING(horingStreamDestroy(stream));
+    });
+    EXPECT_HORING(horingCommDestroy(comms[0]));
+  }
+}
+
+TEST(StreamErrors, AForkedChildIsRefused) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  int32_t data = 0;
+  const int32_t sent = 7;
+  ASSERT_HORING(horingRecv(&data, 1, horingInt32, 1, comms[0], stream));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0)
+    ::_exit(horingStreamQuery(stream) == horingInvalidUsage &&
+                    horingStreamSynchronize(stream) == horingInvalidUsage &&
+                    horingStreamDestroy(stream) == horingInvalidUsage
+                ? 0
+                : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the child was not refused";
+  EXPECT_HORING(horingSend(&sent, 1, horingInt32, 0, comms[1], nullptr));
+  EXPECT_HORING(horingStreamDestroy(stream));
+  EXPECT_EQ(data, 7);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
 TEST(StreamErrors, OtherPointersAreRefused) {
