@@ -2,9 +2,13 @@
 import json
 import statistics
 import re
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
+sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 import main_job_report
+import marks
 from main_job_report import LABELS, MIB
 
 MICRO = ["--benchmark_min_time=0.1", "--benchmark_repetitions=7", "--benchmark_enable_random_interleaving=true",
@@ -13,6 +17,7 @@ MICRO = ["--benchmark_min_time=0.1", "--benchmark_repetitions=7", "--benchmark_e
 # {bin}: folder of the programs; {results}: where output belongs. The name is that of the results.
 COMMANDS = {
     "main_job": ["python3", "bench/main_job.py", "--bin", "{bin}", "--out", "{results}/main_job"],
+    "peers": ["python3", "bench/peers/sweep.py", "--bin", "{bin}", "--out", "{results}/peers"],
     "interpreter": ["{bin}/interpreter_bench"],
     "plan": ["{bin}/plan_bench", *MICRO, "--benchmark_out={results}/plan.json"],
     "oversubscription": ["python3", "bench/oversubscription.py", "--bin", "{bin}", "--json",
@@ -25,6 +30,7 @@ COMMANDS = {
 # As one types them: without the options that only concern the results.
 SHOWN = {
     "main_job": "python3 bench/main_job.py",
+    "peers": "./tools/dev bench --peers",
     "interpreter": "interpreter_bench",
     "plan": "plan_bench",
     "oversubscription": "python3 bench/oversubscription.py",
@@ -37,6 +43,7 @@ SHOWN = {
 # What a row is called while there is nothing to read.
 ABOUT = {
     "main_job": ("`ho_ring` and `ring` against the wire and each other", "≤ 1.06, 1.04, 1.05; ≥ 0.95; bytes ≤ 1.03"),
+    "peers": ("horing / the fastest of Open MPI, MPICH and Gloo", "< 1"),
     "interpreter": ("interpreter / ring by hand, 8 KiB to 16 MiB", "≤ 1.03"),
     "plan": ("build, verify and cache a plan, n = 8, 64, 512, 4096", ""),
     "oversubscription": ("all-reduce of 8 B and 64 KiB, 16 ranks / 2 ranks; an idle rank", "≤ 16; < 2 % of a core"),
@@ -90,6 +97,10 @@ def main_job(results):
         worst_of("`ring` / `ho_ring` at 64 MiB, of theory", "≥ 0.95", theory, all(x >= 0.95 for x, _ in theory), min),
         worst_of("bytes over the busiest link, over the bound", "≤ 1.03", crossed, all(x <= 1.03 for x, _ in crossed)),
     ]
+
+
+def peers(results):
+    return [Row(*mark) for mark in marks.marks(json.loads((results / "peers" / "peers.json").read_text(encoding="utf-8")))]
 
 
 INTERPRETER_LINE = re.compile(r"^(\d) threads? +(\d+) +(\w+) +(\d+) +[\d.]+ +[\d.]+ +([\d.]+)$", re.MULTILINE)
@@ -179,7 +190,7 @@ def socket(results):
                 ", ".join(f"{what} of {size} B {ratio}" for what, size, ratio in ratios))]
 
 
-READERS = {"main_job": main_job, "interpreter": interpreter, "plan": plan, "oversubscription": oversubscription,
+READERS = {"main_job": main_job, "peers": peers, "interpreter": interpreter, "plan": plan, "oversubscription": oversubscription,
            "fold": fold, "transport": transport, "socket": socket}
 
 

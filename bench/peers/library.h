@@ -1,0 +1,41 @@
+#pragma once
+// One library under test, as one of its ranks sees it. What is not here cannot differ between libraries: buffers, warm-up,
+// barrier, clock and checks are those of turns.cpp for all of them.
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace horing::bench {
+
+// One call of a collective on float32 elements; reductions are sums.
+struct Call {
+  Collective collective = Collective::kAllReduce;
+  size_t count = 0;  // as in the C API: of the whole vector, or of the block of one rank
+  float* send = nullptr;
+  float* receive = nullptr;
+};
+
+using Memory = std::unique_ptr<float, std::function<void(float*)>>;
+
+// A resource; one thread.
+class Library {
+ public:
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  virtual ~Library() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Zeroed memory for the buffers of a call, touched already: the first use of a page is nobody's communication. Ordinary
+  // memory, unless a library has better and is asked for it.
+  virtual Result<Memory> allocate(size_t bytes);
+  // Collective. Where the result lies: call.receive, or call.send for a library that only works in place. The library's own
+  // error otherwise.
+  virtual Result<const float*> run(const Call& call) = 0;
+};
+
+}  // namespace horing::bench
