@@ -1,0 +1,465 @@
+// horing for C++20: communicators that clean up after themselves, calls that take ranges instead of pointers and counts. All
+// of it is inline over horing.h, whose conventions hold here too; link horing as for C.
+//
+//   horing::Communicator comm = horing::Communicator::fromEnvironment();
+//   std::vector<float> gradients(n);
+//   comm.allReduce(gradients);                               // in place, sum
+//   comm.allReduce(gradients, averaged, horingAvg);
+//   std::vector<float, horing::Allocator<float>> shared(n);  // memory that the ranks of a node read in place: faster
+//
+// Errors are exceptions of type horing::Error: a constructor has no other way, an error of a collective is nothing to
+// carry on after, and std::expected is not part of C++20. They are thrown by this header, so in the caller's code: none
+// passes through the library.
+//
+// Elements: integers of 8, 32 and 64 bits, float, double. For a type of your own, or that of a library for half precision:
+//   template <> struct horing::ElementType<half> { static constexpr horingDataType_t value = horingFloat16; };
+#ifndef HORING_HORING_HPP_
+#define HORING_HORING_HPP_
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "horing/horing.h"
+
+namespace horing {
+// Part of every symbol, so that programs of two versions can live in one process.
+inline namespace v0 {
+
+// What went wrong, in full as horingGetLastError tells it, and its code.
+class Error : public std::runtime_error {
+ public:
+  Error(horingResult_t result, const std::string& text)
+      : std::runtime_error(std::string(horingGetErrorString(result)) + ": " + text), result_(result) {}
+  horingResult_t result() const noexcept { return result_; }
+
+ private:
+  horingResult_t result_;
+};
+
+// Throws Error unless the call, made by this thread just now, succeeded.
+inline void check(horingResult_t result) {
+  if (result != horingSuccess) throw Error(result, horingGetLastError(nullptr));
+}
+
+// The horing type of an element; specialise it for types of your own.
+template <typename T>
+struct ElementType;
+
+template <std::integral T>
+requires(!std::same_as<T, bool> &&
+         (sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8)) struct ElementType<T> {
+ private:
+  static constexpr horingDataType_t pick(horingDataType_t with_sign, horingDataType_t without) {
+    return std::is_signed_v<T> ? with_sign : without;
+  }
+
+ public:
+  static constexpr horingDataType_t value = sizeof(T) == 1   ? pick(horingInt8, horingUint8)
+                                            : sizeof(T) == 4 ? pick(horingInt32, horingUint32)
+                                                             : pick(horingInt64, horingUint64);
+};
+template <>
+struct ElementType<float> {
+  static constexpr horingDataType_t value = horingFloat32;
+};
+template <>
+struct ElementType<double> {
+  static constexpr horingDataType_t value = horingFloat64;
+};
+
+template <typename T>
+concept Element = std::convertible_to<decltype(ElementType<std::remove_cv_t<T>>::value), horingDataType_t>;
+
+// What is sent: a vector, array, span or the like of elements.
+template <typename R>
+concept Buffer =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
+
+// What is received into: not const, and nothing that is gone after the call.
+template <typename R>
+concept WritableBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+template <typename A, typename B>
+concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::range_value_t<B>>;
+
+template <typename R>
+inline constexpr horingDataType_t kElementType = ElementType<std::ranges::range_value_t<R>>::value;
+
+// HORING_VERSION_CODE of the library that is loaded.
+inline int version() {
+  int code = 0;
+  check(horingGetVersion(&code));
+  return code;
+}
+
+// See horingGetUniqueId: call it in the process of one rank and carry it to the others over a private channel.
+inline horingUniqueId makeUniqueId() {
+  horingUniqueId id;
+  check(horingGetUniqueId(&id));
+  return id;
+}
+
+// The operations that `calls` makes on this thread are launched together at its end, as between horingGroupStart and
+// horingGroupEnd. An exception of `calls` passes through; what was called until then is launched, unless a call was refused.
+template <std::invocable Calls>
+void group(Calls&& calls) {
+  check(horingGroupStart());
+  try {
+    std::forward<Calls>(calls)();
+  } catch (...) {
+    (void)horingGroupEnd();
+    throw;
+  }
+  check(horingGroupEnd());
+}
+
+// Memory from horingMemAlloc for standard containers. Copies of it are the same.
+template <typename T>
+struct Allocator {
+  using value_type = T;
+  Allocator() = default;
+  template <typename U>
+  Allocator(const Allocator<U>&) noexcept {}  // NOLINT(google-explicit-constructor): as the standard asks
+
+  T* allocate(std::size_t count) {
+    if (count > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
+    void* memory = nullptr;
+    check(horingMemAlloc(&memory, count * sizeof(T)));
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t) noexcept { (void)horingMemFree(memory); }
+  template <typename U>
+  bool operator==(const Allocator<U>&) const noexcept {
+    return true;
+  }
+};
+
+// An in-order queue of operations, which return at once when they are given its handle(). Waits for them when it goes.
+// Moved, never copied. Any thread, except for the moves.
+class Stream {
+ public:
+  Stream() { check(horingStreamCreate(&stream_)); }
+  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~Stream() {
+    if (stream_) (void)horingStreamDestroy(stream_);
+  }
+
+  horingStream_t handle() const noexcept { return stream_; }
+  // Blocks until all is complete; throws the first error among the operations since the last time.
+  void synchronize() { check(horingStreamSynchronize(stream_)); }
+  // Whether all is complete; throws as synchronize().
+  bool complete() {
+    const horingResult_t result = horingStreamQuery(stream_);
+    if (result == horingInProgress) return false;
+    check(result);
+    return true;
+  }
+  // Calls back once with the first error among the operations issued so far, when all are complete: on a thread of the
+  // library, or on this one. It must neither throw nor wait for operations.
+  void whenComplete(std::function<void(horingResult_t)> callback) {
+    auto kept = std::make_unique<std::function<void(horingResult_t)>>(std::move(callback));
+    const auto call = [](horingStream_t, horingResult_t status, void* data) noexcept {
+      const std::unique_ptr<std::function<void(horingResult_t)>> mine(
+          static_cast<std::function<void(horingResult_t)>*>(data));
+      (*mine)(status);
+    };
+    check(horingStreamAddCallback(stream_, call, kept.get()));
+    (void)kept.release();  // the callback's from now on
+  }
+
+ private:
+  horingStream_t stream_ = nullptr;
+};
+
+// One rank's end of a communicator, given back when this goes. Moved, never copied. Any call throws Error when the library
+// reports one; threads: as convention (7) of horing.h says. Not to be made inside a group: the library would write its
+// handle too late.
+class Communicator {
+ public:
+  // Rank, size and meeting point from the environment of horing-run, mpirun, srun or torchrun. Collective.
+  static Communicator fromEnvironment() {
+    horingComm_t comm = nullptr;
+    check(horingCommInitFromEnv(&comm));
+    return adopt(comm);
+  }
+
+  // All ranks of a new communicator in this process, each to be driven by a thread of its own.
+  static std::vector<Communicator> all(int ranks) {
+    std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+    std::vector<Communicator> made;
+    made.reserve(comms.size());
+    check(horingCommInitAll(comms.empty() ? nullptr : comms.data(), ranks, nullptr));
+    for (horingComm_t comm : comms) made.push_back(adopt(comm));
+    return made;
+  }
+
+  // Takes over what a function of horing.h has made.
+  static Communicator adopt(horingComm_t comm) noexcept { return Communicator(comm); }
+
+  // Rank `rank` of `ranks` that have the same ID. Collective.
+  Communicator(const horingUniqueId& id, int ranks, int rank) {
+    horingComm_t comm = nullptr;
+    check(horingCommInitRank(&comm, ranks, id, rank));
+    comm_.store(comm, std::memory_order_release);  // pairs with the acquires of handle() and release()
+  }
+
+  Communicator(Communicator&& other) noexcept : comm_(other.release()) {}
+  Communicator& operator=(Communicator&& other) noexcept {
+    if (this != &other) {
+      finish();
+      comm_.store(other.release(), std::memory_order_release);  // as in the constructor
+    }
+    return *this;
+  }
+  // Destroys without a word; destroy() says what went wrong.
+  ~Communicator() { finish(); }
+
+  // For functions of horing.h; still owned by this. NULL after a move, destroy() or abort().
+  horingComm_t handle() const noexcept { return comm_.load(std::memory_order_acquire); }
+  // Gives ownership to the caller.
+  [[nodiscard]] horingComm_t release() noexcept { return comm_.exchange(nullptr, std::memory_order_acq_rel); }
+  explicit operator bool() const noexcept { return handle() != nullptr; }
+
+  void destroy() { check(horingCommDestroy(release())); }
+  // Any thread, while another is in a collective, too, which then throws; nobody may begin another call.
+  void abort() { check(horingCommAbort(release())); }
+
+  int size() const {
+    int count = 0;
+    check(horingCommCount(handle(), &count));
+    return count;
+  }
+  int rank() const {
+    int rank = 0;
+    check(horingCommUserRank(handle(), &rank));
+    return rank;
+  }
+  // The error that sticks to the communicator, horingSuccess if there is none.
+  horingResult_t asyncError() const {
+    horingResult_t result = horingSuccess;
+    check(horingCommGetAsyncError(handle(), &result));
+    return result;
+  }
+  std::uint64_t memoryBytes() const {
+    std::uint64_t bytes = 0;
+    check(horingCommMemoryBytes(handle(), &bytes));
+    return bytes;
+  }
+  // For humans, at most `longest` bytes.
+  std::string describe(std::size_t longest = 65536) const {
+    std::string text(longest, '\0');
+    check(horingCommDescribe(handle(), text.data(), text.size()));
+    text.resize(text.find('\0'));
+    return text;
+  }
+
+  // ---- Collectives: sizes of the ranges must be those that horing.h states, else Error (horingInvalidArgument). With the
+  // handle of a stream they return at once, and the buffers must live until the stream has completed them. ----
+
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void allReduce(const Send& send, Receive&& receive, horingRedOp_t op = horingSum,
+                 horingStream_t stream = nullptr) {
+    expectSize("allReduce: receive", std::ranges::size(receive), std::ranges::size(send));
+    check(horingAllReduce(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(send),
+                          kElementType<Send>, op, handle(), stream));
+  }
+  // In place.
+  template <WritableBuffer Both>
+  void allReduce(Both&& both, horingRedOp_t op = horingSum, horingStream_t stream = nullptr) {
+    allReduce(both, both, op, stream);
+  }
+
+  // send has size() blocks of receive's size.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduceScatter(const Send& send, Receive&& receive, horingRedOp_t op = horingSum,
+                     horingStream_t stream = nullptr) {
+    expectSize("reduceScatter: send", std::ranges::size(send), blocksOf(std::ranges::size(receive)));
+    check(horingReduceScatter(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(receive),
+                              kElementType<Send>, op, handle(), stream));
+  }
+
+  // receive has size() blocks of send's size.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void allGather(const Send& send, Receive&& receive, horingStream_t stream = nullptr) {
+    expectSize("allGather: receive", std::ranges::size(receive), blocksOf(std::ranges::size(send)));
+    check(horingAllGather(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(send),
+                          kElementType<Send>, handle(), stream));
+  }
+
+  // Every rank receives what the root sends; send is looked at on the root only and may be empty elsewhere.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void broadcast(const Send& send, Receive&& receive, int root, horingStream_t stream = nullptr) {
+    if (rank() == root) expectSize("broadcast: send", std::ranges::size(send), std::ranges::size(receive));
+    check(horingBroadcast(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(receive),
+                          kElementType<Send>, root, handle(), stream));
+  }
+  // In place: sent on the root, received elsewhere.
+  template <WritableBuffer Both>
+  void broadcast(Both&& both, int root, horingStream_t stream = nullptr) {
+    broadcast(both, both, root, stream);
+  }
+
+  // receive is used on the root only and may be empty elsewhere.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduce(const Send& send, Receive&& receive, int root, horingRedOp_t op = horingSum,
+              horingStream_t stream = nullptr) {
+    if (rank() == root) expectSize("reduce: receive", std::ranges::size(receive), std::ranges::size(send));
+    check(horingReduce(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(send),
+                       kElementType<Send>, op, root, handle(), stream));
+  }
+  // In place on the root.
+  template <WritableBuffer Both>
+  void reduce(Both&& both, int root, horingRedOp_t op = horingSum, horingStream_t stream = nullptr) {
+    reduce(both, both, root, op, stream);
+  }
+
+  // receive has size() blocks of send's size on the root, and may be empty elsewhere.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void gather(const Send& send, Receive&& receive, int root, horingStream_t stream = nullptr) {
+    if (rank() == root)
+      expectSize("gather: receive", std::ranges::size(receive), blocksOf(std::ranges::size(send)));
+    check(horingGather(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(send),
+                       kElementType<Send>, root, handle(), stream));
+  }
+
+  // send has size() blocks of receive's size on the root, and may be empty elsewhere.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void scatter(const Send& send, Receive&& receive, int root, horingStream_t stream = nullptr) {
+    if (rank() == root)
+      expectSize("scatter: send", std::ranges::size(send), blocksOf(std::ranges::size(receive)));
+    check(horingScatter(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(receive),
+                        kElementType<Send>, root, handle(), stream));
+  }
+
+  // Both have size() blocks; block k goes to rank k.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void allToAll(const Send& send, Receive&& receive, horingStream_t stream = nullptr) {
+    const std::size_t block = std::ranges::size(send) / static_cast<std::size_t>(size());
+    expectSize("allToAll: send", std::ranges::size(send), blocksOf(block));
+    expectSize("allToAll: receive", std::ranges::size(receive), std::ranges::size(send));
+    check(horingAlltoAll(std::ranges::data(send), std::ranges::data(receive), block, kElementType<Send>,
+                         handle(), stream));
+  }
+
+  // ---- Blocks of different sizes: block r has counts[r] elements, one after the other, as many counts as ranks. ----
+
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void allGatherV(const Send& send, Receive&& receive, std::span<const std::size_t> counts,
+                  horingStream_t stream = nullptr) {
+    expectSize("allGatherV: receive", std::ranges::size(receive), total("allGatherV: counts", counts));
+    check(horingAllGatherV(std::ranges::data(send), std::ranges::size(send), std::ranges::data(receive),
+                           counts.data(), nullptr, kElementType<Send>, handle(), stream));
+  }
+
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduceScatterV(const Send& send, std::span<const std::size_t> counts, Receive&& receive,
+                      horingRedOp_t op = horingSum, horingStream_t stream = nullptr) {
+    expectSize("reduceScatterV: send", std::ranges::size(send), total("reduceScatterV: counts", counts));
+    expectSize("reduceScatterV: receive", std::ranges::size(receive),
+               counts[static_cast<std::size_t>(rank())]);
+    check(horingReduceScatterV(std::ranges::data(send), counts.data(), nullptr, std::ranges::data(receive),
+                               kElementType<Send>, op, handle(), stream));
+  }
+
+  // receive and counts are used on the root only and may be empty elsewhere.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void gatherV(const Send& send, Receive&& receive, std::span<const std::size_t> counts, int root,
+               horingStream_t stream = nullptr) {
+    if (rank() == root)
+      expectSize("gatherV: receive", std::ranges::size(receive), total("gatherV: counts", counts));
+    check(horingGatherV(std::ranges::data(send), std::ranges::size(send), std::ranges::data(receive),
+                        counts.data(), nullptr, kElementType<Send>, root, handle(), stream));
+  }
+
+  // send and counts are used on the root only and may be empty elsewhere.
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void scatterV(const Send& send, std::span<const std::size_t> counts, Receive&& receive, int root,
+                horingStream_t stream = nullptr) {
+    if (rank() == root)
+      expectSize("scatterV: send", std::ranges::size(send), total("scatterV: counts", counts));
+    check(horingScatterV(std::ranges::data(send), counts.data(), nullptr, std::ranges::data(receive),
+                         std::ranges::size(receive), kElementType<Send>, root, handle(), stream));
+  }
+
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void allToAllV(const Send& send, std::span<const std::size_t> send_counts, Receive&& receive,
+                 std::span<const std::size_t> receive_counts, horingStream_t stream = nullptr) {
+    expectSize("allToAllV: send", std::ranges::size(send), total("allToAllV: send_counts", send_counts));
+    expectSize("allToAllV: receive", std::ranges::size(receive),
+               total("allToAllV: receive_counts", receive_counts));
+    check(horingAlltoAllV(std::ranges::data(send), send_counts.data(), nullptr, std::ranges::data(receive),
+                          receive_counts.data(), nullptr, kElementType<Send>, handle(), stream));
+  }
+
+  // ---- Messages between two ranks; those that need each other in a group(). ----
+
+  template <Buffer Send>
+  void send(const Send& send, int peer, horingStream_t stream = nullptr) {
+    check(horingSend(std::ranges::data(send), std::ranges::size(send), kElementType<Send>, peer, handle(),
+                     stream));
+  }
+  template <WritableBuffer Receive>
+  void receive(Receive&& receive, int peer, horingStream_t stream = nullptr) {
+    check(horingRecv(std::ranges::data(receive), std::ranges::size(receive), kElementType<Receive>, peer,
+                     handle(), stream));
+  }
+
+ private:
+  explicit Communicator(horingComm_t comm) noexcept : comm_(comm) {}
+
+  void finish() noexcept {
+    if (horingComm_t comm = release()) (void)horingCommDestroy(comm);
+  }
+
+  std::size_t blocksOf(std::size_t elements) const { return elements * static_cast<std::size_t>(size()); }
+
+  // Of all blocks, of which there must be one for each rank.
+  std::size_t total(const char* what, std::span<const std::size_t> counts) const {
+    expectSize(what, counts.size(), blocksOf(1));
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  }
+
+  static void expectSize(const char* what, std::size_t actual, std::size_t expected) {
+    if (actual != expected)
+      throw Error(horingInvalidArgument, std::string(what) + " has " + std::to_string(actual) +
+                                             " elements, expected " + std::to_string(expected));
+  }
+
+  std::atomic<horingComm_t> comm_{nullptr};
+};
+
+}  // namespace v0
+}  // namespace horing
+
+#endif  // HORING_HORING_HPP_

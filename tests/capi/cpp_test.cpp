@@ -1,0 +1,249 @@
+// horing.hpp, through the shared library.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <thread>
+
+#include "horing/horing.hpp"
+#include "ranks.h"
+
+namespace {
+
+using horing::Communicator;
+using horing::Error;
+
+// The code with which the call fails; horingSuccess if it does not.
+template <typename Call>
+horingResult_t failureOf(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_STRNE(error.what(), "");
+    return error.result();
+  }
+  return horingSuccess;
+}
+
+enum class Tiny : uint8_t {};
+
+}  // namespace
+
+template <>
+struct horing::ElementType<Tiny> {
+  static constexpr horingDataType_t value = horingFloat8e5m2;
+};
+
+namespace {
+
+static_assert(horing::kElementType<std::vector<int32_t>> == horingInt32);
+static_assert(horing::kElementType<std::vector<unsigned long>> == horingUint64);
+static_assert(horing::kElementType<std::array<long long, 2>> == horingInt64);
+static_assert(horing::kElementType<std::span<const double>> == horingFloat64);
+static_assert(horing::kElementType<std::vector<Tiny>> == horingFloat8e5m2);
+static_assert(!horing::Element<bool> && !horing::Element<short> && !horing::Element<std::string>);
+static_assert(!horing::Buffer<std::list<float>>);
+// What is received into lives on, and may be written.
+static_assert(horing::WritableBuffer<std::vector<float>&> && horing::WritableBuffer<std::span<float>>);
+static_assert(!horing::WritableBuffer<std::vector<float>> &&
+              !horing::WritableBuffer<const std::vector<float>&>);
+static_assert(!horing::WritableBuffer<std::span<const float>>);
+static_assert(!std::is_copy_constructible_v<Communicator> && !std::is_copy_assignable_v<Communicator>);
+static_assert(std::is_nothrow_move_constructible_v<Communicator> &&
+              std::is_nothrow_move_assignable_v<Communicator>);
+
+TEST(Cpp, RanksMeetByIdAndCompute) {
+  constexpr int kRanks = 3;
+  const horingUniqueId id = horing::makeUniqueId();
+  onEveryRank(kRanks, [&](int rank) {
+    Communicator comm(id, kRanks, rank);
+    EXPECT_EQ(comm.rank(), rank);
+    EXPECT_EQ(comm.size(), kRanks);
+    const std::vector<float> mine(kRanks, static_cast<float>(rank + 1));
+    std::vector<float> sum(kRanks);
+    comm.allReduce(mine, sum);
+    EXPECT_EQ(sum, std::vector<float>(kRanks, 6));
+    std::array<float, 1> block{};
+    comm.reduceScatter(mine, block, horingMax);
+    EXPECT_EQ(block[0], 3);
+    comm.allGather(std::span(mine).first(1), sum);
+    EXPECT_EQ(sum, (std::vector<float>{1, 2, 3}));
+    std::array<int64_t, 2> both = {rank, 1};
+    comm.allReduce(both);
+    EXPECT_EQ(both, (std::array<int64_t, 2>{3, 3}));
+    EXPECT_EQ(comm.asyncError(), horingSuccess);
+    EXPECT_GT(comm.memoryBytes(), 0u);
+    EXPECT_NE(comm.describe().find("rank"), std::string::npos);
+    EXPECT_EQ(comm.describe(8).size(), 7u);
+    comm.destroy();
+    EXPECT_FALSE(comm);
+  });
+}
+
+TEST(Cpp, CollectivesWithARootMoveBlocks) {
+  constexpr int kRanks = 3, kRoot = 1;
+  std::vector<Communicator> comms = Communicator::all(kRanks);
+  onEveryRank(kRanks, [&](int rank) {
+    Communicator& comm = comms[static_cast<size_t>(rank)];
+    const std::vector<int> none;
+    std::vector<int> nothing;
+    const std::vector<int> mine = {10 * rank, 10 * rank + 1, 10 * rank + 2};
+    std::vector<int> got(kRanks);
+    comm.broadcast(rank == kRoot ? mine : none, got, kRoot);
+    EXPECT_EQ(got, (std::vector<int>{10, 11, 12}));
+    std::vector<int> both = mine;
+    comm.broadcast(both, kRoot);
+    EXPECT_EQ(both, got);
+    comm.reduce(mine, rank == kRoot ? got : nothing, kRoot);
+    if (rank == kRoot) {
+      EXPECT_EQ(got, (std::vector<int>{30, 33, 36}));
+    }
+    both = mine;
+    comm.reduce(both, kRoot, horingMin);
+    if (rank == kRoot) {
+      EXPECT_EQ(both, (std::vector<int>{0, 1, 2}));
+    }
+    comm.gather(std::span(mine).first(1), rank == kRoot ? got : nothing, kRoot);
+    if (rank == kRoot) {
+      EXPECT_EQ(got, (std::vector<int>{0, 10, 20}));
+    }
+    std::array<int, 1> block{};
+    comm.scatter(rank == kRoot ? mine : none, block, kRoot);
+    EXPECT_EQ(block[0], 10 + rank);
+    comm.allToAll(mine, got);
+    EXPECT_EQ(got, (std::vector<int>{rank, 10 + rank, 20 + rank}));
+  });
+}
+
+TEST(Cpp, BlocksOfDifferentSizesMove) {
+  constexpr int kRanks = 2;
+  std::vector<Communicator> comms = Communicator::all(kRanks);
+  onEveryRank(kRanks, [&](int rank) {
+    Communicator& comm = comms[static_cast<size_t>(rank)];
+    const std::array<size_t, kRanks> counts = {1, 2};
+    const std::vector<int> mine(counts[static_cast<size_t>(rank)], rank + 1);
+    std::vector<int> all(3), nothing;
+    comm.allGatherV(mine, all, counts);
+    EXPECT_EQ(all, (std::vector<int>{1, 2, 2}));
+    std::vector<int> block(mine.size());
+    comm.reduceScatterV(all, counts, block);
+    EXPECT_EQ(block, std::vector<int>(mine.size(), 2 * (rank + 1)));
+    all.assign(3, 0);
+    comm.gatherV(mine, rank == 0 ? all : nothing,
+                 rank == 0 ? std::span<const size_t>(counts) : std::span<const size_t>(), 0);
+    if (rank == 0) {
+      EXPECT_EQ(all, (std::vector<int>{1, 2, 2}));
+    }
+    comm.scatterV(rank == 0 ? all : nothing,
+                  rank == 0 ? std::span<const size_t>(counts) : std::span<const size_t>(), block, 0);
+    EXPECT_EQ(block, mine);
+    // Rank 0 sends 1 to itself and 2 to rank 1; rank 1 sends 2 to rank 0 and none to itself.
+    const std::array<size_t, kRanks> sent = rank == 0 ? counts : std::array<size_t, kRanks>{2, 0};
+    const std::array<size_t, kRanks> received = rank == 0 ? counts : std::array<size_t, kRanks>{2, 0};
+    const std::vector<int> out(sent[0] + sent[1], rank + 7);
+    std::vector<int> in(received[0] + received[1]);
+    comm.allToAllV(out, sent, in, received);
+    EXPECT_EQ(in, rank == 0 ? (std::vector<int>{7, 8, 8}) : (std::vector<int>{7, 7}));
+    EXPECT_EQ(failureOf([&] { comm.allGatherV(mine, all, std::span(counts).first(1)); }),
+              horingInvalidArgument);
+  });
+}
+
+TEST(Cpp, RanksExchangeMessagesInAGroup) {
+  constexpr int kRanks = 2;
+  std::vector<Communicator> comms = Communicator::all(kRanks);
+  onEveryRank(kRanks, [&](int rank) {
+    Communicator& comm = comms[static_cast<size_t>(rank)];
+    const std::array<double, 2> mine = {rank + 0.5, rank + 0.25};
+    std::array<double, 2> theirs{};
+    horing::group([&] {
+      comm.send(mine, 1 - rank);
+      comm.receive(theirs, 1 - rank);
+    });
+    EXPECT_EQ(theirs, (std::array<double, 2>{1 - rank + 0.5, 1 - rank + 0.25}));
+  });
+}
+
+TEST(Cpp, AGroupIsClosedWhenItsCallsThrow) {
+  EXPECT_THROW(horing::group([] { throw std::out_of_range("mine"); }), std::out_of_range);
+  EXPECT_EQ(horingGroupEnd(), horingInvalidUsage) << "the group is still open";
+}
+
+TEST(Cpp, StreamsRunBehindTheCaller) {
+  constexpr int kRanks = 2;
+  std::vector<Communicator> comms = Communicator::all(kRanks);
+  onEveryRank(kRanks, [&](int rank) {
+    Communicator& comm = comms[static_cast<size_t>(rank)];
+    horing::Stream first;
+    horing::Stream stream = std::move(first);
+    EXPECT_EQ(first.handle(), nullptr);
+    std::vector<float, horing::Allocator<float>> data(1000, 1.5F);
+    comm.allReduce(data, horingSum, stream.handle());
+    std::atomic<int> status{-1};
+    stream.whenComplete([&](horingResult_t result) { status = result; });
+    stream.synchronize();
+    EXPECT_TRUE(stream.complete());
+    EXPECT_EQ(data.back(), 3);
+    // The callback may come after synchronize() has returned.
+    for (int wait = 0; status == -1 && wait < 10'000; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(status, horingSuccess);
+  });
+}
+
+TEST(Cpp, MovesHandTheCommunicatorOn) {
+  std::vector<Communicator> comms = Communicator::all(2);
+  ASSERT_EQ(comms.size(), 2u);
+  const horingComm_t handle = comms[0].handle();
+  Communicator moved = std::move(comms[0]);
+  EXPECT_EQ(moved.handle(), handle);
+  EXPECT_FALSE(comms[0]);
+  comms[1] = std::move(moved);  // gives back what comms[1] had
+  EXPECT_EQ(comms[1].rank(), 0);
+  horingComm_t released = comms[1].release();
+  EXPECT_FALSE(comms[1]);
+  EXPECT_EQ(Communicator::adopt(released).size(), 2);
+}
+
+TEST(Cpp, SizesThatDoNotFitAreRefusedBeforeAnythingIsSent) {
+  Communicator comm = std::move(Communicator::all(1).front());
+  std::vector<int32_t> two(2), three(3);
+  EXPECT_EQ(failureOf([&] { comm.allReduce(two, three); }), horingInvalidArgument);
+  EXPECT_EQ(failureOf([&] { comm.reduceScatter(three, two); }), horingInvalidArgument);
+  EXPECT_EQ(failureOf([&] { comm.allGather(two, three); }), horingInvalidArgument);
+  EXPECT_EQ(comm.asyncError(), horingSuccess);
+  comm.allReduce(two);
+}
+
+TEST(Cpp, ErrorsCarryTheLibrarysWords) {
+  try {
+    Communicator::all(0);
+    FAIL() << "no ranks were made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.result(), horingInvalidArgument);
+    EXPECT_NE(std::strstr(error.what(), horingGetErrorString(horingInvalidArgument)), nullptr);
+    EXPECT_NE(std::strstr(error.what(), horingGetLastError(nullptr)), nullptr);
+  }
+  Communicator none = Communicator::adopt(nullptr);
+  EXPECT_EQ(failureOf([&] { none.size(); }), horingInvalidArgument);
+  EXPECT_EQ(failureOf([&] { none.destroy(); }), horingInvalidArgument);
+}
+
+TEST(Cpp, AbortEndsACollectiveOfAnotherThread) {
+  std::vector<Communicator> comms = Communicator::all(2);
+  horingResult_t ended = horingSuccess;
+  std::thread waits([&] {
+    std::vector<float> data(1);
+    ended = failureOf([&] { comms[0].allReduce(data); });
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  comms[0].abort();
+  waits.join();
+  EXPECT_NE(ended, horingSuccess);
+  EXPECT_FALSE(comms[0]);
+}
+
+}  // namespace
