@@ -26,9 +26,10 @@ add_library(horing_flags INTERFACE)
 # -fno-gnu-unique: unique symbols cannot be made local, so statics of inline functions would leave libhoring.a.
 # -Wno-restrict: g++ 12 sees overlaps in "text" + std::string that are not there (its bug 105651).
 # -Wno-stringop-overflow: the same of copies into a std::vector that has just grown.
+# -fmacro-prefix-map: messages name files as the source tree does, wherever it was built.
 # -ffp-contract=off: results must not depend on whether the compiler finds a fused multiply-add.
 target_compile_options(horing_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
-  -fvisibility=hidden -ffp-contract=off $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique$<SEMICOLON>-Wno-restrict$<SEMICOLON>-Wno-stringop-overflow> $<$<BOOL:${HORING_WERROR}>:-Werror>)
+  -fvisibility=hidden -ffp-contract=off -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique$<SEMICOLON>-Wno-restrict$<SEMICOLON>-Wno-stringop-overflow> $<$<BOOL:${HORING_WERROR}>:-Werror>)
 target_include_directories(horing_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 find_package(Threads REQUIRED)
 target_link_libraries(horing_flags INTERFACE Threads::Threads)

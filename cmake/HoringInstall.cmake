@@ -1,0 +1,42 @@
+# What `cmake --install` puts where, and how others find it:
+#
+#   find_package(horing)        horing::horing, and horing::horing_static where libsodium and hwloc are there to link
+#   pkg-config --libs horing    with --static also what libhoring.a needs
+#
+#   include(HoringInstall)
+#   horing_install()            once, after every target is made
+#
+# The tree may be moved as a whole: every path inside is relative to the file that names it.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+function(horing_install_programs)
+  file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  foreach(program horing-run horing-plan horing-info ${HORING_PERF_PROGRAMS})
+    if(TARGET ${program})
+      set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}")
+      install(TARGETS ${program})
+    endif()
+  endforeach()
+endfunction()
+
+function(horing_install)
+  set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/horing)
+  install(TARGETS horing LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libhoring.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/horing DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  horing_install_programs()
+
+  # By hand, since install(EXPORT) wants to tell others of all that is linked inside the library.
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/horingConfig.cmake.in ${PROJECT_BINARY_DIR}/horingConfig.cmake
+    INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+  # Before 1.0 a minor version may change what programs see.
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/horingConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/horingConfig.cmake ${PROJECT_BINARY_DIR}/horingConfigVersion.cmake
+    DESTINATION ${package_folder})
+
+  file(RELATIVE_PATH HORING_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/horing.pc.in ${PROJECT_BINARY_DIR}/horing.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/horing.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()

@@ -1,0 +1,108 @@
+"""Installs into a temporary folder, moves that, and does what users do with it. Fails with what went wrong.
+
+usage: install_test.py CMAKE C_COMPILER CXX_COMPILER SOURCE_FOLDER BUILD_FOLDER
+"""
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+RANKS = 2
+LIMIT_S = 120
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LIMIT_S, check=False, **options)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def expect(condition, text):
+    if not condition:
+        sys.exit(text)
+
+
+def sums(tree, program):
+    """Runs the program with the installed launcher; it checks its sum itself."""
+    output = run(tree / "bin" / "horing-run", "-n", RANKS, "--timeout", 60, "--", program)
+    expect(output.count(f"sum {RANKS * (RANKS + 1) // 2}\n") == RANKS, f"{program} said: {output}")
+
+
+def uses_installed_library(tree, program):
+    """True if the shared library of `tree` is what the program loads."""
+    line = next((line for line in run("ldd", program).splitlines() if "libhoring" in line), None)
+    if line is None:
+        return False
+    found = Path(line.split("=>")[1].split("(")[0].strip()).resolve()
+    expect(tree in found.parents, f"{program} loads {found}, not that of {tree}")
+    return True
+
+
+def folder_of(tree, name):
+    found = list(tree.glob(f"**/{name}"))
+    expect(len(found) == 1, f"{name} is installed {len(found)} times: {found}")
+    return found[0].parent
+
+
+def names_no_place(tree, places):
+    """Nothing may remember where it was built or first installed."""
+    for path in tree.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            content = path.read_bytes()
+            for place in places:
+                expect(os.fsencode(place) not in content, f"{path.relative_to(tree)} names {place}")
+
+
+def find_package(cmake, compilers, tree, consumer, build):
+    run(cmake, "-S", consumer, "-B", build, f"-DCMAKE_PREFIX_PATH={tree}", f"-DCMAKE_C_COMPILER={compilers[0]}",
+        f"-DCMAKE_CXX_COMPILER={compilers[1]}")
+    run(cmake, "--build", build)
+    expect(uses_installed_library(tree, build / "sum_shared"), "sum_shared does not load libhoring.so")
+    expect(not uses_installed_library(tree, build / "sum_static"), "sum_static loads libhoring.so")
+    for program in ("sum_shared", "sum_static", "sum_cpp"):
+        sums(tree, build / program)
+
+
+def pkg_config(compiler, tree, source, build):
+    place = {**os.environ, "PKG_CONFIG_PATH": str(folder_of(tree, "horing.pc"))}
+    flags = run("pkg-config", "--cflags", "horing", env=place).split()
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    libraries = folder_of(tree, "libhoring.a")
+    shared = run("pkg-config", "--libs", "horing", env=place).split()
+    run(compiler, *strict, *flags, source, "-o", build / "shared", *shared, f"-Wl,-rpath,{libraries}")
+    expect(uses_installed_library(tree, build / "shared"), "the program of pkg-config --libs does not load libhoring.so")
+    static = run("pkg-config", "--static", "--libs", "horing", env=place).replace("-lhoring", "-l:libhoring.a").split()
+    run(compiler, *strict, *flags, source, "-o", build / "static", *static)
+    expect(not uses_installed_library(tree, build / "static"), "the program of pkg-config --static loads libhoring.so")
+    sums(tree, build / "shared")
+    sums(tree, build / "static")
+
+
+def programs(tree):
+    expect((folder_of(tree, "LICENSE") / "README.md").exists(), "README.md is not beside LICENSE")
+    for name in ("horing-info", "all_reduce_perf", "all_gather_perf", "broadcast_perf"):
+        expect(uses_installed_library(tree, tree / "bin" / name), f"{name} does not load libhoring.so")
+    run(tree / "bin" / "horing-info")
+    run(tree / "bin" / "horing-plan", "--help")
+    run(tree / "bin" / "all_reduce_perf", "-t", RANKS, "-b", 8, "-e", 8)
+
+
+def main():
+    cmake, c_compiler, cxx_compiler, source, build = sys.argv[1:]
+    consumer = Path(source) / "tests" / "install" / "consumer"
+    os.environ.pop("LD_LIBRARY_PATH", None)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        run(cmake, "--install", build, "--prefix", folder / "first")
+        tree = (folder / "first").rename(folder / "moved")
+        names_no_place(tree, [source, build, str(folder / "first")])
+        programs(tree)
+        find_package(cmake, (c_compiler, cxx_compiler), tree, consumer, folder / "found")
+        (folder / "configured").mkdir()
+        pkg_config(c_compiler, tree, consumer / "sum.c", folder / "configured")
+
+
+if __name__ == "__main__":
+    main()
