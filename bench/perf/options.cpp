@@ -82,6 +82,8 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
       ->check(flag);
   app.add_option("-J,--output_file", options.output_file,
                  "write results to a .json file; an existing one is kept, .0, .1 appended");
+  app.add_option("-R,--local_register", raw.registration,
+                 "1: buffers from horingMemAlloc, registered, which peers of the node read in place");
   app.add_option("-M,--memory", raw.memory, "1: report the memory of communicators and buffers")->check(flag);
   app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
       ->check(CLI::Range(0, 1 << 20));
@@ -104,7 +106,6 @@ void addForCompatibility(CLI::App& app, Raw& raw) {
       ->check(CLI::Range(1, 128))
       ->group(group);
   app.add_option("-G,--cudagraph", raw.graph, "must be 0")->group(group);
-  app.add_option("-R,--local_register", raw.registration, "must be 0")->group(group);
   app.add_option("-x,--cta_policy", raw.cta_policy, "must be 0")->group(group);
   app.add_option("-D,--device_implementation", raw.device_implementation, "must be 0")->group(group);
 }
@@ -114,8 +115,8 @@ Status refuseDeviceOptions(const Raw& raw) {
     return makeStatus(Code::kInvalidUsage, "-g,--ngpus %d %s: expected 1", raw.gpus, kDevicesOnly);
   if (raw.graph != 0)
     return makeStatus(Code::kInvalidUsage, "-G,--cudagraph %d %s: expected 0", raw.graph, kDevicesOnly);
-  if (raw.registration != 0)
-    return makeStatus(Code::kInvalidUsage, "-R,--local_register %d %s: expected 0", raw.registration,
+  if (raw.registration != 0 && raw.registration != 1)
+    return makeStatus(Code::kInvalidUsage, "-R,--local_register %d %s: expected 0 or 1", raw.registration,
                       kDevicesOnly);
   if (raw.cta_policy != 0)
     return makeStatus(Code::kInvalidUsage, "-x,--cta_policy %d %s: expected 0", raw.cta_policy, kDevicesOnly);
@@ -219,6 +220,7 @@ Status finish(const Raw& raw, Options& options) {
   options.time_of = static_cast<TimeOf>(raw.time_of);
   options.timestamps = raw.timestamps == 1;
   options.memory = raw.memory == 1;
+  options.registers = raw.registration == 1;
   options.per_iteration = raw.per_iteration == 1;
   if (options.per_iteration && options.per_iteration_skip >= options.iterations)
     return makeStatus(Code::kInvalidUsage, "-K,--per_iter_skip %d leaves nothing of %d iterations",

@@ -42,7 +42,8 @@ struct Options {
   TimeOf time_of = TimeOf::kAverage;
   bool timestamps = false;
   bool memory = false;
-  int unalign = 0;  // elements
+  bool registers = false;  // buffers from horingMemAlloc
+  int unalign = 0;         // elements
   bool per_iteration = false;
   int per_iteration_skip = 0;
   std::string output_file;

@@ -22,24 +22,39 @@ double nowUs(clockid_t clock) {
 
 }  // namespace
 
-void Buffer::Free::operator()(std::byte* memory) const {
-  std::free(memory);
+void FreeBuffer::operator()(std::byte* data) const {
+  if (memory == BufferMemory::kOrdinary) return std::free(data);
+  [[maybe_unused]] const horingResult_t freed = horingMemFree(data);
 }
 
-Result<Buffer> Buffer::allocate(size_t bytes) {
+Result<Buffer> Buffer::allocate(size_t bytes, BufferMemory memory) {
   Buffer buffer;
-  buffer.bytes_ = (bytes + kPage - 1) / kPage * kPage;
-  buffer.data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, std::max(buffer.bytes_, kPage))));
-  if (!buffer.data_)
+  buffer.bytes_ = std::max((bytes + kPage - 1) / kPage, size_t{1}) * kPage;
+  void* data = nullptr;
+  if (memory == BufferMemory::kShared) {
+    HORING_TRY(called(horingMemAlloc(&data, buffer.bytes_), nullptr, "horingMemAlloc"));
+  } else {
+    data = std::aligned_alloc(kPage, buffer.bytes_);
+  }
+  if (!data)
     return makeStatus(Code::kSystemError, "no memory for a buffer of %zu bytes: use a smaller --maxbytes",
                       bytes);
+  buffer.data_ = std::unique_ptr<std::byte, FreeBuffer>(static_cast<std::byte*>(data), FreeBuffer{memory});
   return buffer;
 }
 
 Status Sweep::allocate() {
   const size_t bytes = options_.max_bytes + static_cast<size_t>(options_.unalign) * 8;
-  HORING_ASSIGN(send_, Buffer::allocate(bytes));
-  HORING_ASSIGN(receive_, Buffer::allocate(bytes));
+  const auto memory = options_.registers ? BufferMemory::kShared : BufferMemory::kOrdinary;
+  HORING_ASSIGN(send_, Buffer::allocate(bytes, memory));
+  HORING_ASSIGN(receive_, Buffer::allocate(bytes, memory));
+  for (const Buffer* buffer : {&send_, &receive_}) {
+    // The communicator gives the handle back when it ends.
+    void* handle = nullptr;
+    if (options_.registers)
+      HORING_TRY(called(horingCommRegister(ranks_.comm(), buffer->data(), buffer->bytes(), &handle),
+                        ranks_.comm(), "horingCommRegister"));
+  }
   if (options_.checks > 0) {
     HORING_ASSIGN(expected_, Buffer::allocate(bytes));
   }

@@ -17,17 +17,24 @@
 namespace horing::perf {
 
 // Page-aligned memory whose contents start undefined.
+enum class BufferMemory : int {
+  kOrdinary = 0,
+  kShared = 1,  // horingMemAlloc
+};
+
+struct FreeBuffer {
+  BufferMemory memory = BufferMemory::kOrdinary;
+  void operator()(std::byte* data) const;
+};
+
 class Buffer {
  public:
-  static Result<Buffer> allocate(size_t bytes);
+  static Result<Buffer> allocate(size_t bytes, BufferMemory memory = BufferMemory::kOrdinary);
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  std::unique_ptr<std::byte, FreeBuffer> data_;
   size_t bytes_ = 0;
 };
 

@@ -23,7 +23,8 @@
  * Any other pointer (a cudaStream_t, say) is refused with horingInvalidUsage: it orders work on device memory only.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
- * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again.
+ * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again, if
+ * it comes with the same kind of memory (horingMemAlloc or not).
  *
  * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
  * one thread at a time; a collective that finds another thread in the communicator returns
@@ -209,7 +210,10 @@ HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_
  * while a collective runs. Errors as horingCommCount, and horingInvalidArgument (length 0). */
 HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buffer, size_t length);
 
-/* ---- Memory that the other ranks of a node can read. Ordinary memory works everywhere; this is faster. ---- */
+/* ---- Memory that the other ranks of a node can read. Ordinary memory works everywhere; this is faster. ----
+ *
+ * All-reduce, reduce-scatter and all-gather read the sendbuff of every rank in place when it lies in such memory on all
+ * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do). */
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
  * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system gives them to

@@ -58,6 +58,9 @@ constexpr Algorithm kCatalogue[] = {
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
     {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
      buildOneShot},
+    {"peer_read",
+     "every rank folds or gathers straight from the inputs of the others; for memory they can read",
+     hasSymmetric, buildPeerRead, Inputs::kShared},
 };
 
 size_t mostSources(const Schedule& schedule) {

@@ -8,6 +8,12 @@
 
 namespace horing {
 
+// What an algorithm asks of the memory that callers pass as inputs.
+enum class Inputs : uint8_t {
+  kAnywhere,
+  kShared,  // every rank can read that of every other
+};
+
 struct Algorithm {
   const char* name;
   const char* summary;
@@ -15,6 +21,7 @@ struct Algorithm {
   bool (*has)(Collective collective);
   // `root`: position; only for collectives that have one.
   Schedule (*build)(Collective collective, Shape shape, int32_t position, int32_t root);
+  Inputs inputs = Inputs::kAnywhere;
 };
 
 std::span<const Algorithm> algorithmCatalogue();
@@ -43,5 +50,6 @@ Schedule buildChain(Collective collective, Shape shape, int32_t position, int32_
 Schedule buildStar(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildPairwise(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildOneShot(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildPeerRead(Collective collective, Shape shape, int32_t position, int32_t root);
 
 }  // namespace horing

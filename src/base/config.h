@@ -16,7 +16,7 @@ namespace horing {
 // clang-format off
 #define HORING_CONFIG(X)                                                                                                       \
   X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log on stderr; info shows who is where, the rings and the transports.") \
-  X(algorithm, Choice, "auto", "auto|ring|ho_ring|ho_ring_direct|ho_direct|ho_halving|ho_doubling|direct|halving_doubling|doubling|chain|ho_chain|binomial|ho_binomial|star|pairwise|one_shot", "HORING_ALGO", "Forces one algorithm for the collectives that it has.")         \
+  X(algorithm, Choice, "auto", "auto|ring|ho_ring|ho_ring_direct|ho_direct|ho_halving|ho_doubling|direct|halving_doubling|doubling|chain|ho_chain|binomial|ho_binomial|star|pairwise|one_shot|peer_read", "HORING_ALGO", "Forces one algorithm for the collectives that it has.")         \
   X(selection_file, Text, "", "", "HORING_SELECTION_FILE", "Table that says which algorithm serves which collective, shape and size; `horing-info selection` prints one. Default: built in.") \
   X(transports, Text, "shm,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first.")                  \
   X(simd, Choice, "auto", "auto|avx512|avx2|plain", "HORING_SIMD", "Instruction set of the reduction kernels.")                    \

@@ -73,6 +73,7 @@ std::shared_ptr<RootService> claimRendezvous(const UniqueId& id) {
 
 // Returns a handle that is not alive yet, so that nobody uses it before all is well.
 Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
+  options.segments = &processSegments();
   HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
   const horingComm_t handle = takeHandle();
   handle->communicator = std::move(communicator);

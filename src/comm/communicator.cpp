@@ -108,8 +108,35 @@ Status Communicator::run(Collective collective, const Call& call) {
 }
 
 Status Communicator::perform(Collective collective, const Call& call, int64_t now_ns) {
-  const Selection& selection = selector_->select(collective, totalBytes(collective, call, options_.ranks));
+  const size_t bytes = totalBytes(collective, call, options_.ranks);
   const Deadline deadline = Deadline::at(clock_, now_ns, options_.config.timeout_ms);
+  const Selection* shared = selector_->selectShared(collective, bytes);
+  if (shared && !call.uneven && peer_inputs_->asks()) {
+    Call with_inputs = call;
+    HORING_ASSIGN(with_inputs.peer_inputs, askForInputs(collective, call, deadline));
+    if (with_inputs.peer_inputs) return carryOut(collective, *shared, with_inputs, deadline);
+  }
+  return carryOut(collective, selector_->select(collective, bytes), call, deadline);
+}
+
+Result<const std::byte* const*> Communicator::askForInputs(Collective collective, const Call& call,
+                                                           Deadline deadline) {
+  const bool has_all = contractOf(collective).in == ChunkSet::kEvery && collective != Collective::kAllReduce;
+  const size_t blocks = has_all ? static_cast<size_t>(options_.ranks) : 1;
+  const Selection exchange{findAlgorithm("direct"), {1, options_.ranks}};
+  Call round = peer_inputs_->offer(call.input, call.count * dataTypeBytes(call.type) * blocks);
+  round.sequence = call.sequence;
+  HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
+  if (peer_inputs_->needsConfirmation()) {
+    round = peer_inputs_->confirmation();
+    round.sequence = call.sequence;
+    HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
+  }
+  return peer_inputs_->agreed();
+}
+
+Status Communicator::carryOut(Collective collective, const Selection& selection, const Call& call,
+                              Deadline deadline) {
   HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
   if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
   planned->operation->begin(call);

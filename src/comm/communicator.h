@@ -17,6 +17,7 @@
 #include "comm/connector.h"
 #include "comm/control.h"
 #include "comm/host_identity.h"
+#include "comm/peer_inputs.h"
 #include "comm/planner.h"
 #include "comm/timeline.h"
 #include "comm/unique_id.h"
@@ -35,6 +36,8 @@ struct CommunicatorOptions {
   int ranks = 1;
   // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
+  // Memory of this process that others can map; must outlive the communicator. Null: there is none.
+  const SegmentList* segments = nullptr;
 };
 
 // A resource. One thread drives it; abort(), asyncError() and the const members that say so may be called
@@ -77,6 +80,8 @@ class Communicator {
   Status exchangeIdentities(Deadline deadline);
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
   Status agreeOnTransports(Deadline deadline);
+  size_t shmTransport() const;  // its index, or the number of transports
+  bool sharesMemory(const std::function<bool(size_t, size_t, size_t)>& both) const;
   std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
   Selector makeSelector() const;
   Status makeWaiter();
@@ -84,6 +89,9 @@ class Communicator {
   Status keepRecords();
   void writeTimeline() const;
 
+  // The inputs of all ranks by position if all can read all, else null.
+  Result<const std::byte* const*> askForInputs(Collective collective, const Call& call, Deadline deadline);
+  Status carryOut(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
   Status perform(Collective collective, const Call& call, int64_t now_ns);
   Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
   // What to drive to its end, over which transports.
@@ -122,9 +130,11 @@ class Communicator {
   uint64_t shared_memory_bytes_ = UINT64_MAX;  // the least that is free on any rank's node
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;
+  bool shares_memory_ = false;                 // every rank has opened that of every other
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PeerConnections> pairs_;
   std::unique_ptr<PointToPoint> point_to_point_;
+  std::unique_ptr<PeerInputs> peer_inputs_;  // null where no memory is shared
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter
   uint64_t sequence_ = 0;

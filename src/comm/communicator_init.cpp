@@ -14,6 +14,8 @@ namespace horing {
 
 namespace {
 
+// Beyond, every rank would wait for every other more often than it gains by reading its memory.
+constexpr size_t kMostSharingRanks = 64;
 constexpr size_t kMaxSettingsBytes = 512;
 
 // The links for sends and receives, as far as they are up.
@@ -88,6 +90,10 @@ Status Communicator::initialise() {
   HORING_TRY(exchangeIdentities(deadline));
   HORING_TRY(agreeOnTransports(deadline));
   selector_ = std::make_unique<Selector>(makeSelector());
+  if (shares_memory_) {
+    const auto memory = options_.hub ? PeerInputs::Memory::kOfProcess : PeerInputs::Memory::kOfSegments;
+    peer_inputs_ = std::make_unique<PeerInputs>(*options_.segments, *map_, options_.rank, memory);
+  }
   planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
   pairs_ = std::make_unique<PairConnections>(*connector_);
   point_to_point_ = std::make_unique<PointToPoint>(options_.rank, options_.ranks,
@@ -202,22 +208,41 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
       if (peer != me && both(me, peer, t)) choices[peer] = static_cast<int>(t);
   connector_->setChoices(std::move(choices));
 
+  shares_memory_ = sharesMemory(both);
   HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both)));
   map_ = std::make_unique<GroupMap>(std::move(map));
   return {};
+}
+
+size_t Communicator::shmTransport() const {
+  const auto& transports = connector_->transports();
+  size_t shm = 0;
+  while (shm < transports.size() && std::string_view(transports[shm]->name()) != "shm") ++shm;
+  return shm;
+}
+
+// Where nobody allocates such memory, or there are more ranks than would ask for it, that is no.
+bool Communicator::sharesMemory(const std::function<bool(size_t, size_t, size_t)>& both) const {
+  const auto ranks = static_cast<size_t>(options_.ranks);
+  const size_t shm = shmTransport();
+  if (!options_.segments || ranks > kMostSharingRanks) return false;
+  if (options_.hub) return true;
+  if (shm == connector_->transports().size()) return false;
+  for (size_t a = 0; a < ranks; ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (!both(a, b, shm)) return false;
+  return true;
 }
 
 // HORING_GROUP, or the node. That ranks share a node is believed once they have opened each other's memory: a
 // rank's node is named after the lowest rank of the same label that it shares memory with.
 std::vector<std::string> Communicator::groupLabels(
     const std::function<bool(size_t, size_t, size_t)>& both) const {
-  size_t shm = 0;
-  const auto& transports = connector_->transports();
-  while (shm < transports.size() && std::string_view(transports[shm]->name()) != "shm") ++shm;
+  const size_t shm = shmTransport();
   std::vector<std::string> labels;
   for (size_t rank = 0; rank < identities_.size(); ++rank) {
     labels.push_back(identities_[rank].groupLabel());
-    if (!identities_[rank].group_override.empty() || shm == transports.size()) continue;
+    if (!identities_[rank].group_override.empty() || shm == connector_->transports().size()) continue;
     const std::string node = identities_[rank].nodeLabel();
     size_t leader = 0;
     while (leader < rank && !(identities_[leader].nodeLabel() == node && both(rank, leader, shm))) ++leader;
@@ -230,7 +255,8 @@ std::vector<std::string> Communicator::groupLabels(
 Selector Communicator::makeSelector() const {
   const LinkShape shape = linkShapeOf(options_.config, "shm");
   const uint64_t one_way = uint64_t{shape.slots} * shape.slot_bytes * static_cast<uint64_t>(shape.channels);
-  return Selector({options_.config, *map_, selection_table_, shared_memory_bytes_ / 2, 2 * one_way});
+  return Selector(
+      {options_.config, *map_, selection_table_, shared_memory_bytes_ / 2, 2 * one_way, shares_memory_});
 }
 
 Status Communicator::makeWaiter() {

@@ -1,5 +1,7 @@
 #include "comm/planner.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 
@@ -52,6 +54,10 @@ PlanSettings Planner::settings() const {
   settings.simd = config_.simd == "plain"  ? Simd::kPlain
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
                                            : best;
+  // Beyond a good part of this rank's share of the last-level cache nobody finds the output there again.
+  const long cache_bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (cache_bytes > 0)
+    settings.stream_bytes = static_cast<size_t>(cache_bytes) / static_cast<size_t>(2 * map_.largestGroup());
   return settings;
 }
 

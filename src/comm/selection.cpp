@@ -8,13 +8,17 @@ namespace horing {
 
 namespace {
 
+// Smaller calls do not gain what it costs to ask who shares memory.
+constexpr size_t kLeastSharedBytes = 256 << 10;
+
 bool knowsGroups(std::string_view algorithm) {
   return algorithm.starts_with("ho_");
 }
 // Every rank has a link to every other of its group.
 bool connectsAllOfGroup(std::string_view algorithm) {
-  return algorithm == "direct" || algorithm == "one_shot" || algorithm == "ho_direct" ||
-         algorithm == "ho_halving" || algorithm == "ho_doubling" || algorithm == "ho_ring_direct";
+  return algorithm == "peer_read" || algorithm == "direct" || algorithm == "one_shot" ||
+         algorithm == "ho_direct" || algorithm == "ho_halving" || algorithm == "ho_doubling" ||
+         algorithm == "ho_ring_direct";
 }
 
 bool fitsMemory(const Algorithm& algorithm, const SelectionGround& ground) {
@@ -52,12 +56,25 @@ std::string unequalGroups(const char* algorithm, const GroupMap& map) {
 Selector::Selector(const SelectionGround& ground) {
   for (int number = 0; number < kCollectives; ++number)
     choices_[static_cast<size_t>(number)] = choicesFor(static_cast<Collective>(number), ground);
+  const Algorithm& shared = *findAlgorithm("peer_read");
+  const bool is_forced = ground.config.algorithm == shared.name;
+  const bool may = is_forced || (ground.config.algorithm == "auto" && ground.map.groups() == 1);
+  if (may && ground.map.ranks() > 1 && ground.shares_memory && fitsMemory(shared, ground))
+    shared_ = selectionOf(shared, ground.map);
+  else if (is_forced)
+    fallback_ = "peer_read needs ranks that share memory: others run instead";
+  least_shared_bytes_ = is_forced ? 0 : kLeastSharedBytes;
+}
+
+const Selection* Selector::selectShared(Collective collective, size_t bytes) const {
+  const bool may = shared_.algorithm && shared_.algorithm->has(collective) && bytes >= least_shared_bytes_;
+  return may ? &shared_ : nullptr;
 }
 
 std::vector<Selector::Choice> Selector::choicesFor(Collective collective, const SelectionGround& ground) {
   const GroupMap& map = ground.map;
   const Algorithm* forced = findAlgorithm(ground.config.algorithm);
-  if (forced && forced->has(collective)) {
+  if (forced && forced->has(collective) && forced->inputs == Inputs::kAnywhere) {
     if (fitsGroups(*forced, map)) return {{SIZE_MAX, selectionOf(*forced, map)}};
     fallback_ = unequalGroups(forced->name, map);
   }

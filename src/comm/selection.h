@@ -28,6 +28,8 @@ struct SelectionGround {
   uint64_t memory_bytes = UINT64_MAX;
   // That one link takes, both directions.
   uint64_t link_bytes = 0;
+  // Every rank has opened memory of every other: ranks of one node, or of one process.
+  bool shares_memory = false;
 };
 
 // What is left of the table for one communicator. A value.
@@ -37,6 +39,8 @@ class Selector {
 
   // `bytes`: of the whole vector (the gathered one, or the one to be reduced). Constant time, for every call asks.
   const Selection& select(Collective collective, size_t bytes) const;
+  // What serves the call if every rank can read every other's input; null if that is not worth the question.
+  const Selection* selectShared(Collective collective, size_t bytes) const;
   // Why HORING_ALGO, or the table's first choice, is not what runs here; empty when it is. For the log.
   const std::string& fallback() const { return fallback_; }
 
@@ -49,6 +53,8 @@ class Selector {
 
   std::array<std::vector<Choice>, kCollectives>
       choices_;  // by collective, up to growing sizes, the last without limit
+  Selection shared_;  // no algorithm: never
+  size_t least_shared_bytes_ = 0;
   std::string fallback_;
 };
 

@@ -28,6 +28,8 @@ class StepBuilder {
   StepBuilder& read(Place place) { return add({place.kind, place.queue}); }
   StepBuilder& recv(int32_t peer) { return add({Source::Kind::kRecv, peer}); }
   StepBuilder& fold(Place place) { return read(place); }
+  // The chunk in that position's input, which must be ready, and must not go away before it is released.
+  StepBuilder& readInputOf(int32_t position) { return add({Source::Kind::kPeerIn, position}); }
   StepBuilder& keep(Place place) {
     const auto kind = place.kind == Source::Kind::kScratch ? Keep::Kind::kScratch : Keep::Kind::kOut;
     step_.keep = {kind, place.queue};
@@ -40,6 +42,15 @@ class StepBuilder {
   // The fold of this step is the last one of its chunk.
   StepBuilder& complete() {
     step_.completes = true;
+    return *this;
+  }
+  // In a lane of signals: waits for one from each of these positions, and then sends one to each.
+  StepBuilder& await(const std::vector<int32_t>& positions) {
+    for (const int32_t position : positions) add({Source::Kind::kSignal, position});
+    return *this;
+  }
+  StepBuilder& signal(const std::vector<int32_t>& positions) {
+    step_.signal_to = positions;
     return *this;
   }
   // Waits, slice by slice, for step `step` of lane `lane`; in iteration k of a block for step + k * stride.

@@ -1,6 +1,7 @@
 #include "schedule/network.h"
 
 #include <algorithm>
+#include <set>
 
 #include "schedule/postcondition.h"
 
@@ -90,13 +91,22 @@ class StepCheck {
     index_ = index;
     if (step.chunk < 0 || step.chunk >= schedule_.grid.chunks())
       return fault("chunk %d is outside the grid of %d", step.chunk, schedule_.grid.chunks());
+    const size_t most = std::max(step.sources.size(), step.signal_to.size());
+    if (most > kMaxSources)
+      return fault("%zu sources or signals; at most %d are possible", most, kMaxSources);
+    HORING_TRY(checkSources(step));
+    if (schedule_.lanes[static_cast<size_t>(lane)].isSignals()) {
+      HORING_TRY(checkSignals(step));
+      return checkWait(step.wait);
+    }
+    const bool signals = std::any_of(step.sources.begin(), step.sources.end(), [](const Source& source) {
+      return source.kind == Source::Kind::kSignal;
+    });
+    if (signals || !step.signal_to.empty()) return fault("signals in a lane that moves data");
     if (step.sources.empty()) return fault("has no source, so no value");
-    if (step.sources.size() > kMaxSources)
-      return fault("%zu sources; at most %d are possible", step.sources.size(), kMaxSources);
     if (step.keep.kind == Keep::Kind::kNone && step.send_to == -1)
       return fault("neither keeps nor sends its value");
     HORING_TRY(checkTargets(step));
-    HORING_TRY(checkSources(step));
     return checkWait(step.wait);
   }
 
@@ -137,12 +147,30 @@ class StepCheck {
     return fault("keeps its value in an unknown space");
   }
 
+  // Of a step in a lane of signals.
+  Status checkSignals(const Step& step) {
+    if (!step.isSignal() || step.keep != Keep{} || step.send_to != -1 || step.completes || step.chunk != 0)
+      return fault("moves data in a lane of signals");
+    for (const Source& source : step.sources)
+      if (source.kind != Source::Kind::kSignal) return fault("reads data in a lane of signals");
+    for (const int32_t peer : step.signal_to) HORING_TRY(checkPeer("signals to", peer));
+    return std::set(step.signal_to.begin(), step.signal_to.end()).size() == step.signal_to.size()
+               ? Status()
+               : fault("signals twice to one position");
+  }
+
   Status checkSources(const Step& step) {
     seen_.clear();
     for (const Source& source : step.sources) {
       switch (source.kind) {
         case Source::Kind::kRecv:
           HORING_TRY(checkPeer("receives from", source.index));
+          break;
+        case Source::Kind::kPeerIn:
+          HORING_TRY(checkPeer("reads the input of", source.index));
+          break;
+        case Source::Kind::kSignal:
+          HORING_TRY(checkPeer("awaits a signal from", source.index));
           break;
         case Source::Kind::kScratch:
           HORING_TRY(checkQueue(source.index));
@@ -156,7 +184,7 @@ class StepCheck {
       }
       seen_.push_back(source);
     }
-    if (seen_.size() == 1) return {};
+    if (seen_.size() < 2) return {};
     std::sort(seen_.begin(), seen_.end());
     const auto twice = std::adjacent_find(seen_.begin(), seen_.end());
     if (twice == seen_.end()) return {};
@@ -260,14 +288,20 @@ void Network::connect() {
   for (const Schedule& schedule : schedules_)
     forEachBodyStep(schedule, [&](int32_t lane, const Step& step) {
       if (step.send_to >= 0) keys.push_back({lane, step.send_to, schedule.position});
+      for (const int32_t peer : step.signal_to) keys.push_back({lane, peer, schedule.position});
       for (const Source& source : step.sources)
-        if (source.kind == Source::Kind::kRecv) keys.push_back({lane, schedule.position, source.index});
+        if (takesMessage(source)) keys.push_back({lane, schedule.position, source.index});
     });
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   for (const Key& key : keys) connections_.push_back({key.from, key.to, key.lane});
   const auto find = [&](const Key& key) {
     return static_cast<int32_t>(std::lower_bound(keys.begin(), keys.end(), key) - keys.begin());
+  };
+  const auto addSend = [&](StepPorts& ports, const Key& key) {
+    send_connections_.push_back(find(key));
+    connections_[static_cast<size_t>(send_connections_.back())].sends = true;
+    ++ports.sends;
   };
   size_t port = 0;
   for (const Schedule& schedule : schedules_)
@@ -277,13 +311,13 @@ void Network::connect() {
           StepPorts& ports = ports_[port++];
           if (block.count == 0) continue;
           ports.first_recv = static_cast<int32_t>(recv_connections_.size());
-          if (step.send_to >= 0) {
-            ports.send = find({static_cast<int32_t>(lane), step.send_to, schedule.position});
-            connections_[static_cast<size_t>(ports.send)].sends = true;
-          }
+          ports.first_send = static_cast<int32_t>(send_connections_.size());
+          const auto number = static_cast<int32_t>(lane);
+          if (step.send_to >= 0) addSend(ports, {number, step.send_to, schedule.position});
+          for (const int32_t peer : step.signal_to) addSend(ports, {number, peer, schedule.position});
           for (const Source& source : step.sources) {
-            if (source.kind != Source::Kind::kRecv) continue;
-            recv_connections_.push_back(find({static_cast<int32_t>(lane), schedule.position, source.index}));
+            if (!takesMessage(source)) continue;
+            recv_connections_.push_back(find({number, schedule.position, source.index}));
             connections_[static_cast<size_t>(recv_connections_.back())].receives = true;
           }
         }

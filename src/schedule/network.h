@@ -36,8 +36,9 @@ struct ScratchEnds {
 
 // The connections of one step of a block's body.
 struct StepPorts {
-  int32_t send = -1;       // connection, or -1
-  int32_t first_recv = 0;  // into recvConnection(), one for each kRecv source, in order
+  int32_t first_send = 0;  // into sendConnections(): that of send_to, if any, then those of signal_to
+  int32_t sends = 0;
+  int32_t first_recv = 0;  // into recvConnection(), one for each source that takes a message, in order
 };
 
 // A value over borrowed schedules, which must outlive it.
@@ -45,7 +46,8 @@ class Network {
  public:
   // Errors name position, lane and step: schedules of different shapes, anything over its limit, peers,
   // chunks, queues and waits that do not exist, a step that sends to itself, reads nothing, or stores and
-  // sends nothing, reads one connection or queue twice; a scratch queue with several lanes at one end.
+  // sends nothing, reads one connection or queue twice, or moves data in a lane of signals; a scratch queue
+  // with several lanes at one end.
   static Result<Network> build(std::span<const Schedule> all_ranks);
 
   std::span<const Schedule> schedules() const { return schedules_; }
@@ -69,6 +71,9 @@ class Network {
     const size_t block = first_block_[static_cast<size_t>(lane_id)] + cursor.block();
     return ports_[first_port_[block] + cursor.bodyIndex()];
   }
+  std::span<const int32_t> sendConnections(const StepPorts& ports) const {
+    return {send_connections_.data() + ports.first_send, static_cast<size_t>(ports.sends)};
+  }
   int32_t recvConnection(int32_t index) const { return recv_connections_[static_cast<size_t>(index)]; }
 
   // Scratch queues of all positions, numbered through.
@@ -86,7 +91,7 @@ class Network {
   std::vector<int32_t> first_lane_, lane_position_;
   std::vector<size_t> first_block_, first_port_;
   std::vector<StepPorts> ports_;
-  std::vector<int32_t> recv_connections_;
+  std::vector<int32_t> send_connections_, recv_connections_;
   std::vector<ConnectionEnds> connections_;
   std::vector<int32_t> first_scratch_;
   std::vector<ScratchEnds> scratch_;

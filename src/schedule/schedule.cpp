@@ -31,7 +31,10 @@ std::vector<int32_t> sendPeers(const Lane& lane) {
   std::set<int32_t> peers;
   for (const Block& block : lane.blocks)
     for (const Step& step : block.body)
-      if (block.count > 0 && step.send_to >= 0) peers.insert(step.send_to);
+      if (block.count > 0) {
+        if (step.send_to >= 0) peers.insert(step.send_to);
+        peers.insert(step.signal_to.begin(), step.signal_to.end());
+      }
   return {peers.begin(), peers.end()};
 }
 
@@ -40,7 +43,7 @@ std::vector<int32_t> recvPeers(const Lane& lane) {
   for (const Block& block : lane.blocks)
     for (const Step& step : block.body)
       for (const Source& source : step.sources)
-        if (block.count > 0 && source.kind == Source::Kind::kRecv) peers.insert(source.index);
+        if (block.count > 0 && takesMessage(source)) peers.insert(source.index);
   return {peers.begin(), peers.end()};
 }
 

@@ -28,12 +28,24 @@ inline constexpr int kMaxSources = 1024;  // of one step
 //   kIn:      the chunk in the caller's input (never written).
 //   kOut:     the chunk in the caller's output.
 //   kScratch: the oldest value of scratch queue `index`, which the read frees.
+//   kPeerIn:  the chunk in the input of position `index`, whose memory this rank can read. Its owner must have said that it
+//             has entered the operation, and may not leave it before it has heard that the read is done: signals say both.
+//   kSignal:  no value: the next signal from peer `index` on this lane's connection.
 struct Source {
-  enum class Kind : uint8_t { kRecv, kIn, kOut, kScratch };
+  enum class Kind : uint8_t { kRecv, kIn, kOut, kScratch, kPeerIn, kSignal };
   Kind kind = Kind::kIn;
   int32_t index = 0;
   auto operator<=>(const Source&) const = default;
 };
+
+// Whether a message from peer `index` is taken.
+constexpr bool takesMessage(const Source& source) {
+  return source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kSignal;
+}
+// Whether it is an operand as a caller gave it: what an average scales.
+constexpr bool readsInput(const Source& source) {
+  return source.kind == Source::Kind::kIn || source.kind == Source::Kind::kPeerIn;
+}
 
 // Where a step stores its value, besides sending it.
 //   kOut: the chunk in the output. kScratch: the end of scratch queue `index`.
@@ -55,6 +67,10 @@ struct Wait {
 
 // One instruction: value = sources[0] (+) sources[1] (+) ... folded from the left in one pass, accumulated at
 // no less than float32 and rounded to the data type once; then kept, and sent.
+//
+// Or, in a lane of signals: a step that moves no data. It waits for a signal from each of its sources (kSignal), then sends
+// one to each of `signal_to`. Such a lane is not cut into slices: its steps happen once. Where it waits for a step of a lane
+// with data, it waits for all slices of it; where a lane with data waits for it, every slice does.
 struct Step {
   int32_t chunk = 0;
   std::vector<Source> sources;
@@ -64,6 +80,11 @@ struct Step {
   // The fold of this step is the last one of its chunk: its value covers all ranks. Averages of integers
   // divide here.
   bool completes = false;
+  std::vector<int32_t> signal_to;  // positions
+
+  bool isSignal() const {
+    return !signal_to.empty() || (!sources.empty() && sources[0].kind == Source::Kind::kSignal);
+  }
   auto operator<=>(const Step&) const = default;
 };
 
@@ -81,6 +102,12 @@ struct Block {
 struct Lane {
   std::vector<Block> blocks;
   int32_t stepCount() const;
+  // Whether this is a lane of signals; the verifier refuses a mixture.
+  bool isSignals() const {
+    for (const Block& block : blocks)
+      if (block.count > 0 && !block.body.empty()) return block.body[0].isSignal();
+    return false;
+  }
   auto operator<=>(const Lane&) const = default;
 };
 
@@ -162,7 +189,7 @@ inline void StepCursor::next() {
   skipEmpty();
 }
 
-// Positions that this schedule sends to or receives from on `lane`, each once, ascending.
+// Positions that this schedule sends data or signals to, or receives them from, on `lane`, each once, ascending.
 std::vector<int32_t> sendPeers(const Lane& lane);
 std::vector<int32_t> recvPeers(const Lane& lane);
 

@@ -21,11 +21,33 @@ std::string sourceText(const Source& source) {
       return "out";
     case Source::Kind::kScratch:
       return formatString("scratch %d", source.index);
+    case Source::Kind::kPeerIn:
+      return formatString("in of %d", source.index);
+    case Source::Kind::kSignal:
+      return formatString("signal of %d", source.index);
   }
   return "?";
 }
 
+std::string waitText(const Wait& wait) {
+  if (wait.lane == -1) return "";
+  std::string text = formatString(" after lane %d step %d", wait.lane, wait.step);
+  if (wait.stride != 0) text += formatString(" stride %d", wait.stride);
+  return text;
+}
+
+// "await 1 2 signal 3": from whom, to whom.
+std::string signalText(const Step& step) {
+  std::string text = "   ";
+  if (!step.sources.empty()) text += " await";
+  for (const Source& source : step.sources) text += formatString(" %d", source.index);
+  if (!step.signal_to.empty()) text += " signal";
+  for (const int32_t peer : step.signal_to) text += formatString(" %d", peer);
+  return text + waitText(step.wait) + "\n";
+}
+
 std::string stepText(const Step& step) {
+  if (step.isSignal()) return signalText(step);
   std::string text = formatString("    chunk %d =", step.chunk);
   for (size_t i = 0; i < step.sources.size(); ++i)
     text += (i == 0 ? " " : " + ") + sourceText(step.sources[i]);
@@ -35,11 +57,7 @@ std::string stepText(const Step& step) {
   if (step.keep.kind == Keep::Kind::kOut) text += " out";
   if (step.keep.kind == Keep::Kind::kScratch) text += formatString(" scratch %d", step.keep.index);
   if (step.send_to != -1) text += formatString("%s send %d", keeps ? "," : "", step.send_to);
-  if (step.wait.lane != -1) {
-    text += formatString(" after lane %d step %d", step.wait.lane, step.wait.step);
-    if (step.wait.stride != 0) text += formatString(" stride %d", step.wait.stride);
-  }
-  return text + "\n";
+  return text + waitText(step.wait) + "\n";
 }
 
 std::string blockText(const Block& block, int64_t first_step) {
@@ -66,6 +84,9 @@ class LineReader {
   }
 
   bool atEnd() const { return at_ == line_.size(); }
+
+  bool at(std::string_view token) const { return next() == token; }
+  bool atNumber() const { return !atEnd() && (isDigit(line_[at_]) || line_[at_] == '-'); }
 
   // Takes `token` if it is next.
   bool take(std::string_view token) {
@@ -110,6 +131,7 @@ class LineReader {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   }
+  static bool isDigit(char c) { return c >= '0' && c <= '9'; }
   static bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
   static std::string printable(std::string_view token) {
     std::string text(token.substr(0, 40));
@@ -169,8 +191,10 @@ class Parser {
     }
     if (line.take("repeat")) return parseRepeat(line);
     if (lanes.back().blocks.empty()) return line.wrong("expected 'once' or 'repeat'");
-    if (line.take("chunk")) return parseStep(line, lanes.back().blocks.back().body.emplace_back());
-    return line.wrong("expected 'chunk', 'once', 'repeat', 'lane' or 'schedule'");
+    std::vector<Step>& body = lanes.back().blocks.back().body;
+    if (line.take("chunk")) return parseStep(line, body.emplace_back());
+    if (line.at("await") || line.at("signal")) return parseSignal(line, body.emplace_back());
+    return line.wrong("expected 'chunk', 'await', 'signal', 'once', 'repeat', 'lane' or 'schedule'");
   }
 
   Status parseHeader(LineReader& line) {
@@ -243,9 +267,32 @@ class Parser {
     return line.end();
   }
 
+  static Status parseSignal(LineReader& line, Step& step) {
+    if (line.take("await")) {
+      do {
+        if (step.sources.size() == kMaxSources)
+          return line.wrong(formatString("expected at most %d signals", kMaxSources));
+        step.sources.push_back({Source::Kind::kSignal, 0});
+        HORING_TRY(line.number("the position to await a signal from", step.sources.back().index));
+      } while (line.atNumber());
+    }
+    if (line.take("signal")) {
+      do {
+        if (step.signal_to.size() == kMaxSources)
+          return line.wrong(formatString("expected at most %d signals", kMaxSources));
+        HORING_TRY(line.number("the position to signal to", step.signal_to.emplace_back()));
+      } while (line.atNumber());
+    }
+    if (line.take("after")) HORING_TRY(parseWait(line, step.wait));
+    return line.end();
+  }
+
   static Status parseSource(LineReader& line, Source& source) {
     if (line.take("in")) {
       source = {Source::Kind::kIn, 0};
+      if (!line.take("of")) return {};
+      source.kind = Source::Kind::kPeerIn;
+      return line.number("the position whose input is read", source.index);
     } else if (line.take("out")) {
       source = {Source::Kind::kOut, 0};
     } else if (line.take("recv")) {

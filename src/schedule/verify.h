@@ -21,6 +21,9 @@ namespace horing {
 //   - what network.h refuses (numbers out of range, self-sends, waits for nothing, shapes that differ);
 //   - a message or scratch value of another chunk than the step's; a contribution folded in twice;
 //   - a read of `out` or scratch that nothing has written, or of a chunk that the collective does not have;
+//   - a read of a peer's input before the reader can know that the peer has begun, or one that the peer may not know of when
+//     it ends, or when it writes over it in place;
+//   - a signal where a value is due, or a value where a signal is;
 //   - an access to `out` (in place: to `in` too) that lane order, waits, messages and scratch hand-over do
 //     not put after the writes and reads of the same chunk that it depends on: a data race;
 //   - a value that is completed before all contributions are in it, twice, or never (Step::completes);

@@ -38,6 +38,8 @@ class ProgressRun {
     int32_t window_first = 0;  // slice
     int32_t slice = 0;         // of the step at the cursor, to be done next
     int32_t window = 1;
+    int32_t slices = 1;  // of a lane of signals 1
+    bool is_signals = false;
     bool queued = false;
     bool done = false;
   };
@@ -56,7 +58,6 @@ class ProgressRun {
   const PlanParameters& parameters(int32_t position) const {
     return parameters_[parameters_.size() == 1 ? 0 : static_cast<size_t>(position)];
   }
-  int32_t slices() const { return parameters_[0].slices; }
   Queue& connection(int32_t id) { return connections_[static_cast<size_t>(id)]; }
   const Queue& connection(int32_t id) const { return connections_[static_cast<size_t>(id)]; }
   Queue& scratch(int32_t id) { return scratch_[static_cast<size_t>(id)]; }
@@ -66,7 +67,7 @@ class ProgressRun {
   void wake(int32_t lane_id);
   Status runLane(int32_t lane_id);
   void advance(LaneState& state, const Now& now);
-  bool isDone(int32_t lane_id, int32_t step, int32_t slice) const;
+  bool isDone(const LaneState& waiting, int32_t lane_id, int32_t step) const;
   // The first thing that keeps the lane from doing its slice; no reason if it can.
   enum class Lack { kNothing, kWait, kMessage, kScratchValue, kSlot, kScratchRoom };
   struct Obstacle {
@@ -78,7 +79,7 @@ class ProgressRun {
   Status takeMessage(const Now& now, int32_t connection_id);
   Status takeScratch(const Now& now, int32_t scratch_id);
   Status give(const Now& now);
-  Status send(const Now& now);
+  Status send(const Now& now, int32_t connection_id);
   int32_t messageEnd(const Now& now, int32_t first) const;
   Blockage blockageOf(int32_t lane_id) const;
   Status fault(const Now& now, const char* format, ...) const __attribute__((format(printf, 3, 4)));
@@ -100,7 +101,11 @@ ProgressRun::ProgressRun(const Network& network, std::span<const PlanParameters>
   for (int32_t id = 0; id < network_.lanes(); ++id) {
     LaneState& state = lane(id);
     state.cursor = network_.cursor(id);
-    state.window = this->parameters(network_.positionOf(id)).windowOf(network_.laneOf(id));
+    state.is_signals = network_.lane(id).isSignals();
+    if (!state.is_signals) {
+      state.window = this->parameters(network_.positionOf(id)).windowOf(network_.laneOf(id));
+      state.slices = parameters_[0].slices;
+    }
     state.done = state.cursor.done();
   }
 }
@@ -121,7 +126,7 @@ ProgressRun::Now ProgressRun::nowOf(int32_t lane_id) const {
   return {lane_id,
           network_.positionOf(lane_id),
           state.cursor.chunk(),
-          std::min(state.window_first + state.window, slices()),
+          std::min(state.window_first + state.window, state.slices),
           &state.cursor.step(),
           &network_.ports(lane_id, state.cursor)};
 }
@@ -186,7 +191,7 @@ Status ProgressRun::runLane(int32_t lane_id) {
 void ProgressRun::advance(LaneState& state, const Now& now) {
   state.cursor.next();
   if (state.cursor.done()) {
-    state.done = now.window_end == slices();
+    state.done = now.window_end == state.slices;
     if (state.done) return;
     state.window_first = now.window_end;
     state.cursor = network_.cursor(now.lane_id);
@@ -194,8 +199,11 @@ void ProgressRun::advance(LaneState& state, const Now& now) {
   state.slice = state.window_first;
 }
 
-bool ProgressRun::isDone(int32_t lane_id, int32_t step, int32_t slice) const {
+// Whether `waiting` need not wait any more for that step of lane `lane_id`.
+bool ProgressRun::isDone(const LaneState& waiting, int32_t lane_id, int32_t step) const {
   const LaneState& state = lane(lane_id);
+  // Signals wait for all slices, and all slices wait for signals.
+  const int32_t slice = waiting.is_signals ? state.slices - 1 : state.is_signals ? 0 : waiting.slice;
   if (state.done || slice < state.window_first) return true;
   if (slice >= state.window_first + state.window) return false;
   const int32_t at = state.cursor.index();
@@ -206,11 +214,11 @@ ProgressRun::Obstacle ProgressRun::obstacle(const Now& now) const {
   const LaneState& state = lane(now.lane_id);
   if (const Wait& wait = now.step->wait; wait.lane >= 0) {
     const int32_t step = state.cursor.waitStep();
-    if (!isDone(network_.laneId(now.position, wait.lane), step, state.slice)) return {Lack::kWait, step};
+    if (!isDone(state, network_.laneId(now.position, wait.lane), step)) return {Lack::kWait, step};
   }
   int32_t recv = now.ports->first_recv;
   for (const Source& source : now.step->sources) {
-    if (source.kind == Source::Kind::kRecv) {
+    if (takesMessage(source)) {
       const int32_t id = network_.recvConnection(recv++);
       if (connection(id).loads.empty()) return {Lack::kMessage, id};
     } else if (source.kind == Source::Kind::kScratch) {
@@ -222,10 +230,9 @@ ProgressRun::Obstacle ProgressRun::obstacle(const Now& now) const {
     const int32_t id = network_.scratchId(now.position, now.step->keep.index);
     if (scratch(id).used >= parameters(now.position).scratch_slices) return {Lack::kScratchRoom, id};
   }
-  if (now.ports->send >= 0) {
-    const Queue& queue = connection(now.ports->send);
-    if (queue.open.count == 0 && queue.used >= parameters(now.position).slots)
-      return {Lack::kSlot, now.ports->send};
+  for (const int32_t id : network_.sendConnections(*now.ports)) {
+    const Queue& queue = connection(id);
+    if (queue.open.count == 0 && queue.used >= parameters(now.position).slots) return {Lack::kSlot, id};
   }
   return {};
 }
@@ -233,7 +240,7 @@ ProgressRun::Obstacle ProgressRun::obstacle(const Now& now) const {
 Status ProgressRun::take(const Now& now) {
   int32_t recv = now.ports->first_recv;
   for (const Source& source : now.step->sources) {
-    if (source.kind == Source::Kind::kRecv) HORING_TRY(takeMessage(now, network_.recvConnection(recv++)));
+    if (takesMessage(source)) HORING_TRY(takeMessage(now, network_.recvConnection(recv++)));
     if (source.kind == Source::Kind::kScratch)
       HORING_TRY(takeScratch(now, network_.scratchId(now.position, source.index)));
   }
@@ -242,8 +249,10 @@ Status ProgressRun::take(const Now& now) {
 
 // The slice after the last one of a message that starts at `first`, as this lane's parameters have it.
 int32_t ProgressRun::messageEnd(const Now& now, int32_t first) const {
+  const LaneState& state = lane(now.lane_id);
+  if (state.is_signals) return first + 1;
   const int32_t longest = parameters(now.position).message_slices;
-  return std::min(first + longest, longest > lane(now.lane_id).window ? slices() : now.window_end);
+  return std::min(first + longest, longest > state.window ? state.slices : now.window_end);
 }
 
 Status ProgressRun::takeMessage(const Now& now, int32_t connection_id) {
@@ -291,25 +300,26 @@ Status ProgressRun::give(const Now& now) {
     if (const int32_t consumer = network_.scratchQueues()[static_cast<size_t>(id)].consumer; consumer >= 0)
       wake(consumer);
   }
-  return now.ports->send >= 0 ? send(now) : Status();
+  for (const int32_t id : network_.sendConnections(*now.ports)) HORING_TRY(send(now, id));
+  return {};
 }
 
-Status ProgressRun::send(const Now& now) {
-  Queue& queue = connection(now.ports->send);
+Status ProgressRun::send(const Now& now, int32_t connection_id) {
+  Queue& queue = connection(connection_id);
   const int32_t slice = lane(now.lane_id).slice;
   if (queue.open.count == 0) {
     ++queue.used;
     queue.open = {now.chunk, slice, 0};
   }
+  const ConnectionEnds& ends = network_.connections()[static_cast<size_t>(connection_id)];
   if (queue.open.chunk != now.chunk || queue.open.first + queue.open.count != slice)
     return fault(now,
                  "has to send while a message of chunk %d to position %d is still open, for it is longer "
                  "than the window",
-                 queue.open.chunk, now.step->send_to);
+                 queue.open.chunk, ends.to);
   if (queue.open.first + ++queue.open.count < messageEnd(now, queue.open.first)) return {};
   loads_.push(queue.loads, queue.open);
   queue.open = {};
-  const ConnectionEnds& ends = network_.connections()[static_cast<size_t>(now.ports->send)];
   if (ends.receives) wake(network_.laneId(ends.to, ends.lane));
   return {};
 }

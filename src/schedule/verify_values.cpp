@@ -32,7 +32,7 @@ struct Stamp {
 
 // What a connection or a scratch queue carries.
 struct Parcel {
-  int32_t value;
+  int32_t value;  // kNothing: a signal
   Stamp stamp;
 };
 
@@ -41,6 +41,13 @@ struct Cell {
   int32_t value = kNothing;
   Count write_steps = 0;   // the last write: after this many steps of write_lane
   int8_t write_lane = -1;  // -1: before the start
+};
+
+// A read of somebody's input by another position.
+struct PeerRead {
+  int32_t chunk = 0;
+  int32_t lane = -1;  // id, of the reader
+  Count steps = 0;    // that lane's, with the read
 };
 
 // Output chunks that one position has at most.
@@ -79,10 +86,15 @@ class ValueRun {
   Status fold(const Now& now, int32_t& value);
   Status readSource(const Now& now, const Source& source, int32_t recv_index, int32_t& value);
   Status readMemory(const Now& now, const Source& source, int32_t& value);
+  Status readPeer(const Now& now, int32_t peer, int32_t& value);
+  bool hasEntered(const Now& now, int32_t peer);
+  Status takeSignals(const Now& now);
   Status mergeInto(const Now& now, int32_t& accumulator, int32_t operand);
   Status complete(const Now& now, int32_t& value);
   Status keepOut(const Now& now, int32_t value);
+  Status checkPeerReads(const Now& now);
   Status checkEnd();
+  Status checkReleases();
   Status checkResult(int32_t position, int32_t chunk);
   Blockage blockageOf(int32_t lane_id) const;
 
@@ -131,8 +143,9 @@ class ValueRun {
   std::vector<Cell> cells_;
   std::vector<Count>
       reads_;  // [cell][lane of its rank]: steps of that lane up to its last read since the last write
-  std::vector<uint32_t> waiters_;    // [step]: waits for it that have not been served yet
-  std::vector<int32_t> done_clock_;  // [step]: what its lane knew then, while there are waiters
+  std::vector<std::vector<PeerRead>> peer_reads_;  // [position]: of its input
+  std::vector<uint32_t> waiters_;                  // [step]: waits for it that have not been served yet
+  std::vector<int32_t> done_clock_;                // [step]: what its lane knew then, while there are waiters
   std::vector<int32_t> work_;
 };
 
@@ -146,7 +159,8 @@ ValueRun::ValueRun(const Network& network, InPlace in_place)
       clocks_(static_cast<size_t>(network.lanes())),
       connections_(network.connections().size()),
       scratch_(network.scratchQueues().size()),
-      lanes_(static_cast<size_t>(network.lanes())) {
+      lanes_(static_cast<size_t>(network.lanes())),
+      peer_reads_(static_cast<size_t>(network.ranks())) {
   int32_t steps = 0;
   for (int32_t id = 0; id < network_.lanes(); ++id) {
     LaneState& state = lane(id);
@@ -243,8 +257,7 @@ bool ValueRun::ready(const Now& now) const {
   }
   int32_t recv = now.ports->first_recv;
   for (const Source& source : now.step->sources) {
-    if (source.kind == Source::Kind::kRecv &&
-        connections_[static_cast<size_t>(network_.recvConnection(recv++))].empty())
+    if (takesMessage(source) && connections_[static_cast<size_t>(network_.recvConnection(recv++))].empty())
       return false;
     if (source.kind == Source::Kind::kScratch &&
         scratch_[static_cast<size_t>(network_.scratchId(now.position, source.index))].empty())
@@ -282,19 +295,20 @@ Status ValueRun::execute(Now& now) {
     join(now.lane_id, {clock, target, static_cast<Count>(waited + 1)});
   }
   int32_t value = kNothing;
-  HORING_TRY(fold(now, value));
+  HORING_TRY(now.step->isSignal() ? takeSignals(now) : fold(now, value));
   if (now.step->completes) HORING_TRY(complete(now, value));
   if (now.step->keep.kind == Keep::Kind::kOut) HORING_TRY(keepOut(now, value));
   if (now.step->keep.kind == Keep::Kind::kScratch) {
     const int32_t queue = network_.scratchId(now.position, now.step->keep.index);
     parcels_.push(scratch_[static_cast<size_t>(queue)], {values_.hold(value), stampAfter(now)});
   }
-  if (now.ports->send >= 0) {
-    const ConnectionEnds& ends = network_.connections()[static_cast<size_t>(now.ports->send)];
-    parcels_.push(connections_[static_cast<size_t>(now.ports->send)], {values_.hold(value), stampAfter(now)});
+  for (const int32_t id : network_.sendConnections(*now.ports)) {
+    const ConnectionEnds& ends = network_.connections()[static_cast<size_t>(id)];
+    parcels_.push(connections_[static_cast<size_t>(id)],
+                  {value == kNothing ? kNothing : values_.hold(value), stampAfter(now)});
     if (ends.receives) wake(network_.laneId(ends.to, ends.lane));
   }
-  values_.release(value);
+  if (value != kNothing) values_.release(value);
   const size_t step = static_cast<size_t>(state.first_step + state.cursor.index());
   if (waiters_[step] > 0) done_clock_[step] = clocks_.hold(state.clock);
   return {};
@@ -321,7 +335,7 @@ Status ValueRun::fold(const Now& now, int32_t& value) {
   for (const Source& source : now.step->sources) {
     int32_t operand = kNothing;
     HORING_TRY(readSource(now, source, recv, operand));
-    if (source.kind == Source::Kind::kRecv) ++recv;
+    if (takesMessage(source)) ++recv;
     if (chunkOf(operand) != now.chunk)
       return fault(now, "gets a value of chunk %d from %s %d", chunkOf(operand),
                    source.kind == Source::Kind::kRecv ? "position" : "scratch queue", source.index);
@@ -335,6 +349,7 @@ Status ValueRun::fold(const Now& now, int32_t& value) {
 }
 
 Status ValueRun::readSource(const Now& now, const Source& source, int32_t recv_index, int32_t& value) {
+  if (source.kind == Source::Kind::kPeerIn) return readPeer(now, source.index, value);
   if (source.kind == Source::Kind::kIn || source.kind == Source::Kind::kOut)
     return readMemory(now, source, value);
   auto& queue = source.kind == Source::Kind::kRecv
@@ -343,6 +358,43 @@ Status ValueRun::readSource(const Now& now, const Source& source, int32_t recv_i
   const Parcel parcel = parcels_.pop(queue);
   join(now.lane_id, parcel.stamp);
   value = parcel.value;
+  return value == kNothing ? fault(now, "gets a signal from position %d where a value is due", source.index)
+                           : Status();
+}
+
+Status ValueRun::takeSignals(const Now& now) {
+  for (int32_t i = 0; i < static_cast<int32_t>(now.step->sources.size()); ++i) {
+    const int32_t id = network_.recvConnection(now.ports->first_recv + i);
+    const Parcel parcel = parcels_.pop(connections_[static_cast<size_t>(id)]);
+    join(now.lane_id, parcel.stamp);
+    if (parcel.value != kNothing)
+      return fault(now, "gets a value of chunk %d from position %d where a signal is due",
+                   chunkOf(parcel.value), now.step->sources[static_cast<size_t>(i)].index);
+  }
+  return {};
+}
+
+// Whether the lane has heard, if through others, that the position has begun.
+bool ValueRun::hasEntered(const Now& now, int32_t peer) {
+  const Count* known = clocks_.at(lane(now.lane_id).clock);
+  const auto lanes = static_cast<int32_t>(network_.schedule(peer).lanes.size());
+  const Count* first = known + network_.laneId(peer, 0);
+  return std::any_of(first, first + lanes, [](Count steps) { return steps > 0; });
+}
+
+Status ValueRun::readPeer(const Now& now, int32_t peer, int32_t& value) {
+  if (!contract_.inputHas(peer, now.chunk))
+    return fault(now, "reads a chunk that the input of position %d does not have", peer);
+  if (!hasEntered(now, peer))
+    return fault(now, "reads the input of position %d without having heard that it is ready", peer);
+  const Cell* from = contract_.aliases(in_place_, peer, now.chunk) ? &cell(peer, now.chunk) : nullptr;
+  if (from && from->value != kOwn)
+    return fault(now,
+                 "reads the input chunk of position %d, whose lane %d, step %d writes the output over it",
+                 peer, from->write_lane, from->write_steps - 1);
+  peer_reads_[static_cast<size_t>(peer)].push_back(
+      {now.chunk, now.lane_id, static_cast<Count>(lane(now.lane_id).cursor.index() + 1)});
+  value = ownValue(peer, now.chunk);
   return {};
 }
 
@@ -418,6 +470,11 @@ Status ValueRun::keepOut(const Now& now, int32_t value) {
     return fault(now, "writes a chunk that the output of %s does not have",
                  collectiveName(network_.schedule(0).collective));
   Cell& into = cell(now.position, now.chunk);
+  // A chunk that is copied onto itself is not touched.
+  const bool is_itself = into.value == kOwn && !contract_.folds() && now.step->sources.size() == 1 &&
+                         now.step->sources[0].kind == Source::Kind::kIn;
+  if (is_itself) return {};
+  HORING_TRY(checkPeerReads(now));
   const int32_t my_lane = network_.laneOf(now.lane_id);
   if (into.write_lane >= 0 && !knows(now, into.write_lane, into.write_steps))
     return fault(
@@ -433,6 +490,40 @@ Status ValueRun::keepOut(const Now& now, int32_t value) {
   if (into.value >= 0) values_.release(into.value);
   into = {values_.hold(value), static_cast<Count>(lane(now.lane_id).cursor.index() + 1),
           static_cast<int8_t>(my_lane)};
+  return {};
+}
+
+// The step writes over the position's input, in place: those who read it must be known to be through.
+Status ValueRun::checkPeerReads(const Now& now) {
+  if (!contract_.aliases(in_place_, now.position, now.chunk)) return {};
+  const Count* known = clocks_.at(lane(now.lane_id).clock);
+  for (const PeerRead& read : peer_reads_[static_cast<size_t>(now.position)])
+    if (read.chunk == now.chunk && known[read.lane] < read.steps)
+      return fault(
+          now,
+          "data race: writes the output chunk over the input while position %d, lane %d, step %d may "
+          "still read it",
+          network_.positionOf(read.lane), network_.laneOf(read.lane), read.steps - 1);
+  return {};
+}
+
+// An operation ends when all its lanes have: one of them must know of every read of the input.
+Status ValueRun::checkReleases() {
+  for (int32_t position = 0; position < network_.ranks(); ++position) {
+    const Schedule& schedule = network_.schedule(position);
+    for (const PeerRead& read : peer_reads_[static_cast<size_t>(position)]) {
+      bool is_known = false;
+      for (int32_t l = 0; l < static_cast<int32_t>(schedule.lanes.size()); ++l)
+        is_known = is_known || clocks_.at(lane(network_.laneId(position, l)).clock)[read.lane] >= read.steps;
+      if (!is_known)
+        return makeStatus(
+            Code::kInvalidArgument,
+            "schedule %s %s: position %d may end while position %d, lane %d, step %d still reads "
+            "chunk %d of its input",
+            schedule.algorithm.c_str(), collectiveName(schedule.collective), position,
+            network_.positionOf(read.lane), network_.laneOf(read.lane), read.steps - 1, read.chunk);
+    }
+  }
   return {};
 }
 
@@ -454,7 +545,7 @@ Blockage ValueRun::blockageOf(int32_t lane_id) const {
   }
   int32_t recv = now.ports->first_recv;
   for (const Source& source : now.step->sources) {
-    if (source.kind == Source::Kind::kRecv) {
+    if (takesMessage(source)) {
       const size_t id = static_cast<size_t>(network_.recvConnection(recv++));
       const ConnectionEnds& ends = network_.connections()[id];
       if (connections_[id].empty())
@@ -479,13 +570,15 @@ Status ValueRun::checkEnd() {
                         describeBlockage(id, [this](int32_t at) { return blockageOf(at); }).c_str());
   for (size_t id = 0; id < connections_.size(); ++id) {
     const ConnectionEnds& ends = network_.connections()[id];
-    if (!connections_[id].empty())
-      return makeStatus(
-          Code::kInvalidArgument,
-          "schedule %s %s: position %d, lane %d sends chunk %d to position %d, which never receives it",
-          first.algorithm.c_str(), collectiveName(first.collective), ends.from, ends.lane,
-          chunkOf(parcels_.front(connections_[id]).value), ends.to);
+    if (connections_[id].empty()) continue;
+    const int32_t value = parcels_.front(connections_[id]).value;
+    return makeStatus(Code::kInvalidArgument,
+                      "schedule %s %s: position %d, lane %d sends %s to position %d, which never receives it",
+                      first.algorithm.c_str(), collectiveName(first.collective), ends.from, ends.lane,
+                      value == kNothing ? "a signal" : formatString("chunk %d", chunkOf(value)).c_str(),
+                      ends.to);
   }
+  HORING_TRY(checkReleases());
   for (int32_t position = 0; position < network_.ranks(); ++position)
     for (int32_t queue = 0; queue < network_.schedule(position).scratch_queues; ++queue) {
       const auto& fifo = scratch_[static_cast<size_t>(network_.scratchId(position, queue))];

@@ -88,4 +88,74 @@ TEST_F(Memory, BelongsToTheProcessThatMadeIt) {
   EXPECT_EQ(status, 0);
 }
 
+// Collectives over memory that ranks share, over memory that they do not, and over mixtures, which all have to agree on.
+class SharedCollectives : public testing::TestWithParam<Meeting> {
+ protected:
+  static constexpr int kRanks = 3;
+  static constexpr size_t kCount = 100003;  // above what is asked for, and no multiple of anything
+  static float element(int rank, size_t index) {
+    return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
+  }
+  static float sumAt(size_t index) {
+    float sum = 0;
+    for (int rank = 0; rank < kRanks; ++rank) sum += element(rank, index);
+    return sum;
+  }
+};
+
+// Memory of one rank for a test: a different mixture for each `round`.
+class Buffer {
+ public:
+  Buffer(size_t elements, bool shared) : ordinary_(shared ? 0 : elements) {
+    memory_ = ordinary_.data();
+    if (shared) {
+      EXPECT_EQ(horingMemAlloc(&memory_, elements * sizeof(float)), horingSuccess);
+    }
+    is_shared_ = shared;
+  }
+  ~Buffer() {
+    if (is_shared_) {
+      EXPECT_EQ(horingMemFree(memory_), horingSuccess);
+    }
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  float* data() const { return static_cast<float*>(memory_); }
+
+ private:
+  std::vector<float> ordinary_;
+  void* memory_ = nullptr;
+  bool is_shared_ = false;
+};
+
+TEST_P(SharedCollectives, AreRightInAnyMixture) {
+  const std::vector<horingComm_t> comms = makeCommunicators(kRanks, GetParam());
+  onEveryRank(kRanks, [&](int rank) {
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    for (int round = 0; round < 12; ++round) {
+      // All share, then all but one, then none; buffers come and go.
+      const bool shares = round % 4 == 3 ? false : round % 4 != 1 || rank != round % kRanks;
+      const size_t offset = static_cast<size_t>(round * 7 + rank);
+      Buffer send(kCount * kRanks + offset, shares), receive(kCount * kRanks, !shares);
+      float* input = send.data() + offset;
+      for (size_t i = 0; i < kCount * kRanks; ++i) input[i] = element(rank, i);
+      ASSERT_HORING(horingAllReduce(input, receive.data(), kCount, horingFloat, horingSum, comm, nullptr));
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(receive.data()[i], sumAt(i)) << "round " << round << ", " << i;
+      ASSERT_HORING(
+          horingReduceScatter(input, receive.data(), kCount, horingFloat, horingSum, comm, nullptr));
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(receive.data()[i], sumAt(static_cast<size_t>(rank) * kCount + i)) << "round " << round;
+      ASSERT_HORING(horingAllGather(input, receive.data(), kCount, horingFloat, comm, nullptr));
+      for (size_t i = 0; i < kCount * kRanks; ++i)
+        ASSERT_EQ(receive.data()[i], element(static_cast<int>(i / kCount), i % kCount)) << "round " << round;
+      ASSERT_HORING(horingAllReduce(input, input, kCount, horingFloat, horingSum, comm, nullptr));
+      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(input[i], sumAt(i)) << "in place, round " << round;
+    }
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SharedCollectives, testing::Values(Meeting::kInitAll, Meeting::kInitRank));
+
 }  // namespace

@@ -39,6 +39,7 @@ class Collectives : public testing::TestWithParam<Way> {
 inline constexpr Way kWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
                                 {"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
                                 {"loopback", Meeting::kInitAll, "shm,socket", "ring", 3},
+                                {"loopback", Meeting::kInitAll, "shm,socket", "peer_read", 3},
                                 {"shm", Meeting::kInitRank, "shm", "auto", 2},
                                 {"shm", Meeting::kInitRank, "shm", "ring", 5},
                                 {"shm", Meeting::kInitRank, "shm", "direct", 4},

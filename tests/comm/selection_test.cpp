@@ -60,6 +60,7 @@ TEST(SelectionTable, SaysWhatIsWrongAndWhere) {
         << bytes;
   EXPECT_NE(message("* * * * rong").find("an algorithm, as ring instead of 'rong'"), std::string::npos);
   EXPECT_NE(message("all_gather * * * one_shot").find("one_shot has no all_gather"), std::string::npos);
+  EXPECT_NE(message("* * * * peer_read").find("peer_read serves no row"), std::string::npos);
   std::string rows;
   for (size_t row = 0; row < kMaxSelectionRows; ++row) rows += "* * * * ring\n";
   EXPECT_TRUE(SelectionTable::parse(rows, "file").ok());

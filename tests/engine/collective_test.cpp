@@ -12,6 +12,7 @@
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
+//   peer_read: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
 #include <gtest/gtest.h>
 
@@ -209,6 +210,7 @@ class Reference {
     if (case_.algorithm == "one_shot")
       return a.store(a.finish(n > 1 ? chain(0, n, sent, false) : input(0)), at);
     if (case_.algorithm == "star") return a.store(a.finish(chain(0, n, sentExcept(n - 1), false)), at);
+    if (case_.algorithm == "peer_read") return a.store(a.finish(chain(chunk + 1, n, input, false)), at);
     if (case_.algorithm == "doubling") return a.store(a.finish(doubling(n, input, 0)), at);
     if (case_.algorithm == "direct")
       return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
@@ -310,7 +312,7 @@ class Trial {
     for (size_t p = 0; p < n; ++p) {
       inputs_.emplace_back(input_bytes_);
       fillRandom(inputs_.back(), c.type, random);
-      buffers_.emplace_back(kGuard + std::max(input_bytes_, output_bytes_) + kGuard, std::byte{0xa5});
+      buffers_.emplace_back(3 * kGuard + std::max(input_bytes_, output_bytes_), std::byte{0xa5});
     }
   }
 
@@ -323,7 +325,7 @@ class Trial {
       call.type = case_.type;
       call.op = case_.op;
       call.input = inputs[p].data();
-      call.output = buffers_[p].data() + kGuard;
+      call.output = base(p);
       if (in_place_) placeInside(p, call);
       outputs_.push_back(call.output);
       calls.push_back(call);
@@ -370,7 +372,7 @@ class Trial {
 
   // The larger buffer holds both, as each collective declares it.
   void placeInside(size_t p, Call& call) {
-    std::byte* base = buffers_[p].data() + kGuard;
+    std::byte* const base = this->base(p);
     const size_t block = case_.count * dataTypeBytes(case_.type);
     const size_t own = static_cast<size_t>(world_.rankOf(static_cast<int32_t>(p))) * block;
     std::byte* input = case_.collective == Collective::kAllGather ? base + own : base;
@@ -379,11 +381,18 @@ class Trial {
     call.output = case_.collective == Collective::kReduceScatter ? base + own : base;
   }
 
+  // Aligned at every other position.
+  std::byte* base(size_t p) {
+    std::byte* const begin = buffers_[p].data() + kGuard;
+    return begin + (p % 2 == 0 ? -reinterpret_cast<uintptr_t>(begin) % kGuard : 0);
+  }
+
   bool guardsIntact(size_t p) const {
+    const auto is_guard = [](std::byte b) { return b == std::byte{0xa5}; };
     const std::vector<std::byte>& b = buffers_[p];
-    for (size_t i = 0; i < kGuard; ++i)
-      if (b[i] != std::byte{0xa5} || b[b.size() - 1 - i] != std::byte{0xa5}) return false;
-    return true;
+    const std::byte* const first = const_cast<Trial*>(this)->base(p);
+    return std::all_of(b.data(), first, is_guard) &&
+           std::all_of(first + std::max(input_bytes_, output_bytes_), b.data() + b.size(), is_guard);
   }
 
   const Case& case_;
@@ -451,8 +460,10 @@ INSTANTIATE_TEST_SUITE_P(
                     AlgorithmShape{"direct", {1, 6}}, AlgorithmShape{"ho_doubling", {2, 3}},
                     AlgorithmShape{"ho_doubling", {7, 2}}, AlgorithmShape{"ho_doubling", {4, 1}},
                     AlgorithmShape{"doubling", {1, 4}}, AlgorithmShape{"doubling", {1, 6}},
-                    AlgorithmShape{"star", {1, 1}}, AlgorithmShape{"star", {1, 5}},
-                    AlgorithmShape{"one_shot", {1, 1}}, AlgorithmShape{"one_shot", {1, 5}}));
+                    AlgorithmShape{"peer_read", {1, 1}}, AlgorithmShape{"peer_read", {1, 2}},
+                    AlgorithmShape{"peer_read", {1, 5}}, AlgorithmShape{"star", {1, 1}},
+                    AlgorithmShape{"star", {1, 5}}, AlgorithmShape{"one_shot", {1, 1}},
+                    AlgorithmShape{"one_shot", {1, 5}}));
 
 TEST(Collectives, AreRightInLargeShapes) {
   using test::sweepTo;
@@ -507,6 +518,42 @@ TEST(Collectives, GiveTheSameBitsWithEveryWindow) {
                  .slot_bytes = 512});
     runAndCheck(world, {"ho_ring", Collective::kAllReduce, {2, 3}, DataType::kFloat16, RedOp::kAvg, 5003});
   }
+}
+
+// Past the caches or not: the same bits, wherever a buffer begins, and nothing outside it.
+TEST(Collectives, GiveTheSameBitsWhenOutputsAreStreamed) {
+  for (int simd = 0; simd <= static_cast<int>(detectSimd()); ++simd)
+    for (const AlgorithmShape& a : {AlgorithmShape{"peer_read", {1, 2}}, AlgorithmShape{"peer_read", {1, 4}},
+                                    AlgorithmShape{"ring", {1, 3}}, AlgorithmShape{"direct", {1, 3}}})
+      for (const Collective collective : kAll) {
+        World world({.algorithm = a.algorithm,
+                     .collective = collective,
+                     .shape = a.shape,
+                     .simd = static_cast<Simd>(simd),
+                     .stream_bytes = 1});
+        for (const size_t count : {size_t{1}, size_t{63}, size_t{5003}, size_t{40000}})
+          for (const auto& [type, op] :
+               {std::pair{DataType::kFloat32, RedOp::kSum}, std::pair{DataType::kBfloat16, RedOp::kAvg},
+                std::pair{DataType::kInt8, RedOp::kMax}})
+            runAndCheck(world, {a.algorithm, collective, a.shape, type, op, count});
+      }
+}
+
+TEST(HostOperation, SaysWhoseSignalItWaitsFor) {
+  World world({.algorithm = "peer_read", .shape = {1, 2}});
+  std::vector<float> buffer(1024, 1.0f);
+  const std::byte* inputs[] = {reinterpret_cast<std::byte*>(buffer.data()), nullptr};
+  Call call;
+  call.input = call.output = reinterpret_cast<std::byte*>(buffer.data());
+  call.count = buffer.size();
+  call.peer_inputs = inputs;
+  world.operation(0).begin(call);
+  while (world.operation(0).poll()) {
+  }
+  EXPECT_FALSE(world.operation(0).done());
+  EXPECT_NE(world.operation(0).describeProgress().find("waits for a signal from rank 1"), std::string::npos)
+      << world.operation(0).describeProgress();
+  EXPECT_EQ(world.operation(0).waitsFor(), std::vector<int32_t>{1});
 }
 
 // What position 2 of a ring of 3 says when position 1 calls with one element less.

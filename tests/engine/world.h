@@ -23,6 +23,7 @@ struct WorldOptions {
   uint32_t slots = 5;
   uint32_t slot_bytes = 65536;
   Simd simd = Simd::kPlain;
+  size_t stream_bytes = SIZE_MAX;
   std::vector<int32_t> rank_of_position;  // empty: position = rank
 };
 
@@ -41,7 +42,7 @@ class World final {
           buildSchedule(options_.algorithm, options_.collective, options_.shape, position, options_.root);
       EXPECT_TRUE(schedule.ok()) << schedule.status().toString();
       Connections connections{*this, rankOf(position)};
-      const PlanSettings settings{options_.window, options_.slot_bytes, options_.simd};
+      const PlanSettings settings{options_.window, options_.slot_bytes, options_.simd, options_.stream_bytes};
       plans_.push_back(std::make_unique<Plan>(schedule.take(), settings, connections));
       operations_.push_back(
           std::make_unique<HostOperation>(*plans_.back(), options_.rank_of_position.data()));
@@ -53,7 +54,10 @@ class World final {
   HostOperation& operation(int32_t position) { return *operations_[static_cast<size_t>(position)]; }
 
   // One call per position; polls everybody in turn until all are done, or nobody gets on any more.
-  bool run(const std::vector<Call>& calls) {
+  bool run(std::vector<Call> calls) {
+    std::vector<const std::byte*> inputs;
+    for (const Call& call : calls) inputs.push_back(call.input);
+    for (Call& call : calls) call.peer_inputs = inputs.data();
     for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p]);
     for (int idle = 0; idle < 3;) {
       bool progressed = false, done = true;

@@ -16,6 +16,7 @@ class Mutator {
           mutateStep();
           mutateSources();
           mutateTargets();
+          mutateSignals();
           mutateWait();
         }
       }
@@ -82,13 +83,14 @@ class Mutator {
       onStep(name + "is left out",
              [i](Step& step) { step.sources.erase(step.sources.begin() + static_cast<std::ptrdiff_t>(i)); });
       onStep(name + "comes twice", [i](Step& step) { step.sources.push_back(step.sources[i]); });
-      for (Source::Kind kind :
-           {Source::Kind::kRecv, Source::Kind::kIn, Source::Kind::kOut, Source::Kind::kScratch}) {
+      for (Source::Kind kind : {Source::Kind::kRecv, Source::Kind::kIn, Source::Kind::kOut,
+                                Source::Kind::kScratch, Source::Kind::kPeerIn, Source::Kind::kSignal}) {
         if (kind == sources[i].kind) continue;
-        const int32_t index = kind == Source::Kind::kRecv ? otherPeer(original_.position) : 0;
+        const bool has_peer = kind == Source::Kind::kPeerIn || takesMessage({kind, 0});
+        const int32_t index = has_peer ? otherPeer(original_.position) : 0;
         onStep(name + "is of another kind", [=](Step& step) { step.sources[i] = {kind, index}; });
       }
-      if (sources[i].kind == Source::Kind::kRecv) {
+      if (takesMessage(sources[i]) || sources[i].kind == Source::Kind::kPeerIn) {
         if (original_.ranks > 2)
           onStep(name + "is another peer",
                  [=, this](Step& step) { step.sources[i].index = otherPeer(sources[i].index); });
@@ -97,6 +99,23 @@ class Mutator {
       if (sources[i].kind == Source::Kind::kScratch)
         onStep(name + "is another queue", [i](Step& step) { ++step.sources[i].index; });
     }
+  }
+
+  void mutateSignals() {
+    for (size_t i = 0; i < original().signal_to.size(); ++i) {
+      onStep(formatString("signal %zu is left out", i), [i](Step& step) {
+        step.signal_to.erase(step.signal_to.begin() + static_cast<std::ptrdiff_t>(i));
+      });
+      onStep(formatString("signal %zu goes out twice", i),
+             [i](Step& step) { step.signal_to.push_back(step.signal_to[i]); });
+      onStep(formatString("signal %zu goes to itself", i),
+             [=, this](Step& step) { step.signal_to[i] = original_.position; });
+      if (original_.ranks > 2)
+        onStep(formatString("signal %zu goes to another peer", i),
+               [=, this](Step& step) { step.signal_to[i] = otherPeer(step.signal_to[i]); });
+    }
+    if (original().signal_to.empty())
+      onStep("signals", [this](Step& step) { step.signal_to = {otherPeer(original_.position)}; });
   }
 
   void mutateTargets() {

@@ -23,7 +23,11 @@ struct Rank {
 class Run {
  public:
   Run(std::span<const Schedule> schedules, InPlace in_place, uint32_t seed)
-      : schedules_(schedules), contract_(contractOf(schedules[0])), in_place_(in_place), random_(seed) {
+      : schedules_(schedules),
+        contract_(contractOf(schedules[0])),
+        in_place_(in_place),
+        random_(seed),
+        entered_(schedules.size()) {
     for (const Schedule& schedule : schedules_) {
       Rank& rank = ranks_.emplace_back();
       const int32_t chunks = schedule.grid.chunks();
@@ -76,6 +80,12 @@ class Run {
     return (kind == Source::Kind::kIn && !same ? rank.in : rank.out)[static_cast<size_t>(chunk)];
   }
 
+  // Whether the rank has returned to its caller, who may do with the input what he likes.
+  bool ended(const Schedule& schedule) {
+    return std::all_of(lanes_.begin(), lanes_.end(),
+                       [&](const LaneAt& lane) { return lane.schedule != &schedule || lane.cursor.done(); });
+  }
+
   bool ready(const LaneAt& lane) {
     if (lane.cursor.done()) return false;
     const Step& step = lane.cursor.step();
@@ -85,8 +95,7 @@ class Run {
             other.cursor.index() <= lane.cursor.waitStep())
           return false;
     for (const Source& source : step.sources) {
-      if (source.kind == Source::Kind::kRecv &&
-          wires_[{source.index, lane.schedule->position, lane.number}].empty())
+      if (takesMessage(source) && wires_[{source.index, lane.schedule->position, lane.number}].empty())
         return false;
       if (source.kind == Source::Kind::kScratch && scratch(lane, source.index).empty()) return false;
     }
@@ -100,9 +109,13 @@ class Run {
   Value read(const LaneAt& lane, const Source& source, int32_t chunk) {
     if (source.kind == Source::Kind::kIn || source.kind == Source::Kind::kOut)
       return at(*lane.schedule, source.kind, chunk);
-    auto& queue = source.kind == Source::Kind::kRecv
-                      ? wires_[{source.index, lane.schedule->position, lane.number}]
-                      : scratch(lane, source.index);
+    if (source.kind == Source::Kind::kPeerIn) {
+      const Schedule& owner = schedules_[static_cast<size_t>(source.index)];
+      const bool is_there = entered_[static_cast<size_t>(source.index)] && !ended(owner);
+      return is_there ? at(owner, Source::Kind::kIn, chunk) : Value();
+    }
+    auto& queue = takesMessage(source) ? wires_[{source.index, lane.schedule->position, lane.number}]
+                                       : scratch(lane, source.index);
     const Value value = queue.front();
     queue.pop_front();
     return value;
@@ -112,6 +125,7 @@ class Run {
     if (!ready(lane)) return false;
     const Step& step = lane.cursor.step();
     const int32_t chunk = lane.cursor.chunk();
+    entered_[static_cast<size_t>(lane.schedule->position)] = true;
     Value value{chunk, ""};
     for (const Source& source : step.sources) {
       const Value operand = read(lane, source, chunk);
@@ -123,6 +137,8 @@ class Run {
     if (step.keep.kind == Keep::Kind::kOut) at(*lane.schedule, Source::Kind::kOut, chunk) = value;
     if (step.keep.kind == Keep::Kind::kScratch) scratch(lane, step.keep.index).push_back(value);
     if (step.send_to >= 0) wires_[{lane.schedule->position, step.send_to, lane.number}].push_back(value);
+    for (const int32_t peer : step.signal_to)
+      wires_[{lane.schedule->position, peer, lane.number}].push_back({chunk, ""});
     lane.cursor.next();
     return true;
   }
@@ -132,6 +148,7 @@ class Run {
   InPlace in_place_;
   std::mt19937 random_;
   uint64_t turns_ = 0;
+  std::vector<bool> entered_;  // [position]
   std::vector<Rank> ranks_;
   std::vector<LaneAt> lanes_;
   std::map<Wire, std::deque<Value>> wires_;

@@ -30,6 +30,8 @@ constexpr Golden kGolden[] = {
     {"ho_ring_all_reduce_2x3.txt", "ho_ring", Collective::kAllReduce, {2, 3}},
     {"ho_ring_reduce_scatter_2x3.txt", "ho_ring", Collective::kReduceScatter, {2, 3}},
     {"ho_ring_all_gather_2x3.txt", "ho_ring", Collective::kAllGather, {2, 3}},
+    {"peer_read_all_reduce_1x3.txt", "peer_read", Collective::kAllReduce, {1, 3}},
+    {"peer_read_all_gather_1x3.txt", "peer_read", Collective::kAllGather, {1, 3}},
 };
 
 // A change of a schedule shows here as a change of text to be read. HORING_WRITE_GOLDEN=1 writes the files anew.
@@ -121,7 +123,8 @@ TEST(ScheduleText, NamesLineAndColumnOfAnError) {
       {step + "chunk 0 = in after lane 0", "line 4, column 26: expected 'step', but the line ends"},
       {step + "chunk 0 = in \x01", "line 4, column 14: expected the end of the line, but found '?'"},
       {step + "twice",
-       "line 4, column 1: expected 'chunk', 'once', 'repeat', 'lane' or 'schedule', but found 'twice'"},
+       "line 4, column 1: expected 'chunk', 'await', 'signal', 'once', 'repeat', 'lane' or 'schedule', but "
+       "found 'twice'"},
   };
   for (const auto& [text, message] : bad) {
     const Result<std::vector<Schedule>> parsed = parseSchedules(text);

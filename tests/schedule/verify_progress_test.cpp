@@ -1,6 +1,8 @@
 // The facts that the slice loop's numbers rest on, and what the simulation says when they are not kept.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "build_all.h"
 #include "schedule/verify.h"
 
@@ -12,6 +14,11 @@ PlanParameters planOf(int32_t slices, int32_t window, int32_t message_slices) {
 }
 
 constexpr Shape kShapes[] = {{1, 3}, {1, 4}, {1, 7}, {3, 1}, {2, 2}, {2, 3}, {3, 2}, {4, 4}, {5, 3}, {8, 2}};
+
+bool sendsData(const Schedule& schedule) {
+  return std::any_of(schedule.lanes.begin(), schedule.lanes.end(),
+                     [](const Lane& lane) { return !lane.isSignals() && !sendPeers(lane).empty(); });
+}
 
 TEST(VerifyProgress, OneSlotMoreThanTheWindowIsAlwaysEnough) {
   for (const Algorithm& algorithm : algorithmCatalogue())
@@ -57,6 +64,7 @@ TEST(VerifyProgress, MessagesLongerThanTheWindowStopEveryShape) {
       for (const Shape shape : kShapes) {
         if (!algorithm.has(collective)) continue;
         const auto all = buildAll(algorithm.name, collective, shape);
+        if (!sendsData(all[0])) continue;
         for (int32_t window : {1, 2, 4}) {
           PlanParameters plan = planOf(3 * window, window, window + 1);
           plan.slots = 16;

@@ -276,7 +276,7 @@ TEST(VerifyValues, RefusesMalformedSchedules) {
       {"chunk 2 is outside the grid of 2", [](auto& all) { firstStep(all).chunk = 2; }},
       {"chunk -1 is outside the grid of 2", [](auto& all) { firstStep(all).chunk = -1; }},
       {"has no source", [](auto& all) { firstStep(all).sources.clear(); }},
-      {"1025 sources; at most 1024 are possible",
+      {"1025 sources or signals; at most 1024 are possible",
        [](auto& all) { firstStep(all).sources.resize(kMaxSources + 1); }},
       {"neither keeps nor sends", [](auto& all) { firstStep(all).send_to = -1; }},
       {"sends to its own position", [](auto& all) { firstStep(all).send_to = 1; }},
@@ -366,6 +366,116 @@ TEST(VerifyValues, RefusesScratchQueuesSharedAtOneEnd) {
     lanes[2].at(0).read(scratchQueue(0)).keep(kOutput);
   });
   expectRefused(all, InPlace::kNo, "lanes 1 and 2 both empty scratch queue 0");
+}
+
+// Reduce-scatter by reading each other's input; right. Lane 0 signals, lane 1 reads.
+void readEachOther(std::vector<LaneBuilder>& lanes, int32_t me, int32_t other) {
+  lanes[0].at(0).signal({other});
+  lanes[0].at(0).await({other});
+  lanes[0].at(0).signal({other}).after(1, 0);
+  lanes[0].at(0).await({other});
+  lanes[1].at(me).readInputOf(other).fold(kInput).complete().keep(kOutput).after(0, 1);
+}
+
+std::vector<Schedule> readers(const std::function<void(std::vector<Schedule>&)>& change) {
+  auto all = pair(Collective::kReduceScatter, readEachOther);
+  change(all);
+  return all;
+}
+std::vector<Step>& bodyOf(Schedule& schedule, size_t lane) {
+  return schedule.lanes[lane].blocks[0].body;
+}
+
+TEST(VerifyValues, AcceptsReadsOfAPeerBetweenReadyAndReleased) {
+  for (InPlace in_place : {InPlace::kNo, InPlace::kYes}) {
+    const Status status = verifyValues(readers([](auto&) {}), in_place);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
+TEST(VerifyValues, RefusesReadsOfAPeerThatMayNotBeReady) {
+  expectRefused(
+      readers([](auto& all) { bodyOf(all[1], 1)[0].wait = {}; }), InPlace::kNo,
+      "position 1, lane 1, step 0 (chunk 1): reads the input of position 0 without having heard that it "
+      "is ready");
+  // Its own step says nothing about the other.
+  expectRefused(readers([](auto& all) { bodyOf(all[1], 1)[0].wait.step = 0; }), InPlace::kNo, "is ready");
+}
+
+TEST(VerifyValues, RefusesOwnersThatMayEndWhileSomebodyReads) {
+  expectRefused(readers([](auto& all) {
+                  for (Schedule& schedule : all) bodyOf(schedule, 0).resize(2);
+                }),
+                InPlace::kNo,
+                "position 0 may end while position 1, lane 1, step 0 still reads chunk 1 of its input");
+  // Released before it has read.
+  expectRefused(readers([](auto& all) { bodyOf(all[1], 0)[2].wait = {}; }), InPlace::kNo,
+                "position 0 may end while position 1");
+}
+
+TEST(VerifyValues, RefusesWritesOverAnInputThatAPeerMayRead) {
+  const auto all = pair(kAllReduce, [](auto& lanes, int32_t me, int32_t other) {
+    readEachOther(lanes, me, other);
+    // The other chunk, read by nobody here but the peer, is made up from what both have.
+    lanes[2].at(other).readInputOf(other).fold(kInput).complete().keep(kOutput).after(0, 1);
+  });
+  Status status = verifyValues(all, InPlace::kYes);
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(status.message().find("over the input while position") != std::string::npos ||
+              status.message().find("writes the output over it") != std::string::npos)
+      << status.message();
+}
+
+TEST(VerifyValues, RefusesInputsThatAPeerDoesNotHave) {
+  const auto all = pair(Collective::kAllGather, [](auto& lanes, int32_t me, int32_t other) {
+    readEachOther(lanes, me, other);
+    lanes[1].at(me).readInputOf(other).keep(kOutput);
+  });
+  expectRefused(all, InPlace::kNo, "reads a chunk that the input of position 1 does not have");
+}
+
+TEST(VerifyValues, RefusesSignalsAmongData) {
+  const std::pair<const char*, std::function<void(std::vector<Schedule>&)>> faults[] = {
+      {"moves data in a lane of signals", [](auto& all) { bodyOf(all[0], 1)[0].signal_to = {1}; }},
+      {"signals in a lane that moves data",
+       [](auto& all) {
+         bodyOf(all[0], 1)[0].sources.push_back({Source::Kind::kSignal, 1});
+       }},
+      {"moves data in a lane of signals", [](auto& all) { bodyOf(all[0], 0)[1].completes = true; }},
+      {"moves data in a lane of signals", [](auto& all) { bodyOf(all[0], 0)[1].chunk = 1; }},
+      {"moves data in a lane of signals",
+       [](auto& all) {
+         bodyOf(all[0], 0)[1] = {0, {{Source::Kind::kIn, 0}}, {Keep::Kind::kOut, 0}};
+       }},
+      {"reads data in a lane of signals",
+       [](auto& all) {
+         bodyOf(all[0], 0)[1].sources.push_back({Source::Kind::kIn, 0});
+       }},
+      {"signals twice to one position",
+       [](auto& all) {
+         bodyOf(all[0], 0)[0].signal_to = {1, 1};
+       }},
+      {"signals to its own position", [](auto& all) { bodyOf(all[0], 0)[0].signal_to = {0}; }},
+      {"signals to position 2 of 2", [](auto& all) { bodyOf(all[0], 0)[0].signal_to = {2}; }},
+      {"awaits a signal from its own position", [](auto& all) { bodyOf(all[0], 0)[1].sources[0].index = 0; }},
+      {"reads the input of its own position", [](auto& all) { bodyOf(all[0], 1)[0].sources[0].index = 0; }},
+      {"position 0, lane 0 sends a signal to position 1, which never receives it",
+       [](auto& all) { bodyOf(all[0], 0)[3].signal_to = {1}; }},
+  };
+  for (const auto& [why, change] : faults) expectRefused(readers(change), InPlace::kNo, why);
+}
+
+TEST(VerifyValues, RefusesSignalsWhereValuesAreDueAndValuesWhereSignalsAre) {
+  const auto all = pair(kAllReduce, [](auto& lanes, int32_t me, int32_t other) {
+    exchange(lanes, me, other);
+    if (me == 1) lanes[0] = LaneBuilder(), lanes[0].at(0).signal({other});
+  });
+  expectRefused(all, InPlace::kNo, "gets a signal from position 1 where a value is due");
+  const auto other_way = pair(kAllReduce, [](auto& lanes, int32_t me, int32_t other) {
+    exchange(lanes, me, other);
+    if (me == 1) lanes[0] = LaneBuilder(), lanes[0].at(0).await({other});
+  });
+  expectRefused(other_way, InPlace::kNo, "gets a value of chunk 0 from position 0 where a signal is due");
 }
 
 TEST(VerifyValues, RefusesNoAndTooManySchedules) {

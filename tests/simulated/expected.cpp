@@ -57,7 +57,7 @@ class Run {
     return wires_[{index, lane.position(), lane.number}];
   }
   static bool isQueue(const Source& source) {
-    return source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kScratch;
+    return takesMessage(source) || source.kind == Source::Kind::kScratch;
   }
 
   bool ready(const LaneAt& lane) {
@@ -79,23 +79,33 @@ class Run {
       from.pop_front();
       return value;
     }
-    const bool is_input = source.kind == Source::Kind::kIn;
-    const Bytes& buffer = is_input ? inputs_[lane.position()] : outputs_[lane.position()];
+    const bool is_input = readsInput(source);
+    const bool is_peer = source.kind == Source::Kind::kPeerIn;
+    const size_t owner = is_peer ? static_cast<size_t>(source.index) : lane.position();
+    const Bytes& buffer = is_input ? inputs_[owner] : outputs_[owner];
     const size_t at = (is_input ? layout_.inputOffset(chunk) : layout_.outputOffset(chunk)) * size_;
     const std::byte* begin = buffer.data() + at;
     return std::make_shared<const Bytes>(begin, begin + layout_.count(chunk) * size_);
   }
 
+  void signal(LaneAt& lane, const Step& step) {
+    for (const Source& source : step.sources) queue(lane, source).pop_front();
+    for (const int32_t peer : step.signal_to)
+      wires_[{lane.position(), static_cast<size_t>(peer), lane.number}].push_back(nullptr);
+    lane.cursor.next();
+  }
+
   void step(LaneAt& lane) {
     const Step& step = lane.cursor.step();
     const int32_t chunk = lane.cursor.chunk();
+    if (step.isSignal()) return signal(lane, step);
     std::vector<Value> operands;
     test::ReferenceOperands element;
     element.ranks = lane.schedule->ranks;
     element.is_final = step.completes;
     for (const Source& source : step.sources) {
       operands.push_back(read(lane, source, chunk));
-      element.is_input.push_back(source.kind == Source::Kind::kIn);
+      element.is_input.push_back(readsInput(source));
     }
     Value value = !contractOf(lane.schedule->collective).folds() || layout_.count(chunk) == 0
                       ? operands[0]

@@ -132,6 +132,7 @@ Scenario makeScenario(uint64_t seed) {
   scenario.settings.window = static_cast<int32_t>(dice.between(1, 6));
   scenario.settings.slot_bytes = static_cast<uint32_t>(64 * dice.between(1, 6));
   scenario.settings.simd = static_cast<Simd>(dice.between(0, static_cast<int64_t>(detectSimd())));
+  scenario.settings.stream_bytes = seed % 2 == 0 ? 0 : SIZE_MAX;
   scenario.slots = static_cast<uint32_t>(scenario.settings.window + dice.between(1, 3));
   scenario.weather = weatherOf(dice);
   scenario.skew_ns = dice.oneOf(std::vector<int64_t>{0, 1'000, 1'000'000});

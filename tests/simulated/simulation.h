@@ -50,7 +50,8 @@ class Simulation {
   };
   struct Job {  // an operation, over all ranks
     std::vector<Bytes> inputs;
-    std::vector<Bytes> outputs;  // computed when the first rank is done
+    std::vector<const std::byte*> shared_inputs;  // by position; null while its owner is not in the operation
+    std::vector<Bytes> outputs;                   // computed when the first rank is done
     int users = 0;
   };
 

@@ -133,9 +133,10 @@ class Diagram {
 
   bool leavesGroup(const Step& step, int32_t position) const {
     if (step.send_to >= 0 && groupOf(step.send_to) != groupOf(position)) return true;
-    return std::any_of(step.sources.begin(), step.sources.end(), [&](const Source& source) {
-      return source.kind == Source::Kind::kRecv && groupOf(source.index) != groupOf(position);
-    });
+    const auto isFar = [&](int32_t peer) { return groupOf(peer) != groupOf(position); };
+    return std::any_of(step.signal_to.begin(), step.signal_to.end(), isFar) ||
+           std::any_of(step.sources.begin(), step.sources.end(),
+                       [&](const Source& source) { return namesPeer(source) && isFar(source.index); });
   }
 
   void drawFrame() {
@@ -171,7 +172,12 @@ class Diagram {
     svg_.text(20, top + kBox / 2 + 11, "note", formatString("lane %zu, %s", lane, where));
   }
 
+  static bool namesPeer(const Source& source) {
+    return takesMessage(source) || source.kind == Source::Kind::kPeerIn;
+  }
+
   static const char* kindOf(const Step& step) {
+    if (step.isSignal()) return step.signal_to.empty() ? "pass" : "send";
     const bool receives = std::any_of(step.sources.begin(), step.sources.end(), [](const Source& source) {
       return source.kind == Source::Kind::kRecv;
     });
@@ -183,6 +189,11 @@ class Diagram {
   // "3→ + in → out, 1"
   static std::string whatOf(const Step& step) {
     std::string text;
+    if (step.isSignal()) {
+      if (!step.sources.empty()) text = formatString("await %zu", step.sources.size());
+      if (!step.signal_to.empty()) text += formatString("signal %zu", step.signal_to.size());
+      return text;
+    }
     int received = 0;
     for (const Source& source : step.sources) received += source.kind == Source::Kind::kRecv;
     if (received > 2) text = formatString("%d ranks→", received);
@@ -192,6 +203,7 @@ class Diagram {
       if (!text.empty()) text += "+";
       if (receives) text += formatString("%d→", source.index);
       if (source.kind == Source::Kind::kIn) text += "in";
+      if (source.kind == Source::Kind::kPeerIn) text += formatString("in of %d", source.index);
       if (source.kind == Source::Kind::kOut) text += "out";
       if (source.kind == Source::Kind::kScratch) text += formatString("q%d", source.index);
     }

@@ -52,7 +52,7 @@ class TimelineRun {
     }
     int32_t recv = network_.ports(lane, cursor(lane)).first_recv;
     for (const Source& source : step.sources) {
-      const bool message = source.kind == Source::Kind::kRecv;
+      const bool message = takesMessage(source);
       if (!message && source.kind != Source::Kind::kScratch) continue;
       auto& queue = message ? wires_[static_cast<size_t>(network_.recvConnection(recv++))]
                             : scratch_[static_cast<size_t>(network_.scratchId(position, source.index))];
@@ -77,14 +77,13 @@ class TimelineRun {
     const StepPorts& ports = network_.ports(lane, cursor(lane));
     int32_t recv = ports.first_recv;
     for (const Source& source : step.sources) {
-      if (source.kind == Source::Kind::kRecv)
-        wires_[static_cast<size_t>(network_.recvConnection(recv++))].pop_front();
+      if (takesMessage(source)) wires_[static_cast<size_t>(network_.recvConnection(recv++))].pop_front();
       if (source.kind == Source::Kind::kScratch)
         scratch_[static_cast<size_t>(network_.scratchId(position, source.index))].pop_front();
     }
     if (step.keep.kind == Keep::Kind::kScratch)
       scratch_[static_cast<size_t>(network_.scratchId(position, step.keep.index))].push_back(me);
-    if (ports.send >= 0) wires_[static_cast<size_t>(ports.send)].push_back(me);
+    for (const int32_t id : network_.sendConnections(ports)) wires_[static_cast<size_t>(id)].push_back(me);
     timeline_.events[me] = {
         position, network_.laneOf(lane), cursor(lane).index(), cursor(lane).chunk(), start, &step};
     timeline_.length = std::max(timeline_.length, start + 1);

@@ -8,6 +8,9 @@
 #ifdef HORING_FOLD_X86
 #include <cpuid.h>
 #endif
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace horing {
 
@@ -83,5 +86,34 @@ void copyBytes(const std::byte* source, std::byte* first, std::byte* second, siz
     std::memcpy(second + at, source + at, piece);
   }
 }
+
+#ifdef __SSE2__
+void streamBytes(const std::byte* source, std::byte* destination, size_t bytes) {
+  constexpr size_t kLine = 64;
+  const auto address = reinterpret_cast<uintptr_t>(destination);
+  const size_t before = std::min(bytes, (kLine - address % kLine) % kLine);
+  std::memcpy(destination, source, before);
+  size_t at = before;
+  for (; bytes - at >= kLine; at += kLine) {
+    const auto* from = reinterpret_cast<const __m128i*>(source + at);
+    auto* to = reinterpret_cast<__m128i*>(destination + at);
+    const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
+                  d = _mm_loadu_si128(from + 3);
+    _mm_stream_si128(to, a);
+    _mm_stream_si128(to + 1, b);
+    _mm_stream_si128(to + 2, c);
+    _mm_stream_si128(to + 3, d);
+  }
+  std::memcpy(destination + at, source + at, bytes - at);
+}
+void streamFence() {
+  _mm_sfence();
+}
+#else
+void streamBytes(const std::byte* source, std::byte* destination, size_t bytes) {
+  std::memcpy(destination, source, bytes);
+}
+void streamFence() {}
+#endif
 
 }  // namespace horing

@@ -30,6 +30,9 @@ struct FoldArguments {
   size_t count = 0;   // elements
   int32_t ranks = 1;  // at least 1
   bool is_final = false;
+  // The last destination is stored past the caches, where the machine can and the destination is aligned to 64 bytes. Other
+  // ranks may be told of the data only after a streamFence().
+  bool streams = false;
 };
 
 // Any alignment is right; 64 bytes is fast. Thread-safe: works on its arguments alone, never fails, allocates
@@ -49,5 +52,10 @@ FoldFunction foldFunction(DataType type, RedOp op, Simd simd);
 // Copies `bytes` to one or two destinations (`second` may be null), each of which may be the source; for
 // all-gather, where there is nothing to fold.
 void copyBytes(const std::byte* source, std::byte* first, std::byte* second, size_t bytes);
+
+// Copies `bytes` past the caches, where the machine can: for large results that nobody reads soon. Of any alignment; the two
+// do not overlap. Other ranks may be told of the data only after a streamFence().
+void streamBytes(const std::byte* source, std::byte* destination, size_t bytes);
+void streamFence();
 
 }  // namespace horing

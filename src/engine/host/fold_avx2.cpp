@@ -11,6 +11,10 @@ namespace {
 struct Avx2 : Vectors<32> {
   static constexpr bool kConvertsHalf = true;
 
+  static void stream(std::byte* to, Bits bits) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(bits));
+  }
+
   // float16 lanes 0-7 to part 0, 8-15 to part 1.
   static void widenHalf(Bits bits, Of<float>* part) {
     const __m256i halves = reinterpret_cast<__m256i>(bits);

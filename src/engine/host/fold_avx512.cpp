@@ -23,6 +23,10 @@ struct Avx512 : Vectors<64> {
     return reinterpret_cast<Bits>(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
   }
 
+  static void stream(std::byte* to, Bits bits) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(bits));
+  }
+
   static Bits loadSome(const std::byte* from, size_t bytes) {
     return reinterpret_cast<Bits>(_mm512_maskz_loadu_epi8(first(bytes), from));
   }

@@ -124,10 +124,17 @@ struct Access {
     if constexpr (kComplete) return Isa::store(to, bits);
     Isa::storeSome(to, bits, bytes);
   }
+  static void stream(std::byte* to, typename Isa::Bits bits, size_t bytes) {
+    if constexpr (kComplete) return Isa::stream(to, bits);
+    Isa::storeSome(to, bits, bytes);
+  }
 };
 
 template <class R, int kPacks, class Memory>
 void foldTile(const R& rule, const FoldArguments& arguments, size_t at, size_t bytes) {
+  std::byte* const last =
+      arguments.destinations[1] != nullptr ? arguments.destinations[1] : arguments.destinations[0];
+  const bool streams = arguments.streams && reinterpret_cast<uintptr_t>(last) % 64 == 0;
   using Part = typename R::Part;
   constexpr int kParts = R::kParts;
   constexpr int kBytes = R::Isa::kBytes;
@@ -146,9 +153,12 @@ void foldTile(const R& rule, const FoldArguments& arguments, size_t at, size_t b
   }
   unrolled<kPacks>([&](auto p) {
     const typename R::Isa::Bits result = rule.write(value[p.value]);
-    Memory::store(arguments.destinations[0] + at + p.value * kBytes, result, bytes);
-    if (arguments.destinations[1] != nullptr) {
-      Memory::store(arguments.destinations[1] + at + p.value * kBytes, result, bytes);
+    if (arguments.destinations[1] != nullptr)
+      Memory::store(arguments.destinations[0] + at + p.value * kBytes, result, bytes);
+    if (streams) {
+      Memory::stream(last + at + p.value * kBytes, result, bytes);
+    } else {
+      Memory::store(last + at + p.value * kBytes, result, bytes);
     }
   });
 }

@@ -38,6 +38,8 @@ struct Vectors {
     return bits;
   }
   static void store(std::byte* to, Bits bits) { __builtin_memcpy(to, &bits, sizeof bits); }
+  // Past the caches, to a multiple of the register's size; where the machine can.
+  static void stream(std::byte* to, Bits bits) { store(to, bits); }
 
   // The first `bytes` (below kBytes) only; the rest reads as zero.
   static Bits loadSome(const std::byte* from, size_t bytes) {

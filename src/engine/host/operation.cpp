@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace horing {
 
 namespace {
@@ -24,15 +26,28 @@ uint64_t digestOf(const Call& call, const Schedule& schedule) {
   return digest;
 }
 
+// Bytes of the output, of a layout in which every block has one size.
+size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t element_bytes) {
+  const bool has_one = contractOf(schedule).out == ChunkSet::kOwn;
+  return layout.largestChunk() * (has_one ? 1 : static_cast<size_t>(schedule.grid.chunks())) * element_bytes;
+}
+
 }  // namespace
 
 HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
     : plan_(plan),
       rank_of_position_(rank_of_position),
       lanes_(plan.schedule().lanes.size()),
-      operands_(static_cast<size_t>(plan.largestSourceCount())) {
-  for (size_t l = 0; l < lanes_.size(); ++l)
-    lanes_[l].steps.resize(static_cast<size_t>(plan.schedule().lanes[l].stepCount()));
+      operands_(static_cast<size_t>(plan.largestSourceCount())),
+      read_again_(static_cast<size_t>(plan.schedule().grid.chunks())) {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    const Lane& lane = plan.schedule().lanes[l];
+    lanes_[l].steps.resize(static_cast<size_t>(lane.stepCount()));
+    lanes_[l].is_signals = lane.isSignals();
+    for (StepCursor cursor(lane, plan.schedule().grid); !cursor.done(); cursor.next())
+      for (const Source& source : cursor.step().sources)
+        if (source.kind == Source::Kind::kOut) read_again_[static_cast<size_t>(cursor.chunk())] = true;
+  }
   layOut(call_);
 }
 
@@ -54,7 +69,9 @@ void HostOperation::layOut(const Call& call) {
 void HostOperation::layOutLane(size_t lane_number) {
   const std::vector<BoundStep>& bound = plan_.boundSteps(lane_number);
   LaneState& lane = lanes_[lane_number];
-  lane.slices = 0;
+  lane.slices = lane.is_signals ? 1 : 0;
+  const bool is_large = !layout_.isUneven() && outputBytes(plan_.schedule(), layout_, element_bytes_) >=
+                                                   plan_.settings().stream_bytes;
   StepCursor cursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
   for (CallStep& step : lane.steps) {
     const Step& from = cursor.step();
@@ -64,7 +81,7 @@ void HostOperation::layOutLane(size_t lane_number) {
     step.keep_queue = step.bound->keep_queue;
     step.sender = step.bound->sender;
     step.count = layout_.count(chunk);
-    lane.slices = std::max(lane.slices, slicing_.slicesOf(step.count));
+    if (!lane.is_signals) lane.slices = std::max(lane.slices, slicing_.slicesOf(step.count));
     step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
     step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
     step.tag = mix(step.count) ^ static_cast<Tag>(chunk) << 32;
@@ -73,8 +90,9 @@ void HostOperation::layOutLane(size_t lane_number) {
     step.keeps_out = from.keep.kind == Keep::Kind::kOut;
     step.completes = from.completes;
     // An average also scales a single value, on the way in or at the end.
-    step.only_moves = from.sources.size() == 1 &&
-                      !(scales_ && (from.completes || from.sources[0].kind == Source::Kind::kIn));
+    step.only_moves =
+        from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(from.sources[0])));
+    step.streams = is_large && step.keeps_out && !read_again_[static_cast<size_t>(chunk)];
     cursor.next();
   }
 }
@@ -83,6 +101,7 @@ void HostOperation::begin(const Call& call) {
   // Programs repeat themselves: what is laid out often fits the next call too.
   if (!(call.extent() == call_.extent()) || call.uneven || call.type != call_.type || call.op != call_.op)
     layOut(call);
+  HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   call_ = call;
   digest_ = mix(layout_digest_ ^ call.sequence);
   if (!status_.ok()) status_ = {};
@@ -131,14 +150,18 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   const CallStep& step = *lane.step;
   if (step.wait_lane < 0) return true;
   const LaneState& other = lanes_[static_cast<size_t>(step.wait_lane)];
-  if (other.finished || other.window_begin > lane.slice) return true;
-  if (other.window_end <= lane.slice) return false;
+  // Signals wait for all slices, and all slices wait for signals.
+  const int64_t slice = lane.is_signals ? other.slices - 1 : other.is_signals ? 0 : lane.slice;
+  if (other.finished || other.window_begin > slice) return true;
+  if (other.window_end <= slice) return false;
   const int32_t reached = other.index();
-  return reached > step.wait_step || (reached == step.wait_step && other.slice > lane.slice);
+  return reached > step.wait_step || (reached == step.wait_step && other.slice > slice);
 }
 
 // Inlined by force: after the fence in release() each call more would be waited for.
 [[gnu::always_inline]] inline bool HostOperation::trySlice(LaneState& lane) {
+  if (lane.is_signals) [[unlikely]]
+    return trySignals(lane);
   const CallStep& step = *lane.step;
   const ElementRange range = slicing_.range(step.count, lane.slice);
   if (range.count == 0) [[unlikely]] {
@@ -166,6 +189,20 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   return true;
 }
 
+// A signal is a message without data.
+bool HostOperation::trySignals(LaneState& lane) {
+  if (!waitIsOver(lane)) return false;
+  const CallStep& step = *lane.step;
+  const Tag tag = tagOf(lane);
+  if (!gatherOperands(lane, 0, 0, tag)) return false;
+  for (Sender* sender : step.bound->signals)
+    if (!sender->tryAcquire()) return false;
+  nextSlice(lane);
+  for (Sender* sender : step.bound->signals) sender->post(0, tag);
+  release(step);
+  return true;
+}
+
 inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag) {
   const CallStep& step = *lane.step;
   const std::byte** operand = operands_.data();
@@ -181,6 +218,8 @@ inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_off
     } else if (source.queue) {
       if (source.queue->empty()) return false;
       *operand++ = source.queue->front();
+    } else if (source.position >= 0) {
+      *operand++ = call_.peer_inputs[source.position] + step.input_bytes + byte_offset;
     } else {
       const bool is_input = source.kind == Source::Kind::kIn;
       *operand++ =
@@ -191,6 +230,7 @@ inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_off
 }
 
 inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
+  if (step.streams) return computeAndStream(step, kept, sent, count);
   std::byte* first = kept ? kept : sent;
   std::byte* second = kept ? sent : nullptr;
   if (step.only_moves) {
@@ -198,6 +238,22 @@ inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::b
     if (first) copyBytes(operands_[0], first, second, count * element_bytes_);
     return;
   }
+  fold(step, first, second, count);
+}
+
+// What is sent stays in the cache, for the peer; what is kept takes no room in it and need not be read before it is written.
+void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
+  const size_t bytes = count * element_bytes_;
+  if (step.only_moves) {
+    if (sent) copyBytes(operands_[0], sent, nullptr, bytes);
+    if (kept != operands_[0]) streamBytes(operands_[0], kept, bytes);
+  } else {
+    fold(step, sent ? sent : kept, sent ? kept : nullptr, count);
+  }
+  streamFence();
+}
+
+inline void HostOperation::fold(const CallStep& step, std::byte* first, std::byte* second, size_t count) {
   FoldArguments arguments;
   arguments.sources = operands_.data();
   arguments.is_input = step.bound->is_input.get();
@@ -207,6 +263,7 @@ inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::b
   arguments.count = count;
   arguments.ranks = plan_.schedule().ranks;
   arguments.is_final = step.completes;
+  arguments.streams = step.streams;
   fold_(arguments);
 }
 
@@ -277,7 +334,9 @@ HostOperation::LaneObstacle HostOperation::obstacle(const LaneState& lane) const
   if (!waitIsOver(lane)) return {formatString("waits for lane %d", lane.step->wait_lane)};
   for (const BoundSource& source : lane.step->sources) {
     if (source.receiver && !source.receiver->tryPeek())
-      return {formatString("waits for data from rank %d", source.peer), source.peer};
+      return {formatString("waits for %s from rank %d",
+                           source.kind == Source::Kind::kSignal ? "a signal" : "data", source.peer),
+              source.peer};
     if (source.queue && source.queue->empty()) return {"waits for another lane's value"};
   }
   if (lane.step->keep_queue && lane.step->keep_queue->full())

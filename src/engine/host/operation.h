@@ -29,6 +29,8 @@ struct Call {
   RedOp op = RedOp::kSum;
   int root = 0;           // rank, where the collective has one
   uint64_t sequence = 0;  // of the communicator; the same on every rank
+  // The inputs of all ranks, by position, where schedules read them.
+  const std::byte* const* peer_inputs = nullptr;
 
   Extent extent() const { return {count, uneven, input_blocks, output_blocks}; }
 };
@@ -70,6 +72,7 @@ class HostOperation final : public Driven {
     bool keeps_out = false;  // in the output
     bool completes = false;
     bool only_moves = false;  // one value, nothing to fold or to scale
+    bool streams = false;     // what it keeps goes past the caches
   };
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
@@ -79,6 +82,7 @@ class HostOperation final : public Driven {
     int64_t window_end = 0;
     int64_t slice = 0;
     bool finished = false;
+    bool is_signals = false;
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
 
@@ -89,10 +93,13 @@ class HostOperation final : public Driven {
   bool advanceLane(LaneState& lane);
   // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
   bool trySlice(LaneState& lane);
+  bool trySignals(LaneState& lane);
   bool waitIsOver(const LaneState& lane) const;
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
   void release(const CallStep& step);
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
+  void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
+  void fold(const CallStep& step, std::byte* first, std::byte* second, size_t count);
   void nextSlice(LaneState& lane);
   void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
@@ -118,6 +125,7 @@ class HostOperation final : public Driven {
   std::vector<LaneState> lanes_;
   size_t lanes_running_ = 0;
   std::vector<const std::byte*> operands_;  // of the slice being tried
+  std::vector<bool> read_again_;            // [chunk]: of the output, by a step of this rank
 };
 
 }  // namespace horing

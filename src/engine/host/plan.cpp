@@ -41,11 +41,15 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
   BoundStep bound;
   bound.is_input.reset(new bool[step.sources.size()]());
   for (const Source& source : step.sources) {
-    bound.is_input[bound.sources.size()] = source.kind == Source::Kind::kIn;
+    bound.is_input[bound.sources.size()] = readsInput(source);
     BoundSource& operand = bound.sources.emplace_back(BoundSource{source.kind});
     if (source.kind == Source::Kind::kScratch)
       operand.queue = queues_[static_cast<size_t>(source.index)].get();
-    if (source.kind != Source::Kind::kRecv) continue;
+    if (source.kind == Source::Kind::kPeerIn) {
+      operand.position = source.index;
+      reads_peers_ = true;
+    }
+    if (!takesMessage(source)) continue;
     operand.receiver =
         &connections.receiver(source.index, channelOf(schedule_, lane, source.index, recvPeers));
     operand.peer = connections.rankOf(source.index);
@@ -57,6 +61,10 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
     bound.sender = &connections.sender(step.send_to, channelOf(schedule_, lane, step.send_to, sendPeers));
     bound.send_peer = connections.rankOf(step.send_to);
     addOnce(senders_, bound.sender);
+  }
+  for (const int32_t peer : step.signal_to) {
+    bound.signals.push_back(&connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
+    addOnce(senders_, bound.signals.back());
   }
   largest_source_count_ = std::max(largest_source_count_, static_cast<int32_t>(bound.sources.size()));
   return bound;

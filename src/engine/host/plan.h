@@ -1,6 +1,7 @@
 #pragma once
 // A plan: a schedule bound to live connections and scratch memory. Still no user pointers and no sizes: those
 // come with the call, so one plan serves every call of its collective and algorithm.
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,13 +16,23 @@ struct PlanSettings {
   int32_t window = 4;
   uint32_t slot_bytes = 65536;  // of every connection
   Simd simd = Simd::kPlain;
+  // Outputs of so many bytes and more are stored past the caches, but for what is read again. This rank's own affair.
+  size_t stream_bytes = SIZE_MAX;
 };
+
+struct AlignedDelete {
+  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+};
+using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
+inline AlignedBytes alignedBytes(size_t bytes) {
+  return AlignedBytes(new (std::align_val_t{64}) std::byte[bytes]);
+}
 
 // A queue of window + 1 slices between two lanes of one rank.
 class ScratchQueue {
  public:
   ScratchQueue(int32_t slices, uint32_t slice_bytes)
-      : slices_(slices), slice_bytes_(slice_bytes), memory_(new (std::align_val_t{64}) std::byte[bytes()]) {}
+      : slices_(slices), slice_bytes_(slice_bytes), memory_(alignedBytes(bytes())) {}
   bool empty() const { return head_ == tail_; }
   bool full() const { return tail_ - head_ == slices_; }
   std::byte* front() const { return at(head_); }
@@ -31,9 +42,6 @@ class ScratchQueue {
   size_t bytes() const { return static_cast<size_t>(slices_) * slice_bytes_; }
 
  private:
-  struct AlignedDelete {
-    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
   std::byte* at(int64_t index) const {
     return memory_.get() + static_cast<size_t>(index % slices_) * slice_bytes_;
   }
@@ -42,15 +50,16 @@ class ScratchQueue {
   uint32_t slice_bytes_;
   int64_t head_ = 0;
   int64_t tail_ = 0;
-  std::unique_ptr<std::byte[], AlignedDelete> memory_;
+  AlignedBytes memory_;
 };
 
 // Where one operand comes from, resolved.
 struct BoundSource {
   Source::Kind kind;
-  Receiver* receiver = nullptr;   // kRecv
+  Receiver* receiver = nullptr;   // kRecv, kSignal
   ScratchQueue* queue = nullptr;  // kScratch
-  int32_t peer = -1;              // kRecv: rank, for messages
+  int32_t peer = -1;              // kRecv, kSignal: rank, for messages
+  int32_t position = -1;          // kPeerIn
 };
 
 struct BoundStep {
@@ -59,6 +68,7 @@ struct BoundStep {
   ScratchQueue* keep_queue = nullptr;
   Sender* sender = nullptr;
   int32_t send_peer = -1;  // rank, for messages
+  std::vector<Sender*> signals;
 };
 
 // Gives the connections of this rank; positions are those of the schedule. A link has kLinkChannels channels, and the
@@ -86,6 +96,7 @@ class Plan {
   // By StepCursor::written().
   const std::vector<BoundStep>& boundSteps(size_t lane) const { return bound_[lane]; }
   int32_t largestSourceCount() const { return largest_source_count_; }
+  bool readsPeers() const { return reads_peers_; }
   bool flushed() const;
   uint64_t memoryBytes() const;
 
@@ -99,6 +110,7 @@ class Plan {
   std::vector<Sender*> senders_;               // each once
   std::vector<Receiver*> receivers_;
   int32_t largest_source_count_ = 1;
+  bool reads_peers_ = false;
 };
 
 }  // namespace horing

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace horing {
 
 Result<std::byte*> SegmentList::allocate(uint64_t bytes) {
@@ -45,6 +47,13 @@ std::optional<SegmentPlace> SegmentList::find(const void* data, uint64_t bytes) 
   const Segment& segment = *std::prev(after)->second;
   if (segment.name().pid != ::getpid() || !segment.contains(data, bytes)) return std::nullopt;
   return SegmentPlace{segment.name(), address - reinterpret_cast<uintptr_t>(segment.data())};
+}
+
+std::byte* SegmentList::dataOf(const SegmentName& name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(by_address_.begin(), by_address_.end(),
+                                  [&](const auto& entry) { return entry.second->name() == name; });
+  return found == by_address_.end() || name.pid != ::getpid() ? nullptr : found->second->data();
 }
 
 }  // namespace horing

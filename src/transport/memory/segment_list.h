@@ -33,6 +33,8 @@ class SegmentList {
   Status free(void* data);
   // The segment that has all of [data, data + bytes); nothing if none has. Locks, briefly.
   std::optional<SegmentPlace> find(const void* data, uint64_t bytes) const;
+  // The memory of this process' segment of that name, null if it has none. Locks, briefly.
+  std::byte* dataOf(const SegmentName& name) const;
 
  private:
   mutable std::mutex mutex_;

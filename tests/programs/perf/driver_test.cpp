@@ -229,7 +229,7 @@ TEST_F(Driver, EndsWithThreeAndTheLibrarysWordsWhenItFails) {
 
 TEST_F(Driver, RefusesWhatItCannotDoByName) {
   const std::pair<std::vector<const char*>, const char*> cases[] = {
-      {{"-g", "2"}, "--ngpus"},      {{"-G", "1"}, "--cudagraph"}, {{"-R", "1"}, "--local_register"},
+      {{"-g", "2"}, "--ngpus"},      {{"-G", "1"}, "--cudagraph"}, {{"-R", "2"}, "--local_register"},
       {{"-o", "mulsum"}, "mulsum"},  {{"-o", "xor"}, "xor"},       {{"-d", "int16"}, "int16"},
       {{"--bogus", "1"}, "bogus"},   {{"-t", "0"}, "nthreads"},    {{"-n", "many"}, "iters"},
       {{"-J", "out.txt"}, "out.txt"}};

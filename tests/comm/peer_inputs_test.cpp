@@ -1,0 +1,197 @@
+// Ranks that ask each other where their inputs lie: they must decide alike, whatever one of them says.
+#include "comm/peer_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+namespace horing {
+namespace {
+
+// Ranks, each with memory and a view of its own, and the messages between them.
+class Ranks {
+ public:
+  explicit Ranks(int count, PeerInputs::Memory memory = PeerInputs::Memory::kOfSegments)
+      : map_(GroupMap::blocks(1, count)), lists_(static_cast<size_t>(count)) {
+    for (int rank = 0; rank < count; ++rank)
+      views_.push_back(std::make_unique<PeerInputs>(list(rank), map_, rank, memory));
+  }
+  SegmentList& list(int rank) { return lists_[static_cast<size_t>(rank)]; }
+  // Changes what a rank says in the next rounds.
+  void setLie(std::function<void(int rank, std::byte* said, size_t bytes)> lie) { lie_ = std::move(lie); }
+
+  // All ranks' answers to one question, by rank; all are null, or none is.
+  std::vector<const std::byte* const*> ask(const std::vector<const std::byte*>& inputs, size_t bytes) {
+    confirmed_ = false;
+    exchange([&](size_t rank) { return views_[rank]->offer(inputs[rank], bytes); });
+    size_t wanting = 0;
+    for (const auto& view : views_) wanting += view->needsConfirmation();
+    EXPECT_TRUE(wanting == 0 || wanting == views_.size()) << "a second round of some ranks only";
+    if (wanting > 0) exchange([&](size_t rank) { return views_[rank]->confirmation(); });
+    confirmed_ = wanting > 0;
+    std::vector<const std::byte* const*> answers;
+    for (const auto& view : views_) {
+      const auto agreed = view->agreed();
+      EXPECT_TRUE(agreed.ok()) << agreed.status().toString();
+      answers.push_back(agreed.ok() ? agreed.value() : nullptr);
+      EXPECT_EQ(answers.back() == nullptr, answers[0] == nullptr) << "ranks decide differently";
+    }
+    return answers;
+  }
+  bool confirmed() const { return confirmed_; }
+  PeerInputs& view(int rank) { return *views_[static_cast<size_t>(rank)]; }
+
+ private:
+  void exchange(const std::function<Call(size_t)>& callOf) {
+    std::vector<Call> calls;
+    for (size_t rank = 0; rank < views_.size(); ++rank) calls.push_back(callOf(rank));
+    for (const Call& to : calls)
+      for (size_t from = 0; from < calls.size(); ++from) {
+        std::byte* at = to.output + from * to.count;
+        std::memcpy(at, calls[from].input, to.count);
+        if (lie_) lie_(static_cast<int>(from), at, to.count);
+      }
+  }
+
+  GroupMap map_;
+  std::vector<SegmentList> lists_;
+  std::vector<std::unique_ptr<PeerInputs>> views_;
+  std::function<void(int, std::byte*, size_t)> lie_;
+  bool confirmed_ = false;
+};
+
+constexpr size_t kBytes = 10000;
+
+std::vector<const std::byte*> allocateAll(Ranks& ranks, int count) {
+  std::vector<const std::byte*> inputs;
+  for (int rank = 0; rank < count; ++rank) {
+    std::byte* data = ranks.list(rank).allocate(2 * kBytes).take();
+    data[100] = static_cast<std::byte>(rank + 1);
+    inputs.push_back(data + 100);
+  }
+  return inputs;
+}
+
+TEST(PeerInputs, AreFoundInTheMemoryOfTheOthers) {
+  Ranks ranks(3);
+  const auto inputs = allocateAll(ranks, 3);
+  for (const bool is_first : {true, false}) {
+    const auto answers = ranks.ask(inputs, kBytes);
+    EXPECT_EQ(ranks.confirmed(), is_first) << "only what is new is confirmed";
+    for (const auto& by_position : answers) {
+      ASSERT_NE(by_position, nullptr);
+      for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(by_position[peer][0], static_cast<std::byte>(peer + 1));
+    }
+  }
+}
+
+TEST(PeerInputs, OfOneProcessMayLieAnywhere) {
+  Ranks ranks(2, PeerInputs::Memory::kOfProcess);
+  const std::byte mine{1}, theirs{2};
+  const auto answers = ranks.ask({&mine, &theirs}, 1);
+  ASSERT_NE(answers[0], nullptr);
+  EXPECT_EQ(answers[0][1], &theirs);
+  EXPECT_EQ(answers[1][0], &mine);
+  EXPECT_FALSE(ranks.confirmed());
+}
+
+TEST(PeerInputs, AreRefusedByAllIfOneLiesElsewhere) {
+  Ranks ranks(3);
+  auto inputs = allocateAll(ranks, 3);
+  const std::vector<std::byte> ordinary(kBytes);
+  inputs[1] = ordinary.data();
+  EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
+  EXPECT_FALSE(ranks.confirmed());
+  inputs[1] = ranks.list(1).allocate(kBytes).take();
+  EXPECT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  EXPECT_EQ(ranks.ask(inputs, 2 * kBytes)[0], nullptr) << "reaches beyond the segment";
+}
+
+TEST(PeerInputs, AreRefusedByAllIfOneCannotMap) {
+  Ranks ranks(3);
+  const auto inputs = allocateAll(ranks, 3);
+  ranks.setLie([](int from, std::byte* said, size_t bytes) {
+    if (from == 2 && bytes == sizeof(InputOffer)) reinterpret_cast<InputOffer*>(said)->segment.fd += 1000;
+  });
+  for (const bool is_first : {true, false}) {
+    EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
+    EXPECT_EQ(ranks.confirmed(), is_first) << "what could not be mapped is remembered";
+  }
+}
+
+TEST(PeerInputs, SurviveOffersThatLie) {
+  const std::function<void(InputOffer&)> lies[] = {
+      [](InputOffer& offer) { offer.offset = UINT64_MAX; },
+      [](InputOffer& offer) { offer.offset = UINT64_MAX - kBytes + 1; },
+      [](InputOffer& offer) { offer.segment.bytes = UINT64_MAX; },
+      [](InputOffer& offer) { offer.segment.bytes = 1; },
+      [](InputOffer& offer) { ++offer.segment.id; },
+      [](InputOffer& offer) { offer.segment.pid = -1; },
+      [](InputOffer& offer) { offer.segment.pid = 1; },
+      [](InputOffer& offer) { offer.segment.fd = 0; },
+  };
+  for (const auto& lie : lies) {
+    Ranks ranks(2);
+    const auto inputs = allocateAll(ranks, 2);
+    ranks.setLie([&](int from, std::byte* said, size_t bytes) {
+      if (from == 1 && bytes == sizeof(InputOffer)) lie(*reinterpret_cast<InputOffer*>(said));
+    });
+    EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
+  }
+}
+
+TEST(PeerInputs, OfFreedMemoryAreAnError) {
+  Ranks ranks(2);
+  const auto inputs = allocateAll(ranks, 2);
+  ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  InputOffer stale;
+  ranks.setLie([&](int from, std::byte* said, size_t bytes) {
+    if (from == 1 && bytes == sizeof(InputOffer)) std::memcpy(&stale, said, sizeof stale);
+  });
+  ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  ASSERT_TRUE(ranks.list(1).free(const_cast<std::byte*>(inputs[1] - 100)).ok());
+  Call call = ranks.view(0).offer(inputs[0], kBytes);
+  std::memcpy(call.output, call.input, call.count);
+  std::memcpy(call.output + call.count, &stale, sizeof stale);
+  EXPECT_FALSE(ranks.view(0).needsConfirmation());
+  const auto agreed = ranks.view(0).agreed();
+  ASSERT_FALSE(agreed.ok());
+  EXPECT_EQ(agreed.status().code(), Code::kRemoteError);
+  EXPECT_NE(agreed.status().message().find("the input of rank 1"), std::string::npos);
+}
+
+TEST(PeerInputs, KeepAnswersForSegmentsThatComeAndGo) {
+  Ranks ranks(2);
+  for (size_t i = 0; i < kMaxKnownSegments; ++i) {
+    std::vector<const std::byte*> inputs;
+    for (const int rank : {0, 1}) inputs.push_back(ranks.list(rank).allocate(64).take());
+    ASSERT_NE(ranks.ask(inputs, 64)[0], nullptr) << i;
+    for (const int rank : {0, 1})
+      ASSERT_TRUE(ranks.list(rank).free(const_cast<std::byte*>(inputs[static_cast<size_t>(rank)])).ok());
+  }
+}
+
+TEST(PeerInputs, AreAskedForLessOftenWhereTheAnswerIsNo) {
+  Ranks ranks(2);
+  const std::vector<std::byte> ordinary(kBytes);
+  int asked = 0;
+  for (int call = 0; call < 160; ++call) {
+    const bool asks = ranks.view(0).asks();
+    ASSERT_EQ(ranks.view(1).asks(), asks);
+    if (!asks) continue;
+    ++asked;
+    EXPECT_EQ(ranks.ask({ordinary.data(), ordinary.data()}, kBytes)[0], nullptr);
+  }
+  EXPECT_GE(asked, 10);
+  EXPECT_LE(asked, 20);
+  // A yes makes them curious again.
+  const auto inputs = allocateAll(ranks, 2);
+  while (!ranks.view(0).asks()) ASSERT_FALSE(ranks.view(1).asks());
+  ASSERT_TRUE(ranks.view(1).asks());
+  ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  for (const int rank : {0, 1}) EXPECT_TRUE(ranks.view(rank).asks());
+}
+
+}  // namespace
+}  // namespace horing
