@@ -307,7 +307,8 @@ HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, s
  *
  * Block r has counts[r] elements, from element displs[r] of its buffer on; displs NULL: one block after the other. The
  * arrays are copied. Blocks may be empty, and must not overlap where they are received. Errors as for the other collectives; ranks that disagree on the size of a
- * block get horingInvalidUsage. */
+ * block get horingInvalidUsage. Where no rank knows all sizes (gather, scatter, all-to-all), a block that is empty on one side only
+ * is noticed by the next operation of the two, or, if it is the receiver that waits, at the deadline. */
 
 /* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on every rank. All ranks
  * pass the same recvcounts, and recvcounts[rank] == sendcount. In place: sendbuff == recvbuff + recvdispls[rank]. */

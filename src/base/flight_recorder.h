@@ -16,12 +16,14 @@ namespace horing {
 enum class Outcome : uint8_t { kRunning, kDone, kFailed };
 const char* outcomeName(Outcome outcome);  // "running"
 
-inline constexpr uint64_t kCountsDiffer = UINT64_MAX;
+// In place of a count, where blocks differ in size: this bit and a digest of all sizes, or, where each rank knows only its
+// own, this bit alone.
+inline constexpr uint64_t kCountsDiffer = uint64_t{1} << 63;
 
 // One operation as it was called.
 struct FlightRecord {
   uint64_t sequence = 0;  // of the communicator
-  uint64_t count = 0;     // elements, as given to the call; kCountsDiffer: each rank has its own
+  uint64_t count = 0;     // elements, as given to the call, or kCountsDiffer
   int64_t begun_ns = 0;   // of the communicator's clock
   int64_t ended_ns = 0;   // 0 while it runs
   int32_t root = 0;       // where the collective has one

@@ -18,6 +18,12 @@ bool hasRoot(Collective collective) {
          collective == Collective::kGather || collective == Collective::kScatter;
 }
 
+std::string countText(uint64_t count) {
+  if (!(count & kCountsDiffer)) return std::to_string(count);
+  if (count == kCountsDiffer) return "several";
+  return formatString("several (sizes %08llx)", static_cast<unsigned long long>(count & 0xffffffff));
+}
+
 }  // namespace
 
 uint64_t agreementDigest(const FlightRecord& record) {
@@ -34,7 +40,7 @@ uint64_t agreementDigest(const FlightRecord& record) {
 }
 
 std::string argumentsText(const FlightRecord& record) {
-  const std::string count = record.count == kCountsDiffer ? "several" : std::to_string(record.count);
+  const std::string count = countText(record.count);
   std::string text = formatString("%s x %s", count.c_str(), dataTypeName(record.type));
   if (reduces(record.collective)) text += formatString(", %s", redOpName(record.op));
   if (hasRoot(record.collective)) text += formatString(", root %d", record.root);

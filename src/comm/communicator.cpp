@@ -95,7 +95,7 @@ Status Communicator::run(Collective collective, const Call& call) {
   numbered.sequence = sequence_++;
   const int64_t begun_ns = clock_.nowNs();
   calls_.recorder().begin({.sequence = numbered.sequence,
-                           .count = call.uneven ? kCountsDiffer : call.count,
+                           .count = agreedCount(collective, call, options_.ranks),
                            .begun_ns = begun_ns,
                            .root = call.root,
                            .collective = collective,

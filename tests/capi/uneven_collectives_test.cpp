@@ -132,6 +132,28 @@ TEST(UnevenArguments, OfAnEmptyBlockMayPointAnywhere) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+TEST(UnevenArguments, ThatDifferBetweenRanksAreNamedOnAll) {
+  const size_t others[2] = {
+      0, 1 << 20};  // an empty block, which no message betrays; one that chooses another algorithm
+  for (const size_t other : others)
+    for (const bool reduces : {false, true}) {
+      const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitAll);
+      onEveryRank(3, [&](int rank) {
+        const horingComm_t comm = comms[static_cast<size_t>(rank)];
+        const size_t counts[3] = {8, rank == 0 ? other : 8, 8};
+        std::vector<float> from(other + 24, 1.0f), to(other + 24);
+        EXPECT_EQ(reduces ? horingReduceScatterV(from.data(), counts, nullptr, to.data(), horingFloat,
+                                                 horingSum, comm, nullptr)
+                          : horingAllGatherV(from.data(), counts[rank], to.data(), counts, nullptr,
+                                             horingFloat, comm, nullptr),
+                  horingInvalidUsage);
+        EXPECT_NE(std::string(horingGetLastError(comm)).find("rank 0 called"), std::string::npos)
+            << horingGetLastError(comm);
+      });
+      for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+    }
+}
+
 TEST(UnevenArguments, AreNamed) {
   const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
   float data[4] = {};

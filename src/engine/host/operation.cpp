@@ -19,7 +19,7 @@ uint64_t mix(uint64_t x) {
 
 // Of all that the ranks must agree on, but for the call's number.
 uint64_t digestOf(const Call& call, const Schedule& schedule) {
-  uint64_t digest = mix(call.uneven ? ~uint64_t{0} : call.count);
+  uint64_t digest = mix(agreedCount(schedule.collective, call, schedule.ranks));
   digest = mix(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
                          static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
   for (const char c : schedule.algorithm) digest = mix(digest ^ static_cast<unsigned char>(c));
@@ -33,6 +33,16 @@ size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t elemen
 }
 
 }  // namespace
+
+uint64_t agreedCount(Collective collective, const Call& call, int ranks) {
+  if (!call.uneven) return call.count;
+  // Of gather, scatter and all-to-all no rank knows all blocks but perhaps the root.
+  if (collective != Collective::kAllGather && collective != Collective::kReduceScatter) return kCountsDiffer;
+  const Blocks& blocks = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
+  uint64_t digest = 0;
+  for (int rank = 0; rank < ranks; ++rank) digest = mix(digest ^ blocks.counts[rank]);
+  return digest | kCountsDiffer;
+}
 
 HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
     : plan_(plan),

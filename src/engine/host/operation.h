@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/flight_recorder.h"
 #include "base/status.h"
 #include "engine/host/driven.h"
 #include "engine/host/plan.h"
@@ -34,6 +35,9 @@ struct Call {
 
   Extent extent() const { return {count, uneven, input_blocks, output_blocks}; }
 };
+
+// What all ranks must pass alike of the sizes: the count, or, where blocks differ, kCountsDiffer and what it says.
+uint64_t agreedCount(Collective collective, const Call& call, int ranks);
 
 class HostOperation final : public Driven {
  public:
