@@ -1,7 +1,6 @@
 #include "capi/calls.h"
 
 #include "capi/group.h"
-#include "capi/streams.h"
 #include "comm/arguments.h"
 
 namespace horing {
@@ -44,8 +43,7 @@ Status check(horingComm_t comm, const Command& command) {
 
 Status issue(horingComm_t comm, Command command, horingStream_t stream) {
   HORING_TRY(check(comm, command));
-  HORING_ASSIGN(Stream* const own, findStream(stream));
-  return launch(comm, std::move(command), own);
+  return launch(comm, std::move(command), stream);
 }
 
 }  // namespace horing

@@ -14,8 +14,9 @@ namespace {
 
 struct Pending {
   horingComm_t comm;
+  uint64_t life;  // of the handle
   Command command;
-  Stream* stream;
+  horingStream_t stream;
 };
 
 struct Group {
@@ -83,14 +84,21 @@ class BlockingStreams {
   std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, for streams do not move
 };
 
-Status submitAll(std::vector<Pending> commands) {
+Status submit(Pending& pending, BlockingStreams& blocking) {
+  HORING_ASSIGN(Stream* const stream, findStream(pending.stream));
+  return pending.comm->queue->submit(std::move(pending.command),
+                                     stream ? *stream : blocking.of(pending.comm));
+}
+
+Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   BlockingStreams blocking;
   Status submitted;
   for (Pending& pending : commands) {
     if (!submitted.ok()) break;
-    Stream& stream = pending.stream ? *pending.stream : blocking.of(pending.comm);
-    submitted = pending.comm->queue->submit(std::move(pending.command), stream);
+    submitted = submit(pending, blocking);
   }
+  // Who only waits keeps no handle from being ended.
+  uses.clear();
   Status carried_out = blocking.synchronize();
   return submitted.ok() ? carried_out : submitted;
 }
@@ -102,12 +110,16 @@ Status launchAll(std::vector<Pending> commands) {
   for (const Pending& pending : commands) {
     uses.emplace_back(pending.comm);
     HORING_TRY(checkHandle(pending.comm));
+    if (pending.comm->life != pending.life)
+      return makeStatus(Code::kInvalidUsage,
+                        "a communicator was ended in a group that holds operations of it");
+    HORING_TRY(findStream(pending.stream).status());
   }
   commands = mergeTransfers(std::move(commands));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
     return pending.comm == commands.front().comm && !pending.stream;
   });
-  return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands));
+  return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
 }
 
 Status initAll(const std::vector<std::function<Status()>>& inits) {
@@ -126,12 +138,13 @@ bool groupIsOpen() {
   return open_group.depth > 0;
 }
 
-Status launch(horingComm_t comm, Command command, Stream* stream) {
+Status launch(horingComm_t comm, Command command, horingStream_t stream) {
+  HORING_ASSIGN(Stream* const own, findStream(stream));
   if (groupIsOpen()) {
-    open_group.commands.push_back({comm, std::move(command), stream});
+    open_group.commands.push_back({comm, comm->life, std::move(command), stream});
     return {};
   }
-  if (stream) return comm->queue->submit(std::move(command), *stream);
+  if (own) return comm->queue->submit(std::move(command), *own);
   HORING_TRY(checkMayWait());
   return comm->queue->run(command);
 }

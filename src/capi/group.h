@@ -8,9 +8,9 @@ namespace horing {
 
 // Whether the calling thread is between start and end.
 bool groupIsOpen();
-// Where an entry point hands over what it has checked: launches it, or keeps it for the open group. `stream`: null for
-// an operation that is complete on return, else one that outlives it.
-Status launch(horingComm_t comm, Command command, Stream* stream);
+// Where an entry point hands over what it has checked: launches it, or keeps it for the open group. `stream`: NULL for
+// an operation that is complete on return.
+Status launch(horingComm_t comm, Command command, horingStream_t stream);
 void addInitToGroup(std::function<Status()> init);
 // A call of the open group was refused: horingGroupEnd shall say so, too, and launch nothing.
 void refuseGroup(const Status& why);

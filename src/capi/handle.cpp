@@ -42,6 +42,7 @@ void giveBackHandle(horingComm_t comm) {
   comm->root.reset();
   comm->registrations.clear();
   comm->last_error.clear();
+  ++comm->life;
   HandlePool& handles = pool();
   std::lock_guard lock(handles.mutex);
   handles.free.push_back(comm);

@@ -16,7 +16,8 @@
 // and does no harm.
 struct horingComm {
   std::atomic<bool> alive{false};
-  std::atomic<int> callers{0};  // threads inside an entry point with this handle
+  std::atomic<uint64_t> life{0};  // how many communicators were here before: tells this one from them
+  std::atomic<int> callers{0};    // threads inside an entry point with this handle
   std::shared_ptr<horing::RootService>
       root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;

@@ -125,6 +125,50 @@ TEST(StreamErrors, AbortWaitsForNoOtherCommunicator) {
   for (const horingComm_t comm : first) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+TEST(StreamErrors, AbortWaitsForNoGroupThatHoldsOthers) {
+  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const std::vector<horingComm_t> first = makeCommunicators(2, Meeting::kInitAll);
+  const std::vector<horingComm_t> second = makeCommunicators(2, Meeting::kInitAll);
+  int32_t received = 0, never = 0;
+  const int32_t sent = 7;
+  std::promise<void> opened;
+  std::thread waits([&] {
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(horingRecv(&received, 1, horingInt32, 1, first[0], nullptr));
+    EXPECT_HORING(horingRecv(&never, 1, horingInt32, 1, second[0], nullptr));
+    opened.set_value();
+    EXPECT_EQ(horingGroupEnd(), horingInvalidUsage) << "of what was aborted";
+  });
+  opened.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it waits already, as a rule
+  EXPECT_HORING(horingCommAbort(second[0]));
+  EXPECT_HORING(horingSend(&sent, 1, horingInt32, 0, first[1], nullptr));
+  waits.join();
+  EXPECT_EQ(received, 7) << "abort waited until the other message was given up";
+  EXPECT_HORING(horingCommAbort(second[1]));
+  for (const horingComm_t comm : first) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(StreamErrors, AGroupThatOutlivesItsStreamOrCommunicatorIsRefused) {
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  const int32_t from = 5;
+  int32_t to = 0;
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingAllReduce(&from, &to, 1, horingInt32, horingSum, comms[0], stream));
+  EXPECT_HORING(horingStreamDestroy(stream));
+  EXPECT_EQ(horingGroupEnd(), horingInvalidUsage);
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingAllReduce(&from, &to, 1, horingInt32, horingSum, comms[0], nullptr));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+  // Perhaps in the same place.
+  const std::vector<horingComm_t> next = makeCommunicators(1, Meeting::kInitAll);
+  EXPECT_NE(horingGroupEnd(), horingSuccess);
+  EXPECT_EQ(to, 0) << "nothing was launched";
+  EXPECT_HORING(horingCommDestroy(next[0]));
+}
+
 TEST(StreamErrors, AbortEndsADestroyThatWaits) {
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
   horingStream_t stream = nullptr;
