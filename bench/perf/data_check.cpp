@@ -86,6 +86,14 @@ class IntegerPattern {
         return static_cast<T>(target - losingBy(r));
       case RedOp::kMin:
         return static_cast<T>(target + losingBy(r));
+      case RedOp::kBitAnd:
+        return static_cast<T>(r.carrier ? target : target | static_cast<T>(r.pair_random));
+      case RedOp::kBitOr:
+        return static_cast<T>(r.carrier ? target : target & static_cast<T>(r.pair_random));
+      case RedOp::kBitXor: {
+        const T other = r.paired ? static_cast<T>(r.pair_random) : T{0};
+        return static_cast<T>(r.carrier ? target ^ other : other);
+      }
       default: {
         const T d = static_cast<T>(r.pair_random);
         const T other = !r.paired ? T{0} : r.first_of_pair ? d : static_cast<T>(T{0} - d);
@@ -156,7 +164,7 @@ class FloatPattern {
         return {target(r.random) + losingBy(r), halvings(r.random)};
       case RedOp::kAvg:
         return {averaged(r.random, rank), 0};
-      case RedOp::kSum:
+      default:  // a sum: bits are of integers only
         break;
     }
     int64_t integer = r.carrier ? target(r.random) : 0;

@@ -12,6 +12,8 @@
 //   others 1. min, max a target goes to one rank, others are at it or on the losing side of it. avg floating
 //   point: two ranks are not zero. 1/ranks is not exact, so 2 units in the last place are allowed.
 //            Integers: as sum, and the total is divided.
+//   band, bor  a target goes to one rank, others have further bits set, or only some of its bits. bxor: as sum,
+//            with pairs d, d.
 //   no operation   random bits.
 #include <cstddef>
 #include <cstdint>

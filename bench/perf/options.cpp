@@ -59,7 +59,7 @@ void addSweep(CLI::App& app, Raw& raw, Options& options) {
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("-c,--check", options.checks, "iterations whose result is checked; 0: none")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-o,--op", raw.op, "sum|prod|min|max|avg|all");
+  app.add_option("-o,--op", raw.op, "sum|prod|min|max|avg|all; of integers also band|bor|bxor");
   app.add_option("-r,--root", options.root,
                  "root of broadcast, reduce, gather and scatter; -1: each rank in turn")
       ->check(CLI::Range(-1, 1 << 30));
@@ -139,11 +139,17 @@ Status chooseOps(const std::string& text, Options& options) {
   options.ops.clear();
   if (text == "mulsum")
     return makeStatus(Code::kInvalidUsage, "-o,--op mulsum: this library has no pre-multiplied sum");
-  for (const RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kMin, RedOp::kMax, RedOp::kAvg})
+  for (const RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kMin, RedOp::kMax, RedOp::kAvg, RedOp::kBitAnd,
+                         RedOp::kBitOr, RedOp::kBitXor})
     if (text == "all" || text == redOpName(op)) options.ops.push_back(op);
-  if (!options.ops.empty()) return {};
-  return makeStatus(Code::kInvalidUsage, "-o,--op '%s': expected sum, prod, min, max, avg or all",
-                    text.c_str());
+  for (const DataType type : options.types)
+    for (const RedOp op : options.ops)
+      if (hasRedOp(type, op)) return {};
+  if (!options.ops.empty())
+    return makeStatus(Code::kInvalidUsage, "-o,--op %s works on integers: expected such a type with -d",
+                      text.c_str());
+  return makeStatus(Code::kInvalidUsage,
+                    "-o,--op '%s': expected sum, prod, min, max, avg, band, bor, bxor or all", text.c_str());
 }
 
 Status chooseSizes(const Raw& raw, Options& options) {

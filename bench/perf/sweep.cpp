@@ -86,7 +86,8 @@ std::vector<Sweep::Kind> Sweep::kinds() const {
   std::vector<Kind> all;
   for (const DataType type : options_.types)
     for (const std::optional<RedOp>& op : ops)
-      for (const int root : roots) all.push_back({type, op, root});
+      if (!op || hasRedOp(type, *op))
+        for (const int root : roots) all.push_back({type, op, root});
   return all;
 }
 
@@ -262,7 +263,7 @@ Status Sweep::launch(const Operation& operation, uint64_t iteration) {
                      .receive = a.receive,
                      .layout = operation.layout,
                      .type = static_cast<horingDataType_t>(operation.kind.type),
-                     .op = static_cast<horingRedOp_t>(operation.kind.op.value_or(RedOp::kSum)),
+                     .op = static_cast<horingRedOp_t>(redOpNumber(operation.kind.op.value_or(RedOp::kSum))),
                      .root = operation.kind.root,
                      .comm = ranks_.comm(),
                      .rank = ranks_.rank(),

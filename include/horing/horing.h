@@ -117,7 +117,11 @@ typedef enum {
   horingMax = 2,
   horingMin = 3,
   horingAvg = 4,
-  horingNumOps = 5
+  horingNumOps = 5,
+  horingBitAnd = 0x10000000, /* Extension, as the next two: bit by bit, integer types only */
+  horingBitOr = 0x10000001,
+  horingBitXor = 0x10000002,
+  horingMaxRedOp = 0x7fffffff /* the largest value; keeps room for all others */
 } horingRedOp_t;
 
 /* What ranks need to find each other, and the secret that lets them in: whoever has it can join. Copy it to

@@ -13,7 +13,7 @@ constexpr TypeFacts kTypes[kDataTypes] = {
     {"int64", 8, false},  {"uint64", 8, false},  {"float16", 2, true},    {"float32", 4, true},
     {"float64", 8, true}, {"bfloat16", 2, true}, {"float8e4m3", 1, true}, {"float8e5m2", 1, true},
 };
-constexpr const char* kOps[kRedOps] = {"sum", "prod", "max", "min", "avg"};
+constexpr const char* kOps[kRedOps] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
 constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                               "reduce",     "gather",         "scatter",    "all_to_all"};
 }  // namespace
@@ -23,6 +23,15 @@ size_t dataTypeBytes(DataType type) {
 }
 bool isFloatingPoint(DataType type) {
   return kTypes[static_cast<int>(type)].floating;
+}
+bool hasRedOp(DataType type, RedOp op) {
+  const bool works_on_bits = op == RedOp::kBitAnd || op == RedOp::kBitOr || op == RedOp::kBitXor;
+  return !works_on_bits || !isFloatingPoint(type);
+}
+int redOpNumber(RedOp op) {
+  constexpr int kBeyondNccl = 0x10000000;
+  const int place = static_cast<int>(op), first_of_ours = static_cast<int>(RedOp::kBitAnd);
+  return place < first_of_ours ? place : kBeyondNccl + place - first_of_ours;
 }
 const char* dataTypeName(DataType type) {
   return kTypes[static_cast<int>(type)].name;

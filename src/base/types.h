@@ -1,5 +1,6 @@
 #pragma once
-// The collectives, element types and operations that every layer speaks of. Numbers are those of the C API.
+// The collectives, element types and operations that every layer speaks of. Numbers are those of the C API, but for the
+// operations that NCCL has no number for; see redOpNumber().
 #include <cstddef>
 #include <cstdint>
 
@@ -33,11 +34,24 @@ enum class DataType : int {
 };
 inline constexpr int kDataTypes = 12;
 
-enum class RedOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
-inline constexpr int kRedOps = 5;
+enum class RedOp : int {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kBitAnd = 5,
+  kBitOr = 6,
+  kBitXor = 7,
+};
+inline constexpr int kRedOps = 8;
 
 size_t dataTypeBytes(DataType type);
 bool isFloatingPoint(DataType type);
+// Whether elements of the type can be folded so: bits only of integers.
+bool hasRedOp(DataType type, RedOp op);
+// The operation's number in the C API: up to kAvg its own, then far from all that NCCL may yet number.
+int redOpNumber(RedOp op);
 const char* dataTypeName(DataType type);   // "float32"
 const char* redOpName(RedOp op);           // "sum"
 const char* collectiveName(Collective c);  // "all_reduce"

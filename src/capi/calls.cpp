@@ -7,18 +7,12 @@ namespace horing {
 
 Command makeCommand(Collective collective, const void* send, void* recv, size_t count,
                     horingDataType_t type) {
-  return makeReduction(collective, send, recv, count, type, horingSum);
-}
-
-Command makeReduction(Collective collective, const void* send, void* recv, size_t count,
-                      horingDataType_t type, horingRedOp_t op) {
   Command command;
   command.collective = collective;
   command.call.input = static_cast<const std::byte*>(send);
   command.call.output = static_cast<std::byte*>(recv);
   command.call.count = count;
   command.call.type = static_cast<DataType>(type);
-  command.call.op = static_cast<RedOp>(op);
   return command;
 }
 
@@ -28,6 +22,18 @@ Command withRoot(Command command, int root) {
 }
 
 namespace {
+
+Status setOperation(horingComm_t comm, horingRedOp_t number, Call& call) {
+  HORING_TRY(checkHandle(comm));
+  for (int op = 0; op < kRedOps; ++op) {
+    call.op = static_cast<RedOp>(op);
+    if (redOpNumber(call.op) == static_cast<int>(number)) return {};
+  }
+  return makeStatus(Code::kInvalidArgument,
+                    "op is %d: expected horingSum (0) to horingAvg (4), horingBitAnd, horingBitOr or "
+                    "horingBitXor",
+                    static_cast<int>(number));
+}
 
 Status check(horingComm_t comm, const Command& command) {
   HORING_TRY(checkHandle(comm));
@@ -44,6 +50,11 @@ Status check(horingComm_t comm, const Command& command) {
 Status issue(horingComm_t comm, Command command, horingStream_t stream) {
   HORING_TRY(check(comm, command));
   return launch(comm, std::move(command), stream);
+}
+
+Result<Command> withOperation(Command command, horingComm_t comm, horingRedOp_t op) {
+  HORING_TRY(setOperation(comm, op, command.call));
+  return command;
 }
 
 }  // namespace horing

@@ -6,9 +6,8 @@ namespace horing {
 
 // A call whose blocks are all of one size, or are no blocks.
 Command makeCommand(Collective collective, const void* send, void* recv, size_t count, horingDataType_t type);
-// As above, of a reduction.
-Command makeReduction(Collective collective, const void* send, void* recv, size_t count,
-                      horingDataType_t type, horingRedOp_t op);
+// Of a reduction by an operation that exists.
+Result<Command> withOperation(Command command, horingComm_t comm, horingRedOp_t op);
 Command withRoot(Command command, int root);
 
 // Checks the arguments and launches the command.

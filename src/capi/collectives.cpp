@@ -1,14 +1,25 @@
 // The collectives of include/horing/horing.h whose blocks all have one size.
 #include "capi/calls.h"
 
+namespace horing {
+namespace {
+
+Status issueReduction(horingComm_t comm, Command command, horingRedOp_t op, horingStream_t stream) {
+  HORING_ASSIGN(Command reduction, withOperation(std::move(command), comm, op));
+  return issue(comm, std::move(reduction), stream);
+}
+
+}  // namespace
+}  // namespace horing
+
 extern "C" {
 
 horingResult_t horingAllReduce(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                                horingRedOp_t op, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issue(comm, makeReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op),
-                 stream);
+    return issueReduction(comm, makeCommand(Collective::kAllReduce, sendbuff, recvbuff, count, datatype), op,
+                          stream);
   });
 }
 
@@ -17,8 +28,8 @@ horingResult_t horingReduceScatter(const void* sendbuff, void* recvbuff, size_t 
                                    horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issue(comm, makeReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op),
-                 stream);
+    return issueReduction(
+        comm, makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype), op, stream);
   });
 }
 
@@ -49,9 +60,9 @@ horingResult_t horingReduce(const void* sendbuff, void* recvbuff, size_t count, 
                             horingRedOp_t op, int root, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issue(comm,
-                 withRoot(makeReduction(Collective::kReduce, sendbuff, recvbuff, count, datatype, op), root),
-                 stream);
+    return issueReduction(
+        comm, withRoot(makeCommand(Collective::kReduce, sendbuff, recvbuff, count, datatype), root), op,
+        stream);
   });
 }
 

@@ -85,8 +85,11 @@ horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcoun
   using namespace horing;
   return guardedLaunch(comm, [&] {
     const size_t own = ownCount(comm, sendcounts);
-    return issueUneven(comm, makeReduction(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype, op),
-                       {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput, stream);
+    HORING_ASSIGN(
+        Command command,
+        withOperation(makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype), comm, op));
+    return issueUneven(comm, std::move(command), {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput,
+                       stream);
   });
 }
 

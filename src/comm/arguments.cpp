@@ -22,13 +22,13 @@ struct Buffers {
   size_t in_place_offset = 0;
 };
 
-Status checkEnums(DataType type, RedOp op) {
+Status checkTypeAndOperation(DataType type, RedOp op) {
   if (static_cast<int>(type) < 0 || static_cast<int>(type) >= kDataTypes)
     return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
                       static_cast<int>(type), kDataTypes - 1);
-  if (static_cast<int>(op) < 0 || static_cast<int>(op) >= kRedOps)
-    return makeStatus(Code::kInvalidArgument, "op is %d: expected 0 (sum) to %d (avg)", static_cast<int>(op),
-                      kRedOps - 1);
+  if (!hasRedOp(type, op))
+    return makeStatus(Code::kInvalidArgument, "op is %s, which %s does not have: expected an integer type",
+                      redOpName(op), dataTypeName(type));
   return {};
 }
 
@@ -138,7 +138,7 @@ Result<Buffers> unevenBuffers(Collective collective, const Call& call, int rank,
 }  // namespace
 
 Status checkArguments(Collective collective, const Call& call, int rank, int ranks) {
-  HORING_TRY(checkEnums(call.type, call.op));
+  HORING_TRY(checkTypeAndOperation(call.type, call.op));
   if (call.root < 0 || call.root >= ranks)
     return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, ranks - 1);
   HORING_ASSIGN(const Buffers buffers, call.uneven ? unevenBuffers(collective, call, rank, ranks)

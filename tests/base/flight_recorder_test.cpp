@@ -16,7 +16,7 @@ FlightRecord recordOf(uint64_t sequence) {
   record.root = static_cast<int32_t>(sequence % 7) - 1;
   record.collective = static_cast<Collective>(sequence % 3);
   record.type = static_cast<DataType>(sequence % 12);
-  record.op = static_cast<RedOp>(sequence % 5);
+  record.op = static_cast<RedOp>(sequence % kRedOps);
   return record;
 }
 

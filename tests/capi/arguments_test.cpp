@@ -55,6 +55,18 @@ TEST_F(Arguments, UnknownTypesAndOperationsAreNamed) {
   EXPECT_TRUE(refuses(allReduce(data_, data_, 4, 12), horingInvalidArgument, "datatype is 12"));
   EXPECT_TRUE(refuses(allReduce(data_, data_, 4, -1), horingInvalidArgument, "datatype is -1"));
   EXPECT_TRUE(refuses(allReduce(data_, data_, 4, horingFloat, 5), horingInvalidArgument, "op is 5"));
+  EXPECT_TRUE(refuses(allReduce(data_, data_, 4, horingFloat, -1), horingInvalidArgument, "op is -1"));
+  EXPECT_TRUE(refuses(allReduce(data_, data_, 4, horingInt, horingBitXor + 1), horingInvalidArgument,
+                      "op is 268435459"));
+}
+
+TEST_F(Arguments, BitwiseOperationsAreForIntegers) {
+  for (const int op : {horingBitAnd, horingBitOr, horingBitXor}) {
+    EXPECT_TRUE(refuses(allReduce(data_, data_, 4, horingFloat, op), horingInvalidArgument, "float32"));
+    EXPECT_TRUE(
+        refuses(allReduce(data_, data_, 4, horingFloat8e5m2, op), horingInvalidArgument, "float8e5m2"));
+    EXPECT_HORING(allReduce(data_, data_, 4, horingUint8, op));
+  }
 }
 
 TEST_F(Arguments, StreamsAreRefused) {

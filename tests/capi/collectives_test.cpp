@@ -24,6 +24,27 @@ TEST_P(Collectives, AllReduceSumsOnEveryRank) {
   });
 }
 
+TEST_P(Collectives, BitwiseOperationsCombineBits) {
+  constexpr size_t kCount = 1021;
+  const auto bits = [](int rank, size_t i) { return uint32_t{1} << (static_cast<size_t>(rank) + i) % 32; };
+  onEveryRank(ranks(), [&](int rank) {
+    std::vector<uint32_t> one(kCount), all_but_one(kCount), result(kCount);
+    for (size_t i = 0; i < kCount; ++i) all_but_one[i] = ~(one[i] = bits(rank, i));
+    const auto reduce = [&](const std::vector<uint32_t>& input, horingRedOp_t op) {
+      ASSERT_HORING(
+          horingAllReduce(input.data(), result.data(), kCount, horingUint32, op, comm(rank), nullptr));
+      for (size_t i = 0; i < kCount; ++i) {
+        uint32_t any = 0, odd = 0;
+        for (int peer = 0; peer < ranks(); ++peer) any |= bits(peer, i), odd ^= bits(peer, i);
+        ASSERT_EQ(result[i], op == horingBitAnd ? ~any : op == horingBitOr ? any : odd) << op << ' ' << i;
+      }
+    };
+    reduce(all_but_one, horingBitAnd);
+    reduce(one, horingBitOr);
+    reduce(one, horingBitXor);
+  });
+}
+
 TEST_P(Collectives, ReduceScatterGivesEachRankItsBlock) {
   onEveryRank(ranks(), [&](int rank) {
     for (const size_t count : {size_t{1}, size_t{1021}, size_t{65536}}) {

@@ -239,11 +239,24 @@ std::vector<DataType> everyType() {
   return types;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperation, Fold,
-                         testing::Combine(testing::ValuesIn(everyType()),
-                                          testing::Values(RedOp::kSum, RedOp::kProd, RedOp::kMax, RedOp::kMin,
-                                                          RedOp::kAvg)),
-                         caseName);
+std::vector<std::tuple<DataType, RedOp>> everyTypeAndOperation() {
+  std::vector<std::tuple<DataType, RedOp>> all;
+  for (const DataType type : everyType())
+    for (int op = 0; op < kRedOps; ++op)
+      if (hasRedOp(type, static_cast<RedOp>(op))) all.emplace_back(type, static_cast<RedOp>(op));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperation, Fold, testing::ValuesIn(everyTypeAndOperation()), caseName);
+
+TEST(FoldFunction, IsThereExactlyForTheOperationsThatATypeHas) {
+  for (const DataType type : everyType())
+    for (int op = 0; op < kRedOps; ++op)
+      for (const Simd simd : availableSimds())
+        EXPECT_EQ(foldFunction(type, static_cast<RedOp>(op), simd) != nullptr,
+                  hasRedOp(type, static_cast<RedOp>(op)))
+            << dataTypeName(type) << ' ' << redOpName(static_cast<RedOp>(op));
+}
 
 class FoldAverage : public testing::TestWithParam<DataType> {};
 
@@ -290,6 +303,9 @@ TEST(FoldByHand, IntegersWrapAround) {
     EXPECT_EQ(foldOne(DataType::kInt32, RedOp::kAvg, simd, {0xfffffffc, 0, 0}), 0xffffffffu) << "-4 / 3";
     EXPECT_EQ(foldOne(DataType::kInt8, RedOp::kMin, simd, {0x80, 0x7f}), 0x80u);
     EXPECT_EQ(foldOne(DataType::kUint8, RedOp::kMin, simd, {0x80, 0x7f}), 0x7fu);
+    EXPECT_EQ(foldOne(DataType::kUint8, RedOp::kBitAnd, simd, {0xfc, 0x3f}), 0x3cu);
+    EXPECT_EQ(foldOne(DataType::kInt32, RedOp::kBitOr, simd, {0x80000000, 1}), 0x80000001u);
+    EXPECT_EQ(foldOne(DataType::kInt64, RedOp::kBitXor, simd, {0xff, 0x0f, 1}), 0xf1u);
   }
 }
 

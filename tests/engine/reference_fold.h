@@ -72,6 +72,15 @@ class ReferenceFold {
         case RedOp::kMax:
           value = integer(other) > integer(value) ? other : value;
           break;
+        case RedOp::kBitAnd:
+          value &= other;
+          break;
+        case RedOp::kBitOr:
+          value |= other;
+          break;
+        case RedOp::kBitXor:
+          value ^= other;
+          break;
         default:
           value = truncated(value + other);
           break;

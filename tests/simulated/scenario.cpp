@@ -68,7 +68,8 @@ void chooseOperations(Scenario& scenario, Dice& dice) {
     OperationChoice operation;
     operation.plan = static_cast<size_t>(dice.between(0, static_cast<int64_t>(scenario.plans.size()) - 1));
     operation.type = static_cast<DataType>(dice.between(0, kDataTypes - 1));
-    operation.op = static_cast<RedOp>(dice.between(0, kRedOps - 1));
+    do operation.op = static_cast<RedOp>(dice.between(0, kRedOps - 1));
+    while (!hasRedOp(operation.type, operation.op));
     operation.count = countOf(scenario, scenario.plans[operation.plan], operation.type, dice);
     operation.in_place = dice.chance(40);
     operation.data_seed = dice.bits();

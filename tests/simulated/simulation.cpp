@@ -176,7 +176,7 @@ void Simulation::begin(int32_t position) {
   }
   if (position == odd_one_ && me.at == scenario_.fault_operation) {
     if (dice_.chance(50) || choice.count < 2) {
-      me.call.op = static_cast<RedOp>((static_cast<int>(choice.op) + 1) % kRedOps);
+      me.call.op = choice.op == RedOp::kSum ? RedOp::kMax : RedOp::kSum;
     } else {
       --me.call.count;
     }

@@ -18,6 +18,7 @@ namespace horing {
 //     the store if `is_final`.
 //   - min and max: the result is one of the operands, bit for bit, infinities of float8e5m2 included; -0 is
 //     below +0; if any operand is NaN the result is NaN, whatever the order.
+//   - band, bor and bxor: integers only, bit by bit.
 //   - a NaN result is the positive quiet NaN of its type, whichever NaN went in; a copy (one source, nothing
 //     to scale) keeps every bit.
 // The floating point environment must be the default one (round to nearest, subnormals kept).
@@ -46,7 +47,7 @@ Simd detectSimd();
 const char* simdName(Simd simd);
 
 // Same bits from every `simd`, which must be at most detectSimd() (a larger one is an illegal instruction).
-// One source and no scaling is a copy, and the function knows.
+// One source and no scaling is a copy, and the function knows. Null for a type that has no such operation (hasRedOp).
 FoldFunction foldFunction(DataType type, RedOp op, Simd simd);
 
 // Copies `bytes` to one or two destinations (`second` may be null), each of which may be the source; for

@@ -42,6 +42,27 @@ struct Larger {
   }
 };
 
+struct And {
+  template <class V>
+  static V apply(V a, V b) {
+    return a & b;
+  }
+};
+
+struct Or {
+  template <class V>
+  static V apply(V a, V b) {
+    return a | b;
+  }
+};
+
+struct Xor {
+  template <class V>
+  static V apply(V a, V b) {
+    return a ^ b;
+  }
+};
+
 // The smaller number; -0 is below +0, and a NaN wins. The hardware's minimum returns its second operand when
 // the two are equal or unordered, so the two orders agree except there, where the union of their bits is
 // right: a zero with a sign, or a NaN (all exponent bits, and a mantissa that is not zero).
@@ -183,17 +204,19 @@ void fold(const FoldArguments& arguments) {
 }
 
 struct FoldRow {
-  FoldFunction by_op[kRedOps];  // in the order of RedOp
+  FoldFunction by_op[kRedOps];  // in the order of RedOp; null: not for this type
 };
 
 template <class Isa, class E>
 constexpr FoldRow integerRow() {
   using Wrapping = IntegerCodec<Isa, std::make_unsigned_t<E>>;
   using Codec = IntegerCodec<Isa, E>;
+  using Pattern = IntegerCodec<Isa, uint32_t>;  // bits are bits, whatever the width
   constexpr int kBytes = sizeof(E);
   return {{fold<Rule<Wrapping, Add>, kBytes>, fold<Rule<Wrapping, Multiply>, kBytes>,
            fold<Rule<Codec, Larger>, kBytes>, fold<Rule<Codec, Smaller>, kBytes>,
-           fold<AverageIntegerRule<Isa, E>, kBytes>}};
+           fold<AverageIntegerRule<Isa, E>, kBytes>, fold<Rule<Pattern, And>, kBytes>,
+           fold<Rule<Pattern, Or>, kBytes>, fold<Rule<Pattern, Xor>, kBytes>}};
 }
 
 template <class Isa, class E, class M>

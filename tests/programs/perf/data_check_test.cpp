@@ -77,6 +77,8 @@ std::vector<std::byte> reduceAll(const CheckedOperation& operation, uint32_t shu
 constexpr DataType kFloats[] = {DataType::kFloat16, DataType::kBfloat16,   DataType::kFloat32,
                                 DataType::kFloat64, DataType::kFloat8e4m3, DataType::kFloat8e5m2};
 constexpr RedOp kOps[] = {RedOp::kSum, RedOp::kProd, RedOp::kMin, RedOp::kMax, RedOp::kAvg};
+constexpr RedOp kIntegerOps[] = {RedOp::kSum, RedOp::kProd,   RedOp::kMin,   RedOp::kMax,
+                                 RedOp::kAvg, RedOp::kBitAnd, RedOp::kBitOr, RedOp::kBitXor};
 
 TEST(CheckedData, HasOneFloatResultInEveryOrderOfReduction) {
   for (const DataType type : kFloats)
@@ -109,6 +111,12 @@ void expectIntegersRight(DataType type, RedOp op, int ranks) {
         folded = static_cast<Unsigned>(std::max<T>(static_cast<T>(folded), static_cast<T>(value)));
       else if (op == RedOp::kMin)
         folded = static_cast<Unsigned>(std::min<T>(static_cast<T>(folded), static_cast<T>(value)));
+      else if (op == RedOp::kBitAnd)
+        folded = static_cast<Unsigned>(folded & value);
+      else if (op == RedOp::kBitOr)
+        folded = static_cast<Unsigned>(folded | value);
+      else if (op == RedOp::kBitXor)
+        folded = static_cast<Unsigned>(folded ^ value);
       else
         folded = static_cast<Unsigned>(folded + value);
     }
@@ -121,7 +129,7 @@ void expectIntegersRight(DataType type, RedOp op, int ranks) {
 }
 
 TEST(CheckedData, HasTheExactIntegerResult) {
-  for (const RedOp op : kOps)
+  for (const RedOp op : kIntegerOps)
     for (const int ranks : {1, 2, 3, 7}) {
       expectIntegersRight<int8_t>(DataType::kInt8, op, ranks);
       expectIntegersRight<uint8_t>(DataType::kUint8, op, ranks);

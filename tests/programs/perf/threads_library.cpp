@@ -42,6 +42,9 @@ double combine(horingRedOp_t op, double a, double b) {
 // In integers modulo 2^64, of which every narrower type is a remainder; order only needs the sign.
 uint64_t combineBits(DataType type, horingRedOp_t op, uint64_t a, uint64_t b) {
   if (op == horingProd) return a * b;
+  if (op == horingBitAnd) return a & b;
+  if (op == horingBitOr) return a | b;
+  if (op == horingBitXor) return a ^ b;
   if (op != horingMax && op != horingMin) return a + b;
   const bool less = horing::perf::decodeElement(type, a) < horing::perf::decodeElement(type, b);
   return less == (op == horingMax) ? b : a;
