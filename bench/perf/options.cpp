@@ -138,7 +138,7 @@ Status chooseTypes(const std::string& text, Options& options) {
 Status chooseOps(const std::string& text, Options& options) {
   options.ops.clear();
   if (text == "mulsum")
-    return makeStatus(Code::kInvalidUsage, "-o,--op mulsum: this library has no pre-multiplied sum");
+    return makeStatus(Code::kInvalidUsage, "-o,--op mulsum is not measured: it runs as avg does");
   for (const RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kMin, RedOp::kMax, RedOp::kAvg, RedOp::kBitAnd,
                          RedOp::kBitOr, RedOp::kBitXor})
     if (text == "all" || text == redOpName(op)) options.ops.push_back(op);

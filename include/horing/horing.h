@@ -29,7 +29,8 @@
  * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
  * one thread at a time; a collective that finds another thread in the communicator returns
  * horingInvalidUsage. Only horingCommAbort, horingCommGetAsyncError, horingGetLastError, horingCommCount,
- * horingCommUserRank and the functions for memory may be called at any time from any thread.
+ * horingCommUserRank, and the functions for memory and reduction operations may be called at any time from any
+ * thread.
  *
  * (8) Errors stick to a communicator: after the first that left the ranks out of step (a lost peer, a
  * time-out, a failed system call) every later collective returns that first error; what is left is
@@ -123,6 +124,12 @@ typedef enum {
   horingBitXor = 0x10000002,
   horingMaxRedOp = 0x7fffffff /* the largest value; keeps room for all others */
 } horingRedOp_t;
+
+/* When the scalar of horingRedOpCreatePreMulSum is read; in either case its address is one in host memory. */
+typedef enum {
+  horingScalarDevice = 0,       /* whenever an operation that uses it begins */
+  horingScalarHostImmediate = 1 /* before horingRedOpCreatePreMulSum returns */
+} horingScalarResidence_t;
 
 /* What ranks need to find each other, and the secret that lets them in: whoever has it can join. Copy it to
  * the ranks of the job over a private channel, and to nobody else. Valid for one communicator. */
@@ -242,6 +249,23 @@ HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff
 /* Ends a registration; a NULL handle is nothing. The buffer stays as it is. Any thread. Errors: horingInvalidArgument (not a
  * live handle of comm), horingInvalidUsage (forked child). */
 HORING_API horingResult_t horingCommDeregister(const horingComm_t comm, void* handle);
+
+/* ---- Reduction operations of one's own ---- */
+
+/* Writes an operation that sums the inputs of all ranks, each multiplied by its rank's scalar: ranks may have different
+ * ones, and each makes its own. Products and sums are computed in float32, in float64 for that type; integers wrap around.
+ * `scalar` is the address of one element of `datatype`, with which alone the operation may be used, on this communicator
+ * alone. Give it back with horingRedOpDestroy; ending the communicator does so, too. Local, not collective. Any thread.
+ * Errors: horingInvalidArgument (a pointer NULL, an unknown type or residence), horingInvalidUsage (forked child, too
+ * many). */
+HORING_API horingResult_t horingRedOpCreatePreMulSum(horingRedOp_t* op, void* scalar,
+                                                     horingDataType_t datatype,
+                                                     horingScalarResidence_t residence, horingComm_t comm);
+
+/* Gives an operation back. Calls that have returned, or been queued on a stream, still complete with it; of
+ * horingScalarDevice, the scalar must live as long. Any thread. Errors: horingInvalidArgument (not a live operation of
+ * comm), horingInvalidUsage (forked child). */
+HORING_API horingResult_t horingRedOpDestroy(horingRedOp_t op, horingComm_t comm);
 
 /* ---- Collectives. n is the number of ranks; conventions (3) to (8) hold for all. ----
  *

@@ -13,7 +13,8 @@ constexpr TypeFacts kTypes[kDataTypes] = {
     {"int64", 8, false},  {"uint64", 8, false},  {"float16", 2, true},    {"float32", 4, true},
     {"float64", 8, true}, {"bfloat16", 2, true}, {"float8e4m3", 1, true}, {"float8e5m2", 1, true},
 };
-constexpr const char* kOps[kRedOps] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
+constexpr const char* kOps[kRedOps] = {"sum",  "prod", "max",  "min",      "avg",
+                                       "band", "bor",  "bxor", "premulsum"};
 constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                               "reduce",     "gather",         "scatter",    "all_to_all"};
 }  // namespace

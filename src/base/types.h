@@ -43,14 +43,16 @@ enum class RedOp : int {
   kBitAnd = 5,
   kBitOr = 6,
   kBitXor = 7,
+  kPreMulSum = 8,  // a sum of inputs, each multiplied by a scalar of its rank
 };
-inline constexpr int kRedOps = 8;
+inline constexpr int kRedOps = 9;
 
 size_t dataTypeBytes(DataType type);
 bool isFloatingPoint(DataType type);
 // Whether elements of the type can be folded so: bits only of integers.
 bool hasRedOp(DataType type, RedOp op);
-// The operation's number in the C API: up to kAvg its own, then far from all that NCCL may yet number.
+// The operation's number in the C API: up to kAvg its own, then far from all that NCCL may yet number. Not of kPreMulSum:
+// its numbers are handles that users make.
 int redOpNumber(RedOp op);
 const char* dataTypeName(DataType type);   // "float32"
 const char* redOpName(RedOp op);           // "sum"

@@ -25,13 +25,24 @@ namespace {
 
 Status setOperation(horingComm_t comm, horingRedOp_t number, Call& call) {
   HORING_TRY(checkHandle(comm));
-  for (int op = 0; op < kRedOps; ++op) {
+  if (ReductionOps::mayHave(number)) {
+    HORING_ASSIGN(const PreMulSum made, comm->reduction_ops.find(number));
+    if (made.type != call.type)
+      return makeStatus(Code::kInvalidArgument,
+                        "datatype is %d, and op was made for %s: expected the same type in both",
+                        static_cast<int>(call.type), dataTypeName(made.type));
+    call.op = RedOp::kPreMulSum;
+    call.factor = made.factor;
+    call.factor_at = made.factor_at;
+    return {};
+  }
+  for (int op = 0; op < static_cast<int>(RedOp::kPreMulSum); ++op) {
     call.op = static_cast<RedOp>(op);
     if (redOpNumber(call.op) == static_cast<int>(number)) return {};
   }
   return makeStatus(Code::kInvalidArgument,
-                    "op is %d: expected horingSum (0) to horingAvg (4), horingBitAnd, horingBitOr or "
-                    "horingBitXor",
+                    "op is %d: expected horingSum (0) to horingAvg (4), horingBitAnd, horingBitOr, "
+                    "horingBitXor, or one from horingRedOpCreatePreMulSum",
                     static_cast<int>(number));
 }
 

@@ -41,6 +41,7 @@ void giveBackHandle(horingComm_t comm) {
   comm->communicator.reset();
   comm->root.reset();
   comm->registrations.clear();
+  comm->reduction_ops.clear();
   comm->last_error.clear();
   ++comm->life;
   HandlePool& handles = pool();

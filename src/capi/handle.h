@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/command_queue.h"
 #include "comm/communicator.h"
+#include "comm/reduction_ops.h"
 #include "comm/registrations.h"
 #include "comm/root_service.h"
 #include "horing/horing.h"
@@ -23,6 +24,7 @@ struct horingComm {
   std::unique_ptr<horing::Communicator> communicator;
   std::unique_ptr<horing::CommandQueue> queue;  // of the communicator
   horing::Registrations registrations;
+  horing::ReductionOps reduction_ops;
   std::mutex error_mutex;
   std::string last_error;  // under error_mutex
 };

@@ -40,9 +40,20 @@ class Arithmetic {
  public:
   Arithmetic(DataType type, RedOp op, int ranks) : type_(type), op_(op), ranks_(ranks) {}
 
-  // An input, scaled for avg of floating point.
-  Value load(const std::byte* at) const {
+  // What a position's inputs are multiplied by in premulsum.
+  static Factor factorAt(size_t position) {
+    return {.number = 0.75 - 0.375 * static_cast<double>(position % 5), .integer = 2 * position + 3};
+  }
+
+  // An input, scaled for avg of floating point and for premulsum.
+  Value load(const std::byte* at, size_t position) const {
     Value v = widen(at);
+    if (op_ == RedOp::kPreMulSum) {
+      const Factor factor = factorAt(position);
+      v.f32 *= static_cast<float>(factor.number);
+      v.f64 *= factor.number;
+      v.integer = truncate(v.integer * factor.integer);
+    }
     if (op_ == RedOp::kAvg && isFloatingPoint(type_)) {
       v.f32 *= 1.0f / static_cast<float>(ranks_);
       v.f64 *= 1.0 / ranks_;
@@ -207,7 +218,8 @@ class Reference {
     const Arithmetic& a = arithmetic_;
     const int n = case_.shape.ranks(), m = case_.shape.members, groups = case_.shape.groups;
     const auto input = [&](int position) {
-      return a.load(inputs_[static_cast<size_t>(position)].data() + element * bytes_);
+      const auto p = static_cast<size_t>(position);
+      return a.load(inputs_[p].data() + element * bytes_, p);
     };
     const auto sent = [&](int position) { return a.round(input(position)); };
     const auto sentExcept = [&](int own) {
@@ -330,6 +342,7 @@ class Trial {
       call.count = case_.count;
       call.type = case_.type;
       call.op = case_.op;
+      call.factor = Arithmetic::factorAt(p);
       call.input = inputs[p].data();
       call.output = base(p);
       if (in_place_) placeInside(p, call);
@@ -492,6 +505,8 @@ TEST(Collectives, MayDifferFromTheCallBeforeInOneThingOnly) {
     const auto check = [&] { runAndCheck(world, c); };
     check();
     c.op = RedOp::kAvg;
+    check();
+    c.op = RedOp::kPreMulSum;
     check();
     c.type = DataType::kInt32;
     check();

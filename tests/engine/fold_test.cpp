@@ -107,6 +107,8 @@ struct Scenario {
     const ReferenceFold reference(type, op);
     std::vector<uint64_t> values;
     ReferenceOperands operands;
+    operands.number = factor.number;
+    operands.integer = factor.integer;
     operands.ranks = ranks;
     operands.is_final = is_final;
     operands.is_input.assign(is_input.get(), is_input.get() + sources.size());
@@ -129,6 +131,7 @@ struct Scenario {
     arguments.destinations[0] = first;
     arguments.destinations[1] = second;
     arguments.count = count;
+    arguments.factor = op == RedOp::kAvg ? Factor{.number = 1.0 / ranks} : factor;
     arguments.ranks = ranks;
     arguments.is_final = is_final;
     foldFunction(type, op, simd)(arguments);
@@ -145,6 +148,7 @@ struct Scenario {
   size_t count;
   std::vector<Block> sources;
   std::unique_ptr<bool[]> is_input{new bool[kMaxSources]()};
+  Factor factor = {.number = -0.3125, .integer = 0xfedcba9876543217};
   int ranks = 3;
   bool is_final = true;
 };
@@ -282,6 +286,27 @@ TEST_P(FoldAverage, ScalesAsTheStepAsks) {
   }
 }
 
+TEST_P(FoldAverage, IsASumOfInputsScaledByAnyFactor) {
+  for (const double number : {1.0, 0.0, -1.0, 3.0, 0x1p-20, 1e30, HUGE_VAL, std::nan("")}) {
+    for (const uint64_t integer : {uint64_t{1}, uint64_t{0}, uint64_t{0x0101010101010101}, ~uint64_t{0}}) {
+      for (int source_count : {1, 2, 4}) {
+        Scenario scenario(GetParam(), 83, source_count);
+        scenario.factor = {number, integer};
+        for (bool first_is_input : {false, true}) {
+          scenario.is_input[0] = first_is_input;
+          const std::vector<uint64_t> expected = scenario.expected(RedOp::kPreMulSum);
+          for (Simd simd : availableSimds()) {
+            const Block result(GetParam(), scenario.count, 0);
+            scenario.run(RedOp::kPreMulSum, simd, scenario.sources, result.data(), nullptr);
+            expectElements(result, expected,
+                           std::string(simdName(simd)) + ", factor " + std::to_string(number));
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryType, FoldAverage, testing::ValuesIn(everyType()),
                          [](const auto& value) { return dataTypeName(value.param); });
 
@@ -307,6 +332,22 @@ TEST(FoldByHand, IntegersWrapAround) {
     EXPECT_EQ(foldOne(DataType::kInt32, RedOp::kBitOr, simd, {0x80000000, 1}), 0x80000001u);
     EXPECT_EQ(foldOne(DataType::kInt64, RedOp::kBitXor, simd, {0xff, 0x0f, 1}), 0xf1u);
   }
+}
+
+TEST(FoldByHand, FactorsAreReadInTheirType) {
+  const auto from = [](DataType type, uint64_t bits) { return factorFrom(type, &bits); };
+  EXPECT_EQ(from(DataType::kInt8, 0xff).integer, ~uint64_t{0});
+  EXPECT_EQ(from(DataType::kUint8, 0xff).integer, 0xffu);
+  EXPECT_EQ(from(DataType::kInt32, 0x80000000).integer, 0xffffffff80000000u);
+  EXPECT_EQ(from(DataType::kUint32, 0x80000000).integer, 0x80000000u);
+  EXPECT_EQ(from(DataType::kInt64, 0x8000000000000001).integer, 0x8000000000000001u);
+  EXPECT_EQ(from(DataType::kUint64, 0x8000000000000001).integer, 0x8000000000000001u);
+  EXPECT_EQ(from(DataType::kFloat16, 0xb800).number, -0.5);
+  EXPECT_EQ(from(DataType::kBfloat16, 0x4040).number, 3.0);
+  EXPECT_EQ(from(DataType::kFloat8e4m3, 0x40).number, 2.0);
+  EXPECT_EQ(from(DataType::kFloat8e5m2, 0x40).number, 2.0);
+  EXPECT_EQ(from(DataType::kFloat32, 0x3dcccccd).number, static_cast<double>(0.1f));
+  EXPECT_EQ(from(DataType::kFloat64, 0x3fb999999999999a).number, 0.1);
 }
 
 TEST(FoldByHand, RoundsOnceAfterTheLastOperand) {

@@ -18,6 +18,8 @@ inline constexpr uint32_t kNan32 = 0x7fc00000;
 struct ReferenceOperands {
   std::vector<uint64_t> bits;
   std::vector<char> is_input;
+  double number = 1;     // the factor of premulsum, of floating point
+  uint64_t integer = 1;  // and of integers
   int ranks = 1;
   bool is_final = false;
 };
@@ -30,9 +32,7 @@ class ReferenceFold {
   }
 
   uint64_t operator()(const ReferenceOperands& operands) const {
-    const bool scales = op_ == RedOp::kAvg && operands.ranks != 1;
-    const bool changes = scales && (isFloatingPoint(type_) ? operands.is_input[0] != 0 : operands.is_final);
-    if (operands.bits.size() == 1 && !changes) return operands.bits[0];
+    if (operands.bits.size() == 1 && !changesSingle(operands)) return operands.bits[0];
     if (!isFloatingPoint(type_)) return foldIntegers(operands);
     if (op_ == RedOp::kMin || op_ == RedOp::kMax) return pickFloat(operands);
     if (type_ == DataType::kFloat64) {
@@ -45,6 +45,12 @@ class ReferenceFold {
   }
 
  private:
+  bool changesSingle(const ReferenceOperands& operands) const {
+    const bool scaled = operands.is_input[0] != 0;
+    if (op_ == RedOp::kPreMulSum)
+      return scaled && (isFloatingPoint(type_) ? operands.number != 1 : truncated(operands.integer) != 1);
+    return op_ == RedOp::kAvg && operands.ranks != 1 && (isFloatingPoint(type_) ? scaled : operands.is_final);
+  }
   bool isSigned() const {
     return type_ == DataType::kInt8 || type_ == DataType::kInt32 || type_ == DataType::kInt64;
   }
@@ -59,9 +65,13 @@ class ReferenceFold {
   }
 
   uint64_t foldIntegers(const ReferenceOperands& operands) const {
-    uint64_t value = operands.bits[0];
+    const auto operand = [&](size_t s) {
+      const bool scaled = op_ == RedOp::kPreMulSum && operands.is_input[s];
+      return scaled ? truncated(operands.bits[s] * operands.integer) : operands.bits[s];
+    };
+    uint64_t value = operand(0);
     for (size_t s = 1; s < operands.bits.size(); ++s) {
-      const uint64_t other = operands.bits[s];
+      const uint64_t other = operand(s);
       switch (op_) {
         case RedOp::kProd:
           value = truncated(value * other);
@@ -102,6 +112,7 @@ class ReferenceFold {
     for (size_t s = 0; s < operands.bits.size(); ++s) {
       F operand = static_cast<F>(number(operands.bits[s]));
       if (op_ == RedOp::kAvg && operands.is_input[s]) operand *= F{1} / static_cast<F>(operands.ranks);
+      if (op_ == RedOp::kPreMulSum && operands.is_input[s]) operand *= static_cast<F>(operands.number);
       if (s == 0) {
         value = operand;
       } else {

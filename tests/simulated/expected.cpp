@@ -102,6 +102,8 @@ class Run {
     std::vector<Value> operands;
     test::ReferenceOperands element;
     element.ranks = lane.schedule->ranks;
+    element.number = factorAt(lane.position()).number;
+    element.integer = factorAt(lane.position()).integer;
     element.is_final = step.completes;
     for (const Source& source : step.sources) {
       operands.push_back(read(lane, source, chunk));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../engine/reference_fold.h"
+#include "engine/host/fold.h"
 #include "schedule/layout.h"
 #include "schedule/schedule.h"
 
@@ -30,6 +31,11 @@ struct CollectiveCall {
   size_t inputBytes(size_t position) const;
   size_t outputBytes(size_t position) const;
 };
+
+// What the inputs of a position are multiplied by in premulsum: exact in every type, and its own.
+inline Factor factorAt(size_t position) {
+  return {.number = 0.5 * static_cast<double>(position % 7 + 1), .integer = position + 2};
+}
 
 // Keeps the tables of the types that are not the machine's.
 class Expectation {

@@ -161,6 +161,7 @@ void Simulation::begin(int32_t position) {
              .count = choice.count,
              .type = choice.type,
              .op = choice.op,
+             .factor = factorAt(index),
              .root = root,
              .sequence = me.at};
   const Schedule& schedule = all.schedules[index];

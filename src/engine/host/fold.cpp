@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/host/float_formats.h"
 #include "engine/host/fold_isa.h"
 
 #ifdef HORING_FOLD_X86
@@ -51,6 +52,52 @@ const char* simdName(Simd simd) {
       return "avx512";
   }
   return "unknown";
+}
+
+namespace {
+
+template <class E>
+E read(const void* from) {
+  E element;
+  std::memcpy(&element, from, sizeof element);
+  return element;
+}
+
+// Sign extended, so that the remainder modulo any width is right.
+template <class E>
+Factor integerFactor(const void* scalar) {
+  return {.integer = static_cast<uint64_t>(static_cast<int64_t>(read<E>(scalar)))};
+}
+
+}  // namespace
+
+Factor factorFrom(DataType type, const void* scalar) {
+  switch (type) {
+    case DataType::kInt8:
+      return integerFactor<int8_t>(scalar);
+    case DataType::kUint8:
+      return integerFactor<uint8_t>(scalar);
+    case DataType::kInt32:
+      return integerFactor<int32_t>(scalar);
+    case DataType::kUint32:
+      return integerFactor<uint32_t>(scalar);
+    case DataType::kInt64:
+    case DataType::kUint64:
+      return integerFactor<int64_t>(scalar);
+    case DataType::kFloat16:
+      return {.number = float16ToFloat(read<uint16_t>(scalar))};
+    case DataType::kFloat32:
+      return {.number = read<float>(scalar)};
+    case DataType::kFloat64:
+      return {.number = read<double>(scalar)};
+    case DataType::kBfloat16:
+      return {.number = bfloat16ToFloat(read<uint16_t>(scalar))};
+    case DataType::kFloat8e4m3:
+      return {.number = float8e4m3ToFloat(read<uint8_t>(scalar))};
+    case DataType::kFloat8e5m2:
+      return {.number = float8e5m2ToFloat(read<uint8_t>(scalar))};
+  }
+  return {};
 }
 
 FoldFunction foldFunction(DataType type, RedOp op, Simd simd) {

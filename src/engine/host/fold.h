@@ -9,13 +9,21 @@
 
 namespace horing {
 
+// What inputs are multiplied by on their way in. Avg of floating point is a sum with the factor 1/ranks.
+struct Factor {
+  double number = 1;     // floating point types: as float32, but for float64
+  uint64_t integer = 1;  // integers: modulo 2^64, of which every narrower type is a remainder
+};
+// From one element of the type, at any alignment.
+Factor factorFrom(DataType type, const void* scalar);
+
 // value[e] = sources[0][e] (+) sources[1][e] (+) ... from the left; stored to every destination.
 //   - float16, bfloat16 and both float8 accumulate in float32 and are rounded (nearest even) once, at the
 //     store (engine/host/float_formats.h says how each overflows); float32 and float64 in their own type;
 //     integers wrap around.
-//   - avg: a source flagged in `is_input` is multiplied by 1/ranks when read, for floating point types (in
-//     float32, or float64 for float64); for integers the folded sum is divided by `ranks` (towards zero) at
-//     the store if `is_final`.
+//   - premulsum, and avg of floating point: a source flagged in `is_input` is multiplied by `factor` when read (in
+//     float32, or float64 for float64; integers wrap around), and the products are summed.
+//   - avg of integers: the folded sum is divided by `ranks` (towards zero) at the store if `is_final`.
 //   - min and max: the result is one of the operands, bit for bit, infinities of float8e5m2 included; -0 is
 //     below +0; if any operand is NaN the result is NaN, whatever the order.
 //   - band, bor and bxor: integers only, bit by bit.
@@ -24,11 +32,12 @@ namespace horing {
 // The floating point environment must be the default one (round to nearest, subnormals kept).
 struct FoldArguments {
   const std::byte* const* sources = nullptr;
-  const bool* is_input = nullptr;  // one per source; only read for avg; null: none is
+  const bool* is_input = nullptr;  // one per source; only read for avg and premulsum; null: none is
   int source_count = 0;            // 1 .. kMaxSources
   // The second may be null. A destination may equal a source, not overlap one otherwise.
   std::byte* destinations[2] = {nullptr, nullptr};
-  size_t count = 0;   // elements
+  size_t count = 0;  // elements
+  Factor factor;
   int32_t ranks = 1;  // at least 1
   bool is_final = false;
   // The last destination is stored past the caches, where the machine can and the destination is aligned to 64 bytes. Other

@@ -75,7 +75,7 @@ struct SmallerFloat {
   }
 };
 
-// A rule: codec, operation and what avg adds to them, bound to the arguments of one call.
+// A rule: codec, operation and what avg and premulsum add to them, bound to the arguments of one call.
 template <class Codec, class Op>
 struct Rule : Codec {
   explicit Rule(const FoldArguments&) {}
@@ -89,25 +89,27 @@ struct Rule : Codec {
   }
 };
 
-// Scales the inputs when they are read.
+// Scales the inputs when they are read. E: what is computed with.
 template <class Codec, class E>
-struct AverageFloatRule : Rule<Codec, Add> {
+struct ScaledRule : Rule<Codec, Add> {
   using Part = typename Codec::Part;
-  explicit AverageFloatRule(const FoldArguments& arguments)
-      : Rule<Codec, Add>(arguments),
-        is_input(arguments.is_input),
-        inverse(E{1} / static_cast<E>(arguments.ranks)) {}
+  explicit ScaledRule(const FoldArguments& arguments)
+      : Rule<Codec, Add>(arguments), is_input(arguments.is_input), factor(factorOf(arguments)) {}
+  static E factorOf(const FoldArguments& arguments) {
+    if constexpr (std::is_floating_point_v<E>) return static_cast<E>(arguments.factor.number);
+    return static_cast<E>(arguments.factor.integer);
+  }
   static bool keepsSingle(const FoldArguments& arguments) {
-    return arguments.ranks == 1 || arguments.is_input == nullptr || !arguments.is_input[0];
+    return factorOf(arguments) == E{1} || arguments.is_input == nullptr || !arguments.is_input[0];
   }
   void readSource(typename Codec::Isa::Bits bits, int source, Part* part) const {
     Codec::read(bits, part);
-    const E scale = is_input != nullptr && is_input[source] ? inverse : E{1};
+    const E scale = is_input != nullptr && is_input[source] ? factor : E{1};
     const Part scales = Codec::Isa::template splat<E>(scale);
     unrolled<Codec::kParts>([&](auto j) { part[j.value] *= scales; });
   }
   const bool* is_input;
-  E inverse;
+  E factor;
 };
 
 // Divides the folded sum. E is the element's type; sums wrap around in its unsigned twin.
@@ -216,7 +218,8 @@ constexpr FoldRow integerRow() {
   return {{fold<Rule<Wrapping, Add>, kBytes>, fold<Rule<Wrapping, Multiply>, kBytes>,
            fold<Rule<Codec, Larger>, kBytes>, fold<Rule<Codec, Smaller>, kBytes>,
            fold<AverageIntegerRule<Isa, E>, kBytes>, fold<Rule<Pattern, And>, kBytes>,
-           fold<Rule<Pattern, Or>, kBytes>, fold<Rule<Pattern, Xor>, kBytes>}};
+           fold<Rule<Pattern, Or>, kBytes>, fold<Rule<Pattern, Xor>, kBytes>,
+           fold<ScaledRule<Wrapping, std::make_unsigned_t<E>>, kBytes>}};
 }
 
 template <class Isa, class E, class M>
@@ -226,7 +229,8 @@ constexpr FoldRow floatRow() {
   constexpr int kBytes = sizeof(E);
   return {{fold<Rule<Codec, Add>, kBytes>, fold<Rule<Codec, Multiply>, kBytes>,
            fold<Rule<Negated, SmallerFloat<Isa>>, kBytes>, fold<Rule<Codec, SmallerFloat<Isa>>, kBytes>,
-           fold<AverageFloatRule<Codec, E>, kBytes>}};
+           fold<ScaledRule<Codec, E>, kBytes>, nullptr, nullptr, nullptr,
+           fold<ScaledRule<Codec, E>, kBytes>}};
 }
 
 // E: the signed integer of the format's size.
@@ -238,7 +242,8 @@ constexpr FoldRow smallFloatRow() {
   constexpr int kBytes = sizeof(E);
   return {{fold<Rule<Codec, Add>, kBytes>, fold<Rule<Codec, Multiply>, kBytes>,
            fold<Rule<Ascending, Larger>, kBytes>, fold<Rule<Descending, Smaller>, kBytes>,
-           fold<AverageFloatRule<Codec, float>, kBytes>}};
+           fold<ScaledRule<Codec, float>, kBytes>, nullptr, nullptr, nullptr,
+           fold<ScaledRule<Codec, float>, kBytes>}};
 }
 
 // The codecs of the types that an instruction set may know how to convert.

@@ -71,7 +71,7 @@ void HostOperation::layOut(const Call& call) {
                  : Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes);
   const bool reduces = contractOf(schedule).folds();
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
-  scales_ = reduces && call.op == RedOp::kAvg;
+  scales_ = reduces && (call.op == RedOp::kAvg || call.op == RedOp::kPreMulSum);
   layout_digest_ = digestOf(call, schedule);
   for (size_t l = 0; l < lanes_.size(); ++l) layOutLane(l);
 }
@@ -99,12 +99,17 @@ void HostOperation::layOutLane(size_t lane_number) {
     step.wait_step = cursor.waitStep();
     step.keeps_out = from.keep.kind == Keep::Kind::kOut;
     step.completes = from.completes;
-    // An average also scales a single value, on the way in or at the end.
+    // A single value may have to be scaled, on the way in or, of an average, at the end.
     step.only_moves =
         from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(from.sources[0])));
     step.streams = is_large && step.keeps_out && !read_again_[static_cast<size_t>(chunk)];
     cursor.next();
   }
+}
+
+Factor HostOperation::factorOf(const Call& call) const {
+  if (call.op == RedOp::kAvg) return {.number = 1.0 / plan_.schedule().ranks};
+  return call.factor_at ? factorFrom(call.type, call.factor_at) : call.factor;
 }
 
 void HostOperation::begin(const Call& call) {
@@ -113,6 +118,7 @@ void HostOperation::begin(const Call& call) {
     layOut(call);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   call_ = call;
+  if (scales_) factor_ = factorOf(call);
   digest_ = mix(layout_digest_ ^ call.sequence);
   if (!status_.ok()) status_ = {};
   lanes_running_ = 0;
@@ -271,6 +277,7 @@ inline void HostOperation::fold(const CallStep& step, std::byte* first, std::byt
   arguments.destinations[0] = first;
   arguments.destinations[1] = second;
   arguments.count = count;
+  arguments.factor = factor_;
   arguments.ranks = plan_.schedule().ranks;
   arguments.is_final = step.completes;
   arguments.streams = step.streams;

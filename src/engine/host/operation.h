@@ -28,6 +28,9 @@ struct Call {
   Blocks output_blocks;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
+  // Of premulsum, this rank's own: the factor, or, if not null, where one element is read when the operation begins.
+  Factor factor;
+  const void* factor_at = nullptr;
   int root = 0;           // rank, where the collective has one
   uint64_t sequence = 0;  // of the communicator; the same on every rank
   // The inputs of all ranks, by position, where schedules read them.
@@ -90,6 +93,8 @@ class HostOperation final : public Driven {
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
 
+  // By what the inputs of a call are multiplied.
+  Factor factorOf(const Call& call) const;
   // What depends on the call's count, type and operation, for all steps.
   void layOut(const Call& call);
   void layOutLane(size_t lane_number);
@@ -123,6 +128,7 @@ class HostOperation final : public Driven {
   FoldFunction fold_ = nullptr;
   size_t element_bytes_ = 1;
   bool scales_ = false;
+  Factor factor_;
   Tag layout_digest_ = 0;  // of the schedule and what layOut() saw
   Tag digest_ = 0;         // of the call
   Status status_;
