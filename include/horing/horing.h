@@ -298,6 +298,31 @@ HORING_API horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, 
                                           horingDataType_t datatype, horingComm_t comm,
                                           horingStream_t stream);
 
+/* The order of the blocks in the buffer that has one for each rank. Extension. */
+typedef enum {
+  horingRankMajor = 0, /* by rank */
+  horingRailMajor = 1  /* by local index, then by group: the block of a rank is number local * groups + group. With g groups,
+                          each g blocks that follow each other are those of one rail. Needs groups of one size. */
+} horingBlockOrder_t;
+
+/* Extension. Writes the number of `rank`'s block in that order. Groups are numbered in the order of their lowest rank, the
+ * local indices in a group by rank. Any thread. Errors: horingInvalidArgument (a pointer NULL, no such order, a rank
+ * outside 0 .. n-1), horingInvalidUsage (groups of different sizes; forked child). */
+HORING_API horingResult_t horingCommBlock(const horingComm_t comm, horingBlockOrder_t order, int rank,
+                                          int* block);
+
+/* Extension. As horingReduceScatter and horingAllGather, with blocks in that order, b(r) the number of rank r's: rank k gets
+ * block b(k) of the reduction; recvbuff[b(r)*sendcount + i] = sendbuff_r[i]. In place: recvbuff == sendbuff +
+ * b(rank)*recvcount; sendbuff == recvbuff + b(rank)*sendcount. All ranks pass the same order. Errors, besides: those of
+ * horingCommBlock. */
+HORING_API horingResult_t horingReduceScatterOrdered(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                                     horingDataType_t datatype, horingRedOp_t op,
+                                                     horingBlockOrder_t order, horingComm_t comm,
+                                                     horingStream_t stream);
+HORING_API horingResult_t horingAllGatherOrdered(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                                 horingDataType_t datatype, horingBlockOrder_t order,
+                                                 horingComm_t comm, horingStream_t stream);
+
 /* recvbuff[i] = sendbuff_root[i], for i in 0 .. count-1, on every rank. sendbuff is used on the root only. In
  * place: recvbuff == sendbuff. */
 HORING_API horingResult_t horingBroadcast(const void* sendbuff, void* recvbuff, size_t count,

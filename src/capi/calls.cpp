@@ -21,6 +21,15 @@ Command withRoot(Command command, int root) {
   return command;
 }
 
+Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order) {
+  HORING_TRY(checkHandle(comm));
+  if (order == horingRankMajor) return nullptr;
+  if (order == horingRailMajor) return comm->communicator->railMajorBlocks();
+  return makeStatus(Code::kInvalidArgument,
+                    "order is %d: expected horingRankMajor (0) or horingRailMajor (1)",
+                    static_cast<int>(order));
+}
+
 namespace {
 
 Status setOperation(horingComm_t comm, horingRedOp_t number, Call& call) {
@@ -50,7 +59,9 @@ Status check(horingComm_t comm, const Command& command) {
   HORING_TRY(checkHandle(comm));
   const Communicator& communicator = *comm->communicator;
   if (command.transfers.empty())
-    return checkArguments(command.collective, command.call, communicator.rank(), communicator.ranks());
+    return checkArguments(
+        command.collective, command.call,
+        {communicator.rank(), communicator.ranks(), communicator.positionOf(communicator.rank())});
   for (const Transfer& transfer : command.transfers)
     HORING_TRY(checkTransfer(transfer, communicator.ranks()));
   return {};
@@ -65,6 +76,11 @@ Status issue(horingComm_t comm, Command command, horingStream_t stream) {
 
 Result<Command> withOperation(Command command, horingComm_t comm, horingRedOp_t op) {
   HORING_TRY(setOperation(comm, op, command.call));
+  return command;
+}
+
+Result<Command> withOrder(Command command, horingComm_t comm, horingBlockOrder_t order) {
+  HORING_ASSIGN(command.call.block_of_position, blocksInOrder(comm, order));
   return command;
 }
 

@@ -10,6 +10,11 @@ Command makeCommand(Collective collective, const void* send, void* recv, size_t 
 Result<Command> withOperation(Command command, horingComm_t comm, horingRedOp_t op);
 Command withRoot(Command command, int root);
 
+// The number of each position's block; null: its rank.
+Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order);
+// With blocks in this order.
+Result<Command> withOrder(Command command, horingComm_t comm, horingBlockOrder_t order);
+
 // Checks the arguments and launches the command.
 Status issue(horingComm_t comm, Command command, horingStream_t stream);
 

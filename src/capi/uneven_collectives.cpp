@@ -83,7 +83,7 @@ horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcoun
                                     void* recvbuff, horingDataType_t datatype, horingRedOp_t op,
                                     horingComm_t comm, horingStream_t stream) {
   using namespace horing;
-  return guardedLaunch(comm, [&] {
+  return guardedLaunch(comm, [&]() -> Status {
     const size_t own = ownCount(comm, sendcounts);
     HORING_ASSIGN(
         Command command,

@@ -72,22 +72,24 @@ Status checkBuffers(const Buffers& buffers, size_t element_bytes) {
 }
 
 // The buffers of a collective whose blocks all have `call.count` elements.
-Result<Buffers> uniformBuffers(Collective collective, const Call& call, int rank, int ranks) {
+Result<Buffers> uniformBuffers(Collective collective, const Call& call, const Caller& caller) {
   const Contract contract = contractOf(collective);
-  const bool is_cut = chunksDue(collective, ranks) == 0;
-  const size_t element_bytes = dataTypeBytes(call.type), blocks = is_cut ? 1 : static_cast<size_t>(ranks);
+  const bool is_cut = chunksDue(collective, caller.ranks) == 0;
+  const size_t element_bytes = dataTypeBytes(call.type),
+               blocks = is_cut ? 1 : static_cast<size_t>(caller.ranks);
   size_t total_bytes = 0;
   if (__builtin_mul_overflow(call.count, blocks * element_bytes, &total_bytes) || total_bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count is %zu: %zu blocks of so many %s do not fit into memory",
                       call.count, blocks, dataTypeName(call.type));
-  const bool is_root = call.root == rank;
+  const bool is_root = call.root == caller.rank;
   Buffers buffers{call.input, call.output};
   buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
   buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
   buffers.send_elements = contract.in == ChunkSet::kOwn ? call.count : blocks * call.count;
   buffers.recv_elements = contract.out == ChunkSet::kOwn ? call.count : blocks * call.count;
   buffers.may_be_in_place = contract.may_be_in_place;
-  buffers.in_place_offset = is_cut ? 0 : static_cast<size_t>(rank) * call.count;
+  const int32_t own = call.block_of_position ? call.block_of_position[caller.position] : caller.rank;
+  buffers.in_place_offset = is_cut ? 0 : static_cast<size_t>(own) * call.count;
   return buffers;
 }
 
@@ -137,12 +139,13 @@ Result<Buffers> unevenBuffers(Collective collective, const Call& call, int rank,
 
 }  // namespace
 
-Status checkArguments(Collective collective, const Call& call, int rank, int ranks) {
+Status checkArguments(Collective collective, const Call& call, const Caller& caller) {
   HORING_TRY(checkTypeAndOperation(call.type, call.op));
-  if (call.root < 0 || call.root >= ranks)
-    return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, ranks - 1);
-  HORING_ASSIGN(const Buffers buffers, call.uneven ? unevenBuffers(collective, call, rank, ranks)
-                                                   : uniformBuffers(collective, call, rank, ranks));
+  if (call.root < 0 || call.root >= caller.ranks)
+    return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, caller.ranks - 1);
+  HORING_ASSIGN(const Buffers buffers, call.uneven
+                                           ? unevenBuffers(collective, call, caller.rank, caller.ranks)
+                                           : uniformBuffers(collective, call, caller));
   return checkBuffers(buffers, dataTypeBytes(call.type));
 }
 

@@ -6,9 +6,15 @@
 
 namespace horing {
 
+struct Caller {
+  int rank = 0;
+  int ranks = 1;
+  int position = 0;
+};
+
 // kInvalidArgument names the argument of include/horing/horing.h and says what was expected: an unknown type or
 // operation, a root that is no rank, sizes beyond memory, buffers that are missing, misaligned or overlap.
-Status checkArguments(Collective collective, const Call& call, int rank, int ranks);
+Status checkArguments(Collective collective, const Call& call, const Caller& caller);
 
 // The same for one message: a peer that is no rank, sizes beyond memory, a buffer that is missing.
 Status checkTransfer(const Transfer& transfer, int ranks);

@@ -64,6 +64,10 @@ class Communicator {
   // Constant, any thread.
   int rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
+  // Of each position: the number of its block when blocks are ordered by local index, then by group. Lives as long as
+  // the communicator. Error: groups of different sizes.
+  Result<const int32_t*> railMajorBlocks() const;
+  int positionOf(int rank) const { return map_->positionOfRank(rank); }
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.
@@ -127,6 +131,7 @@ class Communicator {
   std::unique_ptr<Connector> connector_;
   std::vector<HostIdentity> identities_;  // by rank
   std::unique_ptr<GroupMap> map_;
+  std::vector<int32_t> rail_major_blocks_;     // empty where groups differ in size
   uint64_t shared_memory_bytes_ = UINT64_MAX;  // the least that is free on any rank's node
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;

@@ -211,6 +211,11 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   shares_memory_ = sharesMemory(both);
   HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both)));
   map_ = std::make_unique<GroupMap>(std::move(map));
+  if (map_->uniform())
+    for (int position = 0; position < map_->ranks(); ++position) {
+      const int rank = map_->rankOfPosition(position);
+      rail_major_blocks_.push_back(map_->localIndexOf(rank) * map_->groups() + map_->groupOf(rank));
+    }
   return {};
 }
 
@@ -282,6 +287,15 @@ void Communicator::logWhoIsWhere() const {
   if (options_.rank != 0) return;
   log_.info("init", "%s", describe().c_str());
   if (!selector_->fallback().empty()) log_.warn("init", "%s", selector_->fallback().c_str());
+}
+
+Result<const int32_t*> Communicator::railMajorBlocks() const {
+  if (!rail_major_blocks_.empty()) return rail_major_blocks_.data();
+  return makeStatus(
+      Code::kInvalidUsage,
+      "order is horingRailMajor, which needs groups of one size, and these ranks are in %s: use "
+      "horingRankMajor, or HORING_GROUP to make them equal",
+      map_->describe().c_str());
 }
 
 std::string Communicator::describe() const {

@@ -35,17 +35,19 @@ struct Extent {
   bool uneven = false;
   Blocks input;
   Blocks output;
+  // The number of each position's block, where blocks have one size. Borrowed; null: its rank.
+  const int32_t* block_of_position = nullptr;
   bool operator==(const Extent&) const = default;
 };
 
 // Where a chunk lies in the input and in the output of one rank.
 //
 // Where the vector is cut at will, both buffers hold the whole vector, cut into equal chunks (the last ones may be
-// shorter, or empty). Else a buffer that has every chunk holds one block for each rank, in rank order, and one that
-// has only its own chunk holds that. All-to-all: input and output hold one block for each peer.
+// shorter, or empty). Else a buffer that has every chunk holds one block for each rank, in rank order (or the
+// extent's), and one that has only its own chunk holds that. All-to-all: input and output hold one block for each peer.
 class Layout {
  public:
-  // `rank_of_position` maps chunk numbers to blocks; it and the tables of `extent` must outlive the layout.
+  // `rank_of_position` maps chunk numbers to blocks if the extent does not; it and the tables of `extent` must outlive the layout.
   // `alignment`: elements that chunks of a vector that is cut at will start at a multiple of.
   static Layout make(const Schedule& schedule, const Extent& extent, const int32_t* rank_of_position,
                      size_t alignment) {
@@ -53,7 +55,7 @@ class Layout {
     layout.contract_ = contractOf(schedule);
     layout.is_cut_ = chunksDue(schedule.collective, schedule.ranks) == 0;
     layout.position_ = schedule.position;
-    layout.rank_of_position_ = rank_of_position;
+    layout.block_of_position_ = extent.block_of_position ? extent.block_of_position : rank_of_position;
     layout.extent_ = extent;
     layout.chunk_ = extent.count;
     if (layout.is_cut_) {
@@ -95,14 +97,14 @@ class Layout {
   }
 
  private:
-  // The number of the block, which is a rank.
+  // The number of the block: as a rule a rank, always where blocks differ.
   size_t inputBlock(int32_t chunk) const {
-    return rankAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);
+    return blockAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);
   }
   size_t outputBlock(int32_t chunk) const {
-    return rankAt(contract_.out == ChunkSet::kColumn ? chunk / contract_.columns : chunk);
+    return blockAt(contract_.out == ChunkSet::kColumn ? chunk / contract_.columns : chunk);
   }
-  size_t rankAt(int32_t position) const { return static_cast<size_t>(rank_of_position_[position]); }
+  size_t blockAt(int32_t position) const { return static_cast<size_t>(block_of_position_[position]); }
   size_t offset(const Blocks& blocks, size_t block) const {
     return blocks.given() ? blocks.offsets[block] : block * chunk_;
   }
@@ -110,7 +112,7 @@ class Layout {
   Contract contract_;
   bool is_cut_ = true;
   int32_t position_ = 0;
-  const int32_t* rank_of_position_ = nullptr;
+  const int32_t* block_of_position_ = nullptr;
   Extent extent_;
   size_t chunk_ = 0;
 };

@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <mutex>
 
 #include "../sanitizer.h"
 #include "ranks.h"
@@ -237,23 +235,7 @@ TEST(Lifecycle, DescribesItselfAndItsMemory) {
 }
 
 TEST(Lifecycle, UnequalGroupsAreRightAndSaySo) {
-  // Three ranks in groups of two and one.
-  horingUniqueId id;
-  ASSERT_HORING(horingGetUniqueId(&id));
-  std::vector<horingComm_t> comms(3);
-  std::vector<std::thread> threads;
-  std::mutex environment;
-  for (int rank = 0; rank < 3; ++rank) {
-    environment.lock();
-    ::setenv("HORING_GROUP", rank < 2 ? "a" : "b", 1);
-    threads.emplace_back(
-        [&, rank] { EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], 3, id, rank)); });
-    // The environment is read first thing.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    environment.unlock();
-  }
-  for (std::thread& thread : threads) thread.join();
-  ::unsetenv("HORING_GROUP");
+  const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
   ASSERT_FALSE(HasFailure());
   char text[4096];
   ASSERT_HORING(horingCommDescribe(comms[0], text, sizeof text));

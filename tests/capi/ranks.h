@@ -2,6 +2,7 @@
 // Ranks as threads of this process, each with a communicator of its own.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -33,6 +34,25 @@ inline std::vector<horingComm_t> makeCommunicators(int ranks, Meeting meeting) {
   onEveryRank(ranks, [&](int rank) {
     EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank));
   });
+  return comms;
+}
+
+// Makes a communicator by ID whose rank r is in the group named labels[r].
+inline std::vector<horingComm_t> makeGroups(const std::vector<const char*>& labels) {
+  const int ranks = static_cast<int>(labels.size());
+  std::vector<horingComm_t> comms(labels.size(), nullptr);
+  horingUniqueId id;
+  EXPECT_HORING(horingGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    ::setenv("HORING_GROUP", labels[static_cast<size_t>(rank)], 1);
+    threads.emplace_back(
+        [&, rank] { EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank)); });
+    // The environment is read first thing.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  for (std::thread& thread : threads) thread.join();
+  ::unsetenv("HORING_GROUP");
   return comms;
 }
 

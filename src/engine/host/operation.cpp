@@ -22,6 +22,7 @@ uint64_t digestOf(const Call& call, const Schedule& schedule) {
   uint64_t digest = mix(agreedCount(schedule.collective, call, schedule.ranks));
   digest = mix(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
                          static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
+  if (call.block_of_position) digest = mix(digest);
   for (const char c : schedule.algorithm) digest = mix(digest ^ static_cast<unsigned char>(c));
   return digest;
 }
@@ -302,7 +303,7 @@ void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& sour
   const std::string op = isReduction(collective) ? std::string(", ") + redOpName(call_.op) : "";
   const std::string what = message.bytes == bytes
                                ? std::string("of the same size, so perhaps with another type") +
-                                     (op.empty() ? "" : " or operation")
+                                     (op.empty() ? "" : ", operation") + " or order of blocks"
                                : formatString("of %u bytes where %zu were due", message.bytes, bytes);
   status_ = makeStatus(
       Code::kInvalidUsage,

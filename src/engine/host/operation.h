@@ -22,10 +22,11 @@ namespace horing {
 struct Call {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  size_t count = 0;  // elements; see Extent, as the next three
+  size_t count = 0;  // elements; see Extent, as the next four
   bool uneven = false;
   Blocks input_blocks;
   Blocks output_blocks;
+  const int32_t* block_of_position = nullptr;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   // Of premulsum, this rank's own: the factor, or, if not null, where one element is read when the operation begins.
@@ -36,7 +37,7 @@ struct Call {
   // The inputs of all ranks, by position, where schedules read them.
   const std::byte* const* peer_inputs = nullptr;
 
-  Extent extent() const { return {count, uneven, input_blocks, output_blocks}; }
+  Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
 };
 
 // What all ranks must pass alike of the sizes: the count, or, where blocks differ, kCountsDiffer and what it says.

@@ -1,0 +1,54 @@
+// Collectives whose blocks may be in another order than that of the ranks.
+#include <utility>
+
+#include "capi/calls.h"
+
+namespace horing {
+namespace {
+
+Status blockOf(horingComm_t comm, horingBlockOrder_t order, int rank, int* block) {
+  HORING_ASSIGN(const int32_t* const blocks, blocksInOrder(comm, order));
+  if (!block) return makeStatus(Code::kInvalidArgument, "block is NULL: expected where to put the number");
+  const Communicator& communicator = *comm->communicator;
+  if (rank < 0 || rank >= communicator.ranks())
+    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, communicator.ranks() - 1);
+  *block = blocks ? blocks[communicator.positionOf(rank)] : rank;
+  return {};
+}
+
+}  // namespace
+}  // namespace horing
+
+extern "C" {
+
+horingResult_t horingCommBlock(const horingComm_t comm, horingBlockOrder_t order, int rank, int* block) {
+  return horing::guarded(comm, [&] { return horing::blockOf(comm, order, rank, block); });
+}
+
+horingResult_t horingReduceScatterOrdered(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                          horingDataType_t datatype, horingRedOp_t op,
+                                          horingBlockOrder_t order, horingComm_t comm,
+                                          horingStream_t stream) {
+  using namespace horing;
+  return guardedLaunch(comm, [&]() -> Status {
+    HORING_ASSIGN(Command reduction, withOperation(makeCommand(Collective::kReduceScatter, sendbuff, recvbuff,
+                                                               recvcount, datatype),
+                                                   comm, op));
+    HORING_ASSIGN(Command ordered, withOrder(std::move(reduction), comm, order));
+    return issue(comm, std::move(ordered), stream);
+  });
+}
+
+horingResult_t horingAllGatherOrdered(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                      horingDataType_t datatype, horingBlockOrder_t order, horingComm_t comm,
+                                      horingStream_t stream) {
+  using namespace horing;
+  return guardedLaunch(comm, [&]() -> Status {
+    HORING_ASSIGN(
+        Command ordered,
+        withOrder(makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype), comm, order));
+    return issue(comm, std::move(ordered), stream);
+  });
+}
+
+}  // extern "C"
