@@ -51,6 +51,7 @@
 #ifndef HORING_HORING_H_
 #define HORING_HORING_H_
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -141,6 +142,44 @@ typedef struct {
  * horingCommAbort. */
 typedef struct horingComm* horingComm_t;
 
+#define HORING_CONFIG_UNDEF_INT INT_MIN
+#define HORING_CONFIG_UNDEF_PTR NULL
+#define HORING_SPLIT_NOCOLOR -1
+#define HORING_API_MAGIC 0xcafebeef /* internal */
+
+/* Settings of one communicator. Begin with HORING_CONFIG_INITIALIZER, then assign what shall differ from the environment's
+ * settings; strings are copied. Ignored: what chooses GPU resources or NICs' offloads, which host memory over shared memory
+ * and sockets does not have. */
+typedef struct {
+  size_t size;             /* of the initialiser; another one is refused, and so is another magic */
+  unsigned int magic;      /* of the initialiser */
+  unsigned int version;    /* of the initialiser */
+  int blocking;            /* 1, or undefined; 0 is refused: communicators are made blocking */
+  int cgaClusterSize;      /* ignored */
+  int minCTAs;             /* ignored */
+  int maxCTAs;             /* ignored */
+  const char* netName;     /* "Socket" in any case, the network there is; any other is refused */
+  int splitShare;          /* ignored: nothing is shared between parent and child */
+  int trafficClass;        /* ignored */
+  const char* commName;    /* begins horingCommDescribe's text; 128 bytes of it are kept */
+  int collnetEnable;       /* ignored */
+  int CTAPolicy;           /* ignored */
+  int shrinkShare;         /* ignored, as splitShare */
+  int nvlsCTAs;            /* ignored */
+  int nChannelsPerNetPeer; /* ignored */
+  int nvlinkCentricSched;  /* ignored */
+  int timeoutMs;           /* Extension. The communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
+} horingConfig_t;
+
+/* clang-format off */
+#define HORING_CONFIG_INITIALIZER { \
+  sizeof(horingConfig_t),  HORING_API_MAGIC,        HORING_VERSION_CODE, \
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
+  HORING_CONFIG_UNDEF_PTR, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_PTR, \
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
+/* clang-format on */
+
 /* Opaque: NULL, or one of horingStreamCreate; see convention (5). */
 typedef void* horingStream_t;
 
@@ -175,6 +214,17 @@ HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
  * version, a wrong secret, ranks that disagree), horingTimeout, horingSystemError, horingRemoteError. */
 HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank);
 
+/* horingCommInitRank with settings; a config of NULL changes nothing. Errors: also horingInvalidArgument (config not
+ * initialised, a field with a value that is not allowed). */
+HORING_API horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUniqueId commId,
+                                                   int rank, horingConfig_t* config);
+
+/* horingCommInitRankConfig with nId unique IDs, 1 to nranks of them, made by any ranks and passed by all in the same order.
+ * All ranks meet at the first; the other IDs' ports are closed by the processes that made them. Errors: also
+ * horingInvalidArgument (nId, commIds NULL, not an ID). */
+HORING_API horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,
+                                                     horingUniqueId* commIds, horingConfig_t* config);
+
 /* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. Each must then be driven by a
  * thread of its own, since a collective on host buffers returns only when all ranks have entered it. Needs no network. devlist
  * is ignored (host memory has no devices) and may be NULL. On failure nothing is made. Errors:
@@ -188,6 +238,15 @@ HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const
  * and no HORING_INSECURE=1), horingInvalidArgument (values that contradict each other), and those of
  * horingCommInitRank. */
 HORING_API horingResult_t horingCommInitFromEnv(horingComm_t* comm);
+
+/* Makes communicators out of one: the ranks of one color (0 or more) become a communicator of their own, ordered by key, then
+ * by their rank in comm; HORING_SPLIT_NOCOLOR gives *newcomm = NULL. Collective over all ranks of comm, after what they have
+ * issued on it; names those that are missing after HORING_INIT_TIMEOUT_MS. comm stays as it is, and the two are independent: they
+ * may run at the same time and end in any order. comm's settings hold for *newcomm, too, but for what a config changes; nothing
+ * is read from the environment. In a group *newcomm is written by the end. Errors: horingInvalidArgument (comm or newcomm NULL, a
+ * color below 0, config), and those of horingCommInitRank; those of the exchange between all ranks stick to comm. */
+HORING_API horingResult_t horingCommSplit(horingComm_t comm, int color, int key, horingComm_t* newcomm,
+                                          horingConfig_t* config);
 
 /* Gives the communicator back, after what this rank has sent is delivered. Not collective: ranks may do it at
  * different times, and one thread for several ranks in turn. Returns, too, when peers are dead. comm is
@@ -419,9 +478,10 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
 /* ---- Groups ----
  *
  * Calls of one thread between start and end are launched together by the end: sends and receives that need each other,
- * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank for several ranks.
- * Buffers and comm pointers are used from the end on. The sends and receives of a communicator on one stream all progress
- * at once, after its collectives, which run in the order of the calls. Groups nest; the outermost end launches. */
+ * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank or
+ * horingCommSplit for several ranks. Buffers and comm pointers are used from the end on. The sends and receives of a
+ * communicator on one stream all progress at once, after its collectives, which run in the order of the calls. Groups
+ * nest; the outermost end launches. */
 
 HORING_API horingResult_t horingGroupStart(void);
 

@@ -19,10 +19,16 @@ struct Pending {
   horingStream_t stream;
 };
 
+// What makes communicators out of one parent, in the order of the calls; without a parent there is one only.
+struct Inits {
+  horingComm_t parent;
+  std::vector<std::function<Status()>> in_turn;
+};
+
 struct Group {
   int depth = 0;
   std::vector<Pending> commands;
-  std::vector<std::function<Status()>> inits;
+  std::vector<Inits> inits;
   Status refused;
 };
 
@@ -122,11 +128,22 @@ Status launchAll(std::vector<Pending> commands) {
   return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
 }
 
-Status initAll(const std::vector<std::function<Status()>>& inits) {
+// The first error; those after it are made all the same, since the other ranks make them.
+Status initInTurn(const Inits& inits) {
+  HandleUse use(inits.parent);
+  Status first;
+  for (const std::function<Status()>& init : inits.in_turn) {
+    Status status = init();
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+Status initAll(const std::vector<Inits>& inits) {
   std::vector<Status> made(inits.size(), Status(Code::kSystemError, "no memory for a communicator"));
   HORING_TRY(onThreads(static_cast<int>(inits.size()), [&](int index) {
     const auto at = static_cast<size_t>(index);
-    made[at] = inits[at]();
+    made[at] = initInTurn(inits[at]);
   }));
   for (const Status& status : made) HORING_TRY(status);
   return {};
@@ -149,8 +166,12 @@ Status launch(horingComm_t comm, Command command, horingStream_t stream) {
   return comm->queue->run(command);
 }
 
-void addInitToGroup(std::function<Status()> init) {
-  open_group.inits.push_back(std::move(init));
+void addInitToGroup(std::function<Status()> init, horingComm_t parent) {
+  auto& all = open_group.inits;
+  auto place = std::find_if(all.begin(), all.end(),
+                            [&](const Inits& other) { return parent && other.parent == parent; });
+  if (place == all.end()) place = all.insert(place, {parent, {}});
+  place->in_turn.push_back(std::move(init));
 }
 
 void refuseGroup(const Status& why) {

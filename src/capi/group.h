@@ -11,7 +11,9 @@ bool groupIsOpen();
 // Where an entry point hands over what it has checked: launches it, or keeps it for the open group. `stream`: NULL for
 // an operation that is complete on return.
 Status launch(horingComm_t comm, Command command, horingStream_t stream);
-void addInitToGroup(std::function<Status()> init);
+// Something that makes a communicator, out of `parent` or, with null, of none. All those of a group are carried out at
+// once, but those of one parent in turn.
+void addInitToGroup(std::function<Status()> init, horingComm_t parent);
 // A call of the open group was refused: horingGroupEnd shall say so, too, and launch nothing.
 void refuseGroup(const Status& why);
 

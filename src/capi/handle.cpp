@@ -18,8 +18,6 @@ HandlePool& pool() {
   return *handles;
 }
 
-}  // namespace
-
 horingComm_t takeHandle() {
   HandlePool& handles = pool();
   std::lock_guard lock(handles.mutex);
@@ -31,6 +29,23 @@ horingComm_t takeHandle() {
   handles.free.reserve(handles.all.size() + 1);  // so that giving back needs no memory
   handles.all.push_back(std::make_unique<horingComm>());
   return handles.all.back().get();
+}
+
+}  // namespace
+
+Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
+  options.segments = &processSegments();
+  HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
+  const horingComm_t handle = takeHandle();
+  handle->communicator = std::move(communicator);
+  handle->queue = std::make_unique<CommandQueue>(*handle->communicator);
+  handle->root = std::move(root);
+  return handle;
+}
+
+void publishHandle(horingComm_t handle, horingComm_t* comm) {
+  handle->alive = true;
+  *comm = handle;
 }
 
 void giveBackHandle(horingComm_t comm) {

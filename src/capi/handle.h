@@ -13,7 +13,7 @@
 #include "comm/root_service.h"
 #include "horing/horing.h"
 
-// Never freed, but used again (see takeHandle): so a stale pointer, or one that another thread ends just now, is found out
+// Never freed, but used again (see makeHandle): so a stale pointer, or one that another thread ends just now, is found out
 // and does no harm.
 struct horingComm {
   std::atomic<bool> alive{false};
@@ -35,8 +35,10 @@ class SegmentList;
 // Memory from horingMemAlloc, of all communicators. Any thread.
 SegmentList& processSegments();
 
-// A handle that is not alive yet.
-horingComm_t takeHandle();
+// Makes a communicator, collectively, and a handle for it that is not alive yet, so that nobody uses it before all is well.
+Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root);
+// Gives it to the caller.
+void publishHandle(horingComm_t handle, horingComm_t* comm);
 // Gives it back. Waits until no other thread is inside; nobody new gets in since it is not alive any more.
 void giveBackHandle(horingComm_t comm);
 

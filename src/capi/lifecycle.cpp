@@ -1,13 +1,13 @@
 // Making, asking and ending communicators.
 #include <algorithm>
 #include <cstring>
-#include <list>
-#include <mutex>
 #include <vector>
 
 #include "capi/group.h"
 #include "capi/handle.h"
 #include "capi/on_threads.h"
+#include "capi/rendezvous_list.h"
+#include "capi/settings.h"
 #include "capi/streams.h"
 #include "comm/launcher.h"
 #include "transport/loopback/hub.h"
@@ -15,22 +15,6 @@
 namespace horing {
 
 namespace {
-
-// The rendezvous of an ID that was given out belongs to the ranks of this process that use the ID: it ends with the last
-// of them, and says so to the others. Until the first has come, it is kept here; nobody coming, it ends by itself.
-struct Rendezvous {
-  UniqueId id;
-  std::shared_ptr<RootService> unclaimed;
-  std::weak_ptr<RootService> service;
-};
-struct RendezvousList {
-  std::mutex mutex;
-  std::list<Rendezvous> entries;
-};
-RendezvousList& rendezvousList() {
-  static auto* list = new RendezvousList;  // never destroyed: its threads may outlive static destruction
-  return *list;
-}
 
 // What a communicator is made with. Warns of variables that look like ours and are not.
 Result<Config> readEnvironment() {
@@ -40,76 +24,66 @@ Result<Config> readEnvironment() {
   return config;
 }
 
-Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach) {
-  RootOptions options;
-  options.reach = reach;
-  options.family = config.socket_family;
-  options.interfaces = config.socket_ifname;
-  options.log = Log(config.logLevel());
-  HORING_ASSIGN(std::shared_ptr<RootService> service, RootService::start(options));
-  const UniqueId id = service->id();
-  RendezvousList& list = rendezvousList();
-  std::lock_guard lock(list.mutex);
-  list.entries.remove_if([](const Rendezvous& old) {
-    const auto alive = old.service.lock();
-    return !alive || alive->finished();
-  });
-  list.entries.push_back({id, service, service});
-  return id;
-}
-
-// The rendezvous of this ID if this process hosts it, else null.
-std::shared_ptr<RootService> claimRendezvous(const UniqueId& id) {
-  RendezvousList& list = rendezvousList();
-  std::lock_guard lock(list.mutex);
-  for (Rendezvous& entry : list.entries) {
-    if (entry.id != id) continue;
-    std::shared_ptr<RootService> service = entry.service.lock();
-    entry.unclaimed.reset();
-    return service;
-  }
-  return nullptr;
-}
-
-// Returns a handle that is not alive yet, so that nobody uses it before all is well.
-Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
-  options.segments = &processSegments();
-  HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
-  const horingComm_t handle = takeHandle();
-  handle->communicator = std::move(communicator);
-  handle->queue = std::make_unique<CommandQueue>(*handle->communicator);
-  handle->root = std::move(root);
-  return handle;
-}
-
-void publish(horingComm_t handle, horingComm_t* comm) {
-  handle->alive = true;
-  *comm = handle;
-}
-
-Status initRankNow(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
-  CommunicatorOptions options;
-  HORING_ASSIGN(options.config, readEnvironment());
-  UniqueId id;
-  std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
-  options.id = id;
-  options.rank = rank;
-  options.ranks = ranks;
+// One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
+Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
   // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
-  HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), claimRendezvous(id)));
-  publish(handle, comm);
+  std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
+  publishHandle(handle, comm);
   return {};
 }
 
-Status initRank(horingComm_t* comm, int ranks, const horingUniqueId& given, int rank) {
+Status checkPlace(const horingComm_t* comm, int ranks, int rank) {
   if (!comm)
     return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
   if (ranks < 1 || ranks > kMaxRanks)
     return makeStatus(Code::kInvalidArgument, "nranks is %d: expected 1 to %d", ranks, kMaxRanks);
   if (rank < 0 || rank >= ranks)
     return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, ranks - 1);
-  if (!groupIsOpen()) return initRankNow(comm, ranks, given, rank);
-  addInitToGroup([comm, ranks, given, rank] { return initRankNow(comm, ranks, given, rank); });
+  return {};
+}
+
+UniqueId idOf(const horingUniqueId& given) {
+  UniqueId id;
+  std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
+  return id;
+}
+
+struct InitRank {
+  horingComm_t* comm;
+  int ranks;
+  horingUniqueId id;
+  int rank;
+  const horingConfig_t* config;
+};
+
+Status initRank(const InitRank& init) {
+  HORING_TRY(checkPlace(init.comm, init.ranks, init.rank));
+  CommunicatorOptions options;
+  HORING_ASSIGN(options.config, readEnvironment());
+  HORING_TRY(applySettings(init.config, options));
+  options.id = idOf(init.id);
+  options.rank = init.rank;
+  options.ranks = init.ranks;
+  if (!groupIsOpen()) return initRankNow(init.comm, std::move(options));
+  addInitToGroup([comm = init.comm, options] { return initRankNow(comm, options); }, nullptr);
+  return {};
+}
+
+// All meet at the first rendezvous. The others are not needed, and each ends in the process that began it.
+Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* given) {
+  if (ids < 1 || ids > init.ranks)
+    return makeStatus(Code::kInvalidArgument, "nId is %d: expected 1 to nranks, which is %d", ids,
+                      init.ranks);
+  if (!given) return makeStatus(Code::kInvalidArgument, "commIds is NULL: expected nId unique IDs");
+  for (int i = 0; i < ids; ++i)
+    if (const auto parts = decodeUniqueId(idOf(given[i])); !parts.ok())
+      return makeStatus(Code::kInvalidArgument, "commIds[%d]: %s", i, parts.status().message().c_str());
+  InitRank at_first = init;
+  at_first.id = given[0];
+  HORING_TRY(initRank(at_first));
+  for (int i = 1; i < ids; ++i)
+    if (idOf(given[i]) != idOf(given[0])) claimRendezvous(idOf(given[i]));
   return {};
 }
 
@@ -133,7 +107,7 @@ Status initFromEnv(horingComm_t* comm) {
   const auto made = makeHandle(std::move(options), root);
   if (!made.ok() && root) waitForLatecomers(*root, made.status());
   HORING_TRY(made.status());
-  publish(made.value(), comm);
+  publishHandle(made.value(), comm);
   return {};
 }
 
@@ -160,7 +134,7 @@ Status initAll(horingComm_t* comms, int ranks) {
     if (first.ok() && !one.ok()) first = one.status();
   for (size_t rank = 0; rank < made.size(); ++rank) {
     if (first.ok()) {
-      publish(made[rank].value(), &comms[rank]);
+      publishHandle(made[rank].value(), &comms[rank]);
     } else if (made[rank].ok()) {
       giveBackHandle(made[rank].value());
     }
@@ -201,7 +175,19 @@ horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
 }
 
 horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank) {
-  return horing::guardedLaunch(nullptr, [&] { return horing::initRank(comm, nranks, commId, rank); });
+  return horing::guardedLaunch(nullptr, [&] { return horing::initRank({comm, nranks, commId, rank, nullptr}); });
+}
+
+horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUniqueId commId, int rank,
+                                        horingConfig_t* config) {
+  return horing::guardedLaunch(nullptr, [&] { return horing::initRank({comm, nranks, commId, rank, config}); });
+}
+
+horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,
+                                          horingUniqueId* commIds, horingConfig_t* config) {
+  return horing::guardedLaunch(nullptr, [&] {
+    return horing::initRankScalable({newcomm, nranks, {}, myrank, config}, nId, commIds);
+  });
 }
 
 horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* /*devlist*/) {

@@ -163,6 +163,15 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   return status.ok() ? status : fail(status);
 }
 
+Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine) {
+  Exclusive exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return occupied();
+  HORING_TRY(mayBegin());
+  auto gathered = control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms));
+  if (!gathered.ok()) return fail(gathered.status());
+  return gathered;
+}
+
 // Links to new peers come up while both ends are in the same first call.
 Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadline deadline) {
   const auto obstacle = [&] {

@@ -38,6 +38,8 @@ struct CommunicatorOptions {
   std::shared_ptr<LoopbackHub> hub;
   // Memory of this process that others can map; must outlive the communicator. Null: there is none.
   const SegmentList* segments = nullptr;
+  // For descriptions and log lines; may be empty.
+  std::string name;
 };
 
 // A resource. One thread drives it; abort(), asyncError() and the const members that say so may be called
@@ -54,6 +56,9 @@ class Communicator {
   Status run(Collective collective, const Call& call);
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
+  // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
+  // same order everywhere among calls of itself. Errors stick.
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine);
   // Ends it in good order. The object can only be deleted then.
   Status leave();
   // Any thread: makes a running and every later call fail. Returns when no call is running.
@@ -68,6 +73,7 @@ class Communicator {
   // the communicator. Error: groups of different sizes.
   Result<const int32_t*> railMajorBlocks() const;
   int positionOf(int rank) const { return map_->positionOfRank(rank); }
+  const CommunicatorOptions& options() const { return options_; }
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.

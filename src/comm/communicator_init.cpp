@@ -299,7 +299,9 @@ Result<const int32_t*> Communicator::railMajorBlocks() const {
 }
 
 std::string Communicator::describe() const {
-  std::string text = formatString("%d ranks in %s\n", options_.ranks, map_->describe().c_str());
+  const std::string name = options_.name.empty() ? "" : options_.name + ": ";
+  std::string text =
+      formatString("%s%d ranks in %s\n", name.c_str(), options_.ranks, map_->describe().c_str());
   text += "ring: ";
   for (int position = 0; position < map_->ranks() && position < 64; ++position)
     text += formatString("%s%d", position ? " > " : "", map_->rankOfPosition(position));

@@ -8,14 +8,6 @@ extern "C" unsigned long horingUniqueIdSizeSeenByC(void);
 
 namespace {
 
-testing::AssertionResult refuses(horingResult_t result, horingResult_t expected, const char* named) {
-  const std::string text = horingGetLastError(nullptr);
-  if (result != expected) return testing::AssertionFailure() << "result " << result << ": " << text;
-  if (text.find(named) == std::string::npos)
-    return testing::AssertionFailure() << "'" << named << "' is not in: " << text;
-  return testing::AssertionSuccess();
-}
-
 class Arguments : public testing::Test {
  protected:
   void SetUp() override { ASSERT_HORING(horingCommInitAll(&comm_, 1, nullptr)); }

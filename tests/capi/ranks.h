@@ -13,6 +13,15 @@
 #define ASSERT_HORING(call) ASSERT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
 #define EXPECT_HORING(call) EXPECT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
 
+// Whether a call failed with this code and a text that has `named` in it.
+inline testing::AssertionResult refuses(horingResult_t result, horingResult_t expected, const char* named) {
+  const std::string text = horingGetLastError(nullptr);
+  if (result != expected) return testing::AssertionFailure() << "result " << result << ": " << text;
+  if (text.find(named) == std::string::npos)
+    return testing::AssertionFailure() << "'" << named << "' is not in: " << text;
+  return testing::AssertionSuccess();
+}
+
 // Calls body(rank) on a thread for each rank and waits for all.
 inline void onEveryRank(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;

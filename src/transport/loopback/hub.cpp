@@ -48,6 +48,16 @@ Result<std::shared_ptr<LoopbackHub>> LoopbackHub::create(int ranks) {
   return std::shared_ptr<LoopbackHub>(new LoopbackHub(std::move(seats), nonce));
 }
 
+Result<std::shared_ptr<LoopbackHub>> LoopbackHub::branch(const LoopbackNonce& name, int ranks) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(branches_, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto found = branches_.find(name); found != branches_.end())
+    if (auto hub = found->second.lock()) return hub;
+  HORING_ASSIGN(std::shared_ptr<LoopbackHub> hub, create(ranks));
+  branches_[name] = hub;
+  return hub;
+}
+
 Status LoopbackHub::sit(int rank) {
   if (rank < 0 || rank >= ranks()) {
     return makeStatus(Code::kInvalidArgument, "loopback rank %d is not in 0 .. %d", rank, ranks() - 1);

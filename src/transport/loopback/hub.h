@@ -51,6 +51,9 @@ class LoopbackHub {
   LoopbackHub(const LoopbackHub&) = delete;
   LoopbackHub& operator=(const LoopbackHub&) = delete;
 
+  // A hub for some of the ranks: the same for all that ask with the same name, while one of them holds it.
+  Result<std::shared_ptr<LoopbackHub>> branch(const LoopbackNonce& name, int ranks);
+
   int ranks() const { return static_cast<int>(seats_.size()); }
   // Tells this hub from every other.
   const LoopbackNonce& nonce() const { return nonce_; }
@@ -81,6 +84,7 @@ class LoopbackHub {
   std::mutex mutex_;
   // Half-joined pairs by lower rank, higher rank and number; under mutex_.
   std::map<std::array<int, 3>, std::shared_ptr<LoopbackPair>> waiting_;
+  std::map<LoopbackNonce, std::weak_ptr<LoopbackHub>> branches_;  // by name; under mutex_
 };
 
 }  // namespace horing

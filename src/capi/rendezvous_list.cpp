@@ -1,0 +1,56 @@
+#include "capi/rendezvous_list.h"
+
+#include <list>
+#include <mutex>
+
+namespace horing {
+
+namespace {
+
+struct Rendezvous {
+  UniqueId id;
+  std::shared_ptr<RootService> unclaimed;
+  std::weak_ptr<RootService> service;
+};
+struct RendezvousList {
+  std::mutex mutex;
+  std::list<Rendezvous> entries;
+};
+RendezvousList& rendezvousList() {
+  static auto* list = new RendezvousList;  // never destroyed: its threads may outlive static destruction
+  return *list;
+}
+
+}  // namespace
+
+Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach) {
+  RootOptions options;
+  options.reach = reach;
+  options.family = config.socket_family;
+  options.interfaces = config.socket_ifname;
+  options.log = Log(config.logLevel());
+  HORING_ASSIGN(std::shared_ptr<RootService> service, RootService::start(options));
+  const UniqueId id = service->id();
+  RendezvousList& list = rendezvousList();
+  std::lock_guard lock(list.mutex);
+  list.entries.remove_if([](const Rendezvous& old) {
+    const auto alive = old.service.lock();
+    return !alive || alive->finished();
+  });
+  list.entries.push_back({id, service, service});
+  return id;
+}
+
+std::shared_ptr<RootService> claimRendezvous(const UniqueId& id) {
+  RendezvousList& list = rendezvousList();
+  std::lock_guard lock(list.mutex);
+  for (Rendezvous& entry : list.entries) {
+    if (entry.id != id) continue;
+    std::shared_ptr<RootService> service = entry.service.lock();
+    entry.unclaimed.reset();
+    return service;
+  }
+  return nullptr;
+}
+
+}  // namespace horing

@@ -1,0 +1,19 @@
+#pragma once
+// The rendezvous that this process hosts for IDs that it made: the API gives them no owner.
+#include <memory>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "comm/root_service.h"
+#include "comm/unique_id.h"
+
+namespace horing {
+
+// Begins a rendezvous for a new ID. Kept here until the first rank claims it; nobody coming, it ends by itself.
+Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach);
+
+// The rendezvous of this ID if this process hosts it, else null. It belongs to those who claimed it: it ends with the last
+// of them, and says so to the ranks elsewhere.
+std::shared_ptr<RootService> claimRendezvous(const UniqueId& id);
+
+}  // namespace horing

@@ -1,0 +1,180 @@
+// Communicators made out of others.
+#include <atomic>
+
+#include "ranks.h"
+
+namespace {
+
+// What rank `rank` gets when all ranks of comm give `mine`, in the order of ranks.
+std::vector<int> gathered(horingComm_t comm, int mine) {
+  int ranks = 0;
+  EXPECT_HORING(horingCommCount(comm, &ranks));
+  std::vector<int> all(static_cast<size_t>(ranks), -1);
+  EXPECT_HORING(horingAllGather(&mine, all.data(), 1, horingInt, comm, nullptr));
+  return all;
+}
+
+class Split : public testing::TestWithParam<Meeting> {
+ protected:
+  static constexpr int kRanks = 6;
+  void SetUp() override { comms_ = makeCommunicators(kRanks, GetParam()); }
+  void TearDown() override {
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+  std::vector<horingComm_t> comms_;
+};
+
+TEST_P(Split, RanksOfAColorMeetInTheOrderOfTheirKeys) {
+  onEveryRank(kRanks, [&](int rank) {
+    horingComm_t child = nullptr;
+    // Even ranks backwards, odd ones as they are, all with the same key.
+    const int color = rank % 2;
+    ASSERT_HORING(horingCommSplit(comm(rank), color, color ? 7 : -rank, &child, nullptr));
+    EXPECT_EQ(gathered(child, rank), color ? (std::vector<int>{1, 3, 5}) : (std::vector<int>{4, 2, 0}));
+    EXPECT_HORING(horingCommDestroy(child));
+  });
+}
+
+TEST_P(Split, RanksWithoutAColorGetNothing) {
+  onEveryRank(kRanks, [&](int rank) {
+    auto child = reinterpret_cast<horingComm_t>(&comms_);
+    const int color = rank == 3 ? 5 : HORING_SPLIT_NOCOLOR;
+    ASSERT_HORING(horingCommSplit(comm(rank), color, 0, &child, nullptr));
+    EXPECT_EQ(child == nullptr, rank != 3);
+    if (!child) return;
+    EXPECT_EQ(gathered(child, rank), std::vector<int>{3});
+    EXPECT_HORING(horingCommDestroy(child));
+  });
+}
+
+TEST_P(Split, ParentAndChildrenRunInterleavedAndEndInAnyOrder) {
+  onEveryRank(kRanks, [&](int rank) {
+    horingComm_t half = nullptr, pair = nullptr;
+    ASSERT_HORING(horingCommSplit(comm(rank), rank / 3, 0, &half, nullptr));
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_EQ(gathered(comm(rank), rank), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+      if (round == 1) {
+        ASSERT_HORING(horingCommSplit(comm(rank), rank % 3, 0, &pair, nullptr));
+      }
+      const int first = rank / 3 * 3;
+      EXPECT_EQ(gathered(half, rank), (std::vector<int>{first, first + 1, first + 2}));
+      if (pair) {
+        EXPECT_EQ(gathered(pair, rank), (std::vector<int>{rank % 3, rank % 3 + 3}));
+      }
+    }
+    // A child of a child; its parent goes first.
+    horingComm_t alone = nullptr;
+    ASSERT_HORING(horingCommSplit(half, rank, 0, &alone, nullptr));
+    EXPECT_HORING(horingCommDestroy(half));
+    EXPECT_EQ(gathered(alone, rank), std::vector<int>{rank});
+    EXPECT_HORING(horingCommDestroy(alone));
+    EXPECT_HORING(horingCommDestroy(pair));
+  });
+}
+
+TEST_P(Split, OneThreadSplitsAllRanksInAGroup) {
+  std::vector<horingComm_t> halves(kRanks), pairs(kRanks);
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    ASSERT_HORING(horingCommSplit(comm(rank), rank / 3, 0, &halves[at], nullptr));
+    ASSERT_HORING(horingCommSplit(comm(rank), rank % 3, 0, &pairs[at], nullptr));
+    EXPECT_EQ(halves[at], nullptr) << "before the end of the group";
+  }
+  ASSERT_HORING(horingGroupEnd());
+  onEveryRank(kRanks, [&](int rank) {
+    const int first = rank / 3 * 3;
+    EXPECT_EQ(gathered(halves[static_cast<size_t>(rank)], rank),
+              (std::vector<int>{first, first + 1, first + 2}));
+    EXPECT_EQ(gathered(pairs[static_cast<size_t>(rank)], rank), (std::vector<int>{rank % 3, rank % 3 + 3}));
+  });
+  for (const auto& children : {halves, pairs})
+    for (const horingComm_t child : children) EXPECT_HORING(horingCommDestroy(child));
+}
+
+TEST_P(Split, ComesAfterWhatIsOnTheStreams) {
+  onEveryRank(kRanks, [&](int rank) {
+    horingStream_t stream = nullptr;
+    ASSERT_HORING(horingStreamCreate(&stream));
+    std::vector<double> x(100'000, rank);
+    ASSERT_HORING(horingAllReduce(x.data(), x.data(), x.size(), horingDouble, horingSum, comm(rank), stream));
+    horingComm_t child = nullptr;
+    ASSERT_HORING(horingCommSplit(comm(rank), 0, 0, &child, nullptr));
+    EXPECT_EQ(horingStreamQuery(stream), horingSuccess);
+    EXPECT_EQ(x.back(), 15.0);
+    EXPECT_HORING(horingCommDestroy(child));
+    EXPECT_HORING(horingStreamDestroy(stream));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Split, testing::Values(Meeting::kInitRank, Meeting::kInitAll),
+                         [](const auto& way) { return way.param == Meeting::kInitRank ? "ById" : "All"; });
+
+TEST(SplitArguments, AreRefusedBeforeAnybodyWaits) {
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  horingComm_t child = nullptr;
+  EXPECT_TRUE(
+      refuses(horingCommSplit(nullptr, 0, 0, &child, nullptr), horingInvalidArgument, "comm is NULL"));
+  EXPECT_TRUE(refuses(horingCommSplit(comms[0], 0, 0, nullptr, nullptr), horingInvalidArgument, "newcomm"));
+  EXPECT_TRUE(
+      refuses(horingCommSplit(comms[0], -2, 0, &child, nullptr), horingInvalidArgument, "color is -2"));
+  horingConfig_t config = HORING_CONFIG_INITIALIZER;
+  config.magic = 0;
+  EXPECT_TRUE(refuses(horingCommSplit(comms[0], 0, 0, &child, &config), horingInvalidArgument, "magic 0x0"));
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_TRUE(
+      refuses(horingCommSplit(comms[0], -2, 0, &child, nullptr), horingInvalidArgument, "color is -2"));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidArgument, "color is -2"));
+  horingResult_t sticky = horingInternalError;
+  EXPECT_HORING(horingCommGetAsyncError(comms[0], &sticky));
+  EXPECT_EQ(sticky, horingSuccess);
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
+TEST(SplitTrouble, ARankThatDoesNotSplitIsNamedAtTheDeadline) {
+  Setting soon("HORING_INIT_TIMEOUT_MS", "1000");
+  const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
+  onEveryRank(2, [&](int rank) {
+    horingComm_t child = nullptr;
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingTimeout, "rank 2"));
+    EXPECT_EQ(child, nullptr);
+    EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingTimeout, "rank 2"));
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(SplitTrouble, ALostRankIsNamed) {
+  const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
+  std::thread late([&] { EXPECT_HORING(horingCommAbort(comms[2])); });
+  onEveryRank(2, [&](int rank) {
+    horingComm_t child = nullptr;
+    EXPECT_TRUE(refuses(horingCommSplit(comms[static_cast<size_t>(rank)], 0, 0, &child, nullptr),
+                        horingRemoteError, "rank 2"));
+  });
+  late.join();
+  for (const int rank : {0, 1}) EXPECT_HORING(horingCommDestroy(comms[static_cast<size_t>(rank)]));
+}
+
+TEST(SplitTrouble, AChildThatFailsLeavesItsParentAndSiblingsAlone) {
+  const std::vector<horingComm_t> comms = makeCommunicators(4, Meeting::kInitRank);
+  onEveryRank(4, [&](int rank) {
+    horingComm_t child = nullptr;
+    ASSERT_HORING(horingCommSplit(comms[static_cast<size_t>(rank)], rank / 2, 0, &child, nullptr));
+    if (rank == 0) {
+      EXPECT_HORING(horingCommAbort(child));
+    } else if (rank == 1) {
+      int x = 1;
+      EXPECT_EQ(horingAllReduce(&x, &x, 1, horingInt, horingSum, child, nullptr), horingRemoteError);
+      EXPECT_HORING(horingCommDestroy(child));
+    } else {
+      EXPECT_EQ(gathered(child, rank), (std::vector<int>{2, 3}));
+      EXPECT_HORING(horingCommDestroy(child));
+    }
+    EXPECT_EQ(gathered(comms[static_cast<size_t>(rank)], rank), (std::vector<int>{0, 1, 2, 3}));
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+}  // namespace
