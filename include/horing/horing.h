@@ -145,6 +145,8 @@ typedef struct horingComm* horingComm_t;
 #define HORING_CONFIG_UNDEF_INT INT_MIN
 #define HORING_CONFIG_UNDEF_PTR NULL
 #define HORING_SPLIT_NOCOLOR -1
+#define HORING_SHRINK_DEFAULT 0x00
+#define HORING_SHRINK_ABORT 0x01
 #define HORING_API_MAGIC 0xcafebeef /* internal */
 
 /* Settings of one communicator. Begin with HORING_CONFIG_INITIALIZER, then assign what shall differ from the environment's
@@ -247,6 +249,23 @@ HORING_API horingResult_t horingCommInitFromEnv(horingComm_t* comm);
  * color below 0, config), and those of horingCommInitRank; those of the exchange between all ranks stick to comm. */
 HORING_API horingResult_t horingCommSplit(horingComm_t comm, int color, int key, horingComm_t* newcomm,
                                           horingConfig_t* config);
+
+/* Makes a communicator of the ranks of comm that are not in the list of excludeRanksCount ranks; they keep their order. Those
+ * that stay call it, with the same list. The excluded may be dead, stopped or elsewhere, and comm may be in error: nothing of it
+ * is used but an address and a key that each rank gave all others when comm was made. HORING_SHRINK_DEFAULT: first waits for
+ * what this rank has issued on comm, which stays as it is. HORING_SHRINK_ABORT: ends it; calls that run on comm return an error,
+ * and what is left is to end comm. Waits at most HORING_INIT_TIMEOUT_MS for all to come, and as long again to make *newcomm.
+ * After a failure (one more rank has died, say) it may be tried again, with a longer list. Settings, groups and *newcomm as with
+ * horingCommSplit; in a group ABORT acts at once. Errors: horingInvalidArgument (a pointer NULL, no rank or all ranks, no such
+ * rank, one twice, the own rank, flags, config), horingInvalidUsage (lists that differ), and those of horingCommInitRank. */
+HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                                           horingComm_t* newcomm, horingConfig_t* config, int shrinkFlags);
+
+/* Waits until what this rank has issued on comm is complete, and leaves it in good order, as horingCommDestroy does; after it
+ * the destroy is local and does not wait, and every other call that moves data returns horingInvalidUsage. Errors:
+ * horingInvalidArgument (NULL), horingInvalidUsage (done before; a collective is running in another thread; forked child), or the
+ * one that sticks to comm. */
+HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
 /* Gives the communicator back, after what this rank has sent is delivered. Not collective: ranks may do it at
  * different times, and one thread for several ranks in turn. Returns, too, when peers are dead. comm is
@@ -478,8 +497,8 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
 /* ---- Groups ----
  *
  * Calls of one thread between start and end are launched together by the end: sends and receives that need each other,
- * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank or
- * horingCommSplit for several ranks. Buffers and comm pointers are used from the end on. The sends and receives of a
+ * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank, horingCommSplit
+ * or horingCommShrink for several ranks. Buffers and comm pointers are used from the end on. The sends and receives of a
  * communicator on one stream all progress at once, after its collectives, which run in the order of the calls. Groups
  * nest; the outermost end launches. */
 

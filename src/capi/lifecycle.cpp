@@ -198,6 +198,15 @@ horingResult_t horingCommInitFromEnv(horingComm_t* comm) {
   return horing::guarded(nullptr, [&] { return horing::initFromEnv(comm); });
 }
 
+horingResult_t horingCommFinalize(horingComm_t comm) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    comm->queue->drain();
+    return comm->communicator->finalize();
+  });
+}
+
 horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {

@@ -1,8 +1,11 @@
 // Making communicators out of others.
+#include <algorithm>
+
 #include "capi/group.h"
 #include "capi/handle.h"
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
+#include "comm/shrink.h"
 #include "comm/split.h"
 
 namespace horing {
@@ -49,10 +52,15 @@ Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newc
   return makeChild(std::move(*child), newcomm);
 }
 
-Status checkSplit(horingComm_t comm, const SplitChoice& choice, const horingComm_t* newcomm) {
+Status checkChild(horingComm_t comm, const horingComm_t* newcomm) {
   HORING_TRY(checkHandle(comm));
   if (!newcomm)
     return makeStatus(Code::kInvalidArgument, "newcomm is NULL: expected where to put the communicator");
+  return {};
+}
+
+Status checkSplit(horingComm_t comm, const SplitChoice& choice, const horingComm_t* newcomm) {
+  HORING_TRY(checkChild(comm, newcomm));
   if (choice.color < 0 && choice.color != HORING_SPLIT_NOCOLOR)
     return makeStatus(Code::kInvalidArgument, "color is %d: expected 0 or more, or HORING_SPLIT_NOCOLOR",
                       choice.color);
@@ -68,6 +76,66 @@ Status splitOrKeep(horingComm_t comm, const SplitChoice& choice, horingComm_t* n
   return {};
 }
 
+// The list in ascending order.
+Result<std::vector<int>> excludedRanks(const Communicator& parent, const int* list, int count) {
+  if (!list || count < 1 || count >= parent.ranks())
+    return makeStatus(
+        Code::kInvalidArgument,
+        "excludeRanksList is %p and excludeRanksCount %d: expected 1 to %d ranks to go on without",
+        static_cast<const void*>(list), count, parent.ranks() - 1);
+  std::vector<int> excluded(list, list + count);
+  std::sort(excluded.begin(), excluded.end());
+  for (size_t i = 0; i < excluded.size(); ++i) {
+    if (excluded[i] < 0 || excluded[i] >= parent.ranks())
+      return makeStatus(Code::kInvalidArgument, "excludeRanksList has %d: expected ranks, 0 to %d",
+                        excluded[i], parent.ranks() - 1);
+    if (i > 0 && excluded[i] == excluded[i - 1])
+      return makeStatus(Code::kInvalidArgument, "excludeRanksList has rank %d twice", excluded[i]);
+    if (excluded[i] == parent.rank())
+      return makeStatus(Code::kInvalidArgument,
+                        "excludeRanksList has rank %d, which is this one: only those that stay call",
+                        excluded[i]);
+  }
+  return excluded;
+}
+
+Status shrinkNow(horingComm_t comm, const std::vector<int>& excluded, horingComm_t* newcomm,
+                 const ChildSettings& settings) {
+  HORING_TRY(checkHandle(comm));
+  comm->queue->drain();
+  HORING_ASSIGN(CommunicatorOptions child, shrink(*comm->communicator, excluded, openForChild));
+  child.name = settings.name;
+  child.config.timeout_ms = settings.timeout_ms;
+  return makeChild(std::move(child), newcomm);
+}
+
+Status shrinkOrKeep(horingComm_t comm, const std::vector<int>& excluded, horingComm_t* newcomm,
+                    const ChildSettings& settings) {
+  if (!groupIsOpen()) return shrinkNow(comm, excluded, newcomm, settings);
+  addInitToGroup([=] { return shrinkNow(comm, excluded, newcomm, settings); }, comm);
+  return {};
+}
+
+struct ShrinkRequest {
+  const int* list;
+  int count;
+  const horingConfig_t* config;
+  int flags;
+};
+
+Status checkAndShrink(horingComm_t comm, horingComm_t* newcomm, const ShrinkRequest& request) {
+  HORING_TRY(checkChild(comm, newcomm));
+  if (request.flags != HORING_SHRINK_DEFAULT && request.flags != HORING_SHRINK_ABORT)
+    return makeStatus(Code::kInvalidArgument,
+                      "shrinkFlags is %d: expected HORING_SHRINK_DEFAULT or HORING_SHRINK_ABORT",
+                      request.flags);
+  HORING_ASSIGN(const std::vector<int> excluded,
+                excludedRanks(*comm->communicator, request.list, request.count));
+  HORING_ASSIGN(const ChildSettings settings, settingsOf(*comm->communicator, request.config));
+  if (request.flags == HORING_SHRINK_ABORT) comm->communicator->abort();
+  return shrinkOrKeep(comm, excluded, newcomm, settings);
+}
+
 }  // namespace
 
 }  // namespace horing
@@ -80,6 +148,16 @@ horingResult_t horingCommSplit(horingComm_t comm, int color, int key, horingComm
   static_assert(HORING_SPLIT_NOCOLOR == kNoColor);
   return guarded(comm, [&] {
     Status status = splitOrKeep(comm, {color, key}, newcomm, config);
+    if (!status.ok()) refuseGroup(status);
+    return status;
+  });
+}
+
+horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                                horingComm_t* newcomm, horingConfig_t* config, int shrinkFlags) {
+  using namespace horing;
+  return guarded(comm, [&] {
+    Status status = checkAndShrink(comm, newcomm, {excludeRanksList, excludeRanksCount, config, shrinkFlags});
     if (!status.ok()) refuseGroup(status);
     return status;
   });

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -82,6 +83,8 @@ Status Communicator::occupied() const {
 Status Communicator::mayBegin() {
   if (error_.ok() && aborted_.load(std::memory_order_relaxed))
     return fail(makeStatus(Code::kInvalidUsage, "the communicator was aborted"));
+  if (error_.ok() && left_)
+    return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was finalized", options_.rank);
   return error_;
 }
 
@@ -170,6 +173,37 @@ Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<co
   auto gathered = control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms));
   if (!gathered.ok()) return fail(gathered.status());
   return gathered;
+}
+
+Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {
+  Exclusive exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return occupied();
+  const int host = members.front();
+  const std::optional<UniqueId>& place = meeting_places_[static_cast<size_t>(host)];
+  if (!place)
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d, which is to host the meeting, found no port or address for that when the "
+                      "communicator was made",
+                      host);
+  Meeting meeting;
+  if (host == options_.rank) {
+    RootOptions root;
+    root.log = log_;
+    HORING_ASSIGN(meeting.root, RootService::start(root, *reserved_));
+  }
+  JoinOptions join;
+  join.id = *place;
+  join.rank =
+      static_cast<int>(std::lower_bound(members.begin(), members.end(), options_.rank) - members.begin());
+  join.ranks = static_cast<int>(members.size());
+  join.timeout_ms = options_.config.init_timeout_ms;
+  join.clock = &clock_;
+  // An aborted communicator may still shrink.
+  if (!aborted_.load(std::memory_order_relaxed)) join.abort = &aborted_;
+  join.heartbeat_ms = options_.config.heartbeat_ms;
+  join.log = log_;
+  HORING_ASSIGN(meeting.control, Control::join(join));
+  return meeting;
 }
 
 // Links to new peers come up while both ends are in the same first call.
@@ -303,6 +337,15 @@ Status Communicator::leave() {
   if (error_.ok() && !aborted_) control_->leave();
   left_ = true;
   return {};
+}
+
+Status Communicator::finalize() {
+  {
+    Exclusive exclusive(use_, Use::kCall);
+    if (!exclusive.owns()) return occupied();
+    HORING_TRY(mayBegin());
+  }
+  return leave();
 }
 
 void Communicator::abort() {

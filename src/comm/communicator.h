@@ -19,6 +19,7 @@
 #include "comm/host_identity.h"
 #include "comm/peer_inputs.h"
 #include "comm/planner.h"
+#include "comm/root_service.h"
 #include "comm/timeline.h"
 #include "comm/unique_id.h"
 #include "comm/waiter.h"
@@ -59,7 +60,16 @@ class Communicator {
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine);
-  // Ends it in good order. The object can only be deleted then.
+  // Some of the ranks meet anew, `members` ascending, this one among them: the first hosts. Collective over them, whatever
+  // has become of the others and of this communicator. In what comes of it, members[i] is rank i.
+  struct Meeting {
+    std::unique_ptr<RootService> root;  // on the host
+    std::unique_ptr<Control> control;
+  };
+  Result<Meeting> meet(std::span<const int> members);
+  // leave(), but returns the error that sticks; refuses to do so twice.
+  Status finalize();
+  // Ends it in good order. Later calls are refused; nothing happens when it has left already.
   Status leave();
   // Any thread: makes a running and every later call fail. Returns when no call is running.
   void abort();
@@ -87,6 +97,7 @@ class Communicator {
   explicit Communicator(CommunicatorOptions options);
   Status initialise();
   std::string settingsText() const;
+  std::vector<std::byte> reserveMeetingPlace();
   Status exchangeIdentities(Deadline deadline);
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
   Status agreeOnTransports(Deadline deadline);
@@ -136,6 +147,8 @@ class Communicator {
   std::unique_ptr<Timeline> timeline_;  // null unless HORING_TRACE is set
   std::unique_ptr<Connector> connector_;
   std::vector<HostIdentity> identities_;  // by rank
+  std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot
+  std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
   std::unique_ptr<GroupMap> map_;
   std::vector<int32_t> rail_major_blocks_;     // empty where groups differ in size
   uint64_t shared_memory_bytes_ = UINT64_MAX;  // the least that is free on any rank's node

@@ -145,12 +145,28 @@ std::string Communicator::settingsText() const {
       c.transports.c_str(), static_cast<unsigned long long>(selection_table_.digest()));
 }
 
+// The ID, or nothing: a communicator works without it.
+std::vector<std::byte> Communicator::reserveMeetingPlace() {
+  RootOptions root;
+  root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
+  root.family = options_.config.socket_family;
+  root.interfaces = options_.config.socket_ifname;
+  Result<ReservedRoot> reserved = reserveRoot(root);
+  if (!reserved.ok()) {
+    log_.info("init", "this communicator cannot shrink: %s", reserved.status().message().c_str());
+    return {};
+  }
+  reserved_ = reserved.take();
+  return {reserved_->id.bytes.begin(), reserved_->id.bytes.end()};
+}
+
 Status Communicator::exchangeIdentities(Deadline deadline) {
   HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config));
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.blob(encodeHostIdentity(self));
   writer.number(options_.hub ? UINT64_MAX : freeBytes(options_.config.shm_dir));
+  writer.blob(reserveMeetingPlace());
   const auto addresses = connector_->addresses();
   writer.number(static_cast<uint32_t>(addresses.size()));
   for (const auto& address : addresses) writer.blob(address);
@@ -166,6 +182,7 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
     const std::string theirs = reader.text(kMaxSettingsBytes);
     const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
     shared_memory_bytes_ = std::min(shared_memory_bytes_, reader.number<uint64_t>());
+    const auto place = reader.blob(kUniqueIdBytes);
     const auto count = reader.number<uint32_t>();
     std::vector<std::vector<std::byte>> addresses;
     for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
@@ -181,6 +198,8 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
                         settings.c_str(), rank, theirs.c_str());
     HORING_ASSIGN(HostIdentity identity, decodeHostIdentity(identity_bytes));
     identities_.push_back(std::move(identity));
+    std::optional<UniqueId>& known = meeting_places_.emplace_back();
+    if (place.size() == kUniqueIdBytes) std::copy(place.begin(), place.end(), known.emplace().bytes.begin());
     table.push_back(std::move(addresses));
   }
   connector_->setAddresses(std::move(table));

@@ -1,5 +1,6 @@
 #include "comm/root_service.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -444,10 +445,7 @@ void RootThread::close() {
   clients_.clear();
 }
 
-}  // namespace
-
-Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options) {
-  Fd::closeInForkedChildren();
+UniqueIdParts makeSecret(const RootOptions& options) {
   UniqueIdParts parts;
   if (options.secret) {
     parts.job = options.secret->job;
@@ -456,6 +454,23 @@ Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& optio
     randomBytes(parts.job);
     parts.key = Key::random();
   }
+  return parts;
+}
+
+Result<std::unique_ptr<RootService>> startOn(const RootOptions& options, Listener listener,
+                                             const UniqueIdParts& parts, const UniqueId& id) {
+  auto service = std::make_unique<RootThread>(options, std::move(listener), parts, id);
+  HORING_TRY(service->begin());
+  options.log.info(kSubsystem, "the rendezvous listens on %s%s", parts.roots.front().toString().c_str(),
+                   parts.roots.size() > 1 ? " and others" : "");
+  return std::unique_ptr<RootService>(std::move(service));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options) {
+  Fd::closeInForkedChildren();
+  UniqueIdParts parts = makeSecret(options);
   Listener listener;
   if (options.reach == RootOptions::Reach::kThisMachine) {
     parts.roots = {randomLocalAddress()};
@@ -470,11 +485,33 @@ Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& optio
     parts.roots.front().port = listener.port;
   }
   HORING_ASSIGN(const UniqueId id, encodeUniqueId(parts));
-  auto service = std::make_unique<RootThread>(options, std::move(listener), parts, id);
-  HORING_TRY(service->begin());
-  options.log.info(kSubsystem, "the rendezvous listens on %s%s", parts.roots.front().toString().c_str(),
-                   parts.roots.size() > 1 ? " and others" : "");
-  return std::unique_ptr<RootService>(std::move(service));
+  return startOn(options, std::move(listener), parts, id);
+}
+
+Result<ReservedRoot> reserveRoot(const RootOptions& options) {
+  ReservedRoot reserved;
+  reserved.parts = makeSecret(options);
+  if (options.reach == RootOptions::Reach::kThisMachine) {
+    reserved.parts.roots = {randomLocalAddress()};
+    HORING_ASSIGN(reserved.listener, reservePort(&reserved.parts.roots.front()));
+  } else {
+    HORING_ASSIGN(reserved.listener, reservePort(nullptr));
+    HORING_ASSIGN(reserved.parts.roots,
+                  localAddresses({options.family, options.interfaces}, reserved.listener.port));
+  }
+  HORING_ASSIGN(reserved.id, encodeUniqueId(reserved.parts));
+  return reserved;
+}
+
+Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options,
+                                                        const ReservedRoot& reserved) {
+  Listener listener;
+  listener.port = reserved.listener.port;
+  listener.fd.reset(::fcntl(reserved.listener.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!listener.fd.valid()) return systemError(errno, "the rendezvous could not make its descriptors");
+  if (::listen(listener.fd.get(), kListenBacklog) != 0)
+    return systemError(errno, "the rendezvous cannot listen on port %u", unsigned{listener.port});
+  return startOn(options, std::move(listener), reserved.parts, reserved.id);
 }
 
 }  // namespace horing

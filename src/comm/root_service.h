@@ -13,6 +13,7 @@
 #include "base/auth.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/socket_address.h"
 #include "comm/unique_id.h"
 
 namespace horing {
@@ -45,11 +46,22 @@ struct RootOptions {
   Log log{};
 };
 
+// A rendezvous that may be begun later: its ID is known and its port taken, but who connects is refused.
+struct ReservedRoot {
+  UniqueIdParts parts;
+  UniqueId id;
+  Listener listener;
+};
+// .host and .port are not looked at: it is free to choose.
+Result<ReservedRoot> reserveRoot(const RootOptions& options);
+
 // Owner of the listener and its thread. All members may be called from any thread.
 class RootService {
  public:
   // From then on forked children close what this process holds, see Fd::closeInForkedChildren().
   static Result<std::unique_ptr<RootService>> start(const RootOptions& options);
+  // Begins one that was reserved. May be done again when the service has ended, since the port stays taken.
+  static Result<std::unique_ptr<RootService>> start(const RootOptions& options, const ReservedRoot& reserved);
   // Tells the ranks that are still there that the rendezvous closes (no error for them unless they need it
   // again), stops the thread and joins it. Takes milliseconds, at most 1 s when a rank does not read.
   virtual ~RootService() = default;

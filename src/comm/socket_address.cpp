@@ -19,7 +19,7 @@ namespace horing {
 
 namespace {
 
-constexpr int kBacklog = 4096;
+enum class Purpose : uint8_t { kListen, kReserve };
 // Of a kLocal address: the leading NUL keeps it out of the file system.
 constexpr std::string_view kLocalPrefix{"\0horing-", 8};
 constexpr uint16_t kLocalPort = 1;
@@ -37,19 +37,20 @@ SocketAddress localSocketAddress(const RootAddress& address) {
   return out;
 }
 
-Result<Listener> listenWith(const SocketAddress& address, int dual_stack) {
+Result<Listener> bindTo(const SocketAddress& address, int dual_stack, Purpose purpose) {
   Listener listener;
   const int family = address.storage.ss_family;
   listener.fd.reset(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.fd.valid()) return systemError(errno, "a socket for the rendezvous could not be made");
   const int on = 1;
-  ::setsockopt(listener.fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  // A port that is reserved must not be given to others who say the same.
+  if (purpose == Purpose::kListen) ::setsockopt(listener.fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const int only_v6 = dual_stack ? 0 : 1;
   if (family == AF_INET6)
     ::setsockopt(listener.fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
   const std::string where = family == AF_UNIX ? "a local name" : toRootAddress(address.storage).toString();
   if (::bind(listener.fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0 ||
-      ::listen(listener.fd.get(), kBacklog) != 0)
+      (purpose == Purpose::kListen && ::listen(listener.fd.get(), kListenBacklog) != 0))
     return systemError(errno, "the rendezvous cannot listen on %s", where.c_str());
   listener.port = kLocalPort;
   if (family == AF_UNIX) return listener;
@@ -59,6 +60,17 @@ Result<Listener> listenWith(const SocketAddress& address, int dual_stack) {
     return systemError(errno, "the port of the rendezvous is not known");
   listener.port = toRootAddress(bound.storage).port;
   return listener;
+}
+
+Result<Listener> bindToAll(uint16_t port, Purpose purpose) {
+  RootAddress any;
+  any.port = port;
+  any.family = RootAddress::Family::kIpv6;
+  Result<Listener> both = bindTo(toSocketAddress(any), 1, purpose);
+  if (both.ok()) return both;
+  // No IPv6 in this kernel or container; or the port is taken, which IPv4 then says as well.
+  any.family = RootAddress::Family::kIpv4;
+  return bindTo(toSocketAddress(any), 0, purpose);
 }
 
 }  // namespace
@@ -161,19 +173,14 @@ Result<std::vector<RootAddress>> localAddresses(const InterfaceChoice& choice, u
 }
 
 Result<Listener> listenOn(const RootAddress* address, uint16_t port) {
-  if (address) {
-    RootAddress exact = *address;
-    exact.port = port;
-    return listenWith(toSocketAddress(exact), 0);
-  }
-  RootAddress any;
-  any.port = port;
-  any.family = RootAddress::Family::kIpv6;
-  Result<Listener> both = listenWith(toSocketAddress(any), 1);
-  if (both.ok()) return both;
-  // No IPv6 in this kernel or container; or the port is taken, which IPv4 then says as well.
-  any.family = RootAddress::Family::kIpv4;
-  return listenWith(toSocketAddress(any), 0);
+  if (!address) return bindToAll(port, Purpose::kListen);
+  RootAddress exact = *address;
+  exact.port = port;
+  return bindTo(toSocketAddress(exact), 0, Purpose::kListen);
+}
+
+Result<Listener> reservePort(const RootAddress* local) {
+  return local ? bindTo(toSocketAddress(*local), 0, Purpose::kReserve) : bindToAll(0, Purpose::kReserve);
 }
 
 Result<Fd> beginConnect(const RootAddress& address) {

@@ -45,9 +45,14 @@ struct Listener {
   Fd fd;
   uint16_t port = 0;
 };
+inline constexpr int kListenBacklog = 4096;
 // Listens on one address, or on all numeric ones (nullptr) with `port` (0: a free one). Non-blocking, closed on
 // exec.
 Result<Listener> listenOn(const RootAddress* address, uint16_t port);
+
+// Takes a free port on all numeric addresses, or a kLocal address, exclusively; who connects is refused until somebody calls
+// ::listen().
+Result<Listener> reservePort(const RootAddress* local);
 
 // Starts a non-blocking connect; it is complete when the socket becomes writable.
 Result<Fd> beginConnect(const RootAddress& address);

@@ -1,16 +1,12 @@
 #include "comm/split.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "comm/wire.h"
-#include "transport/loopback/hub.h"
 
 namespace horing {
 
 namespace {
-
-constexpr size_t kMaxReasonBytes = 1024;
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
@@ -31,49 +27,7 @@ Result<std::vector<int>> membersOf(const Blobs& choices, int color) {
   return ranks;
 }
 
-// What the host of a rendezvous tells: the ID, or why there is none.
-std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened) {
-  WireWriter writer;
-  writer.number(static_cast<uint8_t>(opened.ok()));
-  if (opened.ok()) {
-    writer.raw(opened.value().bytes);
-  } else {
-    writer.text(opened.status().message(), kMaxReasonBytes);
-  }
-  return writer.take();
-}
-
-Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host) {
-  WireReader reader(bytes);
-  const bool opened = reader.number<uint8_t>() != 0;
-  if (!opened) {
-    const std::string why = reader.text(kMaxReasonBytes);
-    return makeStatus(Code::kRemoteError, "rank %d could not host the rendezvous of the new communicator: %s",
-                      host, why.c_str());
-  }
-  UniqueId id;
-  const auto raw = reader.raw(id.bytes.size());
-  if (!reader.complete())
-    return makeStatus(Code::kRemoteError, "what rank %d says about the new rendezvous cannot be read", host);
-  std::copy(raw.begin(), raw.end(), id.bytes.begin());
-  return id;
-}
-
 }  // namespace
-
-Result<CommunicatorOptions> branchOf(const Communicator& parent, const UniqueId& id, int rank, int ranks) {
-  CommunicatorOptions child = parent.options();
-  child.id = id;
-  child.rank = rank;
-  child.ranks = ranks;
-  if (!child.hub) return child;
-  HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
-  LoopbackNonce name;
-  static_assert(sizeof name == sizeof parts.job);
-  std::memcpy(name.data(), parts.job.data(), name.size());
-  HORING_ASSIGN(child.hub, child.hub->branch(name, ranks));
-  return child;
-}
 
 Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const SplitChoice& choice,
                                                  const OpenRendezvous& open) {
@@ -93,7 +47,7 @@ Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const Spl
   HORING_ASSIGN(const UniqueId id, decodeInvitation(invitations[static_cast<size_t>(host)], host));
   const auto place = std::find(members.begin(), members.end(), parent.rank()) - members.begin();
   HORING_ASSIGN(CommunicatorOptions child,
-                branchOf(parent, id, static_cast<int>(place), static_cast<int>(members.size())));
+                childOf(parent, id, static_cast<int>(place), static_cast<int>(members.size())));
   return std::optional(std::move(child));
 }
 

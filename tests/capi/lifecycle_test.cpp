@@ -250,4 +250,40 @@ TEST(Lifecycle, UnequalGroupsAreRightAndSaySo) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+TEST(Finalize, WaitsForWhatIsQueuedAndRefusesWhatComesLater) {
+  for (const Meeting meeting : {Meeting::kInitAll, Meeting::kInitRank}) {
+    const std::vector<horingComm_t> comms = makeCommunicators(3, meeting);
+    onEveryRank(3, [&](int rank) {
+      const horingComm_t comm = comms[static_cast<size_t>(rank)];
+      horingStream_t stream = nullptr;
+      ASSERT_HORING(horingStreamCreate(&stream));
+      std::vector<double> x(100'000, 1);
+      ASSERT_HORING(horingAllReduce(x.data(), x.data(), x.size(), horingDouble, horingSum, comm, stream));
+      ASSERT_HORING(horingCommFinalize(comm));
+      EXPECT_EQ(horingStreamQuery(stream), horingSuccess);
+      EXPECT_EQ(x.back(), 3.0);
+      EXPECT_TRUE(refuses(horingAllReduce(x.data(), x.data(), 1, horingDouble, horingSum, comm, nullptr),
+                          horingInvalidUsage, "finalized"));
+      horingComm_t child = nullptr;
+      EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingInvalidUsage, "finalized"));
+      EXPECT_TRUE(refuses(horingCommFinalize(comm), horingInvalidUsage, "finalized"));
+      horingResult_t sticky = horingInternalError;
+      EXPECT_HORING(horingCommGetAsyncError(comm, &sticky));
+      EXPECT_EQ(sticky, horingSuccess);
+      EXPECT_HORING(horingStreamDestroy(stream));
+      EXPECT_HORING(horingCommDestroy(comm));
+    });
+  }
+  EXPECT_TRUE(refuses(horingCommFinalize(nullptr), horingInvalidArgument, "comm is NULL"));
+}
+
+TEST(Finalize, TellsTheErrorThatSticks) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  EXPECT_HORING(horingCommAbort(comms[1]));
+  int x = 1;
+  EXPECT_EQ(horingAllReduce(&x, &x, 1, horingInt, horingSum, comms[0], nullptr), horingRemoteError);
+  EXPECT_TRUE(refuses(horingCommFinalize(comms[0]), horingRemoteError, "rank 1"));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
 }  // namespace

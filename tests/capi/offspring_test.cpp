@@ -1,5 +1,5 @@
 // Communicators made out of others.
-#include <atomic>
+#include <algorithm>
 
 #include "ranks.h"
 
@@ -174,6 +174,136 @@ TEST(SplitTrouble, AChildThatFailsLeavesItsParentAndSiblingsAlone) {
     }
     EXPECT_EQ(gathered(comms[static_cast<size_t>(rank)], rank), (std::vector<int>{0, 1, 2, 3}));
   });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Shrinks comm to the ranks that are not in `excluded`.
+horingResult_t shrink(horingComm_t comm, std::vector<int> excluded, horingComm_t* child,
+                      int flags = HORING_SHRINK_DEFAULT) {
+  return horingCommShrink(comm, excluded.data(), static_cast<int>(excluded.size()), child, nullptr, flags);
+}
+
+// The survivors of six ranks shrink twice; `excluded` first.
+void shrinkAndShrinkAgain(const std::vector<horingComm_t>& comms, std::vector<int> excluded, int flags) {
+  std::vector<int> rest;
+  for (int rank = 0; rank < 6; ++rank)
+    if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end()) rest.push_back(rank);
+  onEveryRank(static_cast<int>(rest.size()), [&](int at) {
+    const int rank = rest[static_cast<size_t>(at)];
+    horingComm_t child = nullptr, grandchild = nullptr;
+    ASSERT_HORING(shrink(comms[static_cast<size_t>(rank)], excluded, &child, flags));
+    EXPECT_EQ(gathered(child, rank), rest);
+    if (at == 0) {
+      EXPECT_HORING(horingCommAbort(child));
+      return;
+    }
+    int x = 1;
+    EXPECT_EQ(horingAllReduce(&x, &x, 1, horingInt, horingSum, child, nullptr), horingRemoteError);
+    ASSERT_HORING(shrink(child, {0}, &grandchild, HORING_SHRINK_ABORT));
+    EXPECT_EQ(gathered(grandchild, rank), (std::vector<int>{rest.begin() + 1, rest.end()}));
+    EXPECT_HORING(horingCommDestroy(child));
+    EXPECT_HORING(horingCommDestroy(grandchild));
+  });
+}
+
+TEST_P(Split, ShrinksToThoseThatStay) {
+  shrinkAndShrinkAgain(comms_, {4, 2}, HORING_SHRINK_DEFAULT);
+  onEveryRank(kRanks, [&](int rank) {
+    EXPECT_EQ(gathered(comm(rank), rank), (std::vector<int>{0, 1, 2, 3, 4, 5}))
+        << "the parent stays as it is";
+  });
+}
+
+TEST_P(Split, ShrinksWhenTheLowestRankHasAborted) {
+  EXPECT_HORING(horingCommAbort(comms_[0]));
+  shrinkAndShrinkAgain(comms_, {0}, HORING_SHRINK_DEFAULT);
+  comms_.erase(comms_.begin());
+}
+
+TEST_P(Split, AbortEndsWhatRunsOnTheParent) {
+  onEveryRank(kRanks - 1, [&](int rank) {
+    horingStream_t stream = nullptr;
+    ASSERT_HORING(horingStreamCreate(&stream));
+    int x = 1;
+    // Waits for rank 5, which never comes.
+    ASSERT_HORING(horingAllReduce(&x, &x, 1, horingInt, horingSum, comm(rank), stream));
+    horingComm_t child = nullptr;
+    ASSERT_HORING(shrink(comm(rank), {5}, &child, HORING_SHRINK_ABORT));
+    EXPECT_NE(horingStreamSynchronize(stream), horingSuccess);
+    EXPECT_NE(horingAllReduce(&x, &x, 1, horingInt, horingSum, comm(rank), nullptr), horingSuccess);
+    EXPECT_EQ(gathered(child, rank), (std::vector<int>{0, 1, 2, 3, 4}));
+    EXPECT_HORING(horingCommDestroy(child));
+    EXPECT_HORING(horingStreamDestroy(stream));
+  });
+}
+
+TEST_P(Split, OneThreadShrinksAllRanksInAGroup) {
+  std::vector<horingComm_t> children(kRanks - 1);
+  ASSERT_HORING(horingGroupStart());
+  for (size_t rank = 0; rank < children.size(); ++rank)
+    ASSERT_HORING(shrink(comms_[rank], {kRanks - 1}, &children[rank]));
+  ASSERT_HORING(horingGroupEnd());
+  onEveryRank(kRanks - 1, [&](int rank) {
+    EXPECT_EQ(gathered(children[static_cast<size_t>(rank)], rank), (std::vector<int>{0, 1, 2, 3, 4}));
+  });
+  for (const horingComm_t child : children) EXPECT_HORING(horingCommDestroy(child));
+}
+
+TEST(ShrinkArguments, AreRefusedBeforeAnybodyWaits) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  horingComm_t child = nullptr;
+  int one[] = {1};
+  const auto refused = [&](horingResult_t result, const char* named) {
+    return refuses(result, horingInvalidArgument, named);
+  };
+  EXPECT_TRUE(refused(horingCommShrink(nullptr, one, 1, &child, nullptr, 0), "comm is NULL"));
+  EXPECT_TRUE(refused(horingCommShrink(comms[0], one, 1, nullptr, nullptr, 0), "newcomm"));
+  EXPECT_TRUE(refused(horingCommShrink(comms[0], nullptr, 1, &child, nullptr, 0), "excludeRanksList"));
+  EXPECT_TRUE(refused(horingCommShrink(comms[0], one, 0, &child, nullptr, 0), "excludeRanksCount 0"));
+  EXPECT_TRUE(refused(horingCommShrink(comms[0], one, 1, &child, nullptr, 2), "shrinkFlags is 2"));
+  EXPECT_TRUE(refused(shrink(comms[0], {0, 1}, &child), "excludeRanksCount 2"));
+  EXPECT_TRUE(refused(shrink(comms[0], {2}, &child), "has 2"));
+  EXPECT_TRUE(refused(shrink(comms[0], {-1}, &child), "has -1"));
+  EXPECT_TRUE(refused(shrink(comms[0], {0}, &child), "which is this one"));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  const std::vector<horingComm_t> three = makeCommunicators(3, Meeting::kInitAll);
+  EXPECT_TRUE(refused(shrink(three[0], {1, 1}, &child), "rank 1 twice"));
+  horingConfig_t config = HORING_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  EXPECT_TRUE(refused(horingCommShrink(three[0], one, 1, &child, &config, 0), "config.blocking"));
+  for (const horingComm_t comm : three) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(ShrinkTrouble, RanksThatDisagreeAreNamed) {
+  const std::vector<horingComm_t> comms = makeCommunicators(4, Meeting::kInitRank);
+  onEveryRank(3, [&](int rank) {
+    horingComm_t child = nullptr;
+    EXPECT_TRUE(refuses(shrink(comms[static_cast<size_t>(rank)], {rank == 1 ? 2 : 3}, &child),
+                        horingInvalidUsage, "excludes other ranks"));
+    EXPECT_EQ(child, nullptr);
+    // They think again.
+    ASSERT_HORING(shrink(comms[static_cast<size_t>(rank)], {3}, &child));
+    EXPECT_EQ(gathered(child, rank), (std::vector<int>{0, 1, 2}));
+    EXPECT_HORING(horingCommDestroy(child));
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(ShrinkTrouble, ThoseThatDoNotComeAreNamedAndMayBeExcludedThen) {
+  Setting soon("HORING_INIT_TIMEOUT_MS", "700");
+  const std::vector<horingComm_t> comms = makeCommunicators(5, Meeting::kInitRank);
+  for (const int absent : {1, 0}) {
+    onEveryRank(5, [&](int rank) {
+      if (rank == absent || rank == 4) return;
+      horingComm_t child = nullptr;
+      EXPECT_TRUE(refuses(shrink(comms[static_cast<size_t>(rank)], {4}, &child), horingTimeout,
+                          absent == 1 ? "rank 1 of 4 did not arrive" : "whose rank 0 hosts it"));
+      if (absent == 1) return;
+      ASSERT_HORING(shrink(comms[static_cast<size_t>(rank)], {4, 0}, &child));
+      EXPECT_EQ(gathered(child, rank), (std::vector<int>{1, 2, 3}));
+      EXPECT_HORING(horingCommDestroy(child));
+    });
+  }
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 

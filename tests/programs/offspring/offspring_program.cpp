@@ -1,6 +1,8 @@
-// Ranks that split their communicator by node and across nodes, and use all three in turns. Exits with 0 if every
-// result is right.
+// Ranks that split their communicator by node and across nodes, and use all three in turns; or lose one of them, and go
+// on without it. Exits with 0 if every result is right.
 #include <horing/horing.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -47,12 +49,9 @@ void reduce(const Family& family, size_t count) {
   for (const int value : data) check(value == family.sum, "result");
 }
 
-}  // namespace
-
-int main() {
+void splitAndReduce() {
   const int node = number("HORING_RUN_NODE"), nodes = number("HORING_RUN_NODES");
   const int local = number("LOCAL_RANK"), locals = number("LOCAL_WORLD_SIZE");
-  rank_here = number("RANK");
   horingComm_t comms[3] = {};
   check(horingCommInitFromEnv(&comms[0]) == horingSuccess, "init");
   check(horingCommSplit(comms[0], node, local, &comms[1], nullptr) == horingSuccess, "split by node");
@@ -68,5 +67,41 @@ int main() {
     for (const Family& family : families)
       for (const size_t count : {size_t{1}, size_t{1000}, size_t{300'000}}) reduce(family, count);
   for (const Family& family : families) check(horingCommDestroy(family.comm) == horingSuccess, "destroy");
+}
+
+// The victim kills itself, the others go on without it.
+void loseAndShrink(int victim) {
+  horingComm_t comm = nullptr, rest = nullptr;
+  check(horingCommInitFromEnv(&comm) == horingSuccess, "init");
+  const int ranks = number("WORLD_SIZE");
+  // Whether a call of the others that the victim has completed still succeeds, when it dies in the next moment, is open.
+  horingResult_t reduced = horingSuccess;
+  for (int round = 0; reduced == horingSuccess; ++round) {
+    if (round == 3 && rank_here == victim) kill(getpid(), SIGKILL);
+    int x = 1;
+    reduced = horingAllReduce(&x, &x, 1, horingInt, horingSum, comm, nullptr);
+    check(reduced != horingSuccess || x == ranks, "result");
+  }
+  check(reduced == horingRemoteError, "a rank is lost");
+  check(horingCommShrink(comm, &victim, 1, &rest, nullptr, HORING_SHRINK_ABORT) == horingSuccess, "shrink");
+  const Family family = describe(rest, ranks - 1);
+  check(family.sum == ranks * (ranks - 1) / 2 - victim, "who is left");
+  for (const size_t count : {size_t{1}, size_t{300'000}}) reduce(family, count);
+  check(horingCommAbort(comm) == horingSuccess, "abort");
+  reduce(family, 1000);
+  check(horingCommDestroy(rest) == horingSuccess, "destroy");
+  std::printf("rank %d went on\n", rank_here);
+}
+
+}  // namespace
+
+// Without arguments it splits; with one, it loses that rank.
+int main(int argc, char** argv) {
+  rank_here = number("RANK");
+  if (argc > 1) {
+    loseAndShrink(std::atoi(argv[1]));
+  } else {
+    splitAndReduce();
+  }
   return 0;
 }

@@ -14,5 +14,30 @@ TEST(Offspring, SplitsByNodeAndAcrossNodesRunInterleaved) {
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
 }
 
+// All the others say that they went on.
+void killAndLook(const std::vector<std::string>& options, int ranks, int victim) {
+  std::vector<std::string> command = {HORING_RUN_PROGRAM, "-n",        std::to_string(ranks),
+                                      "--keep-going",     "--timeout", "40"};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", HORING_OFFSPRING_PROGRAM, std::to_string(victim)});
+  const Outcome outcome = runProgram(command);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool went_on =
+        outcome.output.find("rank " + std::to_string(rank) + " went on") != std::string::npos;
+    EXPECT_EQ(went_on, rank != victim) << outcome.output << outcome.errors;
+  }
+}
+
+TEST(Offspring, GoOnWithoutARankThatWasKilled) {
+  // Rank 0 hosts the rendezvous of the parent.
+  for (const int victim : {0, 2}) killAndLook({}, 4, victim);
+}
+
+TEST(Offspring, GoOnAcrossNodesWithoutARankThatWasKilled) {
+  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  killAndLook({"--nodes", "2"}, 4, 0);
+}
+
 }  // namespace
 }  // namespace horing::test

@@ -1,0 +1,25 @@
+#pragma once
+// How the host of a rendezvous for a new communicator tells the others of it, in an all-gather.
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "comm/communicator.h"
+
+namespace horing {
+
+// Begins a rendezvous in this process that the ranks of this parent can reach, and returns its ID.
+using OpenRendezvous = std::function<Result<UniqueId>(const CommunicatorOptions& parent)>;
+
+inline constexpr size_t kMaxInvitationBytes = 2048;
+
+// The ID, or why there is none.
+std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened);
+// kRemoteError, naming the host, where there is none or the bytes are not what they should be.
+Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host);
+
+// What a rank creates its end from, with the configuration of the parent. The parent's threads stay threads of one hub.
+Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& id, int rank, int ranks);
+
+}  // namespace horing

@@ -1,0 +1,75 @@
+#include "comm/shrink.h"
+
+#include <algorithm>
+
+#include "comm/rank_list.h"
+#include "comm/wire.h"
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kMaxSetBytes = kMaxRanks / 8;
+
+using Blobs = std::vector<std::vector<std::byte>>;
+
+std::vector<int> without(int ranks, const std::vector<int>& excluded) {
+  std::vector<int> rest;
+  for (int rank = 0; rank < ranks; ++rank)
+    if (!std::binary_search(excluded.begin(), excluded.end(), rank)) rest.push_back(rank);
+  return rest;
+}
+
+// A bit for each rank of the parent.
+std::vector<std::byte> toSet(int ranks, const std::vector<int>& members) {
+  std::vector<std::byte> set(static_cast<size_t>(ranks + 7) / 8);
+  for (const int rank : members) set[static_cast<size_t>(rank) / 8] |= std::byte{1} << (rank % 8);
+  return set;
+}
+
+// All exclude the same ranks. Returns what the host says of the new rendezvous.
+Result<UniqueId> readParts(const Blobs& parts, std::span<const std::byte> own_set,
+                           const std::vector<int>& members) {
+  Result<UniqueId> id = Status(Code::kInternalError, "nobody hosts");
+  for (size_t member = 0; member < parts.size(); ++member) {
+    WireReader reader(parts[member]);
+    const auto set = reader.blob(kMaxSetBytes);
+    if (!std::ranges::equal(set, own_set))
+      return makeStatus(Code::kInvalidUsage, "rank %d excludes other ranks: pass the same list on every rank",
+                        members[member]);
+    if (member == 0) id = decodeInvitation(reader.blob(kMaxInvitationBytes), members[0]);
+  }
+  return id;
+}
+
+Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, const OpenRendezvous& open) {
+  HORING_ASSIGN(const Communicator::Meeting meeting, parent.meet(members));
+  const std::vector<std::byte> set = toSet(parent.ranks(), members);
+  WireWriter mine;
+  mine.blob(set);
+  if (parent.rank() == members.front()) mine.blob(encodeInvitation(open(parent.options())));
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, parent.options().config.init_timeout_ms);
+  HORING_ASSIGN(const Blobs parts, meeting.control->allGather(mine.take(), deadline));
+  meeting.control->leave();
+  return readParts(parts, set, members);
+}
+
+}  // namespace
+
+Result<CommunicatorOptions> shrink(Communicator& parent, const std::vector<int>& excluded,
+                                   const OpenRendezvous& open) {
+  const std::vector<int> members = without(parent.ranks(), excluded);
+  const Result<UniqueId> id = agree(parent, members, open);
+  if (!id.ok())
+    return makeStatus(
+        id.status().code(),
+        "rank %d of %d could not shrink the communicator to ranks %s (ranks 0 to %zu of the new "
+        "one, whose rank 0 hosts it): %s",
+        parent.rank(), parent.ranks(), rankList(members).c_str(), members.size() - 1,
+        id.status().message().c_str());
+  const auto place = std::lower_bound(members.begin(), members.end(), parent.rank()) - members.begin();
+  return childOf(parent, id.value(), static_cast<int>(place), static_cast<int>(members.size()));
+}
+
+}  // namespace horing
