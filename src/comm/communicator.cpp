@@ -114,7 +114,9 @@ Status Communicator::perform(Collective collective, const Call& call, int64_t no
   const size_t bytes = totalBytes(collective, call, options_.ranks);
   const Deadline deadline = Deadline::at(clock_, now_ns, options_.config.timeout_ms);
   const Selection* shared = selector_->selectShared(collective, bytes);
-  if (shared && !call.uneven && peer_inputs_->asks()) {
+  // Who reads a peer's input scales it by a factor of its own; those of a premulsum may differ.
+  const bool one_factor = call.op != RedOp::kPreMulSum;
+  if (shared && !call.uneven && one_factor && peer_inputs_->asks()) {
     Call with_inputs = call;
     HORING_ASSIGN(with_inputs.peer_inputs, askForInputs(collective, call, deadline));
     if (with_inputs.peer_inputs) return carryOut(collective, *shared, with_inputs, deadline);

@@ -461,6 +461,9 @@ TEST_P(Collectives, MatchTheClosedFormForEveryTypeAndOperation) {
       for (int op = 0; op < (collective == Collective::kAllGather ? 1 : kRedOps); ++op)
         for (const size_t count : kCounts) {
           if (!hasRedOp(static_cast<DataType>(type), static_cast<RedOp>(op))) continue;
+          // It reads inputs that a rank with a factor of its own has not scaled yet; never chosen for it.
+          const bool reads_unscaled = std::string_view(GetParam().algorithm) == "peer_read";
+          if (reads_unscaled && static_cast<RedOp>(op) == RedOp::kPreMulSum) continue;
           runAndCheck(world, {GetParam().algorithm, collective, GetParam().shape, static_cast<DataType>(type),
                               static_cast<RedOp>(op), count});
           if (HasFatalFailure()) return;
