@@ -8,11 +8,6 @@ namespace horing {
 
 namespace {
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
-
 bool hasRoot(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce ||
          collective == Collective::kGather || collective == Collective::kScatter;
@@ -34,7 +29,7 @@ uint64_t agreementDigest(const FlightRecord& record) {
   add(static_cast<uint64_t>(record.collective));
   add(record.count);
   add(static_cast<uint64_t>(record.type));
-  add(reduces(record.collective) ? static_cast<uint64_t>(record.op) : 0);
+  add(isReduction(record.collective) ? static_cast<uint64_t>(record.op) : 0);
   add(hasRoot(record.collective) ? static_cast<uint64_t>(record.root) : 0);
   return digest | 1;
 }
@@ -42,7 +37,7 @@ uint64_t agreementDigest(const FlightRecord& record) {
 std::string argumentsText(const FlightRecord& record) {
   const std::string count = countText(record.count);
   std::string text = formatString("%s x %s", count.c_str(), dataTypeName(record.type));
-  if (reduces(record.collective)) text += formatString(", %s", redOpName(record.op));
+  if (isReduction(record.collective)) text += formatString(", %s", redOpName(record.op));
   if (hasRoot(record.collective)) text += formatString(", root %d", record.root);
   return text;
 }

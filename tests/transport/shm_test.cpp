@@ -127,7 +127,7 @@ int linkAndDie(const ShmFolder& folder, int socket, Offspring offspring = Offspr
     Fd::closeInForkedChildren();
     const pid_t child = ::fork();
     if (child == 0) {
-      ::sleep(20);
+      ::sleep(static_cast<unsigned>(2 * kPatienceMs / 1000));
       ::_exit(0);
     }
     if (::write(socket, &child, sizeof child) != sizeof child) return 4;
