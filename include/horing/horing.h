@@ -379,7 +379,8 @@ HORING_API horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, 
 /* The order of the blocks in the buffer that has one for each rank. Extension. */
 typedef enum {
   horingRankMajor = 0, /* by rank */
-  horingRailMajor = 1  /* by local index, then by group: the block of a rank is number local * groups + group. With g groups,
+  horingRailMajor =
+      1 /* by local index, then by group: the block of a rank is number local * groups + group. With g groups,
                           each g blocks that follow each other are those of one rail. Needs groups of one size. */
 } horingBlockOrder_t;
 

@@ -175,12 +175,16 @@ horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
 }
 
 horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank) {
-  return horing::guardedLaunch(nullptr, [&] { return horing::initRank({comm, nranks, commId, rank, nullptr}); });
+  return horing::guardedLaunch(nullptr, [&] {
+    return horing::initRank({comm, nranks, commId, rank, nullptr});
+  });
 }
 
 horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUniqueId commId, int rank,
                                         horingConfig_t* config) {
-  return horing::guardedLaunch(nullptr, [&] { return horing::initRank({comm, nranks, commId, rank, config}); });
+  return horing::guardedLaunch(nullptr, [&] {
+    return horing::initRank({comm, nranks, commId, rank, config});
+  });
 }
 
 horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,

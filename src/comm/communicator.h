@@ -154,7 +154,7 @@ class Communicator {
   uint64_t shared_memory_bytes_ = UINT64_MAX;  // the least that is free on any rank's node
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;
-  bool shares_memory_ = false;                 // every rank has opened that of every other
+  bool shares_memory_ = false;  // every rank has opened that of every other
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PeerConnections> pairs_;
   std::unique_ptr<PointToPoint> point_to_point_;

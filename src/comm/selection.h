@@ -52,7 +52,7 @@ class Selector {
   std::vector<Choice> choicesFor(Collective collective, const SelectionGround& ground);
 
   std::array<std::vector<Choice>, kCollectives>
-      choices_;  // by collective, up to growing sizes, the last without limit
+      choices_;       // by collective, up to growing sizes, the last without limit
   Selection shared_;  // no algorithm: never
   size_t least_shared_bytes_ = 0;
   std::string fallback_;

@@ -205,7 +205,8 @@ TEST(Handshake, RefusesItsOwnWordsReflected) {
 
 TEST(Handshake, NamesTheVersionsOfAPeerThatItRefuses) {
   const Key key = Key::random();
-  for (const Versions other : {Versions{kProtocolVersion + 1, kLibraryVersion}, Versions{kProtocolVersion, 20000}}) {
+  for (const Versions other :
+       {Versions{kProtocolVersion + 1, kLibraryVersion}, Versions{kProtocolVersion, 20000}}) {
     HandshakeOptions co = options(key, HandshakeRole::kConnector);
     co.versions = other;
     Handshake c(co);
