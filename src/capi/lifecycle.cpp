@@ -206,6 +206,7 @@ horingResult_t horingCommFinalize(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
+    HORING_TRY(checkMayWait());
     comm->queue->drain();
     return comm->communicator->finalize();
   });

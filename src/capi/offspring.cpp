@@ -5,6 +5,7 @@
 #include "capi/handle.h"
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
+#include "capi/streams.h"
 #include "comm/shrink.h"
 #include "comm/split.h"
 
@@ -54,6 +55,7 @@ Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newc
 
 Status checkChild(horingComm_t comm, const horingComm_t* newcomm) {
   HORING_TRY(checkHandle(comm));
+  HORING_TRY(checkMayWait());
   if (!newcomm)
     return makeStatus(Code::kInvalidArgument, "newcomm is NULL: expected where to put the communicator");
   return {};
@@ -132,7 +134,10 @@ Status checkAndShrink(horingComm_t comm, horingComm_t* newcomm, const ShrinkRequ
   HORING_ASSIGN(const std::vector<int> excluded,
                 excludedRanks(*comm->communicator, request.list, request.count));
   HORING_ASSIGN(const ChildSettings settings, settingsOf(*comm->communicator, request.config));
-  if (request.flags == HORING_SHRINK_ABORT) comm->communicator->abort();
+  if (request.flags == HORING_SHRINK_ABORT) {
+    comm->communicator->abort();
+    comm->queue->abandonTurns();
+  }
   return shrinkOrKeep(comm, excluded, newcomm, settings);
 }
 
@@ -146,20 +151,14 @@ horingResult_t horingCommSplit(horingComm_t comm, int color, int key, horingComm
                                horingConfig_t* config) {
   using namespace horing;
   static_assert(HORING_SPLIT_NOCOLOR == kNoColor);
-  return guarded(comm, [&] {
-    Status status = splitOrKeep(comm, {color, key}, newcomm, config);
-    if (!status.ok()) refuseGroup(status);
-    return status;
-  });
+  return guardedLaunch(comm, [&] { return splitOrKeep(comm, {color, key}, newcomm, config); });
 }
 
 horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksList, int excludeRanksCount,
                                 horingComm_t* newcomm, horingConfig_t* config, int shrinkFlags) {
   using namespace horing;
-  return guarded(comm, [&] {
-    Status status = checkAndShrink(comm, newcomm, {excludeRanksList, excludeRanksCount, config, shrinkFlags});
-    if (!status.ok()) refuseGroup(status);
-    return status;
+  return guardedLaunch(comm, [&] {
+    return checkAndShrink(comm, newcomm, {excludeRanksList, excludeRanksCount, config, shrinkFlags});
   });
 }
 

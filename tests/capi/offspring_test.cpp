@@ -104,8 +104,8 @@ TEST_P(Split, ComesAfterWhatIsOnTheStreams) {
     ASSERT_HORING(horingAllReduce(x.data(), x.data(), x.size(), horingDouble, horingSum, comm(rank), stream));
     horingComm_t child = nullptr;
     ASSERT_HORING(horingCommSplit(comm(rank), 0, 0, &child, nullptr));
-    EXPECT_EQ(horingStreamQuery(stream), horingSuccess);
     EXPECT_EQ(x.back(), 15.0);
+    EXPECT_HORING(horingStreamSynchronize(stream));
     EXPECT_HORING(horingCommDestroy(child));
     EXPECT_HORING(horingStreamDestroy(stream));
   });
@@ -242,6 +242,26 @@ TEST_P(Split, AbortEndsWhatRunsOnTheParent) {
     EXPECT_HORING(horingCommDestroy(child));
     EXPECT_HORING(horingStreamDestroy(stream));
   });
+}
+
+// What is queued on the parent behind another communicator's operation, which waits for a rank that never comes.
+TEST(ShrinkTrouble, AbortDoesNotWaitForTurnsOnAStream) {
+  const std::vector<horingComm_t> stuck = makeCommunicators(2, Meeting::kInitRank);
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  int x = 1, y = 1;
+  ASSERT_HORING(horingAllReduce(&x, &x, 1, horingInt, horingSum, stuck[0], stream));
+  ASSERT_HORING(horingAllReduce(&y, &y, 1, horingInt, horingSum, comms[0], stream));
+  horingComm_t child = nullptr;
+  ASSERT_HORING(shrink(comms[0], {1}, &child, HORING_SHRINK_ABORT));
+  EXPECT_EQ(horingStreamQuery(stream), horingInProgress) << "the other communicator is as it was";
+  EXPECT_EQ(gathered(child, 4), std::vector<int>{4});
+  EXPECT_HORING(horingCommDestroy(child));
+  EXPECT_HORING(horingCommAbort(stuck[0]));
+  EXPECT_NE(horingStreamDestroy(stream), horingSuccess);
+  EXPECT_HORING(horingCommAbort(stuck[1]));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
 TEST_P(Split, OneThreadShrinksAllRanksInAGroup) {

@@ -195,9 +195,16 @@ void callFromCallback(horingStream_t stream, horingResult_t, void* argument) {
   const auto reduce = [&in](horingStream_t on) {
     return horingAllReduce(&in.more, &in.more, 1, horingInt32, horingSum, in.comm, on);
   };
-  std::vector<horingResult_t> results = {horingStreamSynchronize(stream), horingStreamDestroy(stream),
-                                         horingCommDestroy(in.comm), horingCommAbort(in.comm),
-                                         reduce(nullptr)};
+  std::vector<horingResult_t> results = {horingStreamSynchronize(stream),
+                                         horingStreamDestroy(stream),
+                                         horingCommDestroy(in.comm),
+                                         horingCommAbort(in.comm),
+                                         reduce(nullptr),
+                                         horingCommFinalize(in.comm)};
+  horingComm_t child = nullptr;
+  int other = 1;
+  results.push_back(horingCommSplit(in.comm, 0, 0, &child, nullptr));
+  results.push_back(horingCommShrink(in.comm, &other, 1, &child, nullptr, HORING_SHRINK_DEFAULT));
   horingGroupStart();
   reduce(nullptr);
   results.push_back(horingGroupEnd());
@@ -215,7 +222,7 @@ TEST(StreamErrors, ACallbackThatWouldWaitForItselfIsRefused) {
   ASSERT_HORING(horingAllReduce(&in.data, &in.data, 1, horingInt32, horingSum, comms[0], stream));
   ASSERT_HORING(horingStreamAddCallback(stream, callFromCallback, &in));
   ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[1], nullptr));
-  std::vector<horingResult_t> expected(6, horingInvalidUsage);
+  std::vector<horingResult_t> expected(9, horingInvalidUsage);
   expected.push_back(horingSuccess);
   EXPECT_EQ(in.results.get_future().get(), expected);
   ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[1], nullptr));
