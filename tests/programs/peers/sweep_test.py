@@ -160,7 +160,7 @@ class Running(unittest.TestCase):
         done = subprocess.run([sys.executable, str(BENCH / "peers" / "nodes.py"), "shell", "-x", "node0", "echo", "$((6", "*", "7));",
                                "exit", "5"], env={**os.environ, nodes.FOLDER_VARIABLE: self.folder}, capture_output=True, text=True,
                               timeout=30, check=False)
-        self.assertEqual((done.stdout, done.returncode), ("42\n", 5))
+        self.assertEqual((done.stdout, done.returncode), ("42\n", 5), done.stderr)
 
 
 if __name__ == "__main__":
