@@ -1,5 +1,6 @@
 // Send and receive of include/horing/horing.h.
 #include "capi/calls.h"
+#include "comm/arguments.h"
 
 namespace horing {
 
@@ -7,9 +8,7 @@ namespace {
 
 Status issueTransfer(horingComm_t comm, Transfer transfer, size_t count, horingDataType_t type,
                      horingStream_t stream) {
-  if (static_cast<int>(type) < 0 || static_cast<int>(type) >= kDataTypes)
-    return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
-                      static_cast<int>(type), kDataTypes - 1);
+  HORING_TRY(checkType(static_cast<DataType>(type)));
   if (__builtin_mul_overflow(count, dataTypeBytes(static_cast<DataType>(type)), &transfer.bytes))
     return makeStatus(Code::kInvalidArgument, "count is %zu: so many elements do not fit into memory", count);
   Command command;

@@ -1,5 +1,6 @@
 // Sums of inputs that are multiplied by a scalar.
 #include "capi/handle.h"
+#include "comm/arguments.h"
 
 namespace horing {
 
@@ -11,9 +12,7 @@ Status createPreMulSum(horingRedOp_t* op, const void* scalar, horingDataType_t t
   if (!op || !scalar)
     return makeStatus(Code::kInvalidArgument, "%s is NULL: expected %s", op ? "scalar" : "op",
                       op ? "the address of one element" : "where to put the operation");
-  if (static_cast<int>(type) < 0 || static_cast<int>(type) >= kDataTypes)
-    return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
-                      static_cast<int>(type), kDataTypes - 1);
+  HORING_TRY(checkType(static_cast<DataType>(type)));
   PreMulSum made{.type = static_cast<DataType>(type)};
   if (residence == horingScalarHostImmediate) {
     made.factor = factorFrom(made.type, scalar);

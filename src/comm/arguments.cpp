@@ -23,9 +23,7 @@ struct Buffers {
 };
 
 Status checkTypeAndOperation(DataType type, RedOp op) {
-  if (static_cast<int>(type) < 0 || static_cast<int>(type) >= kDataTypes)
-    return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
-                      static_cast<int>(type), kDataTypes - 1);
+  HORING_TRY(checkType(type));
   if (!hasRedOp(type, op))
     return makeStatus(Code::kInvalidArgument, "op is %s, which %s does not have: expected an integer type",
                       redOpName(op), dataTypeName(type));
@@ -71,6 +69,16 @@ Status checkBuffers(const Buffers& buffers, size_t element_bytes) {
   return buffers.has_send && buffers.has_recv ? checkOverlap(buffers, element_bytes) : Status();
 }
 
+// Those that this rank has, without their sizes.
+Buffers buffersOf(const Contract& contract, const Call& call, const Caller& caller) {
+  const bool is_root = call.root == caller.rank;
+  Buffers buffers{call.input, call.output};
+  buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
+  buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
+  buffers.may_be_in_place = contract.may_be_in_place;
+  return buffers;
+}
+
 // The buffers of a collective whose blocks all have `call.count` elements.
 Result<Buffers> uniformBuffers(Collective collective, const Call& call, const Caller& caller) {
   const Contract contract = contractOf(collective);
@@ -81,13 +89,9 @@ Result<Buffers> uniformBuffers(Collective collective, const Call& call, const Ca
   if (__builtin_mul_overflow(call.count, blocks * element_bytes, &total_bytes) || total_bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count is %zu: %zu blocks of so many %s do not fit into memory",
                       call.count, blocks, dataTypeName(call.type));
-  const bool is_root = call.root == caller.rank;
-  Buffers buffers{call.input, call.output};
-  buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
-  buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
+  Buffers buffers = buffersOf(contract, call, caller);
   buffers.send_elements = contract.in == ChunkSet::kOwn ? call.count : blocks * call.count;
   buffers.recv_elements = contract.out == ChunkSet::kOwn ? call.count : blocks * call.count;
-  buffers.may_be_in_place = contract.may_be_in_place;
   const int32_t own = call.block_of_position ? call.block_of_position[caller.position] : caller.rank;
   buffers.in_place_offset = is_cut ? 0 : static_cast<size_t>(own) * call.count;
   return buffers;
@@ -109,21 +113,16 @@ Result<size_t> extentOf(const Blocks& blocks, const char* name, const Call& call
 }
 
 // The buffers of a collective whose blocks differ.
-Result<Buffers> unevenBuffers(Collective collective, const Call& call, int rank, int ranks) {
-  const Contract contract = contractOf(collective);
-  const auto me = static_cast<size_t>(rank);
-  const bool is_root = call.root == rank;
-  Buffers buffers{call.input, call.output};
-  buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
-  buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
-  buffers.may_be_in_place = contract.may_be_in_place;
+Result<Buffers> unevenBuffers(Collective collective, const Call& call, const Caller& caller) {
+  const auto me = static_cast<size_t>(caller.rank);
+  Buffers buffers = buffersOf(contractOf(collective), call, caller);
   buffers.send_elements = buffers.recv_elements = call.count;
   if (call.input_blocks.given()) {
-    HORING_ASSIGN(buffers.send_elements, extentOf(call.input_blocks, "sendcounts", call, ranks));
+    HORING_ASSIGN(buffers.send_elements, extentOf(call.input_blocks, "sendcounts", call, caller.ranks));
     buffers.in_place_offset = call.input_blocks.offsets[me];
   }
   if (call.output_blocks.given()) {
-    HORING_ASSIGN(buffers.recv_elements, extentOf(call.output_blocks, "recvcounts", call, ranks));
+    HORING_ASSIGN(buffers.recv_elements, extentOf(call.output_blocks, "recvcounts", call, caller.ranks));
     buffers.in_place_offset = call.output_blocks.offsets[me];
   }
   const bool both = call.input_blocks.given() && call.output_blocks.given();
@@ -132,8 +131,8 @@ Result<Buffers> unevenBuffers(Collective collective, const Call& call, int rank,
   const size_t own_elsewhere = both ? call.output_blocks.counts[me] : call.count;
   if (own != own_elsewhere)
     return makeStatus(Code::kInvalidArgument,
-                      "rank %d: its own block has %zu elements on the one side and %zu on the other", rank,
-                      own, own_elsewhere);
+                      "rank %d: its own block has %zu elements on the one side and %zu on the other",
+                      caller.rank, own, own_elsewhere);
   return buffers;
 }
 
@@ -143,10 +142,15 @@ Status checkArguments(Collective collective, const Call& call, const Caller& cal
   HORING_TRY(checkTypeAndOperation(call.type, call.op));
   if (call.root < 0 || call.root >= caller.ranks)
     return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, caller.ranks - 1);
-  HORING_ASSIGN(const Buffers buffers, call.uneven
-                                           ? unevenBuffers(collective, call, caller.rank, caller.ranks)
-                                           : uniformBuffers(collective, call, caller));
+  HORING_ASSIGN(const Buffers buffers, call.uneven ? unevenBuffers(collective, call, caller)
+                                                   : uniformBuffers(collective, call, caller));
   return checkBuffers(buffers, dataTypeBytes(call.type));
+}
+
+Status checkType(DataType type) {
+  if (static_cast<int>(type) >= 0 && static_cast<int>(type) < kDataTypes) return {};
+  return makeStatus(Code::kInvalidArgument, "datatype is %d: expected 0 (int8) to %d (float8e5m2)",
+                    static_cast<int>(type), kDataTypes - 1);
 }
 
 Status checkTransfer(const Transfer& transfer, int ranks) {

@@ -16,6 +16,9 @@ struct Caller {
 // operation, a root that is no rank, sizes beyond memory, buffers that are missing, misaligned or overlap.
 Status checkArguments(Collective collective, const Call& call, const Caller& caller);
 
+// The same for the type alone, which may be any number.
+Status checkType(DataType type);
+
 // The same for one message: a peer that is no rank, sizes beyond memory, a buffer that is missing.
 Status checkTransfer(const Transfer& transfer, int ranks);
 
