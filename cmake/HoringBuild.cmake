@@ -19,7 +19,7 @@ if(HORING_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 set(HORING_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address,undefined or thread")
-option(HORING_FUZZ "Build the fuzz targets for libFuzzer instead of the tests (clang)" OFF)
+option(HORING_FUZZ "Build the fuzz targets for libFuzzer, too (clang)" OFF)
 option(HORING_WERROR "Treat warnings as errors" ON)
 
 add_library(horing_flags INTERFACE)
@@ -37,13 +37,11 @@ target_link_libraries(horing_flags INTERFACE Threads::Threads)
 add_library(horing_sanitizer INTERFACE)
 target_link_libraries(horing_flags INTERFACE horing_sanitizer)
 if(HORING_SANITIZE)
-  # enum: a caller in C may pass any number; the C API checks it.
-  target_compile_options(horing_sanitizer INTERFACE -fsanitize=${HORING_SANITIZE} -fno-sanitize=enum -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+  # enum: a caller in C may pass any number; the C API checks it. function: drivers that are looked up at run time have types
+  # of their own for what they are passed.
+  target_compile_options(horing_sanitizer INTERFACE -fsanitize=${HORING_SANITIZE} -fno-sanitize=enum
+    $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function> -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(horing_sanitizer INTERFACE -fsanitize=${HORING_SANITIZE})
-endif()
-if(HORING_FUZZ)
-  target_compile_options(horing_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # One layer of src/: horing_layer(NAME SOURCES ... USES layer ... [LIBRARIES ...]).
@@ -52,6 +50,9 @@ function(horing_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBRARIES" ${ARGN})
   add_library(horing_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(horing_${name} PUBLIC horing_flags ${ARG_LIBRARIES})
+  if(HORING_FUZZ)
+    target_compile_options(horing_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   foreach(layer ${ARG_USES})
     target_link_libraries(horing_${name} PUBLIC horing_${layer})
   endforeach()
@@ -74,4 +75,9 @@ function(horing_test name)
   endforeach()
   add_test(NAME ${name} COMMAND test_${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
+# Says of a test made before that it runs in the virtual machine with RDMA (`./tools/dev test --rdma`), and skips elsewhere.
+function(horing_rdma_test name)
+  set_tests_properties(${name} PROPERTIES LABELS rdma TIMEOUT 180 RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "no RDMA here")
 endfunction()

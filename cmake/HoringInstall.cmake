@@ -1,6 +1,6 @@
 # What `cmake --install` puts where, and how others find it:
 #
-#   find_package(horing)        horing::horing, and horing::horing_static where libsodium and hwloc are there to link
+#   find_package(horing)        horing::horing, and horing::horing_static where libsodium, hwloc and expat are there to link
 #   pkg-config --libs horing    with --static also what libhoring.a needs
 #
 #   include(HoringInstall)
@@ -12,7 +12,7 @@ include(CMakePackageConfigHelpers)
 
 function(horing_install_programs)
   file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  foreach(program horing-run horing-plan horing-info ${HORING_PERF_PROGRAMS})
+  foreach(program horing-run horing-plan horing-sim horing-info horing-paro horing-tune ${HORING_PERF_PROGRAMS})
     if(TARGET ${program})
       set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}")
       install(TARGETS ${program})

@@ -71,7 +71,7 @@ std::unique_ptr<Connector> makeConnector(const Config& config, int ranks) {
   transports.push_back(std::make_unique<NowhereTransport>());
   const std::vector<std::vector<std::byte>> addresses(1, transports[0]->address());
   auto connector =
-      std::make_unique<Connector>(0, std::vector{linkShapeOf(config, "nowhere")}, std::move(transports));
+      std::make_unique<Connector>(0, std::vector{linkShapeOf(config, "nowhere", 2)}, std::move(transports));
   connector->setAddresses(AddressTable(static_cast<size_t>(ranks), addresses));
   connector->setChoices(std::vector<int>(static_cast<size_t>(ranks), 0));
   return connector;

@@ -4,7 +4,7 @@
 //   build/release/bin/transport_bench latency            8 bytes back and forth: slots beside a raw flag
 //   build/release/bin/transport_bench copy               slots (copy in, copy out) beside process_vm_readv
 //
-// Two processes pinned to CPUs 0 and 1; the variants take turns, and the median of 41 rounds is printed, since the same
+// Two processes pinned to CPUs 0 and 1; the variants take turns, and the median of 15 rounds is printed, since the same
 // thing measured twice on a shared machine may differ by half; beside it the best, which is what the code can do.
 #include <sched.h>
 #include <signal.h>
@@ -29,7 +29,7 @@
 namespace horing {
 namespace {
 
-constexpr int kRounds = 41;
+constexpr int kRounds = 15;
 constexpr int kTrips = 2000;
 constexpr size_t kMaxCopyBytes = 16u << 20;
 constexpr size_t kMoved = 16u << 20;  // bytes that one round of a copy moves

@@ -93,9 +93,20 @@ horingResult_t passOn(const Call& c) {
   const int previous = (c.rank + c.ranks - 1) % c.ranks;
   (void)horingGroupStart();
   // The end of the group returns what either of them was refused for.
-  (void)horingSend(c.send, c.layout.argument, c.type, next, c.comm, nullptr);
-  (void)horingRecv(c.receive, c.layout.argument, c.type, previous, c.comm, nullptr);
+  (void)horingSend(c.send, c.layout.argument, c.type, next, c.comm, c.stream);
+  (void)horingRecv(c.receive, c.layout.argument, c.type, previous, c.comm, c.stream);
   return horingGroupEnd();
+}
+
+void copyOwn(const Call& c, std::byte* to, size_t bytes) {
+  if (!c.stream) {
+    std::memcpy(to, c.send, bytes);
+    return;
+  }
+  (void)horingGroupStart();
+  (void)horingSend(c.send, bytes, horingInt8, c.rank, c.comm, c.stream);
+  (void)horingRecv(to, bytes, horingInt8, c.rank, c.comm, c.stream);
+  (void)horingGroupEnd();  // an error sticks
 }
 
 // Ranks that differ in one bit of their number exchange all that they have, for each bit.
@@ -104,13 +115,13 @@ horingResult_t gatherAlongHypercube(const Call& c) {
   const size_t block_bytes = count * dataTypeBytes(static_cast<DataType>(c.type));
   auto* receive = static_cast<std::byte*>(c.receive);
   const auto block = [&](int rank) { return receive + static_cast<size_t>(rank) * block_bytes; };
-  if (block(c.rank) != c.send && block_bytes > 0) std::memcpy(block(c.rank), c.send, block_bytes);
+  if (block(c.rank) != c.send && block_bytes > 0) copyOwn(c, block(c.rank), block_bytes);
   for (int bit = 1; bit < c.ranks; bit *= 2) {
     const int mine = c.rank & ~(bit - 1);
     const size_t all = count * static_cast<size_t>(bit);
     (void)horingGroupStart();
-    (void)horingSend(block(mine), all, c.type, c.rank ^ bit, c.comm, nullptr);
-    (void)horingRecv(block(mine ^ bit), all, c.type, c.rank ^ bit, c.comm, nullptr);
+    (void)horingSend(block(mine), all, c.type, c.rank ^ bit, c.comm, c.stream);
+    (void)horingRecv(block(mine ^ bit), all, c.type, c.rank ^ bit, c.comm, c.stream);
     const horingResult_t result = horingGroupEnd();
     if (result != horingSuccess) return result;
   }
@@ -140,7 +151,7 @@ const CollectiveTest kTests[] = {
      .layout = same,
      .launch =
          [](const Call& c) {
-           return horingAllReduce(c.send, c.receive, c.layout.argument, c.type, c.op, c.comm, nullptr);
+           return horingAllReduce(c.send, c.receive, c.layout.argument, c.type, c.op, c.comm, c.stream);
          }},
     {.name = "all_gather",
      .function = "horingAllGather",
@@ -149,7 +160,7 @@ const CollectiveTest kTests[] = {
      .layout = gathered,
      .launch =
          [](const Call& c) {
-           return horingAllGather(c.send, c.receive, c.layout.argument, c.type, c.comm, nullptr);
+           return horingAllGather(c.send, c.receive, c.layout.argument, c.type, c.comm, c.stream);
          }},
     {.name = "reduce_scatter",
      .function = "horingReduceScatter",
@@ -159,7 +170,7 @@ const CollectiveTest kTests[] = {
      .layout = scattered,
      .launch =
          [](const Call& c) {
-           return horingReduceScatter(c.send, c.receive, c.layout.argument, c.type, c.op, c.comm, nullptr);
+           return horingReduceScatter(c.send, c.receive, c.layout.argument, c.type, c.op, c.comm, c.stream);
          }},
     {.name = "broadcast",
      .function = "horingBroadcast",
@@ -169,7 +180,7 @@ const CollectiveTest kTests[] = {
      .layout = same,
      .launch =
          [](const Call& c) {
-           return horingBroadcast(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, nullptr);
+           return horingBroadcast(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, c.stream);
          }},
     {.name = "reduce",
      .function = "horingReduce",
@@ -180,7 +191,7 @@ const CollectiveTest kTests[] = {
      .layout = same,
      .launch =
          [](const Call& c) {
-           return horingReduce(c.send, c.receive, c.layout.argument, c.type, c.op, c.root, c.comm, nullptr);
+           return horingReduce(c.send, c.receive, c.layout.argument, c.type, c.op, c.root, c.comm, c.stream);
          }},
     {.name = "gather",
      .function = "horingGather",
@@ -190,7 +201,7 @@ const CollectiveTest kTests[] = {
      .layout = gathered,
      .launch =
          [](const Call& c) {
-           return horingGather(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, nullptr);
+           return horingGather(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, c.stream);
          }},
     {.name = "scatter",
      .function = "horingScatter",
@@ -200,7 +211,7 @@ const CollectiveTest kTests[] = {
      .layout = scattered,
      .launch =
          [](const Call& c) {
-           return horingScatter(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, nullptr);
+           return horingScatter(c.send, c.receive, c.layout.argument, c.type, c.root, c.comm, c.stream);
          }},
     {.name = "alltoall",
      .function = "horingAlltoAll",
@@ -208,7 +219,7 @@ const CollectiveTest kTests[] = {
      .layout = exchanged,
      .launch =
          [](const Call& c) {
-           return horingAlltoAll(c.send, c.receive, c.layout.argument, c.type, c.comm, nullptr);
+           return horingAlltoAll(c.send, c.receive, c.layout.argument, c.type, c.comm, c.stream);
          }},
     {.name = "alltoallv",
      .function = "horingAlltoAllV",
@@ -218,7 +229,7 @@ const CollectiveTest kTests[] = {
      .launch =
          [](const Call& c) {
            return horingAlltoAllV(c.send, c.layout.send_counts.data(), nullptr, c.receive,
-                                  c.layout.receive_counts.data(), nullptr, c.type, c.comm, nullptr);
+                                  c.layout.receive_counts.data(), nullptr, c.type, c.comm, c.stream);
          }},
     {.name = "sendrecv",
      .function = "horingSend and horingRecv",

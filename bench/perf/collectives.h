@@ -53,6 +53,7 @@ struct Call {
   horingComm_t comm = nullptr;
   int rank = 0;
   int ranks = 1;
+  void* stream = nullptr;  // of the GPU that the buffers are on; null: they are on the host
 };
 
 enum class Root {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "perf/communicators.h"
+#include "perf/gpu_buffers.h"
 #include "perf/report_json.h"
 #include "perf/sweep.h"
 
@@ -27,6 +28,7 @@ struct PlaceRecord {
   int32_t rank;
   int32_t pid;
   char host[64];
+  int32_t gpu;
 };
 
 std::string hostName() {
@@ -51,15 +53,15 @@ uint64_t availableMemoryBytes() {
   return 0;
 }
 
-Result<std::vector<RankPlace>> gatherPlaces(Ranks& ranks) {
-  PlaceRecord mine{ranks.rank(), static_cast<int32_t>(getpid()), {}};
+Result<std::vector<RankPlace>> gatherPlaces(Ranks& ranks, int gpu) {
+  PlaceRecord mine{ranks.rank(), static_cast<int32_t>(getpid()), {}, gpu};
   std::snprintf(mine.host, sizeof mine.host, "%s", hostName().c_str());
   HORING_ASSIGN(const std::vector<char> bytes, ranks.gather(&mine, sizeof mine));
   std::vector<RankPlace> places;
   for (int r = 0; r < ranks.size(); ++r) {
     PlaceRecord record;
     std::memcpy(&record, bytes.data() + static_cast<size_t>(r) * sizeof record, sizeof record);
-    places.push_back({record.rank, record.pid, record.host});
+    places.push_back({record.rank, record.pid, record.host, record.gpu});
   }
   return places;
 }
@@ -93,7 +95,7 @@ class RankRun {
 
   int run() {
     Status status = prepare();
-    Sweep sweep(program_.test, options_, ranks_);
+    Sweep sweep(program_.test, options_, ranks_, gpu_.get());
     const bool prepared = exit_code_ == kExitOk;
     if (status.ok() && prepared) {
       status = sweep.run([this](const Row& row) { show(row); });
@@ -114,7 +116,10 @@ class RankRun {
     report_.arguments = program_.arguments;
     report_.start_time = timeOfDay();
     (void)horingGetVersion(&report_.library_version);
-    HORING_ASSIGN(report_.places, gatherPlaces(ranks_));
+    if (options_.on_gpu) {
+      HORING_ASSIGN(gpu_, Gpu::ofRank(ranks_.rank()));
+    }
+    HORING_ASSIGN(report_.places, gatherPlaces(ranks_, gpu_ ? gpu_->device() : -1));
     HORING_ASSIGN(const uint64_t fitting, fittingBytes(ranks_, report_.places, options_));
     if (const Status possible = checkJob(fitting); !possible.ok()) {
       exit_code_ = kExitInvalidUsage;
@@ -206,6 +211,7 @@ class RankRun {
   const Program& program_;
   Ranks ranks_;
   Options options_;
+  std::unique_ptr<Gpu> gpu_;  // null: buffers are on the host
   RunReport report_;
   Fd output_;
   int exit_code_ = kExitOk;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "perf/gpu_buffers.h"
 #include "perf/sizes.h"
 
 extern char** environ;
@@ -16,7 +17,7 @@ namespace {
 
 constexpr const char* kTypeLabels[kDataTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
                                                  "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
-constexpr const char* kDevicesOnly = "concerns CUDA devices only and cannot be had with host memory";
+constexpr const char* kDevicesOnly = "is not supported";
 
 // Values as they were typed, before they are checked against each other.
 struct Raw {
@@ -39,12 +40,13 @@ struct Raw {
   int timestamps = 0;
   int memory = 0;
   int per_iteration = 0;
+  std::string buffers = "auto";
 };
 
 void addSweep(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-t,--nthreads", options.threads, "ranks of this process, each a thread")
       ->check(CLI::Range(1, 1024));
-  app.add_option("-g,--ngpus", raw.gpus, "must be 1: a rank has host memory, no devices");
+  app.add_option("-g,--ngpus", raw.gpus, "must be 1: a rank has one GPU at most");
   app.add_option("-b,--minbytes", raw.min_bytes, "first size; K, M and G are binary");
   app.add_option("-e,--maxbytes", raw.max_bytes, "last size");
   app.add_option("-i,--stepbytes", raw.step_bytes, "fixed step between sizes");
@@ -84,6 +86,9 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
                  "write results to a .json file; an existing one is kept, .0, .1 appended");
   app.add_option("-R,--local_register", raw.registration,
                  "1: buffers from horingMemAlloc, registered, which peers of the node read in place");
+  app.add_option("--buffers", raw.buffers,
+                 "host|cuda|auto: where buffers are; auto: on GPUs where there are any")
+      ->check(CLI::IsMember({"host", "cuda", "auto"}));
   app.add_option("-M,--memory", raw.memory, "1: report the memory of communicators and buffers")->check(flag);
   app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
       ->check(CLI::Range(0, 1 << 20));
@@ -96,10 +101,12 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
 
 void addForCompatibility(CLI::App& app, Raw& raw) {
   const char* group = "Accepted for compatibility";
-  app.add_option("-z,--blocking", raw.blocking, "no effect: on host memory every collective blocks")
+  app.add_option("-z,--blocking", raw.blocking,
+                 "no effect: calls block on host memory, and return at once on GPUs")
       ->check(CLI::Range(0, 3))
       ->group(group);
-  app.add_option("-y,--stream_null", raw.null_stream, "no effect: the stream is always NULL")
+  app.add_option("-y,--stream_null", raw.null_stream,
+                 "no effect: NULL for host memory, a stream of its own on a GPU")
       ->check(CLI::Range(0, 1))
       ->group(group);
   app.add_option("-V,--device_cta_count", raw.device_ctas, "no effect")
@@ -227,6 +234,9 @@ Status finish(const Raw& raw, Options& options) {
   options.timestamps = raw.timestamps == 1;
   options.memory = raw.memory == 1;
   options.registers = raw.registration == 1;
+  options.on_gpu = raw.buffers == "cuda" || (raw.buffers == "auto" && !options.registers && hasGpu());
+  if (options.on_gpu && options.registers)
+    return makeStatus(Code::kInvalidUsage, "-R,--local_register 1 goes with --buffers host only");
   options.per_iteration = raw.per_iteration == 1;
   if (options.per_iteration && options.per_iteration_skip >= options.iterations)
     return makeStatus(Code::kInvalidUsage, "-K,--per_iter_skip %d leaves nothing of %d iterations",

@@ -1,6 +1,5 @@
 #pragma once
-// The command line of the *_perf programs: the options of nccl-tests, as far as they mean something for host
-// memory.
+// The command line of the *_perf programs: the options of nccl-tests, as far as they mean something here.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,6 +42,7 @@ struct Options {
   bool timestamps = false;
   bool memory = false;
   bool registers = false;  // buffers from horingMemAlloc
+  bool on_gpu = false;     // buffers on GPUs
   int unalign = 0;         // elements
   bool per_iteration = false;
   int per_iteration_skip = 0;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -57,9 +58,9 @@ Json devicesJson(const std::vector<RankPlace>& places) {
                        {"group", 0},
                        {"pid", p.pid},
                        {"hostname", p.host},
-                       {"device", 0},
-                       {"device_hex", "host"},
-                       {"device_info", "host memory"}});
+                       {"device", std::max(p.gpu, 0)},
+                       {"device_hex", p.gpu < 0 ? "host" : "cuda"},
+                       {"device_info", p.gpu < 0 ? "host memory" : "GPU memory"}});
   return devices;
 }
 
@@ -75,7 +76,7 @@ Json configJson(const RunReport& report, const Options& o) {
   config["aggregated_iterations"] = o.aggregated;
   config["validation"] = o.checks;
   config["graph"] = 0;
-  config["blocking_collectives"] = asText(true);
+  config["blocking_collectives"] = asText(!o.on_gpu);
   config["per_iter_timing"] = asText(o.per_iteration);
   config["per_iter_skip"] = o.per_iteration_skip;
   config["parallel_init"] = asText(o.parallel_init);

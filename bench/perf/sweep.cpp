@@ -61,6 +61,9 @@ Status Sweep::allocate() {
   // Touched once, so that no measurement pays for the kernel's first touch.
   std::memset(send_.data(), 0, send_.bytes());
   std::memset(receive_.data(), 0, receive_.bytes());
+  if (!gpu_) return {};
+  HORING_ASSIGN(gpu_send_, GpuMirror::of(*gpu_, send_.data(), send_.bytes()));
+  HORING_ASSIGN(gpu_receive_, GpuMirror::of(*gpu_, receive_.data(), receive_.bytes()));
   return {};
 }
 
@@ -106,7 +109,7 @@ Status Sweep::warmUp(const Kind& kind) {
     const Operation operation = {kind, layoutOf(kind, bytes), Place::kOut};
     for (int i = 0; i < options_.warmup; ++i) HORING_TRY(launch(operation, static_cast<uint64_t>(i)));
   }
-  return {};
+  return complete();
 }
 
 Status Sweep::measureAllSizes(const Kind& kind, const RowListener& listener) {
@@ -139,6 +142,7 @@ void Sweep::count(const Measurement& measurement) {
 Result<Measurement> Sweep::measure(const Operation& operation) {
   Measurement m;
   fillSend(operation, dataOf(operation, 1));
+  HORING_TRY(toGpu(operation));
   HORING_TRY(timeIterations(operation, m));
   const double bytes = static_cast<double>(operation.layout.bytes);
   m.algorithm_bandwidth = m.time_us > 0 ? bytes / m.time_us / 1e3 : 0;
@@ -154,6 +158,7 @@ Status Sweep::timeIterations(const Operation& operation, Measurement& measuremen
   std::vector<double> times_us;
   times_us.reserve(static_cast<size_t>(options_.per_iteration ? options_.iterations : 0));
   HORING_TRY(launch(operation, 0));
+  HORING_TRY(complete());
   HORING_TRY(ranks_.barrier());
   const double start_us = nowUs(clock);
   double last_us = start_us;
@@ -161,10 +166,12 @@ Status Sweep::timeIterations(const Operation& operation, Measurement& measuremen
     for (int i = 0; i < options_.aggregated; ++i)
       HORING_TRY(launch(operation, static_cast<uint64_t>(iteration)));
     if (!options_.per_iteration) continue;
+    HORING_TRY(complete());
     const double now_us = nowUs(clock);
     times_us.push_back((now_us - last_us) / options_.aggregated);
     last_us = now_us;
   }
+  HORING_TRY(complete());
   const double elapsed_us = nowUs(clock) - start_us;
   HORING_ASSIGN(measurement.time_us, overRanks(elapsed_us / options_.iterations / options_.aggregated));
   return options_.per_iteration ? keepIterationTimes(std::move(times_us), measurement) : Status();
@@ -218,7 +225,10 @@ Result<uint64_t> Sweep::checkOnce(const Operation& operation, uint64_t seed) {
   std::memset(a.receive, 0xa5, elements * dataTypeBytes(data.type));
   fillSend(operation, data);
   fillExpected(operation, data);
+  HORING_TRY(toGpu(operation));
   HORING_TRY(launch(operation, 0));
+  HORING_TRY(complete());
+  HORING_TRY(toHost(operation));
   return ranks_.sum(countWrong(data, a.receive, expected_.data(), elements));
 }
 
@@ -257,17 +267,38 @@ Sweep::Addresses Sweep::addresses(const Operation& operation, uint64_t iteration
   return {receive + layout.send.first * element, receive + layout.receive.front().first * element};
 }
 
+std::byte* Sweep::seenByCollective(std::byte* host) const {
+  if (!gpu_) return host;
+  return (gpu_send_->covers(host) ? *gpu_send_ : *gpu_receive_).onGpu(host);
+}
+
+Status Sweep::toGpu(const Operation& operation) const {
+  if (!gpu_) return {};
+  const size_t element = dataTypeBytes(operation.kind.type);
+  const Addresses a = addresses(operation, 0);
+  const GpuMirror& send = operation.place == Place::kOut ? *gpu_send_ : *gpu_receive_;
+  HORING_TRY(gpu_receive_->toGpu(a.receive, operation.layout.receiveCount() * element));
+  return send.toGpu(a.send, operation.layout.send.count * element);
+}
+
+Status Sweep::toHost(const Operation& operation) const {
+  if (!gpu_) return {};
+  const size_t bytes = operation.layout.receiveCount() * dataTypeBytes(operation.kind.type);
+  return gpu_receive_->toHost(addresses(operation, 0).receive, bytes);
+}
+
 Status Sweep::launch(const Operation& operation, uint64_t iteration) {
   const Addresses a = addresses(operation, iteration);
-  const Call call = {.send = a.send,
-                     .receive = a.receive,
+  const Call call = {.send = seenByCollective(a.send),
+                     .receive = seenByCollective(a.receive),
                      .layout = operation.layout,
                      .type = static_cast<horingDataType_t>(operation.kind.type),
                      .op = static_cast<horingRedOp_t>(redOpNumber(operation.kind.op.value_or(RedOp::kSum))),
                      .root = operation.kind.root,
                      .comm = ranks_.comm(),
                      .rank = ranks_.rank(),
-                     .ranks = ranks_.size()};
+                     .ranks = ranks_.size(),
+                     .stream = gpu_ ? gpu_->stream() : nullptr};
   return called(test_.launch(call), ranks_.comm(), test_.function);
 }
 

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "perf/collectives.h"
 #include "perf/data_check.h"
+#include "perf/gpu_buffers.h"
 #include "perf/options.h"
 #include "perf/ranks.h"
 #include "perf/table.h"
@@ -44,8 +45,9 @@ using RowListener = std::function<void(const Row&)>;
 class Sweep {
  public:
   // `options.max_bytes` must already fit the memory.
-  Sweep(const CollectiveTest& test, const Options& options, Ranks ranks)
-      : test_(test), options_(options), ranks_(ranks) {}
+  // `gpu`: where the collective's buffers are, if not on the host; must outlive it.
+  Sweep(const CollectiveTest& test, const Options& options, Ranks ranks, const Gpu* gpu)
+      : test_(test), options_(options), ranks_(ranks), gpu_(gpu) {}
 
   // Collective. The library's first error ends it.
   Status run(const RowListener& listener);
@@ -88,12 +90,21 @@ class Sweep {
   void fillExpected(const Operation& operation, const CheckedOperation& data) const;
   Addresses addresses(const Operation& operation, uint64_t iteration) const;
   Status launch(const Operation& operation, uint64_t iteration);
+  // Until all that was launched is complete; on host memory it is at once.
+  Status complete() const { return gpu_ ? gpu_->synchronize() : Status(); }
+  // Where the collective finds what is in a buffer of the host.
+  std::byte* seenByCollective(std::byte* host) const;
+  // What an operation reads and writes, from the host's buffers, and what it has written, back.
+  Status toGpu(const Operation& operation) const;
+  Status toHost(const Operation& operation) const;
 
   const CollectiveTest& test_;
   Options options_;
   Ranks ranks_;
+  const Gpu* gpu_;
   Buffer send_;
   Buffer receive_;
+  std::unique_ptr<GpuMirror> gpu_send_, gpu_receive_;  // null: buffers are on the host
   Buffer expected_;
   Totals totals_;
   double bandwidth_sum_ = 0;

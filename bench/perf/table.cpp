@@ -94,8 +94,8 @@ std::string headerText(const char* program, const Options& o, int library_versio
 std::string placesText(const std::vector<RankPlace>& places) {
   std::string text = "# Using devices\n";
   for (const RankPlace& p : places)
-    text += formatString("#  Rank %2d Group %2d Pid %6d on %10s device %2d [host] memory\n", p.rank, 0, p.pid,
-                         p.host.c_str(), 0);
+    text += formatString("#  Rank %2d Group %2d Pid %6d on %10s device %2d %s\n", p.rank, 0, p.pid,
+                         p.host.c_str(), std::max(p.gpu, 0), p.gpu < 0 ? "[host] memory" : "[cuda] memory");
   return text;
 }
 

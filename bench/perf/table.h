@@ -49,6 +49,7 @@ struct RankPlace {
   int rank = 0;
   int pid = 0;
   std::string host;
+  int gpu = -1;  // that its buffers are on; -1: they are on the host
 };
 
 struct Totals {

@@ -13,18 +13,28 @@
  * and moves nothing, and then the buffers may be NULL. A communicator of one rank is legal: its collectives
  * copy.
  *
- * (4) Buffers belong to the caller, are in host memory, aligned to the size of an element, and must neither
- * be freed nor be touched until the operation is complete. `sendbuff` is read only. Two buffers overlap
- * either exactly as the collective's "in place" says or not at all.
+ * (4) Buffers belong to the caller, are aligned to the size of an element, and must neither be freed nor be touched until the
+ * operation is complete. `sendbuff` is read only. Two buffers overlap either exactly as the collective's "in place" says or
+ * not at all. They are in host memory, or, on every rank, on a GPU: then all those of a rank on the one that its communicator
+ * worked on first. What is on a GPU goes through pinned host memory, 8 MiB for a communicator; blocks that differ in size and
+ * messages take as much as they are large. Compiled and emulated, not yet run on a GPU.
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
  * on the same communicator. With a stream of horingStreamCreate it returns at once; the operation runs when those
  * before it on the stream, and those before it on the communicator, are complete. Different communicators overlap.
- * Any other pointer (a cudaStream_t, say) is refused with horingInvalidUsage: it orders work on device memory only.
+ * With a cudaStream_t, for buffers on the GPU of that stream, it returns at once as well: the operation is ordered as a kernel
+ * launched there would be; what goes wrong later frees the stream and sticks to the communicator (horingCommGetAsyncError). Not
+ * while the stream records a graph. With NULL, operations on a GPU begin after what its default stream was told before. Any
+ * other pointer is refused with horingInvalidUsage.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
  * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again, if
- * it comes with the same kind of memory (horingMemAlloc or not).
+ * it comes with the same kind of memory (horingMemAlloc or not). With HORING_REPRODUCIBLE=1, or a config's reproducible, the
+ * result of all-reduce, reduce-scatter and reduce depends on the inputs and on who is in which group only, to the bit: not on
+ * counts, offsets, slices, memory, transports or the collective. Each input is multiplied first (horingAvg of floating point,
+ * premulsum) and rounded to the data type; those of each group are folded from the left by rank and rounded, then the groups'
+ * from the left, in the order of their lowest ranks, and rounded (groups that differ in size are folded as one, by group and
+ * rank). It moves as few bytes between groups as any algorithm (all but reduce); HORING_ALGO may then force no other.
  *
  * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
  * one thread at a time; a collective that finds another thread in the communicator returns
@@ -82,7 +92,7 @@ typedef enum {
   horingInvalidArgument = 4,    /* an argument, or an environment variable, has a value that is not allowed */
   horingInvalidUsage = 5,       /* right arguments at the wrong time or place, or ranks that disagree */
   horingRemoteError = 6,        /* a peer failed, died or closed its connection */
-  horingInProgress = 7,         /* not complete yet (horingStreamQuery) */
+  horingInProgress = 7,         /* not complete yet (horingStreamQuery, config.blocking = 0) */
   horingTimeout = 8,            /* a deadline passed; the text names who was waited for */
   horingNumResults = 9
 } horingResult_t;
@@ -126,10 +136,10 @@ typedef enum {
   horingMaxRedOp = 0x7fffffff /* the largest value; keeps room for all others */
 } horingRedOp_t;
 
-/* When the scalar of horingRedOpCreatePreMulSum is read; in either case its address is one in host memory. */
+/* When the scalar of horingRedOpCreatePreMulSum is read. */
 typedef enum {
-  horingScalarDevice = 0,       /* whenever an operation that uses it begins */
-  horingScalarHostImmediate = 1 /* before horingRedOpCreatePreMulSum returns */
+  horingScalarDevice = 0,       /* whenever an operation that uses it begins; on a GPU, or in host memory */
+  horingScalarHostImmediate = 1 /* before horingRedOpCreatePreMulSum returns; in host memory */
 } horingScalarResidence_t;
 
 /* What ranks need to find each other, and the secret that lets them in: whoever has it can join. Copy it to
@@ -151,12 +161,13 @@ typedef struct horingComm* horingComm_t;
 
 /* Settings of one communicator. Begin with HORING_CONFIG_INITIALIZER, then assign what shall differ from the environment's
  * settings; strings are copied. Ignored: what chooses GPU resources or NICs' offloads, which host memory over shared memory
- * and sockets does not have. */
+ * and sockets does not have. With the header of an older library what that lacks is undefined; with one of a newer library
+ * settings that this one does not know must be undefined. */
 typedef struct {
-  size_t size;             /* of the initialiser; another one is refused, and so is another magic */
+  size_t size;             /* of the initialiser */
   unsigned int magic;      /* of the initialiser */
   unsigned int version;    /* of the initialiser */
-  int blocking;            /* 1, or undefined; 0 is refused: communicators are made blocking */
+  int blocking;            /* 1, or undefined; 0: see horingCommInitRankConfig */
   int cgaClusterSize;      /* ignored */
   int minCTAs;             /* ignored */
   int maxCTAs;             /* ignored */
@@ -171,6 +182,7 @@ typedef struct {
   int nChannelsPerNetPeer; /* ignored */
   int nvlinkCentricSched;  /* ignored */
   int timeoutMs;           /* Extension. The communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
+  int reproducible;        /* Extension. The communicator's HORING_REPRODUCIBLE, 0 or 1; see convention (6) */
 } horingConfig_t;
 
 /* clang-format off */
@@ -179,7 +191,7 @@ typedef struct {
   HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
   HORING_CONFIG_UNDEF_PTR, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_PTR, \
   HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
-  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
 /* clang-format on */
 
 /* Opaque: NULL, or one of horingStreamCreate; see convention (5). */
@@ -216,8 +228,12 @@ HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
  * version, a wrong secret, ranks that disagree), horingTimeout, horingSystemError, horingRemoteError. */
 HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank);
 
-/* horingCommInitRank with settings; a config of NULL changes nothing. Errors: also horingInvalidArgument (config not
- * initialised, a field with a value that is not allowed). */
+/* horingCommInitRank with settings; a config of NULL changes nothing. With config->blocking = 0 it returns horingInProgress, and
+ * the communicator is made by a thread of the library: *comm is written at once, horingCommGetAsyncError says horingInProgress,
+ * then horingSuccess or the error; until then every other call with it returns horingInvalidUsage, but horingCommAbort, which ends
+ * it at any time. One whose making failed is given back with horingCommDestroy or horingCommAbort. Its collectives and its end
+ * wait as those of any other. Errors: also horingInvalidArgument (config not initialised, a field with a value that is not
+ * allowed). */
 HORING_API horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUniqueId commId,
                                                    int rank, horingConfig_t* config);
 
@@ -245,8 +261,11 @@ HORING_API horingResult_t horingCommInitFromEnv(horingComm_t* comm);
  * by their rank in comm; HORING_SPLIT_NOCOLOR gives *newcomm = NULL. Collective over all ranks of comm, after what they have
  * issued on it; names those that are missing after HORING_INIT_TIMEOUT_MS. comm stays as it is, and the two are independent: they
  * may run at the same time and end in any order. comm's settings hold for *newcomm, too, but for what a config changes; nothing
- * is read from the environment. In a group *newcomm is written by the end. Errors: horingInvalidArgument (comm or newcomm NULL, a
- * color below 0, config), and those of horingCommInitRank; those of the exchange between all ranks stick to comm. */
+ * is read from the environment. In a group *newcomm is written by the end. config->blocking = 0 is as in
+ * horingCommInitRankConfig: the exchange takes its turn after what was issued on comm, and before what is issued later; an abort
+ * of *newcomm waits for it, HORING_INIT_TIMEOUT_MS at most (one of comm ends it); who has no color waits in any case. Errors:
+ * horingInvalidArgument (comm or newcomm NULL, a color below 0, config), and those of horingCommInitRank; those of the exchange
+ * between all ranks stick to comm. */
 HORING_API horingResult_t horingCommSplit(horingComm_t comm, int color, int key, horingComm_t* newcomm,
                                           horingConfig_t* config);
 
@@ -290,6 +309,12 @@ HORING_API horingResult_t horingCommUserRank(const horingComm_t comm, int* rank)
  * block. Errors as horingCommCount. */
 HORING_API horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResult_t* asyncError);
 
+/* Extension. Writes the rank that the error of the communicator is about: that died, stopped, was cut off, was aborted, never
+ * made a call or made another one than the rest. -1 while there is no error, and where it is about no one rank, or only about
+ * the caller. What horingCommShrink may exclude. Also of a communicator that could not be made (config.blocking 0). Does not
+ * block. Errors as horingCommCount. */
+HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
+
 /* Extension. Writes the bytes of memory this rank holds for the communicator: slots, shared segments, plans.
  * Grows when a plan is first used. Not while a collective runs. Errors as horingCommCount. */
 HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes);
@@ -305,8 +330,8 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
  * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do). */
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
- * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system gives them to
- * shared memory; takes one file descriptor. Belongs to the process, not to a communicator; give it back with horingMemFree. A
+ * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system can be made to
+ * give them, so this takes time (0.2 s for 64 MiB was seen); and one file descriptor. Belongs to the process, not to a communicator; give it back with horingMemFree. A
  * size of 0 gives NULL. A forked child shares the pages with its parent, as any shared mapping: what it writes there, the
  * parent sees; its own collectives take them for ordinary memory. Any thread. Errors: horingInvalidArgument (ptr NULL, more
  * than the machine has), horingSystemError (no memory, no descriptor). */
@@ -385,10 +410,16 @@ typedef enum {
 } horingBlockOrder_t;
 
 /* Extension. Writes the number of `rank`'s block in that order. Groups are numbered in the order of their lowest rank, the
- * local indices in a group by rank. Any thread. Errors: horingInvalidArgument (a pointer NULL, no such order, a rank
- * outside 0 .. n-1), horingInvalidUsage (groups of different sizes; forked child). */
+ * local indices in a group by rank, or, where ranks are bound to NUMA nodes, in the order of the ring that joins them. Any
+ * thread. Errors: horingInvalidArgument (a pointer NULL, no such order, a rank outside 0 .. n-1), horingInvalidUsage (groups
+ * of different sizes; forked child). */
 HORING_API horingResult_t horingCommBlock(const horingComm_t comm, horingBlockOrder_t order, int rank,
                                           int* block);
+
+/* Extension. Writes the number of the group that `rank` is in, and its local index there, numbered as for horingCommBlock; groups
+ * may differ in size. Any thread. Errors: horingInvalidArgument (a pointer NULL, a rank outside 0 .. n-1), horingInvalidUsage
+ * (forked child). */
+HORING_API horingResult_t horingCommGroup(const horingComm_t comm, int rank, int* group, int* localIndex);
 
 /* Extension. As horingReduceScatter and horingAllGather, with blocks in that order, b(r) the number of rank r's: rank k gets
  * block b(k) of the reduction; recvbuff[b(r)*sendcount + i] = sendbuff_r[i]. In place: recvbuff == sendbuff +
@@ -439,8 +470,7 @@ HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, s
  *
  * Block r has counts[r] elements, from element displs[r] of its buffer on; displs NULL: one block after the other. The
  * arrays are copied. Blocks may be empty, and must not overlap where they are received. Errors as for the other collectives; ranks that disagree on the size of a
- * block get horingInvalidUsage. Where no rank knows all sizes (gather, scatter, all-to-all), a block that is empty on one side only
- * is noticed by the next operation of the two, or, if it is the receiver that waits, at the deadline. */
+ * block get horingInvalidUsage, also where one of them thinks that it is empty. */
 
 /* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on every rank. All ranks
  * pass the same recvcounts, and recvcounts[rank] == sendcount. In place: sendbuff == recvbuff + recvdispls[rank]. */
@@ -479,6 +509,28 @@ HORING_API horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* se
                                           const size_t* recvdispls, horingDataType_t datatype,
                                           horingComm_t comm, horingStream_t stream);
 
+/* ---- Collectives of lists. Extension. ----
+ *
+ * One call for many buffers: for each i in 0 .. length-1 as the collective without List of sendbuffs[i], recvbuffs[i] and
+ * counts[i], in place or not. Small entries travel together, so that a list of many costs about as much as one call of their
+ * bytes; large ones are not copied. The arrays are copied; all ranks pass the same length and counts. Entries of count 0 are
+ * skipped, and a length of 0 is no call. No two buffers that are written may overlap. Errors as for the collective, with the
+ * number of the entry; horingInvalidArgument (an array NULL). */
+
+HORING_API horingResult_t horingAllReduceList(const void* const* sendbuffs, void* const* recvbuffs,
+                                              const size_t* counts, size_t length, horingDataType_t datatype,
+                                              horingRedOp_t op, horingComm_t comm, horingStream_t stream);
+
+HORING_API horingResult_t horingReduceScatterList(const void* const* sendbuffs, void* const* recvbuffs,
+                                                  const size_t* recvcounts, size_t length,
+                                                  horingDataType_t datatype, horingRedOp_t op,
+                                                  horingComm_t comm, horingStream_t stream);
+
+HORING_API horingResult_t horingAllGatherList(const void* const* sendbuffs, void* const* recvbuffs,
+                                              const size_t* sendcounts, size_t length,
+                                              horingDataType_t datatype, horingComm_t comm,
+                                              horingStream_t stream);
+
 /* ---- Messages between two ranks ----
  *
  * The first send from a to b meets the first receive of b from a, the second the second, and so on; they must agree on
@@ -501,7 +553,8 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank, horingCommSplit
  * or horingCommShrink for several ranks. Buffers and comm pointers are used from the end on. The sends and receives of a
  * communicator on one stream all progress at once, after its collectives, which run in the order of the calls. Groups
- * nest; the outermost end launches. */
+ * nest; the outermost end launches. If one communicator of a group cannot be made, the others that it made are aborted: calls on
+ * them return an error, their other ranks hear of it, and what is left is to end them. */
 
 HORING_API horingResult_t horingGroupStart(void);
 
@@ -532,7 +585,8 @@ typedef void (*horingStreamCallback_t)(horingStream_t stream, horingResult_t sta
 
 /* Calls back once, when all operations issued on the stream so far are complete, with the first error among them: on a
  * thread of the library, or on the calling thread if they are complete already. In the callback all that waits for
- * operations, or ends a communicator or a stream, returns horingInvalidUsage; new operations on streams may be issued. */
+ * operations, or ends a communicator or a stream, returns horingInvalidUsage, and so does horingCommAbort: the thread that runs the
+ * callback is one that an abort waits for. Let another thread abort. New operations on streams may be issued. */
 HORING_API horingResult_t horingStreamAddCallback(horingStream_t stream, horingStreamCallback_t callback,
                                                   void* userData);
 

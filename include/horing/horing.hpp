@@ -24,6 +24,7 @@
 #include <memory>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -98,6 +99,14 @@ concept SameElements = std::same_as<std::ranges::range_value_t<A>, std::ranges::
 
 template <typename R>
 inline constexpr horingDataType_t kElementType = ElementType<std::ranges::range_value_t<R>>::value;
+
+// Lists of these.
+template <typename L>
+concept BufferList = std::ranges::input_range<const L> && Buffer<std::ranges::range_value_t<L>>;
+template <typename L>
+concept WritableBufferList = std::ranges::input_range<L> && WritableBuffer<std::ranges::range_reference_t<L>>;
+template <typename L>
+inline constexpr horingDataType_t kListType = kElementType<std::ranges::range_value_t<L>>;
 
 // HORING_VERSION_CODE of the library that is loaded.
 inline int version() {
@@ -189,6 +198,24 @@ class Stream {
   horingStream_t stream_ = nullptr;
 };
 
+// Settings of one communicator; what is not set is as the environment says, or as with the parent.
+struct Config {
+  bool blocking = true;  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
+  std::optional<bool> reproducible{};
+  std::optional<int> timeout_ms{};
+  std::string name{};
+
+  // As C wants it; the name stays this one's.
+  horingConfig_t forC() const {
+    horingConfig_t config = HORING_CONFIG_INITIALIZER;
+    if (!blocking) config.blocking = 0;
+    if (reproducible) config.reproducible = *reproducible ? 1 : 0;
+    if (timeout_ms) config.timeoutMs = *timeout_ms;
+    if (!name.empty()) config.commName = name.c_str();
+    return config;
+  }
+};
+
 // One rank's end of a communicator, given back when this goes. Moved, never copied. Any call throws Error when the library
 // reports one; threads: as convention (7) of horing.h says. Not to be made inside a group: the library would write its
 // handle too late.
@@ -221,6 +248,15 @@ class Communicator {
     comm_.store(comm, std::memory_order_release);  // pairs with the acquires of handle() and release()
   }
 
+  // With settings. Returns at once if it shall not block.
+  Communicator(const horingUniqueId& id, int ranks, int rank, const Config& config) {
+    horingConfig_t settings = config.forC();
+    horingComm_t comm = nullptr;
+    const horingResult_t result = horingCommInitRankConfig(&comm, ranks, id, rank, &settings);
+    checkBegun(result);
+    comm_.store(comm, std::memory_order_release);  // as above
+  }
+
   Communicator(Communicator&& other) noexcept : comm_(other.release()) {}
   Communicator& operator=(Communicator&& other) noexcept {
     if (this != &other) {
@@ -238,6 +274,26 @@ class Communicator {
   [[nodiscard]] horingComm_t release() noexcept { return comm_.exchange(nullptr, std::memory_order_acq_rel); }
   explicit operator bool() const noexcept { return handle() != nullptr; }
 
+  // The ranks of one color, ordered by key; nothing (NULL) with HORING_SPLIT_NOCOLOR. Collective. As for shrink(), a
+  // config may say not to block.
+  [[nodiscard]] Communicator split(int color, int key, const Config& config = {}) {
+    horingConfig_t settings = config.forC();
+    horingComm_t made = nullptr;
+    checkBegun(horingCommSplit(handle(), color, key, &made, &settings));
+    return adopt(made);
+  }
+  // Those that are not in the list, all of which call this. Flags: HORING_SHRINK_DEFAULT or HORING_SHRINK_ABORT.
+  [[nodiscard]] Communicator shrink(std::span<const int> excluded, int flags = HORING_SHRINK_DEFAULT,
+                                    const Config& config = {}) {
+    std::vector<int> list(excluded.begin(), excluded.end());
+    horingConfig_t settings = config.forC();
+    horingComm_t made = nullptr;
+    checkBegun(
+        horingCommShrink(handle(), list.data(), static_cast<int>(list.size()), &made, &settings, flags));
+    return adopt(made);
+  }
+  // Waits for what this rank has issued, and leaves in good order; nothing may be issued after it.
+  void finalize() { check(horingCommFinalize(handle())); }
   void destroy() { check(horingCommDestroy(release())); }
   // Any thread, while another is in a collective, too, which then throws; nobody may begin another call.
   void abort() { check(horingCommAbort(release())); }
@@ -252,11 +308,33 @@ class Communicator {
     check(horingCommUserRank(handle(), &rank));
     return rank;
   }
-  // The error that sticks to the communicator, horingSuccess if there is none.
+  // The number of the rank's block in that order.
+  int block(horingBlockOrder_t order, int rank) const {
+    int number = 0;
+    check(horingCommBlock(handle(), order, rank, &number));
+    return number;
+  }
+  // Where a rank is.
+  struct Place {
+    int group;
+    int local_index;
+  };
+  Place placeOf(int rank) const {
+    Place place{};
+    check(horingCommGroup(handle(), rank, &place.group, &place.local_index));
+    return place;
+  }
+  // The error that sticks to the communicator, horingSuccess if there is none; horingInProgress while it is being made.
   horingResult_t asyncError() const {
     horingResult_t result = horingSuccess;
     check(horingCommGetAsyncError(handle(), &result));
     return result;
+  }
+  // The rank that the error is about; -1 without one, or if it is about no one rank.
+  int failedRank() const {
+    int rank = -1;
+    check(horingCommGetFailedRank(handle(), &rank));
+    return rank;
   }
   std::uint64_t memoryBytes() const {
     std::uint64_t bytes = 0;
@@ -367,6 +445,61 @@ class Communicator {
                          handle(), stream));
   }
 
+  // ---- Blocks in an order of their own: rank r's is number block(order, r). ----
+
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduceScatterOrdered(const Send& send, Receive&& receive, horingBlockOrder_t order,
+                            horingRedOp_t op = horingSum, horingStream_t stream = nullptr) {
+    expectSize("reduceScatterOrdered: send", std::ranges::size(send), blocksOf(std::ranges::size(receive)));
+    check(horingReduceScatterOrdered(std::ranges::data(send), std::ranges::data(receive),
+                                     std::ranges::size(receive), kElementType<Send>, op, order, handle(),
+                                     stream));
+  }
+
+  template <Buffer Send, WritableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void allGatherOrdered(const Send& send, Receive&& receive, horingBlockOrder_t order,
+                        horingStream_t stream = nullptr) {
+    expectSize("allGatherOrdered: receive", std::ranges::size(receive), blocksOf(std::ranges::size(send)));
+    check(horingAllGatherOrdered(std::ranges::data(send), std::ranges::data(receive), std::ranges::size(send),
+                                 kElementType<Send>, order, handle(), stream));
+  }
+
+  // ---- Lists of buffers, a std::vector<std::span<float>>, say: entry i of the one goes with entry i of the other, as in
+  // the call without List; small ones travel together. With a stream the lists may go at once, their buffers may not. ----
+
+  template <BufferList Sends, WritableBufferList Receives>
+  requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
+  void allReduceList(const Sends& sends, Receives&& receives, horingRedOp_t op = horingSum,
+                     horingStream_t stream = nullptr) {
+    const Entries entries("allReduceList", sends, receives, {1, 1});
+    check(horingAllReduceList(entries.sends.data(), entries.receives.data(), entries.counts.data(),
+                              entries.counts.size(), kListType<Sends>, op, handle(), stream));
+  }
+  // In place.
+  template <WritableBufferList Both>
+  void allReduceList(Both&& both, horingRedOp_t op = horingSum, horingStream_t stream = nullptr) {
+    allReduceList(both, both, op, stream);
+  }
+
+  template <BufferList Sends, WritableBufferList Receives>
+  requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
+  void reduceScatterList(const Sends& sends, Receives&& receives, horingRedOp_t op = horingSum,
+                         horingStream_t stream = nullptr) {
+    const Entries entries("reduceScatterList", sends, receives, {blocksOf(1), 1});
+    check(horingReduceScatterList(entries.sends.data(), entries.receives.data(), entries.counts.data(),
+                                  entries.counts.size(), kListType<Sends>, op, handle(), stream));
+  }
+
+  template <BufferList Sends, WritableBufferList Receives>
+  requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
+  void allGatherList(const Sends& sends, Receives&& receives, horingStream_t stream = nullptr) {
+    const Entries entries("allGatherList", sends, receives, {1, blocksOf(1)});
+    check(horingAllGatherList(entries.sends.data(), entries.receives.data(), entries.counts.data(),
+                              entries.counts.size(), kListType<Sends>, handle(), stream));
+  }
+
   // ---- Blocks of different sizes: block r has counts[r] elements, one after the other, as many counts as ranks. ----
 
   template <Buffer Send, WritableBuffer Receive>
@@ -438,9 +571,45 @@ class Communicator {
  private:
   explicit Communicator(horingComm_t comm) noexcept : comm_(comm) {}
 
+  // One that is still being made can only be aborted.
   void finish() noexcept {
-    if (horingComm_t comm = release()) (void)horingCommDestroy(comm);
+    const horingComm_t comm = release();
+    if (!comm) return;
+    horingResult_t state = horingSuccess;
+    (void)horingCommGetAsyncError(comm, &state);
+    (void)(state == horingInProgress ? horingCommAbort(comm) : horingCommDestroy(comm));
   }
+
+  // Of a call that may return before the communicator is made.
+  static void checkBegun(horingResult_t result) {
+    if (result != horingInProgress) check(result);
+  }
+
+  // Lists as C wants them.
+  struct Entries {
+    struct Blocks {
+      std::size_t sent, received;  // of one entry
+    };
+    template <typename Sends, typename Receives>
+    Entries(const std::string& call, const Sends& from, Receives& to, Blocks blocks) {
+      for (auto&& one : from) {
+        sends.push_back(std::ranges::data(one));
+        counts.push_back(std::ranges::size(one) / blocks.sent);
+        expectSize((call + ": an entry of send").c_str(), std::ranges::size(one),
+                   counts.back() * blocks.sent);
+      }
+      for (auto&& one : to) {
+        if (const std::size_t entry = receives.size(); entry < counts.size())
+          expectSize((call + ": an entry of receive").c_str(), std::ranges::size(one),
+                     counts[entry] * blocks.received);
+        receives.push_back(std::ranges::data(one));
+      }
+      expectSize((call + ": receives").c_str(), receives.size(), sends.size());
+    }
+    std::vector<const void*> sends;
+    std::vector<void*> receives;
+    std::vector<std::size_t> counts;
+  };
 
   std::size_t blocksOf(std::size_t elements) const { return elements * static_cast<std::size_t>(size()); }
 
@@ -457,6 +626,46 @@ class Communicator {
   }
 
   std::atomic<horingComm_t> comm_{nullptr};
+};
+
+// The sum of inputs that are each multiplied by their rank's scalar, an operation of one communicator: end it before that one.
+class PreMulSum {
+ public:
+  template <typename T>
+  requires Element<T> PreMulSum(const Communicator& comm, T scalar) : comm_(comm.handle()) {
+    check(horingRedOpCreatePreMulSum(&op_, &scalar, ElementType<T>::value, horingScalarHostImmediate, comm_));
+  }
+  PreMulSum(const PreMulSum&) = delete;
+  PreMulSum& operator=(const PreMulSum&) = delete;
+  ~PreMulSum() { (void)horingRedOpDestroy(op_, comm_); }
+
+  horingRedOp_t op() const noexcept { return op_; }
+
+ private:
+  horingComm_t comm_;
+  horingRedOp_t op_ = horingSum;
+};
+
+// Says that a buffer will be used with a communicator: end it before that one.
+class Registration {
+ public:
+  template <Buffer Range>
+  Registration(const Communicator& comm, const Range& buffer) : comm_(comm.handle()) {
+    // The library takes buffers that it may write, and writes nothing here.
+    void* const memory = const_cast<void*>(static_cast<const void*>(std::ranges::data(buffer)));
+    check(horingCommRegister(
+        comm_, memory, std::ranges::size(buffer) * sizeof(std::ranges::range_value_t<Range>), &handle_));
+  }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+  ~Registration() { (void)horingCommDeregister(comm_, handle_); }
+
+  // Whether peers read it in place: memory of horing::Allocator.
+  bool isReadInPlace() const noexcept { return handle_ != nullptr; }
+
+ private:
+  horingComm_t comm_;
+  void* handle_ = nullptr;
 };
 
 }  // namespace v0

@@ -13,6 +13,9 @@ bool hasSymmetric(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kAllGather;
 }
+bool hasWithoutScatter(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kAllGather;
+}
 bool hasTree(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce;
 }
@@ -21,6 +24,9 @@ bool hasStar(Collective collective) {
 }
 bool hasAllToAll(Collective collective) {
   return collective == Collective::kAllToAll;
+}
+bool hasFold(Collective collective) {
+  return contractOf(collective).folds();
 }
 bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
@@ -35,12 +41,18 @@ constexpr Algorithm kCatalogue[] = {
     {"ho_direct",
      "rails of direct exchange between groups, overlapped with direct exchange inside each group",
      hasSymmetric, buildHoDirect},
+    {"ho_ordered", "ho_direct that folds by local index, then by group: the same bits whatever the size",
+     hasFold, buildHoOrdered},
     {"ho_halving",
      "rails of halving and doubling between groups, overlapped with direct exchange inside each group",
      hasSymmetric, buildHoHalving},
     {"ho_doubling",
      "rails of recursive doubling between groups, direct exchange inside each group; fewest slow hops",
      hasAllReduce, buildHoDoubling},
+    {"ho_leaders",
+     "one rank of each group collects, exchanges with the others like it, and hands back; fewest slow "
+     "messages",
+     hasWithoutScatter, buildHoLeaders},
     {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
     {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
      hasSymmetric, buildHalvingDoubling},

@@ -38,8 +38,10 @@ Schedule buildRing(Collective collective, Shape shape, int32_t position, int32_t
 Schedule buildHoRing(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoOrdered(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoLeaders(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildDirect(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildDoubling(Collective collective, Shape shape, int32_t position, int32_t root);

@@ -15,6 +15,9 @@
 // (m-1) fast. Time (M-1) * max(te, ti) + ti, te one hop of a chunk on all rails, ti one row inside the group.
 // All-reduce twice. With other patterns the bytes stay and the hops change: direct has 1 where a ring of k has k-1,
 // halving about k/2.
+// ho_ordered is ho_direct with its folds in an order, and with roundings, that depend on the group map alone: the shares of a
+// group by local index, rounded; then those of the groups by number. What results is the same whatever the size, the slicing and
+// who owns a chunk. Its reduce gathers at the root what reduce-scatter left: D(M-1)/M bytes more into the root's group.
 // ho_doubling (all-reduce only) sends a rank's whole share of D/m bytes in each of log2 M slow hops: D log2 M bytes into
 // a group, which for two groups is no more than ho_ring's, in half the slow hops.
 #include <array>
@@ -25,9 +28,10 @@
 namespace horing {
 
 namespace {
-Schedule nested(Collective collective, Shape shape, int32_t position, std::array<Pattern, 2> rail_and_group) {
+Schedule nested(Collective collective, Shape shape, int32_t position, std::array<Pattern, 2> rail_and_group,
+                int32_t root = 0) {
   const Level levels[] = {{shape.groups, rail_and_group[0]}, {shape.members, rail_and_group[1]}};
-  return buildNest(collective, levels, position);
+  return buildNest(collective, levels, position, root);
 }
 }  // namespace
 
@@ -41,6 +45,10 @@ Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position,
 
 Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   return nested(collective, shape, position, {Pattern::kDirect, Pattern::kDirect});
+}
+
+Schedule buildHoOrdered(Collective collective, Shape shape, int32_t position, int32_t root) {
+  return nested(collective, shape, position, {Pattern::kOrdered, Pattern::kOrdered}, root);
 }
 
 Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {

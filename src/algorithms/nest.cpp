@@ -9,6 +9,8 @@
 //   reduce-scatter:  the mirrored time reversal: the innermost lane reduces row after row, in the order in which the
 //                    next lane outwards needs them, which folds them over its own line.
 //   all-reduce:      one after the other; partials live in the output.
+//   reduce:          a reduce-scatter whose results go straight to the root.
+// Where the innermost level is ordered, a lane before it hands it the own inputs, rounded as if they had been sent.
 // If the outermost level doubles, its rank's own chunk, reduced over all levels inside, is all-reduced there in one go.
 // Cost: each level receives what its pattern does, over rows that hold one chunk for each member of its line and come
 // once for each chunk of the levels outside.
@@ -70,7 +72,7 @@ class Nest {
     previous_part_ = rows > 1 ? Stride{-1, 0} : Stride{0, -part_};
   }
 
-  Schedule build(Collective collective) {
+  Schedule build(Collective collective, int32_t root) {
     if (whole_) {
       reduceWhole();
     } else if (lines_.empty()) {
@@ -78,8 +80,10 @@ class Nest {
     } else if (collective == Collective::kAllGather) {
       gather(kInput, {});
     } else {
+      if (collective == Collective::kReduce) result_ = newScratchQueue();
       const Wait reduced = reduce(collective);
       if (collective == Collective::kAllReduce) gather(kOutput, reduced);
+      if (collective == Collective::kReduce) sendToRoot(root);
     }
     return std::move(schedule_);
   }
@@ -93,6 +97,7 @@ class Nest {
   }
 
   void add(const LaneBuilder& lane) { schedule_.lanes.push_back(lane.build()); }
+  Place newScratchQueue() { return scratchQueue(schedule_.scratch_queues++); }
   int32_t nextLane() const { return static_cast<int32_t>(schedule_.lanes.size()); }
   int32_t partsBack(int32_t chunk, int32_t parts) const {
     const int32_t chunks = schedule_.grid.chunks();
@@ -196,19 +201,41 @@ class Nest {
 
   // Returns the moment at which the own chunk is complete.
   Wait reduce(Collective collective) {
-    const bool keeps_partials = collective == Collective::kAllReduce;
-    if (!keeps_partials) schedule_.scratch_queues = static_cast<int32_t>(lines_.size()) - 1;
-    for (size_t level = lines_.size(); level-- > 1;)
-      reduceInside(level, keeps_partials ? Keeps::kOut : Keeps::kScratch);
-    reduceOutermost(keeps_partials ? Keeps::kOut : Keeps::kScratch);
+    for (size_t level = 1; level < lines_.size(); ++level)
+      partials_.push_back(collective == Collective::kAllReduce ? kOutput : newScratchQueue());
+    partials_.push_back(kInput);
+    if (lines_.back().isOrdered()) roundOwnInputs();
+    for (size_t level = lines_.size(); level-- > 1;) reduceInside(level);
+    reduceOutermost();
     return {nextLane() - 1, sizes_[0] - 1, 0};
   }
 
-  // Where the levels leave their partials for the next one outwards.
-  enum class Keeps { kOut, kScratch };
-  Place partialOf(size_t level, Keeps keeps) const {
-    if (level == lines_.size()) return kInput;
-    return keeps == Keeps::kOut ? kOutput : scratchQueue(static_cast<int32_t>(level) - 1);
+  // In the order in which the innermost lane folds them.
+  void roundOwnInputs() {
+    own_inputs_ = newScratchQueue();
+    const size_t innermost = lines_.size() - 1;
+    LaneBuilder lane;
+    if (innermost == 0) lane.at(own_).read(kInput).keep(own_inputs_);
+    for (const Batch& batch : innermost > 0 ? rowsWanted() : std::vector<Batch>()) {
+      BlockBuilder block = lane.repeat(batch.count, previous_part_);
+      for (const int32_t chunk : ownChunks(innermost, batch)) block.at(chunk).read(kInput).keep(own_inputs_);
+    }
+    add(lane);
+  }
+
+  void sendToRoot(int32_t root) {
+    LaneBuilder lane;
+    BlockBuilder steps = lane.once();
+    StepBuilder own = steps.at(own_).read(result_);
+    if (own_ != root) {
+      own.send(root);
+    } else {
+      own.keep(kOutput);
+      const int32_t n = schedule_.grid.chunks();
+      for (int32_t distance = 1; distance < n; ++distance)
+        steps.at((root + distance) % n).recv((root + distance) % n).keep(kOutput);
+    }
+    add(lane);
   }
 
   // The rows in the order in which the outermost lane needs them, as batches.
@@ -225,30 +252,36 @@ class Nest {
     return rows;
   }
 
+  // Those of this rank in the first row of the batch.
+  std::vector<int32_t> ownChunks(size_t level, const Batch& batch) const {
+    std::vector<int32_t> own = {batch.arrivals[0].chunk};
+    for (size_t outer = 1; outer < level; ++outer) own = chunksOfLine(outer, own);
+    return own;
+  }
+
   // Every move is one step, so step s of a lane is the s-th chunk it hands outwards, or on to its line.
-  void reduceInside(size_t level, Keeps keeps) {
+  void reduceInside(size_t level) {
     LaneBuilder lane;
     int32_t steps = 0;
     for (const Batch& batch : rowsWanted()) {
-      std::vector<int32_t> own = {batch.arrivals[0].chunk};
-      for (size_t outer = 1; outer < level; ++outer) own = chunksOfLine(outer, own);
+      const std::vector<int32_t> own = ownChunks(level, batch);
       BlockBuilder block = lane.repeat(batch.count, previous_part_);
       const int32_t body = static_cast<int32_t>(own.size()) * sizes_[level];
       for (const int32_t chunk : own)
         forEachMove(level, [&](const Move& move) {
-          reduceMove(block, level, move, chunk, {steps + block.size(), body, keeps});
+          reduceMove(block, level, move, chunk, {steps + block.size(), body});
         });
       steps += body * batch.count;
     }
     add(lane);
   }
 
-  void reduceOutermost(Keeps keeps) {
+  void reduceOutermost() {
     LaneBuilder lane;
     int32_t steps = 0;
     for (const Move& move : moves_[0]) {
       BlockBuilder block = lane.repeat(move.count, previous_part_);
-      reduceMove(block, 0, move, own_, {steps, 1, keeps});
+      reduceMove(block, 0, move, own_, {steps, 1});
       steps += move.count;
     }
     add(lane);
@@ -265,24 +298,29 @@ class Nest {
   struct StepPlace {
     int32_t step;    // of the lane
     int32_t stride;  // steps of one iteration of its block
-    Keeps keeps;
   };
 
   void reduceMove(BlockBuilder& block, size_t level, const Move& move, int32_t own, StepPlace at) const {
     const Line& line = lines_[level];
-    const Place share = partialOf(level + 1, at.keeps);
+    const Place share = partials_[level];
     StepBuilder step = block.at(line.chunk(own, move.chunk));
     if (share.kind == Source::Kind::kOut)
       step.after(nextLane() - 1, (at.step + 1) * sizes_[level + 1] - 1, at.stride * sizes_[level + 1]);
-    for (const int32_t child : move.from) step.recv(line.peer(child));
-    step.fold(share);
+    if (line.isOrdered() && move.chunk == 0) {
+      for (int32_t member = 0; member < line.size(); ++member)
+        member == line.me() ? step.fold(share.kind == Source::Kind::kIn ? own_inputs_ : share)
+                            : step.recv(line.peer(member - line.me()));
+    } else {
+      for (const int32_t child : move.from) step.recv(line.peer(child));
+      step.fold(share);
+    }
     if (move.chunk != 0) {
       step.send(line.peer(move.to));
     } else if (level == 0) {
-      step.keep(kOutput);
+      step.keep(result_);
       if (!whole_) step.complete();
     } else {
-      step.keep(partialOf(level, at.keeps));
+      step.keep(partials_[level - 1]);
     }
   }
 
@@ -292,6 +330,10 @@ class Nest {
   std::vector<Line> lines_;
   std::vector<std::vector<Move>> moves_;
   std::vector<int32_t> sizes_;
+  // Where each level finds its own share: what the next one inwards leaves, or the input.
+  std::vector<Place> partials_;
+  Place own_inputs_ = kInput;  // those that the innermost level folds itself
+  Place result_ = kOutput;
   int32_t part_ = 1;      // chunks of one part of the outermost
   Stride previous_part_;  // the same chunk of the part before
   Schedule schedule_;
@@ -299,8 +341,8 @@ class Nest {
 
 }  // namespace
 
-Schedule buildNest(Collective collective, std::span<const Level> levels, int32_t position) {
-  return Nest(levels, position).build(collective);
+Schedule buildNest(Collective collective, std::span<const Level> levels, int32_t position, int32_t root) {
+  return Nest(levels, position).build(collective, root);
 }
 
 }  // namespace horing

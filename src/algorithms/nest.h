@@ -17,7 +17,8 @@ struct Level {
 inline constexpr size_t kMaxLevels = kMaxLanes / 2;
 
 // The schedule at `position` of levels from the outermost (slowest) to the innermost, e.g. {nodes, ranks of a node};
-// position = (index of the outermost part) * (ranks of such a part) + ...; at most kMaxLevels of a size above 1.
-Schedule buildNest(Collective collective, std::span<const Level> levels, int32_t position);
+// position = (index of the outermost part) * (ranks of such a part) + ...; at most kMaxLevels of a size above 1. `root`:
+// position; of reduce only.
+Schedule buildNest(Collective collective, std::span<const Level> levels, int32_t position, int32_t root = 0);
 
 }  // namespace horing

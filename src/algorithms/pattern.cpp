@@ -50,6 +50,7 @@ std::vector<Move> reduceMoves(Pattern pattern, int32_t size) {
     case Pattern::kRing:
       return ringMoves(size);
     case Pattern::kDirect:
+    case Pattern::kOrdered:
       return directMoves(size);
     case Pattern::kHalving:
       return halvingMoves(size);
@@ -61,6 +62,7 @@ std::vector<Move> reduceMoves(Pattern pattern, int32_t size) {
 
 Line::Line(Pattern pattern, int32_t size, int32_t stride, int32_t position)
     : pairs_(pattern == Pattern::kHalving && isPowerOfTwo(size)),
+      is_ordered_(pattern == Pattern::kOrdered),
       size_(size),
       stride_(stride),
       position_(position),

@@ -9,6 +9,8 @@
 //
 //   ring (Patarasuk and Yuan, 2009): the tree of chunk c is the path c+1, c+2, ..., c. n-1 hops, 2 peers.
 //   direct: the tree is a star, every member sends its share to the owner. 1 hop, n-1 peers.
+//   ordered: direct, but the owner folds the shares by the members' numbers, its own one where it belongs and rounded to
+//     the data type as those that were sent: the result does not depend on who owns the chunk.
 //   halving (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005): binomial trees. Member at distance d from the
 //     owner sends to the one at d without its lowest set bit. For n a power of two distances are d = me xor c: pairs
 //     exchange half of what is left, recursive halving, and backwards recursive doubling. For any other n they are
@@ -25,6 +27,7 @@ namespace horing {
 enum class Pattern {
   kRing,
   kDirect,
+  kOrdered,
   kHalving,
   kDoubling,  // not of rows: all-reduces whole chunks (doubling.h). Only of the outermost level, only in all-reduce
 };
@@ -46,6 +49,7 @@ class Line {
   Line(Pattern pattern, int32_t size, int32_t stride, int32_t position);
   int32_t size() const { return size_; }
   int32_t me() const { return me_; }
+  bool isOrdered() const { return is_ordered_; }
   int32_t peer(int32_t distance) const { return position_ + offset(distance); }
   // The chunk of the member at that distance, in the row whose own chunk is `own`.
   int32_t chunk(int32_t own, int32_t distance) const { return own + offset(distance); }
@@ -53,7 +57,7 @@ class Line {
  private:
   int32_t offset(int32_t distance) const;
 
-  bool pairs_;
+  bool pairs_, is_ordered_;
   int32_t size_, stride_, position_, me_;
 };
 

@@ -16,12 +16,17 @@ namespace horing {
 // clang-format off
 #define HORING_CONFIG(X)                                                                                                       \
   X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log on stderr; info shows who is where, the rings and the transports.") \
-  X(algorithm, Choice, "auto", "auto|ring|ho_ring|ho_ring_direct|ho_direct|ho_halving|ho_doubling|direct|halving_doubling|doubling|chain|ho_chain|binomial|ho_binomial|star|pairwise|one_shot|peer_read", "HORING_ALGO", "Forces one algorithm for the collectives that it has.")         \
-  X(selection_file, Text, "", "", "HORING_SELECTION_FILE", "Table that says which algorithm serves which collective, shape and size; `horing-info selection` prints one. Default: built in.") \
-  X(transports, Text, "shm,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first.")                  \
+  X(algorithm, Text, "auto", "", "HORING_ALGO", "Forces an algorithm for the collectives that it has, or by collective and size: all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring. `horing-plan list` names them.") \
+  X(reproducible, Flag, "0", "0|1", "HORING_REPRODUCIBLE", "1: results of reductions depend on the inputs and on who is in which group only, to the bit; not on sizes, slices or transports. All of them run ho_ordered.") \
+  X(selection, Text, "table", "", "HORING_SELECTION", "Which algorithm serves which collective, shape and size: table: the one that is built in; model: predicted for this machine (HORING_CALIBRATE); else a file with a table: `horing-info selection` prints one.") \
+  X(calibrate, Text, "0", "", "HORING_CALIBRATE", "What the machine costs: 0: not asked; 1: measured in some 100 ms while a communicator is made; else the file of rank 0 that `horing-tune -o` wrote.") \
+  X(transports, Text, "shm,verbs,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first. verbs (RDMA) gives way to a socket behind it where it cannot be had; without one that is an error.") \
   X(simd, Choice, "auto", "auto|avx512|avx2|plain", "HORING_SIMD", "Instruction set of the reduction kernels.")                    \
   X(host_id, Text, "", "", "HORING_HOSTID", "Name of this rank's node; ranks with the same name share a node. Default: found out.") \
   X(group, Text, "", "", "HORING_GROUP", "Name of this rank's group; ranks with the same name form a group. Default: the node.")   \
+  X(group_by, Text, "node", "", "HORING_GROUP_BY", "Rule that names the group where HORING_GROUP does not: node; slurm:FILE, the leaf switch in Slurm's topology.conf; host:PATTERN, the part of the host's name that PATTERN matches, like host:rack*-.") \
+  X(topo_file, Text, "", "", "HORING_TOPO_FILE", "Description of the machine to use instead of what is found: hwloc's XML, or NCCL's topology XML. `horing-topo` shows it.") \
+  X(topo_dump, Text, "", "", "HORING_TOPO_DUMP", "File into which rank 0 writes the machine it found, in NCCL's format. Default: none.") \
   X(root, Text, "", "", "HORING_ROOT", "host:port where rank 0 listens when a communicator is made from the environment.")         \
   X(key_file, Text, "", "", "HORING_KEY_FILE", "File with the job's secret (at least 32 random bytes), readable by its owner only.") \
   X(insecure, Flag, "0", "0|1", "HORING_INSECURE", "1: run without a secret where none can be had. Anyone who reaches the port may join.") \
@@ -32,14 +37,21 @@ namespace horing {
   X(trace, Text, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its calls for Perfetto when its communicator ends. Default: none.") \
   X(window, Int, "4", "1..64", "HORING_WINDOW", "Slices that a lane moves of one step before it goes to the next step.")           \
   X(slots, Int, "8", "2..128", "HORING_SLOTS", "Slots of a connection in memory; more than the window.")                           \
-  X(socket_slots, Int, "32", "2..128", "HORING_SOCKET_SLOTS", "Slots of a connection over TCP; more than the window, and enough to fill the line while credits travel.") \
+  X(socket_slots, Int, "32", "2..128", "HORING_SOCKET_SLOTS", "Slots of a connection over TCP or RDMA; more than the window, and enough to fill the line while credits travel.") \
   X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest slice, and size of a slot.")                         \
   X(spin_us, Int, "20", "0..1000000", "HORING_SPIN_US", "How long a wait spins when every rank of the node has a core of its own.") \
   X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once where other programs use the core.")              \
   X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly; ^docker all but. Default: all but lo and docker.") \
   X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
+  X(ports, Text, "", "", "HORING_PORTS", "Ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator and one more to shrink it, and two where ranks meet. Default: whichever the system gives.") \
   X(socket_streams, Int, "1", "1..16", "HORING_SOCKET_STREAMS", "TCP streams to each peer and interface.")                         \
   X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where there is one.") \
+  X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, with a port behind a colon if one is meant: mlx5_0,mlx5_1:2; =mlx5_0 exactly; ^mlx5_4 all but. Default: all.") \
+  X(ib_gid_index, Int, "-1", "-1..255", "HORING_IB_GID_INDEX", "Which address (GID) of an RDMA port to use. -1: RoCE v2 before v1, IPv4 before IPv6.") \
+  X(ib_timeout, Int, "14", "8..22", "HORING_IB_TIMEOUT", "An RDMA packet is sent again after 4.096 us * 2^this without an answer.") \
+  X(ib_retries, Int, "6", "0..6", "HORING_IB_RETRIES", "How often an RDMA packet is sent again before its path is given up.")   \
+  X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; the class that switches keep lossless is often 106.")    \
+  X(ib_sl, Int, "0", "0..15", "HORING_IB_SL", "Service level of InfiniBand packets.")                                               \
   X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Where shared-memory segments are made.")                                     \
   X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Proving schedules when they are first built; auto: up to 64 ranks.")
 // clang-format on

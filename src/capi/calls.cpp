@@ -1,6 +1,8 @@
 #include "capi/calls.h"
 
+#include "capi/device_memory.h"
 #include "capi/group.h"
+#include "capi/streams.h"
 #include "comm/arguments.h"
 
 namespace horing {
@@ -58,19 +60,39 @@ Status setOperation(horingComm_t comm, horingRedOp_t number, Call& call) {
 Status check(horingComm_t comm, const Command& command) {
   HORING_TRY(checkHandle(comm));
   const Communicator& communicator = *comm->communicator;
-  if (command.transfers.empty())
-    return checkArguments(
-        command.collective, command.call,
-        {communicator.rank(), communicator.ranks(), communicator.positionOf(communicator.rank())});
+  const Caller caller{communicator.rank(), communicator.ranks(),
+                      communicator.positionOf(communicator.rank())};
+  if (command.transfers.empty() && command.list.empty())
+    return checkArguments(command.collective, command.call, caller);
+  for (size_t i = 0; i < command.list.size(); ++i) {
+    Call call = command.call;
+    call.input = command.list[i].input;
+    call.output = command.list[i].output;
+    call.count = command.list[i].count;
+    const Status status = checkArguments(command.collective, call, caller);
+    if (!status.ok()) return makeStatus(status.code(), "entry %zu: %s", i, status.message().c_str());
+  }
   for (const Transfer& transfer : command.transfers)
     HORING_TRY(checkTransfer(transfer, communicator.ranks()));
   return {};
+}
+
+// Marks a command whose buffers are on a GPU, and binds the communicator to it.
+Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
+  const CudaDriver* driver = processDriver();
+  if (!driver) return {};
+  const Where where{comm->communicator->rank(), isOwnStream(stream) ? nullptr : stream};
+  HORING_ASSIGN(const std::optional<int> device, gpuOf(command, *driver, where));
+  if (!device) return checkHostReaches("the scalar of op", command.call.factor_at);
+  command.on_gpu = true;
+  return comm->queue->bind(*driver, *device);
 }
 
 }  // namespace
 
 Status issue(horingComm_t comm, Command command, horingStream_t stream) {
   HORING_TRY(check(comm, command));
+  HORING_TRY(placeOnGpu(comm, command, stream));
   return launch(comm, std::move(command), stream);
 }
 

@@ -19,10 +19,16 @@ struct Pending {
   horingStream_t stream;
 };
 
+struct Init {
+  std::function<Status()> make;
+  horingComm_t* made;  // where its handle is, if `status` is good
+  Status status{};
+};
+
 // What makes communicators out of one parent, in the order of the calls; without a parent there is one only.
 struct Inits {
   horingComm_t parent;
-  std::vector<std::function<Status()>> in_turn;
+  std::vector<Init> in_turn;
 };
 
 struct Group {
@@ -52,6 +58,8 @@ std::vector<Pending> mergeTransfers(std::vector<Pending> commands) {
     } else {
       auto& transfers = same->command.transfers;
       transfers.insert(transfers.end(), pending.command.transfers.begin(), pending.command.transfers.end());
+      // A driver copies memory of the host as well.
+      same->command.on_gpu |= pending.command.on_gpu;
     }
   }
   std::move(exchanges.begin(), exchanges.end(), std::back_inserter(merged));
@@ -90,7 +98,14 @@ class BlockingStreams {
   std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, for streams do not move
 };
 
+// Whether the command goes to a stream that is none of ours: then it is one of CUDA.
+bool isForCuda(const Command& command, horingStream_t stream) {
+  return command.on_gpu && !isOwnStream(stream);
+}
+
 Status submit(Pending& pending, BlockingStreams& blocking) {
+  if (isForCuda(pending.command, pending.stream))
+    return pending.comm->queue->submit(std::move(pending.command), CudaStream{pending.stream});
   HORING_ASSIGN(Stream* const stream, findStream(pending.stream));
   return pending.comm->queue->submit(std::move(pending.command),
                                      stream ? *stream : blocking.of(pending.comm));
@@ -119,7 +134,7 @@ Status launchAll(std::vector<Pending> commands) {
     if (pending.comm->life != pending.life)
       return makeStatus(Code::kInvalidUsage,
                         "a communicator was ended in a group that holds operations of it");
-    HORING_TRY(findStream(pending.stream).status());
+    if (!isForCuda(pending.command, pending.stream)) HORING_TRY(findStream(pending.stream).status());
   }
   commands = mergeTransfers(std::move(commands));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
@@ -128,25 +143,39 @@ Status launchAll(std::vector<Pending> commands) {
   return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
 }
 
-// The first error; those after it are made all the same, since the other ranks make them.
-Status initInTurn(const Inits& inits) {
+// Those after one that fails are made all the same, since the other ranks make them.
+void initInTurn(Inits& inits) {
   HandleUse use(inits.parent);
-  Status first;
-  for (const std::function<Status()>& init : inits.in_turn) {
-    Status status = init();
-    if (first.ok()) first = std::move(status);
-  }
-  return first;
+  for (Init& init : inits.in_turn) init.status = init.make();
 }
 
-Status initAll(const std::vector<Inits>& inits) {
-  std::vector<Status> made(inits.size(), Status(Code::kSystemError, "no memory for a communicator"));
-  HORING_TRY(onThreads(static_cast<int>(inits.size()), [&](int index) {
-    const auto at = static_cast<size_t>(index);
-    made[at] = initInTurn(inits[at]);
-  }));
-  for (const Status& status : made) HORING_TRY(status);
-  return {};
+// What the group has made is of no use: its other ranks shall hear of it rather than wait.
+void abortMade(const Init& init) {
+  const bool is_made = init.status.ok() || init.status.code() == Code::kInProgress;
+  if (!is_made || !*init.made) return;
+  HandleUse use(*init.made);
+  if (!checkAlive(*init.made).ok()) return;
+  stopMaking(*init.made);
+  if (!checkHandle(*init.made).ok()) return;
+  (*init.made)->communicator->abort();
+  // Which tells the others.
+  [[maybe_unused]] const Status aborted = (*init.made)->communicator->asyncError();
+}
+
+Status initAll(std::vector<Inits>& inits) {
+  for (Inits& of_parent : inits)
+    for (Init& init : of_parent.in_turn) init.status = {Code::kSystemError, "no memory for a communicator"};
+  HORING_TRY(onThreads(static_cast<int>(inits.size()),
+                       [&](int index) { initInTurn(inits[static_cast<size_t>(index)]); }));
+  Status failed, in_progress;
+  for (const Inits& of_parent : inits)
+    for (const Init& init : of_parent.in_turn)
+      if (Status& first = init.status.code() == Code::kInProgress ? in_progress : failed; first.ok())
+        first = init.status;
+  if (failed.ok()) return in_progress;
+  for (const Inits& of_parent : inits)
+    for (const Init& init : of_parent.in_turn) abortMade(init);
+  return failed;
 }
 
 }  // namespace
@@ -156,22 +185,26 @@ bool groupIsOpen() {
 }
 
 Status launch(horingComm_t comm, Command command, horingStream_t stream) {
-  HORING_ASSIGN(Stream* const own, findStream(stream));
+  const bool for_cuda = isForCuda(command, stream);
+  if (!for_cuda) HORING_TRY(findStream(stream).status());
   if (groupIsOpen()) {
     open_group.commands.push_back({comm, comm->life, std::move(command), stream});
     return {};
   }
+  if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});
+  HORING_ASSIGN(Stream* const own, findStream(stream));
   if (own) return comm->queue->submit(std::move(command), *own);
   HORING_TRY(checkMayWait());
   return comm->queue->run(command);
 }
 
-void addInitToGroup(std::function<Status()> init, horingComm_t parent) {
+void addInitToGroup(std::function<Status()> init, InitPlace place) {
   auto& all = open_group.inits;
-  auto place = std::find_if(all.begin(), all.end(),
-                            [&](const Inits& other) { return parent && other.parent == parent; });
-  if (place == all.end()) place = all.insert(place, {parent, {}});
-  place->in_turn.push_back(std::move(init));
+  auto of_parent = std::find_if(all.begin(), all.end(), [&](const Inits& other) {
+    return place.parent && other.parent == place.parent;
+  });
+  if (of_parent == all.end()) of_parent = all.insert(of_parent, {place.parent, {}});
+  of_parent->in_turn.push_back({std::move(init), place.made});
 }
 
 void refuseGroup(const Status& why) {
@@ -201,8 +234,10 @@ horingResult_t horingGroupEnd(void) {
       return makeStatus(group.refused.code(),
                         "nothing of the group was launched, since it holds a call with an error: %s",
                         group.refused.message().c_str());
-    if (!group.inits.empty()) HORING_TRY(initAll(group.inits));
-    return group.commands.empty() ? Status() : launchAll(std::move(group.commands));
+    const Status made = group.inits.empty() ? Status() : initAll(group.inits);
+    if (!made.ok() && made.code() != Code::kInProgress) return made;
+    Status launched = group.commands.empty() ? Status() : launchAll(std::move(group.commands));
+    return launched.ok() ? made : launched;
   });
 }
 

@@ -11,9 +11,14 @@ bool groupIsOpen();
 // Where an entry point hands over what it has checked: launches it, or keeps it for the open group. `stream`: NULL for
 // an operation that is complete on return.
 Status launch(horingComm_t comm, Command command, horingStream_t stream);
-// Something that makes a communicator, out of `parent` or, with null, of none. All those of a group are carried out at
-// once, but those of one parent in turn.
-void addInitToGroup(std::function<Status()> init, horingComm_t parent);
+// Out of what a communicator is made, null: of nothing, and where its handle is written.
+struct InitPlace {
+  horingComm_t parent;
+  horingComm_t* made;
+};
+// Something that makes a communicator. All those of a group are carried out at once, but those of one parent in turn. If one
+// fails, the others are aborted.
+void addInitToGroup(std::function<Status()> init, InitPlace place);
 // A call of the open group was refused: horingGroupEnd shall say so, too, and launch nothing.
 void refuseGroup(const Status& why);
 

@@ -1,7 +1,11 @@
 #include "capi/handle.h"
 
+#include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "base/service_thread.h"
 
 namespace horing {
 
@@ -31,16 +35,64 @@ horingComm_t takeHandle() {
   return handles.all.back().get();
 }
 
+void fill(horingComm& handle, std::unique_ptr<Communicator> communicator, std::shared_ptr<RootService> root) {
+  handle.communicator = std::move(communicator);
+  handle.queue = std::make_unique<CommandQueue>(*handle.communicator);
+  handle.root = std::move(root);
+}
+
+Status tryToMake(horingComm& handle, const std::function<Result<Origin>()>& find) {
+  HORING_ASSIGN(Origin origin, find());
+  origin.options.segments = &processSegments();
+  origin.options.aborted = handle.ends_making;
+  origin.options.failed_rank = &handle.making_failed_rank;
+  HORING_ASSIGN(std::unique_ptr<Communicator> made, Communicator::create(std::move(origin.options)));
+  fill(handle, std::move(made), std::move(origin.root));
+  return {};
+}
+
+// The thread of makeHandleLater().
+void makeNow(horingComm& handle, const std::function<Result<Origin>()>& find) noexcept {
+  try {
+    handle.making_error = tryToMake(handle, find);
+  } catch (...) {
+    handle.making_error = Status(Code::kSystemError, "no memory for a communicator");
+  }
+  handle.making.store(handle.making_error.ok() ? horingComm::Making::kMade : horingComm::Making::kFailed,
+                      std::memory_order_release);
+}
+
 }  // namespace
 
 Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
   options.segments = &processSegments();
   HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
   const horingComm_t handle = takeHandle();
-  handle->communicator = std::move(communicator);
-  handle->queue = std::make_unique<CommandQueue>(*handle->communicator);
-  handle->root = std::move(root);
+  fill(*handle, std::move(communicator), std::move(root));
   return handle;
+}
+
+Status makeHandleLater(std::function<Result<Origin>()> find, horingComm_t* comm) {
+  const horingComm_t handle = takeHandle();
+  handle->ends_making = std::make_shared<std::atomic<bool>>(false);
+  handle->maker_guard.emplace();
+  handle->making = horingComm::Making::kInProgress;
+  Result<std::thread> thread = startServiceThread(
+      "the making of a communicator", [handle, find = std::move(find)] { makeNow(*handle, find); });
+  if (!thread.ok()) {
+    giveBackHandle(handle);
+    return thread.status();
+  }
+  handle->maker = thread.take();
+  publishHandle(handle, comm);
+  return makeStatus(Code::kInProgress,
+                    "the communicator is being made; horingCommGetAsyncError says how far it is");
+}
+
+void stopMaking(horingComm_t comm) {
+  if (comm->ends_making) *comm->ends_making = true;
+  while (comm->making.load(std::memory_order_acquire) == horingComm::Making::kInProgress)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void publishHandle(horingComm_t handle, horingComm_t* comm) {
@@ -52,30 +104,51 @@ void giveBackHandle(horingComm_t comm) {
   comm->alive = false;
   // The caller itself is one of them.
   while (comm->callers.load() > 1) std::this_thread::yield();
+  if (comm->maker.joinable()) comm->maker.join();
   comm->queue.reset();
   comm->communicator.reset();
   comm->root.reset();
   comm->registrations.clear();
   comm->reduction_ops.clear();
   comm->last_error.clear();
+  comm->ends_making.reset();
+  comm->maker_guard.reset();
+  comm->making_error = {};
+  comm->making_failed_rank = -1;
+  comm->making = horingComm::Making::kMade;
   ++comm->life;
   HandlePool& handles = pool();
   std::lock_guard lock(handles.mutex);
   handles.free.push_back(comm);
 }
 
-Status checkHandle(horingComm_t comm) {
+namespace {
+Status inForkedChild() {
+  return makeStatus(Code::kInvalidUsage,
+                    "this communicator belongs to the process that made it, and this is a forked child: make "
+                    "a new one here");
+}
+}  // namespace
+
+Status checkAlive(horingComm_t comm) {
   if (!comm)
     return makeStatus(Code::kInvalidArgument,
                       "comm is NULL: expected a communicator from a horingCommInit function");
   if (!comm->alive)
     return makeStatus(Code::kInvalidArgument, "comm is not a live communicator: it was destroyed or aborted");
-  if (comm->communicator->isForkedChild())
+  return comm->maker_guard && comm->maker_guard->isForkedChild() ? inForkedChild() : Status();
+}
+
+Status checkHandle(horingComm_t comm) {
+  HORING_TRY(checkAlive(comm));
+  const horingComm::Making making = comm->making.load(std::memory_order_acquire);
+  if (making == horingComm::Making::kFailed) return comm->making_error;
+  if (making == horingComm::Making::kInProgress)
     return makeStatus(
         Code::kInvalidUsage,
-        "this communicator belongs to the process that made it, and this is a forked child: make "
-        "a new one here");
-  return {};
+        "comm is still being made (config.blocking is 0): wait until horingCommGetAsyncError says "
+        "horingSuccess, or end it with horingCommAbort");
+  return comm->communicator->isForkedChild() ? inForkedChild() : Status();
 }
 
 }  // namespace horing

@@ -1,10 +1,14 @@
 #pragma once
 // What a horingComm_t points to, and the guard that every entry point passes.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
+#include "base/fork_guard.h"
 #include "base/status.h"
 #include "comm/command_queue.h"
 #include "comm/communicator.h"
@@ -19,6 +23,15 @@ struct horingComm {
   std::atomic<bool> alive{false};
   std::atomic<uint64_t> life{0};  // how many communicators were here before: tells this one from them
   std::atomic<int> callers{0};    // threads inside an entry point with this handle
+  // How far the making has come. Until it is kMade, only its thread touches root, communicator and queue. release and acquire.
+  // Its thread is joined by whoever gives the handle back.
+  enum class Making : uint8_t { kMade, kInProgress, kFailed };
+  std::atomic<Making> making{Making::kMade};
+  horing::Status making_error;                     // once it has failed
+  int making_failed_rank = -1;                     // that the error is about
+  std::shared_ptr<std::atomic<bool>> ends_making;  // set: the making ends with an error
+  std::thread maker;                               // where the caller does not wait for it
+  std::optional<horing::ForkGuard> maker_guard;    // of that thread's process
   std::shared_ptr<horing::RootService>
       root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
@@ -37,6 +50,16 @@ SegmentList& processSegments();
 
 // Makes a communicator, collectively, and a handle for it that is not alive yet, so that nobody uses it before all is well.
 Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root);
+// What a communicator is made from, and the rendezvous if this process hosts it.
+struct Origin {
+  CommunicatorOptions options;
+  std::shared_ptr<RootService> root;
+};
+// Makes one on a thread of its own, from what `find` returns there, and writes at once a handle that is alive: until it is made
+// checkHandle() refuses it. Returns kInProgress.
+Status makeHandleLater(std::function<Result<Origin>()> find, horingComm_t* comm);
+// Ends the making, if it goes on, and waits until it is over. Any thread inside an entry point with this handle.
+void stopMaking(horingComm_t comm);
 // Gives it to the caller.
 void publishHandle(horingComm_t handle, horingComm_t* comm);
 // Gives it back. Waits until no other thread is inside; nobody new gets in since it is not alive any more.
@@ -64,7 +87,9 @@ horingResult_t report(const Status& status, horingComm_t comm);
 // What is reported when there is no memory for a text.
 horingResult_t reportOutOfMemory() noexcept;
 
-// The handle is alive and belongs to this process.
+// The handle is alive; if its communicator is made on a thread, this is the process of that.
+Status checkAlive(horingComm_t comm);
+// And its communicator is made, and belongs to this process.
 Status checkHandle(horingComm_t comm);
 
 // Every entry point is one call of this: no exception leaves the library. `comm` may be NULL or stale.

@@ -10,6 +10,7 @@
 #include "capi/settings.h"
 #include "capi/streams.h"
 #include "comm/launcher.h"
+#include "comm/selection.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {
@@ -21,13 +22,17 @@ Result<Config> readEnvironment() {
   HORING_ASSIGN(Config config, Config::fromEnvironment());
   const Log log(config.logLevel());
   for (const std::string& sentence : unknownVariables()) log.warn("config", "%s", sentence.c_str());
+  HORING_TRY(checkForced(config));  // before ranks meet, and wait for those that will not come
   return config;
 }
 
 // One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
-Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
+enum class Wait { kUntilMade, kNot };
+Status initRankNow(horingComm_t* comm, CommunicatorOptions options, Wait wait) {
   // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
   std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  if (wait == Wait::kNot)
+    return makeHandleLater([origin = Origin{std::move(options), std::move(root)}] { return origin; }, comm);
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
   publishHandle(handle, comm);
   return {};
@@ -65,8 +70,9 @@ Status initRank(const InitRank& init) {
   options.id = idOf(init.id);
   options.rank = init.rank;
   options.ranks = init.ranks;
-  if (!groupIsOpen()) return initRankNow(init.comm, std::move(options));
-  addInitToGroup([comm = init.comm, options] { return initRankNow(comm, options); }, nullptr);
+  const Wait wait = makesWithoutBlocking(init.config) ? Wait::kNot : Wait::kUntilMade;
+  if (!groupIsOpen()) return initRankNow(init.comm, std::move(options), wait);
+  addInitToGroup([=] { return initRankNow(init.comm, options, wait); }, {nullptr, init.comm});
   return {};
 }
 
@@ -81,10 +87,11 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
       return makeStatus(Code::kInvalidArgument, "commIds[%d]: %s", i, parts.status().message().c_str());
   InitRank at_first = init;
   at_first.id = given[0];
-  HORING_TRY(initRank(at_first));
+  Status status = initRank(at_first);
+  if (!status.ok() && status.code() != Code::kInProgress) return status;
   for (int i = 1; i < ids; ++i)
     if (idOf(given[i]) != idOf(given[0])) claimRendezvous(idOf(given[i]));
-  return {};
+  return status;
 }
 
 // After a failure that is not about missing ranks: those that are about to come shall hear of it, rather than look for a
@@ -215,10 +222,13 @@ horingResult_t horingCommFinalize(horingComm_t comm) {
 horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
-    HORING_TRY(checkHandle(comm));
+    HORING_TRY(checkAlive(comm));
     HORING_TRY(checkMayWait());
-    comm->queue->drain();
-    HORING_TRY(comm->communicator->leave());
+    if (comm->making.load(std::memory_order_acquire) != horingComm::Making::kFailed) {
+      HORING_TRY(checkHandle(comm));
+      comm->queue->drain();
+      HORING_TRY(comm->communicator->leave());
+    }
     HORING_TRY(claimEnd(comm));
     giveBackHandle(comm);
     return {};
@@ -228,11 +238,16 @@ horingResult_t horingCommDestroy(horingComm_t comm) {
 horingResult_t horingCommAbort(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
-    HORING_TRY(checkHandle(comm));
+    HORING_TRY(checkAlive(comm));
+    if (comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade)
+      HORING_TRY(checkHandle(comm));
     HORING_TRY(checkMayWait());
     HORING_TRY(claimEnd(comm));
-    comm->communicator->abort();
-    comm->queue->abandonTurns();
+    stopMaking(comm);
+    if (comm->communicator) {
+      comm->communicator->abort();
+      comm->queue->abandonTurns();
+    }
     giveBackHandle(comm);
     return {};
   });
@@ -261,10 +276,29 @@ horingResult_t horingCommUserRank(const horingComm_t comm, int* rank) {
 horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResult_t* asyncError) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
-    HORING_TRY(checkHandle(comm));
+    HORING_TRY(checkAlive(comm));
     if (!asyncError)
       return makeStatus(Code::kInvalidArgument, "asyncError is NULL: expected where to put it");
-    *asyncError = report(comm->communicator->asyncError(), comm);
+    const horingComm::Making making = comm->making.load(std::memory_order_acquire);
+    if (making == horingComm::Making::kMade) {
+      HORING_TRY(checkHandle(comm));
+      *asyncError = report(comm->communicator->asyncError(), comm);
+    } else {
+      *asyncError =
+          making == horingComm::Making::kInProgress ? horingInProgress : report(comm->making_error, comm);
+    }
+    return {};
+  });
+}
+
+horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkAlive(comm));
+    const bool made = comm->making.load(std::memory_order_acquire) != horingComm::Making::kFailed;
+    if (made) HORING_TRY(checkHandle(comm));
+    if (!rank) return makeStatus(Code::kInvalidArgument, "rank is NULL: expected where to put it");
+    *rank = made ? comm->communicator->failedRank() : comm->making_failed_rank;
     return {};
   });
 }
@@ -274,7 +308,7 @@ horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes) {
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
     if (!bytes) return makeStatus(Code::kInvalidArgument, "bytes is NULL: expected where to put it");
-    *bytes = comm->communicator->memoryBytes();
+    *bytes = comm->communicator->memoryBytes() + comm->queue->memoryBytes();
     return {};
   });
 }

@@ -1,5 +1,7 @@
 // Making communicators out of others.
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "capi/group.h"
 #include "capi/handle.h"
@@ -31,26 +33,70 @@ Status makeChild(CommunicatorOptions options, horingComm_t* newcomm) {
 struct ChildSettings {
   std::string name;
   int64_t timeout_ms;
+  bool reproducible;
+  bool waits;  // until the child is made
+
+  void applyTo(CommunicatorOptions& child) const {
+    child.name = name;
+    child.config.timeout_ms = timeout_ms;
+    child.config.reproducible = reproducible;
+  }
 };
 
 Result<ChildSettings> settingsOf(const Communicator& parent, const horingConfig_t* config) {
   CommunicatorOptions options = parent.options();
   HORING_TRY(applySettings(config, options));
-  return ChildSettings{options.name, options.config.timeout_ms};
+  return ChildSettings{options.name, options.config.timeout_ms, options.config.reproducible,
+                       !makesWithoutBlocking(config)};
+}
+
+// Makes a child on a thread, while the caller goes on. `meet`, what the ranks of the parent do together, has its turn among
+// the parent's operations.
+Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOptions>()> meet,
+                      horingComm_t* newcomm) {
+  struct Meeting {
+    Stream stream;
+    Result<CommunicatorOptions> child = Status(Code::kInternalError, "the ranks have not met");
+  };
+  const auto meeting = std::make_shared<Meeting>();
+  Command command;
+  command.task = [meeting, meet = std::move(meet)] {
+    meeting->child = meet();
+    return meeting->child.status();
+  };
+  HORING_TRY(parent->queue->submit(std::move(command), meeting->stream));
+  const auto find = [meeting]() -> Result<Origin> {
+    HORING_TRY(meeting->stream.synchronize());
+    HORING_ASSIGN(CommunicatorOptions options, std::move(meeting->child));
+    std::shared_ptr<RootService> root = claimRendezvous(options.id);
+    return Origin{std::move(options), std::move(root)};
+  };
+  return makeHandleLater(find, newcomm);
 }
 
 Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newcomm,
                 const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
+  const auto meet = [&parent = *comm->communicator, choice,
+                     settings]() -> Result<std::optional<CommunicatorOptions>> {
+    HORING_ASSIGN(std::optional<CommunicatorOptions> child, split(parent, choice, openForChild));
+    if (child) settings.applyTo(*child);
+    return child;
+  };
+  // Who gets no child only takes part.
+  if (!settings.waits && choice.color != kNoColor)
+    return makeChildLater(
+        comm,
+        [meet]() -> Result<CommunicatorOptions> {
+          HORING_ASSIGN(std::optional<CommunicatorOptions> child, meet());
+          return std::move(*child);
+        },
+        newcomm);
   comm->queue->drain();
-  HORING_ASSIGN(std::optional<CommunicatorOptions> child, split(*comm->communicator, choice, openForChild));
-  if (!child) {
-    *newcomm = nullptr;
-    return {};
-  }
-  child->name = settings.name;
-  child->config.timeout_ms = settings.timeout_ms;
-  return makeChild(std::move(*child), newcomm);
+  HORING_ASSIGN(std::optional<CommunicatorOptions> child, meet());
+  if (child) return makeChild(std::move(*child), newcomm);
+  *newcomm = nullptr;
+  return {};
 }
 
 Status checkChild(horingComm_t comm, const horingComm_t* newcomm) {
@@ -74,7 +120,7 @@ Status splitOrKeep(horingComm_t comm, const SplitChoice& choice, horingComm_t* n
   HORING_TRY(checkSplit(comm, choice, newcomm));
   HORING_ASSIGN(const ChildSettings settings, settingsOf(*comm->communicator, config));
   if (!groupIsOpen()) return splitNow(comm, choice, newcomm, settings);
-  addInitToGroup([=] { return splitNow(comm, choice, newcomm, settings); }, comm);
+  addInitToGroup([=] { return splitNow(comm, choice, newcomm, settings); }, {comm, newcomm});
   return {};
 }
 
@@ -104,17 +150,21 @@ Result<std::vector<int>> excludedRanks(const Communicator& parent, const int* li
 Status shrinkNow(horingComm_t comm, const std::vector<int>& excluded, horingComm_t* newcomm,
                  const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
+  const auto meet = [&parent = *comm->communicator, excluded, settings]() -> Result<CommunicatorOptions> {
+    HORING_ASSIGN(CommunicatorOptions child, shrink(parent, excluded, openForChild));
+    settings.applyTo(child);
+    return child;
+  };
+  if (!settings.waits) return makeChildLater(comm, meet, newcomm);
   comm->queue->drain();
-  HORING_ASSIGN(CommunicatorOptions child, shrink(*comm->communicator, excluded, openForChild));
-  child.name = settings.name;
-  child.config.timeout_ms = settings.timeout_ms;
+  HORING_ASSIGN(CommunicatorOptions child, meet());
   return makeChild(std::move(child), newcomm);
 }
 
 Status shrinkOrKeep(horingComm_t comm, const std::vector<int>& excluded, horingComm_t* newcomm,
                     const ChildSettings& settings) {
   if (!groupIsOpen()) return shrinkNow(comm, excluded, newcomm, settings);
-  addInitToGroup([=] { return shrinkNow(comm, excluded, newcomm, settings); }, comm);
+  addInitToGroup([=] { return shrinkNow(comm, excluded, newcomm, settings); }, {comm, newcomm});
   return {};
 }
 

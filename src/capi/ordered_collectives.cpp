@@ -16,6 +16,19 @@ Status blockOf(horingComm_t comm, horingBlockOrder_t order, int rank, int* block
   return {};
 }
 
+Status groupOf(horingComm_t comm, int rank, int* group, int* local_index) {
+  HORING_TRY(checkHandle(comm));
+  if (!group || !local_index)
+    return makeStatus(Code::kInvalidArgument, "%s is NULL: expected where to put the number",
+                      group ? "localIndex" : "group");
+  const Communicator& communicator = *comm->communicator;
+  if (rank < 0 || rank >= communicator.ranks())
+    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, communicator.ranks() - 1);
+  *group = communicator.groupOf(rank);
+  *local_index = communicator.localIndexOf(rank);
+  return {};
+}
+
 }  // namespace
 }  // namespace horing
 
@@ -23,6 +36,10 @@ extern "C" {
 
 horingResult_t horingCommBlock(const horingComm_t comm, horingBlockOrder_t order, int rank, int* block) {
   return horing::guarded(comm, [&] { return horing::blockOf(comm, order, rank, block); });
+}
+
+horingResult_t horingCommGroup(const horingComm_t comm, int rank, int* group, int* localIndex) {
+  return horing::guarded(comm, [&] { return horing::groupOf(comm, rank, group, localIndex); });
 }
 
 horingResult_t horingReduceScatterOrdered(const void* sendbuff, void* recvbuff, size_t recvcount,

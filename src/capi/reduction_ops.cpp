@@ -1,4 +1,5 @@
 // Sums of inputs that are multiplied by a scalar.
+#include "capi/device_memory.h"
 #include "capi/handle.h"
 #include "comm/arguments.h"
 
@@ -15,6 +16,7 @@ Status createPreMulSum(horingRedOp_t* op, const void* scalar, horingDataType_t t
   HORING_TRY(checkType(static_cast<DataType>(type)));
   PreMulSum made{.type = static_cast<DataType>(type)};
   if (residence == horingScalarHostImmediate) {
+    HORING_TRY(checkHostReaches("scalar", scalar));
     made.factor = factorFrom(made.type, scalar);
   } else if (residence == horingScalarDevice) {
     made.factor_at = scalar;

@@ -28,6 +28,7 @@ Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach) 
   options.reach = reach;
   options.family = config.socket_family;
   options.interfaces = config.socket_ifname;
+  HORING_ASSIGN(options.ports, parsePortRange(config.ports));
   options.log = Log(config.logLevel());
   HORING_ASSIGN(std::shared_ptr<RootService> service, RootService::start(options));
   const UniqueId id = service->id();

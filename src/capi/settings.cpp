@@ -2,6 +2,8 @@
 
 #include <strings.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace horing {
@@ -11,23 +13,41 @@ namespace {
 constexpr size_t kMaxNameBytes = 128;
 constexpr int kMaxTimeoutMs = 86'400'000;  // as HORING_TIMEOUT_MS
 
-Status checkInitialised(const horingConfig_t& config) {
-  if (config.size == sizeof(horingConfig_t) && config.magic == HORING_API_MAGIC) return {};
-  return makeStatus(Code::kInvalidArgument,
-                    "config has size %zu and magic 0x%x: expected %zu and 0x%x. Begin with "
-                    "horingConfig_t config = HORING_CONFIG_INITIALIZER, of the header of this library",
-                    config.size, config.magic, sizeof(horingConfig_t), HORING_API_MAGIC);
+// What a horingConfig_t of an older or newer header can have.
+constexpr size_t kLeastConfigBytes = offsetof(horingConfig_t, blocking);
+constexpr size_t kMostConfigBytes = 4096;
+
+// The settings of whoever was compiled with an older header, which lacks the last ones, or a newer one, which has more.
+Result<horingConfig_t> readConfig(const horingConfig_t* given) {
+  if (given->magic != HORING_API_MAGIC || given->size < kLeastConfigBytes || given->size > kMostConfigBytes ||
+      given->size % alignof(horingConfig_t) != 0)
+    return makeStatus(Code::kInvalidArgument,
+                      "config has size %zu and magic 0x%x: expected %zu and 0x%x. Begin with "
+                      "horingConfig_t config = HORING_CONFIG_INITIALIZER",
+                      given->size, given->magic, sizeof(horingConfig_t), HORING_API_MAGIC);
+  horingConfig_t config = HORING_CONFIG_INITIALIZER;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(given);
+  std::memcpy(&config, bytes, std::min(given->size, sizeof config));
+  for (size_t at = sizeof config; at < given->size; at += sizeof(int)) {
+    int value = 0;
+    std::memcpy(&value, bytes + at, sizeof value);
+    if (value != 0 && value != HORING_CONFIG_UNDEF_INT)
+      return makeStatus(Code::kInvalidArgument,
+                        "config has size %zu and sets something at byte %zu, of which this library, whose "
+                        "config has %zu bytes, does not know: leave it undefined, or use a newer library",
+                        given->size, at, sizeof config);
+  }
+  return config;
 }
 
 }  // namespace
 
-Status applySettings(const horingConfig_t* config, CommunicatorOptions& options) {
-  if (!config) return {};
-  HORING_TRY(checkInitialised(*config));
-  if (config->blocking != HORING_CONFIG_UNDEF_INT && config->blocking != 1)
-    return makeStatus(Code::kInvalidArgument,
-                      "config.blocking is %d: expected 1 or undefined; a communicator that is made without "
-                      "blocking is not available, use a thread",
+Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) {
+  if (!given) return {};
+  HORING_ASSIGN(const horingConfig_t read, readConfig(given));
+  const horingConfig_t* const config = &read;
+  if (config->blocking != HORING_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
+    return makeStatus(Code::kInvalidArgument, "config.blocking is %d: expected 0, 1 or undefined",
                       config->blocking);
   if (config->netName && ::strcasecmp(config->netName, "socket") != 0)
     return makeStatus(Code::kInvalidArgument, "config.netName is '%s': the only network here is Socket",
@@ -38,8 +58,20 @@ Status applySettings(const horingConfig_t* config, CommunicatorOptions& options)
                         kMaxTimeoutMs);
     options.config.timeout_ms = config->timeoutMs;
   }
+  if (config->reproducible != HORING_CONFIG_UNDEF_INT) {
+    if (config->reproducible != 0 && config->reproducible != 1)
+      return makeStatus(Code::kInvalidArgument, "config.reproducible is %d: expected 0 or 1",
+                        config->reproducible);
+    options.config.reproducible = config->reproducible == 1;
+  }
   if (config->commName) options.name.assign(config->commName, ::strnlen(config->commName, kMaxNameBytes));
   return {};
+}
+
+bool makesWithoutBlocking(const horingConfig_t* config) {
+  if (!config) return false;
+  const Result<horingConfig_t> read = readConfig(config);
+  return read.ok() && read.value().blocking == 0;
 }
 
 }  // namespace horing

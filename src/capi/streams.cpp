@@ -59,6 +59,13 @@ Status checkMayWait() {
       "end a communicator or a stream: leave that to a thread of the program");
 }
 
+bool isOwnStream(horingStream_t stream) {
+  if (!stream) return true;
+  StreamList& list = streamList();
+  const std::lock_guard lock(list.mutex);
+  return find(list, stream) != list.streams.end();
+}
+
 Result<Stream*> findStream(horingStream_t stream) {
   if (!stream) return nullptr;
   StreamList& list = streamList();
@@ -74,7 +81,7 @@ Result<Stream*> findStream(horingStream_t stream) {
   return makeStatus(
       Code::kInvalidUsage,
       "stream is %p: expected NULL (complete on return) or one from horingStreamCreate that was not "
-      "destroyed; streams of CUDA order work on device memory only",
+      "destroyed; a stream of CUDA is for buffers on a GPU only",
       stream);
 }
 

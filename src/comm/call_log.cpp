@@ -44,9 +44,37 @@ std::string argumentsText(const FlightRecord& record) {
 
 void CallLog::waits(uint64_t sequence, Obstacle obstacle) {
   if (obstacle.ranks.size() > kMaxWaitedFor) obstacle.ranks.resize(kMaxWaitedFor);
+  if (obstacle.gives_to.size() > kMaxWaitedFor) obstacle.gives_to.resize(kMaxWaitedFor);
   const std::lock_guard lock(mutex_);
+  waits_ = true;
   waiting_sequence_ = sequence;
   obstacle_ = std::move(obstacle);
+}
+
+void CallLog::goesOn() {
+  const std::lock_guard lock(mutex_);
+  waits_ = false;
+}
+
+RankState CallLog::state(int64_t now_ns) const {
+  RankState state;
+  uint64_t current = kExchange;
+  if (exchanges_.load(std::memory_order_acquire)) {
+    state.doing = RankState::Doing::kExchange;
+  } else if (const uint64_t begun = recorder_.begun(); begun > recorder_.ended()) {
+    current = state.sequence = begun - 1;
+    if (const std::optional<FlightRecord> record = recorder_.find(current)) {
+      state.doing = RankState::Doing::kCollective;
+      state.name = collectiveName(record->collective);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (state.doing == RankState::Doing::kNothing || !waits_ || waiting_sequence_ != current) return state;
+  state.takes_from = obstacle_.ranks;
+  state.gives_to = obstacle_.gives_to;
+  const int64_t idle_ms = (now_ns - obstacle_.since_ns) / 1'000'000;
+  state.idle_ms = static_cast<uint32_t>(std::clamp<int64_t>(idle_ms, 0, UINT32_MAX));
+  return state;
 }
 
 CallReport CallLog::report(uint64_t sequence) const {

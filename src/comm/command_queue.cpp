@@ -7,10 +7,14 @@
 namespace horing {
 
 CommandQueue::~CommandQueue() {
-  if (!thread_.joinable()) return;
+  if (!thread_.joinable()) {
+    if (staged_ && communicator_.isForkedChild()) staged_->abandon();
+    return;
+  }
   // A forked child has a copy of this object, but not the thread.
   if (communicator_.isForkedChild()) {
     thread_.detach();
+    if (staged_) staged_->abandon();
     return;
   }
   {
@@ -21,7 +25,37 @@ CommandQueue::~CommandQueue() {
   thread_.join();
 }
 
+Status CommandQueue::bind(const CudaDriver& driver, int device) {
+  if (!staged_) {
+    HORING_TRY(driver.api().status());
+    HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device,
+                                               {communicator_.rank(), communicator_.ranks()}));
+  }
+  if (staged_->device() == device) return {};
+  return makeStatus(Code::kInvalidUsage,
+                    "rank %d: the communicator works on GPU %d since its first operation there, and these "
+                    "buffers are on GPU %d: make a communicator for each",
+                    communicator_.rank(), staged_->device(), device);
+}
+
 Status CommandQueue::carryOut(const Command& command) {
+  if (!command.on_gpu) return carryOutOnHost(command);
+  Status status = staged_->run(command, [this](const Command& staged) { return carryOutOnHost(staged); });
+  return status.code() == Code::kUnhandledCudaError ? communicator_.breakOff(status) : status;
+}
+
+// Who failed to take part tells the others.
+Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
+  const Deadline deadline = Deadline::after(clock_, communicator_.options().config.timeout_ms);
+  Status status = staged_->carryOut(
+      operation, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
+      turns_abandoned_);
+  return status.ok() ? status : communicator_.breakOff(status);
+}
+
+Status CommandQueue::carryOutOnHost(const Command& command) {
+  if (command.task) return command.task();
+  if (!command.list.empty()) return lists_.run(command.collective, command.call, command.list);
   return command.transfers.empty() ? communicator_.run(command.collective, command.call)
                                    : communicator_.exchange(command.transfers);
 }
@@ -32,16 +66,38 @@ Status CommandQueue::run(const Command& command) {
   return carryOut(command);
 }
 
-Status CommandQueue::submit(Command command, Stream& stream) {
-  std::unique_lock lock(mutex_);
+Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
   if (!thread_.joinable()) {
     HORING_ASSIGN(thread_, startServiceThread("a communicator's operations", [this] { serve(); }));
     has_thread_.store(true, std::memory_order_release);
   }
   changed_.wait(lock, [this] { return entries_.size() < kMaxQueued; });
-  entries_.push_back({std::move(command), &stream, stream.enter()});
+  return {};
+}
+
+Status CommandQueue::submit(Command command, Stream& stream) {
+  std::unique_lock lock(mutex_);
+  HORING_TRY(makeRoom(lock));
+  entries_.push_back({std::move(command), &stream, stream.enter(), {}});
   changed_.notify_all();
   return {};
+}
+
+Status CommandQueue::submit(Command command, CudaStream stream) {
+  HORING_TRY(communicator_.asyncError());
+  {
+    std::unique_lock lock(mutex_);
+    HORING_TRY(makeRoom(lock));
+  }
+  // Without the lock: the driver may take its time, and only this thread adds.
+  Result<StagedOperation> staged = staged_->enqueue(command, stream);
+  if (staged.status().code() == Code::kInvalidUsage) return staged.status();
+  if (!staged.ok()) staged = StagedOperation{.pieces = {}, .failed = staged.status()};
+  Status failed = staged.value().failed;
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({{}, nullptr, 0, staged.take()});
+  changed_.notify_all();
+  return failed;
 }
 
 void CommandQueue::drain() {
@@ -52,7 +108,7 @@ void CommandQueue::drain() {
 void CommandQueue::abandonTurns() {
   const std::lock_guard lock(mutex_);
   turns_abandoned_ = true;
-  if (!entries_.empty()) entries_.front().stream->wake();  // it outlives its operations
+  if (!entries_.empty() && entries_.front().stream) entries_.front().stream->wake();
 }
 
 // The thread: ends when it is told to and nothing is left.
@@ -65,16 +121,29 @@ void CommandQueue::serve() {
       if (entries_.empty()) return;
       entry = &entries_.front();  // stays where it is while others are added behind it
     }
+    if (entry->staged) {
+      // What went wrong sticks to the communicator, since a stream of CUDA tells nobody.
+      [[maybe_unused]] const Status status = carryOutStaged(*entry->staged);
+      const std::lock_guard lock(mutex_);
+      entries_.pop_front();
+      changed_.notify_all();
+      continue;
+    }
     entry->stream->awaitTurn(entry->turn, turns_abandoned_);
     const Status status = carryOut(entry->command);
-    Stream& stream = *entry->stream;
-    const Stream::Turn turn = entry->turn;
+    Stream* stream = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      stream = std::exchange(entry->stream, nullptr);  // which may be gone once its turn is finished
+    }
+    // Before anybody hears that the queue is empty: who drained it finds the stream idle.
+    const Stream::DueCallbacks callbacks = stream->finish(entry->turn, status);
     {
       const std::lock_guard lock(mutex_);
       entries_.pop_front();
       changed_.notify_all();
     }
-    stream.finish(turn, status);
+    callbacks.call();
   }
 }
 

@@ -5,33 +5,27 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/cuda_driver.h"
+#include "comm/coalesced.h"
+#include "comm/command.h"
 #include "comm/communicator.h"
+#include "comm/staged_calls.h"
 #include "comm/stream.h"
 
 namespace horing {
-
-// One collective, or a group of sends and receives. What its pointers name belongs to the caller, but for the tables.
-struct Command {
-  Collective collective = Collective::kAllReduce;
-  Call call;
-  std::vector<size_t> tables;       // what the call's blocks point into; moving keeps them, copying would not
-  std::vector<Transfer> transfers;  // if any, this is all there is to do
-
-  Command() = default;
-  Command(Command&&) = default;
-  Command& operator=(Command&&) = default;
-};
 
 // One thread at a time calls it; the communicator must outlive it.
 class CommandQueue {
  public:
   static constexpr size_t kMaxQueued = 4096;
 
-  explicit CommandQueue(Communicator& communicator) : communicator_(communicator) {}
+  explicit CommandQueue(Communicator& communicator) : communicator_(communicator), lists_(communicator) {}
   // Waits for what was submitted.
   ~CommandQueue();
   CommandQueue(const CommandQueue&) = delete;
@@ -42,21 +36,35 @@ class CommandQueue {
   // To be carried out when it is its turn on the stream, which must outlive it. Blocks only while kMaxQueued are
   // waiting. Errors: no thread to be had; whatever happens later is the stream's to tell.
   Status submit(Command command, Stream& stream);
+  // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the communicator.
+  Status submit(Command command, CudaStream stream);
+  // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
+  Status bind(const CudaDriver& driver, int device);
   // Waits until nothing is left of what was submitted.
   void drain();
+  // Not while one is carried out.
+  uint64_t memoryBytes() const { return lists_.memoryBytes() + (staged_ ? staged_->memoryBytes() : 0); }
   // Operations do not wait for their turn any more: for a communicator that was aborted, where they fail at once.
   void abandonTurns();
 
  private:
   struct Entry {
     Command command;
-    Stream* stream;
+    Stream* stream;  // null when its turn there is finished, and for a stream of CUDA
     Stream::Turn turn;
+    std::optional<StagedOperation> staged;  // of a stream of CUDA, instead of `command`
   };
   Status carryOut(const Command& command);
+  Status carryOutOnHost(const Command& command);
+  Status carryOutStaged(const StagedOperation& operation);
+  // Starts the thread, and waits for room behind the others.
+  Status makeRoom(std::unique_lock<std::mutex>& lock);
   void serve();
 
   Communicator& communicator_;
+  CoalescedLists lists_;
+  SteadyClock clock_;
+  std::unique_ptr<StagedCalls> staged_;  // null until it is bound to a GPU
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;  // the first is being carried out

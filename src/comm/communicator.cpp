@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "comm/root_service.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -22,7 +23,7 @@ constexpr int kLongestBlockMs = 50;
 // Links that come up wait for things that no descriptor announces (a peer's file, a retry).
 constexpr int kConnectBlockMs = 2;
 // A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
-constexpr int64_t kRootCauseMs = 1000;
+constexpr int64_t kRootCauseMs = kReturnTryMs + 1000;
 
 // Takes the communicator for one thread. A call finds it taken if another call is inside; asyncError(), which only looks and
 // may come from any thread at any time, is waited for.
@@ -59,9 +60,10 @@ size_t totalBytes(Collective collective, const Call& call, int ranks) {
   return call.count * dataTypeBytes(call.type) * blocks;
 }
 
-// Where blocks differ, this rank may have nothing while others have something.
+// Where blocks differ, this rank may have nothing while others have something; and of a list with nothing in it all are to
+// know.
 bool isEmptyEverywhere(const Call& call) {
-  return call.count == 0 && !call.uneven;
+  return call.count == 0 && !call.uneven && call.list == 0;
 }
 
 }  // namespace
@@ -162,9 +164,13 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   // Nothing is sent yet: such an error does not stick.
   HORING_TRY(point_to_point_->begin(transfers));
   Status status = connector_->begin(links);
-  const Deadline deadline = Deadline::after(clock_, options_.config.timeout_ms);
+  calls_.beginExchange();
   if (status.ok())
-    status = drive({*point_to_point_, connector_->transportsOf(links), std::nullopt, deadline, &links});
+    status = drive({.operation = *point_to_point_,
+                    .transports = connector_->transportsOf(links),
+                    .deadline = Deadline::after(clock_, options_.config.timeout_ms),
+                    .links = &links});
+  calls_.endExchange();
   return status.ok() ? status : fail(status);
 }
 
@@ -216,7 +222,10 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
   };
   waiter_->progressed();
   while (!planner_->connected(planned)) {
-    HORING_TRY(connector_->progress(planned.transports));
+    if (Status moved = connector_->progress(planned.transports); !moved.ok()) {
+      watchdog_->suspect(call.sequence, obstacle());
+      return moved;
+    }
     if (planner_->connected(planned)) break;
     HORING_TRY(lookAround());
     watchdog_->look(call.sequence, waiter_->idleNs(clock_.nowNs()), obstacle);
@@ -239,30 +248,40 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
 
 Status Communicator::drive(const Drive& drive) {
   Driven& operation = drive.operation;
-  const auto obstacle = [&] { return Obstacle{operation.waitsFor(), operation.describeProgress()}; };
+  const bool is_exchange = drive.sequence == kExchange;
+  const auto obstacle = [&]() -> Obstacle {
+    if (!is_exchange) return {operation.waitsFor(), operation.describeProgress()};
+    return {point_to_point_->waitsFor(Transfer::Direction::kReceive), operation.describeProgress(),
+            point_to_point_->waitsFor(Transfer::Direction::kSend)};
+  };
   int64_t next_look_ns = clock_.nowNs() + kLookAroundNs;
   Timeline* timeline = drive.lanes ? timeline_.get() : nullptr;
   if (timeline) timeline->lanesBegin(*drive.lanes);
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
-    HORING_TRY(connector_->progress(drive.transports));
+    if (Status moved = connector_->progress(drive.transports); !moved.ok()) [[unlikely]] {
+      if (!is_exchange) watchdog_->suspect(drive.sequence, obstacle());
+      return moved;
+    }
     const bool progressed = operation.poll();
     if (timeline && progressed) timeline->lanesWentOn(*drive.lanes);
     if (operation.done()) return {};
     if (!operation.status().ok()) [[unlikely]]
-      return drive.sequence ? watchdog_->mismatch(*drive.sequence, obstacle(), operation.status(), aborted_)
-                            : operation.status();
-    if (progressed) waiter_->progressed();
+      return is_exchange ? operation.status()
+                         : watchdog_->mismatch(drive.sequence, obstacle(), operation.status(), aborted_);
+    if (progressed) {
+      waiter_->progressed();
+      watchdog_->wentOn();
+    }
     if (progressed && round % kLookAroundRounds != 0) continue;
 
     const int64_t now_ns = clock_.nowNs();
     if (now_ns >= next_look_ns) {
       HORING_TRY(lookAround());
-      if (drive.sequence) watchdog_->look(*drive.sequence, waiter_->idleNs(now_ns), obstacle);
+      watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
       if (drive.deadline.passed())
-        return drive.sequence ? watchdog_->overdue(*drive.sequence, obstacle(), options_.config.timeout_ms,
-                                                   timedOut(drive), aborted_)
-                              : timedOut(drive);
+        return watchdog_->overdue(drive.sequence, obstacle(), options_.config.timeout_ms, timedOut(drive),
+                                  aborted_);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
@@ -274,8 +293,9 @@ Status Communicator::drive(const Drive& drive) {
 
 Status Communicator::timedOut(const Drive& drive) const {
   const std::string what =
-      drive.sequence ? formatString("collective #%llu", static_cast<unsigned long long>(*drive.sequence))
-                     : std::string("a group of sends and receives");
+      drive.sequence == kExchange
+          ? std::string("a group of sends and receives")
+          : formatString("collective #%llu", static_cast<unsigned long long>(drive.sequence));
   return makeStatus(
       Code::kTimeout,
       "rank %d: %s did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank that is waited "
@@ -320,6 +340,11 @@ Status Communicator::fail(Status status) {
   return error_;
 }
 
+Status Communicator::breakOff(Status why) {
+  Exclusive exclusive(use_, Use::kCall);
+  return exclusive.owns() ? fail(std::move(why)) : occupied();
+}
+
 Status Communicator::rootCause(Status status) {
   if (status.code() != Code::kRemoteError) return status;
   const Deadline deadline = Deadline::after(clock_, kRootCauseMs);
@@ -336,7 +361,12 @@ Status Communicator::leave() {
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: a collective is running in another thread; use horingCommAbort",
                       options_.rank);
-  if (error_.ok() && !aborted_) control_->leave();
+  if (error_.ok() && !aborted_) {
+    // Who comes late, and disagrees about the last call, shall hear so.
+    if (const uint64_t begun = calls_.recorder().begun(); begun > 0)
+      control_->reportCall(calls_.report(begun - 1));
+    control_->leave();
+  }
   left_ = true;
   return {};
 }

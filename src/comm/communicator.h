@@ -19,12 +19,14 @@
 #include "comm/host_identity.h"
 #include "comm/peer_inputs.h"
 #include "comm/planner.h"
+#include "comm/rank_place.h"
 #include "comm/root_service.h"
 #include "comm/timeline.h"
 #include "comm/unique_id.h"
 #include "comm/waiter.h"
 #include "comm/watchdog.h"
 #include "engine/host/point_to_point.h"
+#include "sim/machine_model.h"
 
 namespace horing {
 
@@ -41,6 +43,11 @@ struct CommunicatorOptions {
   const SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
   std::string name;
+  // Set from any thread: the communicator, or the making of it, ends with an error. Null: it has one of its own.
+  std::shared_ptr<std::atomic<bool>> aborted{};
+  // Where to put the rank that the error is about when the communicator cannot be made; untouched if it is about no one rank.
+  // Null: nowhere.
+  int* failed_rank = nullptr;
 };
 
 // A resource. One thread drives it; abort(), asyncError() and the const members that say so may be called
@@ -71,10 +78,15 @@ class Communicator {
   Status finalize();
   // Ends it in good order. Later calls are refused; nothing happens when it has left already.
   Status leave();
+  // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
+  // that sticks.
+  Status breakOff(Status why);
   // Any thread: makes a running and every later call fail. Returns when no call is running.
   void abort();
   // Any thread: the sticky error, with news from the control plane if nobody else is looking.
   Status asyncError();
+  // Any thread: the rank that the control plane's news are about, -1 if there are none or they are about no one rank.
+  int failedRank() const { return control_->failedRank(); }
 
   // Constant, any thread.
   int rank() const { return options_.rank; }
@@ -83,10 +95,16 @@ class Communicator {
   // the communicator. Error: groups of different sizes.
   Result<const int32_t*> railMajorBlocks() const;
   int positionOf(int rank) const { return map_->positionOfRank(rank); }
+  int groupOf(int rank) const { return map_->groupOf(rank); }
+  int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
+  const GroupMap& map() const { return *map_; }
+  const HostIdentity& identityOf(int rank) const { return identities_[static_cast<size_t>(rank)]; }
   const CommunicatorOptions& options() const { return options_; }
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.
+  const WaitPolicy& waitPolicy() const { return waiter_->policy(); }
+  void setWaitPolicy(const WaitPolicy& policy) { waiter_->setPolicy(policy); }
   uint64_t memoryBytes() const;
   std::string describe() const;
 
@@ -96,6 +114,9 @@ class Communicator {
  private:
   explicit Communicator(CommunicatorOptions options);
   Status initialise();
+  Status settle();
+  Status learnMachine();
+  Status selectByModel();
   std::string settingsText() const;
   std::vector<std::byte> reserveMeetingPlace();
   Status exchangeIdentities(Deadline deadline);
@@ -106,6 +127,7 @@ class Communicator {
   std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
   Selector makeSelector() const;
   Status makeWaiter();
+  std::string homeText(int rank) const;
   void logWhoIsWhere() const;
   Status keepRecords();
   void writeTimeline() const;
@@ -119,7 +141,7 @@ class Communicator {
   struct Drive {
     Driven& operation;
     uint32_t transports = 0;
-    std::optional<uint64_t> sequence;  // of the collective; sends and receives have none
+    uint64_t sequence = kExchange;  // of the collective
     Deadline deadline;
     const LinkSet* links = nullptr;        // that may still have to come up
     const HostOperation* lanes = nullptr;  // that a timeline shows
@@ -138,7 +160,7 @@ class Communicator {
   Log log_;
   SteadyClock clock_;
   ForkGuard fork_guard_;
-  std::atomic<bool> aborted_{false};
+  std::atomic<bool>& aborted_;  // of the options
   std::atomic<Use> use_{Use::kNone};
   Status error_;  // sticky; under use_
   CallLog calls_;
@@ -147,11 +169,13 @@ class Communicator {
   std::unique_ptr<Timeline> timeline_;  // null unless HORING_TRACE is set
   std::unique_ptr<Connector> connector_;
   std::vector<HostIdentity> identities_;  // by rank
+  std::vector<Fragment> fragments_;       // by rank
+  JobMap job_map_;
+  std::optional<MachineModel> machine_;   // what HORING_CALIBRATE says; nothing where it is 0
   std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot
   std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
   std::unique_ptr<GroupMap> map_;
-  std::vector<int32_t> rail_major_blocks_;     // empty where groups differ in size
-  uint64_t shared_memory_bytes_ = UINT64_MAX;  // the least that is free on any rank's node
+  std::vector<int32_t> rail_major_blocks_;  // empty where groups differ in size
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other

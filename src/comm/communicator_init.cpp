@@ -1,11 +1,11 @@
 // How a communicator comes to be: meet, tell each other who and where, agree on transports, lay the groups.
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "comm/communicator.h"
 #include "comm/flight_file.h"
+#include "comm/rank_list.h"
 #include "comm/transports.h"
 #include "comm/wire.h"
 #include "topology/machine.h"
@@ -16,7 +16,7 @@ namespace {
 
 // Beyond, every rank would wait for every other more often than it gains by reading its memory.
 constexpr size_t kMostSharingRanks = 64;
-constexpr size_t kMaxSettingsBytes = 512;
+constexpr size_t kMaxSettingsBytes = 1024;
 
 // The links for sends and receives, as far as they are up.
 class PairConnections final : public PeerConnections {
@@ -42,23 +42,41 @@ bool testBit(const std::vector<std::byte>& bits, size_t index) {
   return index / 8 < bits.size() && (bits[index / 8] >> (index % 8) & std::byte{1}) != std::byte{0};
 }
 
-// Free in the file system of a directory; 0 when it cannot be asked.
-uint64_t freeBytes(const std::string& directory) {
-  struct statvfs facts {};
-  if (::statvfs(directory.c_str(), &facts) != 0) return 0;
-  return static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize;
+// This rank has RDMA, and yet reaches these peers by sockets: worth a word, since that is slower than one may think.
+void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) {
+  const auto& transports = connector.transports();
+  size_t verbs = 0;
+  while (verbs < transports.size() && std::string_view(transports[verbs]->name()) != "verbs") ++verbs;
+  if (verbs == transports.size() || transports[verbs]->address().empty()) return;
+  std::vector<int> without;
+  for (int peer = 0; peer < ranks; ++peer)
+    if (connector.choiceFor(peer) > static_cast<int>(verbs)) without.push_back(peer);
+  if (without.empty()) return;
+  log.warn("verbs", "rank(s) %s have no RDMA, or of another kind than this rank: sockets serve instead",
+           rankList(without).c_str());
+}
+
+// Measured, read by rank 0 from its file, or not at all: the same for all.
+const char* calibrationKind(const std::string& calibrate) {
+  return calibrate == "0" || calibrate == "1" ? calibrate.c_str() : "(a file)";
 }
 
 }  // namespace
 
 Communicator::Communicator(CommunicatorOptions options)
-    : options_(std::move(options)), log_(options_.config.logLevel(), options_.rank) {}
+    : options_(std::move(options)),
+      log_(options_.config.logLevel(), options_.rank),
+      aborted_(*(options_.aborted ? options_.aborted
+                                  : options_.aborted = std::make_shared<std::atomic<bool>>(false))) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
   Fd::closeInForkedChildren();
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
   Status status = made->initialise();
+  if (status.ok()) status = made->settle();
   if (!status.ok()) {
+    if (made->control_ && made->options_.failed_rank)
+      *made->options_.failed_rank = made->control_->failedRank();
     // The others need not wait for the deadline to hear of it.
     if (made->control_ && made->control_->status().ok()) made->control_->announceError(status);
     return status;
@@ -68,7 +86,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 
 Status Communicator::initialise() {
   const Deadline deadline = Deadline::after(clock_, options_.config.init_timeout_ms);
-  HORING_ASSIGN(selection_table_, SelectionTable::readOrBuiltIn(options_.config.selection_file));
+  HORING_TRY(checkForced(options_.config));
+  HORING_ASSIGN(selection_table_, SelectionTable::fromSetting(options_.config.selection));
   JoinOptions join;
   join.id = options_.id;
   join.rank = options_.rank;
@@ -77,6 +96,7 @@ Status Communicator::initialise() {
   join.clock = &clock_;
   join.abort = &aborted_;
   join.heartbeat_ms = options_.config.heartbeat_ms;
+  join.failed_rank = options_.failed_rank;
   join.log = log_;
   HORING_ASSIGN(control_, Control::join(join));
   control_->answerFrom(calls_);
@@ -85,7 +105,8 @@ Status Communicator::initialise() {
   TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};
   HORING_ASSIGN(auto transports, makeTransports(request));
   std::vector<LinkShape> shapes;
-  for (const auto& transport : transports) shapes.push_back(linkShapeOf(options_.config, transport->name()));
+  for (const auto& transport : transports)
+    shapes.push_back(linkShapeOf(options_.config, transport->name(), options_.ranks));
   connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
   HORING_TRY(exchangeIdentities(deadline));
   HORING_TRY(agreeOnTransports(deadline));
@@ -96,11 +117,9 @@ Status Communicator::initialise() {
   }
   planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
   pairs_ = std::make_unique<PairConnections>(*connector_);
-  point_to_point_ = std::make_unique<PointToPoint>(options_.rank, options_.ranks,
-                                                   linkShapeOf(options_.config, "").slot_bytes, *pairs_);
-  HORING_TRY(makeWaiter());
-  logWhoIsWhere();
-  return {};
+  point_to_point_ = std::make_unique<PointToPoint>(
+      options_.rank, options_.ranks, linkShapeOf(options_.config, "", options_.ranks).slot_bytes, *pairs_);
+  return makeWaiter();
 }
 
 // What is wanted for later: a record of the last calls when something fails, a timeline.
@@ -139,10 +158,12 @@ std::string Communicator::settingsText() const {
   const Config& c = options_.config;
   return formatString(
       "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld HORING_ALGO=%s "
-      "HORING_TRANSPORTS=%s HORING_SELECTION_FILE=(content %016llx)",
+      "HORING_REPRODUCIBLE=%d "
+      "HORING_TRANSPORTS=%s HORING_SELECTION=%s(content %016llx) HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
-      c.transports.c_str(), static_cast<unsigned long long>(selection_table_.digest()));
+      c.reproducible, c.transports.c_str(), c.selection == kSelectionByModel ? "model" : "",
+      static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c.calibrate));
 }
 
 // The ID, or nothing: a communicator works without it.
@@ -151,7 +172,9 @@ std::vector<std::byte> Communicator::reserveMeetingPlace() {
   root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
   root.family = options_.config.socket_family;
   root.interfaces = options_.config.socket_ifname;
-  Result<ReservedRoot> reserved = reserveRoot(root);
+  Result<PortRange> ports = parsePortRange(options_.config.ports);
+  if (ports.ok()) root.ports = ports.take();
+  Result<ReservedRoot> reserved = ports.ok() ? reserveRoot(root) : ports.status();
   if (!reserved.ok()) {
     log_.info("init", "this communicator cannot shrink: %s", reserved.status().message().c_str());
     return {};
@@ -165,7 +188,8 @@ Status Communicator::exchangeIdentities(Deadline deadline) {
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.blob(encodeHostIdentity(self));
-  writer.number(options_.hub ? UINT64_MAX : freeBytes(options_.config.shm_dir));
+  HORING_ASSIGN(const Fragment place, findFragment(options_.config, options_.rank));
+  writer.blob(encodeFragment(place));
   writer.blob(reserveMeetingPlace());
   const auto addresses = connector_->addresses();
   writer.number(static_cast<uint32_t>(addresses.size()));
@@ -181,7 +205,7 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
     WireReader reader(blobs[rank]);
     const std::string theirs = reader.text(kMaxSettingsBytes);
     const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
-    shared_memory_bytes_ = std::min(shared_memory_bytes_, reader.number<uint64_t>());
+    const auto fragment_bytes = reader.blob(kMaxFragmentBytes);
     const auto place = reader.blob(kUniqueIdBytes);
     const auto count = reader.number<uint32_t>();
     std::vector<std::vector<std::byte>> addresses;
@@ -198,6 +222,8 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
                         settings.c_str(), rank, theirs.c_str());
     HORING_ASSIGN(HostIdentity identity, decodeHostIdentity(identity_bytes));
     identities_.push_back(std::move(identity));
+    HORING_ASSIGN(Fragment fragment, decodeFragment(fragment_bytes));
+    fragments_.push_back(std::move(fragment));
     std::optional<UniqueId>& known = meeting_places_.emplace_back();
     if (place.size() == kUniqueIdBytes) std::copy(place.begin(), place.end(), known.emplace().bytes.begin());
     table.push_back(std::move(addresses));
@@ -226,9 +252,15 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
     for (size_t t = transports; t-- > 0;)
       if (peer != me && both(me, peer, t)) choices[peer] = static_cast<int>(t);
   connector_->setChoices(std::move(choices));
+  logPeersWithoutRdma(*connector_, options_.ranks, log_);
 
   shares_memory_ = sharesMemory(both);
-  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both)));
+  std::vector<std::string> nodes;
+  for (const HostIdentity& identity : identities_) nodes.push_back(identity.nodeLabel());
+  job_map_ = layJob(nodes, fragments_);
+  // Where results shall be reproducible, the order of folds is no matter of where ranks happen to be bound.
+  if (options_.config.reproducible) job_map_.precedence.clear();
+  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both), job_map_.precedence));
   map_ = std::make_unique<GroupMap>(std::move(map));
   if (map_->uniform())
     for (int position = 0; position < map_->ranks(); ++position) {
@@ -275,12 +307,8 @@ std::vector<std::string> Communicator::groupLabels(
   return labels;
 }
 
-// Half of what is free: other jobs, and other plans of this one, want some, too.
 Selector Communicator::makeSelector() const {
-  const LinkShape shape = linkShapeOf(options_.config, "shm");
-  const uint64_t one_way = uint64_t{shape.slots} * shape.slot_bytes * static_cast<uint64_t>(shape.channels);
-  return Selector(
-      {options_.config, *map_, selection_table_, shared_memory_bytes_ / 2, 2 * one_way, shares_memory_});
+  return Selector({options_.config, *map_, selection_table_, shares_memory_});
 }
 
 Status Communicator::makeWaiter() {
@@ -306,6 +334,7 @@ void Communicator::logWhoIsWhere() const {
   if (options_.rank != 0) return;
   log_.info("init", "%s", describe().c_str());
   if (!selector_->fallback().empty()) log_.warn("init", "%s", selector_->fallback().c_str());
+  for (const std::string& warning : job_map_.warnings) log_.warn("init", "%s", warning.c_str());
 }
 
 Result<const int32_t*> Communicator::railMajorBlocks() const {
@@ -315,6 +344,13 @@ Result<const int32_t*> Communicator::railMajorBlocks() const {
       "order is horingRailMajor, which needs groups of one size, and these ranks are in %s: use "
       "horingRankMajor, or HORING_GROUP to make them equal",
       map_->describe().c_str());
+}
+
+// "numa 1"; empty: nowhere in particular.
+std::string Communicator::homeText(int rank) const {
+  const Fragment& fragment = fragments_[static_cast<size_t>(rank)];
+  const GraphNode& home = fragment.nodes[static_cast<size_t>(fragment.home)];
+  return fragment.home == 0 ? "" : nodeKindName(home.kind) + (" " + home.name);
 }
 
 std::string Communicator::describe() const {
@@ -329,9 +365,11 @@ std::string Communicator::describe() const {
     text += formatString("rails: %d, each a ring through %d groups\n", map_->largestGroup(), map_->groups());
   for (int rank = 0; rank < options_.ranks && rank < 64; ++rank) {
     const int choice = rank == options_.rank ? -1 : connector_->choiceFor(rank);
-    text += formatString("rank %d: %s, group %d%s%s\n", rank,
+    const std::string& rail = job_map_.rails[static_cast<size_t>(rank)];
+    text += formatString("rank %d: %s, group %d%s%s%s%s%s%s\n", rank,
                          identities_[static_cast<size_t>(rank)].describe().c_str(), map_->groupOf(rank),
-                         choice < 0 ? "" : ", by ",
+                         homeText(rank).empty() ? "" : ", on ", homeText(rank).c_str(),
+                         rail.empty() ? "" : ", near ", rail.c_str(), choice < 0 ? "" : ", by ",
                          choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
   }
   if (!selector_->fallback().empty()) text += selector_->fallback() + '\n';

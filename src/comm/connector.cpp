@@ -37,11 +37,11 @@ Status Connector::begin(const LinkSet& links) {
       return makeStatus(Code::kSystemError,
                         "rank %d and rank %d share no transport: HORING_TRANSPORTS must name one that "
                         "reaches both (shm inside "
-                        "a node, socket anywhere)",
+                        "a node, verbs where both have RDMA, socket anywhere)",
                         rank_, peer);
     const auto transport = static_cast<size_t>(choice);
     LinkShape shape = shapes_[transport];
-    if (links.use == LinkUse::kPointToPoint) shape.channels = 1;
+    if (links.use == LinkUse::kPointToPoint) shape.channels = kPointToPointChannels;
     HORING_ASSIGN(
         link, transports_[transport]->connect(peer, addresses_[static_cast<size_t>(peer)][transport], shape,
                                               static_cast<int>(links.use)));

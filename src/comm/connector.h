@@ -16,6 +16,7 @@ using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
 enum class LinkUse : uint8_t { kCollective, kPointToPoint };
 inline constexpr int kLinkUses = 2;
 static_assert(kLinkUses <= kMaxLinksPerPeer);
+inline constexpr int kPointToPointChannels = 1;
 
 // The links to these ranks.
 struct LinkSet {
@@ -26,7 +27,7 @@ struct LinkSet {
 // One thread at a time.
 class Connector {
  public:
-  // One shape for each transport; point-to-point links have one channel of it.
+  // One shape for each transport; point-to-point links have kPointToPointChannels of its channels.
   Connector(int rank, std::vector<LinkShape> shapes, std::vector<std::unique_ptr<Transport>> transports);
 
   // Addresses of this rank's transports, in their order.

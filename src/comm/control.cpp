@@ -15,10 +15,12 @@
 #include "base/check.h"
 #include "base/fork_guard.h"
 #include "base/service_thread.h"
+#include "comm/control_journal.h"
 #include "comm/control_messages.h"
 #include "comm/liveness.h"
 #include "comm/root_connection.h"
 #include "comm/root_service.h"
+#include "comm/socket_address.h"
 
 namespace horing {
 
@@ -29,6 +31,9 @@ constexpr int64_t kVerdictMs = 2000;
 constexpr int64_t kGoodbyeMs = 1000;
 constexpr int kPollMs = 1000;
 constexpr int kAbortCheckMs = 50;
+// One attempt to return. The kernel would ask a machine that does not answer again only after a second.
+constexpr int64_t kReturnAttemptMs = 400;
+constexpr int kReturnPauseMs = 20;
 
 SharedMessage shared(const RankMessage& message) {
   return std::make_shared<const std::vector<std::byte>>(encodeMessage(message));
@@ -37,9 +42,11 @@ SharedMessage shared(const RankMessage& message) {
 // Every member function takes mutex_, but for those whose comment says that it is held.
 class JoinedControl final : public Control {
  public:
-  JoinedControl(const JoinOptions& options, std::string where, std::unique_ptr<ControlChannel> channel)
-      : options_(options), where_(std::move(where)), channel_(std::move(channel)) {
-    channel_->allowMessageBytes(maxRootMessageBytes(std::clamp(options.ranks, 1, kMaxRanks)));
+  JoinedControl(const JoinOptions& options, const UniqueIdParts& parts,
+                std::unique_ptr<ControlChannel> channel)
+      : options_(options), where_(parts.roots.front().toString()), key_(jobKey(parts, "control")) {
+    randomBytes(secret_);
+    takeChannel(std::move(channel));
   }
   ~JoinedControl() override;
 
@@ -59,34 +66,51 @@ class JoinedControl final : public Control {
   void answerFrom(const CallLog& calls) override;
   void onFailure(std::function<void(const Status& error)> action) override;
   void reportCall(const CallReport& report) override;
+  void reportState(const RankState& state) override;
   std::string describeRank(int rank) const override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
   void serve();
+  void runFailureAction(Lock& lock);
   void stopServing();
   // mutex_ is held in all that follow.
   bool over() const { return root_closed_ || !status_.ok(); }
+  // Nothing more will be heard or can be said.
+  bool finished() const { return root_closed_ || gone_; }
+  // A last word was said, and nothing shows that it has arrived.
+  bool owesWord() const { return !finished() && (untold_ || left_); }
+  bool beats() const { return status_.ok() && !away_ && !left_; }
   int64_t wakeNs() const;
   void wakeThread() const;
+  void takeChannel(std::unique_ptr<ControlChannel> channel);
   void progress(int64_t now_ns);
+  bool mayReturn() const;
+  void comeBack(Lock& lock);
+  void loseRoot();
+  void blameRoot(Status status);
+  void awaitLastWord(Lock& lock);
   void tellNews();
   void beat(int64_t now_ns);
   void send(const RankMessage& message);
   Status fail(Status status);
-  Status judgeChannel(const Status& moved);
+  void judgeChannel(const Status& moved);
   Status readMessages(int64_t now_ns);
   Status handle(RootMessage message);
   Status handleWelcome(WelcomeMessage& welcome);
+  Status handleReturned(const ReturnedMessage& returned);
   Status handleGathered(GatheredMessage& gathered);
   void answer(const CallInquiry& inquiry);
+  void answer(const StateInquiry& inquiry);
   template <typename Predicate>
   Status waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done);
   std::string rootName() const;
 
   JoinOptions options_;
   std::string where_;
+  Key key_;
+  ReturnSecret secret_;
   ForkGuard fork_guard_;
   Fd wake_;  // written to make the thread look again
   Fd news_;  // written once, when over() becomes true
@@ -97,13 +121,20 @@ class JoinedControl final : public Control {
   std::atomic<bool> news_told_{false};
   bool stop_ = false;
   std::unique_ptr<ControlChannel> channel_;
+  RootAddress return_to_;
+  ControlJournal journal_;
+  // The connection broke, and no other one has taken its place yet: what is to be said is kept.
+  bool away_ = false;
+  std::optional<Deadline> back_by_;
   Liveness liveness_;  // of the rendezvous, member 0
   int64_t next_beat_ns_ = INT64_MAX;
   Status status_;
   int failed_rank_ = -1;
   bool announced_ = false;
-  bool left_ = false;
+  bool untold_ = false;  // announced an error, and has not heard of any failure since
+  bool left_ = false;    // said goodbye; the rendezvous closes the connection when it has heard that
   bool root_closed_ = false;
+  bool gone_ = false;  // the connection is over, and no other one will take its place
 
   const CallLog* calls_ = nullptr;
   std::function<void(const Status&)> on_failure_;
@@ -132,11 +163,22 @@ JoinedControl::~JoinedControl() {
 
 void JoinedControl::stopServing() {
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
+    awaitLastWord(lock);
     stop_ = true;
     wakeThread();
   }
   if (thread_.joinable()) thread_.join();
+}
+
+// A connection that holds has kGoodbyeMs for it; one that breaks may be replaced before. Bounded however often it breaks.
+void JoinedControl::awaitLastWord(Lock& lock) {
+  const Deadline latest = Deadline::after(*options_.clock, kReturnTryMs + kGoodbyeMs);
+  Deadline here_by = Deadline::after(*options_.clock, kGoodbyeMs);
+  while (!stop_ && owesWord() && !latest.passed() && !here_by.passed()) {
+    changed_.wait_for(lock, std::chrono::milliseconds(kAbortCheckMs));
+    if (away_) here_by = Deadline::after(*options_.clock, kGoodbyeMs);
+  }
 }
 
 void JoinedControl::wakeThread() const {
@@ -144,39 +186,95 @@ void JoinedControl::wakeThread() const {
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 
-// The thread: ends when there is nothing more to hear.
+// The thread: also after an error, since its cause may still have to be told, and there may be a goodbye to say.
 void JoinedControl::serve() {
   Lock lock(mutex_);
-  while (!stop_ && !over()) {
+  while (!stop_ && !finished()) {
+    if (away_ && channel_->broke()) comeBack(lock);
+    if (stop_ || finished()) break;
     pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (channel_->wantsWrite()) items[0].events |= POLLOUT;
     const int64_t wait_ns = wakeNs() - options_.clock->nowNs();
-    const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, kPollMs));
+    const int64_t most_ms = away_ ? kAbortCheckMs : kPollMs;
+    const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, most_ms));
     lock.unlock();
     [[maybe_unused]] const int ready = ::poll(items, 2, wait_ms);
     uint64_t rings = 0;
     if (items[1].revents) [[maybe_unused]]
       const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
     lock.lock();
-    if (!stop_ && status_.ok()) progress(options_.clock->nowNs());
+    if (!stop_) progress(options_.clock->nowNs());
+    runFailureAction(lock);
   }
+  changed_.notify_all();
+  runFailureAction(lock);
+}
+
+void JoinedControl::runFailureAction(Lock& lock) {
   if (status_.ok() || !on_failure_) return;
-  const auto action = std::move(on_failure_);
+  const auto action = std::exchange(on_failure_, nullptr);
   const Status error = status_;
   lock.unlock();
   action(error);
+  lock.lock();
 }
 
 int64_t JoinedControl::wakeNs() const {
-  return std::min(next_beat_ns_, liveness_.nextLookNs());
+  return beats() ? std::min(next_beat_ns_, liveness_.nextLookNs()) : INT64_MAX;
+}
+
+void JoinedControl::takeChannel(std::unique_ptr<ControlChannel> channel) {
+  channel_ = std::move(channel);
+  channel_->allowMessageBytes(maxRootMessageBytes(std::clamp(options_.ranks, 1, kMaxRanks)));
+}
+
+// Only who beats says what it has heard, and can go on from there. After an error that the others know there is no need.
+bool JoinedControl::mayReturn() const {
+  return channel_->broke() && welcome_ && welcome_->return_port != 0 && options_.heartbeat_ms > 0 &&
+         (status_.ok() || untold_);
+}
+
+// Connects again, and says what this rank has heard; the rendezvous' answer ends being away. Also when this rank is aborted:
+// the others are to hear of that.
+void JoinedControl::comeBack(Lock& lock) {
+  while (!stop_ && !finished()) {
+    const int64_t left_ms = std::min<int64_t>(kReturnAttemptMs, back_by_->remainingMs());
+    lock.unlock();
+    Result<std::unique_ptr<ControlChannel>> connected =
+        connectOnce(return_to_, key_, {Deadline::after(*options_.clock, left_ms), nullptr});
+    if (!connected.ok()) ::poll(nullptr, 0, kReturnPauseMs);
+    lock.lock();
+    if (connected.ok()) {
+      takeChannel(connected.take());
+      channel_->send(shared(ReturnMessage{options_.rank, secret_, journal_.heard()}));
+      return;
+    }
+    options_.log.info("control", "cannot return to the rendezvous yet: %s",
+                      connected.status().message().c_str());
+    if (back_by_->passed()) loseRoot();
+  }
+}
+
+// Who has left does not need it any more.
+void JoinedControl::loseRoot() {
+  gone_ = true;
+  if (!left_)
+    blameRoot(
+        makeStatus(Code::kRemoteError, "%s is lost: it ended, or the network to it did", rootName().c_str()));
+}
+
+void JoinedControl::blameRoot(Status status) {
+  if (status_.ok() && welcome_) failed_rank_ = welcome_->host_rank;
+  [[maybe_unused]] const Status failed = fail(std::move(status));
 }
 
 void JoinedControl::progress(int64_t now_ns) {
   const Status moved = channel_->progress();
-  [[maybe_unused]] const Status heard = readMessages(now_ns);
-  if (!over()) [[maybe_unused]]
-    const Status judged = judgeChannel(moved);
-  if (!over()) beat(now_ns);
+  // Who breaks the protocol is not listened to any more.
+  if (!readMessages(now_ns).ok()) gone_ = true;
+  if (!moved.ok() && !finished()) judgeChannel(moved);
+  if (!finished() && away_ && back_by_->passed()) loseRoot();
+  if (!finished() && beats()) beat(now_ns);
   changed_.notify_all();
 }
 
@@ -189,23 +287,26 @@ void JoinedControl::tellNews() {
 
 void JoinedControl::beat(int64_t now_ns) {
   if (!liveness_.look(now_ns).empty()) {
-    if (welcome_) failed_rank_ = welcome_->host_rank;
-    [[maybe_unused]] const Status failed = fail(
+    gone_ = true;
+    return blameRoot(
         makeStatus(Code::kRemoteError,
                    "%s has not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that "
                    "hangs, or the network between it and rank %d is cut. HORING_HEARTBEAT_MS=0 turns this "
                    "watch off",
                    rootName().c_str(), static_cast<long long>(liveness_.patienceMs(0)), options_.rank));
-    return;
   }
   if (now_ns < next_beat_ns_) return;
   next_beat_ns_ = now_ns + options_.heartbeat_ms * 1'000'000;
-  send(BeatMessage{static_cast<uint32_t>(options_.heartbeat_ms)});
+  send(BeatMessage{static_cast<uint32_t>(options_.heartbeat_ms), journal_.heard()});
 }
 
-// What the socket does not take now the thread sends later.
+// What the socket does not take now the thread sends later. Goodbye is the last word.
 void JoinedControl::send(const RankMessage& message) {
-  channel_->send(shared(message));
+  if (left_) return;
+  SharedMessage bytes = shared(message);
+  if (isCounted(message) && options_.heartbeat_ms > 0) journal_.keep(bytes);
+  if (away_) return;
+  channel_->send(std::move(bytes));
   [[maybe_unused]] const Status sent = channel_->flush();
   if (channel_->wantsWrite()) wakeThread();
 }
@@ -248,16 +349,21 @@ Status JoinedControl::fail(Status status) {
 }
 
 // What a broken channel means, once its last messages have been read.
-Status JoinedControl::judgeChannel(const Status& moved) {
-  if (moved.ok() || root_closed_ || !status_.ok()) return status_;
-  if (welcome_) failed_rank_ = welcome_->host_rank;
-  if (channel_->closed())
-    return fail(
-        makeStatus(Code::kRemoteError, "%s is lost: it ended, or the network to it did", rootName().c_str()));
-  return fail(makeStatus(Code::kRemoteError, "%s sent what cannot be trusted: %s", rootName().c_str(),
-                         moved.message().c_str()));
+void JoinedControl::judgeChannel(const Status& moved) {
+  if (mayReturn()) {
+    options_.log.warn("control", "rank %d: %s; returning to the rendezvous", options_.rank,
+                      moved.message().c_str());
+    if (!away_) back_by_ = Deadline::after(*options_.clock, kReturnTryMs);
+    away_ = true;
+    return;
+  }
+  if (channel_->closed() || channel_->broke()) return loseRoot();
+  gone_ = true;
+  blameRoot(makeStatus(Code::kRemoteError, "%s sent what cannot be trusted: %s", rootName().c_str(),
+                       moved.message().c_str()));
 }
 
+// An error: the rendezvous broke the protocol.
 Status JoinedControl::readMessages(int64_t now_ns) {
   while (const std::optional<std::vector<std::byte>> bytes = channel_->receive()) {
     liveness_.heard(0, now_ns);
@@ -265,19 +371,29 @@ Status JoinedControl::readMessages(int64_t now_ns) {
     if (!message.ok())
       return fail(
           makeStatus(Code::kRemoteError, "%s: %s", rootName().c_str(), message.status().message().c_str()));
+    if (isCounted(message.value())) journal_.noteHeard();
     HORING_TRY(handle(message.take()));
   }
-  return status_;
+  return {};
 }
 
 Status JoinedControl::handle(RootMessage message) {
   if (WelcomeMessage* welcome = std::get_if<WelcomeMessage>(&message)) return handleWelcome(*welcome);
   if (GatheredMessage* gathered = std::get_if<GatheredMessage>(&message)) return handleGathered(*gathered);
   if (const FailureMessage* failure = std::get_if<FailureMessage>(&message)) {
+    untold_ = false;
     if (status_.ok()) failed_rank_ = failure->rank < options_.ranks ? failure->rank : -1;
-    return fail(Status(failure->code, failure->reason));
+    [[maybe_unused]] const Status failed = fail(Status(failure->code, failure->reason));
+    return {};
+  }
+  if (const ReturnedMessage* returned = std::get_if<ReturnedMessage>(&message))
+    return handleReturned(*returned);
+  if (const BeatEchoMessage* echo = std::get_if<BeatEchoMessage>(&message)) {
+    if (!journal_.acknowledge(echo->heard))
+      return fail(makeStatus(Code::kRemoteError, "%s has heard more than was said", rootName().c_str()));
   }
   if (const CallInquiry* inquiry = std::get_if<CallInquiry>(&message)) answer(*inquiry);
+  if (const StateInquiry* inquiry = std::get_if<StateInquiry>(&message)) answer(*inquiry);
   if (std::holds_alternative<ClosingMessage>(message)) {
     root_closed_ = true;
     tellNews();
@@ -291,7 +407,23 @@ Status JoinedControl::handleWelcome(WelcomeMessage& welcome) {
     return fail(makeStatus(Code::kRemoteError, "%s sent a welcome for %zu ranks", rootName().c_str(),
                            welcome.ranks.size()));
   welcome_ = std::move(welcome);
+  return_to_ = peerAddress(channel_->fd());
+  return_to_.port = welcome_->return_port;
   return {};
+}
+
+Status JoinedControl::handleReturned(const ReturnedMessage& returned) {
+  if (!away_ || returned.heard > journal_.said())
+    return fail(makeStatus(Code::kRemoteError, "%s does not go on where it was", rootName().c_str()));
+  if (!journal_.sayRest(returned.heard, *channel_))
+    return fail(makeStatus(
+        Code::kRemoteError,
+        "rank %d said more than %zu messages while its connection to the rendezvous was broken, and "
+        "cannot say all of them again",
+        options_.rank, kMaxJournal));
+  away_ = false;
+  options_.log.info("control", "rank %d is back at the rendezvous", options_.rank);
+  return channel_->flush();
 }
 
 Status JoinedControl::handleGathered(GatheredMessage& gathered) {
@@ -329,7 +461,7 @@ Status JoinedControl::arrive(Deadline deadline) {
   Lock lock(mutex_);
   const int64_t now_ns = options_.clock->nowNs();
   const auto timeout_ms = static_cast<uint32_t>(deadline.remainingMs());
-  send(HelloMessage{options_.rank, options_.ranks, timeout_ms, thisProcess()});
+  send(HelloMessage{options_.rank, options_.ranks, timeout_ms, thisProcess(), secret_});
   if (options_.heartbeat_ms > 0) {
     liveness_.watch(0, options_.heartbeat_ms, now_ns);
     next_beat_ns_ = now_ns;
@@ -363,7 +495,8 @@ void JoinedControl::announceError(const Status& error) {
   announced_ = true;
   // What it learned from the others they know already.
   if (!status_.ok()) return;
-  if (!root_closed_) send(AnnounceMessage{error.code(), error.message()});
+  if (!finished()) send(AnnounceMessage{error.code(), error.message()});
+  untold_ = true;
   status_ = error;
   tellNews();
   wakeThread();
@@ -387,23 +520,32 @@ void JoinedControl::answer(const CallInquiry& inquiry) {
   send(report);
 }
 
+void JoinedControl::answer(const StateInquiry& inquiry) {
+  RankState state;
+  if (calls_) state = calls_->state(options_.clock->nowNs());
+  state.round = inquiry.round;
+  send(state);
+}
+
+void JoinedControl::reportState(const RankState& state) {
+  const Lock lock(mutex_);
+  if (!over()) send(state);
+}
+
 void JoinedControl::reportCall(const CallReport& report) {
   const Lock lock(mutex_);
-  if (!left_ && !over()) send(report);
+  if (!over()) send(report);
 }
 
 void JoinedControl::leave() {
-  stopServing();
-  const Lock lock(mutex_);
-  if (left_) return;
-  left_ = true;
-  if (root_closed_ || channel_->closed()) return;
-  channel_->send(shared(GoodbyeMessage{}));
-  // The other end closes when it has read the goodbye; closing earlier could take the word back (TCP reset).
-  const Patience patience{Deadline::after(*options_.clock, kGoodbyeMs), nullptr};
-  while (!channel_->closed() && channel_->status().ok() && !patience.over()) {
-    [[maybe_unused]] const Status moved = waitAndProgress(*channel_, patience, kPollMs);
+  {
+    const Lock lock(mutex_);
+    if (!finished()) send(GoodbyeMessage{});
+    left_ = true;
+    wakeThread();
   }
+  // The other end closes when it has read the goodbye; closing earlier could take the word back (TCP reset).
+  stopServing();
 }
 
 }  // namespace
@@ -417,9 +559,12 @@ Result<std::unique_ptr<Control>> Control::join(const JoinOptions& options) {
   if (!channel.ok())
     return makeStatus(channel.status().code(), "rank %d: %s", options.rank,
                       channel.status().message().c_str());
-  auto control = std::make_unique<JoinedControl>(options, parts.roots.front().toString(), channel.take());
+  auto control = std::make_unique<JoinedControl>(options, parts, channel.take());
   HORING_TRY(control->begin());
-  HORING_TRY(control->arrive(deadline));
+  if (Status arrived = control->arrive(deadline); !arrived.ok()) {
+    if (options.failed_rank) *options.failed_rank = control->failedRank();
+    return arrived;
+  }
   options.log.trace("control", "rank %d of %d has joined", options.rank, options.ranks);
   return std::unique_ptr<Control>(std::move(control));
 }

@@ -3,7 +3,8 @@
 // with all other ranks, and hears when one of them is lost or reports an error.
 //
 // All that crosses the wire is sealed with keys made in a mutual proof of the unique ID's key. A thread of its own reads
-// what arrives and says at intervals that this rank is alive, whatever the program does meanwhile.
+// what arrives and says at intervals that this rank is alive, whatever the program does meanwhile. When the connection breaks
+// it makes another one, and both ends go on where they were; only a rank that says nothing at intervals cannot.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "base/status.h"
 #include "comm/call_log.h"
 #include "comm/call_report.h"
+#include "comm/rank_state.h"
 #include "comm/unique_id.h"
 
 namespace horing {
@@ -35,6 +37,8 @@ struct JoinOptions {
   // How often this rank says that it is alive, and hears the same of the rendezvous; whoever is silent for kBeatsMissed times
   // as long (comm/liveness.h) is lost. 0: never.
   int64_t heartbeat_ms = 0;
+  // Where to put failedRank() when joining fails. May be null.
+  int* failed_rank = nullptr;
   Log log{};
 };
 
@@ -45,7 +49,8 @@ class Control {
   // not reached; kInvalidArgument: a rank out of range or a different number of ranks; kInvalidUsage: a rank
   // that came twice; kRemoteError: another key or version, or a rank that was lost meanwhile.
   static Result<std::unique_ptr<Control>> join(const JoinOptions& options);
-  // Without leave() before it, the other ranks are told that this rank is lost.
+  // Without leave() before it, the other ranks are told that this rank is lost, or what it announced: for these words it waits
+  // as leave() does.
   virtual ~Control() = default;
 
   virtual int rank() const = 0;
@@ -66,7 +71,8 @@ class Control {
 
   // Tells every rank that this one cannot go on; does not wait for them. Later calls do nothing.
   virtual void announceError(const Status& error) = 0;
-  // Says goodbye: the other ranks carry on. Waits at most 1 s for the words to leave this machine.
+  // Says goodbye: the other ranks carry on. Waits at most 1 s for the rendezvous to hear it, and 3.5 s more (kReturnTryMs)
+  // while the connection is broken.
   virtual void leave() = 0;
 
   // From now on the rendezvous' questions about calls are answered from this log, which must outlive this object.
@@ -76,6 +82,9 @@ class Control {
   virtual void onFailure(std::function<void(const Status& error)> action) = 0;
   // Tells the rendezvous that this rank waits, or why it cannot go on. If somebody is to blame, status() says so soon.
   virtual void reportCall(const CallReport& report) = 0;
+
+  // The same of a group of sends and receives.
+  virtual void reportState(const RankState& state) = 0;
 
   // "rank 3 (node-a, pid 4711)", for messages.
   virtual std::string describeRank(int rank) const = 0;

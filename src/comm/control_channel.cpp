@@ -18,10 +18,6 @@ constexpr size_t kReadBytes = 64 * 1024;
 constexpr std::byte kLastFrame{0};
 constexpr std::byte kMoreFrames{1};
 
-Status broken(int error_number) {
-  return systemError(error_number, "the control connection broke");
-}
-
 }  // namespace
 
 ControlChannel::ControlChannel(Fd fd, const Key& key, HandshakeRole role, size_t max_message_bytes)
@@ -32,6 +28,12 @@ ControlChannel::ControlChannel(Fd fd, const Key& key, HandshakeRole role, size_t
 Status ControlChannel::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
   return status_;
+}
+
+Status ControlChannel::broken(int error_number) {
+  // A write says EPIPE when the other end has closed before.
+  broke_ = error_number != EPIPE;
+  return systemError(error_number, "the control connection broke");
 }
 
 Status ControlChannel::progress() {

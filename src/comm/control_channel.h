@@ -43,6 +43,9 @@ class ControlChannel {
   bool wantsWrite() const;
   // The peer ended the stream, or it broke: nothing more will arrive.
   bool closed() const { return closed_; }
+  // It ended by a failure of the network, or because somebody destroyed the socket: the process at the other end, whose end
+  // closes connections in order, may well live.
+  bool broke() const { return broke_; }
   // At least one byte of the peer has arrived.
   bool heard() const { return heard_; }
   const Status& status() const { return status_; }
@@ -50,6 +53,7 @@ class ControlChannel {
 
  private:
   Status fail(Status status);
+  Status broken(int error_number);
   Status readSome();
   Status take(std::span<const std::byte> arrived);
   Status takeFrame();
@@ -62,6 +66,7 @@ class ControlChannel {
   size_t max_message_bytes_;
   Status status_;
   bool closed_ = false;
+  bool broke_ = false;
   bool heard_ = false;
 
   std::deque<SharedMessage> outbox_;

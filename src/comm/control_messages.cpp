@@ -17,12 +17,16 @@ enum class Kind : uint8_t {
   kGoodbye = 4,
   kBeat = 5,
   kCall = 6,
+  kReturn = 7,
+  kState = 8,
   kWelcome = 17,
   kGathered = 18,
   kFailure = 19,
   kClosing = 20,
   kBeatEcho = 21,
   kInquiry = 22,
+  kReturned = 23,
+  kStateInquiry = 24,
 };
 
 constexpr size_t kMaxProcessBytes = 4 + kMaxHostText + 16;
@@ -41,6 +45,12 @@ ProcessName readProcess(WireReader& in) {
   return process;
 }
 
+ReturnSecret readSecret(WireReader& in) {
+  ReturnSecret secret;
+  for (std::byte& byte : secret) byte = static_cast<std::byte>(in.number<uint8_t>());
+  return secret;
+}
+
 std::vector<std::byte> readPart(WireReader& in) {
   const std::span<const std::byte> part = in.blob(kMaxGatherBytes);
   return {part.begin(), part.end()};
@@ -53,6 +63,44 @@ Code readCode(WireReader& in) {
   return known ? static_cast<Code>(code) : Code::kInternalError;
 }
 
+void writeRanks(WireWriter& out, const std::vector<int32_t>& ranks) {
+  out.number(static_cast<uint32_t>(ranks.size()));
+  for (const int32_t rank : ranks) out.number(rank);
+}
+
+// False: more than kMaxWaitedFor.
+bool readRanks(WireReader& in, std::vector<int32_t>& ranks) {
+  const uint32_t count = in.number<uint32_t>();
+  for (uint32_t i = 0; i < count && count <= kMaxWaitedFor; ++i) ranks.push_back(in.number<int32_t>());
+  return count <= kMaxWaitedFor;
+}
+
+void write(WireWriter& out, const RankState& m) {
+  out.number(static_cast<uint8_t>(m.doing));
+  out.number(m.round);
+  out.number(m.sequence);
+  out.text(m.name, kMaxCallName);
+  out.number(m.idle_ms);
+  out.number(m.overdue_ms);
+  writeRanks(out, m.takes_from);
+  writeRanks(out, m.gives_to);
+}
+
+Result<RankMessage> readState(WireReader& in) {
+  RankState m;
+  const uint8_t doing = in.number<uint8_t>();
+  m.doing = static_cast<RankState::Doing>(doing);
+  m.round = in.number<uint32_t>();
+  m.sequence = in.number<uint64_t>();
+  m.name = in.text(kMaxCallName);
+  m.idle_ms = in.number<uint32_t>();
+  m.overdue_ms = in.number<uint32_t>();
+  const bool has_ranks = readRanks(in, m.takes_from) && readRanks(in, m.gives_to);
+  if (!in.complete() || !has_ranks || doing > static_cast<uint8_t>(RankState::Doing::kExchange))
+    return makeStatus(Code::kRemoteError, "what a rank says it does is damaged");
+  return RankMessage(std::move(m));
+}
+
 void write(WireWriter& out, const CallReport& m) {
   out.number(static_cast<uint8_t>(m.kind));
   out.number(m.sequence);
@@ -63,8 +111,7 @@ void write(WireWriter& out, const CallReport& m) {
   out.text(m.name, kMaxCallName);
   out.text(m.arguments, kMaxCallText);
   out.number(m.timeout_ms);
-  out.number(static_cast<uint32_t>(m.waits_for.size()));
-  for (const int32_t rank : m.waits_for) out.number(rank);
+  writeRanks(out, m.waits_for);
   out.text(m.obstacle, kMaxObstacleText);
 }
 
@@ -80,12 +127,10 @@ Result<RankMessage> readCall(WireReader& in) {
   m.name = in.text(kMaxCallName);
   m.arguments = in.text(kMaxCallText);
   m.timeout_ms = in.number<uint32_t>();
-  const uint32_t ranks = in.number<uint32_t>();
-  if (kind > static_cast<uint8_t>(CallReport::Kind::kOverdue) || ranks > kMaxWaitedFor)
-    return makeStatus(Code::kRemoteError, "a report of a call is damaged");
-  for (uint32_t i = 0; i < ranks; ++i) m.waits_for.push_back(in.number<int32_t>());
+  const bool has_ranks = readRanks(in, m.waits_for);
   m.obstacle = in.text(kMaxObstacleText);
-  if (!in.complete()) return makeStatus(Code::kRemoteError, "a report of a call is damaged");
+  if (!in.complete() || !has_ranks || kind > static_cast<uint8_t>(CallReport::Kind::kOverdue))
+    return makeStatus(Code::kRemoteError, "a report of a call is damaged");
   return RankMessage(std::move(m));
 }
 
@@ -98,6 +143,13 @@ struct Writer {
     out.number(m.ranks);
     out.number(m.timeout_ms);
     write(out, m.process);
+    for (const std::byte byte : m.secret) out.number(static_cast<uint8_t>(byte));
+  }
+  void operator()(const ReturnMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kReturn));
+    out.number(m.rank);
+    for (const std::byte byte : m.secret) out.number(static_cast<uint8_t>(byte));
+    out.number(m.heard);
   }
   void operator()(const GatherMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kGather));
@@ -114,9 +166,14 @@ struct Writer {
   void operator()(const BeatMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kBeat));
     out.number(m.interval_ms);
+    out.number(m.heard);
   }
   void operator()(const CallReport& m) {
     out.number(static_cast<uint8_t>(Kind::kCall));
+    write(out, m);
+  }
+  void operator()(const RankState& m) {
+    out.number(static_cast<uint8_t>(Kind::kState));
     write(out, m);
   }
   void operator()(const WelcomeMessage& m) {
@@ -125,6 +182,7 @@ struct Writer {
     write(out, m.host);
     out.number(static_cast<uint32_t>(m.ranks.size()));
     for (const ProcessName& process : m.ranks) write(out, process);
+    out.number(m.return_port);
   }
   void operator()(const GatheredMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kGathered));
@@ -139,10 +197,21 @@ struct Writer {
     out.text(m.reason, kMaxReasonText);
   }
   void operator()(const ClosingMessage&) { out.number(static_cast<uint8_t>(Kind::kClosing)); }
-  void operator()(const BeatEchoMessage&) { out.number(static_cast<uint8_t>(Kind::kBeatEcho)); }
+  void operator()(const BeatEchoMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kBeatEcho));
+    out.number(m.heard);
+  }
+  void operator()(const ReturnedMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kReturned));
+    out.number(m.heard);
+  }
   void operator()(const CallInquiry& m) {
     out.number(static_cast<uint8_t>(Kind::kInquiry));
     out.number(m.sequence);
+    out.number(m.round);
+  }
+  void operator()(const StateInquiry& m) {
+    out.number(static_cast<uint8_t>(Kind::kStateInquiry));
     out.number(m.round);
   }
 };
@@ -160,6 +229,7 @@ WelcomeMessage readWelcome(WireReader& in) {
   const uint32_t ranks = in.number<uint32_t>();
   // The list grows as it is read: a false count costs nothing.
   for (uint32_t rank = 0; rank < ranks && !in.failed(); ++rank) m.ranks.push_back(readProcess(in));
+  m.return_port = in.number<uint16_t>();
   return m;
 }
 
@@ -209,6 +279,7 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
       m.ranks = in.number<int32_t>();
       m.timeout_ms = in.number<uint32_t>();
       m.process = readProcess(in);
+      m.secret = readSecret(in);
       return finish(in, RankMessage(std::move(m)));
     }
     case Kind::kGather: {
@@ -226,10 +297,23 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
     }
     case Kind::kGoodbye:
       return finish(in, RankMessage(GoodbyeMessage{}));
-    case Kind::kBeat:
-      return finish(in, RankMessage(BeatMessage{in.number<uint32_t>()}));
+    case Kind::kBeat: {
+      BeatMessage m;
+      m.interval_ms = in.number<uint32_t>();
+      m.heard = in.number<uint64_t>();
+      return finish(in, RankMessage(m));
+    }
+    case Kind::kReturn: {
+      ReturnMessage m;
+      m.rank = in.number<int32_t>();
+      m.secret = readSecret(in);
+      m.heard = in.number<uint64_t>();
+      return finish(in, RankMessage(m));
+    }
     case Kind::kCall:
       return readCall(in);
+    case Kind::kState:
+      return readState(in);
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }
@@ -256,16 +340,30 @@ Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
     case Kind::kClosing:
       return finish(in, RootMessage(ClosingMessage{}));
     case Kind::kBeatEcho:
-      return finish(in, RootMessage(BeatEchoMessage{}));
+      return finish(in, RootMessage(BeatEchoMessage{in.number<uint64_t>()}));
+    case Kind::kReturned:
+      return finish(in, RootMessage(ReturnedMessage{in.number<uint64_t>()}));
     case Kind::kInquiry: {
       CallInquiry m;
       m.sequence = in.number<uint64_t>();
       m.round = in.number<uint32_t>();
       return finish(in, RootMessage(m));
     }
+    case Kind::kStateInquiry:
+      return finish(in, RootMessage(StateInquiry{in.number<uint32_t>()}));
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }
+}
+
+bool isCounted(const RankMessage& message) {
+  return !std::holds_alternative<HelloMessage>(message) && !std::holds_alternative<BeatMessage>(message) &&
+         !std::holds_alternative<ReturnMessage>(message);
+}
+
+bool isCounted(const RootMessage& message) {
+  return !std::holds_alternative<BeatEchoMessage>(message) &&
+         !std::holds_alternative<ReturnedMessage>(message);
 }
 
 size_t maxRankMessageBytes() {

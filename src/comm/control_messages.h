@@ -8,12 +8,17 @@
 //                  Goodbye    I leave; this is no error
 //                  Beat       I am alive, and say so every t ms
 //                  Call       what I know of call k; unasked when I wait in it
+//                  Return     I am rank r still; my connection broke
+//                  State      what I do now; unasked when I wait for messages
 //   root -> rank   Welcome    all have come: who they are, and who hosts the rendezvous
 //                  Gathered   all parts of exchange k
 //                  Failure    it is over for everybody, because of rank r
 //                  Closing    the rendezvous goes away; no error by itself
 //                  BeatEcho   so am I; the answer to every beat
+//                  Returned   then let us go on; the answer to a Return
 //                  Inquiry    what do you know of call k?
+//                  StateInquiry  what do you do now?
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +29,7 @@
 #include "base/status.h"
 #include "comm/call_ledger.h"
 #include "comm/call_report.h"
+#include "comm/rank_state.h"
 
 namespace horing {
 
@@ -41,11 +47,15 @@ struct ProcessName {
 };
 ProcessName thisProcess();
 
+// Made at random by a rank, known to the rendezvous alone: by this it is known when it comes back.
+using ReturnSecret = std::array<std::byte, 16>;
+
 struct HelloMessage {
   int32_t rank = 0;
   int32_t ranks = 0;
   uint32_t timeout_ms = 0;
   ProcessName process;
+  ReturnSecret secret{};
 };
 struct GatherMessage {
   uint64_t exchange = 0;
@@ -59,11 +69,18 @@ struct AnnounceMessage {
 struct GoodbyeMessage {};
 struct BeatMessage {
   uint32_t interval_ms = 0;
+  uint64_t heard = 0;  // messages, see comm/control_journal.h
+};
+struct ReturnMessage {
+  int32_t rank = 0;
+  ReturnSecret secret{};
+  uint64_t heard = 0;
 };
 struct WelcomeMessage {
   int32_t host_rank = -1;  // whose process hosts the rendezvous; -1: none
   ProcessName host;
   std::vector<ProcessName> ranks;
+  uint16_t return_port = 0;  // where ranks whose connection broke may return to; 0: nowhere
 };
 struct GatheredMessage {
   uint64_t exchange = 0;
@@ -75,12 +92,24 @@ struct FailureMessage {
   std::string reason;
 };
 struct ClosingMessage {};
-struct BeatEchoMessage {};
+struct StateInquiry {
+  uint32_t round = 0;
+};
+struct BeatEchoMessage {
+  uint64_t heard = 0;
+};
+struct ReturnedMessage {
+  uint64_t heard = 0;
+};
 
-using RankMessage =
-    std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage, CallReport>;
+using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage,
+                                 CallReport, ReturnMessage, RankState>;
 using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage,
-                                 BeatEchoMessage, CallInquiry>;
+                                 BeatEchoMessage, CallInquiry, ReturnedMessage, StateInquiry>;
+
+// Whether both ends count a message, see comm/control_journal.h.
+bool isCounted(const RankMessage& message);
+bool isCounted(const RootMessage& message);
 
 std::vector<std::byte> encodeMessage(const RankMessage& message);
 std::vector<std::byte> encodeMessage(const RootMessage& message);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "comm/wire.h"
+#include "topology/group_rule.h"
 #include "topology/machine.h"
 
 namespace horing {
@@ -74,6 +75,10 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
   identity.boot_id = bootId();
   identity.host_override = config.host_id;
   identity.group_override = config.group;
+  if (config.group.empty()) {
+    HORING_ASSIGN(identity.group_override, groupByRule(config.group_by, identity.host_name));
+    HORING_TRY(checkLabel("HORING_GROUP_BY", identity.group_override));
+  }
   identity.ipc_namespace = namespaceInode("ipc");
   identity.network_namespace = namespaceInode("net");
   struct stat shm {};

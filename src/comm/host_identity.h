@@ -23,7 +23,7 @@ struct HostIdentity {
   std::string host_name;       // of the UTS namespace
   std::string boot_id;         // of the kernel
   std::string host_override;   // HORING_HOSTID; replaces everything below in nodeLabel() when set
-  std::string group_override;  // HORING_GROUP
+  std::string group_override;  // HORING_GROUP, or what HORING_GROUP_BY makes of the host
   uint64_t ipc_namespace = 0;  // inode numbers; 0 when not readable
   uint64_t network_namespace = 0;
   uint64_t shm_device = 0;  // of the directory where shared-memory segments are made
@@ -41,7 +41,7 @@ struct HostIdentity {
   std::string describe() const;
 };
 
-// Looks at this process. Uses host_id, group and shm_dir of the configuration.
+// Looks at this process. Uses host_id, group, group_by and shm_dir of the configuration.
 Result<HostIdentity> findHostIdentity(const Config& config);
 
 // For the exchange. Decoding takes hostile bytes.

@@ -45,6 +45,8 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.id = id;
   child.rank = rank;
   child.ranks = ranks;
+  child.aborted = nullptr;
+  child.failed_rank = nullptr;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
   LoopbackNonce name;

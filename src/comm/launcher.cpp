@@ -104,6 +104,7 @@ Result<std::unique_ptr<RootService>> startRoot(const Launch& launch, const Uniqu
   options.port = where.port;
   options.family = launch.config.socket_family;
   options.interfaces = launch.config.socket_ifname;
+  HORING_ASSIGN(options.ports, parsePortRange(launch.config.ports));
   options.secret = &secret;
   options.log = launch.log;
   return RootService::start(options);

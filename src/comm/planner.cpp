@@ -49,7 +49,7 @@ Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector&
 PlanSettings Planner::settings() const {
   PlanSettings settings;
   settings.window = static_cast<int32_t>(config_.window);
-  settings.slot_bytes = linkShapeOf(config_, "").slot_bytes;
+  settings.slot_bytes = linkShapeOf(config_, "", map_.ranks()).slot_bytes;
   const Simd best = detectSimd();
   settings.simd = config_.simd == "plain"  ? Simd::kPlain
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
@@ -61,11 +61,18 @@ PlanSettings Planner::settings() const {
   return settings;
 }
 
-LinkShape linkShapeOf(const Config& config, std::string_view transport) {
+LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks) {
   LinkShape shape;
   shape.channels = kLinkChannels;
-  shape.slots = static_cast<uint32_t>(transport == "socket" ? config.socket_slots : config.slots);
+  shape.slots = static_cast<uint32_t>(config.slots);
   shape.slot_bytes = static_cast<uint32_t>((config.slice_bytes + 63) / 64 * 64);
+  if (transport != "socket" && transport != "verbs") return shape;
+  // One slot of every connection: channels, two directions, peers.
+  constexpr uint64_t kChannels = kLinkChannels + kPointToPointChannels;
+  const uint64_t row_bytes = 2 * kChannels * shape.slot_bytes * static_cast<uint64_t>(std::max(ranks - 1, 1));
+  const auto wanted = static_cast<uint32_t>(config.socket_slots);
+  const auto fitting = static_cast<uint32_t>(std::min<uint64_t>(kSocketSlotsBytes / row_bytes, wanted));
+  shape.slots = std::max(fitting, std::min(shape.slots, wanted));
   return shape;
 }
 

@@ -20,8 +20,11 @@ struct PlannedOperation {
   std::unique_ptr<HostOperation> operation;
 };
 
-// Channels, slots and slot size of links over the transport of that name.
-LinkShape linkShapeOf(const Config& config, std::string_view transport);
+// Channels, slots and slot size of links over the transport of that name in a communicator of so many ranks: over TCP a link
+// has fewer slots where a rank that is linked to all others, for collectives and for sends and receives, would take more than
+// kSocketSlotsBytes for them.
+LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks);
+inline constexpr uint64_t kSocketSlotsBytes = uint64_t{60} << 20;
 
 // One thread at a time. Everything it takes must outlive it.
 class Planner {

@@ -3,14 +3,16 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <span>
 
+#include "base/auth.h"
 #include "base/status.h"
 
 namespace horing {
 
 inline constexpr size_t kMaxRegistrations = 65536;  // of one communicator
 
-// Thread safe. A handle is a number, never dereferenced: a stale or foreign one is found out.
+// Thread safe. A handle is a random number, never dereferenced: a stale one, or one of another communicator, is found out.
 class Registrations {
  public:
   // A new handle, not null.
@@ -18,8 +20,10 @@ class Registrations {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (live_.size() >= kMaxRegistrations)
       return makeStatus(Code::kInvalidUsage, "%zu buffers are registered; that is the limit", live_.size());
-    live_.insert(++last_);
-    return reinterpret_cast<void*>(last_);
+    uintptr_t handle = 0;
+    while (handle == 0 || !live_.insert(handle).second)
+      randomBytes(std::as_writable_bytes(std::span(&handle, 1)));
+    return reinterpret_cast<void*>(handle);
   }
   Status remove(const void* handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -36,7 +40,6 @@ class Registrations {
 
  private:
   std::mutex mutex_;
-  uintptr_t last_ = 0;  // handles are not used twice
   std::set<uintptr_t> live_;
 };
 

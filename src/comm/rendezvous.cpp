@@ -90,6 +90,7 @@ void Rendezvous::expect(uint32_t timeout_ms, int64_t now_ns) {
 void Rendezvous::welcome() {
   WelcomeMessage message;
   message.host = host_;
+  message.return_port = return_port_;
   for (int rank = 0; rank < ranks_; ++rank) {
     const ProcessName& process = member(rank).process;
     if (message.host_rank < 0 && process == host_) message.host_rank = rank;
@@ -181,13 +182,13 @@ void Rendezvous::silent(std::span<const int> ranks, int64_t silence_ms) {
 }
 
 void Rendezvous::tick(int64_t now_ns) {
-  if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, -1, late());
+  if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, missing().front(), late());
   judgeCalls(now_ns);
 }
 
 int64_t Rendezvous::nextTickNs() const {
   if (failed_) return INT64_MAX;
-  return std::min(deadline_ns_.value_or(INT64_MAX), ledger_.nextLookNs());
+  return std::min({deadline_ns_.value_or(INT64_MAX), ledger_.nextLookNs(), waiting_.nextLookNs()});
 }
 
 void Rendezvous::report(int rank, CallReport report, int64_t now_ns) {
@@ -197,22 +198,41 @@ void Rendezvous::report(int rank, CallReport report, int64_t now_ns) {
   judgeCalls(now_ns);
 }
 
+void Rendezvous::tell(int rank, RankState state, int64_t now_ns) {
+  if (failed_ || !complete()) return;
+  waiting_.tell(rank, ranks_, std::move(state), now_ns);
+  if (const std::optional<uint32_t> round = waiting_.takeInquiry())
+    broadcasts_.push_back(shared(StateInquiry{*round}));
+  judgeCalls(now_ns);
+}
+
 void Rendezvous::judgeCalls(int64_t now_ns) {
   if (failed_) return;
   const Attendance attendance{ranks_, present_,
                               [this](int rank) { return member(rank).presence == Presence::kPresent; }};
-  if (const std::optional<CallVerdict> verdict = ledger_.judge(attendance, now_ns))
-    fail(verdict->code, verdict->rank, verdict->reason);
+  std::optional<CallVerdict> verdict = ledger_.judge(attendance, now_ns);
+  if (!verdict) verdict = waiting_.judge(attendance, now_ns);
+  if (verdict) fail(verdict->code, verdict->rank, verdict->reason);
+}
+
+// Of what is under way now.
+bool Rendezvous::came(int rank) const {
+  const Member& m = members_[static_cast<size_t>(rank)];
+  return exchange_ == 0 ? m.presence != Presence::kAwaited : m.gave;
+}
+
+std::vector<int> Rendezvous::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (!came(rank)) ranks.push_back(rank);
+  return ranks;
 }
 
 std::string Rendezvous::late() const {
-  std::vector<int> missing;
+  const std::vector<int> missing = this->missing();
   std::vector<int> there;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const Member& m = members_[static_cast<size_t>(rank)];
-    const bool came = exchange_ == 0 ? m.presence != Presence::kAwaited : m.gave;
-    (came ? there : missing).push_back(rank);
-  }
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (came(rank)) there.push_back(rank);
   const char* noun = missing.size() == 1 ? "rank" : "ranks";
   if (exchange_ == 0)
     return formatString("%s %s of %d did not arrive within %u ms; arrived: %s%s%s", noun,

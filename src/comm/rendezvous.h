@@ -11,6 +11,7 @@
 #include "comm/call_ledger.h"
 #include "comm/control_channel.h"
 #include "comm/control_messages.h"
+#include "comm/wait_graph.h"
 
 namespace horing {
 
@@ -18,7 +19,9 @@ namespace horing {
 // clock.
 class Rendezvous {
  public:
-  explicit Rendezvous(ProcessName host) : host_(std::move(host)) {}
+  // Ranks are told of the port to which they may return.
+  explicit Rendezvous(ProcessName host, uint16_t return_port = 0)
+      : host_(std::move(host)), return_port_(return_port) {}
 
   // A process says who it is. An error is for that process only to read; where it ends the communicator for
   // everybody, the others hear of it through takeBroadcasts().
@@ -29,9 +32,11 @@ class Rendezvous {
   void announce(int rank, const AnnounceMessage& message);
   void goodbye(int rank);
   void lost(int rank, const std::string& why);
-  // Present ranks, not empty, that nobody has heard of for so long.
   // What a rank knows of a call.
   void report(int rank, CallReport report, int64_t now_ns);
+  // What a rank does.
+  void tell(int rank, RankState state, int64_t now_ns);
+  // Present ranks, not empty, that nobody has heard of for so long.
   void silent(std::span<const int> ranks, int64_t silence_ms);
 
   // Ends an exchange whose time is up, and waiting for more reports.
@@ -68,11 +73,15 @@ class Rendezvous {
   void finishExchange();
   void judgeCalls(int64_t now_ns);
   void welcome();
+  bool came(int rank) const;
+  // At a deadline: one at least.
+  std::vector<int> missing() const;
   std::string late() const;
   std::string name(int rank) const;
   Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
 
   ProcessName host_;
+  uint16_t return_port_;
   int ranks_ = 0;  // 0 until the first has come
   int arrived_ = 0;
   int present_ = 0;
@@ -86,6 +95,7 @@ class Rendezvous {
   bool failed_ = false;
   FailureMessage failure_;
   CallLedger ledger_;
+  WaitGraph waiting_;
   std::string trouble_;
   std::vector<SharedMessage> broadcasts_;
 };

@@ -25,30 +25,6 @@ Status abortedStatus() {
   return makeStatus(Code::kInvalidUsage, "the communicator was aborted while it was set up");
 }
 
-Result<std::unique_ptr<ControlChannel>> attempt(const RootAddress& address, const Key& key,
-                                                const Patience& patience) {
-  HORING_ASSIGN(Fd fd, beginConnect(address));
-  auto channel =
-      std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
-  // Nothing is read or written before the connect is complete: it would look like an error.
-  pollfd item{channel->fd(), POLLOUT, 0};
-  while (::poll(&item, 1, std::min(patience.deadline.remainingMs(), kAbortCheckMs)) <= 0) {
-    if (patience.aborted()) return abortedStatus();
-    if (patience.deadline.passed()) return makeStatus(Code::kTimeout, "no answer");
-  }
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
-    return systemError(error, "%s", address.toString().c_str());
-  while (!channel->proven()) {
-    HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
-    if (patience.aborted()) return abortedStatus();
-    if (!channel->proven() && patience.deadline.passed())
-      return makeStatus(Code::kTimeout, "something listens there, but does not answer");
-  }
-  return channel;
-}
-
 // Whoever answered is not, or not any more, this job's rendezvous.
 bool isRefusal(const Status& status) {
   return status.code() == Code::kRemoteError;
@@ -87,6 +63,30 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
   return channel.progress();
 }
 
+Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
+                                                    const Patience& patience) {
+  HORING_ASSIGN(Fd fd, beginConnect(address));
+  auto channel =
+      std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
+  // Nothing is read or written before the connect is complete: it would look like an error.
+  pollfd item{channel->fd(), POLLOUT, 0};
+  while (::poll(&item, 1, std::min(patience.deadline.remainingMs(), kAbortCheckMs)) <= 0) {
+    if (patience.aborted()) return abortedStatus();
+    if (patience.deadline.passed()) return makeStatus(Code::kTimeout, "no answer");
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
+    return systemError(error, "%s", address.toString().c_str());
+  while (!channel->proven()) {
+    HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
+    if (patience.aborted()) return abortedStatus();
+    if (!channel->proven() && patience.deadline.passed())
+      return makeStatus(Code::kTimeout, "something listens there, but does not answer");
+  }
+  return channel;
+}
+
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
                                                       const Patience& patience) {
   const Key key = jobKey(parts, "control");
@@ -98,7 +98,7 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
       if (patience.over()) break;
       const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
       Result<std::unique_ptr<ControlChannel>> connected =
-          attempt(root, key, {Deadline::after(clock, bounded_ms), patience.abort});
+          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort});
       if (connected.ok()) return connected;
       // A refusal says more than the silence of the next address.
       if (!isRefusal(last)) last = connected.status();

@@ -29,4 +29,8 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
                                                       const Patience& patience);
 
+// The same, at one address and without trying again.
+Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
+                                                    const Patience& patience);
+
 }  // namespace horing

@@ -11,15 +11,19 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/service_thread.h"
 #include "comm/control_channel.h"
+#include "comm/control_journal.h"
 #include "comm/liveness.h"
 #include "comm/rendezvous.h"
 #include "comm/socket_address.h"
@@ -59,21 +63,40 @@ struct Client {
   bool watching_writes = false;
 };
 
+// What is remembered of a rank from its arrival to its goodbye or its loss.
+struct Seat {
+  ReturnSecret secret;
+  ControlJournal journal;
+  int fd = -1;                         // of its client; -1: its connection broke
+  int64_t missed_from_ns = INT64_MAX;  // when it is lost unless it returns
+  std::string why_broken;
+};
+
+// Where to listen: the address and port of the rendezvous, and those for ranks that return.
+struct Listening {
+  Listener arrivals;
+  Listener returns;  // none where connections cannot break
+  std::optional<RootAddress> address;
+};
+
 class RootThread final : public RootService {
  public:
-  RootThread(const RootOptions& options, Listener listener, const UniqueIdParts& parts, UniqueId id)
+  RootThread(const RootOptions& options, Listening listening, const UniqueIdParts& parts, UniqueId id)
       : log_(options.log),
         idle_timeout_ms_(options.idle_timeout_ms),
         handshake_timeout_ms_(options.handshake_timeout_ms),
-        listener_(std::move(listener)),
+        address_(listening.address),
+        port_(listening.arrivals.port),
+        listener_(std::move(listening.arrivals)),
+        returns_(std::move(listening.returns)),
         key_(jobKey(parts, "control")),
         id_(id),
-        rendezvous_(thisProcess()) {}
+        rendezvous_(thisProcess(), returns_.fd.valid() ? returns_.port : uint16_t{0}) {}
   ~RootThread() override;
 
   Status begin();
   const UniqueId& id() const override { return id_; }
-  uint16_t port() const override { return listener_.port; }
+  uint16_t port() const override { return port_; }
   bool finished() const override { return waitFinished(0); }
   bool waitFinished(int64_t timeout_ms) const override;
 
@@ -90,11 +113,15 @@ class RootThread final : public RootService {
   Status handleHello(Client& client, const RankMessage& message, int64_t now_ns);
   void refuse(Client& client, const Status& why, int64_t now_ns);
   void drop(int fd, const Status& why);
+  Status handleReturn(Client& client, const ReturnMessage& message, int64_t now_ns);
+  bool mayReturn(const Client& client) const;
+  void missThoseWhoStayAway(int64_t now_ns);
+  void listenAgain();
   void watchWrites(Client& client);
   void expire(int64_t now_ns);
   void judgeSilence(int64_t now_ns);
-  void answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
-  void stopListening();
+  Status answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
+  void listenForReturns();
   void deliver();
   void close();
   void setDeadline(Client& client, int64_t now_ns);
@@ -103,7 +130,10 @@ class RootThread final : public RootService {
   Log log_;
   int64_t idle_timeout_ms_;
   int64_t handshake_timeout_ms_;
-  Listener listener_;
+  std::optional<RootAddress> address_;
+  uint16_t port_;
+  Listener listener_;  // for arrivals, until all have come; then for those who return, if they may
+  Listener returns_;
   Key key_;
   UniqueId id_;
 
@@ -112,10 +142,10 @@ class RootThread final : public RootService {
   Fd epoll_;
   Rendezvous rendezvous_;
   Liveness liveness_;
-  const SharedMessage echo_ =
-      std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(BeatEchoMessage{})));
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by file descriptor
   std::set<std::pair<int64_t, int>> deadlines_;               // (time, file descriptor)
+  std::map<int, Seat> seats_;                                 // by rank
+  int away_ = 0;                                              // seats without a connection
   int strangers_ = 0;
   int64_t begun_ns_ = 0;
   int64_t failed_ns_ = 0;
@@ -185,6 +215,7 @@ void RootThread::loop() {
       }
     }
     expire(now_ns);
+    missThoseWhoStayAway(now_ns);
     judgeSilence(now_ns);
     rendezvous_.tick(now_ns);
     deliver();
@@ -209,6 +240,8 @@ int RootThread::waitMs(int64_t now_ns) const {
   if (failed_ns_ != 0) until_ns = std::min(until_ns, failed_ns_ + toNs(kLingerMs));
   if (accept_again_ns_ != 0) until_ns = std::min(until_ns, accept_again_ns_);
   if (!deadlines_.empty()) until_ns = std::min(until_ns, deadlines_.begin()->first);
+  for (auto seat = seats_.begin(); away_ > 0 && seat != seats_.end(); ++seat)
+    until_ns = std::min(until_ns, seat->second.missed_from_ns);
   until_ns = std::min({until_ns, liveness_.nextLookNs(), rendezvous_.nextTickNs()});
   const int64_t left_ms = (until_ns - now_ns + 999'999) / 1'000'000;
   return static_cast<int>(std::clamp<int64_t>(left_ms, 0, 60'000));
@@ -224,6 +257,7 @@ void RootThread::acceptAll(int64_t now_ns) {
       const int error = errno;
       if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
         pauseAccepting(now_ns, error);
+      if (error == EINVAL) return listenAgain();
       // Everything else is about that one connection, or says that there is none.
       if (error == EAGAIN || error == EWOULDBLOCK || accept_again_ns_ != 0) return;
       continue;
@@ -292,14 +326,19 @@ void RootThread::serve(int fd, int64_t now_ns) {
 Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int64_t now_ns) {
   if (client.state == Client::State::kRefused) return {};
   HORING_ASSIGN(RankMessage message, decodeRankMessage(bytes));
-  if (client.state == Client::State::kStranger) return handleHello(client, message, now_ns);
-  liveness_.heard(client.rank, now_ns);
-  if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) {
-    answerBeat(client, *beat, now_ns);
-    return {};
+  if (client.state == Client::State::kStranger) {
+    const ReturnMessage* back = std::get_if<ReturnMessage>(&message);
+    return back ? handleReturn(client, *back, now_ns) : handleHello(client, message, now_ns);
   }
+  liveness_.heard(client.rank, now_ns);
+  if (isCounted(message)) seats_.at(client.rank).journal.noteHeard();
+  if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) return answerBeat(client, *beat, now_ns);
   if (CallReport* report = std::get_if<CallReport>(&message)) {
     rendezvous_.report(client.rank, std::move(*report), now_ns);
+    return {};
+  }
+  if (RankState* state = std::get_if<RankState>(&message)) {
+    rendezvous_.tell(client.rank, std::move(*state), now_ns);
     return {};
   }
   if (GatherMessage* gather = std::get_if<GatherMessage>(&message))
@@ -312,6 +351,7 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   if (!std::holds_alternative<GoodbyeMessage>(message))
     return makeStatus(Code::kRemoteError, "it said hello twice");
   liveness_.forget(client.rank);
+  seats_.erase(client.rank);
   rendezvous_.goodbye(client.rank);
   client.state = Client::State::kRefused;
   return makeStatus(Code::kRemoteError, "it left");
@@ -331,14 +371,82 @@ Status RootThread::handleHello(Client& client, const RankMessage& message, int64
   clearDeadline(client);
   client.state = Client::State::kJoined;
   client.rank = hello->rank;
+  Seat& seat = seats_[hello->rank];
+  seat.secret = hello->secret;
+  seat.fd = client.channel.fd();
   return {};
 }
 
+// Takes the place of the connection that broke, which may not be known here yet.
+Status RootThread::handleReturn(Client& client, const ReturnMessage& message, int64_t now_ns) {
+  const auto found = seats_.find(message.rank);
+  if (found == seats_.end() || found->second.secret != message.secret)
+    return makeStatus(Code::kRemoteError, "it is not the rank %d that was here", message.rank);
+  Seat& seat = found->second;
+  if (message.heard > seat.journal.said())
+    return makeStatus(Code::kRemoteError, "rank %d has heard more than was said", message.rank);
+  if (!seat.journal.reaches(message.heard)) {
+    // It shall not take this for the end of the rendezvous.
+    refuse(client,
+           makeStatus(Code::kRemoteError,
+                      "rank %d came back to the rendezvous and lacks messages that cannot be said again: it "
+                      "has %llu of "
+                      "%llu, and %zu are kept",
+                      message.rank, static_cast<unsigned long long>(message.heard),
+                      static_cast<unsigned long long>(seat.journal.said()), seat.journal.kept()),
+           now_ns);
+    return {};
+  }
+  client.channel.send(std::make_shared<const std::vector<std::byte>>(
+      encodeMessage(RootMessage(ReturnedMessage{seat.journal.heard()}))));
+  HORING_CHECK(seat.journal.sayRest(message.heard, client.channel));
+  log_.info(kSubsystem, "rank %d is back from %s", message.rank, client.peer.toString().c_str());
+  if (seat.fd >= 0) {
+    clients_.erase(seat.fd);
+  } else {
+    --away_;
+  }
+  --strangers_;
+  clearDeadline(client);
+  client.state = Client::State::kJoined;
+  client.rank = message.rank;
+  seat.fd = client.channel.fd();
+  seat.missed_from_ns = INT64_MAX;
+  liveness_.heard(message.rank, now_ns);
+  return client.channel.flush();
+}
+
+// Only who beats says what it has heard, and can go on from there.
+bool RootThread::mayReturn(const Client& client) const {
+  return client.state == Client::State::kJoined && client.channel.broke() && rendezvous_.complete() &&
+         listener_.fd.valid() && liveness_.watches(client.rank);
+}
+
+void RootThread::missThoseWhoStayAway(int64_t now_ns) {
+  for (auto it = seats_.begin(); away_ > 0 && it != seats_.end();) {
+    const auto& [rank, seat] = *it;
+    if (seat.missed_from_ns > now_ns) {
+      ++it;
+      continue;
+    }
+    liveness_.forget(rank);
+    rendezvous_.lost(rank, formatString("%s, and it did not come back within %lld ms",
+                                        seat.why_broken.c_str(), static_cast<long long>(kReturnMs)));
+    --away_;
+    it = seats_.erase(it);
+  }
+}
+
 // The first beat begins the watch.
-void RootThread::answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns) {
+Status RootThread::answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns) {
   const int64_t interval_ms = std::clamp<int64_t>(beat.interval_ms, 1, kLongestBeatMs);
   if (!liveness_.watches(client.rank)) liveness_.watch(client.rank, interval_ms, now_ns);
-  client.channel.send(echo_);
+  ControlJournal& journal = seats_.at(client.rank).journal;
+  if (!journal.acknowledge(beat.heard))
+    return makeStatus(Code::kRemoteError, "it has heard more than was said");
+  client.channel.send(std::make_shared<const std::vector<std::byte>>(
+      encodeMessage(RootMessage(BeatEchoMessage{journal.heard()}))));
+  return {};
 }
 
 void RootThread::judgeSilence(int64_t now_ns) {
@@ -361,8 +469,18 @@ void RootThread::drop(int fd, const Status& why) {
   const std::unique_ptr<Client> client = std::move(found->second);
   clients_.erase(found);
   clearDeadline(*client);
+  if (mayReturn(*client)) {
+    Seat& seat = seats_.at(client->rank);
+    seat.fd = -1;
+    seat.missed_from_ns = clock_.nowNs() + toNs(kReturnMs);
+    seat.why_broken = why.message();
+    ++away_;
+    log_.warn(kSubsystem, "rank %d: %s; waiting for it to come back", client->rank, why.message().c_str());
+    return;
+  }
   if (client->state == Client::State::kJoined) {
     liveness_.forget(client->rank);
+    seats_.erase(client->rank);
     rendezvous_.lost(client->rank, client->channel.closed() ? "its control connection ended without a goodbye"
                                                             : why.message());
     return;
@@ -401,25 +519,41 @@ void RootThread::expire(int64_t now_ns) {
 }
 
 // Once all have come nobody else may: the port is free for the job's next communicator before the first rank can know.
-void RootThread::stopListening() {
-  if (!rendezvous_.complete()) return;
+void RootThread::listenForReturns() {
+  if (!rendezvous_.complete() || listener_.port != port_) return;
   if (listener_.fd.valid() && accept_again_ns_ == 0)
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
   accept_again_ns_ = 0;
-  listener_.fd.reset();
+  listener_ = std::move(returns_);
+  if (listener_.fd.valid() && !watch(epoll_.get(), listener_.fd.get()).ok()) listener_.fd.reset();
 }
 
-// Sends what the rendezvous has decided to all ranks that are there. A broken connection shows up as an event
-// later.
+// Somebody destroyed the socket. Ranks whose connections had the same fate know this port.
+void RootThread::listenAgain() {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
+  listener_.fd.reset();
+  Result<Listener> listener = listenOn(address_ ? &*address_ : nullptr, listener_.port);
+  if (!listener.ok() || !watch(epoll_.get(), listener.value().fd.get()).ok()) {
+    log_.warn(kSubsystem, "cannot listen on port %u again", unsigned{listener_.port});
+    return;
+  }
+  listener_ = listener.take();
+}
+
+// Sends what the rendezvous has decided to all ranks that are there, and keeps it for those that may return. A broken
+// connection shows up as an event later.
 void RootThread::deliver() {
   const std::vector<SharedMessage> messages = rendezvous_.takeBroadcasts();
   if (messages.empty()) return;
-  stopListening();
-  for (const auto& [fd, client] : clients_) {
-    if (client->state != Client::State::kJoined) continue;
-    for (const SharedMessage& message : messages) client->channel.send(message);
-    [[maybe_unused]] const Status flushed = client->channel.flush();
-    watchWrites(*client);
+  listenForReturns();
+  for (auto& [rank, seat] : seats_) {
+    const bool keeps = liveness_.watches(rank);
+    for (const SharedMessage& message : messages) keeps ? seat.journal.keep(message) : seat.journal.pass();
+    if (seat.fd < 0) continue;
+    Client& client = *clients_.at(seat.fd);
+    for (const SharedMessage& message : messages) client.channel.send(message);
+    [[maybe_unused]] const Status flushed = client.channel.flush();
+    watchWrites(client);
   }
 }
 
@@ -457,9 +591,15 @@ UniqueIdParts makeSecret(const RootOptions& options) {
   return parts;
 }
 
+// `address`: where the listener is, if not everywhere.
 Result<std::unique_ptr<RootService>> startOn(const RootOptions& options, Listener listener,
-                                             const UniqueIdParts& parts, const UniqueId& id) {
-  auto service = std::make_unique<RootThread>(options, std::move(listener), parts, id);
+                                             std::optional<RootAddress> address, const UniqueIdParts& parts) {
+  Listening listening{std::move(listener), {}, address};
+  if (parts.roots.front().family != RootAddress::Family::kLocal) {
+    HORING_ASSIGN(listening.returns, listenOn(address ? &*address : nullptr, options.ports));
+  }
+  HORING_ASSIGN(const UniqueId id, encodeUniqueId(parts));
+  auto service = std::make_unique<RootThread>(options, std::move(listening), parts, id);
   HORING_TRY(service->begin());
   options.log.info(kSubsystem, "the rendezvous listens on %s%s", parts.roots.front().toString().c_str(),
                    parts.roots.size() > 1 ? " and others" : "");
@@ -476,7 +616,8 @@ Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& optio
     parts.roots = {randomLocalAddress()};
     HORING_ASSIGN(listener, listenOn(&parts.roots.front(), parts.roots.front().port));
   } else if (options.host.empty()) {
-    HORING_ASSIGN(listener, listenOn(nullptr, options.port));
+    HORING_ASSIGN(listener,
+                  options.port ? listenOn(nullptr, options.port) : listenOn(nullptr, options.ports));
     HORING_ASSIGN(parts.roots, localAddresses({options.family, options.interfaces}, listener.port));
   } else {
     HORING_ASSIGN(parts.roots, resolveHost({options.host, 1}));
@@ -484,8 +625,9 @@ Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& optio
     parts.roots.resize(1);
     parts.roots.front().port = listener.port;
   }
-  HORING_ASSIGN(const UniqueId id, encodeUniqueId(parts));
-  return startOn(options, std::move(listener), parts, id);
+  const bool everywhere = options.host.empty();
+  return startOn(options, std::move(listener), everywhere ? std::nullopt : std::optional(parts.roots.front()),
+                 parts);
 }
 
 Result<ReservedRoot> reserveRoot(const RootOptions& options) {
@@ -493,9 +635,9 @@ Result<ReservedRoot> reserveRoot(const RootOptions& options) {
   reserved.parts = makeSecret(options);
   if (options.reach == RootOptions::Reach::kThisMachine) {
     reserved.parts.roots = {randomLocalAddress()};
-    HORING_ASSIGN(reserved.listener, reservePort(&reserved.parts.roots.front()));
+    HORING_ASSIGN(reserved.listener, reservePort(&reserved.parts.roots.front(), {}));
   } else {
-    HORING_ASSIGN(reserved.listener, reservePort(nullptr));
+    HORING_ASSIGN(reserved.listener, reservePort(nullptr, options.ports));
     HORING_ASSIGN(reserved.parts.roots,
                   localAddresses({options.family, options.interfaces}, reserved.listener.port));
   }
@@ -511,7 +653,7 @@ Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& optio
   if (!listener.fd.valid()) return systemError(errno, "the rendezvous could not make its descriptors");
   if (::listen(listener.fd.get(), kListenBacklog) != 0)
     return systemError(errno, "the rendezvous cannot listen on port %u", unsigned{listener.port});
-  return startOn(options, std::move(listener), reserved.parts, reserved.id);
+  return startOn(options, std::move(listener), std::nullopt, reserved.parts);
 }
 
 }  // namespace horing

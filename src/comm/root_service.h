@@ -5,7 +5,8 @@
 // Ranks connect (comm/control.h), prove that they know the key, say which rank they are and then take part in
 // numbered all-gathers. When one of them disappears, or announces an error, every other rank hears of it,
 // with rank and reason, at once. Strangers (scanners, HTTP probes, silent connections) are dropped and
-// disturb nothing.
+// disturb nothing. A rank whose connection breaks may return, through a port that only the ranks know, and
+// is not missed before kReturnMs.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,6 +23,11 @@ inline constexpr int kMaxRanks = 65536;
 // Connections that have not yet proved the key; one more pushes the oldest out.
 inline constexpr int kMaxPendingConnections = 256;
 inline constexpr int64_t kHandshakeTimeoutMs = 5000;
+// How long a rank whose connection broke may take to return. A process that ended closes its connections in order, or is
+// betrayed by this; a machine that hangs falls silent (comm/liveness.h).
+inline constexpr int64_t kReturnMs = 2000;
+// How long the rank itself tries. Longer, since it may notice earlier than the rendezvous, whose verdict counts.
+inline constexpr int64_t kReturnTryMs = 3500;
 // The most that one rank may give to one all-gather.
 inline constexpr size_t kMaxGatherBytes = 256 * 1024;
 
@@ -33,6 +39,8 @@ struct RootOptions {
   // Otherwise a numeric address or host name of this machine, and only it is named.
   std::string host;
   uint16_t port = 0;  // 0: one that is free
+  // What is free to choose is chosen from these.
+  PortRange ports{};
   // "any", "ipv4" or "ipv6" and interface patterns, as HORING_SOCKET_FAMILY and HORING_SOCKET_IFNAME; they
   // choose and order the addresses in the ID.
   std::string family = "any";

@@ -9,6 +9,7 @@
 
 #include "algorithms/catalogue.h"
 #include "base/config.h"
+#include "comm/forced_algorithms.h"
 #include "comm/selection_table.h"
 #include "topology/group_map.h"
 
@@ -24,13 +25,15 @@ struct SelectionGround {
   const Config& config;
   const GroupMap& map;
   const SelectionTable& table = SelectionTable::builtIn();
-  // Shared memory that all links of a node may take together; algorithms with many peers need a lot.
-  uint64_t memory_bytes = UINT64_MAX;
-  // That one link takes, both directions.
-  uint64_t link_bytes = 0;
   // Every rank has opened memory of every other: ranks of one node, or of one process.
   bool shares_memory = false;
 };
+
+// What reductions run where HORING_REPRODUCIBLE is set.
+inline constexpr const char* kReproducibleAlgorithm = "ho_ordered";
+
+// kInvalidArgument: HORING_ALGO makes no sense, or forces what a reproducible communicator may not run.
+Status checkForced(const Config& config);
 
 // What is left of the table for one communicator. A value.
 class Selector {
@@ -48,13 +51,19 @@ class Selector {
   struct Choice {
     size_t most_bytes;
     Selection selection;
+    bool prefers_shared = false;  // shared_, if every rank can read every other's input
   };
-  std::vector<Choice> choicesFor(Collective collective, const SelectionGround& ground);
+  using Choices = std::vector<Choice>;
+  Choices reproducibleChoice(const SelectionGround& ground);
+  Choices choicesFor(Collective collective, const SelectionGround& ground);
+  Choices tableChoices(Collective collective, const SelectionGround& ground);
+  Choice forcedChoice(const Choice& otherwise, const Algorithm& forced, const GroupMap& map);
+  Selection sharedSelection(const SelectionGround& ground);
+  const Choice& choiceOf(Collective collective, size_t bytes) const;
 
-  std::array<std::vector<Choice>, kCollectives>
-      choices_;       // by collective, up to growing sizes, the last without limit
-  Selection shared_;  // no algorithm: never
-  size_t least_shared_bytes_ = 0;
+  ForcedAlgorithms forced_;
+  std::array<Choices, kCollectives> choices_;  // by collective, up to growing sizes, the last without limit
+  Selection shared_;                           // no algorithm: never
   std::string fallback_;
 };
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <optional>
 
+#include "comm/table_words.h"
+
 namespace horing {
 
 namespace {
@@ -24,22 +26,28 @@ all_reduce      1    9-32  64    direct
 all_reduce      1    9-    16K   doubling
 all_reduce      1    9-16  512K  direct
 all_reduce      1    17-32 1M    direct
-all_reduce      2-   2-    64K   ho_doubling
+all_reduce      2    2-    8K    ho_leaders
+all_reduce      2    2-    64K   ho_doubling
 all_reduce      2    2-    4M    ho_direct
+all_reduce      3-   2-    16K   ho_leaders
+all_reduce      3-   2-    128K  ho_halving
 all_reduce      2-   *     8K    doubling
 reduce_scatter  1    2     64K   direct
 reduce_scatter  1    3-4   128K  direct
 reduce_scatter  1    5-8   256K  direct
 reduce_scatter  1    9-16  512K  direct
 reduce_scatter  1    17-32 1M    direct
-reduce_scatter  2    2-    16K   ring
+reduce_scatter  2    2-    16K   halving_doubling
+reduce_scatter  3-4  2     4K    ring
+reduce_scatter  3-   2-    64K   ho_halving
 reduce_scatter  2    2-    4M    ho_direct
 all_gather      1    2     64K   direct
 all_gather      1    3-4   128K  direct
 all_gather      1    5-8   256K  direct
 all_gather      1    9-16  512K  direct
 all_gather      1    17-32 1M    direct
-all_gather      2    2-    16K   ring
+all_gather      2    2-    16K   ho_leaders
+all_gather      3-   2-    64K   ho_halving
 all_gather      2    2-    4M    ho_direct
 broadcast       1    2-4   256K  star
 broadcast       1    *     16K   binomial
@@ -98,23 +106,8 @@ std::optional<SelectionRow::Range> parseRange(std::string_view word) {
   return SelectionRow::Range{*least, *most};
 }
 
-std::optional<size_t> parseBytes(std::string_view word) {
-  if (word == "*") return SIZE_MAX;
-  int shift = 0;
-  const size_t unit = std::string_view("KMG").find(word.empty() ? ' ' : word.back());
-  if (unit != std::string_view::npos) {
-    shift = 10 * (static_cast<int>(unit) + 1);
-    word.remove_suffix(1);
-  }
-  const auto value = parseNumber<size_t>(word);
-  if (!value || *value > SIZE_MAX >> shift) return std::nullopt;
-  return *value << shift;
-}
-
-std::optional<Collective> parseCollective(std::string_view word) {
-  for (int number = 0; number < kCollectives; ++number)
-    if (word == collectiveName(static_cast<Collective>(number))) return static_cast<Collective>(number);
-  return std::nullopt;
+std::optional<size_t> parseMostBytes(std::string_view word) {
+  return word == "*" ? std::optional(SIZE_MAX) : parseTableBytes(word);
 }
 
 // What is wrong with the row; empty if nothing is.
@@ -132,7 +125,7 @@ std::string parseRow(const Words& words, SelectionRow& row) {
   const auto groups = parseRange(words[1]), members = parseRange(words[2]);
   if (!groups || !members)
     return wrong("a number from 1 on, as 3, 2-4, 2- or *", groups ? words[2] : words[1]);
-  const auto bytes = parseBytes(words[3]);
+  const auto bytes = parseMostBytes(words[3]);
   if (!bytes) return wrong("a number of bytes, as 64, 4K, 1M or *", words[3]);
   row.groups = *groups;
   row.members = *members;
@@ -154,12 +147,8 @@ std::string rangeText(const SelectionRow::Range& range) {
                                  : formatString("%d-%d", range.least, range.most);
 }
 
-std::string bytesText(size_t bytes) {
-  if (bytes == SIZE_MAX) return "*";
-  size_t unit = 0;
-  for (; unit < 3 && bytes != 0 && bytes % 1024 == 0; ++unit) bytes /= 1024;
-  const std::string number = formatString("%zu", bytes);
-  return unit == 0 ? number : number + "KMG"[unit - 1];
+std::string mostBytesText(size_t bytes) {
+  return bytes == SIZE_MAX ? "*" : tableBytesText(bytes);
 }
 
 }  // namespace
@@ -195,21 +184,21 @@ Result<SelectionTable> SelectionTable::parse(std::string_view text, std::string_
 Result<SelectionTable> SelectionTable::read(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "re");
   if (!file)
-    return makeStatus(Code::kInvalidArgument, "cannot open the selection table HORING_SELECTION_FILE=%s: %s",
+    return makeStatus(Code::kInvalidArgument, "cannot open the selection table HORING_SELECTION=%s: %s",
                       path.c_str(), std::strerror(errno));
   std::string text(kMaxSelectionBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file));
   const bool failed = std::ferror(file) != 0;
   std::fclose(file);
   if (failed || text.size() > kMaxSelectionBytes)
-    return makeStatus(Code::kInvalidArgument, "cannot read the selection table HORING_SELECTION_FILE=%s: %s",
+    return makeStatus(Code::kInvalidArgument, "cannot read the selection table HORING_SELECTION=%s: %s",
                       path.c_str(), failed ? "it is no file, or broken" : "it is longer than 64 KiB");
   return parse(text, path);
 }
 
-Result<SelectionTable> SelectionTable::readOrBuiltIn(const std::string& path) {
-  if (path.empty()) return builtIn();
-  return read(path);
+Result<SelectionTable> SelectionTable::fromSetting(const std::string& selection) {
+  if (selection == kSelectionByTable || selection == kSelectionByModel) return builtIn();
+  return read(selection);
 }
 
 std::string SelectionTable::text() const {
@@ -218,7 +207,7 @@ std::string SelectionTable::text() const {
     text += formatString("%-15s %-7s %-14s %-12s %s\n",
                          row.every_collective ? "*" : collectiveName(row.collective),
                          rangeText(row.groups).c_str(), rangeText(row.members).c_str(),
-                         bytesText(row.most_bytes).c_str(), row.algorithm->name);
+                         mostBytesText(row.most_bytes).c_str(), row.algorithm->name);
   return text;
 }
 

@@ -19,6 +19,10 @@
 
 namespace horing {
 
+// Values of HORING_SELECTION that are no files.
+inline constexpr const char* kSelectionByTable = "table";
+inline constexpr const char* kSelectionByModel = "model";
+
 inline constexpr size_t kMaxSelectionRows = 1024;
 inline constexpr size_t kMaxSelectionBytes = 1 << 16;
 
@@ -53,8 +57,8 @@ class SelectionTable {
   static Result<SelectionTable> parse(std::string_view text, std::string_view source);
   // Errors as in parse(); a file that cannot be read or is longer than kMaxSelectionBytes.
   static Result<SelectionTable> read(const std::string& path);
-  // `path`, or what is compiled in if that is empty.
-  static Result<SelectionTable> readOrBuiltIn(const std::string& path);
+  // What HORING_SELECTION says: a file, or what is compiled in, which is also what the model's rows are put before.
+  static Result<SelectionTable> fromSetting(const std::string& selection);
 
   std::span<const SelectionRow> rows() const { return rows_; }
   // As parse() takes it.

@@ -143,7 +143,9 @@ Result<std::vector<RootAddress>> resolveHost(const HostPort& where) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  const int error = ::getaddrinfo(where.host.c_str(), nullptr, &hints, &list);
+  int error = ::getaddrinfo(where.host.c_str(), nullptr, &hints, &list);
+  // The name means the loopback everywhere (RFC 6761, 6.3), but a bare container has no /etc/hosts to say so.
+  if (error != 0 && where.host == "localhost") error = ::getaddrinfo("127.0.0.1", nullptr, &hints, &list);
   if (error != 0)
     return makeStatus(Code::kSystemError, "the host \"%s\" of the rendezvous is not known here: %s",
                       where.host.c_str(), ::gai_strerror(error));
@@ -179,8 +181,20 @@ Result<Listener> listenOn(const RootAddress* address, uint16_t port) {
   return bindTo(toSocketAddress(exact), 0, Purpose::kListen);
 }
 
-Result<Listener> reservePort(const RootAddress* local) {
-  return local ? bindTo(toSocketAddress(*local), 0, Purpose::kReserve) : bindToAll(0, Purpose::kReserve);
+Result<Listener> listenOn(const RootAddress* address, const PortRange& ports) {
+  return listenWithin(ports, [&](uint16_t port) { return listenOn(address, port); });
+}
+
+Result<Listener> reservePort(const RootAddress* local, const PortRange& ports) {
+  if (local) return bindTo(toSocketAddress(*local), 0, Purpose::kReserve);
+  return listenWithin(ports, [](uint16_t port) { return bindToAll(port, Purpose::kReserve); });
+}
+
+RootAddress peerAddress(int fd) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return {};
+  return toRootAddress(storage);
 }
 
 Result<Fd> beginConnect(const RootAddress& address) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/port_range.h"
 #include "base/status.h"
 #include "comm/unique_id.h"
 
@@ -50,9 +51,15 @@ inline constexpr int kListenBacklog = 4096;
 // exec.
 Result<Listener> listenOn(const RootAddress* address, uint16_t port);
 
-// Takes a free port on all numeric addresses, or a kLocal address, exclusively; who connects is refused until somebody calls
+// The same on a port that is free, one of these.
+Result<Listener> listenOn(const RootAddress* address, const PortRange& ports);
+
+// Takes a free port, one of these, on all numeric addresses, or a kLocal address, exclusively; who connects is refused until somebody calls
 // ::listen().
-Result<Listener> reservePort(const RootAddress* local);
+Result<Listener> reservePort(const RootAddress* local, const PortRange& ports);
+
+// Of the other end of a connected socket; 0.0.0.0:0 when it is not, or has none.
+RootAddress peerAddress(int fd);
 
 // Starts a non-blocking connect; it is complete when the socket becomes writable.
 Result<Fd> beginConnect(const RootAddress& address);

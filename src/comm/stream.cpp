@@ -25,27 +25,24 @@ void Stream::finishNext(const Status& status) {
   if (error_.ok() && !status.ok()) error_ = status;
 }
 
-void Stream::finish(Turn turn, const Status& status) {
-  std::deque<Waiting> due;
-  Status error;
-  {
-    const std::lock_guard lock(mutex_);
-    if (turn != finished_) {
-      abandoned_.emplace(turn, status);
-      return;
-    }
-    finishNext(status);
-    for (auto next = abandoned_.begin(); next != abandoned_.end() && next->first == finished_;
-         next = abandoned_.erase(next))
-      finishNext(next->second);
-    error = error_;
-    while (!callbacks_.empty() && callbacks_.front().after <= finished_) {
-      due.push_back(std::move(callbacks_.front()));
-      callbacks_.pop_front();
-    }
-    finished_turn_.notify_all();
+Stream::DueCallbacks Stream::finish(Turn turn, const Status& status) {
+  DueCallbacks callbacks;
+  const std::lock_guard lock(mutex_);
+  if (turn != finished_) {
+    abandoned_.emplace(turn, status);
+    return callbacks;
   }
-  for (const Waiting& waiting : due) waiting.callback(error);
+  finishNext(status);
+  for (auto next = abandoned_.begin(); next != abandoned_.end() && next->first == finished_;
+       next = abandoned_.erase(next))
+    finishNext(next->second);
+  callbacks.error_ = error_;
+  while (!callbacks_.empty() && callbacks_.front().after <= finished_) {
+    callbacks.due_.push_back(std::move(callbacks_.front()));
+    callbacks_.pop_front();
+  }
+  finished_turn_.notify_all();
+  return callbacks;
 }
 
 void Stream::callBack(Callback callback) {

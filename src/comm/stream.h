@@ -33,8 +33,10 @@ class Stream {
   void awaitTurn(Turn turn, const std::atomic<bool>& abandoned);
   // Lets those that await a turn look at `abandoned`.
   void wake();
-  // A turn that was abandoned counts as finished when those before it are.
-  void finish(Turn turn, const Status& status);
+  // A turn that was abandoned counts as finished when those before it are. Returns what is to be called back now; the stream may
+  // be gone then.
+  class DueCallbacks;
+  [[nodiscard]] DueCallbacks finish(Turn turn, const Status& status);
 
   // Calls back once all turns taken so far are finished, with the first error among them since the last
   // synchronize(): from the thread that finishes the last, or at once.
@@ -60,6 +62,19 @@ class Stream {
   std::map<Turn, Status> abandoned_;  // ended before all turns before them were finished
   Status error_;
   std::deque<Waiting> callbacks_;
+};
+
+// A value.
+class Stream::DueCallbacks {
+ public:
+  void call() const {
+    for (const Waiting& waiting : due_) waiting.callback(error_);
+  }
+
+ private:
+  friend class Stream;
+  std::deque<Waiting> due_;
+  Status error_;
 };
 
 }  // namespace horing

@@ -2,9 +2,11 @@
 
 #include <sstream>
 
+#include "comm/planner.h"
 #include "transport/loopback/loopback_transport.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/socket/socket_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 namespace horing {
 
@@ -28,17 +30,73 @@ Result<std::unique_ptr<Transport>> makeShm(const TransportRequest& request, cons
   return makeShmTransport(options);
 }
 
-Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, const UniqueIdParts& parts) {
+Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, const UniqueIdParts& parts,
+                                              std::string_view purpose = "horing data connections") {
   SocketOptions options;
   options.rank = request.rank;
-  options.key = Key::derive(std::span(parts.key.bytes), "horing data connections");
+  options.key = Key::derive(std::span(parts.key.bytes), purpose);
   options.interfaces = request.config.socket_ifname;
   options.family = request.config.socket_family;
+  HORING_ASSIGN(options.ports, parsePortRange(request.config.ports));
   options.streams = static_cast<int>(request.config.socket_streams);
   options.congestion = request.config.socket_congestion;
   options.clock = request.clock;
   options.log = request.log;
   return makeSocketTransport(options);
+}
+
+Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, const UniqueIdParts& parts) {
+  const Config& config = request.config;
+  const LinkShape shape = linkShapeOf(config, "verbs", 2);
+  VerbsOptions options;
+  options.rank = request.rank;
+  options.devices = config.ib_hca;
+  options.gid_index = static_cast<int>(config.ib_gid_index);
+  options.timeout = static_cast<int>(config.ib_timeout);
+  options.retries = static_cast<int>(config.ib_retries);
+  options.traffic_class = static_cast<int>(config.ib_tc);
+  options.service_level = static_cast<int>(config.ib_sl);
+  options.locked_bytes = size_t{2} * static_cast<size_t>(shape.channels) * shape.slots * shape.slot_bytes;
+  options.clock = request.clock;
+  options.log = request.log;
+  HORING_ASSIGN(auto words, makeSocket(request, parts, "horing words beside RDMA"));
+  return makeVerbsTransport(options, std::move(words));
+}
+
+// Keeps the place of a transport that this rank does not have, so that all ranks number theirs alike. Reaches nobody.
+class AbsentTransport final : public Transport {
+ public:
+  explicit AbsentTransport(const char* name) : name_(name) {}
+  const char* name() const override { return name_; }
+  std::vector<std::byte> address() const override { return {}; }
+  bool canReach(std::span<const std::byte>) const override { return false; }
+  Result<Link*> connect(int peer, std::span<const std::byte>, const LinkShape&, int) override {
+    return makeStatus(Code::kInvalidUsage, "there is no %s here to reach rank %d", name_, peer);
+  }
+  Status progress() override { return {}; }
+  void beginWait() override {}
+  int waitFd() const override { return -1; }
+  void endWait() override {}
+  uint64_t memoryBytes() const override { return sizeof *this; }
+
+ private:
+  const char* name_;
+};
+
+// Sockets that are named after it are to take its place where it cannot be had; else that is an error. `rest`: what is named after it.
+Result<std::unique_ptr<Transport>> makeVerbsOrNot(const TransportRequest& request, const UniqueIdParts& parts,
+                                                  std::string_view rest) {
+  Result<std::unique_ptr<Transport>> verbs = makeVerbs(request, parts);
+  if (verbs.ok() || verbs.status().code() == Code::kInvalidArgument ||
+      rest.find("socket") == std::string_view::npos)
+    return verbs;
+  const std::string why = verbs.status().message() + "; sockets serve instead";
+  if (hasRdmaDevices()) {
+    request.log.warn("verbs", "%s", why.c_str());
+  } else {
+    request.log.info("verbs", "%s", why.c_str());
+  }
+  return std::unique_ptr<Transport>(std::make_unique<AbsentTransport>("verbs"));
 }
 
 }  // namespace
@@ -63,9 +121,16 @@ Result<std::vector<std::unique_ptr<Transport>>> makeTransports(const TransportRe
     } else if (name == "socket") {
       HORING_ASSIGN(auto socket, makeSocket(request, parts));
       made.push_back(std::move(socket));
+    } else if (name == "verbs") {
+      const auto place = names.tellg();
+      const std::string_view rest =
+          place < 0 ? std::string_view()
+                    : std::string_view(request.config.transports).substr(static_cast<size_t>(place));
+      HORING_ASSIGN(auto verbs, makeVerbsOrNot(request, parts, rest));
+      made.push_back(std::move(verbs));
     } else {
       return makeStatus(Code::kInvalidArgument,
-                        "HORING_TRANSPORTS=%s: '%s' is not a transport; there are shm and socket",
+                        "HORING_TRANSPORTS=%s: '%s' is not a transport; there are shm, verbs and socket",
                         request.config.transports.c_str(), name.c_str());
     }
   }

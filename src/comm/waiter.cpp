@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace horing {
@@ -10,8 +11,9 @@ namespace horing {
 namespace {
 // Nobody in a wait keeps the core this long: who does is another program, or a rank that computes.
 constexpr int64_t kForeignTurnNs = 1'000'000;
-// How long to believe that it is still there.
-constexpr int64_t kNoYieldNs = 100'000'000;
+// How long to believe that it is still there: twice as long each time that one is there when this has passed.
+constexpr int64_t kShortestNoYieldNs = 2'000'000;
+constexpr int64_t kLongestNoYieldNs = 128'000'000;
 }  // namespace
 
 Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
@@ -30,7 +32,7 @@ Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
 
 Waiter::Step Waiter::idle(int64_t now_ns) {
   if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
-  if (yielded_ns_ != 0 && now_ns - yielded_ns_ > kForeignTurnNs) no_yield_until_ns_ = now_ns + kNoYieldNs;
+  if (yielded_ns_ != 0 && now_ns - yielded_ns_ > kForeignTurnNs) noteForeignTurn(now_ns);
   yielded_ns_ = 0;
   const int64_t idle_ns = now_ns - idle_since_ns_;
   if (idle_ns < policy_.spin_ns) {
@@ -43,6 +45,12 @@ Waiter::Step Waiter::idle(int64_t now_ns) {
     return Step::kAgain;
   }
   return Step::kBlock;
+}
+
+void Waiter::noteForeignTurn(int64_t now_ns) {
+  const bool is_there_still = yielded_ns_ - no_yield_until_ns_ < no_yield_ns_;
+  no_yield_ns_ = is_there_still ? std::min(2 * no_yield_ns_, kLongestNoYieldNs) : kShortestNoYieldNs;
+  no_yield_until_ns_ = now_ns + no_yield_ns_;
 }
 
 void Waiter::forget(int fd) {

@@ -33,6 +33,8 @@ class Waiter {
   }
   // Nothing could be done at `now_ns`. Spins or yields and returns kAgain, or asks for block().
   Step idle(int64_t now_ns);
+  const WaitPolicy& policy() const { return policy_; }
+  void setPolicy(const WaitPolicy& policy) { policy_ = policy; }
   // How long it has been idle since there was progress; 0 while there is.
   int64_t idleNs(int64_t now_ns) const { return idle_since_ns_ == 0 ? 0 : now_ns - idle_since_ns_; }
   // From here on this fd wakes nobody.
@@ -41,12 +43,16 @@ class Waiter {
   void block(int timeout_ms);
 
  private:
+  // A yield took so long that another program must have had the core.
+  void noteForeignTurn(int64_t now_ns);
+
   Waiter(WaitPolicy policy, Fd epoll) : policy_(policy), epoll_(std::move(epoll)) {}
   WaitPolicy policy_;
   Fd epoll_;
   int64_t idle_since_ns_ = 0;
   int64_t yielded_ns_ = 0;  // when the last call yielded; 0: it did not
   int64_t no_yield_until_ns_ = 0;
+  int64_t no_yield_ns_ = 0;  // how long the last time
 };
 
 }  // namespace horing

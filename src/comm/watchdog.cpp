@@ -12,6 +12,13 @@ constexpr int kAbortCheckMs = 50;
 
 void Watchdog::tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms) {
   calls_.waits(sequence, std::move(obstacle));
+  has_told_ = true;
+  if (sequence == kExchange) {
+    RankState state = calls_.state(clock_.nowNs());
+    state.overdue_ms = static_cast<uint32_t>(timeout_ms);
+    control_.reportState(state);
+    return;
+  }
   CallReport report = calls_.report(sequence);
   report.kind = kind;
   report.timeout_ms = static_cast<uint32_t>(timeout_ms);

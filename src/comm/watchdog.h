@@ -2,6 +2,7 @@
 // Speaks for a rank that waits: reports its call to the rendezvous, which finds out who is to blame (comm/call_ledger.h).
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -10,6 +11,7 @@
 
 namespace horing {
 
+// `sequence` is a call's number, or kExchange for a group of sends and receives, which comm/wait_graph.h judges.
 // One thread at a time. All that it takes must outlive it.
 class Watchdog {
  public:
@@ -20,16 +22,32 @@ class Watchdog {
   // again at growing intervals; describe() says what the call waits for, and is only called then.
   template <typename Describe>
   void look(uint64_t sequence, int64_t idle_ns, const Describe& describe) {
-    if (idle_ns < kFirstReportNs) due_ns_ = kFirstReportNs;
+    if (idle_ns < kFirstReportNs) {
+      due_ns_ = kFirstReportNs;
+      wentOn();
+    }
     if (idle_ns < due_ns_) return;
     due_ns_ = idle_ns + std::min(idle_ns, kLongestPauseNs);
-    tell(CallReport::Kind::kStalled, sequence, describe(), 0);
+    Obstacle obstacle = describe();
+    obstacle.since_ns = clock_.nowNs() - idle_ns;
+    tell(CallReport::Kind::kStalled, sequence, std::move(obstacle), 0);
+  }
+
+  // To be called whenever the call goes on: who asks then shall not hear that it waits. Costs nothing unless it waited.
+  void wentOn() {
+    if (std::exchange(has_told_, false)) [[unlikely]]
+      calls_.goesOn();
   }
 
   // The call cannot go on for the reason `own`, which is perhaps another rank's fault. Returns that rank's, or else `own`,
   // after at most 2 s, or when `aborted` becomes true.
   Status mismatch(uint64_t sequence, Obstacle obstacle, const Status& own, const std::atomic<bool>& aborted);
-  // The same when the call's deadline, timeout_ms after it began, has passed.
+  // A connection was lost, perhaps to a rank that left because it called something else. The rendezvous, if it knows, says so
+  // soon; not waited for.
+  void suspect(uint64_t sequence, Obstacle obstacle) {
+    tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
+  }
+  // As mismatch(), when the call's deadline, timeout_ms after it began, has passed.
   Status overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own,
                  const std::atomic<bool>& aborted);
 
@@ -44,6 +62,7 @@ class Watchdog {
   Control& control_;
   const Clock& clock_;
   int64_t due_ns_ = kFirstReportNs;  // idle time of the next report
+  bool has_told_ = false;            // that the call waits
 };
 
 }  // namespace horing

@@ -1,5 +1,5 @@
 #pragma once
-// From chunk numbers to elements of the caller's buffers. A value, made per call in constant time.
+// From chunk numbers to elements of the caller's buffers. A value, made per call in constant time. Kernels ask, too: constexpr.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ElementRange {
 struct Blocks {
   const size_t* counts = nullptr;
   const size_t* offsets = nullptr;
-  bool given() const { return counts != nullptr; }
+  constexpr bool given() const { return counts != nullptr; }
   bool operator==(const Blocks&) const = default;
 };
 
@@ -68,13 +68,13 @@ class Layout {
   }
 
   // Whether the blocks differ. A rank may then know no more than the sizes of those that it exchanges.
-  bool isUneven() const { return extent_.uneven; }
+  constexpr bool isUneven() const { return extent_.uneven; }
 
   // Where they do not differ.
-  size_t largestChunk() const { return std::min(chunk_, extent_.count); }
+  constexpr size_t largestChunk() const { return std::min(chunk_, extent_.count); }
 
   // Elements of the chunk, the same on every rank that has to do with it.
-  size_t count(int32_t chunk) const {
+  constexpr size_t count(int32_t chunk) const {
     if (is_cut_) {
       const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
       return std::min(chunk_, extent_.count - begin);
@@ -85,12 +85,12 @@ class Layout {
       return extent_.output.counts[outputBlock(chunk)];
     return chunk_;
   }
-  size_t inputOffset(int32_t chunk) const {
+  constexpr size_t inputOffset(int32_t chunk) const {
     if (is_cut_) return std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
     if (contract_.in == ChunkSet::kOwn) return 0;
     return offset(extent_.input, inputBlock(chunk));
   }
-  size_t outputOffset(int32_t chunk) const {
+  constexpr size_t outputOffset(int32_t chunk) const {
     if (is_cut_) return inputOffset(chunk);
     if (contract_.out == ChunkSet::kOwn) return 0;
     return offset(extent_.output, outputBlock(chunk));
@@ -98,14 +98,16 @@ class Layout {
 
  private:
   // The number of the block: as a rule a rank, always where blocks differ.
-  size_t inputBlock(int32_t chunk) const {
+  constexpr size_t inputBlock(int32_t chunk) const {
     return blockAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);
   }
-  size_t outputBlock(int32_t chunk) const {
+  constexpr size_t outputBlock(int32_t chunk) const {
     return blockAt(contract_.out == ChunkSet::kColumn ? chunk / contract_.columns : chunk);
   }
-  size_t blockAt(int32_t position) const { return static_cast<size_t>(block_of_position_[position]); }
-  size_t offset(const Blocks& blocks, size_t block) const {
+  constexpr size_t blockAt(int32_t position) const {
+    return static_cast<size_t>(block_of_position_[position]);
+  }
+  constexpr size_t offset(const Blocks& blocks, size_t block) const {
     return blocks.given() ? blocks.offsets[block] : block * chunk_;
   }
 
@@ -140,12 +142,12 @@ struct Slicing {
   // the size of the block they exchange, then says how many there are.
   static Slicing fixed(size_t element_bytes, size_t slot_bytes) { return {slot_bytes / element_bytes}; }
 
-  int64_t slicesOf(size_t chunk_count) const {
+  constexpr int64_t slicesOf(size_t chunk_count) const {
     return static_cast<int64_t>(chunk_count / slice_elements + (chunk_count % slice_elements != 0));
   }
 
   // Elements of slice s of a chunk of `chunk_count` elements, relative to the chunk.
-  ElementRange range(size_t chunk_count, int64_t slice) const {
+  constexpr ElementRange range(size_t chunk_count, int64_t slice) const {
     const size_t begin = std::min(static_cast<size_t>(slice) * slice_elements, chunk_count);
     return {begin, std::min(slice_elements, chunk_count - begin)};
   }

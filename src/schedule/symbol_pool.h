@@ -1,5 +1,6 @@
 #pragma once
 // Storage of verifyValues: symbolic values and vector clocks, both reference-counted rows of one flat array.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

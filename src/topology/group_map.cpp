@@ -7,7 +7,9 @@
 
 namespace horing {
 
-Result<GroupMap> GroupMap::fromLabels(std::span<const std::string> label_of_rank) {
+Result<GroupMap> GroupMap::fromLabels(std::span<const std::string> label_of_rank,
+                                      std::span<const int32_t> precedence) {
+  HORING_CHECK(precedence.empty() || precedence.size() == label_of_rank.size());
   if (label_of_rank.empty()) return makeStatus(Code::kInvalidArgument, "a group map needs at least one rank");
   GroupMap map;
   std::unordered_map<std::string, int> group_of_label;
@@ -17,12 +19,18 @@ Result<GroupMap> GroupMap::fromLabels(std::span<const std::string> label_of_rank
     if (group == map.groups()) map.members_.emplace_back();
     std::vector<int>& members = map.members_[static_cast<size_t>(group)];
     map.group_of_rank_.push_back(group);
-    map.local_of_rank_.push_back(static_cast<int>(members.size()));
     members.push_back(rank);
   }
   map.position_of_rank_.resize(label_of_rank.size());
+  map.local_of_rank_.resize(label_of_rank.size());
   map.smallest_group_ = map.ranks();
-  for (const std::vector<int>& members : map.members_) {
+  for (std::vector<int>& members : map.members_) {
+    if (!precedence.empty())
+      std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+        return precedence[static_cast<size_t>(a)] < precedence[static_cast<size_t>(b)];
+      });
+    for (size_t local = 0; local < members.size(); ++local)
+      map.local_of_rank_[static_cast<size_t>(members[local])] = static_cast<int>(local);
     map.smallest_group_ = std::min(map.smallest_group_, static_cast<int>(members.size()));
     map.largest_group_ = std::max(map.largest_group_, static_cast<int>(members.size()));
     for (const int rank : members) {

@@ -2,7 +2,7 @@
 // Which ranks form which group. A group is a fast island: the ranks of one node, or those under one switch.
 //
 // Words: *rank* is the communicator's number. Groups are numbered in the order of their lowest rank, the
-// members of a group by rank (their *local index*). A *position* is the number a rank gets when groups are
+// members of a group by rank, or as the job's map lays them (their *local index*). A *position* is the number a rank gets when groups are
 // laid one after the other; algorithms work on positions, so that ranks placed in any order (cyclic, say)
 // cost the same.
 #include <span>
@@ -15,8 +15,10 @@ namespace horing {
 
 class GroupMap {
  public:
-  // One label per rank; ranks with equal labels form a group. Fails when there is no rank.
-  static Result<GroupMap> fromLabels(std::span<const std::string> label_of_rank);
+  // One label per rank; ranks with equal labels form a group. Members are laid by rank, or by `precedence`, a number for
+  // each rank (topology/job_map.h), the lowest first. Fails when there is no rank.
+  static Result<GroupMap> fromLabels(std::span<const std::string> label_of_rank,
+                                     std::span<const int32_t> precedence = {});
   // ranks 0 .. groups*members-1 in blocks, for tools and tests. Both at least 1.
   static GroupMap blocks(int groups, int members);
 
@@ -24,7 +26,7 @@ class GroupMap {
   int groups() const { return static_cast<int>(members_.size()); }
   int groupOf(int rank) const { return group_of_rank_[static_cast<size_t>(rank)]; }
   int localIndexOf(int rank) const { return local_of_rank_[static_cast<size_t>(rank)]; }
-  // Ranks of one group, ascending.
+  // Ranks of one group, in the order in which they are laid.
   std::span<const int> members(int group) const { return members_[static_cast<size_t>(group)]; }
   int groupSize(int group) const { return static_cast<int>(members_[static_cast<size_t>(group)].size()); }
 

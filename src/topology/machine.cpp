@@ -1,28 +1,17 @@
 #include "topology/machine.h"
 
-#include <hwloc.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+
+#include "topology/hwloc_handle.h"
 
 namespace horing {
 
 namespace {
-
-struct DestroyTopology {
-  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-using TopologyOwner = std::unique_ptr<hwloc_topology, DestroyTopology>;
-
-Result<TopologyOwner> makeTopology() {
-  hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) return systemError(errno, "hwloc could not be initialised");
-  return TopologyOwner(topology);
-}
 
 // Levels that the machine does not show (no cores in some virtual machines) count as 0.
 int count(hwloc_topology_t topology, hwloc_obj_type_t type) {
@@ -101,7 +90,7 @@ std::vector<NetworkInterface> readInterfaces(const std::string& sysfs_directory)
 }
 
 Result<Machine> findMachine() {
-  HORING_ASSIGN(const TopologyOwner topology, makeTopology());
+  HORING_ASSIGN(const HwlocOwner topology, makeHwloc());
   HORING_ASSIGN(Machine machine, loadMachine(topology.get()));
   machine.usable_units = std::min(machine.usable_units, usableProcessingUnits());
   machine.interfaces = readInterfaces("/sys/class/net");
@@ -109,7 +98,7 @@ Result<Machine> findMachine() {
 }
 
 Result<Machine> machineFromSynthetic(const std::string& description) {
-  HORING_ASSIGN(const TopologyOwner topology, makeTopology());
+  HORING_ASSIGN(const HwlocOwner topology, makeHwloc());
   if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0)
     return makeStatus(Code::kInvalidArgument,
                       "\"%s\" is not an hwloc synthetic topology, like \"pack:2 numa:2 core:8 pu:2\"",

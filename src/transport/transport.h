@@ -104,6 +104,6 @@ class Transport {
   virtual uint64_t memoryBytes() const = 0;
 };
 
-inline constexpr size_t kMaxAddressBytes = 1024;
+inline constexpr size_t kMaxAddressBytes = 2048;
 
 }  // namespace horing

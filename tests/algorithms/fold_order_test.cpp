@@ -4,11 +4,13 @@
 //   ho_ring, chunk (d, j): groups d+1, ..., d, one after another; in each the locals j+1, ..., j, one after another.
 //   ho_ring_direct: as ho_ring, but the locals of a group in one pass. direct: c+1, ..., c in one pass.
 //   ho_direct: as ho_ring_direct, but the groups in one pass.
+//   ho_ordered: locals 0, 1, ... of each group in one pass, then groups 0, 1, ... in one pass.
 //   halving_doubling, chunk c: a tree. The share of distance d, in one pass: those of d+1, d+2, d+4, ... (what is below the
 //   lowest bit set in d, and below n), then the own one. Distance of position p: p xor c for a power of two, else p - c.
 //   ho_halving: in the groups as ho_ring_direct, over the groups this tree.
 //   doubling: positions in pairs, pairs in pairs and so on, lower first; those from the largest power of two on as the second
 //   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
+//   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling.
 //   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
 //   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
 //   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
@@ -83,12 +85,25 @@ std::string hierarchicalDoubling(Shape shape, int32_t chunk) {
   });
 }
 
+std::string leaders(Shape shape) {
+  return doubling(shape.groups, [&](int32_t group) {
+    return inOnePass(round(group * shape.members, shape.members, shape.members - 1));
+  });
+}
+
 std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const Fold& between = oneByOne) {
   const int32_t row = chunk / shape.members, column = chunk % shape.members;
   std::vector<std::string> groups;
   for (int32_t i = 1; i <= shape.groups; ++i)
     groups.push_back(inside(round((row + i) % shape.groups * shape.members, shape.members, column)));
   return between(groups);
+}
+
+std::string ordered(Shape shape) {
+  std::vector<std::string> groups;
+  for (int32_t g = 0; g < shape.groups; ++g)
+    groups.push_back(inOnePass(round(g * shape.members, shape.members, shape.members - 1)));
+  return inOnePass(groups);
 }
 
 // Trees over distances, which are counted backwards from the root: the children's shares, then the own one.
@@ -134,12 +149,14 @@ std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chu
   if (algorithm == "ho_ring") return hierarchical(shape, chunk, oneByOne);
   if (algorithm == "ho_ring_direct") return hierarchical(shape, chunk, inOnePass);
   if (algorithm == "ho_direct") return hierarchical(shape, chunk, inOnePass, inOnePass);
+  if (algorithm == "ho_ordered") return ordered(shape);
   if (algorithm == "ho_halving") return hierarchicalHalving(shape, chunk);
   if (algorithm == "halving_doubling")
     return halving(shape.ranks(), chunk, [](int32_t position) { return std::to_string(position); });
   if (algorithm == "doubling")
     return doubling(shape.ranks(), [](int32_t position) { return std::to_string(position); });
   if (algorithm == "ho_doubling") return hierarchicalDoubling(shape, chunk);
+  if (algorithm == "ho_leaders") return leaders(shape);
   if (algorithm == "binomial") return treeOverGroups(algorithm, {1, shape.ranks()}, chunk, 0);
   if (algorithm == "ho_binomial" || algorithm == "ho_chain")
     return treeOverGroups(algorithm, shape, chunk, 0);

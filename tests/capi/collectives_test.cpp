@@ -176,5 +176,6 @@ TEST_P(Collectives, ManyInARowNeedNoBarrier) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Collectives, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Rdma, Collectives, testing::Values(kVerbsWay));
 
 }  // namespace

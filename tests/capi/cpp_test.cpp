@@ -246,4 +246,74 @@ TEST(Cpp, AbortEndsACollectiveOfAnotherThread) {
   EXPECT_FALSE(comms[0]);
 }
 
+TEST(Cpp, CommunicatorsAreMadeWithSettingsAndOutOfOthers) {
+  const horingUniqueId id = horing::makeUniqueId();
+  onEveryRank(3, [&](int rank) {
+    Communicator comm(id, 3, rank, {.reproducible = true, .timeout_ms = 30'000, .name = "jobs"});
+    EXPECT_NE(comm.describe().find("jobs"), std::string::npos);
+    EXPECT_NE(comm.describe().find("ho_ordered"), std::string::npos) << comm.describe();
+    EXPECT_EQ(comm.block(horingRailMajor, rank), rank);
+    EXPECT_EQ(comm.placeOf(rank).group, 0);
+    EXPECT_EQ(comm.placeOf(rank).local_index, rank);
+    std::vector<float> ordered(3);
+    comm.allGatherOrdered(std::array{static_cast<float>(rank)}, ordered, horingRailMajor);
+    EXPECT_EQ(ordered, (std::vector<float>{0, 1, 2}));
+    comm.reduceScatterOrdered(ordered, std::span(ordered).subspan(static_cast<size_t>(rank), 1),
+                              horingRailMajor);
+    EXPECT_EQ(ordered[static_cast<size_t>(rank)], 3.0f * static_cast<float>(rank));
+
+    const Communicator child = comm.split(rank == 0 ? HORING_SPLIT_NOCOLOR : 7, -rank, {.name = "part"});
+    EXPECT_EQ(bool{child}, rank != 0);
+    if (rank != 0) {
+      EXPECT_EQ(child.size(), 2);
+      EXPECT_EQ(child.rank(), 2 - rank);
+      const Communicator rest = comm.shrink(std::array{0});
+      EXPECT_EQ(rest.size(), 2);
+      EXPECT_EQ(rest.rank(), rank - 1);
+    }
+    comm.finalize();
+    EXPECT_EQ(failureOf([&] { comm.allReduce(ordered); }), horingInvalidUsage);
+  });
+}
+
+TEST(Cpp, ACommunicatorThatIsBeingMadeMayGo) {
+  const horingUniqueId id = horing::makeUniqueId();
+  const Communicator alone(id, 2, 0, {.blocking = false});  // rank 1 does not come
+  EXPECT_EQ(alone.asyncError(), horingInProgress);
+}
+
+TEST(Cpp, OneThreadSplitsForAllRanksIfItDoesNotBlock) {
+  std::vector<Communicator> parents = Communicator::all(2), children;
+  for (Communicator& parent : parents) children.push_back(parent.split(0, 0, {.blocking = false}));
+  for (const Communicator& child : children) {
+    while (child.asyncError() == horingInProgress) std::this_thread::yield();
+    EXPECT_EQ(child.size(), 2);
+  }
+}
+
+TEST(Cpp, ListsTravelAndSizesAreChecked) {
+  std::vector<Communicator> comms = Communicator::all(2);
+  onEveryRank(2, [&](int rank) {
+    Communicator& comm = comms[static_cast<size_t>(rank)];
+    const std::vector<std::vector<float>> send = {{1, 2}, {}, {3, 4, 5, 6}};
+    std::vector<std::vector<float>> same = send, half = {{0}, {}, {0, 0}};
+    comm.allReduceList(same);
+    EXPECT_EQ(same, (std::vector<std::vector<float>>{{2, 4}, {}, {6, 8, 10, 12}}));
+    comm.reduceScatterList(send, half);
+    EXPECT_EQ(half[2], rank == 0 ? (std::vector<float>{6, 8}) : (std::vector<float>{10, 12}));
+    comm.allGatherList(half, std::vector<std::span<float>>(same.begin(), same.end()));
+    EXPECT_EQ(same, (std::vector<std::vector<float>>{{2, 4}, {}, {6, 8, 10, 12}}));
+    EXPECT_EQ(failureOf([&] { comm.allReduceList(send, half); }), horingInvalidArgument);
+    half.pop_back();
+    EXPECT_EQ(failureOf([&] { comm.reduceScatterList(send, half); }), horingInvalidArgument);
+    const horing::PreMulSum weighted(comm, static_cast<float>(rank + 1));
+    std::vector<float> one = {1};
+    comm.allReduce(one, weighted.op());
+    EXPECT_EQ(one[0], 3);
+    const std::vector<float, horing::Allocator<float>> shared(100);
+    EXPECT_TRUE(horing::Registration(comm, shared).isReadInPlace());
+    EXPECT_FALSE(horing::Registration(comm, one).isReadInPlace());
+  });
+}
+
 }  // namespace

@@ -55,6 +55,9 @@ TEST(Lifecycle, AStoppedRankIsWaitedForOnlyUntilTheDeadline) {
   horingResult_t sticky = horingSuccess;
   ASSERT_HORING(horingCommGetAsyncError(comms[0], &sticky));
   EXPECT_EQ(sticky, horingTimeout);
+  int failed = 0;
+  EXPECT_HORING(horingCommGetFailedRank(comms[0], &failed));
+  EXPECT_EQ(failed, 1) << "who never called";
   EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr), horingTimeout)
       << "errors stick";
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
@@ -75,6 +78,9 @@ TEST(Lifecycle, AbortEndsARunningCollectiveAndItsPeersHear) {
   EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[1], nullptr), horingRemoteError);
   EXPECT_NE(std::string(horingGetLastError(comms[1])).find("rank 0"), std::string::npos)
       << horingGetLastError(comms[1]);
+  int failed = -1;
+  EXPECT_HORING(horingCommGetFailedRank(comms[1], &failed));
+  EXPECT_EQ(failed, 0);
   EXPECT_HORING(horingCommAbort(comms[1]));
   EXPECT_HORING(horingCommDestroy(comms[2]));
 }
@@ -284,6 +290,24 @@ TEST(Finalize, TellsTheErrorThatSticks) {
   EXPECT_EQ(horingAllReduce(&x, &x, 1, horingInt, horingSum, comms[0], nullptr), horingRemoteError);
   EXPECT_TRUE(refuses(horingCommFinalize(comms[0]), horingRemoteError, "rank 1"));
   EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
+// Rank 0 is done at once and leaves; who comes then, and calls something else, hears of that and not only that it has left.
+TEST(Disagreement, IsReportedAlsoWhenTheOthersHaveLeft) {
+  for (const Meeting meeting : {Meeting::kInitRank, Meeting::kInitAll}) {
+    const std::vector<horingComm_t> comms = makeCommunicators(2, meeting);
+    float data[4] = {};
+    // Links come up when both are in a call.
+    onEveryRank(2, [&](int rank) {
+      float own[4] = {};
+      EXPECT_HORING(horingBroadcast(own, own, 4, horingFloat, 0, comms[static_cast<size_t>(rank)], nullptr));
+    });
+    EXPECT_HORING(horingBroadcast(data, data, 4, horingFloat, 0, comms[0], nullptr));
+    EXPECT_HORING(horingCommDestroy(comms[0]));
+    EXPECT_TRUE(refuses(horingAllReduce(data, data, 4, horingFloat, horingSum, comms[1], nullptr),
+                        horingInvalidUsage, "rank 0 called broadcast (4 x float32, root 0)"));
+    EXPECT_HORING(horingCommDestroy(comms[1]));
+  }
 }
 
 }  // namespace

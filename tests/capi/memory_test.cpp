@@ -68,6 +68,12 @@ TEST_F(Memory, RegistrationTellsWhatIsGained) {
   void* other = nullptr;
   ASSERT_HORING(horingCommRegister(comm_, memory_, kBytes, &other));
   EXPECT_NE(other, handle);
+  const std::vector<horingComm_t> another = makeCommunicators(1, Meeting::kInitAll);
+  void* foreign = nullptr;
+  ASSERT_HORING(horingCommRegister(another[0], memory_, kBytes, &foreign));
+  EXPECT_EQ(horingCommDeregister(comm_, foreign), horingInvalidArgument) << "of another communicator";
+  EXPECT_HORING(horingCommDeregister(another[0], foreign));
+  EXPECT_HORING(horingCommDestroy(another[0]));
   EXPECT_HORING(horingCommDeregister(comm_, handle));
   EXPECT_EQ(horingCommDeregister(comm_, handle), horingInvalidArgument) << "twice";
   ASSERT_HORING(horingCommDestroy(comm_));

@@ -296,7 +296,7 @@ TEST(ShrinkArguments, AreRefusedBeforeAnybodyWaits) {
   const std::vector<horingComm_t> three = makeCommunicators(3, Meeting::kInitAll);
   EXPECT_TRUE(refused(shrink(three[0], {1, 1}, &child), "rank 1 twice"));
   horingConfig_t config = HORING_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = 2;
   EXPECT_TRUE(refused(horingCommShrink(three[0], one, 1, &child, &config, 0), "config.blocking"));
   for (const horingComm_t comm : three) EXPECT_HORING(horingCommDestroy(comm));
 }

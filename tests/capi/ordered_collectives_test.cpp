@@ -136,6 +136,20 @@ TEST(OrderedCollectives, RefuseRanksThatDisagree) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+TEST(OrderedCollectives, TellsWhoIsInWhichGroupAlsoOfUnequalOnes) {
+  const std::vector<horingComm_t> comms = makeGroups({"b", "a", "b"});
+  ASSERT_FALSE(testing::Test::HasFailure());
+  constexpr int kGroups[] = {0, 1, 0}, kLocals[] = {0, 0, 1};
+  for (const horingComm_t comm : comms)
+    for (int rank = 0; rank < 3; ++rank) {
+      int group = -1, local = -1;
+      ASSERT_HORING(horingCommGroup(comm, rank, &group, &local));
+      EXPECT_EQ(group, kGroups[rank]) << "rank " << rank;
+      EXPECT_EQ(local, kLocals[rank]) << "rank " << rank;
+    }
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 TEST(OrderedCollectives, NameWhatIsWrong) {
   horingComm_t comm = nullptr;
   ASSERT_HORING(horingCommInitAll(&comm, 1, nullptr));
@@ -150,6 +164,8 @@ TEST(OrderedCollectives, NameWhatIsWrong) {
   expectRefused(horingAllGatherOrdered(data, data, 4, horingFloat, neither, comm, nullptr), "order is 2");
   expectRefused(horingCommBlock(comm, horingRankMajor, 1, &block), "rank is 1");
   expectRefused(horingCommBlock(comm, horingRankMajor, 0, nullptr), "block is NULL");
+  expectRefused(horingCommGroup(comm, 1, &block, &block), "rank is 1");
+  expectRefused(horingCommGroup(comm, 0, &block, nullptr), "localIndex is NULL");
   expectRefused(horingAllGatherOrdered(data, data, 4, horingFloat, horingRailMajor, nullptr, nullptr),
                 "comm");
   EXPECT_HORING(horingAllGatherOrdered(data, data, 4, horingFloat, horingRailMajor, comm, nullptr));

@@ -63,6 +63,7 @@ TEST_P(PointToPoint, AChainNeedsNoGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, PointToPoint, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Rdma, PointToPoint, testing::Values(kVerbsWay));
 
 TEST(Groups, OneThreadDrivesSeveralRanks) {
   constexpr int kRanks = 3;
@@ -141,6 +142,54 @@ TEST(Groups, NameSizesThatDiffer) {
     }
   });
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Two ranks that wait for each other for ever: each hears so, and why, long before its deadline.
+void expectCircle(const std::function<horingResult_t(int, horingComm_t)>& call, const char* named) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    EXPECT_EQ(call(rank, comm), horingInvalidUsage);
+    const std::string text = horingGetLastError(comm);
+    EXPECT_NE(text.find("wait for each other in a circle"), std::string::npos) << text;
+    EXPECT_NE(text.find(named), std::string::npos) << text;
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommAbort(comm));
+}
+
+TEST(Circles, OfMessagesAreNamedBeforeTheDeadline) {
+  std::vector<float> large(8 << 20);
+  float one = 0;
+  std::thread receives([&] {
+    expectCircle([&](int rank,
+                     horingComm_t comm) { return horingRecv(&one, 1, horingFloat, 1 - rank, comm, nullptr); },
+                 "rank 0 waits for a message from rank 1");
+  });
+  std::thread sends([&] {
+    expectCircle(
+        [&](int rank, horingComm_t comm) {
+          return horingSend(large.data(), large.size(), horingFloat, 1 - rank, comm, nullptr);
+        },
+        "rank 0 waits for rank 1 to take a message");
+  });
+  expectCircle(
+      [&](int rank, horingComm_t comm) {
+        float in = 1, out = 0;
+        return rank == 0 ? horingAllReduce(&in, &out, 1, horingFloat, horingSum, comm, nullptr)
+                         : horingRecv(&in, 1, horingFloat, 0, comm, nullptr);
+      },
+      "rank 0 is in all_reduce #0, which waits for rank 1");
+  receives.join();
+  sends.join();
+}
+
+TEST(Circles, AReceiveFromARankThatDoesNothingNamesItAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", "400");
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  float data = 0;
+  EXPECT_TRUE(refuses(horingRecv(&data, 1, horingFloat, 0, comms[1], nullptr), horingTimeout,
+                      "rank 1 waits for a message from rank 0, which is in no call"));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommAbort(comm));
 }
 
 }  // namespace

@@ -46,22 +46,41 @@ inline std::vector<horingComm_t> makeCommunicators(int ranks, Meeting meeting) {
   return comms;
 }
 
-// Makes a communicator by ID whose rank r is in the group named labels[r].
-inline std::vector<horingComm_t> makeGroups(const std::vector<const char*>& labels) {
-  const int ranks = static_cast<int>(labels.size());
-  std::vector<horingComm_t> comms(labels.size(), nullptr);
+// Makes a communicator by ID, whose ranks begin one after the other: prepare(r) sets the environment that rank r finds.
+inline std::vector<horingComm_t> makeOneByOne(int ranks, const std::function<void(int)>& prepare) {
+  std::vector<horingComm_t> comms(static_cast<size_t>(ranks), nullptr);
   horingUniqueId id;
   EXPECT_HORING(horingGetUniqueId(&id));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    ::setenv("HORING_GROUP", labels[static_cast<size_t>(rank)], 1);
+    prepare(rank);
     threads.emplace_back(
         [&, rank] { EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank)); });
     // The environment is read first thing.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   for (std::thread& thread : threads) thread.join();
+  return comms;
+}
+
+// Makes a communicator by ID whose rank r is in the group named labels[r].
+inline std::vector<horingComm_t> makeGroups(const std::vector<const char*>& labels) {
+  std::vector<horingComm_t> comms = makeOneByOne(static_cast<int>(labels.size()), [&](int rank) {
+    ::setenv("HORING_GROUP", labels[static_cast<size_t>(rank)], 1);
+  });
   ::unsetenv("HORING_GROUP");
+  return comms;
+}
+
+// The lower half of the ranks is group A and uses its RDMA devices, the other is group B: see tests/rdma_machine.h.
+inline std::vector<horingComm_t> makeOnWires(int ranks) {
+  std::vector<horingComm_t> comms = makeOneByOne(ranks, [&](int rank) {
+    const bool lower = rank < ranks / 2;
+    ::setenv("HORING_GROUP", lower ? "A" : "B", 1);
+    ::setenv("HORING_IB_HCA", lower ? "=rxe0,rxe2" : "=rxe1,rxe3", 1);
+  });
+  ::unsetenv("HORING_GROUP");
+  ::unsetenv("HORING_IB_HCA");
   return comms;
 }
 

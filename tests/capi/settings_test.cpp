@@ -1,4 +1,7 @@
 // horingConfig_t, and meeting with several IDs.
+#include <cstddef>
+#include <cstring>
+
 #include "ranks.h"
 
 namespace {
@@ -21,8 +24,9 @@ TEST(Settings, WhatIsNotAllowedIsNamed) {
   };
   const Case cases[] = {{[](horingConfig_t& c) { c.size -= 1; }, "HORING_CONFIG_INITIALIZER"},
                         {[](horingConfig_t& c) { c.magic = 1; }, "magic 0x1"},
-                        {[](horingConfig_t& c) { c.blocking = 0; }, "config.blocking is 0"},
+                        {[](horingConfig_t& c) { c.blocking = 2; }, "config.blocking is 2"},
                         {[](horingConfig_t& c) { c.netName = "IB"; }, "config.netName is 'IB'"},
+                        {[](horingConfig_t& c) { c.reproducible = 2; }, "config.reproducible is 2"},
                         {[](horingConfig_t& c) { c.timeoutMs = 0; }, "config.timeoutMs is 0"},
                         {[](horingConfig_t& c) { c.timeoutMs = 86'400'001; }, "config.timeoutMs"}};
   for (const Case& one : cases) {
@@ -30,6 +34,70 @@ TEST(Settings, WhatIsNotAllowedIsNamed) {
     EXPECT_TRUE(refuses(initWith(one.change, &comm), horingInvalidArgument, one.named));
     EXPECT_EQ(comm, nullptr);
   }
+}
+
+std::string described(horingComm_t comm) {
+  char text[4096] = "";
+  EXPECT_HORING(horingCommDescribe(comm, text, sizeof text));
+  return text;
+}
+
+// What programs pass that were compiled with another header: a shorter struct, or one with more at its end.
+horingResult_t initWithBytes(std::vector<unsigned char> bytes, horingComm_t* comm) {
+  auto* const config = reinterpret_cast<horingConfig_t*>(bytes.data());
+  config->size = bytes.size();
+  horingUniqueId id;
+  EXPECT_HORING(horingGetUniqueId(&id));
+  return horingCommInitRankConfig(comm, 1, id, 0, config);
+}
+std::vector<unsigned char> configBytes(const horingConfig_t& config, size_t size) {
+  std::vector<unsigned char> bytes(size);
+  std::memcpy(bytes.data(), &config, std::min(size, sizeof config));
+  return bytes;
+}
+
+TEST(Settings, OfOlderAndNewerHeadersAreRead) {
+  horingConfig_t config = HORING_CONFIG_INITIALIZER;
+  config.commName = "older";
+  config.reproducible = 2;  // lies behind what an older header has
+  const size_t older = offsetof(horingConfig_t, collnetEnable);
+  horingComm_t comm = nullptr;
+  ASSERT_HORING(initWithBytes(configBytes(config, older), &comm));
+  EXPECT_EQ(described(comm).find("older: 1 ranks"), 0u) << described(comm);
+  EXPECT_HORING(horingCommDestroy(comm));
+
+  const horingConfig_t usual = HORING_CONFIG_INITIALIZER;
+  std::vector<unsigned char> newer = configBytes(usual, sizeof usual + 16);
+  const int undefined = HORING_CONFIG_UNDEF_INT, one = 1;
+  std::memcpy(&newer[sizeof usual + 8], &undefined, sizeof undefined);
+  ASSERT_HORING(initWithBytes(newer, &comm));
+  EXPECT_HORING(horingCommDestroy(comm));
+  std::memcpy(&newer[sizeof usual + 8], &one, sizeof one);
+  comm = nullptr;
+  EXPECT_TRUE(refuses(initWithBytes(newer, &comm), horingInvalidArgument, "sets something at byte 96"));
+  EXPECT_TRUE(refuses(initWithBytes(configBytes(usual, 8192), &comm), horingInvalidArgument, "size 8192"));
+  EXPECT_TRUE(refuses(initWithBytes(configBytes(usual, 12), &comm), horingInvalidArgument, "size 12"));
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST(Settings, PortsToListenOnAreThoseOfTheRange) {
+  horingUniqueId id;
+  {
+    const Setting bad("HORING_PORTS", "5");
+    EXPECT_TRUE(refuses(horingGetUniqueId(&id), horingInvalidArgument, "HORING_PORTS=5: expected"));
+  }
+  const Setting ports("HORING_PORTS", "23460-23479"), transports("HORING_TRANSPORTS", "socket");
+  // Each rank listens for its peers and has a port to shrink, and two more are where the ranks meet.
+  const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
+  onEveryRank(3, [&](int rank) {
+    float x = 1;
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    EXPECT_HORING(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comm, nullptr));
+    EXPECT_EQ(x, 3);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  const Setting few("HORING_PORTS", "23460-23460");
+  EXPECT_TRUE(refuses(horingGetUniqueId(&id), horingSystemError, "HORING_PORTS=23460-23460"));
 }
 
 TEST(Settings, WhatMeansNothingHereIsIgnored) {
@@ -47,12 +115,6 @@ TEST(Settings, WhatMeansNothingHereIsIgnored) {
   ASSERT_HORING(horingGetUniqueId(&id));
   ASSERT_HORING(horingCommInitRankConfig(&comm, 1, id, 0, nullptr));
   EXPECT_HORING(horingCommDestroy(comm));
-}
-
-std::string described(horingComm_t comm) {
-  char text[4096] = "";
-  EXPECT_HORING(horingCommDescribe(comm, text, sizeof text));
-  return text;
 }
 
 TEST(Settings, NameAndDeadlineHoldForTheCommunicatorAndItsChildren) {

@@ -76,6 +76,21 @@ TEST(StreamOfOneThread, DrivesSeveralRanksInAGroup) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// What comes after it on the communicator has waited for it, so the stream is idle.
+TEST(StreamQuery, IsNotBehindAnOperationThatWaited) {
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  int32_t data = 3;
+  for (int round = 0; round < 2000; ++round) {
+    ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[0], stream));
+    ASSERT_HORING(horingAllReduce(&data, &data, 1, horingInt32, horingSum, comms[0], nullptr));
+    ASSERT_HORING(horingStreamQuery(stream)) << "round " << round;
+  }
+  EXPECT_HORING(horingStreamDestroy(stream));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
 TEST(StreamErrors, AreToldBySynchronize) {
   const Setting timeout("HORING_TIMEOUT_MS", "300");
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);

@@ -154,6 +154,35 @@ TEST(UnevenArguments, ThatDifferBetweenRanksAreNamedOnAll) {
     }
 }
 
+enum class Pairwise { kAllToAll, kGather, kScatter };
+
+// A block from rank 0 to rank 1 (of a gather: from 1 to 0), which one of them takes for empty.
+void checkEmptyOnOneSide(Pairwise collective, int empty_on) {
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    float from[8] = {}, to[8] = {};
+    const size_t size = rank == empty_on ? 0 : 4, own = rank == 1 ? size : 0;
+    const size_t sends[2] = {0, rank == 0 ? size : 0}, receives[2] = {own, 0}, blocks[2] = {0, size};
+    const horingResult_t result =
+        collective == Pairwise::kAllToAll
+            ? horingAlltoAllV(from, sends, nullptr, to, receives, nullptr, horingFloat, comm, nullptr)
+        : collective == Pairwise::kGather
+            ? horingGatherV(from, own, to, blocks, nullptr, horingFloat, 0, comm, nullptr)
+            : horingScatterV(from, blocks, nullptr, to, own, horingFloat, 0, comm, nullptr);
+    // The receiver sees it; the sender may be done before.
+    if (rank != (collective == Pairwise::kGather ? 0 : 1)) return;
+    EXPECT_EQ(result, horingInvalidUsage);
+    EXPECT_NE(std::string(horingGetLastError(comm)).find("a message of another operation"), std::string::npos)
+        << horingGetLastError(comm);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommAbort(comm));
+}
+
+TEST(UnevenArguments, EmptyOnOneSideOnlyAreNoticedAtOnce) {
+  onEveryRank(6, [](int number) { checkEmptyOnOneSide(static_cast<Pairwise>(number / 2), number % 2); });
+}
+
 TEST(UnevenArguments, AreNamed) {
   const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
   float data[4] = {};

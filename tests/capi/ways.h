@@ -2,6 +2,7 @@
 // A job of ranks for each way of making communicators.
 #include <ostream>
 
+#include "../rdma_machine.h"
 #include "ranks.h"
 
 struct Way {
@@ -22,7 +23,10 @@ class Collectives : public testing::TestWithParam<Way> {
       : transports_("HORING_TRANSPORTS", GetParam().transports),
         algorithm_("HORING_ALGO", GetParam().algorithm) {}
   void SetUp() override {
-    comms_ = makeCommunicators(GetParam().ranks, GetParam().meeting);
+    const bool over_rdma = GetParam().name == std::string("verbs");
+    if (over_rdma) HORING_NEEDS_RDMA_MACHINE();
+    comms_ =
+        over_rdma ? makeOnWires(GetParam().ranks) : makeCommunicators(GetParam().ranks, GetParam().meeting);
     ASSERT_FALSE(HasFailure());
   }
   void TearDown() override {
@@ -46,6 +50,9 @@ inline constexpr Way kWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "a
                                 {"socket", Meeting::kInitRank, "socket", "ring", 3},
                                 {"socket", Meeting::kInitRank, "socket", "one_shot", 3},
                                 {"both", Meeting::kInitRank, "shm,socket", "auto", 4}};
+
+// In the virtual machine of tools/rdma_vm.
+inline constexpr Way kVerbsWay = {"verbs", Meeting::kInitRank, "verbs", "auto", 4};
 
 // Exact in float: small integers.
 inline float element(int rank, size_t index) {

@@ -90,7 +90,13 @@ TEST(ControlMessages, SurviveHostileBytes) {
       encodeMessage(RankMessage(BeatMessage{500})),
       encodeMessage(RankMessage(CallReport{
           CallReport::Kind::kOverdue, 7, 1, 8, 7, 9, "all_gather", "1 x int8", 5, {1, 2}, "lane 0"})),
+      encodeMessage(RankMessage(ReturnMessage{3, {std::byte{9}}, 12})),
       encodeMessage(RootMessage(CallInquiry{7, 1})),
+      encodeMessage(RootMessage(BeatEchoMessage{7})),
+      encodeMessage(RootMessage(ReturnedMessage{7})),
+      encodeMessage(
+          RankMessage(RankState{RankState::Doing::kCollective, 1, 7, "all_gather", 5000, 300, {1, 2}, {3}})),
+      encodeMessage(RootMessage(StateInquiry{1})),
       encodeMessage(RootMessage(welcome)),
       encodeMessage(RootMessage(gathered)),
       encodeMessage(RootMessage(FailureMessage{Code::kRemoteError, 2, "gone"})),

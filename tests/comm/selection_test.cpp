@@ -74,8 +74,9 @@ TEST(SelectionTable, ComesFromAFile) {
   std::FILE* file = ::fdopen(fd, "w");
   std::fputs("* * * * ring\n", file);
   std::fclose(file);
-  EXPECT_EQ(SelectionTable::readOrBuiltIn(path).take(), tableOf("* * * * ring"));
-  EXPECT_EQ(SelectionTable::readOrBuiltIn("").take(), SelectionTable::builtIn());
+  EXPECT_EQ(SelectionTable::fromSetting(path).take(), tableOf("* * * * ring"));
+  EXPECT_EQ(SelectionTable::fromSetting("table").take(), SelectionTable::builtIn());
+  EXPECT_EQ(SelectionTable::fromSetting("model").take(), SelectionTable::builtIn());
   file = std::fopen(path.c_str(), "w");
   for (size_t i = 0; i <= kMaxSelectionBytes; ++i) std::fputc('\n', file);
   std::fclose(file);
@@ -137,23 +138,118 @@ TEST(Selector, PassesOverWhatGroupsOfUnequalSizeCannotRun) {
   EXPECT_NE(cannot.fallback().find("ho_direct needs"), std::string::npos);
 }
 
-TEST(Selector, PassesOverWhatSharedMemoryHasNoRoomFor) {
-  const Config config = configWith("auto");
-  const GroupMap map = GroupMap::blocks(1, 4);
-  const SelectionTable table = tableOf("* * * * direct\n* * * * ring");
-  const Selector enough({config, map, table, 6 * 100, 100});
-  EXPECT_EQ(chosen(enough, Collective::kAllReduce, 1), "direct");
-  const Selector scarce({config, map, table, 6 * 100 - 1, 100});
-  EXPECT_EQ(chosen(scarce, Collective::kAllReduce, 1), "ring");
-  EXPECT_NE(scarce.fallback().find("direct would take more"), std::string::npos);
-}
-
 TEST(Selector, DoesAsItIsForced) {
   const GroupMap map = GroupMap::blocks(2, 2);
   const Config config = configWith("one_shot");
   const Selector selector({config, map});
   EXPECT_EQ(chosen(selector, Collective::kAllReduce, size_t{1} << 40), "one_shot");
   EXPECT_EQ(chosen(selector, Collective::kAllGather, size_t{1} << 40), "ho_ring");
+}
+
+TEST(ForcedAlgorithms, SayWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"rong", "an algorithm instead of 'rong'"},
+      {"all_reduse=ring", "a collective, as all_reduce=ring instead of 'all_reduse=ring'"},
+      {"ring;all_reduce=ring", "instead of 'ring'"},
+      {"all_reduce=rong", "an algorithm instead of 'rong'"},
+      {"all_reduce=", "an algorithm instead of ''"},
+      {"all_gather=one_shot", "an algorithm that has all_gather instead of 'one_shot'"},
+      {"all_reduce:64K=ring", "sizes, as 0-64K or 64K-, instead of '64K'"},
+      {"all_reduce:2-1=ring", "instead of '2-1'"},
+      {"all_reduce:-=ring", "instead of '-'"},
+      {"all_reduce:0-1Q=ring", "instead of '0-1Q'"},
+      {"all_reduce:0-1K=ring,=ring", "instead of ''"},
+      {"=ring", "a collective"},
+  };
+  for (const auto& [text, message] : cases) {
+    const Status refused = ForcedAlgorithms::parse(text).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument) << text;
+    EXPECT_NE(refused.message().find(message), std::string::npos) << refused.message();
+    EXPECT_NE(refused.message().find(formatString("HORING_ALGO=%s", text)), std::string::npos);
+    EXPECT_EQ(checkForced(configWith(text)).code(), Code::kInvalidArgument);
+  }
+  EXPECT_FALSE(ForcedAlgorithms::parse("all_reduce=" + std::string(kMaxForcedBytes, 'x')).ok());
+  EXPECT_TRUE(ForcedAlgorithms::parse("auto").value().rows().empty());
+}
+
+TEST(Selector, DoesAsItIsForcedByCollectiveAndSize) {
+  const GroupMap map = GroupMap::blocks(2, 2);
+  const SelectionTable table = tableOf("* * * 1K direct\n* * * * ho_direct");
+  const Config config = configWith("all_reduce:100-64K=one_shot,64K-1M=ho_ring;reduce_scatter=ring");
+  ASSERT_TRUE(checkForced(config).ok());
+  const Selector selector({config, map, table});
+  const std::pair<size_t, const char*> sizes[] = {{0, "direct"},          {99, "direct"},
+                                                  {100, "one_shot"},      {1025, "one_shot"},
+                                                  {64 << 10, "one_shot"}, {(64 << 10) + 1, "ho_ring"},
+                                                  {1 << 20, "ho_ring"},   {(1 << 20) + 1, "ho_direct"}};
+  for (const auto& [bytes, name] : sizes)
+    EXPECT_EQ(chosen(selector, Collective::kAllReduce, bytes), name) << bytes;
+  EXPECT_EQ(selector.select(Collective::kAllReduce, 100).shape.groups, 1);
+  EXPECT_EQ(selector.select(Collective::kAllReduce, 1 << 20).shape.groups, 2);
+  EXPECT_EQ(chosen(selector, Collective::kReduceScatter, 1), "ring");
+  EXPECT_EQ(chosen(selector, Collective::kAllGather, 1), "direct");
+}
+
+// Reading peers' inputs is what large calls on one node prefer, unless something is forced.
+TEST(Selector, LeavesPeersInputsToWhatIsNotForced) {
+  const GroupMap map = GroupMap::blocks(1, 2);
+  const auto shares = [&](const char* algorithm, Collective collective, size_t bytes) {
+    const Config config = configWith(algorithm);
+    const Selector selector({config, map, SelectionTable::builtIn(), true});
+    return selector.selectShared(collective, bytes) != nullptr;
+  };
+  EXPECT_FALSE(shares("auto", Collective::kAllReduce, (256 << 10) - 1));
+  EXPECT_TRUE(shares("auto", Collective::kAllReduce, 256 << 10));
+  EXPECT_FALSE(shares("ring", Collective::kAllReduce, 1 << 30));
+  EXPECT_TRUE(shares("peer_read", Collective::kAllReduce, 1));
+  const char* by_size = "all_reduce:0-1M=ring;reduce_scatter:0-64=peer_read";
+  EXPECT_FALSE(shares(by_size, Collective::kAllReduce, 1 << 20));
+  EXPECT_TRUE(shares(by_size, Collective::kAllReduce, (1 << 20) + 1));
+  EXPECT_TRUE(shares(by_size, Collective::kReduceScatter, 64));
+  EXPECT_FALSE(shares(by_size, Collective::kReduceScatter, 65));
+  EXPECT_TRUE(shares(by_size, Collective::kAllGather, 1 << 20));
+}
+
+Config reproducible(const char* algorithm) {
+  Config config = configWith(algorithm);
+  config.reproducible = true;
+  return config;
+}
+
+TEST(Selector, FoldsInOneOrderOnlyWhereResultsShallBeReproducible) {
+  const Config config = reproducible("auto");
+  ASSERT_TRUE(checkForced(config).ok());
+  const GroupMap map = GroupMap::blocks(2, 3);
+  // A table cannot change it, and neither can memory that is shared.
+  const SelectionTable table = tableOf("* * * * ring");
+  const Selector selector({config, map, table, true});
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})
+    for (const size_t bytes : {size_t{0}, size_t{1} << 20, size_t{1} << 40}) {
+      EXPECT_EQ(chosen(selector, collective, bytes), "ho_ordered");
+      EXPECT_EQ(selector.select(collective, bytes).shape.groups, 2);
+      EXPECT_EQ(selector.selectShared(collective, bytes), nullptr);
+    }
+  EXPECT_EQ(chosen(selector, Collective::kAllGather, 1), "ring");
+  EXPECT_EQ(selector.fallback(), "");
+  const std::string labels[] = {"a", "a", "b"};
+  const GroupMap unequal = GroupMap::fromLabels(labels).take();
+  const Selector flat({config, unequal});
+  EXPECT_EQ(chosen(flat, Collective::kAllReduce, 1), "ho_ordered");
+  EXPECT_EQ(flat.select(Collective::kAllReduce, 1).shape.members, 3);
+  EXPECT_NE(flat.fallback().find("groups differ in size"), std::string::npos);
+}
+
+TEST(Selector, LetsNothingElseBeForcedWhereResultsShallBeReproducible) {
+  EXPECT_TRUE(checkForced(reproducible("ho_ordered")).ok());
+  EXPECT_TRUE(checkForced(configWith("ring")).ok());
+  EXPECT_TRUE(checkForced(reproducible("all_gather=ring;all_reduce=ho_ordered")).ok());
+  EXPECT_FALSE(checkForced(reproducible("all_gather=ring;all_reduce:0-8=ring")).ok());
+  for (const char* algorithm : {"ring", "ho_direct", "peer_read", "chain"}) {
+    const Status refused = checkForced(reproducible(algorithm));
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+    EXPECT_NE(refused.message().find(formatString("HORING_ALGO=%s", algorithm)), std::string::npos);
+  }
 }
 
 TEST(Selector, FindsSomethingInTheBuiltInTableForEveryCall) {

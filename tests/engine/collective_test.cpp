@@ -9,8 +9,10 @@
 //   j+1, ..., j, rounded after
 //             each (ho_ring_direct: as in direct).
 //   ho_direct: as ho_ring_direct inside the groups; over the groups in one pass, too.
+//   ho_ordered: locals 0, 1, ... of each group, each share rounded, in one pass, rounded; so the groups 0, 1, ...
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
+//   ho_leaders: locals 0, 1, ... of each group, all but the first rounded, in one pass, rounded; the groups as in doubling.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
 //   peer_read: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
@@ -232,8 +234,23 @@ class Reference {
     if (case_.algorithm == "doubling") return a.store(a.finish(doubling(n, input, 0)), at);
     if (case_.algorithm == "direct")
       return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
+    if (case_.algorithm == "ho_ordered") {
+      const auto group = [&](int g) {
+        return a.round(chain(
+            0, m, [&](int l) { return sent(g * m + l); }, false));
+      };
+      return a.store(a.finish(chain(0, groups, group, false)), at);
+    }
     if (case_.algorithm == "halving_doubling") return a.store(a.finish(tree(n, chunk, input)), at);
     if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
+    if (case_.algorithm == "ho_leaders") {
+      const auto group = [&](int g) {
+        const auto share = [&](int l) { return sentExcept(g * m)(g * m + l); };
+        // As with rails: kept in between, but where a group is one rank or all are one group.
+        return m > 1 && groups > 1 ? a.round(chain(0, m, share, false)) : chain(0, m, share, false);
+      };
+      return a.store(a.finish(doubling(groups, group, 0)), at);
+    }
     const int d = chunk / m, j = chunk % m;  // ho_doubling has one row
     const auto group = [&](int g) {
       const auto direct = [&](int l) { return sentExcept(g * m + j)(g * m + l); };
@@ -308,7 +325,8 @@ void fillRandom(std::vector<std::byte>& bytes, DataType type, std::mt19937& rand
 }
 
 size_t chunksOf(const Case& c) {
-  if (c.algorithm == "one_shot" || c.algorithm == "star" || c.algorithm == "doubling") return 1;
+  for (const char* whole : {"one_shot", "star", "doubling", "ho_leaders"})
+    if (c.algorithm == whole) return 1;
   return static_cast<size_t>(c.algorithm == "ho_doubling" ? c.shape.members : c.shape.ranks());
 }
 
@@ -477,11 +495,15 @@ INSTANTIATE_TEST_SUITE_P(
                     AlgorithmShape{"ring", {1, 5}}, AlgorithmShape{"ho_ring", {1, 3}},
                     AlgorithmShape{"ho_ring", {3, 1}}, AlgorithmShape{"ho_ring", {2, 2}},
                     AlgorithmShape{"ho_ring", {3, 4}}, AlgorithmShape{"ho_ring_direct", {3, 3}},
-                    AlgorithmShape{"ho_direct", {3, 2}}, AlgorithmShape{"ho_halving", {4, 2}},
+                    AlgorithmShape{"ho_direct", {3, 2}}, AlgorithmShape{"ho_ordered", {1, 1}},
+                    AlgorithmShape{"ho_ordered", {1, 3}}, AlgorithmShape{"ho_ordered", {3, 1}},
+                    AlgorithmShape{"ho_ordered", {3, 3}}, AlgorithmShape{"ho_halving", {4, 2}},
                     AlgorithmShape{"ho_halving", {3, 2}}, AlgorithmShape{"halving_doubling", {1, 4}},
                     AlgorithmShape{"halving_doubling", {1, 7}}, AlgorithmShape{"direct", {1, 2}},
                     AlgorithmShape{"direct", {1, 6}}, AlgorithmShape{"ho_doubling", {2, 3}},
                     AlgorithmShape{"ho_doubling", {7, 2}}, AlgorithmShape{"ho_doubling", {4, 1}},
+                    AlgorithmShape{"ho_leaders", {2, 3}}, AlgorithmShape{"ho_leaders", {3, 2}},
+                    AlgorithmShape{"ho_leaders", {4, 1}}, AlgorithmShape{"ho_leaders", {1, 3}},
                     AlgorithmShape{"doubling", {1, 4}}, AlgorithmShape{"doubling", {1, 6}},
                     AlgorithmShape{"peer_read", {1, 1}}, AlgorithmShape{"peer_read", {1, 2}},
                     AlgorithmShape{"peer_read", {1, 5}}, AlgorithmShape{"star", {1, 1}},

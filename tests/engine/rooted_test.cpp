@@ -26,6 +26,7 @@ class Reference {
 
   Vector reduce() const {
     const int32_t n = case_.shape.ranks();
+    if (case_.algorithm == "ho_ordered") return inOrder();
     if (case_.algorithm != "star") return overGroups(0);
     std::vector<Vector> shares;
     for (int32_t i = 1; i <= n; ++i) shares.push_back(inputs_[static_cast<size_t>((case_.root + i) % n)]);
@@ -38,6 +39,13 @@ class Reference {
     for (size_t s = 1; s < shares.size(); ++s)
       for (size_t i = 0; i < total.size(); ++i) total[i] += shares[s][i];
     return total;
+  }
+  Vector inOrder() const {
+    std::vector<Vector> groups;
+    const auto m = static_cast<ptrdiff_t>(case_.shape.members);
+    for (auto first = inputs_.begin(); first != inputs_.end(); first += m)
+      groups.push_back(sum({first, first + m}));
+    return sum(groups);
   }
   std::vector<int32_t> children(int32_t distance, int32_t n) const {
     if (case_.algorithm.ends_with("chain"))

@@ -36,6 +36,10 @@ say=lambda d: bytes([0,len(d)])+d
 put("socket_link","data", say(frame(8,0,1,0,0))+say(frame(0,1,2,0,0))+bytes([6,7]))
 put("socket_link","answer", bytes([5+16,7,5+8+16,7])+say(frame(0,0,2,0,1))+say(frame(4,1,1,0,1))+say(frame(0,0,5,0,0)))
 put("socket_link","short", bytes([4,16,1,0,0])+bytes(16)+bytes([6,4,16,1,1,0])+bytes(16)+bytes([6,247]))
+state=lambda *n: bytes(n)
+put("socket_link","again", bytes([5+16,7,5+16,7])+bytes([207])+state(1,0,0,0)+bytes([7,5+16,7])+say(frame(0,0,2,0,2)))
+put("socket_link","again_all", bytes([5+16,207])+state(0,1,0,0)+bytes([207])+state(1,0,0,0)+say(frame(8,0,1,0,1))+bytes([6,247]))
+put("socket_link","again_lies", bytes([5+16,207])+state(0,2,0,0))
 put("shm_address","good", b"horingS1"+b"boot".ljust(40,b"\0")+struct.pack("<QQ16sii",1,2,b"n"*16,3,0)+b"horing-job-00-3".ljust(112,b"\0"))
 up=bytes([3,0,4,0,5,0,6,0,5,0,6,0,7,0,7,0])
 put("shm_files","plain", up)
@@ -44,6 +48,13 @@ put("shm_files","head", bytes([3,0,4,0,6,0,5,0,6,0,2,64,8])+bytes([255]*8)+bytes
 put("shm_files","rank", bytes([0,0,8])+b"notmagic"+up)
 put("slot_queue","plain", bytes([6+8*8,7,6+8*3,7,6,7,6,6,6,6,6,7]))
 put("slot_queue","lies", bytes([6,4])+struct.pack("<I",65)+bytes([7,0])+struct.pack("<Q",99)+bytes([7,1])+struct.pack("<Q",99)+bytes([6,5,7]))
+port=lambda gid,ib,name: gid+struct.pack("<IHBB",100000,7,5,ib)+name.ljust(32,b"\0")
+rdma=lambda control,*p: struct.pack("<IBBH",0x42565248,len(p),0,len(control))+b"".join(p)+control
+roce=lambda net,host: port(b"\0"*10+b"\xff\xff\x0a\x63"+bytes([net,host]),0,b"rxe0 port 1")
+ib=lambda net,host: port(b"\xfe\x80"+b"\0"*5+bytes([net])+b"\0"*7+bytes([host]),1,b"mlx5_0 port 1")
+a=rdma(b"control",roce(0,1),ib(0,1)); b=rdma(b"",ib(0,2),roce(1,2),roce(0,2))
+put("verbs_published","two", struct.pack("<H",len(a))+a+b); put("verbs_published","one", struct.pack("<H",len(b))+b)
+put("verbs_devices","list", b"=mlx5_0:2,rxe"); put("verbs_devices","except", b"^mlx5_1")
 head=struct.pack("<IBBH",0x44496f68,1,1,0)+b"j"*16+b"k"*32
 put("unique_id","v4", head+b"\x04\x0a\0\0\1"+struct.pack("<H",4711))
 put("unique_id","v6", head+b"\x06"+b"\xfe"*16+struct.pack("<H",4711))
@@ -63,3 +74,11 @@ SLURM_JOB_NODELIST=rack[1-2,4]node[01-04],other
 MASTER_ADDR=node-a:99999
 """
 put("host_identity","good", struct.pack("<I",1)+b"".join(blob(t) for t in (b"node",b"boot",b"",b""))+struct.pack("<5QqI",1,2,3,4,5,6,7)); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
+machines=pathlib.Path(__file__).resolve().parent.parent/"topology"/"machines"
+for f in (sorted(machines.glob("*.xml")) if machines.is_dir() else []):
+    if f.stat().st_size < 4000: put("topology_text", f.stem, f.read_bytes())
+put("topology_text","hwloc", b'<topology version="2.0"><object type="Machine"><object type="Package" gp_index="1"><object type="NUMANode" os_index="0" cpuset="0x3"/><object type="Bridge" bridge_type="0-1"><object type="PCIDev" gp_index="7" pci_busid="0000:02:00.0" pci_type="0302 [10de:1db8]" pci_link_speed="15.7"/><object type="PCIDev" gp_index="8" pci_busid="0000:03:00.0" pci_type="0302 [10de:1db8]"/></object></object></object><distances2 name="NVLinkBandwidth"><indexes>7 8</indexes><u64values>0 50000 50000 0</u64values></distances2></topology>')
+put("topology_text","synthetic", b"pack:2 numa:2 core:2 pu:1"); put("topology_text","bomb", b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+part=lambda kind,parent,name: bytes([kind,parent])+blob(name)+blob(b"")+struct.pack("<QQ",16000000,25000000)
+put("rank_place","numa", bytes([1,4,2])+part(1,0,b"0")+part(2,1,b"1")+part(5,2,b"eth0")); put("rank_place","nowhere", bytes([1,1,0]))
+put("slurm_topology","leaf", b"n07.example\n# room\nSwitchName=s0 Nodes=x,n[01-16,20]\nSwitchName=t Switches=s0\n")

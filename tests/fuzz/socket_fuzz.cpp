@@ -1,8 +1,10 @@
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/auth.h"
 #include "base/check.h"
@@ -20,6 +22,16 @@ namespace horing::fuzz {
 
 namespace {
 
+// Whether the connection stands in the end: the fuzzer's alarm clock may interrupt the call, but not the handshake.
+bool finishConnect(int fd) {
+  pollfd writable{.fd = fd, .events = POLLOUT};
+  while (::poll(&writable, 1, -1) < 0)
+    if (errno != EINTR) return false;
+  int error = 0;
+  socklen_t length = sizeof error;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+}
+
 // Connected to the listener on this machine; closing it resets the connection, so that no port stays in use.
 Fd dial(uint16_t port) {
   Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -27,12 +39,21 @@ Fd dial(uint16_t port) {
   HORING_CHECK(::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
   sockaddr_in to{
       .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-  HORING_CHECK(::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+  const bool at_once = ::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  HORING_CHECK(at_once || (errno == EINTR && finishConnect(fd.get())));
   return fd;
 }
 
 void say(int fd, Bytes bytes) {
   [[maybe_unused]] const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// What the peer says to have of two channels.
+void sayState(int fd, const ChannelState& one, const ChannelState& two) {
+  const ChannelState states[] = {one, two};
+  const tcp::FrameHeader header{.bytes = sizeof states, .channel = 0, .kind = tcp::FrameKind::kState};
+  say(fd, std::as_bytes(std::span(&header, 1)));
+  say(fd, std::as_bytes(std::span(states)));
 }
 
 // The accepting end, which lives as long as the process: a listener for each input would be slow.
@@ -108,11 +129,12 @@ void socketLink(Bytes bytes) {
   constexpr LinkShape kShape{2, 4, 128};
   int ends[2];
   HORING_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-  const Fd peer(ends[1]);
+  Fd peer(ends[1]);
   tcp::Poller poller;
   HORING_CHECK(poller.open().ok());
   tcp::SocketLink link({.rank = 1, .peer = 0, .shape = kShape, .stream_names = {"fuzz"}});
-  link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller));
+  link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller), 1);
+  sayState(peer.get(), {}, {});
   Input in(bytes);
   for (int actions = 0; !in.empty() && actions < 64 && link.status().ok(); ++actions) {
     const auto action = in.number<uint8_t>();
@@ -140,12 +162,22 @@ void socketLink(Bytes bytes) {
     } else if (action % 8 == 7) {
       std::byte heard[512];
       [[maybe_unused]] const ssize_t got = ::recv(peer.get(), heard, sizeof heard, MSG_DONTWAIT);
-      if (action > 240) ::shutdown(peer.get(), SHUT_WR);
+      if (action > 240) {
+        ::shutdown(peer.get(), SHUT_WR);
+      } else if (action > 200) {
+        // Another connection for the stream, whose first words may be wrong.
+        HORING_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+        peer = Fd(ends[1]);
+        link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller), link.attempt(0) + 1);
+        const ChannelState one{.released = in.number<uint8_t>(), .received = {in.number<uint8_t>(), 0}};
+        const ChannelState two{.released = in.number<uint8_t>(), .received = {in.number<uint8_t>(), 0}};
+        sayState(peer.get(), one, two);
+      }
     }
     poller.poll();
     link.progress(tcp::SocketLink::Effort::kThorough);
   }
-  link.sayGoodbye();
+  link.leave();
   HORING_CHECK(!link.describe().empty());
 }
 

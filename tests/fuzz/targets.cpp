@@ -15,10 +15,15 @@ constexpr Target kTargets[] = {
     {"shm_address", shmAddress},
     {"shm_files", shmFiles},
     {"slot_queue", slotQueue},
+    {"verbs_published", verbsPublished},
+    {"verbs_devices", verbsDevices},
     {"unique_id", uniqueId},
     {"schedule_text", scheduleText},
     {"environment", environment},
     {"host_identity", hostIdentity},
+    {"topology_text", topologyText},
+    {"rank_place", rankPlace},
+    {"slurm_topology", slurmTopology},
 };
 }  // namespace
 

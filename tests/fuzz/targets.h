@@ -34,11 +34,19 @@ void socketLink(Bytes bytes);  // frames, against messages of this end
 void shmAddress(Bytes bytes);
 void shmFiles(Bytes bytes);   // presence page and rows that a peer made, or overwrote
 void slotQueue(Bytes bytes);  // counters and headers that change under both ends
+// verbs_fuzz.cpp
+void verbsPublished(Bytes bytes);  // RDMA ports that a rank gives to the others
+void verbsDevices(Bytes bytes);    // HORING_IB_HCA
 // text_fuzz.cpp
 void uniqueId(Bytes bytes);
 void scheduleText(Bytes bytes);  // and the verifier on what it says
 void environment(Bytes bytes);   // values of HORING_ and of launchers' variables, addresses in text
 void hostIdentity(Bytes bytes);
+
+// topology_fuzz.cpp
+void topologyText(Bytes bytes);
+void rankPlace(Bytes bytes);
+void slurmTopology(Bytes bytes);
 
 // Takes an input apart; past its end come zeros and empty texts.
 class Input {
@@ -50,7 +58,7 @@ class Input {
   Number number() {
     Number value{};
     const Bytes field = bytes(sizeof value);
-    std::memcpy(&value, field.data(), field.size());
+    if (!field.empty()) std::memcpy(&value, field.data(), field.size());
     return value;
   }
   // At most so many.

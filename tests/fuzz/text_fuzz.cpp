@@ -34,8 +34,8 @@ void read(const UniqueId& id) {
   HORING_CHECK(!parts.value().roots.empty());
   for (const RootAddress& root : parts.value().roots) {
     HORING_CHECK(root.port != 0);
-    HORING_CHECK(toRootAddress(toSocketAddress(root).storage).toString() == root.toString() ||
-                 root.family == RootAddress::Family::kIpv6);
+    HORING_CHECK(root.family != RootAddress::Family::kIpv4 ||
+                 toRootAddress(toSocketAddress(root).storage).toString() == root.toString());
   }
   const Result<UniqueId> again = encodeUniqueId(parts.value());
   HORING_CHECK(again.ok() && again.value() == id);

@@ -36,20 +36,25 @@ EXCEPTIONS = {
 FACES = {
     "bench": ["base"],
     "bench/micro": ["base", "schedule", "algorithms", "topology", "transport", "engine", "comm"],  # it measures the parts
+    "bench/cuda": ["base", "schedule", "algorithms", "topology", "transport", "engine"],  # it measures the engine alone
     "tools": ["base"],
     "tools/horing_run": ["base", "transport"],  # it sweeps the shared memory of killed ranks
     "tools/horing_plan": ["base", "schedule", "algorithms", "topology"],  # it shows schedules
-    "tools/horing_info": ["base", "topology", "transport", "comm"],  # it shows what was found
+    "tools/horing_sim": ["base", "schedule", "algorithms", "topology", "sim", "comm"],  # it simulates schedules, and writes the selection table
+    "tools/horing_topo": ["base", "topology"],  # it shows machines
+    "tools/horing_tune": ["base", "sim", "comm"],  # it measures the machine under a communicator
+    "tools/horing_info": ["base", "topology", "transport", "comm", "sim"],  # it shows what was found
 }
 
 # A test folder sees its layer and all below it; these see more.
 TESTS = {
     "tests/schedule": ["algorithms", "topology"],  # something has to produce the schedules that are proven
+    "tests/sim": ["algorithms", "comm"],  # ... or simulated
     "tests/engine": ["algorithms", "topology"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
-    "tests/fuzz": ["comm", "transport", "schedule", "base"],  # all that reads the bytes of others
-    "tests/programs": ["base", "engine"],
+    "tests/fuzz": ["comm", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
+    "tests/programs": ["base", "engine", "sim"],
 }
 
 # Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.

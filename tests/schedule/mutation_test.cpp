@@ -27,6 +27,7 @@ constexpr Harmless kHarmless[] = {
      "in an all-gather `in` and `out` hold the same once the own chunk is copied"},
     {"waits for lane 2", "a later moment, of a lane that itself waits for the right one: slower, not wrong"},
     {"waits for lane 3", "as above"},
+    {"waits for lane 4", "as above"},
     {"happens twice", "copies the own chunk into the output a second time"},
 };
 

@@ -58,7 +58,13 @@ TEST(VerifyProgress, AsManySlotsAsTheWindowAreEnoughForRingsOfTwo) {
   }
 }
 
-TEST(VerifyProgress, MessagesLongerThanTheWindowStopEveryShape) {
+// Leaders that speak for nobody else wait for nobody who waits for them: what goes up and what goes down are different lanes.
+bool hasNoCircle(const Algorithm& algorithm, Collective collective, Shape shape) {
+  return algorithm.name == std::string_view("ho_leaders") && collective == Collective::kAllGather &&
+         shape.members == 1;
+}
+
+TEST(VerifyProgress, MessagesLongerThanTheWindowStopEveryShapeWithACircle) {
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (Collective collective : kSymmetric)
       for (const Shape shape : kShapes) {
@@ -68,7 +74,8 @@ TEST(VerifyProgress, MessagesLongerThanTheWindowStopEveryShape) {
         for (int32_t window : {1, 2, 4}) {
           PlanParameters plan = planOf(3 * window, window, window + 1);
           plan.slots = 16;
-          EXPECT_FALSE(verifyProgress(all, plan).ok()) << algorithm.name;
+          EXPECT_EQ(verifyProgress(all, plan).ok(), hasNoCircle(algorithm, collective, shape))
+              << algorithm.name;
         }
       }
 }

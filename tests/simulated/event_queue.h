@@ -34,6 +34,8 @@ class EventQueue {
   int64_t nowNs() const { return clock_.nowNs(); }
   bool empty() const { return events_.empty(); }
   uint64_t taken() const { return taken_; }
+  // Of all events that were taken, in their order.
+  uint64_t fingerprint() const { return fingerprint_; }
 
   // Not before now.
   void add(Event event) {
@@ -46,6 +48,7 @@ class EventQueue {
     events_.pop();
     clock_.advanceNs(event.at_ns - clock_.nowNs());
     ++taken_;
+    fingerprint_ = (fingerprint_ ^ static_cast<uint64_t>(event.at_ns) ^ event.subject) * 0x9e3779b97f4a7c15;
     return event;
   }
 
@@ -57,6 +60,7 @@ class EventQueue {
   };
   ManualClock clock_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
+  uint64_t fingerprint_ = 0;
   uint64_t added_ = 0;
   uint64_t taken_ = 0;
 };

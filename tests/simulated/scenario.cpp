@@ -32,17 +32,6 @@ Shape shapeOf(int32_t ranks, Dice& dice) {
   return {std::max(1, ranks / members), members};
 }
 
-Weather weatherOf(Dice& dice) {
-  Weather weather;
-  weather.latency_ns = dice.oneOf(std::vector<int64_t>{0, 100, 5'000});
-  weather.jitter_ns = dice.oneOf(std::vector<int64_t>{0, 50, 1'000, 100'000});
-  weather.spike_percent = dice.oneOf(std::vector<int>{0, 0, 2, 20});
-  weather.pieces = dice.oneOf(std::vector<int>{1, 1, 2, 4});
-  weather.handover_ns = dice.oneOf(std::vector<int64_t>{0, 0, 500, 20'000});
-  weather.poll_ns = dice.oneOf(std::vector<int64_t>{0, 10, 1'000, 30'000});
-  return weather;
-}
-
 // Mostly a few slices of each chunk, at times a handful of elements, or none.
 size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, Dice& dice) {
   const Schedule schedule =
@@ -105,6 +94,17 @@ Shape chooseShape(const Scenario& scenario, Dice& dice) {
 }
 
 }  // namespace
+
+Weather weatherOf(Dice& dice) {
+  Weather weather;
+  weather.latency_ns = dice.oneOf(std::vector<int64_t>{0, 100, 5'000});
+  weather.jitter_ns = dice.oneOf(std::vector<int64_t>{0, 50, 1'000, 100'000});
+  weather.spike_percent = dice.oneOf(std::vector<int>{0, 0, 2, 20});
+  weather.pieces = dice.oneOf(std::vector<int>{1, 1, 2, 4});
+  weather.handover_ns = dice.oneOf(std::vector<int64_t>{0, 0, 500, 20'000});
+  weather.poll_ns = dice.oneOf(std::vector<int64_t>{0, 10, 1'000, 30'000});
+  return weather;
+}
 
 const char* faultName(Fault fault) {
   switch (fault) {

@@ -34,6 +34,7 @@ enum class Fault : uint8_t {
   kDisagreement,  // a rank makes another call than the rest
 };
 const char* faultName(Fault fault);
+Weather weatherOf(Dice& dice);
 
 struct Scenario {
   uint64_t seed = 0;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "exchanges.h"
 #include "simulation.h"
 
 namespace horing::simulated {
@@ -24,6 +25,7 @@ struct Options {
 
 struct Totals {
   uint64_t runs = 0, failures = 0, steps = 0, events = 0;
+  uint64_t messages = 0;            // of sends and receives
   uint64_t faults = 0, errors = 0;  // runs with a fault; with an error on any rank
   int32_t most_ranks = 0;
 };
@@ -57,10 +59,13 @@ void runSeed(uint64_t seed, bool verbose, Expectation& expectation, Totals& tota
                 " events, %lld virtual ns, %d ranks with an error, fingerprint %016" PRIx64 "\n",
                 outcome.steps, outcome.events, static_cast<long long>(outcome.virtual_ns), outcome.errors,
                 outcome.fingerprint);
-  if (outcome.failure.empty()) return;
-  if (++totals.failures <= kMostFailuresShown)
-    std::printf("FAILED: %s  again: sim_faults --seed %" PRIu64 " --verbose\n", outcome.failure.c_str(),
-                seed);
+  Exchanges exchanges(seed);
+  if (verbose) std::printf("%s\n", exchanges.describe().c_str());
+  const Exchanges::Outcome exchanged = exchanges.run();
+  totals.messages += exchanged.messages;
+  for (const std::string& failure : {outcome.failure, exchanged.failure})
+    if (!failure.empty() && ++totals.failures <= kMostFailuresShown)
+      std::printf("FAILED: %s  again: sim_faults --seed %" PRIu64 " --verbose\n", failure.c_str(), seed);
 }
 
 bool parseRange(const std::string& text, uint64_t* first, uint64_t* last) {
@@ -82,9 +87,10 @@ int run(const Options& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("%" PRIu64 " seeds (%" PRIu64 " with a fault, %" PRIu64
               " that ended in errors), at most %d ranks, %" PRIu64 " engine steps, %" PRIu64
-              " events, %.1f s, %.2f million steps/s: %" PRIu64 " failed\n",
-              totals.runs, totals.faults, totals.errors, totals.most_ranks, totals.steps, totals.events,
-              seconds, static_cast<double>(totals.steps) / seconds / 1e6, totals.failures);
+              " messages sent and received, %" PRIu64 " events, %.1f s, %.2f million steps/s: %" PRIu64
+              " failed\n",
+              totals.runs, totals.faults, totals.errors, totals.most_ranks, totals.steps, totals.messages,
+              totals.events, seconds, static_cast<double>(totals.steps) / seconds / 1e6, totals.failures);
   if (totals.steps < options.least_steps) {
     std::printf("FAILED: %" PRIu64 " steps are fewer than %" PRIu64 "\n", totals.steps, options.least_steps);
     return 1;

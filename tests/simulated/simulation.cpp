@@ -111,7 +111,6 @@ Outcome Simulation::run() {
     network_.wakeAt(position, dice_.between(0, scenario_.skew_ns));
   while (!events_.empty() && failure_.empty()) {
     const Event event = events_.take();
-    fingerprint_ = (fingerprint_ ^ static_cast<uint64_t>(event.at_ns) ^ event.subject) * 0x9e3779b97f4a7c15;
     if (narrates_) narrate(event);
     if (event.kind == EventKind::kPoll) {
       poll(static_cast<int32_t>(event.subject));
@@ -125,7 +124,8 @@ Outcome Simulation::run() {
   if (failure_.empty()) fail(verdict());
   const auto errors =
       std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return !r.error.ok(); });
-  return {failure_, steps_, events_.taken(), fingerprint_, events_.nowNs(), static_cast<int>(errors)};
+  return {
+      failure_, steps_, events_.taken(), events_.fingerprint(), events_.nowNs(), static_cast<int>(errors)};
 }
 
 // As Communicator::drive() does: errors of links first, then all that can be done now.
@@ -176,7 +176,8 @@ void Simulation::begin(int32_t position) {
     me.call.output = base + (output_bytes > 0 && input_bytes > output_bytes ? own : 0);
   }
   if (position == odd_one_ && me.at == scenario_.fault_operation) {
-    if (dice_.chance(50) || choice.count < 2) {
+    // Another count would make its two buffers overlap otherwise than in place, which the library refuses.
+    if (dice_.chance(50) || choice.count < 2 || choice.in_place) {
       me.call.op = choice.op == RedOp::kSum ? RedOp::kMax : RedOp::kSum;
     } else {
       --me.call.count;

@@ -81,7 +81,6 @@ class Simulation {
   uint64_t fault_after_ = UINT64_MAX;             // messages
   int32_t odd_one_ = -1;                          // who makes another call
   uint64_t steps_ = 0;
-  uint64_t fingerprint_ = 0;
   std::string failure_;
   bool narrates_ = false;
 };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "algorithms/catalogue.h"
+#include "exchanges.h"
 #include "network.h"
 
 namespace horing::simulated {
@@ -88,6 +89,28 @@ TEST(Scenario, CoversWhatItShould) {
   EXPECT_EQ(algorithms.size(), algorithmCatalogue().size());
   EXPECT_EQ(collectives.size(), static_cast<size_t>(kCollectives));
   EXPECT_GT(most_ranks, 250);
+}
+
+TEST(Exchanges, OfAnySeedEndWell) {
+  int faults = 0, errors = 0;
+  uint64_t messages = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Exchanges exchanges(seed);
+    const Exchanges::Outcome outcome = exchanges.run();
+    ASSERT_EQ(outcome.failure, "");
+    faults += exchanges.fault() != Fault::kNone;
+    errors += outcome.errors > 0;
+    messages += outcome.messages;
+  }
+  EXPECT_GT(faults, 200);
+  EXPECT_GT(errors, 100);
+  EXPECT_GT(messages, 5'000u);
+}
+
+TEST(Exchanges, AreTheSameAgainForTheSameSeed) {
+  const uint64_t first = Exchanges(3).run().fingerprint;
+  EXPECT_EQ(Exchanges(3).run().fingerprint, first);
+  EXPECT_NE(Exchanges(4).run().fingerprint, first);
 }
 
 class SimulatedNetwork : public testing::Test {

@@ -70,6 +70,15 @@ TEST(GroupMap, NumbersGroupsByTheirLowestRankNotByName) {
   expectConsistent(map);
 }
 
+TEST(GroupMap, LaysMembersByPrecedence) {
+  const std::vector<std::string> labels = {"a", "b", "a", "b", "a"};
+  const std::vector<int32_t> precedence = {4, 3, 2, 1, 0};
+  const GroupMap map = GroupMap::fromLabels(labels, precedence).take();
+  EXPECT_EQ(membersOf(map, 0), (std::vector<int>{4, 2, 0}));
+  EXPECT_EQ(membersOf(map, 1), (std::vector<int>{3, 1}));
+  expectConsistent(map);
+}
+
 TEST(GroupMap, KnowsUnequalGroups) {
   const GroupMap map = mapOf({"a", "a", "b", "a"});
   EXPECT_FALSE(map.uniform());

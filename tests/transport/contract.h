@@ -25,6 +25,10 @@ class TransportFixture {
   virtual std::vector<std::unique_ptr<Transport>> make(int ranks) = 0;
   // Whether a message whose sender was flushed() can be received after that sender's transport is destroyed.
   virtual bool keepsMessagesOfDeparted() const { return true; }
+  // Breaks what is between the ranks, though they live, where `chosen` says yes to it; returns how much that was.
+  virtual int breakConnections(const std::function<bool()>& /*chosen*/) { return 0; }
+  // Whether there is anything that could break.
+  virtual bool canBreak() const { return false; }
 };
 
 struct TransportCase {
@@ -41,5 +45,7 @@ std::vector<TransportCase> contractCases();
 
 // socket_case.cpp
 std::vector<TransportCase> socketCases();
+// verbs_case.cpp; none where there is no RDMA device
+std::vector<TransportCase> verbsCases();
 
 }  // namespace horing::testing

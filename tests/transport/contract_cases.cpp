@@ -68,6 +68,7 @@ std::vector<TransportCase> contractCases() {
   std::vector<TransportCase> cases = {caseOf<LoopbackFixture>("Loopback"), caseOf<ShmFixture>("Shm"),
                                       caseOf<FaultyFixture>("FaultyOverLoopback")};
   for (TransportCase& more : socketCases()) cases.push_back(std::move(more));
+  for (TransportCase& more : verbsCases()) cases.push_back(std::move(more));
   return cases;
 }
 

@@ -66,6 +66,12 @@ TEST(Segment, IsZeroedAlignedAndFound) {
   EXPECT_FALSE(list.find(&ordinary, sizeof ordinary));
 }
 
+// Not watched by a sanitizer, which would touch pages of its own at each write.
+__attribute__((noinline, no_sanitize("address"), no_sanitize("thread"))) void writeToEachPage(
+    std::byte* data, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += kSegmentPageBytes) data[at] = std::byte{1};
+}
+
 TEST(Segment, IsTouchedWhenAllocated) {
   SegmentList list;
   constexpr uint64_t kBytes = 8u << 20;
@@ -73,9 +79,10 @@ TEST(Segment, IsTouchedWhenAllocated) {
   struct rusage before {
   }, after{};
   ::getrusage(RUSAGE_THREAD, &before);
-  for (uint64_t at = 0; at < kBytes; at += kSegmentPageBytes) data[at] = std::byte{1};
+  writeToEachPage(data, kBytes);
   ::getrusage(RUSAGE_THREAD, &after);
-  EXPECT_LT(after.ru_minflt - before.ru_minflt, 64) << "of " << kBytes / kSegmentPageBytes << " pages";
+  constexpr long kPages = kBytes / kSegmentPageBytes;
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, kPages / 100) << "of " << kPages << " pages";
   EXPECT_TRUE(list.free(data).ok());
 }
 

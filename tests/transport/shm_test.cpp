@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -424,27 +425,79 @@ bool mountTinyDirectory(const std::string& path) {
 // 0: as it should be. 77: cannot be tried here.
 int useATinyDirectory(const ShmFolder& folder) {
   if (!mountTinyDirectory(folder.path())) return 77;
-  auto here_made = makeShmTransport(folder.options(0));
-  auto peer_made = makeShmTransport(folder.options(1));
-  if (!here_made.ok() || !peer_made.ok()) return 4;
-  const auto here = here_made.take(), peer = peer_made.take();
-  const auto link = here->connect(1, peer->address(), {.channels = 1, .slots = 8, .slot_bytes = 65536});
-  if (link.ok()) return 1;
-  const std::string& text = link.status().message();
-  for (const char* part : {folder.path().c_str(), "--shm-size", "HORING_SLOTS", "HORING_SLICE_BYTES",
-                           "HORING_SHM_DIR", "528384", "57344", "rank 0", "rank 1"}) {
-    if (text.find(part) != std::string::npos) continue;
-    std::fprintf(stderr, "no \"%s\" in: %s\n", part, text.c_str());
-    return 2;
+  auto here = makeShmTransport(folder.options(0)).take();
+  auto peer = makeShmTransport(folder.options(1)).take();
+  const LinkShape large{.channels = 1, .slots = 8, .slot_bytes = 65536};
+  const auto link = here->connect(1, peer->address(), large);
+  const auto back = peer->connect(0, here->address(), large);
+  if (!link.ok() || !back.ok()) return 1;
+  const bool is_linked = spinUntil(*here, [&] {
+    return peer->progress().ok() && link.value()->established() && back.value()->established();
+  });
+  if (!is_linked) return 2;
+  for (uint64_t number = 0; number < 16; ++number) {
+    std::byte* const slot = link.value()->sender(0).tryAcquire();
+    if (!slot) return 3;
+    fillPattern(slot, 65536, number);
+    link.value()->sender(0).post(65536, number);
+    const Message* message = back.value()->receiver(0).tryPeek();
+    if (!message || matchPattern(message->data, 65536, number) != 65536) return 4;
+    back.value()->receiver(0).release();
   }
-  return here->connect(1, peer->address(), {.channels = 1, .slots = 2, .slot_bytes = 4096}).ok() ? 0 : 3;
+  if (folder.entries().size() != 4) return 5;  // presences and bells
+  return makeShmTransport(folder.options(2)).ok() ? 0 : 6;
 }
 
-TEST(ShmSpace, TooSmallADirectoryIsAnErrorThatSaysWhatToDo) {
+TEST(ShmSpace, TooSmallADirectoryIsNoObstacle) {
   ShmFolder folder;
   const int result = exitStatus(forkRank(0, [&](int) { return useATinyDirectory(folder); }));
   if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
   EXPECT_EQ(result, 0);
+}
+
+// 0: as it should be. 77: cannot be tried here.
+int fillATinyDirectory(const ShmFolder& folder) {
+  if (!mountTinyDirectory(folder.path())) return 77;
+  std::ofstream(folder.path() + "/full") << std::string(1 << 20, 'x');
+  const auto made = makeShmTransport(folder.options(0));
+  if (made.ok()) return 1;
+  const std::string& text = made.status().message();
+  for (const char* part :
+       {folder.path().c_str(), "--shm-size", "HORING_SHM_DIR", "4096", "0 are", "rank 0"}) {
+    if (text.find(part) != std::string::npos) continue;
+    std::fprintf(stderr, "no \"%s\" in: %s\n", part, text.c_str());
+    return 2;
+  }
+  return 0;
+}
+
+TEST(ShmSpace, FullDirectoryIsAnErrorThatSaysWhatToDo) {
+  ShmFolder folder;
+  const int result = exitStatus(forkRank(0, [&](int) { return fillATinyDirectory(folder); }));
+  if (result == 77) GTEST_SKIP() << "no right to mount a small tmpfs here";
+  EXPECT_EQ(result, 0);
+}
+
+// A link under the name of slots may lead to nothing but slots.
+TEST(ShmSpace, RefusesLinksThatLeadElsewhere) {
+  ShmFolder folder;
+  const std::string file = folder.path() + "/file", name = folder.path() + "/horing-x.from-0-0";
+  std::ofstream(file) << std::string(8192, 'x');
+  ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
+  const Fd regular(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  const Fd unsealed(::memfd_create("horing-slots", MFD_CLOEXEC));
+  const Fd other(::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const auto inProc = [](const Fd& fd) { return formatString("/proc/%d/fd/%d", ::getpid(), fd.get()); };
+  for (const std::string& target :
+       {file, inProc(regular), inProc(unsealed), inProc(other), inProc(regular) + "/x",
+        std::string("/proc/self/mem"), std::string("/dev/null"),
+        formatString("/proc/%d/fd/999999", ::getpid())}) {
+    ASSERT_EQ(::symlink(target.c_str(), name.c_str()), 0);
+    const Result<Fd> opened = openShmMemory(name);
+    EXPECT_EQ(opened.status().code(), Code::kRemoteError) << target;
+    EXPECT_NE(opened.status().message().find(target), std::string::npos) << opened.status().message();
+    ASSERT_EQ(::unlink(name.c_str()), 0);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,9 @@
 // Which interfaces are used, what is published about them, and how two ranks pair them.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/port_range.h"
 #include "gtest/gtest.h"
 #include "transport/socket/endpoint.h"
 #include "transport/socket/interfaces.h"
@@ -174,6 +179,38 @@ TEST(Pairs, LoopbackAndPrivateBridgesOnlyReachTheirOwnHost) {
   EXPECT_EQ(pairInterfaces(rankOn(1, {bridge}), rankOn(1, {bridge})), (Pairs{{0, 0}}));
   EXPECT_TRUE(pairInterfaces(rankOn(1, {bridge}), rankOn(2, {bridge})).empty());
   EXPECT_TRUE(pairInterfaces(rankOn(1, {lo}), rankOn(1, {v4("eth0", {10, 0, 0, 1})})).empty());
+}
+
+TEST(PortRange, IsReadOrRefusedByName) {
+  EXPECT_TRUE(parsePortRange("").value().isAny());
+  const PortRange range = parsePortRange("30000-30999").value();
+  EXPECT_EQ(range.first, 30000);
+  EXPECT_EQ(range.last, 30999);
+  EXPECT_EQ(parsePortRange("65535-65535").value().last, 65535);
+  for (const char* bad :
+       {"1", "-", "5-", "-5", "0-5", "6-5", "1-65536", "1-2-3", "1-2 ", "a-b", "70000-70001"}) {
+    const auto refused = parsePortRange(bad);
+    EXPECT_EQ(refused.status().code(), Code::kInvalidArgument) << bad;
+    EXPECT_NE(refused.status().message().find(std::string("HORING_PORTS=") + bad), std::string::npos) << bad;
+  }
+}
+
+TEST(PortRange, GivesEachOfItsPortsOnce) {
+  const PortRange range{23'450, 23'459};
+  std::vector<tcp::Listening> listening;
+  std::set<uint16_t> ports;
+  for (int i = 0; i < 10; ++i) {
+    Result<tcp::Listening> one = listenWithin(range, tcp::listenEverywhere);
+    if (!one.ok()) break;  // somebody else has one of them
+    EXPECT_TRUE(one.value().port >= range.first && one.value().port <= range.last) << one.value().port;
+    EXPECT_TRUE(ports.insert(one.value().port).second) << one.value().port;
+    listening.push_back(one.take());
+  }
+  EXPECT_GE(ports.size(), 5u);
+  const auto none = listenWithin(range, tcp::listenEverywhere);
+  EXPECT_EQ(none.status().code(), Code::kSystemError);
+  EXPECT_NE(none.status().message().find("HORING_PORTS=23450-23459"), std::string::npos)
+      << none.status().message();
 }
 
 TEST(Endpoint, PrintsBothFamilies) {

@@ -1,6 +1,7 @@
 // The socket transport under the contract: both families, one and several streams.
 #include <cstdio>
 
+#include "../break_connections.h"
 #include "contract.h"
 #include "gtest/gtest.h"
 #include "transport/socket/interfaces.h"
@@ -21,12 +22,17 @@ class SocketFixture final : public TransportFixture {
                                             .interfaces = "=lo",
                                             .family = family_,
                                             .streams = streams_,
-                                            .clock = &clock_});
+                                            .clock = &clock_,
+                                            .log = Log(LogLevel::kNone)});
       EXPECT_TRUE(transport.ok()) << transport.status().toString();
       if (transport.ok()) transports.push_back(transport.take());
     }
     return transports;
   }
+  int breakConnections(const std::function<bool()>& chosen) override {
+    return horing::testing::breakConnections(chosen);
+  }
+  bool canBreak() const override { return true; }
 
  private:
   const char* family_;

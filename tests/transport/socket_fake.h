@@ -120,6 +120,7 @@ inline tcp::ConnectorHello goodHello(const tcp::Published& acceptor, const tcp::
           .channels = static_cast<uint16_t>(kFakeShape.channels),
           .slots = kFakeShape.slots,
           .slot_bytes = kFakeShape.slot_bytes,
+          .attempt = 1,
           .instance = own.instance,
           .peer_instance = acceptor.instance};
 }

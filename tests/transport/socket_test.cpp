@@ -1,46 +1,17 @@
 // The socket transport among clients that are not peers, and peers that do not behave.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 
 #include "allocation_counter.h"
 #include "base/version.h"
-#include "socket_fake.h"
+#include "socket_peers.h"
 
 namespace horing::testing {
 namespace {
-
-class Socket : public ::testing::Test {
- protected:
-  SocketOptions options(int rank) {
-    return {.rank = rank, .key = key_, .interfaces = "=lo", .family = "ipv4", .clock = &clock_};
-  }
-  // Whether a fresh link between the two carries a message: nothing has been disturbed.
-  void expectWorking(Transport& low, Transport& high) {
-    Result<Link*> a = low.connect(1, high.address(), kFakeShape);
-    Result<Link*> b = high.connect(0, low.address(), kFakeShape);
-    ASSERT_TRUE(a.ok() && b.ok());
-    ASSERT_TRUE(pumpUntil({&low, &high}, [&] {
-      return a.value()->established() && b.value()->established();
-    })) << a.value()->describe();
-    std::byte* slot = a.value()->sender(1).tryAcquire();
-    ASSERT_NE(slot, nullptr);
-    slot[0] = std::byte{42};
-    a.value()->sender(1).post(1, 77);
-    const Message* message = nullptr;
-    ASSERT_TRUE(
-        pumpUntil({&low, &high}, [&] { return (message = b.value()->receiver(1).tryPeek()) != nullptr; }));
-    EXPECT_EQ(message->tag, 77u);
-    EXPECT_EQ(message->data[0], std::byte{42});
-    EXPECT_TRUE(low.progress().ok());
-    EXPECT_TRUE(high.progress().ok());
-  }
-
-  SteadyClock clock_;
-  Key key_ = Key::random();
-};
 
 TEST_F(Socket, DropsStrangersAndIsNotDisturbed) {
   const auto low = makeRank(options(0));
@@ -128,6 +99,79 @@ TEST_F(Socket, DropsTheOldestOfTooManySilentClients) {
   EXPECT_TRUE(crowd[5]->listen());
   EXPECT_TRUE(crowd.back()->listen());
   expectWorking(*low, *high);
+}
+
+// Takes all descriptors from this process for as long as it lives.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const Fd next(::dup(0));
+    rlimit less = before_;
+    less.rlim_cur = static_cast<rlim_t>(next.get());
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &less), 0);
+  }
+  ~NoMoreDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreDescriptors(const NoMoreDescriptors&) = delete;
+  NoMoreDescriptors& operator=(const NoMoreDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// A guest of rank 1, which it has not asked for yet.
+std::unique_ptr<Client> parkedGuest(Transport& rank, const Key& key) {
+  const tcp::Published acceptor = publishedBy(rank);
+  auto guest = std::make_unique<Client>(acceptor.port);
+  const Bytes hello = bytesOf(goodHello(acceptor, fakePublished(1)));
+  EXPECT_TRUE(guest->prove(rank, {.key = key, .role = HandshakeRole::kConnector, .hello = hello}));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(rank.progress().ok());
+  EXPECT_TRUE(guest->listen());
+  return guest;
+}
+
+TEST_F(Socket, GivesTheDescriptorOfAGuestThatNobodyAskedForToANewcomer) {
+  const auto rank = makeRank(options(1));
+  const auto guest = parkedGuest(*rank, key_);
+  Client newcomer(publishedBy(*rank).port);
+  const NoMoreDescriptors none;
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !guest->listen(); }));
+  newcomer.say(textBytes("this is no proof, and there is enough of it to be sure of that, is there not?"));
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !newcomer.listen(); })) << "it was heard";
+}
+
+TEST_F(Socket, SleepsWhileItHasNoDescriptorForWhoComes) {
+  const auto low = makeRank(options(0));
+  const auto rank = makeRank(options(1));
+  Client newcomer(publishedBy(*rank).port);
+  {
+    const NoMoreDescriptors none;
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(rank->progress().ok());
+    int wakes = 0;
+    pollfd event{.fd = rank->waitFd(), .events = POLLIN, .revents = 0};
+    for (int i = 0; i < 20; ++i) {
+      rank->beginWait();
+      ASSERT_TRUE(rank->progress().ok());
+      wakes += ::poll(&event, 1, 10);
+      rank->endWait();
+    }
+    EXPECT_LT(wakes, 10) << "timers at most";
+    EXPECT_TRUE(newcomer.listen());
+  }
+  expectWorking(*low, *rank);
+}
+
+TEST_F(Socket, DropsAGuestThatNobodyAskedForAtItsDeadline) {
+  ManualClock clock;
+  SocketOptions mine = options(1);
+  mine.clock = &clock;
+  const auto rank = makeRank(mine);
+  const auto guest = parkedGuest(*rank, key_);
+  clock.advanceNs((kParkedMs - 1) * 1'000'000);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(rank->progress().ok());
+  EXPECT_TRUE(guest->listen());
+  clock.advanceNs(1'000'000);
+  EXPECT_TRUE(pumpUntil({rank.get()}, [&] { return !guest->listen(); }));
 }
 
 TEST_F(Socket, RefusesAnotherKeyAndSaysSo) {
@@ -351,56 +395,6 @@ TEST_F(Socket, DoesNotAllocateOnceEstablished) {
   }
 }
 
-// Rank 1 is real; rank 0 is a client that holds the key and has come as far as being a peer.
-class HostilePeer : public Socket {
- protected:
-  void SetUp() override { begin(1); }
-
-  void begin(int streams) {
-    SocketOptions mine = options(1);
-    mine.streams = streams;
-    rank_ = makeRank(mine);
-    const tcp::Published acceptor = publishedBy(*rank_);
-    const tcp::Published fake = fakePublished(1, streams);
-    Result<Link*> link = rank_->connect(0, fake.encode(), kFakeShape);
-    ASSERT_TRUE(link.ok()) << link.status().toString();
-    link_ = link.value();
-    peers_.clear();
-    for (int i = 0; i < streams; ++i) {
-      tcp::ConnectorHello hello = goodHello(acceptor, fake);
-      hello.streams = static_cast<uint16_t>(streams);
-      hello.stream = static_cast<uint16_t>(i);
-      peers_.push_back(std::make_unique<Client>(acceptor.port));
-      Client& peer = *peers_.back();
-      ASSERT_TRUE(
-          peer.prove(*rank_, {.key = key_, .role = HandshakeRole::kConnector, .hello = bytesOf(hello)}));
-      ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return !peer.listen() || peer.heard().size() >= 32; }));
-      ASSERT_EQ(peer.heard().size(), 32u) << "a ready frame";
-    }
-    ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->established(); }));
-  }
-  void say(const tcp::FrameHeader& header, size_t payload, size_t stream = 0) {
-    Bytes bytes = bytesOf(header);
-    bytes.resize(bytes.size() + payload, std::byte{5});
-    peers_[stream]->say(bytes);
-  }
-  void expectFailure(const char* part) {
-    ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return !link_->status().ok(); })) << part;
-    EXPECT_EQ(link_->status().code(), Code::kRemoteError);
-    const std::string& text = link_->status().message();
-    for (const char* expected : {part, "rank 0", "rank 1", "127.0.0.1"})
-      EXPECT_NE(text.find(expected), std::string::npos) << text;
-    EXPECT_EQ(rank_->progress().message(), text) << "the transport reports it, too";
-  }
-
-  std::unique_ptr<Transport> rank_;
-  Link* link_ = nullptr;
-  std::vector<std::unique_ptr<Client>> peers_;
-};
-
-constexpr tcp::FrameHeader kGood{
-    .bytes = 8, .channel = 1, .kind = tcp::FrameKind::kData, .tag = 9, .sequence = 0, .credit = 0};
-
 TEST_F(HostilePeer, IsBelievedWhileItBehaves) {
   say(kGood, 8);
   const Message* message = nullptr;
@@ -410,9 +404,9 @@ TEST_F(HostilePeer, IsBelievedWhileItBehaves) {
   link_->receiver(1).release();
   // The credit comes back by itself.
   ASSERT_TRUE(
-      pumpUntil({rank_.get()}, [&] { return peers_[0]->listen() && peers_[0]->heard().size() >= 64; }));
+      pumpUntil({rank_.get()}, [&] { return peers_[0]->listen() && peers_[0]->heard().size() >= 32; }));
   tcp::FrameHeader credit;
-  std::memcpy(&credit, peers_[0]->heard().data() + 32, sizeof credit);
+  std::memcpy(&credit, peers_[0]->heard().data(), sizeof credit);
   EXPECT_EQ(credit.kind, tcp::FrameKind::kCredit);
   EXPECT_EQ(credit.channel, 1);
   EXPECT_EQ(credit.credit, 1u);
@@ -498,10 +492,8 @@ TEST_F(HostilePeer, IsNamedWhenItGoesAwayWithoutAWord) {
   expectFailure("lost the connection");
   begin(1);
   // A reset instead of an orderly end.
-  const linger abort{.l_onoff = 1, .l_linger = 0};
-  ASSERT_EQ(::setsockopt(peers_[0]->fd(), SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
-  peers_[0]->close();
-  expectFailure("reset by peer");
+  reset(0);
+  expectFailure("reset by peer; nor can it connect again");
 }
 
 TEST_F(HostilePeer, MessagesOnSeveralStreamsArePutInOrder) {
@@ -524,6 +516,13 @@ TEST_F(HostilePeer, MessagesOnSeveralStreamsArePutInOrder) {
   }
 }
 
+TEST_F(HostilePeer, IsRefusedWhenItAcknowledgesWhatHasNotLeftYet) {
+  ASSERT_NE(link_->sender(0).tryAcquire(), nullptr);
+  link_->sender(0).post(8, 1);
+  say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 1}, 0);
+  expectFailure("acknowledged than were sent");
+}
+
 TEST_F(HostilePeer, OldCreditsThatArriveLateChangeNothing) {
   begin(2);
   for (uint32_t i = 0; i < kFakeShape.slots; ++i) {
@@ -531,6 +530,7 @@ TEST_F(HostilePeer, OldCreditsThatArriveLateChangeNothing) {
     link_->sender(0).post(8, i);
   }
   EXPECT_EQ(link_->sender(0).tryAcquire(), nullptr);
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).flushed(); }));
   say({.bytes = 0, .channel = 0, .kind = tcp::FrameKind::kCredit, .tag = 0, .sequence = 0, .credit = 3}, 0,
       0);
   ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->sender(0).tryAcquire() != nullptr; }));

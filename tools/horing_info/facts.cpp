@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "base/version.h"
+#include "comm/selection.h"
 #include "horing/horing.h"
 
 namespace horing::info {
@@ -24,12 +25,14 @@ Facts gatherFacts(int trial_ranks) {
   facts.header_version = HORING_VERSION_CODE;
   (void)horingGetVersion(&facts.library_version);
   facts.protocol_version = kProtocolVersion;
-  facts.configuration = Config::fromEnvironment().status();
+  const Result<Config> config = Config::fromEnvironment();
+  facts.configuration = config.ok() ? checkForced(config.value()) : config.status();
   facts.unknown_variables = unknownVariables();
   facts.variables = readVariables();
   Result<Machine> machine = findMachine();
   facts.machine_status = machine.status();
   if (machine.ok()) facts.machine = machine.take();
+  facts.rdma_ports = readRdmaPorts("/sys/class/infiniband");
   facts.trial_ranks = trial_ranks;
   if (facts.configuration.ok() && trial_ranks > 0) facts.transports = tryTransports(trial_ranks);
   return facts;

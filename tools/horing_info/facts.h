@@ -35,6 +35,7 @@ struct Facts {
   std::vector<Variable> variables;
   Status machine_status;
   Machine machine;
+  std::vector<std::string> rdma_ports;  // "mlx5_0 port 1: InfiniBand, 200 Gb/sec (4X HDR), state 4: ACTIVE"
   int trial_ranks = 0;
   std::vector<TransportTrial> transports;  // none when the configuration is wrong
 };
@@ -45,6 +46,9 @@ std::vector<Variable> readVariables();
 // Makes a communicator of `ranks` ranks over each transport in turn and uses it; changes HORING_TRANSPORTS and shortens
 // HORING_INIT_TIMEOUT_MS for this process meanwhile, so no other thread may be about.
 std::vector<TransportTrial> tryTransports(int ranks);
+
+// A line for each, as the kernel describes them in this folder; none when it is not there.
+std::vector<std::string> readRdmaPorts(const std::string& folder);
 
 Facts gatherFacts(int trial_ranks);
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "comm/model_selection.h"
 #include "comm/selection_table.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
@@ -23,7 +24,9 @@ Examples
       horing-info --ranks 0
   Which algorithm serves what, as a table to edit:
       horing-info selection > table.txt
-      HORING_SELECTION_FILE=table.txt horing-run -n 4 -- all_reduce_perf
+      HORING_SELECTION=table.txt horing-run -n 4 -- all_reduce_perf
+  The same as the model predicts it for a machine that horing-tune measured, with times:
+      HORING_SELECTION=model HORING_CALIBRATE=lab.machine horing-info selection
   Who is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
       horing-info trace DIR/horing-*.json
 
@@ -31,17 +34,27 @@ Exit code: 0; 1 when the environment holds a HORING_ variable with a wrong value
 command line, or a file that cannot be read.
 )help";
 
-// The table in effect, in a form that HORING_SELECTION_FILE takes.
-int printSelection() {
-  const Result<Config> config = Config::fromEnvironment();
-  const Result<SelectionTable> table =
-      config.ok() ? SelectionTable::readOrBuiltIn(config.value().selection_file) : config.status();
-  if (!table.ok()) {
-    std::fprintf(stderr, "horing-info: %s\n", table.status().message().c_str());
-    return 1;
+// The table in effect, in a form that HORING_SELECTION takes. The model's has what it predicts as comments.
+Result<std::string> selectionInEffect() {
+  HORING_ASSIGN(const Config config, Config::fromEnvironment());
+  if (config.selection != kSelectionByModel) {
+    HORING_ASSIGN(const SelectionTable table, SelectionTable::fromSetting(config.selection));
+    return table.text();
   }
-  std::fputs(table.value().text().c_str(), stdout);
-  return 0;
+  if (config.calibrate == "0") return modelNeedsMachine();
+  if (config.calibrate == "1")
+    return makeStatus(Code::kInvalidUsage,
+                      "HORING_CALIBRATE=1 measures while a job starts: let 'horing-tune -o FILE' measure, "
+                      "and give FILE here");
+  HORING_ASSIGN(const MachineModel machine, readMachine(config.calibrate));
+  return modelTableText(config, machine);
+}
+
+int printSelection() {
+  const Result<std::string> text = selectionInEffect();
+  std::fputs(text.ok() ? text.value().c_str() : ("horing-info: " + text.status().message() + "\n").c_str(),
+             text.ok() ? stdout : stderr);
+  return text.ok() ? 0 : 1;
 }
 
 // Whom the files of a failed job blame.
@@ -65,7 +78,7 @@ int infoMain(int argc, char** argv) {
       ->check(CLI::Range(0, 64));
   const CLI::App* selection = app.add_subcommand(
       "selection",
-      "Prints which algorithm serves which collective, shape and size; edit it for HORING_SELECTION_FILE");
+      "Prints which algorithm serves which collective, shape and size; edit it for HORING_SELECTION");
   std::vector<std::string> files;
   CLI::App* trace = app.add_subcommand("trace", "Merges the flight records of a job's ranks into a verdict");
   trace->add_option("FILE", files, "What ranks wrote into HORING_FLIGHT_DIR, of one job")->required();

@@ -35,6 +35,7 @@ std::string machineText(const Facts& facts) {
   if (!machine.cpu_model.empty()) text += "  " + machine.cpu_model + "\n";
   text += "  " + machine.describe() + "\n";
   for (const NetworkInterface& interface : machine.interfaces) text += interfaceText(interface);
+  for (const std::string& port : facts.rdma_ports) text += "  " + port + "\n";
   return text + "\n";
 }
 
@@ -125,6 +126,7 @@ std::string factsJson(const Facts& facts) {
               {"library_version", versionText(static_cast<uint32_t>(facts.library_version))},
               {"protocol_version", facts.protocol_version}};
   all["machine"] = machineJson(facts);
+  all["rdma_ports"] = facts.rdma_ports;
   all["trial_ranks"] = facts.trial_ranks;
   all["transports"] = transportsJson(facts.transports);
   all["variables"] = variablesJson(facts.variables);

@@ -13,7 +13,7 @@ namespace horing::info {
 
 namespace {
 
-constexpr const char* kTransports[] = {"shm", "socket"};
+constexpr const char* kTransports[] = {"shm", "verbs", "socket"};
 constexpr const char* kTrialInitMs = "20000";
 constexpr size_t kTrialCount = 4096;
 
@@ -42,6 +42,20 @@ class ScopedVariable {
   std::optional<std::string> before_;
 };
 
+// Every rank sends a part to every other.
+horingResult_t exchangeWithAll(const std::vector<float>& input, std::vector<float>& output,
+                               horingComm_t comm) {
+  horingResult_t result = horingGroupStart();
+  for (size_t at = 0; at < input.size() && result == horingSuccess; at += kTrialCount) {
+    const int peer = static_cast<int>(at / kTrialCount);
+    result = horingSend(input.data() + at, kTrialCount, horingFloat32, peer, comm, nullptr);
+    if (result == horingSuccess)
+      result = horingRecv(output.data() + at, kTrialCount, horingFloat32, peer, comm, nullptr);
+  }
+  const horingResult_t ended = horingGroupEnd();
+  return result == horingSuccess ? ended : result;
+}
+
 Status useCommunicator(horingComm_t comm, int ranks, uint64_t& bytes) {
   std::vector<float> whole(kTrialCount * static_cast<size_t>(ranks), 1.0f);
   std::vector<float> part(kTrialCount, 1.0f);
@@ -52,11 +66,15 @@ Status useCommunicator(horingComm_t comm, int ranks, uint64_t& bytes) {
         horingReduceScatter(whole.data(), part.data(), part.size(), horingFloat32, horingMax, comm, nullptr);
   if (result == horingSuccess)
     result = horingAllGather(part.data(), whole.data(), part.size(), horingFloat32, comm, nullptr);
+  // Sends and receives have links of their own.
+  std::vector<float> received(whole.size());
+  if (result == horingSuccess) result = exchangeWithAll(whole, received, comm);
   if (result == horingSuccess) result = horingCommMemoryBytes(comm, &bytes);
   if (result != horingSuccess) return failed(result, comm);
   const auto wanted = static_cast<float>(ranks);
-  const bool right =
-      std::all_of(whole.begin(), whole.end(), [wanted](float value) { return value == wanted; });
+  const auto is_right = [wanted](float value) { return value == wanted; };
+  const bool right = std::all_of(whole.begin(), whole.end(), is_right) &&
+                     std::all_of(received.begin(), received.end(), is_right);
   return right ? Status() : Status(Code::kInternalError, "a collective gave a wrong result");
 }
 

@@ -10,13 +10,9 @@ namespace {
 
 // Hue says what a step does; a full box crosses groups, a pale one stays inside, a grey one stays in the rank.
 constexpr const char* kStyle = R"(
-text{font-family:system-ui,'DejaVu Sans',sans-serif;font-size:11px;fill:#1f2733}
-.page{fill:#ffffff}
-.title{font-size:16px;font-weight:600}
-.note{fill:#5a6675}
+text{font-size:11px}
 .rank{font-weight:600}
 .tick{fill:#7b8694;font-size:10px}
-.grid{stroke:#e6e9ee;stroke-width:1}
 .rule{stroke:#c3cad3;stroke-width:1}
 .band{fill:#f6f7f9}
 .step{rx:5px;stroke-width:1.3}
@@ -35,12 +31,7 @@ text{font-family:system-ui,'DejaVu Sans',sans-serif;font-size:11px;fill:#1f2733}
 .wait{stroke-dasharray:4 3}
 .scratch{stroke-dasharray:1.5 2.5}
 .crossing{stroke-width:2.4}
-@media (prefers-color-scheme:dark){
-text{fill:#e4e8ee}
-.page{fill:#12161c}
-.note{fill:#9aa5b3}
-.tick{fill:#7d8896}
-.grid{stroke:#242b35}
+@media (prefers-color-scheme:dark){.tick{fill:#7d8896}
 .rule{stroke:#3b4552}
 .band{fill:#181d25}
 .send{fill:#1b3152;stroke:#6ea6ef}

@@ -11,6 +11,7 @@
 #include "schedule/network.h"
 #include "schedule/text.h"
 #include "schedule/verify.h"
+#include "text_file.h"
 
 namespace horing {
 namespace {
@@ -90,10 +91,7 @@ Status show(PlanOptions& options) {
   HORING_ASSIGN(const Timeline timeline, computeTimeline(all));
   HORING_ASSIGN(const std::string picture,
                 drawLanes(all, timeline, {options.shape.members, options.position}));
-  std::ofstream file(options.svg_path);
-  file << picture;
-  file.close();
-  return file ? Status() : systemError(errno, "cannot write %s", options.svg_path.c_str());
+  return writeFile(options.svg_path, picture);
 }
 
 Status verifyAll(const std::vector<Schedule>& all, const PlanParameters& plan) {

@@ -6,6 +6,21 @@
 
 namespace horing {
 
+namespace {
+
+constexpr const char* kCommonStyle = R"(
+text{font-family:system-ui,'DejaVu Sans',sans-serif;font-size:12px;fill:#1f2733}
+.page{fill:#ffffff}
+.title{font-size:16px;font-weight:600}
+.note,.tick{fill:#5a6675}
+.tick{font-size:11px}
+.grid{stroke:#e6e9ee;stroke-width:1}
+.axis{stroke:#7b8694;stroke-width:1.2}
+@media (prefers-color-scheme:dark){text{fill:#e4e8ee}.page{fill:#14181d}.note,.tick{fill:#a4afbd}.grid{stroke:#2a313a}}
+)";
+
+}  // namespace
+
 std::string escapeXml(std::string_view text) {
   std::string escaped;
   for (char c : text) {
@@ -49,6 +64,11 @@ void SvgWriter::rect(double x, double y, double width, double height, std::strin
            attribute("height", height) + classAttribute(css_class) + "/>\n";
 }
 
+void SvgWriter::circle(double x, double y, double radius, std::string_view css_class) {
+  body_ += "<circle" + attribute("cx", x) + attribute("cy", y) + attribute("r", radius) +
+           classAttribute(css_class) + "/>\n";
+}
+
 void SvgWriter::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
   body_ += "<line" + attribute("x1", x1) + attribute("y1", y1) + attribute("x2", x2) + attribute("y2", y2) +
            classAttribute(css_class) + "/>\n";
@@ -60,6 +80,16 @@ void SvgWriter::arrow(double x1, double y1, double x2, double y2, std::string_vi
   const double bend = std::clamp((x2 - tip - x1) * 0.75, 8.0, 60.0);
   body_ += formatString("<path d=\"M%.5g %.5gC%.5g %.5g %.5g %.5g %.5g %.5g\" marker-end=\"url(#head)\"", x1,
                         y1, x1 + bend, y1, x2 - tip - bend, y2, x2 - tip, y2) +
+           classAttribute(std::string("arrow ").append(css_class)) + "/>\n";
+}
+
+void SvgWriter::hangingArrow(double x1, double y1, double x2, double y2, double depth,
+                             std::string_view css_class) {
+  const double tip = 5;
+  // A cubic curve reaches three quarters of the way to its control points.
+  const double low = std::max(y1, y2) + depth / 0.75;
+  body_ += formatString("<path d=\"M%.5g %.5gC%.5g %.5g %.5g %.5g %.5g %.5g\" marker-end=\"url(#head)\"", x1,
+                        y1, x1, low, x2, low, x2, y2 + tip) +
            classAttribute(std::string("arrow ").append(css_class)) + "/>\n";
 }
 
@@ -84,7 +114,8 @@ std::string SvgWriter::finish(double width, double height, std::string_view titl
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
       "role=\"img\">\n",
       width, height, width, height);
-  document += "<title>" + escapeXml(title) + "</title>\n<style>" + escapeXml(style) + "</style>\n";
+  document += "<title>" + escapeXml(title) + "</title>\n<style>" + escapeXml(kCommonStyle) +
+              escapeXml(style) + "</style>\n";
   document +=
       "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"7\" "
       "markerHeight=\"7\" "

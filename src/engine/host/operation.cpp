@@ -4,28 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/host/message_tag.h"
 
 namespace horing {
 
 namespace {
-
-// The 64-bit finaliser of SplitMix64: every input bit changes about half of the output bits.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// Of all that the ranks must agree on, but for the call's number.
-uint64_t digestOf(const Call& call, const Schedule& schedule) {
-  uint64_t digest = mix(agreedCount(schedule.collective, call, schedule.ranks));
-  digest = mix(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
-                         static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
-  if (call.block_of_position) digest = mix(digest);
-  for (const char c : schedule.algorithm) digest = mix(digest ^ static_cast<unsigned char>(c));
-  return digest;
-}
 
 // Bytes of the output, of a layout in which every block has one size.
 size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t element_bytes) {
@@ -35,13 +18,24 @@ size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t elemen
 
 }  // namespace
 
+uint64_t digestOf(const Call& call, const Schedule& schedule) {
+  uint64_t digest = mixBits(agreedCount(schedule.collective, call, schedule.ranks));
+  digest =
+      mixBits(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
+                        static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
+  if (call.block_of_position) digest = mixBits(digest);
+  for (const char c : schedule.algorithm) digest = mixBits(digest ^ static_cast<unsigned char>(c));
+  return digest;
+}
+
 uint64_t agreedCount(Collective collective, const Call& call, int ranks) {
+  if (call.list) return call.list | kCountsDiffer;
   if (!call.uneven) return call.count;
   // Of gather, scatter and all-to-all no rank knows all blocks but perhaps the root.
   if (collective != Collective::kAllGather && collective != Collective::kReduceScatter) return kCountsDiffer;
   const Blocks& blocks = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
   uint64_t digest = 0;
-  for (int rank = 0; rank < ranks; ++rank) digest = mix(digest ^ blocks.counts[rank]);
+  for (int rank = 0; rank < ranks; ++rank) digest = mixBits(digest ^ blocks.counts[rank]);
   return digest | kCountsDiffer;
 }
 
@@ -74,6 +68,7 @@ void HostOperation::layOut(const Call& call) {
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
   scales_ = reduces && (call.op == RedOp::kAvg || call.op == RedOp::kPreMulSum);
   layout_digest_ = digestOf(call, schedule);
+  pairs_know_sizes_ = agreedCount(schedule.collective, call, schedule.ranks) == kCountsDiffer;
   for (size_t l = 0; l < lanes_.size(); ++l) layOutLane(l);
 }
 
@@ -95,7 +90,9 @@ void HostOperation::layOutLane(size_t lane_number) {
     if (!lane.is_signals) lane.slices = std::max(lane.slices, slicing_.slicesOf(step.count));
     step.input_bytes = layout_.inputOffset(chunk) * element_bytes_;
     step.output_bytes = layout_.outputOffset(chunk) * element_bytes_;
-    step.tag = mix(step.count) ^ static_cast<Tag>(chunk) << 32;
+    step.is_empty = step.count == 0 && pairs_know_sizes_ && (step.sender || takesMessage(from.sources[0]));
+    if (step.is_empty) lane.slices = std::max<int64_t>(lane.slices, 1);
+    step.tag = mixBits(step.count) ^ static_cast<Tag>(chunk) << 32;
     step.wait_lane = from.wait.lane;
     step.wait_step = cursor.waitStep();
     step.keeps_out = from.keep.kind == Keep::Kind::kOut;
@@ -115,12 +112,13 @@ Factor HostOperation::factorOf(const Call& call) const {
 
 void HostOperation::begin(const Call& call) {
   // Programs repeat themselves: what is laid out often fits the next call too.
-  if (!(call.extent() == call_.extent()) || call.uneven || call.type != call_.type || call.op != call_.op)
+  if (!(call.extent() == call_.extent()) || call.uneven || call.list != call_.list ||
+      call.type != call_.type || call.op != call_.op)
     layOut(call);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   call_ = call;
   if (scales_) factor_ = factorOf(call);
-  digest_ = mix(layout_digest_ ^ call.sequence);
+  digest_ = mixBits(layout_digest_ ^ call.sequence);
   if (!status_.ok()) status_ = {};
   lanes_running_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {
@@ -178,10 +176,11 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
 // Inlined by force: after the fence in release() each call more would be waited for.
 [[gnu::always_inline]] inline bool HostOperation::trySlice(LaneState& lane) {
   if (lane.is_signals) [[unlikely]]
-    return trySignals(lane);
+    return tryWithoutData(lane);
   const CallStep& step = *lane.step;
   const ElementRange range = slicing_.range(step.count, lane.slice);
   if (range.count == 0) [[unlikely]] {
+    if (step.is_empty && lane.slice == 0) return tryWithoutData(lane);
     nextSlice(lane);
     return true;
   }
@@ -206,15 +205,24 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   return true;
 }
 
-// A signal is a message without data.
-bool HostOperation::trySignals(LaneState& lane) {
+// A signal is a message without data, and so is an empty block.
+bool HostOperation::tryWithoutData(LaneState& lane) {
   if (!waitIsOver(lane)) return false;
   const CallStep& step = *lane.step;
   const Tag tag = tagOf(lane);
-  if (!gatherOperands(lane, 0, 0, tag)) return false;
+  for (const BoundSource& source : step.sources) {
+    const Message* message = source.receiver ? source.receiver->tryPeek() : nullptr;
+    if (source.receiver && !message) return false;
+    if (message && (message->bytes != 0 || message->tag != tag)) [[unlikely]] {
+      rejectMessage(lane, source, *message, 0);
+      return false;
+    }
+  }
+  if (step.sender && !step.sender->tryAcquire()) return false;
   for (Sender* sender : step.bound->signals)
     if (!sender->tryAcquire()) return false;
   nextSlice(lane);
+  if (step.sender) step.sender->post(0, tag);
   for (Sender* sender : step.bound->signals) sender->post(0, tag);
   release(step);
   return true;

@@ -27,6 +27,8 @@ struct Call {
   Blocks input_blocks;
   Blocks output_blocks;
   const int32_t* block_of_position = nullptr;
+  uint64_t list =
+      0;  // of what it was packed from: a digest of the counts, the same on every rank; 0: of nothing
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   // Of premulsum, this rank's own: the factor, or, if not null, where one element is read when the operation begins.
@@ -40,8 +42,10 @@ struct Call {
   Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
 };
 
-// What all ranks must pass alike of the sizes: the count, or, where blocks differ, kCountsDiffer and what it says.
+// What all ranks must pass alike of the sizes: the count, or, where there are several, kCountsDiffer and what it says.
 uint64_t agreedCount(Collective collective, const Call& call, int ranks);
+// Of all that the ranks must agree on, but for the call's number.
+uint64_t digestOf(const Call& call, const Schedule& schedule);
 
 class HostOperation final : public Driven {
  public:
@@ -79,6 +83,7 @@ class HostOperation final : public Driven {
     int32_t wait_step = 0;
     bool keeps_out = false;  // in the output
     bool completes = false;
+    bool is_empty = false;    // and yet exchanged, so that a peer that thinks otherwise hears of it
     bool only_moves = false;  // one value, nothing to fold or to scale
     bool streams = false;     // what it keeps goes past the caches
   };
@@ -103,7 +108,7 @@ class HostOperation final : public Driven {
   bool advanceLane(LaneState& lane);
   // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
   bool trySlice(LaneState& lane);
-  bool trySignals(LaneState& lane);
+  bool tryWithoutData(LaneState& lane);
   bool waitIsOver(const LaneState& lane) const;
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
   void release(const CallStep& step);
@@ -129,6 +134,7 @@ class HostOperation final : public Driven {
   FoldFunction fold_ = nullptr;
   size_t element_bytes_ = 1;
   bool scales_ = false;
+  bool pairs_know_sizes_ = false;  // of blocks: only those that exchange one
   Factor factor_;
   Tag layout_digest_ = 0;  // of the schedule and what layOut() saw
   Tag digest_ = 0;         // of the call

@@ -12,7 +12,8 @@ void addOnce(std::vector<T*>& list, T* item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
 }
 
-// How many lanes below `lane` have `position` among the peers that `peersOf` finds.
+}  // namespace
+
 int channelOf(const Schedule& schedule, size_t lane, int32_t position,
               std::vector<int32_t> (*peersOf)(const Lane&)) {
   int channel = 0;
@@ -23,8 +24,6 @@ int channelOf(const Schedule& schedule, size_t lane, int32_t position,
   HORING_CHECK_LT(channel, kLinkChannels);
   return channel;
 }
-
-}  // namespace
 
 Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& connections)
     : schedule_(std::move(schedule)), settings_(settings) {
@@ -53,7 +52,6 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
     operand.receiver =
         &connections.receiver(source.index, channelOf(schedule_, lane, source.index, recvPeers));
     operand.peer = connections.rankOf(source.index);
-    addOnce(receivers_, operand.receiver);
   }
   if (step.keep.kind == Keep::Kind::kScratch)
     bound.keep_queue = queues_[static_cast<size_t>(step.keep.index)].get();
@@ -71,8 +69,7 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
 }
 
 bool Plan::flushed() const {
-  return std::all_of(senders_.begin(), senders_.end(), [](const Sender* s) { return s->flushed(); }) &&
-         std::all_of(receivers_.begin(), receivers_.end(), [](const Receiver* r) { return r->flushed(); });
+  return std::all_of(senders_.begin(), senders_.end(), [](const Sender* s) { return s->flushed(); });
 }
 
 uint64_t Plan::memoryBytes() const {

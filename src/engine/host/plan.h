@@ -75,6 +75,9 @@ struct BoundStep {
 // lanes that use one peer take them in turn: lane l has the channel whose number is how many lower lanes move data
 // between the same two ranks in the same direction. Both ends count the same, and no algorithm needs a channel per lane.
 inline constexpr int kLinkChannels = 2;
+// `peersOf`: sendPeers or recvPeers.
+int channelOf(const Schedule& schedule, size_t lane, int32_t position,
+              std::vector<int32_t> (*peersOf)(const Lane&));
 
 class ConnectionSource {
  public:
@@ -97,6 +100,7 @@ class Plan {
   const std::vector<BoundStep>& boundSteps(size_t lane) const { return bound_[lane]; }
   int32_t largestSourceCount() const { return largest_source_count_; }
   bool readsPeers() const { return reads_peers_; }
+  // Everything that was sent will arrive. Credits may be owed still: who needs them needs what this rank does next.
   bool flushed() const;
   uint64_t memoryBytes() const;
 
@@ -108,7 +112,6 @@ class Plan {
   std::vector<std::unique_ptr<ScratchQueue>> queues_;
   std::vector<std::vector<BoundStep>> bound_;  // [lane][step as written down]
   std::vector<Sender*> senders_;               // each once
-  std::vector<Receiver*> receivers_;
   int32_t largest_source_count_ = 1;
   bool reads_peers_ = false;
 };

@@ -138,7 +138,7 @@ void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
 
 bool PointToPoint::done() const {
   return flows_running_ == 0 && std::all_of(flows_.begin(), flows_.end(), [this](const Flow& flow) {
-           return sends(flow) ? flow.sender->flushed() : flow.receiver->flushed();
+           return !sends(flow) || flow.sender->flushed();
          });
 }
 
@@ -147,6 +147,13 @@ std::vector<int32_t> PointToPoint::waitsFor() const {
   for (const Flow& flow : flows_)
     if (!flow.finished() && std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
       ranks.push_back(flow.peer);
+  return ranks;
+}
+
+std::vector<int32_t> PointToPoint::waitsFor(Transfer::Direction direction) const {
+  std::vector<int32_t> ranks;
+  for (const Flow& flow : flows_)
+    if (!flow.finished() && flow.direction == direction) ranks.push_back(flow.peer);
   return ranks;
 }
 

@@ -48,6 +48,8 @@ class PointToPoint final : public Driven {
   // kInvalidUsage when a peer's message has another size than the receive that it meets.
   const Status& status() const override { return status_; }
   std::vector<int32_t> waitsFor() const override;
+  // The same of one direction.
+  std::vector<int32_t> waitsFor(Transfer::Direction direction) const;
   // "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   std::string describeProgress() const override;
   uint64_t memoryBytes() const;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 namespace horing {
@@ -17,6 +18,8 @@ namespace {
 constexpr char kPrefix[] = "horing-";
 constexpr char kPresenceSuffix[] = ".rank";
 constexpr int kCreateAttempts = 8;
+constexpr char kMemoryName[] = "horing-slots";
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::string folderOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
@@ -33,23 +36,32 @@ void populate(std::byte* data, uint64_t bytes) {
   }
 }
 
-Status allocate(int fd, uint64_t bytes, const std::string& path, const std::string& purpose) {
+// 0 or the number of the error.
+int allocate(int fd, uint64_t bytes) {
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-  if (error == 0) return {};
-  const std::string folder = folderOf(path);
+  return error;
+}
+
+// Nothing where the file system does not tell or has no limit.
+std::optional<uint64_t> freeBytes(const std::string& folder) {
   struct statvfs space {};
-  if (error != ENOSPC || ::statvfs(folder.c_str(), &space) != 0) {
+  if (::statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) return std::nullopt;
+  return static_cast<uint64_t>(space.f_bavail) * space.f_frsize;
+}
+
+Status notAllocated(int error, uint64_t bytes, const std::string& path, const std::string& purpose) {
+  const std::string folder = folderOf(path);
+  const std::optional<uint64_t> free = freeBytes(folder);
+  if (error != ENOSPC || !free)
     return systemError(error, "allocating %" PRIu64 " bytes in %s for %s", bytes, folder.c_str(),
                        purpose.c_str());
-  }
-  return makeStatus(
-      Code::kSystemError,
-      "%s is too small: %s needs %" PRIu64 " bytes, %" PRIu64
-      " are available. Enlarge it (docker run --shm-size=1g, or mount -o remount,size=1G %s), use less "
-      "(HORING_SLOTS, HORING_SLICE_BYTES), or name another directory (HORING_SHM_DIR)",
-      folder.c_str(), purpose.c_str(), bytes, static_cast<uint64_t>(space.f_bavail) * space.f_frsize,
-      folder.c_str());
+  return makeStatus(Code::kSystemError,
+                    "%s is too small: %s needs %" PRIu64 " bytes, %" PRIu64
+                    " are available. Enlarge it (docker run --shm-size=1g, or mount -o remount,size=1G %s), "
+                    "or name another "
+                    "directory (HORING_SHM_DIR)",
+                    folder.c_str(), purpose.c_str(), bytes, *free, folder.c_str());
 }
 
 Result<std::pair<OwnedName, Fd>> createEmpty(const std::string& path, const std::string& purpose) {
@@ -59,11 +71,25 @@ Result<std::pair<OwnedName, Fd>> createEmpty(const std::string& path, const std:
   return std::pair<OwnedName, Fd>(OwnedName(path), std::move(fd));
 }
 
-Result<ShmFile> fill(std::pair<OwnedName, Fd> made, uint64_t bytes, const std::string& purpose) {
-  const std::string& path = made.first.path();
-  HORING_TRY(allocate(made.second.get(), bytes, path, purpose));
-  HORING_ASSIGN(Mapping map, Mapping::map(made.second.get(), bytes, path));
-  return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
+// Its size is sealed: whoever opens it later cannot shrink it under those that use it.
+Result<Fd> createMemory(uint64_t bytes, const std::string& purpose) {
+  Fd fd(::memfd_create(kMemoryName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return systemError(errno, "making memory for %s", purpose.c_str());
+  if (const int error = allocate(fd.get(), bytes); error != 0)
+    return systemError(error, "allocating %" PRIu64 " bytes for %s", bytes, purpose.c_str());
+  if (::fchmod(fd.get(), 0600) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
+    return systemError(errno, "sealing the memory for %s", purpose.c_str());
+  return fd;
+}
+
+Result<ShmFile> createElsewhere(const std::string& path, uint64_t bytes, const std::string& purpose) {
+  HORING_ASSIGN(Fd fd, createMemory(bytes, purpose));
+  const std::string target = formatString("/proc/%d/fd/%d", static_cast<int>(::getpid()), fd.get());
+  if (::symlink(target.c_str(), path.c_str()) != 0)
+    return systemError(errno, "creating %s for %s (HORING_SHM_DIR)", path.c_str(), purpose.c_str());
+  OwnedName name(path);
+  HORING_ASSIGN(Mapping map, Mapping::map(fd.get(), bytes, path));
+  return ShmFile{std::move(name), std::move(fd), std::move(map), true};
 }
 
 struct flock wholeFile(short type) {
@@ -91,6 +117,26 @@ Result<Fd> openOwn(const std::string& path, int flags, mode_t kind) {
   return fd;
 }
 
+bool isOurKind(mode_t mode) {
+  return S_ISREG(mode) || S_ISFIFO(mode) || S_ISLNK(mode);
+}
+
+// What a symbolic link says; empty if there is none.
+std::string targetOf(const std::string& path) {
+  char target[64];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  return length > 0 ? std::string(target, static_cast<size_t>(length)) : std::string();
+}
+
+// Whether `path` is "/proc/PID/fd/N" and leads to memory that createMemory() made. Looked at before it is opened: what a
+// wrong or stale number leads to may be a device.
+bool leadsToMemory(const std::string& path) {
+  int pid = 0, fd = 0, end = 0;
+  return std::sscanf(path.c_str(), "/proc/%9d/fd/%9d%n", &pid, &fd, &end) == 2 &&
+         static_cast<size_t>(end) == path.size() &&
+         targetOf(path) == formatString("/memfd:%s (deleted)", kMemoryName);
+}
+
 // Names in `directory` that may be ours, presence files last: as long as one is there its owner is known.
 std::vector<std::string> ourNames(const std::string& directory) {
   std::vector<std::string> others, presences;
@@ -101,7 +147,7 @@ std::vector<std::string> ourNames(const std::string& directory) {
     if (name.rfind(kPrefix, 0) != 0 || name.find('.') == std::string::npos) continue;
     struct stat facts {};
     if (::fstatat(::dirfd(entries), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (facts.st_uid != ::geteuid() || (!S_ISREG(facts.st_mode) && !S_ISFIFO(facts.st_mode))) continue;
+    if (facts.st_uid != ::geteuid() || !isOurKind(facts.st_mode)) continue;
     (name.ends_with(kPresenceSuffix) ? presences : others).push_back(name);
   }
   ::closedir(entries);
@@ -164,8 +210,17 @@ void OwnedName::remove() {
 }
 
 Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose) {
+  const std::optional<uint64_t> free = freeBytes(folderOf(path));
+  if (free && *free < bytes + kSpareBytes) return createElsewhere(path + ".new", bytes, purpose);
   HORING_ASSIGN(auto made, createEmpty(path + ".new", purpose));
-  return fill(std::move(made), bytes, purpose);
+  // Others may fill it meanwhile.
+  if (const int error = allocate(made.second.get(), bytes); error != 0) {
+    made.first.remove();
+    return error == ENOSPC ? createElsewhere(path + ".new", bytes, purpose)
+                           : notAllocated(error, bytes, path, purpose);
+  }
+  HORING_ASSIGN(Mapping map, Mapping::map(made.second.get(), bytes, path));
+  return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
 }
 
 Status publish(ShmFile& file, const std::string& path) {
@@ -184,7 +239,10 @@ Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, cons
     struct stat facts {};
     if (::fstat(made.second.get(), &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
     if (facts.st_nlink == 0) continue;
-    return fill(std::move(made), bytes, purpose);
+    if (const int error = allocate(made.second.get(), bytes); error != 0)
+      return notAllocated(error, bytes, path, purpose);
+    HORING_ASSIGN(Mapping map, Mapping::map(made.second.get(), bytes, path));
+    return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
   }
   return makeStatus(Code::kSystemError, "%s was removed by somebody %d times while it was made", path.c_str(),
                     kCreateAttempts);
@@ -192,6 +250,28 @@ Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, cons
 
 Result<Fd> openShmFile(const std::string& path) {
   return openOwn(path, 0, S_IFREG);
+}
+
+Result<Fd> openShmMemory(const std::string& path) {
+  const std::string target = targetOf(path);
+  if (target.empty()) return openShmFile(path);
+  struct stat link {};
+  const bool is_own = ::lstat(path.c_str(), &link) == 0 && link.st_uid == ::geteuid();
+  if (is_own && leadsToMemory(target)) {
+    Fd fd(::open(target.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    const std::string opened = formatString("/proc/self/fd/%d", fd.get());
+    if (fd.valid() && targetOf(opened) == formatString("/memfd:%s (deleted)", kMemoryName) &&
+        (::fcntl(fd.get(), F_GET_SEALS) & kSeals) == kSeals) {
+      HORING_TRY(checkOwn(fd.get(), S_IFREG, path));
+      return fd;
+    }
+  }
+  return makeStatus(
+      Code::kRemoteError,
+      "%s is full, and %s, where a peer has its memory instead, cannot be reached from here: that "
+      "takes a process that lives, of the same user, in the same PID namespace. Enlarge the directory "
+      "(docker run --shm-size=1g, or mount -o remount,size=1G %s), or name another (HORING_SHM_DIR)",
+      folderOf(path).c_str(), target.c_str(), folderOf(path).c_str());
 }
 
 Result<uint64_t> shmFileBytes(int fd, const std::string& path) {

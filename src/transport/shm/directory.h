@@ -5,7 +5,8 @@
 //   horing-JOB-TOKEN-RANK.rank      presence; its owner holds a lock on it for as long as it lives
 //   horing-JOB-TOKEN-RANK.bell      FIFO
 //   horing-JOB-TOKEN-RANK.from-7-0  slots that rank 7 sends into over its link 0 to this rank; gone as soon as
-//                                   rank 7 has mapped them
+//                                   rank 7 has mapped them. Where the directory is full, a symbolic link
+//                                   to memory of the rank's process: /proc/PID/fd/N, a memfd
 // A file whose stem has no locked presence belongs to nobody. The lock is the kernel's (open file description
 // lock): it goes with the process however that ends, holds across PID namespaces, and a process identifier
 // that is used again cannot be mistaken for it.
@@ -60,19 +61,25 @@ class OwnedName {
 struct ShmFile {
   OwnedName name;
   Fd fd;
-  Mapping map;  // zero bytes at first
+  Mapping map;                // zero bytes at first
+  bool is_elsewhere = false;  // the name is a symbolic link
 };
 
 // A new file, readable and writable by its user only, under `path` plus ".new" until publish() renames it: so
-// a peer finds all of it or nothing. With all of its memory allocated: a directory that is too small is an
-// error that says how much was wanted (`purpose` says for what) and is there, never a SIGBUS later.
+// a peer finds all of it or nothing. With all of its memory allocated: never a SIGBUS later. Where the directory has
+// less room than that and kSpareBytes, the memory is a memfd, which no directory limits, and the name a symbolic link to
+// it: peers find it as long as `fd` is open. `purpose` says in errors what was wanted.
 Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std::string& purpose);
 Status publish(ShmFile& file, const std::string& path);
-// As above, under its name at once, with the owner's lock. No other process takes it for an orphan at any
-// time.
+// Left free for presence files.
+inline constexpr uint64_t kSpareBytes = 256 << 10;
+// A file in the directory, under its name at once, with the owner's lock. No other process takes it for an orphan at any
+// time. A directory that is too small is an error that says how much was wanted and is there.
 Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, const std::string& purpose);
 // Opens a peer's regular file of this user. Result with an invalid Fd: there is no such file (yet).
 Result<Fd> openShmFile(const std::string& path);
+// The same of what createShmFile() made, in the directory or elsewhere.
+Result<Fd> openShmMemory(const std::string& path);
 // The size of an open file, in bytes.
 Result<uint64_t> shmFileBytes(int fd, const std::string& path);
 // A new FIFO of which nobody else knows; and a peer's, of this user. Neither blocks, neither raises SIGPIPE.

@@ -45,7 +45,6 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
   formatSlotRow(inbound.map.data() + sizeof(RowHeader), shape);
   // The kernel orders what we wrote before the name appears.
   HORING_TRY(publish(inbound, path));
-  inbound.fd.reset();
   return std::unique_ptr<ShmLink>(
       new ShmLink(self, SlotLinkState(self->rank(), peer.rank, number, &self->first_error), shape,
                   std::move(opened), std::move(inbound)));
@@ -58,7 +57,7 @@ RowState ShmLink::answer() const {
 
 Result<bool> ShmLink::openOutbound() {
   const std::string path = self_->directory + "/" + peer_.stem() + rowSuffix(self_->rank(), link_.number());
-  HORING_ASSIGN(const Fd fd, openShmFile(path));
+  HORING_ASSIGN(const Fd fd, openShmMemory(path));
   if (!fd.valid()) return false;
   HORING_ASSIGN(const uint64_t bytes, shmFileBytes(fd.get(), path));
   if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkChannels, kMaxSlots, kMaxSlotBytes})) {
@@ -89,7 +88,10 @@ bool ShmLink::settle() {
     Result<bool> opened = openOutbound();
     if (!opened.ok()) state.fail(opened.status());
   }
-  if (answered == RowState::kMapped) inbound_.name.remove();
+  if (answered == RowState::kMapped) {
+    inbound_.name.remove();
+    inbound_.fd.reset();
+  }
   if (state.status().ok() && outbound_.data() != nullptr && answered == RowState::kMapped) {
     link_.establish({.inbound = inbound_.map.data() + sizeof(RowHeader),
                      .outbound = outbound_.data() + sizeof(RowHeader),

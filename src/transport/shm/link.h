@@ -37,6 +37,8 @@ class ShmLink {
   bool mourn();
   // Wakes the peer.
   void ring() const { peer_.button().press(); }
+  // Whether that memory did not fit into the directory.
+  bool isElsewhere() const { return inbound_.is_elsewhere; }
   // Shared memory made by this rank.
   uint64_t memoryBytes() const { return inbound_.map.bytes(); }
 

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include "transport/link_shape.h"
 #include "transport/shm/link.h"
@@ -64,6 +65,7 @@ class ShmTransport final : public Transport {
   int creator_;
   std::vector<std::unique_ptr<ShmLink>> links_;
   std::vector<ShmLink*> pending_;  // of links_, handshake under way
+  bool told_of_full_directory_ = false;
   uint32_t polls_ = 0;
   int64_t watched_ns_ = 0;
 };
@@ -100,6 +102,12 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
     }
   }
   HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape, number));
+  if (link->isElsewhere() && !std::exchange(told_of_full_directory_, true))
+    log_.info(
+        "shm",
+        "%s is full: slots of rank %d lie in memory of its process from now on, beginning with those for "
+        "rank %d",
+        self_.directory.c_str(), self_.rank(), peer);
   links_.push_back(std::move(link));
   pending_.push_back(links_.back().get());
   pending_.back()->ring();

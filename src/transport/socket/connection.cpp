@@ -16,30 +16,72 @@ std::byte* SocketSender::tryAcquire() {
     return nullptr;
   }
   acquired_ = true;
-  return slots_ + posted_ % sent_.size() * link_.shape().slot_bytes;
+  return slotOf(posted_);
+}
+
+std::byte* SocketSender::slotOf(uint64_t sequence) const {
+  return slots_ + sequence % sent_.size() * link_.shape().slot_bytes;
+}
+
+FrameHeader SocketSender::headerOf(uint64_t sequence) const {
+  return {.bytes = at(sequence).bytes,
+          .channel = static_cast<uint16_t>(channel_),
+          .kind = FrameKind::kData,
+          .tag = at(sequence).tag,
+          .sequence = sequence,
+          .credit = 0};
 }
 
 void SocketSender::post(uint32_t bytes, Tag tag) {
   HORING_CHECK(acquired_);
   HORING_CHECK_LE(bytes, link_.shape().slot_bytes);
   acquired_ = false;
-  const size_t slot = posted_ % sent_.size();
+  const size_t stream = link_.chooseStream(bytes);
+  at(posted_) = {.tag = tag, .bytes = bytes, .stream = static_cast<uint16_t>(stream), .written = false};
   ++unsent_;
-  const int stream = link_.sendMessage({.bytes = bytes,
-                                        .channel = static_cast<uint16_t>(channel_),
-                                        .kind = FrameKind::kData,
-                                        .tag = tag,
-                                        .sequence = posted_++,
-                                        .credit = 0},
-                                       slots_ + slot * link_.shape().slot_bytes);
-  sent_[slot] = {bytes, stream};
+  const uint64_t sequence = posted_++;
+  link_.sendMessage(stream, headerOf(sequence), slotOf(sequence));
+}
+
+void SocketSender::frameSent(uint64_t sequence) {
+  at(sequence).written = true;
+  --unsent_;
 }
 
 bool SocketSender::takeCredit(uint64_t credit) {
   if (credit > posted_) return false;
   for (; credited_ < credit; ++credited_) {
-    const Sent& message = sent_[credited_ % sent_.size()];
+    Sent& message = at(credited_);
+    if (!message.written) {
+      // While its stream is broken, another one may bring the news that it came through in time.
+      if (link_.isOpen(message.stream)) return false;
+      message.written = true;
+      --unsent_;
+    }
     link_.messageCredited(message.stream, message.bytes);
+  }
+  return true;
+}
+
+void SocketSender::streamBroke(size_t stream) {
+  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
+    Sent& message = at(sequence);
+    if (message.stream != stream || !message.written) continue;
+    message.written = false;
+    ++unsent_;
+  }
+}
+
+bool SocketSender::streamBegan(size_t stream, const ChannelState& theirs) {
+  if (!takeCredit(theirs.released)) return false;
+  if (theirs.hasAnyFrom(posted_)) return false;
+  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
+    if (at(sequence).stream != stream || at(sequence).written) continue;
+    if (theirs.has(sequence)) {
+      frameSent(sequence);
+    } else {
+      link_.queueMessage(stream, headerOf(sequence), slotOf(sequence));
+    }
   }
   return true;
 }
@@ -76,6 +118,18 @@ std::byte* SocketReceiver::reserve(uint64_t sequence) {
 
 void SocketReceiver::arrived(uint64_t sequence, uint32_t bytes, Tag tag) {
   state_[sequence % state_.size()] = {SlotState::kFull, bytes, tag};
+}
+
+void SocketReceiver::cancel(uint64_t sequence) {
+  state_[sequence % state_.size()].state = SlotState::kFree;
+}
+
+ChannelState SocketReceiver::state() const {
+  ChannelState state{.released = released_, .received = {}};
+  for (uint64_t bit = 0; bit < state_.size(); ++bit)
+    if (state_[(released_ + bit) % state_.size()].state == SlotState::kFull)
+      state.received[bit / 64] |= uint64_t{1} << bit % 64;
+  return state;
 }
 
 // To a peer that has left no credit is owed.

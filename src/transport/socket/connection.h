@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/socket/wire.h"
 #include "transport/transport.h"
 
 namespace horing::tcp {
@@ -21,7 +22,13 @@ class SocketSender final : public Sender {
   uint64_t posted() const { return posted_; }
   // The peer has released all messages before number `credit`; lower ones than before are stale. False: it cannot have.
   bool takeCredit(uint64_t credit);
-  void frameSent() { --unsent_; }
+  // The kernel has all of this message.
+  void frameSent(uint64_t sequence);
+
+  // What went by this stream and is not credited may have been lost.
+  void streamBroke(size_t stream);
+  // The stream is there (again), and the peer says what it has: queues the rest. False: it cannot have that.
+  bool streamBegan(size_t stream, const ChannelState& theirs);
 
  private:
   SocketLink& link_;
@@ -31,11 +38,18 @@ class SocketSender final : public Sender {
   uint64_t credited_ = 0;
   uint64_t unsent_ = 0;  // posted messages of which the kernel does not have everything
   bool acquired_ = false;
-  // Which stream each slot's message went by, and its size: how much is under way on each stream.
+  FrameHeader headerOf(uint64_t sequence) const;
+  std::byte* slotOf(uint64_t sequence) const;
+
+  // What each slot's message is, should it be needed again, and which stream it belongs to.
   struct Sent {
+    Tag tag = 0;
     uint32_t bytes = 0;
-    int stream = 0;
+    uint16_t stream = 0;
+    bool written = false;  // the kernel has it, or even the peer
   };
+  Sent& at(uint64_t sequence) { return sent_[sequence % sent_.size()]; }
+  const Sent& at(uint64_t sequence) const { return sent_[sequence % sent_.size()]; }
   std::vector<Sent> sent_;
 };
 
@@ -50,12 +64,17 @@ class SocketReceiver final : public Receiver {
   // Where message `sequence` goes, or nullptr: it cannot come now (its slot is in use, or it has been here).
   std::byte* reserve(uint64_t sequence);
   void arrived(uint64_t sequence, uint32_t bytes, Tag tag);
+  // What was reserved will not come, or will come again.
+  void cancel(uint64_t sequence);
+  ChannelState state() const;
   uint64_t released() const { return released_; }
   uint64_t creditSent() const { return credit_sent_; }
   void noteCreditSent(uint64_t credit);
   // At most one frame of this channel's credit waits to be written: true if there was none.
   bool claimCreditFrame() { return !std::exchange(credit_frame_, true); }
   void creditFrameSent() { credit_frame_ = false; }
+  // Credits that the kernel has may be lost.
+  void creditsLost() { credit_sent_ = 0; }
 
  private:
   enum class SlotState : uint8_t { kFree, kArriving, kFull };

@@ -1,6 +1,7 @@
 #include "transport/socket/dial.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +12,17 @@ namespace horing::tcp {
 namespace {
 constexpr int64_t kFirstPauseMs = 10;
 constexpr int64_t kLongestPauseMs = 1000;
+// A rank that is busy elsewhere accepts nothing: its queue of connections must not fill with knocks.
+constexpr int64_t kLongestKnockPauseMs = 4000;
 constexpr int64_t kNsPerMs = 1'000'000;
+// The kernel would ask again only after 1, 3, 7 s; a cable is back sooner.
+constexpr int64_t kFirstAnswerMs = 500;
+constexpr int64_t kLongestAnswerMs = 8000;
+// What was sent to prove the key, and is not acknowledged for so long, went to nobody.
+constexpr int kUnansweredMs = 5000;
+// Where a process listened before and none does now: dead, or about to listen again.
+constexpr int64_t kRefusedMs = 1000;
+constexpr int64_t kUnreachableMs = 10'000;
 }  // namespace
 
 FrameHeader refusalOf(const LinkShape& mine) {
@@ -24,7 +35,16 @@ FrameHeader refusalOf(const LinkShape& mine) {
 }
 
 Status Dial::progress() {
-  if (stage_ == Stage::kResting && clock_.nowNs() >= next_attempt_ns_) begin();
+  const int64_t now_ns = clock_.nowNs();
+  // Neither time with a connection nor time in which nobody looked is time without an answer.
+  const bool away = now_ns - looked_ns_ >= kRefusedMs * kNsPerMs;
+  if (away || stage_ == Stage::kProving || stage_ == Stage::kAwaitingReady) startPatience();
+  looked_ns_ = now_ns;
+  if (stage_ == Stage::kConnecting && !stirred_ && now_ns >= attempt_until_ns_) {
+    ++unanswered_;
+    rest(makeStatus(Code::kTimeout, "no answer"));
+  }
+  if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) begin();
   if (!std::exchange(stirred_, false)) return {};
   if (stage_ == Stage::kConnecting) checkConnected();
   if (stage_ == Stage::kProving) HORING_TRY(prove());
@@ -34,6 +54,7 @@ Status Dial::progress() {
 
 void Dial::begin() {
   ++attempts_;
+  ++options_.hello.attempt;
   if (const Status begun = tryConnect(); !begun.ok()) rest(begun);
 }
 
@@ -49,33 +70,84 @@ Status Dial::tryConnect() {
     return systemError(errno, "use the local address %s", addressText(options_.from).c_str());
   HORING_TRY(fd_.watch(kSocketEvents, *this));
   const SockAddr to = toSockAddr(options_.to);
-  if (::connect(fd_.get(), to.get(), to.length) != 0 && errno != EINPROGRESS)
-    return systemError(errno, "connect");
+  if (::connect(fd_.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) return connectFailed(errno);
+  setUserTimeout(kUnansweredMs);
   stage_ = Stage::kConnecting;
+  attempt_until_ns_ =
+      clock_.nowNs() + std::min(kFirstAnswerMs << std::min(unanswered_, 10), kLongestAnswerMs) * kNsPerMs;
   obstacle_ = formatString("connecting, attempt %d", attempts_);
   stirred_ = true;
   return {};
 }
 
-// Closes the connection and waits a little longer than last time.
-void Dial::rest(const Status& why) {
+void Dial::setUserTimeout(int timeout_ms) {
+  ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+void Dial::startPatience() {
+  reached_ns_ = clock_.nowNs();
+  refused_from_ns_ = INT64_MAX;
+}
+
+WatchedFd Dial::take() {
+  setUserTimeout(0);  // see endpoint.cpp
+  return std::move(fd_);
+}
+
+Status Dial::hopeless() const {
+  const int64_t now_ns = clock_.nowNs();
+  if (stage_ != Stage::kResting && stage_ != Stage::kConnecting) return {};
+  const bool refused = refused_from_ns_ != INT64_MAX && now_ns - refused_from_ns_ >= kRefusedMs * kNsPerMs;
+  if (!refused && now_ns - reached_ns_ < kUnreachableMs * kNsPerMs) return {};
+  return makeStatus(Code::kRemoteError, "%s", obstacle_.c_str());
+}
+
+// The peer may have taken the connection already: a reset tells it that this is not the end of this process.
+void Dial::hangUp() {
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   fd_.reset();
+}
+
+// Waits a little longer than last time.
+void Dial::rest(const Status& why) {
+  hangUp();
   handshake_.reset();
   stage_ = Stage::kResting;
-  pause_ms_ = std::clamp(2 * pause_ms_, kFirstPauseMs, kLongestPauseMs);
+  const bool knocks = options_.purpose == DialOptions::Purpose::kKnock;
+  pause_ms_ = std::clamp(2 * pause_ms_, kFirstPauseMs, knocks ? kLongestKnockPauseMs : kLongestPauseMs);
   next_attempt_ns_ = clock_.nowNs() + pause_ms_ * kNsPerMs;
   obstacle_ = formatString("%s (attempt %d)", why.message().c_str(), attempts_);
+}
+
+Status Dial::connectFailed(int error) {
+  if (error != ECONNREFUSED) {
+    refused_from_ns_ = INT64_MAX;
+  } else if (refused_from_ns_ == INT64_MAX) {
+    refused_from_ns_ = clock_.nowNs();
+    pause_ms_ = 0;  // soon again
+  }
+  return systemError(error, "connect");
 }
 
 void Dial::checkConnected() {
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return rest(systemError(error, "connect"));
+  if (error != 0) {
+    unanswered_ = 0;
+    return rest(connectFailed(error));
+  }
   sockaddr_storage peer;
   length = sizeof peer;
   if (::getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0)
     return;  // not connected yet
+  unanswered_ = 0;
+  startPatience();
+  if (options_.purpose == DialOptions::Purpose::kKnock) {
+    pause_ms_ = std::max(pause_ms_, kLongestPauseMs / 2);
+    return rest(makeStatus(Code::kRemoteError, "it listens, but has not connected again yet"));
+  }
   HandshakeOptions proof{.key = options_.key, .role = HandshakeRole::kConnector};
   const auto hello = std::as_bytes(std::span(&options_.hello, 1));
   proof.hello.assign(hello.begin(), hello.end());
@@ -125,7 +197,7 @@ Status Dial::checkReady(const FrameHeader& header) const {
                            .slot_bytes = static_cast<uint32_t>(header.sequence)};
     return linkShapeMismatch(static_cast<int>(mine.rank), own, static_cast<int>(mine.peer), theirs);
   }
-  if (header.kind != FrameKind::kReady || header.bytes != 0 || header.channel != 0 || header.credit != 0)
+  if (header.kind != FrameKind::kReady || header.bytes != 0 || header.channel != 0)
     return makeStatus(Code::kRemoteError, "the peer's first frame is of kind %u",
                       static_cast<unsigned>(header.kind));
   return {};

@@ -1,6 +1,7 @@
 #pragma once
 // The connecting end of one stream, until the link takes it over: connect, prove, wait for the peer to be ready; again
-// and again until it works or cannot.
+// and again until it works or cannot. The accepting end of a stream that broke only knocks: it connects and hangs up, to
+// know whether somebody is there who might come.
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 namespace horing::tcp {
 
 struct DialOptions {
+  enum class Purpose : uint8_t { kStream, kKnock };
+  Purpose purpose = Purpose::kStream;
   Key key;
   ConnectorHello hello;
   IpAddress from;  // of this rank's interface
@@ -27,14 +30,23 @@ struct DialOptions {
 class Dial final : public PollTarget {
  public:
   Dial(DialOptions options, Poller& poller, const Clock& clock)
-      : options_(std::move(options)), poller_(poller), clock_(clock), next_attempt_ns_(clock.nowNs()) {}
+      : options_(std::move(options)),
+        poller_(poller),
+        clock_(clock),
+        next_attempt_ns_(clock.nowNs()),
+        looked_ns_(clock.nowNs()),
+        reached_ns_(clock.nowNs()) {}
+  ~Dial() override { hangUp(); }
 
   // Goes on as far as possible. An error is final: trying again would not help.
   Status progress();
   // The peer is ready; take the connection.
   bool ready() const { return stage_ == Stage::kReady; }
-  WatchedFd take() { return std::move(fd_); }
-  int stream() const { return options_.hello.stream; }
+  WatchedFd take();
+  // Counts the attempts of all dials of this stream.
+  uint32_t attempt() const { return options_.hello.attempt; }
+  // Not ok when nobody seems to be there any more: refused, or no answer at all, for too long. For links that were there.
+  Status hopeless() const;
   // Why it is not ready yet.
   const std::string& obstacle() const { return obstacle_; }
 
@@ -45,7 +57,11 @@ class Dial final : public PollTarget {
 
   void begin();
   Status tryConnect();
+  void hangUp();
   void rest(const Status& why);
+  void startPatience();
+  void setUserTimeout(int timeout_ms);
+  Status connectFailed(int error);
   void checkConnected();
   Status prove();
   Status awaitReady();
@@ -63,6 +79,11 @@ class Dial final : public PollTarget {
   int64_t next_attempt_ns_;
   int64_t pause_ms_ = 0;
   int attempts_ = 0;
+  int unanswered_ = 0;                   // the last of them, in a row
+  int64_t attempt_until_ns_ = 0;         // of one that is connecting
+  int64_t looked_ns_;                    // when progress() was called last
+  int64_t reached_ns_;                   // when patience with silence began
+  int64_t refused_from_ns_ = INT64_MAX;  // the first of the refusals in a row; INT64_MAX: there was none
   std::string obstacle_ = "not tried yet";
 };
 

@@ -29,19 +29,22 @@ bool setCongestion(int fd, const std::string& name) {
          0;
 }
 
-Result<Listening> listenOnFamily(bool v6) {
+Result<Listening> listenOnFamily(bool v6, uint16_t port) {
   HORING_ASSIGN(Fd fd, openSocket(v6));
   if (v6) HORING_TRY(setOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY"));
-  const SockAddr any = toSockAddr({.address = {.bytes = {}, .v6 = v6}, .port = 0});
-  if (::bind(fd.get(), any.get(), any.length) != 0) return systemError(errno, "bind to a free TCP port");
+  const SockAddr any = toSockAddr({.address = {.bytes = {}, .v6 = v6}, .port = port});
+  // A port that was ours is taken again although connections of that time linger; a free one is to be nobody else's.
+  if (port != 0) HORING_TRY(setOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
+  if (::bind(fd.get(), any.get(), any.length) != 0) return systemError(errno, "bind to TCP port %u", port);
+  HORING_TRY(setOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
   if (::listen(fd.get(), kBacklog) != 0) return systemError(errno, "listen on a TCP port");
   SockAddr bound;
   bound.length = sizeof bound.storage;
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0)
     return systemError(errno, "getsockname of a listening TCP port");
-  const in_port_t port = v6 ? reinterpret_cast<const sockaddr_in6*>(&bound.storage)->sin6_port
-                            : reinterpret_cast<const sockaddr_in*>(&bound.storage)->sin_port;
-  return Listening{std::move(fd), ntohs(port)};
+  const in_port_t bound_port = v6 ? reinterpret_cast<const sockaddr_in6*>(&bound.storage)->sin6_port
+                                  : reinterpret_cast<const sockaddr_in*>(&bound.storage)->sin_port;
+  return Listening{std::move(fd), ntohs(bound_port)};
 }
 
 }  // namespace
@@ -120,9 +123,9 @@ Status tuneSocket(int fd, const SocketTuning& tuning) {
   return {};
 }
 
-Result<Listening> listenEverywhere() {
-  Result<Listening> both = listenOnFamily(true);
-  return both.ok() ? std::move(both) : listenOnFamily(false);
+Result<Listening> listenEverywhere(uint16_t port) {
+  Result<Listening> both = listenOnFamily(true, port);
+  return both.ok() ? std::move(both) : listenOnFamily(false, port);
 }
 
 }  // namespace horing::tcp

@@ -49,7 +49,7 @@ struct Listening {
   Fd fd;
   uint16_t port = 0;
 };
-// On every address of this machine: of both families where the kernel has IPv6, else IPv4.
-Result<Listening> listenEverywhere();
+// On every address of this machine: of both families where the kernel has IPv6, else IPv4. Port 0: one that is free.
+Result<Listening> listenEverywhere(uint16_t port = 0);
 
 }  // namespace horing::tcp

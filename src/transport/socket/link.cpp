@@ -22,9 +22,7 @@ void SocketLink::AlignedDelete::operator()(std::byte* memory) const {
 SocketLink::SocketLink(LinkOptions options)
     : options_(std::move(options)),
       streams_(options_.stream_names.size()),
-      obstacles_(options_.stream_names.size()),
-      under_way_(options_.stream_names.size(), 0),
-      missing_streams_(static_cast<int>(options_.stream_names.size())) {
+      missing_streams_(options_.stream_names.size()) {
   const size_t queue_bytes = static_cast<size_t>(shape().slots) * shape().slot_bytes;
   const auto channels = static_cast<size_t>(shape().channels);
   slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * channels * queue_bytes)));
@@ -45,68 +43,97 @@ SocketLink::SocketLink(LinkOptions options)
 uint64_t SocketLink::memoryBytes() const {
   uint64_t bytes = sizeof *this +
                    uint64_t{2} * static_cast<uint64_t>(shape().channels) * shape().slots * shape().slot_bytes;
-  for (const auto& stream : streams_) bytes += stream ? stream->memoryBytes() : 0;
+  for (const Stream& stream : streams_) bytes += stream.tcp ? stream.tcp->memoryBytes() : 0;
   return bytes;
 }
 
 std::string SocketLink::describe() const {
   std::string text = "socket " + options_.stream_names.front();
   if (streams_.size() > 1) text += formatString(" and %zu more streams", streams_.size() - 1);
-  if (established() || !status_.ok()) return text;
+  if (complete() || !status_.ok()) return text;
   for (size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i] || obstacles_[i].empty()) continue;
-    return text + formatString(" (%d of %zu streams missing; %s: %s)", missing_streams_, streams_.size(),
-                               options_.stream_names[i].c_str(), obstacles_[i].c_str());
+    if (streams_[i].tcp || streams_[i].obstacle.empty()) continue;
+    return text + formatString(" (%zu of %zu streams missing; %s: %s)", missing_streams_, streams_.size(),
+                               streamName(i).c_str(), streams_[i].obstacle.c_str());
   }
-  return text + formatString(" (%d of %zu streams missing: rank %d has not connected yet)", missing_streams_,
+  return text + formatString(" (%zu of %zu streams missing: rank %d has not connected yet)", missing_streams_,
                              streams_.size(), options_.peer);
 }
 
-void SocketLink::attach(int stream, WatchedFd fd) {
-  const auto index = static_cast<size_t>(stream);
-  HORING_CHECK(!streams_[index]);
-  // Per channel: all slots and one frame of credit; and a ready or a goodbye.
-  const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + 2;
-  streams_[index] = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), frames);
-  --missing_streams_;
-  if (Status watched = streams_[index]->watch(); !watched.ok()) fail(watched);
+void SocketLink::attach(size_t number, WatchedFd fd, uint32_t attempt) {
+  Stream& stream = streams_[number];
+  if (stream.tcp) drop(number);
+  stream.attempt = attempt;
+  // Per channel: all slots and one frame of credit; and a ready, a state and a goodbye.
+  const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + 3;
+  stream.tcp = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), number, frames);
+  if (--missing_streams_ == 0) established_ = true;
+  if (Status watched = stream.tcp->watch(); !watched.ok()) return fail(watched);
+  if (options_.rank > options_.peer)
+    stream.tcp->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kReady}, nullptr);
+  stream.mine.clear();
+  for (const auto& channel : channels_) stream.mine.push_back(channel->receiver.state());
+  const auto state = std::as_bytes(std::span(stream.mine));
+  stream.tcp->enqueue({.bytes = static_cast<uint32_t>(state.size()), .channel = 0, .kind = FrameKind::kState},
+                      state.data());
 }
 
-void SocketLink::sendReady(int stream) {
-  streams_[static_cast<size_t>(stream)]->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kReady},
-                                                 nullptr);
+// Forgets a connection that broke: half a message is none, and what the kernel had taken may be lost.
+void SocketLink::drop(size_t number) {
+  Stream& stream = streams_[number];
+  if (const FrameHeader* half = stream.tcp->incompleteFrame(); half && half->kind == FrameKind::kData)
+    channels_[half->channel]->receiver.cancel(half->sequence);
+  for (size_t i = 0; i < stream.tcp->queuedFrames(); ++i) {
+    const FrameHeader& unsent = stream.tcp->queuedFrame(i);
+    if (unsent.kind == FrameKind::kCredit) channels_[unsent.channel]->receiver.creditFrameSent();
+  }
+  for (auto& channel : channels_) {
+    channel->sender.streamBroke(number);
+    channel->receiver.creditsLost();
+  }
+  credits_owed_ = true;
+  stream.tcp->breakOff();
+  stream.tcp.reset();
+  stream.open = false;
+  stream.said_goodbye = false;
+  ++missing_streams_;
 }
 
 void SocketLink::progress(Effort effort) {
   if (!status_.ok() || departed_) return;
   const bool thorough = effort == Effort::kThorough;
-  for (auto& stream : streams_)
-    if (stream && stream->hasInput()) stream->receive(thorough ? SIZE_MAX : kReadBudgetBytes);
+  for (Stream& stream : streams_)
+    if (stream.tcp && stream.tcp->hasInput()) stream.tcp->receive(thorough ? SIZE_MAX : kReadBudgetBytes);
   if (credits_owed_) queueCredits(effort);
   bool ended = false;
-  for (auto& stream : streams_) {
-    if (!stream) continue;
-    if (!stream->queueEmpty()) stream->flush();
+  for (Stream& stream : streams_) {
+    if (!stream.tcp) continue;
+    if (!stream.tcp->queueEmpty()) stream.tcp->flush();
     // A write that failed: what the peer said last is still to be read.
-    if (thorough && stream->hasInput()) stream->receive(SIZE_MAX);
-    ended = ended || stream->ended();
+    if (thorough && stream.tcp->hasInput()) stream.tcp->receive(SIZE_MAX);
+    ended = ended || stream.tcp->ended();
   }
   if (ended) judgeEndedStreams();
 }
 
 void SocketLink::judgeEndedStreams() {
+  if (!status_.ok()) return;
   bool all_left = true;
   for (size_t i = 0; i < streams_.size(); ++i) {
-    if (!streams_[i] || !streams_[i]->ended()) {
-      all_left = false;
-    } else if (!streams_[i]->saidGoodbye()) {
-      return fail(makeStatus(
-          Code::kRemoteError,
-          "rank %d lost the connection to rank %d (socket %s): %s; the process on that rank has "
-          "probably died: look at its output",
-          options_.rank, options_.peer, options_.stream_names[i].c_str(), streams_[i]->whyEnded().c_str()));
-    }
+    Stream& stream = streams_[i];
+    all_left = all_left && stream.tcp && stream.tcp->saidGoodbye();
+    if (!stream.tcp || !stream.tcp->ended() || stream.tcp->saidGoodbye()) continue;
+    if (stream.tcp->closedByPeer())
+      return fail(
+          makeStatus(Code::kRemoteError,
+                     "rank %d lost the connection to rank %d (socket %s): %s; the process on that rank has "
+                     "probably died: look at its output",
+                     options_.rank, options_.peer, streamName(i).c_str(), stream.tcp->whyEnded().c_str()));
+    stream.why_broken = stream.tcp->whyEnded();
+    stream.obstacle = stream.why_broken;
+    drop(i);
   }
+  for (const Stream& stream : streams_) all_left = all_left && stream.tcp->ended();
   departed_ = all_left;
   for (size_t channel = 0; departed_ && channel < channels_.size(); ++channel)
     if (!channels_[channel]->sender.flushed()) failDeparted(static_cast<int>(channel));
@@ -121,59 +148,80 @@ void SocketLink::failDeparted(int channel) {
 }
 
 void SocketLink::checkAlive(int64_t silence_ms) {
-  for (auto& stream : streams_)
-    if (stream) stream->checkAlive(silence_ms);
+  for (Stream& stream : streams_)
+    if (stream.tcp) stream.tcp->checkAlive(silence_ms);
 }
 
 void SocketLink::fail(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);
-  for (auto& stream : streams_)
-    if (stream) stream->abandon();
+  for (Stream& stream : streams_)
+    if (stream.tcp) stream.tcp->abandon();
 }
 
-void SocketLink::sayGoodbye() {
-  if (!status_.ok() || departed_ || !established()) return;
-  progress(Effort::kThorough);
-  for (auto& stream : streams_) {
-    if (stream->ended() || !stream->queueEmpty()) continue;
-    stream->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kGoodbye}, nullptr);
-    stream->flush();
+bool SocketLink::flushed() const {
+  for (const auto& channel : channels_)
+    if (!channel->sender.flushed() || !channel->receiver.flushed()) return false;
+  return true;
+}
+
+bool SocketLink::leave() {
+  if (!status_.ok() || departed_ || !established()) return true;
+  // Without a goodbye the peer would take this for the death of this process.
+  if (!complete()) return false;
+  bool arrived = true;
+  for (Stream& stream : streams_) {
+    // What is to be sent again is queued when the stream opens.
+    const bool nothing_left = stream.tcp->queueEmpty() && (stream.open || flushed());
+    if (!stream.said_goodbye && !stream.tcp->ended() && nothing_left) {
+      stream.tcp->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kGoodbye}, nullptr);
+      stream.tcp->flush();
+      stream.said_goodbye = true;
+    }
+    arrived =
+        arrived && (stream.said_goodbye || stream.tcp->ended()) && stream.tcp->unacknowledgedBytes() == 0;
   }
+  return arrived;
 }
 
-int SocketLink::unacknowledgedBytes() const {
-  int bytes = 0;
-  if (!status_.ok()) return 0;
-  for (const auto& stream : streams_) bytes += stream ? stream->unacknowledgedBytes() : 0;
-  return bytes;
-}
-
+// While one is missing, the others take what would wait for it.
 size_t SocketLink::leastBusyStream() const {
   size_t best = turn_ % streams_.size();
   for (size_t i = 1; i < streams_.size(); ++i) {
     const size_t other = (turn_ + i) % streams_.size();
-    if (under_way_[other] < under_way_[best]) best = other;
+    const bool better = streams_[other].under_way < streams_[best].under_way;
+    if (streams_[other].open == streams_[best].open ? better : streams_[other].open) best = other;
   }
   return best;
 }
 
-int SocketLink::sendMessage(const FrameHeader& header, const std::byte* payload) {
+size_t SocketLink::chooseStream(uint32_t bytes) {
   size_t index = 0;
   if (streams_.size() > 1) {
     index = leastBusyStream();
     turn_ = index + 1;
   }
-  under_way_[index] += header.bytes;
+  streams_[index].under_way += bytes;
+  return index;
+}
+
+void SocketLink::sendMessage(size_t number, const FrameHeader& header, const std::byte* payload) {
   // After an error nothing moves any more; the caller learns of it from status().
-  if (!status_.ok() || departed_) {
-    if (departed_) failDeparted(header.channel);
-    return static_cast<int>(index);
-  }
-  SocketStream& stream = *streams_[index];
+  if (!status_.ok()) return;
+  if (departed_) return failDeparted(header.channel);
+  // Else it is queued when the stream opens.
+  if (!isOpen(number)) return;
+  SocketStream& stream = *streams_[number].tcp;
   stream.enqueue(header, payload);
   if (stream.queuedBytes() >= kEagerBytes) stream.flush();
-  return static_cast<int>(index);
+}
+
+SocketStream* SocketLink::creditStream(size_t channel) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const size_t stream = (channel + i) % streams_.size();
+    if (isOpen(stream)) return streams_[stream].tcp.get();
+  }
+  return nullptr;
 }
 
 // Credits are worth a frame of their own when the peer may soon wait for them, or when there is nothing better to do;
@@ -184,13 +232,14 @@ void SocketLink::queueCredits(Effort effort) {
     SocketReceiver& receiver = channels_[channel]->receiver;
     const uint64_t owed = receiver.released() - receiver.creditSent();
     if (owed == 0) continue;
-    if (effort == Effort::kNormal && owed * 2 < shape().slots) {
+    SocketStream* const stream = creditStream(channel);
+    if (!stream || (effort == Effort::kNormal && owed * 2 < shape().slots)) {
       credits_owed_ = true;
       continue;
     }
     if (!receiver.claimCreditFrame()) continue;
-    streams_[channel % streams_.size()]->enqueue(
-        {.bytes = 0, .channel = static_cast<uint16_t>(channel), .kind = FrameKind::kCredit}, nullptr);
+    stream->enqueue({.bytes = 0, .channel = static_cast<uint16_t>(channel), .kind = FrameKind::kCredit},
+                    nullptr);
   }
 }
 
@@ -205,8 +254,11 @@ std::byte* SocketLink::broken(const FrameHeader& header, const char* why) {
   return nullptr;
 }
 
-std::byte* SocketLink::beginFrame(const FrameHeader& header) {
+std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
   if (header.channel >= channels_.size()) return broken(header, "no such channel");
+  Stream& stream = streams_[number];
+  if (header.kind == FrameKind::kState) return beginState(stream, header);
+  if (!stream.open) return broken(header, "it did not say first what it has");
   Channel& channel = *channels_[header.channel];
   if (!channel.sender.takeCredit(header.credit))
     return broken(header, "more messages acknowledged than were sent");
@@ -221,19 +273,43 @@ std::byte* SocketLink::beginFrame(const FrameHeader& header) {
   return slots_.get();
 }
 
-void SocketLink::endFrame(const FrameHeader& header) {
+std::byte* SocketLink::beginState(Stream& stream, const FrameHeader& header) {
+  if (stream.open) return broken(header, "it says twice what it has");
+  if (header.bytes != channels_.size() * sizeof(ChannelState))
+    return broken(header, "it says of another number of channels what it has");
+  stream.theirs.resize(channels_.size());
+  return std::as_writable_bytes(std::span(stream.theirs)).data();
+}
+
+void SocketLink::endState(size_t number, const FrameHeader& header) {
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
+    if (channels_[channel]->sender.streamBegan(number, streams_[number].theirs[channel])) continue;
+    broken(header, "it says that it has messages that were not sent");
+    return;
+  }
+  streams_[number].open = true;
+}
+
+void SocketLink::endFrame(size_t stream, const FrameHeader& header) {
   if (header.kind == FrameKind::kData)
     channels_[header.channel]->receiver.arrived(header.sequence, header.bytes, header.tag);
+  if (header.kind == FrameKind::kState) endState(stream, header);
 }
 
 uint64_t SocketLink::creditOf(uint16_t channel) {
   return channels_[channel]->receiver.released();
 }
 
-void SocketLink::frameSent(const FrameHeader& header) {
+void SocketLink::frameSent(size_t number, const FrameHeader& header) {
+  if (header.kind == FrameKind::kReady) return;
+  if (header.kind == FrameKind::kState) {
+    for (size_t channel = 0; channel < channels_.size(); ++channel)
+      channels_[channel]->receiver.noteCreditSent(streams_[number].mine[channel].released);
+    return;
+  }
   Channel& channel = *channels_[header.channel];
   channel.receiver.noteCreditSent(header.credit);
-  if (header.kind == FrameKind::kData) channel.sender.frameSent();
+  if (header.kind == FrameKind::kData) channel.sender.frameSent(header.sequence);
   if (header.kind == FrameKind::kCredit) channel.receiver.creditFrameSent();
   // Released meanwhile, between this frame's making and its leaving.
   if (channel.receiver.released() != channel.receiver.creditSent()) credits_owed_ = true;

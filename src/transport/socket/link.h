@@ -22,29 +22,36 @@ struct LinkOptions {
 
 // Messages of a connection are spread over the streams, each to the one with the least under way, and put in order again
 // by the slot that their number names; with one stream none of that costs anything.
+//
+// A stream whose connection breaks is missing until attach() brings another one. Both ends then say what they have, and send
+// again what went by this stream and did not arrive: it lies in its slot still, because no credit has come for it. The end
+// of a stream without such a break is the end of the process over there, and fails the link.
 class SocketLink final : public Link, private FrameSink {
  public:
   explicit SocketLink(LinkOptions options);
 
   int peer() const override { return options_.peer; }
   int number() const override { return options_.number; }
-  bool established() const override { return missing_streams_ == 0; }
+  bool established() const override { return established_; }
   const Status& status() const override { return status_; }
   Sender& sender(int channel) override { return channels_[static_cast<size_t>(channel)]->sender; }
   Receiver& receiver(int channel) override { return channels_[static_cast<size_t>(channel)]->receiver; }
   uint64_t memoryBytes() const override;
   std::string describe() const override;
 
-  // --- Coming up. What still stands in the way of a stream, for describe().
-  void noteObstacle(int stream, std::string obstacle) {
-    obstacles_[static_cast<size_t>(stream)] = std::move(obstacle);
-  }
-  bool hasStream(int stream) const { return streams_[static_cast<size_t>(stream)] != nullptr; }
-  int streams() const { return static_cast<int>(streams_.size()); }
-  // Takes over a proven connection that both ends know to be meant for this link.
-  void attach(int stream, WatchedFd fd);
-  // Tells the connector through a stream just attached that this end is there, too.
-  void sendReady(int stream);
+  // --- Coming up, for the first time or again. What still stands in the way of a stream, for describe().
+  void noteObstacle(size_t stream, std::string obstacle) { streams_[stream].obstacle = std::move(obstacle); }
+  size_t streams() const { return streams_.size(); }
+  bool hasStream(size_t stream) const { return streams_[stream].tcp != nullptr; }
+  bool complete() const { return missing_streams_ == 0; }
+  // The number of the connection that a stream has or last had; 0 before the first.
+  uint32_t attempt(size_t stream) const { return streams_[stream].attempt; }
+  // Why the last connection of a stream broke; "" if none did.
+  const std::string& whyBroken(size_t stream) const { return streams_[stream].why_broken; }
+  const std::string& streamName(size_t stream) const { return options_.stream_names[stream]; }
+  // Takes over a proven connection that both ends know to be meant for this link, in place of the one that is there. The
+  // accepting end tells the other through it that it is there, too.
+  void attach(size_t stream, WatchedFd fd, uint32_t attempt);
 
   // --- Running.
   // Moves bytes. `thoroughly`: leave nothing undone that could be done now, since the caller is about to block.
@@ -54,14 +61,21 @@ class SocketLink final : public Link, private FrameSink {
   // First error wins.
   void fail(Status status);
 
-  // --- Leaving. Says goodbye to a healthy peer when everything posted has been written.
-  void sayGoodbye();
-  int unacknowledgedBytes() const;
+  // --- Leaving. Says goodbye to a healthy peer when everything posted has been written; to be called after progress()
+  // until it says true: all that this end said has arrived, or the link has failed. False while a stream is missing.
+  bool leave();
 
   // --- For the connections.
   const LinkShape& shape() const { return options_.shape; }
-  int sendMessage(const FrameHeader& header, const std::byte* payload);
-  void messageCredited(int stream, uint32_t bytes) { under_way_[static_cast<size_t>(stream)] -= bytes; }
+  // The stream that a message of this size is to take.
+  size_t chooseStream(uint32_t bytes);
+  void sendMessage(size_t stream, const FrameHeader& header, const std::byte* payload);
+  void queueMessage(size_t stream, const FrameHeader& header, const std::byte* payload) {
+    streams_[stream].tcp->enqueue(header, payload);
+  }
+  // The stream is there, and the peer has said what it has.
+  bool isOpen(size_t stream) const { return streams_[stream].open; }
+  void messageCredited(size_t stream, uint32_t bytes) { streams_[stream].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
   // The peer has left in order, and everything that it sent has been read.
   bool departed() const { return departed_; }
@@ -72,17 +86,33 @@ class SocketLink final : public Link, private FrameSink {
     SocketSender sender;
     SocketReceiver receiver;
   };
+  struct Stream {
+    std::unique_ptr<SocketStream> tcp;  // null while missing
+    bool open = false;
+    bool said_goodbye = false;  // by this end
+    uint32_t attempt = 0;
+    uint64_t under_way = 0;  // bytes posted to it and not credited yet
+    std::string obstacle;
+    std::string why_broken;
+    std::vector<ChannelState> mine;  // as sent
+    std::vector<ChannelState> theirs;
+  };
   struct AlignedDelete {
     void operator()(std::byte* memory) const;
   };
 
-  std::byte* beginFrame(const FrameHeader& header) override;
-  void endFrame(const FrameHeader& header) override;
+  std::byte* beginFrame(size_t stream, const FrameHeader& header) override;
+  void endFrame(size_t stream, const FrameHeader& header) override;
   uint64_t creditOf(uint16_t channel) override;
-  void frameSent(const FrameHeader& header) override;
+  void frameSent(size_t stream, const FrameHeader& header) override;
 
   std::byte* broken(const FrameHeader& header, const char* why);
+  std::byte* beginState(Stream& stream, const FrameHeader& header);
+  void endState(size_t stream, const FrameHeader& header);
+  void drop(size_t stream);
+  bool flushed() const;
   size_t leastBusyStream() const;
+  SocketStream* creditStream(size_t channel);
   void queueCredits(Effort effort);
   void judgeEndedStreams();
 
@@ -90,10 +120,9 @@ class SocketLink final : public Link, private FrameSink {
   Status status_;
   std::unique_ptr<std::byte[], AlignedDelete> slots_;
   std::vector<std::unique_ptr<Channel>> channels_;
-  std::vector<std::unique_ptr<SocketStream>> streams_;  // null until attached
-  std::vector<std::string> obstacles_;
-  std::vector<uint64_t> under_way_;  // bytes posted on each stream and not credited yet
-  int missing_streams_;
+  std::vector<Stream> streams_;
+  size_t missing_streams_;
+  bool established_ = false;
   bool credits_owed_ = false;
   bool departed_ = false;
   size_t turn_ = 0;

@@ -19,12 +19,27 @@ Reception::Reception(ReceptionOptions options, Poller& poller, const Clock& cloc
     : options_(std::move(options)), poller_(poller), clock_(clock) {}
 
 Status Reception::open() {
-  HORING_ASSIGN(Listening listening, listenEverywhere());
+  return listen();
+}
+
+Status Reception::listen() {
+  // The first time where it may, then where it was.
+  HORING_ASSIGN(Listening listening,
+                port_ == 0 ? listenWithin(options_.ports, listenEverywhere) : listenEverywhere(port_));
   HORING_TRY(tuneSocket(listening.fd.get(), options_.tuning));
   listener_ = std::move(listening.fd);
   port_ = listening.port;
   // Level-triggered: what one round leaves is there in the next.
   return poller_.add(listener_.get(), EPOLLIN, *this);
+}
+
+// Peers know this port: those that come back after all sockets were destroyed look for this rank there.
+void Reception::listenAgain() {
+  poller_.remove(listener_.get());
+  listener_.reset();
+  if (const Status listening = listen(); !listening.ok())
+    options_.log.warn("socket", "cannot listen on port %u again: %s", unsigned{port_},
+                      listening.message().c_str());
 }
 
 void Reception::progress() {
@@ -36,7 +51,7 @@ void Reception::progress() {
     bool finished = visitor.stirred && serve(visitor);
     // Only after a look at what it sent: this rank, not the visitor, may have been away.
     if (!finished && now_ns >= visitor.deadline_ns) {
-      drop(visitor,
+      drop(visitor.fd,
            formatString("it did not prove the key within %lld ms", static_cast<long long>(kProofTimeoutMs)));
       finished = true;
     }
@@ -49,12 +64,44 @@ void Reception::acceptAll() {
     Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid()) {
       admit(std::move(fd));
-    } else if ((errno == EMFILE || errno == ENFILE) && !visitors_.empty()) {
-      drop(*visitors_.front(), "this process has no more file descriptors (ulimit -n)");
-      visitors_.pop_front();
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      if (!dropOldest("this process has no more file descriptors (ulimit -n)")) return pauseAccepting();
+    } else if (errno == EINVAL) {
+      return listenAgain();  // it does not listen any more: somebody destroyed the socket
     } else if (errno != EINTR && errno != ECONNABORTED) {
       return;
     }
+  }
+}
+
+// What is in the listener's queue would keep this rank awake, and nothing can be done for it now.
+void Reception::pauseAccepting() {
+  if (!poller_.modify(listener_.get(), 0, *this).ok()) return;
+  pauses_ = true;
+  options_.log.warn("socket", "this process has no more file descriptors for its peers: raise ulimit -n");
+}
+
+bool Reception::dropOldest(const char* why) {
+  if (!visitors_.empty()) {
+    drop(visitors_.front()->fd, why);
+    visitors_.pop_front();
+  } else if (!parked_.empty()) {
+    drop(parked_.front().fd, why);
+    parked_.erase(parked_.begin());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Reception::tick() {
+  if (pauses_) pauses_ = !poller_.modify(listener_.get(), EPOLLIN, *this).ok();
+  const int64_t now_ns = clock_.nowNs();
+  // Oldest first.
+  while (!parked_.empty() && now_ns >= parked_.front().deadline_ns) {
+    drop(parked_.front().fd, formatString("rank %u proved the key, but nobody asked for it within %lld ms",
+                                          parked_.front().hello.rank, static_cast<long long>(kParkedMs)));
+    parked_.erase(parked_.begin());
   }
 }
 
@@ -68,7 +115,7 @@ void Reception::admit(Fd fd) {
   auto visitor = std::make_unique<Visitor>(WatchedFd(std::move(fd), poller_), proof, deadline_ns);
   if (!visitor->fd.watch(kSocketEvents, *visitor).ok()) return;
   if (visitors_.size() == kMaxUnproven) {
-    drop(*visitors_.front(), "too many others came after it");
+    drop(visitors_.front()->fd, "too many others came after it");
     visitors_.pop_front();
   }
   visitors_.push_back(std::move(visitor));
@@ -81,7 +128,7 @@ bool Reception::serve(Visitor& visitor) {
   if (proof.state == ProofState::kProven) {
     park(visitor);
   } else {
-    drop(visitor, proof.why.message());
+    drop(visitor.fd, proof.why.message());
   }
   return true;
 }
@@ -90,17 +137,21 @@ void Reception::park(Visitor& visitor) {
   Guest guest{};
   const std::vector<std::byte>& said = visitor.handshake.peerHello();
   if (said.size() != sizeof guest.hello)
-    return drop(visitor, formatString("its greeting has %zu bytes", said.size()));
+    return drop(visitor.fd, formatString("its greeting has %zu bytes", said.size()));
   std::memcpy(&guest.hello, said.data(), sizeof guest.hello);
-  if (const Status sane = checkHello(guest.hello); !sane.ok()) return drop(visitor, sane.message());
+  if (const Status sane = checkHello(guest.hello); !sane.ok()) return drop(visitor.fd, sane.message());
   guest.fd = std::move(visitor.fd);
+  guest.deadline_ns = clock_.nowNs() + kParkedMs * 1'000'000;
   // Until a link takes the connection its events are of no use, but the end of it cannot be masked: once is enough.
   if (!guest.fd.watch(EPOLLET, *this).ok()) return;
   // The same stream again: the connector gave up its earlier attempt.
-  std::erase_if(parked_, [&](const Guest& other) {
+  const auto sameStream = [&](const Guest& other) {
     return other.hello.instance == guest.hello.instance && other.hello.number == guest.hello.number &&
            other.hello.stream == guest.hello.stream;
-  });
+  };
+  const auto earlier = std::find_if(parked_.begin(), parked_.end(), sameStream);
+  if (earlier != parked_.end() && earlier->hello.attempt >= guest.hello.attempt) return;
+  if (earlier != parked_.end()) parked_.erase(earlier);
   if (parked_.size() == kMaxParked) {
     options_.log.warn("socket",
                       "dropping a connection of rank %u that nobody asked for: %zu of them are waiting",
@@ -108,6 +159,7 @@ void Reception::park(Visitor& visitor) {
     parked_.erase(parked_.begin());
   }
   parked_.push_back(std::move(guest));
+  guests_came_ = true;
 }
 
 Status Reception::checkHello(const ConnectorHello& hello) const {
@@ -126,9 +178,8 @@ Status Reception::checkHello(const ConnectorHello& hello) const {
   return {};
 }
 
-void Reception::drop(const Visitor& visitor, const std::string& why) const {
-  options_.log.info("socket", "dropped a connection from %s: %s", peerText(visitor.fd.get()).c_str(),
-                    why.c_str());
+void Reception::drop(const WatchedFd& fd, const std::string& why) const {
+  options_.log.info("socket", "dropped a connection from %s: %s", peerText(fd.get()).c_str(), why.c_str());
 }
 
 std::optional<Guest> Reception::takeGuest(int rank, const Instance& instance, int number) {

@@ -4,11 +4,13 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/auth.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/port_range.h"
 #include "transport/socket/endpoint.h"
 #include "transport/socket/poller.h"
 #include "transport/socket/proof.h"
@@ -21,6 +23,7 @@ struct ReceptionOptions {
   Key key;
   Instance instance{};
   SocketTuning tuning;
+  PortRange ports;
   Log log = Log();
 };
 
@@ -28,6 +31,7 @@ struct ReceptionOptions {
 struct Guest {
   ConnectorHello hello;
   WatchedFd fd;
+  int64_t deadline_ns = 0;  // of being parked
 };
 
 class Reception final : public PollTarget {
@@ -38,9 +42,13 @@ class Reception final : public PollTarget {
   uint16_t port() const { return port_; }
   // Accepts, goes on with proofs, drops who is too late. New guests are parked.
   void progress();
+  // What time brings: drops those that were parked for too long, accepts again after a pause. At least each second.
+  void tick();
   // A parked connection for this link of this rank and instance, if there is one.
   std::optional<Guest> takeGuest(int rank, const Instance& instance, int number);
   bool hasGuests() const { return !parked_.empty(); }
+  // Whether a guest has come since the last call.
+  bool guestsCame() { return std::exchange(guests_came_, false); }
   // Connections that have not proven the key yet.
   size_t unproven() const { return visitors_.size(); }
   size_t parked() const { return parked_.size(); }
@@ -59,13 +67,18 @@ class Reception final : public PollTarget {
     bool stirred = true;
   };
 
+  Status listen();
+  void listenAgain();
   void acceptAll();
+  void pauseAccepting();
+  // False: there is nobody whose connection could be closed.
+  bool dropOldest(const char* why);
   void admit(Fd fd);
   // True when the visitor is done with, one way or the other.
   bool serve(Visitor& visitor);
   void park(Visitor& visitor);
   Status checkHello(const ConnectorHello& hello) const;
-  void drop(const Visitor& visitor, const std::string& why) const;
+  void drop(const WatchedFd& fd, const std::string& why) const;
 
   ReceptionOptions options_;
   Poller& poller_;
@@ -73,6 +86,8 @@ class Reception final : public PollTarget {
   Fd listener_;
   uint16_t port_ = 0;
   bool rings_ = false;
+  bool pauses_ = false;  // accepts nobody until the next tick
+  bool guests_came_ = false;
   std::list<std::unique_ptr<Visitor>> visitors_;  // oldest first
   std::vector<Guest> parked_;                     // oldest first
 };

@@ -23,8 +23,10 @@ namespace {
 // While connections come up, retries and late visitors are looked after this often; later only peers' silence is.
 constexpr int64_t kBusyTickMs = 10;
 constexpr int64_t kQuietTickMs = 1000;
-// From this many rounds without an event on there is nothing better to do than to return single credits.
-constexpr int64_t kIdleRounds = 16;
+// From this many rounds without an event on there is nothing better to do than to return single credits. Not sooner: the
+// message that carries them is often only a turn of another rank away, and a frame of their own costs both ends' CPUs more
+// than all else in a small collective.
+constexpr int64_t kIdleRounds = 1024;
 // How long the destructor waits for the kernel to hand over what was sent.
 constexpr int64_t kLingerMs = 2000;
 
@@ -85,16 +87,18 @@ class SocketTransport final : public Transport {
   // A link together with what brings it up.
   struct Entry {
     Published peer;
+    std::vector<InterfacePair> pairs;  // stream i goes over pair i, and round again
     std::unique_ptr<SocketLink> link;
-    std::vector<std::unique_ptr<Dial>> dials;  // none left once settled
-    bool settled = false;                      // established, or failed
+    std::vector<std::unique_ptr<Dial>> dials;  // by stream; null for those that are there
+    bool settled = false;                      // all streams are there, or it has failed
   };
 
   bool connects(int peer) const { return options_.rank < peer; }
   std::vector<InterfacePair> pairsWith(int peer, const Published& published) const;
-  void startDials(Entry& entry, const std::vector<InterfacePair>& pairs, int streams);
+  std::unique_ptr<Dial> makeDial(const Entry& entry, size_t stream);
   void bringUp(Entry& entry);
   void bringUpDials(Entry& entry);
+  void reopen(Entry& entry);
   void welcomeGuests(Entry& entry);
   void welcome(Entry& entry, Guest guest);
   void onTick();
@@ -107,7 +111,7 @@ class SocketTransport final : public Transport {
   std::unique_ptr<Reception> reception_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::set<std::pair<int, int>> taken_;  // peer and number of every link
-  int coming_up_ = 0;                    // links that are not established yet
+  int coming_up_ = 0;                    // links that are not settled
   int64_t last_check_ns_ = 0;
   Status status_;
   bool waiting_ = false;
@@ -127,6 +131,7 @@ Status SocketTransport::open() {
                              .key = options_.key,
                              .instance = own_.instance,
                              .tuning = tuning_,
+                             .ports = options_.ports,
                              .log = options_.log};
   reception_ = std::make_unique<Reception>(std::move(reception), poller_, *options_.clock);
   HORING_TRY(reception_->open());
@@ -140,16 +145,13 @@ Status SocketTransport::open() {
 // A peer that is told goodbye does not take the end of the stream for a failure. Closing with unread input (a credit on
 // its way to us) makes the kernel reset the connection and forget what it has not handed over, so that is waited for.
 SocketTransport::~SocketTransport() {
-  poller_.poll();
-  for (auto& entry : entries_) entry->link->sayGoodbye();
+  if (entries_.empty()) return;
+  waiting_ = true;  // leaves nothing undone
   const Deadline linger = Deadline::after(*options_.clock, kLingerMs);
   for (int64_t pauses = 0; pauses < kLingerMs && !linger.passed(); ++pauses) {
+    [[maybe_unused]] const Status moved = progress();
     bool all_there = true;
-    poller_.poll();
-    for (auto& entry : entries_) {
-      entry->link->progress(SocketLink::Effort::kThorough);
-      all_there = all_there && entry->link->unacknowledgedBytes() == 0;
-    }
+    for (auto& entry : entries_) all_there = entry->link->leave() && all_there;
     if (all_there) return;
     ::poll(nullptr, 0, 1);
   }
@@ -197,7 +199,8 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   entry->peer = std::move(published);
   entry->link = std::make_unique<SocketLink>(std::move(link));
   HORING_TRY(entry->link->status());
-  if (connects(peer)) startDials(*entry, pairs, streams);
+  entry->pairs = pairs;
+  entry->dials.resize(static_cast<size_t>(streams));
   ++coming_up_;
   ticker_.setInterval(kBusyTickMs);
   taken_.insert({peer, number});
@@ -205,62 +208,81 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   return entries_.back()->link.get();
 }
 
-void SocketTransport::startDials(Entry& entry, const std::vector<InterfacePair>& pairs, int streams) {
+std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t stream) {
   const SocketLink& link = *entry.link;
-  ConnectorHello hello{.rank = static_cast<uint32_t>(options_.rank),
-                       .peer = static_cast<uint32_t>(link.peer()),
-                       .stream = 0,
-                       .streams = static_cast<uint16_t>(streams),
-                       .number = static_cast<uint16_t>(link.number()),
-                       .channels = static_cast<uint16_t>(link.shape().channels),
-                       .slots = link.shape().slots,
-                       .slot_bytes = link.shape().slot_bytes,
-                       .instance = own_.instance,
-                       .peer_instance = entry.peer.instance};
-  for (int i = 0; i < streams; ++i) {
-    const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
-    hello.stream = static_cast<uint16_t>(i);
-    DialOptions dial{.key = options_.key,
-                     .hello = hello,
-                     .from = own_.interfaces[pair.lower].address,
-                     .to = {.address = entry.peer.interfaces[pair.higher].address, .port = entry.peer.port},
-                     .tuning = tuning_};
-    entry.dials.push_back(std::make_unique<Dial>(std::move(dial), poller_, *options_.clock));
-  }
+  const InterfacePair& pair = entry.pairs[stream % entry.pairs.size()];
+  const bool connecting = connects(link.peer());
+  const Interface& mine = own_.interfaces[connecting ? pair.lower : pair.higher];
+  const Interface& theirs = entry.peer.interfaces[connecting ? pair.higher : pair.lower];
+  const ConnectorHello hello{.rank = static_cast<uint32_t>(options_.rank),
+                             .peer = static_cast<uint32_t>(link.peer()),
+                             .stream = static_cast<uint16_t>(stream),
+                             .streams = static_cast<uint16_t>(link.streams()),
+                             .number = static_cast<uint16_t>(link.number()),
+                             .channels = static_cast<uint16_t>(link.shape().channels),
+                             .slots = link.shape().slots,
+                             .slot_bytes = link.shape().slot_bytes,
+                             .attempt = link.attempt(stream),
+                             .instance = own_.instance,
+                             .peer_instance = entry.peer.instance};
+  DialOptions dial{.purpose = connecting ? DialOptions::Purpose::kStream : DialOptions::Purpose::kKnock,
+                   .key = options_.key,
+                   .hello = hello,
+                   .from = mine.address,
+                   .to = {.address = theirs.address, .port = entry.peer.port},
+                   .tuning = tuning_};
+  return std::make_unique<Dial>(std::move(dial), poller_, *options_.clock);
 }
 
 void SocketTransport::bringUp(Entry& entry) {
   SocketLink& link = *entry.link;
   if (entry.settled) return;
-  if (connects(link.peer())) {
-    bringUpDials(entry);
-  } else {
-    welcomeGuests(entry);
-  }
-  if (!link.established() && link.status().ok()) return;
+  if (connects(link.peer()) || link.established()) bringUpDials(entry);
+  if (!link.complete() && link.status().ok()) return;
   entry.settled = true;
-  entry.dials.clear();
+  for (auto& dial : entry.dials) dial.reset();
   --coming_up_;
-  if (link.established())
+  if (link.complete())
     options_.log.info("socket", "linked to rank %d: %s", link.peer(), link.describe().c_str());
 }
 
 void SocketTransport::bringUpDials(Entry& entry) {
   SocketLink& link = *entry.link;
-  for (auto& dial : entry.dials) {
-    if (!link.status().ok()) return;
-    if (link.hasStream(dial->stream())) continue;
-    if (const Status final = dial->progress(); !final.ok()) {
+  for (size_t stream = 0; stream < link.streams() && link.status().ok(); ++stream) {
+    std::unique_ptr<Dial>& dial = entry.dials[stream];
+    if (link.hasStream(stream)) {
+      dial.reset();
+      continue;
+    }
+    if (!dial) dial = makeDial(entry, stream);
+    const Status final = dial->progress();
+    const Status hopeless = link.established() ? dial->hopeless() : Status();
+    if (!final.ok()) {
       link.fail(makeStatus(final.code(), "rank %d cannot connect to rank %d (%s): %s", options_.rank,
                            link.peer(), link.describe().c_str(), final.message().c_str()));
-      return;
-    }
-    if (dial->ready()) {
-      link.attach(dial->stream(), dial->take());
+    } else if (!hopeless.ok()) {
+      link.fail(makeStatus(
+          Code::kRemoteError,
+          "rank %d lost the connection to rank %d (socket %s): %s; nor can it connect again: %s; the process "
+          "on that rank has probably died: look at its output",
+          options_.rank, link.peer(), link.streamName(stream).c_str(), link.whyBroken(stream).c_str(),
+          hopeless.message().c_str()));
+    } else if (dial->ready()) {
+      const uint32_t attempt = dial->attempt();
+      link.attach(stream, dial->take(), attempt);
     } else {
-      link.noteObstacle(dial->stream(), dial->obstacle());
+      link.noteObstacle(stream, dial->obstacle());
     }
   }
+}
+
+// The connection of a stream broke, which is not the end of the link.
+void SocketTransport::reopen(Entry& entry) {
+  entry.settled = false;
+  ++coming_up_;
+  ticker_.setInterval(kBusyTickMs);
+  options_.log.warn("socket", "lost a connection to rank %d, making it again: %s", entry.link->peer(),
+                    entry.link->describe().c_str());
 }
 
 void SocketTransport::welcomeGuests(Entry& entry) {
@@ -282,18 +304,19 @@ void SocketTransport::welcome(Entry& entry, Guest guest) {
     [[maybe_unused]] const ssize_t told = ::send(guest.fd.get(), &refusal, sizeof refusal, MSG_NOSIGNAL);
     return link.fail(linkShapeMismatch(options_.rank, link.shape(), link.peer(), theirs));
   }
-  // Both ends have computed the number of streams from the same addresses; a stream that is there already is a copy.
-  if (hello.streams != link.streams() || link.hasStream(hello.stream)) {
-    options_.log.warn("socket", "dropped stream %u of %u from rank %d: %d are expected", hello.stream,
-                      hello.streams, link.peer(), link.streams());
+  // Both ends have computed the number of streams from the same addresses. Who comes again for a stream that is there has
+  // lost that one; who comes late has been replaced by another already.
+  if (hello.streams != link.streams() || hello.attempt <= link.attempt(hello.stream)) {
+    options_.log.warn("socket", "dropped connection %u of stream %u of %u from rank %d: %zu are expected",
+                      hello.attempt, hello.stream, hello.streams, link.peer(), link.streams());
     return;
   }
-  link.attach(hello.stream, std::move(guest.fd));
-  link.sendReady(hello.stream);
+  link.attach(hello.stream, std::move(guest.fd), hello.attempt);
 }
 
 void SocketTransport::onTick() {
   ticker_.setInterval(coming_up_ > 0 || reception_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
+  reception_->tick();
   const int64_t now_ns = options_.clock->nowNs();
   if (now_ns - last_check_ns_ < kQuietTickMs * 1'000'000) return;
   last_check_ns_ = now_ns;
@@ -304,6 +327,9 @@ Status SocketTransport::progress() {
   idle_rounds_ = poller_.poll() == 0 ? idle_rounds_ + 1 : 0;
   if (ticker_.rang()) onTick();
   reception_->progress();
+  if (reception_->guestsCame() || (coming_up_ > 0 && reception_->hasGuests()))
+    for (auto& entry : entries_)
+      if (!connects(entry->link->peer())) welcomeGuests(*entry);
   if (coming_up_ > 0)
     for (auto& entry : entries_) bringUp(*entry);
   const SocketLink::Effort effort = waiting_                      ? SocketLink::Effort::kThorough
@@ -311,6 +337,7 @@ Status SocketTransport::progress() {
                                                                   : SocketLink::Effort::kNormal;
   for (auto& entry : entries_) {
     entry->link->progress(effort);
+    if (entry->settled && !entry->link->complete() && entry->link->status().ok()) reopen(*entry);
     if (status_.ok() && !entry->link->status().ok()) status_ = entry->link->status();
   }
   return status_;

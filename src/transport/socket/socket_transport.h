@@ -6,6 +6,7 @@
 #include "base/auth.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/port_range.h"
 #include "base/status.h"
 #include "transport/transport.h"
 
@@ -16,6 +17,7 @@ struct SocketOptions {
   Key key;                       // of the job; a connection whose other end cannot prove it is dropped
   std::string interfaces;        // as HORING_SOCKET_IFNAME
   std::string family = "any";    // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
+  PortRange ports;               // to listen on
   int streams = 1;               // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
   std::string congestion;        // TCP congestion control; "": cubic where the kernel has it
   const Clock* clock = nullptr;  // must outlive the transport; for retries and for dropping silent clients
@@ -29,6 +31,8 @@ inline constexpr int64_t kProofTimeoutMs = 5000;
 inline constexpr size_t kMaxUnproven = 256;
 // Proven connections of peers for which connect() has not been called here yet.
 inline constexpr size_t kMaxParked = 4096;
+// How long they are kept; who is dropped comes again as long as it wants.
+inline constexpr int64_t kParkedMs = 60'000;
 // A peer whose machine has not answered for this long, although data is on its way to it, is taken for dead.
 inline constexpr int64_t kSilenceMs = 8000;
 

@@ -15,8 +15,8 @@
 
 namespace horing::tcp {
 
-SocketStream::SocketStream(WatchedFd fd, FrameSink& sink, size_t queue_frames)
-    : fd_(std::move(fd)), sink_(sink), queue_(queue_frames), staging_(kStagingBytes) {}
+SocketStream::SocketStream(WatchedFd fd, FrameSink& sink, size_t number, size_t queue_frames)
+    : fd_(std::move(fd)), sink_(sink), number_(number), queue_(queue_frames), staging_(kStagingBytes) {}
 
 void SocketStream::enqueue(const FrameHeader& header, const std::byte* payload) {
   HORING_CHECK_LT(count_, queue_.size());
@@ -52,7 +52,8 @@ void SocketStream::flush() {
       ready_.writable = false;
     } else if (errno != EINTR) {
       // What the peer said before it went away, perhaps a goodbye, is still to be read: receive() ends the stream.
-      write_error_ = errno;
+      // The kernel tells a cause once, and "broken pipe" from then on.
+      if (write_error_ == 0) write_error_ = errno;
       ready_ = {.readable = true, .writable = false, .hangup = true};
     }
   }
@@ -66,7 +67,7 @@ void SocketStream::advanceWrite(size_t written) {
     const size_t whole = sizeof header + header.bytes;
     if (written < whole) break;
     written -= whole;
-    sink_.frameSent(header);
+    sink_.frameSent(number_, header);
     first_ = (first_ + 1) % queue_.size();
     --count_;
   }
@@ -104,7 +105,8 @@ void SocketStream::takeInput(size_t read) {
     payload_to_ += direct;
     payload_left_ -= direct;
     read -= direct;
-    if (payload_left_ == 0) sink_.endFrame(incoming_);
+    if (payload_left_ == 0) sink_.endFrame(number_, incoming_);
+    if (ended()) return;
   }
   staged_ += read;
   if (staged_ > 0) parseStaging();
@@ -115,7 +117,7 @@ void SocketStream::parseStaging() {
   while (staged_ - at >= sizeof(FrameHeader) && !ended()) {
     std::memcpy(&incoming_, staging_.data() + at, sizeof incoming_);
     at += sizeof incoming_;
-    payload_to_ = sink_.beginFrame(incoming_);
+    payload_to_ = sink_.beginFrame(number_, incoming_);
     if (!payload_to_) return abandon();
     if (incoming_.kind == FrameKind::kGoodbye) noteGoodbye();
     const size_t here = std::min<size_t>(incoming_.bytes, staged_ - at);
@@ -123,7 +125,8 @@ void SocketStream::parseStaging() {
     at += here;
     payload_to_ += here;
     payload_left_ = incoming_.bytes - here;
-    if (payload_left_ == 0) sink_.endFrame(incoming_);
+    if (payload_left_ == 0) sink_.endFrame(number_, incoming_);
+    if (ended()) return;
   }
   staged_ -= at;
   if (at > 0 && staged_ > 0) std::memmove(staging_.data(), staging_.data() + at, staged_);
@@ -139,6 +142,8 @@ void SocketStream::noteGoodbye() {
 void SocketStream::endWith(int error_number) {
   char text[128];
   if (ended()) return;
+  // A write says EPIPE when the peer has closed before.
+  closed_by_peer_ = error_number == 0 || error_number == EPIPE;
   if (error_number == 0)
     why_ended_ =
         payload_left_ > 0 || staged_ > 0 ? "it was closed in the middle of a message" : "it was closed";
@@ -150,6 +155,12 @@ void SocketStream::abandon() {
   if (!ended()) why_ended_ = "this end gave the connection up";
   payload_left_ = 0;
   staged_ = 0;
+}
+
+void SocketStream::breakOff() {
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  fd_.reset();
 }
 
 void SocketStream::checkAlive(int64_t silence_ms) {

@@ -15,19 +15,19 @@ class FrameSink {
  public:
   virtual ~FrameSink() = default;
   // A header has arrived. Returns where its payload goes, or nullptr after having failed the link: the header lies.
-  virtual std::byte* beginFrame(const FrameHeader& header) = 0;
-  // ... and now all of its payload has.
-  virtual void endFrame(const FrameHeader& header) = 0;
+  virtual std::byte* beginFrame(size_t stream, const FrameHeader& header) = 0;
+  // ... and now all of its payload has. May fail the link.
+  virtual void endFrame(size_t stream, const FrameHeader& header) = 0;
   // The credit to write into a frame of this channel; asked for at the last moment.
   virtual uint64_t creditOf(uint16_t channel) = 0;
   // The kernel has taken all of this frame.
-  virtual void frameSent(const FrameHeader& header) = 0;
+  virtual void frameSent(size_t stream, const FrameHeader& header) = 0;
 };
 
 class SocketStream final : public PollTarget {
  public:
-  // At most `queue_frames` frames are ever queued. All memory is allocated here.
-  SocketStream(WatchedFd fd, FrameSink& sink, size_t queue_frames);
+  // `number`: its own, for the sink. At most `queue_frames` frames are ever queued. All memory is allocated here.
+  SocketStream(WatchedFd fd, FrameSink& sink, size_t number, size_t queue_frames);
   // Makes the events of the connection this stream's.
   Status watch() { return fd_.watch(kSocketEvents, *this); }
 
@@ -45,6 +45,17 @@ class SocketStream final : public PollTarget {
   bool ended() const { return !why_ended_.empty(); }
   const std::string& whyEnded() const { return why_ended_; }
   bool saidGoodbye() const { return goodbye_; }
+  // It ended because the other process closed it or ended itself: a broken network never looks like that.
+  bool closedByPeer() const { return closed_by_peer_; }
+  // The frame of which a part has come, or nullptr.
+  const FrameHeader* incompleteFrame() const { return payload_left_ > 0 ? &incoming_ : nullptr; }
+  // What has not been written, by position.
+  size_t queuedFrames() const { return count_; }
+  const FrameHeader& queuedFrame(size_t index) const {
+    return queue_[(first_ + index) % queue_.size()].header;
+  }
+  // The connection is given up for another one; the other end must not take that for the end of this process.
+  void breakOff();
   // The link has failed: no further reading or writing.
   void abandon();
 
@@ -77,10 +88,12 @@ class SocketStream final : public PollTarget {
 
   WatchedFd fd_;
   FrameSink& sink_;
+  size_t number_;
   Readiness ready_;
   std::string why_ended_;
   int write_error_ = 0;
   bool goodbye_ = false;
+  bool closed_by_peer_ = false;
 
   std::vector<Outgoing> queue_;  // a ring
   size_t first_ = 0;

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "transport/channel_state.h"
 #include "transport/socket/published.h"
+#include "transport/transport.h"
 
 namespace horing::tcp {
 
@@ -24,10 +26,11 @@ struct ConnectorHello {
   uint16_t channels;
   uint32_t slots;
   uint32_t slot_bytes;
+  uint32_t attempt;  // counts the connections of this stream, from 1: of two the later one is meant
   Instance instance;
   Instance peer_instance;
 };
-static_assert(sizeof(ConnectorHello) == 56 && std::is_trivially_copyable_v<ConnectorHello>);
+static_assert(sizeof(ConnectorHello) == 60 && std::is_trivially_copyable_v<ConnectorHello>);
 
 // Said by the accepting end.
 struct AcceptorHello {
@@ -37,11 +40,13 @@ struct AcceptorHello {
 static_assert(sizeof(AcceptorHello) == 20 && std::is_trivially_copyable_v<AcceptorHello>);
 
 enum class FrameKind : uint16_t {
-  kData = 1,     // a message; the only kind with a payload
+  kData = 1,     // a message
   kCredit = 2,   // only its credit counts
   kReady = 3,    // first frame of the acceptor: it has called connect(), too
   kRefused = 4,  // instead of kReady: the acceptor was given another shape, packed into tag and sequence
   kGoodbye = 5,  // last frame of an end that leaves in order
+  kState = 6,    // before all that follow: what has come so far, a ChannelState for each channel: the other end then
+               // sends once more what went by this stream and is not there
 };
 
 // Every frame carries the credit of its channel, so that traffic in both directions needs no frames of credit alone.

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../../rdma_machine.h"
 #include "base/config.h"
 #include "program.h"
 
@@ -62,6 +64,36 @@ TEST(HoringInfo, TriesTheTransports) {
   }
 }
 
+// With links of both kinds to every other rank.
+TEST(HoringInfo, FindsThatACommunicatorOfSixteenRanksTakesAtMost64MiB) {
+  const Outcome outcome = runInfo({"--json", "--ranks", "16"}, {"HORING_SOCKET_IFNAME=lo"});
+  const Json facts = Json::parse(outcome.output);
+  for (const char* name : {"shm", "socket"}) {
+    const Json transport = named(facts["transports"], name);
+    EXPECT_EQ(transport["usable"], true) << transport;
+    EXPECT_GT(transport["communicator_bytes_per_rank"], 16 << 20) << transport;
+    EXPECT_LE(transport["communicator_bytes_per_rank"], 64 << 20) << transport;
+  }
+}
+
+TEST(HoringInfo, TriesRdmaOrSaysThatThereIsNone) {
+  const Json verbs =
+      named(Json::parse(runInfo({"--json"}, {"HORING_SOCKET_IFNAME=lo"}).output)["transports"], "verbs");
+  if (std::filesystem::exists("/sys/class/infiniband")) GTEST_SKIP() << "this machine has RDMA";
+  EXPECT_EQ(verbs["usable"], false);
+  EXPECT_NE(verbs["error"].get<std::string>().find("no RDMA device"), std::string::npos) << verbs;
+}
+
+TEST(HoringInfo, ShowsRdmaPortsAndUsesThem) {
+  HORING_NEEDS_RDMA_MACHINE();
+  const Json facts = Json::parse(runInfo({"--json"}, {"HORING_SOCKET_IFNAME=lo"}).output);
+  ASSERT_EQ(facts["rdma_ports"].size(), 4u) << facts["rdma_ports"];
+  const auto first = facts["rdma_ports"][0].get<std::string>();
+  EXPECT_EQ(first.find("rxe0 port 1: RoCE, "), 0u) << first;
+  EXPECT_NE(first.find("ACTIVE"), std::string::npos) << first;
+  EXPECT_EQ(named(facts["transports"], "verbs")["usable"], true) << facts["transports"];
+}
+
 TEST(HoringInfo, SaysWhyATransportIsNotUsable) {
   const Outcome outcome = runInfo({"--json"}, {"HORING_SHM_DIR=/nonexistent"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
@@ -95,14 +127,39 @@ TEST(HoringInfo, PrintsATableThatItTakesBack) {
   const Outcome built_in = runInfo({"selection"});
   ASSERT_EQ(built_in.code, 0) << built_in.errors;
   EXPECT_NE(built_in.output.find("ho_ring"), std::string::npos);
-  const std::string path = testing::TempDir() + "horing_info_selection.txt";
+  const std::string path = ::testing::TempDir() + "horing_info_selection.txt";
   std::ofstream(path) << built_in.output;
-  EXPECT_EQ(runInfo({"selection"}, {"HORING_SELECTION_FILE=" + path}).output, built_in.output);
+  EXPECT_EQ(runInfo({"selection"}, {"HORING_SELECTION=" + path}).output, built_in.output);
   std::ofstream(path) << "* * * * rong\n";
-  const Outcome wrong = runInfo({"selection"}, {"HORING_SELECTION_FILE=" + path});
+  const Outcome wrong = runInfo({"selection"}, {"HORING_SELECTION=" + path});
   EXPECT_EQ(wrong.code, 1);
   EXPECT_NE(wrong.errors.find("line 1: expected an algorithm"), std::string::npos) << wrong.errors;
   std::remove(path.c_str());
+}
+
+// Without latency what moves the fewest bytes is the best for every size; where only latency counts, few steps are.
+TEST(HoringInfo, PrintsWhatTheModelWouldChoose) {
+  const std::string path = ::testing::TempDir() + "horing_info_machine.txt";
+  const auto selection = [&](const char* inter_latency_us) {
+    std::ofstream(path) << "nodes = 4\nranks_per_node = 2\ninter_gbytes_per_s = 1\ninter_latency_us = "
+                        << inter_latency_us << "\n";
+    const Outcome outcome = runInfo({"selection"}, {"HORING_SELECTION=model", "HORING_CALIBRATE=" + path});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.output.find("#   nodes = 4"), std::string::npos) << outcome.output;
+    std::ofstream(path + ".table") << outcome.output;
+    EXPECT_EQ(runInfo({"selection"}, {"HORING_SELECTION=" + path + ".table"}).code, 0);
+    return outcome.output;
+  };
+  EXPECT_EQ(selection("100000").find("all_reduce     4       2              *            ho_ring "),
+            std::string::npos);
+  EXPECT_NE(selection("0"), selection("100000"));
+  EXPECT_NE(
+      runInfo({"selection"}, {"HORING_SELECTION=model", "HORING_CALIBRATE=1"}).errors.find("horing-tune -o"),
+      std::string::npos);
+  EXPECT_NE(runInfo({"selection"}, {"HORING_SELECTION=model"}).errors.find("needs to know the machine"),
+            std::string::npos);
+  std::remove(path.c_str());
+  std::remove((path + ".table").c_str());
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ struct Outcome {
 
 Outcome runPerf(const char* name, std::vector<const char*> arguments) {
   const std::string program = std::string(name) + "_perf";
-  arguments.insert(arguments.begin(), program.c_str());
+  // The library below is one of threads on the host.
+  arguments.insert(arguments.begin(), {program.c_str(), "--buffers", "host"});
   ::testing::internal::CaptureStdout();
   Outcome outcome;
   outcome.exit_code = perfMain(collectiveTest(name), static_cast<int>(arguments.size()), arguments.data());

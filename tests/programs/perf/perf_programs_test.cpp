@@ -67,6 +67,28 @@ TEST(PerfPrograms, GiveRightDataWithThreads) {
                    3 * (reduces(program) ? 12 * 5 + 6 * 3 : 12));
 }
 
+// With a driver that owns no GPU, and memory that crashes whoever else touches it.
+TEST(PerfPrograms, GiveRightDataOnMemoryOfAGpu) {
+  const std::string driver = "LD_LIBRARY_PATH=" HORING_FAKE_CUDA_FOLDER;
+  for (const char* program : kPrograms) {
+    // Without --buffers, where there is a GPU.
+    const Outcome outcome = runProgram({"env", driver, binary(program), "-t", "4", "-b", "0", "-e", "3M",
+                                        "-i", "3000K", "-n", "2", "-u", "1", "-r", "1"});
+    expectGoodRows(outcome, 2);
+    EXPECT_NE(outcome.output.find("device  3 [cuda] memory"), std::string::npos) << outcome.output;
+  }
+  expectGoodRows(runProgram({"env", driver, binary("all_reduce_perf"), "-t", "2", "--buffers", "host", "-b",
+                             "64", "-e", "64"}),
+                 1);
+}
+
+TEST(PerfPrograms, SayThatThereIsNoGpu) {
+  const Outcome outcome =
+      runProgram({"env", "LD_LIBRARY_PATH=", binary("all_reduce_perf"), "--buffers", "cuda"});
+  if (outcome.code == 0) GTEST_SKIP() << "there is one here";
+  EXPECT_NE((outcome.output + outcome.errors).find("CUDA driver"), std::string::npos) << outcome.output;
+}
+
 TEST(PerfPrograms, GiveRightDataWithEachRankAsRoot) {
   for (const char* program : {"broadcast_perf", "reduce_perf", "gather_perf", "scatter_perf"})
     expectGoodRows(

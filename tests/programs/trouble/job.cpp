@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace horing::test {
@@ -89,6 +92,43 @@ bool nodesWork(std::string& why_not) {
   return outcome.code == 0;
 }
 
+namespace {
+// What a command needs in front to run in a network namespace of that horing-run.
+std::vector<std::string> inNetwork(const std::string& net, pid_t horing_run) {
+  namespace fs = std::filesystem;
+  const std::string user = "/proc/" + std::to_string(horing_run) + "/ns/user";
+  std::vector<std::string> command = {"nsenter", "--net=" + net};
+  if (fs::read_symlink(user) != fs::read_symlink("/proc/self/ns/user"))
+    command.insert(command.end(), {"--user=" + user, "--preserve-credentials"});
+  return command;
+}
+}  // namespace
+
+int destroySockets(pid_t horing_run, int rank) {
+  namespace fs = std::filesystem;
+  // Its process, as this side of the job's PID namespace numbers it: a child of horing-run.
+  const std::string children =
+      "/proc/" + std::to_string(horing_run) + "/task/" + std::to_string(horing_run) + "/children";
+  std::ifstream list(children);
+  for (std::string child; list >> child;) {
+    std::ifstream file("/proc/" + child + "/environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(file), {}};
+    if (('\0' + environment).find('\0' + ("RANK=" + std::to_string(rank)) + '\0') == std::string::npos)
+      continue;
+    const std::string net = "/proc/" + child + "/ns/net";
+    std::error_code error;
+    if (fs::read_symlink(net, error) == fs::read_symlink("/proc/self/ns/net") || error) break;
+    std::vector<std::string> command = inNetwork(net, horing_run);
+    // Those that listen, too; -H: no header.
+    command.insert(command.end(), {"ss", "-K", "-H", "-a", "-t"});
+    const Outcome outcome = runProgram(command);
+    if (outcome.code != 0) break;
+    return static_cast<int>(std::count(outcome.output.begin(), outcome.output.end(), '\n'));
+  }
+  ADD_FAILURE() << "cannot destroy the sockets of rank " << rank;
+  return -1;
+}
+
 // The switch is a network namespace that only a descriptor of horing-run holds.
 bool setLink(pid_t horing_run, int node, const std::string& state) {
   namespace fs = std::filesystem;
@@ -97,9 +137,7 @@ bool setLink(pid_t horing_run, int node, const std::string& state) {
   for (const auto& entry : fs::directory_iterator(process + "/fd")) {
     std::error_code error;
     if (!fs::read_symlink(entry.path(), error).string().starts_with("net:[")) continue;
-    std::vector<std::string> command = {"nsenter", "--net=" + entry.path().string()};
-    if (fs::read_symlink(process + "/ns/user") != fs::read_symlink("/proc/self/ns/user"))
-      command.insert(command.end(), {"--user=" + process + "/ns/user", "--preserve-credentials"});
+    std::vector<std::string> command = inNetwork(entry.path().string(), horing_run);
     command.insert(command.end(), {"ip", "link", "set", "n" + std::to_string(node) + "r0", state});
     const Outcome outcome = runProgram(command);
     if (outcome.code == 0) return true;

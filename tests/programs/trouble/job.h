@@ -58,6 +58,10 @@ bool namesRank(const std::string& text, int rank);
 // pulling the cable and plugging it in again is. False, with a failed test, where that cannot be done.
 bool setLink(pid_t horing_run, int node, const std::string& state);
 
+// Destroys all TCP sockets of the emulated node of that rank under it, in no other network than that: what `ss -K` is.
+// Returns how many; -1, with a failed test, where that cannot be done.
+int destroySockets(pid_t horing_run, int rank);
+
 // Whether horing-run can emulate nodes here; if not, why.
 bool nodesWork(std::string& why_not);
 

@@ -66,6 +66,31 @@ TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
 
+// Whoever's sockets they are, whichever of them listen, several times in one collective after the other.
+class DestroyedSockets : public testing::TestWithParam<int> {};
+
+TEST_P(DestroyedSockets, AreMadeAgainAndNothingIsLost) {
+  std::string why_not;
+  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  const std::string victim = std::to_string(GetParam());
+  Program program(jobCommand(
+      {.ranks = 4,
+       .run = {"--nodes", "4", "--rate", "200"},
+       .words = {"rounds=300", "count=100000", victim + ":signal=0", victim + ":signal_after_ms=300"}}));
+  ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_EQ(countOf(program, "collective"), 0) << "done too early to be disturbed";
+    // At least its listener, a link and the control connection.
+    EXPECT_GE(destroySockets(program.pid(), GetParam()), 3) << program.errors();
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  }
+  const JobOutcome outcome = endOf(program);
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+}
+
+// The first of them hosts the rendezvous.
+INSTANTIATE_TEST_SUITE_P(OfRank, DestroyedSockets, testing::Values(0, 2), testing::PrintToStringParamName());
+
 // The ranks of node 0 hear of those of node 1, and the other way round.
 TEST(CutLink, IsToldToTheRanksAtBothEnds) {
   std::string why_not;

@@ -1,0 +1,96 @@
+#include <cuda_runtime.h>
+
+#include "cuda/kernels.h"
+#include "engine/cuda/fold_body.h"
+#include "engine/cuda/lane_kernels.h"
+
+namespace horing::cuda_bench {
+
+namespace {
+
+using cuda::FoldWork;
+using cuda::Port;
+using SumRule = cuda::Rule<cuda::FloatCodec<float, uint32_t>, cuda::Add>;
+
+__global__ void __launch_bounds__(cuda::kLaneThreads)
+    foldKernel(const std::byte* a, const std::byte* b, std::byte* to, size_t count) {
+  // A stretch of its own for each block, a multiple of 16 bytes.
+  const size_t stretch = (count / gridDim.x + 127) / 128 * 128;
+  const size_t begin = min(stretch * blockIdx.x, count);
+  const size_t offset = begin * sizeof(float);
+  const std::byte* const sources[] = {a + offset, b ? b + offset : nullptr};
+  const uint8_t is_input[] = {1, 1};
+  const FoldWork work{sources,     is_input,  b ? 2 : 1, to + offset, nullptr, min(stretch, count - begin),
+                      threadIdx.x, blockDim.x};
+  cuda::foldSlice<SumRule>({}, work);
+}
+
+// What a step of the ring has: the message from behind, the own input, or both; kept, sent on, or both.
+enum Flags : int { kReceives = 1, kAdds = 2, kKeeps = 4, kSends = 8 };
+
+__device__ void ringSlice(const RingCall& call, int flags, size_t element, size_t count) {
+  __shared__ const std::byte* sources[2];
+  __shared__ uint8_t is_input[2];
+  Port& behind = call.from_behind[blockIdx.x];
+  Port& ahead = call.to_ahead[blockIdx.x];
+  const size_t offset = element * sizeof(float);
+  if (threadIdx.x == 0) {
+    int s = 0;
+    if (flags & kReceives) {
+      while (!behind.canReceive()) {
+      }
+      sources[s++] = behind.data();
+    }
+    if (flags & kAdds) sources[s] = call.input + offset;
+    while ((flags & kSends) && !ahead.canSend()) {
+    }
+  }
+  __syncthreads();
+  std::byte* const kept = flags & kKeeps ? call.output + offset : nullptr;
+  std::byte* const sent = flags & kSends ? ahead.data() : nullptr;
+  const int32_t source_count = (flags & kReceives ? 1 : 0) + (flags & kAdds ? 1 : 0);
+  const FoldWork work{sources, is_input,    source_count, kept ? kept : sent, kept ? sent : nullptr,
+                      count,   threadIdx.x, blockDim.x};
+  cuda::foldSlice<SumRule>({}, work);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if (flags & kSends) ahead.advance();
+    if (flags & kReceives) behind.advance();
+  }
+}
+
+__global__ void __launch_bounds__(cuda::kLaneThreads) ringKernel(const __grid_constant__ RingCall call) {
+  const int32_t n = call.ranks;
+  const size_t chunk = ((call.count + n - 1) / n + 15) / 16 * 16;
+  const size_t largest = min(call.cut.sizeOf(chunk), chunk);
+  const auto slices = static_cast<int32_t>(call.slicing.slicesOf(largest));
+  for (int32_t begin = 0; begin < slices; begin += call.window)
+    for (int32_t step = 0; step < 2 * n - 1; ++step) {
+      // Around once adding, around again keeping: chunk rank-1 first.
+      const int32_t number = (call.rank + 2 * n - 1 - step) % n;
+      const int flags = (step > 0 ? kReceives : 0) | (step < n ? kAdds : 0) | (step >= n - 1 ? kKeeps : 0) |
+                        (step < 2 * n - 2 ? kSends : 0);
+      const size_t first = min(chunk * number, call.count);
+      const ElementRange own =
+          call.cut.range(min(chunk, call.count - first), static_cast<int32_t>(blockIdx.x));
+      for (int32_t slice = begin; slice < min(begin + call.window, slices); ++slice) {
+        const ElementRange range = call.slicing.range(own.count, slice);
+        if (range.count > 0) ringSlice(call, flags, first + own.offset + range.offset, range.count);
+      }
+    }
+}
+
+}  // namespace
+
+void launchFold(const std::byte* a, const std::byte* b, std::byte* to, size_t count, int blocks,
+                void* stream) {
+  foldKernel<<<blocks, cuda::kLaneThreads, 0, static_cast<cudaStream_t>(stream)>>>(a, b, to, count);
+}
+
+void launchRing(const RingCall& call, void* stream) {
+  const size_t n = static_cast<size_t>(call.ranks);
+  const size_t chunk = ((call.count + n - 1) / n + 15) / 16 * 16;
+  ringKernel<<<call.cut.used(chunk), cuda::kLaneThreads, 0, static_cast<cudaStream_t>(stream)>>>(call);
+}
+
+}  // namespace horing::cuda_bench

@@ -1,0 +1,215 @@
+// What the engine for GPUs does on one GPU, beside what that GPU can do in the same run. See bench/cuda/README.md.
+#include <algorithm>
+
+#include "cuda/gpu_ranks.h"
+#include "cuda/kernels.h"
+
+namespace horing::cuda_bench {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr uint32_t kSlots = 9;  // twice a window and one more
+
+// GB/s that the GPU's memory moves, reads and writes counted, for a copy of `bytes`.
+double copyRate(size_t bytes) {
+  const auto memory = must(cuda::makeDeviceMemory(0));
+  std::byte* const from = must(memory->allocate(bytes));
+  std::byte* const to = must(memory->allocate(bytes));
+  Streams streams(1);
+  const double us = streams.measure(20, [&] {
+    must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, streams[0]), "cudaMemcpyAsync");
+  });
+  return 2.0 * static_cast<double>(bytes) / us / 1000;
+}
+
+int processors() {
+  int count = 0;
+  must(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+  return count;
+}
+
+void benchBody() {
+  std::printf("\nThe data body alone, float32, a block per processor; share of cudaMemcpy's bandwidth\n");
+  std::printf("%10s %12s %12s %8s %12s %8s\n", "bytes", "memcpy GB/s", "copy GB/s", "share", "a+b GB/s",
+              "share");
+  for (size_t bytes = kMiB; bytes <= 1024 * kMiB; bytes *= 4) {
+    const auto memory = must(cuda::makeDeviceMemory(0));
+    std::byte* const a = must(memory->allocate(bytes));
+    std::byte* const b = must(memory->allocate(bytes));
+    std::byte* const to = must(memory->allocate(bytes));
+    Streams streams(1);
+    const double limit = copyRate(bytes), size = static_cast<double>(bytes);
+    const auto time = [&](const std::byte* second) {
+      return streams.measure(
+          20, [&] { launchFold(a, second, to, bytes / sizeof(float), processors(), streams[0]); });
+    };
+    const double copy = 2 * size / time(nullptr) / 1000, sum = 3 * size / time(b) / 1000;
+    std::printf("%10zu %12.0f %12.0f %8.2f %12.0f %8.2f\n", bytes, limit, copy, copy / limit, sum,
+                sum / limit);
+  }
+}
+
+// As many parts as let every block of every rank be resident at once.
+int32_t partsFor(int32_t ranks, int32_t lanes) {
+  const int resident = must(cuda::mostResidentBlocks(DataType::kFloat32, RedOp::kSum));
+  return std::clamp(resident / (ranks * lanes), 1, cuda::kMaxParts);
+}
+
+int32_t lanesOf(const std::string& algorithm, Collective collective, Shape shape) {
+  return static_cast<int32_t>(must(buildSchedule(algorithm, collective, shape, 0)).lanes.size());
+}
+
+test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collective, Shape shape) {
+  test::GpuWorldOptions options;
+  options.algorithm = algorithm;
+  options.collective = collective;
+  options.shape = shape;
+  options.plan.parts = partsFor(shape.ranks(), lanesOf(algorithm, collective, shape));
+  options.slots = kSlots;
+  return options;
+}
+
+// Bytes that every rank reads and writes at least: its inputs once, its outputs once.
+double leastBytes(Collective collective, size_t bytes, int ranks) {
+  const double own = static_cast<double>(bytes) / ranks, all = static_cast<double>(bytes);
+  return ranks * (collective == Collective::kAllReduce ? 2 * all : all + own);
+}
+
+void benchCollective(const std::string& algorithm, Collective collective, Shape shape) {
+  const int ranks = shape.ranks();
+  const size_t most = 256 * kMiB / sizeof(float);
+  GpuRanks gpu(optionsFor(algorithm, collective, shape), most);
+  const double limit = copyRate(256 * kMiB);
+  std::printf(
+      "\n%s %s, %d x %d ranks on one GPU; of the whole vector; limit: each input read and each output "
+      "written once\n",
+      algorithm.c_str(), collectiveName(collective), shape.groups, shape.members);
+  std::printf("%10s %10s %10s %10s\n", "bytes", "us", "algbw", "of limit");
+  for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 16) {
+    const size_t count =
+        bytes / sizeof(float) / (collective == Collective::kAllReduce ? 1 : static_cast<size_t>(ranks));
+    const auto calls = gpu.prepare(count);
+    const double us = gpu.streams().measure(20, [&] { gpu.launch(calls); });
+    gpu.checkOutcome();
+    const double least_us = leastBytes(collective, bytes, ranks) / limit / 1000;
+    std::printf("%10zu %10.1f %10.1f %10.2f\n", bytes, us, static_cast<double>(bytes) / us / 1000,
+                least_us / us);
+  }
+}
+
+// 8 bytes, in a graph for each rank with so many launches that those of the host do not count.
+void benchLatency() {
+  constexpr int kLaunches = 100;
+  GpuRanks gpu(optionsFor("ring", Collective::kAllReduce, {1, 2}), 1024);
+  const auto calls = gpu.prepare(2);
+  gpu.launch(calls);
+  (void)gpu.streams().measure(1, [] {});
+  cudaGraphExec_t graphs[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    cudaGraph_t graph;
+    must(cudaStreamBeginCapture(gpu.streams()[rank], cudaStreamCaptureModeThreadLocal),
+         "cudaStreamBeginCapture");
+    for (int i = 0; i < kLaunches; ++i)
+      must(cuda::launch(gpu.world().plan(rank), calls[static_cast<size_t>(rank)], DataType::kFloat32,
+                        RedOp::kSum, gpu.streams()[rank]));
+    must(cudaStreamEndCapture(gpu.streams()[rank], &graph), "cudaStreamEndCapture");
+    must(cudaGraphInstantiate(&graphs[rank], graph, 0), "cudaGraphInstantiate");
+    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+  const double us = gpu.streams().measure(1, [&] {
+    for (int rank = 0; rank < 2; ++rank)
+      must(cudaGraphLaunch(graphs[rank], gpu.streams()[rank]), "cudaGraphLaunch");
+  });
+  gpu.checkOutcome();
+  for (cudaGraphExec_t graph : graphs) (void)cudaGraphExecDestroy(graph);
+  std::printf("\nring all_reduce of 8 bytes, 2 ranks, in graphs of %d: %.2f us each\n", kLaunches,
+              us / kLaunches);
+}
+
+std::vector<RingCall> ringByHand(GpuRanks& gpu, const test::GpuWorldOptions& options) {
+  const int32_t ranks = options.shape.ranks();
+  std::vector<RingCall> calls(static_cast<size_t>(ranks));
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    std::vector<cuda::Port> sends, receives;
+    for (int32_t part = 0; part < options.plan.parts; ++part) {
+      const cuda::Queue queue =
+          must(cuda::makeQueue({options.slots, options.plan.slot_bytes}, gpu.memory(), gpu.memory()));
+      sends.push_back(queue.send);
+      receives.push_back(queue.receive);
+    }
+    const auto place = [&](const std::vector<cuda::Port>& ports) {
+      std::byte* const at = must(gpu.memory().allocate(ports.size() * sizeof(cuda::Port)));
+      must(gpu.memory().write(at, ports.data(), ports.size() * sizeof(cuda::Port)));
+      return reinterpret_cast<cuda::Port*>(at);
+    };
+    RingCall& call = calls[static_cast<size_t>(rank)];
+    call.to_ahead = place(sends);
+    calls[static_cast<size_t>((rank + 1) % ranks)].from_behind = place(receives);
+    call.input = gpu.input(rank);
+    call.output = gpu.output(rank);
+    call.rank = rank;
+    call.ranks = ranks;
+    call.window = options.plan.window;
+  }
+  return calls;
+}
+
+// The same blocks, parts, slices and window for both.
+void benchInterpreter(int ranks) {
+  const test::GpuWorldOptions options = optionsFor("ring", Collective::kAllReduce, {1, ranks});
+  GpuRanks gpu(options, 256 * kMiB / sizeof(float));
+  std::vector<RingCall> ring = ringByHand(gpu, options);
+  std::printf(
+      "\nring all_reduce, %d ranks: the interpreter beside a ring written by hand with the same body, in "
+      "turns\n",
+      ranks);
+  std::printf("%10s %14s %14s %10s %10s\n", "bytes", "interpreter us", "by hand us", "ratio", "more us");
+  for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 4) {
+    const auto calls = gpu.prepare(bytes / sizeof(float));
+    for (RingCall& call : ring) {
+      call.count = bytes / sizeof(float);
+      call.cut = calls[0].cut;
+      call.slicing = calls[0].slicing;
+    }
+    const double interpreted = gpu.streams().measure(20, [&] { gpu.launch(calls); });
+    const double by_hand = gpu.streams().measure(20, [&] {
+      for (int rank = 0; rank < ranks; ++rank)
+        launchRing(ring[static_cast<size_t>(rank)], gpu.streams()[rank]);
+    });
+    gpu.checkOutcome();
+    std::printf("%10zu %14.2f %14.2f %10.3f %10.2f\n", bytes, interpreted, by_hand, interpreted / by_hand,
+                interpreted - by_hand);
+  }
+}
+
+int run() {
+  if (cuda::deviceCount() == 0) {
+    std::printf("no GPU here\n");
+    return 77;
+  }
+  must(cudaSetDevice(0), "cudaSetDevice");
+  cudaDeviceProp properties;
+  must(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  std::printf("%s, %d processors; blocks of %s resident at once: %d\n", properties.name,
+              properties.multiProcessorCount, "the float32 sum",
+              must(cuda::mostResidentBlocks(DataType::kFloat32, RedOp::kSum)));
+  benchBody();
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
+    for (const Shape shape : {Shape{1, 2}, Shape{1, 4}, Shape{1, 8}})
+      benchCollective("ring", collective, shape);
+  for (const char* algorithm : {"ho_ring", "ho_direct", "direct"})
+    benchCollective(algorithm, Collective::kAllReduce, {2, 4});
+  benchLatency();
+  for (const int ranks : {2, 4}) benchInterpreter(ranks);
+  return 0;
+}
+
+}  // namespace
+}  // namespace horing::cuda_bench
+
+int main() {
+  // Kernels that wait for each other need a queue of the hardware each; read when the driver starts.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  return horing::cuda_bench::run();
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""The simulator's predictions beside measurements, across emulated nodes.
+
+    python3 bench/sim/predict.py --bin build/release/bin [--quick] [--out build/bench/sim]
+
+For each shape: describes the machine by what horing-tune measures between pairs of ranks and by nothing else, predicts ring's and ho_ring's all-gather, reduce-scatter and all-reduce with horing-sim, measures the same, and
+compares. Writes a table to the terminal and predictions.json, table.txt and the machines to the --out folder. Needs what
+horing-run needs for emulated nodes. Python 3 and nothing else.
+"""
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# nodes, ranks of each, Mbit/s of each node's link in each direction
+SHAPES = [(2, 8, 500), (4, 4, 500), (2, 4, 1000), (4, 2, 1000)]
+COLLECTIVES = ["all_gather", "reduce_scatter", "all_reduce"]
+ALGORITHMS = ["ring", "ho_ring"]
+FULL = {"largest": "64M", "iterations": 5}
+QUICK = {"largest": "4M", "iterations": 3}
+CORES = len(os.sched_getaffinity(0))
+# Goals: median error, worst error from 1 MiB on, and the factor below that.
+GOALS = {"median": 0.10, "worst": 0.25, "factor": 2.0}
+
+
+class Programs:
+    """What is run, and how."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        for name in ["horing-run", "horing-sim", "horing-tune", *(f"{c}_perf" for c in COLLECTIVES)]:
+            if not (self.folder / name).exists():
+                sys.exit(f"predict.py: {self.folder / name} is not there: build first (./tools/dev build), or give --bin")
+
+    def path(self, name):
+        return str((self.folder / name).resolve())
+
+    def run(self, command, ranks, nodes, rate_mbit, algorithm="auto"):
+        command = [self.path("horing-run"), "-n", str(ranks), "--timeout", "900", "--nodes", str(nodes), "--rate", str(rate_mbit),
+                   "--", self.path(command[0]), *command[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, HORING_ALGO=algorithm))
+        if done.returncode != 0:
+            sys.exit(f"predict.py: {' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+
+    def perf(self, collective, options, shape, algorithm):
+        """Times in microseconds by size, as a *_perf program under horing-run found them."""
+        nodes, members, rate_mbit = shape
+        with tempfile.TemporaryDirectory() as folder:
+            output = os.path.join(folder, "out.json")
+            command = [f"{collective}_perf", *options, "-c", "0", "-a", "3", "-J", output]
+            self.run(command, nodes * members, nodes, rate_mbit, algorithm)
+            results = json.loads(Path(output).read_text(encoding="utf-8"))["results"]
+        return {int(line["size"]): float(line["out_of_place"]["time"]) for line in results}
+
+
+def calibrate(programs, shape, machine_path):
+    """The machine as pairs of ranks show it, in the file that horing-sim reads."""
+    nodes, members, rate_mbit = shape
+    programs.run(["horing-tune", "-o", str(machine_path)], nodes * members, nodes, rate_mbit)
+
+
+def predict(programs, machine_path, collective, largest):
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "out.csv")
+        subprocess.run([programs.path("horing-sim"), "compare", "--machine", machine_path, "--collective", collective,
+                        "--algorithms", ",".join(ALGORITHMS), "--from", "64K", "--to", largest, "--csv", output],
+                       check=True, stdout=subprocess.DEVNULL)
+        with open(output, encoding="utf-8") as file:
+            return {(row["algorithm"], int(row["bytes"])): float(row["time_us"]) for row in csv.DictReader(file)}
+
+
+def run_shape(programs, shape, settings, folder):
+    nodes, members, rate_mbit = shape
+    title = f"{nodes} x {members} at {rate_mbit} Mbit/s"
+    print(f"{title}: pairs of ranks", file=sys.stderr, flush=True)
+    machine_path = folder / f"{nodes}x{members}_{rate_mbit}.machine"
+    calibrate(programs, shape, machine_path)
+    points = []
+    for collective in COLLECTIVES:
+        predicted = predict(programs, str(machine_path), collective, settings["largest"])
+        for algorithm in ALGORITHMS:
+            print(f"{title}: {collective}, {algorithm}", file=sys.stderr, flush=True)
+            measured = {}
+            for smallest, largest, iterations in [("64K", "256K", 20), ("1M", settings["largest"], settings["iterations"])]:
+                options = ["-b", smallest, "-e", largest, "-f", "4", "-n", str(iterations)]
+                measured |= programs.perf(collective, options, shape, algorithm)
+            for size, time in sorted(measured.items()):
+                if (algorithm, size) in predicted and time > 0:
+                    points.append({"shape": title, "collective": collective, "algorithm": algorithm, "bytes": size,
+                                   "measured_us": time, "predicted_us": predicted[algorithm, size]})
+    return {"shape": title, "machine": machine_path.read_text(encoding="utf-8"), "points": points}
+
+
+def error(point):
+    return point["predicted_us"] / point["measured_us"] - 1
+
+
+def summary(points):
+    """What the goals speak of, and whether they are met."""
+    large = [abs(error(p)) for p in points if p["bytes"] >= 1 << 20]
+    small = [max(error(p) + 1, 1 / (error(p) + 1)) for p in points if p["bytes"] < 1 << 20]
+    lines = [("median error", statistics.median(abs(error(p)) for p in points), GOALS["median"])]
+    lines += [("worst error from 1 MiB on", max(large), GOALS["worst"])] if large else []
+    lines += [("worst factor below 1 MiB", max(small), GOALS["factor"])] if small else []
+    return "".join(f"{name}: {value:.3f} (goal {goal:g}: {'met' if value <= goal else 'MISSED'})\n"
+                   for name, value, goal in lines)
+
+
+def table(points):
+    text = f"{'shape':22} {'collective':15} {'algorithm':9} {'KiB':>6} {'measured':>11} {'predicted':>11} {'error':>8}\n"
+    for p in points:
+        text += (f"{p['shape']:22} {p['collective']:15} {p['algorithm']:9} {p['bytes'] >> 10:6} "
+                 f"{p['measured_us'] / 1000:8.2f} ms {p['predicted_us'] / 1000:8.2f} ms {100 * error(p):+7.1f}%\n")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description="The simulator's predictions beside measurements, across emulated nodes.")
+    parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
+    parser.add_argument("--out", default="build/bench/sim", help="folder for predictions.json, table.txt and the machines")
+    parser.add_argument("--quick", action="store_true", help="up to 4 MiB, 3 iterations, instead of 64 MiB and 5")
+    parser.add_argument("--shape", metavar="NODESxRANKS@MBIT", help="one shape only, say 2x4@1000")
+    arguments = parser.parse_args()
+    programs, settings = Programs(arguments.bin), QUICK if arguments.quick else FULL
+    shapes = SHAPES
+    if arguments.shape:
+        nodes, rest = arguments.shape.split("x")
+        shapes = [(int(nodes), *map(int, rest.split("@")))]
+    folder = Path(arguments.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = [run_shape(programs, shape, settings, folder) for shape in shapes]
+    points = [point for result in results for point in result["points"]]
+    text = table(points) + summary(points)
+    (folder / "predictions.json").write_text(json.dumps({"cores": CORES, "settings": settings, "shapes": results}, indent=1)
+                                             + "\n", encoding="utf-8")
+    (folder / "table.txt").write_text(text, encoding="utf-8")
+    print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\npredict.py: interrupted")

@@ -1,0 +1,64 @@
+#pragma once
+// Functions of the CUDA driver that horing calls, looked up at run time: no build and no library of it needs a toolkit.
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+
+namespace horing {
+
+// cuda.h's handles and addresses under names that need no toolkit; tests/base compares the shapes with cuda.h where there is one.
+using CudaContext = void*;
+using CudaStream = void*;
+using CudaEvent = void*;
+using CudaAddress = unsigned long long;
+
+// X(member, "symbol", parameters); each returns a CUresult.
+// clang-format off
+#define HORING_CUDA_API(X) \
+  X(init, cuInit, "cuInit", (unsigned int flags)) \
+  X(device_count, cuDeviceGetCount, "cuDeviceGetCount", (int* count)) \
+  X(retain_context, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CudaContext* context, int device)) \
+  X(release_context, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (int device)) \
+  X(push_context, cuCtxPushCurrent, "cuCtxPushCurrent_v2", (CudaContext context)) \
+  X(pop_context, cuCtxPopCurrent, "cuCtxPopCurrent_v2", (CudaContext* context)) \
+  X(context_device, cuCtxGetDevice, "cuCtxGetDevice", (int* device)) \
+  X(stream_create, cuStreamCreate, "cuStreamCreate", (CudaStream* stream, unsigned int flags)) \
+  X(stream_destroy, cuStreamDestroy, "cuStreamDestroy_v2", (CudaStream stream)) \
+  X(stream_context, cuStreamGetCtx, "cuStreamGetCtx", (CudaStream stream, CudaContext* context)) \
+  X(stream_is_capturing, cuStreamIsCapturing, "cuStreamIsCapturing", (CudaStream stream, int* status)) \
+  X(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize", (CudaStream stream)) \
+  X(stream_query, cuStreamQuery, "cuStreamQuery", (CudaStream stream)) \
+  X(stream_wait_event, cuStreamWaitEvent, "cuStreamWaitEvent", (CudaStream stream, CudaEvent event, unsigned int flags)) \
+  X(stream_write_value, cuStreamWriteValue32, "cuStreamWriteValue32_v2", (CudaStream stream, CudaAddress at, uint32_t value, unsigned int flags)) \
+  X(stream_wait_value, cuStreamWaitValue32, "cuStreamWaitValue32_v2", (CudaStream stream, CudaAddress at, uint32_t value, unsigned int flags)) \
+  X(event_create, cuEventCreate, "cuEventCreate", (CudaEvent* event, unsigned int flags)) \
+  X(event_destroy, cuEventDestroy, "cuEventDestroy_v2", (CudaEvent event)) \
+  X(event_record, cuEventRecord, "cuEventRecord", (CudaEvent event, CudaStream stream)) \
+  X(event_query, cuEventQuery, "cuEventQuery", (CudaEvent event)) \
+  X(memory_allocate, cuMemAlloc, "cuMemAlloc_v2", (CudaAddress* at, size_t bytes)) \
+  X(memory_free, cuMemFree, "cuMemFree_v2", (CudaAddress at)) \
+  X(host_allocate, cuMemHostAlloc, "cuMemHostAlloc", (void** at, size_t bytes, unsigned int flags)) \
+  X(host_free, cuMemFreeHost, "cuMemFreeHost", (void* at)) \
+  X(host_device_address, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CudaAddress* address, void* at, unsigned int flags)) \
+  X(copy, cuMemcpyAsync, "cuMemcpyAsync", (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream)) \
+  X(error_name, cuGetErrorName, "cuGetErrorName", (int error, const char** name)) \
+  X(error_text, cuGetErrorString, "cuGetErrorString", (int error, const char** text))
+// clang-format on
+
+// A table of pointers into a library that must stay loaded. A value; any thread.
+struct CudaApi {
+#define X(member, function, symbol, parameters) int(*member) parameters = nullptr;
+  HORING_CUDA_API(X)
+#undef X
+
+  static constexpr int kSuccess = 0;
+  static constexpr int kNotReady = 600;
+
+  // kUnhandledCudaError names the function that this driver lacks.
+  static Result<CudaApi> lookUp(void* library);
+  // Ok, or kUnhandledCudaError with what was tried and the driver's own words.
+  Status check(int result, const char* tried) const;
+};
+
+}  // namespace horing

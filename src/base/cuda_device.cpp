@@ -1,0 +1,90 @@
+#include "base/cuda_device.h"
+
+#include <utility>
+
+namespace horing {
+
+namespace {
+// Of cuda.h.
+constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;
+}  // namespace
+
+Result<std::shared_ptr<const CudaDevice>> CudaDevice::open(const CudaApi& api, int number) {
+  CudaContext context = nullptr;
+  HORING_TRY(api.check(api.retain_context(&context, number), formatString("using GPU %d", number).c_str()));
+  return std::shared_ptr<const CudaDevice>(new CudaDevice(api, number, context));
+}
+
+CudaDevice::~CudaDevice() {
+  api_.release_context(number_);  // fails when the driver is gone already: nothing is left to release then
+}
+
+Result<int> CudaDevice::ofStream(const CudaApi& api, CudaStream stream) {
+  CudaContext context = nullptr, popped = nullptr;
+  HORING_TRY(api.check(api.stream_context(stream, &context), "asking for the context of the stream"));
+  HORING_TRY(api.check(api.push_context(context), "using the context of the stream"));
+  int number = -1;
+  const int result = api.context_device(&number);
+  api.pop_context(&popped);
+  HORING_TRY(api.check(result, "asking for the GPU of the stream"));
+  return number;
+}
+
+Status CudaDevice::checkStream(CudaStream stream) const {
+  const Current current(*this);
+  CudaContext context = nullptr;
+  HORING_TRY(api_.check(api_.stream_context(stream, &context), "asking for the context of the stream"));
+  if (context != context_) {
+    HORING_ASSIGN(const int other, ofStream(api_, stream));
+    if (other == number_)
+      return makeStatus(Code::kInvalidUsage,
+                        "stream %p belongs to another context of GPU %d than its primary one: make it with "
+                        "cudaStreamCreate, or in the primary context",
+                        stream, number_);
+    return makeStatus(Code::kInvalidUsage, "stream %p is one of GPU %d, and the buffers are on GPU %d",
+                      stream, other, number_);
+  }
+  int capturing = 0;
+  HORING_TRY(
+      api_.check(api_.stream_is_capturing(stream, &capturing), "asking whether the stream records a graph"));
+  if (capturing)
+    return makeStatus(Code::kInvalidUsage,
+                      "stream %p records a graph: operations that go through the host cannot be part of one "
+                      "yet; launch them outside",
+                      stream);
+  return {};
+}
+
+Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
+  const CudaApi& api = device->api();
+  const CudaDevice::Current current(*device);
+  void* data = nullptr;
+  HORING_TRY(
+      api.check(api.host_allocate(&data, bytes, kHostPortable | kHostDeviceMap),
+                formatString("allocating %zu bytes of pinned host memory for GPU %d", bytes, device->number())
+                    .c_str()));
+  PinnedMemory memory;
+  memory.device_ = std::move(device);
+  memory.data_ = static_cast<std::byte*>(data);
+  memory.bytes_ = bytes;
+  HORING_TRY(api.check(api.host_device_address(&memory.address_, data, 0), "mapping pinned host memory"));
+  return memory;
+}
+
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  free();
+  device_ = std::move(other.device_);
+  data_ = std::exchange(other.data_, nullptr);
+  bytes_ = std::exchange(other.bytes_, 0);
+  address_ = std::exchange(other.address_, 0);
+  return *this;
+}
+
+void PinnedMemory::free() {
+  if (!data_) return;
+  const CudaDevice::Current current(*device_);
+  device_->api().host_free(data_);
+  data_ = nullptr;
+}
+
+}  // namespace horing

@@ -1,0 +1,79 @@
+#pragma once
+// A GPU as the programs of its process share it: its primary context, which CUDA's runtime uses, too.
+#include <cstddef>
+#include <memory>
+
+#include "base/cuda_api.h"
+
+namespace horing {
+
+// Keeps the primary context. A resource; any thread.
+class CudaDevice {
+ public:
+  // `number`: in the driver's order. Errors: kUnhandledCudaError.
+  static Result<std::shared_ptr<const CudaDevice>> open(const CudaApi& api, int number);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  // The GPU of a stream: of the calling thread's context for the default ones.
+  static Result<int> ofStream(const CudaApi& api, CudaStream stream);
+
+  const CudaApi& api() const { return api_; }
+  int number() const { return number_; }
+  // kInvalidUsage: the stream is another GPU's, of a context of its own, or records a graph.
+  Status checkStream(CudaStream stream) const;
+
+  // Makes the context current on this thread while it lives: what the API does belongs to it then.
+  class Current {
+   public:
+    explicit Current(const CudaDevice& device) : api_(device.api_) {
+      is_pushed_ = api_.push_context(device.context_) == CudaApi::kSuccess;
+    }
+    ~Current() {
+      CudaContext popped = nullptr;
+      if (is_pushed_) api_.pop_context(&popped);
+    }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+   private:
+    const CudaApi& api_;
+    bool is_pushed_ = false;
+  };
+
+ private:
+  CudaDevice(const CudaApi& api, int number, CudaContext context)
+      : api_(api), number_(number), context_(context) {}
+
+  const CudaApi api_;
+  const int number_;
+  const CudaContext context_;
+};
+
+// Memory of the host that every GPU of the process reaches at full speed. A resource.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  // Aligned to a page. Errors: kUnhandledCudaError says how much was asked for.
+  static Result<PinnedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
+  PinnedMemory(PinnedMemory&& other) noexcept { *this = std::move(other); }
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
+  ~PinnedMemory() { free(); }
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  // Where kernels and stream operations find `data()`.
+  CudaAddress address() const { return address_; }
+  // Never gives it back: a GPU may still write there.
+  void leak() { data_ = nullptr; }
+
+ private:
+  void free();
+  std::shared_ptr<const CudaDevice> device_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+  CudaAddress address_ = 0;
+};
+
+}  // namespace horing

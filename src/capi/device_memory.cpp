@@ -1,0 +1,60 @@
+// Tells buffers on a GPU, which the host engine would crash on.
+#include "capi/device_memory.h"
+
+#include <vector>
+
+#include "base/cuda_device.h"
+
+namespace horing {
+
+namespace {
+
+CudaDriverOfProcess& driverOfProcess() {
+  static auto* driver = new CudaDriverOfProcess;  // never destroyed: calls may come while the program ends
+  return *driver;
+}
+
+std::string placeText(const MemoryPlace& place) {
+  return place.kind == MemoryKind::kHost ? "in host memory" : formatString("on GPU %d", place.device);
+}
+
+}  // namespace
+
+const CudaDriver* processDriver() {
+  return driverOfProcess().driver();
+}
+
+Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where) {
+  struct Found {
+    CommandBuffer buffer;
+    MemoryPlace place;
+  };
+  std::optional<Found> first;
+  for (const CommandBuffer& buffer : buffersOf(command, where.rank)) {
+    const MemoryPlace place = driver.placeOf(buffer.at);
+    if (place.kind == MemoryKind::kManaged) continue;
+    if (!first) first = Found{buffer, place};
+    if (place != first->place)
+      return makeStatus(Code::kInvalidUsage,
+                        "%s %p is %s and %s %p is %s: expected all buffers of a call on one GPU, or none",
+                        first->buffer.name, first->buffer.at, placeText(first->place).c_str(), buffer.name,
+                        buffer.at, placeText(place).c_str());
+  }
+  if (first && first->place.kind == MemoryKind::kDevice) return std::optional<int>(first->place.device);
+  if (first || !where.foreign_stream) return std::optional<int>();
+  HORING_TRY(driver.api().status());
+  HORING_ASSIGN(const int device, CudaDevice::ofStream(driver.api().value(), where.foreign_stream));
+  return std::optional<int>(device);
+}
+
+Status checkHostReaches(const char* name, const void* buffer) {
+  const CudaDriver* driver = processDriver();
+  if (!driver) return {};
+  const MemoryPlace place = driver->placeOf(buffer);
+  if (place.kind != MemoryKind::kDevice) return {};
+  return makeStatus(Code::kInvalidUsage,
+                    "%s %p is memory of GPU %d, and is read by the host: expected host memory", name, buffer,
+                    place.device);
+}
+
+}  // namespace horing

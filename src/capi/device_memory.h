@@ -1,0 +1,24 @@
+#pragma once
+#include <optional>
+
+#include "base/cuda_driver.h"
+#include "capi/group.h"
+
+namespace horing {
+
+// The driver of this process; null while it has loaded none: then all memory is the host's.
+const CudaDriver* processDriver();
+
+struct Where {
+  int rank = 0;
+  horingStream_t foreign_stream = nullptr;  // one that is not this library's; null: the call has none
+};
+// The GPU that a command works on; none: its buffers are ones that the host reaches, pinned and managed memory included. Managed
+// memory, and no buffers at all, are the stream's GPU's on a foreign stream. kInvalidUsage names two buffers that are in different
+// places.
+Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where);
+
+// kInvalidUsage: the host does not reach it.
+Status checkHostReaches(const char* name, const void* buffer);
+
+}  // namespace horing

@@ -1,0 +1,296 @@
+#include "comm/calibration.h"
+
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "comm/communicator.h"
+#include "engine/host/fold.h"
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kSmallBytes = 8;
+constexpr int kRounds = 3;  // of which the best counts: what others do on the machine only adds
+constexpr int kAnswers = 9;
+constexpr int kMostTimes = 2000;
+constexpr size_t kFoldBytes = 4 << 20;
+
+struct Effort {
+  size_t large_bytes;
+  double round_us;  // that a round may take; one exchange if that takes longer
+};
+constexpr Effort effortOf(CalibrationEffort effort) {
+  return effort == CalibrationEffort::kQuick ? Effort{256 << 10, 1000} : Effort{4 << 20, 50'000};
+}
+
+double microseconds(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
+
+// Whom a rank sends to, and takes from; -1: it takes no part.
+struct Peers {
+  int to = -1;
+  int from = -1;
+};
+
+// A number of exchanges.
+struct Round {
+  Peers peers;
+  size_t bytes = kSmallBytes;
+  int times = 1;
+  clockid_t clock = CLOCK_MONOTONIC;
+};
+
+class Measurement {
+ public:
+  Measurement(Communicator& communicator, Effort effort)
+      : communicator_(communicator),
+        map_(communicator.map()),
+        me_(communicator.rank()),
+        effort_(effort),
+        output_(effort.large_bytes),
+        input_(effort.large_bytes) {}
+
+  Result<MachineReadings> run();
+
+ private:
+  Peers nearPair() const;
+  Peers farPair() const;
+  Peers nearRing() const;
+  Peers farRing() const;
+  Peers sharedPairs() const;
+  bool hasNear() const { return map_.largestGroup() > 1; }
+  bool hasFar() const { return map_.groups() > 1; }
+
+  Status exchange(const Peers& peers, size_t bytes);
+  Status readNear(MachineReadings& readings);
+  Status readFar(MachineReadings& readings);
+  Result<double> time(const Peers& peers, size_t bytes);
+  Result<double> round(const Round& round);
+  Result<double> most(double mine);
+  Result<double> handlingTime(const Peers& peers, size_t bytes);
+  Result<double> answerTime(const Peers& pair, bool lets_block);
+  Result<double> wakeTime(const Peers& pair);
+  void describeMachine(MachineReadings& readings) const;
+
+  Communicator& communicator_;
+  const GroupMap& map_;
+  const int me_;
+  const Effort effort_;
+  std::vector<std::byte> output_, input_;
+};
+
+Peers Measurement::nearPair() const {
+  int group = 0;
+  while (map_.groupSize(group) < 2) ++group;
+  const int first = map_.members(group)[0], second = map_.members(group)[1];
+  if (me_ == first) return {second, second};
+  if (me_ == second) return {first, first};
+  return {};
+}
+
+Peers Measurement::farPair() const {
+  const int first = map_.members(0)[0], second = map_.members(1)[0];
+  if (me_ == first) return {second, second};
+  if (me_ == second) return {first, first};
+  return {};
+}
+
+Peers Measurement::nearRing() const {
+  const std::span<const int> members = map_.members(map_.groupOf(me_));
+  const size_t size = members.size(), at = static_cast<size_t>(map_.localIndexOf(me_));
+  if (size < 2) return {};
+  return {members[(at + 1) % size], members[(at + size - 1) % size]};
+}
+
+// Along rails; ranks of larger groups that have none take no part.
+Peers Measurement::farRing() const {
+  const int rail = map_.localIndexOf(me_), groups = map_.groups(), group = map_.groupOf(me_);
+  if (rail >= map_.smallestGroup()) return {};
+  const auto at = [&](int other) { return map_.members(other % groups)[static_cast<size_t>(rail)]; };
+  return {at(group + 1), at(group + groups - 1)};
+}
+
+Peers Measurement::sharedPairs() const {
+  const int rail = map_.localIndexOf(me_), group = map_.groupOf(me_);
+  if (group > 1 || rail >= std::min(map_.groupSize(0), map_.groupSize(1))) return {};
+  const int peer = map_.members(1 - group)[static_cast<size_t>(rail)];
+  return {peer, peer};
+}
+
+Status Measurement::exchange(const Peers& peers, size_t bytes) {
+  const Transfer transfers[] = {
+      {.direction = Transfer::Direction::kReceive,
+       .peer = peers.from,
+       .output = input_.data(),
+       .bytes = bytes},
+      {.direction = Transfer::Direction::kSend, .peer = peers.to, .input = output_.data(), .bytes = bytes}};
+  return communicator_.exchange(transfers);
+}
+
+// The largest of all ranks. Those that take no part sleep here.
+Result<double> Measurement::most(double mine) {
+  HORING_ASSIGN(const auto all, communicator_.allGather(std::as_bytes(std::span(&mine, 1))));
+  double most = 0;
+  for (const std::vector<std::byte>& bytes : all) {
+    double theirs = 0;
+    if (bytes.size() != sizeof theirs)
+      return makeStatus(Code::kRemoteError, "a rank measures something else: expected %zu bytes, got %zu",
+                        sizeof theirs, bytes.size());
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    most = std::max(most, theirs);
+  }
+  return most;
+}
+
+// Time of an exchange, by one clock or the other.
+Result<double> Measurement::round(const Round& round) {
+  if (round.peers.to < 0) return most(0);
+  HORING_TRY(exchange(round.peers, kSmallBytes));  // all of them are here
+  const double begun = microseconds(round.clock);
+  for (int i = 0; i < round.times; ++i) HORING_TRY(exchange(round.peers, round.bytes));
+  return most((microseconds(round.clock) - begun) / round.times);
+}
+
+// The first round makes the links, the second says how long the others may be.
+Result<double> Measurement::time(const Peers& peers, size_t bytes) {
+  HORING_TRY(round({peers, kSmallBytes}).status());
+  HORING_ASSIGN(double best_us, round({peers, bytes}));
+  const int times =
+      static_cast<int>(std::clamp(effort_.round_us / std::max(best_us, 0.1), 1.0, double{kMostTimes}));
+  for (int i = 0; i < kRounds; ++i) {
+    HORING_ASSIGN(const double us, round({peers, bytes, times}));
+    best_us = std::min(best_us, us);
+  }
+  return best_us;
+}
+
+// Of a core: a rank that spins while it waits would have it all the time, so they block.
+Result<double> Measurement::handlingTime(const Peers& peers, size_t bytes) {
+  const WaitPolicy policy = communicator_.waitPolicy();
+  communicator_.setWaitPolicy({});
+  const Result<double> us = round({peers, bytes, 2, CLOCK_THREAD_CPUTIME_ID});
+  communicator_.setWaitPolicy(policy);
+  return us;
+}
+
+// How long the second of a pair takes to answer: at once, or after it has waited so long that it has blocked. The median.
+Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
+  const WaitPolicy& policy = communicator_.waitPolicy();
+  const int pause_ms = lets_block ? static_cast<int>((policy.spin_ns + policy.yield_ns) / 1'000'000) + 2 : 0;
+  const bool asks = pair.to > me_;
+  std::array<double, kAnswers> times{};
+  std::byte word{};
+  const Transfer send{.direction = Transfer::Direction::kSend, .peer = pair.to, .input = &word, .bytes = 1};
+  const Transfer receive{
+      .direction = Transfer::Direction::kReceive, .peer = pair.to, .output = &word, .bytes = 1};
+  for (size_t i = 0; i < times.size() && pair.to >= 0; ++i) {
+    if (asks && pause_ms > 0) ::poll(nullptr, 0, pause_ms);
+    const double begun = microseconds(CLOCK_MONOTONIC);
+    HORING_TRY(communicator_.exchange({asks ? &send : &receive, 1}));
+    HORING_TRY(communicator_.exchange({asks ? &receive : &send, 1}));
+    times[i] = microseconds(CLOCK_MONOTONIC) - begun;
+  }
+  std::nth_element(times.begin(), times.begin() + kAnswers / 2, times.end());
+  return most(asks ? times[kAnswers / 2] : 0);
+}
+
+Result<double> Measurement::wakeTime(const Peers& pair) {
+  HORING_ASSIGN(const double awake_us, answerTime(pair, false));
+  HORING_ASSIGN(const double asleep_us, answerTime(pair, true));
+  return std::max(asleep_us - awake_us, 0.0);
+}
+
+Status Measurement::readNear(MachineReadings& readings) {
+  HORING_ASSIGN(readings.near_small_us, time(nearPair(), kSmallBytes));
+  HORING_ASSIGN(readings.near_large_us, time(nearPair(), readings.large_bytes));
+  HORING_ASSIGN(readings.near_crowd_us, time(nearRing(), kSmallBytes));
+  HORING_ASSIGN(readings.wake_us, wakeTime(nearPair()));
+  return {};
+}
+
+Status Measurement::readFar(MachineReadings& readings) {
+  HORING_ASSIGN(readings.far_small_us, time(farPair(), kSmallBytes));
+  HORING_ASSIGN(readings.far_large_us, time(farPair(), readings.large_bytes));
+  HORING_ASSIGN(readings.far_handling_us, handlingTime(farPair(), readings.large_bytes));
+  HORING_ASSIGN(readings.far_crowd_us, time(farRing(), kSmallBytes));
+  readings.sharing = std::min(map_.groupSize(0), map_.groupSize(1));
+  if (readings.sharing > 1) {
+    HORING_ASSIGN(readings.far_shared_us, time(sharedPairs(), readings.large_bytes));
+  }
+  // Most waits that last are for what comes from far.
+  HORING_ASSIGN(readings.wake_us, wakeTime(farPair()));
+  return {};
+}
+
+double foldRate() {
+  std::vector<float> a(kFoldBytes / sizeof(float), 1), b(a.size(), 2);
+  const std::byte* sources[] = {reinterpret_cast<const std::byte*>(a.data()),
+                                reinterpret_cast<const std::byte*>(b.data())};
+  FoldArguments fold;
+  fold.sources = sources;
+  fold.source_count = 2;
+  fold.destinations[0] = reinterpret_cast<std::byte*>(b.data());
+  fold.count = a.size();
+  const FoldFunction function = foldFunction(DataType::kFloat32, RedOp::kSum, detectSimd());
+  double best_us = 1e9;
+  for (int i = 0; i < 2 * kRounds; ++i) {
+    const double begun = microseconds(CLOCK_MONOTONIC);
+    function(fold);
+    best_us = std::min(best_us, microseconds(CLOCK_MONOTONIC) - begun);
+  }
+  return static_cast<double>(kFoldBytes) / std::max(best_us, 0.001) / 1000;
+}
+
+void Measurement::describeMachine(MachineReadings& readings) const {
+  readings.groups = map_.groups();
+  readings.members = map_.largestGroup();
+  readings.large_bytes = effort_.large_bytes;
+  const WaitPolicy& policy = communicator_.waitPolicy();
+  readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
+  const HostIdentity& first = communicator_.identityOf(0);
+  bool is_one_machine = true;
+  for (int rank = 0; rank < map_.ranks(); ++rank)
+    is_one_machine = is_one_machine && communicator_.identityOf(rank).boot_id == first.boot_id;
+  readings.cores = first.cores;
+  readings.cores_of = is_one_machine && map_.groups() > 1 ? Owner::kMachine : Owner::kNode;
+}
+
+Result<MachineReadings> Measurement::run() {
+  MachineReadings readings;
+  describeMachine(readings);
+  if (hasNear()) HORING_TRY(readNear(readings));
+  if (hasFar()) HORING_TRY(readFar(readings));
+  if (me_ == 0) readings.fold_gbytes_per_s = foldRate();
+  return readings;
+}
+
+}  // namespace
+
+Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effort) {
+  Calibration calibration;
+  HORING_ASSIGN(calibration.readings, Measurement(communicator, effortOf(effort)).run());
+  HORING_ASSIGN(calibration.machine, shareMachine(communicator, fitMachine(calibration.readings)));
+  return calibration;
+}
+
+Result<MachineModel> shareMachine(Communicator& communicator, const Result<MachineModel>& mine) {
+  const std::string text = communicator.rank() != 0 ? ""
+                           : mine.ok()              ? describeMachine(mine.value())
+                                                    : "!" + mine.status().message();
+  HORING_ASSIGN(const auto all, communicator.allGather(std::as_bytes(std::span(text))));
+  const std::string_view first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
+  if (first.starts_with('!'))
+    return makeStatus(Code::kInvalidArgument, "rank 0: %.*s", static_cast<int>(first.size()) - 1,
+                      first.data() + 1);
+  return parseMachine(first, "the machine that rank 0 described");
+}
+
+}  // namespace horing

@@ -1,0 +1,26 @@
+#pragma once
+// What the machine under a communicator costs, measured by messages between pairs of its ranks and by nothing else: no collective
+// is timed, so that a prediction of one is a prediction.
+#include "comm/machine_fit.h"
+
+namespace horing {
+
+class Communicator;
+
+enum class CalibrationEffort {
+  kQuick,     // some 100 ms: while a communicator is made
+  kThorough,  // some seconds: repeated, with larger messages
+};
+
+struct Calibration {
+  MachineReadings readings;
+  MachineModel machine;
+};
+
+// Collective; nothing else may run on the communicator, and makes links between all ranks that it pairs. Every rank has rank 0's
+// result. One node in the model is one group of the communicator. Errors: the communicator's.
+Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effort);
+// Collective: rank 0's machine, or its error, on every rank. What the others give is not looked at.
+Result<MachineModel> shareMachine(Communicator& communicator, const Result<MachineModel>& mine);
+
+}  // namespace horing

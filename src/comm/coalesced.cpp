@@ -1,0 +1,112 @@
+#include "comm/coalesced.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "schedule/postcondition.h"
+
+namespace horing {
+
+// Entries that travel together. In the buffer lies, for each block of the collective, that block of every entry.
+struct CoalescedLists::Batch {
+  Collective collective;
+  size_t blocks;  // of a whole vector
+  size_t own;     // which of them is this rank's
+  size_t element_bytes;
+  std::vector<const ListEntry*> entries;
+  size_t count = 0;  // elements of one block of all entries
+
+  bool inputIsOwn() const { return contractOf(collective).in == ChunkSet::kOwn; }
+  bool outputIsOwn() const { return contractOf(collective).out == ChunkSet::kOwn; }
+
+  // visit(entry, place in the buffer, offset in the entry's buffer, bytes) for this block of every entry.
+  template <typename Visit>
+  void forEach(std::byte* buffer, size_t block, bool is_only_block, const Visit& visit) const {
+    std::byte* at = buffer + block * count * element_bytes;
+    for (const ListEntry* entry : entries) {
+      const size_t bytes = entry->count * element_bytes;
+      visit(*entry, at, is_only_block ? 0 : block * bytes, bytes);
+      at += bytes;
+    }
+  }
+  void pack(std::byte* buffer) const {
+    for (size_t block = 0; block < blocks; ++block)
+      if (!inputIsOwn() || block == own)
+        forEach(buffer, block, inputIsOwn(),
+                [](const ListEntry& entry, std::byte* at, size_t offset, size_t bytes) {
+                  std::memcpy(at, entry.input + offset, bytes);
+                });
+  }
+  void unpack(std::byte* buffer) const {
+    for (size_t block = 0; block < blocks; ++block)
+      if (!outputIsOwn() || block == own)
+        forEach(buffer, block, outputIsOwn(),
+                [](const ListEntry& entry, const std::byte* at, size_t offset, size_t bytes) {
+                  std::memcpy(entry.output + offset, at, bytes);
+                });
+  }
+  // Of the entries' counts, so that ranks whose lists differ find out; never 0.
+  uint64_t digest() const {
+    uint64_t digest = entries.size();
+    for (const ListEntry* entry : entries)
+      digest = (digest ^ entry->count) * 0x9e3779b97f4a7c15 + (digest >> 29);
+    return digest | 1;
+  }
+};
+
+Status CoalescedLists::run(Collective collective, const Call& like, std::span<const ListEntry> entries) {
+  const size_t element_bytes = dataTypeBytes(like.type);
+  const bool is_cut = chunksDue(collective, communicator_.ranks()) == 0;
+  const size_t blocks = is_cut ? 1 : static_cast<size_t>(communicator_.ranks());
+  const Batch empty{
+      collective, blocks, is_cut ? 0 : static_cast<size_t>(communicator_.rank()), element_bytes, {}};
+  Batch batch = empty;
+  if (std::all_of(entries.begin(), entries.end(), [](const ListEntry& entry) { return entry.count == 0; })) {
+    // Moves nothing, but the others' lists may: they hear that this one differs.
+    for (const ListEntry& entry : entries) batch.entries.push_back(&entry);
+    Call call = like;
+    call.list = batch.digest();
+    return communicator_.run(collective, call);
+  }
+  for (const ListEntry& entry : entries) {
+    const size_t elements = entry.count * blocks;
+    if (elements * element_bytes > kMostPackedBytes) {
+      HORING_TRY(runOne(collective, like, entry));
+      continue;
+    }
+    if ((batch.count * blocks + elements) * element_bytes > kBufferBytes) {
+      HORING_TRY(runPacked(batch, like));
+      batch = empty;
+    }
+    if (entry.count == 0) continue;
+    batch.entries.push_back(&entry);
+    batch.count += entry.count;
+  }
+  return runPacked(batch, like);
+}
+
+Status CoalescedLists::runOne(Collective collective, Call call, const ListEntry& entry) {
+  call.input = entry.input;
+  call.output = entry.output;
+  call.count = entry.count;
+  return communicator_.run(collective, call);
+}
+
+Status CoalescedLists::runPacked(const Batch& batch, Call call) {
+  if (batch.entries.empty()) return {};
+  if (batch.entries.size() == 1) return runOne(batch.collective, call, *batch.entries[0]);
+  const size_t block_bytes = batch.count * batch.element_bytes;
+  if (buffer_.size() < batch.blocks * block_bytes) buffer_.resize(batch.blocks * block_bytes);
+  batch.pack(buffer_.data());
+  // In place.
+  std::byte* const own = buffer_.data() + batch.own * block_bytes;
+  call.input = batch.inputIsOwn() ? own : buffer_.data();
+  call.output = batch.outputIsOwn() ? own : buffer_.data();
+  call.count = batch.count;
+  call.list = batch.digest();
+  HORING_TRY(communicator_.run(batch.collective, call));
+  batch.unpack(buffer_.data());
+  return {};
+}
+
+}  // namespace horing

@@ -1,0 +1,39 @@
+#pragma once
+// What a call of the API asks a communicator for.
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "base/cuda_api.h"
+#include "comm/coalesced.h"
+#include "engine/host/operation.h"
+#include "engine/host/point_to_point.h"
+
+namespace horing {
+
+// One collective, a list of them, a group of sends and receives, or a task. What its pointers name belongs to the caller, but for the
+// tables.
+struct Command {
+  Collective collective = Collective::kAllReduce;
+  Call call;
+  std::vector<size_t> tables;       // what the call's blocks point into; moving keeps them, copying would not
+  std::vector<ListEntry> list;      // if any, of these buffers and counts instead of the call's
+  std::vector<Transfer> transfers;  // if any, this is all there is to do
+  std::function<Status()> task;     // if any, this: what else must wait for its turn with the communicator
+  // Its buffers are ones that only a GPU reaches: of the GPU that the queue is bound to (CommandQueue::bind).
+  bool on_gpu = false;
+
+  Command() = default;
+  Command(Command&&) = default;
+  Command& operator=(Command&&) = default;
+};
+
+// A buffer that a rank reads or writes for a command.
+struct CommandBuffer {
+  const char* name;  // of include/horing/horing.h
+  const void* at;
+};
+// All of them; none that is empty, or that only the root has.
+std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
+
+}  // namespace horing

@@ -1,0 +1,100 @@
+#include "comm/machine_fit.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace horing {
+
+namespace {
+
+// Fewer digits than noise has: for people.
+double rounded(double value) {
+  if (value <= 0 || !std::isfinite(value)) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 3);
+  return std::round(value / unit) * unit;
+}
+
+double gbytesPerSecond(double bytes, double us) {
+  return us > 0 ? bytes / us / 1000 : 0;
+}
+
+// What bytes took of a reading. Where noise made what they took without nearly as long, at least half of it.
+double bytesTime(double with_us, double without_us) {
+  return std::max(with_us - without_us, with_us / 2);
+}
+
+// By how much pairs that run at once must be slower than one alone for their line to be one.
+constexpr double kSharedLine = 1.5;
+
+}  // namespace
+
+// What a core spends: where ranks outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has
+// cost cores / ranks of its time: its steps, and a turn, for each rank waits once. Elsewhere it cannot be told from latency, and
+// need not be.
+MachineModel fitMachine(const MachineReadings& readings) {
+  MachineModel machine;
+  machine.nodes = readings.groups;
+  machine.ranks_per_node = readings.members;
+  const auto bytes = static_cast<double>(readings.large_bytes);
+  const double of_cores =
+      static_cast<double>(readings.cores_of == Owner::kMachine ? machine.ranks() : readings.members);
+  const bool is_crowded = readings.cores > 0 && of_cores > readings.cores;
+  const double part = is_crowded ? readings.cores / of_cores : 0;
+
+  const double near_crowd_us =
+      is_crowded && readings.near_crowd_us > 0 ? readings.near_crowd_us * part : readings.near_small_us;
+  const double near_us = std::min(readings.near_small_us, near_crowd_us);
+  const double turn_us = near_crowd_us - near_us;
+  machine.turn_us = rounded(turn_us);
+  const double copies = 2 * bytes;  // into the slot, out of the slot
+  machine.step_us = rounded(near_us / 2);
+  machine.inside = {rounded(readings.near_small_us - near_us), 0, 0, 0};
+  machine.copy_gbytes_per_s =
+      rounded(gbytesPerSecond(copies, bytesTime(readings.near_large_us, readings.near_small_us)));
+  machine.fold_gbytes_per_s = rounded(readings.fold_gbytes_per_s);
+  machine.cores = readings.cores;
+  machine.cores_of = readings.cores_of;
+  machine.wake_us = rounded(readings.wake_us);
+  machine.patience_us = readings.patience_us;
+  if (readings.groups == 1) return machine;
+
+  const double far_crowd_us =
+      readings.far_crowd_us * part - turn_us;  // less than nothing where there is no crowd
+  const double far_us = std::clamp(far_crowd_us, near_us, std::max(near_us, readings.far_small_us));
+  machine.between.message_us = rounded((far_us - near_us) / 2);
+  machine.between.latency_us = rounded(readings.far_small_us - far_us);
+  const double line_us = bytesTime(readings.far_large_us, readings.far_small_us);
+  machine.between.gbytes_per_s = rounded(gbytesPerSecond(bytes, line_us));
+  machine.between.cpu_gbytes_per_s =
+      rounded(gbytesPerSecond(2 * bytes, bytesTime(readings.far_handling_us, readings.near_large_us)));
+  machine.nic = Owner::kRank;
+  if (readings.sharing > 1 && readings.far_shared_us > kSharedLine * readings.far_large_us) {
+    machine.nic = Owner::kNode;
+    const double all_us = bytesTime(readings.far_shared_us, readings.far_small_us);
+    machine.between.gbytes_per_s =
+        std::max(machine.between.gbytes_per_s, rounded(gbytesPerSecond(bytes * readings.sharing, all_us)));
+  }
+  return machine;
+}
+
+std::string describeReadings(const MachineReadings& readings) {
+  std::string text =
+      "# measured between pairs of ranks; an exchange sends a message and takes one at once:\n";
+  const auto line = [&](const char* what, double us) {
+    if (us > 0) text += formatString("#   %-62s %10.2f us\n", what, us);
+  };
+  const std::string large = formatString("%zu KiB", readings.large_bytes >> 10);
+  line("in a group, 8 bytes", readings.near_small_us);
+  line(("in a group, " + large).c_str(), readings.near_large_us);
+  line("in a group, 8 bytes, all ranks at once", readings.near_crowd_us);
+  line("between groups, 8 bytes", readings.far_small_us);
+  line(("between groups, " + large).c_str(), readings.far_large_us);
+  line(("between groups, " + large + ", of a core").c_str(), readings.far_handling_us);
+  line("between groups, 8 bytes, all ranks at once", readings.far_crowd_us);
+  line(formatString("between groups, %s, %d pairs at once", large.c_str(), readings.sharing).c_str(),
+       readings.far_shared_us);
+  line("waking a rank that had blocked", readings.wake_us);
+  return text;
+}
+
+}  // namespace horing

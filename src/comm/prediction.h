@@ -1,0 +1,43 @@
+#pragma once
+// From a question (this algorithm, on that machine, with so many bytes) to the simulation that answers it.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/simulation.h"
+
+namespace horing {
+
+// Whom to simulate.
+enum class Ranks : uint8_t { kOneNodeIfEqual, kAll };
+
+struct Question {
+  MachineModel machine;
+  Collective collective = Collective::kAllReduce;
+  std::string algorithm = "ho_ring";
+  uint64_t bytes = 1u << 30;  // of the whole vector
+  Pipelining pipelining;
+  Ranks ranks = Ranks::kOneNodeIfEqual;
+  int64_t most_slices = kMaxSimulatedSlices;  // as SimulationInput::most_slices
+};
+
+// A question with the schedules to simulate. A value; the schedules are shared by its copies.
+struct Prediction {
+  Question question;
+  std::shared_ptr<const std::vector<Schedule>> schedules;
+  Folding folding{Folding::Kind::kNone, 1, 1};
+  SimulationResult result;
+  Picoseconds bound = 0;
+
+  // Above 1; 1 is what the wire allows. 0 where there is no bound.
+  double overBound() const {
+    return bound > 0 ? static_cast<double>(result.time) / static_cast<double>(bound) : 0;
+  }
+};
+
+// Errors: those of buildSchedule() and simulate().
+Result<Prediction> predict(const Question& question, Record record);
+// The same for another size, with the schedules of `before`.
+Result<Prediction> predictAgain(const Prediction& before, uint64_t bytes, Record record);
+
+}  // namespace horing

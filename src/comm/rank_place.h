@@ -1,0 +1,24 @@
+#pragma once
+// Where in its machine a rank is: what it contributes to the job's map (topology/job_map.h), and how it travels.
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "topology/job_map.h"
+
+namespace horing {
+
+inline constexpr size_t kMaxFragmentBytes = 16384;
+
+// Of the calling thread, in the machine that HORING_TOPO_FILE describes, or in this one. A rank that may run on every CPU
+// is nowhere in particular, and nothing is looked at then, unless there is a file. Rank 0 writes HORING_TOPO_DUMP.
+// Fails when the file cannot be read, or the dump not be written.
+Result<Fragment> findFragment(const Config& config, int rank);
+
+// Decoding takes hostile bytes: what it gives keeps the promises of MachineGraph::make().
+std::vector<std::byte> encodeFragment(const Fragment& fragment);
+Result<Fragment> decodeFragment(std::span<const std::byte> bytes);
+
+}  // namespace horing

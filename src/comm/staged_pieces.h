@@ -1,0 +1,68 @@
+#pragma once
+// A command on a GPU's memory as pieces that the host can carry out: each is copied into memory of the host, done there, and
+// copied back. Pure: no GPU is asked.
+//
+// Vectors and blocks of one size are cut, the same way on every rank, so that memory of the host stays bounded and copies and
+// network overlap: a piece is the same elements of every block. Messages, and blocks that differ in size, are one piece whatever
+// their size: no rank knows how many pieces the others would need.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "comm/command.h"
+
+namespace horing {
+
+struct StagedCopy {
+  CudaAddress to = 0;
+  CudaAddress from = 0;
+  size_t bytes = 0;
+};
+
+struct StagedPiece {
+  std::vector<StagedCopy> in;   // before
+  Command command;              // on memory of the host
+  std::vector<StagedCopy> out;  // after
+  size_t staged_bytes = 0;      // of the host's memory
+};
+
+// Where a rank stands among the others.
+struct StagedPlace {
+  int rank = 0;
+  int ranks = 1;
+};
+
+// The pieces of one command. A value that borrows the command.
+class StagedPieces {
+ public:
+  // What a piece of vectors or of blocks of one size takes of the host's memory, where an element of each block fits.
+  static constexpr size_t kPieceBytes = 4 << 20;
+
+  StagedPieces(const Command& command, StagedPlace place);
+
+  size_t count() const { return cuts_.size(); }
+  // The most that any of them takes, so much must be at `staging` in piece().
+  size_t largestBytes() const { return largest_bytes_; }
+  StagedPiece piece(size_t number, std::byte* staging) const { return build(cuts_[number], staging); }
+
+ private:
+  // Elements [from, from + count) of every block of entries [first, last) of the list, or of the call; entries are cut one by one.
+  struct Cut {
+    size_t first = 0;
+    size_t last = 0;
+    size_t from = 0;
+    size_t count = 0;
+  };
+  class Builder;
+
+  void cutList();
+  void cutEvenly(Cut whole);
+  StagedPiece build(const Cut& cut, std::byte* staging) const;
+
+  const Command& command_;
+  const StagedPlace place_;
+  std::vector<Cut> cuts_;
+  size_t largest_bytes_ = 0;
+};
+
+}  // namespace horing

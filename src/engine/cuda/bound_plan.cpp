@@ -1,0 +1,128 @@
+#include "engine/cuda/bound_plan.h"
+
+#include <algorithm>
+
+namespace horing::cuda {
+
+namespace {
+
+// Copies an array to the GPU; the address there.
+template <class T>
+Result<T*> place(Memory& memory, const std::vector<T>& items) {
+  const size_t bytes = std::max<size_t>(items.size(), 1) * sizeof(T);
+  HORING_ASSIGN(std::byte* const at, memory.allocate(bytes));
+  if (!items.empty()) HORING_TRY(memory.write(at, items.data(), items.size() * sizeof(T)));
+  return reinterpret_cast<T*>(at);
+}
+
+// Both ends of a scratch queue of one part.
+struct ScratchEnds {
+  Port* send;
+  Port* receive;
+};
+
+Result<std::vector<ScratchEnds>> makeScratch(int32_t count, const QueueShape& shape, Memory& memory) {
+  std::vector<ScratchEnds> all;
+  for (int32_t q = 0; q < count; ++q) {
+    HORING_ASSIGN(const Queue queue, makeQueue(shape, memory, memory));
+    HORING_ASSIGN(Port* const ends, place(memory, std::vector<Port>{queue.send, queue.receive}));
+    all.push_back({ends, ends + 1});
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const BoundPlanSettings& settings,
+                                                   const int32_t* rank_of_position, const uint32_t* abort,
+                                                   Memory& memory, PortSource& ports) {
+  const PlanImage image = PlanImage::make(schedule);
+  std::unique_ptr<BoundPlan> plan(new BoundPlan(std::move(schedule), settings, memory));
+  const std::vector<int32_t> ranks(rank_of_position, rank_of_position + plan->schedule_.ranks);
+  HORING_ASSIGN(plan->rank_of_position_, place(memory, ranks));
+  plan->view_.abort = abort;
+  HORING_TRY(plan->upload(image, ports));
+  return plan;
+}
+
+Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
+  view_.lane_count = static_cast<int32_t>(image.lanes.size());
+  view_.port_count = static_cast<int32_t>(image.ports.size());
+  view_.parts = settings_.parts;
+  view_.window = settings_.window;
+  HORING_ASSIGN(view_.lanes, place(memory_, image.lanes));
+  HORING_ASSIGN(view_.steps, place(memory_, image.steps));
+  HORING_ASSIGN(view_.sources, place(memory_, image.sources));
+  HORING_ASSIGN(view_.signals, place(memory_, image.signals));
+  const size_t records = image.lanes.size() * static_cast<size_t>(settings_.parts);
+  HORING_ASSIGN(view_.records, place(memory_, std::vector<LaneRecord>(records)));
+  HORING_ASSIGN(view_.failure, place(memory_, std::vector<Failure>(1)));
+  port_names_ = image.ports;
+  return uploadPorts(image, ports);
+}
+
+Status BoundPlan::uploadPorts(const PlanImage& image, PortSource& ports) {
+  const QueueShape scratch{static_cast<uint32_t>(settings_.window) + 1, settings_.slot_bytes};
+  std::vector<Port*> all;
+  for (int32_t part = 0; part < settings_.parts; ++part) {
+    HORING_ASSIGN(const std::vector<ScratchEnds> queues,
+                  makeScratch(schedule_.scratch_queues, scratch, memory_));
+    for (const PortName& name : image.ports) {
+      if (name.queue >= 0) {
+        const ScratchEnds& ends = queues[static_cast<size_t>(name.queue)];
+        all.push_back(name.kind == PortName::Kind::kScratchSend ? ends.send : ends.receive);
+        continue;
+      }
+      HORING_ASSIGN(Port* const port, ports.port(name, part));
+      all.push_back(port);
+    }
+  }
+  HORING_ASSIGN(view_.ports, place(memory_, all));
+  return {};
+}
+
+Result<LaneCall> BoundPlan::prepare(const Call& call) const {
+  if (call.uneven || call.block_of_position)
+    return makeStatus(Code::kInvalidArgument,
+                      "blocks of different sizes, or in an order of their own, do not run on GPUs yet");
+  LaneCall ready;
+  const size_t element_bytes = dataTypeBytes(call.type);
+  ready.plan = view_;
+  ready.input = call.input;
+  ready.output = call.output;
+  ready.peer_inputs = call.peer_inputs;
+  ready.layout = Layout::make(schedule_, call.extent(), rank_of_position_, 64 / element_bytes);
+  ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
+  const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
+  ready.slicing = Slicing::choose(largest, element_bytes, settings_.slot_bytes);
+  ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
+  ready.element_bytes = static_cast<uint32_t>(element_bytes);
+  ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;
+  // The kernel reads it: the host may not reach it, and a graph's replays shall see what is there then.
+  if (call.op == RedOp::kPreMulSum) ready.scale.factor_at = call.factor_at;
+  ready.scale.ranks = schedule_.ranks;
+  ready.digest = digestOf(call, schedule_);
+  return ready;
+}
+
+Status BoundPlan::outcome() const {
+  Failure failure;
+  HORING_TRY(memory_.read(&failure, view_.failure, sizeof failure));
+  if (failure.kind == Failure::Kind::kNone) return {};
+  const std::string where = formatString("lane %d part %d step %d slice %d", failure.lane, failure.part,
+                                         failure.step, failure.slice);
+  const PortName* const port = failure.port < 0 ? nullptr : &port_names_[static_cast<size_t>(failure.port)];
+  const std::string about = !port              ? "another lane"
+                            : port->queue >= 0 ? formatString("scratch queue %d", port->queue)
+                                               : formatString("the rank at position %d", port->position);
+  if (failure.kind == Failure::Kind::kAborted)
+    return makeStatus(Code::kRemoteError, "the kernel was ended while %s waited for %s", where.c_str(),
+                      about.c_str());
+  return makeStatus(
+      Code::kInvalidUsage,
+      "%s got a message of another operation from %s: every rank must call the same collectives "
+      "in the same order with the same arguments, and run with the same HORING_ settings",
+      where.c_str(), about.c_str());
+}
+
+}  // namespace horing::cuda

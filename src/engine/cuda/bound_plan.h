@@ -1,0 +1,62 @@
+#pragma once
+// A plan on a GPU: the image of a schedule in its memory, bound to queues.
+#include <memory>
+
+#include "engine/cuda/lane_call.h"
+#include "engine/cuda/memory.h"
+#include "engine/host/operation.h"
+
+namespace horing::cuda {
+
+// The same on every rank, but for the number of threads.
+struct BoundPlanSettings {
+  int32_t parts = 1;   // of every chunk, 1 .. kMaxParts
+  int32_t window = 4;  // slices
+  uint32_t slot_bytes = 65536;
+  uint32_t smallest_part_bytes = 16384;  // of a chunk; less is not worth a block
+};
+inline constexpr int32_t kMaxParts = 64;
+
+// Where the ends of this rank's connections are, in memory that its kernels reach.
+class PortSource {
+ public:
+  virtual ~PortSource() = default;
+  virtual Result<Port*> port(const PortName& name, int32_t part) = 0;
+};
+
+// A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.
+class BoundPlan {
+ public:
+  // `abort`: a flag that kernels can read and the host sets to end them. `rank_of_position` is copied.
+  static Result<std::unique_ptr<BoundPlan>> make(Schedule schedule, const BoundPlanSettings& settings,
+                                                 const int32_t* rank_of_position, const uint32_t* abort,
+                                                 Memory& memory, PortSource& ports);
+  BoundPlan(const BoundPlan&) = delete;
+  BoundPlan& operator=(const BoundPlan&) = delete;
+
+  const Schedule& schedule() const { return schedule_; }
+  // A call with even blocks, as a kernel gets it; `peer_inputs` and `factor_at` in memory of the GPU. kInvalidArgument: blocks that differ, which
+  // kernels have no tables for.
+  Result<LaneCall> prepare(const Call& call) const;
+  // The grid that runs it: a block for each lane of each part that the call uses.
+  static int32_t partsOf(const LaneCall& call) { return call.cut.used(call.layout.largestChunk()); }
+  int32_t lanes() const { return view_.lane_count; }
+
+  // What the kernels of the last call left, once they have ended: ok, or why they gave up.
+  Status outcome() const;
+
+ private:
+  BoundPlan(Schedule schedule, const BoundPlanSettings& settings, Memory& memory)
+      : schedule_(std::move(schedule)), settings_(settings), memory_(memory) {}
+  Status upload(const PlanImage& image, PortSource& ports);
+  Status uploadPorts(const PlanImage& image, PortSource& ports);
+
+  Schedule schedule_;
+  BoundPlanSettings settings_;
+  Memory& memory_;
+  PlanView view_;
+  std::vector<PortName> port_names_;
+  int32_t* rank_of_position_ = nullptr;  // in memory of the GPU
+};
+
+}  // namespace horing::cuda

@@ -1,0 +1,91 @@
+#pragma once
+// What code for GPUs needs of the machine, and the little that differs when any C++ compiler builds the same code for the host,
+// where tests run it with threads in the place of a GPU's.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define HORING_DEVICE __device__
+#define HORING_UNROLL _Pragma("unroll")
+#else
+#define HORING_DEVICE
+#define HORING_UNROLL
+#endif
+
+namespace horing::cuda {
+
+// Counters that one end advances and the other watches: in memory of this GPU, of a peer, or pinned memory of the host.
+// Acquire here pairs with storeRelease() by the end that owns the counter. A block's threads that meet at a barrier before
+// its leader releases, or after its leader has acquired, are ordered with it (causality order of the PTX memory model).
+HORING_DEVICE inline uint64_t loadAcquire(const uint64_t* counter) {
+#ifdef __CUDA_ARCH__
+  uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(counter) : "memory");
+  return value;
+#else
+  return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
+#endif
+}
+
+HORING_DEVICE inline void storeRelease(uint64_t* counter, uint64_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");
+#else
+  __atomic_store_n(counter, value, __ATOMIC_RELEASE);
+#endif
+}
+
+// A flag that the host sets while the kernel runs; nothing is ordered by it.
+HORING_DEVICE inline uint32_t loadFlag(const uint32_t* flag) {
+#ifdef __CUDA_ARCH__
+  uint32_t value;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+#else
+  return __atomic_load_n(flag, __ATOMIC_RELAXED);
+#endif
+}
+
+// Sets `flag`, in memory of this GPU; true for the first who does.
+HORING_DEVICE inline bool claim(uint32_t* flag) {
+#ifdef __CUDA_ARCH__
+  return atomicExch(flag, 1u) == 0;
+#else
+  return __atomic_exchange_n(flag, 1u, __ATOMIC_RELAXED) == 0;
+#endif
+}
+
+// What one load or store moves.
+struct alignas(16) Pack {
+  uint32_t words[4];
+};
+
+HORING_DEVICE inline Pack loadPack(const std::byte* from) {
+#ifdef __CUDA_ARCH__
+  const uint4 value = *reinterpret_cast<const uint4*>(from);
+  return {{value.x, value.y, value.z, value.w}};
+#else
+  Pack pack;
+  std::memcpy(&pack, __builtin_assume_aligned(from, alignof(Pack)), sizeof pack);
+  return pack;
+#endif
+}
+
+HORING_DEVICE inline void storePack(std::byte* to, const Pack& pack) {
+#ifdef __CUDA_ARCH__
+  *reinterpret_cast<uint4*>(to) = make_uint4(pack.words[0], pack.words[1], pack.words[2], pack.words[3]);
+#else
+  std::memcpy(__builtin_assume_aligned(to, alignof(Pack)), &pack, sizeof pack);
+#endif
+}
+
+template <class To, class From>
+HORING_DEVICE inline To bitsAs(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+}  // namespace horing::cuda

@@ -1,0 +1,160 @@
+#pragma once
+// The one body that moves data: folds the operands of a slice and stores the result to one or two places, by all threads of a
+// block together.
+//
+// Aligned data moves in packs of 16 bytes, several of them in flight for each thread: while the packs of one operand are
+// folded, those of the next are on their way. A warp's threads take packs that lie side by side. What is not aligned to 16
+// bytes, and the few elements after the last pack, move one by one.
+#include "engine/cuda/fold_rules.h"
+
+namespace horing::cuda {
+
+// The same for all threads of the block.
+struct FoldWork {
+  const std::byte* const* sources = nullptr;
+  const uint8_t* is_input = nullptr;  // one per source
+  int32_t source_count = 0;           // 1 or more
+  // The first may not be null. Either may equal a source, not overlap one otherwise.
+  std::byte* first = nullptr;
+  std::byte* second = nullptr;
+  size_t count = 0;  // elements
+  uint32_t thread = 0;
+  uint32_t threads = 1;
+};
+
+HORING_DEVICE inline bool isPacked(const FoldWork& work) {
+  uintptr_t any = reinterpret_cast<uintptr_t>(work.first) | reinterpret_cast<uintptr_t>(work.second);
+  for (int32_t s = 0; s < work.source_count; ++s) any |= reinterpret_cast<uintptr_t>(work.sources[s]);
+  return any % sizeof(Pack) == 0;
+}
+
+template <class Stored>
+HORING_DEVICE inline Stored loadElement(const std::byte* from, size_t at) {
+  return reinterpret_cast<const Stored*>(from)[at];
+}
+template <class Stored>
+HORING_DEVICE inline void storeElement(const FoldWork& work, size_t at, Stored value) {
+  reinterpret_cast<Stored*>(work.first)[at] = value;
+  if (work.second) reinterpret_cast<Stored*>(work.second)[at] = value;
+}
+
+// Packs at, at + threads, ... of a block's data, one thread's share of a tile.
+template <int kPacks>
+struct Tile {
+  Pack packs[kPacks];
+
+  HORING_DEVICE void load(const std::byte* from, size_t at, uint32_t stride) {
+    HORING_UNROLL
+    for (int p = 0; p < kPacks; ++p)
+      packs[p] = loadPack(from + (at + static_cast<size_t>(p) * stride) * sizeof(Pack));
+  }
+  HORING_DEVICE void store(std::byte* to, size_t at, uint32_t stride) const {
+    HORING_UNROLL
+    for (int p = 0; p < kPacks; ++p)
+      storePack(to + (at + static_cast<size_t>(p) * stride) * sizeof(Pack), packs[p]);
+  }
+};
+
+// Calls tile<kPacks>(at) until the block has covered `packs` packs.
+template <int kPacks, class Function>
+HORING_DEVICE inline void overPacks(const FoldWork& work, size_t packs, const Function& tile) {
+  const size_t tile_packs = static_cast<size_t>(work.threads) * kPacks;
+  const size_t whole = packs / tile_packs * tile_packs;
+  for (size_t at = work.thread; at < whole; at += tile_packs) tile(at, std::integral_constant<int, kPacks>());
+  for (size_t at = whole + work.thread; at < packs; at += work.threads)
+    tile(at, std::integral_constant<int, 1>());
+}
+
+template <class R>
+struct Fold {
+  using Stored = typename R::Stored;
+  using Value = typename R::Value;
+  static constexpr int kInPack = static_cast<int>(sizeof(Pack) / sizeof(Stored));
+  // More elements in a pack take more registers for their values.
+  static constexpr int kPacks = kInPack == 16 ? 2 : 4;
+
+  // The first operand becomes the value, every other is folded into it.
+  template <bool kFirst, int kCount>
+  HORING_DEVICE static void foldIn(const R& rule, const Tile<kCount>& tile, bool is_input,
+                                   Value (&value)[kCount][kInPack]) {
+    HORING_UNROLL
+    for (int p = 0; p < kCount; ++p) {
+      Stored stored[kInPack];
+      memcpy(stored, &tile.packs[p], sizeof stored);
+      HORING_UNROLL
+      for (int e = 0; e < kInPack; ++e) {
+        const Value operand = rule.readSource(stored[e], is_input);
+        if constexpr (kFirst) {
+          value[p][e] = operand;
+        } else {
+          value[p][e] = R::apply(value[p][e], operand);
+        }
+      }
+    }
+  }
+
+  template <int kCount>
+  HORING_DEVICE static void foldTile(const R& rule, const FoldWork& work, size_t at) {
+    const int32_t last = work.source_count - 1;
+    Value value[kCount][kInPack];
+    Tile<kCount> tile, next;
+    tile.load(work.sources[0], at, work.threads);
+    next.load(work.sources[last > 0 ? 1 : 0], at, work.threads);
+    foldIn<true>(rule, tile, work.is_input[0] != 0, value);
+    for (int32_t s = 1; s <= last; ++s) {
+      tile = next;
+      if (s < last) next.load(work.sources[s + 1], at, work.threads);
+      foldIn<false>(rule, tile, work.is_input[s] != 0, value);
+    }
+    HORING_UNROLL
+    for (int p = 0; p < kCount; ++p) {
+      Stored stored[kInPack];
+      HORING_UNROLL
+      for (int e = 0; e < kInPack; ++e) stored[e] = rule.write(value[p][e]);
+      memcpy(&tile.packs[p], stored, sizeof stored);
+    }
+    tile.store(work.first, at, work.threads);
+    if (work.second) tile.store(work.second, at, work.threads);
+  }
+
+  HORING_DEVICE static void foldElement(const R& rule, const FoldWork& work, size_t at) {
+    Value value = rule.readSource(loadElement<Stored>(work.sources[0], at), work.is_input[0] != 0);
+    for (int32_t s = 1; s < work.source_count; ++s)
+      value =
+          R::apply(value, rule.readSource(loadElement<Stored>(work.sources[s], at), work.is_input[s] != 0));
+    storeElement<Stored>(work, at, rule.write(value));
+  }
+
+  HORING_DEVICE static void run(const R& rule, const FoldWork& work) {
+    const size_t packs = isPacked(work) ? work.count / kInPack : 0;
+    overPacks<kPacks>(work, packs, [&](size_t at, auto count) { foldTile<count.value>(rule, work, at); });
+    for (size_t at = packs * kInPack + work.thread; at < work.count; at += work.threads)
+      foldElement(rule, work, at);
+  }
+};
+
+// One source, nothing to fold: its bits to the destinations. `Stored`: as wide as an element.
+template <class Stored>
+HORING_DEVICE inline void moveSlice(const FoldWork& work) {
+  constexpr size_t kInPack = sizeof(Pack) / sizeof(Stored);
+  const size_t packs = isPacked(work) ? work.count / kInPack : 0;
+  const std::byte* const source = work.sources[0];
+  overPacks<8>(work, packs, [&](size_t at, auto count) {
+    Tile<count.value> tile;
+    tile.load(source, at, work.threads);
+    if (work.first != source) tile.store(work.first, at, work.threads);
+    if (work.second && work.second != source) tile.store(work.second, at, work.threads);
+  });
+  for (size_t at = packs * kInPack + work.thread; at < work.count; at += work.threads)
+    storeElement<Stored>(work, at, loadElement<Stored>(source, at));
+}
+
+template <class R>
+HORING_DEVICE inline void foldSlice(const FoldScale& scale, const FoldWork& work) {
+  const R rule(scale);
+  if (work.source_count == 1 && rule.keepsSingle(work.is_input[0] != 0))
+    return moveSlice<typename R::Stored>(work);
+  Fold<R>::run(rule, work);
+}
+
+}  // namespace horing::cuda

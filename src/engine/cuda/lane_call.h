@@ -1,0 +1,73 @@
+#pragma once
+// One call of a plan as its kernel gets it: by value, so that a graph that replays the launch repeats the call. What changes
+// from one replay to the next (sequence numbers, counters) is in the memory of the GPU.
+#include "engine/cuda/fold_rules.h"
+#include "engine/cuda/plan_image.h"
+#include "schedule/layout.h"
+
+namespace horing::cuda {
+
+// How every chunk is cut into parts: the same function of its size at both ends of a queue.
+struct PartCut {
+  // Parts begin at a multiple of so many elements of the chunk: 16 bytes and more, whatever the type.
+  static constexpr size_t kUnit = 128;
+  int32_t parts = 1;
+  size_t smallest = kUnit;  // elements of a part that is worth its block
+
+  // Elements of each part but the last ones, which may have fewer or none.
+  constexpr size_t sizeOf(size_t chunk_count) const {
+    const size_t cut = static_cast<size_t>(parts);
+    const size_t even = chunk_count / cut + (chunk_count % cut != 0);
+    return (std::max(even, smallest) + kUnit - 1) / kUnit * kUnit;
+  }
+  constexpr ElementRange range(size_t chunk_count, int32_t part) const {
+    const size_t size = sizeOf(chunk_count);
+    const size_t begin = std::min(static_cast<size_t>(part) * size, chunk_count);
+    return {begin, std::min(size, chunk_count - begin)};
+  }
+  // Parts that have elements of a chunk, at least one.
+  constexpr int32_t used(size_t chunk_count) const {
+    const size_t size = sizeOf(chunk_count);
+    const size_t used = chunk_count / size + (chunk_count % size != 0);
+    return used == 0 ? 1 : static_cast<int32_t>(used);
+  }
+};
+
+struct LaneCall {
+  PlanView plan;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  const std::byte* const* peer_inputs = nullptr;  // by position, where schedules read them
+  Layout layout;                                  // its tables in memory of the GPU
+  Slicing slicing;                                // of a part
+  PartCut cut;
+  int32_t slices = 0;  // of the largest part of any chunk
+  uint32_t element_bytes = 1;
+  FoldScale scale;      // is_final: as each step says
+  uint64_t digest = 0;  // of what all ranks must agree on, but for the call's number
+};
+
+// A lane's place in its slice loop as a number that only grows, over calls too.
+struct LaneClock {
+  static constexpr int kSequenceShift = 40;  // steps x slices stay below
+
+  int32_t steps = 0;
+  int32_t slices = 0;
+  int32_t window = 1;
+
+  // Once slice `slice` of step `step` is done in the call with this sequence number.
+  constexpr uint64_t after(uint64_t sequence, int32_t step, int32_t slice) const {
+    const int32_t begin = slice / window * window;
+    const int32_t width = std::min(window, slices - begin);
+    const uint64_t done = static_cast<uint64_t>(begin) * static_cast<uint64_t>(steps) +
+                          static_cast<uint64_t>(step) * static_cast<uint64_t>(width) +
+                          static_cast<uint64_t>(slice - begin + 1);
+    return (sequence << kSequenceShift) + done;
+  }
+  // Whether a lane at `progress` has reached `target`; calls far apart may wrap around.
+  static constexpr bool reached(uint64_t progress, uint64_t target) {
+    return static_cast<int64_t>(progress - target) >= 0;
+  }
+};
+
+}  // namespace horing::cuda

@@ -1,0 +1,21 @@
+#pragma once
+// Memory that kernels of one GPU reach, as the host that lays out queues and plans in it sees it.
+#include <cstddef>
+
+#include "base/status.h"
+
+namespace horing::cuda {
+
+// Owns all that it gave, until it goes. One thread at a time.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  // Zeroed, aligned to 256 bytes. Errors: out of memory, with the bytes wanted and those already given.
+  virtual Result<std::byte*> allocate(size_t bytes) = 0;
+  // Between here and the host. Blocks; only while no kernel uses the range.
+  virtual Status write(void* to, const void* from, size_t bytes) = 0;
+  virtual Status read(void* to, const void* from, size_t bytes) = 0;
+  virtual size_t bytes() const = 0;
+};
+
+}  // namespace horing::cuda

@@ -1,0 +1,96 @@
+#pragma once
+// A plan as kernels read it: the schedule of one rank, its steps written out, in flat arrays of plain structs.
+//
+// A chunk is cut into *parts*; every part runs the whole schedule for itself, on blocks and queues of its own, so that one
+// rank keeps many blocks busy. Parts share nothing: what waits for what does so within a part.
+#include <cstdint>
+#include <vector>
+
+#include "engine/cuda/queue.h"
+#include "schedule/schedule.h"
+
+namespace horing::cuda {
+
+// `index`: of the port (kRecv, kSignal, kScratch), or the position (kPeerIn).
+struct ImageSource {
+  Source::Kind kind = Source::Kind::kIn;
+  int32_t index = 0;
+};
+
+struct ImageStep {
+  int32_t chunk = 0;
+  int32_t first_source = 0;  // among the image's sources
+  int32_t source_count = 0;
+  int32_t keep_port = -1;  // of a scratch queue; -1: keeps nothing there
+  int32_t send_port = -1;  // -1: not sent
+  int32_t wait_lane = -1;  // -1: waits for nothing
+  int32_t wait_step = 0;
+  int32_t first_signal = 0;  // among the image's signals
+  int32_t signal_count = 0;
+  bool keeps_out = false;
+  bool completes = false;
+};
+
+struct ImageLane {
+  int32_t first_step = 0;  // among the image's steps
+  int32_t step_count = 0;
+  bool is_signals = false;
+};
+
+// One end of a queue that the schedule uses, to be bound to a Port: of a connection to `position` on `channel`
+// (engine/host/plan.h), or of the scratch queue `queue`.
+struct PortName {
+  enum class Kind : uint8_t { kSend, kReceive, kScratchSend, kScratchReceive };
+  Kind kind = Kind::kSend;
+  int32_t position = -1;
+  int32_t channel = 0;
+  int32_t queue = -1;
+  bool operator==(const PortName&) const = default;
+};
+
+// A value.
+struct PlanImage {
+  std::vector<ImageLane> lanes;
+  std::vector<ImageStep> steps;
+  std::vector<ImageSource> sources;
+  std::vector<int32_t> signals;  // ports that signals go to
+  std::vector<PortName> ports;
+
+  static PlanImage make(const Schedule& schedule);
+};
+
+// What one lane of one part keeps from call to call, in memory of the GPU. Written by its block alone.
+struct alignas(64) LaneRecord {
+  uint64_t sequence = 0;  // calls that it has done
+  uint64_t progress = 0;  // see LaneClock; other lanes of the part wait for it
+};
+
+// What a kernel leaves behind when it gives up, in memory of the GPU: written by the first block that does.
+struct Failure {
+  enum class Kind : uint32_t { kNone, kAborted, kForeignMessage };
+  uint32_t claimed = 0;  // not 0: all blocks give up
+  Kind kind = Kind::kNone;
+  int32_t lane = 0;
+  int32_t part = 0;
+  int32_t step = 0;
+  int32_t slice = 0;
+  int32_t port = -1;  // of the image; -1: another lane
+};
+
+// The image in memory of a GPU, bound. Port pointers: [part * port_count + port].
+struct PlanView {
+  const ImageLane* lanes = nullptr;
+  const ImageStep* steps = nullptr;
+  const ImageSource* sources = nullptr;
+  const int32_t* signals = nullptr;
+  Port* const* ports = nullptr;
+  LaneRecord* records = nullptr;    // [part * lane_count + lane]
+  const uint32_t* abort = nullptr;  // not 0: give up
+  Failure* failure = nullptr;
+  int32_t lane_count = 0;
+  int32_t port_count = 0;
+  int32_t parts = 1;
+  int32_t window = 4;
+};
+
+}  // namespace horing::cuda

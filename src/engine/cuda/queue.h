@@ -1,0 +1,51 @@
+#pragma once
+// A queue of slots between two lanes, of one GPU, of two that reach each other's memory, or of a GPU and its host: the same
+// protocol as transport/slots, in memory that kernels see.
+//
+// The slots and the posted counter lie with the receiver, the released counter with the sender, so that each end waits on
+// memory of its own. Counters only grow, from one call to the next too: nothing is reset, so a kernel may be launched again
+// as it is (as a CUDA graph does).
+#include "engine/cuda/device.h"
+#include "engine/cuda/memory.h"
+
+namespace horing::cuda {
+
+// One end of a queue. Written by the one block that uses it, and by the host while no kernel runs.
+struct Port {
+  std::byte* slots = nullptr;        // aligned to 64 bytes
+  uint64_t* tags = nullptr;          // one per slot, see slotTag()
+  uint64_t* mine = nullptr;          // messages that this end has posted or released
+  const uint64_t* theirs = nullptr;  // and the other one
+  uint64_t count = 0;                // what is in *mine
+  uint32_t slot = 0;                 // of the next message: count % slot_count
+  uint32_t slot_count = 0;
+  uint32_t slot_bytes = 0;  // a multiple of 64
+
+  HORING_DEVICE std::byte* data() const { return slots + static_cast<size_t>(slot) * slot_bytes; }
+  // Whether there is a message to receive, or a free slot to send from.
+  HORING_DEVICE bool canReceive() const { return loadAcquire(theirs) != count; }
+  HORING_DEVICE bool canSend() const { return count - loadAcquire(theirs) < slot_count; }
+  // Posts the slot, or releases it.
+  HORING_DEVICE void advance() {
+    ++count;
+    if (++slot == slot_count) slot = 0;
+    storeRelease(mine, count);
+  }
+};
+struct QueueShape {
+  uint32_t slots = 5;           // window + 1 or more
+  uint32_t slot_bytes = 65536;  // a multiple of 64
+};
+
+// Both ends of an empty queue, to be written to where kernels find them.
+struct Queue {
+  Port send;
+  Port receive;
+};
+
+// Bytes of a queue with its receiver.
+size_t queueBytes(const QueueShape& shape);
+// Kernels at either end reach both memories.
+Result<Queue> makeQueue(const QueueShape& shape, Memory& sender, Memory& receiver);
+
+}  // namespace horing::cuda

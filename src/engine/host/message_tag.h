@@ -1,0 +1,15 @@
+#pragma once
+// What goes into the tag of a message (transport/transport.h).
+#include <cstdint>
+
+namespace horing {
+
+// The 64-bit finaliser of SplitMix64: every input bit changes about half of the output bits.
+constexpr uint64_t mixBits(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+}  // namespace horing

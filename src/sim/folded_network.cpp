@@ -1,0 +1,104 @@
+#include "sim/folded_network.h"
+
+#include "schedule/network.h"
+
+namespace horing {
+
+Result<FoldedNetwork> FoldedNetwork::build(std::span<const Schedule> schedules, const Folding& folding) {
+  if (schedules.empty() || schedules.size() != static_cast<size_t>(folding.simulatedRanks()))
+    return makeStatus(Code::kInvalidArgument, "%zu schedules for %d ranks to simulate", schedules.size(),
+                      folding.simulatedRanks());
+  FoldedNetwork network(schedules, folding);
+  network.lanes_ = static_cast<int32_t>(schedules[0].lanes.size());
+  for (int32_t position = 0; position < folding.simulatedRanks(); ++position) {
+    const Schedule& schedule = schedules[static_cast<size_t>(position)];
+    if (static_cast<int32_t>(schedule.lanes.size()) != network.lanes_ || schedule.lanes.size() > kMaxLanes ||
+        schedule.lanes.empty() || schedule.ranks != folding.ranks())
+      return makeStatus(
+          Code::kInvalidArgument,
+          "the schedule of position %d has %zu lanes for %d ranks, that of position 0 %d for %d", position,
+          schedule.lanes.size(), schedule.ranks, network.lanes_, folding.ranks());
+    for (int32_t lane = 0; lane < network.lanes_; ++lane) HORING_TRY(network.addLane(position, lane));
+  }
+  network.wire_number_.clear();
+  return network;
+}
+
+Status FoldedNetwork::addLane(int32_t position, int32_t lane_number) {
+  const int32_t id = laneId(position, lane_number);
+  first_step_.push_back(step_wires_.size());
+  for (const Block& block : lane(id).blocks)
+    for (const Step& step : block.body) {
+      HORING_TRY(check(id, step, block));
+      connect(id, step);
+    }
+  return {};
+}
+
+Status FoldedNetwork::check(int32_t lane_id, const Step& step, const Block& block) const {
+  const Schedule& schedule = scheduleOf(lane_id);
+  const int32_t own = positionOf(lane_id);
+  const auto is_peer = [&](int32_t peer) { return peer >= 0 && peer < folding_.ranks() && peer != own; };
+  bool is_right = step.chunk >= 0 && step.chunk < schedule.grid.chunks();
+  for (const Source& source : step.sources) {
+    if (takesMessage(source)) is_right = is_right && is_peer(source.index);
+    if (source.kind == Source::Kind::kScratch)
+      is_right = is_right && source.index >= 0 && source.index < schedule.scratch_queues;
+  }
+  for (const int32_t peer : step.signal_to) is_right = is_right && is_peer(peer);
+  if (step.send_to != -1) is_right = is_right && is_peer(step.send_to);
+  if (step.keep.kind == Keep::Kind::kScratch)
+    is_right = is_right && step.keep.index >= 0 && step.keep.index < schedule.scratch_queues;
+  if (const Wait& wait = step.wait; wait.lane >= 0) {
+    const int64_t last = wait.step + int64_t{wait.stride} * (std::max(block.count, 1) - 1);
+    is_right = is_right && wait.lane < lanes_ && wait.lane != laneOf(lane_id) && wait.step >= 0 && last >= 0;
+    if (is_right) {
+      const int32_t steps = schedule.lanes[static_cast<size_t>(wait.lane)].stepCount();
+      is_right = wait.step < steps && last < steps;
+    }
+  }
+  if (is_right) return {};
+  return makeStatus(Code::kInvalidArgument,
+                    "%s names a peer, a chunk, a scratch queue or a step that does not exist ('horing-plan "
+                    "verify' says which)",
+                    stepName(schedule, laneOf(lane_id), 0).c_str());
+}
+
+void FoldedNetwork::connect(int32_t lane_id, const Step& step) {
+  const int32_t own = positionOf(lane_id), lane_number = laneOf(lane_id);
+  StepWires& wires = step_wires_.emplace_back();
+  wires.first_send = static_cast<int32_t>(wire_of_.size());
+  if (step.send_to >= 0) wire_of_.push_back(sendWire(own, step.send_to, lane_number));
+  for (const int32_t peer : step.signal_to) wire_of_.push_back(sendWire(own, peer, lane_number));
+  wires.sends = static_cast<int32_t>(wire_of_.size()) - wires.first_send;
+  wires.first_recv = static_cast<int32_t>(wire_of_.size());
+  for (const Source& source : step.sources)
+    if (takesMessage(source)) wire_of_.push_back(recvWire(source.index, own, lane_number));
+  wires.recvs = static_cast<int32_t>(wire_of_.size()) - wires.first_recv;
+}
+
+int32_t FoldedNetwork::sendWire(int32_t from, int32_t to, int32_t lane_number) {
+  const int32_t number = wire(from, to, lane_number);
+  wires_[static_cast<size_t>(number)].from_lane = laneId(from, lane_number);
+  return number;
+}
+
+// What arrives here from another node is what leaves this one, seen from there.
+int32_t FoldedNetwork::recvWire(int32_t from, int32_t to, int32_t lane_number) {
+  const int32_t there = folding_.inverse(folding_.nodeOf(from));
+  const int32_t number = wire(folding_.representative(from), folding_.image(to, there), lane_number);
+  wires_[static_cast<size_t>(number)].to_lane = laneId(to, lane_number);
+  return number;
+}
+
+int32_t FoldedNetwork::wire(int32_t from, int32_t to, int32_t lane_number) {
+  const uint64_t key =
+      (static_cast<uint64_t>(from) * static_cast<uint64_t>(folding_.ranks()) + static_cast<uint64_t>(to)) *
+          kMaxLanes +
+      static_cast<uint64_t>(lane_number);
+  const auto [found, is_new] = wire_number_.try_emplace(key, static_cast<int32_t>(wires_.size()));
+  if (is_new) wires_.push_back({-1, -1, from, to, folding_.nodeOf(from) != folding_.nodeOf(to)});
+  return found->second;
+}
+
+}  // namespace horing

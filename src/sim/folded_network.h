@@ -1,0 +1,79 @@
+#pragma once
+// The schedules that are simulated, checked for shape, with their lanes and connections numbered. As schedule/network.h, but
+// for one node that stands for all (folding.h), and without a proof of anything.
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "schedule/schedule.h"
+#include "sim/folding.h"
+
+namespace horing {
+
+// Messages from one lane to another, in order. Positions are those of the sender's view.
+struct Wire {
+  int32_t from_lane = -1;  // id; -1: nobody sends
+  int32_t to_lane = -1;
+  int32_t from = 0;  // position, simulated
+  int32_t to = 0;    // position, of all
+  bool crosses_nodes = false;
+};
+
+// What a step as it is written down is connected to: ranges of wireOf().
+struct StepWires {
+  int32_t first_send = 0;
+  int32_t sends = 0;
+  int32_t first_recv = 0;  // one for each source that takes a message, in order
+  int32_t recvs = 0;
+};
+
+// A value over borrowed schedules, which must outlive it.
+class FoldedNetwork {
+ public:
+  // `schedules`: of positions 0 to folding.simulatedRanks(). Errors name position, lane and step: another number of schedules or
+  // of lanes, peers, waits and scratch queues that do not exist.
+  static Result<FoldedNetwork> build(std::span<const Schedule> schedules, const Folding& folding);
+
+  const Folding& folding() const { return folding_; }
+  std::span<const Schedule> schedules() const { return schedules_; }
+  int32_t lanesOfRank() const { return lanes_; }
+  int32_t lanes() const { return lanes_ * static_cast<int32_t>(schedules_.size()); }
+  int32_t positionOf(int32_t lane_id) const { return lane_id / lanes_; }
+  int32_t laneOf(int32_t lane_id) const { return lane_id % lanes_; }
+  int32_t laneId(int32_t position, int32_t lane) const { return position * lanes_ + lane; }
+  const Schedule& scheduleOf(int32_t lane_id) const {
+    return schedules_[static_cast<size_t>(positionOf(lane_id))];
+  }
+  const Lane& lane(int32_t lane_id) const {
+    return scheduleOf(lane_id).lanes[static_cast<size_t>(laneOf(lane_id))];
+  }
+
+  std::span<const Wire> wires() const { return wires_; }
+  // By StepCursor::written().
+  const StepWires& stepWires(int32_t lane_id, size_t written) const {
+    return step_wires_[first_step_[static_cast<size_t>(lane_id)] + written];
+  }
+  int32_t wireAt(int32_t index) const { return wire_of_[static_cast<size_t>(index)]; }
+
+ private:
+  FoldedNetwork(std::span<const Schedule> schedules, const Folding& folding)
+      : schedules_(schedules), folding_(folding) {}
+  Status addLane(int32_t position, int32_t lane);
+  Status check(int32_t lane_id, const Step& step, const Block& block) const;
+  void connect(int32_t lane_id, const Step& step);
+  int32_t sendWire(int32_t from, int32_t to, int32_t lane);
+  int32_t recvWire(int32_t from, int32_t to, int32_t lane);
+  int32_t wire(int32_t from, int32_t to, int32_t lane);
+
+  std::span<const Schedule> schedules_;
+  Folding folding_;
+  int32_t lanes_ = 0;  // of a rank
+  std::vector<Wire> wires_;
+  std::unordered_map<uint64_t, int32_t> wire_number_;
+  std::vector<size_t> first_step_;  // of a lane
+  std::vector<StepWires> step_wires_;
+  std::vector<int32_t> wire_of_;
+};
+
+}  // namespace horing

@@ -1,0 +1,60 @@
+#pragma once
+// Symmetry of schedules: where all nodes do the same, one of them stands for all.
+//
+// A map of all positions onto themselves that takes node 0 to node a is a symmetry if the schedule of position p, with all
+// positions and chunks in it mapped, is the schedule of the position that p goes to. If there is one for every node, and the
+// nodes are machines of one kind, then what node 0 does is what every node does, at the same moments: a message that leaves node
+// 0 for node a is at the same moment the message that arrives at node 0 from the node that the map takes to 0 when it takes node
+// 0 to a. So it is enough to simulate one node that sends to itself.
+#include <cstdint>
+#include <functional>
+
+#include "schedule/schedule.h"
+
+namespace horing {
+
+// A value: which symmetry, of how many nodes.
+class Folding {
+ public:
+  // kNone: every rank is simulated. kRotation: node i goes to i + a modulo the nodes, as rings have it. kMirror: to i xor a,
+  // as halving and doubling have it.
+  enum class Kind : uint8_t { kNone, kRotation, kMirror };
+
+  Folding(Kind kind, int32_t nodes, int32_t ranks_per_node)
+      : kind_(kind), nodes_(nodes), members_(ranks_per_node) {}
+
+  Kind kind() const { return kind_; }
+  bool folds() const { return kind_ != Kind::kNone; }
+  int32_t nodes() const { return nodes_; }
+  int32_t ranksPerNode() const { return members_; }
+  int32_t ranks() const { return nodes_ * members_; }
+  // Positions 0 to this are simulated.
+  int32_t simulatedRanks() const { return folds() ? members_ : ranks(); }
+
+  int32_t nodeOf(int32_t position) const { return position / members_; }
+  // The simulated position that stands for `position`.
+  int32_t representative(int32_t position) const { return folds() ? position % members_ : position; }
+  // Where the map that takes node 0 to node `node` takes `position`.
+  int32_t image(int32_t position, int32_t node) const {
+    if (!folds()) return position;
+    return imageOfNode(nodeOf(position), node) * members_ + position % members_;
+  }
+  // The node to which the map that takes `node` to node 0 takes node 0.
+  int32_t inverse(int32_t node) const { return kind_ == Kind::kRotation ? (nodes_ - node) % nodes_ : node; }
+
+ private:
+  int32_t imageOfNode(int32_t index, int32_t node) const {
+    return kind_ == Kind::kRotation ? (index + node) % nodes_ : index ^ node;
+  }
+
+  Kind kind_;
+  int32_t nodes_, members_;
+};
+
+using ScheduleOf = std::function<Result<Schedule>(int32_t position)>;
+
+// The symmetry that the schedules of all positions have; compares all of them, so that nothing is assumed, in time that grows
+// with the steps written down (schedule.h: a block that repeats is written down once). Errors: those of `schedule_of`.
+Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const ScheduleOf& schedule_of);
+
+}  // namespace horing

@@ -1,0 +1,113 @@
+#include "sim/shared_pipes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace horing {
+
+int32_t SharedPipes::addResource(double cost) {
+  resources_.push_back({cost, 0, {}, false});
+  return static_cast<int32_t>(resources_.size()) - 1;
+}
+
+int32_t SharedPipes::addPipe(double own_cost, const Resources& resources) {
+  Pipe& added = pipes_.emplace_back();
+  added.own_cost = own_cost;
+  added.resources = resources;
+  return static_cast<int32_t>(pipes_.size()) - 1;
+}
+
+void SharedPipes::push(int32_t id, double work) {
+  const bool was_idle = pipe(id).jobs.empty();
+  jobs_.push(pipe(id).jobs, work);
+  if (was_idle) begin(id);
+}
+
+void SharedPipes::begin(int32_t id) {
+  Pipe& own = pipe(id);
+  own.left = jobs_.front(own.jobs);
+  own.is_new = true;
+  bool is_bound = false;
+  for (size_t i = 0; i < kMaxResources; ++i) {
+    if (own.resources[i] < 0) continue;
+    is_bound = true;
+    Resource& shared = resource(own.resources[i]);
+    own.place[i] = static_cast<int32_t>(shared.users.size());
+    shared.users.push_back(id);
+    touch(own.resources[i]);
+  }
+  if (!is_bound) unbound_.push_back(id);
+}
+
+// Another user takes its place.
+void SharedPipes::leave(int32_t id) {
+  Pipe& own = pipe(id);
+  for (size_t i = 0; i < kMaxResources; ++i) {
+    if (own.resources[i] < 0) continue;
+    Resource& shared = resource(own.resources[i]);
+    shared.work += jobs_.front(own.jobs);
+    const int32_t last = shared.users.back();
+    shared.users[static_cast<size_t>(own.place[i])] = last;
+    Pipe& moved = pipe(last);
+    for (size_t k = 0; k < kMaxResources; ++k)
+      if (moved.resources[k] == own.resources[i]) moved.place[k] = own.place[i];
+    shared.users.pop_back();
+    touch(own.resources[i]);
+  }
+}
+
+void SharedPipes::touch(int32_t resource_id) {
+  Resource& shared = resource(resource_id);
+  if (shared.is_dirty) return;
+  shared.is_dirty = true;
+  dirty_.push_back(resource_id);
+}
+
+void SharedPipes::settle(Picoseconds now) {
+  for (const int32_t id : dirty_) {
+    resource(id).is_dirty = false;
+    for (const int32_t user : resource(id).users) price(user, now);
+  }
+  dirty_.clear();
+  for (const int32_t id : unbound_) price(id, now);
+  unbound_.clear();
+}
+
+// An end that stays as it was is not computed again, so that nothing is rounded twice.
+void SharedPipes::price(int32_t id, Picoseconds now) {
+  Pipe& own = pipe(id);
+  double cost = own.own_cost;
+  for (const int32_t shared : own.resources)
+    if (shared >= 0)
+      cost = std::max(cost, resource(shared).cost * static_cast<double>(resource(shared).users.size()));
+  if (!own.is_new && cost == own.cost) return;
+  if (!own.is_new && own.cost > 0) {
+    const double done = static_cast<double>(now - own.since) / own.cost;
+    own.left = std::max(0.0, own.left - done);
+  }
+  own.is_new = false;
+  own.cost = cost;
+  own.since = now;
+  // Never early, but for what is left by the rounding of a sum of fractions.
+  const auto takes = static_cast<Picoseconds>(std::ceil(own.left * cost - 1e-3));
+  ends_.push({now + std::max<Picoseconds>(takes, 0), id, ++own.version});
+}
+
+Picoseconds SharedPipes::nextEnd() {
+  while (!ends_.empty() && ends_.top().version != pipe(ends_.top().pipe).version) ends_.pop();
+  return ends_.empty() ? kNever : ends_.top().time;
+}
+
+int32_t SharedPipes::popEnded(Picoseconds now) {
+  if (nextEnd() > now) return -1;
+  const int32_t id = ends_.top().pipe;
+  ends_.pop();
+  Pipe& own = pipe(id);
+  ++own.version;
+  leave(id);
+  jobs_.pop(own.jobs);
+  if (!own.jobs.empty()) begin(id);
+  return id;
+}
+
+}  // namespace horing

@@ -1,0 +1,550 @@
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "schedule/network.h"
+#include "schedule/plan_parameters.h"
+
+namespace horing {
+
+namespace {
+
+// A message or a credit on its way. In a queue of them, times only grow.
+struct Coming {
+  Picoseconds at = 0;
+  int32_t record = kNoRecord;
+};
+using ComingFifo = FifoPool<Coming>::Fifo;
+
+struct WireState {
+  Picoseconds latency = 0;
+  int32_t slots = 0;
+  int32_t used = 0;              // slots, as the sender knows
+  int32_t freed_by = kNoRecord;  // the slice whose credit came last
+  ComingFifo sending;            // messages that have not left; `at` says nothing yet
+  ComingFifo arriving;
+  ComingFifo returning;  // credits
+};
+
+struct ScratchState {
+  int32_t used = 0;   // slices of room
+  int32_t ready = 0;  // values to be taken
+};
+
+// Why a lane cannot begin its slice.
+struct Obstacle {
+  enum class Kind : uint8_t { kNothing, kWait, kScratch, kMessage, kSlot };
+  Kind kind = Kind::kNothing;
+  int32_t wire = -1;
+  bool operator==(const Obstacle&) const = default;
+};
+
+struct LaneState {
+  StepCursor cursor;
+  size_t count = 0;                                     // elements of the chunk of the step at the cursor
+  int32_t window_first = 0, window_end = 0, slice = 0;  // slices
+  int32_t slices = 1, window = 1;
+  bool is_signals = false;
+  bool queued = false;
+  bool busy = false;  // its slice is with the core
+  bool done = false;
+  Obstacle obstacle;
+  size_t bytes = 0;  // of the slice that is busy
+  Picoseconds ready = 0;
+  Cause cause;
+  int32_t last_record = kNoRecord;  // of its own slices
+  int32_t woken_by = kNoRecord;     // slice of another lane of its rank
+};
+
+class Simulation {
+ public:
+  Simulation(const SimulationInput& input, const FoldedNetwork& network);
+  Result<SimulationResult> run();
+
+ private:
+  struct Alarm {
+    Picoseconds at;
+    int32_t lane_id;
+    bool operator>(const Alarm& other) const {
+      return at != other.at ? at > other.at : lane_id > other.lane_id;
+    }
+  };
+
+  LaneState& lane(int32_t id) { return lanes_[static_cast<size_t>(id)]; }
+  WireState& wire(int32_t id) { return wires_[static_cast<size_t>(id)]; }
+  ScratchState& scratch(int32_t lane_id, int32_t queue) {
+    const int32_t first = network_.positionOf(lane_id) * scratch_queues_;
+    return scratch_[static_cast<size_t>(first + queue)];
+  }
+  const StepWires& wiresOf(int32_t lane_id) {
+    return network_.stepWires(lane_id, lane(lane_id).cursor.written());
+  }
+
+  void prepareWires();
+  void prepareLanes();
+  Status checkSize() const;
+  void wake(int32_t lane_id);
+  void wakeAt(int32_t lane_id, Picoseconds at);
+  void runWork();
+  void endJobs();
+  void runLane(int32_t lane_id);
+  size_t bytesOfSlice(const LaneState& state) const;
+  void advance(int32_t lane_id);
+  void enterStep(LaneState& state) const;
+  bool isDone(const LaneState& waiting, const LaneState& other, int32_t step) const;
+  Obstacle findObstacle(int32_t lane_id);
+  bool lacksMessage(int32_t lane_id, int32_t wire_id);
+  bool lacksSlot(int32_t lane_id, int32_t wire_id);
+  Cause causeOf(const LaneState& state);
+  void begin(int32_t lane_id);
+  Picoseconds costOfSlice(int32_t lane_id) const;
+  Picoseconds costOfWaking(int32_t rank) const;
+  void finish(int32_t lane_id);
+  int32_t keepRecord(int32_t lane_id);
+  void releaseInputs(int32_t lane_id, int32_t record);
+  void post(int32_t wire_id, size_t bytes, int32_t record);
+  void onLeft(int32_t wire_id);
+  void tellRank(int32_t lane_id, int32_t record);
+  Status stuck();
+
+  const SimulationInput& input_;
+  const FoldedNetwork& network_;
+  const bool keeps_records_;
+  MachinePipes machine_;
+  SharedPipes& pipes_;
+  Layout layout_;
+  Slicing slicing_;
+  FifoPool<Coming> coming_;
+  std::vector<WireState> wires_;
+  std::vector<LaneState> lanes_;
+  std::vector<StepCost> step_costs_;  // by lane, and step as written down
+  std::vector<size_t> first_step_cost_;
+  std::vector<std::queue<int32_t>> computing_;  // by rank: lanes whose slices are with the core, in order
+  std::vector<Picoseconds> idle_since_;         // by rank: when its last slice ended
+  Picoseconds patience_ = 0, turn_cost_ = 0, wake_cost_ = 0;
+  int32_t scratch_queues_ = 0, scratch_slices_ = 0;
+  std::vector<ScratchState> scratch_;
+  std::vector<int32_t> work_;  // lanes to run
+  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
+  Picoseconds now_ = 0;
+  SimulationResult result_;
+};
+
+Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& network)
+    : input_(input),
+      network_(network),
+      keeps_records_(input.record == Record::kEverything),
+      machine_(input.machine, network),
+      pipes_(machine_.pipes()),
+      wires_(network.wires().size()),
+      lanes_(static_cast<size_t>(network.lanes())),
+      computing_(input.schedules.size()),
+      idle_since_(input.schedules.size()),
+      patience_(toPicoseconds(input.machine.patience_us)),
+      turn_cost_(toPicoseconds(input.machine.turn_us)),
+      wake_cost_(std::max(turn_cost_, toPicoseconds(input.machine.wake_us))) {
+  Extent extent;
+  extent.count = input.count;
+  layout_ = Layout::make(input.schedules[0], extent, nullptr, std::max<size_t>(64 / input.element_bytes, 1));
+  const size_t largest = layout_.largestChunk();
+  const auto wanted = static_cast<size_t>(input.pipelining.slices_per_chunk);
+  slicing_ = wanted > 0 ? Slicing{std::max<size_t>((largest + wanted - 1) / wanted, 1)}
+                        : Slicing::choose(largest, input.element_bytes, input.pipelining.slice_bytes);
+  result_.slices_per_chunk = slicing_.slicesOf(largest);
+  scratch_queues_ = input.schedules[0].scratch_queues;
+  scratch_slices_ = input.pipelining.scratch_slices > 0 ? input.pipelining.scratch_slices
+                                                        : scratchSlicesNeeded(input.pipelining.window);
+  scratch_.resize(input.schedules.size() * static_cast<size_t>(scratch_queues_));
+}
+
+void Simulation::prepareWires() {
+  for (size_t w = 0; w < wires_.size(); ++w) {
+    const Wire& ends = network_.wires()[w];
+    wires_[w].latency = machine_.latency(ends);
+    wires_[w].slots = ends.crosses_nodes ? input_.pipelining.slots_between : input_.pipelining.slots_inside;
+  }
+}
+
+void Simulation::prepareLanes() {
+  for (int32_t id = 0; id < network_.lanes(); ++id) {
+    LaneState& state = lane(id);
+    first_step_cost_.push_back(step_costs_.size());
+    size_t written = 0;
+    for (const Block& block : network_.lane(id).blocks)
+      for (const Step& step : block.body)
+        step_costs_.push_back(machine_.costOf(step, network_.stepWires(id, written++)));
+    state.is_signals = network_.lane(id).isSignals();
+    state.slices = state.is_signals ? 1 : static_cast<int32_t>(result_.slices_per_chunk);
+    state.window = state.is_signals ? 1 : input_.pipelining.window;
+    state.window_end = std::min(state.window, state.slices);
+    state.cursor = StepCursor(network_.lane(id), network_.scheduleOf(id).grid);
+    state.done = state.cursor.done() || state.slices == 0;
+    if (!state.done) enterStep(state);
+  }
+}
+
+Status Simulation::checkSize() const {
+  int64_t steps = 0;
+  for (int32_t id = 0; id < network_.lanes(); ++id)
+    for (const Block& block : network_.lane(id).blocks)
+      steps += static_cast<int64_t>(block.body.size()) * block.count;
+  const int64_t most = std::min(input_.most_slices, keeps_records_ ? kMaxRecords : kMaxSimulatedSlices);
+  if (result_.slices_per_chunk <= kMaxSlices &&
+      steps <= most / std::max<int64_t>(result_.slices_per_chunk, 1))
+    return {};
+  return makeStatus(Code::kInvalidArgument,
+                    "%lld steps of %lld slices each are more than can be %s (%lld): take fewer ranks, larger "
+                    "slices, or an algorithm in which one node can stand for all",
+                    static_cast<long long>(steps), static_cast<long long>(result_.slices_per_chunk),
+                    keeps_records_ ? "recorded" : "simulated", static_cast<long long>(most));
+}
+
+Result<SimulationResult> Simulation::run() {
+  HORING_TRY(checkSize());
+  prepareWires();
+  prepareLanes();
+  for (int32_t id = 0; id < network_.lanes(); ++id) wake(id);
+  while (true) {
+    runWork();
+    pipes_.settle(now_);
+    const Picoseconds next =
+        std::min(pipes_.nextEnd(), alarms_.empty() ? SharedPipes::kNever : alarms_.top().at);
+    if (next == SharedPipes::kNever) break;
+    now_ = next;
+    endJobs();
+  }
+  for (const LaneState& state : lanes_)
+    if (!state.done) return stuck();
+  result_.usages = machine_.usages(result_.time);
+  return std::move(result_);
+}
+
+void Simulation::wake(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  if (state.queued || state.busy || state.done) return;
+  state.queued = true;
+  work_.push_back(lane_id);
+}
+
+void Simulation::wakeAt(int32_t lane_id, Picoseconds at) {
+  if (at <= now_) return wake(lane_id);
+  alarms_.push({at, lane_id});
+}
+
+// In the order of lanes, so that a node that stands for all does things in the order in which it does them among all.
+void Simulation::runWork() {
+  std::vector<int32_t> batch;
+  while (!work_.empty()) {
+    batch.swap(work_);
+    std::sort(batch.begin(), batch.end());
+    for (const int32_t id : batch) {
+      lane(id).queued = false;
+      runLane(id);
+    }
+    batch.clear();
+  }
+}
+
+void Simulation::endJobs() {
+  for (int32_t pipe = pipes_.popEnded(now_); pipe >= 0; pipe = pipes_.popEnded(now_)) {
+    if (!machine_.isCore(pipe)) {
+      onLeft(pipe);
+      continue;
+    }
+    std::queue<int32_t>& computing = computing_[static_cast<size_t>(machine_.rankOfCore(pipe))];
+    const int32_t id = computing.front();
+    computing.pop();
+    finish(id);
+    wake(id);
+  }
+  for (; !alarms_.empty() && alarms_.top().at <= now_; alarms_.pop()) wake(alarms_.top().lane_id);
+}
+
+void Simulation::runLane(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  while (!state.done && !state.busy) {
+    state.bytes = bytesOfSlice(state);
+    if (state.bytes == 0 && !state.is_signals) {  // it does not exist, at no end of a connection
+      advance(lane_id);
+      continue;
+    }
+    const Obstacle obstacle = findObstacle(lane_id);
+    if (obstacle.kind != Obstacle::Kind::kNothing) {
+      state.obstacle = obstacle;
+      return;
+    }
+    begin(lane_id);
+  }
+}
+
+size_t Simulation::bytesOfSlice(const LaneState& state) const {
+  return state.is_signals ? 0 : slicing_.range(state.count, state.slice).count * input_.element_bytes;
+}
+
+// To the next slice of the step, the next step, or the first step of the next window.
+void Simulation::advance(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  if (++state.slice < state.window_end) return;
+  state.cursor.next();
+  if (state.cursor.done()) {
+    state.done = state.window_end == state.slices;
+    if (state.done) return;
+    state.window_first = state.window_end;
+    state.window_end = std::min(state.window_first + state.window, state.slices);
+    state.cursor = StepCursor(network_.lane(lane_id), network_.scheduleOf(lane_id).grid);
+  }
+  state.slice = state.window_first;
+  enterStep(state);
+}
+
+// Nodes that stand for each other have chunks of one size: the largest.
+void Simulation::enterStep(LaneState& state) const {
+  if (state.is_signals) return;
+  state.count = network_.folding().folds() ? layout_.largestChunk() : layout_.count(state.cursor.chunk());
+}
+
+// Whether `waiting` need not wait any more for that step of the other lane; as the engine has it.
+bool Simulation::isDone(const LaneState& waiting, const LaneState& other, int32_t step) const {
+  const int32_t slice = waiting.is_signals ? other.slices - 1 : other.is_signals ? 0 : waiting.slice;
+  if (other.done || slice < other.window_first) return true;
+  if (slice >= other.window_end) return false;
+  const int32_t at = other.cursor.index();
+  return step < at || (step == at && slice < other.slice);
+}
+
+Obstacle Simulation::findObstacle(int32_t lane_id) {
+  const LaneState& state = lane(lane_id);
+  const Step& step = state.cursor.step();
+  const int32_t first = network_.laneId(network_.positionOf(lane_id), 0);
+  if (step.wait.lane >= 0 && !isDone(state, lane(first + step.wait.lane), state.cursor.waitStep()))
+    return {Obstacle::Kind::kWait};
+  const StepWires& wires = wiresOf(lane_id);
+  for (int32_t i = 0; i < wires.recvs; ++i)
+    if (const int32_t id = network_.wireAt(wires.first_recv + i); lacksMessage(lane_id, id))
+      return {Obstacle::Kind::kMessage, id};
+  for (const Source& source : step.sources)
+    if (source.kind == Source::Kind::kScratch && scratch(lane_id, source.index).ready == 0)
+      return {Obstacle::Kind::kScratch};
+  if (step.keep.kind == Keep::Kind::kScratch && scratch(lane_id, step.keep.index).used >= scratch_slices_)
+    return {Obstacle::Kind::kScratch};
+  for (int32_t i = 0; i < wires.sends; ++i)
+    if (const int32_t id = network_.wireAt(wires.first_send + i); lacksSlot(lane_id, id))
+      return {Obstacle::Kind::kSlot, id};
+  return {};
+}
+
+// If what is lacking is on its way, the lane is woken when it is there.
+bool Simulation::lacksMessage(int32_t lane_id, int32_t wire_id) {
+  const WireState& from = wire(wire_id);
+  if (from.arriving.empty()) return true;
+  const Picoseconds at = coming_.front(from.arriving).at;
+  if (at <= now_) return false;
+  wakeAt(lane_id, at);
+  return true;
+}
+
+bool Simulation::lacksSlot(int32_t lane_id, int32_t wire_id) {
+  WireState& to = wire(wire_id);
+  while (!to.returning.empty() && coming_.front(to.returning).at <= now_) {
+    to.freed_by = coming_.pop(to.returning).record;
+    --to.used;
+  }
+  if (to.used < to.slots) return false;
+  if (!to.returning.empty()) wakeAt(lane_id, coming_.front(to.returning).at);
+  return true;
+}
+
+Cause Simulation::causeOf(const LaneState& state) {
+  switch (state.obstacle.kind) {
+    case Obstacle::Kind::kNothing:
+      break;
+    case Obstacle::Kind::kWait:
+    case Obstacle::Kind::kScratch:
+      return {Cause::Kind::kWait, state.woken_by};
+    case Obstacle::Kind::kMessage:
+      return {Cause::Kind::kMessage, coming_.front(wire(state.obstacle.wire).arriving).record};
+    case Obstacle::Kind::kSlot:
+      return {Cause::Kind::kSlot, wire(state.obstacle.wire).freed_by};
+  }
+  if (state.last_record == kNoRecord) return {};
+  return {Cause::Kind::kOrder, state.last_record};
+}
+
+// Takes what the slice needs, and hands it to the core.
+void Simulation::begin(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  const Step& step = state.cursor.step();
+  const StepWires& wires = wiresOf(lane_id);
+  state.ready = now_;
+  if (keeps_records_) state.cause = causeOf(state);
+  state.obstacle = {};
+  for (int32_t i = 0; i < wires.recvs; ++i) coming_.pop(wire(network_.wireAt(wires.first_recv + i)).arriving);
+  for (const Source& source : step.sources)
+    if (source.kind == Source::Kind::kScratch) --scratch(lane_id, source.index).ready;
+  if (step.keep.kind == Keep::Kind::kScratch) ++scratch(lane_id, step.keep.index).used;
+  for (int32_t i = 0; i < wires.sends; ++i) ++wire(network_.wireAt(wires.first_send + i)).used;
+  const int32_t rank = network_.positionOf(lane_id);
+  const Picoseconds cost = costOfSlice(lane_id) + costOfWaking(rank);
+  if (cost == 0) return finish(lane_id);
+  state.busy = true;
+  computing_[static_cast<size_t>(rank)].push(lane_id);
+  pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(cost));
+}
+
+Picoseconds Simulation::costOfSlice(int32_t lane_id) const {
+  const LaneState& state = lanes_[static_cast<size_t>(lane_id)];
+  const StepCost& cost = step_costs_[first_step_cost_[static_cast<size_t>(lane_id)] + state.cursor.written()];
+  return static_cast<Picoseconds>(cost.fixed + cost.per_byte * static_cast<double>(state.bytes) + 0.5);
+}
+
+// A rank that had nothing to do has let others have the core; after long it sleeps.
+Picoseconds Simulation::costOfWaking(int32_t rank) const {
+  const auto index = static_cast<size_t>(rank);
+  const Picoseconds idle = now_ - idle_since_[index];
+  if (!computing_[index].empty() || idle == 0) return 0;
+  return idle > patience_ ? wake_cost_ : turn_cost_;
+}
+
+void Simulation::finish(int32_t lane_id) {
+  LaneState& state = lane(lane_id);
+  state.busy = false;
+  idle_since_[static_cast<size_t>(network_.positionOf(lane_id))] = now_;
+  const int32_t record = keepRecord(lane_id);
+  releaseInputs(lane_id, record);
+  const Step& step = state.cursor.step();
+  if (step.keep.kind == Keep::Kind::kScratch) ++scratch(lane_id, step.keep.index).ready;
+  const StepWires& wires = wiresOf(lane_id);
+  for (int32_t i = 0; i < wires.sends; ++i) post(network_.wireAt(wires.first_send + i), state.bytes, record);
+  ++result_.slices;
+  result_.time = now_;
+  advance(lane_id);
+  tellRank(lane_id, record);
+}
+
+int32_t Simulation::keepRecord(int32_t lane_id) {
+  if (!keeps_records_) return kNoRecord;
+  LaneState& state = lane(lane_id);
+  state.last_record = static_cast<int32_t>(result_.slice_records.size());
+  result_.slice_records.push_back(
+      {lane_id, state.cursor.index(), state.slice, state.cursor.chunk(), state.ready, now_, state.cause});
+  return state.last_record;
+}
+
+// A receiver is done with the slots, and the sender hears of it.
+void Simulation::releaseInputs(int32_t lane_id, int32_t record) {
+  const StepWires& wires = wiresOf(lane_id);
+  for (int32_t i = 0; i < wires.recvs; ++i) {
+    const int32_t id = network_.wireAt(wires.first_recv + i);
+    WireState& from = wire(id);
+    coming_.push(from.returning, {now_ + from.latency, record});
+    const int32_t sender = network_.wires()[static_cast<size_t>(id)].from_lane;
+    if (sender >= 0 && lane(sender).obstacle == Obstacle{Obstacle::Kind::kSlot, id})
+      wakeAt(sender, now_ + from.latency);
+  }
+  for (const Source& source : lane(lane_id).cursor.step().sources)
+    if (source.kind == Source::Kind::kScratch) --scratch(lane_id, source.index).used;
+}
+
+void Simulation::post(int32_t wire_id, size_t bytes, int32_t record) {
+  int32_t message = kNoRecord;
+  if (keeps_records_) {
+    message = static_cast<int32_t>(result_.message_records.size());
+    result_.message_records.push_back({wire_id, record, static_cast<int64_t>(bytes), now_, now_, now_});
+  }
+  coming_.push(wire(wire_id).sending, {now_, message});
+  pipes_.push(wire_id, static_cast<double>(bytes));
+  ++result_.messages;
+}
+
+void Simulation::onLeft(int32_t wire_id) {
+  WireState& on = wire(wire_id);
+  Coming message = coming_.pop(on.sending);
+  message.at = now_ + on.latency;
+  coming_.push(on.arriving, message);
+  if (message.record != kNoRecord) {
+    MessageRecord& kept = result_.message_records[static_cast<size_t>(message.record)];
+    kept.left = now_;
+    kept.arrived = message.at;
+  }
+  const int32_t receiver = network_.wires()[static_cast<size_t>(wire_id)].to_lane;
+  if (receiver >= 0 && lane(receiver).obstacle == Obstacle{Obstacle::Kind::kMessage, wire_id})
+    wakeAt(receiver, message.at);
+}
+
+// The other lanes of the rank may have waited for this one.
+void Simulation::tellRank(int32_t lane_id, int32_t record) {
+  const int32_t first = network_.laneId(network_.positionOf(lane_id), 0);
+  for (int32_t other = first; other < first + network_.lanesOfRank(); ++other) {
+    LaneState& state = lane(other);
+    const Obstacle::Kind kind = state.obstacle.kind;
+    if (other == lane_id || (kind != Obstacle::Kind::kWait && kind != Obstacle::Kind::kScratch)) continue;
+    state.woken_by = record;
+    wake(other);
+  }
+}
+
+Status Simulation::stuck() {
+  for (int32_t id = 0; id < network_.lanes(); ++id) {
+    const LaneState& state = lane(id);
+    if (state.done) continue;
+    static constexpr const char* kWhat[] = {"nothing", "another lane", "scratch", "a message", "a free slot"};
+    const Obstacle& found = state.obstacle;
+    const std::string peer =
+        found.wire < 0
+            ? ""
+            : formatString(" (positions %d to %d)", network_.wires()[static_cast<size_t>(found.wire)].from,
+                           network_.wires()[static_cast<size_t>(found.wire)].to);
+    return makeStatus(
+        Code::kInvalidArgument,
+        "the ranks wait for each other for ever: %s, slice %d waits for %s%s; slots (%d inside a node, "
+        "%d between) and scratch must be more than the window (%d), and 'horing-plan verify' says "
+        "what else may be wrong",
+        stepName(network_.scheduleOf(id), network_.laneOf(id), state.cursor.index()).c_str(), state.slice,
+        kWhat[static_cast<size_t>(found.kind)], peer.c_str(), input_.pipelining.slots_inside,
+        input_.pipelining.slots_between, input_.pipelining.window);
+  }
+  return {};
+}
+
+Status checkInput(const SimulationInput& input) {
+  const Pipelining& plan = input.pipelining;
+  const auto in_range = [](int64_t value, int64_t least, int64_t most) {
+    return value >= least && value <= most;
+  };
+  if (input.machine.nodes != input.folding.nodes() ||
+      input.machine.ranks_per_node != input.folding.ranksPerNode())
+    return makeStatus(Code::kInvalidArgument,
+                      "a machine of %d nodes with %d ranks each cannot run %d nodes of %d",
+                      input.machine.nodes, input.machine.ranks_per_node, input.folding.nodes(),
+                      input.folding.ranksPerNode());
+  if (!in_range(plan.window, 1, kMaxWindow) || !in_range(plan.slices_per_chunk, 0, kMaxSlices) ||
+      !in_range(plan.slots_inside, 1, kMaxQueueSlices) || !in_range(plan.slots_between, 1, kMaxQueueSlices) ||
+      !in_range(plan.scratch_slices, 0, kMaxQueueSlices))
+    return makeStatus(
+        Code::kInvalidArgument,
+        "window %d, %d slices per chunk, %d and %d slots, %d slices of scratch: one of them is out of range",
+        plan.window, plan.slices_per_chunk, plan.slots_inside, plan.slots_between, plan.scratch_slices);
+  if (!in_range(static_cast<int64_t>(input.element_bytes), 1, 64) || plan.slice_bytes < 64 ||
+      input.count > (uint64_t{1} << 50))
+    return makeStatus(Code::kInvalidArgument,
+                      "%zu elements of %zu bytes in slices of %zu bytes: out of range", input.count,
+                      input.element_bytes, plan.slice_bytes);
+  return {};
+}
+
+}  // namespace
+
+Result<SimulationResult> simulate(const SimulationInput& input) {
+  HORING_TRY(checkInput(input));
+  HORING_ASSIGN(const FoldedNetwork network, FoldedNetwork::build(input.schedules, input.folding));
+  return Simulation(input, network).run();
+}
+
+size_t elementsOf(Collective collective, int32_t ranks, uint64_t bytes, size_t element_bytes) {
+  const bool is_cut = chunksDue(collective, ranks) == 0;
+  const uint64_t parts = is_cut ? 1 : static_cast<uint64_t>(ranks);
+  return std::max<size_t>(bytes / element_bytes / parts, bytes > 0 ? 1 : 0);
+}
+
+}  // namespace horing

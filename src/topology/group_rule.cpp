@@ -1,0 +1,167 @@
+#include "topology/group_rule.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{16} << 20;
+constexpr size_t kMaxLabelBytes = 160;
+
+std::string_view shortName(std::string_view host) {
+  return host.substr(0, host.find('.'));
+}
+
+std::string lower(std::string_view text) {
+  std::string small(text);
+  for (char& letter : small)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return small;
+}
+
+// The part of `text` before `end`, which moves past it. What follows a comma inside brackets is not cut off.
+std::string_view takeItem(std::string_view& text) {
+  int depth = 0;
+  size_t at = 0;
+  for (; at < text.size() && (depth > 0 || text[at] != ','); ++at)
+    depth += (text[at] == '[') - (text[at] == ']');
+  const std::string_view item = text.substr(0, at);
+  text.remove_prefix(std::min(at + 1, text.size()));
+  return item;
+}
+
+// Whether the digits of a host are in "01-16,20". Leading zeros count: n1 is not n01.
+bool rangesHold(std::string_view ranges, std::string_view digits) {
+  while (!ranges.empty()) {
+    const size_t comma = std::min(ranges.find(','), ranges.size());
+    const std::string_view range = ranges.substr(0, comma);
+    ranges.remove_prefix(std::min(comma + 1, ranges.size()));
+    const size_t dash = range.find('-');
+    const std::string_view low = range.substr(0, dash);
+    const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
+    uint64_t first = 0;
+    uint64_t last = 0;
+    uint64_t value = 0;
+    const auto read = [](std::string_view text, uint64_t& number) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      return !text.empty() && error == std::errc() && end == text.data() + text.size();
+    };
+    if (!read(low, first) || !read(high, last) || !read(digits, value)) continue;
+    const bool padded = low.size() > 1 && low[0] == '0';
+    const bool same_form = padded ? digits.size() == low.size() : digits[0] != '0' || digits.size() == 1;
+    if (same_form && first <= value && value <= last) return true;
+  }
+  return false;
+}
+
+bool itemNames(std::string_view item, std::string_view host) {
+  while (!item.empty() && item[0] != '[') {
+    if (host.empty() || host[0] != item[0]) return false;
+    item.remove_prefix(1);
+    host.remove_prefix(1);
+  }
+  if (item.empty()) return host.empty();
+  const size_t close = item.find(']');
+  if (close == std::string_view::npos) return false;
+  for (size_t digits = 1; digits <= host.size() && host[digits - 1] >= '0' && host[digits - 1] <= '9';
+       ++digits)
+    if (rangesHold(item.substr(1, close - 1), host.substr(0, digits)) &&
+        itemNames(item.substr(close + 1), host.substr(digits)))
+      return true;
+  return false;
+}
+
+Result<std::string> readFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxFileBytes + 1, '\0');
+  if (!file || file.read(text.data(), static_cast<std::streamsize>(text.size())).bad())
+    return systemError(errno, "HORING_GROUP_BY: %s cannot be read", path.c_str());
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxFileBytes)
+    return makeStatus(Code::kInvalidArgument, "HORING_GROUP_BY: %s is larger than %zu bytes", path.c_str(),
+                      kMaxFileBytes);
+  return text;
+}
+
+// How much of `host` the pattern matches from its beginning on, as little as possible; npos: it does not.
+size_t matchedPrefix(std::string_view pattern, std::string_view host) {
+  size_t at = 0;
+  while (!pattern.empty()) {
+    const size_t star = std::min(pattern.find('*'), pattern.size());
+    const std::string_view literal = pattern.substr(0, star);
+    if (host.substr(at, literal.size()) != literal) return std::string_view::npos;
+    at += literal.size();
+    pattern.remove_prefix(star);
+    if (pattern.empty()) break;
+    pattern.remove_prefix(1);
+    const size_t next = std::min(pattern.find('*'), pattern.size());
+    const size_t found = host.find(pattern.substr(0, next), at);
+    if (found == std::string_view::npos) return found;
+    at = next == 0 ? host.size() : found;
+  }
+  return at;
+}
+
+}  // namespace
+
+bool hostListNames(std::string_view list, std::string_view host) {
+  while (!list.empty())
+    if (itemNames(takeItem(list), host)) return true;
+  return false;
+}
+
+Result<std::string> leafSwitchOf(std::string_view text, std::string_view host) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    std::string_view name;
+    std::string_view nodes;
+    while (!line.empty()) {
+      const size_t begin = std::min(line.find_first_not_of(" \t\r"), line.size());
+      line.remove_prefix(begin);
+      const size_t stop = std::min(line.find_first_of(" \t\r"), line.size());
+      const std::string_view word = line.substr(0, stop);
+      line.remove_prefix(stop);
+      const size_t equals = std::min(word.find('='), word.size());
+      const std::string key = lower(word.substr(0, equals));
+      if (key == "switchname") name = word.substr(std::min(equals + 1, word.size()));
+      if (key == "nodes") nodes = word.substr(std::min(equals + 1, word.size()));
+    }
+    if (!name.empty() && hostListNames(nodes, shortName(host)))
+      return std::string(name.substr(0, kMaxLabelBytes));
+  }
+  return makeStatus(Code::kInvalidArgument, "no switch lists the host %.100s",
+                    std::string(shortName(host)).c_str());
+}
+
+Result<std::string> groupByRule(const std::string& rule, const std::string& host) {
+  if (rule.empty() || rule == "node") return std::string();
+  if (rule.starts_with("slurm:")) {
+    HORING_ASSIGN(const std::string text, readFile(rule.substr(6)));
+    Result<std::string> leaf = leafSwitchOf(text, host);
+    if (leaf.ok()) return "switch " + leaf.value();
+    return makeStatus(Code::kInvalidArgument, "HORING_GROUP_BY=%.200s: %s", rule.c_str(),
+                      leaf.status().message().c_str());
+  }
+  if (rule.starts_with("host:") && rule.size() > 5) {
+    const size_t length = matchedPrefix(std::string_view(rule).substr(5), host);
+    if (length != std::string_view::npos && length > 0)
+      return "hosts " + host.substr(0, std::min(length, kMaxLabelBytes));
+    return makeStatus(Code::kInvalidArgument,
+                      "HORING_GROUP_BY=%.200s: the host's name %.100s does not begin like this", rule.c_str(),
+                      host.c_str());
+  }
+  return makeStatus(
+      Code::kInvalidArgument,
+      "HORING_GROUP_BY=%.200s: expected node, slurm:FILE with Slurm's topology.conf, or host:PATTERN, like "
+      "host:rack*-",
+      rule.c_str());
+}
+
+}  // namespace horing

@@ -1,0 +1,138 @@
+#include "topology/job_map.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "topology/ring_search.h"
+
+namespace horing {
+
+namespace {
+
+// The fragments of one node as one graph.
+class Assembly {
+ public:
+  // Where `fragment`'s home is in the graph.
+  Result<int32_t> add(const Fragment& fragment) {
+    std::vector<int32_t> known(fragment.nodes.size(), 0);
+    for (size_t index = 1; index < fragment.nodes.size(); ++index) {
+      GraphNode node = fragment.nodes[index];
+      node.parent = known[static_cast<size_t>(node.parent)];
+      const auto [found, is_new] =
+          index_of_.try_emplace({node.kind, node.name}, static_cast<int32_t>(nodes_.size()));
+      known[index] = found->second;
+      if (is_new)
+        nodes_.push_back(std::move(node));
+      else if (nodes_[static_cast<size_t>(found->second)] != node)
+        return makeStatus(Code::kInvalidUsage, "%s %s", nodeKindName(node.kind), node.name.c_str());
+    }
+    return known[static_cast<size_t>(fragment.home)];
+  }
+
+  Result<MachineGraph> graph() && { return MachineGraph::make(std::move(nodes_), {}); }
+
+ private:
+  std::vector<GraphNode> nodes_ = {GraphNode()};
+  std::map<std::pair<NodeKind, std::string>, int32_t> index_of_;
+};
+
+struct Laid {
+  std::vector<int32_t> order;  // places in the list of the node's ranks
+  std::vector<std::string> rails;
+};
+
+std::string railText(const MachineGraph& graph, const Rail& rail) {
+  std::string text;
+  for (const int32_t nic : rail.nics) text += (text.empty() ? "" : "+") + graph.node(nic).name;
+  if (!text.empty() && rail.gbytes_per_s > 0) text += formatString(" %.3g GB/s", rail.gbytes_per_s);
+  return text;
+}
+
+Result<Laid> layNode(const std::vector<size_t>& ranks, std::span<const Fragment> fragment_of_rank) {
+  Assembly assembly;
+  std::vector<int32_t> homes;
+  for (const size_t rank : ranks) {
+    Result<int32_t> home = assembly.add(fragment_of_rank[rank]);
+    if (!home.ok())
+      return makeStatus(Code::kInvalidUsage, "rank %zu sees %s otherwise than those before it", rank,
+                        home.status().message().c_str());
+    homes.push_back(home.value());
+  }
+  HORING_ASSIGN(const MachineGraph graph, std::move(assembly).graph());
+  Laid laid;
+  laid.order = searchRing(graph, homes).order;
+  for (const Rail& rail : assignRails(graph, homes)) laid.rails.push_back(railText(graph, rail));
+  return laid;
+}
+
+}  // namespace
+
+Fragment fragmentOf(const MachineGraph& graph, int32_t home) {
+  std::vector<int32_t> nics = graph.ofKind(NodeKind::kNic);
+  std::stable_sort(nics.begin(), nics.end(),
+                   [&](int32_t a, int32_t b) { return graph.path(home, a).hops < graph.path(home, b).hops; });
+  if (nics.size() > kMaxFragmentNics) nics.resize(kMaxFragmentNics);
+  nics.insert(nics.begin(), home);
+  std::set<int32_t> taken = {0};  // in the order of the graph, parents first
+  for (int32_t node : nics) {
+    std::set<int32_t> with = taken;
+    for (; node >= 0; node = graph.node(node).parent) with.insert(node);
+    if (with.size() <= kMaxFragmentNodes) taken = std::move(with);
+  }
+  Fragment fragment;
+  std::map<int32_t, int32_t> renumbered = {{0, 0}};
+  for (const int32_t node : taken) {
+    if (node == 0) continue;
+    GraphNode part = graph.node(node);
+    part.parent = renumbered[part.parent];
+    part.detail.clear();
+    part.cpus.clear();
+    renumbered[node] = static_cast<int32_t>(fragment.nodes.size());
+    fragment.nodes.push_back(std::move(part));
+  }
+  fragment.home = renumbered[home];
+  return fragment;
+}
+
+int32_t homeOf(const MachineGraph& graph, const std::vector<int32_t>& cpus) {
+  int32_t home = 0;
+  for (const int32_t numa : graph.ofKind(NodeKind::kNuma)) {
+    const std::vector<int32_t>& own = graph.node(numa).cpus;
+    if (std::includes(own.begin(), own.end(), cpus.begin(), cpus.end()) && !cpus.empty()) {
+      if (home != 0) return 0;
+      home = numa;
+    }
+  }
+  return home;
+}
+
+JobMap layJob(std::span<const std::string> node_of_rank, std::span<const Fragment> fragment_of_rank) {
+  JobMap map;
+  map.precedence.resize(node_of_rank.size());
+  map.rails.resize(node_of_rank.size());
+  std::unordered_map<std::string_view, size_t> index_of;
+  std::vector<std::vector<size_t>> ranks_of;
+  for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
+    const size_t node = index_of.try_emplace(node_of_rank[rank], ranks_of.size()).first->second;
+    if (node == ranks_of.size()) ranks_of.emplace_back();
+    ranks_of[node].push_back(rank);
+  }
+  int32_t next = 0;
+  for (const std::vector<size_t>& ranks : ranks_of) {
+    Result<Laid> laid = layNode(ranks, fragment_of_rank);
+    if (!laid.ok()) {
+      map.warnings.push_back(
+          "the ranks of one node contradict each other about it (" + laid.status().message() +
+          "): they keep their plain order. Give all of them one HORING_TOPO_FILE, or none");
+      for (const size_t rank : ranks) map.precedence[rank] = next++;
+      continue;
+    }
+    for (const int32_t place : laid.value().order) map.precedence[ranks[static_cast<size_t>(place)]] = next++;
+    for (size_t i = 0; i < ranks.size(); ++i) map.rails[ranks[i]] = laid.value().rails[i];
+  }
+  return map;
+}
+
+}  // namespace horing

@@ -1,0 +1,275 @@
+#include "topology/nccl_xml.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+
+#include "topology/cpu_mask.h"
+#include "topology/graph_builder.h"
+
+namespace horing {
+
+namespace {
+
+constexpr double kMaxGigaTransfers = 1024;
+constexpr int kMaxLinkCount = 1024;  // lanes of a PCI link, or links between two GPUs
+constexpr const char* kFabricName = "nvswitch";
+
+// A link of NVLink or xGMI from one GPU, whose other end may not have been read yet.
+struct PendingLink {
+  int32_t gpu;
+  std::string target;
+  bool to_switch;
+  double gbytes_per_s;
+};
+
+// What stands directly in a <pci>; nets in its <nic>s count as its own.
+struct Inside {
+  bool pci = false;
+  bool gpu = false;
+  int nets = 0;
+};
+
+class NcclReader {
+ public:
+  explicit NcclReader(const std::vector<XmlElement>& elements) : elements_(elements) {}
+  Result<MachineGraph> read();
+
+ private:
+  Status wrong(const XmlElement& element, const std::string& what) const {
+    return makeStatus(Code::kInvalidArgument, "line %d: <%.40s> %s", element.line, element.name.c_str(),
+                      what.c_str());
+  }
+  // Absent and empty give `fallback`.
+  Result<double> number(const XmlElement& element, const char* name, double fallback, double most) const;
+  Result<std::string> busId(const XmlElement& element, const char* name) const;
+  Result<double> pciGBytesPerS(const XmlElement& element) const;
+
+  void lookBelow();
+  Status readElement(size_t index);
+  Status readCpu(size_t index);
+  Status readPci(size_t index);
+  Status readGpu(size_t index);
+  Status readNet(size_t index);
+  Status readLink(size_t index);
+  void resolveLinks();
+  int32_t packageOf(const XmlElement& cpu, const std::string& name);
+
+  const std::vector<XmlElement>& elements_;
+  GraphBuilder builder_;
+  std::vector<Inside> inside_;
+  std::vector<int32_t> node_of_;  // of an element; -1: skipped, with all below it
+  std::map<std::string, int32_t> gpu_of_bus_;
+  std::map<std::string, int32_t> packages_;
+  std::map<int32_t, double> link_gbytes_;  // of one NVLink of a GPU
+  std::vector<PendingLink> pending_;
+};
+
+Result<double> NcclReader::number(const XmlElement& element, const char* name, double fallback,
+                                  double most) const {
+  const std::string* text = element.attribute(name);
+  if (!text || text->empty()) return fallback;
+  char* end = nullptr;
+  const double value = std::strtod(text->c_str(), &end);
+  // "16.0 GT/s PCIe" is a number with a unit.
+  const bool ends = *end == '\0' || *end == ' ';
+  if (end == text->c_str() || !ends || !(value >= 0 && value <= most))
+    return wrong(element, formatString("has %s=\"%.40s\": a number from 0 to %g is expected", name,
+                                       text->c_str(), most));
+  return value;
+}
+
+Result<std::string> NcclReader::busId(const XmlElement& element, const char* name) const {
+  const std::string* text = element.attribute(name);
+  const bool good = text && !text->empty() && text->size() <= 20 &&
+                    text->find_first_not_of("0123456789abcdefABCDEF:.") == std::string::npos;
+  if (!good) return wrong(element, std::string("needs a PCI address in ") + name + ", like 0000:3b:00.0");
+  std::string lower = *text;
+  for (char& letter : lower)
+    if (letter >= 'A' && letter <= 'F') letter = static_cast<char>(letter - 'A' + 'a');
+  return lower;
+}
+
+Result<double> NcclReader::pciGBytesPerS(const XmlElement& element) const {
+  HORING_ASSIGN(const double stated, number(element, "gbytes", -1, kMaxGBytesPerS));
+  HORING_ASSIGN(const double speed, number(element, "link_speed", 0, kMaxGigaTransfers));
+  HORING_ASSIGN(const double width, number(element, "link_width", 0, kMaxLinkCount));
+  if (stated >= 0) return stated;
+  // Virtual machines report a width of 0: 16 is the usual one.
+  return pcieGBytesPerS(speed, width == 0 ? 16 : static_cast<int>(width));
+}
+
+void NcclReader::lookBelow() {
+  inside_.resize(elements_.size());
+  for (size_t i = 1; i < elements_.size(); ++i) {
+    const auto parent = static_cast<size_t>(elements_[i].parent);
+    inside_[parent].pci |= elements_[i].name == "pci";
+    inside_[parent].gpu |= elements_[i].name == "gpu";
+    if (elements_[i].name == "net" && elements_[parent].parent >= 0)
+      ++inside_[static_cast<size_t>(elements_[parent].parent)].nets;
+  }
+}
+
+int32_t NcclReader::packageOf(const XmlElement& cpu, const std::string& name) {
+  const auto [found, is_new] = packages_.try_emplace(name, 0);
+  if (is_new) {
+    GraphNode package{NodeKind::kPackage, 0, name, kAssumedPackageGBytesPerS};
+    if (const std::string* model = cpu.attribute("model")) package.detail = *model;
+    found->second = builder_.add(std::move(package));
+  }
+  return found->second;
+}
+
+Status NcclReader::readCpu(size_t index) {
+  const XmlElement& cpu = elements_[index];
+  const std::string* id = cpu.attribute("numaid");
+  char* end = nullptr;
+  errno = 0;
+  const long numa = id ? std::strtol(id->c_str(), &end, 0) : -1;
+  if (!id || id->empty() || *end != '\0' || errno != 0 || numa < -1 || numa > 1 << 20)
+    return wrong(cpu, "needs the number of a NUMA node in numaid");
+  const std::string* package = cpu.attribute("package");
+  const int32_t holder = package ? packageOf(cpu, *package) : 0;
+  // As the kernel says of devices whose NUMA node it does not know.
+  if (node_of_[index] = holder; numa == -1) return {};
+  GraphNode node{NodeKind::kNuma, holder, std::to_string(numa),
+                 package ? kAssumedNumaGBytesPerS : kAssumedPackageGBytesPerS};
+  if (const std::string* affinity = cpu.attribute("affinity")) {
+    Result<std::vector<int32_t>> cpus = parseCpuMask(*affinity);
+    // Some files say it in other ways, "0-63", and NCCL does not mind.
+    if (cpus.ok()) node.cpus = cpus.take();
+  }
+  node_of_[index] = builder_.add(std::move(node));
+  return {};
+}
+
+Status NcclReader::readPci(size_t index) {
+  const XmlElement& pci = elements_[index];
+  HORING_ASSIGN(std::string bus, busId(pci, "busid"));
+  HORING_ASSIGN(const double gbytes_per_s, pciGBytesPerS(pci));
+  const std::string* class_text = pci.attribute("class");
+  const std::string device_class = class_text ? class_text->substr(0, 6) : "";
+  GraphNode node{NodeKind::kBridge, node_of_[static_cast<size_t>(pci.parent)], bus, gbytes_per_s, 0, bus};
+  const int nets = inside_[index].nets;
+  const bool leaf = !inside_[index].pci;
+  const bool is_gpu = inside_[index].gpu || (leaf && nets == 0 && device_class.starts_with("0x03"));
+  if (is_gpu) node.kind = NodeKind::kGpu;
+  if (leaf && nets <= 1 && (nets == 1 || device_class.starts_with("0x02"))) node.kind = NodeKind::kNic;
+  if (is_gpu && !leaf) return wrong(pci, "holds a GPU and other devices at once");
+  const int32_t made = node_of_[index] = builder_.add(std::move(node));
+  if (is_gpu && !gpu_of_bus_.emplace(bus, made).second) return wrong(pci, "has the address of another GPU");
+  return {};
+}
+
+Status NcclReader::readGpu(size_t index) {
+  const XmlElement& gpu = elements_[index];
+  const int32_t node = node_of_[static_cast<size_t>(gpu.parent)];
+  if (node_of_[index] = node; builder_.node(node).kind != NodeKind::kGpu)
+    return wrong(gpu, "must stand in a <pci>");
+  HORING_ASSIGN(const double sm, number(gpu, "sm", 0, 1e6));
+  const std::string* amd = gpu.attribute("gcn");
+  // Of one link, one way: NVLink 1: 20, 2 to 4: 25, 5: 50; Infinity Fabric of MI100: 46, MI200: 50, MI300: 64.
+  if (amd) {
+    link_gbytes_[node] = amd->find("908") != std::string::npos                                          ? 46
+                         : amd->find("94") != std::string::npos || amd->find("95") != std::string::npos ? 64
+                                                                                                        : 50;
+  } else {
+    link_gbytes_[node] = sm > 0 && sm < 70 ? 20 : sm < 100 ? 25 : 50;
+    if (sm > 0) builder_.node(node).detail = formatString("sm %.0f", sm);
+  }
+  return {};
+}
+
+Status NcclReader::readNet(size_t index) {
+  const XmlElement& net = elements_[index];
+  const int32_t holder = node_of_[static_cast<size_t>(net.parent)];
+  const std::string* name = net.attribute("name");
+  if (!name || name->empty()) return wrong(net, "needs a name");
+  HORING_ASSIGN(const double mbit, number(net, "speed", 0, kMaxGBytesPerS * 8000));
+  HORING_ASSIGN(const double port, number(net, "port", 0, 1e6));
+  const std::string full = port > 1 ? formatString("%s:%.0f", name->c_str(), port) : *name;
+  if (builder_.node(holder).kind == NodeKind::kNic) {
+    GraphNode& nic = builder_.node(holder);
+    nic.name = full;
+    nic.port_gbytes_per_s = mbit / 8000;
+  } else {
+    GraphNode nic{NodeKind::kNic, holder, full};
+    nic.port_gbytes_per_s = mbit / 8000;
+    builder_.add(std::move(nic));
+  }
+  return {};
+}
+
+Status NcclReader::readLink(size_t index) {
+  const XmlElement& link = elements_[index];
+  const int32_t gpu = node_of_[static_cast<size_t>(link.parent)];
+  HORING_ASSIGN(std::string target, busId(link, "target"));
+  HORING_ASSIGN(const double count, number(link, "count", 1, kMaxLinkCount));
+  HORING_ASSIGN(const double gbytes, number(link, "gbytes", count * link_gbytes_[gpu], kMaxGBytesPerS));
+  const std::string* target_class = link.attribute("tclass");
+  pending_.push_back({gpu, std::move(target), target_class && *target_class == "0x068000", gbytes});
+  return {};
+}
+
+Status NcclReader::readElement(size_t index) {
+  const XmlElement& element = elements_[index];
+  const XmlElement& parent = elements_[static_cast<size_t>(element.parent)];
+  const auto in = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), parent.name) != names.end();
+  };
+  if (node_of_[static_cast<size_t>(element.parent)] < 0) return {};
+  if (element.name == "cpu")
+    return in({"system"}) ? readCpu(index) : wrong(element, "must stand in <system>");
+  if (element.name == "pci")
+    return in({"cpu", "pci"}) ? readPci(index) : wrong(element, "must stand in <cpu> or <pci>");
+  if (element.name == "gpu") return in({"pci"}) ? readGpu(index) : wrong(element, "must stand in <pci>");
+  if (element.name == "nic") {
+    node_of_[index] = node_of_[static_cast<size_t>(element.parent)];
+    return in({"cpu", "pci"}) ? Status() : wrong(element, "must stand in <cpu> or <pci>");
+  }
+  if (element.name == "net") return in({"nic"}) ? readNet(index) : wrong(element, "must stand in <nic>");
+  if (element.name == "nvlink" || element.name == "xgmi")
+    return in({"gpu"}) ? readLink(index) : wrong(element, "must stand in <gpu>");
+  return {};
+}
+
+// Switches of one machine are one fabric: what a GPU can send into all of them together.
+void NcclReader::resolveLinks() {
+  std::map<std::pair<int32_t, int32_t>, double> direct;
+  std::map<int32_t, double> into_fabric;
+  for (const PendingLink& link : pending_) {
+    const auto target = gpu_of_bus_.find(link.target);
+    if (target != gpu_of_bus_.end()) {
+      direct[{link.gpu, target->second}] += link.gbytes_per_s;
+    } else if (link.to_switch) {
+      into_fabric[link.gpu] += link.gbytes_per_s;
+    }
+  }
+  for (const auto& [ends, gbytes] : direct) builder_.link(ends.first, ends.second, gbytes);
+  if (into_fabric.empty()) return;
+  const int32_t fabric = builder_.add({NodeKind::kFabric, 0, kFabricName});
+  for (const auto& [gpu, gbytes] : into_fabric) builder_.link(gpu, fabric, gbytes);
+}
+
+Result<MachineGraph> NcclReader::read() {
+  node_of_.assign(elements_.size(), -1);
+  node_of_[0] = 0;
+  lookBelow();
+  for (size_t index = 1; index < elements_.size(); ++index) HORING_TRY(readElement(index));
+  resolveLinks();
+  return std::move(builder_).build();
+}
+
+}  // namespace
+
+Result<MachineGraph> graphFromNcclXml(const std::vector<XmlElement>& elements) {
+  if (elements.empty() || elements[0].name != "system")
+    return makeStatus(Code::kInvalidArgument, "NCCL's topology XML begins with <system>");
+  if (elements.size() > 4 * kMaxGraphNodes)
+    return makeStatus(Code::kInvalidArgument, "%zu elements describe no machine: at most %zu are read",
+                      elements.size(), 4 * kMaxGraphNodes);
+  return NcclReader(elements).read();
+}
+
+}  // namespace horing

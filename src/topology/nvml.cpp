@@ -1,0 +1,127 @@
+#include "topology/nvml.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+namespace horing {
+
+namespace {
+
+// NVML's interface, as far as it is used here; its names end in the version of what they fill in.
+using NvmlDevice = void*;
+constexpr int kNvmlSuccess = 0;
+constexpr unsigned kMaxDevices = 256;
+constexpr unsigned kMaxLinks = 36;  // of a GPU; today's have 18
+constexpr int kRemoteIsSwitch = 2;
+
+struct NvmlPci {
+  char legacy_bus_id[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned device_id;
+  unsigned subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(NvmlPci) == 68);
+
+struct CloseLibrary {
+  void operator()(void* library) const { ::dlclose(library); }
+};
+
+struct Nvml {
+  std::unique_ptr<void, CloseLibrary> library;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*deviceCount)(unsigned*) = nullptr;
+  int (*deviceByIndex)(unsigned, NvmlDevice*) = nullptr;
+  int (*pciInfo)(NvmlDevice, NvmlPci*) = nullptr;
+  int (*linkState)(NvmlDevice, unsigned, int*) = nullptr;
+  int (*linkVersion)(NvmlDevice, unsigned, unsigned*) = nullptr;
+  int (*linkRemote)(NvmlDevice, unsigned, NvmlPci*) = nullptr;
+  int (*linkRemoteType)(NvmlDevice, unsigned, int*) = nullptr;  // may be missing: drivers before 460
+};
+
+template <typename Function>
+bool bind(const Nvml& nvml, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(::dlsym(nvml.library.get(), name));
+  return function != nullptr;
+}
+
+Result<Nvml> openNvml(const std::string& path) {
+  Nvml nvml;
+  nvml.library.reset(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!nvml.library) {
+    const char* why = ::dlerror();
+    return makeStatus(Code::kSystemError, "NVML cannot be opened: %s", why ? why : path.c_str());
+  }
+  const bool complete = bind(nvml, "nvmlInit_v2", nvml.init) && bind(nvml, "nvmlShutdown", nvml.shutdown) &&
+                        bind(nvml, "nvmlDeviceGetCount_v2", nvml.deviceCount) &&
+                        bind(nvml, "nvmlDeviceGetHandleByIndex_v2", nvml.deviceByIndex) &&
+                        bind(nvml, "nvmlDeviceGetPciInfo_v3", nvml.pciInfo) &&
+                        bind(nvml, "nvmlDeviceGetNvLinkState", nvml.linkState) &&
+                        bind(nvml, "nvmlDeviceGetNvLinkVersion", nvml.linkVersion) &&
+                        bind(nvml, "nvmlDeviceGetNvLinkRemotePciInfo_v2", nvml.linkRemote);
+  if (!complete) return makeStatus(Code::kSystemError, "%s lacks functions of NVML", path.c_str());
+  bind(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", nvml.linkRemoteType);
+  return nvml;
+}
+
+std::string addressOf(const NvmlPci& pci) {
+  return formatString("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+}
+
+// One link, one way.
+double gbytesOfVersion(unsigned version) {
+  return version <= 1 ? 20 : version <= 4 ? 25 : 50;
+}
+
+// The links of one GPU, those to one target in one.
+void addLinksOf(const Nvml& nvml, NvmlDevice device, std::vector<NvLinks>& links) {
+  NvmlPci own{};
+  if (nvml.pciInfo(device, &own) != kNvmlSuccess) return;
+  const size_t first = links.size();
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
+    int active = 0;
+    unsigned version = 0;
+    int type = 0;
+    NvmlPci remote{};
+    if (nvml.linkState(device, link, &active) != kNvmlSuccess || active == 0) continue;
+    if (nvml.linkVersion(device, link, &version) != kNvmlSuccess) continue;
+    const bool typed = nvml.linkRemoteType && nvml.linkRemoteType(device, link, &type) == kNvmlSuccess;
+    const bool to_switch = typed && type == kRemoteIsSwitch;
+    // In a virtual machine the switches may be hidden: the type is known then, the address not.
+    if (!to_switch && nvml.linkRemote(device, link, &remote) != kNvmlSuccess) continue;
+    const std::string target = to_switch ? "" : addressOf(remote);
+    const auto known = std::find_if(links.begin() + static_cast<long>(first), links.end(),
+                                    [&](const NvLinks& other) { return other.target == target; });
+    if (known == links.end())
+      links.push_back({addressOf(own), target, gbytesOfVersion(version)});
+    else
+      known->gbytes_per_s += gbytesOfVersion(version);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<NvLinks>> readNvLinks(const std::string& library) {
+  HORING_ASSIGN(const Nvml nvml, openNvml(library));
+  if (const int error = nvml.init(); error != kNvmlSuccess)
+    return makeStatus(Code::kSystemError, "NVML does not start: its error %d", error);
+  std::vector<NvLinks> links;
+  unsigned devices = 0;
+  const int counted = nvml.deviceCount(&devices);
+  for (unsigned index = 0; counted == kNvmlSuccess && index < std::min(devices, kMaxDevices); ++index) {
+    NvmlDevice device = nullptr;
+    if (nvml.deviceByIndex(index, &device) == kNvmlSuccess) addLinksOf(nvml, device, links);
+  }
+  nvml.shutdown();
+  if (counted != kNvmlSuccess)
+    return makeStatus(Code::kSystemError, "NVML counts no GPUs: its error %d", counted);
+  return links;
+}
+
+}  // namespace horing

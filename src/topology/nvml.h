@@ -1,0 +1,23 @@
+#pragma once
+// NVLink, from NVIDIA's management library. The library is opened when the program runs, if it is there; nothing of it is
+// needed to build, and a machine without it has no NVLink as far as horing knows.
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace horing {
+
+// The active links of one GPU to one other device, together.
+struct NvLinks {
+  std::string gpu;     // PCI address, "0000:3b:00.0"
+  std::string target;  // of a GPU; empty: a switch
+  double gbytes_per_s = 0;
+  bool operator==(const NvLinks&) const = default;
+};
+
+// In the order of NVML's devices. A library that cannot be opened, or has no GPU, gives an error that says so; a link
+// that does not answer is left out. Opens and closes the library; some milliseconds, more where the driver sleeps.
+Result<std::vector<NvLinks>> readNvLinks(const std::string& library = "libnvidia-ml.so.1");
+
+}  // namespace horing

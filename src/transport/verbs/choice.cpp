@@ -1,0 +1,214 @@
+// Which devices, ports and addresses: HORING_IB_HCA and HORING_IB_GID_INDEX against what is there.
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "transport/verbs/device.h"
+
+namespace horing::verbs {
+
+namespace {
+
+bool allZero(const ibv_gid& gid) {
+  return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t byte) { return byte == 0; });
+}
+bool linkLocal(const ibv_gid& gid) {
+  return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+}
+bool ofIpv4(const ibv_gid& gid) {
+  constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, kMapped, sizeof kMapped) == 0;
+}
+
+// Smaller is better.
+int unfitness(const GidEntry& entry) {
+  if (entry.kind == GidEntry::Kind::kInfiniband) return 0;
+  const int version = entry.kind == GidEntry::Kind::kRoce2 ? 0 : 4;
+  return version + (ofIpv4(entry.gid) ? 0 : linkLocal(entry.gid) ? 2 : 1);
+}
+
+const char* kindName(GidEntry::Kind kind) {
+  switch (kind) {
+    case GidEntry::Kind::kInfiniband:
+      return "InfiniBand";
+    case GidEntry::Kind::kRoce1:
+      return "RoCE v1";
+    case GidEntry::Kind::kRoce2:
+      break;
+  }
+  return "RoCE v2";
+}
+
+// The kernel says it in a file, for every version of the library. Without that file it is InfiniBand, or an old kernel's v1.
+GidEntry::Kind kindOf(const char* device, int port, int index, bool infiniband) {
+  if (infiniband) return GidEntry::Kind::kInfiniband;
+  const std::string path =
+      formatString("/sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index);
+  char text[32] = "";
+  if (std::FILE* file = std::fopen(path.c_str(), "re")) {
+    if (!std::fgets(text, sizeof text, file)) text[0] = '\0';
+    std::fclose(file);
+  }
+  return std::strstr(text, "v2") ? GidEntry::Kind::kRoce2 : GidEntry::Kind::kRoce1;
+}
+
+uint32_t speedOf(const ibv_port_attr& facts) {
+  const auto lanes = facts.active_width == 1    ? 1u
+                     : facts.active_width == 16 ? 2u
+                     : facts.active_width == 4  ? 8u
+                     : facts.active_width == 8  ? 12u
+                                                : 4u;
+  const auto mbps_of_lane = facts.active_speed == 1     ? 2500u
+                            : facts.active_speed == 2   ? 5000u
+                            : facts.active_speed == 16  ? 14000u
+                            : facts.active_speed == 32  ? 25000u
+                            : facts.active_speed == 64  ? 50000u
+                            : facts.active_speed >= 128 ? 100000u
+                                                        : 10000u;
+  return lanes * mbps_of_lane;
+}
+
+// One port as it is found, or why it does not serve.
+Result<Port> inspect(const Library& library, ibv_context* context, int number, int gid_index) {
+  Port port{.device = library.deviceName(context->device), .number = number};
+  ibv_port_attr facts{};
+  const int error = (library.queryPort)(context, static_cast<uint8_t>(number),
+                                        reinterpret_cast<_compat_ibv_port_attr*>(&facts));
+  if (error != 0) return systemError(error, "query %s", port.label().c_str());
+  if (facts.state != IBV_PORT_ACTIVE)
+    return makeStatus(Code::kSystemError, "%s is not active", port.label().c_str());
+  port.infiniband = facts.link_layer != IBV_LINK_LAYER_ETHERNET;
+  port.mtu = facts.active_mtu;
+  port.lid = facts.lid;
+  port.mbps = speedOf(facts);
+  std::vector<GidEntry> table;
+  for (int index = 0; index < facts.gid_tbl_len; ++index) {
+    GidEntry entry{.index = index, .gid = {}, .kind = GidEntry::Kind::kInfiniband};
+    if (library.queryGid(context, static_cast<uint8_t>(number), index, &entry.gid) != 0 || allZero(entry.gid))
+      continue;
+    entry.kind = kindOf(port.device.c_str(), number, index, port.infiniband);
+    table.push_back(entry);
+  }
+  HORING_ASSIGN(port.gid, chooseGid(table, gid_index, port.label()));
+  return port;
+}
+
+void note(std::string& notes, const std::string& more) {
+  notes += (notes.empty() ? "" : "; ") + more;
+}
+
+// Opens those ports of one device that serve; notes why others do not.
+Status openPorts(const Library& library, ibv_device* device, const DeviceWish& wish,
+                 std::vector<std::unique_ptr<Device>>& opened, std::string& notes) {
+  HORING_ASSIGN(const DeviceSelection selection, DeviceSelection::parse(wish.devices));
+  const std::string name = library.deviceName(device);
+  int ports = 1;
+  for (int number = 1; number <= ports; ++number) {
+    ibv_context* const context = library.openDevice(device);
+    if (!context) {
+      note(notes, systemError(errno, "%s cannot be opened", name.c_str()).message());
+      return {};
+    }
+    ibv_device_attr facts{};
+    if (library.queryDevice(context, &facts) == 0) ports = facts.phys_port_cnt;
+    auto made = std::make_unique<Device>(library, Port{.device = name, .number = number}, context);
+    if (!selection.chooses(name, number)) {
+      note(notes, formatString("%s port %d is not chosen", name.c_str(), number));
+      continue;
+    }
+    Result<Port> port = inspect(library, context, number, wish.gid_index);
+    if (!port.ok() && port.status().code() == Code::kInvalidArgument) return port.status();
+    Status usable = port.ok() ? Status() : port.status();
+    if (usable.ok()) {
+      made->describeAs(port.take());
+      usable = made->open();
+    }
+    if (usable.ok())
+      opened.push_back(std::move(made));
+    else
+      note(notes, usable.message());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DeviceSelection> DeviceSelection::parse(std::string_view text) {
+  DeviceSelection selection;
+  std::string_view rest = text;
+  if (selection.except = rest.starts_with('^'); selection.except) rest.remove_prefix(1);
+  if (selection.exact = rest.starts_with('='); selection.exact) rest.remove_prefix(1);
+  while (!rest.empty()) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view one = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const size_t colon = std::min(one.find(':'), one.size());
+    Entry entry{.name = std::string(one.substr(0, colon)), .port = 0};
+    const std::string_view port = one.substr(std::min(colon + 1, one.size()));
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), entry.port);
+    const bool wrong_port = colon < one.size() && (error != std::errc() || end != port.data() + port.size() ||
+                                                   entry.port < 1 || entry.port > 255);
+    if (entry.name.empty() || wrong_port)
+      return makeStatus(Code::kInvalidArgument,
+                        "HORING_IB_HCA=%.*s: expected names of devices like mlx5_0,mlx5_1:2 (a port behind "
+                        "the colon), with = "
+                        "in front for whole names, or ^ for all but those",
+                        static_cast<int>(text.size()), text.data());
+    selection.entries.push_back(std::move(entry));
+  }
+  return selection;
+}
+
+bool DeviceSelection::chooses(std::string_view device, int port) const {
+  const bool listed = std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
+    return (exact ? device == entry.name : device.starts_with(entry.name)) &&
+           (entry.port == 0 || entry.port == port);
+  });
+  return entries.empty() || listed != except;
+}
+
+Result<GidEntry> chooseGid(std::span<const GidEntry> table, int wanted, const std::string& port) {
+  if (wanted < 0) {
+    const auto best = std::min_element(table.begin(), table.end(), [](const GidEntry& a, const GidEntry& b) {
+      return unfitness(a) < unfitness(b);
+    });
+    if (best != table.end()) return *best;
+    return makeStatus(Code::kSystemError, "%s has no address (GID): give its network interface an IP address",
+                      port.c_str());
+  }
+  const auto row =
+      std::find_if(table.begin(), table.end(), [&](const GidEntry& e) { return e.index == wanted; });
+  if (row != table.end()) return *row;
+  std::string there;
+  for (const GidEntry& entry : table)
+    there += formatString("%s%d (%s)", there.empty() ? "" : ", ", entry.index, kindName(entry.kind));
+  return makeStatus(Code::kInvalidArgument, "HORING_IB_GID_INDEX=%d: %s has no such address; it has %s",
+                    wanted, port.c_str(), there.empty() ? "none" : there.c_str());
+}
+
+Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library, const DeviceWish& wish,
+                                                         size_t most) {
+  HORING_TRY(DeviceSelection::parse(wish.devices).status());
+  int count = 0;
+  ibv_device** const list = library.getDeviceList(&count);
+  if (!list || count == 0) {
+    const int error = list ? ENODEV : errno;
+    if (list) library.freeDeviceList(list);
+    return systemError(error, "this machine has no RDMA device");
+  }
+  std::vector<std::unique_ptr<Device>> opened;
+  std::string notes;
+  Status refused;
+  for (int i = 0; i < count && opened.size() < most && refused.ok(); ++i)
+    refused = openPorts(library, list[i], wish, opened, notes);
+  library.freeDeviceList(list);
+  HORING_TRY(refused);
+  if (opened.size() > most) opened.resize(most);
+  if (!opened.empty()) return opened;
+  return makeStatus(Code::kSystemError, "no RDMA device serves (HORING_IB_HCA=%s): %s", wish.devices.c_str(),
+                    notes.c_str());
+}
+
+}  // namespace horing::verbs

@@ -1,0 +1,151 @@
+#pragma once
+// Which RDMA devices this rank uses, and one of them, opened.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "transport/verbs/library.h"
+
+namespace horing::verbs {
+
+// HORING_IB_HCA, understood. A list of prefixes of device names, each with ":port" behind it if that is meant; '=' in front: of whole
+// names; '^' before that: all but those.
+struct DeviceSelection {
+  struct Entry {
+    std::string name;
+    int port = 0;  // 0: any
+  };
+  std::vector<Entry> entries;  // empty: all
+  bool exact = false;
+  bool except = false;
+
+  static Result<DeviceSelection> parse(std::string_view text);
+  bool chooses(std::string_view device, int port) const;
+};
+
+// One row of a port's table of addresses.
+struct GidEntry {
+  enum class Kind : uint8_t { kInfiniband, kRoce1, kRoce2 };
+  int index = 0;
+  ibv_gid gid{};
+  Kind kind = Kind::kInfiniband;
+};
+
+// The row to use: `wanted`, if that is not negative; else RoCE v2 before v1, IPv4 before IPv6, others before link-local ones. An
+// error lists what there is. `port` names it in messages.
+Result<GidEntry> chooseGid(std::span<const GidEntry> table, int wanted, const std::string& port);
+
+// A port of a device: a value.
+struct Port {
+  std::string device;
+  int number = 1;
+  bool infiniband = false;
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint16_t lid = 0;
+  uint32_t mbps = 0;
+  GidEntry gid;
+
+  std::string label() const { return device + " port " + std::to_string(number); }
+};
+
+// A completion queue that several queue pairs share.
+struct CompletionQueue {
+  ibv_cq* cq = nullptr;
+  uint32_t free = 0;  // entries that no queue pair may need
+  bool armed = false;
+};
+
+// An open device with one of its ports. A resource: what is made of it (queue pairs, registrations) must be gone before.
+class Device {
+ public:
+  Device(const Library& library, Port port, ibv_context* context) noexcept
+      : library_(library), port_(std::move(port)), context_(context) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  // Before open().
+  void describeAs(Port port) { port_ = std::move(port); }
+  Status open();
+
+  const Library& library() const { return library_; }
+  const Port& port() const { return port_; }
+  ibv_pd* pd() const { return pd_; }
+  // Becomes readable when an armed queue has a completion.
+  int completionFd() const { return channel_->fd; }
+  int asyncFd() const { return context_->async_fd; }
+
+  // A queue with room for so many completions that may come at once; give them back with `free += entries`.
+  Result<CompletionQueue*> reserve(uint32_t entries);
+  // Takes what has completed. Returns how many there were.
+  template <typename Action>
+  int poll(const Action& action);
+  // From now on the next completion makes completionFd() readable.
+  void arm();
+  // Swallows that.
+  void disarm();
+  // What happened to the port or the device since the last call, in words; "" if nothing did that ends its use.
+  std::string takeTrouble(const Log& log);
+
+ private:
+  static constexpr int kBatch = 32;
+
+  Library library_;
+  Port port_;
+  ibv_context* context_;
+  ibv_pd* pd_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  uint32_t most_entries_ = 0;
+  std::vector<std::unique_ptr<CompletionQueue>> queues_;
+};
+
+template <typename Action>
+int Device::poll(const Action& action) {
+  int total = 0;
+  ibv_wc done[kBatch];
+  for (size_t i = 0; i < queues_.size(); ++i) {
+    const int count = ::ibv_poll_cq(queues_[i]->cq, kBatch, done);
+    for (int n = 0; n < count; ++n) action(done[n]);
+    total += count > 0 ? count : 0;
+  }
+  return total;
+}
+
+struct DeviceWish {
+  std::string devices;  // as HORING_IB_HCA
+  int gid_index = -1;   // as HORING_IB_GID_INDEX
+};
+
+// Opens every port that is up and wished for, `most` at the most. An error names what there is and why none of it serves.
+Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library, const DeviceWish& wish,
+                                                         size_t most);
+
+// Memory that the device may read, and peers may write if `access` says so. Memory and device must outlive it.
+class Registration {
+ public:
+  Registration() = default;
+  Registration(Registration&& other) noexcept
+      : library_(other.library_), region_(std::exchange(other.region_, nullptr)) {}
+  Registration& operator=(Registration&& other) noexcept;
+  ~Registration() { reset(); }
+
+  // The error of a limit on locked memory says which and how to raise it.
+  static Result<Registration> make(Device& device, std::byte* memory, size_t bytes, int access);
+
+  uint32_t localKey() const { return region_->lkey; }
+  uint32_t remoteKey() const { return region_->rkey; }
+
+ private:
+  void reset();
+
+  const Library* library_ = nullptr;
+  ibv_mr* region_ = nullptr;
+};
+
+}  // namespace horing::verbs

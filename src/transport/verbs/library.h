@@ -1,0 +1,43 @@
+#pragma once
+// libibverbs, found at run time: a machine without it still loads horing.
+#include <infiniband/verbs.h>
+
+#include "base/status.h"
+
+namespace horing::verbs {
+
+// The functions of libibverbs.so.1 that are used here. What moves data (ibv_post_send and the like) is inline in its header and goes
+// through the device's own table. A value; the library stays loaded as long as the process.
+struct Library {
+  decltype(&::ibv_get_device_list) getDeviceList = nullptr;
+  decltype(&::ibv_free_device_list) freeDeviceList = nullptr;
+  decltype(&::ibv_get_device_name) deviceName = nullptr;
+  decltype(&::ibv_open_device) openDevice = nullptr;
+  decltype(&::ibv_close_device) closeDevice = nullptr;
+  decltype(&::ibv_query_device) queryDevice = nullptr;
+  // Declared for an older, shorter ibv_port_attr: give it one that is all zero.
+  decltype(&::ibv_query_port) queryPort = nullptr;
+  decltype(&::ibv_query_gid) queryGid = nullptr;
+  decltype(&::ibv_alloc_pd) allocPd = nullptr;
+  decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
+  decltype(&::ibv_reg_mr) regMr = nullptr;
+  decltype(&::ibv_dereg_mr) deregMr = nullptr;
+  decltype(&::ibv_create_comp_channel) createChannel = nullptr;
+  decltype(&::ibv_destroy_comp_channel) destroyChannel = nullptr;
+  decltype(&::ibv_create_cq) createCq = nullptr;
+  decltype(&::ibv_destroy_cq) destroyCq = nullptr;
+  decltype(&::ibv_get_cq_event) getCqEvent = nullptr;
+  decltype(&::ibv_ack_cq_events) ackCqEvents = nullptr;
+  decltype(&::ibv_create_qp) createQp = nullptr;
+  decltype(&::ibv_modify_qp) modifyQp = nullptr;
+  decltype(&::ibv_destroy_qp) destroyQp = nullptr;
+  decltype(&::ibv_get_async_event) getAsyncEvent = nullptr;
+  decltype(&::ibv_ack_async_event) ackAsyncEvent = nullptr;
+  decltype(&::ibv_wc_status_str) statusText = nullptr;
+  decltype(&::ibv_event_type_str) eventText = nullptr;
+};
+
+// Any thread. An error says which library or function is missing.
+Result<Library> loadLibrary();
+
+}  // namespace horing::verbs

@@ -1,0 +1,262 @@
+#include "transport/verbs/link.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+#include "transport/link_shape.h"
+
+namespace horing::verbs {
+
+namespace {
+constexpr size_t kPageBytes = 4096;
+// A write with all of its credit; also how far apart ends may be in what they know.
+constexpr uint32_t kSendsPerSlot = 2;
+}  // namespace
+
+void VerbsLink::FreeDelete::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+// One direction of all channels.
+uint64_t VerbsLink::rowBytes() const {
+  const uint64_t bytes =
+      uint64_t{slotStride(shape())} * shape().slots * static_cast<uint64_t>(shape().channels);
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+uint64_t VerbsLink::memoryBytes() const {
+  return sizeof *this + 2 * rowBytes();
+}
+
+Status VerbsLink::open() {
+  slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, 2 * rowBytes())));
+  if (!slots_)
+    return makeStatus(Code::kSystemError,
+                      "rank %d has no %llu bytes of memory for the slots of its link to rank %d",
+                      options_.rank, static_cast<unsigned long long>(2 * rowBytes()), options_.peer);
+  const uint64_t queue_bytes = uint64_t{slotStride(shape())} * shape().slots;
+  for (uint32_t channel = 0; channel < static_cast<uint32_t>(shape().channels); ++channel) {
+    std::byte* const outgoing = slots_.get() + channel * queue_bytes;
+    channels_.emplace_back(new Channel{VerbsSender(*this, channel, outgoing),
+                                       VerbsReceiver(*this, channel, outgoing + rowBytes())});
+  }
+  waiting_.resize(static_cast<size_t>(shape().channels) * shape().slots);
+  paths_.resize(options_.paths.size());
+  for (size_t index = 0; index < paths_.size(); ++index) HORING_TRY(openPath(index));
+  return {};
+}
+
+// Credits: a message that goes out is answered by one credit at most, and no more messages than slots are unanswered. So each end has
+// at most one message and one credit of the other before it for each slot.
+Status VerbsLink::openPath(size_t index) {
+  LinkPath& path = paths_[index];
+  Device& device = *options_.paths[index].device;
+  const uint32_t slots = static_cast<uint32_t>(shape().channels) * shape().slots;
+  HORING_ASSIGN(path.outgoing, Registration::make(device, slots_.get(), rowBytes(), 0));
+  HORING_ASSIGN(path.incoming, Registration::make(device, slots_.get() + rowBytes(), rowBytes(),
+                                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  HORING_ASSIGN(path.pair, Path::make(device, {.id = options_.first_path_id + static_cast<uint32_t>(index),
+                                               .sends = kSendsPerSlot * slots,
+                                               .receives = kSendsPerSlot * slots}));
+  return {};
+}
+
+std::string VerbsLink::describe() const {
+  std::string text = "verbs " + options_.paths.front().name;
+  if (paths_.size() > 1) text += formatString(" and %zu more paths", paths_.size() - 1);
+  if (const size_t there = openPaths(); there < paths_.size())
+    text += formatString(", %zu of them lost", paths_.size() - there);
+  if (!established())
+    text += "; waits for rank " + std::to_string(options_.peer) + " over " + control_.describe();
+  return text;
+}
+
+size_t VerbsLink::openPaths() const {
+  return static_cast<size_t>(
+      std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.pair != nullptr; }));
+}
+
+void VerbsLink::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+void VerbsLink::failDeparted(uint32_t channel) {
+  fail(makeStatus(Code::kRemoteError,
+                  "rank %d left (it destroyed or aborted its communicator) while rank %d still needs it on "
+                  "channel %u (%s)",
+                  options_.peer, options_.rank, channel, options_.paths.front().name.c_str()));
+}
+
+void VerbsLink::progress(Effort effort) {
+  if (!status_.ok() || departed_ || !established()) return;
+  if (waiting_count_ > 0) pushWaiting();
+  if (credits_owed_) pushCredits(effort);
+}
+
+void VerbsLink::send(uint32_t channel, uint64_t sequence) {
+  if (!status_.ok()) return;
+  if (departed_) return failDeparted(channel);
+  HORING_CHECK_LT(waiting_count_, waiting_.size());
+  waiting_[(waiting_first_ + waiting_count_++) % waiting_.size()] = {channel, sequence};
+  pushWaiting();
+}
+
+void VerbsLink::pushWaiting() {
+  while (waiting_count_ > 0 && status_.ok()) {
+    const Waiting next = waiting_[waiting_first_];
+    LinkPath* const path = choosePath(channels_[next.channel]->sender.bytesOf(next.sequence));
+    if (!path) return;
+    if (!transmit(*path, next)) continue;  // by another path then
+    waiting_first_ = (waiting_first_ + 1) % waiting_.size();
+    --waiting_count_;
+  }
+}
+
+// The one that will be through with it first, as far as speeds tell.
+VerbsLink::LinkPath* VerbsLink::choosePath(uint32_t bytes) {
+  LinkPath* best = nullptr;
+  double best_time = 0;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    const size_t index = (turn_ + i) % paths_.size();
+    LinkPath& path = paths_[index];
+    if (!path.pair || !path.pair->hasRoom()) continue;
+    const uint32_t mbps =
+        std::min(options_.paths[index].device->port().mbps, options_.paths[index].theirs.mbps);
+    const double time = static_cast<double>(path.under_way + bytes) / mbps;
+    if (best && time >= best_time) continue;
+    best = &path;
+    best_time = time;
+  }
+  ++turn_;
+  return best;
+}
+
+bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
+  Channel& channel = *channels_[message.channel];
+  const uint32_t bytes = channel.sender.bytesOf(message.sequence);
+  std::byte* const header = channel.sender.headerOf(message.sequence);
+  const uint64_t credit = channel.receiver.released();
+  std::memcpy(header + offsetof(SlotHeader, credit), &credit, sizeof credit);
+  const Status posted = path.pair->post(
+      {.from = header,
+       .bytes = static_cast<uint32_t>(sizeof(SlotHeader)) + bytes,
+       .local_key = path.outgoing.localKey(),
+       .to = peer_slots_ + static_cast<uint64_t>(header - slots_.get()),  // both ends lay slots alike
+       .remote_key = path.theirs.remote_key,
+       .immediate = Immediate::pack(Immediate::Kind::kData, message.channel, message.sequence)});
+  if (!posted.ok()) {
+    postFailed(path, posted);
+    return false;
+  }
+  path.under_way += bytes;
+  channel.receiver.noteCreditSent(credit);
+  channel.sender.sent(message.sequence, static_cast<uint16_t>(&path - paths_.data()));
+  return true;
+}
+
+// Credits are worth a message of their own when the peer may soon wait for them, or when there is nothing better to do; else they wait
+// for a message of the same channel to carry them.
+void VerbsLink::pushCredits(Effort effort) {
+  credits_owed_ = false;
+  for (uint32_t channel = 0; channel < channels_.size(); ++channel) {
+    const VerbsReceiver& receiver = channels_[channel]->receiver;
+    const uint64_t owed = receiver.released() - receiver.creditSent();
+    if (owed == 0) continue;
+    const bool worth = effort == Effort::kThorough || owed * 2 >= shape().slots;
+    if (!worth || !pushCredit(channel)) credits_owed_ = true;
+  }
+}
+
+bool VerbsLink::pushCredit(uint32_t channel) {
+  LinkPath* const path = choosePath(0);
+  if (!path) return false;
+  VerbsReceiver& receiver = channels_[channel]->receiver;
+  const Status posted = path->pair->post(
+      {.to = peer_slots_,
+       .remote_key = path->theirs.remote_key,
+       .immediate = Immediate::pack(Immediate::Kind::kCredit, channel, receiver.released())});
+  if (!posted.ok()) {
+    postFailed(*path, posted);
+    return false;
+  }
+  receiver.noteCreditSent(receiver.released());
+  return true;
+}
+
+void VerbsLink::postFailed(LinkPath& path, const Status& status) {
+  giveUp(static_cast<size_t>(&path - paths_.data()), status.message());
+}
+
+void VerbsLink::completed(size_t index, const ibv_wc& done) {
+  LinkPath& path = paths_[index];
+  if (!path.pair || !status_.ok()) return;
+  if (done.status != IBV_WC_SUCCESS) {
+    // A peer that has left takes nothing any more, which is no failure.
+    if (!departed_)
+      giveUp(index,
+             formatString("%s (vendor code %u)",
+                          options_.paths[index].device->library().statusText(done.status), done.vendor_err));
+    return;
+  }
+  if (!Path::received(done)) return path.pair->sendDone(done);
+  arrived(done);
+  // Giving up may have been the answer.
+  if (!path.pair) return;
+  if (const Status room = path.pair->receiveDone(); !room.ok() && !departed_) postFailed(path, room);
+}
+
+void VerbsLink::broken(const char* what) {
+  fail(makeStatus(Code::kRemoteError,
+                  "rank %d broke the protocol in what it sent to rank %d (%s): %s; this is a bug of horing "
+                  "or memory that was "
+                  "overwritten",
+                  options_.peer, options_.rank, options_.paths.front().name.c_str(), what));
+}
+
+void VerbsLink::arrived(const ibv_wc& done) {
+  const Immediate immediate = Immediate::unpack(done.imm_data);
+  if (done.opcode != IBV_WC_RECV_RDMA_WITH_IMM || immediate.channel >= channels_.size())
+    return broken("a message of no channel");
+  Channel& channel = *channels_[immediate.channel];
+  uint64_t credit = 0;
+  if (immediate.kind == Immediate::Kind::kCredit) {
+    credit = immediate.widen(channel.sender.credited());
+  } else {
+    const uint64_t sequence = immediate.widen(channel.receiver.released());
+    if (done.byte_len < sizeof(SlotHeader) || done.byte_len - sizeof(SlotHeader) > shape().slot_bytes)
+      return broken("a message larger than a slot");
+    if (!channel.receiver.arrived(sequence, done.byte_len - static_cast<uint32_t>(sizeof(SlotHeader))))
+      return broken("a message out of turn");
+    std::memcpy(&credit, channel.receiver.headerOf(sequence) + offsetof(SlotHeader, credit), sizeof credit);
+  }
+  if (!channel.sender.takeCredit(credit)) broken("more messages acknowledged than were sent");
+}
+
+// From here on nothing of the peer arrives by this path, and nothing that has not been seen counts.
+void VerbsLink::giveUp(size_t index, const std::string& why) {
+  LinkPath& path = paths_[index];
+  if (!path.pair) return;
+  path.pair.reset();
+  const std::string& name = options_.paths[index].name;
+  options_.log.warn("verbs", "lost a path to rank %d (%s): %s; %zu of %zu are left", options_.peer,
+                    name.c_str(), why.c_str(), openPaths(), paths_.size());
+  Broken said{.path = static_cast<uint32_t>(index), .reserved = 0, .state = {}, .why = {}};
+  for (size_t channel = 0; channel < channels_.size(); ++channel)
+    said.state[channel] = channels_[channel]->receiver.state();
+  std::copy_n(why.begin(), std::min(why.size(), said.why.size() - 1), said.why.begin());
+  // Unsaid, the control link is broken, which says more.
+  [[maybe_unused]] const bool heard = say(Word::kBroken, std::as_bytes(std::span(&said, 1)));
+  if (openPaths() > 0) return;
+  why_stranded_ = name + ": " + why;
+  stranded_since_ns_ = options_.clock->nowNs();
+}
+
+void VerbsLink::portFailed(const Device& device, const std::string& why) {
+  if (!status_.ok() || departed_ || !established()) return;
+  for (size_t index = 0; index < paths_.size(); ++index)
+    if (options_.paths[index].device == &device && openPaths() > 1) giveUp(index, why);
+}
+
+}  // namespace horing::verbs

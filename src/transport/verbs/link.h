@@ -1,0 +1,153 @@
+#pragma once
+// Everything between this rank and one peer over RDMA: slots, connections, and the paths that they share.
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "transport/transport.h"
+#include "transport/verbs/connection.h"
+#include "transport/verbs/path.h"
+
+namespace horing::verbs {
+
+// Bytes of one slot, header and all.
+inline uint32_t slotStride(const LinkShape& shape) {
+  return kSlotDataOffset + shape.slot_bytes;
+}
+
+// A port of this rank and one of the peer's.
+struct PathPlan {
+  Device* device;
+  PublishedPort theirs;
+  std::string name;  // "mlx5_0 port 1 -> mlx5_2 port 1"
+};
+
+struct LinkOptions {
+  int rank = 0;
+  int peer = 0;
+  int number = 0;
+  LinkShape shape;
+  std::vector<PathPlan> paths;
+  uint32_t first_path_id = 0;  // theirs are this and the following
+  PathTuning tuning;
+  const Clock* clock = nullptr;
+  Log log = Log();
+};
+
+// Messages of a connection are spread over the paths, each to the one that has the least under way for its speed, and put in order
+// again by the slot that their number names.
+//
+// A path whose queue pair fails is given up by both ends, and each says what it has: what went by this path and did not arrive is
+// sent again by another one; it lies in its slot still, as no credit has come for it. Without another one the link fails, unless
+// within a moment the control link explains why: the peer's process died, or has left in order.
+class VerbsLink final : public Link {
+ public:
+  // `control` carries the words; it must live as long as progress is called.
+  VerbsLink(LinkOptions options, Link& control) : options_(std::move(options)), control_(control) {}
+  // Makes slots and queue pairs. Once, before all else.
+  Status open();
+
+  int peer() const override { return options_.peer; }
+  int number() const override { return options_.number; }
+  bool established() const override { return said_ready_ && peer_ready_; }
+  const Status& status() const override { return status_; }
+  Sender& sender(int channel) override { return channels_[static_cast<size_t>(channel)]->sender; }
+  Receiver& receiver(int channel) override { return channels_[static_cast<size_t>(channel)]->receiver; }
+  uint64_t memoryBytes() const override;
+  std::string describe() const override;
+
+  // --- Running.
+  enum class Effort : uint8_t { kNormal, kThorough };
+  // Gives adapters what waits for them. `kThorough`: leave no credit owed.
+  void progress(Effort effort);
+  // Hears what the peer says, and answers.
+  void progressControl();
+  // Something by path `first_path_id + index` is done.
+  void completed(size_t index, const ibv_wc& done);
+  // The port is down: what another one can do shall not wait until packets have been repeated in vain.
+  void portFailed(const Device& device, const std::string& why);
+  // First error wins.
+  void fail(Status status);
+  // Takes leave of a healthy peer when everything posted is known to have arrived; to be called, with progress, until it says true.
+  bool leave();
+
+  // --- For the connections.
+  const LinkShape& shape() const { return options_.shape; }
+  void send(uint32_t channel, uint64_t sequence);
+  void messageCredited(uint16_t path, uint32_t bytes) { paths_[path].under_way -= bytes; }
+  void noteRelease() { credits_owed_ = true; }
+  // The peer has left in order, and has had all before message lastMessage() delivered.
+  bool departed() const { return departed_; }
+  uint64_t lastMessage(uint32_t channel) const { return goodbye_.posted[channel]; }
+  void failDeparted(uint32_t channel);
+
+ private:
+  struct Channel {
+    VerbsSender sender;
+    VerbsReceiver receiver;
+  };
+  struct LinkPath {
+    std::unique_ptr<Path> pair;  // null: given up
+    Registration outgoing;       // memory that is sent from
+    Registration incoming;       // memory that the peer writes
+    PathHello theirs{};
+    uint64_t under_way = 0;  // bytes given to it and not credited yet
+    bool peer_gave_up = false;
+  };
+  // Messages that no path had room for.
+  struct Waiting {
+    uint32_t channel;
+    uint64_t sequence;
+  };
+  struct FreeDelete {
+    void operator()(std::byte* memory) const;
+  };
+
+  Status openPath(size_t index);
+  uint64_t rowBytes() const;
+  bool say(Word word, std::span<const std::byte> what);
+  void hear(const Message& message);
+  void hearHello(const Message& message);
+  void hearBroken(const Message& message);
+  void hearGoodbye(const Message& message);
+  void sayHello();
+  void controlFailed();
+  void broken(const char* what);
+  void arrived(const ibv_wc& done);
+  void giveUp(size_t index, const std::string& why);
+  LinkPath* choosePath(uint32_t bytes);
+  size_t openPaths() const;
+  void pushWaiting();
+  void pushCredits(Effort effort);
+  bool pushCredit(uint32_t channel);
+  bool transmit(LinkPath& path, const Waiting& message);
+  void postFailed(LinkPath& path, const Status& status);
+  void judgeStranded();
+
+  LinkOptions options_;
+  Link& control_;
+  Status status_;
+  std::unique_ptr<std::byte[], FreeDelete> slots_;  // before the registrations of it
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<LinkPath> paths_;
+  std::vector<Waiting> waiting_;  // a ring of fixed size
+  size_t waiting_first_ = 0;
+  size_t waiting_count_ = 0;
+  uint64_t peer_slots_ = 0;  // address over there
+  size_t turn_ = 0;
+  bool said_hello_ = false;
+  bool said_ready_ = false;
+  bool peer_ready_ = false;
+  bool credits_owed_ = false;
+  bool departed_ = false;
+  bool said_goodbye_ = false;
+  Goodbye goodbye_{};         // the peer's
+  std::string why_stranded_;  // the last path is gone, and this is why
+  int64_t stranded_since_ns_ = 0;
+};
+
+}  // namespace horing::verbs

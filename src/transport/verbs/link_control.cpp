@@ -1,0 +1,159 @@
+// What the two ends of a link say to each other over the control link: how to begin, what is lost, and farewell.
+#include <algorithm>
+#include <cstring>
+
+#include "transport/link_shape.h"
+#include "transport/verbs/link.h"
+
+namespace horing::verbs {
+
+namespace {
+
+// How long a link whose last path is gone waits for a better explanation: a peer that died or left tells so by the control link,
+// perhaps a moment later.
+constexpr int64_t kExplanationNs = 1'000'000'000;
+
+template <typename Struct>
+bool read(const Message& message, Struct& into) {
+  if (message.bytes != sizeof into) return false;
+  std::memcpy(&into, message.data, sizeof into);
+  return true;
+}
+
+}  // namespace
+
+void VerbsLink::progressControl() {
+  if (!status_.ok() || departed_) return;
+  if (!control_.status().ok()) return controlFailed();
+  if (!control_.established()) return;
+  if (!said_hello_) sayHello();
+  Receiver& words = control_.receiver(0);
+  while (status_.ok() && !departed_) {
+    const Message* const word = words.tryPeek();
+    if (!word) break;
+    hear(*word);
+    words.release();
+  }
+  if (!control_.status().ok() && !departed_) controlFailed();
+  if (!why_stranded_.empty()) judgeStranded();
+}
+
+// False: the control link is broken, or not there yet.
+bool VerbsLink::say(Word word, std::span<const std::byte> what) {
+  std::byte* const memory =
+      control_.established() && control_.status().ok() ? control_.sender(0).tryAcquire() : nullptr;
+  if (!memory) return false;
+  std::copy(what.begin(), what.end(), memory);
+  control_.sender(0).post(static_cast<uint32_t>(what.size()), static_cast<Tag>(word));
+  return true;
+}
+
+void VerbsLink::sayHello() {
+  Hello hello{.channels = static_cast<uint32_t>(shape().channels),
+              .slots = shape().slots,
+              .slot_bytes = shape().slot_bytes,
+              .paths = static_cast<uint32_t>(paths_.size()),
+              .slots_address = reinterpret_cast<uintptr_t>(slots_.get() + rowBytes()),
+              .path = {}};
+  for (size_t i = 0; i < paths_.size(); ++i)
+    hello.path[i] = {.queue_pair = paths_[i].pair->queuePair(),
+                     .packet_number = paths_[i].pair->firstPacket(),
+                     .remote_key = paths_[i].incoming.remoteKey(),
+                     .reserved = 0};
+  said_hello_ = say(Word::kHello, std::as_bytes(std::span(&hello, 1)));
+}
+
+void VerbsLink::hear(const Message& message) {
+  const auto word = static_cast<Word>(message.tag);
+  if (word == Word::kHello && !said_ready_) return hearHello(message);
+  if (word == Word::kReady && said_hello_ && !peer_ready_ && message.bytes == 0) {
+    peer_ready_ = true;
+    return;
+  }
+  if (word == Word::kBroken && said_ready_) return hearBroken(message);
+  if (word == Word::kGoodbye && said_ready_) return hearGoodbye(message);
+  broken("a word out of turn");
+}
+
+void VerbsLink::hearHello(const Message& message) {
+  Hello hello;
+  if (!read(message, hello) || hello.channels > UINT16_MAX) return broken("a broken hello");
+  const LinkShape theirs{
+      .channels = static_cast<int>(hello.channels), .slots = hello.slots, .slot_bytes = hello.slot_bytes};
+  if (theirs != shape()) return fail(linkShapeMismatch(options_.rank, shape(), options_.peer, theirs));
+  // Both ends have computed the paths from the same addresses.
+  if (hello.paths != paths_.size()) return broken("another number of paths than ours");
+  peer_slots_ = hello.slots_address;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    paths_[i].theirs = hello.path[i];
+    const Status on = paths_[i].pair->connect(hello.path[i], options_.paths[i].theirs, options_.tuning);
+    if (!on.ok())
+      return fail(makeStatus(on.code(), "rank %d cannot link to rank %d by RDMA: %s", options_.rank,
+                             options_.peer, on.message().c_str()));
+  }
+  said_ready_ = say(Word::kReady, {});
+}
+
+// Whoever notices first that a path is gone tells the other, which gives it up, too, and says what it has; then each sends again.
+void VerbsLink::hearBroken(const Message& message) {
+  Broken said;
+  if (!read(message, said) || said.path >= paths_.size() || paths_[said.path].peer_gave_up)
+    return broken("a loss of no path");
+  said.why.back() = '\0';
+  LinkPath& path = paths_[said.path];
+  path.peer_gave_up = true;
+  giveUp(said.path, formatString("rank %d says: %s", options_.peer, said.why.data()));
+  for (size_t channel = 0; channel < channels_.size(); ++channel)
+    if (!channels_[channel]->sender.pathGone(static_cast<uint16_t>(said.path), said.state[channel]))
+      return broken("it says that it has messages that were not sent");
+}
+
+void VerbsLink::hearGoodbye(const Message& message) {
+  if (!read(message, goodbye_)) return broken("a broken goodbye");
+  for (uint32_t channel = 0; channel < channels_.size(); ++channel) {
+    VerbsSender& sender = channels_[channel]->sender;
+    if (!sender.takeCredit(goodbye_.released[channel]))
+      return broken("more messages acknowledged than were sent");
+    if (!sender.flushed()) failDeparted(channel);
+  }
+  departed_ = true;
+}
+
+void VerbsLink::controlFailed() {
+  const std::string also = why_stranded_.empty() ? "" : " (by RDMA: " + why_stranded_ + ")";
+  fail(makeStatus(control_.status().code(), "%s%s", control_.status().message().c_str(), also.c_str()));
+}
+
+void VerbsLink::judgeStranded() {
+  if (!status_.ok() || departed_ || options_.clock->nowNs() - stranded_since_ns_ < kExplanationNs) return;
+  fail(makeStatus(Code::kRemoteError,
+                  "rank %d lost its last RDMA path to rank %d: %s; look at the port (ibv_devinfo, rdma "
+                  "link), the cable and the "
+                  "switch, or use HORING_TRANSPORTS=shm,socket",
+                  options_.rank, options_.peer, why_stranded_.c_str()));
+}
+
+bool VerbsLink::leave() {
+  if (!status_.ok() || departed_ || !established() || said_goodbye_) return true;
+  if (waiting_count_ > 0 || credits_owed_) return false;
+  bool settled = true;
+  for (size_t index = 0; index < paths_.size(); ++index) {
+    LinkPath& path = paths_[index];
+    // What went by a path that is gone is known to be lost or not once the peer has said so.
+    settled = settled && (path.pair || path.peer_gave_up);
+    if (!path.pair) continue;
+    if (const Status asked = path.pair->settle(); !asked.ok()) postFailed(path, asked);
+    settled = settled && path.pair && path.pair->settled();
+  }
+  if (!settled) return false;
+  Goodbye said{};
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
+    said.posted[channel] = channels_[channel]->sender.posted();
+    said.released[channel] = channels_[channel]->receiver.released();
+  }
+  // Unsaid, the control link is broken, and nobody listens.
+  [[maybe_unused]] const bool heard = say(Word::kGoodbye, std::as_bytes(std::span(&said, 1)));
+  return said_goodbye_ = true;
+}
+
+}  // namespace horing::verbs

@@ -1,0 +1,94 @@
+#pragma once
+// One RC queue pair: a way from this rank to a peer through one port at each end.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/published.h"
+#include "transport/verbs/wire.h"
+
+namespace horing::verbs {
+
+// How packets are sent; the same for all of a rank's queue pairs.
+struct PathTuning {
+  int timeout = 14;       // HORING_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
+  int retries = 6;        // HORING_IB_RETRIES: 7 would mean for ever on some adapters
+  int traffic_class = 0;  // HORING_IB_TC
+  int service_level = 0;  // HORING_IB_SL
+};
+
+struct PathOptions {
+  uint32_t id;        // comes back with each completion, see idOf()
+  uint32_t sends;     // at most under way
+  uint32_t receives;  // messages that the peer may send before this end looks
+};
+
+// One message: memory of this end into memory of the other, and 32 bits that say so.
+struct Write {
+  const std::byte* from = nullptr;
+  uint32_t bytes = 0;
+  uint32_t local_key = 0;
+  uint64_t to = 0;
+  uint32_t remote_key = 0;
+  uint32_t immediate = 0;
+};
+
+// Only every kSignalEvery-th send reports its completion; a failed one always does.
+class Path {
+ public:
+  static Result<std::unique_ptr<Path>> make(Device& device, const PathOptions& options);
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+  // No packet of the peer changes memory any more.
+  ~Path();
+
+  uint32_t queuePair() const { return pair_->qp_num; }
+  uint32_t firstPacket() const { return first_packet_; }
+  // Turns it on, in both directions.
+  Status connect(const PathHello& theirs, const PublishedPort& their_port, const PathTuning& tuning);
+
+  bool hasRoom() const { return posted_ - completed_ < options_.sends; }
+  // Only with room. The memory must not change until the peer is known to have the message.
+  Status post(const Write& write);
+  // Sends that are known to be done are all there have been. What is not known yet will be, after this.
+  Status settle();
+  bool settled() const { return posted_ == completed_; }
+
+  // --- What became of it.
+  static uint32_t idOf(const ibv_wc& done) { return static_cast<uint32_t>(done.wr_id >> 32); }
+  static bool received(const ibv_wc& done) { return (done.wr_id & kReceived) != 0; }
+  void sendDone(const ibv_wc& done);
+  // One message has come; makes room for another.
+  Status receiveDone();
+
+ private:
+  static constexpr uint64_t kReceived = uint64_t{1} << 31;
+  static constexpr uint32_t kCounterMask = kReceived - 1;
+  static constexpr uint32_t kSignalEvery = 16;
+  static constexpr uint32_t kReceiveBatch = 16;
+  static constexpr uint32_t kMostInline = 256;
+
+  Path(Device& device, const PathOptions& options) : device_(device), options_(options) {}
+  Status open();
+  Status toInit();
+  Status postReceives(uint32_t count);
+  Status send(ibv_send_wr& request);
+  uint32_t entries() const { return options_.sends + 1 + options_.receives + kReceiveBatch; }
+
+  Device& device_;
+  PathOptions options_;
+  CompletionQueue* queue_ = nullptr;
+  ibv_qp* pair_ = nullptr;
+  uint32_t inline_bytes_ = 0;
+  uint32_t first_packet_ = 0;
+  uint32_t posted_ = 0;
+  uint32_t completed_ = 0;
+  uint32_t unsignalled_ = 0;
+  uint32_t receives_owed_ = 0;
+  std::array<ibv_recv_wr, kReceiveBatch> receives_{};
+};
+
+}  // namespace horing::verbs

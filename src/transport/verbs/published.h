@@ -1,0 +1,49 @@
+#pragma once
+// What a rank publishes about its RDMA ports, and how two ranks pair them without asking each other.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/wire.h"
+
+namespace horing::verbs {
+
+inline constexpr size_t kMaxPorts = kMaxPaths;  // of one rank
+
+// Of a port what a peer has to know.
+struct PublishedPort {
+  std::array<uint8_t, 16> gid{};
+  uint32_t mbps = 0;
+  uint16_t lid = 0;
+  uint8_t mtu = 0;  // as ibv_mtu
+  bool infiniband = false;
+  std::string name;  // for messages
+
+  static PublishedPort of(const Port& port);
+};
+
+struct Published {
+  std::vector<PublishedPort> ports;  // 1 .. kMaxPorts
+  std::vector<std::byte> control;    // address of the transport that carries the words
+
+  std::vector<std::byte> encode() const;
+  // Checks everything but `control`; the bytes may be hostile.
+  static Result<Published> decode(std::span<const std::byte> bytes);
+};
+
+// Ports of two ranks that are used together: indexes into each one's list.
+struct PortPair {
+  size_t lower;
+  size_t higher;
+  bool operator==(const PortPair&) const = default;
+};
+// The paths between the lower and the higher of two ranks; both compute the same. Ports of one link layer, each used once; of those
+// that are left, the one whose address has most leading bits in common (a subnet; on InfiniBand, the fabric). Empty: none.
+std::vector<PortPair> pairPorts(std::span<const PublishedPort> lower, std::span<const PublishedPort> higher);
+
+}  // namespace horing::verbs

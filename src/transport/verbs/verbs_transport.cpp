@@ -1,0 +1,265 @@
+#include "transport/verbs/verbs_transport.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "transport/link_shape.h"
+#include "transport/verbs/link.h"
+#include "transport/verbs/published.h"
+
+namespace horing {
+
+namespace verbs {
+namespace {
+
+// The control links have news so seldom that data need not wait for a look at them each time.
+constexpr int64_t kControlEvery = 64;
+// From this many rounds without a completion on there is nothing better to do than to return single credits.
+constexpr int64_t kIdleRounds = 64;
+constexpr int64_t kLingerMs = 2000;
+
+class VerbsTransport final : public Transport {
+ public:
+  VerbsTransport(const VerbsOptions& options, std::unique_ptr<Transport> control)
+      : options_(options), control_(std::move(control)) {}
+  ~VerbsTransport() override;
+
+  Status open();
+
+  const char* name() const override { return "verbs"; }
+  std::vector<std::byte> address() const override { return own_.encode(); }
+  bool canReach(std::span<const std::byte> peer_address) const override;
+  Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
+                        int number) override;
+  Status progress() override;
+  void beginWait() override;
+  int waitFd() const override { return epoll_.get(); }
+  void endWait() override;
+  uint64_t memoryBytes() const override;
+
+ private:
+  // Whose completions have this identity.
+  struct PathOwner {
+    VerbsLink* link;
+    size_t index;
+  };
+
+  Status probeLockedMemory();
+  Status watch(int fd);
+  std::vector<PortPair> pairsWith(int peer, const Published& published) const;
+  void progressControl();
+
+  VerbsOptions options_;
+  std::unique_ptr<Transport> control_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  Published own_;
+  Fd epoll_;
+  std::vector<std::unique_ptr<VerbsLink>> links_;
+  std::vector<PathOwner> paths_;
+  std::set<std::pair<int, int>> taken_;  // peer and number of every link
+  size_t coming_up_ = 0;                 // links that are not established
+  Status status_;
+  bool waiting_ = false;
+  int64_t rounds_ = 0;
+  int64_t idle_rounds_ = 0;  // in a row that brought no completion
+};
+
+Status VerbsTransport::watch(int fd) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+  if (fd < 0 || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  return systemError(errno, "watch a descriptor with epoll");
+}
+
+Status VerbsTransport::open() {
+  // Before the library is loaded, which takes milliseconds.
+  if (!hasRdmaDevices()) return makeStatus(Code::kSystemError, "this machine has no RDMA device");
+  HORING_ASSIGN(const Library library, loadLibrary());
+  HORING_ASSIGN(devices_, openDevices(library, {options_.devices, options_.gid_index}, kMaxPorts));
+  HORING_TRY(probeLockedMemory());
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return systemError(errno, "open an epoll descriptor");
+  for (const auto& device : devices_) {
+    HORING_TRY(watch(device->completionFd()));
+    HORING_TRY(watch(device->asyncFd()));
+    own_.ports.push_back(PublishedPort::of(device->port()));
+    options_.log.info("verbs", "%s: %s, %u Mbit/s, MTU %d, address %d", device->port().label().c_str(),
+                      device->port().infiniband ? "InfiniBand" : "RoCE", device->port().mbps,
+                      128 << device->port().mtu, device->port().gid.index);
+  }
+  HORING_TRY(watch(control_->waitFd()));
+  own_.control = control_->address();
+  return {};
+}
+
+// Found out here, another transport can take the place of this one; found out by a link, that is an error.
+Status VerbsTransport::probeLockedMemory() {
+  rlimit limit{};
+  if (options_.locked_bytes == 0 || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY)
+    return {};
+  void* const memory =
+      ::mmap(nullptr, options_.locked_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return systemError(errno, "map %zu bytes", options_.locked_bytes);
+  const Status locked = Registration::make(*devices_.front(), static_cast<std::byte*>(memory),
+                                           options_.locked_bytes, IBV_ACCESS_LOCAL_WRITE)
+                            .status();
+  ::munmap(memory, options_.locked_bytes);
+  return locked;
+}
+
+// Says goodbye once everything has arrived. The control transport goes first, since it waits until that has been heard.
+VerbsTransport::~VerbsTransport() {
+  if (options_.clock && !links_.empty()) {
+    waiting_ = true;  // leaves nothing undone
+    const Deadline linger = Deadline::after(*options_.clock, kLingerMs);
+    for (bool all_left = false; !all_left && !linger.passed();) {
+      [[maybe_unused]] const Status moved = progress();
+      all_left = true;
+      for (const auto& link : links_) all_left = link->leave() && all_left;
+      if (!all_left) ::poll(nullptr, 0, 1);
+    }
+  }
+  control_.reset();
+}
+
+std::vector<PortPair> VerbsTransport::pairsWith(int peer, const Published& published) const {
+  return options_.rank < peer ? pairPorts(own_.ports, published.ports)
+                              : pairPorts(published.ports, own_.ports);
+}
+
+bool VerbsTransport::canReach(std::span<const std::byte> peer_address) const {
+  const Result<Published> peer = Published::decode(peer_address);
+  // Which of the two is the lower rank changes the pairs, but not whether there is one.
+  return peer.ok() && control_->canReach(peer.value().control) &&
+         !pairPorts(own_.ports, peer.value().ports).empty();
+}
+
+Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_address,
+                                      const LinkShape& shape, int number) {
+  HORING_TRY(checkLinkShape(shape));
+  HORING_TRY(checkLinkNumber(number));
+  if (peer < 0 || peer == options_.rank)
+    return makeStatus(Code::kInvalidArgument, "rank %d cannot have an RDMA link to rank %d", options_.rank,
+                      peer);
+  if (taken_.contains({peer, number}))
+    return makeStatus(Code::kInvalidUsage, "rank %d has an RDMA link %d to rank %d already", options_.rank,
+                      number, peer);
+  HORING_ASSIGN(const Published published, Published::decode(peer_address));
+  const std::vector<PortPair> pairs = pairsWith(peer, published);
+  if (pairs.empty())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d and rank %d have no RDMA ports of one kind and fabric in common: see HORING_IB_HCA",
+        options_.rank, peer);
+  LinkOptions link{.rank = options_.rank,
+                   .peer = peer,
+                   .number = number,
+                   .shape = shape,
+                   .paths = {},
+                   .first_path_id = static_cast<uint32_t>(paths_.size()),
+                   .tuning = {.timeout = options_.timeout,
+                              .retries = options_.retries,
+                              .traffic_class = options_.traffic_class,
+                              .service_level = options_.service_level},
+                   .clock = options_.clock,
+                   .log = options_.log};
+  for (const PortPair& pair : pairs) {
+    const bool lower = options_.rank < peer;
+    Device* const device = devices_[lower ? pair.lower : pair.higher].get();
+    const PublishedPort& theirs = published.ports[lower ? pair.higher : pair.lower];
+    link.paths.push_back({device, theirs, device->port().label() + " -> " + theirs.name});
+  }
+  HORING_ASSIGN(Link * control, control_->connect(peer, published.control, kControlShape, number));
+  auto made = std::make_unique<VerbsLink>(std::move(link), *control);
+  HORING_TRY(made->open());
+  for (size_t index = 0; index < pairs.size(); ++index) paths_.push_back({made.get(), index});
+  taken_.insert({peer, number});
+  ++coming_up_;
+  links_.push_back(std::move(made));
+  return links_.back().get();
+}
+
+void VerbsTransport::progressControl() {
+  [[maybe_unused]] const Status of_links = control_->progress();  // each link looks at its own
+  for (const auto& device : devices_) {
+    const std::string trouble = device->takeTrouble(options_.log);
+    if (trouble.empty()) continue;
+    for (const auto& link : links_) link->portFailed(*device, trouble);
+  }
+  coming_up_ = 0;
+  for (const auto& link : links_) {
+    const bool was_up = link->established();
+    link->progressControl();
+    if (!was_up && link->established())
+      options_.log.info("verbs", "linked to rank %d: %s", link->peer(), link->describe().c_str());
+    coming_up_ += !link->established() && link->status().ok() ? 1 : 0;
+  }
+}
+
+Status VerbsTransport::progress() {
+  int completions = 0;
+  for (const auto& device : devices_)
+    completions += device->poll([this](const ibv_wc& done) {
+      const uint32_t id = Path::idOf(done);
+      if (id < paths_.size()) paths_[id].link->completed(paths_[id].index, done);
+    });
+  idle_rounds_ = completions == 0 ? idle_rounds_ + 1 : 0;
+  if (waiting_ || coming_up_ > 0 || ++rounds_ % kControlEvery == 0) progressControl();
+  const bool thorough = waiting_ || idle_rounds_ >= kIdleRounds;
+  for (const auto& link : links_) {
+    link->progress(thorough ? VerbsLink::Effort::kThorough : VerbsLink::Effort::kNormal);
+    if (status_.ok() && !link->status().ok()) status_ = link->status();
+  }
+  return status_;
+}
+
+void VerbsTransport::beginWait() {
+  waiting_ = true;
+  for (const auto& device : devices_) {
+    device->disarm();
+    device->arm();
+  }
+  control_->beginWait();
+}
+
+void VerbsTransport::endWait() {
+  waiting_ = false;
+  control_->endWait();
+}
+
+uint64_t VerbsTransport::memoryBytes() const {
+  uint64_t bytes = sizeof *this + control_->memoryBytes();
+  for (const auto& link : links_) bytes += link->memoryBytes();
+  return bytes;
+}
+
+}  // namespace
+}  // namespace verbs
+
+bool hasRdmaDevices() {
+  std::error_code none;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
+  return !none && devices != std::filesystem::directory_iterator();
+}
+
+Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,
+                                                      std::unique_ptr<Transport> control) {
+  if (!options.clock || !control)
+    return makeStatus(Code::kInvalidArgument, "the verbs transport needs a clock and a control transport");
+  auto transport = std::make_unique<verbs::VerbsTransport>(options, std::move(control));
+  if (const Status opened = transport->open(); !opened.ok())
+    return makeStatus(opened.code(), "rank %d cannot use RDMA: %s", options.rank, opened.message().c_str());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace horing

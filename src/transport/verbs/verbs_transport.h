@@ -1,0 +1,40 @@
+#pragma once
+// Ranks whose machines have InfiniBand or RoCE: RDMA writes from slots into slots.
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+struct VerbsOptions {
+  int rank = 0;
+  std::string devices;    // as HORING_IB_HCA
+  int gid_index = -1;     // as HORING_IB_GID_INDEX
+  int timeout = 14;       // as HORING_IB_TIMEOUT
+  int retries = 6;        // as HORING_IB_RETRIES
+  int traffic_class = 0;  // as HORING_IB_TC
+  int service_level = 0;  // as HORING_IB_SL
+  // Bytes that a link will have to lock; where they may not be locked, there is no transport. 0: find out when a link is made.
+  size_t locked_bytes = 0;
+  const Clock* clock = nullptr;  // must outlive the transport
+  Log log = Log();
+};
+
+// Whether this machine has any RDMA device, usable or not. Cheap: loads nothing.
+bool hasRdmaDevices();
+
+// Opens the devices that the options choose. `control` reaches every peer that this transport shall reach; it has to prove who the
+// peer is, since what the queue pairs need travels by it. Fails when there is no libibverbs, no device that serves, or too low a limit
+// on locked memory, and says what to do; with kInvalidArgument when an option is wrong.
+//
+// Besides the contract of Transport: links use all ports that two ranks can pair. When a port or queue pair fails, its messages go by
+// the others; without any the link fails, naming rank and device. Destroying the transport waits (at most two seconds) until what was
+// sent has arrived.
+Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,
+                                                      std::unique_ptr<Transport> control);
+
+}  // namespace horing

@@ -1,0 +1,43 @@
+#pragma once
+// A CUDA driver for tests: a library with the driver's name that owns no GPU but does what horing asks of one. It has four GPUs,
+// whose memory crashes whoever touches it but the driver, and whose streams are threads.
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace horing::test {
+
+// HORING_FAKE_CUDA: where the library is, which has the SONAME libcuda.so.1.
+class FakeCuda {
+ public:
+  FakeCuda() : library_(::dlopen(HORING_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL)) {}
+  FakeCuda(const FakeCuda&) = delete;
+  FakeCuda& operator=(const FakeCuda&) = delete;
+  ~FakeCuda() {
+    if (library_) ::dlclose(library_);
+  }
+
+  bool loaded() const { return library_ != nullptr; }
+  // From now on [begin, begin + bytes) alone is known to the driver, besides what it allocated: memory of `device`, or managed.
+  void setDeviceMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 0); }
+  void setManagedMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 1); }
+  // From the call after `successes` good ones on, this function (cuda.h's name without a version) returns `error`; null: none does.
+  void fail(const char* function, int error, int successes = 0) const {
+    call<void(const char*, int, int)>("fakeCudaFail")(function, error, successes);
+  }
+
+  // A function of the driver: call<int(unsigned int)>("cuInit")(0).
+  template <typename Function>
+  Function* call(const char* symbol) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, symbol));
+  }
+
+ private:
+  void mark(const void* begin, size_t bytes, int device, unsigned int is_managed) const {
+    call<void(const void*, size_t, int, unsigned int)>("fakeCudaMark")(begin, bytes, device, is_managed);
+  }
+  void* library_;
+};
+
+}  // namespace horing::test

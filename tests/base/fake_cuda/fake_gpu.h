@@ -1,0 +1,111 @@
+#pragma once
+// Memory and streams of a GPU of the fake driver, for tests that are its users.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "fake_cuda.h"
+
+namespace horing::test {
+
+// A context that is current on this thread.
+class CurrentGpu {
+ public:
+  CurrentGpu(const FakeCuda& cuda, int device) : cuda_(cuda) {
+    void* context = nullptr;
+    EXPECT_EQ(cuda.call<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, device), 0);
+    EXPECT_EQ(cuda.call<int(void*)>("cuCtxPushCurrent_v2")(context), 0);
+  }
+  ~CurrentGpu() {
+    void* context = nullptr;
+    EXPECT_EQ(cuda_.call<int(void**)>("cuCtxPopCurrent_v2")(&context), 0);
+  }
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+
+ private:
+  const FakeCuda& cuda_;
+};
+
+class GpuStream {
+ public:
+  GpuStream(const FakeCuda& cuda, int device) : cuda_(cuda) {
+    const CurrentGpu current(cuda, device);
+    EXPECT_EQ(cuda.call<int(void**, unsigned int)>("cuStreamCreate")(&stream_, 1), 0);
+  }
+  ~GpuStream() { EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream_), 0); }
+  GpuStream(const GpuStream&) = delete;
+  GpuStream& operator=(const GpuStream&) = delete;
+
+  void* get() const { return stream_; }
+  void synchronize() const { EXPECT_EQ(cuda_.call<int(void*)>("cuStreamSynchronize")(stream_), 0); }
+  bool idle() const { return cuda_.call<int(void*)>("cuStreamQuery")(stream_) == 0; }
+  // Holds the stream up until `gate` is set.
+  void waitFor(const std::atomic<bool>& gate) const {
+    const auto wait = [](void* data) {
+      while (!static_cast<const std::atomic<bool>*>(data)->load()) std::this_thread::yield();
+    };
+    EXPECT_EQ(cuda_.call<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(
+                  stream_, wait, const_cast<std::atomic<bool>*>(&gate)),
+              0);
+  }
+
+ private:
+  const FakeCuda& cuda_;
+  void* stream_ = nullptr;
+};
+
+// Elements on a GPU.
+template <typename T>
+class GpuVector {
+ public:
+  GpuVector(const FakeCuda& cuda, int device, const std::vector<T>& values)
+      : cuda_(cuda), device_(device), size_(values.size()) {
+    const CurrentGpu current(cuda, device);
+    EXPECT_EQ(cuda.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&at_, size_ * sizeof(T) + 1), 0);
+    write(values);
+  }
+  ~GpuVector() { EXPECT_EQ(cuda_.call<int(unsigned long long)>("cuMemFree_v2")(at_), 0); }
+  GpuVector(const GpuVector&) = delete;
+  GpuVector& operator=(const GpuVector&) = delete;
+
+  T* data() const { return reinterpret_cast<T*>(at_); }
+  // Complete on return.
+  void write(const std::vector<T>& values) const {
+    const GpuStream stream(cuda_, device_);
+    writeOn(stream, values);
+    stream.synchronize();
+  }
+  std::vector<T> read() const {
+    std::vector<T> values(size_);
+    const GpuStream stream(cuda_, device_);
+    readOn(stream, values);
+    stream.synchronize();
+    return values;
+  }
+  // When the stream comes to it; `values` must stay until then.
+  void writeOn(const GpuStream& stream, const std::vector<T>& values) const {
+    copy(stream, at_, reinterpret_cast<unsigned long long>(values.data()));
+  }
+  void readOn(const GpuStream& stream, std::vector<T>& values) const {
+    copy(stream, reinterpret_cast<unsigned long long>(values.data()), at_);
+  }
+
+ private:
+  void copy(const GpuStream& stream, unsigned long long to, unsigned long long from) const {
+    const CurrentGpu current(cuda_, device_);
+    EXPECT_EQ(cuda_.call<int(unsigned long long, unsigned long long, size_t, void*)>("cuMemcpyAsync")(
+                  to, from, size_ * sizeof(T), stream.get()),
+              0);
+  }
+
+  const FakeCuda& cuda_;
+  const int device_;
+  const size_t size_;
+  unsigned long long at_ = 0;
+};
+
+}  // namespace horing::test

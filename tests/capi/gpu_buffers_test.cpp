@@ -1,0 +1,366 @@
+// Operations on a GPU's memory, with a driver that has none: what it calls memory of a GPU crashes whoever touches it but the driver.
+#include <atomic>
+#include <numeric>
+#include <utility>
+
+#include "fake_cuda/fake_gpu.h"
+#include "ways.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::FakeCuda;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+
+constexpr int kGpu = 1;
+
+std::vector<float> filled(int rank, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = element(rank, i);
+  return values;
+}
+
+class GpuBuffers : public Collectives {
+ protected:
+  void SetUp() override {
+    Collectives::SetUp();
+    ASSERT_TRUE(cuda_.loaded());
+  }
+  // Carries `call` out on memory of the host, then on a GPU's, on a stream of CUDA and without: it must leave the same.
+  template <typename Call>
+  void expectSame(int rank, size_t sends, size_t receives, const Call& call) const {
+    const std::vector<float> send = filled(rank, sends), before(receives, -7);
+    std::vector<float> expected = before;
+    ASSERT_HORING(call(send.data(), expected.data(), nullptr));
+    const GpuVector<float> gpu_send(cuda_, kGpu, send), gpu_receive(cuda_, kGpu, before);
+    const GpuStream stream(cuda_, kGpu);
+    ASSERT_HORING(call(gpu_send.data(), gpu_receive.data(), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(gpu_receive.read(), expected) << "on a stream of CUDA";
+    gpu_receive.write(before);
+    ASSERT_HORING(call(gpu_send.data(), gpu_receive.data(), nullptr));
+    EXPECT_EQ(gpu_receive.read(), expected) << "complete on return";
+    EXPECT_EQ(gpu_send.read(), send);
+  }
+  size_t size() const { return static_cast<size_t>(ranks()); }
+  const FakeCuda cuda_;
+};
+
+// The last of each: several pieces, of unequal sizes; of vectors, and of blocks.
+constexpr size_t kSizes[] = {0, 1, 1000, 1'300'003};
+constexpr size_t kBlockSizes[] = {0, 1, 1000, 300'003};
+
+TEST_P(GpuBuffers, CarryEveryReduction) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    for (const size_t n : kSizes) {
+      expectSame(rank, n, n, [&](const float* send, float* receive, void* stream) {
+        return horingAllReduce(send, receive, n, horingFloat, horingSum, comm, stream);
+      });
+      expectSame(rank, n, n, [&](const float* send, float* receive, void* stream) {
+        return horingReduce(send, receive, n, horingFloat, horingMax, 0, comm, stream);
+      });
+    }
+    for (const size_t n : kBlockSizes)
+      expectSame(rank, n * size(), n, [&](const float* send, float* receive, void* stream) {
+        return horingReduceScatter(send, receive, n, horingFloat, horingSum, comm, stream);
+      });
+  });
+}
+
+TEST_P(GpuBuffers, CarryWhatOnlyMoves) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int root = ranks() - 1;
+    for (const size_t n : kBlockSizes) {
+      const size_t all = n * size();
+      expectSame(rank, n, all, [&](const float* send, float* receive, void* stream) {
+        return horingAllGather(send, receive, n, horingFloat, comm, stream);
+      });
+      expectSame(rank, n, n, [&](const float* send, float* receive, void* stream) {
+        return horingBroadcast(send, receive, n, horingFloat, root, comm, stream);
+      });
+      expectSame(rank, n, all, [&](const float* send, float* receive, void* stream) {
+        return horingGather(send, receive, n, horingFloat, root, comm, stream);
+      });
+      expectSame(rank, all, n, [&](const float* send, float* receive, void* stream) {
+        return horingScatter(send, receive, n, horingFloat, root, comm, stream);
+      });
+      expectSame(rank, all, all, [&](const float* send, float* receive, void* stream) {
+        return horingAlltoAll(send, receive, n, horingFloat, comm, stream);
+      });
+    }
+  });
+}
+
+TEST_P(GpuBuffers, CarryBlocksThatDiffer) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    // Rank r's block has 3 r + 1 elements; between blocks lies what nobody may touch.
+    std::vector<size_t> counts, offsets;
+    size_t end = 2;
+    for (size_t r = 0; r < size(); ++r) {
+      counts.push_back(3 * r + 1);
+      offsets.push_back(end);
+      end += counts.back() + 2;
+    }
+    const size_t own = counts[static_cast<size_t>(rank)];
+    expectSame(rank, own, end, [&](const float* send, float* receive, void* stream) {
+      return horingAllGatherV(send, own, receive, counts.data(), offsets.data(), horingFloat, comm, stream);
+    });
+    expectSame(rank, end, own, [&](const float* send, float* receive, void* stream) {
+      return horingReduceScatterV(send, counts.data(), offsets.data(), receive, horingFloat, horingSum, comm,
+                                  stream);
+    });
+    expectSame(rank, own, end, [&](const float* send, float* receive, void* stream) {
+      return horingGatherV(send, own, receive, counts.data(), offsets.data(), horingFloat, 0, comm, stream);
+    });
+    expectSame(rank, end, own, [&](const float* send, float* receive, void* stream) {
+      return horingScatterV(send, counts.data(), offsets.data(), receive, own, horingFloat, 0, comm, stream);
+    });
+    const std::vector<size_t> same(size(), 5);
+    expectSame(rank, 5 * size(), 5 * size(), [&](const float* send, float* receive, void* stream) {
+      return horingAlltoAllV(send, same.data(), nullptr, receive, same.data(), nullptr, horingFloat, comm,
+                             stream);
+    });
+  });
+}
+
+TEST_P(GpuBuffers, CarryListsOfSmallAndLarge) {
+  onEveryRank(ranks(), [&](int rank) {
+    const std::vector<size_t> counts = {3, 0, 70'000, 1'300'003, 5, 90'000, 100'000, 300'000, 9};
+    const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
+    expectSame(rank, all, all, [&](const float* send, float* receive, void* stream) {
+      std::vector<const void*> sends;
+      std::vector<void*> receives;
+      for (const size_t count : counts) {
+        sends.push_back(send);
+        receives.push_back(receive);
+        send += count;
+        receive += count;
+      }
+      return horingAllReduceList(sends.data(), receives.data(), counts.data(), counts.size(), horingFloat,
+                                 horingSum, comm(rank), stream);
+    });
+  });
+}
+
+TEST_P(GpuBuffers, CarryMessages) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    for (const size_t n : kBlockSizes)
+      expectSame(rank, 2 * n, 2 * n, [&](const float* send, float* receive, void* stream) {
+        EXPECT_HORING(horingGroupStart());
+        EXPECT_HORING(horingSend(send, n, horingFloat, next, comm, stream));
+        EXPECT_HORING(horingSend(send + n, n, horingFloat, next, comm, stream));
+        EXPECT_HORING(horingRecv(receive, n, horingFloat, previous, comm, stream));
+        EXPECT_HORING(horingRecv(receive + n, n, horingFloat, previous, comm, stream));
+        return horingGroupEnd();
+      });
+  });
+}
+
+TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const std::vector<float> mine = filled(rank, 1'300'003);
+    const GpuVector<float> data(cuda_, kGpu, mine), scalar(cuda_, kGpu, {99});
+    const std::vector<float> factor = {2};
+    const GpuStream stream(cuda_, kGpu);
+    horingRedOp_t op;
+    EXPECT_TRUE(
+        refuses(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarHostImmediate, comm),
+                horingInvalidUsage, "scalar"));
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    scalar.writeOn(stream, factor);
+    ASSERT_HORING(
+        horingAllReduce(data.data(), data.data(), mine.size(), horingFloat, op, comm, stream.get()));
+    stream.synchronize();
+    const std::vector<float> sum = data.read();
+    for (const size_t i : {size_t{0}, mine.size() / 2, mine.size() - 1}) {
+      float expected = 0;
+      for (int r = 0; r < ranks(); ++r) expected += 2 * element(r, i);
+      EXPECT_EQ(sum[i], expected) << i;
+    }
+    std::vector<float> on_host = {1};
+    EXPECT_TRUE(refuses(horingAllReduce(on_host.data(), on_host.data(), 1, horingFloat, op, comm, nullptr),
+                        horingInvalidUsage, "the scalar of op"));
+    ASSERT_HORING(horingRedOpDestroy(op, comm));
+  });
+}
+
+// Everything is called before the stream comes to any of it.
+TEST_P(GpuBuffers, AreOrderedByTheirStream) {
+  onEveryRank(ranks(), [&](int rank) {
+    const size_t n = 5000;
+    const std::vector<int64_t> ones(n, 1), twos(n, 2);
+    std::vector<int64_t> first(n), second(n);
+    const GpuVector<int64_t> data(cuda_, kGpu, std::vector<int64_t>(n, 1000));
+    const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+    std::atomic<bool> gate{false};
+    stream.waitFor(gate);
+    data.writeOn(stream, ones);
+    for (int i = 0; i < 3; ++i)
+      ASSERT_HORING(
+          horingAllReduce(data.data(), data.data(), n, horingInt64, horingSum, comm(rank), stream.get()));
+    data.readOn(stream, first);
+    // Another stream's operation comes after those before it on the communicator.
+    const GpuVector<int64_t> mine(cuda_, kGpu, twos);
+    ASSERT_HORING(
+        horingAllReduce(mine.data(), mine.data(), n, horingInt64, horingSum, comm(rank), other.get()));
+    mine.readOn(other, second);
+    EXPECT_FALSE(stream.idle());
+    EXPECT_FALSE(other.idle());
+    gate = true;
+    stream.synchronize();
+    other.synchronize();
+    EXPECT_EQ(first, std::vector<int64_t>(n, ranks() * ranks() * ranks()));
+    EXPECT_EQ(second, std::vector<int64_t>(n, 2 * ranks()));
+    // Which also works after operations on memory of the host, and before.
+    int64_t on_host = rank;
+    ASSERT_HORING(horingAllReduce(&on_host, &on_host, 1, horingInt64, horingSum, comm(rank), nullptr));
+    EXPECT_EQ(on_host, ranks() * (ranks() - 1) / 2);
+  });
+}
+
+constexpr Way kGpuWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
+                            {"shm", Meeting::kInitRank, "shm", "auto", 3},
+                            {"socket", Meeting::kInitRank, "socket", "ring", 2},
+                            {"loopback", Meeting::kInitAll, "shm,socket", "auto", 1}};
+INSTANTIATE_TEST_SUITE_P(Ways, GpuBuffers, testing::ValuesIn(kGpuWays));
+
+class GpuTrouble : public testing::Test {
+ protected:
+  void SetUp() override { comms_ = makeCommunicators(2, Meeting::kInitAll); }
+  void TearDown() override {
+    cuda_.fail(nullptr, 0);
+    std::erase(comms_, nullptr);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  void end(int rank) {
+    EXPECT_HORING(horingCommAbort(std::exchange(comms_[static_cast<size_t>(rank)], nullptr)));
+  }
+  horingResult_t add(int rank, float* data, void* stream) {
+    return horingAllReduce(data, data, 8, horingFloat, horingSum, comms_[static_cast<size_t>(rank)], stream);
+  }
+  horingResult_t asyncError(int rank) {
+    horingResult_t error = horingSuccess;
+    EXPECT_HORING(horingCommGetAsyncError(comms_[static_cast<size_t>(rank)], &error));
+    return error;
+  }
+  const FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+  const GpuVector<float> here_{cuda_, kGpu, std::vector<float>(8, 1)},
+      there_{cuda_, kGpu, std::vector<float>(8, 2)};
+};
+
+TEST_F(GpuTrouble, OneThreadDrivesSeveralRanksInAGroup) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_HORING(horingGroupStart());
+    ASSERT_HORING(add(0, here_.data(), round == 0 ? stream.get() : nullptr));
+    ASSERT_HORING(add(1, there_.data(), round == 0 ? other.get() : nullptr));
+    ASSERT_HORING(horingGroupEnd());
+  }
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(here_.read(), std::vector<float>(8, 6));
+  EXPECT_EQ(there_.read(), std::vector<float>(8, 6));
+}
+
+TEST_F(GpuTrouble, IsNamedWhereBuffersOrStreamsDoNotGoTogether) {
+  const GpuStream stream(cuda_, kGpu), stream_elsewhere(cuda_, 2);
+  const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));
+  std::vector<float> host(8);
+  const horingComm_t comm = comms_[0];
+  EXPECT_TRUE(refuses(horingAllReduce(host.data(), here_.data(), 8, horingFloat, horingSum, comm, nullptr),
+                      horingInvalidUsage, "in host memory and recvbuff"));
+  EXPECT_TRUE(
+      refuses(horingAllReduce(here_.data(), elsewhere.data(), 8, horingFloat, horingSum, comm, nullptr),
+              horingInvalidUsage, "is on GPU 1 and recvbuff"));
+  EXPECT_TRUE(refuses(add(0, host.data(), stream.get()), horingInvalidUsage,
+                      "a stream of CUDA is for buffers on a GPU"));
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream_elsewhere.get()), horingInvalidUsage, "is one of GPU 2"));
+  EXPECT_TRUE(
+      refuses(add(0, elsewhere.data(), stream_elsewhere.get()), horingInvalidUsage, "works on GPU 1"));
+  cuda_.fail("cuStreamIsCapturing", 1);
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingInvalidUsage, "records a graph"));
+  cuda_.fail(nullptr, 0);
+  // None of these sticks.
+  onEveryRank(2, [&](int rank) {
+    EXPECT_HORING(add(rank, rank == 0 ? here_.data() : there_.data(), rank == 0 ? stream.get() : nullptr));
+  });
+  stream.synchronize();
+  EXPECT_EQ(here_.read(), std::vector<float>(8, 3));
+}
+
+TEST_F(GpuTrouble, IsManagedMemoryOnAStream) {
+  alignas(64) float managed[8] = {};
+  cuda_.setManagedMemory(managed, sizeof managed, kGpu);
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  EXPECT_HORING(add(0, managed, stream.get()));
+  EXPECT_HORING(add(1, there_.data(), other.get()));
+  stream.synchronize();
+  EXPECT_EQ(managed[7], 2.0F);
+}
+
+TEST_F(GpuTrouble, AbortFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu), behind(cuda_, kGpu);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  EXPECT_HORING(add(0, here_.data(), behind.get()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(stream.idle());
+  end(0);
+  stream.synchronize();
+  behind.synchronize();
+}
+
+TEST_F(GpuTrouble, AbortDoesNotWaitForAStreamThatIsHeldUp) {
+  const GpuStream stream(cuda_, kGpu);
+  std::atomic<bool> gate{false};
+  stream.waitFor(gate);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  end(0);
+  EXPECT_FALSE(stream.idle());
+  gate = true;
+  stream.synchronize();
+}
+
+TEST_F(GpuTrouble, OfAPeerFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  end(1);
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingRemoteError, "rank 1"));
+  stream.synchronize();
+}
+
+TEST_F(GpuTrouble, OfTheDriverReachesThePeers) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  EXPECT_HORING(add(1, there_.data(), other.get()));
+  cuda_.fail("cuMemHostAlloc", 2, 1);
+  EXPECT_TRUE(
+      refuses(add(0, here_.data(), stream.get()), horingUnhandledCudaError, "CUDA_ERROR_OUT_OF_MEMORY"));
+  cuda_.fail(nullptr, 0);
+  other.synchronize();
+  while (asyncError(1) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(1, there_.data(), other.get()), horingRemoteError, "rank 0"));
+}
+
+// Whatever of an operation the stream was told, it does not wait for ever.
+TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu);
+  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(2'000'000, 1));
+  cuda_.fail("cuMemcpyAsync", 700, 4);
+  EXPECT_TRUE(refuses(
+      horingAllReduce(large.data(), large.data(), 2'000'000, horingFloat, horingSum, comms_[0], stream.get()),
+      horingUnhandledCudaError, "700"));
+  cuda_.fail(nullptr, 0);
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+}
+
+}  // namespace

@@ -1,0 +1,109 @@
+#include "comm/machine_fit.h"
+
+#include <gtest/gtest.h>
+
+namespace horing {
+namespace {
+
+// Two nodes of four ranks, 5 us of latency and 0.125 GB/s between them, on `cores` cores that all share.
+MachineReadings readingsOf(double cores) {
+  MachineReadings readings;
+  readings.groups = 2;
+  readings.members = 4;
+  readings.cores = cores;
+  readings.cores_of = Owner::kMachine;
+  readings.large_bytes = 1'000'000;
+  readings.near_small_us = 2;
+  readings.near_large_us = 202;  // 2 x 10^6 bytes copied in 200 us
+  readings.far_small_us = 20;
+  readings.far_large_us = 8020;     // 10^6 bytes on the line in 8000 us
+  readings.far_handling_us = 2202;  // 2 x 10^6 handled in 2000 us
+  readings.far_shared_us = 32'020;  // four pairs
+  readings.sharing = 4;
+  readings.wake_us = 30;
+  readings.patience_us = 500;
+  readings.fold_gbytes_per_s = 7;
+  return readings;
+}
+
+TEST(MachineFit, FindsLatencyRateAndWhoSharesALine) {
+  const MachineModel machine = fitMachine(readingsOf(8));
+  EXPECT_EQ(machine.nodes, 2);
+  EXPECT_EQ(machine.ranks_per_node, 4);
+  EXPECT_DOUBLE_EQ(machine.step_us, 1);
+  EXPECT_DOUBLE_EQ(machine.inside.latency_us, 0);
+  EXPECT_DOUBLE_EQ(machine.copy_gbytes_per_s, 10);
+  EXPECT_DOUBLE_EQ(machine.fold_gbytes_per_s, 7);
+  EXPECT_DOUBLE_EQ(machine.between.latency_us, 18);
+  EXPECT_DOUBLE_EQ(machine.between.message_us, 0);
+  EXPECT_DOUBLE_EQ(machine.between.gbytes_per_s, 0.125);
+  EXPECT_DOUBLE_EQ(machine.between.cpu_gbytes_per_s, 1);
+  EXPECT_EQ(machine.nic, Owner::kNode);
+  EXPECT_EQ(machine.cores_of, Owner::kMachine);
+  EXPECT_DOUBLE_EQ(machine.wake_us, 30);
+  EXPECT_DOUBLE_EQ(machine.patience_us, 500);
+}
+
+TEST(MachineFit, GivesEachRankALineWherePairsDoNotSlowEachOther) {
+  MachineReadings readings = readingsOf(8);
+  readings.far_shared_us = 9000;
+  EXPECT_EQ(fitMachine(readings).nic, Owner::kRank);
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.gbytes_per_s, 0.125);
+}
+
+// Eight ranks on two cores: a quarter of the time of a crowd's exchange is what a core spends on it.
+TEST(MachineFit, TellsCoresFromLatencyByCrowds) {
+  MachineReadings readings = readingsOf(2);
+  readings.near_crowd_us = 4;
+  readings.far_crowd_us = 28;
+  const MachineModel machine = fitMachine(readings);
+  EXPECT_DOUBLE_EQ(machine.step_us, 0.5);
+  EXPECT_DOUBLE_EQ(machine.inside.latency_us, 1);
+  EXPECT_DOUBLE_EQ(machine.between.message_us, 3);
+  EXPECT_DOUBLE_EQ(machine.between.latency_us, 13);
+  EXPECT_DOUBLE_EQ(machine.cores, 2);
+}
+
+// A crowd's exchange costs a core 5 us, that of a pair 2: the rest is what it takes to get a turn.
+TEST(MachineFit, TellsTurnsFromStepsByCrowds) {
+  MachineReadings readings = readingsOf(2);
+  readings.near_crowd_us = 20;
+  readings.far_crowd_us = 60;
+  const MachineModel machine = fitMachine(readings);
+  EXPECT_DOUBLE_EQ(machine.step_us, 1);
+  EXPECT_DOUBLE_EQ(machine.turn_us, 3);
+  EXPECT_DOUBLE_EQ(machine.between.message_us, 5);
+  EXPECT_DOUBLE_EQ(machine.between.latency_us, 8);
+  EXPECT_DOUBLE_EQ(fitMachine(readingsOf(8)).turn_us, 0);
+}
+
+// Another program had the cores while small messages were measured.
+TEST(MachineFit, FindsARateInNoise) {
+  MachineReadings readings = readingsOf(8);
+  readings.near_small_us = 500;
+  readings.far_small_us = 9000;
+  readings.far_handling_us = 100;
+  const MachineModel machine = fitMachine(readings);
+  EXPECT_NEAR(machine.copy_gbytes_per_s, 2 * 1000 / 101.0, 0.01);
+  EXPECT_NEAR(machine.between.gbytes_per_s, 1000 / 4010.0, 0.001);
+  EXPECT_DOUBLE_EQ(machine.between.cpu_gbytes_per_s, 40);
+}
+
+TEST(MachineFit, LeavesOutWhatThereIsNot) {
+  MachineReadings readings = readingsOf(8);
+  readings.groups = 1;
+  const MachineModel machine = fitMachine(readings);
+  EXPECT_EQ(machine.nodes, 1);
+  EXPECT_EQ(machine.between.latency_us, MachineModel().between.latency_us);
+  MachineReadings lonely = readingsOf(8);
+  lonely.members = 1;
+  lonely.near_small_us = lonely.near_large_us = 0;
+  EXPECT_DOUBLE_EQ(fitMachine(lonely).step_us, 0);
+  EXPECT_DOUBLE_EQ(fitMachine(lonely).between.latency_us, 20);
+  const Result<MachineModel> read =
+      parseMachine(describeReadings(lonely) + describeMachine(fitMachine(lonely)), "text");
+  EXPECT_TRUE(read.ok()) << read.status().message();
+}
+
+}  // namespace
+}  // namespace horing

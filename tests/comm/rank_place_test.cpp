@@ -1,0 +1,53 @@
+#include "comm/rank_place.h"
+
+#include <gtest/gtest.h>
+
+#include "topology/topology_file.h"
+
+namespace horing {
+namespace {
+
+Fragment someFragment() {
+  const Result<MachineGraph> graph = graphFromText(
+      "<system><cpu numaid=\"0\" affinity=\"1\"><pci busid=\"0000:01:00.0\" link_speed=\"16 GT/s\"><nic>"
+      "<net name=\"mlx5_0\" speed=\"200000\"/></nic></pci></cpu><cpu numaid=\"1\" affinity=\"2\"/></system>");
+  EXPECT_TRUE(graph.ok()) << graph.status().toString();
+  return fragmentOf(graph.value(), homeOf(graph.value(), {1}));
+}
+
+TEST(RankPlace, SurvivesItsEncoding) {
+  const Fragment fragment = someFragment();
+  const auto bytes = encodeFragment(fragment);
+  const Result<Fragment> again = decodeFragment(bytes);
+  ASSERT_TRUE(again.ok()) << again.status().toString();
+  // Bandwidths travel as whole KB/s; once they did, they stay as they are.
+  EXPECT_EQ(encodeFragment(again.value()), bytes);
+  EXPECT_EQ(again.value().nodes[1].name, fragment.nodes[1].name);
+  EXPECT_EQ(again.value().home, fragment.home);
+  EXPECT_EQ(decodeFragment(encodeFragment(Fragment())).take(), Fragment());
+}
+
+TEST(RankPlace, RefusesEveryTruncationAndSurvivesEveryError) {
+  const auto bytes = encodeFragment(someFragment());
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decodeFragment(std::span(bytes).first(size)).ok()) << size;
+  for (size_t at = 0; at < bytes.size(); ++at)
+    for (const int value : {0, 1, 0x7f, 0xff}) {
+      std::vector<std::byte> wrong = bytes;
+      wrong[at] = static_cast<std::byte>(value);
+      const Result<Fragment> decoded = decodeFragment(wrong);
+      if (!decoded.ok()) continue;
+      const std::vector<Fragment> fragments = {decoded.value(), someFragment()};
+      EXPECT_EQ(layJob(std::vector<std::string>(2, "a"), fragments).precedence.size(), 2u);
+    }
+}
+
+TEST(RankPlace, IsAnErrorWhereTheFileIs) {
+  Config config = Config::fromLookup([](const char*) { return nullptr; }).take();
+  EXPECT_TRUE(findFragment(config, 1).ok());
+  config.topo_file = "/nowhere/machine.xml";
+  EXPECT_NE(findFragment(config, 1).status().message().find("/nowhere/machine.xml"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace horing

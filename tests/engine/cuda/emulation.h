@@ -1,0 +1,66 @@
+#pragma once
+// Runs the lanes of several ranks at once, as their kernels would, on threads of the host.
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "emulated_block.h"
+#include "engine/cuda/bound_plan.h"
+#include "rules.h"
+
+namespace horing::test {
+
+template <class R>
+bool runLane(const cuda::LaneCall& call, int32_t lane, int32_t part, EmulatedThread& thread) {
+  return cuda::LaneRun<R, EmulatedThread>(call, lane, part, thread).run();
+}
+template <class R>
+struct LaneOf {
+  static constexpr bool (*value)(const cuda::LaneCall&, int32_t, int32_t, EmulatedThread&) = runLane<R>;
+};
+
+// A kernel about to run.
+struct Launch {
+  cuda::LaneCall call;
+  DataType type = DataType::kFloat32;
+  RedOp op = RedOp::kSum;
+  uint32_t threads = 3;  // of each block
+};
+
+class Emulation {
+ public:
+  void add(const Launch& launch) {
+    const auto run = ruleFor<LaneOf>(launch.type, launch.op);
+    const auto& call = *calls_.emplace_back(std::make_unique<cuda::LaneCall>(launch.call));
+    for (int32_t part = 0; part < cuda::BoundPlan::partsOf(call); ++part)
+      for (int32_t lane = 0; lane < call.plan.lane_count; ++lane) {
+        EmulatedBlock& block = *blocks_.emplace_back(std::make_unique<EmulatedBlock>(launch.threads));
+        for (uint32_t thread = 0; thread < launch.threads; ++thread)
+          bodies_.push_back([run, &call, &block, lane, part, thread] {
+            EmulatedThread self(block, thread);
+            (void)run(call, lane, part, self);
+          });
+      }
+  }
+
+  // In one thread, in an order that the seed gives; false: they hang.
+  bool runSeeded(uint64_t seed, uint64_t most_switches = 2'000'000) {
+    Fibers fibers(seed);
+    for (const auto& body : bodies_) fibers.add(body);
+    return fibers.run(most_switches);
+  }
+  // Each GPU thread a thread of the system.
+  void runThreads() {
+    std::vector<std::thread> threads;
+    for (const auto& body : bodies_) threads.emplace_back(body);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  std::vector<std::unique_ptr<cuda::LaneCall>> calls_;
+  std::vector<std::unique_ptr<EmulatedBlock>> blocks_;
+  std::vector<std::function<void()>> bodies_;
+};
+
+}  // namespace horing::test

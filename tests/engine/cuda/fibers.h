@@ -1,0 +1,81 @@
+#pragma once
+// Threads that run one at a time in one thread of the system, in an order that a seed gives: a run can be repeated, and one
+// that hangs is found out by the number of its switches.
+#include <ucontext.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace horing::test {
+
+class Fibers {
+ public:
+  explicit Fibers(uint64_t seed) : random_(seed) {}
+  Fibers(const Fibers&) = delete;
+  Fibers& operator=(const Fibers&) = delete;
+
+  void add(std::function<void()> body) {
+    auto& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
+    fiber.body = std::move(body);
+    fiber.stack.reset(new char[kStackBytes]);
+  }
+
+  // Runs all to their ends; false after so many switches, and then their stacks are left as they are.
+  bool run(uint64_t most_switches) {
+    Fibers* const outer = std::exchange(running(), this);
+    std::vector<Fiber*> alive;
+    for (const auto& fiber : fibers_) {
+      start(*fiber);
+      alive.push_back(fiber.get());
+    }
+    for (; !alive.empty() && most_switches > 0; --most_switches) {
+      const size_t chosen = random_() % alive.size();
+      current_ = alive[chosen];
+      ::swapcontext(&scheduler_, &current_->context);
+      if (!current_->ended) continue;
+      alive[chosen] = alive.back();
+      alive.pop_back();
+    }
+    running() = outer;
+    return alive.empty();
+  }
+
+  // On a fiber: lets others run. Elsewhere null.
+  static Fibers*& running() {
+    static thread_local Fibers* fibers = nullptr;
+    return fibers;
+  }
+  void yield() { ::swapcontext(&current_->context, &scheduler_); }
+
+ private:
+  static constexpr size_t kStackBytes = 64 << 10;
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    std::function<void()> body;
+    bool ended = false;
+  };
+
+  void start(Fiber& fiber) {
+    ::getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = &scheduler_;
+    ::makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::enter), 0);
+  }
+  static void enter() {
+    Fiber& fiber = *running()->current_;
+    fiber.body();
+    fiber.ended = true;
+  }
+
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  Fiber* current_ = nullptr;
+  ucontext_t scheduler_;
+};
+
+}  // namespace horing::test

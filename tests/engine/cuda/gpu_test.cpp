@@ -1,0 +1,249 @@
+// The kernels on a GPU, several ranks on one: the same bits as the host engine. Skips, visibly, where there is no GPU.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "collective_case.h"
+#include "engine/cuda/launch.h"
+#include "gpu_world.h"
+#include "world.h"
+
+namespace horing {
+namespace {
+
+using test::Buffers;
+using test::Case;
+using test::text;
+
+#define ASSERT_CUDA(call) ASSERT_EQ(call, cudaSuccess)
+#define EXPECT_CUDA(call) EXPECT_EQ(call, cudaSuccess)
+
+// Kernels that wait for each other need a queue of the hardware each; read when the driver starts.
+[[maybe_unused]] const int queues_set = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+
+// All ranks of a collective on GPU 0, each on a stream.
+class GpuRanks {
+ public:
+  static constexpr auto kDeadline = std::chrono::seconds(20);
+
+  explicit GpuRanks(const Case& c)
+      : case_(c),
+        memory_(cuda::makeDeviceMemory(0).take()),
+        buffers_(cuda::makeDeviceMemory(0).take()),
+        flag_(cuda::PinnedFlag::make().take()),
+        world_(test::GpuWorld::make({c.algorithm,
+                                     c.collective,
+                                     c.shape,
+                                     0,
+                                     {c.parts, c.window, c.slot_bytes, 4096},
+                                     static_cast<uint32_t>(c.window) + 1},
+                                    *memory_, flag_->address())
+                   .take()) {
+    streams_.resize(static_cast<size_t>(ranks()));
+    for (cudaStream_t& stream : streams_)
+      EXPECT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  GpuRanks(const GpuRanks&) = delete;
+  GpuRanks& operator=(const GpuRanks&) = delete;
+  ~GpuRanks() {
+    for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+  }
+
+  int32_t ranks() const { return world_->ranks(); }
+  test::GpuWorld& world() { return *world_; }
+  cudaStream_t stream(int32_t rank) { return streams_[static_cast<size_t>(rank)]; }
+  cuda::PinnedFlag& flag() { return *flag_; }
+
+  // Inputs on the GPU, `shift` bytes off the alignment, and outputs; what each rank would call.
+  std::vector<Call> upload(Buffers& from, DataType type, RedOp op, size_t count, size_t shift) {
+    std::vector<Call> calls = from.calls(type, op, count);
+    std::vector<const std::byte*> inputs;
+    for (size_t p = 0; p < calls.size(); ++p) {
+      calls[p].input = place(from.inputs[p], shift);
+      calls[p].output = place(from.outputs[p], shift);
+      inputs.push_back(calls[p].input);
+    }
+    auto table = buffers_->allocate(inputs.size() * sizeof(inputs[0]));
+    EXPECT_TRUE(table.ok() &&
+                buffers_->write(table.value(), inputs.data(), inputs.size() * sizeof(inputs[0])).ok());
+    for (Call& call : calls) call.peer_inputs = reinterpret_cast<const std::byte* const*>(table.value());
+    return calls;
+  }
+  void download(const std::vector<Call>& calls, Buffers& to) {
+    for (size_t p = 0; p < calls.size(); ++p)
+      if (const size_t bytes = to.outputs[p].size(); bytes > 0) {
+        EXPECT_TRUE(buffers_->read(to.outputs[p].data(), calls[p].output, bytes).ok());
+      }
+  }
+
+  // Launches every rank's kernel.
+  void launchAll(const std::vector<Call>& calls) {
+    std::vector<cuda::LaneCall> ready;
+    int blocks = 0;
+    for (int32_t p = 0; p < ranks(); ++p) {
+      auto call = world_->plan(p).prepare(calls[static_cast<size_t>(p)]);
+      ASSERT_TRUE(call.ok()) << call.status().toString();
+      blocks += world_->plan(p).lanes() * cuda::BoundPlan::partsOf(call.value());
+      ready.push_back(call.take());
+    }
+    // Also loads the kernel, which must not happen while another waits for it.
+    auto resident = cuda::mostResidentBlocks(calls[0].type, calls[0].op);
+    ASSERT_TRUE(resident.ok()) << resident.status().toString();
+    ASSERT_LE(blocks, resident.value()) << text(case_);
+    for (int32_t p = 0; p < ranks(); ++p) {
+      const Status status =
+          cuda::launch(world_->plan(p), ready[static_cast<size_t>(p)], calls[0].type, calls[0].op, stream(p));
+      ASSERT_TRUE(status.ok()) << status.toString();
+    }
+  }
+
+  // Until all kernels have ended; past the deadline they are told to. False if they were.
+  bool finish() {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    bool in_time = true;
+    for (const cudaStream_t stream : streams_) {
+      while (cudaStreamQuery(stream) == cudaErrorNotReady) {
+        if (std::chrono::steady_clock::now() > deadline) {
+          in_time = false;
+          flag_->set(1);
+        }
+        std::this_thread::yield();
+      }
+      EXPECT_CUDA(cudaStreamSynchronize(stream));
+    }
+    return in_time;
+  }
+
+  void expectTheHostsBits(size_t count, DataType type, RedOp op, size_t shift = 0) {
+    Buffers got(case_, type, count), expected(case_, type, count);
+    const std::vector<Call> calls = upload(got, type, op, count, shift);
+    launchAll(calls);
+    const bool in_time = finish();
+    for (int32_t p = 0; p < ranks(); ++p)
+      ASSERT_TRUE(world_->plan(p).outcome().ok())
+          << text(case_) << ": " << world_->plan(p).outcome().toString();
+    ASSERT_TRUE(in_time) << text(case_) << " hangs";
+    download(calls, got);
+    test::expectHostResults(case_, expected, type, op, count);
+    for (size_t p = 0; p < got.outputs.size(); ++p)
+      ASSERT_TRUE(got.outputs[p] == expected.outputs[p])
+          << text(case_) << ", count " << count << " of " << dataTypeName(type) << ' ' << redOpName(op)
+          << ", shift " << shift << ", position " << p;
+  }
+
+ private:
+  std::byte* place(const std::vector<std::byte>& bytes, size_t shift) {
+    auto at = buffers_->allocate(bytes.size() + shift + 1);
+    EXPECT_TRUE(at.ok()) << at.status().toString();
+    if (!bytes.empty()) {
+      EXPECT_TRUE(buffers_->write(at.value() + shift, bytes.data(), bytes.size()).ok());
+    }
+    return at.value() + shift;
+  }
+
+  Case case_;
+  std::unique_ptr<cuda::Memory> memory_;
+  std::unique_ptr<cuda::Memory> buffers_;
+  std::unique_ptr<cuda::PinnedFlag> flag_;
+  std::unique_ptr<test::GpuWorld> world_;
+  std::vector<cudaStream_t> streams_;
+};
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::deviceCount() == 0) GTEST_SKIP() << "no GPU here";
+  }
+};
+
+constexpr uint32_t kSlot = 8192;
+
+TEST_F(Gpu, GivesTheBitsOfTheHostEngineForEveryTypeAndOperation) {
+  for (int type = 0; type < kDataTypes; ++type)
+    for (int op = 0; op < kRedOps; ++op) {
+      if (!hasRedOp(static_cast<DataType>(type), static_cast<RedOp>(op))) continue;
+      GpuRanks ranks({"direct", Collective::kAllReduce, {1, 4}, 2, 4, kSlot});
+      ranks.expectTheHostsBits(50001, static_cast<DataType>(type), static_cast<RedOp>(op));
+    }
+}
+
+TEST_F(Gpu, GivesThemForEveryAlgorithm) {
+  for (Case c : test::everyAlgorithm({{1, 2}, {2, 2}, {2, 3}})) {
+    c.slot_bytes = kSlot;
+    c.parts = 2;
+    GpuRanks ranks(c);
+    for (const size_t count : {0, 1, 20011}) ranks.expectTheHostsBits(count, DataType::kFloat32, RedOp::kSum);
+  }
+}
+
+TEST_F(Gpu, TakesBuffersAtAnyElement) {
+  GpuRanks ranks({"ho_ring", Collective::kAllReduce, {2, 2}, 2, 4, kSlot});
+  for (const size_t shift : {2, 6, 16})
+    ranks.expectTheHostsBits(30001, DataType::kBfloat16, RedOp::kSum, shift);
+}
+
+TEST_F(Gpu, RunsAgainAndAgain) {
+  GpuRanks ranks({"ring", Collective::kAllReduce, {1, 4}, 4, 4, kSlot});
+  for (int round = 0; round < 50; ++round)
+    ranks.expectTheHostsBits(static_cast<size_t>(1 + 977 * round), DataType::kFloat32, RedOp::kSum);
+}
+
+// Every rank's launch captured into a graph of its own and replayed: no call of the host in between.
+TEST_F(Gpu, ReplaysAGraph) {
+  const Case c{"ho_ring", Collective::kAllReduce, {2, 2}, 2, 4, kSlot};
+  constexpr size_t kCount = 40000;
+  constexpr int kReplays = 20;
+  GpuRanks ranks(c);
+  Buffers got(c, DataType::kInt32, kCount), expected(c, DataType::kInt32, kCount);
+  const std::vector<Call> calls = ranks.upload(got, DataType::kInt32, RedOp::kSum, kCount, 0);
+  ASSERT_TRUE(cuda::mostResidentBlocks(DataType::kInt32, RedOp::kSum).ok());
+  std::vector<cudaGraphExec_t> graphs(static_cast<size_t>(ranks.ranks()));
+  for (int32_t p = 0; p < ranks.ranks(); ++p) {
+    cudaGraph_t graph;
+    ASSERT_CUDA(cudaStreamBeginCapture(ranks.stream(p), cudaStreamCaptureModeThreadLocal));
+    const auto ready = ranks.world().plan(p).prepare(calls[static_cast<size_t>(p)]);
+    ASSERT_TRUE(
+        cuda::launch(ranks.world().plan(p), ready.value(), DataType::kInt32, RedOp::kSum, ranks.stream(p))
+            .ok());
+    ASSERT_CUDA(cudaStreamEndCapture(ranks.stream(p), &graph));
+    ASSERT_CUDA(cudaGraphInstantiate(&graphs[static_cast<size_t>(p)], graph, 0));
+    ASSERT_CUDA(cudaGraphDestroy(graph));
+  }
+  for (int replay = 0; replay < kReplays; ++replay)
+    for (int32_t p = 0; p < ranks.ranks(); ++p)
+      ASSERT_CUDA(cudaGraphLaunch(graphs[static_cast<size_t>(p)], ranks.stream(p)));
+  ASSERT_TRUE(ranks.finish());
+  ranks.download(calls, got);
+  test::expectHostResults(c, expected, DataType::kInt32, RedOp::kSum, kCount);
+  for (size_t p = 0; p < got.outputs.size(); ++p) ASSERT_TRUE(got.outputs[p] == expected.outputs[p]);
+  for (const cudaGraphExec_t graph : graphs) EXPECT_CUDA(cudaGraphExecDestroy(graph));
+}
+
+TEST_F(Gpu, EndsAKernelWhosePeerNeverComes) {
+  const Case c{"ring", Collective::kAllReduce, {1, 2}, 1, 4, kSlot};
+  GpuRanks ranks(c);
+  Buffers buffers(c, DataType::kFloat32, 1000);
+  const std::vector<Call> calls = ranks.upload(buffers, DataType::kFloat32, RedOp::kSum, 1000, 0);
+  const auto ready = ranks.world().plan(0).prepare(calls[0]);
+  ASSERT_TRUE(
+      cuda::launch(ranks.world().plan(0), ready.value(), DataType::kFloat32, RedOp::kSum, ranks.stream(0))
+          .ok());
+  EXPECT_EQ(cudaStreamQuery(ranks.stream(0)), cudaErrorNotReady);
+  ranks.flag().set(1);
+  ASSERT_TRUE(ranks.finish()) << "the kernel did not see the flag";
+  EXPECT_EQ(ranks.world().plan(0).outcome().code(), Code::kRemoteError);
+  // The stream is usable again.
+  EXPECT_CUDA(cudaMemsetAsync(calls[0].output, 0, 16, ranks.stream(0)));
+  EXPECT_CUDA(cudaStreamSynchronize(ranks.stream(0)));
+}
+
+TEST(GpuMemory, OfADeviceThatIsNotThereIsRefused) {
+  EXPECT_EQ(cuda::makeDeviceMemory(-1).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(cuda::makeDeviceMemory(cuda::deviceCount()).status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace horing

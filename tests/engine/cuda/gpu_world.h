@@ -1,0 +1,114 @@
+#pragma once
+// All ranks of a collective on one machine, each with queues to every other, laid out as for GPUs: in memory that the test
+// chooses, and run by whoever it chooses.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "engine/cuda/bound_plan.h"
+#include "engine/host/plan.h"
+
+namespace horing::test {
+
+// The host's, in the place of a GPU's.
+class HostMemory final : public cuda::Memory {
+ public:
+  Result<std::byte*> allocate(size_t bytes) override {
+    bytes_ += bytes;
+    auto* const memory = static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{256}));
+    std::fill(memory, memory + bytes, std::byte{0});
+    pieces_.emplace_back(memory);
+    return memory;
+  }
+  Status write(void* to, const void* from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  Status read(void* to, const void* from, size_t bytes) override { return write(to, from, bytes); }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{256}); }
+  };
+  size_t bytes_ = 0;
+  std::vector<std::unique_ptr<std::byte[], Free>> pieces_;
+};
+
+struct GpuWorldOptions {
+  std::string algorithm = "ring";
+  Collective collective = Collective::kAllReduce;
+  Shape shape;
+  int32_t root = 0;
+  cuda::BoundPlanSettings plan;
+  uint32_t slots = 5;
+};
+
+class GpuWorld {
+ public:
+  // `memory`: of every rank; `abort`: see BoundPlan. Both must outlive it.
+  static Result<std::unique_ptr<GpuWorld>> make(const GpuWorldOptions& options, cuda::Memory& memory,
+                                                const uint32_t* abort) {
+    std::unique_ptr<GpuWorld> world(new GpuWorld(options, memory));
+    for (int32_t position = 0; position < world->ranks(); ++position)
+      HORING_TRY(world->addRank(position, abort));
+    return world;
+  }
+
+  int32_t ranks() const { return options_.shape.ranks(); }
+  cuda::BoundPlan& plan(int32_t position) { return *plans_[static_cast<size_t>(position)]; }
+
+ private:
+  GpuWorld(const GpuWorldOptions& options, cuda::Memory& memory)
+      : options_(options),
+        memory_(memory),
+        queues_(static_cast<size_t>(ranks() * ranks() * kLinkChannels * options.plan.parts)) {}
+
+  Status addRank(int32_t position, const uint32_t* abort) {
+    std::vector<int32_t> rank_of_position;
+    for (int32_t rank = 0; rank < ranks(); ++rank) rank_of_position.push_back(rank);
+    HORING_ASSIGN(Schedule schedule, buildSchedule(options_.algorithm, options_.collective, options_.shape,
+                                                   position, options_.root));
+    Ports ports{*this, position};
+    HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedule), options_.plan,
+                                                   rank_of_position.data(), abort, memory_, ports));
+    plans_.push_back(std::move(plan));
+    return {};
+  }
+
+  struct Ports final : cuda::PortSource {
+    Ports(GpuWorld& w, int32_t own) : world(w), position(own) {}
+    Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
+      const bool sends = name.kind == cuda::PortName::Kind::kSend;
+      HORING_ASSIGN(cuda::Port* const ends, sends ? world.queue(position, name.position, name.channel, part)
+                                                  : world.queue(name.position, position, name.channel, part));
+      return sends ? ends : ends + 1;
+    }
+    GpuWorld& world;
+    int32_t position;
+  };
+
+  // Both ends of a queue, made when first asked for.
+  Result<cuda::Port*> queue(int32_t from, int32_t to, int32_t channel, int32_t part) {
+    const int32_t number = ((from * ranks() + to) * kLinkChannels + channel) * options_.plan.parts + part;
+    cuda::Port*& ends = queues_[static_cast<size_t>(number)];
+    if (ends) return ends;
+    HORING_ASSIGN(const cuda::Queue queue,
+                  cuda::makeQueue({options_.slots, options_.plan.slot_bytes}, memory_, memory_));
+    HORING_ASSIGN(std::byte* const at, memory_.allocate(sizeof queue));
+    HORING_TRY(memory_.write(at, &queue, sizeof queue));
+    ends = reinterpret_cast<cuda::Port*>(at);
+    return ends;
+  }
+
+  GpuWorldOptions options_;
+  cuda::Memory& memory_;
+  std::vector<cuda::Port*> queues_;
+  std::vector<std::unique_ptr<cuda::BoundPlan>> plans_;
+};
+static_assert(sizeof(cuda::Queue) == 2 * sizeof(cuda::Port));
+
+}  // namespace horing::test

@@ -1,0 +1,181 @@
+// The interpreter for GPUs, run on the host: the same bits as the host engine gives for the same schedules.
+#include "engine/cuda/lane.h"
+
+#include <gtest/gtest.h>
+
+#include "../../sanitizer.h"
+#include "collective_case.h"
+#include "emulation.h"
+#include "gpu_world.h"
+#include "world.h"
+
+namespace horing {
+namespace {
+
+using test::Buffers;
+using test::Case;
+using test::Emulation;
+using test::everyAlgorithm;
+using test::GpuWorld;
+using test::HostMemory;
+using test::text;
+
+class Ranks {
+ public:
+  explicit Ranks(const Case& c)
+      : case_(c),
+        gpu_(GpuWorld::make({c.algorithm,
+                             c.collective,
+                             c.shape,
+                             0,
+                             {c.parts, c.window, c.slot_bytes, 512},
+                             static_cast<uint32_t>(c.window) + 1},
+                            memory_, &abort_)
+                 .take()),
+        host_({.algorithm = c.algorithm, .collective = c.collective, .shape = c.shape, .slots = 9}) {}
+
+  Emulation prepare(std::vector<Call> calls) {
+    peer_inputs_.clear();
+    for (const Call& call : calls) peer_inputs_.push_back(call.input);
+    Emulation emulation;
+    for (int32_t p = 0; p < gpu_->ranks(); ++p) {
+      Call& call = calls[static_cast<size_t>(p)];
+      call.peer_inputs = peer_inputs_.data();
+      auto ready = gpu_->plan(p).prepare(call);
+      EXPECT_TRUE(ready.ok()) << ready.status().toString();
+      emulation.add({ready.take(), call.type, call.op});
+    }
+    return emulation;
+  }
+
+  // One call; in the order of a seed, or with threads of the system.
+  void expectTheHostsBits(size_t count, DataType type, RedOp op, int64_t seed) {
+    Buffers got(case_, type, count), expected(case_, type, count);
+    Emulation emulation = prepare(got.calls(type, op, count));
+    if (seed >= 0) {
+      ASSERT_TRUE(emulation.runSeeded(static_cast<uint64_t>(seed)))
+          << text(case_) << ", count " << count << " hangs";
+    } else {
+      emulation.runThreads();
+    }
+    for (int32_t p = 0; p < gpu_->ranks(); ++p)
+      ASSERT_TRUE(gpu_->plan(p).outcome().ok()) << text(case_) << ": " << gpu_->plan(p).outcome().toString();
+    ASSERT_TRUE(host_.run(expected.calls(type, op, count)));
+    for (size_t p = 0; p < got.outputs.size(); ++p)
+      ASSERT_TRUE(got.outputs[p] == expected.outputs[p])
+          << text(case_) << ", count " << count << " of " << dataTypeName(type) << ", position " << p;
+  }
+
+  GpuWorld& gpu() { return *gpu_; }
+  uint32_t& abort() { return abort_; }
+
+ private:
+  Case case_;
+  HostMemory memory_;
+  uint32_t abort_ = 0;
+  std::unique_ptr<GpuWorld> gpu_;
+  World host_;
+  std::vector<const std::byte*> peer_inputs_;
+};
+
+// Fibers switch stacks behind ThreadSanitizer's back.
+#if !defined(HORING_TEST_TSAN)
+TEST(CudaLane, GivesTheBitsOfTheHostEngineForEveryAlgorithm) {
+  for (Case c : everyAlgorithm({{1, 1}, {1, 3}, {2, 2}, {2, 3}})) {
+    Ranks ranks(c);
+    for (const size_t count : {0, 1, 37, 3000})
+      ranks.expectTheHostsBits(count, DataType::kFloat32, RedOp::kSum, 1);
+  }
+}
+
+TEST(CudaLane, GivesThemInAnyOrderOfItsThreads) {
+  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read"})
+    for (int64_t seed = 0; seed < 12; ++seed) {
+      Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 512});
+      ranks.expectTheHostsBits(9001, DataType::kFloat32, RedOp::kSum, seed);
+    }
+}
+
+TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
+  for (const int32_t parts : {1, 2, 5})
+    for (const int32_t window : {1, 3})
+      for (const char* algorithm : {"ring", "ho_ring"}) {
+        Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, parts, window, 2048});
+        ranks.expectTheHostsBits(70001, DataType::kInt8, RedOp::kMax, 5);
+      }
+}
+
+TEST(CudaLane, MultipliesByAScalarThatItReadsItself) {
+  for (const char* algorithm : {"ring", "ho_ring"})
+    for (const DataType type : {DataType::kFloat32, DataType::kInt32, DataType::kInt8}) {
+      Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}});
+      ranks.expectTheHostsBits(3000, type, RedOp::kPreMulSum, 1);
+    }
+}
+
+// As the replays of a graph: the same launches, again and again, and nothing told to them in between.
+TEST(CudaLane, RunsTheSameLaunchAgain) {
+  const Case c{"ho_ring", Collective::kAllReduce, {2, 2}, 2, 4, 1024};
+  Ranks ranks(c);
+  Buffers got(c, DataType::kInt32, 5000);
+  Emulation emulation = ranks.prepare(got.calls(DataType::kInt32, RedOp::kSum, 5000));
+  ASSERT_TRUE(emulation.runSeeded(1));
+  const auto first = got.outputs;
+  for (uint64_t replay = 2; replay < 6; ++replay) {
+    for (auto& output : got.outputs) std::fill(output.begin(), output.end(), std::byte{0});
+    ASSERT_TRUE(emulation.runSeeded(replay));
+    ASSERT_TRUE(got.outputs == first) << "replay " << replay;
+  }
+}
+
+TEST(CudaLane, GivesUpWhenTold) {
+  Ranks ranks({"ring", Collective::kAllReduce, {1, 3}});
+  Buffers buffers({"ring", Collective::kAllReduce, {1, 3}}, DataType::kFloat32, 1000);
+  std::vector<Call> calls = buffers.calls(DataType::kFloat32, RedOp::kSum, 1000);
+  Emulation alone;
+  alone.add({ranks.gpu().plan(0).prepare(calls[0]).take()});
+  ranks.abort() = 1;
+  ASSERT_TRUE(alone.runSeeded(1));
+  const Status outcome = ranks.gpu().plan(0).outcome();
+  EXPECT_EQ(outcome.code(), Code::kRemoteError);
+  EXPECT_NE(outcome.message().find("waited for the rank at position"), std::string::npos)
+      << outcome.message();
+}
+
+TEST(CudaLane, NoticesThatAnotherRankDoesSomethingElse) {
+  const Case c{"ring", Collective::kAllReduce, {1, 2}};
+  Ranks ranks(c);
+  Buffers buffers(c, DataType::kFloat32, 1000);
+  Emulation emulation;
+  std::vector<Call> calls = buffers.calls(DataType::kFloat32, RedOp::kSum, 1000);
+  calls[1].op = RedOp::kMax;
+  for (int32_t p = 0; p < 2; ++p)
+    emulation.add({ranks.gpu().plan(p).prepare(calls[static_cast<size_t>(p)]).take()});
+  ASSERT_TRUE(emulation.runSeeded(1));
+  const Status outcome = ranks.gpu().plan(0).outcome();
+  EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
+  EXPECT_NE(outcome.message().find("another operation from the rank at position 1"), std::string::npos)
+      << outcome.message();
+}
+#endif
+
+TEST(CudaLane, GivesTheBitsOfTheHostEngineOnThreads) {
+  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read"}) {
+    Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 1024});
+    for (const size_t count : {1, 9001}) ranks.expectTheHostsBits(count, DataType::kFloat32, RedOp::kSum, -1);
+  }
+}
+
+TEST(CudaCall, RefusesWhatKernelsHaveNoTablesFor) {
+  Ranks ranks({"ring", Collective::kAllGather, {1, 2}});
+  Call call;
+  call.uneven = true;
+  EXPECT_EQ(ranks.gpu().plan(0).prepare(call).status().code(), Code::kInvalidArgument);
+  const int32_t blocks[] = {1, 0};
+  call.uneven = false;
+  call.block_of_position = blocks;
+  EXPECT_EQ(ranks.gpu().plan(0).prepare(call).status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace horing

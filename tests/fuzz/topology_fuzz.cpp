@@ -1,0 +1,41 @@
+#include "base/check.h"
+#include "comm/rank_place.h"
+#include "targets.h"
+#include "topology/group_rule.h"
+#include "topology/nccl_xml.h"
+#include "topology/rails.h"
+#include "topology/ring_search.h"
+#include "topology/topology_file.h"
+
+namespace horing::fuzz {
+
+// A file of any format. What is taken can be laid, and written and read again.
+void topologyText(Bytes bytes) {
+  const Result<MachineGraph> graph = graphFromText(std::string(textOf(bytes)));
+  if (!graph.ok()) return;
+  const std::vector<int32_t> gpus = graph.value().ofKind(NodeKind::kGpu);
+  HORING_CHECK_EQ(searchRing(graph.value(), gpus).order.size(), gpus.size());
+  HORING_CHECK_EQ(assignRails(graph.value(), gpus).size(), gpus.size());
+  [[maybe_unused]] const Result<MachineGraph> again = graphFromText(toNcclXml(graph.value()));
+}
+
+// What a rank says of its place, beside one that says nothing.
+void rankPlace(Bytes bytes) {
+  const Result<Fragment> fragment = decodeFragment(bytes);
+  if (!fragment.ok()) return;
+  const std::vector<Fragment> fragments = {fragment.value(), Fragment(), fragment.value()};
+  const std::vector<std::string> nodes(fragments.size(), "node");
+  HORING_CHECK_EQ(layJob(nodes, fragments).precedence.size(), fragments.size());
+  const Result<Fragment> again = decodeFragment(encodeFragment(fragment.value()));
+  HORING_CHECK(again.ok() && encodeFragment(again.value()) == encodeFragment(fragment.value()));
+}
+
+// A host, to the end of the line, and then a topology.conf.
+void slurmTopology(Bytes bytes) {
+  Input in(bytes);
+  const std::string host = in.line();
+  [[maybe_unused]] const Result<std::string> leaf = leafSwitchOf(textOf(in.all()), host);
+  [[maybe_unused]] const Result<std::string> label = groupByRule("host:" + host, host);
+}
+
+}  // namespace horing::fuzz

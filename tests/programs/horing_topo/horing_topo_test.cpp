@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program.h"
+
+namespace horing::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Outcome runTopo(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), HORING_TOPO_PROGRAM);
+  return runProgram(arguments);
+}
+
+class HoringTopo : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "horing-topo-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string content(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(HoringTopo, ShowsThisMachine) {
+  const Outcome outcome = runTopo({"--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json json = Json::parse(outcome.output);
+  EXPECT_EQ(json["nodes"][0]["kind"], "machine");
+  EXPECT_FALSE(json["ring"]["members"].empty());
+}
+
+TEST_F(HoringTopo, DrawsTheMachineOfAFile) {
+  const std::string picture = (folder_ / "p4d.svg").string();
+  const Outcome outcome = runTopo({HORING_MACHINES "/aws-p4d.xml", "--svg", picture});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("ring   GPU0 > GPU1 >"), std::string::npos) << outcome.output;
+  EXPECT_EQ(content("p4d.svg").rfind("<svg", 0), 0u);
+  EXPECT_NE(content("p4d.svg").find(">GPU7<"), std::string::npos);
+}
+
+TEST_F(HoringTopo, WritesAFileThatItReadsAgain) {
+  const std::string file = (folder_ / "dump.xml").string();
+  const Outcome first = runTopo({"pack:2 numa:2 core:2 pu:1", "--dump", file});
+  const Outcome again = runTopo({file});
+  ASSERT_EQ(first.code, 0) << first.errors;
+  EXPECT_EQ(first.output, again.output) << again.errors;
+  EXPECT_NE(again.output.find("ring   NUMA 0 > NUMA 1 > NUMA 2 > NUMA 3 > back"), std::string::npos);
+}
+
+TEST_F(HoringTopo, SaysWhatIsWrong) {
+  std::ofstream(folder_ / "bad.xml") << "<system><cpu numaid=\"0\"><pci busid=\"here\"/></cpu></system>";
+  const Outcome bad = runTopo({(folder_ / "bad.xml").string()});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_NE(bad.errors.find("bad.xml: "), std::string::npos) << bad.errors;
+  EXPECT_NE(bad.errors.find("line 1: <pci> needs a PCI address"), std::string::npos) << bad.errors;
+  EXPECT_EQ(runTopo({"/nowhere.xml"}).code, 1);
+  EXPECT_EQ(runTopo({"--no-such-option"}).code, 2);
+  EXPECT_NE(runTopo({"--help"}).output.find("Examples"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace horing::test

@@ -1,0 +1,94 @@
+// Jobs of four ranks that are bound in turns to two CPUs, each of which a file makes a NUMA node.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "program.h"
+
+namespace horing::test {
+namespace {
+
+class JobMapOfBoundRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+    for (size_t cpu = 0; cpu < 32; ++cpu)
+      if (CPU_ISSET(cpu, &set)) cpus_.push_back(cpu);
+    if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
+    std::string pattern = (std::filesystem::temp_directory_path() / "horing-map-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    write("machine.xml", "16");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write(const char* name, const char* nic_gbit) const {
+    std::ofstream file(folder_ / name);
+    file << "<system>";
+    for (int numa = 0; numa < 2; ++numa)
+      file << "<cpu numaid=\"" << numa << "\" affinity=\"" << std::hex
+           << (1u << cpus_[static_cast<size_t>(numa)]) << "\"><nic><net name=\"eth" << numa << "\" speed=\""
+           << nic_gbit << "000\"/></nic></cpu>";
+    file << "</system>";
+  }
+
+  Outcome run(const std::string& environment) const {
+    const std::string bind =
+        "taskset -c $((RANK % 2 ? " + std::to_string(cpus_[1]) + " : " + std::to_string(cpus_[0]) + ")) ";
+    const std::string script =
+        environment + " HORING_DEBUG=info " + bind + HORING_PERF_PROGRAM " -b 1K -e 1K -n 1 -w 0";
+    return runProgram({HORING_RUN_PROGRAM, "-n", "4", "--", "sh", "-c", script});
+  }
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+
+  std::vector<size_t> cpus_;
+  std::filesystem::path folder_;
+};
+
+TEST_F(JobMapOfBoundRanks, LaysTheRingAlongNumaNodes) {
+  const Outcome outcome = run("HORING_TOPO_FILE=" + path("machine.xml"));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string said = outcome.output + outcome.errors;
+  EXPECT_NE(said.find("ring: 0 > 2 > 1 > 3 > back"), std::string::npos) << said;
+  EXPECT_NE(said.find("on numa 1, near eth1 1 GB/s"), std::string::npos) << said;
+}
+
+TEST_F(JobMapOfBoundRanks, KeepsThePlainOrderWhereRanksContradictEachOther) {
+  write("other.xml", "8");
+  const Outcome outcome = run("HORING_TOPO_FILE=$([ $RANK = 3 ] && echo " + path("other.xml") + " || echo " +
+                              path("machine.xml") + ")");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string said = outcome.output + outcome.errors;
+  EXPECT_NE(said.find("rank 3 sees nic eth"), std::string::npos) << said;
+  EXPECT_NE(said.find("ring: 0 > 1 > 2 > 3 > back"), std::string::npos) << said;
+}
+
+TEST_F(JobMapOfBoundRanks, KeepsThePlainOrderWhereResultsShallBeReproducible) {
+  const Outcome outcome = run("HORING_REPRODUCIBLE=1 HORING_TOPO_FILE=" + path("machine.xml"));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE((outcome.output + outcome.errors).find("ring: 0 > 1 > 2 > 3 > back"), std::string::npos);
+}
+
+TEST_F(JobMapOfBoundRanks, WritesWhatWasFoundAndRefusesWhatCannotBeRead) {
+  EXPECT_EQ(run("HORING_TOPO_FILE=" + path("machine.xml") + " HORING_TOPO_DUMP=" + path("dump.xml")).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("dump.xml")));
+  EXPECT_EQ(run("HORING_TOPO_FILE=" + path("dump.xml")).code, 0);
+  const Outcome outcome = run("HORING_TOPO_FILE=" + path("none.xml"));
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE((outcome.output + outcome.errors).find("none.xml"), std::string::npos);
+}
+
+TEST_F(JobMapOfBoundRanks, FormsGroupsByRule) {
+  std::ofstream(folder_ / "topology.conf") << "SwitchName=s7 Nodes=none,$(hostname)\n";
+  const Outcome outcome = run("HORING_GROUP_BY=slurm:" + path("topology.conf"));
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE((outcome.output + outcome.errors).find("no switch lists the host"), std::string::npos);
+  EXPECT_EQ(run("HORING_GROUP_BY=host:$(hostname)").code, 0);
+}
+
+}  // namespace
+}  // namespace horing::test

@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "program.h"
+#include "sim/machine_model.h"
+
+namespace horing::test {
+namespace {
+
+// A file that is gone in the end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const char* text = "")
+      : path_(formatString("%shoring_tune_%d.machine", testing::TempDir().c_str(),
+                           static_cast<int>(getpid()))) {
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Outcome runRanks(int ranks, const std::string& script) {
+  return runProgram(
+      {HORING_RUN_PROGRAM, "-n", std::to_string(ranks), "--timeout", "60", "--", "sh", "-c", script});
+}
+
+TEST(HoringTune, WritesAMachineOfOneNode) {
+  const TemporaryFile file;
+  const Outcome outcome = runRanks(3, "exec " HORING_TUNE_PROGRAM " --quick -o " + file.path());
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Result<MachineModel> machine = readMachine(file.path());
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  EXPECT_EQ(machine.value().nodes, 1);
+  EXPECT_EQ(machine.value().ranks_per_node, 3);
+  EXPECT_GT(machine.value().step_us, 0);
+  EXPECT_GT(machine.value().copy_gbytes_per_s, 0);
+  EXPECT_GT(machine.value().fold_gbytes_per_s, 0);
+  EXPECT_GT(machine.value().cores, 0);
+  EXPECT_NE(outcome.output.find("in a group, 256 KiB"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("ranks_per_node = 3"), std::string::npos) << outcome.output;
+}
+
+// Groups of two ranks and of one.
+TEST(HoringTune, MeasuresBetweenGroups) {
+  const TemporaryFile file;
+  const Outcome outcome =
+      runRanks(3, "HORING_GROUP=$((RANK / 2)) exec " HORING_TUNE_PROGRAM " --quick -o " + file.path());
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Result<MachineModel> machine = readMachine(file.path());
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  EXPECT_EQ(machine.value().nodes, 2);
+  EXPECT_EQ(machine.value().ranks_per_node, 2);
+  EXPECT_EQ(machine.value().cores_of, Owner::kMachine);
+  EXPECT_NE(outcome.output.find("between groups, 256 KiB"), std::string::npos) << outcome.output;
+}
+
+TEST(HoringTune, SaysWhatIsWrong) {
+  const Outcome alone = runRanks(1, "exec " HORING_TUNE_PROGRAM);
+  EXPECT_NE(alone.code, 0);
+  EXPECT_NE(alone.errors.find("start two or more"), std::string::npos) << alone.errors;
+  const Outcome unwritable = runRanks(2, "exec " HORING_TUNE_PROGRAM " --quick -o /nowhere/at/all");
+  EXPECT_NE(unwritable.code, 0);
+  EXPECT_NE(unwritable.errors.find("/nowhere/at/all"), std::string::npos) << unwritable.errors;
+  EXPECT_EQ(runProgram({HORING_TUNE_PROGRAM, "--fast"}).code, 2);
+}
+
+// HORING_CALIBRATE=1 and a file, over threads and over processes.
+TEST(HoringCalibrate, MeasuresOrReadsWhileACommunicatorIsMade) {
+  const std::string perf = ALL_REDUCE_PROGRAM " -b 8 -e 8 -n 1 -w 0";
+  const Outcome measured =
+      runProgram({"env", "HORING_CALIBRATE=1", "HORING_DEBUG=info", "sh", "-c", perf + " -t 3"});
+  EXPECT_EQ(measured.code, 0) << measured.errors;
+  EXPECT_NE(measured.errors.find("ranks_per_node = 3"), std::string::npos) << measured.errors;
+  const TemporaryFile file("step_us = 4321\n");
+  const std::string with_file = "HORING_CALIBRATE=" + file.path() + " HORING_DEBUG=info exec " + perf;
+  const Outcome read = runRanks(2, with_file);
+  EXPECT_EQ(read.code, 0) << read.errors;
+  EXPECT_NE(read.errors.find("step_us = 4321"), std::string::npos) << read.errors;
+}
+
+TEST(HoringCalibrate, RefusesFilesAndRanksThatDiffer) {
+  const TemporaryFile file("steps_us = 1\n");
+  const std::string perf = ALL_REDUCE_PROGRAM " -b 8 -e 8 -n 1";
+  const Outcome damaged = runRanks(2, "HORING_CALIBRATE=" + file.path() + " exec " + perf);
+  EXPECT_NE(damaged.code, 0);
+  EXPECT_NE((damaged.output + damaged.errors).find("line 1: there is no key 'steps_us'"), std::string::npos)
+      << damaged.output << damaged.errors;
+  const Outcome differing = runRanks(2, "HORING_CALIBRATE=$RANK exec " + perf);
+  EXPECT_NE(differing.code, 0);
+  EXPECT_NE((differing.output + differing.errors).find("different settings"), std::string::npos)
+      << differing.output << differing.errors;
+}
+
+// Rank 0 predicts for all: a machine in which it alone believes does not divide the ranks.
+TEST(HoringSelection, ByTheModelIsRankZerosOnAllRanks) {
+  const TemporaryFile file("inter_latency_us = 90000\nstep_us = 100\n");
+  const Outcome outcome = runRanks(4, "test $RANK = 0 && export HORING_CALIBRATE=" + file.path() +
+                                          " || export HORING_CALIBRATE=/nowhere; HORING_GROUP=$((RANK / 2)) "
+                                          "HORING_SELECTION=model HORING_DEBUG=info exec " ALL_REDUCE_PROGRAM
+                                          " -b 1K -e 4M -f 8 -n 1 -w 0");
+  EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  EXPECT_NE(outcome.errors.find("inter_latency_us = 90000"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("all_reduce     2       2"), std::string::npos) << outcome.errors;
+}
+
+TEST(HoringSelection, ByTheModelNeedsAMachine) {
+  const Outcome outcome = runRanks(2, "HORING_SELECTION=model exec " ALL_REDUCE_PROGRAM " -b 8 -e 8");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE((outcome.output + outcome.errors).find("set HORING_CALIBRATE=1"), std::string::npos)
+      << outcome.output << outcome.errors;
+}
+
+}  // namespace
+}  // namespace horing::test

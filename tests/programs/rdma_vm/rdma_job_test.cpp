@@ -1,0 +1,185 @@
+// Jobs over RDMA whose wires are pulled, and what long ones leave behind.
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+
+#include "../../rdma_machine.h"
+#include "node_ranks.h"
+
+namespace horing::testing {
+namespace {
+
+// Element i of what `rank` brings to all-reduce number `round`.
+uint32_t element(size_t i, int rank, int round) {
+  return static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank * 77 + round * 1009);
+}
+
+// An all-reduce of `count` numbers with every result checked. Returns how long it took alone.
+Clock::duration checkedAllReduce(horingComm_t comm, size_t count, int round) {
+  int ranks = 0, rank = 0;
+  EXPECT_HORING(horingCommCount(comm, &ranks));
+  EXPECT_HORING(horingCommUserRank(comm, &rank));
+  std::vector<uint32_t> in(count), out(count);
+  for (size_t i = 0; i < count; ++i) in[i] = element(i, rank, round);
+  const auto begun = Clock::now();
+  EXPECT_HORING(horingAllReduce(in.data(), out.data(), count, horingUint32, horingSum, comm, nullptr));
+  const auto took = Clock::now() - begun;
+  size_t wrong = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t sum = 0;
+    for (int r = 0; r < ranks; ++r) sum += element(i, r, round);
+    wrong += out[i] != sum;
+  }
+  EXPECT_EQ(wrong, 0u) << "of " << count << " results on rank " << rank << ", round " << round;
+  return took;
+}
+
+int64_t microseconds(Clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
+// --- One wire pulled during an all-reduce of 64 MiB.
+constexpr size_t kLargeCount = (size_t{64} << 20) / sizeof(uint32_t);
+constexpr int64_t kMayLoseUs = 3'000'000;
+
+int repetitions() {
+  const char* const asked = std::getenv("RDMA_VM_REPETITIONS");  // up to Board::kMaxIds
+  return asked ? std::atoi(asked) : 10;
+}
+
+void expectPeersByRdma(horingComm_t comm) {
+  std::array<char, 4096> text{};
+  EXPECT_HORING(horingCommDescribe(comm, text.data(), text.size()));
+  EXPECT_NE(std::string(text.data()).find("by verbs"), std::string::npos) << text.data();
+}
+
+void reduceWhileWiresArePulled(Board* board, int rounds, int rank) {
+  for (int round = 0; round < rounds; ++round) {
+    const horingComm_t comm = meet(board, round, 2, rank);
+    ASSERT_NE(comm, nullptr);
+    if (round == 0) {  // how long it takes with both wires
+      checkedAllReduce(comm, 1, round);
+      const int64_t us = microseconds(checkedAllReduce(comm, kLargeCount, round));
+      if (rank == 0) board->took_us.store(us);
+    }
+    checkedAllReduce(comm, 1, round);
+    expectPeersByRdma(comm);
+    board->arrived.fetch_add(1);
+    const int64_t us = microseconds(checkedAllReduce(comm, kLargeCount, round));
+    board->ended.fetch_add(1);
+    EXPECT_LT(us - board->took_us.load(), kMayLoseUs) << "lost in round " << round << " on rank " << rank;
+    EXPECT_HORING(horingCommDestroy(comm));
+    if (rank == 0)
+      std::printf("round %d: %.3f s, undisturbed %.3f s\n", round, us * 1e-6, board->took_us.load() * 1e-6);
+    ASSERT_TRUE(waitFor(board->round, round + 1));
+  }
+}
+
+TEST(RdmaJob, SurvivesAWirePulledDuringAnAllReduce) {
+  HORING_NEEDS_RDMA_MACHINE();
+  const SharedBoard shared;
+  Board* const board = shared.get();
+  ASSERT_NE(board, nullptr);
+  const int rounds = repetitions();
+  onNodes(
+      {.deadline = std::chrono::seconds(60 + 6 * rounds)},
+      [&](int rank) { reduceWhileWiresArePulled(board, rounds, rank); },
+      [&] {
+        int in_time = 0;
+        for (int round = 0; round < rounds; ++round) {
+          ASSERT_TRUE(waitFor(board->arrived, 2 * (round + 1))) << "round " << round;
+          // At another moment in each round, in the first two thirds of what the whole took undisturbed.
+          ::usleep(static_cast<useconds_t>(board->took_us.load() * (round + 1) * 2 / (rounds * 3)));
+          in_time += board->ended.load() == 2 * round ? 1 : 0;
+          EXPECT_TRUE(pullWire(round % 2));
+          EXPECT_TRUE(waitFor(board->ended, 2 * (round + 1))) << "round " << round;
+          EXPECT_TRUE(plugWire(round % 2));
+          board->round.store(round + 1);
+        }
+        EXPECT_GE(2 * in_time, rounds)
+            << "most wires were pulled when all was done";  // on a busy machine some are
+      });
+}
+
+// Returns what the call of this rank said, with its text in `why`.
+horingResult_t allReduceAndHear(horingComm_t comm, std::string& why) {
+  const std::vector<uint32_t> in(kLargeCount, 1);
+  std::vector<uint32_t> out(kLargeCount);
+  const horingResult_t result =
+      horingAllReduce(in.data(), out.data(), kLargeCount, horingUint32, horingSum, comm, nullptr);
+  why = horingGetLastError(comm);
+  return result;
+}
+
+TEST(RdmaJob, NamesRankAndDeviceWhenItsOnlyWireIsPulled) {
+  HORING_NEEDS_RDMA_MACHINE();
+  const SharedBoard shared;
+  Board* const board = shared.get();
+  ASSERT_NE(board, nullptr);
+  const auto reduce = [&](int rank) {
+    const horingComm_t comm = meet(board, 0, 2, rank);
+    ASSERT_NE(comm, nullptr);
+    checkedAllReduce(comm, 1, 0);
+    expectPeersByRdma(comm);
+    board->arrived.fetch_add(1);
+    std::string why;
+    EXPECT_EQ(allReduceAndHear(comm, why), horingRemoteError) << why;
+    EXPECT_NE(why.find(rank == 0 ? "rank 1" : "rank 0"), std::string::npos) << why;
+    EXPECT_NE(why.find("rxe"), std::string::npos) << why;
+    EXPECT_HORING(horingCommAbort(comm));
+  };
+  onNodes({.devices_a = "rxe0", .devices_b = "rxe1"}, reduce, [&] {
+    ASSERT_TRUE(waitFor(board->arrived, 2));
+    ::usleep(100'000);
+    EXPECT_TRUE(pullWire(0));
+  });
+  EXPECT_TRUE(plugWire(0));
+}
+
+// --- What 10,000 small and 100 large operations leave.
+// The kernel's own counts of each device: protection domains, completion queues, queue pairs, memory regions.
+std::string resources() {
+  std::string text;
+  FILE* const command = ::popen("rdma resource show", "r");
+  std::array<char, 512> part{};
+  while (command && std::fgets(part.data(), part.size(), command)) text += part.data();
+  EXPECT_EQ(command ? ::pclose(command) : -1, 0);
+  return text;
+}
+
+TEST(RdmaJob, LeavesNothingBehindAfterManyOperations) {
+  HORING_NEEDS_RDMA_MACHINE();
+  constexpr int kSmall = 10'000, kLarge = 100;
+  constexpr size_t kLargeElements = (size_t{1} << 20) / sizeof(uint32_t);
+  const SharedBoard shared;
+  Board* const board = shared.get();
+  ASSERT_NE(board, nullptr);
+  const std::string before = resources();
+  onNodes({}, [&](int rank) {
+    const horingComm_t comm = meet(board, 0, 2, rank);
+    ASSERT_NE(comm, nullptr);
+    const auto run = [&](int small, int large) {
+      for (int i = 0; i < small; ++i) checkedAllReduce(comm, 2, i);
+      for (int i = 0; i < large; ++i) checkedAllReduce(comm, kLargeElements, i);
+      board->arrived.fetch_add(1);
+    };
+    run(2, 2);  // what is made once, is made
+    ASSERT_TRUE(waitFor(board->arrived, 2));
+    const std::string warm = rank == 0 ? resources() : "";
+    board->ended.fetch_add(1);
+    ASSERT_TRUE(waitFor(board->ended, 2));
+    EXPECT_NE(warm, before) << "no RDMA device was used";
+    run(kSmall, kLarge);
+    ASSERT_TRUE(waitFor(board->arrived, 4));
+    EXPECT_EQ(rank == 0 ? resources() : "", warm);
+    board->ended.fetch_add(1);
+    ASSERT_TRUE(waitFor(board->ended, 4));
+    EXPECT_HORING(horingCommDestroy(comm));
+  });
+  EXPECT_EQ(resources(), before);
+}
+
+}  // namespace
+}  // namespace horing::testing

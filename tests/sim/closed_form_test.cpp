@@ -1,0 +1,152 @@
+// Without slices the simulator must give what can be worked out by hand, to the last picosecond.
+//
+// te = a_e + c b_e is one hop of a chunk of c bytes between nodes, ti the all-gather (or reduce-scatter) of a row inside a node:
+// (m-1)(a_i + c b_i) for a ring, a_i + (m-1) c b_i for direct exchange.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/wire_bound.h"
+#include "simulated.h"
+
+namespace horing {
+namespace {
+
+struct Case {
+  Shape shape;
+  double intra_gbytes_per_s;  // 1000 / this is a whole number of picoseconds for a byte
+};
+
+constexpr int64_t kChunk = 4096;  // bytes
+constexpr int64_t kLatencyBetween = 5'000'000, kLatencyInside = 2'000'000, kPerByteBetween = 80;
+
+MachineModel machineOf(const Case& c) {
+  MachineModel machine;
+  machine.between = {5, 12.5, 0, 0};
+  machine.inside = {2, c.intra_gbytes_per_s, 0, 0};
+  return machine;
+}
+
+class ClosedForm : public testing::TestWithParam<Case> {
+ protected:
+  Picoseconds timeOf(const char* algorithm, Collective collective) const {
+    const Shape shape = GetParam().shape;
+    return simulated({algorithm, collective, shape, static_cast<uint64_t>(kChunk * shape.ranks()),
+                      machineOf(GetParam()), unsliced()})
+        .time;
+  }
+  int64_t perByteInside() const { return std::llround(1000 / GetParam().intra_gbytes_per_s); }
+  int64_t groups() const { return GetParam().shape.groups; }
+  int64_t members() const { return GetParam().shape.members; }
+  // (M-1) * max(te, ti) + ti
+  int64_t overlapped(int64_t inside) const {
+    const int64_t between = kLatencyBetween + kChunk * kPerByteBetween;
+    return (groups() - 1) * std::max(between, inside) + inside;
+  }
+  int64_t ringInside() const { return (members() - 1) * (kLatencyInside + kChunk * perByteInside()); }
+  int64_t directInside() const {
+    return members() == 1 ? 0 : kLatencyInside + (members() - 1) * kChunk * perByteInside();
+  }
+};
+
+TEST_P(ClosedForm, IsThatOfHoRing) {
+  EXPECT_EQ(timeOf("ho_ring", Collective::kAllGather), overlapped(ringInside()));
+  EXPECT_EQ(timeOf("ho_ring", Collective::kReduceScatter), overlapped(ringInside()));
+  EXPECT_EQ(timeOf("ho_ring", Collective::kAllReduce), 2 * overlapped(ringInside()));
+}
+
+TEST_P(ClosedForm, IsThatOfHoRingWithDirectExchangeInside) {
+  EXPECT_EQ(timeOf("ho_ring_direct", Collective::kAllGather), overlapped(directInside()));
+  EXPECT_EQ(timeOf("ho_ring_direct", Collective::kReduceScatter), overlapped(directInside()));
+  EXPECT_EQ(timeOf("ho_ring_direct", Collective::kAllReduce), 2 * overlapped(directInside()));
+}
+
+// Rows that take longer inside than a hop between, and the other way round.
+INSTANTIATE_TEST_SUITE_P(Shapes, ClosedForm,
+                         testing::Values(Case{{2, 4}, 100}, Case{{4, 4}, 100}, Case{{5, 3}, 100},
+                                         Case{{8, 8}, 200}, Case{{4, 4}, 1}, Case{{3, 8}, 0.5},
+                                         Case{{7, 2}, 8}, Case{{16, 8}, 125}));
+
+// Every rank at once, all links alike: n - 1 hops, twice for all-reduce.
+TEST(FlatRing, TakesOneHopLessThanRanks) {
+  MachineModel machine;
+  machine.between = machine.inside = {3, 10, 0, 0};
+  const Picoseconds hop = 3'000'000 + kChunk * 100;
+  for (const Shape shape : {Shape{1, 2}, Shape{1, 7}, Shape{4, 4}, Shape{16, 1}}) {
+    const uint64_t bytes = static_cast<uint64_t>(kChunk * shape.ranks());
+    const int64_t n = shape.ranks();
+    EXPECT_EQ(simulated({"ring", Collective::kAllGather, shape, bytes, machine, unsliced()}).time,
+              (n - 1) * hop);
+    EXPECT_EQ(simulated({"ring", Collective::kReduceScatter, shape, bytes, machine, unsliced()}).time,
+              (n - 1) * hop);
+    EXPECT_EQ(simulated({"ring", Collective::kAllReduce, shape, bytes, machine, unsliced()}).time,
+              2 * (n - 1) * hop);
+  }
+}
+
+// The m rails of a node share its NIC, so each hop takes as long as m chunks.
+TEST(SharedNic, IsSharedByTheRails) {
+  MachineModel machine;
+  machine.nic = Owner::kNode;
+  machine.between = {5, 12.5, 0, 0};
+  machine.inside = {};
+  const Shape shape{4, 8};
+  const uint64_t bytes = static_cast<uint64_t>(kChunk * shape.ranks());
+  EXPECT_EQ(simulated({"ho_ring", Collective::kAllGather, shape, bytes, machine, unsliced()}).time,
+            3 * (kLatencyBetween + 8 * kChunk * kPerByteBetween));
+  machine.between.latency_us = 0;
+  EXPECT_EQ(simulated({"ho_ring", Collective::kAllGather, shape, bytes, machine, unsliced()}).time,
+            wireBound(Collective::kAllGather, static_cast<double>(bytes), [&] {
+              machine.nodes = shape.groups;
+              machine.ranks_per_node = shape.members;
+              return machine;
+            }()));
+}
+
+// R ranks with work for C cores take R / C times as long as with cores enough.
+TEST(Cores, AreSharedByTheRanks) {
+  MachineModel machine;
+  machine.between = machine.inside = {};
+  machine.step_us = 1;
+  const auto timeWith = [&](double cores, Owner owner) {
+    machine.cores = cores;
+    machine.cores_of = owner;
+    return simulated({"ring", Collective::kAllGather, {2, 8}, 16 * kChunk, machine, unsliced()}).time;
+  };
+  EXPECT_EQ(timeWith(0, Owner::kNode), 16 * 1'000'000);
+  EXPECT_EQ(timeWith(8, Owner::kNode), 16 * 1'000'000);
+  EXPECT_EQ(timeWith(2, Owner::kNode), 4 * 16 * 1'000'000);
+  EXPECT_EQ(timeWith(2, Owner::kMachine), 8 * 16 * 1'000'000);
+}
+
+// What is folded costs its bytes; what is only moved costs its copies.
+TEST(Computing, IsPaidByTheByte) {
+  MachineModel machine;
+  machine.between = machine.inside = {};
+  machine.fold_gbytes_per_s = 10;
+  const Picoseconds fold = kChunk * 100;
+  EXPECT_EQ(simulated({"ring", Collective::kReduceScatter, {1, 5}, 5 * kChunk, machine, unsliced()}).time,
+            4 * fold);
+  EXPECT_EQ(simulated({"ring", Collective::kAllGather, {1, 5}, 5 * kChunk, machine, unsliced()}).time, 0);
+  machine.copy_gbytes_per_s = 10;
+  // A slot, then three times the output and a slot, then the output.
+  EXPECT_EQ(simulated({"ring", Collective::kAllGather, {1, 5}, 5 * kChunk, machine, unsliced()}).time,
+            (2 + 3 * 2 + 1) * fold);
+}
+
+// A hop takes 5 us + 4096 bytes * 80 ps.
+TEST(ClosedForm, ARankThatWaitedNeedsATurnOrHasToBeWoken) {
+  const auto timeOf = [](double patience_us) {
+    MachineModel machine = machineOf({{}, 200});
+    machine.turn_us = 7;
+    machine.wake_us = 30;
+    machine.patience_us = patience_us;
+    return simulated({"ring", Collective::kAllGather, {3, 1}, 3 * kChunk, machine, unsliced()}).time;
+  };
+  const int64_t hop = kLatencyBetween + kChunk * kPerByteBetween;
+  EXPECT_EQ(timeOf(6), 2 * (hop + 7'000'000));
+  EXPECT_EQ(timeOf(5), 2 * (hop + 30'000'000));
+}
+
+}  // namespace
+}  // namespace horing

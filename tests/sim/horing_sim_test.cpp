@@ -1,0 +1,275 @@
+// What horing-sim makes of a simulation: text, pictures, and files for other programs.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "chrome_trace.h"
+#include "comm/model_selection.h"
+#include "comm/selection_table.h"
+#include "compare.h"
+#include "goal.h"
+#include "quantity.h"
+#include "run_picture.h"
+#include "run_report.h"
+#include "units.h"
+
+namespace horing {
+namespace {
+
+Question smallQuestion(const char* algorithm, Collective collective) {
+  Question question;
+  question.algorithm = algorithm;
+  question.collective = collective;
+  question.machine.nodes = 3;
+  question.machine.ranks_per_node = 2;
+  question.machine.step_us = 0.1;
+  question.bytes = 300'000;
+  return question;
+}
+
+Prediction predicted(const Question& question) {
+  Result<Prediction> prediction = predict(question, Record::kEverything);
+  EXPECT_TRUE(prediction.ok()) << prediction.status().toString();
+  return prediction.ok() ? prediction.take() : Prediction();
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(Units, ReadSizesAsPeopleWriteThem) {
+  const std::pair<const char*, uint64_t> sizes[] = {
+      {"4096", 4096}, {"64K", 65536}, {"1GiB", 1u << 30}, {"1GB", 1000000000}, {"1.5M", 1572864}, {"0", 0}};
+  for (const auto& [text, bytes] : sizes) {
+    const Result<uint64_t> read = parseBytes(text);
+    ASSERT_TRUE(read.ok()) << text;
+    EXPECT_EQ(read.value(), bytes) << text;
+  }
+  for (const char* text : {"", "K", "1Q", "-1", "1e30", "nan", "1 GiB "})
+    EXPECT_FALSE(parseBytes(text).ok()) << text;
+  EXPECT_EQ(sizeText(1u << 30), "1 GiB");
+  EXPECT_EQ(sizeText(1000000000), "1 GB");
+  EXPECT_EQ(sizeText(65536), "64 KiB");
+  EXPECT_EQ(sizeText(100), "100 B");
+  EXPECT_EQ(timeText(12'345'000'000), "12.3 ms");
+  EXPECT_EQ(timeText(5'000'000), "5.00 us");
+  EXPECT_EQ(timeText(999), "1 ns");
+}
+
+// One node stands for all, and nobody sees a difference.
+TEST(Prediction, IsTheSameOfOneNodeAndOfAllRanks) {
+  for (const char* algorithm : {"ring", "ho_ring", "direct"}) {
+    Question question = smallQuestion(algorithm, Collective::kAllReduce);
+    question.bytes = 64 * 6 * 100;  // chunks of one size
+    const Prediction one = predicted(question);
+    question.ranks = Ranks::kAll;
+    const Prediction all = predicted(question);
+    EXPECT_TRUE(one.folding.folds());
+    EXPECT_FALSE(all.folding.folds());
+    EXPECT_EQ(one.result.time, all.result.time);
+    EXPECT_GT(one.overBound(), 1);
+  }
+}
+
+TEST(Prediction, SaysWhatCannotBePredicted) {
+  Question question = smallQuestion("no_such", Collective::kAllReduce);
+  EXPECT_NE(predict(question, Record::kNothing).status().message().find("no algorithm"), std::string::npos);
+  question = smallQuestion("ring", Collective::kBroadcast);
+  EXPECT_FALSE(predict(question, Record::kNothing).ok());
+}
+
+TEST(RunReport, SaysWhatTheTimeWentInto) {
+  const Prediction prediction = predicted(smallQuestion("ho_ring", Collective::kAllReduce));
+  const Result<std::string> report = reportRun(prediction);
+  ASSERT_TRUE(report.ok());
+  for (const std::string& part :
+       {"ho_ring all_reduce of 300 kB on 3 nodes x 2 ranks: " + timeText(prediction.result.time),
+        formatString("time / bound %.3f", prediction.overBound()), std::string("NIC out"),
+        std::string("Critical path"), std::string("latency between nodes"),
+        std::string("lane 1, between nodes")})
+    EXPECT_NE(report.value().find(part), std::string::npos) << part << "\n" << report.value();
+}
+
+// Every slice and every message is there once, nothing ends after the end, and no line carries two messages at a time.
+TEST(ChromeTrace, HoldsEverySliceAndMessage) {
+  const Prediction prediction = predicted(smallQuestion("ho_ring", Collective::kReduceScatter));
+  const Result<std::string> text = chromeTrace(prediction);
+  ASSERT_TRUE(text.ok());
+  const auto trace = nlohmann::json::parse(text.value());
+  size_t bars = 0, begun = 0, ended = 0;
+  std::map<std::pair<int, int>, double> busy_until;
+  for (const auto& event : trace["traceEvents"]) {
+    begun += event["ph"] == "s";
+    ended += event["ph"] == "f";
+    if (event["ph"] != "X") continue;
+    ++bars;
+    const double begin = event["ts"], end = begin + event["dur"].get<double>();
+    EXPECT_LE(end, toMicroseconds(prediction.result.time) + 1e-6);
+    double& busy = busy_until[{event["pid"], event["tid"]}];
+    EXPECT_GE(begin, busy - 1e-6);
+    busy = end;
+  }
+  EXPECT_EQ(bars, prediction.result.slice_records.size() + prediction.result.message_records.size());
+  EXPECT_GT(begun, 0u);
+  EXPECT_EQ(begun, ended);
+}
+
+// Lines that LogGOPSim's grammar knows, labels that exist, and a receive for each send.
+TEST(Goal, IsWellFormedAndBalanced) {
+  for (const char* algorithm : {"ring", "ho_ring", "peer_read", "ho_doubling"}) {
+    Question question = smallQuestion(algorithm, Collective::kAllReduce);
+    question.ranks = Ranks::kAll;
+    const Prediction prediction = predicted(question);
+    const Result<std::string> goal = goalText(prediction);
+    ASSERT_TRUE(goal.ok()) << goal.status().message();
+    const std::regex message(R"(l(\d+): (send|recv) (\d+)b (to|from) (\d+) tag (\d+) nic [01])");
+    const std::regex calc(R"(l(\d+): calc (\d+))"), needs(R"(l(\d+) requires l(\d+))"),
+        rank(R"(rank (\d+) \{)");
+    std::map<std::vector<std::string>, int> balance;  // from, to, tag, bytes
+    std::set<std::string> labels;
+    std::vector<std::string> needed;
+    std::string position;
+    std::istringstream lines(goal.value());
+    size_t sends = 0;
+    for (std::string line; std::getline(lines, line);) {
+      std::smatch part;
+      if (std::regex_match(line, part, message)) {
+        labels.insert(part[1]);
+        const bool is_send = part[2] == "send";
+        sends += is_send;
+        balance[{is_send ? position : part[5].str(), is_send ? part[5].str() : position, part[6], part[3]}] +=
+            is_send ? 1 : -1;
+      } else if (std::regex_match(line, part, calc)) {
+        labels.insert(part[1]);
+      } else if (std::regex_match(line, part, needs)) {
+        needed.push_back(part[1]);
+        needed.push_back(part[2]);
+      } else if (std::regex_match(line, part, rank)) {
+        position = part[1];
+      } else if (line == "}") {
+        for (const std::string& label : needed)
+          EXPECT_TRUE(labels.count(label)) << algorithm << " l" << label;
+        labels.clear();
+        needed.clear();
+      } else {
+        EXPECT_TRUE(line.empty() || line == "num_ranks 6") << line;
+      }
+    }
+    EXPECT_EQ(sends, static_cast<size_t>(prediction.result.messages)) << algorithm;
+    for (const auto& [key, surplus] : balance)
+      EXPECT_EQ(surplus, 0) << algorithm << " " << key[0] << " to " << key[1];
+  }
+}
+
+TEST(Goal, NeedsAllRanks) {
+  const Result<std::string> goal = goalText(predicted(smallQuestion("ho_ring", Collective::kAllReduce)));
+  ASSERT_FALSE(goal.ok());
+  EXPECT_NE(goal.status().message().find("--all-ranks"), std::string::npos);
+}
+
+TEST(RunPicture, DrawsEveryLaneAndThePath) {
+  const Prediction prediction = predicted(smallQuestion("ho_ring", Collective::kAllReduce));
+  const Result<std::string> picture = drawRun(prediction, {1});
+  ASSERT_TRUE(picture.ok());
+  EXPECT_EQ(count(picture.value(), "class=\"row\""), 1u + 4u);  // the path, and the lanes of one rank
+  EXPECT_NE(picture.value().find("the first 1 ranks are drawn"), std::string::npos);
+  EXPECT_GT(count(picture.value(), "class=\"far\""), 2u);
+  EXPECT_EQ(count(picture.value(), "<g>"), count(picture.value(), "</g>"));
+}
+
+TEST(Chart, DrawsEveryPointInsideItsFrame) {
+  Chart chart;
+  chart.title = "a < b";
+  chart.x_text = [](double x) { return formatString("%.0f", x); };
+  chart.curves = {{"one", {{1, 0.5}, {2, 1}}}, {"two", {{1, 0.5}, {4, 0.9}}}};
+  const std::string picture = drawChart(chart);
+  EXPECT_EQ(count(picture, "class=\"d d0\""), 2u + 1u);  // and beside the name
+  EXPECT_EQ(count(picture, "class=\"c c1\""), 1u);
+  EXPECT_NE(picture.find("a &lt; b"), std::string::npos);
+  const std::regex dot("<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"6\"");
+  size_t dots = 0;
+  for (std::sregex_iterator at(picture.begin(), picture.end(), dot), end; at != end; ++at, ++dots) {
+    EXPECT_GE(std::stod((*at)[1]), 80);
+    EXPECT_LE(std::stod((*at)[1]), 690);
+    EXPECT_LE(std::stod((*at)[2]), 440);
+  }
+  EXPECT_EQ(dots, 4u);
+}
+
+TEST(Compare, MarksTheFastestAndLeavesOutWhatCannotRun) {
+  Comparison comparison;
+  comparison.question = smallQuestion("", Collective::kAllReduce);
+  comparison.algorithms = {"ring", "ho_ring"};
+  comparison.sizes = {4096, 1 << 20};
+  const Result<ComparisonReport> sizes = compare(comparison);
+  ASSERT_TRUE(sizes.ok()) << sizes.status().message();
+  EXPECT_EQ(count(sizes.value().table, "*\n") + count(sizes.value().table, "* "), 2u + 1u)
+      << sizes.value().table;
+  ASSERT_EQ(sizes.value().chart.curves.size(), 2u);
+  EXPECT_EQ(count(sizes.value().csv, "\nall_reduce,ring,3,2,12.5,"), 2u) << sizes.value().csv;
+  EXPECT_LT(sizes.value().chart.curves[1].points[1].second, sizes.value().chart.curves[0].points[1].second);
+  comparison.over = Comparison::Over::kNodes;
+  comparison.nodes = {2, 2048};
+  comparison.algorithms = {"ho_direct"};
+  const Result<ComparisonReport> nodes = compare(comparison);  // 2047 operands in one step are too many
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_EQ(nodes.value().chart.curves[0].points.size(), 1u);
+  EXPECT_NE(nodes.value().table.find("# - ho_direct: "), std::string::npos);
+  comparison.algorithms = {"nothing"};
+  EXPECT_FALSE(compare(comparison).ok());
+}
+
+// With one NIC for a node the gain is that of the bytes, less what latency takes.
+TEST(Compare, WithThePaperGainsWhatTheBytesSay) {
+  Pipelining plan;
+  plan.slice_bytes = 1 << 20;
+  plan.window = 8;
+  plan.slots_inside = plan.slots_between = 16;
+  const Result<ComparisonReport> report = compareWithPaper(plan);
+  ASSERT_TRUE(report.ok());
+  const std::vector<Curve>& curves = report.value().chart.curves;
+  ASSERT_EQ(curves.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_LT(curves[1].points[i].second, curves[0].points[i].second);
+    EXPECT_GT(curves[1].points[i].second, 0.95 * curves[0].points[i].second - 0.5);
+  }
+  EXPECT_NE(report.value().table.find("25.2 to 39.7"), std::string::npos);
+}
+
+// What it prints is what the library reads, and names the fastest of each size.
+TEST(Select, WritesATableThatTheLibraryReads) {
+  SelectionQuestion asked;
+  asked.question = smallQuestion("", Collective::kAllReduce);
+  asked.collectives = {Collective::kAllReduce, Collective::kAllGather};
+  asked.sizes = {1024, 65536, 4 << 20};
+  const Result<std::string> text = selectionText(asked);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const Result<SelectionTable> table = SelectionTable::parse(text.value(), "predicted");
+  ASSERT_TRUE(table.ok()) << table.status().message() << "\n" << text.value();
+  for (const Collective collective : asked.collectives)
+    for (const uint64_t bytes : asked.sizes) {
+      const SelectionRow* first = nullptr;
+      for (const SelectionRow& row : table.value().rows())
+        if (!first && row.fits(collective, 3, 2) && bytes <= row.most_bytes) first = &row;
+      ASSERT_NE(first, nullptr);
+      Question question = asked.question;
+      question.collective = collective;
+      question.bytes = bytes;
+      question.algorithm = first->algorithm->name;
+      const Picoseconds chosen = predicted(question).result.time;
+      for (const Algorithm& other : algorithmCatalogue()) {
+        if (!other.has(collective) || other.inputs == Inputs::kShared) continue;
+        question.algorithm = other.name;
+        EXPECT_LE(chosen, predicted(question).result.time) << other.name << ", " << bytes << " bytes";
+      }
+    }
+}
+
+}  // namespace
+}  // namespace horing

@@ -1,0 +1,77 @@
+#include "sim/machine_model.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/wire_bound.h"
+
+namespace horing {
+namespace {
+
+TEST(MachineModel, ReadsWhatItPrints) {
+  const char* text =
+      "# four small nodes\n"
+      "nodes = 4\n  ranks_per_node=2   # each\n\n"
+      "nic = node\r\ninter_gbytes_per_s = 0.0625\ncores = 2\ncores_of = machine\nfold_gbytes_per_s = 1e1";
+  const Result<MachineModel> read = parseMachine(text, "four.machine");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read.value().ranks(), 8);
+  EXPECT_EQ(read.value().nic, Owner::kNode);
+  EXPECT_EQ(read.value().cores_of, Owner::kMachine);
+  EXPECT_EQ(read.value().between.gbytes_per_s, 0.0625);
+  EXPECT_EQ(read.value().fold_gbytes_per_s, 10);
+  EXPECT_EQ(read.value().between.latency_us, MachineModel().between.latency_us);
+  const std::string printed = describeMachine(read.value());
+  const Result<MachineModel> again = parseMachine(printed, "printed");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(describeMachine(again.value()), printed);
+  EXPECT_NE(printed.find("nodes = 4\n"), std::string::npos);
+}
+
+TEST(MachineModel, SaysWhatIsWrongAndWhere) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"nodes = 2\nnodes = 3", "m, line 2: 'nodes' is given twice"},
+      {"nodes 2", "m, line 1: expected 'key = value', got 'nodes 2'"},
+      {"nods = 2", "there is no key 'nods'"},
+      {"nodes = 0", "nodes takes a whole number from 1 to 65536, not '0'"},
+      {"nodes = 2.5", "whole number"},
+      {"\n\ninter_latency_us = -1", "m, line 3: inter_latency_us takes a number from 0"},
+      {"cores = nan", "not 'nan'"},
+      {"cores = 1e999", "not '1e999'"},
+      {"cores = 2x", "not '2x'"},
+      {"cores =", "not ''"},
+      {"nic = core", "nic is 'rank' or 'node', not 'core'"},
+  };
+  for (const auto& [text, message] : cases) {
+    const Result<MachineModel> read = parseMachine(text, "m");
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_NE(read.status().message().find(message), std::string::npos) << read.status().message();
+  }
+}
+
+TEST(MachineModel, RefusesWhatIsNoFile) {
+  EXPECT_FALSE(readMachine("/nowhere/at/all").ok());
+  EXPECT_FALSE(readMachine("/").ok());
+  const Result<MachineModel> endless = readMachine("/dev/zero");
+  ASSERT_FALSE(endless.ok());
+  EXPECT_NE(endless.status().message().find("longer than"), std::string::npos);
+}
+
+TEST(WireBound, IsWhatMustCross) {
+  MachineModel machine;
+  machine.nodes = 4;
+  machine.ranks_per_node = 8;
+  machine.between.gbytes_per_s = 10;
+  EXPECT_EQ(wireBound(Collective::kAllGather, 8e6, machine), 8e6 * 3 / 4 * 100 / 8);
+  EXPECT_EQ(wireBound(Collective::kAllReduce, 8e6, machine), 2 * 8e6 * 3 / 4 * 100 / 8);
+  EXPECT_EQ(wireBound(Collective::kAllToAll, 8e6, machine), 8 * 8e6 * 3 / 4 * 100 / 8);
+  machine.nic = Owner::kNode;
+  EXPECT_EQ(wireBound(Collective::kBroadcast, 8e6, machine), 8e6 * 100);
+  machine.nodes = 1;
+  machine.inside.gbytes_per_s = 50;
+  EXPECT_EQ(wireBound(Collective::kReduceScatter, 8e6, machine), 8e6 * 7 / 8 * 20);
+  machine.ranks_per_node = 1;
+  EXPECT_EQ(wireBound(Collective::kReduce, 8e6, machine), 0);
+}
+
+}  // namespace
+}  // namespace horing

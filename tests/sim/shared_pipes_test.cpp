@@ -1,0 +1,81 @@
+#include "sim/shared_pipes.h"
+
+#include <gtest/gtest.h>
+
+namespace horing {
+namespace {
+
+// The pipes in the order in which their jobs end, and when.
+std::vector<std::pair<int32_t, Picoseconds>> runAll(SharedPipes& pipes, Picoseconds now = 0) {
+  std::vector<std::pair<int32_t, Picoseconds>> ends;
+  for (pipes.settle(now); pipes.nextEnd() != SharedPipes::kNever; pipes.settle(now)) {
+    now = pipes.nextEnd();
+    for (int32_t pipe = pipes.popEnded(now); pipe >= 0; pipe = pipes.popEnded(now))
+      ends.push_back({pipe, now});
+  }
+  return ends;
+}
+using Ends = std::vector<std::pair<int32_t, Picoseconds>>;
+
+TEST(SharedPipes, ServeTheirJobsOneAfterAnother) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addResource(2);
+  const int32_t pipe = pipes.addPipe(0, {line, -1, -1});
+  pipes.push(pipe, 100);
+  pipes.push(pipe, 50);
+  EXPECT_EQ(runAll(pipes), (Ends{{pipe, 200}, {pipe, 300}}));
+  EXPECT_EQ(pipes.busy(line), 300);
+}
+
+TEST(SharedPipes, ShareAResourceEqually) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addResource(1);
+  const int32_t a = pipes.addPipe(0, {line, -1, -1}), b = pipes.addPipe(0, {line, -1, -1});
+  pipes.push(a, 100);
+  pipes.push(b, 300);
+  EXPECT_EQ(runAll(pipes), (Ends{{a, 200}, {b, 400}}));  // b is alone from 200 on
+}
+
+TEST(SharedPipes, AreAsFastAsTheLeastOfTheirShares) {
+  SharedPipes pipes;
+  const int32_t out = pipes.addResource(1), in = pipes.addResource(4);
+  const int32_t crossing = pipes.addPipe(0, {out, in, -1}), other = pipes.addPipe(0, {out, -1, -1});
+  pipes.push(crossing, 100);
+  pipes.push(other, 100);
+  EXPECT_EQ(runAll(pipes), (Ends{{other, 200}, {crossing, 400}}));
+}
+
+// Between a push and the next settle() nothing has a share yet.
+TEST(SharedPipes, GiveAShareToWhoComesLater) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addResource(1);
+  const int32_t a = pipes.addPipe(0, {line, -1, -1}), b = pipes.addPipe(0, {line, -1, -1});
+  pipes.push(a, 100);
+  pipes.settle(0);
+  EXPECT_EQ(pipes.nextEnd(), 100);
+  pipes.push(b, 100);
+  EXPECT_EQ(runAll(pipes, 50), (Ends{{a, 150}, {b, 200}}));
+}
+
+TEST(SharedPipes, HaveACostOfTheirOwn) {
+  SharedPipes pipes;
+  const int32_t cores = pipes.addResource(0.5);
+  int32_t ranks[3];
+  for (int32_t& rank : ranks) pipes.push(rank = pipes.addPipe(1, {cores, -1, -1}), 100);
+  EXPECT_EQ(runAll(pipes), (Ends{{ranks[0], 150}, {ranks[1], 150}, {ranks[2], 150}}));
+  SharedPipes alone;
+  alone.push(alone.addPipe(1, {alone.addResource(0.5), -1, -1}), 100);
+  alone.push(alone.addPipe(3, SharedPipes::kNoResources), 10);
+  EXPECT_EQ(runAll(alone), (Ends{{1, 30}, {0, 100}}));
+}
+
+TEST(SharedPipes, ServeJobsOfNoWorkAtOnce) {
+  SharedPipes pipes;
+  const int32_t pipe = pipes.addPipe(0, {pipes.addResource(1), -1, -1});
+  pipes.push(pipe, 0);
+  pipes.push(pipe, 7);
+  EXPECT_EQ(runAll(pipes, 5), (Ends{{pipe, 5}, {pipe, 12}}));
+}
+
+}  // namespace
+}  // namespace horing

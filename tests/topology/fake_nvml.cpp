@@ -1,0 +1,65 @@
+// NVML of a machine with three GPUs: 0 and 1 joined by two links of 25 GB/s, 0 and 2 to a switch whose address is hidden,
+// and a link of GPU 1 that is down. FAKE_NVML_FAULT makes it fail: "init" or "count".
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+struct Pci {
+  char legacy_bus_id[16];
+  unsigned domain, bus, device, device_id, subsystem_id;
+  char bus_id[32];
+};
+constexpr unsigned kBus[] = {0x3b, 0x5e, 0xd8};
+bool fails(const char* where) {
+  const char* fault = std::getenv("FAKE_NVML_FAULT");
+  return fault && std::strcmp(fault, where) == 0;
+}
+unsigned indexOf(void* device) {
+  return static_cast<unsigned>(reinterpret_cast<size_t>(device)) - 1;
+}
+void fill(Pci* pci, unsigned index) {
+  std::memset(pci, 0, sizeof *pci);
+  pci->bus = kBus[index];
+  std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+}
+bool toSwitch(unsigned gpu, unsigned link) {
+  return (gpu == 0 && link >= 2 && link < 6) || (gpu == 2 && link < 3);
+}
+bool toGpu(unsigned gpu, unsigned link) {
+  return gpu < 2 && link < 2;
+}
+}  // namespace
+
+extern "C" {
+int nvmlInit_v2() {
+  return fails("init") ? 9 : 0;
+}
+int nvmlShutdown() {
+  return 0;
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  return *count = 3, fails("count") ? 1 : 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  return *device = reinterpret_cast<void*>(size_t{index} + 1), 0;
+}
+int nvmlDeviceGetPciInfo_v3(void* device, Pci* pci) {
+  return fill(pci, indexOf(device)), 0;
+}
+int nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
+  const unsigned gpu = indexOf(device);
+  if (gpu == 1 && link == 2) return *active = 0, 0;
+  return *active = 1, toGpu(gpu, link) || toSwitch(gpu, link) ? 0 : 2;
+}
+int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {
+  return *version = 3, 0;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {
+  if (!toGpu(indexOf(device), link)) return 3;
+  return fill(pci, 1 - indexOf(device)), 0;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
+  return *type = toSwitch(indexOf(device), link) ? 2 : 0, 0;
+}
+}

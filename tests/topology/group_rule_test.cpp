@@ -1,0 +1,58 @@
+#include "topology/group_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace horing {
+namespace {
+
+TEST(GroupRule, ReadsListsOfHostsAsSlurmWritesThem) {
+  EXPECT_TRUE(hostListNames("n1", "n1"));
+  EXPECT_TRUE(hostListNames("x,n[01-16,20],y", "n07"));
+  EXPECT_TRUE(hostListNames("x,n[01-16,20],y", "n20"));
+  EXPECT_TRUE(hostListNames("r[1-2]n[3-4]", "r2n4"));
+  EXPECT_TRUE(hostListNames("n[8-12]-ib", "n10-ib"));
+  for (const char* host : {"n7", "n17", "n007", "n", "n07x", "x7", "", "n0"})
+    EXPECT_FALSE(hostListNames("x,n[01-16,20],y", host)) << host;
+  for (const char* list :
+       {"n[1-", "n[", "n]", "[", "n[]", "n[a-b]", "n[3-1]", "n[99999999999999999999]", ",,,"})
+    EXPECT_FALSE(hostListNames(list, "n1")) << list;
+}
+
+TEST(GroupRule, FindsTheLeafSwitch) {
+  const std::string conf =
+      "# the machine room\n"
+      "SwitchName=leaf0 Nodes=n[1-4]   LinkSpeed=100\n"
+      "switchname=leaf1 nodes=n[5-8] # and more\r\n"
+      "SwitchName=spine Switches=leaf[0-1]\n"
+      "Nodes=n9\n";
+  EXPECT_EQ(leafSwitchOf(conf, "n4").take(), "leaf0");
+  EXPECT_EQ(leafSwitchOf(conf, "n8.cluster.example").take(), "leaf1");
+  EXPECT_NE(leafSwitchOf(conf, "n9").status().message().find("n9"), std::string::npos);
+  EXPECT_FALSE(leafSwitchOf("", "n1").ok());
+}
+
+TEST(GroupRule, MakesALabelOrSaysWhyNot) {
+  EXPECT_EQ(groupByRule("node", "h").take(), "");
+  EXPECT_EQ(groupByRule("", "h").take(), "");
+  EXPECT_EQ(groupByRule("host:rack*-", "rack12-n3").take(), "hosts rack12-");
+  EXPECT_EQ(groupByRule("host:rack*-", "rack12-n4-x").take(), "hosts rack12-");
+  EXPECT_EQ(groupByRule("host:r*n*", "r1n22").take(), "hosts r1n22");
+  EXPECT_EQ(groupByRule("host:gpu", "gpu7").take(), "hosts gpu");
+  for (const char* rule : {"host:rack*-", "host:", "slurm:/nowhere/topology.conf", "switch"}) {
+    const auto label = groupByRule(rule, "login1");
+    ASSERT_FALSE(label.ok()) << rule;
+    EXPECT_NE(label.status().message().find("HORING_GROUP_BY"), std::string::npos);
+  }
+  const std::string path = (std::filesystem::temp_directory_path() / "horing-topology-conf-test").string();
+  std::ofstream(path) << "SwitchName=s7 Nodes=login[1-2]\n";
+  EXPECT_EQ(groupByRule("slurm:" + path, "login2").take(), "switch s7");
+  EXPECT_NE(groupByRule("slurm:" + path, "login3").status().message().find("no switch lists the host login3"),
+            std::string::npos);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace horing

@@ -1,0 +1,187 @@
+#include "chart.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+#include "svg.h"
+
+namespace horing {
+
+namespace {
+
+constexpr double kLeft = 84, kTop = 92, kWidth = 600, kHeight = 340, kRight = 216, kBottom = 64;
+
+constexpr const char* kStyle = R"(
+.band{fill:#7b8694;fill-opacity:0.16}
+.c{stroke-width:2;stroke-linecap:round}
+.c0{stroke:#c26a12}.c1{stroke:#2f6fc4}.c2{stroke:#23824a}.c3{stroke:#8a4fb8}
+.c4{stroke:#c43d2f}.c5{stroke:#0f8b8d}.c6{stroke:#6b7280}.c7{stroke:#a08500}
+.d{stroke:none}
+.d0{fill:#c26a12}.d1{fill:#2f6fc4}.d2{fill:#23824a}.d3{fill:#8a4fb8}
+.d4{fill:#c43d2f}.d5{fill:#0f8b8d}.d6{fill:#6b7280}.d7{fill:#a08500}
+@media (prefers-color-scheme:dark){.c0{stroke:#eda055}.c1{stroke:#6ea6ef}.c2{stroke:#5fc687}.c3{stroke:#c39be6}.c4{stroke:#f0796c}.c5{stroke:#52c9cb}.c6{stroke:#a4afbd}.c7{stroke:#d9bf45}
+.d0{fill:#eda055}.d1{fill:#6ea6ef}.d2{fill:#5fc687}.d3{fill:#c39be6}.d4{fill:#f0796c}.d5{fill:#52c9cb}.d6{fill:#a4afbd}.d7{fill:#d9bf45}}
+)";
+
+class Axis {
+ public:
+  Axis(double least, double most, bool is_logarithmic)
+      : is_logarithmic_(is_logarithmic), least_(value(least)), most_(value(most)) {
+    if (most_ <= least_) most_ = least_ + 1;
+  }
+  // 0 at the axis' beginning, 1 at its end.
+  double place(double at) const { return (value(at) - least_) / (most_ - least_); }
+
+ private:
+  double value(double at) const { return is_logarithmic_ ? std::log2(std::max(at, 1e-12)) : at; }
+  bool is_logarithmic_;
+  double least_, most_;
+};
+
+std::string shortNumber(double value) {
+  return formatString("%.4g", value);
+}
+
+// Round numbers, at most about eight of them.
+std::vector<double> linearTicks(double least, double most) {
+  const double raw = (most - least) / 6, decade = std::pow(10, std::floor(std::log10(raw)));
+  double step = decade * 10;
+  for (const double factor : {1.0, 2.0, 2.5, 5.0})
+    if (decade * factor >= raw) {
+      step = decade * factor;
+      break;
+    }
+  std::vector<double> ticks;
+  for (double at = std::ceil(least / step - 1e-9) * step; at <= most + step * 1e-9; at += step)
+    ticks.push_back(std::abs(at) < step * 1e-6 ? 0 : at);
+  return ticks;
+}
+
+std::vector<double> logarithmicTicks(double least, double most) {
+  std::vector<double> ticks;
+  for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
+    for (const double factor : {1.0, 2.0, 5.0})
+      if (decade * factor >= least * 0.999 && decade * factor <= most * 1.001)
+        ticks.push_back(decade * factor);
+  while (ticks.size() > 9) {  // decades only, then every second one
+    std::vector<double> fewer;
+    for (size_t i = 0; i < ticks.size(); i += 3) fewer.push_back(ticks[i]);
+    ticks = fewer;
+  }
+  return ticks;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Chart& chart)
+      : chart_(chart),
+        xs_(valuesOf(true)),
+        y_ends_(yEnds()),
+        x_(xs_.front(), xs_.back(), true),
+        y_(y_ends_.first, y_ends_.second, chart.y_is_logarithmic) {}
+
+  std::string draw() {
+    svg_.text(kLeft, 26, "title", chart_.title);
+    for (size_t i = 0; i < chart_.notes.size(); ++i)
+      svg_.text(kLeft, 46 + 16 * static_cast<double>(i), "note", chart_.notes[i]);
+    drawBand();
+    drawGrid();
+    for (size_t c = 0; c < chart_.curves.size(); ++c) drawCurve(c);
+    drawNames();
+    return svg_.finish(kLeft + kWidth + kRight, kTop + kHeight + kBottom, chart_.title, kStyle);
+  }
+
+ private:
+  std::vector<double> valuesOf(bool of_x) const {
+    std::vector<double> values;
+    for (const Curve& curve : chart_.curves)
+      for (const auto& [x, y] : curve.points) values.push_back(of_x ? x : y);
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    if (values.empty()) values = {1, 2};
+    return values;
+  }
+
+  std::pair<double, double> yEnds() const {
+    const std::vector<double> values = valuesOf(false);
+    if (chart_.y_is_logarithmic) return {values.front() / 1.15, values.back() * 1.15};
+    const double most = std::max(values.back(), chart_.band_most);
+    return {chart_.y_least,
+            chart_.y_most > 0 ? chart_.y_most : chart_.y_least + (most - chart_.y_least) * 1.08};
+  }
+
+  double px(double x) const { return kLeft + kWidth * x_.place(x); }
+  double py(double y) const { return kTop + kHeight * (1 - y_.place(y)); }
+
+  void drawBand() {
+    if (chart_.band_most <= chart_.band_least) return;
+    const double top = py(chart_.band_most);
+    svg_.rect(kLeft, top, kWidth, py(chart_.band_least) - top, "band");
+    svg_.text(kLeft + kWidth - 8, top + 15, "note", chart_.band_name, Anchor::kEnd);
+  }
+
+  void drawGrid() {
+    const std::vector<double> ticks = chart_.y_is_logarithmic
+                                          ? logarithmicTicks(y_ends_.first, y_ends_.second)
+                                          : linearTicks(y_ends_.first, y_ends_.second);
+    for (const double y : ticks) {
+      svg_.line(kLeft, py(y), kLeft + kWidth, py(y), "grid");
+      svg_.text(kLeft - 8, py(y) + 4, "tick", shortNumber(y), Anchor::kEnd);
+    }
+    double last = -1000;
+    for (const double x : xs_) {
+      svg_.line(px(x), kTop, px(x), kTop + kHeight, "grid");
+      if (px(x) - last < 46) continue;
+      last = px(x);
+      svg_.text(px(x), kTop + kHeight + 18, "tick", chart_.x_text(x), Anchor::kMiddle);
+    }
+    svg_.line(kLeft, kTop + kHeight, kLeft + kWidth, kTop + kHeight, "axis");
+    svg_.line(kLeft, kTop, kLeft, kTop + kHeight, "axis");
+    svg_.text(kLeft + kWidth / 2, kTop + kHeight + 42, "note", chart_.x_name, Anchor::kMiddle);
+    svg_.text(kLeft, kTop - 10, "note", chart_.y_name);
+  }
+
+  void drawCurve(size_t number) {
+    const Curve& curve = chart_.curves[number];
+    const size_t look = number % kMaxCurves;
+    for (size_t i = 1; i < curve.points.size(); ++i)
+      svg_.line(px(curve.points[i - 1].first), py(curve.points[i - 1].second), px(curve.points[i].first),
+                py(curve.points[i].second), formatString("c c%zu", look));
+    for (const auto& [x, y] : curve.points) {
+      svg_.beginGroup(curve.name + ": " + chart_.x_text(x) + ", " + shortNumber(y));
+      svg_.rect(px(x) - 3, py(y) - 3, 6, 6, formatString("d d%zu", look));
+      svg_.endGroup();
+    }
+  }
+
+  // At the right ends of the curves, moved apart where they would lie on each other.
+  void drawNames() {
+    std::vector<std::pair<double, size_t>> places;
+    for (size_t c = 0; c < chart_.curves.size(); ++c)
+      if (!chart_.curves[c].points.empty()) places.push_back({py(chart_.curves[c].points.back().second), c});
+    std::sort(places.begin(), places.end());
+    for (size_t i = 1; i < places.size(); ++i)
+      places[i].first = std::max(places[i].first, places[i - 1].first + 18);
+    const double beyond = places.empty() ? 0 : std::max(0.0, places.back().first - (kTop + kHeight));
+    for (size_t i = 0; i < places.size(); ++i) {
+      const double y = places[i].first - beyond;
+      svg_.rect(kLeft + kWidth + 14, y - 5, 10, 10, formatString("d d%zu", places[i].second % kMaxCurves));
+      svg_.text(kLeft + kWidth + 30, y + 4, "name", chart_.curves[places[i].second].name);
+    }
+  }
+
+  const Chart& chart_;
+  std::vector<double> xs_;
+  std::pair<double, double> y_ends_;
+  Axis x_, y_;
+  SvgWriter svg_;
+};
+
+}  // namespace
+
+std::string drawChart(const Chart& chart) {
+  return Drawing(chart).draw();
+}
+
+}  // namespace horing

@@ -1,0 +1,32 @@
+#pragma once
+// Lines over a logarithmic axis, as SVG for light and dark.
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace horing {
+
+struct Curve {
+  std::string name;
+  // x > 0. A point that could not be had is left out.
+  std::vector<std::pair<double, double>> points;
+};
+
+struct Chart {
+  std::string title;
+  std::vector<std::string> notes;  // lines below the title
+  std::string x_name, y_name;
+  std::function<std::string(double)> x_text;
+  std::vector<Curve> curves;  // at most kMaxCurves have a look of their own
+  bool y_is_logarithmic = false;
+  double y_least = 0;  // of a linear axis
+  double y_most = 0;   // 0: as the points need
+  // Marks off what others published; none if equal.
+  double band_least = 0, band_most = 0;
+  std::string band_name;
+};
+inline constexpr size_t kMaxCurves = 8;
+
+std::string drawChart(const Chart& chart);
+
+}  // namespace horing

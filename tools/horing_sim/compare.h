@@ -1,0 +1,35 @@
+#pragma once
+// Algorithms beside each other: over the size of the vector, over the number of nodes, and against the paper.
+#include <string>
+#include <vector>
+
+#include "chart.h"
+#include "comm/prediction.h"
+
+namespace horing {
+
+struct Comparison {
+  Question question;  // its algorithm, and what is swept, are of no meaning
+  std::vector<std::string> algorithms;
+  enum class Over : uint8_t { kSize, kNodes } over = Over::kSize;
+  std::vector<uint64_t> sizes;
+  std::vector<int32_t> nodes;
+  std::vector<double> rates;  // between nodes, GB/s; empty: the machine's
+};
+
+struct ComparisonReport {
+  std::string table;
+  std::string csv;  // a line of names, then a line for each algorithm and point; times in microseconds
+  Chart chart;
+};
+
+// Time over the wire bound of each algorithm at each point, and the best; over nodes it is drawn as efficiency, bound / time.
+// Algorithms that cannot run at a point are left out there. Errors: an algorithm that there is not, or that can run nowhere.
+Result<ComparisonReport> compare(const Comparison& comparison);
+
+// All-gather of 1 GB on 2 to 16 nodes of 8 GPUs, ring against ho_ring, beside what the paper (arXiv 2310.06003) measured:
+// 25.2 to 39.7 % more bandwidth on 16 to 128 A100, 2400 Gbit/s between the GPUs of a node and 100 Gbit/s between nodes; and
+// what explains the difference.
+Result<ComparisonReport> compareWithPaper(const Pipelining& pipelining);
+
+}  // namespace horing

@@ -1,0 +1,263 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+
+#include "algorithms/catalogue.h"
+#include "quantity.h"
+
+namespace horing {
+
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  horing-sim run --collective all_reduce --algorithm ho_ring --nodes 16 --ranks 8 --bytes 1GiB
+      How long it takes, how busy the lines are, what the end waited for, and how far from what the wire allows.
+  horing-sim run --algorithm ho_ring --nodes 4 --ranks 4 --bytes 16MiB --svg run.svg --trace run.json
+      The same as a picture, and as a trace for https://ui.perfetto.dev.
+  horing-sim run --nodes 2048 --ranks 8 --bytes 1GiB --window 8 --algorithm ho_ring_direct
+      16,384 ranks: where the schedules of all nodes are alike, one node stands for all.
+  horing-sim machine --inter-gbytes 0.0625 --nic node --cores 2 > lab.machine
+  horing-sim run --machine lab.machine --nodes 2 --ranks 8 --bytes 64MiB
+      A machine in a file: print one, change it, use it.
+  horing-sim compare --nodes 16 --ranks 8 --algorithms ring,ho_ring,ho_halving --svg sizes.svg
+      Algorithms beside each other, from 4 KiB to 1 GiB.
+  horing-sim compare --over nodes --bytes 1GiB --rates 12.5,50 --algorithms ho_ring,ho_halving --slice-bytes 1MiB --svg nodes.svg
+      Efficiency against the wire as the machine grows, for two speeds.
+  horing-sim compare --paper --slice-bytes 1MiB --window 8 --svg paper.svg
+      ring against ho_ring, beside what the paper of the HO-Ring measured.
+  horing-sim select --machine lab.machine --nodes 2 --ranks 8 --to 64M > lab.selection
+      The fastest algorithm for each size, as the table that the library reads (HORING_SELECTION).
+  horing-sim run --algorithm ring --nodes 4 --ranks 1 --bytes 64KiB --all-ranks --goal ring.goal
+      The same operations for LogGOPSim, another simulator (txt2bin -i ring.goal -o ring.bin; LogGOPSim -f ring.bin).
+
+Bytes are those of the whole vector: what all ranks reduce, or have gathered in the end. 64K, 1MiB and 1GiB are powers of 1024,
+1MB and 1GB powers of 1000. Algorithms: 'horing-plan list'. What the model says and leaves out: src/sim/README.md.
+Exit code: 0, 1 when nothing can be predicted, 2 when the command line is wrong.)";
+
+// Text of options that need a second look.
+struct Raw {
+  std::string collective = "all_reduce";
+  std::string bytes = "1GiB";
+  std::string slice_bytes = "64K";
+  std::string machine_path;
+  std::optional<int32_t> nodes, ranks, slots, inter_slots;
+  std::optional<double> inter_latency, inter_rate, intra_latency, intra_rate, cores;
+  std::optional<std::string> nic;
+  std::vector<std::string> collectives = {"all_reduce", "reduce_scatter", "all_gather"};
+  std::vector<std::string> algorithms = {"ring", "ho_ring", "ho_ring_direct", "ho_halving"};
+  std::string over = "size";
+  std::vector<int32_t> node_counts;
+  std::string from = "4K", to = "1GiB";
+  bool all_ranks = false;
+  bool paper = false;
+};
+
+void addMachine(CLI::App& command, Raw& raw) {
+  command.add_option("--machine", raw.machine_path,
+                     "A description of the machine (see 'horing-sim machine')");
+  command.add_option("-m,--nodes", raw.nodes, "Nodes (default: 2)")->check(CLI::Range(1, kMaxModelNodes));
+  command.add_option("-n,--ranks", raw.ranks, "Ranks of each node (default: 8)")
+      ->check(CLI::Range(1, kMaxModelRanksPerNode));
+  command.add_option("--inter-us", raw.inter_latency, "Latency between nodes (default: 5)")
+      ->check(CLI::Range(0.0, 1e9));
+  command
+      .add_option("--inter-gbytes", raw.inter_rate,
+                  "10^9 bytes a second of each NIC, each way (default: 12.5)")
+      ->check(CLI::Range(0.0, 1e9));
+  command.add_option("--intra-us", raw.intra_latency, "Latency inside a node (default: 2)")
+      ->check(CLI::Range(0.0, 1e9));
+  command
+      .add_option("--intra-gbytes", raw.intra_rate,
+                  "Of each rank's port inside a node, each way (default: 200)")
+      ->check(CLI::Range(0.0, 1e9));
+  command.add_option("--nic", raw.nic, "One for each 'rank' (default), or for each 'node'")
+      ->check(CLI::IsMember({"rank", "node"}));
+  command.add_option("--cores", raw.cores, "Cores of a node (default: 0, one for each rank)")
+      ->check(CLI::Range(0.0, 1e6));
+}
+
+std::vector<std::string> collectiveNames() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kCollectives; ++i) names.emplace_back(collectiveName(static_cast<Collective>(i)));
+  return names;
+}
+
+void addSizes(CLI::App& command, Raw& raw) {
+  command.add_option("--from", raw.from, "Smallest size; each is four times the one before")
+      ->capture_default_str();
+  command.add_option("--to", raw.to, "Largest size")->capture_default_str();
+}
+
+void addPipelining(CLI::App& command, Raw& raw, Pipelining& plan) {
+  command.add_option("--window", plan.window, "Slices of a step before the next step")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command.add_option("--slice-bytes", raw.slice_bytes, "Largest slice, and size of a slot")
+      ->capture_default_str();
+  command
+      .add_option("--slices", plan.slices_per_chunk,
+                  "Slices of each chunk, whatever their size (default: as the library cuts)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      .add_option("--slots", raw.slots,
+                  "Slots of a connection inside a node (default: 8, or twice the window)")
+      ->check(CLI::Range(1, 65536));
+  command
+      .add_option("--inter-slots", raw.inter_slots,
+                  "Slots of one between nodes (default: 32, or twice the window)")
+      ->check(CLI::Range(1, 65536));
+}
+
+void addCall(CLI::App& command, Raw& raw, Pipelining& plan) {
+  command.add_option("-c,--collective", raw.collective, "What to predict")
+      ->check(CLI::IsMember(collectiveNames()))
+      ->capture_default_str();
+  command.add_option("-b,--bytes", raw.bytes, "Of the whole vector")->capture_default_str();
+  addPipelining(command, raw, plan);
+}
+
+// Throws CLI::ValidationError.
+uint64_t bytesOf(const std::string& option, const std::string& text) {
+  const Result<uint64_t> bytes = parseBytes(text);
+  if (!bytes.ok()) throw CLI::ValidationError(option, bytes.status().message());
+  return bytes.value();
+}
+
+// Throws CLI::ValidationError.
+MachineModel machineOf(const Raw& raw) {
+  MachineModel machine;
+  if (!raw.machine_path.empty()) {
+    const Result<MachineModel> read = readMachine(raw.machine_path);
+    if (!read.ok()) throw CLI::ValidationError("--machine", read.status().message());
+    machine = read.value();
+  }
+  machine.nodes = raw.nodes.value_or(machine.nodes);
+  machine.ranks_per_node = raw.ranks.value_or(machine.ranks_per_node);
+  machine.between.latency_us = raw.inter_latency.value_or(machine.between.latency_us);
+  machine.between.gbytes_per_s = raw.inter_rate.value_or(machine.between.gbytes_per_s);
+  machine.inside.latency_us = raw.intra_latency.value_or(machine.inside.latency_us);
+  machine.inside.gbytes_per_s = raw.intra_rate.value_or(machine.inside.gbytes_per_s);
+  machine.cores = raw.cores.value_or(machine.cores);
+  if (raw.nic) machine.nic = *raw.nic == "node" ? Owner::kNode : Owner::kRank;
+  return machine;
+}
+
+Collective collectiveOf(const std::string& name) {
+  int number = 0;
+  while (name != collectiveName(static_cast<Collective>(number))) ++number;
+  return static_cast<Collective>(number);
+}
+
+std::vector<uint64_t> sizesBetween(uint64_t from, uint64_t to) {
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = std::max<uint64_t>(from, 4); bytes <= to; bytes *= 4) sizes.push_back(bytes);
+  return sizes;
+}
+
+// Throws CLI::ValidationError.
+void finish(const Raw& raw, SimOptions& options) {
+  Question& question = options.question;
+  question.machine = machineOf(raw);
+  question.collective = collectiveOf(raw.collective);
+  question.bytes = bytesOf("--bytes", raw.bytes);
+  question.pipelining.slice_bytes = bytesOf("--slice-bytes", raw.slice_bytes);
+  // With window + 1 slots nothing deadlocks, but much waits for news of free ones.
+  question.pipelining.slots_inside = raw.slots.value_or(std::max(8, 2 * question.pipelining.window));
+  question.pipelining.slots_between = raw.inter_slots.value_or(std::max(32, 2 * question.pipelining.window));
+  question.ranks = raw.all_ranks || !options.goal_path.empty() ? Ranks::kAll : Ranks::kOneNodeIfEqual;
+  Comparison& comparison = options.comparison;
+  comparison.question = question;
+  comparison.algorithms = raw.algorithms;
+  comparison.over = raw.over == "nodes" ? Comparison::Over::kNodes : Comparison::Over::kSize;
+  comparison.sizes = sizesBetween(bytesOf("--from", raw.from), bytesOf("--to", raw.to));
+  if (comparison.sizes.empty()) throw CLI::ValidationError("--to", "must not be below --from");
+  options.selection.question = question;
+  options.selection.sizes = comparison.sizes;
+  for (const std::string& name : raw.collectives) options.selection.collectives.push_back(collectiveOf(name));
+  comparison.nodes = raw.node_counts;
+  if (comparison.nodes.empty()) comparison.nodes = {2, 4, 8, 16, 32, 64, 128, 256};
+  options.against = raw.paper ? SimOptions::Against::kPaper : SimOptions::Against::kEachOther;
+}
+
+void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
+  addMachine(run, raw);
+  addCall(run, raw, options.question.pipelining);
+  run.add_option("-a,--algorithm", options.question.algorithm, "See 'horing-plan list'")
+      ->capture_default_str();
+  run.add_flag("--all-ranks", raw.all_ranks, "Simulate every rank, even where one node can stand for all");
+  run.add_option("--trace", options.trace_path,
+                 "Write a Chrome trace to this file, for https://ui.perfetto.dev");
+  run.add_option("--svg", options.svg_path, "Write a timeline to this file");
+  run.add_option("--svg-ranks", options.drawn_ranks, "Ranks to draw")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  run.add_option("--goal", options.goal_path, "Write GOAL text to this file, for LogGOPSim");
+}
+
+void addCompare(CLI::App& compare, SimOptions& options, Raw& raw) {
+  addMachine(compare, raw);
+  addCall(compare, raw, options.question.pipelining);
+  compare.add_option("-a,--algorithms", raw.algorithms, "Which")->delimiter(',')->capture_default_str();
+  compare.add_option("--over", raw.over, "What to sweep: 'size' or 'nodes'")
+      ->check(CLI::IsMember({"size", "nodes"}))
+      ->capture_default_str();
+  addSizes(compare, raw);
+  compare.add_option("--node-counts", raw.node_counts, "For --over nodes (default: 2,4,8,...,256)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxModelNodes));
+  compare
+      .add_option("--rates", options.comparison.rates,
+                  "Several speeds between nodes, in place of --inter-gbytes")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-6, 1e9));
+  compare.add_flag("--paper", raw.paper, "ring against ho_ring beside the published figures");
+  compare.add_option("--svg", options.svg_path, "Write a chart to this file");
+  compare.add_option("--csv", options.csv_path, "Write the figures to this file, for other programs");
+}
+
+void addSelect(CLI::App& select, SimOptions& options, Raw& raw) {
+  addMachine(select, raw);
+  addPipelining(select, raw, options.question.pipelining);
+  addSizes(select, raw);
+  select.add_option("-c,--collectives", raw.collectives, "Which")
+      ->delimiter(',')
+      ->check(CLI::IsMember(collectiveNames()))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+bool parseOptions(int argc, char** argv, SimOptions& options, int& exit_code) {
+  CLI::App app{"horing-sim: predicts how long collectives take on a machine that you describe.",
+               "horing-sim"};
+  Raw raw;
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  CLI::App* run = app.add_subcommand("run", "Predict one collective");
+  CLI::App* compare = app.add_subcommand("compare", "Algorithms beside each other");
+  CLI::App* machine = app.add_subcommand("machine", "Print a description of a machine, to be changed");
+  CLI::App* select =
+      app.add_subcommand("select", "Print a selection table for a machine, written by prediction");
+  addRun(*run, options, raw);
+  addSelect(*select, options, raw);
+  addCompare(*compare, options, raw);
+  addMachine(*machine, raw);
+  for (CLI::App* command : {run, compare, select, machine})
+    command->footer("'horing-sim --help' has examples.");
+  try {
+    app.parse(argc, argv);
+    finish(raw, options);
+  } catch (const CLI::ParseError& error) {
+    exit_code = app.exit(error) == 0 ? 0 : 2;
+    return false;
+  }
+  options.command = run->parsed()       ? SimOptions::Command::kRun
+                    : compare->parsed() ? SimOptions::Command::kCompare
+                    : select->parsed()  ? SimOptions::Command::kSelect
+                                        : SimOptions::Command::kMachine;
+  return true;
+}
+
+}  // namespace horing
