@@ -56,13 +56,15 @@ def names_no_place(tree, places):
 
 
 def find_package(cmake, compilers, tree, consumer, build):
-    run(cmake, "-S", consumer, "-B", build, f"-DCMAKE_PREFIX_PATH={tree}", f"-DCMAKE_C_COMPILER={compilers[0]}",
+    run(cmake, "-G", "Ninja", "-S", consumer, "-B", build, f"-DCMAKE_PREFIX_PATH={tree}", f"-DCMAKE_C_COMPILER={compilers[0]}",
         f"-DCMAKE_CXX_COMPILER={compilers[1]}")
     run(cmake, "--build", build)
     expect(uses_installed_library(tree, build / "sum_shared"), "sum_shared does not load libhoring.so")
     expect(not uses_installed_library(tree, build / "sum_static"), "sum_static loads libhoring.so")
     for program in ("sum_shared", "sum_static", "sum_cpp"):
         sums(tree, build / program)
+    output = run(tree / "bin" / "horing-run", "-n", RANKS, "--timeout", 60, "--", build / "train")
+    expect(output.count("learnt 0.5\n") == RANKS, f"train said: {output}")
 
 
 def pkg_config(compiler, tree, source, build):

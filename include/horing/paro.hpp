@@ -1,0 +1,221 @@
+// horing::Paro for C++20: sharded data-parallel training that cleans up after itself, with spans instead of pointers and
+// counts. All of it is inline over paro.h, whose conventions hold here too.
+//
+//   const std::vector<horingParoParam_t> tensors = {{vocabulary * width, horingBfloat16, 1}, {width, horingFloat32, 1}};
+//   horing::Paro model(comm, tensors, horing::Paro::strategy("IIG"));
+//   {
+//     const horing::Paro::Gathered parameters = model.gather(0);   // released at the end of the scope
+//     use(parameters.param<float>(1));
+//   }
+//   { horing::Paro::Grads grads = model.openGrads(0); fill(grads.grad<float>(1)); grads.reduce(); }
+//   model.syncGrads();
+//   model.forEachShard([](const horingParoShard_t& shard) { update(shard); });
+//   model.syncParams();
+//
+// Errors are exceptions of type horing::Error, as in horing.hpp.
+#ifndef HORING_PARO_HPP_
+#define HORING_PARO_HPP_
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "horing/horing.hpp"
+#include "horing/paro.h"
+
+namespace horing {
+inline namespace v0 {
+
+// Throws Error unless the call of paro.h, made by this thread just now, succeeded.
+inline void checkParo(horingResult_t result) {
+  if (result != horingSuccess) throw Error(result, horingParoGetLastError());
+}
+
+// One rank's part of a sharded model. Moved, never copied; not while something of it is gathered or open.
+class Paro {
+ public:
+  // The usual settings with a strategy: by name ("IIG", "ZeRO-3", "auto").
+  static horingParoConfig_t strategy(const std::string& name) {
+    horingParoConfig_t config = HORING_PARO_CONFIG_INITIALIZER;
+    checkParo(horingParoFindStrategy(name.c_str(), &config.strategy));
+    return config;
+  }
+  // The row of the table.
+  static const horingParoStrategyInfo_t& strategyInfo(horingParoStrategy_t strategy) {
+    const horingParoStrategyInfo_t* info = nullptr;
+    checkParo(horingParoGetStrategy(strategy, &info));
+    return *info;
+  }
+  static horingParoEstimate_t estimate(horingParoStrategy_t strategy, const horingParoModel_t& model) {
+    horingParoEstimate_t estimate;
+    checkParo(horingParoGetEstimate(strategy, &model, &estimate));
+    return estimate;
+  }
+
+  // Collective; comm must outlive it.
+  Paro(const Communicator& comm, std::span<const horingParoParam_t> params,
+       const horingParoConfig_t& config = HORING_PARO_CONFIG_INITIALIZER) {
+    checkParo(horingParoCreate(&paro_, comm.handle(), &config, params.data(), params.size()));
+  }
+  Paro(Paro&& other) noexcept : paro_(std::exchange(other.paro_, nullptr)) {}
+  Paro& operator=(Paro&& other) noexcept {
+    std::swap(paro_, other.paro_);
+    return *this;
+  }
+  ~Paro() {
+    if (paro_) (void)horingParoDestroy(paro_);
+  }
+
+  // For functions of paro.h; still owned by this.
+  horingParo_t handle() const noexcept { return paro_; }
+
+  horingParoInfo_t info() const {
+    horingParoInfo_t info;
+    checkParo(horingParoGetInfo(paro_, &info));
+    return info;
+  }
+  horingParoUsage_t usage() const {
+    horingParoUsage_t usage;
+    checkParo(horingParoGetUsage(paro_, &usage));
+    return usage;
+  }
+  horingParoPlace_t place(std::size_t param) const {
+    horingParoPlace_t place;
+    checkParo(horingParoGetPlace(paro_, param, &place));
+    return place;
+  }
+  horingParoBucket_t bucket(int number) const {
+    horingParoBucket_t bucket;
+    checkParo(horingParoGetBucket(paro_, number, &bucket));
+    return bucket;
+  }
+
+  // All elements of a parameter, of its type or float.
+  template <Buffer Values>
+  void setParam(std::size_t param, const Values& values) {
+    checkParo(horingParoSetParam(paro_, param, std::ranges::data(values), std::ranges::size(values),
+                                 kElementType<Values>));
+  }
+
+  // A bucket that is gathered, or on its way, while this lives.
+  class Gathered {
+   public:
+    Gathered(Gathered&& other) noexcept
+        : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_) {}
+    Gathered& operator=(Gathered&& other) noexcept {
+      std::swap(model_, other.model_);
+      std::swap(bucket_, other.bucket_);
+      return *this;
+    }
+    ~Gathered() {
+      if (model_) (void)horingParoReleaseParams(model_, bucket_);
+    }
+    // Waits for the bucket. T is the parameter's type.
+    template <Element T>
+    std::span<const T> param(std::size_t param) const {
+      const void* values = nullptr;
+      checkParo(horingParoGetParam(model_, param, &values));
+      return {static_cast<const T*>(values), typedCount<T>(model_, param)};
+    }
+
+   private:
+    friend class Paro;
+    Gathered(horingParo_t model, int bucket) : model_(model), bucket_(bucket) {}
+    horingParo_t model_;
+    int bucket_;
+  };
+  // Begins to gather: call it early to prefetch.
+  [[nodiscard]] Gathered gather(int bucket) {
+    checkParo(horingParoGatherParams(paro_, bucket));
+    return Gathered(paro_, bucket);
+  }
+
+  // A bucket's gradients of one micro-step, to be filled and then reduced; discarded at the end of the scope if they were not.
+  class Grads {
+   public:
+    Grads(Grads&& other) noexcept : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_) {}
+    Grads& operator=(Grads&& other) noexcept {
+      std::swap(model_, other.model_);
+      std::swap(bucket_, other.bucket_);
+      return *this;
+    }
+    ~Grads() {
+      if (model_) (void)horingParoDiscardGrads(model_, bucket_);
+    }
+    template <Element T>
+    std::span<T> grad(std::size_t param) const {
+      void* values = nullptr;
+      checkParo(horingParoGetGrad(model_, param, &values));
+      return {static_cast<T*>(values), typedCount<T>(model_, param)};
+    }
+    // Once. Afterwards this is empty.
+    void reduce() { checkParo(horingParoReduceGrads(std::exchange(model_, nullptr), bucket_)); }
+
+   private:
+    friend class Paro;
+    Grads(horingParo_t model, int bucket) : model_(model), bucket_(bucket) {}
+    horingParo_t model_;
+    int bucket_;
+  };
+  [[nodiscard]] Grads openGrads(int bucket) {
+    checkParo(horingParoOpenGrads(paro_, bucket));
+    return Grads(paro_, bucket);
+  }
+
+  void syncGrads() { checkParo(horingParoSyncGrads(paro_)); }
+  struct GradNorm {
+    double norm;
+    bool overflow;
+  };
+  GradNorm gradNorm() {
+    double norm = 0;
+    int overflow = 0;
+    checkParo(horingParoGetGradNorm(paro_, &norm, &overflow));
+    return {norm, overflow != 0};
+  }
+  horingParoShard_t shard(int bucket) {
+    horingParoShard_t shard;
+    checkParo(horingParoGetShard(paro_, bucket, &shard));
+    return shard;
+  }
+  // The shard of each trainable bucket in turn, while the gradients of the next are still under way.
+  template <std::invocable<const horingParoShard_t&> Update>
+  void forEachShard(Update update) {
+    const int buckets = info().numBuckets;
+    for (int number = 0; number < buckets; ++number)
+      if (bucket(number).trainable) update(shard(number));
+  }
+  void syncParams() { checkParo(horingParoSyncParams(paro_)); }
+
+  void save(const std::filesystem::path& folder, std::uint64_t step) {
+    checkParo(horingParoSave(paro_, folder.c_str(), step));
+  }
+  // The step that was saved.
+  std::uint64_t load(const std::filesystem::path& folder) {
+    std::uint64_t step = 0;
+    checkParo(horingParoLoad(paro_, folder.c_str(), &step));
+    return step;
+  }
+
+ private:
+  // Elements of a parameter, which must be of that type.
+  template <Element T>
+  static std::size_t typedCount(horingParo_t model, std::size_t param) {
+    horingParoPlace_t place;
+    horingParoBucket_t bucket;
+    checkParo(horingParoGetPlace(model, param, &place));
+    checkParo(horingParoGetBucket(model, place.bucket, &bucket));
+    if (bucket.type != ElementType<std::remove_cv_t<T>>::value)
+      throw Error(horingInvalidArgument,
+                  "parameter " + std::to_string(param) + " has elements of another type");
+    return place.count;
+  }
+
+  horingParo_t paro_ = nullptr;
+};
+
+}  // namespace v0
+}  // namespace horing
+
+#endif  // HORING_PARO_HPP_

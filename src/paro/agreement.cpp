@@ -1,0 +1,136 @@
+#include "paro/agreement.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "paro/convert.h"
+#include "paro/digest.h"
+#include "paro/status_of.h"
+
+namespace horing::paro {
+
+namespace {
+
+// What travels: numbers of one width, so that there are no gaps of unknown content.
+struct WireConfig {
+  int64_t strategy, memory_limit, bucket_bytes, average, state_values, micro_steps, params;
+};
+struct WireParam {
+  uint64_t count;
+  int32_t type, trainable;
+};
+
+constexpr struct {
+  const char* name;
+  int64_t WireConfig::*value;
+} kSettings[] = {
+    {"strategy", &WireConfig::strategy},
+    {"memoryLimit", &WireConfig::memory_limit},
+    {"bucketBytes", &WireConfig::bucket_bytes},
+    {"average", &WireConfig::average},
+    {"stateValues", &WireConfig::state_values},
+    {"microSteps", &WireConfig::micro_steps},
+    {"the number of parameters", &WireConfig::params},
+};
+
+WireConfig wireConfig(const Description& description) {
+  const horingParoConfig_t& config = description.config;
+  return {config.strategy,
+          static_cast<int64_t>(config.memoryLimit),
+          static_cast<int64_t>(config.bucketBytes),
+          config.average != 0,
+          config.stateValues,
+          config.microSteps,
+          static_cast<int64_t>(description.params.size())};
+}
+
+std::vector<WireParam> wireParams(const Description& description) {
+  std::vector<WireParam> params;
+  params.reserve(description.params.size());
+  for (const horingParoParam_t& param : description.params)
+    params.push_back({param.count, static_cast<int32_t>(param.type), param.trainable != 0});
+  return params;
+}
+
+Digest digestOf(const WireConfig& config, const std::vector<WireParam>& params) {
+  Hasher hasher;
+  hasher.add(&config, sizeof config);
+  hasher.add(params.data(), params.size() * sizeof(WireParam));
+  return hasher.digest();
+}
+
+Status firstDifference(const WireConfig& mine, const WireConfig& first) {
+  for (const auto& setting : kSettings)
+    if (mine.*setting.value != first.*setting.value)
+      return makeStatus(Code::kInvalidUsage,
+                        "%s is %lld here and %lld on rank 0: expected the same on every rank", setting.name,
+                        static_cast<long long>(mine.*setting.value),
+                        static_cast<long long>(first.*setting.value));
+  return {};
+}
+
+std::string describe(const WireParam& param) {
+  return formatString("%llu %s elements, %s", static_cast<unsigned long long>(param.count),
+                      nameOf(static_cast<horingDataType_t>(param.type)),
+                      param.trainable ? "trainable" : "frozen");
+}
+
+Status firstDifference(const std::vector<WireParam>& mine, const std::vector<WireParam>& first) {
+  for (size_t i = 0; i < mine.size(); ++i)
+    if (std::memcmp(&mine[i], &first[i], sizeof(WireParam)) != 0)
+      return makeStatus(Code::kInvalidUsage,
+                        "parameter %zu has %s here, and %s on rank 0: expected the same on every rank", i,
+                        describe(mine[i]).c_str(), describe(first[i]).c_str());
+  return {};
+}
+
+}  // namespace
+
+Status agree(horingComm_t comm, const Status& mine) {
+  struct Report {
+    int32_t code;
+    char text[508];
+  };
+  int ranks = 0, rank = 0;
+  HORING_TRY(statusOf(horingCommCount(comm, &ranks)));
+  HORING_TRY(statusOf(horingCommUserRank(comm, &rank)));
+  Report report{};
+  report.code = static_cast<int32_t>(mine.code());
+  mine.message().copy(report.text, sizeof report.text - 1);
+  std::vector<Report> reports(static_cast<size_t>(ranks));
+  HORING_TRY(statusOf(horingAllGather(&report, reports.data(), sizeof report, horingUint8, comm, nullptr)));
+  for (int other = 0; other < ranks; ++other) {
+    Report& theirs = reports[static_cast<size_t>(other)];
+    if (theirs.code == 0) continue;
+    // The own error has its own text, not cut short.
+    if (other == rank) return makeStatus(mine.code(), "rank %d: %s", rank, mine.message().c_str());
+    theirs.text[sizeof theirs.text - 1] = '\0';
+    return makeStatus(static_cast<Code>(theirs.code), "rank %d: %s", other, theirs.text);
+  }
+  return {};
+}
+
+Status agreeOn(horingComm_t comm, const Description& mine) {
+  int ranks = 0;
+  HORING_TRY(statusOf(horingCommCount(comm, &ranks)));
+  WireConfig config = wireConfig(mine);
+  std::vector<WireParam> params = wireParams(mine);
+  const Digest digest = digestOf(config, params);
+  std::vector<Digest> digests(static_cast<size_t>(ranks));
+  HORING_TRY(
+      statusOf(horingAllGather(digest.data(), digests.data(), sizeof digest, horingUint8, comm, nullptr)));
+  if (std::all_of(digests.begin(), digests.end(), [&](const Digest& other) { return other == digest; }))
+    return {};
+
+  // They differ, and every rank sees that: those that are not like rank 0 find out where.
+  WireConfig first_config = config;
+  HORING_TRY(statusOf(horingBcast(&first_config, sizeof first_config, horingUint8, 0, comm, nullptr)));
+  HORING_TRY(agree(comm, firstDifference(config, first_config)));
+  std::vector<WireParam> first = params;
+  HORING_TRY(
+      statusOf(horingBcast(first.data(), first.size() * sizeof(WireParam), horingUint8, 0, comm, nullptr)));
+  HORING_TRY(agree(comm, firstDifference(params, first)));
+  return makeStatus(Code::kInternalError, "ranks have different digests of the same parameters");
+}
+
+}  // namespace horing::paro

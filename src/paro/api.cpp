@@ -1,0 +1,253 @@
+// From the functions of include/horing/paro.h to the client: handles, errors, NULL.
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "horing/paro.h"
+#include "paro/client.h"
+#include "paro/convert.h"
+#include "paro/strategy.h"
+
+struct horingParo {
+  std::unique_ptr<horing::paro::Client> client;
+};
+
+namespace horing::paro {
+namespace {
+
+// The API gives it no other owner, as horing.h's.
+thread_local std::string last_error;
+
+horingResult_t report(const Status& status) {
+  if (!status.ok()) last_error = status.message();
+  return static_cast<horingResult_t>(status.code());
+}
+
+// Every entry point is one call of this: no exception leaves the library.
+template <typename Body>
+horingResult_t guarded(Body body) noexcept {
+  try {
+    return report(body());
+  } catch (...) {
+    last_error = "out of memory";  // needs none: a string has room for as much in itself
+    return horingSystemError;
+  }
+}
+
+Status checkPointer(const void* pointer, const char* name) {
+  if (pointer) return {};
+  return makeStatus(Code::kInvalidArgument, "%s is NULL: expected an address", name);
+}
+
+template <typename T>
+Status deliver(Result<T> result, T* to) {
+  HORING_TRY(result.status());
+  *to = result.take();
+  return {};
+}
+
+// body(client), with `out` checked first.
+template <typename Body>
+horingResult_t onClient(horingParo_t paro, const void* out, const char* name, Body body) noexcept {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(paro, "paro"));
+    HORING_TRY(checkPointer(out, name));
+    return body(*paro->client);
+  });
+}
+template <typename Body>
+horingResult_t onClient(horingParo_t paro, Body body) noexcept {
+  return onClient(paro, paro, "paro", body);
+}
+
+// What a rank can tell of its own arguments. Takes them into `description`, unless they cannot be read.
+Status readArguments(const horingParoConfig_t* config, std::span<const horingParoParam_t> params,
+                     Description& description) {
+  description.config = HORING_PARO_CONFIG_INITIALIZER;
+  if (config && config->size != sizeof(horingParoConfig_t))
+    return makeStatus(Code::kInvalidArgument, "config.size is %zu: begin with HORING_PARO_CONFIG_INITIALIZER",
+                      config->size);
+  if (config) description.config = *config;
+  const horingParoConfig_t& given = description.config;
+  if (given.strategy != horingParoAuto) HORING_TRY(findRow(given.strategy).status());
+  if (given.stateValues < 0 || given.stateValues > HORING_PARO_MAX_STATE)
+    return makeStatus(Code::kInvalidArgument, "config.stateValues is %d: expected 0 to %d", given.stateValues,
+                      HORING_PARO_MAX_STATE);
+  if (given.microSteps < 1 || given.microSteps > kMaxMicroSteps)
+    return makeStatus(Code::kInvalidArgument, "config.microSteps is %d: expected 1 to %d", given.microSteps,
+                      kMaxMicroSteps);
+  if (!params.data() && !params.empty())
+    return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
+  HORING_TRY(checkParams(params));
+  description.params.assign(params.begin(), params.end());
+  return {};
+}
+
+}  // namespace
+}  // namespace horing::paro
+
+using namespace horing;
+using namespace horing::paro;
+
+extern "C" {
+
+const char* horingParoGetLastError(void) {
+  return last_error.c_str();
+}
+
+horingResult_t horingParoGetStrategy(horingParoStrategy_t strategy, const horingParoStrategyInfo_t** info) {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(info, "info"));
+    return deliver(findRow(strategy), info);
+  });
+}
+
+horingResult_t horingParoFindStrategy(const char* name, horingParoStrategy_t* strategy) {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(name, "name"));
+    HORING_TRY(checkPointer(strategy, "strategy"));
+    return deliver(findStrategy(name), strategy);
+  });
+}
+
+horingResult_t horingParoGetEstimate(horingParoStrategy_t strategy, const horingParoModel_t* model,
+                                     horingParoEstimate_t* result) {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(model, "model"));
+    HORING_TRY(checkPointer(result, "estimate"));
+    HORING_ASSIGN(const Row* const row, findRow(strategy));
+    return deliver(estimate(*row, *model), result);
+  });
+}
+
+horingResult_t horingParoConvert(const void* from, horingDataType_t fromType, void* to,
+                                 horingDataType_t toType, size_t count) {
+  return guarded([&]() -> Status {
+    for (const horingDataType_t type : {fromType, toType})
+      if (bytesOf(type) == 0)
+        return makeStatus(
+            Code::kInvalidArgument,
+            "type is %d: expected horingFloat16, horingBfloat16, horingFloat32 or horingFloat64",
+            static_cast<int>(type));
+    if (count == 0) return {};
+    HORING_TRY(checkPointer(from, "from"));
+    HORING_TRY(checkPointer(to, "to"));
+    convert(from, fromType, to, toType, count);
+    return {};
+  });
+}
+
+horingResult_t horingParoCreate(horingParo_t* paro, horingComm_t comm, const horingParoConfig_t* config,
+                                const horingParoParam_t* params, size_t numParams) {
+  return guarded([&]() -> Status {
+    HORING_TRY(checkPointer(comm, "comm"));
+    Description description;
+    Status refused = checkPointer(paro, "paro");
+    if (refused.ok()) refused = readArguments(config, {params, numParams}, description);
+    auto made = std::make_unique<horingParo>();
+    HORING_ASSIGN(made->client, Client::create(comm, std::move(description), refused));
+    *paro = made.release();
+    return {};
+  });
+}
+
+horingResult_t horingParoDestroy(horingParo_t paro) {
+  return onClient(paro, [&](Client&) -> Status {
+    delete paro;
+    return {};
+  });
+}
+
+horingResult_t horingParoGetInfo(horingParo_t paro, horingParoInfo_t* info) {
+  return onClient(paro, info, "info", [&](Client& client) -> Status {
+    *info = client.info();
+    return {};
+  });
+}
+
+horingResult_t horingParoGetUsage(horingParo_t paro, horingParoUsage_t* usage) {
+  return onClient(paro, usage, "usage", [&](Client& client) -> Status {
+    *usage = client.usage();
+    return {};
+  });
+}
+
+horingResult_t horingParoGetPlace(horingParo_t paro, size_t param, horingParoPlace_t* place) {
+  return onClient(paro, place, "place", [&](Client& client) { return deliver(client.place(param), place); });
+}
+
+horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, horingParoBucket_t* info) {
+  return onClient(paro, info, "info",
+                  [&](Client& client) { return deliver(client.bucketInfo(bucket), info); });
+}
+
+horingResult_t horingParoSetParam(horingParo_t paro, size_t param, const void* values, size_t count,
+                                  horingDataType_t type) {
+  return onClient(paro, [&](Client& client) { return client.setParam(param, {values, count, type}); });
+}
+
+horingResult_t horingParoGatherParams(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.gatherParams(bucket); });
+}
+
+horingResult_t horingParoGetParam(horingParo_t paro, size_t param, const void** values) {
+  return onClient(paro, values, "values",
+                  [&](Client& client) { return deliver(client.param(param), values); });
+}
+
+horingResult_t horingParoReleaseParams(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.releaseParams(bucket); });
+}
+
+horingResult_t horingParoOpenGrads(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.openGrads(bucket); });
+}
+
+horingResult_t horingParoGetGrad(horingParo_t paro, size_t param, void** values) {
+  return onClient(paro, values, "values",
+                  [&](Client& client) { return deliver(client.grad(param), values); });
+}
+
+horingResult_t horingParoReduceGrads(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.reduceGrads(bucket); });
+}
+
+horingResult_t horingParoDiscardGrads(horingParo_t paro, int bucket) {
+  return onClient(paro, [&](Client& client) { return client.discardGrads(bucket); });
+}
+
+horingResult_t horingParoSyncGrads(horingParo_t paro) {
+  return onClient(paro, [&](Client& client) { return client.syncGrads(); });
+}
+
+horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm, int* overflow) {
+  return onClient(paro, [&](Client& client) -> Status {
+    HORING_ASSIGN(const Client::Norm whole, client.gradNorm());
+    if (norm) *norm = whole.norm;
+    if (overflow) *overflow = whole.overflow;
+    return {};
+  });
+}
+
+horingResult_t horingParoGetShard(horingParo_t paro, int bucket, horingParoShard_t* shard) {
+  return onClient(paro, shard, "shard", [&](Client& client) { return deliver(client.shard(bucket), shard); });
+}
+
+horingResult_t horingParoSyncParams(horingParo_t paro) {
+  return onClient(paro, [&](Client& client) { return client.syncParams(); });
+}
+
+horingResult_t horingParoSave(horingParo_t paro, const char* folder, uint64_t step) {
+  return onClient(paro, folder, "folder", [&](Client& client) { return client.save(folder, step); });
+}
+
+horingResult_t horingParoLoad(horingParo_t paro, const char* folder, uint64_t* step) {
+  return onClient(paro, folder, "folder", [&](Client& client) -> Status {
+    HORING_ASSIGN(const uint64_t saved, client.load(folder));
+    if (step) *step = saved;
+    return {};
+  });
+}
+
+}  // extern "C"

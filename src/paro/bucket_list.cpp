@@ -1,0 +1,61 @@
+#include "paro/bucket_list.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "paro/convert.h"
+
+namespace horing::paro {
+
+size_t BucketList::longestGradBytes() const {
+  size_t longest = 0;
+  for (const BucketLayout& bucket : buckets)
+    if (bucket.trainable) longest = std::max(longest, bucket.padded * bytesOf(bucket.type));
+  return longest;
+}
+
+BucketList layBuckets(std::span<const horingParoParam_t> params, size_t bucket_bytes, int ranks) {
+  BucketList list;
+  list.places.reserve(params.size());
+  std::map<std::pair<horingDataType_t, bool>, size_t> open;  // bucket of each kind
+  for (const horingParoParam_t& param : params) {
+    const bool trainable = param.trainable != 0;
+    const auto [found, is_new] = open.try_emplace({param.type, trainable}, 0);
+    const size_t limit = bucket_bytes / bytesOf(param.type);
+    if (is_new ||
+        (list.buckets[found->second].count > 0 && list.buckets[found->second].count + param.count > limit)) {
+      found->second = list.buckets.size();
+      list.buckets.push_back({param.type, trainable, 0, 0});
+    }
+    BucketLayout& bucket = list.buckets[found->second];
+    list.places.push_back({static_cast<int>(found->second), bucket.count, param.count});
+    bucket.count += param.count;
+    list.params += param.count;
+    if (trainable) list.trainable += param.count;
+  }
+  const auto blocks = static_cast<size_t>(ranks);
+  for (BucketLayout& bucket : list.buckets) bucket.padded = (bucket.count + blocks - 1) / blocks * blocks;
+  return list;
+}
+
+Status checkParams(std::span<const horingParoParam_t> params) {
+  if (params.size() > kMaxParams)
+    return makeStatus(Code::kInvalidArgument, "%zu parameters: expected at most %zu", params.size(),
+                      kMaxParams);
+  size_t left = kMaxElements;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (bytesOf(params[i].type) == 0)
+      return makeStatus(Code::kInvalidArgument,
+                        "parameter %zu has type %d: expected horingFloat16, horingBfloat16, horingFloat32 or "
+                        "horingFloat64",
+                        i, static_cast<int>(params[i].type));
+    if (params[i].count > left)
+      return makeStatus(Code::kInvalidArgument,
+                        "parameter %zu has %zu elements: expected at most 2^52 in all", i, params[i].count);
+    left -= params[i].count;
+  }
+  return {};
+}
+
+}  // namespace horing::paro

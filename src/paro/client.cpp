@@ -1,0 +1,398 @@
+#include "paro/client.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "paro/convert.h"
+#include "paro/status_of.h"
+
+namespace horing::paro {
+
+namespace {
+
+Status outOfOrder(const char* what, int bucket, const char* expected) {
+  return makeStatus(Code::kInvalidUsage, "bucket %d %s: expected %s", bucket, what, expected);
+}
+
+}  // namespace
+
+// ---- Asking ----
+
+horingParoInfo_t Client::info() const {
+  const Shape& shape = grid_.shape();
+  return {strategy_,
+          grid_.isGrid() ? shape.groups : 0,
+          grid_.isGrid() ? shape.members : 0,
+          static_cast<int>(buckets_.size()),
+          list_.params,
+          list_.trainable};
+}
+
+horingParoUsage_t Client::usage() const {
+  horingParoUsage_t usage = usage_;
+  usage.slowBytes =
+      static_cast<uint64_t>(std::llround(param_transfers_.sent().slow + grad_transfers_.sent().slow));
+  usage.fastBytes =
+      static_cast<uint64_t>(std::llround(param_transfers_.sent().fast + grad_transfers_.sent().fast));
+  return usage;
+}
+
+Status Client::checkParam(size_t param) const {
+  if (param < list_.places.size()) return {};
+  return makeStatus(Code::kInvalidArgument, "parameter %zu does not exist: there are %zu, counted from 0",
+                    param, list_.places.size());
+}
+
+Result<horingParoPlace_t> Client::place(size_t param) const {
+  HORING_TRY(checkParam(param));
+  return list_.places[param];
+}
+
+Result<Client::Bucket*> Client::find(int bucket) {
+  HORING_TRY(mayCall());
+  if (bucket >= 0 && static_cast<size_t>(bucket) < buckets_.size())
+    return &buckets_[static_cast<size_t>(bucket)];
+  return makeStatus(Code::kInvalidArgument, "bucket %d does not exist: there are %zu, counted from 0", bucket,
+                    buckets_.size());
+}
+
+Result<Client::Bucket*> Client::findTrainable(int bucket) {
+  HORING_ASSIGN(Bucket* const found, find(bucket));
+  if (found->layout.trainable) return found;
+  return outOfOrder("is frozen and has no gradients", bucket, "a trainable bucket");
+}
+
+Result<horingParoBucket_t> Client::bucketInfo(int bucket) const {
+  if (bucket < 0 || static_cast<size_t>(bucket) >= buckets_.size())
+    return makeStatus(Code::kInvalidArgument, "bucket %d does not exist: there are %zu, counted from 0",
+                      bucket, buckets_.size());
+  const BucketLayout& layout = buckets_[static_cast<size_t>(bucket)].layout;
+  return horingParoBucket_t{layout.type, layout.trainable, layout.count};
+}
+
+// ---- Blocks ----
+
+Client::Range Client::blockOf(const Bucket& bucket, horingParoPartition_t partition) const {
+  const size_t count = bucket.layout.padded / static_cast<size_t>(grid_.shape().divisor(partition));
+  return {grid_.block(partition) * count, count};
+}
+
+std::byte* Client::shardIn(const Bucket& bucket, const Memory& memory,
+                           horingParoPartition_t partition) const {
+  const size_t offset = blockOf(bucket, row_->state).first - blockOf(bucket, partition).first;
+  return memory.data() + offset * bytesOf(bucket.layout.type);
+}
+
+// Puts what falls into this rank's blocks of parameters and of state there.
+void Client::store(Bucket& bucket, Range range, const std::byte* values, horingDataType_t type) {
+  const auto put = [&](const Memory& memory, horingParoPartition_t partition, horingDataType_t kept_type) {
+    const Range block = blockOf(bucket, partition);
+    const size_t from = std::max(range.first, block.first);
+    const size_t to = std::min(range.first + range.count, block.first + block.count);
+    if (from >= to) return;
+    convert(values + (from - range.first) * bytesOf(type), type,
+            memory.data() + (from - block.first) * bytesOf(kept_type), kept_type, to - from);
+  };
+  put(bucket.params, row_->params, bucket.layout.type);
+  if (bucket.master) put(bucket.master, row_->state, stateTypeOf(bucket.layout.type));
+}
+
+// ---- Moving ----
+
+Status Client::issue(Transfers& transfers, const Move& move, Bucket& bucket, std::byte* block,
+                     const std::byte* own) {
+  const bool reduces = move.collective != horingParoAllGather;
+  const size_t count = bucket.layout.padded / static_cast<size_t>(grid_.shape().divisor(move.coarse));
+  failed_ =
+      transfers.issue(move, {block, own, count, bucket.layout.type}, reduces && description_.config.average);
+  return failed_;
+}
+
+Status Client::issueSync(horingParoPhase_t phase, Transfers& transfers, Bucket& bucket,
+                         const Memory& memory) {
+  const horingParoPartition_t kept = phase == horingParoPhaseSyncGrads ? row_->grads : row_->params;
+  for (const Move& move : moves_) {
+    if (move.phase != phase) continue;
+    const size_t offset = blockOf(bucket, move.coarse).first - blockOf(bucket, kept).first;
+    HORING_TRY(issue(transfers, move, bucket, memory.data() + offset * bytesOf(bucket.layout.type)));
+  }
+  return {};
+}
+
+Status Client::await(const Completion& completion) {
+  const Status status = completion.wait();
+  if (failed_.ok()) failed_ = status;
+  return failed_;
+}
+
+// ---- Parameters ----
+
+Status Client::setParam(size_t param, const Values& values) {
+  HORING_TRY(checkParam(param));
+  const horingParoPlace_t& place = list_.places[param];
+  HORING_ASSIGN(Bucket* const bucket, find(place.bucket));
+  if (phase_ != Phase::kMicroSteps || bucket->reductions > 0 || openBufferOf(place.bucket).ok())
+    return outOfOrder("is within an optimizer step", place.bucket,
+                      "horingParoSyncParams before horingParoSetParam");
+  if (bucket->is_gathered)
+    return outOfOrder("is gathered", place.bucket, "horingParoReleaseParams before horingParoSetParam");
+  if (values.type != bucket->layout.type && values.type != horingFloat32)
+    return makeStatus(Code::kInvalidArgument,
+                      "type is %s, and parameter %zu has %s: expected that or float32", nameOf(values.type),
+                      param, nameOf(bucket->layout.type));
+  if (values.count != place.count)
+    return makeStatus(Code::kInvalidArgument,
+                      "count is %zu, and parameter %zu has %zu elements: expected all", values.count, param,
+                      place.count);
+  if (!values.data && place.count > 0)
+    return makeStatus(Code::kInvalidArgument, "values is NULL: expected %zu elements", place.count);
+  HORING_TRY(await(bucket->params_ready));
+  store(*bucket, {place.offset, place.count}, static_cast<const std::byte*>(values.data), values.type);
+  return {};
+}
+
+// The smallest spare one that will do. If there is none, a new one takes the place of a spare one, so that there are
+// never more than were in use at once.
+Result<Memory> Client::takeGathered(size_t bytes) {
+  auto best = spare_.end();
+  for (auto each = spare_.begin(); each != spare_.end(); ++each)
+    if (each->bytes() >= bytes && (best == spare_.end() || each->bytes() < best->bytes())) best = each;
+  if (best == spare_.end()) {
+    if (!spare_.empty()) spare_.pop_back();
+    return Memory::allocate(bytes, &usage_.gatheredBytes);
+  }
+  Memory found = std::move(*best);
+  spare_.erase(best);
+  return found;
+}
+
+Status Client::gatherParams(int number) {
+  HORING_ASSIGN(Bucket* const bucket, find(number));
+  if (phase_ != Phase::kMicroSteps)
+    return outOfOrder("is being updated", number, "horingParoSyncParams before horingParoGatherParams");
+  if (bucket->is_gathered) return outOfOrder("is gathered already", number, "horingParoReleaseParams");
+  if (row_->params != horingParoWhole && bucket->layout.padded > 0) {
+    const size_t bytes = bucket->layout.padded * bytesOf(bucket->layout.type);
+    HORING_ASSIGN(bucket->gathered, takeGathered(bytes));
+    HORING_TRY(
+        issue(param_transfers_, moves_.front(), *bucket, bucket->gathered.data(), bucket->params.data()));
+    HORING_ASSIGN(bucket->params_ready, param_transfers_.completion());
+  }
+  bucket->is_gathered = true;
+  return {};
+}
+
+Result<const void*> Client::param(size_t param) {
+  HORING_TRY(checkParam(param));
+  const horingParoPlace_t& place = list_.places[param];
+  HORING_ASSIGN(Bucket* const bucket, find(place.bucket));
+  if (!bucket->is_gathered) return outOfOrder("is not gathered", place.bucket, "horingParoGatherParams");
+  HORING_TRY(await(bucket->params_ready));
+  const Memory& whole = row_->params == horingParoWhole ? bucket->params : bucket->gathered;
+  return static_cast<const void*>(whole.data() + place.offset * bytesOf(bucket->layout.type));
+}
+
+Status Client::releaseParams(int number) {
+  HORING_ASSIGN(Bucket* const bucket, find(number));
+  if (!bucket->is_gathered) return outOfOrder("is not gathered", number, "horingParoGatherParams");
+  HORING_TRY(await(bucket->params_ready));
+  if (bucket->gathered) spare_.push_back(std::exchange(bucket->gathered, Memory()));
+  bucket->is_gathered = false;
+  return {};
+}
+
+// ---- Gradients ----
+
+Result<Client::GradBuffer*> Client::openBufferOf(int bucket) {
+  for (GradBuffer& buffer : grad_buffers_)
+    if (buffer.use == GradBuffer::Use::kOpen && buffer.bucket == bucket) return &buffer;
+  return outOfOrder("has no open gradients", bucket, "horingParoOpenGrads");
+}
+
+Status Client::openGrads(int number) {
+  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+  if (phase_ != Phase::kMicroSteps)
+    return outOfOrder("is being updated", number, "horingParoSyncParams before horingParoOpenGrads");
+  if (openBufferOf(number).ok())
+    return outOfOrder("has open gradients already", number, "horingParoReduceGrads");
+  const auto find_free = [&]() -> GradBuffer* {
+    for (GradBuffer& buffer : grad_buffers_)
+      if (buffer.use == GradBuffer::Use::kFree &&
+          buffer.memory.bytes() >= bucket->layout.padded * bytesOf(bucket->layout.type))
+        return &buffer;
+    return nullptr;
+  };
+  GradBuffer* buffer = find_free();
+  if (!buffer && !reducing_.empty()) {
+    HORING_TRY(collectOldest());
+    buffer = find_free();
+  }
+  if (!buffer)
+    return outOfOrder("would be the third with open gradients", number,
+                      "horingParoReduceGrads of one of the others");
+  if (bucket->layout.padded > 0)
+    std::memset(buffer->memory.data(), 0, bucket->layout.padded * bytesOf(bucket->layout.type));
+  buffer->use = GradBuffer::Use::kOpen;
+  buffer->bucket = number;
+  return {};
+}
+
+Result<void*> Client::grad(size_t param) {
+  HORING_TRY(mayCall());
+  HORING_TRY(checkParam(param));
+  const horingParoPlace_t& place = list_.places[param];
+  HORING_ASSIGN(GradBuffer* const buffer, openBufferOf(place.bucket));
+  const horingDataType_t type = list_.buckets[static_cast<size_t>(place.bucket)].type;
+  return static_cast<void*>(buffer->memory.data() + place.offset * bytesOf(type));
+}
+
+Status Client::reduceGrads(int number) {
+  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+  HORING_ASSIGN(GradBuffer* const buffer, openBufferOf(number));
+  if (row_->grads != horingParoWhole && bucket->layout.padded > 0) {
+    for (const Move& move : moves_)
+      if (move.phase == horingParoPhaseReduce)
+        HORING_TRY(issue(grad_transfers_, move, *bucket, buffer->memory.data()));
+    HORING_ASSIGN(buffer->reduced, grad_transfers_.completion());
+  }
+  ++bucket->reductions;
+  buffer->use = GradBuffer::Use::kReducing;
+  reducing_.push_back(buffer);
+  // With nothing to wait for there is nothing to put off.
+  return row_->grads == horingParoWhole ? collectAll() : Status();
+}
+
+Status Client::discardGrads(int number) {
+  HORING_TRY(findTrainable(number).status());
+  HORING_ASSIGN(GradBuffer* const buffer, openBufferOf(number));
+  buffer->use = GradBuffer::Use::kFree;
+  return {};
+}
+
+// Adds what has been reduced to what the bucket keeps.
+Status Client::collectOldest() {
+  GradBuffer& buffer = *reducing_.front();
+  HORING_TRY(await(buffer.reduced));
+  reducing_.pop_front();
+  Bucket& bucket = buckets_[static_cast<size_t>(buffer.bucket)];
+  const Range block = blockOf(bucket, row_->grads);
+  const size_t element_bytes = bytesOf(bucket.layout.type);
+  const std::byte* const reduced = buffer.memory.data() + block.first * element_bytes;
+  if (bucket.has_grads)
+    accumulate(bucket.grads.data(), reduced, bucket.layout.type, block.count);
+  else if (block.count > 0)
+    std::memcpy(bucket.grads.data(), reduced, block.count * element_bytes);
+  bucket.has_grads = true;
+  buffer.use = GradBuffer::Use::kFree;
+  buffer.reduced = {};
+  return {};
+}
+
+Status Client::collectAll() {
+  while (!reducing_.empty()) HORING_TRY(collectOldest());
+  return {};
+}
+
+Status Client::syncGrads() {
+  HORING_TRY(mayCall());
+  if (phase_ != Phase::kMicroSteps)
+    return makeStatus(Code::kInvalidUsage,
+                      "gradients are synchronized already: expected horingParoSyncParams");
+  for (const GradBuffer& buffer : grad_buffers_)
+    if (buffer.use == GradBuffer::Use::kOpen)
+      return outOfOrder("has open gradients", buffer.bucket,
+                        "horingParoReduceGrads before horingParoSyncGrads");
+  std::optional<int> reductions;
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (!buckets_[i].layout.trainable) continue;
+    if (!reductions) reductions = buckets_[i].reductions;
+    if (buckets_[i].reductions == 0 || buckets_[i].reductions != *reductions)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "bucket %zu was reduced %d times since the last step, and the first one %d times: expected "
+          "horingParoReduceGrads of each trainable bucket, once in every micro-step",
+          i, buckets_[i].reductions, *reductions);
+  }
+  HORING_TRY(collectAll());
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.layout.trainable || bucket.layout.padded == 0) continue;
+    HORING_TRY(issueSync(horingParoPhaseSyncGrads, grad_transfers_, bucket, bucket.grads));
+    HORING_ASSIGN(bucket.grads_ready, grad_transfers_.completion());
+  }
+  phase_ = Phase::kUpdate;
+  return {};
+}
+
+Result<Client::Norm> Client::gradNorm() {
+  HORING_TRY(mayCall());
+  if (phase_ != Phase::kUpdate)
+    return makeStatus(Code::kInvalidUsage, "gradients are not synchronized: expected horingParoSyncGrads");
+  double sums[2] = {0, 0};  // of squares; of buckets with an infinity or NaN
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (!buckets_[i].layout.trainable) continue;
+    HORING_ASSIGN(const horingParoShard_t part, shard(static_cast<int>(i)));
+    sums[0] += sumOfSquares(part.grads, part.gradType, part.count);
+    sums[1] += allFinite(part.grads, part.gradType, part.count) ? 0 : 1;
+  }
+  if (row_->state != horingParoWhole) {
+    const horingParoScope_t sharers = row_->state == horingParoByGroup ? horingParoGroup : horingParoGlobal;
+    failed_ = statusOf(
+        horingAllReduce(sums, sums, 2, horingFloat64, horingSum, grid_.communicator(sharers), nullptr));
+    HORING_TRY(failed_);
+  }
+  return Norm{std::sqrt(sums[0]), sums[1] > 0};
+}
+
+// ---- The optimizer ----
+
+Result<horingParoShard_t> Client::shard(int number) {
+  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
+  if (phase_ != Phase::kUpdate)
+    return outOfOrder("has no synchronized gradients", number, "horingParoSyncGrads");
+  HORING_TRY(await(bucket->grads_ready));
+  HORING_TRY(await(bucket->params_ready));  // where the master is stored
+  const Range block = blockOf(*bucket, row_->state);
+  horingParoShard_t shard{};
+  shard.first = std::min(block.first, bucket->layout.count);
+  shard.count = std::min(block.first + block.count, bucket->layout.count) - shard.first;
+  shard.gradType = bucket->layout.type;
+  shard.grads = shardIn(*bucket, bucket->grads, row_->grads);
+  shard.stateType = stateTypeOf(bucket->layout.type);
+  shard.master = bucket->master ? bucket->master.data() : shardIn(*bucket, bucket->params, row_->params);
+  for (size_t i = 0; i < bucket->state.size(); ++i) shard.state[i] = bucket->state[i].data();
+  return shard;
+}
+
+Status Client::publish(Bucket& bucket) {
+  const Range block = blockOf(bucket, row_->state);
+  if (bucket.master)
+    convert(bucket.master.data(), stateTypeOf(bucket.layout.type),
+            shardIn(bucket, bucket.params, row_->params), bucket.layout.type, block.count);
+  if (bucket.layout.padded == 0) return {};
+  HORING_TRY(issueSync(horingParoPhaseSyncParams, param_transfers_, bucket, bucket.params));
+  HORING_ASSIGN(bucket.params_ready, param_transfers_.completion());
+  return {};
+}
+
+Status Client::syncParams() {
+  HORING_TRY(mayCall());
+  if (phase_ != Phase::kUpdate)
+    return makeStatus(Code::kInvalidUsage, "there is nothing to synchronize: expected horingParoSyncGrads");
+  for (size_t i = 0; i < buckets_.size(); ++i)
+    if (buckets_[i].is_gathered)
+      return outOfOrder("is gathered", static_cast<int>(i),
+                        "horingParoReleaseParams before horingParoSyncParams");
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.layout.trainable) continue;
+    HORING_TRY(await(bucket.grads_ready));
+    HORING_TRY(await(bucket.params_ready));
+    HORING_TRY(publish(bucket));
+    bucket.reductions = 0;
+    bucket.has_grads = false;
+  }
+  phase_ = Phase::kMicroSteps;
+  return {};
+}
+
+}  // namespace horing::paro

@@ -1,0 +1,14 @@
+#pragma once
+// Failures of the library's calls, which this client uses from outside, as a Status.
+#include "base/status.h"
+#include "horing/horing.h"
+
+namespace horing::paro {
+
+// Of a call that this thread has just made.
+inline Status statusOf(horingResult_t result) {
+  if (result == horingSuccess) return {};
+  return Status(static_cast<Code>(result), horingGetLastError(nullptr));
+}
+
+}  // namespace horing::paro

@@ -1,0 +1,65 @@
+#pragma once
+// Collectives under way: they are issued on a stream, and whoever needs what they bring waits for their completion.
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "base/status.h"
+#include "paro/grid.h"
+
+namespace horing::paro {
+
+// What was issued on a stream so far. Copies are of the same; an empty one is complete.
+class Completion {
+ public:
+  Completion() = default;
+  static Result<Completion> of(horingStream_t stream);
+
+  // Waits, no longer than the operations' deadlines.
+  Status wait() const;
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;  // under mutex, as result
+    horingResult_t result = horingSuccess;
+    horingStream_t stream = nullptr;  // constant; outlives whoever waits
+  };
+  static void complete(horingStream_t stream, horingResult_t result, void* kept);
+
+  std::shared_ptr<State> state_;
+};
+
+// Issues the collectives of a strategy in order, on a stream of its own, and counts what this rank sends.
+class Transfers {
+ public:
+  explicit Transfers(const Grid& grid) : grid_(grid) {}
+  ~Transfers();
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
+
+  Status open();
+
+  // A block of the move's coarser partition, of `count` elements. Where `own` is not null, this rank's part of an
+  // all-gather is there; else everything is in place.
+  struct Data {
+    std::byte* block;
+    const std::byte* own;
+    size_t count;
+    horingDataType_t type;
+  };
+  Status issue(const Move& move, const Data& data, bool average);
+  Result<Completion> completion() const { return Completion::of(stream_); }
+
+  const Sent& sent() const { return sent_; }
+
+ private:
+  horingResult_t call(const Move& move, const Data& data, horingRedOp_t op) const;
+
+  const Grid& grid_;
+  horingStream_t stream_ = nullptr;
+  Sent sent_;
+};
+
+}  // namespace horing::paro

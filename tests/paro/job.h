@@ -1,0 +1,247 @@
+#pragma once
+// A model that is trained on ranks that are threads, and the same on one rank in float64 to compare with.
+//
+// Gradients are small integers and the learning rate is a power of two, so every sum is exact, whatever its order:
+// results are equal to the bit or wrong.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "../capi/ranks.h"
+#include "horing/paro.h"
+
+#define ASSERT_PARO(call) ASSERT_EQ(call, horingSuccess) << horingParoGetLastError()
+#define EXPECT_PARO(call) EXPECT_EQ(call, horingSuccess) << horingParoGetLastError()
+
+inline testing::AssertionResult paroRefuses(horingResult_t result, horingResult_t expected,
+                                            const char* named) {
+  const std::string text = horingParoGetLastError();
+  if (result != expected) return testing::AssertionFailure() << "result " << result << ": " << text;
+  if (text.find(named) == std::string::npos)
+    return testing::AssertionFailure() << "'" << named << "' is not in: " << text;
+  return testing::AssertionSuccess();
+}
+
+inline std::vector<horingComm_t> makeGrid(int groups, int members) {
+  static const char* const kNames[] = {"a", "b", "c", "d"};
+  std::vector<const char*> labels;
+  for (int rank = 0; rank < groups * members; ++rank) labels.push_back(kNames[rank / members]);
+  return makeGroups(labels);
+}
+
+inline void destroyAll(const std::vector<horingComm_t>& comms) {
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Sizes that divide nothing evenly, an empty one, and one longer than a bucket; types and frozen ones mixed.
+inline const std::vector<horingParoParam_t> kModel = {
+    {1003, horingFloat32, 1}, {7, horingBfloat16, 1},  {33, horingFloat32, 1},  {0, horingFloat32, 1},
+    {257, horingFloat64, 1},  {19, horingFloat16, 1},  {129, horingFloat32, 0}, {1, horingFloat16, 1},
+    {77, horingBfloat16, 0},  {501, horingBfloat16, 1}};
+inline constexpr size_t kBucketBytes = 2000;
+
+inline size_t bytesOf(horingDataType_t type) {
+  return type == horingFloat64 ? 8 : type == horingFloat32 ? 4 : 2;
+}
+
+inline double asDouble(const void* values, horingDataType_t type, size_t i) {
+  double value = 0;
+  const auto* const at = static_cast<const char*>(values) + i * bytesOf(type);
+  EXPECT_PARO(horingParoConvert(at, type, &value, horingFloat64, 1));
+  return value;
+}
+
+inline void put(void* values, horingDataType_t type, size_t i, double value) {
+  EXPECT_PARO(
+      horingParoConvert(&value, horingFloat64, static_cast<char*>(values) + i * bytesOf(type), type, 1));
+}
+
+inline double rounded(double value, horingDataType_t type) {
+  char memory[8] = {};
+  put(memory, type, 0, value);
+  return asDouble(memory, type, 0);
+}
+
+// -2 .. 2
+inline double gradient(int rank, int micro_step, int step, size_t param, size_t i) {
+  return static_cast<double>((static_cast<size_t>(rank) * 3 + static_cast<size_t>(micro_step) * 5 +
+                              static_cast<size_t>(step) * 7 + param + i * 11) %
+                             5) -
+         2;
+}
+inline double initial(size_t param, size_t i) {
+  return static_cast<double>((param * 31 + i * 17) % 64) / 32 - 1;
+}
+
+// How a shard is updated. State values are used as Adam does.
+enum class Optimizer { kSgd, kAdam };
+
+template <typename T>
+void update(Optimizer optimizer, T& master, T grad, T& first, T& second) {
+  if (optimizer == Optimizer::kSgd) {
+    master -= grad / 64;
+    return;
+  }
+  first = T(0.9) * first + T(0.1) * grad;
+  second = T(0.99) * second + T(0.01) * grad * grad;
+  master -= T(0.01) * first / (std::sqrt(second) + T(1e-3));
+}
+
+// What one rank would have: in the state's type, so that Adam's roundings are the same, too. SGD is exact in float64.
+class Reference {
+ public:
+  Reference(const std::vector<horingParoParam_t>& params, Optimizer optimizer)
+      : params_(params), optimizer_(optimizer) {
+    for (size_t p = 0; p < params.size(); ++p) {
+      values_.emplace_back(params[p].count);
+      first_.emplace_back(params[p].count);
+      second_.emplace_back(params[p].count);
+      for (size_t i = 0; i < params[p].count; ++i) values_[p][i] = initial(p, i);
+    }
+  }
+
+  // scale: 1, or 1/ranks for averages.
+  void step(int ranks, int micro_steps, int step, double scale) {
+    for (size_t p = 0; p < params_.size(); ++p)
+      for (size_t i = 0; params_[p].trainable && i < params_[p].count; ++i) {
+        double sum = 0;
+        for (int rank = 0; rank < ranks; ++rank)
+          for (int micro = 0; micro < micro_steps; ++micro) sum += gradient(rank, micro, step, p, i);
+        apply(p, i, sum * scale);
+      }
+  }
+
+  double value(size_t param, size_t i) const { return values_[param][i]; }
+
+ private:
+  void apply(size_t p, size_t i, double grad) {
+    if (optimizer_ == Optimizer::kSgd || params_[p].type == horingFloat64) {
+      update(optimizer_, values_[p][i], grad, first_[p][i], second_[p][i]);
+      return;
+    }
+    float master = static_cast<float>(values_[p][i]), first = static_cast<float>(first_[p][i]),
+          second = static_cast<float>(second_[p][i]);
+    update(optimizer_, master, static_cast<float>(grad), first, second);
+    values_[p][i] = master;
+    first_[p][i] = first;
+    second_[p][i] = second;
+  }
+
+  const std::vector<horingParoParam_t>& params_;
+  Optimizer optimizer_;
+  std::vector<std::vector<double>> values_, first_, second_;
+};
+
+// One rank of the job.
+class Trainee {
+ public:
+  Trainee(horingParo_t paro, int rank, const std::vector<horingParoParam_t>& params)
+      : paro_(paro), rank_(rank), params_(params) {
+    horingParoInfo_t info{};
+    EXPECT_PARO(horingParoGetInfo(paro, &info));
+    buckets_ = info.numBuckets;
+  }
+
+  void initialise() {
+    for (size_t p = 0; p < params_.size(); ++p) {
+      std::vector<double> memory(params_[p].count + 1);
+      for (size_t i = 0; i < params_[p].count; ++i) put(memory.data(), params_[p].type, i, initial(p, i));
+      ASSERT_PARO(horingParoSetParam(paro_, p, memory.data(), params_[p].count, params_[p].type));
+    }
+  }
+
+  // Every gathered parameter is what the reference has, rounded. Prefetches the next bucket.
+  void expectParams(const Reference& reference) {
+    ASSERT_PARO(horingParoGatherParams(paro_, 0));
+    for (int bucket = 0; bucket < buckets_; ++bucket) {
+      if (bucket + 1 < buckets_) {
+        ASSERT_PARO(horingParoGatherParams(paro_, bucket + 1));
+      }
+      forEachParamOf(bucket, [&](size_t p) {
+        const void* values = nullptr;
+        ASSERT_PARO(horingParoGetParam(paro_, p, &values));
+        for (size_t i = 0; i < params_[p].count; ++i)
+          ASSERT_EQ(asDouble(values, params_[p].type, i), rounded(reference.value(p, i), params_[p].type))
+              << "rank " << rank_ << ", parameter " << p << ", element " << i;
+      });
+      ASSERT_PARO(horingParoReleaseParams(paro_, bucket));
+    }
+  }
+
+  // Last bucket first, as backward propagation does.
+  void giveGrads(int micro_step, int step) {
+    for (int bucket = buckets_; bucket-- > 0;) {
+      if (!isTrainable(bucket)) continue;
+      ASSERT_PARO(horingParoOpenGrads(paro_, bucket));
+      forEachParamOf(bucket, [&](size_t p) {
+        void* values = nullptr;
+        ASSERT_PARO(horingParoGetGrad(paro_, p, &values));
+        for (size_t i = 0; i < params_[p].count; ++i)
+          put(values, params_[p].type, i, gradient(rank_, micro_step, step, p, i));
+      });
+      ASSERT_PARO(horingParoReduceGrads(paro_, bucket));
+    }
+  }
+
+  void updateShards(Optimizer optimizer) {
+    for (int bucket = 0; bucket < buckets_; ++bucket) {
+      if (!isTrainable(bucket)) continue;
+      horingParoShard_t shard{};
+      ASSERT_PARO(horingParoGetShard(paro_, bucket, &shard));
+      if (shard.stateType == horingFloat64)
+        updateShard<double>(optimizer, shard);
+      else
+        updateShard<float>(optimizer, shard);
+    }
+  }
+
+  void step(Optimizer optimizer, int micro_steps, int step) {
+    for (int micro = 0; micro < micro_steps; ++micro) ASSERT_NO_FATAL_FAILURE(giveGrads(micro, step));
+    ASSERT_PARO(horingParoSyncGrads(paro_));
+    ASSERT_NO_FATAL_FAILURE(updateShards(optimizer));
+    ASSERT_PARO(horingParoSyncParams(paro_));
+  }
+
+  int rank() const { return rank_; }
+
+  bool isTrainable(int bucket) const {
+    horingParoBucket_t info{};
+    EXPECT_PARO(horingParoGetBucket(paro_, bucket, &info));
+    return info.trainable != 0;
+  }
+
+ private:
+  template <typename Body>
+  void forEachParamOf(int bucket, Body body) {
+    for (size_t p = 0; p < params_.size(); ++p) {
+      horingParoPlace_t place{};
+      ASSERT_PARO(horingParoGetPlace(paro_, p, &place));
+      if (place.bucket == bucket) body(p);
+    }
+  }
+
+  template <typename T>
+  void updateShard(Optimizer optimizer, const horingParoShard_t& shard) {
+    std::vector<T> grads(shard.count);
+    ASSERT_PARO(horingParoConvert(shard.grads, shard.gradType, grads.data(), shard.stateType, shard.count));
+    T none = 0;
+    for (size_t i = 0; i < shard.count; ++i) {
+      T& first = shard.state[0] ? static_cast<T*>(shard.state[0])[i] : none;
+      T& second = shard.state[1] ? static_cast<T*>(shard.state[1])[i] : none;
+      update(optimizer, static_cast<T*>(shard.master)[i], grads[i], first, second);
+    }
+  }
+
+  horingParo_t paro_;
+  int rank_;
+  const std::vector<horingParoParam_t>& params_;
+  int buckets_ = 0;
+};
+
+inline horingParoConfig_t configOf(horingParoStrategy_t strategy) {
+  horingParoConfig_t config = HORING_PARO_CONFIG_INITIALIZER;
+  config.strategy = strategy;
+  config.bucketBytes = kBucketBytes;
+  config.average = 0;
+  return config;
+}

@@ -1,0 +1,270 @@
+// What is refused, with which words, and that it changes nothing.
+#include "job.h"
+
+namespace {
+
+class Misuse : public testing::Test {
+ protected:
+  void SetUp() override { comms_ = makeGrid(2, 2); }
+  void TearDown() override { destroyAll(comms_); }
+
+  // Creates on every rank with what prepare(rank, config, params) makes of the usual; expects the refusal on all of
+  // them.
+  template <typename Prepare>
+  void expectRefused(Prepare prepare, horingResult_t result, const char* named) {
+    onEveryRank(kRanks, [&](int rank) {
+      horingParoConfig_t config = configOf(horingParoIIG);
+      std::vector<horingParoParam_t> params = kModel;
+      prepare(rank, config, params);
+      horingParo_t paro = nullptr;
+      EXPECT_TRUE(paroRefuses(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, params.data(), params.size()),
+          result, named));
+      EXPECT_EQ(paro, nullptr);
+    });
+  }
+
+  static constexpr int kRanks = 4;
+  std::vector<horingComm_t> comms_;
+};
+
+TEST_F(Misuse, OfOneRankIsHeardOfOnAll) {
+  expectRefused(
+      [](int rank, auto& config, auto&) {
+        if (rank == 2) config.strategy = static_cast<horingParoStrategy_t>(99);
+      },
+      horingInvalidArgument, "rank 2: strategy is 99");
+  expectRefused(
+      [](int rank, auto& config, auto&) {
+        if (rank == 3) config.size = 3;
+      },
+      horingInvalidArgument, "rank 3: config.size is 3: begin with HORING_PARO_CONFIG_INITIALIZER");
+  expectRefused(
+      [](int rank, auto&, auto& params) {
+        if (rank == 1) params[4].type = horingInt8;
+      },
+      horingInvalidArgument, "rank 1: parameter 4 has type 0");
+  expectRefused([](int, auto& config, auto&) { config.stateValues = 5; }, horingInvalidArgument,
+                "stateValues is 5");
+  expectRefused([](int, auto& config, auto&) { config.microSteps = 0; }, horingInvalidArgument,
+                "microSteps is 0");
+  expectRefused([](int, auto&, auto& params) { params[0].count = SIZE_MAX; }, horingInvalidArgument,
+                "parameter 0 has");
+}
+
+TEST_F(Misuse, RanksThatDifferAreNamedWithTheFirstDifference) {
+  expectRefused(
+      [](int rank, auto& config, auto&) {
+        if (rank == 1) config.bucketBytes = 4000;
+      },
+      horingInvalidUsage, "rank 1: bucketBytes is 4000 here and 2000 on rank 0");
+  expectRefused(
+      [](int rank, auto&, auto& params) {
+        if (rank == 3) params.pop_back();
+      },
+      horingInvalidUsage, "rank 3: the number of parameters is 9 here and 10 on rank 0");
+  expectRefused(
+      [](int rank, auto&, auto& params) {
+        if (rank == 2) params[5].count = 20;
+      },
+      horingInvalidUsage,
+      "rank 2: parameter 5 has 20 float16 elements, trainable here, and 19 float16 elements, trainable on "
+      "rank 0");
+  expectRefused(
+      [](int rank, auto&, auto& params) {
+        if (rank == 0) params[1].trainable = 0;
+      },
+      horingInvalidUsage, "rank 1: parameter 1 has 7 bfloat16 elements, trainable here");
+}
+
+TEST_F(Misuse, AStrategyThatDoesNotFitIsToldByHowMuch) {
+  const auto limit_to = [](uint64_t bytes, horingParoStrategy_t strategy) {
+    return [=](int, horingParoConfig_t& config, std::vector<horingParoParam_t>& params) {
+      config.memoryLimit = bytes;
+      config.strategy = strategy;
+      config.bucketBytes = 0;
+      params = {{size_t{1} << 40, horingBfloat16, 1}};  // 16 bytes of each: 16384 GiB
+    };
+  };
+  const uint64_t gibibyte = uint64_t{1} << 30;
+  expectRefused(
+      limit_to(10000 * gibibyte, horingParoNNN), horingInvalidArgument,
+      "NNN needs 16384.000 GiB on each rank, 6384.000 GiB more than the memoryLimit of 10000.000 GiB");
+  // The least of all.
+  expectRefused(limit_to(1000 * gibibyte, horingParoAuto), horingInvalidArgument,
+                "GGG needs 4096.000 GiB on each rank, 3096.000 GiB more");
+  expectRefused([](int, auto& config, auto&) { config.memoryLimit = 10; }, horingInvalidArgument,
+                "bytes more than the memoryLimit of 10 bytes");
+}
+
+TEST_F(Misuse, AutoTakesWhatFitsAndMovesLeast) {
+  const struct {
+    uint64_t limit;
+    horingParoStrategy_t expected;
+  } cases[] = {{0, horingParoNNG},    {7000, horingParoNNG},  // as fast as NNN, with less memory
+               {6999, horingParoNIG}, {5999, horingParoIIG}, {4999, horingParoIGG}, {4000, horingParoGGG}};
+  const std::vector<horingParoParam_t> params = {{1000, horingBfloat16, 1}};
+  for (const auto& each : cases)
+    onEveryRank(kRanks, [&](int rank) {
+      horingParoConfig_t config = configOf(horingParoAuto);
+      config.memoryLimit = each.limit;
+      config.microSteps = 4;
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+      horingParoInfo_t info{};
+      EXPECT_PARO(horingParoGetInfo(paro, &info));
+      EXPECT_EQ(info.strategy, each.expected) << "limit " << each.limit;
+      horingParoUsage_t usage{};
+      EXPECT_PARO(horingParoGetUsage(paro, &usage));
+      EXPECT_LE(usage.stateBytes, each.limit ? each.limit : 16000);
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+}
+
+TEST_F(Misuse, CallsOutOfOrderNameWhatWasExpected) {
+  // Buckets by the order in which their first parameters come: float32, bfloat16, float32 again, ...
+  for (const auto strategy : {horingParoNNN, horingParoIIG, horingParoGGG})
+    onEveryRank(kRanks, [&](int rank) {
+      const horingParoConfig_t config = configOf(strategy);
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+      Trainee trainee(paro, rank, kModel);
+      trainee.initialise();
+      const auto refuses = [](horingResult_t result, const char* named) {
+        return paroRefuses(result, horingInvalidUsage, named);
+      };
+      const void* values = nullptr;
+      void* grads = nullptr;
+      horingParoShard_t shard{};
+      EXPECT_TRUE(refuses(horingParoGetParam(paro, 0, &values), "expected horingParoGatherParams"));
+      EXPECT_TRUE(refuses(horingParoReleaseParams(paro, 0), "expected horingParoGatherParams"));
+      EXPECT_TRUE(refuses(horingParoGetGrad(paro, 0, &grads), "expected horingParoOpenGrads"));
+      EXPECT_TRUE(refuses(horingParoReduceGrads(paro, 0), "expected horingParoOpenGrads"));
+      EXPECT_TRUE(refuses(horingParoDiscardGrads(paro, 0), "expected horingParoOpenGrads"));
+      EXPECT_TRUE(
+          refuses(horingParoSyncGrads(paro), "expected horingParoReduceGrads of each trainable bucket"));
+      EXPECT_TRUE(refuses(horingParoSyncParams(paro), "expected horingParoSyncGrads"));
+      EXPECT_TRUE(refuses(horingParoGetShard(paro, 0, &shard), "expected horingParoSyncGrads"));
+      EXPECT_TRUE(refuses(horingParoGetGradNorm(paro, nullptr, nullptr), "expected horingParoSyncGrads"));
+
+      ASSERT_PARO(horingParoGatherParams(paro, 0));
+      EXPECT_TRUE(refuses(horingParoGatherParams(paro, 0),
+                          "bucket 0 is gathered already: expected horingParoReleaseParams"));
+      EXPECT_TRUE(refuses(horingParoSetParam(paro, 0, values, 1003, horingFloat32),
+                          "horingParoReleaseParams before"));
+      ASSERT_PARO(horingParoReleaseParams(paro, 0));
+
+      ASSERT_PARO(horingParoOpenGrads(paro, 0));
+      EXPECT_TRUE(refuses(horingParoOpenGrads(paro, 0), "expected horingParoReduceGrads"));
+      EXPECT_TRUE(
+          refuses(horingParoSetParam(paro, 0, values, 1003, horingFloat32), "expected horingParoSyncParams"));
+      EXPECT_TRUE(
+          refuses(horingParoSyncGrads(paro), "expected horingParoReduceGrads before horingParoSyncGrads"));
+      ASSERT_PARO(horingParoOpenGrads(paro, 1));
+      EXPECT_TRUE(refuses(horingParoOpenGrads(paro, 2), "would be the third"));
+      // What is discarded leaves room, and no trace.
+      ASSERT_PARO(horingParoGetGrad(paro, 1, &grads));
+      put(grads, horingBfloat16, 0, 1000);
+      ASSERT_PARO(horingParoDiscardGrads(paro, 1));
+      ASSERT_PARO(horingParoOpenGrads(paro, 2));
+      ASSERT_PARO(horingParoDiscardGrads(paro, 2));
+      ASSERT_PARO(horingParoOpenGrads(paro, 1));
+      ASSERT_PARO(horingParoReduceGrads(paro, 0));
+      ASSERT_PARO(horingParoReduceGrads(paro, 1));
+      EXPECT_TRUE(refuses(horingParoSyncGrads(paro),
+                          "was reduced 0 times since the last step, and the first one 1 times"));
+      for (int bucket = 2; bucket < 10; ++bucket) {
+        horingParoBucket_t info{};
+        if (horingParoGetBucket(paro, bucket, &info) != horingSuccess) break;
+        if (!info.trainable) {
+          EXPECT_TRUE(refuses(horingParoOpenGrads(paro, bucket), "is frozen"));
+          EXPECT_TRUE(refuses(horingParoGetShard(paro, bucket, &shard), "is frozen"));
+          continue;
+        }
+        ASSERT_PARO(horingParoOpenGrads(paro, bucket));
+        ASSERT_PARO(horingParoReduceGrads(paro, bucket));
+      }
+      ASSERT_PARO(horingParoGatherParams(paro, 0));
+      ASSERT_PARO(horingParoSyncGrads(paro));
+      EXPECT_TRUE(refuses(horingParoSyncGrads(paro), "expected horingParoSyncParams"));
+      EXPECT_TRUE(
+          refuses(horingParoGatherParams(paro, 1), "horingParoSyncParams before horingParoGatherParams"));
+      EXPECT_TRUE(refuses(horingParoOpenGrads(paro, 1), "horingParoSyncParams before horingParoOpenGrads"));
+      EXPECT_TRUE(refuses(horingParoSyncParams(paro), "horingParoReleaseParams before horingParoSyncParams"));
+      ASSERT_PARO(horingParoReleaseParams(paro, 0));
+      ASSERT_PARO(horingParoSyncParams(paro));
+
+      // All gradients were 0, so nothing of this has left a trace.
+      trainee.expectParams(Reference(kModel, Optimizer::kSgd));
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+}
+
+TEST_F(Misuse, ArgumentsThatAreWrongAreNamed) {
+  onEveryRank(kRanks, [&](int rank) {
+    const horingParoConfig_t config = configOf(horingParoGGG);
+    horingParo_t paro = nullptr;
+    ASSERT_PARO(
+        horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+    const auto refuses = [](horingResult_t result, const char* named) {
+      return paroRefuses(result, horingInvalidArgument, named);
+    };
+    const float value = 1;
+    horingParoPlace_t place{};
+    EXPECT_TRUE(refuses(horingParoGatherParams(paro, 99), "bucket 99 does not exist"));
+    EXPECT_TRUE(refuses(horingParoGatherParams(paro, -1), "bucket -1 does not exist"));
+    EXPECT_TRUE(refuses(horingParoGetPlace(paro, 10, &place), "parameter 10 does not exist: there are 10"));
+    EXPECT_TRUE(refuses(horingParoSetParam(paro, 0, &value, 1003, horingFloat64),
+                        "type is float64, and parameter 0 has float32"));
+    EXPECT_TRUE(refuses(horingParoSetParam(paro, 0, nullptr, 1003, horingFloat32), "values is NULL"));
+    EXPECT_TRUE(refuses(horingParoSetParam(paro, 0, &value, 1, horingFloat32),
+                        "count is 1, and parameter 0 has 1003 elements: expected all"));
+    EXPECT_TRUE(refuses(horingParoGetInfo(paro, nullptr), "info is NULL"));
+    EXPECT_TRUE(refuses(horingParoGetInfo(nullptr, nullptr), "paro is NULL"));
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+  horingParo_t paro = nullptr;
+  EXPECT_TRUE(paroRefuses(horingParoCreate(&paro, nullptr, nullptr, nullptr, 0), horingInvalidArgument,
+                          "comm is NULL"));
+  EXPECT_TRUE(paroRefuses(horingParoDestroy(nullptr), horingInvalidArgument, "paro is NULL"));
+}
+
+TEST(MisuseOfGroups, GroupsThatAreNoGridRefuseWhatSharesOutInsideThem) {
+  const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
+  onEveryRank(3, [&](int rank) {
+    const horingParoConfig_t config = configOf(horingParoIIG);
+    horingParo_t paro = nullptr;
+    EXPECT_TRUE(paroRefuses(
+        horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()),
+        horingInvalidUsage, "the groups of this communicator differ in size: use NNN, NNG, NGG, GNG or GGG"));
+  });
+  destroyAll(comms);
+}
+
+TEST(MisuseOfRanks, ALostPeerSticks) {
+  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const std::vector<horingComm_t> comms = makeGrid(1, 2);
+  onEveryRank(2, [&](int rank) {
+    const horingParoConfig_t config = configOf(horingParoGGG);
+    horingParo_t paro = nullptr;
+    ASSERT_PARO(
+        horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+    if (rank == 1) {
+      EXPECT_HORING(horingCommAbort(comms[1]));
+    } else {
+      const void* values = nullptr;
+      horingResult_t result = horingParoGatherParams(paro, 0);
+      if (result == horingSuccess) result = horingParoGetParam(paro, 0, &values);
+      EXPECT_EQ(result, horingRemoteError) << horingParoGetLastError();
+      EXPECT_NE(std::string(horingParoGetLastError()).find("rank 1"), std::string::npos)
+          << horingParoGetLastError();
+      EXPECT_TRUE(paroRefuses(horingParoOpenGrads(paro, 0), horingRemoteError, "rank 1"));
+    }
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
+}  // namespace

@@ -1,0 +1,242 @@
+// Training on every strategy gives what one rank alone would get.
+#include "job.h"
+
+namespace {
+
+struct Layout {
+  int groups, members;
+};
+
+class Training : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { comms_ = makeGrid(GetParam().groups, GetParam().members); }
+  void TearDown() override { destroyAll(comms_); }
+  int ranks() const { return GetParam().groups * GetParam().members; }
+
+  // Calls body(paro, trainee, rank) on every rank, of a fresh client.
+  template <typename Body>
+  void onClients(const horingParoConfig_t& config, Body body) {
+    onEveryRank(ranks(), [&](int rank) {
+      horingParo_t paro = nullptr;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+      Trainee trainee(paro, rank, kModel);
+      body(paro, trainee, rank);
+      ASSERT_PARO(horingParoDestroy(paro));
+    });
+  }
+
+  void train(const horingParoConfig_t& config, Optimizer optimizer, int micro_steps) {
+    std::vector<Reference> after = {Reference(kModel, optimizer)};
+    for (int step = 0; step < kSteps; ++step) {
+      after.push_back(after.back());
+      after.back().step(ranks(), micro_steps, step, config.average ? 1.0 / ranks() : 1.0);
+    }
+    onClients(config, [&](horingParo_t, Trainee& trainee, int) {
+      trainee.initialise();
+      for (int step = 0; step < kSteps; ++step) {
+        ASSERT_NO_FATAL_FAILURE(trainee.expectParams(after[static_cast<size_t>(step)]));
+        ASSERT_NO_FATAL_FAILURE(trainee.step(optimizer, micro_steps, step));
+      }
+      trainee.expectParams(after.back());
+    });
+  }
+
+  static constexpr int kSteps = 3;
+  std::vector<horingComm_t> comms_;
+};
+
+TEST_P(Training, EqualsOneRankOnEveryStrategy) {
+  for (int number = 0; number < horingParoNumStrategies; ++number) {
+    SCOPED_TRACE(number);
+    horingParoConfig_t config = configOf(static_cast<horingParoStrategy_t>(number));
+    train(config, Optimizer::kAdam, 3);
+    config.average = (ranks() & (ranks() - 1)) == 0;  // else there are roundings
+    config.stateValues = 0;
+    train(config, Optimizer::kSgd, 1);
+    if (HasFatalFailure() || HasFailure()) return;
+  }
+}
+
+// What the formulas say of kModel, without the padding of buckets.
+struct Expected {
+  double state_bytes = 0, slow_bytes = 0, fast_bytes = 0;
+};
+Expected expectedOf(horingParoStrategy_t strategy, const Layout& layout, int micro_steps) {
+  const horingParoStrategyInfo_t* row = nullptr;
+  EXPECT_PARO(horingParoGetStrategy(strategy, &row));
+  const double d[] = {1, static_cast<double>(layout.members),
+                      static_cast<double>(layout.groups * layout.members)};
+  Expected sum;
+  for (const horingParoParam_t& param : kModel) {
+    const size_t wire_bytes = bytesOf(param.type);
+    // 12 bytes for half precision; elsewhere the parameter is its own master.
+    const int state_bytes = wire_bytes == 8 ? 16 : wire_bytes == 4 ? 8 : 12;
+    const double wire = static_cast<double>(wire_bytes * param.count);
+    const double state = static_cast<double>(param.count) * state_bytes;
+    sum.state_bytes +=
+        wire / d[row->params] + (param.trainable ? wire / d[row->grads] + state / d[row->state] : 0);
+    const uint64_t trainable = param.trainable ? param.count : 0;
+    const horingParoModel_t model{layout.groups, layout.members, param.count,
+                                  trainable,     micro_steps,    static_cast<int>(wire_bytes),
+                                  state_bytes};
+    horingParoEstimate_t cost{};
+    EXPECT_PARO(horingParoGetEstimate(strategy, &model, &cost));
+    sum.slow_bytes += static_cast<double>(cost.slowBytes);
+    sum.fast_bytes += static_cast<double>(cost.fastBytes);
+  }
+  return sum;
+}
+
+TEST_P(Training, KeepsAndSendsWhatTheFormulasSay) {
+  constexpr int kMicroSteps = 2;
+  const Reference start(kModel, Optimizer::kSgd);
+  for (int number = 0; number < horingParoNumStrategies; ++number) {
+    const auto strategy = static_cast<horingParoStrategy_t>(number);
+    SCOPED_TRACE(number);
+    const Expected expected = expectedOf(strategy, GetParam(), kMicroSteps);
+    onClients(configOf(strategy), [&](horingParo_t paro, Trainee& trainee, int) {
+      horingParoInfo_t info{};
+      ASSERT_PARO(horingParoGetInfo(paro, &info));
+      EXPECT_EQ(info.strategy, strategy);
+      EXPECT_EQ(info.groups, GetParam().groups);
+      EXPECT_EQ(info.ranksPerGroup, GetParam().members);
+      EXPECT_EQ(info.params, 2027u);
+      EXPECT_EQ(info.trainable, 1821u);
+
+      trainee.initialise();
+      for (int gather = 0; gather < 2 * kMicroSteps; ++gather) trainee.expectParams(start);
+      trainee.step(Optimizer::kAdam, kMicroSteps, 0);
+      horingParoUsage_t usage{};
+      ASSERT_PARO(horingParoGetUsage(paro, &usage));
+      // Less than one element for each rank is added to every kind of memory of a bucket.
+      const double padding = static_cast<double>(info.numBuckets) * ranks() * (8 + 8 + 16);
+      EXPECT_GE(static_cast<double>(usage.stateBytes), expected.state_bytes - 1);
+      EXPECT_LE(static_cast<double>(usage.stateBytes), expected.state_bytes + padding);
+      // The longest bucket is one parameter of 1003 float32; no more than two are gathered, or open, at once.
+      const double two_buckets = 2 * 4 * (1003.0 + ranks());
+      EXPECT_LE(static_cast<double>(usage.gradBufferBytes), two_buckets);
+      EXPECT_LE(static_cast<double>(usage.gatheredBytes), number < horingParoINI ? 0 : two_buckets + 4 * 501);
+      // Padding is a few hundredths of so small a model.
+      EXPECT_NEAR(static_cast<double>(usage.slowBytes), expected.slow_bytes, 0.08 * expected.slow_bytes + 8);
+      EXPECT_NEAR(static_cast<double>(usage.fastBytes), expected.fast_bytes, 0.08 * expected.fast_bytes + 8);
+    });
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Training, KnowsTheNormOfTheGradientAndOverflow) {
+  for (const auto strategy : {horingParoNNN, horingParoIII, horingParoNIG, horingParoGGG}) {
+    onClients(configOf(strategy), [&](horingParo_t paro, Trainee& trainee, int rank) {
+      trainee.initialise();
+      trainee.giveGrads(0, 0);
+      ASSERT_PARO(horingParoSyncGrads(paro));
+      double norm = 0, expected = 0;
+      int overflow = -1;
+      ASSERT_PARO(horingParoGetGradNorm(paro, &norm, &overflow));
+      for (size_t p = 0; p < kModel.size(); ++p)
+        for (size_t i = 0; kModel[p].trainable && i < kModel[p].count; ++i) {
+          double sum = 0;
+          for (int other = 0; other < ranks(); ++other) sum += gradient(other, 0, 0, p, i);
+          expected += sum * sum;
+        }
+      EXPECT_DOUBLE_EQ(norm, std::sqrt(expected));
+      EXPECT_EQ(overflow, 0);
+      ASSERT_PARO(horingParoSyncParams(paro));
+
+      // A NaN of one rank, of all ones, to which an infinity is added is heard of on all.
+      for (int round = 0; round < 10; ++round) {
+        const int bucket = round % 5;
+        if (!trainee.isTrainable(bucket)) continue;
+        ASSERT_PARO(horingParoOpenGrads(paro, bucket));
+        void* values = nullptr;
+        horingParoPlace_t place{};
+        ASSERT_PARO(horingParoGetPlace(paro, 9, &place));
+        if (rank == ranks() - 1 && place.bucket == bucket) {
+          ASSERT_PARO(horingParoGetGrad(paro, 9, &values));
+          static_cast<uint16_t*>(values)[500] = round < 5 ? 0x7fff : 0x7f80;
+        }
+        ASSERT_PARO(horingParoReduceGrads(paro, bucket));
+      }
+      ASSERT_PARO(horingParoSyncGrads(paro));
+      ASSERT_PARO(horingParoGetGradNorm(paro, &norm, &overflow));
+      EXPECT_EQ(overflow, 1);
+      EXPECT_FALSE(std::isfinite(norm));
+      ASSERT_PARO(horingParoSyncParams(paro));
+    });
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Training, testing::Values(Layout{1, 1}, Layout{2, 2}, Layout{2, 4}, Layout{1, 3}, Layout{3, 1}),
+    [](const auto& info) {
+      return std::to_string(info.param.groups) + "x" + std::to_string(info.param.members);
+    });
+
+// Each bucket is longer than those before it, so that none can use the memory of another.
+TEST(TrainingOnGrowingBuckets, KeepsNoMoreGatheredThanWasGatheredAtOnce) {
+  const std::vector<horingComm_t> comms = makeGrid(1, 2);
+  const std::vector<horingParoParam_t> params = {
+      {1000, horingFloat32, 1}, {2000, horingFloat32, 1}, {3000, horingFloat32, 1}, {4000, horingFloat32, 1}};
+  onEveryRank(2, [&](int rank) {
+    horingParo_t paro = nullptr;
+    const horingParoConfig_t config = configOf(horingParoGGG);
+    ASSERT_PARO(
+        horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+    Trainee trainee(paro, rank, params);
+    trainee.initialise();
+    trainee.expectParams(Reference(params, Optimizer::kSgd));  // two at once
+    horingParoUsage_t usage{};
+    EXPECT_PARO(horingParoGetUsage(paro, &usage));
+    EXPECT_EQ(usage.gatheredBytes, 4u * (3000 + 4000));
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+  destroyAll(comms);
+}
+
+// Groups of different sizes: what is shared out among all ranks needs no groups.
+TEST(TrainingWithoutGrid, WorksWithWhatNeedsNoGroups) {
+  const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
+  for (const auto strategy :
+       {horingParoNNN, horingParoNNG, horingParoNGG, horingParoGNG, horingParoGGG, horingParoAuto}) {
+    Reference reference(kModel, Optimizer::kSgd);
+    reference.step(3, 2, 0, 1);
+    onEveryRank(3, [&](int rank) {
+      horingParo_t paro = nullptr;
+      const horingParoConfig_t config = configOf(strategy);
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+      Trainee trainee(paro, rank, kModel);
+      trainee.initialise();
+      trainee.step(Optimizer::kSgd, 2, 0);
+      trainee.expectParams(reference);
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+  }
+  destroyAll(comms);
+}
+
+// Group numbers that are not the order of ranks.
+TEST(TrainingOnDealtRanks, EqualsOneRank) {
+  const std::vector<horingComm_t> comms = makeGroups({"a", "b", "b", "a", "b", "a"});
+  for (int number = 0; number < horingParoNumStrategies; ++number) {
+    Reference reference(kModel, Optimizer::kSgd);
+    reference.step(6, 1, 0, 1);
+    onEveryRank(6, [&](int rank) {
+      horingParo_t paro = nullptr;
+      const horingParoConfig_t config = configOf(static_cast<horingParoStrategy_t>(number));
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, kModel.data(), kModel.size()));
+      Trainee trainee(paro, rank, kModel);
+      trainee.initialise();
+      trainee.step(Optimizer::kSgd, 1, 0);
+      trainee.expectParams(reference);
+      EXPECT_PARO(horingParoDestroy(paro));
+    });
+    if (testing::Test::HasFailure()) break;
+  }
+  destroyAll(comms);
+}
+
+}  // namespace

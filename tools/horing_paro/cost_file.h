@@ -1,0 +1,23 @@
+#pragma once
+// Measured costs of collectives in a file of JSON, between `horing-paro measure` and `horing-paro plan --costs`:
+// {"nodes": 4, "ranks": 4, "costs": [{"scope": "rail", "collective": "all_gather", "latency_seconds": .., "seconds_per_byte": ..}, ...]}
+#include <string>
+
+#include "horing_paro/cost.h"
+
+namespace horing::paro {
+
+struct MeasuredCosts {
+  Grid grid;  // where they were measured
+  CostTable costs;
+};
+
+const char* scopeName(horingParoScope_t scope);
+const char* collectiveName(horingParoCollective_t collective);
+
+std::string formatCosts(const MeasuredCosts& measured);
+
+// Errors: kInvalidArgument names what is missing or wrong: all nine costs have to be there, none negative.
+Result<MeasuredCosts> parseCosts(const std::string& text);
+
+}  // namespace horing::paro

@@ -1,0 +1,57 @@
+#pragma once
+// Which strategy to take: the fastest one whose state fits the memory.
+#include <string>
+#include <vector>
+
+#include "horing_paro/cost.h"
+#include "horing_plan/quantity.h"
+
+namespace horing::paro {
+
+// A training job, as far as its cost is concerned.
+struct Job {
+  horingParoModel_t model = {};
+  double compute_seconds = 0;  // of one optimizer step; communication hides behind it at best
+
+  Grid grid() const { return {model.groups, model.ranksPerGroup}; }
+};
+
+struct Forecast {
+  horingParoStrategy_t strategy = horingParoNNN;
+  horingParoEstimate_t estimate = {};  // memory and bytes of a rank
+  double communication_seconds = 0;    // per optimizer step
+  double step_seconds = 0;             // max(communication, computation): the best that overlap can do
+  bool fits = false;
+
+  double memory() const { return static_cast<double>(estimate.memoryBytes); }
+};
+
+struct Plan {
+  double memory_bytes = 0;          // the limit per rank
+  std::vector<Forecast> forecasts;  // by number of strategy
+  int chosen = -1;                  // index into forecasts; -1: none fits
+};
+
+// A forecast for every strategy, and the choice: of those that fit, the smallest step time; among equal ones (within 0.1 %) that
+// with the least communication, then the least memory, then the first. Errors: kInvalidArgument for a job without parameters, a limit that
+// is not positive, and what horingParoGetEstimate refuses.
+Result<Plan> planStrategies(const Job& job, const CostTable& costs, double memory_bytes);
+
+// kInvalidArgument when no strategy fits, saying which one needs least, and by how much that is too much.
+Status checkThatOneFits(const Plan& plan);
+
+// "IIG", and what others call it: "ZeRO-3", or nothing. `strategy` is one of the 14.
+std::string strategyName(horingParoStrategy_t strategy);
+std::string familiarName(horingParoStrategy_t strategy);
+
+// Bytes that a rank sends in each micro-step.
+struct MicroStepBytes {
+  double slow = 0;
+  double fast = 0;
+};
+MicroStepBytes microStepBytes(const horingParoEstimate_t& estimate, const Job& job);
+
+// Plain sentences for people: what to take and why, what it was compared with, what does not fit.
+std::vector<std::string> explainPlan(const Plan& plan, const Job& job);
+
+}  // namespace horing::paro
