@@ -45,7 +45,8 @@ Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, c
   return makeSocketTransport(options);
 }
 
-Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, const UniqueIdParts& parts) {
+Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, const UniqueIdParts& parts,
+                                             WithoutPaths without_paths) {
   const Config& config = request.config;
   const LinkShape shape = linkShapeOf(config, "verbs", 2);
   VerbsOptions options;
@@ -57,6 +58,7 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   options.traffic_class = static_cast<int>(config.ib_tc);
   options.service_level = static_cast<int>(config.ib_sl);
   options.locked_bytes = size_t{2} * static_cast<size_t>(shape.channels) * shape.slots * shape.slot_bytes;
+  options.without_paths = without_paths;
   options.clock = request.clock;
   options.log = request.log;
   HORING_ASSIGN(auto words, makeSocket(request, parts, "horing words beside RDMA"));
@@ -86,10 +88,10 @@ class AbsentTransport final : public Transport {
 // Sockets that are named after it are to take its place where it cannot be had; else that is an error. `rest`: what is named after it.
 Result<std::unique_ptr<Transport>> makeVerbsOrNot(const TransportRequest& request, const UniqueIdParts& parts,
                                                   std::string_view rest) {
-  Result<std::unique_ptr<Transport>> verbs = makeVerbs(request, parts);
-  if (verbs.ok() || verbs.status().code() == Code::kInvalidArgument ||
-      rest.find("socket") == std::string_view::npos)
-    return verbs;
+  const bool demanded = rest.find("socket") == std::string_view::npos;
+  Result<std::unique_ptr<Transport>> verbs =
+      makeVerbs(request, parts, demanded ? WithoutPaths::kFail : WithoutPaths::kUseControl);
+  if (verbs.ok() || verbs.status().code() == Code::kInvalidArgument || demanded) return verbs;
   const std::string why = verbs.status().message() + "; sockets serve instead";
   if (hasRdmaDevices()) {
     request.log.warn("verbs", "%s", why.c_str());

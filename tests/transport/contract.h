@@ -45,7 +45,7 @@ std::vector<TransportCase> contractCases();
 
 // socket_case.cpp
 std::vector<TransportCase> socketCases();
-// verbs_case.cpp; none where there is no RDMA device
+// verbs_case.cpp; on real devices where there are any
 std::vector<TransportCase> verbsCases();
 
 }  // namespace horing::testing

@@ -27,7 +27,7 @@ uint64_t VerbsLink::rowBytes() const {
 }
 
 uint64_t VerbsLink::memoryBytes() const {
-  return sizeof *this + 2 * rowBytes();
+  return sizeof *this + (slots_ ? 2 * rowBytes() : 0);
 }
 
 Status VerbsLink::open() {
@@ -44,7 +44,8 @@ Status VerbsLink::open() {
   }
   waiting_.resize(static_cast<size_t>(shape().channels) * shape().slots);
   paths_.resize(options_.paths.size());
-  for (size_t index = 0; index < paths_.size(); ++index) HORING_TRY(openPath(index));
+  for (size_t index = 0; index < paths_.size(); ++index)
+    if (const Status opened = openPath(index); !opened.ok()) giveUp(index, opened.message());
   return {};
 }
 
@@ -64,6 +65,8 @@ Status VerbsLink::openPath(size_t index) {
 }
 
 std::string VerbsLink::describe() const {
+  if (instead_)
+    return instead_->describe() + " (RDMA does not reach rank " + std::to_string(options_.peer) + ")";
   std::string text = "verbs " + options_.paths.front().name;
   if (paths_.size() > 1) text += formatString(" and %zu more paths", paths_.size() - 1);
   if (const size_t there = openPaths(); there < paths_.size())
@@ -90,7 +93,7 @@ void VerbsLink::failDeparted(uint32_t channel) {
 }
 
 void VerbsLink::progress(Effort effort) {
-  if (!status_.ok() || departed_ || !established()) return;
+  if (!status_.ok() || departed_ || !ready() || instead_) return;
   if (waiting_count_ > 0) pushWaiting();
   if (credits_owed_) pushCredits(effort);
 }
@@ -237,24 +240,20 @@ void VerbsLink::arrived(const ibv_wc& done) {
 // From here on nothing of the peer arrives by this path, and nothing that has not been seen counts.
 void VerbsLink::giveUp(size_t index, const std::string& why) {
   LinkPath& path = paths_[index];
-  if (!path.pair) return;
+  if (!path.why_lost.empty()) return;
   path.pair.reset();
+  path.why_lost = why;
   const std::string& name = options_.paths[index].name;
   options_.log.warn("verbs", "lost a path to rank %d (%s): %s; %zu of %zu are left", options_.peer,
                     name.c_str(), why.c_str(), openPaths(), paths_.size());
-  Broken said{.path = static_cast<uint32_t>(index), .reserved = 0, .state = {}, .why = {}};
-  for (size_t channel = 0; channel < channels_.size(); ++channel)
-    said.state[channel] = channels_[channel]->receiver.state();
-  std::copy_n(why.begin(), std::min(why.size(), said.why.size() - 1), said.why.begin());
-  // Unsaid, the control link is broken, which says more.
-  [[maybe_unused]] const bool heard = say(Word::kBroken, std::as_bytes(std::span(&said, 1)));
+  if (said_hello_) sayBroken(index);
   if (openPaths() > 0) return;
   why_stranded_ = name + ": " + why;
   stranded_since_ns_ = options_.clock->nowNs();
 }
 
 void VerbsLink::portFailed(const Device& device, const std::string& why) {
-  if (!status_.ok() || departed_ || !established()) return;
+  if (!status_.ok() || departed_ || !ready()) return;
   for (size_t index = 0; index < paths_.size(); ++index)
     if (options_.paths[index].device == &device && openPaths() > 1) giveUp(index, why);
 }

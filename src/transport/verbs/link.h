@@ -1,5 +1,6 @@
 #pragma once
 // Everything between this rank and one peer over RDMA: slots, connections, and the paths that they share.
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,6 +35,8 @@ struct LinkOptions {
   std::vector<PathPlan> paths;
   uint32_t first_path_id = 0;  // theirs are this and the following
   PathTuning tuning;
+  // Makes what takes this link's place when no path comes up; empty: that is an error.
+  std::function<Result<Link*>()> instead;
   const Clock* clock = nullptr;
   Log log = Log();
 };
@@ -44,6 +47,9 @@ struct LinkOptions {
 // A path whose queue pair fails is given up by both ends, and each says what it has: what went by this path and did not arrive is
 // sent again by another one; it lies in its slot still, as no credit has come for it. Without another one the link fails, unless
 // within a moment the control link explains why: the peer's process died, or has left in order.
+//
+// A path that cannot be made is given up the same way before both ends are ready, and the link comes up on the others. An end is ready
+// with at least one; where one end never is, both have heard of the loss of all paths, and use another link `instead`.
 class VerbsLink final : public Link {
  public:
   // `control` carries the words; it must live as long as progress is called.
@@ -53,10 +59,14 @@ class VerbsLink final : public Link {
 
   int peer() const override { return options_.peer; }
   int number() const override { return options_.number; }
-  bool established() const override { return said_ready_ && peer_ready_; }
-  const Status& status() const override { return status_; }
-  Sender& sender(int channel) override { return channels_[static_cast<size_t>(channel)]->sender; }
-  Receiver& receiver(int channel) override { return channels_[static_cast<size_t>(channel)]->receiver; }
+  bool established() const override { return instead_ ? instead_->established() : ready(); }
+  const Status& status() const override { return instead_ && status_.ok() ? instead_->status() : status_; }
+  Sender& sender(int channel) override {
+    return instead_ ? instead_->sender(channel) : channels_[static_cast<size_t>(channel)]->sender;
+  }
+  Receiver& receiver(int channel) override {
+    return instead_ ? instead_->receiver(channel) : channels_[static_cast<size_t>(channel)]->receiver;
+  }
   uint64_t memoryBytes() const override;
   std::string describe() const override;
 
@@ -64,6 +74,8 @@ class VerbsLink final : public Link {
   enum class Effort : uint8_t { kNormal, kThorough };
   // Gives adapters what waits for them. `kThorough`: leave no credit owed.
   void progress(Effort effort);
+  // Whether the control transport has to be driven whenever this link is: it comes up, or another one took its place.
+  bool needsControl() const { return instead_ || !ready(); }
   // Hears what the peer says, and answers.
   void progressControl();
   // Something by path `first_path_id + index` is done.
@@ -91,11 +103,12 @@ class VerbsLink final : public Link {
     VerbsReceiver receiver;
   };
   struct LinkPath {
-    std::unique_ptr<Path> pair;  // null: given up
+    std::unique_ptr<Path> pair;  // null: lost
     Registration outgoing;       // memory that is sent from
     Registration incoming;       // memory that the peer writes
     PathHello theirs{};
     uint64_t under_way = 0;  // bytes given to it and not credited yet
+    std::string why_lost;    // empty: it is not
     bool peer_gave_up = false;
   };
   // Messages that no path had room for.
@@ -107,6 +120,7 @@ class VerbsLink final : public Link {
     void operator()(std::byte* memory) const;
   };
 
+  bool ready() const { return said_ready_ && peer_ready_; }
   Status openPath(size_t index);
   uint64_t rowBytes() const;
   bool say(Word word, std::span<const std::byte> what);
@@ -115,6 +129,7 @@ class VerbsLink final : public Link {
   void hearBroken(const Message& message);
   void hearGoodbye(const Message& message);
   void sayHello();
+  void sayBroken(size_t index);
   void controlFailed();
   void broken(const char* what);
   void arrived(const ibv_wc& done);
@@ -127,6 +142,8 @@ class VerbsLink final : public Link {
   bool transmit(LinkPath& path, const Waiting& message);
   void postFailed(LinkPath& path, const Status& status);
   void judgeStranded();
+  bool agreedWithoutPaths() const;
+  void goWithoutPaths();
 
   LinkOptions options_;
   Link& control_;
@@ -140,6 +157,7 @@ class VerbsLink final : public Link {
   uint64_t peer_slots_ = 0;  // address over there
   size_t turn_ = 0;
   bool said_hello_ = false;
+  bool heard_hello_ = false;
   bool said_ready_ = false;
   bool peer_ready_ = false;
   bool credits_owed_ = false;
@@ -148,6 +166,7 @@ class VerbsLink final : public Link {
   Goodbye goodbye_{};         // the peer's
   std::string why_stranded_;  // the last path is gone, and this is why
   int64_t stranded_since_ns_ = 0;
+  Link* instead_ = nullptr;  // of the control transport
 };
 
 }  // namespace horing::verbs

@@ -23,7 +23,7 @@ bool read(const Message& message, Struct& into) {
 }  // namespace
 
 void VerbsLink::progressControl() {
-  if (!status_.ok() || departed_) return;
+  if (!status_.ok() || departed_ || instead_) return;
   if (!control_.status().ok()) return controlFailed();
   if (!control_.established()) return;
   if (!said_hello_) sayHello();
@@ -56,21 +56,34 @@ void VerbsLink::sayHello() {
               .slots_address = reinterpret_cast<uintptr_t>(slots_.get() + rowBytes()),
               .path = {}};
   for (size_t i = 0; i < paths_.size(); ++i)
-    hello.path[i] = {.queue_pair = paths_[i].pair->queuePair(),
-                     .packet_number = paths_[i].pair->firstPacket(),
-                     .remote_key = paths_[i].incoming.remoteKey(),
-                     .reserved = 0};
+    if (paths_[i].pair)
+      hello.path[i] = {.queue_pair = paths_[i].pair->queuePair(),
+                       .packet_number = paths_[i].pair->firstPacket(),
+                       .remote_key = paths_[i].incoming.remoteKey(),
+                       .reserved = 0};
   said_hello_ = say(Word::kHello, std::as_bytes(std::span(&hello, 1)));
+  for (size_t i = 0; i < paths_.size() && said_hello_; ++i)
+    if (!paths_[i].pair) sayBroken(i);
+}
+
+void VerbsLink::sayBroken(size_t index) {
+  const std::string& why = paths_[index].why_lost;
+  Broken said{.path = static_cast<uint32_t>(index), .reserved = 0, .state = {}, .why = {}};
+  for (size_t channel = 0; channel < channels_.size(); ++channel)
+    said.state[channel] = channels_[channel]->receiver.state();
+  std::copy_n(why.begin(), std::min(why.size(), said.why.size() - 1), said.why.begin());
+  // Unsaid, the control link is broken, which says more.
+  [[maybe_unused]] const bool heard = say(Word::kBroken, std::as_bytes(std::span(&said, 1)));
 }
 
 void VerbsLink::hear(const Message& message) {
   const auto word = static_cast<Word>(message.tag);
-  if (word == Word::kHello && !said_ready_) return hearHello(message);
+  if (word == Word::kHello && !heard_hello_) return hearHello(message);
   if (word == Word::kReady && said_hello_ && !peer_ready_ && message.bytes == 0) {
     peer_ready_ = true;
     return;
   }
-  if (word == Word::kBroken && said_ready_) return hearBroken(message);
+  if (word == Word::kBroken && heard_hello_) return hearBroken(message);
   if (word == Word::kGoodbye && said_ready_) return hearGoodbye(message);
   broken("a word out of turn");
 }
@@ -83,15 +96,15 @@ void VerbsLink::hearHello(const Message& message) {
   if (theirs != shape()) return fail(linkShapeMismatch(options_.rank, shape(), options_.peer, theirs));
   // Both ends have computed the paths from the same addresses.
   if (hello.paths != paths_.size()) return broken("another number of paths than ours");
+  heard_hello_ = true;
   peer_slots_ = hello.slots_address;
   for (size_t i = 0; i < paths_.size(); ++i) {
     paths_[i].theirs = hello.path[i];
+    if (!paths_[i].pair || hello.path[i].queue_pair == 0) continue;  // the peer says next why it has none
     const Status on = paths_[i].pair->connect(hello.path[i], options_.paths[i].theirs, options_.tuning);
-    if (!on.ok())
-      return fail(makeStatus(on.code(), "rank %d cannot link to rank %d by RDMA: %s", options_.rank,
-                             options_.peer, on.message().c_str()));
+    if (!on.ok()) giveUp(i, on.message());
   }
-  said_ready_ = say(Word::kReady, {});
+  if (openPaths() > 0) said_ready_ = say(Word::kReady, {});
 }
 
 // Whoever notices first that a path is gone tells the other, which gives it up, too, and says what it has; then each sends again.
@@ -125,7 +138,12 @@ void VerbsLink::controlFailed() {
 }
 
 void VerbsLink::judgeStranded() {
-  if (!status_.ok() || departed_ || options_.clock->nowNs() - stranded_since_ns_ < kExplanationNs) return;
+  if (!status_.ok() || departed_) return;
+  if (!ready()) {
+    if (agreedWithoutPaths()) goWithoutPaths();
+    return;
+  }
+  if (options_.clock->nowNs() - stranded_since_ns_ < kExplanationNs) return;
   fail(makeStatus(Code::kRemoteError,
                   "rank %d lost its last RDMA path to rank %d: %s; look at the port (ibv_devinfo, rdma "
                   "link), the cable and the "
@@ -133,8 +151,34 @@ void VerbsLink::judgeStranded() {
                   options_.rank, options_.peer, why_stranded_.c_str()));
 }
 
+// An end that has heard the other's hello is ready at once, or never; and whatever it says later, its loss of the last path comes after
+// that word. So if all are lost and the peer, too, has said so, either both are ready by now or none will ever be.
+bool VerbsLink::agreedWithoutPaths() const {
+  return heard_hello_ && openPaths() == 0 &&
+         std::all_of(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.peer_gave_up; });
+}
+
+void VerbsLink::goWithoutPaths() {
+  if (!options_.instead)
+    return fail(makeStatus(Code::kSystemError,
+                           "rank %d cannot link to rank %d by RDMA, no path works: %s; look at the ports "
+                           "(ibv_devinfo, rdma link) "
+                           "and their addresses, or let sockets serve: HORING_TRANSPORTS=shm,verbs,socket",
+                           options_.rank, options_.peer, why_stranded_.c_str()));
+  Result<Link*> made = options_.instead();
+  if (!made.ok()) return fail(made.status());
+  options_.log.warn("verbs", "no RDMA path to rank %d works (%s); sockets serve instead", options_.peer,
+                    why_stranded_.c_str());
+  instead_ = made.value();
+  for (LinkPath& path : paths_) {
+    path.outgoing = Registration();
+    path.incoming = Registration();
+  }
+  slots_.reset();
+}
+
 bool VerbsLink::leave() {
-  if (!status_.ok() || departed_ || !established() || said_goodbye_) return true;
+  if (!status_.ok() || departed_ || !ready() || instead_ || said_goodbye_) return true;
   if (waiting_count_ > 0 || credits_owed_) return false;
   bool settled = true;
   for (size_t index = 0; index < paths_.size(); ++index) {

@@ -27,6 +27,8 @@ constexpr int64_t kControlEvery = 64;
 // From this many rounds without a completion on there is nothing better to do than to return single credits.
 constexpr int64_t kIdleRounds = 64;
 constexpr int64_t kLingerMs = 2000;
+// From this number on links of the control transport take the place of those that found no path.
+constexpr int kSpareNumbers = kMaxLinksPerPeer / 2;
 
 class VerbsTransport final : public Transport {
  public:
@@ -67,7 +69,7 @@ class VerbsTransport final : public Transport {
   std::vector<std::unique_ptr<VerbsLink>> links_;
   std::vector<PathOwner> paths_;
   std::set<std::pair<int, int>> taken_;  // peer and number of every link
-  size_t coming_up_ = 0;                 // links that are not established
+  size_t need_control_ = 0;              // links that do
   Status status_;
   bool waiting_ = false;
   int64_t rounds_ = 0;
@@ -82,8 +84,9 @@ Status VerbsTransport::watch(int fd) {
 
 Status VerbsTransport::open() {
   // Before the library is loaded, which takes milliseconds.
-  if (!hasRdmaDevices()) return makeStatus(Code::kSystemError, "this machine has no RDMA device");
-  HORING_ASSIGN(const Library library, loadLibrary());
+  if (!options_.library && !hasRdmaDevices())
+    return makeStatus(Code::kSystemError, "this machine has no RDMA device");
+  HORING_ASSIGN(const Library library, options_.library ? Result<Library>(*options_.library) : loadLibrary());
   HORING_ASSIGN(devices_, openDevices(library, {options_.devices, options_.gid_index}, kMaxPorts));
   HORING_TRY(probeLockedMemory());
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -179,12 +182,16 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
     const PublishedPort& theirs = published.ports[lower ? pair.higher : pair.lower];
     link.paths.push_back({device, theirs, device->port().label() + " -> " + theirs.name});
   }
+  if (options_.without_paths == WithoutPaths::kUseControl && number < kSpareNumbers)
+    link.instead = [this, peer, address = published.control, shape, number] {
+      return control_->connect(peer, address, shape, kSpareNumbers + number);
+    };
   HORING_ASSIGN(Link * control, control_->connect(peer, published.control, kControlShape, number));
   auto made = std::make_unique<VerbsLink>(std::move(link), *control);
   HORING_TRY(made->open());
   for (size_t index = 0; index < pairs.size(); ++index) paths_.push_back({made.get(), index});
   taken_.insert({peer, number});
-  ++coming_up_;
+  ++need_control_;
   links_.push_back(std::move(made));
   return links_.back().get();
 }
@@ -196,13 +203,13 @@ void VerbsTransport::progressControl() {
     if (trouble.empty()) continue;
     for (const auto& link : links_) link->portFailed(*device, trouble);
   }
-  coming_up_ = 0;
+  need_control_ = 0;
   for (const auto& link : links_) {
     const bool was_up = link->established();
     link->progressControl();
     if (!was_up && link->established())
       options_.log.info("verbs", "linked to rank %d: %s", link->peer(), link->describe().c_str());
-    coming_up_ += !link->established() && link->status().ok() ? 1 : 0;
+    need_control_ += link->needsControl() && link->status().ok() ? 1 : 0;
   }
 }
 
@@ -214,7 +221,7 @@ Status VerbsTransport::progress() {
       if (id < paths_.size()) paths_[id].link->completed(paths_[id].index, done);
     });
   idle_rounds_ = completions == 0 ? idle_rounds_ + 1 : 0;
-  if (waiting_ || coming_up_ > 0 || ++rounds_ % kControlEvery == 0) progressControl();
+  if (waiting_ || need_control_ > 0 || ++rounds_ % kControlEvery == 0) progressControl();
   const bool thorough = waiting_ || idle_rounds_ >= kIdleRounds;
   for (const auto& link : links_) {
     link->progress(thorough ? VerbsLink::Effort::kThorough : VerbsLink::Effort::kNormal);

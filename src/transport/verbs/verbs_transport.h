@@ -1,5 +1,6 @@
 #pragma once
 // Ranks whose machines have InfiniBand or RoCE: RDMA writes from slots into slots.
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,6 +10,13 @@
 #include "transport/transport.h"
 
 namespace horing {
+
+namespace verbs {
+struct Library;
+}
+
+// What a link does that finds no path between its ranks when it is made. One that was up and has lost all fails in any case.
+enum class WithoutPaths : uint8_t { kFail, kUseControl };
 
 struct VerbsOptions {
   int rank = 0;
@@ -20,7 +28,9 @@ struct VerbsOptions {
   int service_level = 0;  // as HORING_IB_SL
   // Bytes that a link will have to lock; where they may not be locked, there is no transport. 0: find out when a link is made.
   size_t locked_bytes = 0;
-  const Clock* clock = nullptr;  // must outlive the transport
+  WithoutPaths without_paths = WithoutPaths::kFail;
+  const verbs::Library* library = nullptr;  // null: that of this machine; copied
+  const Clock* clock = nullptr;             // must outlive the transport
   Log log = Log();
 };
 
@@ -31,8 +41,9 @@ bool hasRdmaDevices();
 // peer is, since what the queue pairs need travels by it. Fails when there is no libibverbs, no device that serves, or too low a limit
 // on locked memory, and says what to do; with kInvalidArgument when an option is wrong.
 //
-// Besides the contract of Transport: links use all ports that two ranks can pair. When a port or queue pair fails, its messages go by
-// the others; without any the link fails, naming rank and device. Destroying the transport waits (at most two seconds) until what was
+// Besides the contract of Transport: links use all ports that two ranks can pair, as far as they work. When a port or queue pair fails,
+// its messages go by the others; without any the link fails, naming rank and device. A link that none works for from the start may be
+// one of `control` instead, if its number is in the lower half of what there may be. Destroying the transport waits (at most two seconds) until what was
 // sent has arrived.
 Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,
                                                       std::unique_ptr<Transport> control);

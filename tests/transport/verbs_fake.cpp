@@ -1,0 +1,374 @@
+#include "verbs_fake.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+
+namespace horing::testing {
+
+namespace {
+
+struct Context {
+  ibv_context base{};
+  FakeDevice* device = nullptr;
+  std::deque<ibv_event_type> events;
+};
+struct Queue {
+  ibv_cq base{};
+  std::deque<ibv_wc> done;
+  bool armed = false;
+};
+struct Channel {
+  ibv_comp_channel base{};
+  std::deque<Queue*> rang;
+};
+struct Region {
+  ibv_mr base{};
+  int access = 0;
+};
+struct Pair {
+  ibv_qp base{};
+  uint32_t peer = 0;
+  std::deque<uint64_t> receives;
+};
+
+// What is made by the library begins with what the library's header declares.
+template <typename Fake, typename Real>
+Fake& fake(Real* real) {
+  return *reinterpret_cast<Fake*>(real);
+}
+
+}  // namespace
+
+struct FakeVerbs::Machine {
+  std::vector<FakeDevice> devices;
+  std::vector<ibv_device> found;
+  std::set<int> pulled;
+  std::set<Context*> contexts;
+  std::map<uint32_t, Pair*> pairs;
+  std::map<uint32_t, Region*> regions;
+  int others = 0;  // of queues, channels and protection domains
+  uint32_t next = 100;
+  verbs::Library library;
+
+  static Machine* current;
+
+  FakeDevice& of(const ibv_device* device) { return devices[static_cast<size_t>(device - found.data())]; }
+  bool reaches(const FakeDevice& a, const FakeDevice& b) const {
+    return a.wire == b.wire && !pulled.contains(a.wire);
+  }
+  Region* region(uint32_t key, uint64_t address, uint64_t bytes, int access) const {
+    const auto it = regions.find(key);
+    if (it == regions.end() || (it->second->access & access) != access) return nullptr;
+    const auto begin = reinterpret_cast<uintptr_t>(it->second->base.addr);
+    const bool inside = address >= begin && bytes <= it->second->base.length &&
+                        address - begin <= it->second->base.length - bytes;
+    return inside ? it->second : nullptr;
+  }
+  void bind();
+  ibv_wc_status write(Pair& pair, const ibv_send_wr& request);
+  static void complete(ibv_cq* cq, const ibv_wc& done);
+};
+
+FakeVerbs::Machine* FakeVerbs::Machine::current = nullptr;
+
+void FakeVerbs::Machine::complete(ibv_cq* cq, const ibv_wc& done) {
+  Queue& queue = fake<Queue>(cq);
+  queue.done.push_back(done);
+  HORING_CHECK_LE(queue.done.size(), static_cast<size_t>(cq->cqe));
+  if (!queue.armed) return;
+  queue.armed = false;
+  fake<Channel>(cq->channel).rang.push_back(&queue);
+  ::eventfd_write(cq->channel->fd, 1);
+}
+
+// At once, whole and in order: what an adapter may do.
+ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) {
+  if (pair.base.state != IBV_QPS_RTS) return IBV_WC_WR_FLUSH_ERR;
+  FakeDevice& mine = *fake<Context>(pair.base.context).device;
+  const auto there = pairs.find(pair.peer);
+  if (there == pairs.end() || there->second->base.state < IBV_QPS_RTR ||
+      there->second->base.state > IBV_QPS_RTS ||
+      !reaches(mine, *fake<Context>(there->second->base.context).device))
+    return IBV_WC_RETRY_EXC_ERR;
+  Pair& peer = *there->second;
+  const uint32_t bytes = request.num_sge > 0 ? request.sg_list->length : 0;
+  if (bytes > 0) {
+    const ibv_sge& piece = *request.sg_list;
+    if ((request.send_flags & IBV_SEND_INLINE) == 0 && !region(piece.lkey, piece.addr, bytes, 0))
+      return IBV_WC_LOC_PROT_ERR;
+    if (!region(request.wr.rdma.rkey, request.wr.rdma.remote_addr, bytes, IBV_ACCESS_REMOTE_WRITE))
+      return IBV_WC_REM_ACCESS_ERR;
+    std::memcpy(reinterpret_cast<void*>(request.wr.rdma.remote_addr),
+                reinterpret_cast<const void*>(piece.addr), bytes);
+  }
+  mine.bytes_sent += bytes;
+  if (request.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return IBV_WC_SUCCESS;
+  if (peer.receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
+  ibv_wc done{};
+  done.wr_id = peer.receives.front();
+  done.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+  done.byte_len = bytes;
+  done.imm_data = request.imm_data;
+  done.wc_flags = IBV_WC_WITH_IMM;
+  peer.receives.pop_front();
+  complete(peer.base.recv_cq, done);
+  return IBV_WC_SUCCESS;
+}
+
+namespace {
+
+int postSend(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** refused) {
+  for (ibv_send_wr* request = requests; request; request = request->next) {
+    *refused = request;
+    if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR) return EINVAL;
+    ibv_wc done{};
+    done.status = FakeVerbs::Machine::current->write(fake<Pair>(qp), *request);
+    done.wr_id = request->wr_id;
+    done.opcode = IBV_WC_RDMA_WRITE;
+    if (done.status != IBV_WC_SUCCESS) qp->state = IBV_QPS_ERR;
+    if (done.status != IBV_WC_SUCCESS || (request->send_flags & IBV_SEND_SIGNALED) != 0)
+      FakeVerbs::Machine::complete(qp->send_cq, done);
+  }
+  return 0;
+}
+int postReceive(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr**) {
+  for (; requests; requests = requests->next) fake<Pair>(qp).receives.push_back(requests->wr_id);
+  return 0;
+}
+int pollQueue(ibv_cq* cq, int most, ibv_wc* into) {
+  Queue& queue = fake<Queue>(cq);
+  int count = 0;
+  for (; count < most && !queue.done.empty(); queue.done.pop_front()) into[count++] = queue.done.front();
+  return count;
+}
+int arm(ibv_cq* cq, int) {
+  fake<Queue>(cq).armed = true;
+  return 0;
+}
+
+}  // namespace
+
+// The functions know no object, hence `current`.
+void FakeVerbs::Machine::bind() {
+  library.getDeviceList = [](int* count) {
+    auto& all = current->found;
+    auto** const list = new ibv_device*[all.size() + 1]();
+    for (size_t i = 0; i < all.size(); ++i) list[i] = &all[i];
+    *count = static_cast<int>(all.size());
+    return list;
+  };
+  library.freeDeviceList = [](ibv_device** list) { delete[] list; };
+  library.deviceName = [](ibv_device* device) { return current->of(device).name.c_str(); };
+  library.openDevice = [](ibv_device* device) {
+    auto* const made = new Context;
+    made->device = &current->of(device);
+    made->base.device = device;
+    made->base.async_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->base.ops.post_send = postSend;
+    made->base.ops.post_recv = postReceive;
+    made->base.ops.poll_cq = pollQueue;
+    made->base.ops.req_notify_cq = arm;
+    current->contexts.insert(made);
+    return &made->base;
+  };
+  library.closeDevice = [](ibv_context* context) {
+    current->contexts.erase(&fake<Context>(context));
+    ::close(context->async_fd);
+    delete &fake<Context>(context);
+    return 0;
+  };
+  library.queryDevice = [](ibv_context*, ibv_device_attr* facts) {
+    facts->phys_port_cnt = 1;
+    facts->max_cqe = 1 << 20;
+    return 0;
+  };
+  library.queryPort = [](ibv_context* context, uint8_t, _compat_ibv_port_attr* into) {
+    const FakeDevice& device = *fake<Context>(context).device;
+    auto& facts = *reinterpret_cast<ibv_port_attr*>(into);
+    facts.state = device.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    facts.link_layer = device.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+    facts.active_mtu = device.mtu;
+    facts.lid = 7;
+    facts.gid_tbl_len = 1;
+    facts.active_width = 1;
+    facts.active_speed = device.gbits == 25 ? 32 : device.gbits == 50 ? 64 : 128;
+    if (device.gbits == 200) facts.active_width = 16;
+    return 0;
+  };
+  library.queryGid = [](ibv_context* context, uint8_t, int, ibv_gid* gid) {
+    *gid = fake<Context>(context).device->gid;
+    return 0;
+  };
+  library.allocPd = [](ibv_context* context) {
+    ++current->others;
+    return new ibv_pd{context, 0};
+  };
+  library.deallocPd = [](ibv_pd* pd) {
+    --current->others;
+    delete pd;
+    return 0;
+  };
+  library.regMr = [](ibv_pd* pd, void* memory, size_t bytes, int access) -> ibv_mr* {
+    if (!fake<Context>(pd->context).device->registers) {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    auto* const made = new Region{.base = {.context = pd->context, .pd = pd, .addr = memory, .length = bytes},
+                                  .access = access};
+    made->base.lkey = made->base.rkey = current->next++;
+    current->regions[made->base.rkey] = made;
+    return &made->base;
+  };
+  library.deregMr = [](ibv_mr* region) {
+    current->regions.erase(region->rkey);
+    delete &fake<Region>(region);
+    return 0;
+  };
+  library.createChannel = [](ibv_context* context) {
+    ++current->others;
+    auto* const made = new Channel;
+    made->base = {.context = context, .fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .refcnt = 0};
+    return &made->base;
+  };
+  library.destroyChannel = [](ibv_comp_channel* channel) {
+    --current->others;
+    ::close(channel->fd);
+    delete &fake<Channel>(channel);
+    return 0;
+  };
+  library.createCq = [](ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) {
+    ++current->others;
+    auto* const made = new Queue;
+    made->base.context = context;
+    made->base.channel = channel;
+    made->base.cqe = entries;
+    return &made->base;
+  };
+  library.destroyCq = [](ibv_cq* cq) {
+    --current->others;
+    delete &fake<Queue>(cq);
+    return 0;
+  };
+  library.getCqEvent = [](ibv_comp_channel* channel, ibv_cq** cq, void**) {
+    auto& rang = fake<Channel>(channel).rang;
+    eventfd_t ignored = 0;
+    if (rang.empty()) return ::eventfd_read(channel->fd, &ignored), -1;
+    *cq = &rang.front()->base;
+    rang.pop_front();
+    return 0;
+  };
+  library.ackCqEvents = [](ibv_cq*, unsigned) {};
+  library.createQp = [](ibv_pd* pd, ibv_qp_init_attr* wanted) {
+    auto* const made = new Pair;
+    made->base.context = pd->context;
+    made->base.pd = pd;
+    made->base.send_cq = wanted->send_cq;
+    made->base.recv_cq = wanted->recv_cq;
+    made->base.qp_num = current->next++;
+    current->pairs[made->base.qp_num] = made;
+    return &made->base;
+  };
+  library.modifyQp = [](ibv_qp* qp, ibv_qp_attr* attributes, int) {
+    if (attributes->qp_state == IBV_QPS_RTR) {
+      FakeDevice& mine = *fake<Context>(qp->context).device;
+      const auto peer = current->pairs.find(attributes->dest_qp_num);
+      // As the kernel looks for a route.
+      if (!mine.active || (peer != current->pairs.end() &&
+                           mine.wire != fake<Context>(peer->second->base.context).device->wire))
+        return ENETUNREACH;
+      fake<Pair>(qp).peer = attributes->dest_qp_num;
+      mine.path_mtu = attributes->path_mtu;
+    }
+    qp->state = attributes->qp_state;
+    return 0;
+  };
+  library.destroyQp = [](ibv_qp* qp) {
+    current->pairs.erase(qp->qp_num);
+    delete &fake<Pair>(qp);
+    return 0;
+  };
+  library.getAsyncEvent = [](ibv_context* context, ibv_async_event* event) {
+    auto& events = fake<Context>(context).events;
+    eventfd_t ignored = 0;
+    if (events.empty()) return ::eventfd_read(context->async_fd, &ignored), -1;
+    event->event_type = events.front();
+    event->element.port_num = 1;
+    events.pop_front();
+    return 0;
+  };
+  library.ackAsyncEvent = [](ibv_async_event*) {};
+  library.statusText = [](ibv_wc_status status) {
+    return status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded" : "error";
+  };
+  library.eventText = [](ibv_event_type type) {
+    return type == IBV_EVENT_PORT_ERR ? "port error" : "port active";
+  };
+}
+
+ibv_gid fakeGid(int subnet, int host) {
+  ibv_gid gid{};
+  const uint8_t last[6] = {0xff, 0xff, 10, 99, static_cast<uint8_t>(subnet), static_cast<uint8_t>(host)};
+  std::memcpy(gid.raw + 10, last, sizeof last);
+  return gid;
+}
+
+FakeVerbs::FakeVerbs(std::vector<FakeDevice> devices) : machine_(std::make_unique<Machine>()) {
+  HORING_CHECK(Machine::current == nullptr);
+  Machine::current = machine_.get();
+  machine_->devices = std::move(devices);
+  machine_->found.resize(machine_->devices.size());
+  machine_->bind();
+}
+
+FakeVerbs::~FakeVerbs() {
+  HORING_CHECK_EQ(resources(), 0);
+  Machine::current = nullptr;
+}
+
+const verbs::Library& FakeVerbs::library() const {
+  return machine_->library;
+}
+
+FakeDevice& FakeVerbs::device(const std::string& name) {
+  const auto it = std::find_if(machine_->devices.begin(), machine_->devices.end(),
+                               [&](const FakeDevice& device) { return device.name == name; });
+  HORING_CHECK(it != machine_->devices.end());
+  return *it;
+}
+
+void FakeVerbs::pull(int wire, Pull how) {
+  machine_->pulled.insert(wire);
+  if (how == Pull::kSilently) return;
+  for (FakeDevice& device : machine_->devices) device.active = device.active && device.wire != wire;
+  for (Context* const context : machine_->contexts) {
+    if (context->device->wire != wire) continue;
+    context->events.push_back(IBV_EVENT_PORT_ERR);
+    ::eventfd_write(context->base.async_fd, 1);
+  }
+}
+
+void FakeVerbs::plug(int wire) {
+  machine_->pulled.erase(wire);
+  for (FakeDevice& device : machine_->devices) device.active = device.active || device.wire == wire;
+  for (Context* const context : machine_->contexts) {
+    if (context->device->wire != wire) continue;
+    context->events.push_back(IBV_EVENT_PORT_ACTIVE);
+    ::eventfd_write(context->base.async_fd, 1);
+  }
+}
+
+int FakeVerbs::resources() const {
+  return machine_->others +
+         static_cast<int>(machine_->contexts.size() + machine_->pairs.size() + machine_->regions.size());
+}
+
+}  // namespace horing::testing

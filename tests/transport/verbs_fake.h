@@ -1,0 +1,52 @@
+#pragma once
+// libibverbs as far as horing uses it, in memory: queue pairs whose writes really land, on devices with wires that can be pulled, speeds
+// that differ and limits that are too low. For what the virtual machine with soft-RoCE cannot show, and for sanitizers and fuzzing.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/verbs/library.h"
+
+namespace horing::testing {
+
+// With one port, whose wire says whom it reaches.
+struct FakeDevice {
+  std::string name;
+  int wire = 0;
+  bool active = true;
+  bool infiniband = false;
+  ibv_mtu mtu = IBV_MTU_4096;
+  int gbits = 100;          // 25, 50, 100 or 200
+  ibv_gid gid{};            // the only row of its table
+  bool registers = true;    // false: memory may not be locked
+  uint64_t bytes_sent = 0;  // by writes that arrived
+  ibv_mtu path_mtu{};       // of the queue pair that was connected last
+};
+
+// 10.99.<subnet>.<host>, as RoCE has it.
+ibv_gid fakeGid(int subnet, int host);
+
+// There is one at a time; all that is made of its library must be gone before it.
+class FakeVerbs {
+ public:
+  explicit FakeVerbs(std::vector<FakeDevice> devices);
+  FakeVerbs(const FakeVerbs&) = delete;
+  FakeVerbs& operator=(const FakeVerbs&) = delete;
+  ~FakeVerbs();
+
+  const verbs::Library& library() const;
+  FakeDevice& device(const std::string& name);
+  // No packet gets through; `silently`: and no port shows it. What was posted before has arrived.
+  enum class Pull : uint8_t { kPortsDown, kSilently };
+  void pull(int wire, Pull how = Pull::kPortsDown);
+  void plug(int wire);
+  // Queue pairs, registrations, queues, channels, protection domains and contexts that have not been given back.
+  int resources() const;
+
+  struct Machine;
+
+ private:
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace horing::testing

@@ -1,0 +1,221 @@
+// Links over devices in memory (verbs_fake.h): what becomes of them when ports, wires and limits are not as one would like.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contract_ranks.h"
+#include "transport/loopback/loopback_transport.h"
+#include "transport/verbs/verbs_transport.h"
+#include "verbs_fake.h"
+
+namespace horing::testing {
+namespace {
+
+constexpr LinkShape kShape{.channels = 2, .slots = 8, .slot_bytes = 4096};
+
+// Rank 0 has the devices a0 and a1, rank 1 has b0 and b1; wire 0 joins a0 and b0, wire 1 the others.
+class VerbsLinks : public ::testing::Test {
+ protected:
+  static FakeDevice device(const char* name, int wire, int host) {
+    return {.name = name, .wire = wire, .gid = fakeGid(wire, host)};
+  }
+  VerbsOptions optionsOf(int rank) {
+    VerbsOptions options{.rank = rank, .devices = rank == 0 ? "a" : "b"};
+    options.library = &verbs_.library();
+    options.clock = &clock_;
+    options.log = Log(LogLevel::kNone);
+    return options;
+  }
+  Result<std::unique_ptr<Transport>> make(const VerbsOptions& options) {
+    if (!hub_) {
+      HORING_ASSIGN(hub_, LoopbackHub::create(2));
+    }
+    HORING_ASSIGN(auto control, makeLoopbackTransport(hub_, options.rank));
+    return makeVerbsTransport(options, std::move(control));
+  }
+  void makeRanks(WithoutPaths without = WithoutPaths::kFail) {
+    for (int rank = 0; rank < 2; ++rank) {
+      VerbsOptions options = optionsOf(rank);
+      options.without_paths = without;
+      auto made = make(options);
+      ASSERT_TRUE(made.ok()) << made.status().toString();
+      ranks_[rank] = made.take();
+    }
+  }
+  void connect(int number = 0) {
+    for (int rank = 0; rank < 2; ++rank) {
+      auto link = ranks_[rank]->connect(1 - rank, ranks_[1 - rank]->address(), kShape, number);
+      ASSERT_TRUE(link.ok()) << link.status().toString();
+      links_[rank] = link.value();
+    }
+  }
+  bool pumpUntil(const std::function<bool()>& done) {
+    const Deadline deadline = Deadline::after(clock_, kPatienceMs);
+    while (!done()) {
+      for (auto& rank : ranks_) [[maybe_unused]] const Status status = rank->progress();
+      if (deadline.passed()) return false;
+    }
+    return true;
+  }
+  bool established() {
+    return pumpUntil([&] { return links_[0]->established() && links_[1]->established(); });
+  }
+  bool failed() {
+    return pumpUntil([&] { return !links_[0]->status().ok() && !links_[1]->status().ok(); });
+  }
+  // Both ways on both channels.
+  bool transfer(uint64_t messages) {
+    uint64_t sent[2][2] = {}, received[2][2] = {}, wrong = 0;
+    const bool all = pumpUntil([&] {
+      bool done = true;
+      for (int rank = 0; rank < 2; ++rank)
+        for (int channel = 0; channel < 2; ++channel) {
+          uint64_t& out = sent[rank][channel];
+          uint64_t& in = received[rank][channel];
+          Sender& sender = links_[rank]->sender(channel);
+          if (std::byte* const slot = out < messages ? sender.tryAcquire() : nullptr) {
+            fillPattern(slot, 3000, out);
+            sender.post(3000, out++);
+          }
+          Receiver& receiver = links_[rank]->receiver(channel);
+          if (const Message* const message = receiver.tryPeek()) {
+            wrong += message->tag != in || matchPattern(message->data, message->bytes, in) != 3000 ? 1 : 0;
+            ++in;
+            receiver.release();
+          }
+          done = done && in == messages;
+        }
+      return done || !links_[0]->status().ok() || !links_[1]->status().ok();
+    });
+    EXPECT_EQ(wrong, 0u);
+    for (Link* const link : links_) EXPECT_TRUE(link->status().ok()) << link->status().toString();
+    return all && links_[0]->status().ok() && links_[1]->status().ok();
+  }
+  static void expectParts(const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* const part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
+
+  SteadyClock clock_;
+  FakeVerbs verbs_{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
+  std::shared_ptr<LoopbackHub> hub_;
+  std::unique_ptr<Transport> ranks_[2];
+  Link* links_[2] = {};
+};
+
+TEST_F(VerbsLinks, UseAllPathsAndLeaveNothingBehind) {
+  makeRanks();
+  const int before = verbs_.resources();
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(1000));
+  for (const char* const name : {"a0", "a1", "b0", "b1"})
+    EXPECT_GT(verbs_.device(name).bytes_sent, 1'000'000u) << name;
+  EXPECT_GT(verbs_.resources(), before);
+  const int with_link = verbs_.resources();
+  EXPECT_TRUE(transfer(1000));
+  EXPECT_EQ(verbs_.resources(), with_link);
+  for (auto& rank : ranks_) rank.reset();
+  EXPECT_EQ(verbs_.resources(), 0);
+}
+
+TEST_F(VerbsLinks, ComeUpOnWhatIsLeftWhenAPortIsDown) {
+  for (const int wire : {0, 1}) {
+    SCOPED_TRACE(wire);
+    makeRanks();
+    verbs_.pull(wire);
+    connect();
+    ASSERT_TRUE(established());
+    EXPECT_TRUE(transfer(100));
+    expectParts(links_[0]->describe(), {"1 of them lost"});
+    EXPECT_EQ(verbs_.device(wire == 0 ? "a0" : "a1").bytes_sent, 0u);
+    for (auto& rank : ranks_) rank.reset();
+    hub_.reset();
+    verbs_.plug(wire);
+    for (const char* const name : {"a0", "a1"}) verbs_.device(name).bytes_sent = 0;
+  }
+}
+
+TEST_F(VerbsLinks, ComeUpOnWhatIsLeftWhenOneEndCannotRegisterMemory) {
+  makeRanks();
+  verbs_.device("b0").registers = false;
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(100));
+  EXPECT_EQ(verbs_.device("a0").bytes_sent, 0u);
+}
+
+TEST_F(VerbsLinks, LoseWhatLeadsNowhereAtTheFirstMessage) {
+  makeRanks();
+  verbs_.pull(1, FakeVerbs::Pull::kSilently);
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(100));
+}
+
+TEST_F(VerbsLinks, UseTheControlTransportWhenNoPathIsLeft) {
+  makeRanks(WithoutPaths::kUseControl);
+  verbs_.pull(0);
+  verbs_.device("b1").registers = false;  // so that the one end loses the one path and the other the other
+  connect(1);
+  ASSERT_TRUE(established()) << links_[0]->describe();
+  EXPECT_TRUE(transfer(1000));
+  for (Link* const link : links_) expectParts(link->describe(), {"loopback", "RDMA does not reach rank"});
+  for (const char* const name : {"a0", "a1", "b0", "b1"})
+    EXPECT_EQ(verbs_.device(name).bytes_sent, 0u) << name;
+  // What was sent last arrives though its sender leaves.
+  std::byte* const slot = links_[0]->sender(0).tryAcquire();
+  ASSERT_NE(slot, nullptr);
+  fillPattern(slot, 64, 7);
+  links_[0]->sender(0).post(64, 7);
+  ranks_[0].reset();
+  EXPECT_TRUE(ranks_[1]->progress().ok());
+  const Message* const message = links_[1]->receiver(0).tryPeek();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(matchPattern(message->data, message->bytes, 7), 64u);
+}
+
+TEST_F(VerbsLinks, FailNamingThePortsWhenNoPathIsLeftAndRdmaWasDemanded) {
+  makeRanks();
+  verbs_.pull(0);
+  verbs_.pull(1);
+  connect();
+  ASSERT_TRUE(failed());
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(links_[rank]->status().code(), Code::kSystemError);
+    expectParts(links_[rank]->status().message(),
+                {rank == 0 ? "rank 0 cannot link to rank 1" : "rank 1 cannot link to rank 0", "unreachable",
+                 "port 1", "HORING_TRANSPORTS"});
+  }
+}
+
+// Both were ready, so neither may turn to the control transport alone.
+TEST_F(VerbsLinks, FailWhenAllPathsAreLostLater) {
+  makeRanks(WithoutPaths::kUseControl);
+  connect();
+  ASSERT_TRUE(established());
+  ASSERT_TRUE(transfer(10));
+  for (const int wire : {0, 1}) verbs_.pull(wire, FakeVerbs::Pull::kSilently);
+  ASSERT_NE(links_[0]->sender(0).tryAcquire(), nullptr);
+  links_[0]->sender(0).post(64, 0);
+  ASSERT_TRUE(failed());
+  for (Link* const link : links_) {
+    EXPECT_EQ(link->status().code(), Code::kRemoteError);
+    expectParts(link->status().message(), {"lost its last RDMA path", "port 1"});
+  }
+}
+
+TEST_F(VerbsLinks, MoveToTheOtherPathWhenAPortGoesDown) {
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  ASSERT_TRUE(transfer(100));
+  verbs_.pull(0);
+  const uint64_t before = verbs_.device("a0").bytes_sent;
+  EXPECT_TRUE(transfer(100));
+  EXPECT_EQ(verbs_.device("a0").bytes_sent, before);
+}
+
+}  // namespace
+}  // namespace horing::testing
