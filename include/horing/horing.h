@@ -327,7 +327,8 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
 /* ---- Memory that the other ranks of a node can read. Ordinary memory works everywhere; this is faster. ----
  *
  * All-reduce, reduce-scatter and all-gather read the sendbuff of every rank in place when it lies in such memory on all
- * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do). */
+ * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do).
+ * Over RDMA, messages of 64 KiB and more are sent straight from such memory, and from what was registered with the communicator. */
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
  * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system can be made to
@@ -342,10 +343,11 @@ HORING_API horingResult_t horingMemAlloc(void** ptr, size_t size);
  * horingInvalidUsage (forked child). */
 HORING_API horingResult_t horingMemFree(void* ptr);
 
-/* Says that buff will be used with comm, and tells whether that gains anything: *handle is NULL for ordinary memory, which is
+/* Says that buff will be used with comm, and tells whether that gains anything: *handle is NULL for memory that is
  * served as without registration, by copying through shared memory or sockets; it is not NULL if all of buff lies in memory
- * from horingMemAlloc, which is served without that copy, registered or not. Local, not collective. Give the handle back with
- * horingCommDeregister; ending the communicator does so, too. Any thread. Errors: horingInvalidArgument (a pointer NULL, size
+ * from horingMemAlloc, which is served without that copy, registered or not, or if comm has RDMA, to whose devices buff (to be
+ * read and written) is known from its first use on. Local, not collective. Give the handle back with
+ * horingCommDeregister, before buff is freed; ending the communicator does so, too. Any thread. Errors: horingInvalidArgument (a pointer NULL, size
  * 0), horingInvalidUsage (forked child, too many). */
 HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle);
 

@@ -108,7 +108,6 @@ void giveBackHandle(horingComm_t comm) {
   comm->queue.reset();
   comm->communicator.reset();
   comm->root.reset();
-  comm->registrations.clear();
   comm->reduction_ops.clear();
   comm->last_error.clear();
   comm->ends_making.reset();

@@ -13,7 +13,6 @@
 #include "comm/command_queue.h"
 #include "comm/communicator.h"
 #include "comm/reduction_ops.h"
-#include "comm/registrations.h"
 #include "comm/root_service.h"
 #include "horing/horing.h"
 
@@ -36,7 +35,6 @@ struct horingComm {
       root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;
   std::unique_ptr<horing::CommandQueue> queue;  // of the communicator
-  horing::Registrations registrations;
   horing::ReductionOps reduction_ops;
   std::mutex error_mutex;
   std::string last_error;  // under error_mutex

@@ -27,11 +27,7 @@ Status registerBuffer(horingComm_t comm, void* buff, size_t size, void** handle)
     return makeStatus(Code::kInvalidArgument, "%s is NULL: expected %s", buff ? "handle" : "buff",
                       buff ? "where to put the handle" : "a buffer");
   if (size == 0) return makeStatus(Code::kInvalidArgument, "size is 0: expected the bytes of buff");
-  if (!processSegments().find(buff, size)) {
-    *handle = nullptr;
-    return {};
-  }
-  HORING_ASSIGN(*handle, comm->registrations.add());
+  HORING_ASSIGN(*handle, comm->communicator->registerMemory(static_cast<std::byte*>(buff), size));
   return {};
 }
 
@@ -58,7 +54,7 @@ horingResult_t horingCommDeregister(const horingComm_t comm, void* handle) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
-    return handle ? comm->registrations.remove(handle) : Status();
+    return handle ? comm->communicator->deregister(handle) : Status();
   });
 }
 

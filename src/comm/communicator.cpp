@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <numeric>
 #include <utility>
 
@@ -58,6 +59,16 @@ size_t totalBytes(Collective collective, const Call& call, int ranks) {
     return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(call.type);
   const size_t blocks = chunksDue(collective, ranks) == 0 ? 1 : static_cast<size_t>(ranks);
   return call.count * dataTypeBytes(call.type) * blocks;
+}
+
+// The memory around that byte that stays until its owner says otherwise.
+std::optional<Region> regionAt(const void* memory, const SegmentList* segments,
+                               const Registrations& registrations) {
+  auto* const byte = static_cast<std::byte*>(const_cast<void*>(memory));
+  if (segments)
+    if (const auto place = segments->find(byte, 1))
+      return Region{place->name.id, byte - place->offset, place->name.bytes};
+  return registrations.find(byte);
 }
 
 // Where blocks differ, this rank may have nothing while others have something; and of a list with nothing in it all are to
@@ -146,12 +157,47 @@ Status Communicator::carryOut(Collective collective, const Selection& selection,
                               Deadline deadline) {
   HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
   if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
+  if (totalBytes(collective, call, options_.ranks) >= kInPlaceBytes)
+    for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
+      lend(planned->transports, memory);
   planned->operation->begin(call);
-  return drive({.operation = *planned->operation,
-                .transports = planned->transports,
-                .sequence = call.sequence,
-                .deadline = deadline,
-                .lanes = planned->operation.get()});
+  const Status status = drive({.operation = *planned->operation,
+                               .transports = planned->transports,
+                               .sequence = call.sequence,
+                               .deadline = deadline,
+                               .lanes = planned->operation.get()});
+  takeBack(planned->transports, status);
+  return status;
+}
+
+void Communicator::lend(uint32_t transports, const void* memory) {
+  if (!memory || !connector_->usesLentMemory(transports)) return;
+  const std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
+  if (!region) return;
+  connector_->lend(transports, *region);
+  lent_.push_back(*region);
+}
+
+// After a failure nothing may be read or written any more by what is still under way.
+void Communicator::takeBack(uint32_t transports, const Status& status) {
+  for (const Region& region : lent_) {
+    if (!status.ok()) connector_->forget(region.id);
+    connector_->takeBack(transports, region);
+  }
+  lent_.clear();
+}
+
+Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes) {
+  const bool is_shared = options_.segments && options_.segments->find(memory, bytes);
+  if (!is_shared && !connector_->usesLentMemory(connector_->allTransports()))
+    return static_cast<void*>(nullptr);
+  return registrations_.add(memory, bytes);
+}
+
+Status Communicator::deregister(const void* handle) {
+  HORING_ASSIGN(const uint64_t region, registrations_.remove(handle));
+  connector_->forget(region);
+  return {};
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers) {
@@ -165,11 +211,17 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   HORING_TRY(point_to_point_->begin(transfers));
   Status status = connector_->begin(links);
   calls_.beginExchange();
-  if (status.ok())
+  if (status.ok()) {
+    const uint32_t transports = connector_->transportsOf(links);
+    for (const Transfer& transfer : transfers)
+      if (transfer.bytes >= kInPlaceBytes)
+        lend(transports, transfer.direction == Transfer::Direction::kSend ? transfer.input : transfer.output);
     status = drive({.operation = *point_to_point_,
-                    .transports = connector_->transportsOf(links),
+                    .transports = transports,
                     .deadline = Deadline::after(clock_, options_.config.timeout_ms),
                     .links = &links});
+    takeBack(transports, status);
+  }
   calls_.endExchange();
   return status.ok() ? status : fail(status);
 }
@@ -367,6 +419,12 @@ Status Communicator::leave() {
       control_->reportCall(calls_.report(begun - 1));
     control_->leave();
   }
+  if (const DataMoved moved = dataMoved(); moved.sent_in_place + moved.sent_through_slots > 0)
+    log_.info("comm",
+              "over RDMA: sent %" PRIu64 " bytes in place, %" PRIu64 " through slots; received %" PRIu64
+              " in place, %" PRIu64 " through slots",
+              moved.sent_in_place, moved.sent_through_slots, moved.received_in_place,
+              moved.received_through_slots);
   left_ = true;
   return {};
 }

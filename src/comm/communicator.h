@@ -20,6 +20,7 @@
 #include "comm/peer_inputs.h"
 #include "comm/planner.h"
 #include "comm/rank_place.h"
+#include "comm/registrations.h"
 #include "comm/root_service.h"
 #include "comm/timeline.h"
 #include "comm/unique_id.h"
@@ -40,7 +41,7 @@ struct CommunicatorOptions {
   // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
   // Memory of this process that others can map; must outlive the communicator. Null: there is none.
-  const SegmentList* segments = nullptr;
+  SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
   std::string name;
   // Set from any thread: the communicator, or the making of it, ends with an error. Null: it has one of its own.
@@ -81,6 +82,9 @@ class Communicator {
   // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
   // that sticks.
   Status breakOff(Status why);
+  // Any thread: as horingCommRegister and horingCommDeregister. Null: that gains nothing.
+  Result<void*> registerMemory(std::byte* memory, size_t bytes);
+  Status deregister(const void* handle);
   // Any thread: makes a running and every later call fail. Returns when no call is running.
   void abort();
   // Any thread: the sticky error, with news from the control plane if nobody else is looking.
@@ -106,6 +110,8 @@ class Communicator {
   const WaitPolicy& waitPolicy() const { return waiter_->policy(); }
   void setWaitPolicy(const WaitPolicy& policy) { waiter_->setPolicy(policy); }
   uint64_t memoryBytes() const;
+  // Over RDMA, by this rank.
+  DataMoved dataMoved() const { return connector_->dataMoved(); }
   std::string describe() const;
 
   // What a thread does inside: a call that must be alone, or a look at the state.
@@ -127,6 +133,7 @@ class Communicator {
   std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
   Selector makeSelector() const;
   Status makeWaiter();
+  void watchSegments();
   std::string homeText(int rank) const;
   void logWhoIsWhere() const;
   Status keepRecords();
@@ -149,6 +156,8 @@ class Communicator {
   Status occupied() const;
   Status mayBegin();
   Status drive(const Drive& drive);
+  void lend(uint32_t transports, const void* memory);
+  void takeBack(uint32_t transports, const Status& status);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
   Status timedOut(const Drive& drive) const;
@@ -168,8 +177,11 @@ class Communicator {
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Timeline> timeline_;  // null unless HORING_TRACE is set
   std::unique_ptr<Connector> connector_;
-  std::vector<HostIdentity> identities_;  // by rank
-  std::vector<Fragment> fragments_;       // by rank
+  Registrations registrations_;
+  std::unique_ptr<SegmentList::Watcher> freed_segments_;  // tells the connector
+  std::vector<Region> lent_;                              // to the transports, for the call that runs
+  std::vector<HostIdentity> identities_;                  // by rank
+  std::vector<Fragment> fragments_;                       // by rank
   JobMap job_map_;
   std::optional<MachineModel> machine_;   // what HORING_CALIBRATE says; nothing where it is 0
   std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot

@@ -35,6 +35,28 @@ class PairConnections final : public PeerConnections {
   Connector& connector_;
 };
 
+// Devices have no memory of a segment that is gone.
+class FreedSegments final : public SegmentList::Watcher {
+ public:
+  FreedSegments(SegmentList& segments, Connector& connector, const ForkGuard& fork_guard)
+      : segments_(segments), connector_(connector), fork_guard_(fork_guard) {
+    segments_.watch(*this);
+  }
+  ~FreedSegments() override {
+    if (!fork_guard_.isForkedChild()) segments_.unwatch(*this);
+  }
+  FreedSegments(const FreedSegments&) = delete;
+  FreedSegments& operator=(const FreedSegments&) = delete;
+  void freed(uint64_t id) override {
+    if (!fork_guard_.isForkedChild()) connector_.forget(id);
+  }
+
+ private:
+  SegmentList& segments_;
+  Connector& connector_;
+  const ForkGuard& fork_guard_;
+};
+
 void setBit(std::vector<std::byte>& bits, size_t index) {
   bits[index / 8] |= std::byte{1} << (index % 8);
 }
@@ -108,6 +130,7 @@ Status Communicator::initialise() {
   for (const auto& transport : transports)
     shapes.push_back(linkShapeOf(options_.config, transport->name(), options_.ranks));
   connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
+  watchSegments();
   HORING_TRY(exchangeIdentities(deadline));
   HORING_TRY(agreeOnTransports(deadline));
   selector_ = std::make_unique<Selector>(makeSelector());
@@ -120,6 +143,11 @@ Status Communicator::initialise() {
   point_to_point_ = std::make_unique<PointToPoint>(
       options_.rank, options_.ranks, linkShapeOf(options_.config, "", options_.ranks).slot_bytes, *pairs_);
   return makeWaiter();
+}
+
+void Communicator::watchSegments() {
+  if (!options_.segments || !connector_->usesLentMemory(connector_->allTransports())) return;
+  freed_segments_ = std::make_unique<FreedSegments>(*options_.segments, *connector_, fork_guard_);
 }
 
 // What is wanted for later: a record of the last calls when something fails, a timeline.

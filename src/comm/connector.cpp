@@ -93,6 +93,36 @@ void Connector::endWait(uint32_t transports) {
   forEachBit(transports, [&](size_t index) { transports_[index]->endWait(); });
 }
 
+bool Connector::usesLentMemory(uint32_t transports) const {
+  bool any = false;
+  forEachBit(transports, [&](size_t index) { any = any || transports_[index]->usesLentMemory(); });
+  return any;
+}
+
+void Connector::lend(uint32_t transports, const Region& region) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->lend(region); });
+}
+
+void Connector::takeBack(uint32_t transports, const Region& region) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->takeBack(region); });
+}
+
+void Connector::forget(uint64_t region) {
+  for (const auto& transport : transports_) transport->forget(region);
+}
+
+DataMoved Connector::dataMoved() const {
+  DataMoved all;
+  for (const auto& transport : transports_) {
+    const DataMoved one = transport->dataMoved();
+    all.sent_in_place += one.sent_in_place;
+    all.sent_through_slots += one.sent_through_slots;
+    all.received_in_place += one.received_in_place;
+    all.received_through_slots += one.received_through_slots;
+  }
+  return all;
+}
+
 uint64_t Connector::memoryBytes() const {
   uint64_t bytes = 0;
   for (const auto& transport : transports_) bytes += transport->memoryBytes();

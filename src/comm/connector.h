@@ -62,6 +62,13 @@ class Connector {
   void endWait(uint32_t transports);
   uint64_t memoryBytes() const;
 
+  // Memory of callers; see Transport.
+  bool usesLentMemory(uint32_t transports) const;
+  void lend(uint32_t transports, const Region& region);
+  void takeBack(uint32_t transports, const Region& region);
+  void forget(uint64_t region);
+  DataMoved dataMoved() const;
+
  private:
   Link* at(LinkUse use, int peer) const {
     return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)];

@@ -1,12 +1,15 @@
 #pragma once
 // Buffers that a caller registered with a communicator: handles that are given out and come back once.
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <span>
 
 #include "base/auth.h"
 #include "base/status.h"
+#include "transport/transport.h"
 
 namespace horing {
 
@@ -16,31 +19,48 @@ inline constexpr size_t kMaxRegistrations = 65536;  // of one communicator
 class Registrations {
  public:
   // A new handle, not null.
-  Result<void*> add() {
+  Result<void*> add(std::byte* memory, size_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (live_.size() >= kMaxRegistrations)
       return makeStatus(Code::kInvalidUsage, "%zu buffers are registered; that is the limit", live_.size());
-    uintptr_t handle = 0;
-    while (handle == 0 || !live_.insert(handle).second)
-      randomBytes(std::as_writable_bytes(std::span(&handle, 1)));
-    return reinterpret_cast<void*>(handle);
+    uint64_t handle = 0;
+    while (handle == 0 || live_.contains(handle)) randomBytes(std::as_writable_bytes(std::span(&handle, 1)));
+    live_[handle] = by_address_.emplace(memory, Region{handle, memory, bytes});
+    largest_ = std::max(largest_, bytes);
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(handle));
   }
-  Status remove(const void* handle) {
+  // The number of its region, which nothing has any more.
+  Result<uint64_t> remove(const void* handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (live_.erase(reinterpret_cast<uintptr_t>(handle)) == 1) return {};
-    return makeStatus(Code::kInvalidArgument,
-                      "handle %p is not a live registration of this communicator: expected what "
-                      "horingCommRegister gave, once",
-                      handle);
+    const auto found = live_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found == live_.end())
+      return makeStatus(Code::kInvalidArgument,
+                        "handle %p is not a live registration of this communicator: expected what "
+                        "horingCommRegister gave, once",
+                        handle);
+    const uint64_t id = found->first;
+    by_address_.erase(found->second);
+    live_.erase(found);
+    return id;
   }
-  void clear() {
+  // One that has this byte.
+  std::optional<Region> find(const std::byte* memory) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    live_.clear();
+    for (auto at = by_address_.upper_bound(memory); at != by_address_.begin();) {
+      const Region& region = (--at)->second;
+      const auto offset = static_cast<size_t>(memory - region.begin);
+      if (offset < region.bytes) return region;
+      if (offset >= largest_) break;
+    }
+    return std::nullopt;
   }
 
  private:
-  std::mutex mutex_;
-  std::set<uintptr_t> live_;
+  using ByAddress = std::multimap<const std::byte*, Region>;
+  mutable std::mutex mutex_;
+  ByAddress by_address_;
+  std::map<uint64_t, ByAddress::iterator> live_;  // by handle
+  size_t largest_ = 0;                            // bytes of any that there ever was
 };
 
 }  // namespace horing

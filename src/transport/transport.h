@@ -36,8 +36,14 @@ class Sender {
   virtual std::byte* tryAcquire() = 0;
   // Publishes the acquired slot's first `bytes` (0 .. slot_bytes) bytes. Only after a successful tryAcquire().
   virtual void post(uint32_t bytes, Tag tag) = 0;
-  // True when everything posted will arrive without further help from this rank.
+  // True when everything posted will arrive without further help from this rank, and nothing of it lies in a caller's memory.
   virtual bool flushed() const = 0;
+
+  // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
+  // Whether postFrom() can be called with that.
+  virtual bool sendsFrom(const std::byte* /*memory*/, uint32_t /*bytes*/) const { return false; }
+  // As post(), but of that memory, which must stay as it is until flushed(); the acquired slot is taken up all the same.
+  virtual void postFrom(const std::byte* /*memory*/, uint32_t bytes, Tag tag) { post(bytes, tag); }
 };
 
 struct Message {
@@ -55,6 +61,16 @@ class Receiver {
   virtual void release() = 0;
   // True when all credits released have been handed over (see Sender::flushed).
   virtual bool flushed() const = 0;
+  // Hands over the credits that a sender's memory waits for (Sender::postFrom). True when there are none; else to be called again.
+  // Who does not, and makes no progress either, makes its peer wait.
+  virtual bool settle() { return true; }
+};
+
+// Memory of a caller that stays where it is until Transport::forget(). A value; no two ever have the same `id`.
+struct Region {
+  uint64_t id = 0;
+  std::byte* begin = nullptr;
+  size_t bytes = 0;
 };
 
 // The shape of a link; both ends must be given the same.
@@ -82,6 +98,14 @@ class Link {
   virtual std::string describe() const = 0;
 };
 
+// Bytes of messages that went over links, by whether the transport copied them through slots.
+struct DataMoved {
+  uint64_t sent_in_place = 0;
+  uint64_t sent_through_slots = 0;
+  uint64_t received_in_place = 0;
+  uint64_t received_through_slots = 0;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -102,6 +126,17 @@ class Transport {
   virtual int waitFd() const = 0;
   virtual void endWait() = 0;
   virtual uint64_t memoryBytes() const = 0;
+
+  // --- Memory of callers.
+  // Whether lending it gains anything.
+  virtual bool usesLentMemory() const { return false; }
+  // Until as many takeBack(): messages may be sent from the region without a copy. Where that fails, they are copied.
+  virtual void lend(const Region& /*region*/) {}
+  virtual void takeBack(const Region& /*region*/) {}
+  // Any thread. The region goes: on return the transport keeps nothing of it, unless it is lent: then when it is taken back.
+  virtual void forget(uint64_t /*region*/) {}
+  // Of all links so far; nothing is counted where lent memory is of no use.
+  virtual DataMoved dataMoved() const { return {}; }
 };
 
 inline constexpr size_t kMaxAddressBytes = 2048;

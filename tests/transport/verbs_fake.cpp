@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/check.h"
 
@@ -100,15 +101,15 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
       !reaches(mine, *fake<Context>(there->second->base.context).device))
     return IBV_WC_RETRY_EXC_ERR;
   Pair& peer = *there->second;
-  const uint32_t bytes = request.num_sge > 0 ? request.sg_list->length : 0;
-  if (bytes > 0) {
-    const ibv_sge& piece = *request.sg_list;
-    if ((request.send_flags & IBV_SEND_INLINE) == 0 && !region(piece.lkey, piece.addr, bytes, 0))
+  uint32_t bytes = 0;
+  for (const ibv_sge& piece : std::span(request.sg_list, static_cast<size_t>(request.num_sge))) {
+    if ((request.send_flags & IBV_SEND_INLINE) == 0 && !region(piece.lkey, piece.addr, piece.length, 0))
       return IBV_WC_LOC_PROT_ERR;
-    if (!region(request.wr.rdma.rkey, request.wr.rdma.remote_addr, bytes, IBV_ACCESS_REMOTE_WRITE))
+    const uint64_t to = request.wr.rdma.remote_addr + bytes;
+    if (!region(request.wr.rdma.rkey, to, piece.length, IBV_ACCESS_REMOTE_WRITE))
       return IBV_WC_REM_ACCESS_ERR;
-    std::memcpy(reinterpret_cast<void*>(request.wr.rdma.remote_addr),
-                reinterpret_cast<const void*>(piece.addr), bytes);
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(piece.addr), piece.length);
+    bytes += piece.length;
   }
   mine.bytes_sent += bytes;
   if (request.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return IBV_WC_SUCCESS;

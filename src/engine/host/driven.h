@@ -1,5 +1,6 @@
 #pragma once
 // What a communicator drives to its end: one call of a plan, or a group of sends and receives.
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -7,6 +8,9 @@
 #include "base/status.h"
 
 namespace horing {
+
+// Chunks and messages of so many bytes and more are sent from memory that was lent to the transports (transport.h) without a copy.
+inline constexpr size_t kInPlaceBytes = 65536;
 
 // Poll-driven and resumable: never blocks, allocates, locks or looks at a clock between its begin() and done(). One
 // thread at a time.

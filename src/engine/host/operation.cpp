@@ -44,14 +44,21 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
       rank_of_position_(rank_of_position),
       lanes_(plan.schedule().lanes.size()),
       operands_(static_cast<size_t>(plan.largestSourceCount())),
-      read_again_(static_cast<size_t>(plan.schedule().grid.chunks())) {
+      read_again_(static_cast<size_t>(plan.schedule().grid.chunks())),
+      kept_again_(read_again_.size()) {
+  std::vector<bool> kept(kept_again_.size());
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = plan.schedule().lanes[l];
     lanes_[l].steps.resize(static_cast<size_t>(lane.stepCount()));
     lanes_[l].is_signals = lane.isSignals();
-    for (StepCursor cursor(lane, plan.schedule().grid); !cursor.done(); cursor.next())
+    for (StepCursor cursor(lane, plan.schedule().grid); !cursor.done(); cursor.next()) {
+      const auto chunk = static_cast<size_t>(cursor.chunk());
       for (const Source& source : cursor.step().sources)
-        if (source.kind == Source::Kind::kOut) read_again_[static_cast<size_t>(cursor.chunk())] = true;
+        if (source.kind == Source::Kind::kOut) read_again_[chunk] = true;
+      if (cursor.step().keep.kind != Keep::Kind::kOut) continue;
+      if (kept[chunk]) kept_again_[chunk] = true;
+      kept[chunk] = true;
+    }
   }
   layOut(call_);
 }
@@ -69,6 +76,8 @@ void HostOperation::layOut(const Call& call) {
   scales_ = reduces && (call.op == RedOp::kAvg || call.op == RedOp::kPreMulSum);
   layout_digest_ = digestOf(call, schedule);
   pairs_know_sizes_ = agreedCount(schedule.collective, call, schedule.ranks) == kCountsDiffer;
+  input_end_ = output_end_ = 0;
+  has_large_chunks_ = false;
   for (size_t l = 0; l < lanes_.size(); ++l) layOutLane(l);
 }
 
@@ -101,8 +110,33 @@ void HostOperation::layOutLane(size_t lane_number) {
     step.only_moves =
         from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(from.sources[0])));
     step.streams = is_large && step.keeps_out && !read_again_[static_cast<size_t>(chunk)];
+    step.lasting = lastingOf(step, from, chunk);
+    const size_t bytes = step.count * element_bytes_;
+    has_large_chunks_ = has_large_chunks_ || bytes >= kInPlaceBytes;
+    if (std::any_of(from.sources.begin(), from.sources.end(), readsInput))
+      input_end_ = std::max(input_end_, step.input_bytes + bytes);
+    if (step.keeps_out) output_end_ = std::max(output_end_, step.output_bytes + bytes);
     cursor.next();
   }
+}
+
+HostOperation::Lasting HostOperation::lastingOf(const CallStep& step, const Step& from, int32_t chunk) const {
+  if (!step.sender || step.count * element_bytes_ < kInPlaceBytes) return Lasting::kNone;
+  const bool output_lasts = !kept_again_[static_cast<size_t>(chunk)];
+  if (step.keeps_out) return output_lasts ? Lasting::kKept : Lasting::kNone;
+  if (!step.only_moves) return Lasting::kNone;
+  if (from.sources[0].kind == Source::Kind::kIn) return Lasting::kInput;
+  return from.sources[0].kind == Source::Kind::kOut && output_lasts ? Lasting::kOutput : Lasting::kNone;
+}
+
+// Where results replace inputs, an input that is under way may have to be sent again when it is no more. Other collectives replace
+// it by itself.
+bool HostOperation::inputLasts() const {
+  const Collective collective = plan_.schedule().collective;
+  if (!isReduction(collective) && collective != Collective::kAllToAll) return true;
+  const auto input = reinterpret_cast<uintptr_t>(call_.input);
+  const auto output = reinterpret_cast<uintptr_t>(call_.output);
+  return input + input_end_ <= output || output + output_end_ <= input;
 }
 
 Factor HostOperation::factorOf(const Call& call) const {
@@ -117,6 +151,7 @@ void HostOperation::begin(const Call& call) {
     layOut(call);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   call_ = call;
+  input_lasts_ = inputLasts();
   if (scales_) factor_ = factorOf(call);
   digest_ = mixBits(layout_digest_ ^ call.sequence);
   if (!status_.ok()) status_ = {};
@@ -129,6 +164,7 @@ void HostOperation::begin(const Call& call) {
     lane.finished = lane.slices == 0;
     lanes_running_ += !lane.finished;
   }
+  settled_ = !has_large_chunks_;
 }
 
 inline void HostOperation::nextSlice(LaneState& lane) {
@@ -147,6 +183,7 @@ bool HostOperation::poll() {
   bool progressed = false;
   for (LaneState& lane : lanes_)
     if (!lane.finished) progressed = advanceLane(lane) || progressed;
+  if (lanes_running_ == 0 && !settled_) settled_ = plan_.settle();
   return progressed;
 }
 
@@ -196,10 +233,16 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   }
   std::byte* sent = nullptr;
   if (step.sender && !(sent = step.sender->tryAcquire())) return false;
-  compute(step, kept, sent, range.count);
+  const std::byte* const lasting = lastingValue(step, kept);
+  const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
+  compute(step, kept, in_place ? nullptr : sent, range.count);
   // Moves on while the stores of this slice drain; to post and to release wait for them.
   nextSlice(lane);
-  if (step.sender) step.sender->post(static_cast<uint32_t>(bytes), tag);
+  if (in_place) {
+    step.sender->postFrom(lasting, static_cast<uint32_t>(bytes), tag);
+  } else if (step.sender) {
+    step.sender->post(static_cast<uint32_t>(bytes), tag);
+  }
   if (step.keep_queue) step.keep_queue->push();
   release(step);
   return true;
@@ -254,6 +297,20 @@ inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_off
   return true;
 }
 
+inline const std::byte* HostOperation::lastingValue(const CallStep& step, const std::byte* kept) const {
+  switch (step.lasting) {
+    case Lasting::kNone:
+      return nullptr;
+    case Lasting::kKept:
+      return kept;
+    case Lasting::kInput:
+      return input_lasts_ ? operands_[0] : nullptr;
+    case Lasting::kOutput:
+      return operands_[0];
+  }
+  return nullptr;
+}
+
 inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
   if (step.streams) return computeAndStream(step, kept, sent, count);
   std::byte* first = kept ? kept : sent;
@@ -301,7 +358,7 @@ inline void HostOperation::release(const CallStep& step) {
 }
 
 bool HostOperation::done() const {
-  return lanes_running_ == 0 && plan_.flushed();
+  return lanes_running_ == 0 && settled_ && plan_.flushed();
 }
 
 void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message,

@@ -68,6 +68,8 @@ class HostOperation final : public Driven {
   int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
 
  private:
+  // Which of the caller's memory has the value that a step sends, and will have it as long as the call runs.
+  enum class Lasting : uint8_t { kNone, kKept, kInput, kOutput };
   // A step as a call runs it, everything looked up and no longer repeated by a block: between two slices there is no time
   // for that. A hundred bytes for each step of this rank.
   struct CallStep {
@@ -86,6 +88,7 @@ class HostOperation final : public Driven {
     bool is_empty = false;    // and yet exchanged, so that a peer that thinks otherwise hears of it
     bool only_moves = false;  // one value, nothing to fold or to scale
     bool streams = false;     // what it keeps goes past the caches
+    Lasting lasting = Lasting::kNone;
   };
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
@@ -101,9 +104,11 @@ class HostOperation final : public Driven {
 
   // By what the inputs of a call are multiplied.
   Factor factorOf(const Call& call) const;
+  bool inputLasts() const;
   // What depends on the call's count, type and operation, for all steps.
   void layOut(const Call& call);
   void layOutLane(size_t lane_number);
+  Lasting lastingOf(const CallStep& step, const Step& from, int32_t chunk) const;
 
   bool advanceLane(LaneState& lane);
   // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
@@ -112,6 +117,7 @@ class HostOperation final : public Driven {
   bool waitIsOver(const LaneState& lane) const;
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
   void release(const CallStep& step);
+  const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void fold(const CallStep& step, std::byte* first, std::byte* second, size_t count);
@@ -143,6 +149,12 @@ class HostOperation final : public Driven {
   size_t lanes_running_ = 0;
   std::vector<const std::byte*> operands_;  // of the slice being tried
   std::vector<bool> read_again_;            // [chunk]: of the output, by a step of this rank
+  std::vector<bool> kept_again_;            // [chunk]: in the output, by another step of this rank
+  size_t input_end_ = 0;                    // bytes of the input that steps read
+  size_t output_end_ = 0;                   // bytes of the output that they keep
+  bool input_lasts_ = false;
+  bool has_large_chunks_ = false;
+  bool settled_ = true;
 };
 
 }  // namespace horing

@@ -52,6 +52,7 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
     operand.receiver =
         &connections.receiver(source.index, channelOf(schedule_, lane, source.index, recvPeers));
     operand.peer = connections.rankOf(source.index);
+    addOnce(receivers_, operand.receiver);
   }
   if (step.keep.kind == Keep::Kind::kScratch)
     bound.keep_queue = queues_[static_cast<size_t>(step.keep.index)].get();
@@ -70,6 +71,12 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
 
 bool Plan::flushed() const {
   return std::all_of(senders_.begin(), senders_.end(), [](const Sender* s) { return s->flushed(); });
+}
+
+bool Plan::settle() {
+  bool settled = true;
+  for (Receiver* receiver : receivers_) settled = receiver->settle() && settled;
+  return settled;
 }
 
 uint64_t Plan::memoryBytes() const {

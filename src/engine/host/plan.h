@@ -102,6 +102,8 @@ class Plan {
   bool readsPeers() const { return reads_peers_; }
   // Everything that was sent will arrive. Credits may be owed still: who needs them needs what this rank does next.
   bool flushed() const;
+  // No peer's memory waits for a credit any more; else to be called again.
+  bool settle();
   uint64_t memoryBytes() const;
 
  private:
@@ -112,6 +114,7 @@ class Plan {
   std::vector<std::unique_ptr<ScratchQueue>> queues_;
   std::vector<std::vector<BoundStep>> bound_;  // [lane][step as written down]
   std::vector<Sender*> senders_;               // each once
+  std::vector<Receiver*> receivers_;           // each once
   int32_t largest_source_count_ = 1;
   bool reads_peers_ = false;
 };

@@ -35,6 +35,7 @@ Status PointToPoint::begin(std::span<const Transfer> transfers) {
   for (const Transfer& transfer : transfers)
     if (transfer.peer != rank_) flowOf(transfer).transfers.push_back(transfer);
   flows_running_ = flows_.size();
+  settled_ = flows_.empty();
   return {};
 }
 
@@ -71,6 +72,7 @@ bool PointToPoint::poll() {
   bool progressed = false;
   for (Flow& flow : flows_)
     if (!flow.finished()) progressed = advance(flow) || progressed;
+  if (flows_running_ == 0 && !settled_) settled_ = settle();
   return progressed;
 }
 
@@ -90,9 +92,14 @@ bool PointToPoint::trySend(Flow& flow) {
   std::byte* slot = flow.sender->tryAcquire();
   if (!slot) return false;
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
-  if (bytes > 0) copyBytes(transfer.input + flow.offset, slot, nullptr, bytes);
-  flow.sender->post(static_cast<uint32_t>(bytes),
-                    tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes));
+  const std::byte* const data = transfer.input + flow.offset;
+  const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
+  if (transfer.bytes >= kInPlaceBytes && flow.sender->sendsFrom(data, static_cast<uint32_t>(bytes))) {
+    flow.sender->postFrom(data, static_cast<uint32_t>(bytes), tag);
+  } else {
+    if (bytes > 0) copyBytes(data, slot, nullptr, bytes);
+    flow.sender->post(static_cast<uint32_t>(bytes), tag);
+  }
   passOn(flow, bytes);
   return true;
 }
@@ -136,10 +143,17 @@ void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
       static_cast<unsigned long long>(message.tag & kSizeMask));
 }
 
+bool PointToPoint::settle() {
+  bool settled = true;
+  for (const Flow& flow : flows_)
+    if (flow.receiver) settled = flow.receiver->settle() && settled;
+  return settled;
+}
+
 bool PointToPoint::done() const {
-  return flows_running_ == 0 && std::all_of(flows_.begin(), flows_.end(), [this](const Flow& flow) {
-           return !sends(flow) || flow.sender->flushed();
-         });
+  return flows_running_ == 0 && settled_ &&
+         std::all_of(flows_.begin(), flows_.end(),
+                     [this](const Flow& flow) { return !sends(flow) || flow.sender->flushed(); });
 }
 
 std::vector<int32_t> PointToPoint::waitsFor() const {

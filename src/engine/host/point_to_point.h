@@ -71,6 +71,7 @@ class PointToPoint final : public Driven {
   Flow& flowOf(const Transfer& transfer);
   bool advance(Flow& flow);
   bool sends(const Flow& flow) const { return flow.direction == Transfer::Direction::kSend; }
+  bool settle();
   bool trySend(Flow& flow);
   bool tryReceive(Flow& flow);
   void passOn(Flow& flow, size_t bytes);
@@ -83,6 +84,7 @@ class PointToPoint final : public Driven {
   std::vector<uint64_t> sent_, received_;
   std::vector<Flow> flows_;
   size_t flows_running_ = 0;
+  bool settled_ = true;
   Status status_;
 };
 

@@ -22,6 +22,16 @@ Result<std::byte*> SegmentList::allocate(uint64_t bytes) {
   return data;
 }
 
+void SegmentList::watch(Watcher& watcher) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  watchers_.insert(&watcher);
+}
+
+void SegmentList::unwatch(Watcher& watcher) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  watchers_.erase(&watcher);
+}
+
 Status SegmentList::free(void* data) {
   std::unique_ptr<Segment> freed;  // outlives the lock
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -34,6 +44,7 @@ Status SegmentList::free(void* data) {
     return makeStatus(Code::kInvalidUsage,
                       "%p was allocated by process %d, and this is a forked child: the parent frees it", data,
                       found->second->name().pid);
+  for (Watcher* watcher : watchers_) watcher->freed(found->second->name().id);
   freed = std::move(found->second);
   by_address_.erase(found);
   return {};

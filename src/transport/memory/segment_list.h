@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "transport/memory/segment.h"
 
@@ -29,6 +30,15 @@ class SegmentList {
 
   // A new segment's memory; see Segment::create().
   Result<std::byte*> allocate(uint64_t bytes);
+  // Hears of every segment that is freed, by its id and before its memory goes, in whichever thread frees it.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    virtual void freed(uint64_t id) = 0;
+  };
+  // Until unwatch(), which returns when the watcher is not being called.
+  void watch(Watcher& watcher);
+  void unwatch(Watcher& watcher);
   // `data` as allocate() gave it. kInvalidArgument if it did not, or it was freed; kInvalidUsage for a parent's.
   Status free(void* data);
   // The segment that has all of [data, data + bytes); nothing if none has. Locks, briefly.
@@ -39,6 +49,7 @@ class SegmentList {
  private:
   mutable std::mutex mutex_;
   std::map<uintptr_t, std::unique_ptr<Segment>> by_address_;  // under mutex_
+  std::set<Watcher*> watchers_;                               // under mutex_
 };
 
 }  // namespace horing

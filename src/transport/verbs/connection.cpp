@@ -24,12 +24,25 @@ std::byte* VerbsSender::tryAcquire() {
 }
 
 void VerbsSender::post(uint32_t bytes, Tag tag) {
+  enqueue({.bytes = bytes}, {.tag = tag, .credit = 0, .flags = 0});
+}
+
+bool VerbsSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
+  return link_.lentMemory(memory, bytes) != nullptr;
+}
+
+void VerbsSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
+  lent_before_ = posted_ + 1;
+  enqueue({.memory = memory, .bytes = bytes}, {.tag = tag, .credit = 0, .flags = kFromCaller});
+}
+
+void VerbsSender::enqueue(const Sent& message, const SlotHeader& header) {
   HORING_CHECK(acquired_);
-  HORING_CHECK_LE(bytes, link_.shape().slot_bytes);
+  HORING_CHECK_LE(message.bytes, link_.shape().slot_bytes);
   acquired_ = false;
-  const SlotHeader header{.tag = tag, .credit = 0};
   std::memcpy(headerOf(posted_), &header, sizeof header);
-  at(posted_) = {.bytes = bytes, .path = kNoPath};
+  at(posted_) = message;
+  (message.memory ? link_.moved().sent_in_place : link_.moved().sent_through_slots) += message.bytes;
   ++unsent_;
   link_.send(channel_, posted_++);
 }
@@ -84,6 +97,8 @@ void VerbsReceiver::release() {
   HORING_CHECK(slot.full);
   slot.full = false;
   ++released_;
+  if (slot.is_lent) awaited_ = released_;
+  link_.moved().received_through_slots += slot.bytes;
   link_.noteRelease();
 }
 
@@ -93,7 +108,7 @@ bool VerbsReceiver::arrived(uint64_t sequence, uint32_t bytes) {
   if (slot.full) return false;
   SlotHeader header;
   std::memcpy(&header, headerOf(sequence), sizeof header);
-  slot = {.full = true, .bytes = bytes, .tag = header.tag};
+  slot = {.full = true, .is_lent = (header.flags & kFromCaller) != 0, .bytes = bytes, .tag = header.tag};
   return true;
 }
 
@@ -102,6 +117,10 @@ ChannelState VerbsReceiver::state() const {
   for (uint64_t bit = 0; bit < state_.size(); ++bit)
     if (state_[(released_ + bit) % state_.size()].full) state.received[bit / 64] |= uint64_t{1} << bit % 64;
   return state;
+}
+
+bool VerbsReceiver::settle() {
+  return credit_sent_ >= awaited_ || link_.departed() || link_.returnCredit(channel_);
 }
 
 // To a peer that has left no credit is owed.

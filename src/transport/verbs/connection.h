@@ -20,8 +20,11 @@ class VerbsSender final : public Sender {
 
   std::byte* tryAcquire() override;
   void post(uint32_t bytes, Tag tag) override;
-  // An adapter has everything, and needs nobody's help to deliver it.
-  bool flushed() const override { return unsent_ == 0; }
+  // An adapter has everything, and needs nobody's help to deliver it. What lies in a caller's memory may have to be sent again by
+  // another path until the peer says that it has it.
+  bool flushed() const override { return unsent_ == 0 && credited_ >= lent_before_; }
+  bool sendsFrom(const std::byte* memory, uint32_t bytes) const override;
+  void postFrom(const std::byte* memory, uint32_t bytes, Tag tag) override;
 
   uint64_t posted() const { return posted_; }
   uint64_t credited() const { return credited_; }
@@ -30,15 +33,19 @@ class VerbsSender final : public Sender {
   // The message has been given to a path.
   void sent(uint64_t sequence, uint16_t path);
   uint32_t bytesOf(uint64_t sequence) const { return at(sequence).bytes; }
+  // Null: it lies in its slot.
+  const std::byte* callersMemoryOf(uint64_t sequence) const { return at(sequence).memory; }
   std::byte* headerOf(uint64_t sequence) const;
   // A path is gone, and the peer says what it has: queues the rest again. False: it cannot have that.
   bool pathGone(uint16_t path, const ChannelState& theirs);
 
  private:
   struct Sent {
+    const std::byte* memory = nullptr;  // of a caller; null: in the slot
     uint32_t bytes = 0;
     uint16_t path = kNoPath;
   };
+  void enqueue(const Sent& message, const SlotHeader& header);
   Sent& at(uint64_t sequence) { return sent_[sequence % sent_.size()]; }
   const Sent& at(uint64_t sequence) const { return sent_[sequence % sent_.size()]; }
 
@@ -48,6 +55,7 @@ class VerbsSender final : public Sender {
   uint64_t posted_ = 0;
   uint64_t credited_ = 0;
   uint64_t unsent_ = 0;
+  uint64_t lent_before_ = 0;  // all messages in callers' memory have lower numbers
   bool acquired_ = false;
   std::vector<Sent> sent_;
 };
@@ -59,6 +67,7 @@ class VerbsReceiver final : public Receiver {
   const Message* tryPeek() override;
   void release() override;
   bool flushed() const override;
+  bool settle() override;
 
   // Message `sequence` is complete in its slot, header and all. False: it cannot have come now.
   bool arrived(uint64_t sequence, uint32_t bytes);
@@ -71,6 +80,7 @@ class VerbsReceiver final : public Receiver {
  private:
   struct Slot {
     bool full = false;
+    bool is_lent = false;  // it lies in memory of the sender's caller
     uint32_t bytes = 0;
     Tag tag = 0;
   };
@@ -80,6 +90,7 @@ class VerbsReceiver final : public Receiver {
   std::byte* slots_;
   uint64_t released_ = 0;
   uint64_t credit_sent_ = 0;
+  uint64_t awaited_ = 0;  // the credit that the sender waits for before its caller has its memory back
   std::vector<Slot> state_;
   Message message_;
 };

@@ -142,10 +142,21 @@ bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
   std::byte* const header = channel.sender.headerOf(message.sequence);
   const uint64_t credit = channel.receiver.released();
   std::memcpy(header + offsetof(SlotHeader, credit), &credit, sizeof credit);
+  const std::byte* const memory = channel.sender.callersMemoryOf(message.sequence);
+  Piece head{.from = header, .bytes = sizeof(SlotHeader), .local_key = path.outgoing.localKey()};
+  Piece rest;
+  if (!memory) {
+    head.bytes += bytes;
+  } else if (const RegionCache::Entry* const lent = lentMemory(memory, bytes)) {
+    rest = {.from = memory, .bytes = bytes, .local_key = lent->localKey(deviceOf(path))};
+  } else {
+    fail(makeStatus(Code::kInternalError,
+                    "rank %d took back the memory of a message to rank %d before that had arrived",
+                    options_.rank, options_.peer));
+    return false;
+  }
   const Status posted = path.pair->post(
-      {.from = header,
-       .bytes = static_cast<uint32_t>(sizeof(SlotHeader)) + bytes,
-       .local_key = path.outgoing.localKey(),
+      {.pieces = {head, rest},
        .to = peer_slots_ + static_cast<uint64_t>(header - slots_.get()),  // both ends lay slots alike
        .remote_key = path.theirs.remote_key,
        .immediate = Immediate::pack(Immediate::Kind::kData, message.channel, message.sequence)});
@@ -172,12 +183,17 @@ void VerbsLink::pushCredits(Effort effort) {
   }
 }
 
+bool VerbsLink::returnCredit(uint32_t channel) {
+  return !status_.ok() || pushCredit(channel);
+}
+
 bool VerbsLink::pushCredit(uint32_t channel) {
   LinkPath* const path = choosePath(0);
   if (!path) return false;
   VerbsReceiver& receiver = channels_[channel]->receiver;
   const Status posted = path->pair->post(
-      {.to = peer_slots_,
+      {.pieces = {},
+       .to = peer_slots_,
        .remote_key = path->theirs.remote_key,
        .immediate = Immediate::pack(Immediate::Kind::kCredit, channel, receiver.released())});
   if (!posted.ok()) {

@@ -12,6 +12,7 @@
 #include "transport/transport.h"
 #include "transport/verbs/connection.h"
 #include "transport/verbs/path.h"
+#include "transport/verbs/region_cache.h"
 
 namespace horing::verbs {
 
@@ -23,6 +24,7 @@ inline uint32_t slotStride(const LinkShape& shape) {
 // A port of this rank and one of the peer's.
 struct PathPlan {
   Device* device;
+  size_t device_index;  // of those in the region cache
   PublishedPort theirs;
   std::string name;  // "mlx5_0 port 1 -> mlx5_2 port 1"
 };
@@ -37,6 +39,8 @@ struct LinkOptions {
   PathTuning tuning;
   // Makes what takes this link's place when no path comes up; empty: that is an error.
   std::function<Result<Link*>()> instead;
+  const RegionCache* regions = nullptr;
+  DataMoved* moved = nullptr;  // adds to it
   const Clock* clock = nullptr;
   Log log = Log();
 };
@@ -92,6 +96,12 @@ class VerbsLink final : public Link {
   void send(uint32_t channel, uint64_t sequence);
   void messageCredited(uint16_t path, uint32_t bytes) { paths_[path].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
+  const RegionCache::Entry* lentMemory(const std::byte* memory, uint32_t bytes) const {
+    return options_.regions->find(memory, bytes);
+  }
+  DataMoved& moved() { return *options_.moved; }
+  // At once. False: to be tried again.
+  bool returnCredit(uint32_t channel);
   // The peer has left in order, and has had all before message lastMessage() delivered.
   bool departed() const { return departed_; }
   uint64_t lastMessage(uint32_t channel) const { return goodbye_.posted[channel]; }
@@ -136,6 +146,9 @@ class VerbsLink final : public Link {
   void giveUp(size_t index, const std::string& why);
   LinkPath* choosePath(uint32_t bytes);
   size_t openPaths() const;
+  size_t deviceOf(const LinkPath& path) const {
+    return options_.paths[static_cast<size_t>(&path - paths_.data())].device_index;
+  }
   void pushWaiting();
   void pushCredits(Effort effort);
   bool pushCredit(uint32_t channel);

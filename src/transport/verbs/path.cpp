@@ -29,7 +29,7 @@ Status Path::open() {
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap.max_send_wr = options_.sends + 1;  // one for settle()
   wanted.cap.max_recv_wr = options_.receives + kReceiveBatch;
-  wanted.cap.max_send_sge = 1;
+  wanted.cap.max_send_sge = 2;
   wanted.cap.max_recv_sge = 1;
   wanted.cap.max_inline_data = kMostInline;
   pair_ = device_.library().createQp(device_.pd(), &wanted);
@@ -129,11 +129,16 @@ Status Path::send(ibv_send_wr& request) {
 
 Status Path::post(const Write& write) {
   HORING_CHECK(hasRoom());
-  ibv_sge piece{
-      .addr = reinterpret_cast<uintptr_t>(write.from), .length = write.bytes, .lkey = write.local_key};
+  std::array<ibv_sge, 2> pieces;
   ibv_send_wr request{};
-  request.sg_list = &piece;
-  request.num_sge = write.bytes > 0 ? 1 : 0;
+  request.sg_list = pieces.data();
+  uint32_t bytes = 0;
+  for (const Piece& piece : write.pieces) {
+    if (piece.bytes == 0) continue;
+    pieces[static_cast<size_t>(request.num_sge++)] = {
+        .addr = reinterpret_cast<uintptr_t>(piece.from), .length = piece.bytes, .lkey = piece.local_key};
+    bytes += piece.bytes;
+  }
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.imm_data = write.immediate;
   request.wr.rdma.remote_addr = write.to;
@@ -141,7 +146,7 @@ Status Path::post(const Write& write) {
   // Also when there is little room, so that it comes back.
   const bool signalled = unsignalled_ + 1 >= kSignalEvery || posted_ - completed_ >= options_.sends / 2;
   request.send_flags = (signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
-                       (write.bytes <= inline_bytes_ ? unsigned{IBV_SEND_INLINE} : 0u);
+                       (bytes <= inline_bytes_ ? unsigned{IBV_SEND_INLINE} : 0u);
   return send(request);
 }
 

@@ -26,11 +26,15 @@ struct PathOptions {
   uint32_t receives;  // messages that the peer may send before this end looks
 };
 
-// One message: memory of this end into memory of the other, and 32 bits that say so.
-struct Write {
+struct Piece {
   const std::byte* from = nullptr;
   uint32_t bytes = 0;
   uint32_t local_key = 0;
+};
+
+// One message: memory of this end, one piece after the other, into memory of the other, and 32 bits that say so.
+struct Write {
+  std::array<Piece, 2> pieces{};
   uint64_t to = 0;
   uint32_t remote_key = 0;
   uint32_t immediate = 0;

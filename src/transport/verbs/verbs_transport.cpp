@@ -48,6 +48,11 @@ class VerbsTransport final : public Transport {
   int waitFd() const override { return epoll_.get(); }
   void endWait() override;
   uint64_t memoryBytes() const override;
+  bool usesLentMemory() const override { return options_.region_bytes > 0; }
+  void lend(const Region& region) override { regions_->hold(region); }
+  void takeBack(const Region& region) override { regions_->release(region); }
+  void forget(uint64_t region) override { regions_->forget(region); }
+  DataMoved dataMoved() const override { return moved_; }
 
  private:
   // Whose completions have this identity.
@@ -64,6 +69,8 @@ class VerbsTransport final : public Transport {
   VerbsOptions options_;
   std::unique_ptr<Transport> control_;
   std::vector<std::unique_ptr<Device>> devices_;
+  std::unique_ptr<RegionCache> regions_;  // of the devices
+  DataMoved moved_;
   Published own_;
   Fd epoll_;
   std::vector<std::unique_ptr<VerbsLink>> links_;
@@ -89,6 +96,8 @@ Status VerbsTransport::open() {
   HORING_ASSIGN(const Library library, options_.library ? Result<Library>(*options_.library) : loadLibrary());
   HORING_ASSIGN(devices_, openDevices(library, {options_.devices, options_.gid_index}, kMaxPorts));
   HORING_TRY(probeLockedMemory());
+  regions_ = std::make_unique<RegionCache>(std::span(devices_), RegionLimits{.bytes = options_.region_bytes},
+                                           options_.log);
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return systemError(errno, "open an epoll descriptor");
   for (const auto& device : devices_) {
@@ -174,13 +183,16 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
                               .retries = options_.retries,
                               .traffic_class = options_.traffic_class,
                               .service_level = options_.service_level},
+                   .regions = regions_.get(),
+                   .moved = &moved_,
                    .clock = options_.clock,
                    .log = options_.log};
   for (const PortPair& pair : pairs) {
     const bool lower = options_.rank < peer;
-    Device* const device = devices_[lower ? pair.lower : pair.higher].get();
+    const size_t mine = lower ? pair.lower : pair.higher;
+    Device* const device = devices_[mine].get();
     const PublishedPort& theirs = published.ports[lower ? pair.higher : pair.lower];
-    link.paths.push_back({device, theirs, device->port().label() + " -> " + theirs.name});
+    link.paths.push_back({device, mine, theirs, device->port().label() + " -> " + theirs.name});
   }
   if (options_.without_paths == WithoutPaths::kUseControl && number < kSpareNumbers)
     link.instead = [this, peer, address = published.control, shape, number] {

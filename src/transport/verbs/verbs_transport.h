@@ -28,6 +28,8 @@ struct VerbsOptions {
   int service_level = 0;  // as HORING_IB_SL
   // Bytes that a link will have to lock; where they may not be locked, there is no transport. 0: find out when a link is made.
   size_t locked_bytes = 0;
+  // Bytes of callers' memory that each device may keep locked; 0: all is copied through slots.
+  size_t region_bytes = SIZE_MAX;
   WithoutPaths without_paths = WithoutPaths::kFail;
   const verbs::Library* library = nullptr;  // null: that of this machine; copied
   const Clock* clock = nullptr;             // must outlive the transport
@@ -43,8 +45,9 @@ bool hasRdmaDevices();
 //
 // Besides the contract of Transport: links use all ports that two ranks can pair, as far as they work. When a port or queue pair fails,
 // its messages go by the others; without any the link fails, naming rank and device. A link that none works for from the start may be
-// one of `control` instead, if its number is in the lower half of what there may be. Destroying the transport waits (at most two seconds) until what was
-// sent has arrived.
+// one of `control` instead, if its number is in the lower half of what there may be. Lent memory is registered with the devices, and
+// stays so until it is forgotten or makes room for more. Destroying the transport waits (at most two seconds) until what was sent has
+// arrived.
 Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,
                                                       std::unique_ptr<Transport> control);
 

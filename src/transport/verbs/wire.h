@@ -21,8 +21,10 @@ inline constexpr size_t kMaxPaths = 8;  // of one link
 struct SlotHeader {
   uint64_t tag;
   uint64_t credit;  // messages of this channel, in the other direction, that the sender has released so far
+  uint64_t flags;   // of those below
 };
-static_assert(sizeof(SlotHeader) == 16 && std::is_trivially_copyable_v<SlotHeader>);
+static_assert(sizeof(SlotHeader) == 24 && std::is_trivially_copyable_v<SlotHeader>);
+inline constexpr uint64_t kFromCaller = 1;  // lies in memory of the sender's caller, who waits for the credit
 inline constexpr uint32_t kSlotDataOffset = 64;
 inline constexpr uint32_t kSlotHeaderOffset = kSlotDataOffset - sizeof(SlotHeader);
 

@@ -1,0 +1,83 @@
+#pragma once
+// Callers' memory that is registered with the devices, so that messages are sent from it and land in it without a copy.
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/log.h"
+#include "transport/transport.h"
+#include "transport/verbs/device.h"
+
+namespace horing::verbs {
+
+struct RegionLimits {
+  size_t regions = 128;
+  size_t bytes = SIZE_MAX;  // of all together; each device locks as many
+};
+
+// What is held stays; of the rest the one that was used longest ago makes room for the next. A region that is too large, or that may not
+// be registered (a limit on locked memory, memory that is read-only), is left out, and that is said once: its messages go through slots.
+//
+// One thread holds, releases and finds; any thread forgets.
+class RegionCache {
+ public:
+  // The devices must outlive it.
+  RegionCache(std::span<const std::unique_ptr<Device>> devices, const RegionLimits& limits, Log log)
+      : devices_(devices), limits_(limits), log_(log) {}
+  RegionCache(const RegionCache&) = delete;
+  RegionCache& operator=(const RegionCache&) = delete;
+
+  // A region with its registrations: one for each device, or none where it was left out.
+  class Entry {
+   public:
+    explicit Entry(const Region& region) : region_(region) {}
+    bool contains(const std::byte* memory, size_t bytes) const {
+      return memory >= region_.begin && bytes <= region_.bytes &&
+             static_cast<size_t>(memory - region_.begin) <= region_.bytes - bytes;
+    }
+    // `device`: by its place among the devices.
+    uint32_t localKey(size_t device) const { return on_[device].localKey(); }
+    uint32_t remoteKey(size_t device) const { return on_[device].remoteKey(); }
+
+   private:
+    friend class RegionCache;
+    Region region_;
+    std::vector<Registration> on_;
+    int holders_ = 0;
+    bool forgotten_ = false;  // while it is held
+  };
+
+  // Registers the region unless it is; it stays so until as many calls of release().
+  void hold(const Region& region);
+  void release(const Region& region);
+  // The held region that has all of [memory, memory + bytes); null: there is none. No lock.
+  const Entry* find(const std::byte* memory, size_t bytes) const;
+  // Any thread. On return no device has the region, unless it is held: then when it is released.
+  void forget(uint64_t id);
+
+  size_t regions() const;
+
+ private:
+  using Entries = std::list<Entry>;  // the last used one first
+  Entries::iterator lookUp(uint64_t id);
+  void enlist(Entry& entry);
+  bool makeRoom(size_t bytes);
+  bool dropOldest();
+  void drop(Entries::iterator entry);
+  void leaveOut(const Entry& entry, const std::string& why);
+
+  std::span<const std::unique_ptr<Device>> devices_;
+  RegionLimits limits_;
+  Log log_;
+  bool said_ = false;
+  std::vector<const Entry*> held_;  // and registered; of the one thread
+  mutable std::mutex mutex_;
+  Entries entries_;    // under mutex_
+  size_t locked_ = 0;  // bytes; under mutex_
+};
+
+}  // namespace horing::verbs

@@ -1,0 +1,248 @@
+// Registered buffers over RDMA: what is copied through slots and what is not, with a wire that is pulled as well.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "../rdma_machine.h"
+#include "comm/communicator.h"
+#include "comm/root_service.h"
+
+namespace horing {
+namespace {
+
+constexpr int kRanks = 4;
+
+enum class Buffers { kOrdinary, kAllocated, kRegistered };
+
+// Two ranks on each side of both wires.
+class InPlace : public ::testing::Test {
+ protected:
+  void SetUp() override { HORING_NEEDS_RDMA_MACHINE(); }
+  void TearDown() override {
+    for (const auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
+  }
+
+  bool meet(int64_t registered_mb = 1024, const char* algorithm = "auto") {
+    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+    onEveryRank([&](int rank) {
+      CommunicatorOptions options;
+      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+      options.config.transports = "verbs";
+      options.config.algorithm = algorithm;
+      options.config.ib_registered_mb = registered_mb;
+      options.config.group = rank < kRanks / 2 ? "A" : "B";
+      options.config.ib_hca = rank < kRanks / 2 ? "=rxe0,rxe2" : "=rxe1,rxe3";
+      options.id = root_->id();
+      options.rank = rank;
+      options.ranks = kRanks;
+      options.segments = &segments_;
+      auto made = Communicator::create(std::move(options));
+      EXPECT_TRUE(made.ok()) << made.status().toString();
+      if (made.ok()) ranks_[static_cast<size_t>(rank)] = made.take();
+    });
+    return !HasFailure();
+  }
+  Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  static void onEveryRank(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
+    for (std::thread& thread : threads) thread.join();
+  }
+  // Of all ranks since the last time.
+  DataMoved moved() {
+    DataMoved all;
+    for (const auto& rank : ranks_) {
+      const DataMoved one = rank->dataMoved();
+      all.sent_in_place += one.sent_in_place;
+      all.sent_through_slots += one.sent_through_slots;
+      all.received_in_place += one.received_in_place;
+      all.received_through_slots += one.received_through_slots;
+    }
+    const DataMoved before = std::exchange(before_, all);
+    return {all.sent_in_place - before.sent_in_place, all.sent_through_slots - before.sent_through_slots,
+            all.received_in_place - before.received_in_place,
+            all.received_through_slots - before.received_through_slots};
+  }
+
+  static uint32_t word(int rank, size_t index, int round) {
+    return static_cast<uint32_t>(rank) * 1'000'003u + static_cast<uint32_t>(index) * 2'654'435'761u +
+           static_cast<uint32_t>(round) * 97u;
+  }
+  void allGather(Buffers kind, size_t words, int rounds = 1);
+  void exchange(Buffers kind, size_t words);
+  void allReduce(Buffers kind, size_t words, bool in_place);
+
+  SegmentList segments_;
+  std::unique_ptr<RootService> root_;
+  std::vector<std::unique_ptr<Communicator>> ranks_{kRanks};
+  DataMoved before_;
+};
+
+// Memory of one rank for one communicator.
+class Memory {
+ public:
+  Memory(Communicator& comm, SegmentList& segments, Buffers kind, size_t words)
+      : comm_(comm), segments_(segments), kind_(kind) {
+    const size_t bytes = words * sizeof(uint32_t);
+    if (kind == Buffers::kAllocated) {
+      data_ = reinterpret_cast<uint32_t*>(segments.allocate(bytes).take());
+    } else {
+      ordinary_.resize(words);
+      data_ = ordinary_.data();
+    }
+    if (kind == Buffers::kRegistered) {
+      auto handle = comm.registerMemory(reinterpret_cast<std::byte*>(data_), bytes);
+      EXPECT_TRUE(handle.ok()) << handle.status().toString();
+      handle_ = handle.ok() ? handle.take() : nullptr;
+    }
+  }
+  ~Memory() {
+    if (kind_ == Buffers::kAllocated) {
+      EXPECT_TRUE(segments_.free(data_).ok());
+    } else if (kind_ == Buffers::kRegistered) {
+      EXPECT_TRUE(comm_.deregister(handle_).ok());
+    }
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  uint32_t& operator[](size_t index) { return data_[index]; }
+  std::byte* bytes() { return reinterpret_cast<std::byte*>(data_); }
+
+ private:
+  Communicator& comm_;
+  SegmentList& segments_;
+  Buffers kind_;
+  std::vector<uint32_t> ordinary_;
+  uint32_t* data_ = nullptr;
+  void* handle_ = nullptr;
+};
+
+void InPlace::allGather(Buffers kind, size_t words, int rounds) {
+  onEveryRank([&](int rank) {
+    Memory input(comm(rank), segments_, kind, words), output(comm(rank), segments_, kind, words * kRanks);
+    for (int round = 0; round < rounds; ++round) {
+      for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, round);
+      Call call;
+      call.input = input.bytes();
+      call.output = output.bytes();
+      call.count = words;
+      call.type = DataType::kUint32;
+      const Status status = comm(rank).run(Collective::kAllGather, call);
+      ASSERT_TRUE(status.ok()) << status.toString();
+      for (size_t i = 0; i < words * kRanks; ++i)
+        ASSERT_EQ(output[i], word(static_cast<int>(i / words), i % words, round))
+            << "rank " << rank << ", " << i;
+    }
+  });
+}
+
+// Everybody sends to the next rank.
+void InPlace::exchange(Buffers kind, size_t words) {
+  onEveryRank([&](int rank) {
+    Memory input(comm(rank), segments_, kind, words), output(comm(rank), segments_, kind, words);
+    for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, 0);
+    const int next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
+    const size_t bytes = words * sizeof(uint32_t);
+    const Transfer both[] = {{Transfer::Direction::kSend, next, input.bytes(), nullptr, bytes},
+                             {Transfer::Direction::kReceive, previous, nullptr, output.bytes(), bytes}};
+    const Status status = comm(rank).exchange(both);
+    ASSERT_TRUE(status.ok()) << status.toString();
+    for (size_t i = 0; i < words; ++i)
+      ASSERT_EQ(output[i], word(previous, i, 0)) << "rank " << rank << ", " << i;
+  });
+}
+
+void InPlace::allReduce(Buffers kind, size_t words, bool in_place) {
+  onEveryRank([&](int rank) {
+    Memory input(comm(rank), segments_, kind, words), other(comm(rank), segments_, kind, words);
+    Memory& output = in_place ? input : other;
+    for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, 0);
+    Call call;
+    call.input = input.bytes();
+    call.output = output.bytes();
+    call.count = words;
+    call.type = DataType::kUint32;
+    const Status status = comm(rank).run(Collective::kAllReduce, call);
+    ASSERT_TRUE(status.ok()) << status.toString();
+    for (size_t i = 0; i < words; ++i) {
+      uint32_t sum = 0;
+      for (int peer = 0; peer < kRanks; ++peer) sum += word(peer, i, 0);
+      ASSERT_EQ(output[i], sum) << "rank " << rank << ", " << i;
+    }
+  });
+}
+
+constexpr size_t kLeastWords = kInPlaceBytes / sizeof(uint32_t);
+
+TEST_F(InPlace, AnAllGatherOfRegisteredBuffersSendsNothingThroughSlots) {
+  ASSERT_TRUE(meet());
+  for (const Buffers kind : {Buffers::kAllocated, Buffers::kRegistered})
+    for (const size_t words : {kLeastWords, kLeastWords * 5 + 3}) {
+      allGather(kind, words);
+      const DataMoved data = moved();
+      EXPECT_GT(data.sent_in_place, 0u);
+      EXPECT_EQ(data.sent_through_slots, 0u);
+    }
+}
+
+TEST_F(InPlace, SendsOfRegisteredBuffersAreNotCopied) {
+  ASSERT_TRUE(meet());
+  for (const Buffers kind : {Buffers::kAllocated, Buffers::kRegistered})
+    for (const size_t words : {kLeastWords, kLeastWords * 50 + 7}) {
+      exchange(kind, words);
+      const DataMoved data = moved();
+      EXPECT_EQ(data.sent_in_place, words * sizeof(uint32_t) * kRanks);
+      EXPECT_EQ(data.sent_through_slots, 0u);
+    }
+}
+
+TEST_F(InPlace, OrdinaryAndSmallBuffersGoThroughSlots) {
+  ASSERT_TRUE(meet());
+  allGather(Buffers::kOrdinary, kLeastWords * 3);
+  allGather(Buffers::kAllocated, kLeastWords / 2);
+  exchange(Buffers::kOrdinary, kLeastWords * 3);
+  exchange(Buffers::kRegistered, kLeastWords - 1);
+  const DataMoved data = moved();
+  EXPECT_EQ(data.sent_in_place, 0u);
+  EXPECT_EQ(data.received_in_place, 0u);
+  EXPECT_GT(data.sent_through_slots, 0u);
+}
+
+TEST_F(InPlace, NothingIsRegisteredWhereTheLimitSaysSo) {
+  ASSERT_TRUE(meet(0));
+  EXPECT_EQ(comm(0).registerMemory(reinterpret_cast<std::byte*>(&before_), sizeof before_).value(), nullptr);
+  allGather(Buffers::kAllocated, kLeastWords * 3);
+  const DataMoved data = moved();
+  EXPECT_EQ(data.sent_in_place, 0u);
+  EXPECT_GT(data.sent_through_slots, 0u);
+}
+
+TEST_F(InPlace, AllReducesAreRightInEveryMixture) {
+  for (const char* algorithm : {"auto", "ring", "halving_doubling"}) {
+    ASSERT_TRUE(meet(1024, algorithm));
+    for (const Buffers kind : {Buffers::kAllocated, Buffers::kRegistered, Buffers::kOrdinary})
+      for (const bool in_place : {false, true}) allReduce(kind, kLeastWords * 9 + 5, in_place);
+    EXPECT_GT(moved().sent_in_place, 0u) << algorithm;
+    TearDown();
+    for (auto& rank : ranks_) rank.reset();
+    before_ = {};
+  }
+}
+
+TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
+  ASSERT_TRUE(meet());
+  allGather(Buffers::kAllocated, kLeastWords * 4);
+  exchange(Buffers::kAllocated, kLeastWords * 4);
+  moved();
+  std::thread puller([] { EXPECT_TRUE(testing::pullWire(0)); });
+  allGather(Buffers::kAllocated, kLeastWords * 16, 8);
+  puller.join();
+  exchange(Buffers::kRegistered, kLeastWords * 16);
+  EXPECT_EQ(moved().sent_through_slots, 0u);
+  EXPECT_TRUE(testing::plugWire(0));
+}
+
+}  // namespace
+}  // namespace horing
