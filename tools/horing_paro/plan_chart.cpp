@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <tuple>
 
 #include "horing_paro/plan_report.h"
 #include "horing_plan/svg.h"
@@ -11,14 +11,15 @@ namespace horing::paro {
 
 namespace {
 
-constexpr double kWidth = 860, kHeight = 576;
-constexpr Box kPlot{78, 92, 752, 412};
-constexpr double kLetter = 7;  // width of a letter of a label
+constexpr double kWidth = 860, kHeight = 618;
+constexpr Box kPlot{78, 116, 752, 412};
+constexpr double kLetter = 7.5;  // width of a letter of a label
 
 constexpr const char* kStyle = R"(
 .beyond{fill:#c43d2f;fill-opacity:0.07}
 .limit{stroke:#c43d2f;stroke-width:1.6;stroke-dasharray:6 4}
 .limit-text{fill:#c43d2f;font-weight:600}
+.front{stroke:#2f6fc4;stroke-width:1.2;stroke-opacity:0.55}
 .leader{stroke:#9aa4b1;stroke-width:0.8}
 .fits{fill:#2f6fc4}
 .large{fill:#ffffff;stroke:#9aa4b1;stroke-width:1.6}
@@ -26,7 +27,9 @@ constexpr const char* kStyle = R"(
 .halo{fill:none;stroke:#23824a;stroke-width:2}
 .chosen-text{fill:#23824a;font-weight:700}
 .large-text{fill:#7b8694}
-@media (prefers-color-scheme:dark){.fits{fill:#6ea8f0}.large{fill:#14181d}.chosen{fill:#4fbf7d}.halo{stroke:#4fbf7d}.chosen-text{fill:#4fbf7d}
+.fits-text,.large-text,.chosen-text{paint-order:stroke;stroke:#ffffff;stroke-width:5px;stroke-linejoin:round}
+@media (prefers-color-scheme:dark){.fits{fill:#6ea8f0}.large{fill:#14181d}.chosen{fill:#4fbf7d}.halo{stroke:#4fbf7d}.chosen-text{fill:#4fbf7d}.front{stroke:#6ea8f0}
+.fits-text,.large-text,.chosen-text{stroke:#14181d}
 .limit{stroke:#f0796c}.limit-text{fill:#f0796c}.large-text{fill:#8a95a3}}
 )";
 
@@ -88,20 +91,62 @@ class Chart {
 
   std::string draw() {
     drawHead();
+    drawLegend();
     drawLimit();
     drawAxes();
+    drawFront();
     drawSpots();
     return svg_.finish(kWidth, kHeight, "PaRO strategies: memory against time", kStyle);
   }
 
  private:
   void drawHead() {
-    svg_.text(kPlot.x, 24, "title",
-              plan_.chosen < 0
-                  ? "No strategy fits"
-                  : "Take " + strategyName(plan_.forecasts[static_cast<size_t>(plan_.chosen)].strategy));
+    svg_.text(kPlot.x, 24, "title", titleText());
     svg_.text(kPlot.x, 42, "note", jobText(question_));
     svg_.text(kPlot.x, 58, "note", "Costs: " + question_.costs_text);
+  }
+
+  std::string titleText() const {
+    if (plan_.chosen < 0) return "No strategy fits";
+    const auto chosen = static_cast<size_t>(plan_.chosen);
+    const Forecast& forecast = plan_.forecasts[chosen];
+    return "Take " + label(chosen) + ": " + secondsText(forecast.communication_seconds) +
+           " of communication, " + bytesText(forecast.memory()) + " per rank";
+  }
+
+  void drawLegend() {
+    constexpr double kBase = 82;
+    const struct {
+      double x;
+      const char *kind, *text;
+    } marks[] = {{kPlot.x + 5, "chosen", "take"},
+                 {kPlot.x + 65, "fits", "fits"},
+                 {kPlot.x + 120, "large", "too large"}};
+    for (const auto& mark : marks) {
+      svg_.circle(mark.x, kBase - 4, kSpotRadius - 1, mark.kind);
+      svg_.text(mark.x + 10, kBase, "note", mark.text);
+    }
+    svg_.line(kPlot.x + 205, kBase - 4, kPlot.x + 229, kBase - 4, "front");
+    svg_.text(kPlot.x + 235, kBase, "note",
+              "the least time that this much memory buys: what lies above is never the best");
+  }
+
+  // The steps down from the strategy that needs least memory to the one that takes least time.
+  void drawFront() {
+    std::vector<const Forecast*> sorted;
+    for (const Forecast& forecast : plan_.forecasts) sorted.push_back(&forecast);
+    std::sort(sorted.begin(), sorted.end(), [](const Forecast* a, const Forecast* b) {
+      return std::tuple(a->memory(), a->communication_seconds) <
+             std::tuple(b->memory(), b->communication_seconds);
+    });
+    double x = x_.place(sorted[0]->memory()), y = y_.place(sorted[0]->communication_seconds);
+    for (const Forecast* forecast : sorted) {
+      const double next_x = x_.place(forecast->memory()), next_y = y_.place(forecast->communication_seconds);
+      if (next_y <= y) continue;  // pages count from the top
+      svg_.line(x, y, next_x, y, "front");
+      svg_.line(next_x, y, next_x, next_y, "front");
+      x = next_x, y = next_y;
+    }
   }
 
   void drawLimit() {
@@ -110,7 +155,8 @@ class Chart {
     svg_.line(limit, kPlot.y - 6, limit, kPlot.y + kPlot.height, "limit");
     const bool at_right = limit > kPlot.x + kPlot.width / 2;
     svg_.text(limit + (at_right ? -6 : 6), kPlot.y - 4, "limit-text",
-              bytesText(plan_.memory_bytes) + " per rank", at_right ? Anchor::kEnd : Anchor::kStart);
+              "limit: " + bytesText(plan_.memory_bytes) + " per rank",
+              at_right ? Anchor::kEnd : Anchor::kStart);
   }
 
   void drawAxes() {
@@ -128,6 +174,10 @@ class Chart {
     svg_.text(right, bottom + 40, "note", "memory of model state per rank", Anchor::kEnd);
     svg_.text(kPlot.x, bottom + 40, "note",
               "up: time of communication in an optimizer step; less of both is better");
+    svg_.text(kPlot.x, bottom + 60, "note",
+              "Letters: parameters, gradients, optimizer state. N whole on every rank, I split inside each "
+              "node, G split "
+              "over all ranks.");
   }
 
   std::string label(size_t index) const {

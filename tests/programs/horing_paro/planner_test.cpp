@@ -140,7 +140,7 @@ TEST(PlanChart, ShowsEveryStrategyTheLimitAndTheChoice) {
   for (const Forecast& forecast : planOf(question).forecasts)
     EXPECT_NE(picture.find(">" + strategyName(forecast.strategy)), std::string::npos)
         << strategyName(forecast.strategy);
-  EXPECT_NE(picture.find(">Take NIG<"), std::string::npos);
+  EXPECT_NE(picture.find(">Take NIG: "), std::string::npos);
   EXPECT_NE(picture.find("20.0 GB per rank"), std::string::npos);
   EXPECT_EQ(picture.find("<HO-Ring>"), std::string::npos);  // escaped
   EXPECT_EQ(picture.find("nan"), std::string::npos);
