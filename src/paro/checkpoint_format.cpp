@@ -160,7 +160,9 @@ bool isLeftOver(const std::string& name, uint64_t generation) {
 
 Result<Manifest> readManifest(const std::string& folder) {
   HORING_ASSIGN(const OldFile file, OldFile::open(manifestPath(folder)));
-  if (file.bytes() > kMaxManifestBytes) return damaged("it is longer than any manifest");
+  if (file.bytes() > kMaxManifestBytes)
+    return makeStatus(Code::kInvalidArgument, "%s has %" PRIu64 " bytes: no manifest has as many",
+                      file.path().c_str(), file.bytes());
   std::string text(file.bytes(), '\0');
   HORING_TRY(file.read(0, text.data(), text.size()));
   Result<Manifest> manifest = Manifest::parse(text);

@@ -11,7 +11,9 @@ namespace horing::paro {
 
 Result<NewFile> NewFile::create(const std::string& path) {
   NewFile file(path);
-  file.fd_.reset(::open(file.temporary().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  // Whatever a save that failed has left there goes; what others have put there meanwhile is not followed.
+  (void)::unlink(file.temporary().c_str());
+  file.fd_.reset(::open(file.temporary().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.fd_.valid()) return systemError(errno, "cannot create %s", file.temporary().c_str());
   return file;
 }
@@ -41,7 +43,8 @@ Status NewFile::commit() {
 }
 
 Result<OldFile> OldFile::open(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a pipe that nobody writes to would wait for ever.
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) return systemError(errno, "cannot open %s", path.c_str());
   struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0) return systemError(errno, "cannot look at %s", path.c_str());

@@ -1,6 +1,7 @@
 // horingParoSave and horingParoLoad: any strategy loads what any other has saved, and nothing is lost or half loaded.
 #include <sodium.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -242,6 +243,35 @@ TEST_F(Damage, TruncatedFilesAreNamed) {
   expectRefused(horingInvalidArgument, "/manifest: there is no digest: the manifest is truncated");
   fs::resize_file(manifest, 0);
   expectRefused(horingInvalidArgument, "/manifest: there is no digest");
+}
+
+// Whoever opened such a pipe would wait for ever.
+TEST_F(Damage, PipesAndFoldersAreNoFiles) {
+  const std::string manifest = path_ + "/manifest", file = shard(1), text = contentOf(manifest);
+  fs::remove(manifest);
+  ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  expectRefused(horingInvalidArgument, "/manifest is not a file");
+  fs::remove(manifest);
+  std::ofstream(manifest, std::ios::binary) << text;
+  fs::remove(file);
+  fs::create_directory(file);
+  expectRefused(horingInvalidArgument, "-1 is not a file");
+
+  // Those of a new checkpoint take the place of whatever has their temporary name, and are not written through it.
+  const std::string other = folder_ / "other";
+  std::ofstream(other) << "mine";
+  fs::create_symlink(other, manifest + ".new");
+  Job{comms_}.trainAndSave(path_, 2);
+  EXPECT_EQ(contentOf(other), "mine");
+  expectLoaded({comms_}, path_, trained(4, 2), 2);
+  ASSERT_EQ(::mkfifo((manifest + ".new").c_str(), 0600), 0);
+  Job{comms_}.trainAndSave(path_, 3);
+  expectLoaded({comms_}, path_, trained(4, 3), 3);
+}
+
+TEST_F(Damage, AManifestLongerThanAnyIsNotRead) {
+  fs::resize_file(path_ + "/manifest", uint64_t{1} << 31);
+  expectRefused(horingInvalidArgument, "/manifest has 2147483648 bytes: no manifest has as many");
 }
 
 TEST_F(Damage, MissingFilesAreNamed) {
