@@ -300,6 +300,11 @@ HORING_API horingResult_t horingParoSyncParams(horingParo_t paro);
 
 /* ---- Checkpoints ---- */
 
+/* Proves, before the work is done, that horingParoSave can write into a folder: makes it if need be, lets each rank write
+ * a file there that rank 0 must see, and removes the files. Space is not proven. Collective. Errors: those of
+ * horingParoSave. */
+HORING_API horingResult_t horingParoCheckFolder(horingParo_t paro, const char* folder);
+
 /* Saves parameters and state in a folder that all ranks see, made if need be, with `step`, a number of the caller's.
  * Collective, between optimizer steps, with nothing gathered. The folder holds the last checkpoint until the new one
  * is complete and on the disk, whoever dies meanwhile; then the last one is removed. Errors: horingInvalidUsage

@@ -188,6 +188,9 @@ class Paro {
   }
   void syncParams() { checkParo(horingParoSyncParams(paro_)); }
 
+  void checkFolder(const std::filesystem::path& folder) {
+    checkParo(horingParoCheckFolder(paro_, folder.c_str()));
+  }
   void save(const std::filesystem::path& folder, std::uint64_t step) {
     checkParo(horingParoSave(paro_, folder.c_str(), step));
   }

@@ -238,6 +238,10 @@ horingResult_t horingParoSyncParams(horingParo_t paro) {
   return onClient(paro, [&](Client& client) { return client.syncParams(); });
 }
 
+horingResult_t horingParoCheckFolder(horingParo_t paro, const char* folder) {
+  return onClient(paro, folder, "folder", [&](Client& client) { return client.checkFolder(folder); });
+}
+
 horingResult_t horingParoSave(horingParo_t paro, const char* folder, uint64_t step) {
   return onClient(paro, folder, "folder", [&](Client& client) { return client.save(folder, step); });
 }

@@ -128,16 +128,21 @@ Result<std::vector<Section>> readIndices(const std::string& folder, const Manife
 }
 
 // Whether what all ranks have written is where this one will look for it.
-Status seesFiles(const std::string& folder, const Manifest& manifest) {
-  for (size_t number = 0; number < manifest.files.size(); ++number) {
-    const std::string path = filePath(folder, manifest.generation, number);
+Status seesFiles(const std::string& folder, uint64_t generation, std::span<const FileEntry> files) {
+  for (size_t number = 0; number < files.size(); ++number) {
+    const std::string path = filePath(folder, generation, number);
     const Result<OldFile> file = OldFile::open(path);
-    if (!file.ok() || file.value().bytes() != manifest.files[number].bytes)
+    if (!file.ok() || file.value().bytes() != files[number].bytes)
       return makeStatus(Code::kInvalidUsage,
                         "rank %zu has written %s, which is not here: expected a folder that all ranks see",
                         number, path.c_str());
   }
   return {};
+}
+
+void removeFiles(const std::string& folder, uint64_t generation, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank)
+    (void)std::remove(filePath(folder, generation, static_cast<size_t>(rank)).c_str());
 }
 
 // What earlier saves, finished or not, have left.
@@ -204,35 +209,59 @@ Status Client::settleParams() {
   return {};
 }
 
-Status Client::save(const std::string& folder, uint64_t step) {
-  HORING_TRY(mayCall());
-  Status local = betweenSteps("horingParoSave");
-  if (local.ok()) local = settleParams();
-  if (local.ok()) local = makeFolder(folder);
-  HORING_TRY(agree(comm_, local));
+Result<uint64_t> Client::newGeneration() const {
+  uint64_t generation = 0;
+  randombytes_buf(&generation, sizeof generation);
+  HORING_TRY(statusOf(horingBcast(&generation, 1, horingUint64, 0, comm_, nullptr)));
+  return generation;
+}
 
-  Manifest manifest{.generation = 0,
-                    .step = step,
-                    .state_values = description_.config.stateValues,
-                    .params = description_.params,
-                    .files = {}};
-  randombytes_buf(&manifest.generation, sizeof manifest.generation);
-  HORING_TRY(statusOf(horingBcast(&manifest.generation, 1, horingUint64, 0, comm_, nullptr)));
-  std::vector<Piece> mine = pieces();
-  const std::string path = filePath(folder, manifest.generation, static_cast<size_t>(grid_.rank()));
-  const Result<FileEntry> written = writeFile(path, mine);
+// This rank writes a file of these pieces. All are on the disk, where rank 0 sees them, when this succeeds.
+Result<std::vector<FileEntry>> Client::writeFiles(const std::string& folder, uint64_t generation,
+                                                  std::span<Piece> mine) const {
+  HORING_TRY(agree(comm_, makeFolder(folder)));
+  const Result<FileEntry> written =
+      writeFile(filePath(folder, generation, static_cast<size_t>(grid_.rank())), mine);
   // Names, too, must be on the disk before a manifest tells of them.
   HORING_TRY(agree(comm_, written.ok() ? syncFolder(folder) : written.status()));
 
   const FileEntry entry = written.value();
-  manifest.files.resize(static_cast<size_t>(grid_.shape().ranks()));
-  HORING_TRY(
-      statusOf(horingAllGather(&entry, manifest.files.data(), sizeof entry, horingUint8, comm_, nullptr)));
-  if (grid_.rank() == 0) local = seesFiles(folder, manifest);
-  if (grid_.rank() == 0 && local.ok()) local = writeManifest(folder, manifest);
+  std::vector<FileEntry> files(static_cast<size_t>(grid_.shape().ranks()));
+  HORING_TRY(statusOf(horingAllGather(&entry, files.data(), sizeof entry, horingUint8, comm_, nullptr)));
+  HORING_TRY(agree(comm_, grid_.rank() == 0 ? seesFiles(folder, generation, files) : Status()));
+  return files;
+}
+
+Status Client::save(const std::string& folder, uint64_t step) {
+  HORING_TRY(mayCall());
+  Status local = betweenSteps("horingParoSave");
+  if (local.ok()) local = settleParams();
   HORING_TRY(agree(comm_, local));
-  if (grid_.rank() == 0) removeLeftOvers(folder, manifest.generation);
+
+  HORING_ASSIGN(const uint64_t generation, newGeneration());
+  std::vector<Piece> mine = pieces();
+  Result<std::vector<FileEntry>> files = writeFiles(folder, generation, mine);
+  if (!files.ok()) {
+    // A full disk shall not stay full. No other rank may decide so: only rank 0 knows that there will be no manifest.
+    if (grid_.rank() == 0) removeFiles(folder, generation, grid_.shape().ranks());
+    return files.status();
+  }
+  const Manifest manifest{.generation = generation,
+                          .step = step,
+                          .state_values = description_.config.stateValues,
+                          .params = description_.params,
+                          .files = files.take()};
+  HORING_TRY(agree(comm_, grid_.rank() == 0 ? writeManifest(folder, manifest) : Status()));
+  if (grid_.rank() == 0) removeLeftOvers(folder, generation);
   return {};
+}
+
+Status Client::checkFolder(const std::string& folder) {
+  HORING_TRY(mayCall());
+  HORING_ASSIGN(const uint64_t generation, newGeneration());
+  const Status written = writeFiles(folder, generation, {}).status();
+  (void)std::remove(filePath(folder, generation, static_cast<size_t>(grid_.rank())).c_str());
+  return written;
 }
 
 // `block` is this rank's of `kept`; its share of that is there.

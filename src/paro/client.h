@@ -58,6 +58,7 @@ class Client {
   Status syncParams();
 
   // Collective. load() gives the step that was passed to save().
+  Status checkFolder(const std::string& folder);
   Status save(const std::string& folder, uint64_t step);
   Result<uint64_t> load(const std::string& folder);
 
@@ -124,6 +125,10 @@ class Client {
   Status settleParams();
   // This rank's share of the model, when it is shared out among all.
   std::vector<Piece> pieces() const;
+  // Collective; both for save().
+  Result<uint64_t> newGeneration() const;
+  Result<std::vector<FileEntry>> writeFiles(const std::string& folder, uint64_t generation,
+                                            std::span<Piece> mine) const;
   // Collective; both for load().
   Result<Manifest> agreeOnManifest(const std::string& folder);
   Result<std::vector<Section>> agreeOnSections(const std::string& folder, const Manifest& manifest);

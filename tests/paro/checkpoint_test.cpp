@@ -337,6 +337,41 @@ TEST_F(Damage, IsNotDoneByRanksThatSeeDifferentFolders) {
   expectLoaded({comms_}, path_, trained(4, 1), 1);
 }
 
+TEST_F(Damage, ASaveThatFailsOnOneRankLeavesNothing) {
+  const std::vector<std::string> before = filesIn(path_);
+  const std::string file = folder_ / "file";
+  std::ofstream(file) << "mine";
+  Job{comms_}.run([&](horingParo_t paro, Trainee& trainee) {
+    trainee.initialise();
+    const std::string& folder = trainee.rank() == 2 ? file : path_;
+    EXPECT_TRUE(
+        paroRefuses(horingParoSave(paro, folder.c_str(), 2), horingSystemError, "rank 2: cannot create"));
+  });
+  EXPECT_EQ(filesIn(path_), before);
+  expectLoaded({comms_}, path_, trained(4, 1), 1);
+}
+
+TEST_F(Damage, IsNotDoneByALookAtTheFolder) {
+  const std::vector<std::string> before = filesIn(path_);
+  const std::string fresh = folder_ / "fresh", file = folder_ / "file";
+  std::ofstream(file) << "mine";
+  Job{comms_}.run([&](horingParo_t paro, Trainee& trainee) {
+    EXPECT_PARO(horingParoCheckFolder(paro, fresh.c_str()));
+    EXPECT_PARO(horingParoCheckFolder(paro, path_.c_str()));
+    EXPECT_TRUE(
+        paroRefuses(horingParoCheckFolder(paro, file.c_str()), horingSystemError, "rank 0: cannot create"));
+    EXPECT_TRUE(paroRefuses(horingParoCheckFolder(paro, (folder_ / "no/folder").c_str()), horingSystemError,
+                            "rank 0: cannot make the folder"));
+    const std::string& folder = trainee.rank() == 3 ? path_ : fresh;
+    EXPECT_TRUE(paroRefuses(horingParoCheckFolder(paro, folder.c_str()), horingInvalidUsage,
+                            "rank 0: rank 3 has written"));
+    EXPECT_TRUE(paroRefuses(horingParoCheckFolder(paro, nullptr), horingInvalidArgument, "folder is NULL"));
+  });
+  EXPECT_EQ(filesIn(path_), before);
+  EXPECT_TRUE(filesIn(fresh).empty());
+  expectLoaded({comms_}, path_, trained(4, 1), 1);
+}
+
 // Bytes that a process may write to a file from now on.
 void limitFiles(rlim_t bytes) {
   rlimit limit{};

@@ -12,4 +12,9 @@ Status writeFile(const std::string& path, const std::string& text) {
   return file ? Status() : systemError(errno, "cannot write %s", path.c_str());
 }
 
+Status checkWritable(const std::string& path) {
+  const std::ofstream file(path, std::ios::app);
+  return file ? Status() : systemError(errno, "cannot write %s", path.c_str());
+}
+
 }  // namespace horing

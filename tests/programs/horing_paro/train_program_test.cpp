@@ -184,7 +184,23 @@ TEST(HoringParoTrain, EndsWithAnErrorWhenItDiverges) {
   const Outcome run = runProgram({HORING_PARO_PROGRAM, "train", "--learning-rate", "1e38", "--save", folder});
   EXPECT_EQ(run.code, 1);
   EXPECT_NE(run.errors.find("training has diverged"), std::string::npos) << run.errors;
-  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
+}
+
+TEST(HoringParoTrain, RefusesBeforeTheFirstStepWhatItCouldNotWriteAfterTheLast) {
+  const std::string file = testing::TempDir() + "horing_paro_no_folder_" + std::to_string(getpid());
+  std::ofstream(file) << "mine";
+  const auto refuses = [&](const std::string& option, const std::string& path, const char* named) {
+    const Outcome run = inGroups(2, 2, "train --steps 2 " + option + " " + path);
+    EXPECT_NE(run.code, 0);
+    EXPECT_NE(run.errors.find(named), std::string::npos) << run.errors;
+    EXPECT_EQ(run.output.find("loss"), std::string::npos) << run.output;
+  };
+  refuses("--save", file, "rank 0: cannot create");
+  refuses("--save", file + "/folder", "rank 0: cannot make the folder");
+  for (const char* option : {"--csv", "--svg", "--json"}) refuses(option, file + "/file", "cannot write");
+  std::remove(file.c_str());
 }
 
 TEST(HoringParo, RefusesSizesThatNoMachineHas) {

@@ -185,6 +185,13 @@ nlohmann::json jsonOf(const Run& run) {
           {"formula_fast_bytes_per_rank_and_step", report.estimate.fastBytes}};
 }
 
+// Better now than when the training is done.
+Status checkFiles(const TrainOptions& options) {
+  for (const std::string& path : {options.csv_path, options.svg_path, options.json_path})
+    if (!path.empty()) HORING_TRY(checkWritable(path));
+  return {};
+}
+
 Status writeFiles(const TrainOptions& options, const std::vector<Run>& runs) {
   if (!options.csv_path.empty()) HORING_TRY(writeFile(options.csv_path, csvOf(runs)));
   if (!options.svg_path.empty())
@@ -266,6 +273,7 @@ Status runTrain(const TrainOptions& options) {
   HORING_ASSIGN(const Communicator comm, joinJob());
   HORING_ASSIGN(const Place place, placeIn(comm.get()));
   HORING_ASSIGN(TrainingSettings training, settingsOf(options, place.ranks));
+  if (place.rank == 0) HORING_TRY(checkFiles(options));
   const Talk talk(place, training);
   talk.begin();
   std::vector<Run> runs;

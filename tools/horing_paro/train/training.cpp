@@ -61,6 +61,8 @@ class Trainer {
                         layer >= settings_.frozen_layers});
     HORING_ASSIGN(layers_, ShardedLayers::create(comm_, settings_.sharding, layers));
     layers_->stopAt(settings_.frozen_layers);
+    if (!settings_.save_folder.empty())  // better now than after the last step
+      HORING_TRY(statusOfParo(horingParoCheckFolder(layers_->client(), settings_.save_folder.c_str())));
     return settings_.load_folder.empty() ? setParameters() : load();
   }
 
