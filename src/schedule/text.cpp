@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/printable.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -121,7 +122,7 @@ class LineReader {
   Status end() const { return atEnd() ? Status() : wrong("expected the end of the line"); }
 
   Status wrong(const std::string& what) const {
-    const std::string found = atEnd() ? "the line ends" : "found '" + printable(next()) + "'";
+    const std::string found = atEnd() ? "the line ends" : "found '" + printable(next(), 40) + "'";
     return makeStatus(Code::kInvalidArgument, "line %zu, column %zu: %s, but %s", number_, at_ + 1,
                       what.c_str(), found.c_str());
   }
@@ -133,13 +134,6 @@ class LineReader {
   }
   static bool isDigit(char c) { return c >= '0' && c <= '9'; }
   static bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-  static std::string printable(std::string_view token) {
-    std::string text(token.substr(0, 40));
-    for (char& c : text)
-      if (c < ' ' || c > '~') c = '?';
-    return text;
-  }
-
   // The token at hand; empty at the end. "->" and a run of word characters are one token, anything else is
   // one character.
   std::string_view next() const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
 #include "topology/hwloc_handle.h"
@@ -23,13 +24,6 @@ constexpr const char* kFabricName = "nvswitch";
 const char* infoOf(hwloc_obj_t object, const char* name) {
   const char* value = object ? hwloc_obj_get_info_by_name(object, name) : nullptr;
   return value ? value : "";
-}
-
-std::string printable(std::string_view text, size_t limit) {
-  std::string safe(text.substr(0, limit));
-  for (char& letter : safe)
-    if (letter < 0x20 || letter > 0x7e) letter = '?';
-  return safe;
 }
 
 bool hasCompute(hwloc_obj_t device) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
 #include "topology/pci_class.h"
@@ -21,13 +22,6 @@ struct OsDevice {
   bool rdma = false;
   bool computes = false;
 };
-
-std::string printable(const std::string& text, size_t limit) {
-  std::string safe = text.substr(0, limit);
-  for (char& letter : safe)
-    if (letter < 0x20 || letter > 0x7e) letter = '?';
-  return safe;
-}
 
 class HwlocXmlReader {
  public:
@@ -89,8 +83,8 @@ Result<double> HwlocXmlReader::number(size_t index, const char* attribute, doubl
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty()) return 0.0;
   if (*end != '\0' || !(value >= 0 && value <= most))
-    return wrong(index, formatString("%s=\"%.40s\": a number from 0 to %g is expected", attribute,
-                                     text.c_str(), most));
+    return wrong(index, formatString("%s=\"%s\": a number from 0 to %g is expected", attribute,
+                                     printable(text, 40).c_str(), most));
   return value;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
 
@@ -38,8 +39,8 @@ class NcclReader {
 
  private:
   Status wrong(const XmlElement& element, const std::string& what) const {
-    return makeStatus(Code::kInvalidArgument, "line %d: <%.40s> %s", element.line, element.name.c_str(),
-                      what.c_str());
+    return makeStatus(Code::kInvalidArgument, "line %d: <%s> %s", element.line,
+                      printable(element.name, 40).c_str(), what.c_str());
   }
   // Absent and empty give `fallback`.
   Result<double> number(const XmlElement& element, const char* name, double fallback, double most) const;
@@ -75,8 +76,8 @@ Result<double> NcclReader::number(const XmlElement& element, const char* name, d
   // "16.0 GT/s PCIe" is a number with a unit.
   const bool ends = *end == '\0' || *end == ' ';
   if (end == text->c_str() || !ends || !(value >= 0 && value <= most))
-    return wrong(element, formatString("has %s=\"%.40s\": a number from 0 to %g is expected", name,
-                                       text->c_str(), most));
+    return wrong(element, formatString("has %s=\"%s\": a number from 0 to %g is expected", name,
+                                       printable(*text, 40).c_str(), most));
   return value;
 }
 
