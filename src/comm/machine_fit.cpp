@@ -56,6 +56,9 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.cores_of = readings.cores_of;
   machine.wake_us = rounded(readings.wake_us);
   machine.patience_us = readings.patience_us;
+  machine.links = readings.groups == 1    ? Links::kInside
+                  : readings.members == 1 ? Links::kBetween
+                                          : Links::kBoth;
   if (readings.groups == 1) return machine;
 
   const double far_crowd_us =

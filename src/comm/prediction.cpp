@@ -7,6 +7,8 @@ namespace horing {
 
 namespace {
 
+constexpr int32_t kLikelyNodes = 7;  // beside the first
+
 Result<Schedule> scheduleAt(const Question& question, int32_t position) {
   const Shape shape{question.machine.nodes, question.machine.ranks_per_node};
   return buildSchedule(question.algorithm, question.collective, shape, position);
@@ -31,13 +33,16 @@ Status simulateInto(Prediction& prediction, Record record) {
 }  // namespace
 
 Result<Prediction> predict(const Question& question, Record record) {
+  HORING_TRY(checkLinksKnown(question.machine));
   Prediction prediction;
   prediction.question = question;
   prediction.folding = Folding(Folding::Kind::kNone, question.machine.nodes, question.machine.ranks_per_node);
-  if (question.ranks == Ranks::kOneNodeIfEqual) {
+  if (question.ranks != Ranks::kAll) {
     HORING_ASSIGN(prediction.folding,
-                  findFolding(question.machine.nodes, question.machine.ranks_per_node,
-                              [&](int32_t position) { return scheduleAt(question, position); }));
+                  findFolding(
+                      question.machine.nodes, question.machine.ranks_per_node,
+                      [&](int32_t position) { return scheduleAt(question, position); },
+                      question.ranks == Ranks::kOneNodeIfLikely ? kLikelyNodes : kAllNodes));
   }
   auto schedules = std::make_shared<std::vector<Schedule>>();
   for (int32_t position = 0; position < prediction.folding.simulatedRanks(); ++position) {

@@ -9,7 +9,11 @@
 namespace horing {
 
 // Whom to simulate.
-enum class Ranks : uint8_t { kOneNodeIfEqual, kAll };
+enum class Ranks : uint8_t {
+  kOneNodeIfEqual,
+  kOneNodeIfLikely,  // where some of the nodes are equal: for many quick predictions
+  kAll,
+};
 
 struct Question {
   MachineModel machine;
@@ -35,7 +39,7 @@ struct Prediction {
   }
 };
 
-// Errors: those of buildSchedule() and simulate().
+// Errors: those of checkLinksKnown(), buildSchedule() and simulate().
 Result<Prediction> predict(const Question& question, Record record);
 // The same for another size, with the schedules of `before`.
 Result<Prediction> predictAgain(const Prediction& before, uint64_t bytes, Record record);

@@ -92,14 +92,19 @@ class ImageCheck {
 
 }  // namespace
 
-Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const ScheduleOf& schedule_of) {
+Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const ScheduleOf& schedule_of,
+                            int32_t other_nodes) {
   const Folding none(Folding::Kind::kNone, nodes, ranks_per_node);
   std::vector<Folding> candidates = {{Folding::Kind::kRotation, nodes, ranks_per_node}};
   if (std::has_single_bit(static_cast<uint32_t>(nodes)))
     candidates.emplace_back(Folding::Kind::kMirror, nodes, ranks_per_node);
   if (nodes == 1) return none;
   std::vector<Schedule> representatives;
-  for (int32_t position = 0; position < none.ranks() && !candidates.empty(); ++position) {
+  const int64_t others = std::min(other_nodes, nodes - 1);
+  for (int32_t i = 0; i < (others + 1) * ranks_per_node && !candidates.empty(); ++i) {
+    // The last of the others is the last node.
+    const int64_t node = i / ranks_per_node * (nodes - 1) / std::max<int64_t>(others, 1);
+    const auto position = static_cast<int32_t>(node * ranks_per_node + i % ranks_per_node);
     HORING_ASSIGN(Schedule schedule, schedule_of(position));
     if (position < ranks_per_node) {
       if (hasRoot(schedule.collective)) return none;

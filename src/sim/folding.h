@@ -54,7 +54,10 @@ class Folding {
 using ScheduleOf = std::function<Result<Schedule>(int32_t position)>;
 
 // The symmetry that the schedules of all positions have; compares all of them, so that nothing is assumed, in time that grows
-// with the steps written down (schedule.h: a block that repeats is written down once). Errors: those of `schedule_of`.
-Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const ScheduleOf& schedule_of);
+// with the steps written down (schedule.h: a block that repeats is written down once). With fewer than all nodes it looks at the
+// first and at so many others, spread evenly: quick, and right wherever the others are like those. Errors: those of `schedule_of`.
+inline constexpr int32_t kAllNodes = INT32_MAX;
+Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const ScheduleOf& schedule_of,
+                            int32_t other_nodes = kAllNodes);
 
 }  // namespace horing

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <fstream>
 #include <set>
+#include <vector>
+
+#include "base/printable.h"
 
 namespace horing {
 
@@ -41,18 +44,28 @@ std::array<Number, 18> numbersOf(MachineModel& machine, double& nodes, double& r
            {"patience_us", &machine.patience_us, 0, 1e9, false}}};
 }
 
+// What is one of a few words: the number of the word stands for it.
 struct Choice {
   const char* key;
-  Owner* value;
-  Owner other;  // than the first of the two
-  const char* first_name;
-  Owner first;
-  const char* other_name;
+  std::vector<const char*> words;
+  size_t value;
 };
 
-std::array<Choice, 2> choicesOf(MachineModel& machine) {
-  return {{{"nic", &machine.nic, Owner::kNode, "rank", Owner::kRank, "node"},
-           {"cores_of", &machine.cores_of, Owner::kMachine, "node", Owner::kNode, "machine"}}};
+std::array<Choice, 3> choicesOf(const MachineModel& machine) {
+  return {{{"nic", {"rank", "node"}, machine.nic == Owner::kNode},
+           {"cores_of", {"node", "machine"}, machine.cores_of == Owner::kMachine},
+           {"links", {"both", "inside", "between"}, static_cast<size_t>(machine.links)}}};
+}
+
+void setChoices(const std::array<Choice, 3>& choices, MachineModel& machine) {
+  machine.nic = choices[0].value == 0 ? Owner::kRank : Owner::kNode;
+  machine.cores_of = choices[1].value == 0 ? Owner::kNode : Owner::kMachine;
+  machine.links = static_cast<Links>(choices[2].value);
+}
+
+bool saysNothingOf(const MachineModel& machine, std::string_view key) {
+  return (machine.links == Links::kInside && key.starts_with("inter_")) ||
+         (machine.links == Links::kBetween && key.starts_with("intra_"));
 }
 
 std::string_view trim(std::string_view text) {
@@ -62,7 +75,7 @@ std::string_view trim(std::string_view text) {
 }
 
 std::string shown(std::string_view text) {
-  return std::string(text.substr(0, 40));
+  return printable(text, 40);
 }
 
 // `wrong` is what the caller's message says then.
@@ -79,12 +92,16 @@ std::string setNumber(const Number& number, std::string_view text) {
                       number.is_whole ? "whole " : "", number.least, number.most, shown(text).c_str());
 }
 
-std::string setChoice(const Choice& choice, std::string_view text) {
-  if (text != choice.first_name && text != choice.other_name)
-    return formatString("%s is '%s' or '%s', not '%s'", choice.key, choice.first_name, choice.other_name,
-                        shown(text).c_str());
-  *choice.value = text == choice.first_name ? choice.first : choice.other;
-  return {};
+std::string setChoice(Choice& choice, std::string_view text) {
+  std::string expected;
+  for (size_t i = 0; i < choice.words.size(); ++i) {
+    if (text == choice.words[i]) {
+      choice.value = i;
+      return {};
+    }
+    expected += formatString("%s'%s'", i == 0 ? "" : " or ", choice.words[i]);
+  }
+  return formatString("%s is %s, not '%s'", choice.key, expected.c_str(), shown(text).c_str());
 }
 
 class Reader {
@@ -101,7 +118,7 @@ class Reader {
     if (!seen_.insert(std::string(key)).second) return "'" + shown(key) + "' is given twice";
     for (const Number& number : numbersOf(machine_, nodes_, ranks_))
       if (key == number.key) return setNumber(number, value);
-    for (const Choice& choice : choicesOf(machine_))
+    for (Choice& choice : choices_)
       if (key == choice.key) return setChoice(choice, value);
     return "there is no key '" + shown(key) + "'; 'horing-sim machine' prints them all";
   }
@@ -110,12 +127,14 @@ class Reader {
     MachineModel machine = machine_;
     machine.nodes = static_cast<int32_t>(nodes_);
     machine.ranks_per_node = static_cast<int32_t>(ranks_);
+    setChoices(choices_, machine);
     return machine;
   }
 
  private:
   MachineModel machine_;
   double nodes_, ranks_;
+  std::array<Choice, 3> choices_ = choicesOf(machine_);
   std::set<std::string> seen_;
 };
 
@@ -163,11 +182,23 @@ std::string describeMachine(const MachineModel& given) {
   double nodes = machine.nodes, ranks = machine.ranks_per_node;
   std::string text;
   for (const Number& number : numbersOf(machine, nodes, ranks))
-    text += formatString("%s = %.10g\n", number.key, *number.value);
+    text += saysNothingOf(machine, number.key) ? formatString("# %s: not measured\n", number.key)
+                                               : formatString("%s = %.10g\n", number.key, *number.value);
   for (const Choice& choice : choicesOf(machine))
-    text += formatString("%s = %s\n", choice.key,
-                         *choice.value == choice.first ? choice.first_name : choice.other_name);
+    text += formatString("%s = %s\n", choice.key, choice.words[choice.value]);
   return text;
+}
+
+Status checkLinksKnown(const MachineModel& machine) {
+  const bool lacks_between = machine.nodes > 1 && machine.links == Links::kInside;
+  const bool lacks_inside = machine.ranks_per_node > 1 && machine.links == Links::kBetween;
+  if (!lacks_between && !lacks_inside) return {};
+  return makeStatus(
+      Code::kInvalidArgument,
+      "the description of the machine says nothing of links %s (links = %s), and here are %d groups of "
+      "up to %d ranks: let 'horing-tune -o FILE' measure in a job of this shape",
+      lacks_between ? "between groups" : "inside a group", lacks_between ? "inside" : "between",
+      machine.nodes, machine.ranks_per_node);
 }
 
 }  // namespace horing

@@ -37,12 +37,16 @@ struct LinkModel {
 
 enum class Owner : uint8_t { kRank, kNode, kMachine };
 
+// Which links the numbers speak of: a measurement on one node knows nothing of those between nodes.
+enum class Links : uint8_t { kBoth, kInside, kBetween };
+
 // A value.
 struct MachineModel {
   int32_t nodes = 2;
   int32_t ranks_per_node = 8;
   LinkModel between{5, 12.5, 0, 0};  // nodes
   LinkModel inside{2, 200, 0, 0};    // a node
+  Links links = Links::kBoth;        // the others' numbers are without meaning, and not described
   Owner nic = Owner::kRank;          // or kNode: the ranks of a node share one
   double memory_gbytes_per_s = 0;    // of what the ranks of a node send each other, all together
   double cores = 0;                  // 0: as many as there are ranks
@@ -69,7 +73,9 @@ double toMicroseconds(Picoseconds time);
 Result<MachineModel> parseMachine(std::string_view text, std::string_view source);
 // Errors as in parseMachine(); a file that cannot be read, or is longer than kMaxMachineTextBytes.
 Result<MachineModel> readMachine(const std::string& path);
-// All keys, as parseMachine() takes them.
+// All keys that say something of it, as parseMachine() takes them.
 std::string describeMachine(const MachineModel& machine);
+// kInvalidArgument: the machine has links of which its description says nothing, so that nothing can be predicted for it.
+Status checkLinksKnown(const MachineModel& machine);
 
 }  // namespace horing

@@ -94,10 +94,12 @@ TEST(MachineFit, LeavesOutWhatThereIsNot) {
   readings.groups = 1;
   const MachineModel machine = fitMachine(readings);
   EXPECT_EQ(machine.nodes, 1);
-  EXPECT_EQ(machine.between.latency_us, MachineModel().between.latency_us);
+  EXPECT_EQ(machine.links, Links::kInside);
   MachineReadings lonely = readingsOf(8);
   lonely.members = 1;
   lonely.near_small_us = lonely.near_large_us = 0;
+  EXPECT_EQ(fitMachine(lonely).links, Links::kBetween);
+  EXPECT_EQ(fitMachine(readingsOf(8)).links, Links::kBoth);
   EXPECT_DOUBLE_EQ(fitMachine(lonely).step_us, 0);
   EXPECT_DOUBLE_EQ(fitMachine(lonely).between.latency_us, 20);
   const Result<MachineModel> read =

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "simulated.h"
 
 namespace horing {
@@ -126,6 +128,26 @@ TEST(Folding, BelievesNoScheduleItHasNotSeen) {
     });
     ASSERT_TRUE(found.ok());
     EXPECT_FALSE(found.value().folds()) << odd;
+  }
+}
+
+TEST(Folding, LooksAtSomeNodesWhereThatIsAskedFor) {
+  const Shape shape{64, 2};
+  for (const char* algorithm : {"ho_ring", "ho_halving", "ho_leaders", "direct"}) {
+    std::set<int32_t> nodes;
+    const auto schedule_of = [&](int32_t position) {
+      nodes.insert(position / shape.members);
+      return buildSchedule(algorithm, Collective::kAllReduce, shape, position);
+    };
+    const Result<Folding> some = findFolding(shape.groups, shape.members, schedule_of, 5);
+    ASSERT_TRUE(some.ok());
+    if (some.value().folds()) {
+      EXPECT_EQ(nodes.size(), 6u) << algorithm;
+      EXPECT_TRUE(nodes.contains(63)) << algorithm;
+    }
+    const Result<Folding> all = findFolding(shape.groups, shape.members, schedule_of);
+    ASSERT_TRUE(all.ok());
+    EXPECT_EQ(some.value().kind(), all.value().kind()) << algorithm;
   }
 }
 

@@ -40,12 +40,33 @@ TEST(MachineModel, SaysWhatIsWrongAndWhere) {
       {"cores = 2x", "not '2x'"},
       {"cores =", "not ''"},
       {"nic = core", "nic is 'rank' or 'node', not 'core'"},
+      {"links = some", "links is 'both' or 'inside' or 'between', not 'some'"},
+      {"\x1b[2Jcores = 1", "there is no key '?[2Jcores'"},
   };
   for (const auto& [text, message] : cases) {
     const Result<MachineModel> read = parseMachine(text, "m");
     ASSERT_FALSE(read.ok()) << text;
     EXPECT_NE(read.status().message().find(message), std::string::npos) << read.status().message();
   }
+}
+
+TEST(MachineModel, SaysNothingOfLinksThatItDoesNotKnow) {
+  MachineModel machine;
+  machine.nodes = 1;
+  machine.links = Links::kInside;
+  const std::string text = describeMachine(machine);
+  EXPECT_EQ(text.find("inter_latency_us ="), std::string::npos) << text;
+  EXPECT_NE(text.find("# inter_latency_us: not measured"), std::string::npos) << text;
+  const Result<MachineModel> read = parseMachine(text, "printed");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_TRUE(checkLinksKnown(read.value()).ok());
+  machine = read.value();
+  machine.nodes = 2;
+  EXPECT_NE(checkLinksKnown(machine).message().find("nothing of links between groups"), std::string::npos);
+  machine.links = Links::kBetween;
+  EXPECT_NE(checkLinksKnown(machine).message().find("nothing of links inside a group"), std::string::npos);
+  machine.ranks_per_node = 1;
+  EXPECT_TRUE(checkLinksKnown(machine).ok());
 }
 
 TEST(MachineModel, RefusesWhatIsNoFile) {

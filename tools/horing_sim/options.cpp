@@ -139,6 +139,9 @@ MachineModel machineOf(const Raw& raw) {
   machine.between.gbytes_per_s = raw.inter_rate.value_or(machine.between.gbytes_per_s);
   machine.inside.latency_us = raw.intra_latency.value_or(machine.inside.latency_us);
   machine.inside.gbytes_per_s = raw.intra_rate.value_or(machine.inside.gbytes_per_s);
+  // What an option says of the links that the file leaves out is all that there is of them.
+  if ((raw.inter_latency || raw.inter_rate) && machine.links == Links::kInside) machine.links = Links::kBoth;
+  if ((raw.intra_latency || raw.intra_rate) && machine.links == Links::kBetween) machine.links = Links::kBoth;
   machine.cores = raw.cores.value_or(machine.cores);
   if (raw.nic) machine.nic = *raw.nic == "node" ? Owner::kNode : Owner::kRank;
   return machine;
