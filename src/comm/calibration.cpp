@@ -74,7 +74,6 @@ class Measurement {
   Status readFar(MachineReadings& readings);
   Result<double> time(const Peers& peers, size_t bytes);
   Result<double> round(const Round& round);
-  Result<double> most(double mine);
   Result<double> handlingTime(const Peers& peers, size_t bytes);
   Result<double> answerTime(const Peers& pair, bool lets_block);
   Result<double> wakeTime(const Peers& pair);
@@ -135,28 +134,13 @@ Status Measurement::exchange(const Peers& peers, size_t bytes) {
   return communicator_.exchange(transfers);
 }
 
-// The largest of all ranks. Those that take no part sleep here.
-Result<double> Measurement::most(double mine) {
-  HORING_ASSIGN(const auto all, communicator_.allGather(std::as_bytes(std::span(&mine, 1))));
-  double most = 0;
-  for (const std::vector<std::byte>& bytes : all) {
-    double theirs = 0;
-    if (bytes.size() != sizeof theirs)
-      return makeStatus(Code::kRemoteError, "a rank measures something else: expected %zu bytes, got %zu",
-                        sizeof theirs, bytes.size());
-    std::memcpy(&theirs, bytes.data(), sizeof theirs);
-    most = std::max(most, theirs);
-  }
-  return most;
-}
-
 // Time of an exchange, by one clock or the other.
 Result<double> Measurement::round(const Round& round) {
-  if (round.peers.to < 0) return most(0);
+  if (round.peers.to < 0) return mostOfAll(communicator_, 0);
   HORING_TRY(exchange(round.peers, kSmallBytes));  // all of them are here
   const double begun = microseconds(round.clock);
   for (int i = 0; i < round.times; ++i) HORING_TRY(exchange(round.peers, round.bytes));
-  return most((microseconds(round.clock) - begun) / round.times);
+  return mostOfAll(communicator_, (microseconds(round.clock) - begun) / round.times);
 }
 
 // The first round makes the links, the second says how long the others may be.
@@ -199,7 +183,7 @@ Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
     times[i] = microseconds(CLOCK_MONOTONIC) - begun;
   }
   std::nth_element(times.begin(), times.begin() + kAnswers / 2, times.end());
-  return most(asks ? times[kAnswers / 2] : 0);
+  return mostOfAll(communicator_, asks ? times[kAnswers / 2] : 0);
 }
 
 Result<double> Measurement::wakeTime(const Peers& pair) {
@@ -279,6 +263,20 @@ Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effo
   HORING_ASSIGN(calibration.readings, Measurement(communicator, effortOf(effort)).run());
   HORING_ASSIGN(calibration.machine, shareMachine(communicator, fitMachine(calibration.readings)));
   return calibration;
+}
+
+Result<double> mostOfAll(Communicator& communicator, double mine) {
+  HORING_ASSIGN(const auto all, communicator.allGather(std::as_bytes(std::span(&mine, 1))));
+  double most = 0;
+  for (const std::vector<std::byte>& bytes : all) {
+    double theirs = 0;
+    if (bytes.size() != sizeof theirs)
+      return makeStatus(Code::kRemoteError, "a rank measures something else: expected %zu bytes, got %zu",
+                        sizeof theirs, bytes.size());
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    most = std::max(most, theirs);
+  }
+  return most;
 }
 
 Result<MachineModel> shareMachine(Communicator& communicator, const Result<MachineModel>& mine) {

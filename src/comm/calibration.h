@@ -23,4 +23,7 @@ Result<Calibration> calibrate(Communicator& communicator, CalibrationEffort effo
 // Collective: rank 0's machine, or its error, on every rank. What the others give is not looked at.
 Result<MachineModel> shareMachine(Communicator& communicator, const Result<MachineModel>& mine);
 
+// Collective: the largest of what the ranks give. Ranks that are early sleep.
+Result<double> mostOfAll(Communicator& communicator, double mine);
+
 }  // namespace horing

@@ -44,6 +44,8 @@ struct CommunicatorOptions {
   SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
   std::string name;
+  // What the machine costs, if a communicator that this one comes of knows; the same on all ranks. Nothing: HORING_CALIBRATE says.
+  std::optional<MachineModel> machine;
   // Set from any thread: the communicator, or the making of it, ends with an error. Null: it has one of its own.
   std::shared_ptr<std::atomic<bool>> aborted{};
   // Where to put the rank that the error is about when the communicator cannot be made; untouched if it is about no one rank.
@@ -104,11 +106,15 @@ class Communicator {
   const GroupMap& map() const { return *map_; }
   const HostIdentity& identityOf(int rank) const { return identities_[static_cast<size_t>(rank)]; }
   const CommunicatorOptions& options() const { return options_; }
+  // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
+  const std::optional<MachineModel>& machine() const { return machine_; }
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.
   const WaitPolicy& waitPolicy() const { return waiter_->policy(); }
   void setWaitPolicy(const WaitPolicy& policy) { waiter_->setPolicy(policy); }
+  // Not while a call runs, and the same on every rank: from now on this table chooses.
+  void chooseBy(SelectionTable table);
   uint64_t memoryBytes() const;
   // Over RDMA, by this rank.
   DataMoved dataMoved() const { return connector_->dataMoved(); }
@@ -183,7 +189,7 @@ class Communicator {
   std::vector<HostIdentity> identities_;                  // by rank
   std::vector<Fragment> fragments_;                       // by rank
   JobMap job_map_;
-  std::optional<MachineModel> machine_;   // what HORING_CALIBRATE says; nothing where it is 0
+  std::optional<MachineModel> machine_;
   std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot
   std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
   std::unique_ptr<GroupMap> map_;

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "comm/communicator.h"
 #include "comm/flight_file.h"
+#include "comm/model_selection.h"
 #include "comm/rank_list.h"
 #include "comm/transports.h"
 #include "comm/wire.h"
@@ -56,6 +58,23 @@ class FreedSegments final : public SegmentList::Watcher {
   Connector& connector_;
   const ForkGuard& fork_guard_;
 };
+
+std::string_view takeWord(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(word.size() + 1, text.size()));
+  return word;
+}
+
+// The settings of one rank that another has otherwise, for a message.
+std::string settingsNotIn(std::string_view settings, std::string_view others) {
+  std::set<std::string_view> known;
+  while (!others.empty()) known.insert(takeWord(others));
+  std::string text;
+  while (!settings.empty())
+    if (const std::string_view word = takeWord(settings); !known.contains(word))
+      text += (text.empty() ? "" : " ") + std::string(word);
+  return text;
+}
 
 void setBit(std::vector<std::byte>& bits, size_t index) {
   bits[index / 8] |= std::byte{1} << (index % 8);
@@ -185,12 +204,12 @@ void Communicator::writeTimeline() const {
 std::string Communicator::settingsText() const {
   const Config& c = options_.config;
   return formatString(
-      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld HORING_ALGO=%s "
-      "HORING_REPRODUCIBLE=%d "
-      "HORING_TRANSPORTS=%s HORING_SELECTION=%s(content %016llx) HORING_CALIBRATE=%s",
+      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld "
+      "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s "
+      "HORING_SELECTION=%s(%016llx) HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
-      c.reproducible, c.transports.c_str(), c.selection == kSelectionByModel ? "model" : "",
+      c.reproducible, c.transports.c_str(), selectsByModel(c) ? c.selection.c_str() : "",
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c.calibrate));
 }
 
@@ -247,7 +266,8 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
     if (theirs != settings)
       return makeStatus(Code::kInvalidUsage,
                         "ranks run with different settings: rank %d has %s, rank %zu has %s", options_.rank,
-                        settings.c_str(), rank, theirs.c_str());
+                        settingsNotIn(settings, theirs).c_str(), rank,
+                        settingsNotIn(theirs, settings).c_str());
     HORING_ASSIGN(HostIdentity identity, decodeHostIdentity(identity_bytes));
     identities_.push_back(std::move(identity));
     HORING_ASSIGN(Fragment fragment, decodeFragment(fragment_bytes));

@@ -7,7 +7,7 @@ namespace horing {
 
 // The last part of making a communicator: messages may be sent by now.
 Status Communicator::settle() {
-  const bool by_model = options_.config.selection == kSelectionByModel;
+  const bool by_model = selectsByModel(options_.config);
   if (by_model && options_.config.calibrate == "0") return modelNeedsMachine();
   HORING_TRY(learnMachine());
   if (by_model) HORING_TRY(selectByModel());
@@ -19,6 +19,10 @@ Status Communicator::settle() {
 Status Communicator::learnMachine() {
   const std::string& asked = options_.config.calibrate;
   if (asked == "0") return {};
+  if (options_.machine) {
+    machine_ = options_.machine;
+    return {};
+  }
   if (asked == "1") {
     HORING_ASSIGN(const Calibration calibration, calibrate(*this, CalibrationEffort::kQuick));
     machine_ = calibration.machine;
@@ -42,14 +46,20 @@ Status Communicator::selectByModel() {
     machine.ranks_per_node = map_->largestGroup();
     text = modelTableText(options_.config, machine);
     if (!text.ok()) log_.warn("init", "the built-in table chooses: %s", text.status().message().c_str());
-    log_.info("init", "by HORING_SELECTION=model:\n%s", text.ok() ? text.value().c_str() : "");
+    log_.info("init", "by HORING_SELECTION=%s:\n%s", options_.config.selection.c_str(),
+              text.ok() ? text.value().c_str() : "");
   }
   const std::string mine = text.ok() ? text.value() : SelectionTable::builtIn().text();
   HORING_ASSIGN(const auto all, allGather(std::as_bytes(std::span(mine))));
   const std::string_view first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
-  HORING_ASSIGN(selection_table_, SelectionTable::parse(first, "that rank 0 predicted"));
-  selector_ = std::make_unique<Selector>(makeSelector());
+  HORING_ASSIGN(SelectionTable table, SelectionTable::parse(first, "that rank 0 predicted"));
+  chooseBy(std::move(table));
   return {};
+}
+
+void Communicator::chooseBy(SelectionTable table) {
+  selection_table_ = std::move(table);
+  selector_ = std::make_unique<Selector>(makeSelector());
 }
 
 }  // namespace horing

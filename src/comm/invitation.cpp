@@ -47,6 +47,7 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.ranks = ranks;
   child.aborted = nullptr;
   child.failed_rank = nullptr;
+  child.machine = parent.machine();
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
   LoopbackNonce name;

@@ -17,15 +17,6 @@ constexpr size_t kLeastSharedBytes = 256 << 10;
 bool knowsGroups(std::string_view algorithm) {
   return algorithm.starts_with("ho_");
 }
-bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
-  return map.uniform() || !knowsGroups(algorithm.name);
-}
-
-Selection selectionOf(const Algorithm& algorithm, const GroupMap& map) {
-  const Shape flat{1, map.ranks()};
-  return {&algorithm, knowsGroups(algorithm.name) ? Shape{map.groups(), map.largestGroup()} : flat};
-}
-
 // For what no row serves: the first one that does not ask for groups.
 const Algorithm& plainest(Collective collective) {
   const Algorithm* found = nullptr;
@@ -42,6 +33,15 @@ std::string unequalGroups(const char* algorithm, const GroupMap& map) {
 }
 
 }  // namespace
+
+bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
+  return map.uniform() || !knowsGroups(algorithm.name);
+}
+
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map) {
+  const Shape flat{1, map.ranks()};
+  return {&algorithm, knowsGroups(algorithm.name) ? Shape{map.groups(), map.largestGroup()} : flat};
+}
 
 Status checkForced(const Config& config) {
   HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config.algorithm));

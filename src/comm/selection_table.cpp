@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/printable.h"
 #include "comm/table_words.h"
 
 namespace horing {
@@ -113,8 +114,7 @@ std::optional<size_t> parseMostBytes(std::string_view word) {
 // What is wrong with the row; empty if nothing is.
 std::string parseRow(const Words& words, SelectionRow& row) {
   const auto wrong = [](const char* expected, std::string_view word) {
-    return formatString("expected %s instead of '%.*s'", expected, static_cast<int>(word.size()),
-                        word.data());
+    return formatString("expected %s instead of '%s'", expected, printable(word, 40).c_str());
   };
   row.every_collective = words[0] == "*";
   if (!row.every_collective) {
@@ -197,8 +197,25 @@ Result<SelectionTable> SelectionTable::read(const std::string& path) {
 }
 
 Result<SelectionTable> SelectionTable::fromSetting(const std::string& selection) {
-  if (selection == kSelectionByTable || selection == kSelectionByModel) return builtIn();
+  for (const char* word : {kSelectionAuto, kSelectionByTable, kSelectionByModel})
+    if (selection == word) return builtIn();
   return read(selection);
+}
+
+SelectionTable SelectionTable::only(const Algorithm& algorithm) {
+  SelectionTable table;
+  SelectionRow& row = table.rows_.emplace_back();
+  row.every_collective = true;
+  row.algorithm = &algorithm;
+  return table;
+}
+
+const Algorithm* SelectionTable::find(Collective collective, int32_t groups, int32_t members,
+                                      size_t bytes) const {
+  for (const SelectionRow& row : rows_)
+    if (row.fits(collective, groups, members) && row.algorithm->has(collective) && bytes <= row.most_bytes)
+      return row.algorithm;
+  return nullptr;
 }
 
 std::string SelectionTable::text() const {

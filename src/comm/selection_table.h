@@ -20,6 +20,7 @@
 namespace horing {
 
 // Values of HORING_SELECTION that are no files.
+inline constexpr const char* kSelectionAuto = "auto";
 inline constexpr const char* kSelectionByTable = "table";
 inline constexpr const char* kSelectionByModel = "model";
 
@@ -57,8 +58,14 @@ class SelectionTable {
   static Result<SelectionTable> parse(std::string_view text, std::string_view source);
   // Errors as in parse(); a file that cannot be read or is longer than kMaxSelectionBytes.
   static Result<SelectionTable> read(const std::string& path);
-  // What HORING_SELECTION says: a file, or what is compiled in, which is also what the model's rows are put before.
+  // What HORING_SELECTION says: a file, or what is compiled in, which is also what predicted rows are put before.
   static Result<SelectionTable> fromSetting(const std::string& selection);
+
+  // One row, for all that the algorithm has.
+  static SelectionTable only(const Algorithm& algorithm);
+
+  // What the first row that fits and can serve it says; null: none does. Of the largest group, as SelectionRow::fits().
+  const Algorithm* find(Collective collective, int32_t groups, int32_t members, size_t bytes) const;
 
   std::span<const SelectionRow> rows() const { return rows_; }
   // As parse() takes it.

@@ -25,7 +25,8 @@ Examples
   Which algorithm serves what, as a table to edit:
       horing-info selection > table.txt
       HORING_SELECTION=table.txt horing-run -n 4 -- all_reduce_perf
-  The same as the model predicts it for a machine that horing-tune measured, with times:
+  The same for a machine that horing-tune measured, with predicted times; and what the model alone would choose:
+      HORING_CALIBRATE=lab.machine horing-info selection
       HORING_SELECTION=model HORING_CALIBRATE=lab.machine horing-info selection
   Who is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
       horing-info trace DIR/horing-*.json
@@ -37,7 +38,7 @@ command line, or a file that cannot be read.
 // The table in effect, in a form that HORING_SELECTION takes. The model's has what it predicts as comments.
 Result<std::string> selectionInEffect() {
   HORING_ASSIGN(const Config config, Config::fromEnvironment());
-  if (config.selection != kSelectionByModel) {
+  if (!selectsByModel(config)) {
     HORING_ASSIGN(const SelectionTable table, SelectionTable::fromSetting(config.selection));
     return table.text();
   }

@@ -1,13 +1,18 @@
-// horing-tune: measures what the machine under a job costs, and writes it as the simulator and the library read it.
+// horing-tune: measures what the machine under a job costs, or which algorithm serves it best, and writes it as the simulator and
+// the library read it.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/algorithm_measurement.h"
 #include "comm/calibration.h"
 #include "comm/communicator.h"
 #include "comm/launcher.h"
+#include "quantity.h"
 #include "text_file.h"
 
 namespace horing {
@@ -18,6 +23,9 @@ Start it as the job that you want to run is started: as many ranks, on the same 
 one pair at a time and all at once, and works out what a message costs: latency and rate inside a node and between nodes, what a
 step takes of a core, how fast data are copied and folded, what it costs to wake a rank, who shares a line. No collective is timed.
 
+With --measure-algorithms it times nothing but collectives: all algorithms, in turns, at every size, and writes the table by which
+the library chooses on this machine for a job of this shape. That is the best choice that there is, and says nothing of other shapes.
+
 Examples
   Measure this machine with four ranks, and two emulated nodes of four:
       horing-run -n 4 -- horing-tune -o here.machine
@@ -27,6 +35,9 @@ Examples
   What would ho_ring take there, and which algorithm is the best for which size:
       horing-sim run --machine lab.machine --algorithm ho_ring --bytes 64MiB
       horing-sim select --machine lab.machine --to 64M > lab.selection
+  Which algorithm is the best for which size here, by trial:
+      horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune --measure-algorithms -o lab.selection
+      HORING_SELECTION=lab.selection horing-run -n 8 --nodes 2 --rate 1000 -- my_program
   Let a job measure by itself while it starts (100 ms, less exact), or read what was measured:
       HORING_CALIBRATE=1 horing-run -n 4 -- my_program
       HORING_CALIBRATE=lab.machine horing-run -n 8 --nodes 2 --rate 1000 -- my_program
@@ -38,18 +49,53 @@ Exit code: 0; 1 when it cannot be measured or written; 2 for a wrong command lin
 struct TuneOptions {
   std::string output;
   CalibrationEffort effort = CalibrationEffort::kThorough;
+  bool measures_algorithms = false;
+  std::string smallest = "256", largest = "16M";
 };
 
-Status report(const Calibration& calibration, const TuneOptions& options) {
-  const std::string text = describeReadings(calibration.readings) + describeMachine(calibration.machine);
+Status report(const std::string& text, const TuneOptions& options) {
   std::fputs(text.c_str(), stdout);
   return options.output.empty() ? Status() : writeFile(options.output, text);
 }
 
+// Each size is four times the one before.
+Result<AlgorithmGrid> gridOf(const TuneOptions& options) {
+  HORING_ASSIGN(const uint64_t smallest, parseBytes(options.smallest));
+  HORING_ASSIGN(const uint64_t largest, parseBytes(options.largest));
+  if (smallest < 4 || largest < smallest)
+    return makeStatus(Code::kInvalidArgument, "--from must be at least 4 bytes, and not above --to");
+  AlgorithmGrid grid{{Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}, {}};
+  for (uint64_t bytes = smallest; bytes <= largest; bytes *= 4) grid.sizes.push_back(bytes);
+  return grid;
+}
+
+// Seconds of measuring are not to end at a path that cannot be written; every rank hears of it.
+Status checkOutput(Communicator& communicator, const TuneOptions& options) {
+  Status mine;
+  if (communicator.rank() == 0 && !options.output.empty()) {
+    std::FILE* file = std::fopen(options.output.c_str(), "ae");
+    if (!file) mine = systemError(errno, "rank 0 cannot write %s", options.output.c_str());
+    if (file) std::fclose(file);
+  }
+  HORING_ASSIGN(const auto all, communicator.allGather(std::as_bytes(std::span(mine.message()))));
+  if (all[0].empty()) return {};
+  return makeStatus(Code::kInvalidArgument, "%.*s", static_cast<int>(all[0].size()),
+                    reinterpret_cast<const char*>(all[0].data()));
+}
+
 Status measure(Communicator& communicator, const TuneOptions& options) {
-  HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));
+  HORING_TRY(checkOutput(communicator, options));
+  std::string text;
+  if (options.measures_algorithms) {
+    HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
+    HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
+    text = measuredTableText(points, communicator.map().groups(), communicator.map().largestGroup());
+  } else {
+    HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));
+    text = describeReadings(calibration.readings) + describeMachine(calibration.machine);
+  }
   Status reported;
-  if (communicator.rank() == 0) reported = report(calibration, options);
+  if (communicator.rank() == 0) reported = report(text, options);
   HORING_TRY(communicator.leave());
   return reported;
 }
@@ -57,6 +103,9 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
 Status tune(const TuneOptions& options) {
   HORING_ASSIGN(Config config, Config::fromEnvironment());
   config.calibrate = "0";
+  config.algorithm = "auto";
+  config.reproducible = false;
+  config.selection = kSelectionByTable;
   HORING_ASSIGN(const Launched launched, launchedRank(config, Log(config.logLevel())));
   CommunicatorOptions made;
   made.config = config;
@@ -74,16 +123,26 @@ Status tune(const TuneOptions& options) {
 int tuneMain(int argc, char** argv) {
   CLI::App app{
       "Measures what this machine costs, as the simulator and the library read it (horing-sim --machine, "
-      "HORING_CALIBRATE).",
+      "HORING_CALIBRATE), or which algorithms are the fastest on it (HORING_SELECTION).",
       "horing-tune"};
   TuneOptions options;
   app.footer(kFooter);
-  app.add_option("-o,--output", options.output, "Rank 0 writes the machine to this file, too");
+  app.add_option("-o,--output", options.output, "Rank 0 writes the machine, or the table, to this file, too");
   app.add_flag_callback(
       "--quick", [&] { options.effort = CalibrationEffort::kQuick; },
       "Some 100 ms in place of some seconds: what HORING_CALIBRATE=1 does");
+  app.add_flag("--measure-algorithms", options.measures_algorithms,
+               "Time every algorithm, and write a table for HORING_SELECTION instead");
+  app.add_option("--from", options.smallest,
+                 "Of --measure-algorithms: the smallest size, of the whole vector")
+      ->capture_default_str();
+  app.add_option("--to", options.largest,
+                 "Of --measure-algorithms: the largest; each is four times the one before")
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
+    const Result<AlgorithmGrid> grid = gridOf(options);
+    if (!grid.ok()) throw CLI::ValidationError("--from, --to", grid.status().message());
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -153,6 +153,9 @@ TEST(HoringInfo, PrintsWhatTheModelWouldChoose) {
   EXPECT_EQ(selection("100000").find("all_reduce     4       2              *            ho_ring "),
             std::string::npos);
   EXPECT_NE(selection("0"), selection("100000"));
+  const Outcome by_default = runInfo({"selection"}, {"HORING_CALIBRATE=" + path});
+  EXPECT_NE(by_default.output.find("#   nodes = 4"), std::string::npos)
+      << by_default.output << by_default.errors;
   EXPECT_NE(
       runInfo({"selection"}, {"HORING_SELECTION=model", "HORING_CALIBRATE=1"}).errors.find("horing-tune -o"),
       std::string::npos);

@@ -62,13 +62,27 @@ TEST(HoringTune, MeasuresBetweenGroups) {
   EXPECT_NE(outcome.output.find("between groups, 256 KiB"), std::string::npos) << outcome.output;
 }
 
+TEST(HoringTune, WritesATableByMeasurement) {
+  const TemporaryFile file;
+  const Outcome outcome =
+      runRanks(3, "exec " HORING_TUNE_PROGRAM " --measure-algorithms --from 1K --to 4K -o " + file.path());
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("# all_gather 4K: ring "), std::string::npos) << outcome.output;
+  const Outcome used =
+      runRanks(3, "HORING_SELECTION=" + file.path() + " exec " ALL_REDUCE_PROGRAM " -b 1K -e 4K");
+  EXPECT_EQ(used.code, 0) << used.output << used.errors;
+  EXPECT_EQ(runProgram({HORING_TUNE_PROGRAM, "--measure-algorithms", "--from", "2K", "--to", "1K"}).code, 2);
+}
+
 TEST(HoringTune, SaysWhatIsWrong) {
   const Outcome alone = runRanks(1, "exec " HORING_TUNE_PROGRAM);
   EXPECT_NE(alone.code, 0);
   EXPECT_NE(alone.errors.find("start two or more"), std::string::npos) << alone.errors;
   const Outcome unwritable = runRanks(2, "exec " HORING_TUNE_PROGRAM " --quick -o /nowhere/at/all");
   EXPECT_NE(unwritable.code, 0);
-  EXPECT_NE(unwritable.errors.find("/nowhere/at/all"), std::string::npos) << unwritable.errors;
+  EXPECT_NE(unwritable.errors.find("rank 0 cannot write /nowhere/at/all"), std::string::npos)
+      << unwritable.errors;
+  EXPECT_EQ(unwritable.output.find("step_us"), std::string::npos) << "measured before it looked";
   EXPECT_EQ(runProgram({HORING_TUNE_PROGRAM, "--fast"}).code, 2);
 }
 
@@ -95,8 +109,24 @@ TEST(HoringCalibrate, RefusesFilesAndRanksThatDiffer) {
       << damaged.output << damaged.errors;
   const Outcome differing = runRanks(2, "HORING_CALIBRATE=$RANK exec " + perf);
   EXPECT_NE(differing.code, 0);
-  EXPECT_NE((differing.output + differing.errors).find("different settings"), std::string::npos)
+  EXPECT_NE((differing.output + differing.errors).find("different settings: rank "), std::string::npos)
       << differing.output << differing.errors;
+  EXPECT_EQ((differing.output + differing.errors).find("HORING_WINDOW"), std::string::npos)
+      << "a setting that does not differ: " << differing.output << differing.errors;
+}
+
+// Once for a communicator and those that come of it.
+TEST(HoringCalibrate, IsAMatterOfTheParent) {
+  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  const Outcome outcome =
+      runProgram({HORING_RUN_PROGRAM, "-n", "4", "--nodes", "2", "--timeout", "60", "--", "env",
+                  "HORING_CALIBRATE=1", "HORING_DEBUG=info", HORING_OFFSPRING_PROGRAM});
+  ASSERT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  const std::string said = outcome.output + outcome.errors, sign = "the machine, by HORING_CALIBRATE";
+  const size_t first = said.find(sign);
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find(sign, first + 1), std::string::npos) << said;
 }
 
 // Rank 0 predicts for all: a machine in which it alone believes does not divide the ranks.

@@ -1,0 +1,164 @@
+#include "comm/algorithm_measurement.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "comm/calibration.h"
+#include "comm/communicator.h"
+#include "comm/table_words.h"
+#include "sim/simulation.h"
+
+namespace horing {
+
+namespace {
+
+constexpr int kRounds = 7;
+constexpr double kRoundUs = 3000;
+constexpr double kLongUs = 20'000;  // of one call: then each round is one, and there are fewer
+constexpr int kLongRounds = 3;
+constexpr int kMostTimes = 300;
+// How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
+constexpr double kHopeless = 3, kHardly = 1.03;
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+double spreadOf(const std::vector<double>& rounds) {
+  std::vector<double> halves[2];
+  for (size_t i = 0; i < rounds.size(); ++i) halves[i % 2].push_back(rounds[i]);
+  const double a = median(halves[0]), b = median(halves[1]);
+  return std::max(a, b) / std::max(std::min(a, b), 1e-3);
+}
+
+class AlgorithmMeasurement {
+ public:
+  AlgorithmMeasurement(Communicator& communicator, uint64_t most_bytes)
+      : communicator_(communicator), input_(roomFor(most_bytes)), output_(roomFor(most_bytes)) {}
+
+  Result<MeasuredPoint> point(Collective collective, uint64_t bytes);
+
+ private:
+  // Each block has at least one element.
+  size_t roomFor(uint64_t bytes) const {
+    return bytes + static_cast<size_t>(communicator_.ranks()) * sizeof(float);
+  }
+  bool canRun(const Algorithm& algorithm, Collective collective) const;
+  Result<double> round(const Algorithm& algorithm, int times);
+  int timesOf(double us) const {
+    return static_cast<int>(std::clamp(kRoundUs / us, 1.0, double{kMostTimes}));
+  }
+
+  Communicator& communicator_;
+  std::vector<std::byte> input_, output_;
+  Collective collective_ = Collective::kAllReduce;
+  Call call_;
+};
+
+bool AlgorithmMeasurement::canRun(const Algorithm& algorithm, Collective collective) const {
+  if (!algorithm.has(collective) || algorithm.inputs == Inputs::kShared) return false;
+  const Selection selection = selectionOf(algorithm, communicator_.map());
+  return fitsGroups(algorithm, communicator_.map()) &&
+         buildSchedule(algorithm.name, collective, selection.shape, 0).ok();
+}
+
+// Microseconds of a call.
+Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times) {
+  communicator_.chooseBy(SelectionTable::only(algorithm));
+  HORING_TRY(communicator_.run(collective_, call_));  // all of them are here
+  const SteadyClock clock;
+  const int64_t begun_ns = clock.nowNs();
+  for (int i = 0; i < times; ++i) HORING_TRY(communicator_.run(collective_, call_));
+  return mostOfAll(communicator_, static_cast<double>(clock.nowNs() - begun_ns) / 1000 / times);
+}
+
+Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_t bytes) {
+  collective_ = collective;
+  call_.input = input_.data();
+  call_.output = output_.data();
+  call_.count = elementsOf(collective, communicator_.ranks(), bytes, sizeof(float));
+  MeasuredPoint point{collective, bytes, {}};
+  double best_us = 1e12;
+  for (const Algorithm& algorithm : algorithmCatalogue()) {
+    if (!canRun(algorithm, collective)) continue;
+    HORING_ASSIGN(double us, round(algorithm, 1));
+    for (int i = 0; i < 2 && us < kLongUs; ++i) {
+      HORING_ASSIGN(const double again_us, round(algorithm, std::max(timesOf(us) / 4, 1)));
+      us = std::min(us, again_us);
+    }
+    best_us = std::min(best_us, us);
+    point.times.push_back({&algorithm, us, 0});
+  }
+  if (point.times.empty())
+    return makeStatus(Code::kInvalidArgument, "no algorithm can run %s here", collectiveName(collective));
+  std::vector<std::vector<double>> rounds(point.times.size());
+  for (int i = 0; i < (best_us < kLongUs ? kRounds : kLongRounds); ++i)
+    for (size_t which = 0; which < rounds.size(); ++which) {
+      const MeasuredPoint::Time& time = point.times[which];
+      if (time.us > kHopeless * best_us) continue;
+      HORING_ASSIGN(const double us, round(*time.algorithm, timesOf(time.us)));
+      rounds[which].push_back(us);
+    }
+  for (size_t which = 0; which < rounds.size(); ++which)
+    if (!rounds[which].empty())
+      point.times[which] = {point.times[which].algorithm, median(rounds[which]), spreadOf(rounds[which])};
+  return point;
+}
+
+const MeasuredPoint::Time& fastest(const MeasuredPoint& point) {
+  return *std::min_element(point.times.begin(), point.times.end(),
+                           [](const auto& a, const auto& b) { return a.us < b.us; });
+}
+
+// The fastest, or the one that serves the size before.
+const Algorithm* chosen(const MeasuredPoint& point, const Algorithm* before) {
+  const MeasuredPoint::Time& best = fastest(point);
+  for (const MeasuredPoint::Time& time : point.times)
+    if (time.algorithm == before && time.us <= kHardly * best.us) return before;
+  return best.algorithm;
+}
+
+}  // namespace
+
+Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator, const AlgorithmGrid& grid) {
+  std::vector<MeasuredPoint> points;
+  AlgorithmMeasurement measurement(communicator, grid.sizes.back());
+  for (const Collective collective : grid.collectives)
+    for (const uint64_t bytes : grid.sizes) {
+      HORING_ASSIGN(MeasuredPoint point, measurement.point(collective, bytes));
+      points.push_back(std::move(point));
+    }
+  communicator.chooseBy(SelectionTable::builtIn());
+  return points;
+}
+
+std::string measuredTableText(const std::vector<MeasuredPoint>& points, int groups, int members) {
+  std::string times =
+      "# measured: microseconds, and what two halves of the rounds differ by; algorithms without that "
+      "looked\n"
+      "# hopeless at once\n";
+  std::string rows = "# collective   groups  ranks of each  up to bytes  algorithm\n";
+  const Algorithm* serving = nullptr;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const MeasuredPoint& point = points[i];
+    times += formatString("# %s %s:", collectiveName(point.collective), tableBytesText(point.bytes).c_str());
+    for (const MeasuredPoint::Time& time : point.times)
+      times += time.spread > 0 ? formatString(" %s %.2f (%.3f)", time.algorithm->name, time.us, time.spread)
+                               : formatString(" %s %.2f", time.algorithm->name, time.us);
+    times += '\n';
+    const bool is_first = i == 0 || points[i - 1].collective != point.collective;
+    const bool is_last = i + 1 == points.size() || points[i + 1].collective != point.collective;
+    serving = chosen(point, is_first ? nullptr : serving);
+    if (!is_last && chosen(points[i + 1], serving) == serving) continue;
+    const double ratio =
+        is_last ? 1 : static_cast<double>(points[i + 1].bytes) / static_cast<double>(point.bytes);
+    const auto edge = static_cast<size_t>(static_cast<double>(point.bytes) * std::sqrt(ratio));
+    rows += formatString("%-14s %-7d %-14d %-12s %s\n", collectiveName(point.collective), groups, members,
+                         is_last ? "*" : tableBytesText(edge).c_str(), serving->name);
+  }
+  return times + rows;
+}
+
+}  // namespace horing

@@ -1,0 +1,75 @@
+#include "comm/algorithm_measurement.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/model_selection.h"
+
+namespace horing {
+namespace {
+
+MeasuredPoint pointOf(Collective collective, uint64_t bytes, double ring_us, double direct_us) {
+  return {
+      collective, bytes, {{findAlgorithm("ring"), ring_us, 1.01}, {findAlgorithm("direct"), direct_us, 0}}};
+}
+
+TEST(MeasuredTable, GivesEachSizeItsFastestAndHalfOfTheWayToTheNext) {
+  const std::string text = measuredTableText(
+      {pointOf(Collective::kAllReduce, 1024, 20, 10), pointOf(Collective::kAllReduce, 4096, 20, 10),
+       pointOf(Collective::kAllReduce, 16384, 20, 30), pointOf(Collective::kAllGather, 1024, 5, 9)},
+      1, 4);
+  const Result<SelectionTable> table = SelectionTable::parse(text, "text");
+  ASSERT_TRUE(table.ok()) << table.status().message() << text;
+  ASSERT_EQ(table.value().rows().size(), 3u) << text;
+  const SelectionRow& first = table.value().rows()[0];
+  EXPECT_EQ(first.algorithm, findAlgorithm("direct"));
+  EXPECT_EQ(first.most_bytes, 8192u);
+  EXPECT_EQ(first.members, (SelectionRow::Range{4, 4}));
+  EXPECT_EQ(table.value().rows()[1].algorithm, findAlgorithm("ring"));
+  EXPECT_EQ(table.value().rows()[1].most_bytes, SIZE_MAX);
+  EXPECT_EQ(table.value().rows()[2].collective, Collective::kAllGather);
+  EXPECT_NE(text.find("# all_reduce 1K: ring 20.00 (1.010) direct 10.00\n"), std::string::npos) << text;
+}
+
+TEST(MeasuredTable, WritesNoRowForWhatIsHardlyFaster) {
+  const std::string text = measuredTableText(
+      {pointOf(Collective::kAllReduce, 1024, 20, 10), pointOf(Collective::kAllReduce, 4096, 10, 10.2),
+       pointOf(Collective::kAllReduce, 16384, 20, 10)},
+      1, 4);
+  const Result<SelectionTable> table = SelectionTable::parse(text, "text");
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_EQ(table.value().rows().size(), 1u) << text;
+}
+
+// Where only latency counts, ring's all-reduce takes 2 (n - 1) hops and doubling log2 n.
+TEST(ModelSelection, LetsATableStandWhereThePredictionMayErr) {
+  SelectionQuestion asked;
+  MachineModel& machine = asked.question.machine;
+  machine.ranks_per_node = 1;
+  machine.between = {1000, 0, 0, 0};
+  asked.collectives = {Collective::kAllReduce};
+  asked.sizes = {1024};
+  const SelectionTable table = SelectionTable::only(*findAlgorithm("ring"));
+  asked.standing = &table;
+  const auto rows = [&](int32_t nodes) {
+    machine.nodes = nodes;
+    const Result<std::string> text = selectionText(asked);
+    EXPECT_TRUE(text.ok()) << text.status().message();
+    return SelectionTable::parse(text.ok() ? text.value() : "", "text").take();
+  };
+  EXPECT_STREQ(rows(2).find(Collective::kAllReduce, 2, 1, 1024)->name, "ring");
+  EXPECT_STRNE(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring");
+  asked.question.most_slices = 1;
+  EXPECT_STREQ(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring") << "nothing can be predicted";
+}
+
+TEST(ModelSelection, ServesByDefaultWhereTheMachineIsKnown) {
+  Config config = Config::fromLookup([](const std::string&) -> const char* { return nullptr; }).take();
+  EXPECT_FALSE(selectsByModel(config));
+  config.calibrate = "lab.machine";
+  EXPECT_TRUE(selectsByModel(config));
+  config.selection = kSelectionByTable;
+  EXPECT_FALSE(selectsByModel(config));
+}
+
+}  // namespace
+}  // namespace horing
