@@ -3,9 +3,14 @@
 
     python3 bench/sim/predict.py --bin build/release/bin [--quick] [--out build/bench/sim]
 
-For each shape: describes the machine by what horing-tune measures between pairs of ranks and by nothing else, predicts ring's and ho_ring's all-gather, reduce-scatter and all-reduce with horing-sim, measures the same, and
-compares. Writes a table to the terminal and predictions.json, table.txt and the machines to the --out folder. Needs what
-horing-run needs for emulated nodes. Python 3 and nothing else.
+For each shape: describes the machine by what horing-tune measures between pairs of ranks and by nothing else, measures ring's and
+ho_ring's all-gather, reduce-scatter and all-reduce, predicts the same with horing-sim, and compares. These are stages that leave
+their results in the --out folder (SHAPE.machine, SHAPE_COLLECTIVE.json), so that they can be run one by one, on a part of the grid:
+
+    predict.py --stages calibrate,measure --shape 2x8@500 --collective all_reduce
+    predict.py --stages predict
+
+Writes a table to the terminal, and table.txt. Needs what horing-run needs for emulated nodes. Python 3 and nothing else.
 """
 import argparse
 import csv
@@ -21,7 +26,8 @@ from pathlib import Path
 SHAPES = [(2, 8, 500), (4, 4, 500), (2, 4, 1000), (4, 2, 1000)]
 COLLECTIVES = ["all_gather", "reduce_scatter", "all_reduce"]
 ALGORITHMS = ["ring", "ho_ring"]
-FULL = {"largest": "64M", "iterations": 5}
+STAGES = ["calibrate", "measure", "predict"]
+FULL = {"largest": "64M", "iterations": 3}
 QUICK = {"largest": "4M", "iterations": 3}
 CORES = len(os.sched_getaffinity(0))
 # Goals: median error, worst error from 1 MiB on, and the factor below that.
@@ -58,42 +64,58 @@ class Programs:
         return {int(line["size"]): float(line["out_of_place"]["time"]) for line in results}
 
 
-def calibrate(programs, shape, machine_path):
+def name_of(shape):
+    nodes, members, rate_mbit = shape
+    return f"{nodes}x{members}_{rate_mbit}"
+
+
+def title_of(shape):
+    nodes, members, rate_mbit = shape
+    return f"{nodes} x {members} at {rate_mbit} Mbit/s"
+
+
+def calibrate(programs, shape, folder):
     """The machine as pairs of ranks show it, in the file that horing-sim reads."""
     nodes, members, rate_mbit = shape
-    programs.run(["horing-tune", "-o", str(machine_path)], nodes * members, nodes, rate_mbit)
+    print(f"{title_of(shape)}: pairs of ranks", file=sys.stderr, flush=True)
+    programs.run(["horing-tune", "-o", str(folder / f"{name_of(shape)}.machine")], nodes * members, nodes, rate_mbit)
 
 
-def predict(programs, machine_path, collective, largest):
-    with tempfile.TemporaryDirectory() as folder:
-        output = os.path.join(folder, "out.csv")
-        subprocess.run([programs.path("horing-sim"), "compare", "--machine", machine_path, "--collective", collective,
-                        "--algorithms", ",".join(ALGORITHMS), "--from", "64K", "--to", largest, "--csv", output],
-                       check=True, stdout=subprocess.DEVNULL)
+def measure(programs, shape, collective, settings, folder):
+    """Times in microseconds by algorithm and size."""
+    times = {}
+    for algorithm in ALGORITHMS:
+        print(f"{title_of(shape)}: {collective}, {algorithm}", file=sys.stderr, flush=True)
+        times[algorithm] = {}
+        for smallest, largest, iterations in [("64K", "256K", 20), ("1M", settings["largest"], settings["iterations"])]:
+            options = ["-b", smallest, "-e", largest, "-f", "4", "-n", str(iterations), "-w", "1"]
+            times[algorithm] |= programs.perf(collective, options, shape, algorithm)
+    path = folder / f"{name_of(shape)}_{collective}.json"
+    path.write_text(json.dumps({"cores": CORES, "settings": settings, "times_us": times}, indent=1) + "\n", encoding="utf-8")
+
+
+def predict(programs, shape, collective, folder):
+    """Times in microseconds by algorithm and size, as measured ones."""
+    with tempfile.TemporaryDirectory() as temporary:
+        output = os.path.join(temporary, "out.csv")
+        subprocess.run([programs.path("horing-sim"), "compare", "--machine", str(folder / f"{name_of(shape)}.machine"),
+                        "--collective", collective, "--algorithms", ",".join(ALGORITHMS), "--from", "64K",
+                        "--to", FULL["largest"], "--csv", output], check=True, stdout=subprocess.DEVNULL)
         with open(output, encoding="utf-8") as file:
             return {(row["algorithm"], int(row["bytes"])): float(row["time_us"]) for row in csv.DictReader(file)}
 
 
-def run_shape(programs, shape, settings, folder):
-    nodes, members, rate_mbit = shape
-    title = f"{nodes} x {members} at {rate_mbit} Mbit/s"
-    print(f"{title}: pairs of ranks", file=sys.stderr, flush=True)
-    machine_path = folder / f"{nodes}x{members}_{rate_mbit}.machine"
-    calibrate(programs, shape, machine_path)
-    points = []
-    for collective in COLLECTIVES:
-        predicted = predict(programs, str(machine_path), collective, settings["largest"])
-        for algorithm in ALGORITHMS:
-            print(f"{title}: {collective}, {algorithm}", file=sys.stderr, flush=True)
-            measured = {}
-            for smallest, largest, iterations in [("64K", "256K", 20), ("1M", settings["largest"], settings["iterations"])]:
-                options = ["-b", smallest, "-e", largest, "-f", "4", "-n", str(iterations)]
-                measured |= programs.perf(collective, options, shape, algorithm)
-            for size, time in sorted(measured.items()):
-                if (algorithm, size) in predicted and time > 0:
-                    points.append({"shape": title, "collective": collective, "algorithm": algorithm, "bytes": size,
-                                   "measured_us": time, "predicted_us": predicted[algorithm, size]})
-    return {"shape": title, "machine": machine_path.read_text(encoding="utf-8"), "points": points}
+def compare(programs, shape, collective, folder):
+    """Points of what was measured; none where nothing was."""
+    path = folder / f"{name_of(shape)}_{collective}.json"
+    if not path.exists():
+        print(f"{title_of(shape)}: {collective} was not measured", file=sys.stderr)
+        return []
+    measured = json.loads(path.read_text(encoding="utf-8"))["times_us"]
+    predicted = predict(programs, shape, collective, folder)
+    return [{"shape": title_of(shape), "collective": collective, "algorithm": algorithm, "bytes": int(size),
+             "measured_us": time, "predicted_us": predicted[algorithm, int(size)]}
+            for algorithm, times in measured.items() for size, time in times.items() if time > 0]
 
 
 def error(point):
@@ -119,27 +141,53 @@ def table(points):
     return text
 
 
+def report(points):
+    """Each shape by itself, then all."""
+    text = table(points)
+    titles = list(dict.fromkeys(p["shape"] for p in points))
+    for title in titles if len(titles) > 1 else []:
+        text += f"\n{title}\n" + summary([p for p in points if p["shape"] == title])
+    return text + "\nall\n" + summary(points)
+
+
+def shape_of(text):
+    nodes, rest = text.split("x")
+    return (int(nodes), *map(int, rest.split("@")))
+
+
+def stages_of(text):
+    stages = text.split(",")
+    if not set(stages) <= set(STAGES):
+        raise argparse.ArgumentTypeError(f"stages are {', '.join(STAGES)}")
+    return stages
+
+
 def main():
     parser = argparse.ArgumentParser(description="The simulator's predictions beside measurements, across emulated nodes.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
-    parser.add_argument("--out", default="build/bench/sim", help="folder for predictions.json, table.txt and the machines")
+    parser.add_argument("--out", default="build/bench/sim", help="folder for machines, measurements and table.txt")
     parser.add_argument("--quick", action="store_true", help="up to 4 MiB, 3 iterations, instead of 64 MiB and 5")
-    parser.add_argument("--shape", metavar="NODESxRANKS@MBIT", help="one shape only, say 2x4@1000")
+    parser.add_argument("--shape", metavar="NODESxRANKS@MBIT", type=shape_of, action="append", help="only this one, say 2x4@1000")
+    parser.add_argument("--collective", choices=COLLECTIVES, action="append", help="only this one")
+    parser.add_argument("--stages", type=stages_of, default=STAGES, help="only these (default: %(default)s)")
     arguments = parser.parse_args()
     programs, settings = Programs(arguments.bin), QUICK if arguments.quick else FULL
-    shapes = SHAPES
-    if arguments.shape:
-        nodes, rest = arguments.shape.split("x")
-        shapes = [(int(nodes), *map(int, rest.split("@")))]
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
-    results = [run_shape(programs, shape, settings, folder) for shape in shapes]
-    points = [point for result in results for point in result["points"]]
-    text = table(points) + summary(points)
-    (folder / "predictions.json").write_text(json.dumps({"cores": CORES, "settings": settings, "shapes": results}, indent=1)
-                                             + "\n", encoding="utf-8")
-    (folder / "table.txt").write_text(text, encoding="utf-8")
-    print(text, end="")
+    shapes, collectives = arguments.shape or SHAPES, arguments.collective or COLLECTIVES
+    points = []
+    for shape in shapes:
+        if "calibrate" in arguments.stages:
+            calibrate(programs, shape, folder)
+        for collective in collectives:
+            if "measure" in arguments.stages:
+                measure(programs, shape, collective, settings, folder)
+            if "predict" in arguments.stages:
+                points += compare(programs, shape, collective, folder)
+    if points:
+        text = report(points)
+        (folder / "table.txt").write_text(text, encoding="utf-8")
+        print(text, end="")
     return 0
 
 

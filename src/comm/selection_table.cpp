@@ -20,9 +20,9 @@ constexpr std::string_view kBuiltIn = R"(
 all_reduce      1    2     16K   one_shot
 all_reduce      1    2     64K   direct
 all_reduce      1    3-4   8K    one_shot
-all_reduce      1    3-4   128K  direct
+all_reduce      1    3-4   1M    direct
 all_reduce      1    5-8   2K    one_shot
-all_reduce      1    5-8   256K  direct
+all_reduce      1    5-8   512K  direct
 all_reduce      1    9-32  64    direct
 all_reduce      1    9-    16K   doubling
 all_reduce      1    9-16  512K  direct
@@ -34,8 +34,8 @@ all_reduce      3-   2-    16K   ho_leaders
 all_reduce      3-   2-    128K  ho_halving
 all_reduce      2-   *     8K    doubling
 reduce_scatter  1    2     64K   direct
-reduce_scatter  1    3-4   128K  direct
-reduce_scatter  1    5-8   256K  direct
+reduce_scatter  1    3-4   4M    direct
+reduce_scatter  1    5-8   64K   direct
 reduce_scatter  1    9-16  512K  direct
 reduce_scatter  1    17-32 1M    direct
 reduce_scatter  2    2-    16K   halving_doubling
@@ -43,8 +43,8 @@ reduce_scatter  3-4  2     4K    ring
 reduce_scatter  3-   2-    64K   ho_halving
 reduce_scatter  2    2-    4M    ho_direct
 all_gather      1    2     64K   direct
-all_gather      1    3-4   128K  direct
-all_gather      1    5-8   256K  direct
+all_gather      1    3-4   2M    direct
+all_gather      1    5-8   512K  direct
 all_gather      1    9-16  512K  direct
 all_gather      1    17-32 1M    direct
 all_gather      2    2-    16K   ho_leaders
