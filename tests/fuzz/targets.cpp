@@ -24,6 +24,7 @@ constexpr Target kTargets[] = {
     {"topology_text", topologyText},
     {"rank_place", rankPlace},
     {"slurm_topology", slurmTopology},
+    {"selection_text", selectionText},
 };
 }  // namespace
 

@@ -47,6 +47,8 @@ void hostIdentity(Bytes bytes);
 void topologyText(Bytes bytes);
 void rankPlace(Bytes bytes);
 void slurmTopology(Bytes bytes);
+// selection_fuzz.cpp
+void selectionText(Bytes bytes);  // tables, machines, HORING_ALGO
 
 // Takes an input apart; past its end come zeros and empty texts.
 class Input {

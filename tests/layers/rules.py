@@ -53,7 +53,7 @@ TESTS = {
     "tests/engine": ["algorithms", "topology"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
-    "tests/fuzz": ["comm", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
+    "tests/fuzz": ["comm", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
     "tests/programs": ["base", "engine", "sim"],
 }
 

@@ -1,0 +1,24 @@
+#include "base/check.h"
+#include "comm/forced_algorithms.h"
+#include "comm/selection_table.h"
+#include "sim/machine_model.h"
+#include "targets.h"
+
+namespace horing::fuzz {
+
+// What people and tools write of algorithms and machines: what is taken says the same when it is printed and read again.
+void selectionText(Bytes bytes) {
+  const std::string_view text = textOf(bytes);
+  if (const Result<SelectionTable> table = SelectionTable::parse(text, "text"); table.ok()) {
+    const Result<SelectionTable> again = SelectionTable::parse(table.value().text(), "again");
+    HORING_CHECK(again.ok() && again.value() == table.value());
+  }
+  if (const Result<MachineModel> machine = parseMachine(text, "text"); machine.ok()) {
+    const std::string described = describeMachine(machine.value());
+    const Result<MachineModel> again = parseMachine(described, "again");
+    HORING_CHECK(again.ok() && describeMachine(again.value()) == described);
+  }
+  [[maybe_unused]] const Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(text);
+}
+
+}  // namespace horing::fuzz
