@@ -19,9 +19,10 @@ struct SelectionQuestion {
   const SelectionTable* standing = nullptr;
 };
 
-// What a prediction may be wrong by: the goals that bench/sim/predict.py holds it to.
-constexpr double errorFactor(uint64_t bytes) {
-  return bytes < (1 << 20) ? 2 : 1.25;
+// What a prediction may be wrong by: the goals that bench/sim/predict.py holds it to. Inside one node caches count for more than the
+// model knows of.
+constexpr double errorFactor(const MachineModel& machine, uint64_t bytes) {
+  return machine.nodes == 1 || bytes < (1 << 20) ? 2 : 1.25;
 }
 
 // Rows for machines of this many nodes and ranks, with what was predicted as comments. Algorithms that ask for inputs that every

@@ -35,7 +35,7 @@ all_reduce      3-   2-    128K  ho_halving
 all_reduce      2-   *     8K    doubling
 reduce_scatter  1    2     64K   direct
 reduce_scatter  1    3-4   4M    direct
-reduce_scatter  1    5-8   64K   direct
+reduce_scatter  1    5-8   256K  direct
 reduce_scatter  1    9-16  512K  direct
 reduce_scatter  1    17-32 1M    direct
 reduce_scatter  2    2-    16K   halving_doubling
