@@ -2,7 +2,7 @@
 """PaRO's figures: what its strategies take and move on emulated nodes, against the formulas and the planner's prediction.
 
     python3 bench/paro/paro_figures.py --bin build/release/bin [--quick] [--only order training bytes memory overhead loss]
-            [--out build/bench/paro]
+            [--strategies GGG GNG] [--tokens 4] [--out build/bench/paro]
 
 Prints each figure with its goal, and writes what was measured to the --out folder. Needs emulated nodes (horing-run --check-nodes).
 Python 3 and nothing else.
@@ -29,6 +29,8 @@ class Bench:
         self.out.mkdir(parents=True, exist_ok=True)
         self.steps = arguments.steps
         self.quick = arguments.quick
+        self.tokens = arguments.tokens
+        self.strategies = arguments.strategies
 
     def program(self, name):
         path = self.programs / name
@@ -92,15 +94,14 @@ def say_factors(work, measured):
 
 def training(bench):
     """Step times with computation: on few cores it takes its share of them."""
-    tokens = 4
     measured = {}
     for strategy in ["GGG", "IIG", "NGG", "NIG", "NII"]:
         run = bench.train(4, 4, RATE_MBIT, ["--strategy", strategy, *MODEL, "--accumulate", "10", "--steps", str(bench.steps + 1),
-                                            "--tokens", str(tokens)])
+                                            "--tokens", str(bench.tokens)])
         measured[strategy] = run[0]["median_step_seconds"]
         print(f"    {strategy}  measured {measured[strategy]:7.3f} s", flush=True)
-    bench.keep("training", measured)
-    say_factors(f"{tokens} tokens per rank and micro-step", measured)
+    bench.keep("training", {"tokens": bench.tokens, **measured})
+    say_factors(f"{bench.tokens} tokens per rank and micro-step", measured)
 
 
 def link_bytes(bench, nodes, members, strategy, accumulate, steps):
@@ -148,7 +149,7 @@ def overhead(bench):
     """A step of the client, and the same step by hand on the raw collectives, in turns in one run. Nothing is computed; by hand, too,
     gradients are cleared before a micro-step and added up after it."""
     kept = {}
-    for strategy in ["NII", "GGG"] if bench.quick else STRATEGIES:
+    for strategy in bench.strategies or (["NII", "GGG"] if bench.quick else STRATEGIES):
         text = bench.run(4, 4, RATE_MBIT, ["measure", "--strategy", strategy, "--params", str(PARAMETERS), "--accumulate", "10",
                                            "--repetitions", str(bench.steps), "--client"])
         by_hand, client = map(float, text.split())
@@ -185,6 +186,8 @@ def main():
     parser.add_argument("--out", default="build/bench/paro", help="folder for what was measured")
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=FIGURES, help="which figures")
     parser.add_argument("--quick", action="store_true", help="fewer shapes and turns")
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, metavar="STRATEGY", help="which ones overhead is about")
+    parser.add_argument("--tokens", type=int, default=4, help="of each rank in a micro-step of training")
     parser.add_argument("--steps", type=int, default=3, help="optimizer steps that count, of each run")
     arguments = parser.parse_args()
     bench = Bench(arguments)
