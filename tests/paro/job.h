@@ -152,7 +152,9 @@ class Trainee {
 
   // Every gathered parameter is what the reference has, rounded. Prefetches the next bucket.
   void expectParams(const Reference& reference) {
-    ASSERT_PARO(horingParoGatherParams(paro_, 0));
+    if (buckets_ > 0) {
+      ASSERT_PARO(horingParoGatherParams(paro_, 0));
+    }
     for (int bucket = 0; bucket < buckets_; ++bucket) {
       if (bucket + 1 < buckets_) {
         ASSERT_PARO(horingParoGatherParams(paro_, bucket + 1));

@@ -231,6 +231,46 @@ TEST_F(Misuse, ArgumentsThatAreWrongAreNamed) {
   EXPECT_TRUE(paroRefuses(horingParoDestroy(nullptr), horingInvalidArgument, "paro is NULL"));
 }
 
+TEST_F(Misuse, WhatWasGivenMayBeFreedAndChangedAtOnce) {
+  Reference reference(kModel, Optimizer::kSgd);
+  reference.step(kRanks, 1, 0, 1);
+  onEveryRank(kRanks, [&](int rank) {
+    horingParo_t paro = nullptr;
+    {
+      horingParoConfig_t config = configOf(horingParoNII);
+      std::vector<horingParoParam_t> params = kModel;
+      ASSERT_PARO(
+          horingParoCreate(&paro, comms_[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+      config = {};
+      for (horingParoParam_t& param : params) param = {1, horingFloat64, 0};
+    }
+    Trainee trainee(paro, rank, kModel);
+    trainee.initialise();  // each value from a buffer that is gone afterwards
+    trainee.step(Optimizer::kSgd, 1, 0);
+    trainee.expectParams(reference);
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+}
+
+TEST_F(Misuse, ACommunicatorThatWasDestroyedIsAnErrorThatSticks) {
+  onEveryRank(kRanks, [&](int rank) {
+    horingParo_t paro = nullptr;
+    horingComm_t& comm = comms_[static_cast<size_t>(rank)];
+    const horingParoConfig_t config = configOf(horingParoGGG);
+    ASSERT_PARO(horingParoCreate(&paro, comm, &config, kModel.data(), kModel.size()));
+    ASSERT_PARO(horingParoGatherParams(paro, 0));
+    const void* values = nullptr;
+    ASSERT_PARO(horingParoGetParam(paro, 0, &values));
+    ASSERT_PARO(horingParoReleaseParams(paro, 0));
+    EXPECT_HORING(horingCommDestroy(comm));
+    EXPECT_TRUE(paroRefuses(horingParoGatherParams(paro, 0), horingInvalidArgument, "comm"));
+    EXPECT_TRUE(paroRefuses(horingParoOpenGrads(paro, 0), horingInvalidArgument, "comm"));
+    EXPECT_TRUE(paroRefuses(horingParoSave(paro, "/tmp", 1), horingInvalidArgument, "comm"));
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+  comms_.clear();
+}
+
 TEST(MisuseOfGroups, GroupsThatAreNoGridRefuseWhatSharesOutInsideThem) {
   const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
   onEveryRank(3, [&](int rank) {

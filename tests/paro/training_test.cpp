@@ -1,4 +1,6 @@
 // Training on every strategy gives what one rank alone would get.
+#include <filesystem>
+
 #include "job.h"
 
 namespace {
@@ -215,6 +217,41 @@ TEST(TrainingWithoutGrid, WorksWithWhatNeedsNoGroups) {
     });
   }
   destroyAll(comms);
+}
+
+// Nothing at all, nothing in it, nothing to train, less than an element for each rank.
+TEST(TrainingOnSmallModels, EqualsOneRank) {
+  const std::vector<std::vector<horingParoParam_t>> models = {
+      {},
+      {{0, horingFloat32, 1}, {0, horingBfloat16, 0}},
+      {{5, horingFloat32, 0}, {1, horingBfloat16, 0}},
+      {{1, horingBfloat16, 1}, {0, horingFloat64, 1}, {2, horingFloat64, 0}}};
+  std::string folder = testing::TempDir() + "horing_paro_small_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::vector<horingComm_t> comms = makeGrid(2, 2);
+  for (const auto& params : models)
+    for (int number = 0; number < horingParoNumStrategies; ++number) {
+      SCOPED_TRACE(number);
+      Reference reference(params, Optimizer::kSgd);
+      reference.step(4, 2, 0, 1);
+      onEveryRank(4, [&](int rank) {
+        horingParo_t paro = nullptr;
+        const horingParoConfig_t config = configOf(static_cast<horingParoStrategy_t>(number));
+        ASSERT_PARO(
+            horingParoCreate(&paro, comms[static_cast<size_t>(rank)], &config, params.data(), params.size()));
+        Trainee trainee(paro, rank, params);
+        trainee.initialise();
+        trainee.step(Optimizer::kSgd, 2, 0);
+        ASSERT_PARO(horingParoSave(paro, folder.c_str(), 1));
+        trainee.initialise();
+        ASSERT_PARO(horingParoLoad(paro, folder.c_str(), nullptr));
+        trainee.expectParams(reference);
+        EXPECT_PARO(horingParoDestroy(paro));
+      });
+      if (testing::Test::HasFailure()) break;
+    }
+  destroyAll(comms);
+  std::filesystem::remove_all(folder);
 }
 
 // Group numbers that are not the order of ranks.
