@@ -2,7 +2,6 @@
 // Ranks as threads of this process, each with a communicator of its own.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -46,20 +45,18 @@ inline std::vector<horingComm_t> makeCommunicators(int ranks, Meeting meeting) {
   return comms;
 }
 
-// Makes a communicator by ID, whose ranks begin one after the other: prepare(r) sets the environment that rank r finds.
+// Makes a communicator by ID whose ranks differ in their settings: prepare(r) sets the environment that rank r finds. Each call of
+// an open group reads it before it returns.
 inline std::vector<horingComm_t> makeOneByOne(int ranks, const std::function<void(int)>& prepare) {
   std::vector<horingComm_t> comms(static_cast<size_t>(ranks), nullptr);
   horingUniqueId id;
   EXPECT_HORING(horingGetUniqueId(&id));
-  std::vector<std::thread> threads;
+  EXPECT_HORING(horingGroupStart());
   for (int rank = 0; rank < ranks; ++rank) {
     prepare(rank);
-    threads.emplace_back(
-        [&, rank] { EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank)); });
-    // The environment is read first thing.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_HORING(horingCommInitRank(&comms[static_cast<size_t>(rank)], ranks, id, rank));
   }
-  for (std::thread& thread : threads) thread.join();
+  EXPECT_HORING(horingGroupEnd());
   return comms;
 }
 
