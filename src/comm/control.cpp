@@ -206,6 +206,8 @@ void JoinedControl::serve() {
     if (!stop_) progress(options_.clock->nowNs());
     runFailureAction(lock);
   }
+  // The rendezvous waits for a sign that its last word was heard.
+  if (root_closed_) channel_->hangUp();
   changed_.notify_all();
   runFailureAction(lock);
 }

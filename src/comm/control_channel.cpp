@@ -144,6 +144,10 @@ Status ControlChannel::sealNext() {
   return sealed;
 }
 
+void ControlChannel::hangUp() {
+  [[maybe_unused]] const int done = ::shutdown(fd_.get(), SHUT_WR);
+}
+
 void ControlChannel::send(SharedMessage message) {
   HORING_CHECK(proven());
   outbox_.push_back(std::move(message));

@@ -31,6 +31,9 @@ class ControlChannel {
   // The part of progress() that writes.
   Status flush();
 
+  // Ends this end's part: the other one reads the end of the stream, and knows that this one has not just broken.
+  void hangUp();
+
   // The peer has proved the key; messages may be sent from then on.
   bool proven() const { return sealed_.has_value(); }
   void allowMessageBytes(size_t max_message_bytes) { max_message_bytes_ = max_message_bytes; }

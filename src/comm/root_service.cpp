@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -36,6 +37,7 @@ constexpr const char* kSubsystem = "root";
 // After a failed arrival latecomers can still ask what happened.
 constexpr int64_t kLingerMs = 10'000;
 constexpr int64_t kClosingMs = 1000;
+constexpr int64_t kLongestTurnMs = 50;  // while it closes
 // Out of file descriptors: accepting again at once would spin.
 constexpr int64_t kAcceptPauseMs = 100;
 constexpr int kAcceptsPerWake = 64;
@@ -103,6 +105,7 @@ class RootThread final : public RootService {
  private:
   void run();
   void loop();
+  int64_t turn(int wait_ms);
   bool over(int64_t now_ns);
   int waitMs(int64_t now_ns) const;
   void acceptAll(int64_t now_ns);
@@ -122,7 +125,8 @@ class RootThread final : public RootService {
   void judgeSilence(int64_t now_ns);
   Status answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
   void listenForReturns();
-  void deliver();
+  void stopListening();
+  void deliver(std::span<const SharedMessage> messages);
   void close();
   void setDeadline(Client& client, int64_t now_ns);
   void clearDeadline(Client& client);
@@ -201,26 +205,33 @@ void RootThread::run() {
 }
 
 void RootThread::loop() {
-  std::array<epoll_event, 64> events;
   while (!stop_.load(std::memory_order_acquire)) {
-    const int ready =
-        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), waitMs(clock_.nowNs()));
-    const int64_t now_ns = clock_.nowNs();
-    for (int i = 0; i < ready; ++i) {
-      const int fd = events[static_cast<size_t>(i)].data.fd;
-      if (fd == listener_.fd.get() && listener_.fd.valid()) {
-        acceptAll(now_ns);
-      } else if (fd != wake_.get()) {
-        serve(fd, now_ns);
-      }
-    }
-    expire(now_ns);
-    missThoseWhoStayAway(now_ns);
+    const int64_t now_ns = turn(waitMs(clock_.nowNs()));
     judgeSilence(now_ns);
     rendezvous_.tick(now_ns);
-    deliver();
+    const std::vector<SharedMessage> decided = rendezvous_.takeBroadcasts();
+    if (!decided.empty()) listenForReturns();
+    deliver(decided);
     if (over(now_ns)) return;
   }
+}
+
+// Waits for something to happen, and deals with it. Returns when that was.
+int64_t RootThread::turn(int wait_ms) {
+  std::array<epoll_event, 64> events;
+  const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
+  const int64_t now_ns = clock_.nowNs();
+  for (int i = 0; i < ready; ++i) {
+    const int fd = events[static_cast<size_t>(i)].data.fd;
+    if (fd == listener_.fd.get() && listener_.fd.valid()) {
+      acceptAll(now_ns);
+    } else if (fd != wake_.get()) {
+      serve(fd, now_ns);
+    }
+  }
+  expire(now_ns);
+  missThoseWhoStayAway(now_ns);
+  return now_ns;
 }
 
 // Nobody will need this service any more.
@@ -521,11 +532,17 @@ void RootThread::expire(int64_t now_ns) {
 // Once all have come nobody else may: the port is free for the job's next communicator before the first rank can know.
 void RootThread::listenForReturns() {
   if (!rendezvous_.complete() || listener_.port != port_) return;
+  stopListening();
+  listener_ = std::move(returns_);
+  if (listener_.fd.valid() && !watch(epoll_.get(), listener_.fd.get()).ok()) listener_.fd.reset();
+}
+
+void RootThread::stopListening() {
+  // Closing alone would not do it where a forked child has a copy.
   if (listener_.fd.valid() && accept_again_ns_ == 0)
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
   accept_again_ns_ = 0;
-  listener_ = std::move(returns_);
-  if (listener_.fd.valid() && !watch(epoll_.get(), listener_.fd.get()).ok()) listener_.fd.reset();
+  listener_.fd.reset();
 }
 
 // Somebody destroyed the socket. Ranks whose connections had the same fate know this port.
@@ -540,12 +557,9 @@ void RootThread::listenAgain() {
   listener_ = listener.take();
 }
 
-// Sends what the rendezvous has decided to all ranks that are there, and keeps it for those that may return. A broken
-// connection shows up as an event later.
-void RootThread::deliver() {
-  const std::vector<SharedMessage> messages = rendezvous_.takeBroadcasts();
+// Sends this to all ranks that are there, and keeps it for those that may return. A broken connection shows up as an event later.
+void RootThread::deliver(std::span<const SharedMessage> messages) {
   if (messages.empty()) return;
-  listenForReturns();
   for (auto& [rank, seat] : seats_) {
     const bool keeps = liveness_.watches(rank);
     for (const SharedMessage& message : messages) keeps ? seat.journal.keep(message) : seat.journal.pass();
@@ -557,25 +571,26 @@ void RootThread::deliver() {
   }
 }
 
-// Says goodbye to those who are still there, then waits a moment for the words to leave.
+// Says goodbye to those who are still there, and waits until each has heard it, which then ends its connection. Whose connection
+// breaks comes back for the word: without it, it would take this for the loss of the rendezvous. Who has heard of a failure
+// does not come back. Bounded however often connections break.
 void RootThread::close() {
-  listener_.fd.reset();
-  const auto message =
-      std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(ClosingMessage{})));
-  const int64_t until_ns = clock_.nowNs() + toNs(kClosingMs);
-  for (const auto& [fd, client] : clients_) {
-    if (client->state == Client::State::kJoined) client->channel.send(message);
+  uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
+  if (!rendezvous_.complete()) stopListening();
+  const bool failed = rendezvous_.failed();
+  deliver(std::array{
+      std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(ClosingMessage{})))});
+  const int64_t latest_ns = clock_.nowNs() + toNs(kReturnMs + kClosingMs);
+  int64_t here_by_ns = clock_.nowNs() + toNs(kClosingMs);
+  const auto expected = [&] { return seats_.size() - static_cast<size_t>(failed ? away_ : 0); };
+  while (expected() > 0) {
+    const int64_t left_ns = std::min(here_by_ns, latest_ns) - clock_.nowNs();
+    if (left_ns <= 0) break;
+    const int64_t now_ns = turn(static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, kLongestTurnMs)));
+    if (away_ > 0) here_by_ns = now_ns + toNs(kClosingMs);
   }
-  std::array<epoll_event, 64> events;
-  for (int waiting = 1; waiting > 0 && clock_.nowNs() < until_ns;) {
-    waiting = 0;
-    for (const auto& [fd, client] : clients_) {
-      [[maybe_unused]] const Status moved = client->channel.progress();
-      if (client->state == Client::State::kJoined && client->channel.wantsWrite()) ++waiting;
-      watchWrites(*client);
-    }
-    if (waiting > 0) ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 10);
-  }
+  stopListening();
   clients_.clear();
 }
 

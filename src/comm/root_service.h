@@ -71,7 +71,8 @@ class RootService {
   // Begins one that was reserved. May be done again when the service has ended, since the port stays taken.
   static Result<std::unique_ptr<RootService>> start(const RootOptions& options, const ReservedRoot& reserved);
   // Tells the ranks that are still there that the rendezvous closes (no error for them unless they need it
-  // again), stops the thread and joins it. Takes milliseconds, at most 1 s when a rank does not read.
+  // again), stops the thread and joins it. Takes milliseconds, at most 1 s when a rank does not read, and 3 s when connections
+  // are broken whose ranks may return.
   virtual ~RootService() = default;
 
   // Give this to every rank.

@@ -1,7 +1,10 @@
 // Control connections that break while both ends live, ranks that do not come back, and others that come in their place.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -146,21 +149,61 @@ TEST(ControlReturn, AnErrorAnnouncedJustAfterABreakArrives) {
   }
 }
 
-TEST(ControlReturn, ARootThatIsGoneIsLostAndHoldsNobodyBack) {
-  Status status;
-  // A rank that is back before the root is gone hears it close, which is no error: then once more.
-  for (int i = 0; i < kTries && status.ok(); ++i) {
+TEST(ControlReturn, AClosingRootIsHeardByThoseWhoseConnectionBroke) {
+  for (int i = 0; i < kTries; ++i) {
     auto root = startRoot();
-    const auto controls = joinBeating(root->id(), 2);
-    ASSERT_GE(breakConnections([] { return true; }), 2);
+    const auto controls = joinBeating(root->id(), 3);
+    ASSERT_GE(breakConnections([] { return true; }), 3);
     root.reset();
-    status = waitForError(*controls[0]);
-    EXPECT_EQ(controls[0]->failedRank(), status.ok() ? -1 : 0);
-    controls[0]->leave();
-    controls[1]->announceError(makeStatus(Code::kInternalError, "nobody hears this"));
-    controls[1]->leave();
+    for (const auto& control : controls) {
+      const Status status = waitForError(*control);
+      EXPECT_TRUE(status.ok()) << i << ": " << status.toString();
+      EXPECT_EQ(control->failedRank(), -1);
+      control->leave();
+    }
   }
+}
+
+// A rendezvous in a process of its own, which can be killed.
+class DistantRoot {
+ public:
+  DistantRoot() {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const auto root = startRoot();
+      [[maybe_unused]] const ssize_t told = ::write(ends[1], &root->id(), sizeof id_);
+      for (;;) ::pause();
+    }
+    EXPECT_EQ(::read(ends[0], &id_, sizeof id_), static_cast<ssize_t>(sizeof id_));
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  ~DistantRoot() { kill(); }
+  const UniqueId& id() const { return id_; }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+
+ private:
+  UniqueId id_;
+  pid_t pid_ = -1;
+};
+
+TEST(ControlReturn, ARootThatIsGoneIsLostAndHoldsNobodyBack) {
+  DistantRoot root;
+  const auto controls = joinBeating(root.id(), 2);
+  // Broken before its process ends, which closes what it has in order.
+  ASSERT_GE(breakConnections([] { return true; }), 2);
+  root.kill();
+  const Status status = waitForError(*controls[0]);
   EXPECT_TRUE(mentions(status, "hosts the rendezvous") && mentions(status, "is lost")) << status.toString();
+  controls[0]->leave();
+  controls[1]->announceError(makeStatus(Code::kInternalError, "nobody hears this"));
+  controls[1]->leave();
 }
 
 // A rank of its own making: what it says is up to the test.
