@@ -143,7 +143,10 @@ Status Communicator::initialise() {
   control_->answerFrom(calls_);
   watchdog_ = std::make_unique<Watchdog>(calls_, *control_, clock_);
   HORING_TRY(keepRecords());
-  TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, log_};
+  // Until the rendezvous has closed.
+  const auto deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; };
+  TransportRequest request{options_.config, options_.id,     options_.rank, options_.hub,
+                           &clock_,         deaths_are_told, log_};
   HORING_ASSIGN(auto transports, makeTransports(request));
   std::vector<LinkShape> shapes;
   for (const auto& transport : transports)

@@ -41,6 +41,7 @@ Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, c
   options.streams = static_cast<int>(request.config.socket_streams);
   options.congestion = request.config.socket_congestion;
   options.clock = request.clock;
+  options.deaths_are_told = request.deaths_are_told;
   options.log = request.log;
   return makeSocketTransport(options);
 }

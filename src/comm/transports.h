@@ -1,5 +1,6 @@
 #pragma once
 // Makes the transports that HORING_TRANSPORTS names.
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct TransportRequest {
   const Config& config;
   const UniqueId& id;
   int rank;
-  std::shared_ptr<LoopbackHub> hub;  // set: loopback and nothing else
-  const Clock* clock;                // must outlive the transports
+  std::shared_ptr<LoopbackHub> hub;       // set: loopback and nothing else
+  const Clock* clock;                     // must outlive the transports
+  std::function<bool()> deaths_are_told;  // as in SocketOptions
   Log log;
 };
 

@@ -49,6 +49,14 @@ class ResumingPeer : public HostilePeer {
     for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
   }
 
+  // On the manual clock.
+  void pass(int seconds) {
+    for (int i = 0; i < 10 * seconds; ++i) {
+      manual_clock_.advanceNs(100'000'000);
+      for (int j = 0; j < 20; ++j) [[maybe_unused]] const Status moved = rank_->progress();
+    }
+  }
+
   Fd listener_;
   ManualClock manual_clock_;
 };
@@ -208,12 +216,6 @@ TEST_F(ResumingPeer, IsWaitedForWhileItListensAndGivenUpWhenItDoesNot) {
   sayState(0, States{});
   turn();
   reset(0);
-  const auto pass = [&](int seconds) {
-    for (int i = 0; i < 10 * seconds; ++i) {
-      manual_clock_.advanceNs(100'000'000);
-      for (int j = 0; j < 20; ++j) [[maybe_unused]] const Status moved = rank_->progress();
-    }
-  };
   pass(60);
   EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
   listener_.reset();
@@ -221,6 +223,27 @@ TEST_F(ResumingPeer, IsWaitedForWhileItListensAndGivenUpWhenItDoesNot) {
   EXPECT_EQ(link_->status().code(), Code::kRemoteError);
   for (const char* part : {"rank 1 lost the connection to rank 0", "reset by peer", "refused", "died"})
     EXPECT_NE(link_->status().message().find(part), std::string::npos) << link_->status().toString();
+}
+
+// ... and also when it does not, while somebody else would tell of its end: all its sockets may have been destroyed under it.
+TEST_F(ResumingPeer, IsWaitedForThoughItRefusesWhileDeathsAreTold) {
+  bool told = true;
+  SocketOptions mine = options(1);
+  mine.clock = &manual_clock_;
+  mine.deaths_are_told = [&] { return told; };
+  rank_ = makeRank(mine);
+  link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
+  come(0, 1);
+  sayState(0, States{});
+  turn();
+  listener_.reset();
+  reset(0);
+  pass(60);
+  EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
+  EXPECT_NE(link_->describe().find("refused"), std::string::npos) << link_->describe();
+  told = false;
+  pass(3);
+  EXPECT_EQ(link_->status().code(), Code::kRemoteError) << link_->describe();
 }
 
 // The rank itself may be away for a while, and no time of that is one of waiting.

@@ -42,6 +42,7 @@ Status Dial::progress() {
   looked_ns_ = now_ns;
   if (stage_ == Stage::kConnecting && !stirred_ && now_ns >= attempt_until_ns_) {
     ++unanswered_;
+    refused_from_ns_ = INT64_MAX;
     rest(makeStatus(Code::kTimeout, "no answer"));
   }
   if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) begin();
@@ -98,7 +99,9 @@ Status Dial::hopeless() const {
   const int64_t now_ns = clock_.nowNs();
   if (stage_ != Stage::kResting && stage_ != Stage::kConnecting) return {};
   const bool refused = refused_from_ns_ != INT64_MAX && now_ns - refused_from_ns_ >= kRefusedMs * kNsPerMs;
-  if (!refused && now_ns - reached_ns_ < kUnreachableMs * kNsPerMs) return {};
+  const bool unreachable = now_ns - reached_ns_ >= kUnreachableMs * kNsPerMs;
+  const bool deaths_are_told = options_.deaths_are_told && options_.deaths_are_told();
+  if (!unreachable && (!refused || deaths_are_told)) return {};
   return makeStatus(Code::kRemoteError, "%s", obstacle_.c_str());
 }
 
@@ -123,8 +126,11 @@ void Dial::rest(const Status& why) {
 Status Dial::connectFailed(int error) {
   if (error != ECONNREFUSED) {
     refused_from_ns_ = INT64_MAX;
-  } else if (refused_from_ns_ == INT64_MAX) {
-    refused_from_ns_ = clock_.nowNs();
+    return systemError(error, "connect");
+  }
+  reached_ns_ = clock_.nowNs();  // the machine answers
+  if (refused_from_ns_ == INT64_MAX) {
+    refused_from_ns_ = reached_ns_;
     pause_ms_ = 0;  // soon again
   }
   return systemError(error, "connect");

@@ -2,6 +2,7 @@
 // The connecting end of one stream, until the link takes it over: connect, prove, wait for the peer to be ready; again
 // and again until it works or cannot. The accepting end of a stream that broke only knocks: it connects and hangs up, to
 // know whether somebody is there who might come.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct DialOptions {
   IpAddress from;  // of this rank's interface
   Endpoint to;
   SocketTuning tuning;
+  std::function<bool()> deaths_are_told;  // see SocketOptions
 };
 
 class Dial final : public PollTarget {
@@ -45,7 +47,8 @@ class Dial final : public PollTarget {
   WatchedFd take();
   // Counts the attempts of all dials of this stream.
   uint32_t attempt() const { return options_.hello.attempt; }
-  // Not ok when nobody seems to be there any more: refused, or no answer at all, for too long. For links that were there.
+  // Not ok when nobody seems to be there any more: refused, unless deaths are told, or no answer at all, for too long. For links
+  // that were there.
   Status hopeless() const;
   // Why it is not ready yet.
   const std::string& obstacle() const { return obstacle_; }

@@ -230,7 +230,8 @@ std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t strea
                    .hello = hello,
                    .from = mine.address,
                    .to = {.address = theirs.address, .port = entry.peer.port},
-                   .tuning = tuning_};
+                   .tuning = tuning_,
+                   .deaths_are_told = options_.deaths_are_told};
   return std::make_unique<Dial>(std::move(dial), poller_, *options_.clock);
 }
 

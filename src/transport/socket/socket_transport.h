@@ -1,5 +1,6 @@
 #pragma once
 // Ranks anywhere that TCP reaches: frames over one or several streams to each peer, slots at both ends.
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,10 @@ struct SocketOptions {
   int streams = 1;               // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
   std::string congestion;        // TCP congestion control; "": cubic where the kernel has it
   const Clock* clock = nullptr;  // must outlive the transport; for retries and for dropping silent clients
+  // Whether somebody else would tell of the end of a peer's process: then one that refuses connections, which were there before, is
+  // busy elsewhere, and cannot have seen yet that its listening socket was destroyed. Null: nobody would. Asked by whoever
+  // drives the transport; what it uses must outlive that.
+  std::function<bool()> deaths_are_told;
   Log log = Log();
 };
 

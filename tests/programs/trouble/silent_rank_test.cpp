@@ -91,6 +91,22 @@ TEST_P(DestroyedSockets, AreMadeAgainAndNothingIsLost) {
 // The first of them hosts the rendezvous.
 INSTANTIATE_TEST_SUITE_P(OfRank, DestroyedSockets, testing::Values(0, 2), testing::PrintToStringParamName());
 
+// A rank that computes does not see that its listener is gone, and refuses those who connect again.
+TEST_P(DestroyedSockets, OfARankThatComputesDoNotLookLikeItsDeath) {
+  std::string why_not;
+  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  const std::string victim = std::to_string(GetParam());
+  Program program(jobCommand({.ranks = 4,
+                              .run = {"--nodes", "4", "--rate", "200"},
+                              .words = {"rounds=2", "late_round=1", victim + ":call_late_ms=6000",
+                                        victim + ":signal=0", victim + ":signal_after_ms=1000"}}));
+  ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
+  EXPECT_EQ(countOf(program, "collective"), 0) << "done too early to be disturbed";
+  EXPECT_GE(destroySockets(program.pid(), GetParam()), 3) << program.errors();
+  const JobOutcome outcome = endOf(program);
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+}
+
 // The ranks of node 0 hear of those of node 1, and the other way round.
 TEST(CutLink, IsToldToTheRanksAtBothEnds) {
   std::string why_not;
