@@ -232,6 +232,7 @@ size_t Handshake::wanted() const {
 }
 
 Result<size_t> Handshake::feed(std::span<const std::byte> arrived) {
+  heard_ = heard_ || !arrived.empty();
   if (state_ == State::kFailed) return status_;
   size_t consumed = 0;
   while (wanted() > 0 && consumed < arrived.size()) {

@@ -75,6 +75,9 @@ class Handshake {
   // last message that tells the peer this end's version; sending it is a courtesy.
   Result<size_t> feed(std::span<const std::byte> arrived);
 
+  // At least one byte of the peer has come.
+  bool heard() const { return heard_; }
+
   // Bytes to send next; valid until the next feed() or sent().
   std::span<const std::byte> pending() const;
   // The first `bytes` of pending() have been handed to the stream.
@@ -110,6 +113,7 @@ class Handshake {
   HandshakeOptions options_;
   State state_;
   Status status_;
+  bool heard_ = false;
   std::array<std::byte, 32> own_nonce_;
   std::array<std::byte, 32> peer_nonce_{};
   std::vector<std::byte> peer_hello_;

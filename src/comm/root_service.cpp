@@ -110,6 +110,7 @@ class RootThread final : public RootService {
   int waitMs(int64_t now_ns) const;
   void acceptAll(int64_t now_ns);
   void welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns);
+  void makeRoom(int64_t now_ns);
   void pauseAccepting(int64_t now_ns, int error_number);
   void serve(int fd, int64_t now_ns);
   Status handle(Client& client, std::span<const std::byte> message, int64_t now_ns);
@@ -289,18 +290,27 @@ void RootThread::pauseAccepting(int64_t now_ns, int error_number) {
 void RootThread::welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns) {
   const int number = fd.get();
   tuneControlSocket(number);
-  if (strangers_ == kMaxPendingConnections) {
-    for (const auto& [time, oldest] : deadlines_) {
-      if (clients_.at(oldest)->state != Client::State::kStranger) continue;
-      drop(oldest, makeStatus(Code::kTimeout, "too many others came after it before it proved the key"));
-      break;
-    }
-  }
+  if (strangers_ == kMaxPendingConnections) makeRoom(now_ns);
   auto client = std::make_unique<Client>(std::move(fd), key_, toRootAddress(from));
   if (!watch(epoll_.get(), number).ok()) return;
   setDeadline(*client, now_ns);
   ++strangers_;
   clients_.emplace(number, std::move(client));
+}
+
+// Of those that have said nothing the oldest goes, for a rank speaks at once; if all have said something, the oldest of all.
+void RootThread::makeRoom(int64_t now_ns) {
+  const Status why = makeStatus(Code::kTimeout, "too many others came after it before it proved the key");
+  std::vector<int> strangers;
+  for (const auto& [time, fd] : deadlines_)
+    if (clients_.at(fd)->state == Client::State::kStranger) strangers.push_back(fd);
+  for (const int fd : strangers) {
+    // What it said may not have been read yet, and perhaps makes it a rank, or ends it.
+    serve(fd, now_ns);
+    if (strangers_ < kMaxPendingConnections) return;
+    if (!clients_.at(fd)->channel.heard()) return drop(fd, why);
+  }
+  drop(strangers.front(), why);
 }
 
 void RootThread::setDeadline(Client& client, int64_t now_ns) {

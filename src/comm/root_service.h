@@ -20,7 +20,7 @@
 namespace horing {
 
 inline constexpr int kMaxRanks = 65536;
-// Connections that have not yet proved the key; one more pushes the oldest out.
+// Connections that have not yet proved the key; one more pushes the oldest out, first of those that have said nothing.
 inline constexpr int kMaxPendingConnections = 256;
 inline constexpr int64_t kHandshakeTimeoutMs = 5000;
 // How long a rank whose connection broke may take to return. A process that ended closes its connections in order, or is

@@ -137,6 +137,20 @@ TEST(Strangers, InAnyNumberDoNotKeepRanksOut) {
   expectServed(*root);
 }
 
+TEST(Strangers, ThatSaySomethingArePushedOutAfterThoseThatSayNothing) {
+  const auto root = startRoot();
+  Handshake handshake(
+      {jobKey(decodeUniqueId(root->id()).take(), "control"), HandshakeRole::kConnector, {}, {}});
+  const Fd slow = connectTo(root->id());
+  say(slow, handshake.pending().first(20));
+  std::vector<Fd> silent;
+  for (int i = 0; i < kMaxPendingConnections + 40; ++i) silent.push_back(connectTo(root->id()));
+  EXPECT_TRUE(isClosed(silent[40]));
+  pollfd item{slow.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&item, 1, 0), 0) << "it may be a rank on a slow machine";
+  expectServed(*root);
+}
+
 TEST(Strangers, ThatStayFromBeforeDisturbNoExchange) {
   const auto root = startRoot();
   const Fd stranger = connectTo(root->id());

@@ -101,6 +101,42 @@ TEST_F(Socket, DropsTheOldestOfTooManySilentClients) {
   expectWorking(*low, *high);
 }
 
+// A peer speaks at once, so it is not among those that go first.
+TEST_F(Socket, DropsSilentClientsBeforeThoseThatSaidSomething) {
+  const auto low = makeRank(options(0));
+  const auto high = makeRank(options(1));
+  Handshake handshake({.key = key_, .role = HandshakeRole::kConnector, .hello = Bytes(60)});
+  Client slow(publishedBy(*high).port);
+  slow.say(handshake.pending().first(20));
+  std::vector<std::unique_ptr<Client>> crowd;
+  for (size_t i = 0; i < kMaxUnproven + 5; ++i) {
+    crowd.push_back(std::make_unique<Client>(publishedBy(*high).port));
+    ASSERT_TRUE(high->progress().ok());
+  }
+  EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !crowd[5]->listen(); }));
+  EXPECT_TRUE(slow.listen());
+  EXPECT_TRUE(crowd[6]->listen());
+  expectWorking(*low, *high);
+}
+
+// More than the kernel keeps for a rank that is busy elsewhere: what comes after them waits outside.
+TEST_F(Socket, ACrowdBeforeABusyRankDoesNotKeepItsPeerOut) {
+  const auto low = makeRank(options(0));
+  const auto high = makeRank(options(1));
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const tcp::SockAddr to =
+      tcp::toSockAddr({.address = {.bytes = {127, 0, 0, 1}}, .port = publishedBy(*high).port});
+  std::vector<Fd> crowd;
+  for (int i = 0; i < 1500; ++i) {
+    crowd.push_back(tcp::openSocket(false).take());
+    ::connect(crowd.back().get(), to.get(), to.length);
+  }
+  expectWorking(*low, *high);
+}
+
 // Takes all descriptors from this process for as long as it lives.
 class NoMoreDescriptors {
  public:

@@ -65,7 +65,7 @@ void Reception::acceptAll() {
     if (fd.valid()) {
       admit(std::move(fd));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      if (!dropOldest("this process has no more file descriptors (ulimit -n)")) return pauseAccepting();
+      if (!makeRoom("this process has no more file descriptors (ulimit -n)")) return pauseAccepting();
     } else if (errno == EINVAL) {
       return listenAgain();  // it does not listen any more: somebody destroyed the socket
     } else if (errno != EINTR && errno != ECONNABORTED) {
@@ -81,10 +81,9 @@ void Reception::pauseAccepting() {
   options_.log.warn("socket", "this process has no more file descriptors for its peers: raise ulimit -n");
 }
 
-bool Reception::dropOldest(const char* why) {
+bool Reception::makeRoom(const char* why) {
   if (!visitors_.empty()) {
-    drop(visitors_.front()->fd, why);
-    visitors_.pop_front();
+    dropVisitor(why);
   } else if (!parked_.empty()) {
     drop(parked_.front().fd, why);
     parked_.erase(parked_.begin());
@@ -94,9 +93,25 @@ bool Reception::dropOldest(const char* why) {
   return true;
 }
 
+// Of those that have said nothing the oldest, for a peer speaks at once; if all have said something, the oldest of all.
+void Reception::dropVisitor(const char* why) {
+  for (auto it = visitors_.begin(); it != visitors_.end(); ++it) {
+    // What it said may not have been read yet, and perhaps ends its visit.
+    const bool finished = serve(**it);
+    if (!finished && (*it)->handshake.heard()) continue;
+    if (!finished) drop((*it)->fd, why);
+    visitors_.erase(it);
+    return;
+  }
+  drop(visitors_.front()->fd, why);
+  visitors_.pop_front();
+}
+
 void Reception::tick() {
   if (pauses_) pauses_ = !poller_.modify(listener_.get(), EPOLLIN, *this).ok();
   const int64_t now_ns = clock_.nowNs();
+  // Somebody else may have taken the port when it was to be listened on again.
+  if (!listener_.valid()) listenAgain();
   // Oldest first.
   while (!parked_.empty() && now_ns >= parked_.front().deadline_ns) {
     drop(parked_.front().fd, formatString("rank %u proved the key, but nobody asked for it within %lld ms",
@@ -114,10 +129,7 @@ void Reception::admit(Fd fd) {
   const int64_t deadline_ns = clock_.nowNs() + kProofTimeoutMs * 1'000'000;
   auto visitor = std::make_unique<Visitor>(WatchedFd(std::move(fd), poller_), proof, deadline_ns);
   if (!visitor->fd.watch(kSocketEvents, *visitor).ok()) return;
-  if (visitors_.size() == kMaxUnproven) {
-    drop(visitors_.front()->fd, "too many others came after it");
-    visitors_.pop_front();
-  }
+  if (visitors_.size() == kMaxUnproven) dropVisitor("too many others came after it");
   visitors_.push_back(std::move(visitor));
 }
 

@@ -72,7 +72,8 @@ class Reception final : public PollTarget {
   void acceptAll();
   void pauseAccepting();
   // False: there is nobody whose connection could be closed.
-  bool dropOldest(const char* why);
+  bool makeRoom(const char* why);
+  void dropVisitor(const char* why);
   void admit(Fd fd);
   // True when the visitor is done with, one way or the other.
   bool serve(Visitor& visitor);

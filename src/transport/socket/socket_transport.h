@@ -32,7 +32,7 @@ struct SocketOptions {
 inline constexpr int kMaxStreamsPerPair = 16;
 // How long an accepted connection may take to prove the key.
 inline constexpr int64_t kProofTimeoutMs = 5000;
-// Connections that are still proving the key; the oldest is dropped for a newcomer.
+// Connections that are still proving the key; the oldest is dropped for a newcomer, first of those that have said nothing.
 inline constexpr size_t kMaxUnproven = 256;
 // Proven connections of peers for which connect() has not been called here yet.
 inline constexpr size_t kMaxParked = 4096;
