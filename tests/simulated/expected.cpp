@@ -19,9 +19,10 @@ using Value = std::shared_ptr<const Bytes>;
 class Run {
  public:
   Run(const CollectiveCall& call, const test::ReferenceFold& fold, const std::vector<Bytes>& inputs)
-      : layout_(call.layout()), fold_(fold), size_(dataTypeBytes(call.type)), inputs_(inputs) {
+      : fold_(fold), size_(dataTypeBytes(call.type)), inputs_(inputs), tables_(call.schedules.size()) {
     for (const Schedule& schedule : call.schedules) {
-      outputs_.emplace_back(call.outputBytes(outputs_.size()));
+      layouts_.push_back(call.layout(layouts_.size(), tables_[layouts_.size()]));
+      outputs_.emplace_back(call.outputBytes(outputs_.size()), kUnwritten);
       scratch_.emplace_back(static_cast<size_t>(schedule.scratch_queues));
       for (size_t lane = 0; lane < schedule.lanes.size(); ++lane)
         lanes_.push_back({&schedule, lane, {schedule.lanes[lane], schedule.grid}});
@@ -83,9 +84,10 @@ class Run {
     const bool is_peer = source.kind == Source::Kind::kPeerIn;
     const size_t owner = is_peer ? static_cast<size_t>(source.index) : lane.position();
     const Bytes& buffer = is_input ? inputs_[owner] : outputs_[owner];
-    const size_t at = (is_input ? layout_.inputOffset(chunk) : layout_.outputOffset(chunk)) * size_;
+    const Layout& layout = layouts_[owner];
+    const size_t at = (is_input ? layout.inputOffset(chunk) : layout.outputOffset(chunk)) * size_;
     const std::byte* begin = buffer.data() + at;
-    return std::make_shared<const Bytes>(begin, begin + layout_.count(chunk) * size_);
+    return std::make_shared<const Bytes>(begin, begin + layout.count(chunk) * size_);
   }
 
   void signal(LaneAt& lane, const Step& step) {
@@ -109,12 +111,13 @@ class Run {
       operands.push_back(read(lane, source, chunk));
       element.is_input.push_back(readsInput(source));
     }
-    Value value = !contractOf(lane.schedule->collective).folds() || layout_.count(chunk) == 0
+    const Layout& layout = layouts_[lane.position()];
+    Value value = !contractOf(lane.schedule->collective).folds() || layout.count(chunk) == 0
                       ? operands[0]
                       : fold(operands, element);
     if (step.keep.kind == Keep::Kind::kOut)
       std::copy(value->begin(), value->end(),
-                outputs_[lane.position()].data() + layout_.outputOffset(chunk) * size_);
+                outputs_[lane.position()].data() + layout.outputOffset(chunk) * size_);
     if (step.keep.kind == Keep::Kind::kScratch)
       scratch_[lane.position()][static_cast<size_t>(step.keep.index)].push_back(value);
     if (step.send_to >= 0)
@@ -136,10 +139,11 @@ class Run {
     return std::make_shared<const Bytes>(std::move(folded));
   }
 
-  Layout layout_;
   const test::ReferenceFold& fold_;
   size_t size_;
   const std::vector<Bytes>& inputs_;
+  std::vector<std::vector<size_t>> tables_;  // by position, as the next two
+  std::vector<Layout> layouts_;
   std::vector<Bytes> outputs_;
   std::vector<std::vector<Queue>> scratch_;                    // [position][queue]
   std::vector<LaneAt> lanes_;                                  // of all positions
@@ -147,27 +151,67 @@ class Run {
   std::map<std::tuple<size_t, size_t, size_t>, Queue> wires_;  // from, to, lane
 };
 
+// Elements up to the end of the last block.
+size_t endOf(const Blocks& blocks, size_t ranks) {
+  return blocks.offsets[ranks - 1] + blocks.counts[ranks - 1];
+}
+
 // A vector that is cut at will is there as a whole or not at all; else there is a block for each chunk.
 template <typename Has>
-size_t bufferBytes(const CollectiveCall& call, size_t position, Has has) {
+size_t bufferBytes(const CollectiveCall& call, size_t position, size_t count, Has has) {
   const Schedule& schedule = call.schedules[position];
   const auto me = static_cast<int32_t>(position);
   const auto due = static_cast<int32_t>(chunksDue(schedule.collective, schedule.ranks));
   size_t blocks = due == 0 && has(me, 0);
   for (int32_t chunk = 0; chunk < due; ++chunk) blocks += has(me, chunk);
-  return blocks * call.count * dataTypeBytes(call.type);
+  return blocks * count * dataTypeBytes(call.type);
 }
 
 }  // namespace
 
+Extent CollectiveCall::extent(size_t position, std::vector<size_t>& tables) const {
+  const Schedule& schedule = schedules[position];
+  const Contract contract = contractOf(schedule);
+  const auto ranks = static_cast<size_t>(schedule.ranks);
+  const int32_t me = rank_of_position[position];
+  if (!block) return {.count = count};
+  tables.resize(4 * ranks);
+  const bool has_pairs = contract.in == ChunkSet::kRow;
+  const auto fill = [&](size_t at, bool sends) -> Blocks {
+    size_t end = 0;
+    for (int32_t rank = 0; rank < schedule.ranks; ++rank) {
+      const auto index = static_cast<size_t>(rank);
+      tables[at + index] = has_pairs && sends ? block(me, rank) : block(rank, me);
+      tables[at + ranks + index] = end += index % 3;
+      end += tables[at + index];
+    }
+    return {tables.data() + at, tables.data() + at + ranks};
+  };
+  const auto knows = [&](ChunkSet set) {
+    return set != ChunkSet::kOwn && (set != ChunkSet::kEveryAtRoot || schedule.position == contract.root);
+  };
+  Extent extent{.count = block(me, me), .uneven = true};
+  if (knows(contract.in)) extent.input = fill(0, true);
+  if (knows(contract.out)) extent.output = fill(2 * ranks, false);
+  return extent;
+}
+
 size_t CollectiveCall::inputBytes(size_t position) const {
   const Contract contract = contractOf(schedules[position]);
-  return bufferBytes(*this, position, [&](int32_t p, int32_t chunk) { return contract.inputHas(p, chunk); });
+  std::vector<size_t> tables;
+  const Extent own = extent(position, tables);
+  if (own.input.given()) return endOf(own.input, schedules.size()) * dataTypeBytes(type);
+  return bufferBytes(*this, position, own.count,
+                     [&](int32_t p, int32_t chunk) { return contract.inputHas(p, chunk); });
 }
 
 size_t CollectiveCall::outputBytes(size_t position) const {
   const Contract contract = contractOf(schedules[position]);
-  return bufferBytes(*this, position, [&](int32_t p, int32_t chunk) { return contract.outputHas(p, chunk); });
+  std::vector<size_t> tables;
+  const Extent own = extent(position, tables);
+  if (own.output.given()) return endOf(own.output, schedules.size()) * dataTypeBytes(type);
+  return bufferBytes(*this, position, own.count,
+                     [&](int32_t p, int32_t chunk) { return contract.outputHas(p, chunk); });
 }
 
 const test::ReferenceFold& Expectation::fold(DataType type, RedOp op) {

@@ -4,6 +4,7 @@
 // the simulation puts to the test; that the schedules themselves are right, the verifier proves.
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,15 +18,23 @@ namespace horing::simulated {
 
 using Bytes = std::vector<std::byte>;
 
+// What nobody has written yet.
+inline constexpr std::byte kUnwritten{0xa5};
+
 struct CollectiveCall {
   std::span<const Schedule> schedules;  // by position
   const int32_t* rank_of_position = nullptr;
   size_t count = 0;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
+  // Elements of a rank's block; in all-to-all, of what it has for `taker`. Null: all have `count`.
+  std::function<size_t(int32_t owner, int32_t taker)> block;
 
-  Layout layout() const {
-    return Layout::make(schedules[0], {.count = count}, rank_of_position, 64 / dataTypeBytes(type));
+  // What the rank at a position says of sizes, as far as it knows them. Its tables are put into `tables`, with gaps between the blocks.
+  Extent extent(size_t position, std::vector<size_t>& tables) const;
+  Layout layout(size_t position, std::vector<size_t>& tables) const {
+    return Layout::make(schedules[position], extent(position, tables), rank_of_position,
+                        64 / dataTypeBytes(type));
   }
   // Of the buffers at one position; 0 where it has none.
   size_t inputBytes(size_t position) const;

@@ -56,6 +56,11 @@ bool canFold(const PlanChoice& plan, DataType type, RedOp op) {
   return hasRedOp(type, op) && !(plan.algorithm == "peer_read" && op == RedOp::kPreMulSum);
 }
 
+// Inputs that peers read in place are those of collectives whose blocks have one size.
+bool mayBeUneven(const Scenario& scenario, const PlanChoice& plan) {
+  return chunksDue(plan.collective, scenario.shape.ranks()) > 0 && plan.algorithm != "peer_read";
+}
+
 void chooseOperations(Scenario& scenario, Dice& dice) {
   const int64_t operations = scenario.shape.ranks() > 32 ? dice.between(1, 2) : dice.between(1, 5);
   for (int64_t i = 0; i < operations; ++i) {
@@ -66,6 +71,7 @@ void chooseOperations(Scenario& scenario, Dice& dice) {
     while (!canFold(scenario.plans[operation.plan], operation.type, operation.op));
     operation.count = countOf(scenario, scenario.plans[operation.plan], operation.type, dice);
     operation.in_place = dice.chance(40);
+    operation.uneven = dice.chance(50) && mayBeUneven(scenario, scenario.plans[operation.plan]);
     operation.data_seed = dice.bits();
     scenario.operations.push_back(operation);
   }
@@ -94,6 +100,11 @@ Shape chooseShape(const Scenario& scenario, Dice& dice) {
 }
 
 }  // namespace
+
+size_t OperationChoice::block(int32_t owner, int32_t taker) const {
+  Dice dice(data_seed ^ static_cast<uint64_t>(owner) << 40 ^ static_cast<uint64_t>(taker) << 20);
+  return dice.chance(25) ? 0 : static_cast<size_t>(dice.between(0, static_cast<int64_t>(2 * count)));
+}
 
 Weather weatherOf(Dice& dice) {
   Weather weather;
@@ -159,9 +170,9 @@ std::string scenarioText(const Scenario& s) {
     text += formatString(" after %d/1000", s.fault_permille);
   if (s.fault == Fault::kDisagreement) text += formatString(" in #%zu", s.fault_operation);
   for (const OperationChoice& o : s.operations)
-    text += formatString("; %s %s %zu x %s %s%s", s.plans[o.plan].algorithm.c_str(),
+    text += formatString("; %s %s %zu x %s %s%s%s", s.plans[o.plan].algorithm.c_str(),
                          collectiveName(s.plans[o.plan].collective), o.count, dataTypeName(o.type),
-                         redOpName(o.op), o.in_place ? " in place" : "");
+                         redOpName(o.op), o.in_place ? " in place" : "", o.uneven ? " uneven" : "");
   return text;
 }
 

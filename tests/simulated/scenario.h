@@ -24,7 +24,12 @@ struct OperationChoice {
   RedOp op = RedOp::kSum;
   size_t count = 0;
   bool in_place = false;
+  // Blocks differ in size, about `count` elements each.
+  bool uneven = false;
   uint64_t data_seed = 0;
+
+  // Where they do, the elements of a rank's block; in all-to-all, of what it has for `taker`.
+  size_t block(int32_t owner, int32_t taker) const;
 };
 
 enum class Fault : uint8_t {

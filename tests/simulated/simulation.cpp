@@ -11,8 +11,6 @@ namespace horing::simulated {
 
 namespace {
 
-constexpr std::byte kUnwritten{0xa5};
-
 // The network speaks of positions; the engine's messages of ranks.
 struct Ends final : ConnectionSource {
   Ends(Network& n, const Scenario& s, int32_t p) : network(n), scenario(s), me(p) {}
@@ -36,8 +34,12 @@ struct Work {
 
 // Slices that exist, of one rank's steps.
 Work workOf(const CollectiveCall& call, int32_t position, uint32_t slot_bytes) {
-  const Layout layout = call.layout();
-  const Slicing slicing = Slicing::choose(layout.largestChunk(), dataTypeBytes(call.type), slot_bytes);
+  std::vector<size_t> tables;
+  const Layout layout = call.layout(static_cast<size_t>(position), tables);
+  const size_t element_bytes = dataTypeBytes(call.type);
+  const Slicing slicing = layout.isUneven()
+                              ? Slicing::fixed(element_bytes, slot_bytes)
+                              : Slicing::choose(layout.largestChunk(), element_bytes, slot_bytes);
   const Schedule& schedule = call.schedules[static_cast<size_t>(position)];
   Work work;
   for (const Lane& lane : schedule.lanes)
@@ -95,7 +97,26 @@ void Simulation::bind() {
 
 CollectiveCall Simulation::collectiveCall(size_t operation) const {
   const OperationChoice& choice = scenario_.operations[operation];
-  return {schedules_[choice.plan], scenario_.rank_of_position.data(), choice.count, choice.type, choice.op};
+  CollectiveCall call{
+      schedules_[choice.plan], scenario_.rank_of_position.data(), choice.count, choice.type, choice.op, {}};
+  const bool has_pairs = scenario_.plans[choice.plan].collective == Collective::kAllToAll;
+  if (choice.uneven)
+    call.block = [&choice, has_pairs](int32_t owner, int32_t taker) {
+      return choice.block(owner, has_pairs ? taker : 0);
+    };
+  return call;
+}
+
+// Whether every rank exchanges a message in it. Where a rank knows only the sizes of what it exchanges itself, also those that are
+// empty are.
+bool Simulation::movesSomething(size_t operation) const {
+  const OperationChoice& choice = scenario_.operations[operation];
+  if (!choice.uneven) return choice.count > 0;
+  const Collective collective = scenario_.plans[choice.plan].collective;
+  if (collective != Collective::kAllGather && collective != Collective::kReduceScatter) return true;
+  for (int32_t owner = 0; owner < scenario_.shape.ranks(); ++owner)
+    if (choice.block(owner, 0) > 0) return true;
+  return false;
 }
 
 void Simulation::countMessages() {
@@ -152,13 +173,17 @@ void Simulation::begin(int32_t position) {
   const CollectiveCall all = collectiveCall(me.at);
   const size_t index = static_cast<size_t>(position);
   const size_t output_bytes = all.outputBytes(index), input_bytes = all.inputBytes(index);
+  const Extent extent = all.extent(index, me.tables);
   me.buffer.assign(kGuard + std::max(input_bytes, output_bytes) + kGuard, kUnwritten);
   me.input = jobs_[me.at].inputs[static_cast<size_t>(position)];
   std::byte* base = me.buffer.data() + kGuard;
   const int32_t root = scenario_.rank_of_position[static_cast<size_t>(scenario_.plans[choice.plan].root)];
   me.call = {.input = me.input.data(),
              .output = base,
-             .count = choice.count,
+             .count = extent.count,
+             .uneven = extent.uneven,
+             .input_blocks = extent.input,
+             .output_blocks = extent.output,
              .type = choice.type,
              .op = choice.op,
              .factor = factorAt(index),
@@ -168,8 +193,12 @@ void Simulation::begin(int32_t position) {
   if (choice.in_place && contractOf(schedule).may_be_in_place) {
     // The larger buffer holds both, the other one at the place of this rank's block.
     const bool is_cut = chunksDue(schedule.collective, schedule.ranks) == 0;
-    const size_t block = is_cut ? 0 : choice.count * dataTypeBytes(choice.type);
-    const size_t own = block * static_cast<size_t>(scenario_.rank_of_position[index]);
+    const auto number = static_cast<size_t>(scenario_.rank_of_position[index]);
+    const Blocks& blocks = extent.input.given() ? extent.input : extent.output;
+    const size_t own = (is_cut           ? 0
+                        : blocks.given() ? blocks.offsets[number]
+                                         : number * choice.count) *
+                       dataTypeBytes(choice.type);
     std::byte* input = base + (input_bytes > 0 && output_bytes > input_bytes ? own : 0);
     std::copy(me.input.begin(), me.input.end(), input);
     me.call.input = input;
@@ -177,7 +206,7 @@ void Simulation::begin(int32_t position) {
   }
   if (position == odd_one_ && me.at == scenario_.fault_operation) {
     // Another count would make its two buffers overlap otherwise than in place, which the library refuses.
-    if (dice_.chance(50) || choice.count < 2 || choice.in_place) {
+    if (dice_.chance(50) || choice.count < 2 || choice.in_place || choice.uneven) {
       me.call.op = choice.op == RedOp::kSum ? RedOp::kMax : RedOp::kSum;
     } else {
       --me.call.count;
@@ -259,9 +288,8 @@ std::string Simulation::verdict() {
     errors += !me.error.ok();
   }
   // Whoever makes another call hears of it from the first message, if there is one.
-  const bool has_messages =
-      scenario_.fault == Fault::kDisagreement && scenario_.operations[scenario_.fault_operation].count > 0;
-  if (has_messages && errors == 0) return "nobody noticed that a rank made another call";
+  if (scenario_.fault == Fault::kDisagreement && movesSomething(scenario_.fault_operation) && errors == 0)
+    return "nobody noticed that a rank made another call";
   return "";
 }
 

@@ -46,6 +46,7 @@ class Simulation {
     bool finished = false;
     Status error;
     Call call;
+    std::vector<size_t> tables;  // of blocks that differ in size
     Bytes input, buffer;
   };
   struct Job {  // an operation, over all ranks
@@ -57,6 +58,7 @@ class Simulation {
 
   void bind();
   CollectiveCall collectiveCall(size_t operation) const;
+  bool movesSomething(size_t operation) const;
   void countMessages();
   void poll(int32_t position);
   void begin(int32_t position);
