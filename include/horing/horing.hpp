@@ -42,8 +42,7 @@ inline namespace v0 {
 // What went wrong, in full as horingGetLastError tells it, and its code.
 class Error : public std::runtime_error {
  public:
-  Error(horingResult_t result, const std::string& text)
-      : std::runtime_error(std::string(horingGetErrorString(result)) + ": " + text), result_(result) {}
+  Error(horingResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
   horingResult_t result() const noexcept { return result_; }
 
  private:
@@ -621,7 +620,8 @@ class Communicator {
 
   static void expectSize(const char* what, std::size_t actual, std::size_t expected) {
     if (actual != expected)
-      throw Error(horingInvalidArgument, std::string(what) + " has " + std::to_string(actual) +
+      throw Error(horingInvalidArgument, std::string(horingGetErrorString(horingInvalidArgument)) + ": " +
+                                             what + " has " + std::to_string(actual) +
                                              " elements, expected " + std::to_string(expected));
   }
 

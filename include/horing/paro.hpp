@@ -29,7 +29,8 @@ inline namespace v0 {
 
 // Throws Error unless the call of paro.h, made by this thread just now, succeeded.
 inline void checkParo(horingResult_t result) {
-  if (result != horingSuccess) throw Error(result, horingParoGetLastError());
+  if (result != horingSuccess)
+    throw Error(result, std::string(horingGetErrorString(result)) + ": " + horingParoGetLastError());
 }
 
 // One rank's part of a sharded model. Moved, never copied; not while something of it is gathered or open.

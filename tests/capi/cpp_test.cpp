@@ -224,8 +224,8 @@ TEST(Cpp, ErrorsCarryTheLibrarysWords) {
     FAIL() << "no ranks were made";
   } catch (const Error& error) {
     EXPECT_EQ(error.result(), horingInvalidArgument);
-    EXPECT_NE(std::strstr(error.what(), horingGetErrorString(horingInvalidArgument)), nullptr);
-    EXPECT_NE(std::strstr(error.what(), horingGetLastError(nullptr)), nullptr);
+    EXPECT_STREQ(error.what(), horingGetLastError(nullptr));
+    EXPECT_EQ(std::strstr(error.what(), horingGetErrorString(horingInvalidArgument)), error.what());
   }
   Communicator none = Communicator::adopt(nullptr);
   EXPECT_EQ(failureOf([&] { none.size(); }), horingInvalidArgument);
