@@ -107,6 +107,10 @@ Result<StagedOperation> StagedCalls::enqueue(const Command& command, CudaStream 
   next_ += static_cast<uint32_t>(pieces.count());
   const CudaDevice::Current current(*device_);
   operation.failed = enqueuePieces(pieces, staging, stream, operation);
+  // Also behind what was put there before it failed: that uses the pinned memory, too.
+  const Status recorded =
+      device_->api().check(device_->api().event_record(last_, stream), "recording an event");
+  if (operation.failed.ok()) operation.failed = recorded;
   return operation;
 }
 
@@ -129,7 +133,7 @@ Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<s
     HORING_TRY(
         api.check(api.stream_write_value(stream, arrived, number, 0), "letting a stream tell the host"));
   }
-  return api.check(api.event_record(last_, stream), "recording an event");
+  return {};
 }
 
 bool StagedCalls::hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const {

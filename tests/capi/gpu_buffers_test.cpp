@@ -363,4 +363,20 @@ TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
   while (asyncError(0) == horingSuccess) std::this_thread::yield();
 }
 
+// What it was told before uses pinned memory, which is there for as long as the stream may come to it.
+TEST_F(GpuTrouble, OfTheDriverFreesNoMemoryUnderAStreamThatIsHeldUp) {
+  const GpuStream stream(cuda_, kGpu);
+  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(2'000'000, 1));
+  std::atomic<bool> gate{false};
+  stream.waitFor(gate);
+  cuda_.fail("cuMemcpyAsync", 700, 4);
+  EXPECT_EQ(
+      horingAllReduce(large.data(), large.data(), 2'000'000, horingFloat, horingSum, comms_[0], stream.get()),
+      horingUnhandledCudaError);
+  cuda_.fail(nullptr, 0);
+  end(0);
+  gate = true;
+  stream.synchronize();
+}
+
 }  // namespace
