@@ -94,6 +94,19 @@ std::string commented(const std::string& described) {
   return text;
 }
 
+// No machine takes so long for a small message between two ranks of a node; one whose cores others use does.
+constexpr double kMostNearUs = 250;
+
+Status checkUndisturbed(const MachineModel& machine) {
+  const double near_us = 2 * machine.step_us + machine.inside.latency_us;
+  if (machine.links == Links::kBetween || near_us <= kMostNearUs) return {};
+  return makeStatus(
+      Code::kInvalidArgument,
+      "the description of the machine has %.0f us for a small message inside a node: other programs "
+      "had its cores while it was measured; measure again (HORING_SELECTION=model believes it)",
+      near_us);
+}
+
 }  // namespace
 
 Result<std::string> selectionText(const SelectionQuestion& asked) {
@@ -135,6 +148,7 @@ Result<std::string> modelTableText(const Config& config, const MachineModel& mac
                       "its name as HORING_SELECTION",
                       kMostPredictedRanks, machine.ranks());
   HORING_TRY(checkLinksKnown(machine));
+  if (config.selection == kSelectionAuto) HORING_TRY(checkUndisturbed(machine));
   SelectionQuestion asked;
   asked.question.machine = machine;
   asked.question.most_slices = kMostPredictedSlices;

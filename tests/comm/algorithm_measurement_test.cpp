@@ -62,6 +62,18 @@ TEST(ModelSelection, LetsATableStandWhereThePredictionMayErr) {
   EXPECT_STREQ(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring") << "nothing can be predicted";
 }
 
+TEST(ModelSelection, BelievesNoMeasurementOfABusyMachineUnlessTold) {
+  Config config = Config::fromLookup([](const std::string&) -> const char* { return nullptr; }).take();
+  MachineModel machine;
+  machine.ranks_per_node = 2;
+  EXPECT_TRUE(modelTableText(config, machine).ok());
+  machine.step_us = 1000;
+  EXPECT_NE(modelTableText(config, machine).status().message().find("2002 us for a small message"),
+            std::string::npos);
+  config.selection = kSelectionByModel;
+  EXPECT_TRUE(modelTableText(config, machine).ok());
+}
+
 TEST(ModelSelection, ServesByDefaultWhereTheMachineIsKnown) {
   Config config = Config::fromLookup([](const std::string&) -> const char* { return nullptr; }).take();
   EXPECT_FALSE(selectsByModel(config));
