@@ -32,10 +32,9 @@ Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order
                     static_cast<int>(order));
 }
 
-namespace {
-
-Status setOperation(horingComm_t comm, horingRedOp_t number, Call& call) {
+Status setOperation(Command& command, horingComm_t comm, horingRedOp_t number) {
   HORING_TRY(checkHandle(comm));
+  Call& call = command.call;
   if (ReductionOps::mayHave(number)) {
     HORING_ASSIGN(const PreMulSum made, comm->reduction_ops.find(number));
     if (made.type != call.type)
@@ -56,6 +55,8 @@ Status setOperation(horingComm_t comm, horingRedOp_t number, Call& call) {
                     "horingBitXor, or one from horingRedOpCreatePreMulSum",
                     static_cast<int>(number));
 }
+
+namespace {
 
 Status check(horingComm_t comm, const Command& command) {
   HORING_TRY(checkHandle(comm));
@@ -90,15 +91,10 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
 
 }  // namespace
 
-Status issue(horingComm_t comm, Command command, horingStream_t stream) {
+Status issue(horingComm_t comm, Command&& command, horingStream_t stream) {
   HORING_TRY(check(comm, command));
   HORING_TRY(placeOnGpu(comm, command, stream));
   return launch(comm, std::move(command), stream);
-}
-
-Result<Command> withOperation(Command command, horingComm_t comm, horingRedOp_t op) {
-  HORING_TRY(setOperation(comm, op, command.call));
-  return command;
 }
 
 Result<Command> withOrder(Command command, horingComm_t comm, horingBlockOrder_t order) {

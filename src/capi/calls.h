@@ -6,8 +6,8 @@ namespace horing {
 
 // A call whose blocks are all of one size, or are no blocks.
 Command makeCommand(Collective collective, const void* send, void* recv, size_t count, horingDataType_t type);
-// Of a reduction by an operation that exists.
-Result<Command> withOperation(Command command, horingComm_t comm, horingRedOp_t op);
+// Makes it a reduction by an operation that exists.
+Status setOperation(Command& command, horingComm_t comm, horingRedOp_t op);
 Command withRoot(Command command, int root);
 
 // The number of each position's block; null: its rank.
@@ -16,6 +16,6 @@ Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order
 Result<Command> withOrder(Command command, horingComm_t comm, horingBlockOrder_t order);
 
 // Checks the arguments and launches the command.
-Status issue(horingComm_t comm, Command command, horingStream_t stream);
+Status issue(horingComm_t comm, Command&& command, horingStream_t stream);
 
 }  // namespace horing

@@ -4,9 +4,9 @@
 namespace horing {
 namespace {
 
-Status issueReduction(horingComm_t comm, Command command, horingRedOp_t op, horingStream_t stream) {
-  HORING_ASSIGN(Command reduction, withOperation(std::move(command), comm, op));
-  return issue(comm, std::move(reduction), stream);
+Status issueReduction(horingComm_t comm, Command&& command, horingRedOp_t op, horingStream_t stream) {
+  HORING_TRY(setOperation(command, comm, op));
+  return issue(comm, std::move(command), stream);
 }
 
 }  // namespace

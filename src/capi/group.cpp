@@ -184,15 +184,17 @@ bool groupIsOpen() {
   return open_group.depth > 0;
 }
 
-Status launch(horingComm_t comm, Command command, horingStream_t stream) {
+Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
   const bool for_cuda = isForCuda(command, stream);
-  if (!for_cuda) HORING_TRY(findStream(stream).status());
+  Stream* own = nullptr;
+  if (!for_cuda) {
+    HORING_ASSIGN(own, findStream(stream));
+  }
   if (groupIsOpen()) {
     open_group.commands.push_back({comm, comm->life, std::move(command), stream});
     return {};
   }
   if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});
-  HORING_ASSIGN(Stream* const own, findStream(stream));
   if (own) return comm->queue->submit(std::move(command), *own);
   HORING_TRY(checkMayWait());
   return comm->queue->run(command);

@@ -10,7 +10,7 @@ namespace horing {
 bool groupIsOpen();
 // Where an entry point hands over what it has checked: launches it, or keeps it for the open group. `stream`: NULL for
 // an operation that is complete on return.
-Status launch(horingComm_t comm, Command command, horingStream_t stream);
+Status launch(horingComm_t comm, Command&& command, horingStream_t stream);
 // Out of what a communicator is made, null: of nothing, and where its handle is written.
 struct InitPlace {
   horingComm_t parent;

@@ -30,8 +30,8 @@ Status issueList(horingComm_t comm, Command command, const List& list, horingStr
 
 Status issueListReduction(horingComm_t comm, Command command, horingRedOp_t op, const List& list,
                           horingStream_t stream) {
-  HORING_ASSIGN(Command reduction, withOperation(std::move(command), comm, op));
-  return issueList(comm, std::move(reduction), list, stream);
+  HORING_TRY(setOperation(command, comm, op));
+  return issueList(comm, std::move(command), list, stream);
 }
 
 }  // namespace

@@ -48,9 +48,8 @@ horingResult_t horingReduceScatterOrdered(const void* sendbuff, void* recvbuff, 
                                           horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
-    HORING_ASSIGN(Command reduction, withOperation(makeCommand(Collective::kReduceScatter, sendbuff, recvbuff,
-                                                               recvcount, datatype),
-                                                   comm, op));
+    Command reduction = makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype);
+    HORING_TRY(setOperation(reduction, comm, op));
     HORING_ASSIGN(Command ordered, withOrder(std::move(reduction), comm, order));
     return issue(comm, std::move(ordered), stream);
   });

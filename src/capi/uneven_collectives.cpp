@@ -85,9 +85,8 @@ horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcoun
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
     const size_t own = ownCount(comm, sendcounts);
-    HORING_ASSIGN(
-        Command command,
-        withOperation(makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype), comm, op));
+    Command command = makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype);
+    HORING_TRY(setOperation(command, comm, op));
     return issueUneven(comm, std::move(command), {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput,
                        stream);
   });
