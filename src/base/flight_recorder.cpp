@@ -44,11 +44,17 @@ void FlightRecorder::begin(const FlightRecord& record) {
 }
 
 void FlightRecorder::end(uint64_t sequence, int64_t now_ns, Outcome outcome) {
-  std::optional<FlightRecord> record = find(sequence);
-  if (!record) return;
-  record->ended_ns = now_ns;
-  record->outcome = outcome;
-  write(at(sequence), *record);
+  Entry& entry = at(sequence);
+  // Nobody else writes to an operation that begun; but so many may have begun since that its entry is another's.
+  if (sequence >= begun() || entry.words[0].load(std::memory_order_relaxed) != sequence) return;
+  FlightRecord record;
+  unpack(entry.words[4].load(std::memory_order_relaxed), record);
+  record.outcome = outcome;
+  const uint64_t version = entry.version.load(std::memory_order_relaxed);
+  entry.version.store(version + 1, std::memory_order_relaxed);
+  entry.words[3].store(static_cast<uint64_t>(now_ns), std::memory_order_release);
+  entry.words[4].store(packed(record), std::memory_order_release);
+  entry.version.store(version + 2, std::memory_order_release);
   if (outcome == Outcome::kDone) ended_.store(sequence + 1, std::memory_order_release);
 }
 

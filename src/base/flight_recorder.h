@@ -25,7 +25,7 @@ struct FlightRecord {
   uint64_t sequence = 0;  // of the communicator
   uint64_t count = 0;     // elements, as given to the call, or kCountsDiffer
   int64_t begun_ns = 0;   // of the communicator's clock
-  int64_t ended_ns = 0;   // 0 while it runs
+  int64_t ended_ns = 0;   // 0 while it runs; of tiny ones when the clock was last looked at before
   int32_t root = 0;       // where the collective has one
   Collective collective = Collective::kAllReduce;
   DataType type = DataType::kFloat32;

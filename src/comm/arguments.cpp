@@ -55,7 +55,10 @@ Status checkOverlap(const Buffers& buffers, size_t element_bytes) {
 }
 
 Status checkBuffers(const Buffers& buffers, size_t element_bytes) {
-  const auto misaligned = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % element_bytes != 0; };
+  // A power of two.
+  const auto misaligned = [&](const void* p) {
+    return (reinterpret_cast<uintptr_t>(p) & (element_bytes - 1)) != 0;
+  };
   const auto check = [&](const char* name, const void* buffer, size_t elements) -> Status {
     if (elements == 0) return {};
     if (!buffer) return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0", name);
