@@ -148,7 +148,14 @@ class Communicator {
   // The inputs of all ranks by position if all can read all, else null.
   Result<const std::byte* const*> askForInputs(Collective collective, const Call& call, Deadline deadline);
   Status carryOut(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
-  Status perform(Collective collective, const Call& call, int64_t now_ns);
+  Status perform(Collective collective, const Call& call, Deadline deadline);
+  // What reads the inputs of others in such a call; null if they are not asked whether it can.
+  const Selection* sharedFor(Collective collective, const Call& call) const;
+  // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
+  // the call is written down.
+  PlannedOperation* readyFor(Collective collective, const Call& call);
+  // What has begun.
+  Status finish(const PlannedOperation& planned, const Call& call, Deadline deadline);
   Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
   // What to drive to its end, over which transports.
   struct Drive {
@@ -204,6 +211,7 @@ class Communicator {
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter
   uint64_t sequence_ = 0;
+  int64_t looked_ns_ = 0;  // the clock as it was last looked at in a collective
   bool left_ = false;
 };
 

@@ -76,10 +76,19 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport, int rank
   return shape;
 }
 
+size_t Planner::entryOf(Collective collective, const Selection& selection) const {
+  return static_cast<size_t>(collective) * algorithmCatalogue().size() +
+         static_cast<size_t>(selection.algorithm - algorithmCatalogue().data());
+}
+
+PlannedOperation* Planner::find(Collective collective, const Selection& selection, int root) const {
+  const auto& by_root = entries_[entryOf(collective, selection)];
+  PlannedOperation* const entry = by_root.empty() ? nullptr : by_root[static_cast<size_t>(root)].get();
+  return entry && entry->operation ? entry : nullptr;
+}
+
 Result<PlannedOperation*> Planner::prepare(Collective collective, const Selection& selection, int root) {
-  const size_t index = static_cast<size_t>(collective) * algorithmCatalogue().size() +
-                       static_cast<size_t>(selection.algorithm - algorithmCatalogue().data());
-  auto& by_root = entries_[index];
+  auto& by_root = entries_[entryOf(collective, selection)];
   if (by_root.empty()) by_root.resize(hasRoot(collective) ? static_cast<size_t>(map_.ranks()) : 1);
   std::unique_ptr<PlannedOperation>& entry = by_root[static_cast<size_t>(root)];
   if (entry) return entry.get();

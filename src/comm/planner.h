@@ -36,12 +36,15 @@ class Planner {
   // The cached operation for this collective, algorithm and root (a rank, 0 where there is none). On a first call its schedule is built and proven
   // and links to its peers are begun; when connected() is true for it, bind() completes it.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
+  // The same if it is complete; else null.
+  PlannedOperation* find(Collective collective, const Selection& selection, int root) const;
   bool connected(const PlannedOperation& planned) const { return connector_.established(planned.links); }
   void bind(PlannedOperation& planned);
 
   uint64_t memoryBytes() const;
 
  private:
+  size_t entryOf(Collective collective, const Selection& selection) const;
   Status prove(Collective collective, const Selection& selection, int32_t root_position) const;
 
   const Config& config_;

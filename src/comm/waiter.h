@@ -30,7 +30,11 @@ class Waiter {
   void progressed() {
     idle_since_ns_ = 0;
     yielded_ns_ = 0;
+    looks_ = 0;
   }
+  // To be asked before idle() when nothing could be done: whether to look again at once. What a peer on a core of its own is
+  // about to send is here before a clock has been read and a pause made.
+  bool looksAgain() { return policy_.spin_ns > 0 && looks_++ < kQuickLooks; }
   // Nothing could be done at `now_ns`. Spins or yields and returns kAgain, or asks for block().
   Step idle(int64_t now_ns);
   const WaitPolicy& policy() const { return policy_; }
@@ -49,6 +53,8 @@ class Waiter {
   Waiter(WaitPolicy policy, Fd epoll) : policy_(policy), epoll_(std::move(epoll)) {}
   WaitPolicy policy_;
   Fd epoll_;
+  static constexpr uint32_t kQuickLooks = 32;  // about half a microsecond
+  uint32_t looks_ = 0;                         // since there was progress
   int64_t idle_since_ns_ = 0;
   int64_t yielded_ns_ = 0;  // when the last call yielded; 0: it did not
   int64_t no_yield_until_ns_ = 0;

@@ -16,6 +16,12 @@ class Wait {
   bool blocks() { return waiter_.idle(now_ns_) == Waiter::Step::kBlock; }
   void pass(int64_t ns) { now_ns_ += ns; }
   void progressed() { waiter_.progressed(); }
+  // How often it looks again at once before it asks for the time; 1000: ever.
+  int quickLooks() {
+    int looks = 0;
+    while (looks < 1000 && waiter_.looksAgain()) ++looks;
+    return looks;
+  }
   // One wait of a yield of so long. False: it wants to block instead.
   bool yields(int64_t ns) {
     progressed();
@@ -47,6 +53,17 @@ TEST(Waiter, SpinsYieldsAndBlocks) {
   EXPECT_TRUE(wait.blocks());
   wait.progressed();
   EXPECT_FALSE(wait.blocks());
+}
+
+TEST(Waiter, LooksAgainAtOnceForAWhileIfEveryRankHasACore) {
+  Wait wait({.spin_ns = 20 * kMicrosecond, .yield_ns = 500 * kMicrosecond});
+  const int looks = wait.quickLooks();
+  EXPECT_GT(looks, 0);
+  EXPECT_LT(looks, 1000);
+  EXPECT_EQ(wait.quickLooks(), 0) << "it is the same wait";
+  wait.progressed();
+  EXPECT_EQ(wait.quickLooks(), looks);
+  EXPECT_EQ(Wait({.spin_ns = 0, .yield_ns = 500 * kMicrosecond}).quickLooks(), 0) << "others need the core";
 }
 
 TEST(Waiter, DoesNotYieldToOtherPrograms) {
