@@ -166,7 +166,7 @@ def main():
     parser = argparse.ArgumentParser(description="The simulator's predictions beside measurements, across emulated nodes.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
     parser.add_argument("--out", default="build/bench/sim", help="folder for machines, measurements and table.txt")
-    parser.add_argument("--quick", action="store_true", help="up to 4 MiB, 3 iterations, instead of 64 MiB and 5")
+    parser.add_argument("--quick", action="store_true", help="up to 4 MiB instead of 64 MiB")
     parser.add_argument("--shape", metavar="NODESxRANKS@MBIT", type=shape_of, action="append", help="only this one, say 2x4@1000")
     parser.add_argument("--collective", choices=COLLECTIVES, action="append", help="only this one")
     parser.add_argument("--stages", type=stages_of, default=STAGES, help="only these (default: %(default)s)")
