@@ -58,6 +58,9 @@ bool rangesHold(std::string_view ranges, std::string_view digits) {
   return false;
 }
 
+// Slurm has fewer; each may end at any of a host's digits, so that many would take for ever.
+constexpr std::ptrdiff_t kMostBrackets = 4;
+
 bool itemNames(std::string_view item, std::string_view host) {
   while (!item.empty() && item[0] != '[') {
     if (host.empty() || host[0] != item[0]) return false;
@@ -109,8 +112,10 @@ size_t matchedPrefix(std::string_view pattern, std::string_view host) {
 }  // namespace
 
 bool hostListNames(std::string_view list, std::string_view host) {
-  while (!list.empty())
-    if (itemNames(takeItem(list), host)) return true;
+  while (!list.empty()) {
+    const std::string_view item = takeItem(list);
+    if (std::count(item.begin(), item.end(), '[') <= kMostBrackets && itemNames(item, host)) return true;
+  }
   return false;
 }
 
