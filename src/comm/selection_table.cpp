@@ -47,7 +47,7 @@ all_gather      1    3-4   2M    direct
 all_gather      1    5-8   512K  direct
 all_gather      1    9-16  512K  direct
 all_gather      1    17-32 1M    direct
-all_gather      2    2-    16K   ho_leaders
+all_gather      2-4  2-    16K   ho_leaders
 all_gather      3-   2-    64K   ho_halving
 all_gather      2    2-    4M    ho_direct
 broadcast       1    2-4   256K  star
