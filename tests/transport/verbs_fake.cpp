@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <set>
 #include <span>
 
@@ -50,6 +51,7 @@ Fake& fake(Real* real) {
 }  // namespace
 
 struct FakeVerbs::Machine {
+  std::mutex mutex;  // of all below: ranks may be threads
   std::vector<FakeDevice> devices;
   std::vector<ibv_device> found;
   std::set<int> pulled;
@@ -128,6 +130,7 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
 namespace {
 
 int postSend(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** refused) {
+  const std::lock_guard<std::mutex> lock(FakeVerbs::Machine::current->mutex);
   for (ibv_send_wr* request = requests; request; request = request->next) {
     *refused = request;
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR) return EINVAL;
@@ -142,16 +145,19 @@ int postSend(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** refused) {
   return 0;
 }
 int postReceive(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr**) {
+  const std::lock_guard<std::mutex> lock(FakeVerbs::Machine::current->mutex);
   for (; requests; requests = requests->next) fake<Pair>(qp).receives.push_back(requests->wr_id);
   return 0;
 }
 int pollQueue(ibv_cq* cq, int most, ibv_wc* into) {
+  const std::lock_guard<std::mutex> lock(FakeVerbs::Machine::current->mutex);
   Queue& queue = fake<Queue>(cq);
   int count = 0;
   for (; count < most && !queue.done.empty(); queue.done.pop_front()) into[count++] = queue.done.front();
   return count;
 }
 int arm(ibv_cq* cq, int) {
+  const std::lock_guard<std::mutex> lock(FakeVerbs::Machine::current->mutex);
   fake<Queue>(cq).armed = true;
   return 0;
 }
@@ -161,6 +167,7 @@ int arm(ibv_cq* cq, int) {
 // The functions know no object, hence `current`.
 void FakeVerbs::Machine::bind() {
   library.getDeviceList = [](int* count) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     auto& all = current->found;
     auto** const list = new ibv_device*[all.size() + 1]();
     for (size_t i = 0; i < all.size(); ++i) list[i] = &all[i];
@@ -170,6 +177,7 @@ void FakeVerbs::Machine::bind() {
   library.freeDeviceList = [](ibv_device** list) { delete[] list; };
   library.deviceName = [](ibv_device* device) { return current->of(device).name.c_str(); };
   library.openDevice = [](ibv_device* device) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     auto* const made = new Context;
     made->device = &current->of(device);
     made->base.device = device;
@@ -182,17 +190,20 @@ void FakeVerbs::Machine::bind() {
     return &made->base;
   };
   library.closeDevice = [](ibv_context* context) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     current->contexts.erase(&fake<Context>(context));
     ::close(context->async_fd);
     delete &fake<Context>(context);
     return 0;
   };
   library.queryDevice = [](ibv_context*, ibv_device_attr* facts) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     facts->phys_port_cnt = 1;
     facts->max_cqe = 1 << 20;
     return 0;
   };
   library.queryPort = [](ibv_context* context, uint8_t, _compat_ibv_port_attr* into) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     const FakeDevice& device = *fake<Context>(context).device;
     auto& facts = *reinterpret_cast<ibv_port_attr*>(into);
     facts.state = device.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -206,19 +217,23 @@ void FakeVerbs::Machine::bind() {
     return 0;
   };
   library.queryGid = [](ibv_context* context, uint8_t, int, ibv_gid* gid) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     *gid = fake<Context>(context).device->gid;
     return 0;
   };
   library.allocPd = [](ibv_context* context) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     ++current->others;
     return new ibv_pd{context, 0};
   };
   library.deallocPd = [](ibv_pd* pd) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     --current->others;
     delete pd;
     return 0;
   };
   library.regMr = [](ibv_pd* pd, void* memory, size_t bytes, int access) -> ibv_mr* {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     if (!fake<Context>(pd->context).device->registers) {
       errno = ENOMEM;
       return nullptr;
@@ -230,23 +245,27 @@ void FakeVerbs::Machine::bind() {
     return &made->base;
   };
   library.deregMr = [](ibv_mr* region) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     current->regions.erase(region->rkey);
     delete &fake<Region>(region);
     return 0;
   };
   library.createChannel = [](ibv_context* context) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     ++current->others;
     auto* const made = new Channel;
     made->base = {.context = context, .fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .refcnt = 0};
     return &made->base;
   };
   library.destroyChannel = [](ibv_comp_channel* channel) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     --current->others;
     ::close(channel->fd);
     delete &fake<Channel>(channel);
     return 0;
   };
   library.createCq = [](ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     ++current->others;
     auto* const made = new Queue;
     made->base.context = context;
@@ -255,11 +274,13 @@ void FakeVerbs::Machine::bind() {
     return &made->base;
   };
   library.destroyCq = [](ibv_cq* cq) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     --current->others;
     delete &fake<Queue>(cq);
     return 0;
   };
   library.getCqEvent = [](ibv_comp_channel* channel, ibv_cq** cq, void**) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     auto& rang = fake<Channel>(channel).rang;
     eventfd_t ignored = 0;
     if (rang.empty()) return ::eventfd_read(channel->fd, &ignored), -1;
@@ -269,6 +290,7 @@ void FakeVerbs::Machine::bind() {
   };
   library.ackCqEvents = [](ibv_cq*, unsigned) {};
   library.createQp = [](ibv_pd* pd, ibv_qp_init_attr* wanted) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     auto* const made = new Pair;
     made->base.context = pd->context;
     made->base.pd = pd;
@@ -279,6 +301,7 @@ void FakeVerbs::Machine::bind() {
     return &made->base;
   };
   library.modifyQp = [](ibv_qp* qp, ibv_qp_attr* attributes, int) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     if (attributes->qp_state == IBV_QPS_RTR) {
       FakeDevice& mine = *fake<Context>(qp->context).device;
       const auto peer = current->pairs.find(attributes->dest_qp_num);
@@ -293,11 +316,13 @@ void FakeVerbs::Machine::bind() {
     return 0;
   };
   library.destroyQp = [](ibv_qp* qp) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     current->pairs.erase(qp->qp_num);
     delete &fake<Pair>(qp);
     return 0;
   };
   library.getAsyncEvent = [](ibv_context* context, ibv_async_event* event) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     auto& events = fake<Context>(context).events;
     eventfd_t ignored = 0;
     if (events.empty()) return ::eventfd_read(context->async_fd, &ignored), -1;
@@ -308,9 +333,11 @@ void FakeVerbs::Machine::bind() {
   };
   library.ackAsyncEvent = [](ibv_async_event*) {};
   library.statusText = [](ibv_wc_status status) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     return status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded" : "error";
   };
   library.eventText = [](ibv_event_type type) {
+    const std::lock_guard<std::mutex> lock(current->mutex);
     return type == IBV_EVENT_PORT_ERR ? "port error" : "port active";
   };
 }
@@ -347,6 +374,7 @@ FakeDevice& FakeVerbs::device(const std::string& name) {
 }
 
 void FakeVerbs::pull(int wire, Pull how) {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
   machine_->pulled.insert(wire);
   if (how == Pull::kSilently) return;
   for (FakeDevice& device : machine_->devices) device.active = device.active && device.wire != wire;
@@ -358,6 +386,7 @@ void FakeVerbs::pull(int wire, Pull how) {
 }
 
 void FakeVerbs::plug(int wire) {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
   machine_->pulled.erase(wire);
   for (FakeDevice& device : machine_->devices) device.active = device.active || device.wire == wire;
   for (Context* const context : machine_->contexts) {
@@ -368,6 +397,7 @@ void FakeVerbs::plug(int wire) {
 }
 
 int FakeVerbs::resources() const {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
   return machine_->others +
          static_cast<int>(machine_->contexts.size() + machine_->pairs.size() + machine_->regions.size());
 }
