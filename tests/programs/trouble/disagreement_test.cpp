@@ -64,8 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
                           "0:call_late_ms=1500"},
                          "collective",
                          kSame},
-                    Case{"Algorithms", {"2:HORING_ALGO=ring"}, "join", "rank 2 has HORING_WINDOW"},
-                    Case{"Windows", {"2:HORING_WINDOW=2"}, "join", "HORING_WINDOW=2 "},
+                    Case{"Algorithms", {"2:HORING_ALGO=ring"}, "join", "rank 2 has HORING_ALGO=ring"},
+                    Case{"Windows", {"2:HORING_WINDOW=2"}, "join", "rank 2 has HORING_WINDOW=2"},
                     Case{"Ranks", {"2:RANK=1"}, "join", "two processes came as one rank", 1},
                     Case{"Sizes", {"2:WORLD_SIZE=5"}, "join", "pass the same number on every rank"},
                     // The last to come finds the others gone, and hears of it all the same.
