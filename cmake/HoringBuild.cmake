@@ -70,6 +70,8 @@ function(horing_test name)
   endif()
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE horing_flags ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+  # The cases themselves need no speed, and cost a third less to compile: they are most of a build.
+  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   foreach(layer ${ARG_USES})
     target_link_libraries(test_${name} PRIVATE horing_${layer})
   endforeach()
