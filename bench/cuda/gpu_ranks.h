@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/cuda_driver.h"
+#include "engine/cuda/device_memory.h"
 #include "engine/cuda/gpu_world.h"
-#include "engine/cuda/launch.h"
+#include "engine/cuda/lane_gpu.h"
 
 namespace horing::cuda_bench {
 
@@ -31,6 +33,31 @@ inline void must(const Status& status) {
   std::fprintf(stderr, "%s\n", status.toString().c_str());
   std::exit(1);
 }
+
+// GPU 0. Ends the program where there is none: see Machine::hasGpu().
+class Machine {
+ public:
+  static bool hasGpu() { return cudaFree(nullptr) == cudaSuccess; }
+  static cuda::LaneGpu& gpu() { return of().gpu_; }
+  static const std::shared_ptr<const CudaDevice>& device() { return of().device_; }
+  // Of GPU 0, for as long as it is kept.
+  static std::unique_ptr<cuda::Memory> memory(size_t bytes) {
+    return must(cuda::makeDeviceMemory(device(), bytes));
+  }
+
+ private:
+  Machine()
+      : driver_(must(CudaDriver::load())),
+        device_(must(CudaDevice::open(driver_->api().value(), 0))),
+        gpu_(device_) {}
+  static Machine& of() {
+    static Machine machine;
+    return machine;
+  }
+  std::unique_ptr<CudaDriver> driver_;
+  std::shared_ptr<const CudaDevice> device_;
+  cuda::LaneGpu gpu_;
+};
 
 class Streams {
  public:
@@ -77,10 +104,12 @@ class Streams {
 class GpuRanks {
  public:
   GpuRanks(const test::GpuWorldOptions& options, size_t most_count)
-      : memory_(must(cuda::makeDeviceMemory(0))),
-        flag_(must(cuda::PinnedFlag::make())),
-        world_(must(test::GpuWorld::make(options, *memory_, flag_->address()))),
+      : memory_(Machine::memory((size_t{1} << 30) + static_cast<size_t>(options.shape.ranks()) * 2 *
+                                                        (most_count * sizeof(float) + 256))),
+        flags_(must(PinnedMemory::allocate(Machine::device(), sizeof(uint32_t)))),
+        world_(must(test::GpuWorld::make(options, *memory_, reinterpret_cast<uint32_t*>(flags_.data())))),
         streams_(world_->ranks()) {
+    *reinterpret_cast<uint32_t*>(flags_.data()) = 0;
     for (int32_t rank = 0; rank < world_->ranks(); ++rank) {
       inputs_.push_back(must(memory_->allocate(most_count * sizeof(float))));
       outputs_.push_back(must(memory_->allocate(most_count * sizeof(float))));
@@ -105,10 +134,14 @@ class GpuRanks {
     }
     return calls;
   }
+  void launch(int32_t rank, const cuda::LaneCall& call) {
+    cuda::LaneCalls calls;
+    calls.of_rank[0] = call;
+    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), cuda::BoundPlan::partsOf(call), 1},
+                               DataType::kFloat32, RedOp::kSum, streams_[rank]));
+  }
   void launch(const std::vector<cuda::LaneCall>& calls) {
-    for (int32_t rank = 0; rank < world_->ranks(); ++rank)
-      must(cuda::launch(world_->plan(rank), calls[static_cast<size_t>(rank)], DataType::kFloat32, RedOp::kSum,
-                        streams_[rank]));
+    for (int32_t rank = 0; rank < world_->ranks(); ++rank) launch(rank, calls[static_cast<size_t>(rank)]);
   }
   void checkOutcome() {
     for (int32_t rank = 0; rank < world_->ranks(); ++rank) must(world_->plan(rank).outcome());
@@ -116,7 +149,7 @@ class GpuRanks {
 
  private:
   std::unique_ptr<cuda::Memory> memory_;
-  std::unique_ptr<cuda::PinnedFlag> flag_;
+  PinnedMemory flags_;
   std::unique_ptr<test::GpuWorld> world_;
   Streams streams_;
   std::vector<std::byte*> inputs_;

@@ -12,7 +12,7 @@ constexpr uint32_t kSlots = 9;  // twice a window and one more
 
 // GB/s that the GPU's memory moves, reads and writes counted, for a copy of `bytes`.
 double copyRate(size_t bytes) {
-  const auto memory = must(cuda::makeDeviceMemory(0));
+  const auto memory = Machine::memory(2 * bytes);
   std::byte* const from = must(memory->allocate(bytes));
   std::byte* const to = must(memory->allocate(bytes));
   Streams streams(1);
@@ -33,7 +33,7 @@ void benchBody() {
   std::printf("%10s %12s %12s %8s %12s %8s\n", "bytes", "memcpy GB/s", "copy GB/s", "share", "a+b GB/s",
               "share");
   for (size_t bytes = kMiB; bytes <= 1024 * kMiB; bytes *= 4) {
-    const auto memory = must(cuda::makeDeviceMemory(0));
+    const auto memory = Machine::memory(3 * bytes);
     std::byte* const a = must(memory->allocate(bytes));
     std::byte* const b = must(memory->allocate(bytes));
     std::byte* const to = must(memory->allocate(bytes));
@@ -51,7 +51,7 @@ void benchBody() {
 
 // As many parts as let every block of every rank be resident at once.
 int32_t partsFor(int32_t ranks, int32_t lanes) {
-  const int resident = must(cuda::mostResidentBlocks(DataType::kFloat32, RedOp::kSum));
+  const int resident = must(Machine::gpu().mostResidentBlocks());
   return std::clamp(resident / (ranks * lanes), 1, cuda::kMaxParts);
 }
 
@@ -109,9 +109,7 @@ void benchLatency() {
     cudaGraph_t graph;
     must(cudaStreamBeginCapture(gpu.streams()[rank], cudaStreamCaptureModeThreadLocal),
          "cudaStreamBeginCapture");
-    for (int i = 0; i < kLaunches; ++i)
-      must(cuda::launch(gpu.world().plan(rank), calls[static_cast<size_t>(rank)], DataType::kFloat32,
-                        RedOp::kSum, gpu.streams()[rank]));
+    for (int i = 0; i < kLaunches; ++i) gpu.launch(rank, calls[static_cast<size_t>(rank)]);
     must(cudaStreamEndCapture(gpu.streams()[rank], &graph), "cudaStreamEndCapture");
     must(cudaGraphInstantiate(&graphs[rank], graph, 0), "cudaGraphInstantiate");
     must(cudaGraphDestroy(graph), "cudaGraphDestroy");
@@ -183,7 +181,7 @@ void benchInterpreter(int ranks) {
 }
 
 int run() {
-  if (cuda::deviceCount() == 0) {
+  if (!Machine::hasGpu()) {
     std::printf("no GPU here\n");
     return 77;
   }
@@ -191,8 +189,7 @@ int run() {
   cudaDeviceProp properties;
   must(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   std::printf("%s, %d processors; blocks of %s resident at once: %d\n", properties.name,
-              properties.multiProcessorCount, "the float32 sum",
-              must(cuda::mostResidentBlocks(DataType::kFloat32, RedOp::kSum)));
+              properties.multiProcessorCount, "any kernel", must(Machine::gpu().mostResidentBlocks()));
   benchBody();
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})

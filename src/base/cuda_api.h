@@ -11,6 +11,8 @@ namespace horing {
 using CudaContext = void*;
 using CudaStream = void*;
 using CudaEvent = void*;
+using CudaModule = void*;
+using CudaFunction = void*;
 using CudaAddress = unsigned long long;
 
 // X(member, "symbol", parameters); each returns a CUresult.
@@ -42,6 +44,16 @@ using CudaAddress = unsigned long long;
   X(host_free, cuMemFreeHost, "cuMemFreeHost", (void* at)) \
   X(host_device_address, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CudaAddress* address, void* at, unsigned int flags)) \
   X(copy, cuMemcpyAsync, "cuMemcpyAsync", (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream)) \
+  X(memory_set, cuMemsetD8Async, "cuMemsetD8Async", (CudaAddress at, unsigned char value, size_t bytes, CudaStream stream)) \
+  X(device_attribute, cuDeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device)) \
+  X(can_access_peer, cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, int device, int peer)) \
+  X(enable_peer, cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", (CudaContext peer, unsigned int flags)) \
+  X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int* mode)) \
+  X(module_load, cuModuleLoadData, "cuModuleLoadData", (CudaModule* module, const void* image)) \
+  X(module_unload, cuModuleUnload, "cuModuleUnload", (CudaModule module)) \
+  X(module_function, cuModuleGetFunction, "cuModuleGetFunction", (CudaFunction* function, CudaModule module, const char* name)) \
+  X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int* blocks, CudaFunction function, int threads, size_t shared_bytes)) \
+  X(launch, cuLaunchKernel, "cuLaunchKernel", (CudaFunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int threads, unsigned int threads_y, unsigned int threads_z, unsigned int shared_bytes, CudaStream stream, void** parameters, void** extra)) \
   X(error_name, cuGetErrorName, "cuGetErrorName", (int error, const char** name)) \
   X(error_text, cuGetErrorString, "cuGetErrorString", (int error, const char** text))
 // clang-format on

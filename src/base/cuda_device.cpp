@@ -7,6 +7,7 @@ namespace horing {
 namespace {
 // Of cuda.h.
 constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;
+constexpr int kPeerAccessAlreadyEnabled = 704;
 }  // namespace
 
 Result<std::shared_ptr<const CudaDevice>> CudaDevice::open(const CudaApi& api, int number) {
@@ -44,15 +45,29 @@ Status CudaDevice::checkStream(CudaStream stream) const {
     return makeStatus(Code::kInvalidUsage, "stream %p is one of GPU %d, and the buffers are on GPU %d",
                       stream, other, number_);
   }
+  return {};
+}
+
+Result<bool> CudaDevice::isCapturing(CudaStream stream) const {
+  const Current current(*this);
   int capturing = 0;
   HORING_TRY(
       api_.check(api_.stream_is_capturing(stream, &capturing), "asking whether the stream records a graph"));
-  if (capturing)
-    return makeStatus(Code::kInvalidUsage,
-                      "stream %p records a graph: operations that go through the host cannot be part of one "
-                      "yet; launch them outside",
-                      stream);
-  return {};
+  return capturing != 0;
+}
+
+Status CudaDevice::reach(const CudaDevice& peer) const {
+  if (peer.number_ == number_) return {};
+  int can = 0;
+  HORING_TRY(api_.check(api_.can_access_peer(&can, number_, peer.number_), "asking for peer access"));
+  if (!can)
+    return makeStatus(Code::kUnhandledCudaError, "GPU %d does not reach the memory of GPU %d", number_,
+                      peer.number_);
+  const Current current(*this);
+  const int result = api_.enable_peer(peer.context_, 0);
+  if (result == kPeerAccessAlreadyEnabled) return {};
+  return api_.check(result,
+                    formatString("letting GPU %d reach the memory of GPU %d", number_, peer.number_).c_str());
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {

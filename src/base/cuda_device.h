@@ -21,8 +21,12 @@ class CudaDevice {
 
   const CudaApi& api() const { return api_; }
   int number() const { return number_; }
-  // kInvalidUsage: the stream is another GPU's, of a context of its own, or records a graph.
+  // kInvalidUsage: the stream is another GPU's, or of a context of its own.
   Status checkStream(CudaStream stream) const;
+  // Whether the stream records a graph.
+  Result<bool> isCapturing(CudaStream stream) const;
+  // From now on kernels of this GPU reach memory of that one. Error: they cannot.
+  Status reach(const CudaDevice& peer) const;
 
   // Makes the context current on this thread while it lives: what the API does belongs to it then.
   class Current {

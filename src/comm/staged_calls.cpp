@@ -96,6 +96,12 @@ Status StagedCalls::copyOutWhenDone(const StagedPiece& piece, uint32_t number, C
 
 Result<StagedOperation> StagedCalls::enqueue(const Command& command, CudaStream stream) {
   HORING_TRY(device_->checkStream(stream));
+  HORING_ASSIGN(const bool capturing, device_->isCapturing(stream));
+  if (capturing)
+    return makeStatus(Code::kInvalidUsage,
+                      "stream %p records a graph: operations that go through the host cannot be part of one "
+                      "yet; launch them outside",
+                      stream);
   const StagedPieces pieces(command, place_);
   std::array<std::byte*, kSlots> staging{};
   for (size_t slot = 0; slot < std::min(kSlots, pieces.count()); ++slot) {

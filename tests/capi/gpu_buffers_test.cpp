@@ -285,9 +285,11 @@ TEST_F(GpuTrouble, IsNamedWhereBuffersOrStreamsDoNotGoTogether) {
   EXPECT_TRUE(refuses(add(0, here_.data(), stream_elsewhere.get()), horingInvalidUsage, "is one of GPU 2"));
   EXPECT_TRUE(
       refuses(add(0, elsewhere.data(), stream_elsewhere.get()), horingInvalidUsage, "works on GPU 1"));
-  cuda_.fail("cuStreamIsCapturing", 1);
+  void* graph = nullptr;
+  ASSERT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
   EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingInvalidUsage, "records a graph"));
-  cuda_.fail(nullptr, 0);
+  ASSERT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
+  EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph), 0);
   // None of these sticks.
   onEveryRank(2, [&](int rank) {
     EXPECT_HORING(add(rank, rank == 0 ? here_.data() : there_.data(), rank == 0 ? stream.get() : nullptr));

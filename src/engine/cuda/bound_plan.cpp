@@ -15,26 +15,10 @@ Result<T*> place(Memory& memory, const std::vector<T>& items) {
   return reinterpret_cast<T*>(at);
 }
 
-// Both ends of a scratch queue of one part.
-struct ScratchEnds {
-  Port* send;
-  Port* receive;
-};
-
-Result<std::vector<ScratchEnds>> makeScratch(int32_t count, const QueueShape& shape, Memory& memory) {
-  std::vector<ScratchEnds> all;
-  for (int32_t q = 0; q < count; ++q) {
-    HORING_ASSIGN(const Queue queue, makeQueue(shape, memory, memory));
-    HORING_ASSIGN(Port* const ends, place(memory, std::vector<Port>{queue.send, queue.receive}));
-    all.push_back({ends, ends + 1});
-  }
-  return all;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const BoundPlanSettings& settings,
-                                                   const int32_t* rank_of_position, const uint32_t* abort,
+                                                   const int32_t* rank_of_position, uint32_t* abort,
                                                    Memory& memory, PortSource& ports) {
   const PlanImage image = PlanImage::make(schedule);
   std::unique_ptr<BoundPlan> plan(new BoundPlan(std::move(schedule), settings, memory));
@@ -50,6 +34,7 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   view_.port_count = static_cast<int32_t>(image.ports.size());
   view_.parts = settings_.parts;
   view_.window = settings_.window;
+  view_.timeout_ns = settings_.timeout_ns;
   HORING_ASSIGN(view_.lanes, place(memory_, image.lanes));
   HORING_ASSIGN(view_.steps, place(memory_, image.steps));
   HORING_ASSIGN(view_.sources, place(memory_, image.sources));
@@ -62,21 +47,12 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
 }
 
 Status BoundPlan::uploadPorts(const PlanImage& image, PortSource& ports) {
-  const QueueShape scratch{static_cast<uint32_t>(settings_.window) + 1, settings_.slot_bytes};
   std::vector<Port*> all;
-  for (int32_t part = 0; part < settings_.parts; ++part) {
-    HORING_ASSIGN(const std::vector<ScratchEnds> queues,
-                  makeScratch(schedule_.scratch_queues, scratch, memory_));
+  for (int32_t part = 0; part < settings_.parts; ++part)
     for (const PortName& name : image.ports) {
-      if (name.queue >= 0) {
-        const ScratchEnds& ends = queues[static_cast<size_t>(name.queue)];
-        all.push_back(name.kind == PortName::Kind::kScratchSend ? ends.send : ends.receive);
-        continue;
-      }
       HORING_ASSIGN(Port* const port, ports.port(name, part));
       all.push_back(port);
     }
-  }
   HORING_ASSIGN(view_.ports, place(memory_, all));
   return {};
 }
@@ -118,6 +94,12 @@ Status BoundPlan::outcome() const {
   if (failure.kind == Failure::Kind::kAborted)
     return makeStatus(Code::kRemoteError, "the kernel was ended while %s waited for %s", where.c_str(),
                       about.c_str());
+  if (failure.kind == Failure::Kind::kOverdue)
+    return makeStatus(
+        Code::kTimeout,
+        "%s waited %llu ms for %s, which did not come (HORING_TIMEOUT_MS): a rank that is waited for "
+        "is stopped, or never made this call",
+        where.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000), about.c_str());
   return makeStatus(
       Code::kInvalidUsage,
       "%s got a message of another operation from %s: every rank must call the same collectives "

@@ -14,10 +14,12 @@ struct BoundPlanSettings {
   int32_t window = 4;  // slices
   uint32_t slot_bytes = 65536;
   uint32_t smallest_part_bytes = 16384;  // of a chunk; less is not worth a block
+  uint64_t timeout_ns = UINT64_MAX;      // how long a kernel waits for anything
 };
 inline constexpr int32_t kMaxParts = 64;
 
-// Where the ends of this rank's connections are, in memory that its kernels reach.
+// Where the ends of this rank's connections and scratch queues are, in memory that its kernels reach. Plans may share them: they
+// run one after the other, and leave queues empty.
 class PortSource {
  public:
   virtual ~PortSource() = default;
@@ -27,9 +29,9 @@ class PortSource {
 // A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.
 class BoundPlan {
  public:
-  // `abort`: a flag that kernels can read and the host sets to end them. `rank_of_position` is copied.
+  // `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. `rank_of_position` is copied.
   static Result<std::unique_ptr<BoundPlan>> make(Schedule schedule, const BoundPlanSettings& settings,
-                                                 const int32_t* rank_of_position, const uint32_t* abort,
+                                                 const int32_t* rank_of_position, uint32_t* abort,
                                                  Memory& memory, PortSource& ports);
   BoundPlan(const BoundPlan&) = delete;
   BoundPlan& operator=(const BoundPlan&) = delete;
@@ -39,8 +41,8 @@ class BoundPlan {
   // kernels have no tables for.
   Result<LaneCall> prepare(const Call& call) const;
   // The grid that runs it: a block for each lane of each part that the call uses.
-  static int32_t partsOf(const LaneCall& call) { return call.cut.used(call.layout.largestChunk()); }
   int32_t lanes() const { return view_.lane_count; }
+  static int32_t partsOf(const LaneCall& call) { return call.cut.used(call.layout.largestChunk()); }
 
   // What the kernels of the last call left, once they have ended: ok, or why they gave up.
   Status outcome() const;

@@ -36,7 +36,7 @@ HORING_DEVICE inline void storeRelease(uint64_t* counter, uint64_t value) {
 #endif
 }
 
-// A flag that the host sets while the kernel runs; nothing is ordered by it.
+// A flag in memory of the host that ends the kernels of all ranks; nothing is ordered by it.
 HORING_DEVICE inline uint32_t loadFlag(const uint32_t* flag) {
 #ifdef __CUDA_ARCH__
   uint32_t value;
@@ -44,6 +44,14 @@ HORING_DEVICE inline uint32_t loadFlag(const uint32_t* flag) {
   return value;
 #else
   return __atomic_load_n(flag, __ATOMIC_RELAXED);
+#endif
+}
+
+HORING_DEVICE inline void storeFlag(uint32_t* flag, uint32_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+#else
+  __atomic_store_n(flag, value, __ATOMIC_RELAXED);
 #endif
 }
 

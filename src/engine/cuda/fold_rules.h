@@ -122,65 +122,75 @@ struct AverageIntegerRule : Rule<IntegerCodec<std::make_unsigned_t<E>>, Add> {
   int32_t divisor;
 };
 
-// The rules of one type by operation, in the order of RedOp: For<Rule>::value, a pointer, is what the caller wants for each;
-// null where the type has no such operation.
+// The rules of one type by operation, in the order of RedOp; NoRule where the type has no such operation.
+template <class... R>
+struct RuleList {};
+struct NoRule {};
+
+template <class E, class Codec = IntegerCodec<E>, class Wrapping = IntegerCodec<std::make_unsigned_t<E>>>
+using IntegerRules = RuleList<Rule<Wrapping, Add>, Rule<Wrapping, Multiply>, Rule<Codec, Larger>,
+                              Rule<Codec, Smaller>, AverageIntegerRule<E>, Rule<Wrapping, And>,
+                              Rule<Wrapping, Or>, Rule<Wrapping, Xor>, ScaledRule<Wrapping>>;
+template <class Codec, class Max, class Min>
+using FloatRules = RuleList<Rule<Codec, Add>, Rule<Codec, Multiply>, Max, Min, ScaledRule<Codec>, NoRule,
+                            NoRule, NoRule, ScaledRule<Codec>>;
+template <class E, class M, class Codec = FloatCodec<E, M>>
+using WideFloatRules = FloatRules<Codec, Rule<Codec, PickFloat<M, true>>, Rule<Codec, PickFloat<M, false>>>;
+template <class Codec, FloatFormat kFormat, class Stored = typename Codec::Stored>
+using SmallFloatRules = FloatRules<Codec, Rule<OrderCodec<kFormat, Stored, true>, Larger>,
+                                   Rule<OrderCodec<kFormat, Stored, false>, Smaller>>;
+
+template <DataType kType>
+constexpr auto rulesOf() {
+  if constexpr (kType == DataType::kInt8) return IntegerRules<int8_t>();
+  if constexpr (kType == DataType::kUint8) return IntegerRules<uint8_t>();
+  if constexpr (kType == DataType::kInt32) return IntegerRules<int32_t>();
+  if constexpr (kType == DataType::kUint32) return IntegerRules<uint32_t>();
+  if constexpr (kType == DataType::kInt64) return IntegerRules<int64_t>();
+  if constexpr (kType == DataType::kUint64) return IntegerRules<uint64_t>();
+  if constexpr (kType == DataType::kFloat32) return WideFloatRules<float, uint32_t>();
+  if constexpr (kType == DataType::kFloat64) return WideFloatRules<double, uint64_t>();
+  if constexpr (kType == DataType::kBfloat16) return SmallFloatRules<Bfloat16Codec, kBfloat16Format>();
+  if constexpr (kType == DataType::kFloat16)
+    return SmallFloatRules<SmallFloatCodec<kFloat16Format, uint16_t>, kFloat16Format>();
+  if constexpr (kType == DataType::kFloat8e4m3)
+    return SmallFloatRules<SmallFloatCodec<kFloat8e4m3Format, uint8_t>, kFloat8e4m3Format>();
+  if constexpr (kType == DataType::kFloat8e5m2)
+    return SmallFloatRules<SmallFloatCodec<kFloat8e5m2Format, uint8_t>, kFloat8e5m2Format>();
+}
+
+template <size_t kNumber, class List>
+struct RuleAt;
+template <size_t kNumber, class First, class... Rest>
+struct RuleAt<kNumber, RuleList<First, Rest...>> : RuleAt<kNumber - 1, RuleList<Rest...>> {};
+template <class First, class... Rest>
+struct RuleAt<0, RuleList<First, Rest...>> {
+  using Type = First;
+};
+template <DataType kType, RedOp kOp>
+using RuleOf = typename RuleAt<static_cast<size_t>(kOp), decltype(rulesOf<kType>())>::Type;
+
+// For<Rule>::value, a pointer, for each rule of a type; null where there is none.
 template <template <class> class For>
-using RuleRow = std::array<std::remove_cv_t<decltype(For<Rule<IntegerCodec<uint8_t>, Add>>::value)>, kRedOps>;
+using RuleValue = std::remove_cv_t<decltype(For<Rule<IntegerCodec<uint8_t>, Add>>::value)>;
+template <template <class> class For>
+using RuleRow = std::array<RuleValue<For>, kRedOps>;
 
-template <template <class> class For, class E>
-constexpr RuleRow<For> integerRow() {
-  using Codec = IntegerCodec<E>;
-  using Wrapping = IntegerCodec<std::make_unsigned_t<E>>;
-  return {For<Rule<Wrapping, Add>>::value,   For<Rule<Wrapping, Multiply>>::value,
-          For<Rule<Codec, Larger>>::value,   For<Rule<Codec, Smaller>>::value,
-          For<AverageIntegerRule<E>>::value, For<Rule<Wrapping, And>>::value,
-          For<Rule<Wrapping, Or>>::value,    For<Rule<Wrapping, Xor>>::value,
-          For<ScaledRule<Wrapping>>::value};
+template <template <class> class For, class R>
+constexpr RuleValue<For> ruleValue() {
+  if constexpr (std::is_same_v<R, NoRule>) {
+    return nullptr;
+  } else {
+    return For<R>::value;
+  }
 }
-
-template <template <class> class For, class Codec, class Max, class Min>
-constexpr RuleRow<For> floatRow() {
-  return {For<Rule<Codec, Add>>::value,
-          For<Rule<Codec, Multiply>>::value,
-          For<Max>::value,
-          For<Min>::value,
-          For<ScaledRule<Codec>>::value,
-          nullptr,
-          nullptr,
-          nullptr,
-          For<ScaledRule<Codec>>::value};
+template <template <class> class For, class... R>
+constexpr RuleRow<For> ruleRow(RuleList<R...>) {
+  return {ruleValue<For, R>()...};
 }
-
-template <template <class> class For, class E, class M>
-constexpr RuleRow<For> wideFloatRow() {
-  using Codec = FloatCodec<E, M>;
-  return floatRow<For, Codec, Rule<Codec, PickFloat<M, true>>, Rule<Codec, PickFloat<M, false>>>();
-}
-
-template <template <class> class For, class Codec, FloatFormat kFormat>
-constexpr RuleRow<For> smallFloatRow() {
-  using Stored = typename Codec::Stored;
-  return floatRow<For, Codec, Rule<OrderCodec<kFormat, Stored, true>, Larger>,
-                  Rule<OrderCodec<kFormat, Stored, false>, Smaller>>();
-}
-
 template <template <class> class For, DataType kType>
 constexpr RuleRow<For> ruleRow() {
-  if constexpr (kType == DataType::kInt8) return integerRow<For, int8_t>();
-  if constexpr (kType == DataType::kUint8) return integerRow<For, uint8_t>();
-  if constexpr (kType == DataType::kInt32) return integerRow<For, int32_t>();
-  if constexpr (kType == DataType::kUint32) return integerRow<For, uint32_t>();
-  if constexpr (kType == DataType::kInt64) return integerRow<For, int64_t>();
-  if constexpr (kType == DataType::kUint64) return integerRow<For, uint64_t>();
-  if constexpr (kType == DataType::kFloat32) return wideFloatRow<For, float, uint32_t>();
-  if constexpr (kType == DataType::kFloat64) return wideFloatRow<For, double, uint64_t>();
-  if constexpr (kType == DataType::kBfloat16) return smallFloatRow<For, Bfloat16Codec, kBfloat16Format>();
-  if constexpr (kType == DataType::kFloat16)
-    return smallFloatRow<For, SmallFloatCodec<kFloat16Format, uint16_t>, kFloat16Format>();
-  if constexpr (kType == DataType::kFloat8e4m3)
-    return smallFloatRow<For, SmallFloatCodec<kFloat8e4m3Format, uint8_t>, kFloat8e4m3Format>();
-  if constexpr (kType == DataType::kFloat8e5m2)
-    return smallFloatRow<For, SmallFloatCodec<kFloat8e5m2Format, uint8_t>, kFloat8e5m2Format>();
+  return ruleRow<For>(rulesOf<kType>());
 }
 
 }  // namespace horing::cuda

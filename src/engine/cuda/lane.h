@@ -10,6 +10,7 @@
 //   void sync();             a barrier
 //   bool any(bool value);    a barrier that says whether `value` was true in any thread
 //   void pause();            between two looks at something that others change
+//   uint64_t nowNs() const;  of a clock that never goes back
 //   LaneShared& shared();    of the block
 #include "engine/cuda/fold_body.h"
 #include "engine/cuda/lane_call.h"
@@ -201,10 +202,19 @@ class LaneRun {
   template <class Condition>
   HORING_DEVICE bool await(const Condition& is_there, const At& at, int32_t port) {
     constexpr uint32_t kLooks = 64;  // between two at the flags, of which one is in memory of the host
+    uint64_t begun_ns = 0;
     for (uint32_t looks = 0; !is_there(); ++looks) {
-      if (looks % kLooks == kLooks - 1 && (loadFlag(plan_.abort) || loadFlag(&plan_.failure->claimed))) {
-        giveUp(Failure::Kind::kAborted, at, port);
-        return false;
+      if (looks % kLooks == kLooks - 1) {
+        if (loadFlag(plan_.abort) || loadFlag(&plan_.failure->claimed)) {
+          giveUp(Failure::Kind::kAborted, at, port);
+          return false;
+        }
+        const uint64_t now_ns = block_.nowNs();
+        if (begun_ns == 0) begun_ns = now_ns;
+        if (now_ns - begun_ns > plan_.timeout_ns) {
+          giveUp(Failure::Kind::kOverdue, at, port);
+          return false;
+        }
       }
       block_.pause();
     }
@@ -220,6 +230,8 @@ class LaneRun {
     failure.step = at.step;
     failure.slice = at.slice;
     failure.port = port;
+    // The other ranks wait for this one in vain.
+    storeFlag(plan_.abort, 1);
   }
 
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.

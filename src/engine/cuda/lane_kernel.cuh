@@ -1,4 +1,5 @@
 #pragma once
+// The interpreter as kernels.
 #include "engine/cuda/lane.h"
 #include "engine/cuda/lane_kernels.h"
 
@@ -13,6 +14,11 @@ class DeviceBlock {
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ void pause() const {}
+  __device__ uint64_t nowNs() const {
+    uint64_t now_ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
+    return now_ns;
+  }
   __device__ LaneShared& shared() const { return shared_; }
 
  private:
@@ -20,21 +26,33 @@ class DeviceBlock {
 };
 
 template <class R>
-__global__ void __launch_bounds__(kLaneThreads) laneKernel(const __grid_constant__ LaneCall call) {
+__device__ void runLane(const LaneCalls& calls) {
   __shared__ LaneShared shared;
+  const LaneCall& call = calls.of_rank[blockIdx.z];
+  const auto lane = static_cast<int32_t>(blockIdx.x);
+  if (lane >= call.plan.lane_count) return;
   DeviceBlock block(shared);
-  LaneRun<R, DeviceBlock>(call, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(blockIdx.y), block)
-      .run();
-}
-
-template <class R>
-struct KernelOf {
-  static constexpr LaneKernel value = laneKernel<R>;
-};
-
-template <DataType kType>
-LaneKernelRow laneKernelsOf() {
-  return ruleRow<KernelOf, kType>();
+  LaneRun<R, DeviceBlock>(call, lane, static_cast<int32_t>(blockIdx.y), block).run();
 }
 
 }  // namespace horing::cuda
+
+// Under the name that laneKernelName() gives. `type` and `op` as base/types.cpp names them.
+#define HORING_LANE_KERNEL(Type, type, Op, op)                                                         \
+  extern "C" __global__ void __launch_bounds__(horing::cuda::kLaneThreads)                             \
+      horing_lane_##type##_##op(const __grid_constant__ horing::cuda::LaneCalls calls) {               \
+    horing::cuda::runLane<horing::cuda::RuleOf<horing::DataType::Type, horing::RedOp::Op>>(calls);     \
+  }
+#define HORING_LANE_KERNELS(Type, type)          \
+  HORING_LANE_KERNEL(Type, type, kSum, sum)      \
+  HORING_LANE_KERNEL(Type, type, kProd, prod)    \
+  HORING_LANE_KERNELS_OF_ORDER(Type, type)
+#define HORING_LANE_KERNELS_OF_ORDER(Type, type) \
+  HORING_LANE_KERNEL(Type, type, kMax, max)      \
+  HORING_LANE_KERNEL(Type, type, kMin, min)      \
+  HORING_LANE_KERNEL(Type, type, kAvg, avg)
+#define HORING_LANE_KERNELS_OF_BITS(Type, type)  \
+  HORING_LANE_KERNEL(Type, type, kBitAnd, band)  \
+  HORING_LANE_KERNEL(Type, type, kBitOr, bor)    \
+  HORING_LANE_KERNEL(Type, type, kBitXor, bxor)  \
+  HORING_LANE_KERNEL(Type, type, kPreMulSum, premulsum)

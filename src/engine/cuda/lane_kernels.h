@@ -1,6 +1,7 @@
 #pragma once
-// The kernels: one for each type and operation, all of them engine/cuda/lane.h.
-#include <array>
+// The kernels: one for each type and operation, all of them engine/cuda/lane.h. They are compiled into images that the driver
+// loads (lane_image.h), and found by name.
+#include <string>
 
 #include "engine/cuda/lane_call.h"
 
@@ -8,12 +9,21 @@ namespace horing::cuda {
 
 inline constexpr int kLaneThreads = 512;  // of a block
 
-// A block for each lane (x) of each part (y). Collectives without a fold run by the kernel of sums.
-using LaneKernel = void (*)(LaneCall);
-using LaneKernelRow = std::array<LaneKernel, kRedOps>;
+// What a kernel gets: the calls of all ranks that one launch serves, which share a GPU. A block for each lane (x) of each part
+// (y) of each rank (z); where ranks have different lanes, blocks without one end at once.
+inline constexpr int kMaxRanksOfLaunch = 8;
+struct LaneCalls {
+  LaneCall of_rank[kMaxRanksOfLaunch];
+};
+static_assert(sizeof(LaneCalls) <= 4096, "what every GPU takes as a kernel's parameters");
 
-// By operation; null where the type has none. In lane_kernels_*.cu.
-template <DataType kType>
-LaneKernelRow laneKernelsOf();
+// Of the kernel that serves the type and the operation, which several may share. Collectives without a fold run by that of sums.
+inline std::string laneKernelName(DataType type, RedOp op) {
+  const bool is_signed = type == DataType::kInt8 || type == DataType::kInt32 || type == DataType::kInt64;
+  const bool is_ordered = op == RedOp::kMax || op == RedOp::kMin || op == RedOp::kAvg;
+  if (is_signed && !is_ordered) type = static_cast<DataType>(static_cast<int>(type) + 1);
+  if (isFloatingPoint(type) && op == RedOp::kPreMulSum) op = RedOp::kAvg;
+  return std::string("horing_lane_") + dataTypeName(type) + '_' + redOpName(op);
+}
 
 }  // namespace horing::cuda

@@ -1,13 +1,12 @@
 #include "engine/cuda/lane_kernel.cuh"
 
-namespace horing::cuda {
-
-// Signed and unsigned types share the kernels that do not care.
-template LaneKernelRow laneKernelsOf<DataType::kInt8>();
-template LaneKernelRow laneKernelsOf<DataType::kUint8>();
-template LaneKernelRow laneKernelsOf<DataType::kInt32>();
-template LaneKernelRow laneKernelsOf<DataType::kUint32>();
-template LaneKernelRow laneKernelsOf<DataType::kInt64>();
-template LaneKernelRow laneKernelsOf<DataType::kUint64>();
-
-}  // namespace horing::cuda
+HORING_LANE_KERNELS(kUint8, uint8)
+HORING_LANE_KERNELS(kUint32, uint32)
+HORING_LANE_KERNELS(kUint64, uint64)
+HORING_LANE_KERNELS_OF_BITS(kUint8, uint8)
+HORING_LANE_KERNELS_OF_BITS(kUint32, uint32)
+HORING_LANE_KERNELS_OF_BITS(kUint64, uint64)
+// The rest of them wraps around, as that of unsigned integers does.
+HORING_LANE_KERNELS_OF_ORDER(kInt8, int8)
+HORING_LANE_KERNELS_OF_ORDER(kInt32, int32)
+HORING_LANE_KERNELS_OF_ORDER(kInt64, int64)

@@ -67,7 +67,7 @@ struct alignas(64) LaneRecord {
 
 // What a kernel leaves behind when it gives up, in memory of the GPU: written by the first block that does.
 struct Failure {
-  enum class Kind : uint32_t { kNone, kAborted, kForeignMessage };
+  enum class Kind : uint32_t { kNone, kAborted, kForeignMessage, kOverdue };
   uint32_t claimed = 0;  // not 0: all blocks give up
   Kind kind = Kind::kNone;
   int32_t lane = 0;
@@ -84,13 +84,14 @@ struct PlanView {
   const ImageSource* sources = nullptr;
   const int32_t* signals = nullptr;
   Port* const* ports = nullptr;
-  LaneRecord* records = nullptr;    // [part * lane_count + lane]
-  const uint32_t* abort = nullptr;  // not 0: give up
+  LaneRecord* records = nullptr;  // [part * lane_count + lane]
+  uint32_t* abort = nullptr;      // not 0: give up; who does so sets it
   Failure* failure = nullptr;
   int32_t lane_count = 0;
   int32_t port_count = 0;
   int32_t parts = 1;
   int32_t window = 4;
+  uint64_t timeout_ns = UINT64_MAX;  // of a wait
 };
 
 }  // namespace horing::cuda

@@ -1,5 +1,6 @@
 // See fake_cuda.h. Answers as the driver does: an address that it does not know has attributes that are zero.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "fake_kernels.h"
 #include "fake_stream.h"
 
 namespace {
@@ -19,22 +21,40 @@ namespace {
 using horing::fake::Event;
 using horing::fake::Queue;
 
+using horing::fake::Kernels;
+
 constexpr int kDevices = 4;
-enum Result { kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotReady = 600 };
+constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
+enum Result {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNotFound = 500,
+  kNotReady = 600,
+  kUnsupportedInCapture = 900
+};
 
 struct Context {
   int device;
 };
+struct Graph {
+  std::vector<std::function<void()>> works;
+};
 struct Stream {
   Context* context;
   Queue queue;
+  std::unique_ptr<Graph> recorded{};  // while it records one
 };
-// What a device's memory is to a program: [begin, begin + bytes). `data`: where its bytes are.
+// What a device's memory is to a program: [begin, begin + bytes). `data`: where its bytes are, the same pages where the driver
+// allocated them.
 struct Range {
   size_t bytes;
   int device;
   bool is_managed;
   char* data;
+  bool is_forbidden = false;  // to all but kernels
 };
 
 // All that the driver knows. One for the process, as the driver is.
@@ -48,6 +68,9 @@ struct Driver {
   std::unique_ptr<Stream> default_streams[kDevices];
   std::map<uintptr_t, Range> ranges;
   std::set<void*> host_memory;
+  const Kernels* kernels = nullptr;
+  int kernels_running = 0;
+  std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
   uintptr_t marked = 0;                              // of them, the one that a test chose
   std::string failing;                               // function
@@ -97,9 +120,35 @@ int addTo(void* stream, const char* function, std::function<void()> work) {
   if (const int result = wanted(function)) return result;
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
-  own->queue.add(std::move(work));
+  if (own->recorded) {
+    own->recorded->works.push_back(std::move(work));
+  } else {
+    own->queue.add(std::move(work));
+  }
   return kSuccess;
 }
+
+// Kernels reach all memory of GPUs, and nobody else.
+void allow(const std::pair<const uintptr_t, Range>& range, bool allowed) {
+  if (range.second.is_forbidden)
+    ::mprotect(reinterpret_cast<void*>(range.first), range.second.bytes,
+               allowed ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+class KernelRuns {
+ public:
+  KernelRuns() {
+    const std::lock_guard lock(driver.mutex);
+    if (driver.kernels_running++ == 0)
+      for (const auto& range : driver.ranges) allow(range, true);
+  }
+  ~KernelRuns() {
+    const std::lock_guard lock(driver.mutex);
+    if (--driver.kernels_running == 0)
+      for (const auto& range : driver.ranges) allow(range, false);
+  }
+  KernelRuns(const KernelRuns&) = delete;
+  KernelRuns& operator=(const KernelRuns&) = delete;
+};
 
 std::atomic_ref<uint32_t> wordAt(unsigned long long address) {
   return std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(dataAt(address)));
@@ -108,6 +157,7 @@ std::atomic_ref<uint32_t> wordAt(unsigned long long address) {
 void add(uintptr_t begin, const Range& range) {
   const std::lock_guard lock(driver.mutex);
   driver.ranges[begin] = range;
+  if (driver.kernels_running > 0) allow({begin, range}, true);
 }
 
 }  // namespace
@@ -128,6 +178,11 @@ FAKE void fakeCudaFail(const char* function, int with, int successes_before) {
   driver.failing = function ? function : "";
   driver.failing_with = with;
   driver.successes_left = successes_before;
+}
+
+FAKE void fakeCudaSetKernels(const Kernels* kernels) {
+  const std::lock_guard lock(driver.mutex);
+  driver.kernels = kernels;
 }
 
 FAKE int cuInit(unsigned int) {
@@ -177,8 +232,39 @@ FAKE int cuStreamGetCtx(void* stream, void** context) {
   *context = own->context;
   return kSuccess;
 }
-FAKE int cuStreamIsCapturing(void*, int* status) {
-  *status = wanted("cuStreamIsCapturing") ? 1 : 0;  // a test that wants it to fail wants a capture
+FAKE int cuStreamIsCapturing(void* stream, int* status) {
+  Stream* const own = streamOf(stream);
+  if (!own) return kInvalidContext;
+  *status = own->recorded ? 1 : 0;
+  return kSuccess;
+}
+FAKE int cuStreamBeginCapture_v2(void* stream, int) {
+  streamOf(stream)->recorded = std::make_unique<Graph>();
+  return kSuccess;
+}
+FAKE int cuStreamEndCapture(void* stream, void** graph) {
+  *graph = streamOf(stream)->recorded.release();
+  return kSuccess;
+}
+// A graph is as good as its executable.
+FAKE int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  *executable = new Graph(*static_cast<Graph*>(graph));
+  return kSuccess;
+}
+FAKE int cuGraphLaunch(void* executable, void* stream) {
+  return addTo(stream, "cuGraphLaunch", [works = static_cast<Graph*>(executable)->works] {
+    for (const auto& work : works) work();
+  });
+}
+FAKE int cuGraphExecDestroy(void* executable) {
+  delete static_cast<Graph*>(executable);
+  return kSuccess;
+}
+FAKE int cuGraphDestroy(void* graph) {
+  delete static_cast<Graph*>(graph);
+  return kSuccess;
+}
+FAKE int cuThreadExchangeStreamCaptureMode(int*) {
   return kSuccess;
 }
 FAKE int cuStreamSynchronize(void* stream) {
@@ -193,6 +279,7 @@ FAKE int cuStreamQuery(void* stream) {
   return own->queue.idle() ? kSuccess : kNotReady;
 }
 FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned int) {
+  if (Stream* const own = streamOf(stream); own && own->recorded) return kUnsupportedInCapture;
   auto* const waited = static_cast<Event*>(event);
   return addTo(stream, "cuStreamWaitEvent", [waited, latest = waited->latest()] { waited->await(latest); });
 }
@@ -221,6 +308,7 @@ FAKE int cuEventDestroy_v2(void* event) {
   return kSuccess;
 }
 FAKE int cuEventRecord(void* event, void* stream) {
+  if (Stream* const own = streamOf(stream); own && own->recorded) return kUnsupportedInCapture;
   auto* const recorded = static_cast<Event*>(event);
   const uint64_t number = recorded->record();
   return addTo(stream, "cuEventRecord", [=] { recorded->complete(number); });
@@ -233,12 +321,15 @@ FAKE int cuEventQuery(void* event) {
 // Memory that crashes whoever touches it but the driver.
 FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   if (const int result = wantedWithContext("cuMemAlloc")) return result;
-  void* const forbidden =
-      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (forbidden == MAP_FAILED) return kOutOfMemory;
-  auto* const data = static_cast<char*>(std::malloc(bytes));
-  if (!data) return kOutOfMemory;
-  add(reinterpret_cast<uintptr_t>(forbidden), {bytes, current.back()->device, false, data});
+  const size_t size = (bytes + 4095) / 4096 * 4096;
+  const int pages = ::memfd_create("memory of a GPU", MFD_CLOEXEC);
+  if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(size)) != 0) return kOutOfMemory;
+  void* const forbidden = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, pages, 0);
+  void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
+  ::close(pages);
+  if (forbidden == MAP_FAILED || data == MAP_FAILED) return kOutOfMemory;
+  add(reinterpret_cast<uintptr_t>(forbidden),
+      {size, current.back()->device, false, static_cast<char*>(data), true});
   *at = reinterpret_cast<uintptr_t>(forbidden);
   return kSuccess;
 }
@@ -246,7 +337,7 @@ FAKE int cuMemFree_v2(unsigned long long at) {
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end()) return kInvalidValue;
-  std::free(range->second.data);
+  ::munmap(range->second.data, range->second.bytes);
   ::munmap(reinterpret_cast<void*>(at), range->second.bytes);
   driver.ranges.erase(range);
   return kSuccess;
@@ -275,6 +366,54 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
   if (current.empty()) return kInvalidContext;
   return addTo(stream, "cuMemcpyAsync", [=] {
     if (bytes > 0) std::memcpy(dataAt(to), dataAt(from), bytes);  // a copy of nothing may have no buffer
+  });
+}
+
+FAKE int cuMemsetD8Async(unsigned long long at, unsigned char value, size_t bytes, void* stream) {
+  return addTo(stream, "cuMemsetD8Async", [=] { std::memset(dataAt(at), value, bytes); });
+}
+
+FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
+  if (attribute != 16) return kInvalidValue;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+  *value = kProcessors;
+  return kSuccess;
+}
+FAKE int cuDeviceCanAccessPeer(int* can, int, int) {
+  *can = wanted("cuDeviceCanAccessPeer") == kSuccess ? 1 : 0;  // a test that wants it to fail wants a no
+  return kSuccess;
+}
+FAKE int cuCtxEnablePeerAccess(void*, unsigned int) {
+  return wantedWithContext("cuCtxEnablePeerAccess");
+}
+
+FAKE int cuModuleLoadData(void** module, const void*) {
+  if (const int result = wantedWithContext("cuModuleLoadData")) return result;
+  const std::lock_guard lock(driver.mutex);
+  if (!driver.kernels) return kInvalidImage;
+  *module = &driver;
+  return kSuccess;
+}
+FAKE int cuModuleUnload(void*) {
+  return kSuccess;
+}
+FAKE int cuModuleGetFunction(void** function, void*, const char* name) {
+  const std::lock_guard lock(driver.mutex);
+  if (!driver.kernels->has(name)) return kNotFound;
+  *function = const_cast<std::string*>(&*driver.functions.insert(name).first);
+  return kSuccess;
+}
+FAKE int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, size_t) {
+  *blocks = kBlocksOfProcessor;
+  return kSuccess;
+}
+FAKE int cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int ranks, unsigned int,
+                        unsigned int, unsigned int, unsigned int, void* stream, void** parameters, void**) {
+  const Kernels* const kernels = driver.kernels;
+  const auto* const first = static_cast<const char*>(parameters[0]);
+  auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes);
+  return addTo(stream, "cuLaunchKernel", [=, name = *static_cast<std::string*>(function)] {
+    const KernelRuns runs;
+    kernels->run(name.c_str(), own->data(), static_cast<int>(ranks));
   });
 }
 

@@ -1,30 +1,45 @@
 #pragma once
 // A CUDA driver for tests: a library with the driver's name that owns no GPU but does what horing asks of one. It has four GPUs,
-// whose memory crashes whoever touches it but the driver, and whose streams are threads.
+// whose memory crashes whoever touches it but the driver and kernels, and whose streams are threads.
 #include <dlfcn.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+
+#include "fake_kernels.h"
 
 namespace horing::test {
 
-// HORING_FAKE_CUDA: where the library is, which has the SONAME libcuda.so.1.
+// HORING_FAKE_CUDA: where the library is, which has the SONAME libcuda.so.1. With HORING_TEST_GPU in the environment it is the
+// machine's own driver instead, and real GPUs: then nothing can be made to fail.
 class FakeCuda {
  public:
-  FakeCuda() : library_(::dlopen(HORING_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL)) {}
+  FakeCuda() : library_(::dlopen(isReal() ? "libcuda.so.1" : HORING_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL)) {
+    if (!isReal()) return;
+    gpus_ = 0;
+    if (library_ && call<int(unsigned int)>("cuInit")(0) == 0) call<int(int*)>("cuDeviceGetCount")(&gpus_);
+  }
   FakeCuda(const FakeCuda&) = delete;
   FakeCuda& operator=(const FakeCuda&) = delete;
   ~FakeCuda() {
     if (library_) ::dlclose(library_);
   }
 
+  static bool isReal() { return std::getenv("HORING_TEST_GPU") != nullptr; }
   bool loaded() const { return library_ != nullptr; }
+  int gpus() const { return gpus_; }
   // From now on [begin, begin + bytes) alone is known to the driver, besides what it allocated: memory of `device`, or managed.
   void setDeviceMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 0); }
   void setManagedMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 1); }
   // From the call after `successes` good ones on, this function (cuda.h's name without a version) returns `error`; null: none does.
   void fail(const char* function, int error, int successes = 0) const {
-    call<void(const char*, int, int)>("fakeCudaFail")(function, error, successes);
+    if (!isReal()) call<void(const char*, int, int)>("fakeCudaFail")(function, error, successes);
+  }
+
+  // Modules have these kernels, which must stay; without, every image is invalid.
+  void setKernels(const fake::Kernels* kernels) const {
+    if (!isReal()) call<void(const fake::Kernels*)>("fakeCudaSetKernels")(kernels);
   }
 
   // A function of the driver: call<int(unsigned int)>("cuInit")(0).
@@ -38,6 +53,7 @@ class FakeCuda {
     call<void(const void*, size_t, int, unsigned int)>("fakeCudaMark")(begin, bytes, device, is_managed);
   }
   void* library_;
+  int gpus_ = 4;
 };
 
 }  // namespace horing::test

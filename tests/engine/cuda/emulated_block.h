@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/clock.h"
 #include "engine/cuda/lane.h"
 #include "fibers.h"
 
@@ -54,6 +55,7 @@ class EmulatedThread {
   void sync() { block_.any(false); }
   bool any(bool value) { return block_.any(value); }
   void pause() { EmulatedBlock::pause(); }
+  uint64_t nowNs() const { return static_cast<uint64_t>(SteadyClock().nowNs()); }
   cuda::LaneShared& shared() { return block_.shared(); }
 
  private:

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace horing::test {
@@ -32,6 +34,8 @@ class Fibers {
       alive.push_back(fiber.get());
     }
     for (; !alive.empty() && most_switches > 0; --most_switches) {
+      // Another thread of the system may run what these wait for.
+      if (most_switches % 1024 == 0) std::this_thread::yield();
       const size_t chosen = random_() % alive.size();
       current_ = alive[chosen];
       ::swapcontext(&scheduler_, &current_->context);

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <thread>
 
+#include "base/cuda_driver.h"
 #include "collective_case.h"
-#include "engine/cuda/launch.h"
+#include "engine/cuda/device_memory.h"
+#include "engine/cuda/lane_gpu.h"
 #include "gpu_world.h"
 #include "world.h"
 
@@ -24,6 +26,28 @@ using test::text;
 // Kernels that wait for each other need a queue of the hardware each; read when the driver starts.
 [[maybe_unused]] const int queues_set = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
+// GPU 0 of the machine.
+class Machine {
+ public:
+  static std::shared_ptr<const CudaDevice> gpu() {
+    static Machine machine;
+    return machine.gpu_;
+  }
+
+ private:
+  Machine() : driver_(CudaDriver::load()) {
+    if (!driver_.ok() || !driver_.value()->api().ok()) return;
+    const CudaApi& api = driver_.value()->api().value();
+    int count = 0;
+    if (api.init(0) != CudaApi::kSuccess || api.device_count(&count) != CudaApi::kSuccess || count == 0)
+      return;
+    auto opened = CudaDevice::open(api, 0);
+    if (opened.ok()) gpu_ = opened.take();
+  }
+  Result<std::unique_ptr<CudaDriver>> driver_;
+  std::shared_ptr<const CudaDevice> gpu_;
+};
+
 // All ranks of a collective on GPU 0, each on a stream.
 class GpuRanks {
  public:
@@ -31,17 +55,19 @@ class GpuRanks {
 
   explicit GpuRanks(const Case& c)
       : case_(c),
-        memory_(cuda::makeDeviceMemory(0).take()),
-        buffers_(cuda::makeDeviceMemory(0).take()),
-        flag_(cuda::PinnedFlag::make().take()),
+        gpu_(Machine::gpu()),
+        memory_(cuda::makeDeviceMemory(Machine::gpu(), size_t{256} << 20).take()),
+        buffers_(cuda::makeDeviceMemory(Machine::gpu(), size_t{64} << 20).take()),
+        flags_(PinnedMemory::allocate(Machine::gpu(), sizeof(uint32_t)).take()),
         world_(test::GpuWorld::make({c.algorithm,
                                      c.collective,
                                      c.shape,
                                      0,
                                      {c.parts, c.window, c.slot_bytes, 4096},
                                      static_cast<uint32_t>(c.window) + 1},
-                                    *memory_, flag_->address())
+                                    *memory_, flag())
                    .take()) {
+    setFlag(0);
     streams_.resize(static_cast<size_t>(ranks()));
     for (cudaStream_t& stream : streams_)
       EXPECT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -55,7 +81,15 @@ class GpuRanks {
   int32_t ranks() const { return world_->ranks(); }
   test::GpuWorld& world() { return *world_; }
   cudaStream_t stream(int32_t rank) { return streams_[static_cast<size_t>(rank)]; }
-  cuda::PinnedFlag& flag() { return *flag_; }
+  uint32_t* flag() { return reinterpret_cast<uint32_t*>(flags_.data()); }
+  void setFlag(uint32_t value) { __atomic_store_n(flag(), value, __ATOMIC_RELAXED); }
+  cuda::LaneGpu& gpu() { return gpu_; }
+  Status launch(int32_t p, const cuda::LaneCall& call, DataType type, RedOp op) {
+    cuda::LaneCalls calls;
+    calls.of_rank[0] = call;
+    return gpu_.launch(calls, {world_->plan(p).lanes(), cuda::BoundPlan::partsOf(call), 1}, type, op,
+                       stream(p));
+  }
 
   // Inputs on the GPU, `shift` bytes off the alignment, and outputs; what each rank would call.
   std::vector<Call> upload(Buffers& from, DataType type, RedOp op, size_t count, size_t shift) {
@@ -90,12 +124,11 @@ class GpuRanks {
       ready.push_back(call.take());
     }
     // Also loads the kernel, which must not happen while another waits for it.
-    auto resident = cuda::mostResidentBlocks(calls[0].type, calls[0].op);
+    auto resident = gpu_.mostResidentBlocks();
     ASSERT_TRUE(resident.ok()) << resident.status().toString();
     ASSERT_LE(blocks, resident.value()) << text(case_);
     for (int32_t p = 0; p < ranks(); ++p) {
-      const Status status =
-          cuda::launch(world_->plan(p), ready[static_cast<size_t>(p)], calls[0].type, calls[0].op, stream(p));
+      const Status status = launch(p, ready[static_cast<size_t>(p)], calls[0].type, calls[0].op);
       ASSERT_TRUE(status.ok()) << status.toString();
     }
   }
@@ -108,7 +141,7 @@ class GpuRanks {
       while (cudaStreamQuery(stream) == cudaErrorNotReady) {
         if (std::chrono::steady_clock::now() > deadline) {
           in_time = false;
-          flag_->set(1);
+          setFlag(1);
         }
         std::this_thread::yield();
       }
@@ -145,9 +178,10 @@ class GpuRanks {
   }
 
   Case case_;
+  cuda::LaneGpu gpu_;
   std::unique_ptr<cuda::Memory> memory_;
   std::unique_ptr<cuda::Memory> buffers_;
-  std::unique_ptr<cuda::PinnedFlag> flag_;
+  PinnedMemory flags_;
   std::unique_ptr<test::GpuWorld> world_;
   std::vector<cudaStream_t> streams_;
 };
@@ -155,7 +189,7 @@ class GpuRanks {
 class Gpu : public testing::Test {
  protected:
   void SetUp() override {
-    if (cuda::deviceCount() == 0) GTEST_SKIP() << "no GPU here";
+    if (!Machine::gpu()) GTEST_SKIP() << "no GPU here";
   }
 };
 
@@ -199,15 +233,13 @@ TEST_F(Gpu, ReplaysAGraph) {
   GpuRanks ranks(c);
   Buffers got(c, DataType::kInt32, kCount), expected(c, DataType::kInt32, kCount);
   const std::vector<Call> calls = ranks.upload(got, DataType::kInt32, RedOp::kSum, kCount, 0);
-  ASSERT_TRUE(cuda::mostResidentBlocks(DataType::kInt32, RedOp::kSum).ok());
+  ASSERT_TRUE(ranks.gpu().load().ok());
   std::vector<cudaGraphExec_t> graphs(static_cast<size_t>(ranks.ranks()));
   for (int32_t p = 0; p < ranks.ranks(); ++p) {
     cudaGraph_t graph;
     ASSERT_CUDA(cudaStreamBeginCapture(ranks.stream(p), cudaStreamCaptureModeThreadLocal));
     const auto ready = ranks.world().plan(p).prepare(calls[static_cast<size_t>(p)]);
-    ASSERT_TRUE(
-        cuda::launch(ranks.world().plan(p), ready.value(), DataType::kInt32, RedOp::kSum, ranks.stream(p))
-            .ok());
+    ASSERT_TRUE(ranks.launch(p, ready.value(), DataType::kInt32, RedOp::kSum).ok());
     ASSERT_CUDA(cudaStreamEndCapture(ranks.stream(p), &graph));
     ASSERT_CUDA(cudaGraphInstantiate(&graphs[static_cast<size_t>(p)], graph, 0));
     ASSERT_CUDA(cudaGraphDestroy(graph));
@@ -228,21 +260,14 @@ TEST_F(Gpu, EndsAKernelWhosePeerNeverComes) {
   Buffers buffers(c, DataType::kFloat32, 1000);
   const std::vector<Call> calls = ranks.upload(buffers, DataType::kFloat32, RedOp::kSum, 1000, 0);
   const auto ready = ranks.world().plan(0).prepare(calls[0]);
-  ASSERT_TRUE(
-      cuda::launch(ranks.world().plan(0), ready.value(), DataType::kFloat32, RedOp::kSum, ranks.stream(0))
-          .ok());
+  ASSERT_TRUE(ranks.launch(0, ready.value(), DataType::kFloat32, RedOp::kSum).ok());
   EXPECT_EQ(cudaStreamQuery(ranks.stream(0)), cudaErrorNotReady);
-  ranks.flag().set(1);
+  ranks.setFlag(1);
   ASSERT_TRUE(ranks.finish()) << "the kernel did not see the flag";
   EXPECT_EQ(ranks.world().plan(0).outcome().code(), Code::kRemoteError);
   // The stream is usable again.
   EXPECT_CUDA(cudaMemsetAsync(calls[0].output, 0, 16, ranks.stream(0)));
   EXPECT_CUDA(cudaStreamSynchronize(ranks.stream(0)));
-}
-
-TEST(GpuMemory, OfADeviceThatIsNotThereIsRefused) {
-  EXPECT_EQ(cuda::makeDeviceMemory(-1).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(cuda::makeDeviceMemory(cuda::deviceCount()).status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 // All ranks of a collective on one machine, each with queues to every other, laid out as for GPUs: in memory that the test
 // chooses, and run by whoever it chooses.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,7 +53,7 @@ class GpuWorld {
  public:
   // `memory`: of every rank; `abort`: see BoundPlan. Both must outlive it.
   static Result<std::unique_ptr<GpuWorld>> make(const GpuWorldOptions& options, cuda::Memory& memory,
-                                                const uint32_t* abort) {
+                                                uint32_t* abort) {
     std::unique_ptr<GpuWorld> world(new GpuWorld(options, memory));
     for (int32_t position = 0; position < world->ranks(); ++position)
       HORING_TRY(world->addRank(position, abort));
@@ -67,7 +69,7 @@ class GpuWorld {
         memory_(memory),
         queues_(static_cast<size_t>(ranks() * ranks() * kLinkChannels * options.plan.parts)) {}
 
-  Status addRank(int32_t position, const uint32_t* abort) {
+  Status addRank(int32_t position, uint32_t* abort) {
     std::vector<int32_t> rank_of_position;
     for (int32_t rank = 0; rank < ranks(); ++rank) rank_of_position.push_back(rank);
     HORING_ASSIGN(Schedule schedule, buildSchedule(options_.algorithm, options_.collective, options_.shape,
@@ -82,6 +84,10 @@ class GpuWorld {
   struct Ports final : cuda::PortSource {
     Ports(GpuWorld& w, int32_t own) : world(w), position(own) {}
     Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
+      if (name.queue >= 0) {
+        HORING_ASSIGN(cuda::Port* const ends, world.scratch(position, name.queue, part));
+        return name.kind == cuda::PortName::Kind::kScratchSend ? ends : ends + 1;
+      }
       const bool sends = name.kind == cuda::PortName::Kind::kSend;
       HORING_ASSIGN(cuda::Port* const ends, sends ? world.queue(position, name.position, name.channel, part)
                                                   : world.queue(name.position, position, name.channel, part));
@@ -94,7 +100,12 @@ class GpuWorld {
   // Both ends of a queue, made when first asked for.
   Result<cuda::Port*> queue(int32_t from, int32_t to, int32_t channel, int32_t part) {
     const int32_t number = ((from * ranks() + to) * kLinkChannels + channel) * options_.plan.parts + part;
-    cuda::Port*& ends = queues_[static_cast<size_t>(number)];
+    return make(queues_[static_cast<size_t>(number)]);
+  }
+  Result<cuda::Port*> scratch(int32_t position, int32_t queue, int32_t part) {
+    return make(scratch_[{position, queue, part}]);
+  }
+  Result<cuda::Port*> make(cuda::Port*& ends) {
     if (ends) return ends;
     HORING_ASSIGN(const cuda::Queue queue,
                   cuda::makeQueue({options_.slots, options_.plan.slot_bytes}, memory_, memory_));
@@ -107,6 +118,7 @@ class GpuWorld {
   GpuWorldOptions options_;
   cuda::Memory& memory_;
   std::vector<cuda::Port*> queues_;
+  std::map<std::array<int32_t, 3>, cuda::Port*> scratch_;
   std::vector<std::unique_ptr<cuda::BoundPlan>> plans_;
 };
 static_assert(sizeof(cuda::Queue) == 2 * sizeof(cuda::Port));

@@ -22,13 +22,13 @@ using test::text;
 
 class Ranks {
  public:
-  explicit Ranks(const Case& c)
+  explicit Ranks(const Case& c, uint64_t timeout_ns = UINT64_MAX)
       : case_(c),
         gpu_(GpuWorld::make({c.algorithm,
                              c.collective,
                              c.shape,
                              0,
-                             {c.parts, c.window, c.slot_bytes, 512},
+                             {c.parts, c.window, c.slot_bytes, 512, timeout_ns},
                              static_cast<uint32_t>(c.window) + 1},
                             memory_, &abort_)
                  .take()),
@@ -152,10 +152,28 @@ TEST(CudaLane, NoticesThatAnotherRankDoesSomethingElse) {
   for (int32_t p = 0; p < 2; ++p)
     emulation.add({ranks.gpu().plan(p).prepare(calls[static_cast<size_t>(p)]).take()});
   ASSERT_TRUE(emulation.runSeeded(1));
+  // Who notices first ends the other.
+  EXPECT_EQ(ranks.abort(), 1U);
+  const Status outcomes[] = {ranks.gpu().plan(0).outcome(), ranks.gpu().plan(1).outcome()};
+  const int first = outcomes[0].code() == Code::kInvalidUsage ? 0 : 1;
+  EXPECT_EQ(outcomes[first].code(), Code::kInvalidUsage);
+  EXPECT_NE(outcomes[first].message().find(
+                formatString("another operation from the rank at position %d", 1 - first)),
+            std::string::npos)
+      << outcomes[first].message();
+}
+
+TEST(CudaLane, WaitsNoLongerThanItMay) {
+  Ranks ranks({"ring", Collective::kAllReduce, {1, 3}}, 0);
+  Buffers buffers({"ring", Collective::kAllReduce, {1, 3}}, DataType::kFloat32, 1000);
+  const std::vector<Call> calls = buffers.calls(DataType::kFloat32, RedOp::kSum, 1000);
+  Emulation alone;
+  alone.add({ranks.gpu().plan(0).prepare(calls[0]).take()});
+  ASSERT_TRUE(alone.runSeeded(1));
   const Status outcome = ranks.gpu().plan(0).outcome();
-  EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
-  EXPECT_NE(outcome.message().find("another operation from the rank at position 1"), std::string::npos)
-      << outcome.message();
+  EXPECT_EQ(outcome.code(), Code::kTimeout);
+  EXPECT_NE(outcome.message().find("waited 0 ms for "), std::string::npos) << outcome.message();
+  EXPECT_EQ(ranks.abort(), 1U) << "the other ranks wait on";
 }
 #endif
 

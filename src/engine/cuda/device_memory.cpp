@@ -1,0 +1,76 @@
+#include "engine/cuda/device_memory.h"
+
+namespace horing::cuda {
+
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr unsigned int kStreamNonBlocking = 1;  // of cuda.h
+
+CudaAddress addressOf(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer);
+}
+
+// Copies go by a stream of its own, which waits for nothing that the program does.
+class DeviceMemory final : public Memory {
+ public:
+  explicit DeviceMemory(std::shared_ptr<const CudaDevice> device)
+      : device_(std::move(device)), api_(device_->api()) {}
+  ~DeviceMemory() override {
+    const CudaDevice::Current current(*device_);
+    if (stream_) api_.stream_destroy(stream_);
+    if (begin_) api_.memory_free(begin_);
+  }
+
+  Status take(size_t bytes) {
+    const CudaDevice::Current current(*device_);
+    HORING_TRY(api_.check(api_.stream_create(&stream_, kStreamNonBlocking), "making a stream"));
+    HORING_TRY(api_.check(api_.memory_allocate(&begin_, bytes),
+                          formatString("allocating %zu bytes on GPU %d", bytes, device_->number()).c_str()));
+    capacity_ = bytes;
+    HORING_TRY(api_.check(api_.memory_set(begin_, 0, bytes, stream_), "clearing memory of a GPU"));
+    return api_.check(api_.stream_synchronize(stream_), "clearing memory of a GPU");
+  }
+
+  Result<std::byte*> allocate(size_t bytes) override {
+    if (bytes > capacity_ - used_)
+      return makeStatus(Code::kUnhandledCudaError,
+                        "%zu bytes on GPU %d are not to be had: %zu of the %zu bytes of this rank are in use",
+                        bytes, device_->number(), used_, capacity_);
+    const CudaAddress at = begin_ + used_;
+    used_ += std::min((bytes + kAlignment - 1) / kAlignment * kAlignment, capacity_ - used_);
+    return reinterpret_cast<std::byte*>(at);
+  }
+  Status write(void* to, const void* from, size_t bytes) override {
+    return copy(to, from, bytes, "copying to a GPU");
+  }
+  Status read(void* to, const void* from, size_t bytes) override {
+    return copy(to, from, bytes, "copying from a GPU");
+  }
+  size_t bytes() const override { return capacity_; }
+
+ private:
+  Status copy(void* to, const void* from, size_t bytes, const char* what) const {
+    const CudaDevice::Current current(*device_);
+    HORING_TRY(api_.check(api_.copy(addressOf(to), addressOf(from), bytes, stream_), what));
+    return api_.check(api_.stream_synchronize(stream_), what);
+  }
+
+  const std::shared_ptr<const CudaDevice> device_;
+  const CudaApi& api_;
+  CudaStream stream_ = nullptr;
+  CudaAddress begin_ = 0;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Memory>> makeDeviceMemory(std::shared_ptr<const CudaDevice> device,
+                                                 size_t most_bytes) {
+  auto memory = std::make_unique<DeviceMemory>(std::move(device));
+  HORING_TRY(memory->take(most_bytes));
+  return std::unique_ptr<Memory>(std::move(memory));
+}
+
+}  // namespace horing::cuda

@@ -1,0 +1,47 @@
+#pragma once
+// The kernels on one GPU: found, counted, launched.
+#include <array>
+#include <memory>
+#include <mutex>
+
+#include "base/cuda_device.h"
+#include "engine/cuda/lane_image.h"
+#include "engine/cuda/lane_kernels.h"
+
+namespace horing::cuda {
+
+// The grid of a launch: the most that any of its ranks needs.
+struct LaneGrid {
+  int32_t lanes = 1;
+  int32_t parts = 1;
+  int32_t ranks = 1;
+};
+
+// A resource. Any thread. What the driver refuses is kUnhandledCudaError.
+class LaneGpu {
+ public:
+  explicit LaneGpu(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  ~LaneGpu();
+  LaneGpu(const LaneGpu&) = delete;
+  LaneGpu& operator=(const LaneGpu&) = delete;
+
+  const CudaDevice& device() const { return *device_; }
+  // Loads the kernels of all types, so that no launch has to while another kernel waits for it.
+  Status load();
+  // All blocks of all ranks that share the GPU and wait for each other must be resident at once. The least of all kernels.
+  Result<int> mostResidentBlocks();
+  // Asynchronously, on `stream`.
+  Status launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op, CudaStream stream);
+
+ private:
+  Result<CudaFunction> find(DataType type, RedOp op);
+  Status loadImage(LaneImage image);
+
+  const std::shared_ptr<const CudaDevice> device_;
+  std::mutex mutex_;
+  std::array<CudaModule, kLaneImages> modules_{};  // under mutex_
+  std::array<std::array<CudaFunction, kRedOps>, kDataTypes>
+      functions_{};  // under mutex_; null: not looked up yet
+};
+
+}  // namespace horing::cuda

@@ -1,0 +1,30 @@
+#include "engine/cuda/lane_image.h"
+
+#ifdef HORING_LANE_IMAGES  // the folder with them
+// Symbols of this file alone.
+#define HORING_EMBED(name, file)                                                             \
+  asm(".pushsection .rodata\n.balign 64\n" #name ":\n.incbin \"" HORING_LANE_IMAGES "/" file \
+      "\"\n.popsection");                                                                    \
+  extern "C" __attribute__((visibility("hidden"))) const unsigned char name[]
+HORING_EMBED(horing_lane_image_floats, "lane_kernels_float.fatbin");
+HORING_EMBED(horing_lane_image_integers, "lane_kernels_integer.fatbin");
+#undef HORING_EMBED
+#else
+static constexpr unsigned char horing_lane_image_floats[64] = {}, horing_lane_image_integers[64] = {};
+#endif
+
+namespace horing::cuda {
+
+const void* laneImage(LaneImage image) {
+  return image == LaneImage::kFloats ? horing_lane_image_floats : horing_lane_image_integers;
+}
+
+bool hasLaneImages() {
+#ifdef HORING_LANE_IMAGES
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace horing::cuda

@@ -1,0 +1,15 @@
+#pragma once
+// The compiled kernels, as bytes of this library that a driver loads: nothing of CUDA is linked, and a process that uses no GPU
+// never looks at them.
+#include <cstddef>
+
+namespace horing::cuda {
+
+enum class LaneImage { kFloats, kIntegers };
+inline constexpr int kLaneImages = 2;
+
+// A fat binary; one of no kernels, which drivers refuse, where the library was built without a CUDA compiler.
+const void* laneImage(LaneImage image);
+bool hasLaneImages();
+
+}  // namespace horing::cuda

@@ -1,0 +1,86 @@
+#include "emulated_kernels.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "../../sanitizer.h"
+#include "emulated_block.h"
+#include "engine/cuda/lane_kernels.h"
+
+namespace horing::test {
+
+namespace {
+
+constexpr uint32_t kThreads = 2;  // of each block
+
+template <class R>
+void runLaunch(const cuda::LaneCalls& calls, int ranks) {
+  std::vector<std::unique_ptr<EmulatedBlock>> blocks;
+  std::vector<std::function<void()>> bodies;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const cuda::LaneCall& call = calls.of_rank[rank];
+    for (int32_t part = 0; part < call.cut.used(call.layout.largestChunk()); ++part)
+      for (int32_t lane = 0; lane < call.plan.lane_count; ++lane) {
+        EmulatedBlock& block = *blocks.emplace_back(std::make_unique<EmulatedBlock>(kThreads));
+        for (uint32_t thread = 0; thread < kThreads; ++thread)
+          bodies.push_back([&call, &block, lane, part, thread] {
+            EmulatedThread self(block, thread);
+            (void)cuda::LaneRun<R, EmulatedThread>(call, lane, part, self).run();
+          });
+      }
+  }
+#if defined(HORING_TEST_TSAN)  // which does not see fibers switch stacks
+  std::vector<std::thread> threads;
+  for (const auto& body : bodies) threads.emplace_back(body);
+  for (std::thread& thread : threads) thread.join();
+#else
+  Fibers fibers(1);
+  for (auto& body : bodies) fibers.add(std::move(body));
+  (void)fibers.run(UINT64_MAX);
+#endif
+}
+
+template <DataType kType, RedOp kOp>
+constexpr auto kernel = runLaunch<cuda::RuleOf<kType, kOp>>;
+
+struct Named {
+  DataType type;
+  RedOp op;
+  void (*run)(const cuda::LaneCalls&, int);
+};
+// What tests of the API use.
+constexpr Named kKernels[] = {
+    {DataType::kFloat32, RedOp::kSum, kernel<DataType::kFloat32, RedOp::kSum>},
+    {DataType::kFloat32, RedOp::kMax, kernel<DataType::kFloat32, RedOp::kMax>},
+    {DataType::kFloat32, RedOp::kAvg, kernel<DataType::kFloat32, RedOp::kAvg>},
+    {DataType::kUint8, RedOp::kSum, kernel<DataType::kUint8, RedOp::kSum>},
+    {DataType::kUint64, RedOp::kSum, kernel<DataType::kUint64, RedOp::kSum>},
+    {DataType::kBfloat16, RedOp::kSum, kernel<DataType::kBfloat16, RedOp::kSum>},
+};
+
+bool has(const char* name) {
+  return std::string_view(name).starts_with("horing_lane_");
+}
+
+void run(const char* name, const void* parameter, int ranks) {
+  for (const Named& each : kKernels)
+    if (cuda::laneKernelName(each.type, each.op) == name)
+      return each.run(*static_cast<const cuda::LaneCalls*>(parameter), ranks);
+  std::fprintf(stderr, "%s is not among the emulated kernels\n", name);
+  std::abort();
+}
+
+constexpr fake::Kernels kEmulated = {has, run, sizeof(cuda::LaneCalls)};
+
+}  // namespace
+
+const fake::Kernels& emulatedKernels() {
+  return kEmulated;
+}
+
+}  // namespace horing::test
