@@ -16,15 +16,18 @@
  * (4) Buffers belong to the caller, are aligned to the size of an element, and must neither be freed nor be touched until the
  * operation is complete. `sendbuff` is read only. Two buffers overlap either exactly as the collective's "in place" says or
  * not at all. They are in host memory, or, on every rank, on a GPU: then all those of a rank on the one that its communicator
- * worked on first. What is on a GPU goes through pinned host memory, 8 MiB for a communicator; blocks that differ in size and
- * messages take as much as they are large. Compiled and emulated, not yet run on a GPU.
+ * worked on first. Collectives of ranks that horingCommInitAll made, on GPUs that reach each other's memory, run as kernels, which
+ * take 32 MiB of each rank's GPU; HORING_DEBUG=info says where they cannot. Everything else goes through pinned host memory, 8 MiB
+ * for a communicator; blocks that differ in size and messages take as much as they are large. Compiled and emulated, not yet run
+ * on a GPU.
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
  * on the same communicator. With a stream of horingStreamCreate it returns at once; the operation runs when those
  * before it on the stream, and those before it on the communicator, are complete. Different communicators overlap.
  * With a cudaStream_t, for buffers on the GPU of that stream, it returns at once as well: the operation is ordered as a kernel
- * launched there would be; what goes wrong later frees the stream and sticks to the communicator (horingCommGetAsyncError). Not
- * while the stream records a graph. With NULL, operations on a GPU begin after what its default stream was told before. Any
+ * launched there would be; what goes wrong later frees the stream and sticks to the communicator (horingCommGetAsyncError). A call
+ * may wait until those of other ranks of the process have been made, so one thread that drives several puts their calls into a
+ * group. While the stream records a graph only what runs as a kernel may be called, by ranks that have a GPU each. With NULL, operations on a GPU begin after what its default stream was told before. Any
  * other pointer is refused with horingInvalidUsage.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and

@@ -105,7 +105,7 @@ bool isForCuda(const Command& command, horingStream_t stream) {
 
 Status submit(Pending& pending, BlockingStreams& blocking) {
   if (isForCuda(pending.command, pending.stream))
-    return pending.comm->queue->submit(std::move(pending.command), CudaStream{pending.stream});
+    return pending.comm->queue->enqueue(std::move(pending.command), CudaStream{pending.stream});
   HORING_ASSIGN(Stream* const stream, findStream(pending.stream));
   return pending.comm->queue->submit(std::move(pending.command),
                                      stream ? *stream : blocking.of(pending.comm));
@@ -118,6 +118,9 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
     if (!submitted.ok()) break;
     submitted = submit(pending, blocking);
   }
+  for (const Pending& pending : commands)
+    if (submitted.ok() && isForCuda(pending.command, pending.stream))
+      submitted = pending.comm->queue->settle();
   // Who only waits keeps no handle from being ended.
   uses.clear();
   Status carried_out = blocking.synchronize();

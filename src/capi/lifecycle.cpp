@@ -9,6 +9,7 @@
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
 #include "capi/streams.h"
+#include "comm/gpu_team.h"
 #include "comm/launcher.h"
 #include "comm/selection.h"
 #include "transport/loopback/hub.h"
@@ -127,6 +128,7 @@ Status initAll(horingComm_t* comms, int ranks) {
   HORING_ASSIGN(options.config, readEnvironment());
   HORING_ASSIGN(options.id, openRendezvous(options.config, RootOptions::Reach::kThisMachine));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
+  if (options.config.gpu_path == "auto") options.gpus = std::make_shared<GpuTeam>(ranks);
   options.ranks = ranks;
   const std::shared_ptr<RootService> root = claimRendezvous(options.id);
   std::vector<Result<horingComm_t>> made(static_cast<size_t>(ranks),
@@ -282,7 +284,7 @@ horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResult_t* asyncE
     const horingComm::Making making = comm->making.load(std::memory_order_acquire);
     if (making == horingComm::Making::kMade) {
       HORING_TRY(checkHandle(comm));
-      *asyncError = report(comm->communicator->asyncError(), comm);
+      *asyncError = report(comm->queue->asyncError(), comm);
     } else {
       *asyncError =
           making == horingComm::Making::kInProgress ? horingInProgress : report(comm->making_error, comm);

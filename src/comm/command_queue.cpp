@@ -6,7 +6,14 @@
 
 namespace horing {
 
+CommandQueue::CommandQueue(Communicator& communicator) : communicator_(communicator), lists_(communicator) {
+  if (communicator.options().gpus)
+    kernels_ = std::make_unique<KernelCalls>(communicator, communicator.options().gpus);
+}
+
 CommandQueue::~CommandQueue() {
+  // Nor has it a GPU, or may it free what the parent uses.
+  if (communicator_.isForkedChild()) (void)kernels_.release();
   if (!thread_.joinable()) {
     if (staged_ && communicator_.isForkedChild()) staged_->abandon();
     return;
@@ -30,6 +37,7 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
     HORING_TRY(driver.api().status());
     HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device,
                                                {communicator_.rank(), communicator_.ranks()}));
+    if (kernels_) kernels_->bind(staged_->openedDevice());
   }
   if (staged_->device() == device) return {};
   return makeStatus(Code::kInvalidUsage,
@@ -40,6 +48,9 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
 
 Status CommandQueue::carryOut(const Command& command) {
   if (!command.on_gpu) return carryOutOnHost(command);
+  Result<bool> by_kernels = kernels_ ? kernels_->run(command) : Result<bool>(false);
+  if (!by_kernels.ok()) return communicator_.breakOff(by_kernels.status());
+  if (by_kernels.value()) return {};
   Status status = staged_->run(command, [this](const Command& staged) { return carryOutOnHost(staged); });
   return status.code() == Code::kUnhandledCudaError ? communicator_.breakOff(status) : status;
 }
@@ -84,7 +95,18 @@ Status CommandQueue::submit(Command command, Stream& stream) {
 }
 
 Status CommandQueue::submit(Command command, CudaStream stream) {
-  HORING_TRY(communicator_.asyncError());
+  HORING_TRY(enqueue(std::move(command), stream));
+  return settle();
+}
+
+Status CommandQueue::enqueue(Command command, CudaStream stream) {
+  HORING_TRY(asyncError());
+  if (kernels_) {
+    Result<bool> launched = kernels_->enqueue(command, stream);
+    if (launched.status().code() == Code::kInvalidUsage) return launched.status();
+    if (!launched.ok()) return communicator_.breakOff(launched.status());
+    if (launched.value()) return {};
+  }
   {
     std::unique_lock lock(mutex_);
     HORING_TRY(makeRoom(lock));
@@ -100,6 +122,17 @@ Status CommandQueue::submit(Command command, CudaStream stream) {
   return failed;
 }
 
+Status CommandQueue::settle() {
+  if (!kernels_) return {};
+  const Status settled = kernels_->settle();
+  return settled.ok() ? settled : communicator_.breakOff(settled);
+}
+
+Status CommandQueue::asyncError() {
+  const Status ended = kernels_ ? kernels_->outcome() : Status();
+  return ended.ok() ? communicator_.asyncError() : communicator_.breakOff(ended);
+}
+
 void CommandQueue::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return entries_.empty(); });
@@ -108,6 +141,7 @@ void CommandQueue::drain() {
 void CommandQueue::abandonTurns() {
   const std::lock_guard lock(mutex_);
   turns_abandoned_ = true;
+  if (kernels_) kernels_->abort();
   if (!entries_.empty() && entries_.front().stream) entries_.front().stream->wake();
 }
 

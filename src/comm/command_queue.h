@@ -15,6 +15,7 @@
 #include "comm/coalesced.h"
 #include "comm/command.h"
 #include "comm/communicator.h"
+#include "comm/kernel_calls.h"
 #include "comm/staged_calls.h"
 #include "comm/stream.h"
 
@@ -25,7 +26,7 @@ class CommandQueue {
  public:
   static constexpr size_t kMaxQueued = 4096;
 
-  explicit CommandQueue(Communicator& communicator) : communicator_(communicator), lists_(communicator) {}
+  explicit CommandQueue(Communicator& communicator);
   // Waits for what was submitted.
   ~CommandQueue();
   CommandQueue(const CommandQueue&) = delete;
@@ -36,14 +37,23 @@ class CommandQueue {
   // To be carried out when it is its turn on the stream, which must outlive it. Blocks only while kMaxQueued are
   // waiting. Errors: no thread to be had; whatever happens later is the stream's to tell.
   Status submit(Command command, Stream& stream);
-  // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the communicator.
+  // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
+  // communicator. In two steps for those of several ranks in one thread, since what one has put there may have to be launched
+  // together with that of others.
   Status submit(Command command, CudaStream stream);
+  Status enqueue(Command command, CudaStream stream);
+  Status settle();
+  // The sticky error of the communicator, with news of others and of kernels. Any thread.
+  Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
   Status bind(const CudaDriver& driver, int device);
   // Waits until nothing is left of what was submitted.
   void drain();
   // Not while one is carried out.
-  uint64_t memoryBytes() const { return lists_.memoryBytes() + (staged_ ? staged_->memoryBytes() : 0); }
+  uint64_t memoryBytes() const {
+    return lists_.memoryBytes() + (staged_ ? staged_->memoryBytes() : 0) +
+           (kernels_ ? kernels_->memoryBytes() : 0);
+  }
   // Operations do not wait for their turn any more: for a communicator that was aborted, where they fail at once.
   void abandonTurns();
 
@@ -64,7 +74,8 @@ class CommandQueue {
   Communicator& communicator_;
   CoalescedLists lists_;
   SteadyClock clock_;
-  std::unique_ptr<StagedCalls> staged_;  // null until it is bound to a GPU
+  std::unique_ptr<StagedCalls> staged_;   // null until it is bound to a GPU
+  std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;  // the first is being carried out

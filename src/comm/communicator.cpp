@@ -481,6 +481,10 @@ Status Communicator::asyncError() {
   return error_;
 }
 
+const Selection& Communicator::selectionFor(Collective collective, const Call& call) const {
+  return selector_->select(collective, totalBytes(collective, call, options_.ranks));
+}
+
 uint64_t Communicator::memoryBytes() const {
   return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes();
 }

@@ -31,6 +31,7 @@
 
 namespace horing {
 
+class GpuTeam;
 class LoopbackHub;
 
 struct CommunicatorOptions {
@@ -40,6 +41,8 @@ struct CommunicatorOptions {
   int ranks = 1;
   // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
+  // The GPUs of these ranks. Null: operations on GPUs go through memory of the host.
+  std::shared_ptr<GpuTeam> gpus{};
   // Memory of this process that others can map; must outlive the communicator. Null: there is none.
   SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
@@ -108,6 +111,9 @@ class Communicator {
   const CommunicatorOptions& options() const { return options_; }
   // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
   const std::optional<MachineModel>& machine() const { return machine_; }
+  const Log& log() const { return log_; }
+  // What serves a call where no rank reads the input of another.
+  const Selection& selectionFor(Collective collective, const Call& call) const;
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.

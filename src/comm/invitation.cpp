@@ -48,6 +48,7 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.machine();
+  child.gpus = nullptr;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
   LoopbackNonce name;

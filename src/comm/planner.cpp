@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "schedule/plan_parameters.h"
+#include "comm/proof.h"
 #include "schedule/postcondition.h"
-#include "schedule/verify.h"
 
 namespace horing {
 
 namespace {
-
-// Above this many ranks a proof costs more than init should; tests prove those shapes instead.
-constexpr int kMostRanksProven = 64;
 
 // The links of a connector in the positions of a schedule.
 class PositionedConnections final : public ConnectionSource {
@@ -111,22 +107,20 @@ Result<PlannedOperation*> Planner::prepare(Collective collective, const Selectio
 
 Status Planner::prove(Collective collective, const Selection& selection, int32_t root_position) const {
   const int ranks = selection.shape.ranks();
-  if (config_.verify == "never" || (config_.verify == "auto" && ranks > kMostRanksProven)) return {};
+  if (!wantsProof(config_, ranks)) return {};
   std::vector<Schedule> all;
   for (int32_t position = 0; position < ranks; ++position) {
     HORING_ASSIGN(Schedule schedule, buildSchedule(selection.algorithm->name, collective, selection.shape,
                                                    position, root_position));
     all.push_back(std::move(schedule));
   }
-  HORING_TRY(verifyValues(all, InPlace::kNo));
-  HORING_TRY(verifyValues(all, InPlace::kYes));
   PlanParameters parameters;
   const auto window = static_cast<int32_t>(config_.window);
   parameters.slices = representativeSlices(kMaxSlices, window);
   parameters.window = {window};
   parameters.slots = static_cast<int32_t>(std::min(config_.slots, config_.socket_slots));
   parameters.scratch_slices = scratchSlicesNeeded(window);
-  return verifyProgress(all, parameters);
+  return proveSchedules(all, parameters);
 }
 
 void Planner::bind(PlannedOperation& planned) {

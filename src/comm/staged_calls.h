@@ -43,6 +43,7 @@ class StagedCalls {
   StagedCalls& operator=(const StagedCalls&) = delete;
 
   int device() const { return device_->number(); }
+  const std::shared_ptr<const CudaDevice>& openedDevice() const { return device_; }
 
   // Puts the GPU's part on the stream. Operations of several streams come one after the other. Errors: kInvalidUsage for a stream
   // that is not this GPU's, kUnhandledCudaError where there is no memory; then nothing was put there.

@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "base/version.h"
+#include "comm/gpu_team.h"
 #include "comm/selection.h"
 #include "horing/horing.h"
 
@@ -34,6 +35,7 @@ Facts gatherFacts(int trial_ranks) {
   if (machine.ok()) facts.machine = machine.take();
   facts.rdma_ports = readRdmaPorts("/sys/class/infiniband");
   facts.trial_ranks = trial_ranks;
+  facts.gpu_bytes_per_rank = kGpuMemoryBytes;
   if (facts.configuration.ok() && trial_ranks > 0) facts.transports = tryTransports(trial_ranks);
   return facts;
 }

@@ -38,6 +38,7 @@ struct Facts {
   std::vector<std::string> rdma_ports;  // "mlx5_0 port 1: InfiniBand, 200 Gb/sec (4X HDR), state 4: ACTIVE"
   int trial_ranks = 0;
   std::vector<TransportTrial> transports;  // none when the configuration is wrong
+  uint64_t gpu_bytes_per_rank = 0;         // of its GPU, where kernels serve a communicator
 };
 
 // Reads the process environment.

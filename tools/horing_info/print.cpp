@@ -49,6 +49,9 @@ std::string transportsText(const Facts& facts) {
                 ? formatString("usable, a rank's end takes %.2f MiB\n", mib(trial.bytes_per_rank))
                 : "not usable: " + trial.status.toString() + "\n";
   }
+  text += formatString(
+      "  Where kernels serve ranks of one process (HORING_GPU_PATH), each takes %.2f MiB of its GPU\n",
+      mib(facts.gpu_bytes_per_rank));
   return text + "\n";
 }
 
@@ -129,6 +132,7 @@ std::string factsJson(const Facts& facts) {
   all["rdma_ports"] = facts.rdma_ports;
   all["trial_ranks"] = facts.trial_ranks;
   all["transports"] = transportsJson(facts.transports);
+  all["gpu_bytes_per_rank"] = facts.gpu_bytes_per_rank;
   all["variables"] = variablesJson(facts.variables);
   all["environment_error"] = facts.configuration.ok() ? Json() : Json(facts.configuration.message());
   all["environment_warnings"] = facts.unknown_variables;

@@ -74,6 +74,7 @@ TEST(HoringInfo, FindsThatACommunicatorOfSixteenRanksTakesAtMost64MiB) {
     EXPECT_GT(transport["communicator_bytes_per_rank"], 16 << 20) << transport;
     EXPECT_LE(transport["communicator_bytes_per_rank"], 64 << 20) << transport;
   }
+  EXPECT_LE(facts["gpu_bytes_per_rank"], 32 << 20);
 }
 
 TEST(HoringInfo, TriesRdmaOrSaysThatThereIsNone) {

@@ -1,0 +1,424 @@
+#include "comm/gpu_team.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "comm/proof.h"
+#include "comm/rank_list.h"
+#include "engine/cuda/device_memory.h"
+#include "engine/host/plan.h"
+
+namespace horing {
+
+namespace {
+
+// Of cuda.h.
+constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
+constexpr int kCaptureModeRelaxed = 2;
+
+// Of kGpuMemoryBytes, what queues may take; plans have the rest.
+constexpr size_t kQueueBytes = size_t{24} << 20;
+constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
+constexpr int32_t kGoodParts = 8;          // smaller slots are worth so many
+constexpr int32_t kMostScratchQueues = 4;  // that count for the size of slots
+constexpr std::chrono::milliseconds kLook{1};
+constexpr int64_t kEndMs = 1000;
+
+// Allocates and copies although this thread may be recording a graph: on streams that are no part of it.
+class OutsideOfGraphs {
+ public:
+  explicit OutsideOfGraphs(const CudaApi& api) : api_(api) { api_.exchange_capture_mode(&mode_); }
+  ~OutsideOfGraphs() { api_.exchange_capture_mode(&mode_); }
+  OutsideOfGraphs(const OutsideOfGraphs&) = delete;
+  OutsideOfGraphs& operator=(const OutsideOfGraphs&) = delete;
+
+ private:
+  const CudaApi& api_;
+  int mode_ = kCaptureModeRelaxed;
+};
+
+}  // namespace
+
+// The ends of one rank, by the positions of a schedule.
+class GpuTeam::Ports final : public cuda::PortSource {
+ public:
+  Ports(GpuTeam& team, int32_t position) : team_(team), position_(position) {}
+  Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
+    using Kind = cuda::PortName::Kind;
+    const bool sends = name.kind == Kind::kSend || name.kind == Kind::kScratchSend;
+    const int own = rankAt(position_);
+    QueueName wanted{own, own, kLinkChannels + name.queue, part};
+    if (name.queue < 0) {
+      (sends ? wanted.receiver : wanted.sender) = rankAt(name.position);
+      wanted.channel = name.channel;
+    }
+    HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted));
+    return sends ? ends.send : ends.receive;
+  }
+
+ private:
+  int rankAt(int32_t position) const { return team_.rank_of_position_[static_cast<size_t>(position)]; }
+  GpuTeam& team_;
+  const int32_t position_;
+};
+
+GpuTeam::~GpuTeam() {
+  const SteadyClock clock;
+  bool idle = true;
+  for (const auto& gpu : gpus_) {
+    if (!gpu->done) continue;
+    const CudaDevice::Current current(gpu->lanes.device());
+    const CudaApi& api = gpu->lanes.device().api();
+    for (const bool told : {false, true}) {
+      if (told) abort();
+      const Deadline deadline = Deadline::after(clock, kEndMs);
+      while (api.event_query(gpu->done) == CudaApi::kNotReady && !deadline.passed())
+        std::this_thread::sleep_for(kLook);
+    }
+    idle &= api.event_query(gpu->done) != CudaApi::kNotReady;
+  }
+  if (idle) {
+    release();
+    return;
+  }
+  // Something in front of a launch holds its stream up.
+  flags_.leak();
+  plans_.clear();
+  for (Rank& rank : ranks_) (void)rank.memory.release();
+  for (auto& gpu : gpus_) (void)gpu.release();
+}
+
+void GpuTeam::release() {
+  plans_.clear();
+  queues_.clear();
+  for (Rank& rank : ranks_) {
+    rank.memory.reset();
+    if (!rank.device) continue;
+    const CudaDevice::Current current(*rank.device);
+    if (rank.called) rank.device->api().event_destroy(std::exchange(rank.called, nullptr));
+    if (rank.own) rank.device->api().stream_destroy(std::exchange(rank.own, nullptr));
+  }
+  for (auto& gpu : gpus_) {
+    const CudaDevice::Current current(gpu->lanes.device());
+    if (gpu->done) gpu->lanes.device().api().event_destroy(gpu->done);
+  }
+  gpus_.clear();
+  abort_.store(nullptr, std::memory_order_release);
+  flags_ = PinnedMemory();
+}
+
+void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
+  const std::lock_guard lock(mutex_);
+  if (!at(rank).device) at(rank).device = std::move(device);
+  changed_.notify_all();
+}
+
+std::vector<int> GpuTeam::missing() const {
+  std::vector<int> missing;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank].device) missing.push_back(static_cast<int>(rank));
+  return missing;
+}
+
+Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
+  std::unique_lock lock(mutex_);
+  if (state_ == State::kGathering) {
+    // What this rank alone finds out spares all the wait.
+    const Status loads = gpuOf(at(member.rank)).lanes.load();
+    if (!loads.ok()) stage(member, loads);
+  }
+  while (state_ == State::kGathering && !missing().empty()) {
+    changed_.wait_for(lock, kLook);
+    lock.unlock();
+    HORING_TRY(patience.news());
+    lock.lock();
+    if (patience.deadline.passed())
+      return makeStatus(Code::kTimeout,
+                        "rank %d: rank(s) %s of this process never came with an operation on a GPU "
+                        "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a group",
+                        member.rank, rankList(missing()).c_str());
+  }
+  if (state_ == State::kGathering) {
+    config_ = member.config;
+    map_ = member.map;
+    log_ = member.log;
+    const OutsideOfGraphs outside(at(member.rank).device->api());
+    const Status made = setUp();
+    if (made.ok()) {
+      state_ = State::kKernels;
+      log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
+                kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
+    } else {
+      stage(member, made);
+    }
+  }
+  return state_ == State::kKernels;
+}
+
+void GpuTeam::stage(const Member& member, const Status& why) {
+  state_ = State::kStaged;
+  member.log.info("gpu", "operations on GPUs go through memory of the host: %s", why.message().c_str());
+  release();
+  changed_.notify_all();
+}
+
+GpuTeam::Gpu& GpuTeam::gpuOf(Rank& rank) {
+  rank.gpu = 0;
+  while (rank.gpu < gpus_.size() && gpus_[rank.gpu]->lanes.device().number() != rank.device->number())
+    ++rank.gpu;
+  if (rank.gpu == gpus_.size()) gpus_.push_back(std::make_unique<Gpu>(rank.device));
+  return *gpus_[rank.gpu];
+}
+
+Status GpuTeam::setUp() {
+  for (int position = 0; position < map_->ranks(); ++position)
+    rank_of_position_.push_back(map_->rankOfPosition(position));
+  HORING_TRY(setUpGpus());
+  return setUpMemory();
+}
+
+Status GpuTeam::setUpGpus() {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    gpuOf(ranks_[rank]).ranks.push_back(static_cast<int>(rank));
+  for (const auto& gpu : gpus_) {
+    const CudaDevice& device = gpu->lanes.device();
+    if (gpu->ranks.size() > cuda::kMaxRanksOfLaunch)
+      return makeStatus(Code::kInvalidUsage, "%zu ranks share GPU %d, and a launch serves %d",
+                        gpu->ranks.size(), device.number(), cuda::kMaxRanksOfLaunch);
+    for (const auto& peer : gpus_) HORING_TRY(device.reach(peer->lanes.device()));
+    HORING_TRY(gpu->lanes.load());
+    HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
+    const CudaDevice::Current current(device);
+    HORING_TRY(
+        device.api().check(device.api().event_create(&gpu->done, kEventWithoutTime), "making an event"));
+  }
+  return {};
+}
+
+Status GpuTeam::setUpMemory() {
+  for (Rank& rank : ranks_) {
+    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, kGpuMemoryBytes));
+    const CudaDevice::Current current(*rank.device);
+    const CudaApi& api = rank.device->api();
+    HORING_TRY(api.check(api.event_create(&rank.called, kEventWithoutTime), "making an event"));
+    HORING_TRY(api.check(api.stream_create(&rank.own, kStreamNonBlocking), "making a stream"));
+  }
+  HORING_ASSIGN(flags_, PinnedMemory::allocate(ranks_.front().device, sizeof(uint32_t)));
+  auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
+  *flag = 0;
+  abort_.store(flag, std::memory_order_release);
+  settings_.window = static_cast<int32_t>(config_.window);
+  settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
+  // Two windows and one more, so that a sender need not wait for each credit.
+  shape_ = {2 * static_cast<uint32_t>(settings_.window) + 1, kLargestSlot};
+  const size_t queues = 2 * kLinkChannels * (ranks_.size() - 1) / 2 + kMostScratchQueues;
+  const auto parts = [&] { return kQueueBytes / (queues * cuda::queueBytes(shape_)); };
+  while (parts() < kGoodParts && shape_.slot_bytes > kSmallestSlot) shape_.slot_bytes /= 2;
+  settings_.slot_bytes = shape_.slot_bytes;
+  settings_.parts = static_cast<int32_t>(std::clamp<size_t>(parts(), 1, cuda::kMaxParts));
+  return {};
+}
+
+Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
+  if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
+  cuda::Memory& sender = *at(name.sender).memory;
+  cuda::Memory& receiver = *at(name.receiver).memory;
+  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, sender, receiver));
+  HORING_ASSIGN(std::byte* const send, sender.allocate(sizeof(cuda::Port)));
+  HORING_ASSIGN(std::byte* const receive, receiver.allocate(sizeof(cuda::Port)));
+  HORING_TRY(sender.write(send, &queue.send, sizeof(cuda::Port)));
+  HORING_TRY(receiver.write(receive, &queue.receive, sizeof(cuda::Port)));
+  const QueueEnds ends{reinterpret_cast<cuda::Port*>(send), reinterpret_cast<cuda::Port*>(receive)};
+  queues_.emplace(name, ends);
+  return ends;
+}
+
+Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
+  const std::array key{static_cast<int>(collective),
+                       static_cast<int>(selection.algorithm - algorithmCatalogue().data()), root};
+  const std::lock_guard lock(mutex_);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    const OutsideOfGraphs outside(ranks_.front().device->api());
+    Result<Plans> made = makePlans(collective, selection, root);
+    if (!made.ok())
+      log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
+                collectiveName(collective), made.status().message().c_str());
+    found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
+  }
+  return found->second.empty() ? nullptr : &found->second;
+}
+
+// As many as let every block of every rank be resident at once, and as HORING_GPU_BLOCKS grants; 0: not even one does.
+int32_t GpuTeam::partsFor(const std::vector<Schedule>& schedules) const {
+  size_t lanes = 1;
+  for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
+  const auto granted = std::max<size_t>(static_cast<size_t>(config_.gpu_blocks) / lanes, 1);
+  auto parts = std::min(granted, static_cast<size_t>(settings_.parts));
+  for (const auto& gpu : gpus_)
+    parts = std::min(parts, static_cast<size_t>(gpu->resident_blocks) / (lanes * gpu->ranks.size()));
+  return static_cast<int32_t>(parts);
+}
+
+Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection& selection, int root) {
+  const int32_t root_position = hasRoot(collective) ? map_->positionOfRank(root) : 0;
+  const auto name = std::string(selection.algorithm->name);
+  std::vector<Schedule> schedules;
+  for (int32_t position = 0; position < selection.shape.ranks(); ++position) {
+    HORING_ASSIGN(Schedule schedule,
+                  buildSchedule(name, collective, selection.shape, position, root_position));
+    schedules.push_back(std::move(schedule));
+  }
+  PlanParameters parameters;
+  parameters.slices = representativeSlices(kMaxSlices, settings_.window);
+  parameters.window = {settings_.window};
+  parameters.slots = static_cast<int32_t>(shape_.slots);
+  parameters.scratch_slices = static_cast<int32_t>(shape_.slots);
+  if (wantsProof(config_, selection.shape.ranks())) HORING_TRY(proveSchedules(schedules, parameters));
+  cuda::BoundPlanSettings settings = settings_;
+  settings.parts = partsFor(schedules);
+  if (settings.parts == 0)
+    return makeStatus(Code::kInvalidUsage,
+                      "the blocks of %s %s of all ranks that share a GPU are not resident at once",
+                      name.c_str(), collectiveName(collective));
+  Plans plans;
+  for (size_t position = 0; position < schedules.size(); ++position) {
+    Ports ports(*this, static_cast<int32_t>(position));
+    cuda::Memory& memory = *at(rank_of_position_[position]).memory;
+    HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedules[position]), settings,
+                                                   rank_of_position_.data(), abort_.load(), memory, ports));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+Status GpuTeam::enter(const GpuLaunch& launch) {
+  Rank& rank = at(launch.rank);
+  Gpu& gpu = *gpus_[rank.gpu];
+  const CudaDevice& device = *rank.device;
+  const CudaApi& api = device.api();
+  HORING_ASSIGN(const bool records, device.isCapturing(launch.stream));
+  const bool is_shared = gpu.ranks.size() > 1;
+  if (records && is_shared)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "stream %p records a graph: operations of ranks that share GPU %d cannot be part of one",
+        launch.stream, device.number());
+  const CudaDevice::Current current(device);
+  // Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it.
+  if (!records && launch.stream != rank.latest)
+    HORING_TRY(api.check(api.stream_wait_event(launch.stream, gpu.done, 0), "ordering two streams"));
+  if (!records) rank.latest = launch.stream;
+  const std::lock_guard lock(gpu.mutex);
+  HORING_TRY(gpu.failed);
+  ++rank.entered;
+  rank.waiting.push_back(launch);
+  if (is_shared) {
+    HORING_TRY(api.check(api.event_record(rank.called, launch.stream), "recording an event"));
+    for (const int other : gpu.ranks)
+      if (at(other).waiting.empty()) return {};
+  }
+  gpu.failed = launchFor(gpu, launch);
+  if (gpu.failed.ok() && !records)
+    gpu.failed = api.check(api.event_record(gpu.done, launch.stream), "recording an event");
+  ++gpu.launches;
+  gpu.launched.notify_all();
+  return gpu.failed;
+}
+
+// All ranks of the GPU, on the stream of the latest.
+Status GpuTeam::launchFor(Gpu& gpu, const GpuLaunch& latest) {
+  const CudaApi& api = gpu.lanes.device().api();
+  cuda::LaneCalls calls;
+  cuda::LaneGrid grid = latest.grid;
+  grid.ranks = 0;
+  if (gpu.ranks.size() > 1)
+    HORING_TRY(api.check(api.stream_wait_event(latest.stream, gpu.done, 0), "ordering two streams"));
+  for (const int number : gpu.ranks) {
+    Rank& rank = at(number);
+    const GpuLaunch launch = rank.waiting.front();
+    rank.waiting.pop_front();
+    if (launch.type != latest.type || launch.op != latest.op || launch.call.digest != latest.call.digest)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "ranks %d and %d, which share GPU %d, call different things at the same time: every rank "
+          "must call the same collectives in the same order with the same arguments",
+          number, latest.rank, gpu.lanes.device().number());
+    if (number != latest.rank)
+      HORING_TRY(api.check(api.stream_wait_event(latest.stream, rank.called, 0), "ordering two streams"));
+    grid.lanes = std::max(grid.lanes, launch.grid.lanes);
+    calls.of_rank[grid.ranks++] = launch.call;
+  }
+  return gpu.lanes.launch(calls, grid, latest.type, latest.op, latest.stream);
+}
+
+Status GpuTeam::await(int number, const GpuPatience& patience) {
+  Rank& rank = at(number);
+  Gpu& gpu = *gpus_[rank.gpu];
+  if (gpu.ranks.size() == 1) return {};
+  std::unique_lock lock(gpu.mutex);
+  while (gpu.launches < rank.entered && gpu.failed.ok()) {
+    gpu.launched.wait_for(lock, kLook);
+    lock.unlock();
+    Status news = patience.news();
+    lock.lock();
+    if (gpu.launches >= rank.entered || (news.ok() && !patience.deadline.passed())) continue;
+    std::vector<int> missing;
+    for (const int other : gpu.ranks)
+      if (at(other).waiting.empty()) missing.push_back(other);
+    gpu.failed = !news.ok()
+                     ? news
+                     : makeStatus(Code::kTimeout,
+                                  "rank %d: rank(s) %s, which share its GPU %d, did not make this call "
+                                  "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a "
+                                  "group",
+                                  number, rankList(missing).c_str(), rank.device->number());
+    gpu.launched.notify_all();
+  }
+  HORING_TRY(gpu.failed);
+  const CudaDevice::Current current(*rank.device);
+  const CudaApi& api = rank.device->api();
+  return api.check(api.stream_wait_event(rank.latest, gpu.done, 0), "ordering two streams");
+}
+
+Result<CudaStream> GpuTeam::ownStream(int number) {
+  Rank& rank = at(number);
+  const CudaDevice::Current current(*rank.device);
+  const CudaApi& api = rank.device->api();
+  // After what the default stream was told.
+  HORING_TRY(api.check(api.event_record(rank.called, nullptr), "recording an event"));
+  HORING_TRY(api.check(api.stream_wait_event(rank.own, rank.called, 0), "ordering two streams"));
+  return rank.own;
+}
+
+void GpuTeam::abort() {
+  // Kernels look at it now and then; nothing is ordered by it.
+  if (uint32_t* const flag = abort_.load(std::memory_order_acquire)) cuda::storeFlag(flag, 1);
+}
+
+Status GpuTeam::outcome() {
+  const uint32_t* const flag = abort_.load(std::memory_order_acquire);
+  if (!flag || cuda::loadFlag(flag) == 0) return {};
+  const std::lock_guard lock(mutex_);
+  Status ended;
+  for (const auto& [key, plans] : plans_)
+    for (size_t position = 0; position < plans.size(); ++position) {
+      const Status outcome = plans[position]->outcome();
+      if (outcome.ok()) continue;
+      const Status named = makeStatus(outcome.code(), "on the GPU of rank %d: %s",
+                                      rank_of_position_[position], outcome.message().c_str());
+      // Who was ended says less than who gave up.
+      if (outcome.code() != Code::kRemoteError) return named;
+      ended = named;
+    }
+  return ended.ok() ? makeStatus(Code::kRemoteError, "kernels of this communicator were ended") : ended;
+}
+
+uint64_t GpuTeam::memoryBytes(int rank) {
+  const std::lock_guard lock(mutex_);
+  return at(rank).memory ? at(rank).memory->bytes() : 0;
+}
+
+}  // namespace horing

@@ -1,0 +1,165 @@
+#pragma once
+// The ranks of a communicator that all are threads of one process, each on a GPU: what their kernels share, and whether kernels
+// can serve them at all.
+//
+// Nothing is exchanged: whoever comes first makes it for all ranks, and what one finds out holds for all. Queues and plans of a
+// rank lie on its GPU, in memory that is taken once.
+//
+// Ranks that share a GPU are served by one launch, made by the last of them that calls: kernels of their own would wait for each
+// other behind streams that may share a queue of the hardware, and never end. So each of these calls returns when all of them
+// have been made; the calls of one thread for several ranks belong into a group.
+#include <array>
+#include <atomic>
+#include <compare>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/cuda_device.h"
+#include "base/log.h"
+#include "comm/selection.h"
+#include "engine/cuda/bound_plan.h"
+#include "engine/cuda/lane_gpu.h"
+#include "topology/group_map.h"
+
+namespace horing {
+
+// What each rank takes of its GPU, at most and at once.
+inline constexpr size_t kGpuMemoryBytes = size_t{32} << 20;
+
+// How long a rank waits for the others of its process, on the host.
+struct GpuPatience {
+  Deadline deadline;
+  // Not ok: there is nothing to wait for any more. Asked now and then.
+  std::function<Status()> news;
+};
+
+// What a rank launches.
+struct GpuLaunch {
+  int rank = 0;
+  cuda::LaneCall call;
+  cuda::LaneGrid grid;
+  DataType type = DataType::kFloat32;
+  RedOp op = RedOp::kSum;
+  CudaStream stream = nullptr;
+};
+
+// Shared by the ranks. Any thread, but one at a time for each rank.
+class GpuTeam {
+ public:
+  // The plans of one operation of all ranks, by position; none: kernels cannot serve it.
+  using Plans = std::vector<std::unique_ptr<cuda::BoundPlan>>;
+
+  explicit GpuTeam(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+  // Waits a second for kernels to end, and another when told to; then leaves their memory where it is.
+  ~GpuTeam();
+  GpuTeam(const GpuTeam&) = delete;
+  GpuTeam& operator=(const GpuTeam&) = delete;
+
+  // The rank works on that GPU. Does not wait.
+  void arrive(int rank, std::shared_ptr<const CudaDevice> device);
+  // Waits until all ranks have arrived; then whether kernels serve them, the same for all. The log tells why not.
+  struct Member {
+    int rank;
+    const Config& config;
+    const GroupMap& map;
+    const Log& log;
+  };
+  Result<bool> serves(const Member& member, const GpuPatience& patience);
+
+  // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
+  Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
+
+  // Puts the launch on its stream; await() must follow. Errors: the driver's.
+  Status enter(const GpuLaunch& launch);
+  // Until the launch is on its way.
+  Status await(int rank, const GpuPatience& patience);
+  // Not while the stream records a graph: a stream of this rank for calls that are complete on return.
+  Result<CudaStream> ownStream(int rank);
+
+  // Ends all kernels of all ranks.
+  void abort();
+  // What kernels that gave up left; ok: none did.
+  Status outcome();
+  // On this rank's GPU.
+  uint64_t memoryBytes(int rank);
+
+ private:
+  struct Rank {
+    std::shared_ptr<const CudaDevice> device;
+    std::unique_ptr<cuda::Memory> memory;
+    size_t gpu = 0;                 // in gpus_
+    CudaEvent called = nullptr;     // behind what its stream had to do before a shared launch
+    CudaStream own = nullptr;       // see ownStream()
+    CudaStream latest = nullptr;    // that it launched on
+    std::deque<GpuLaunch> waiting;  // for the other ranks of its GPU
+    uint64_t entered = 0;           // launches
+  };
+  struct Gpu {
+    explicit Gpu(std::shared_ptr<const CudaDevice> device) : lanes(std::move(device)) {}
+    cuda::LaneGpu lanes;
+    std::vector<int> ranks;
+    int resident_blocks = 0;
+    CudaEvent done = nullptr;  // behind the latest launch
+    // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs.
+    std::mutex mutex;
+    std::condition_variable launched;
+    uint64_t launches = 0;  // under mutex, as what waits for one; so is what follows
+    Status failed;
+  };
+  enum class State { kGathering, kKernels, kStaged };
+  class Ports;
+
+  Gpu& gpuOf(Rank& rank);
+  Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  std::vector<int> missing() const;
+  void stage(const Member& member, const Status& why);
+  // Under mutex_.
+  Status setUp();
+  Status setUpGpus();
+  Status setUpMemory();
+  Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
+  int32_t partsFor(const std::vector<Schedule>& schedules) const;
+  // A queue between two ranks, or two lanes of one: each end lies with its rank.
+  struct QueueName {
+    int sender;
+    int receiver;
+    int32_t channel;  // from kLinkChannels on: of a scratch queue
+    int32_t part;
+    auto operator<=>(const QueueName&) const = default;
+  };
+  struct QueueEnds {
+    cuda::Port* send;
+    cuda::Port* receive;
+  };
+  Result<QueueEnds> queue(const QueueName& name);
+  Status launchFor(Gpu& gpu, const GpuLaunch& latest);
+  void release();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::kGathering;
+  // Of whoever set it up.
+  Config config_;
+  std::optional<GroupMap> map_;
+  Log log_;
+  std::vector<Rank> ranks_;
+  std::vector<std::unique_ptr<Gpu>> gpus_;
+  PinnedMemory flags_;
+  std::atomic<uint32_t*> abort_ = nullptr;  // in flags_; release and acquire, for any thread may ask
+  cuda::BoundPlanSettings settings_;
+  cuda::QueueShape shape_;
+  std::vector<int32_t> rank_of_position_;
+  std::map<QueueName, QueueEnds> queues_;
+  std::map<std::array<int, 3>, Plans> plans_;  // collective, place in the catalogue, root
+};
+
+}  // namespace horing

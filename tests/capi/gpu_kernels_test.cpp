@@ -1,0 +1,374 @@
+// Operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host. With
+// HORING_TEST_GPU in the environment, on real GPUs.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "../sanitizer.h"
+#include "emulated_kernels.h"
+#include "fake_cuda/fake_gpu.h"
+#include "ranks.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::FakeCuda;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+
+float element(int rank, size_t index) {
+  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
+}
+std::vector<float> filled(int rank, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = element(rank, i);
+  return values;
+}
+
+// How the ranks of a communicator lie on GPUs.
+struct Place {
+  int ranks;
+  int gpus;
+};
+void PrintTo(const Place& place, std::ostream* out) {
+  *out << place.ranks << " ranks on " << place.gpus << " GPUs";
+}
+
+class GpuKernels : public testing::TestWithParam<Place> {
+ protected:
+  void SetUp() override {
+    if (FakeCuda::isReal() && cuda_.gpus() == 0) GTEST_SKIP() << "no GPU here";
+    ASSERT_TRUE(cuda_.loaded());
+    cuda_.setKernels(&horing::test::emulatedKernels());
+    comms_ = makeCommunicators(ranks(), Meeting::kInitAll);
+    // Whatever goes through the host needs pinned memory for its pieces.
+    cuda_.fail("cuStreamWaitValue32", 999);
+  }
+  void TearDown() override {
+    if (cuda_.loaded()) cuda_.fail(nullptr, 0);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    if (cuda_.loaded()) cuda_.setKernels(nullptr);
+  }
+  int ranks() const { return GetParam().ranks; }
+  size_t size() const { return static_cast<size_t>(ranks()); }
+  int gpu(int rank) const { return rank % std::min(GetParam().gpus, cuda_.gpus()); }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+  // Carries `call` out on memory of the host, then by kernels, on a stream of CUDA and without: it must leave the same.
+  template <typename Call>
+  void expectSame(int rank, size_t sends, size_t receives, const Call& call) const {
+    const std::vector<float> send = filled(rank, sends), before(receives, -7);
+    std::vector<float> expected = before;
+    ASSERT_HORING(call(send.data(), expected.data(), nullptr));
+    const GpuVector<float> gpu_send(cuda_, gpu(rank), send), gpu_receive(cuda_, gpu(rank), before);
+    const GpuStream stream(cuda_, gpu(rank));
+    ASSERT_HORING(call(gpu_send.data(), gpu_receive.data(), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(gpu_receive.read(), expected) << "on a stream of CUDA";
+    gpu_receive.write(before);
+    ASSERT_HORING(call(gpu_send.data(), gpu_receive.data(), nullptr));
+    EXPECT_EQ(gpu_receive.read(), expected) << "complete on return";
+    EXPECT_EQ(gpu_send.read(), send);
+  }
+
+  const FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+};
+
+#ifdef HORING_TEST_TSAN  // where each thread of a GPU is one of the system
+constexpr size_t kSizes[] = {0, 1, 1000};
+#else
+constexpr size_t kSizes[] = {0, 1, 1000, 100'003};
+#endif
+
+TEST_P(GpuKernels, GiveWhatTheHostGives) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int root = ranks() - 1;
+    for (const size_t n : kSizes) {
+      const size_t all = n * size();
+      expectSame(rank, n, n, [&](const float* send, float* receive, void* stream) {
+        return horingAllReduce(send, receive, n, horingFloat, horingSum, comm, stream);
+      });
+      expectSame(rank, n, n, [&](const float* send, float* receive, void* stream) {
+        return horingReduce(send, receive, n, horingFloat, horingMax, root, comm, stream);
+      });
+      expectSame(rank, all, n, [&](const float* send, float* receive, void* stream) {
+        return horingReduceScatter(send, receive, n, horingFloat, horingAvg, comm, stream);
+      });
+      expectSame(rank, n, all, [&](const float* send, float* receive, void* stream) {
+        return horingAllGather(send, receive, n, horingFloat, comm, stream);
+      });
+      expectSame(rank, n, n, [&](const float* send, float* receive, void* stream) {
+        return horingBroadcast(send, receive, n, horingFloat, root, comm, stream);
+      });
+      expectSame(rank, n, all, [&](const float* send, float* receive, void* stream) {
+        return horingGather(send, receive, n, horingFloat, root, comm, stream);
+      });
+      expectSame(rank, all, n, [&](const float* send, float* receive, void* stream) {
+        return horingScatter(send, receive, n, horingFloat, root, comm, stream);
+      });
+      expectSame(rank, all, all, [&](const float* send, float* receive, void* stream) {
+        return horingAlltoAll(send, receive, n, horingFloat, comm, stream);
+      });
+    }
+  });
+}
+
+TEST_P(GpuKernels, TakeBuffersAtAnyElementAndInPlace) {
+  onEveryRank(ranks(), [&](int rank) {
+    const size_t n = 5001;
+    for (const size_t shift : {size_t{1}, size_t{3}}) {
+      const GpuVector<float> data(cuda_, gpu(rank), filled(rank, n + shift));
+      const GpuStream stream(cuda_, gpu(rank));
+      ASSERT_HORING(horingAllReduce(data.data() + shift, data.data() + shift, n, horingFloat, horingSum,
+                                    comm(rank), stream.get()));
+      stream.synchronize();
+      const std::vector<float> sum = data.read();
+      EXPECT_EQ(sum[0], element(rank, 0));
+      for (size_t i = shift; i < n + shift; ++i) {
+        float expected = 0;
+        for (int r = 0; r < ranks(); ++r) expected += element(r, i);
+        ASSERT_EQ(sum[i], expected) << i;
+      }
+    }
+  });
+}
+
+// Operations of two streams of one rank come one after the other, whatever holds a stream up.
+TEST_P(GpuKernels, AreOrderedByTheirStreams) {
+  onEveryRank(ranks(), [&](int rank) {
+    const size_t n = 5000;
+    const std::vector<int64_t> ones(n, 1), twos(n, 2);
+    std::vector<int64_t> first(n), second(n);
+    const GpuVector<int64_t> data(cuda_, gpu(rank), std::vector<int64_t>(n, 1000));
+    const GpuVector<int64_t> mine(cuda_, gpu(rank), twos);
+    const GpuStream stream(cuda_, gpu(rank)), other(cuda_, gpu(rank));
+    std::atomic<bool> gate{false};
+    stream.waitFor(gate);
+    data.writeOn(stream, ones);
+    for (int i = 0; i < 3; ++i)
+      ASSERT_HORING(
+          horingAllReduce(data.data(), data.data(), n, horingInt64, horingSum, comm(rank), stream.get()));
+    data.readOn(stream, first);
+    ASSERT_HORING(
+        horingAllReduce(mine.data(), mine.data(), n, horingInt64, horingSum, comm(rank), other.get()));
+    mine.readOn(other, second);
+    EXPECT_FALSE(stream.idle());
+    EXPECT_FALSE(other.idle());
+    gate = true;
+    stream.synchronize();
+    other.synchronize();
+    EXPECT_EQ(first, std::vector<int64_t>(n, ranks() * ranks() * ranks()));
+    EXPECT_EQ(second, std::vector<int64_t>(n, 2 * ranks()));
+  });
+}
+
+TEST_P(GpuKernels, OfSeveralRanksOfOneThreadComeInAGroup) {
+  std::vector<std::unique_ptr<GpuVector<float>>> data;
+  std::vector<std::unique_ptr<GpuStream>> streams;
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    data.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, 1000)));
+    streams.push_back(std::make_unique<GpuStream>(cuda_, gpu(rank)));
+    for (int i = 0; i < 2; ++i)
+      ASSERT_HORING(horingAllReduce(data.back()->data(), data.back()->data(), 1000, horingFloat, horingSum,
+                                    comm(rank), streams.back()->get()));
+  }
+  ASSERT_HORING(horingGroupEnd());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    streams[static_cast<size_t>(rank)]->synchronize();
+    const std::vector<float> sum = data[static_cast<size_t>(rank)]->read();
+    for (size_t i = 0; i < sum.size(); ++i) {
+      float expected = 0;
+      for (int r = 0; r < ranks(); ++r) expected += element(r, i);
+      ASSERT_EQ(sum[i], expected * static_cast<float>(ranks())) << i;
+    }
+  }
+}
+
+TEST_P(GpuKernels, TakeNoMoreThanTheirShareOfMemory) {
+  onEveryRank(ranks(), [&](int rank) {
+    const GpuVector<float> data(cuda_, gpu(rank), filled(rank, 1000));
+    uint64_t before = 0, after = 0;
+    EXPECT_HORING(horingCommMemoryBytes(comm(rank), &before));
+    EXPECT_HORING(
+        horingAllReduce(data.data(), data.data(), 1000, horingFloat, horingSum, comm(rank), nullptr));
+    EXPECT_HORING(horingCommMemoryBytes(comm(rank), &after));
+    EXPECT_GE(after - before, 32U << 20);
+    EXPECT_LE(after - before, (32U << 20) + (1U << 20));
+  });
+}
+
+constexpr Place kPlaces[] = {{1, 1}, {2, 2}, {4, 4}, {3, 1}, {4, 2}};
+INSTANTIATE_TEST_SUITE_P(Places, GpuKernels, testing::ValuesIn(kPlaces));
+
+// What a stream records runs again at every replay, without a call of the host.
+TEST(GpuGraph, ReplaysOperations) {
+  const FakeCuda cuda;
+  if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  onEveryRank(2, [&](int rank) {
+    const std::vector<int64_t> ones(3000, 1);
+    const GpuVector<int64_t> data(cuda, rank, ones);
+    const GpuStream stream(cuda, rank);
+    const CurrentGpu current(cuda, rank);
+    void *graph = nullptr, *executable = nullptr;
+    ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
+    for (int i = 0; i < 2; ++i)
+      ASSERT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
+                                    comms[static_cast<size_t>(rank)], stream.get()));
+    ASSERT_EQ(cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
+    ASSERT_EQ(cuda.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable,
+                                                                                               graph, 0),
+              0);
+    EXPECT_EQ(data.read(), ones);
+    for (int replay = 0; replay < 3; ++replay)
+      ASSERT_EQ(cuda.call<int(void*, void*)>("cuGraphLaunch")(executable, stream.get()), 0);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<int64_t>(3000, 64));
+    EXPECT_EQ(cuda.call<int(void*)>("cuGraphExecDestroy")(executable), 0);
+    EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
+class GpuKernelTrouble : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_FALSE(FakeCuda::isReal()) << "made for the fake driver";
+    cuda_.setKernels(&horing::test::emulatedKernels());
+  }
+  void TearDown() override {
+    cuda_.fail(nullptr, 0);
+    std::erase(comms_, nullptr);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    cuda_.setKernels(nullptr);
+  }
+  void meet() { comms_ = makeCommunicators(2, Meeting::kInitAll); }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+  horingResult_t add(int rank, float* data, void* stream) {
+    return horingAllReduce(data, data, 8, horingFloat, horingSum, comm(rank), stream);
+  }
+  // The first operation of both, each on a GPU of its own, so that those after it wait for nothing on the host.
+  void begin() {
+    meet();
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+  }
+  const GpuVector<float>& on(int rank) const { return rank == 0 ? on_0_ : on_1_; }
+  horingResult_t asyncError(int rank) {
+    horingResult_t error = horingSuccess;
+    EXPECT_HORING(horingCommGetAsyncError(comm(rank), &error));
+    return error;
+  }
+  const FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+  const GpuVector<float> on_0_{cuda_, 0, std::vector<float>(8, 1)}, on_1_{cuda_, 1, std::vector<float>(8, 1)};
+};
+
+TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
+  begin();
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr)));
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingRemoteError, "rank"));
+  // The stream is usable again.
+  const std::vector<float> threes(8, 3);
+  on_0_.writeOn(stream, threes);
+  stream.synchronize();
+  EXPECT_EQ(on_0_.read(), threes);
+}
+
+TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", "4000");
+  begin();
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  stream.synchronize();
+  EXPECT_EQ(asyncError(0), horingTimeout);
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout,
+                      "waited 4000 ms for the rank at position 1"));
+}
+
+TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(asyncError(0), horingInvalidUsage);
+  EXPECT_TRUE(
+      refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage, "a message of another operation"));
+}
+
+TEST_F(GpuKernelTrouble, OfRanksThatShareAGpuAndCallDifferentThingsIsNamed) {
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
+  onEveryRank(2, [&](int rank) {
+    const GpuStream stream(cuda_, 0);
+    float* const data = rank == 0 ? on_0_.data() : there.data();
+    EXPECT_TRUE(refuses(horingAllReduce(data, data, 8, horingFloat, rank == 0 ? horingSum : horingMax,
+                                        comm(rank), stream.get()),
+                        horingInvalidUsage, "which share GPU 0, call different things"));
+    stream.synchronize();
+  });
+}
+
+// Who waits for another rank on the host hears when that is gone, and says whom it waited for when it never comes.
+TEST_F(GpuKernelTrouble, OfAPeerEndsTheWaitForItsFirstOperation) {
+  meet();
+  std::thread ends([&] { EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr))); });
+  const GpuStream stream(cuda_, 0);
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingRemoteError, "rank 1"));
+  ends.join();
+}
+
+TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", "1000");
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
+  onEveryRank(2,
+              [&](int rank) { EXPECT_HORING(add(rank, rank == 0 ? on_0_.data() : there.data(), nullptr)); });
+  const GpuStream stream(cuda_, 0);
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank(s) 1, which share its GPU 0"));
+  stream.synchronize();
+}
+
+TEST_F(GpuKernelTrouble, OfAnotherGpuIsRefused) {
+  begin();
+  const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));
+  const GpuStream stream(cuda_, 0), stream_elsewhere(cuda_, 2);
+  std::vector<float> host(8);
+  EXPECT_TRUE(
+      refuses(add(0, elsewhere.data(), stream_elsewhere.get()), horingInvalidUsage, "works on GPU 0"));
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream_elsewhere.get()), horingInvalidUsage, "is one of GPU 2"));
+  EXPECT_TRUE(refuses(add(0, host.data(), stream.get()), horingInvalidUsage,
+                      "a stream of CUDA is for buffers on a GPU"));
+  // None of these sticks.
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+}
+
+// Whatever keeps kernels from it, the host does it: with the same result.
+TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
+  constexpr std::pair<const char*, int> kTroubles[] = {{"cuModuleLoadData", 218},
+                                                       {"cuDeviceCanAccessPeer", 1},
+                                                       {"cuCtxEnablePeerAccess", 2},
+                                                       {"cuMemAlloc", 2}};
+  for (const auto& [function, error] : kTroubles) {
+    on_0_.write(std::vector<float>(8, 1));
+    on_1_.write(std::vector<float>(8, 1));
+    meet();
+    cuda_.fail(function, error);
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)) << function; });
+    cuda_.fail(nullptr, 0);
+    EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2)) << function;
+    for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  }
+}
+
+}  // namespace
