@@ -1,5 +1,6 @@
 #include "comm/command_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/service_thread.h"
@@ -102,6 +103,7 @@ Status CommandQueue::submit(Command command, CudaStream stream) {
 Status CommandQueue::enqueue(Command command, CudaStream stream) {
   HORING_TRY(asyncError());
   if (kernels_) {
+    awaitKernelsOfThread();
     Result<bool> launched = kernels_->enqueue(command, stream);
     if (launched.status().code() == Code::kInvalidUsage) return launched.status();
     if (!launched.ok()) return communicator_.breakOff(launched.status());
@@ -131,6 +133,16 @@ Status CommandQueue::settle() {
 Status CommandQueue::asyncError() {
   const Status ended = kernels_ ? kernels_->outcome() : Status();
   return ended.ok() ? communicator_.asyncError() : communicator_.breakOff(ended);
+}
+
+// Kernels are launched in the order of the calls, on every rank.
+void CommandQueue::awaitKernelsOfThread() {
+  if (!has_thread_.load(std::memory_order_acquire)) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] {
+    return std::none_of(entries_.begin(), entries_.end(),
+                        [](const Entry& entry) { return !entry.staged && entry.command.on_gpu; });
+  });
 }
 
 void CommandQueue::drain() {

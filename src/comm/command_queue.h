@@ -69,6 +69,7 @@ class CommandQueue {
   Status carryOutStaged(const StagedOperation& operation);
   // Starts the thread, and waits for room behind the others.
   Status makeRoom(std::unique_lock<std::mutex>& lock);
+  void awaitKernelsOfThread();
   void serve();
 
   Communicator& communicator_;
