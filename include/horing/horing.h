@@ -331,7 +331,8 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
  *
  * All-reduce, reduce-scatter and all-gather read the sendbuff of every rank in place when it lies in such memory on all
  * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do).
- * Over RDMA, messages of 64 KiB and more are sent straight from such memory, and from what was registered with the communicator. */
+ * Over RDMA, messages of 64 KiB and more are sent straight from such memory, or from what was registered with the communicator, and
+ * land there unless they are to be reduced. */
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
  * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system can be made to

@@ -34,12 +34,17 @@ class Sender {
   // The memory of the next free slot (slot_bytes long, aligned to 64 bytes), or nullptr while all slots are in flight.
   // Calling again before post() returns the same slot.
   virtual std::byte* tryAcquire() = 0;
+  // The same for a message that the receiver has a landing for (Receiver::tryLand): also nullptr while it has not said so. Both ends
+  // must agree for which messages.
+  virtual std::byte* tryAcquireLanding() { return tryAcquire(); }
   // Publishes the acquired slot's first `bytes` (0 .. slot_bytes) bytes. Only after a successful tryAcquire().
   virtual void post(uint32_t bytes, Tag tag) = 0;
   // True when everything posted will arrive without further help from this rank, and nothing of it lies in a caller's memory.
   virtual bool flushed() const = 0;
 
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
+  // Whether tryAcquireLanding() waits; the same at both ends of a connection.
+  virtual bool awaitsLandings() const { return false; }
   // Whether postFrom() can be called with that.
   virtual bool sendsFrom(const std::byte* /*memory*/, uint32_t /*bytes*/) const { return false; }
   // As post(), but of that memory, which must stay as it is until flushed(); the acquired slot is taken up all the same.
@@ -47,9 +52,17 @@ class Sender {
 };
 
 struct Message {
-  const std::byte* data = nullptr;  // aligned to 64 bytes; valid until release()
+  const std::byte* data = nullptr;  // aligned to 64 bytes and valid until release(), or where it landed
   uint32_t bytes = 0;
   Tag tag = 0;
+};
+
+// Where messages land, one `stride` after the other; none is longer than that, and none reaches beyond `bytes`.
+struct Landing {
+  std::byte* memory = nullptr;  // null: in slots
+  size_t bytes = 0;
+  uint32_t stride = 0;
+  uint32_t messages = 0;  // 1 or more
 };
 
 class Receiver {
@@ -64,6 +77,11 @@ class Receiver {
   // Hands over the credits that a sender's memory waits for (Sender::postFrom). True when there are none; else to be called again.
   // Who does not, and makes no progress either, makes its peer wait.
   virtual bool settle() { return true; }
+  // As Sender::awaitsLandings().
+  virtual bool awaitsLandings() const { return false; }
+  // Says where the next messages that have no landing yet shall be: in that memory if it is lent (Transport::lend) and the transport can
+  // put them there, else in slots; Message::data tells. False: not now. May be said long before the messages are sent.
+  virtual bool tryLand(const Landing& /*landing*/) { return true; }
 };
 
 // Memory of a caller that stays where it is until Transport::forget(). A value; no two ever have the same `id`.
@@ -130,7 +148,7 @@ class Transport {
   // --- Memory of callers.
   // Whether lending it gains anything.
   virtual bool usesLentMemory() const { return false; }
-  // Until as many takeBack(): messages may be sent from the region without a copy. Where that fails, they are copied.
+  // Until as many takeBack(): messages may be sent from the region and land in it without a copy. Where that fails, they are copied.
   virtual void lend(const Region& /*region*/) {}
   virtual void takeBack(const Region& /*region*/) {}
   // Any thread. The region goes: on return the transport keeps nothing of it, unless it is lent: then when it is taken back.

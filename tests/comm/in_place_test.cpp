@@ -176,25 +176,29 @@ void InPlace::allReduce(Buffers kind, size_t words, bool in_place) {
 
 constexpr size_t kLeastWords = kInPlaceBytes / sizeof(uint32_t);
 
-TEST_F(InPlace, AnAllGatherOfRegisteredBuffersSendsNothingThroughSlots) {
+TEST_F(InPlace, AnAllGatherOfRegisteredBuffersMovesNothingThroughSlots) {
   ASSERT_TRUE(meet());
   for (const Buffers kind : {Buffers::kAllocated, Buffers::kRegistered})
     for (const size_t words : {kLeastWords, kLeastWords * 5 + 3}) {
       allGather(kind, words);
       const DataMoved data = moved();
       EXPECT_GT(data.sent_in_place, 0u);
+      EXPECT_EQ(data.received_in_place, data.sent_in_place);
       EXPECT_EQ(data.sent_through_slots, 0u);
+      EXPECT_EQ(data.received_through_slots, 0u);
     }
 }
 
-TEST_F(InPlace, SendsOfRegisteredBuffersAreNotCopied) {
+TEST_F(InPlace, SendsAndReceivesOfRegisteredBuffersAreNotCopied) {
   ASSERT_TRUE(meet());
   for (const Buffers kind : {Buffers::kAllocated, Buffers::kRegistered})
     for (const size_t words : {kLeastWords, kLeastWords * 50 + 7}) {
       exchange(kind, words);
       const DataMoved data = moved();
       EXPECT_EQ(data.sent_in_place, words * sizeof(uint32_t) * kRanks);
+      EXPECT_EQ(data.received_in_place, data.sent_in_place);
       EXPECT_EQ(data.sent_through_slots, 0u);
+      EXPECT_EQ(data.received_through_slots, 0u);
     }
 }
 
@@ -240,7 +244,9 @@ TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
   allGather(Buffers::kAllocated, kLeastWords * 16, 8);
   puller.join();
   exchange(Buffers::kRegistered, kLeastWords * 16);
-  EXPECT_EQ(moved().sent_through_slots, 0u);
+  const DataMoved data = moved();
+  EXPECT_EQ(data.sent_through_slots, 0u);
+  EXPECT_EQ(data.received_through_slots, 0u);
   EXPECT_TRUE(testing::plugWire(0));
 }
 

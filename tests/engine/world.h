@@ -3,6 +3,7 @@
 // can turn the crank itself.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ struct WorldOptions {
   Simd simd = Simd::kPlain;
   size_t stream_bytes = SIZE_MAX;
   std::vector<int32_t> rank_of_position;  // empty: position = rank
+  // Not over loopback but over these, one for each rank; they must outlive the world.
+  std::vector<Transport*> transports{};
 };
 
 class World final {
@@ -32,10 +35,14 @@ class World final {
   explicit World(WorldOptions options) : options_(std::move(options)), ranks_(options_.shape.ranks()) {
     if (options_.rank_of_position.empty())
       for (int32_t rank = 0; rank < ranks_; ++rank) options_.rank_of_position.push_back(rank);
-    auto hub = LoopbackHub::create(ranks_);
-    EXPECT_TRUE(hub.ok()) << hub.status().toString();
-    for (int rank = 0; rank < ranks_; ++rank)
-      transports_.push_back(makeLoopbackTransport(hub.value(), rank).take());
+    if (options_.transports.empty()) {
+      auto hub = LoopbackHub::create(ranks_);
+      EXPECT_TRUE(hub.ok()) << hub.status().toString();
+      for (int rank = 0; rank < ranks_; ++rank) {
+        loopback_.push_back(makeLoopbackTransport(hub.value(), rank).take());
+        options_.transports.push_back(loopback_.back().get());
+      }
+    }
     connect();
     for (int32_t position = 0; position < ranks_; ++position) {
       auto schedule =
@@ -59,8 +66,10 @@ class World final {
     for (const Call& call : calls) inputs.push_back(call.input);
     for (Call& call : calls) call.peer_inputs = inputs.data();
     for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p]);
-    for (int idle = 0; idle < 3;) {
+    for (int idle = 0; idle < kIdleRounds;) {
       bool progressed = false, done = true;
+      for (Transport* transport : options_.transports)
+        if (!transport->progress().ok()) return false;
       for (auto& operation : operations_) {
         progressed = operation->poll() || progressed;
         done = operation->done() && done;
@@ -72,6 +81,9 @@ class World final {
   }
 
  private:
+  // In which nothing moves: some transports return credits only after a while.
+  static constexpr int kIdleRounds = 200;
+
   struct Connections final : ConnectionSource {
     Connections(World& w, int32_t me) : world(w), rank(me) {}
     Sender& sender(int32_t position, int channel) override {
@@ -94,17 +106,21 @@ class World final {
       for (int peer = 0; peer < ranks_; ++peer)
         if (peer != rank)
           links_[static_cast<size_t>(rank * ranks_ + peer)] =
-              transports_[static_cast<size_t>(rank)]
-                  ->connect(peer, transports_[static_cast<size_t>(peer)]->address(), shape)
+              options_.transports[static_cast<size_t>(rank)]
+                  ->connect(peer, options_.transports[static_cast<size_t>(peer)]->address(), shape)
                   .take();
-    for (int round = 0; round < 4; ++round)
-      for (auto& transport : transports_) EXPECT_TRUE(transport->progress().ok());
-    for (const Link* link : links_) EXPECT_TRUE(!link || link->established());
+    const auto all_up = [&] {
+      return std::all_of(links_.begin(), links_.end(),
+                         [](const Link* link) { return !link || link->established(); });
+    };
+    for (int round = 0; round < kIdleRounds && !all_up(); ++round)
+      for (Transport* transport : options_.transports) EXPECT_TRUE(transport->progress().ok());
+    EXPECT_TRUE(all_up());
   }
 
   WorldOptions options_;
   int32_t ranks_;
-  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<Transport>> loopback_;
   std::vector<Link*> links_;  // [rank * ranks + peer]
   std::vector<std::unique_ptr<Plan>> plans_;
   std::vector<std::unique_ptr<HostOperation>> operations_;

@@ -85,6 +85,7 @@ void HostOperation::layOutLane(size_t lane_number) {
   const std::vector<BoundStep>& bound = plan_.boundSteps(lane_number);
   LaneState& lane = lanes_[lane_number];
   lane.slices = lane.is_signals ? 1 : 0;
+  lane.tells_landings = false;
   const bool is_large = !layout_.isUneven() && outputBytes(plan_.schedule(), layout_, element_bytes_) >=
                                                    plan_.settings().stream_bytes;
   StepCursor cursor(plan_.schedule().lanes[lane_number], plan_.schedule().grid);
@@ -111,6 +112,8 @@ void HostOperation::layOutLane(size_t lane_number) {
         from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(from.sources[0])));
     step.streams = is_large && step.keeps_out && !read_again_[static_cast<size_t>(chunk)];
     step.lasting = lastingOf(step, from, chunk);
+    layOutLandings(step, from, chunk);
+    lane.tells_landings = lane.tells_landings || step.tells_landing;
     const size_t bytes = step.count * element_bytes_;
     has_large_chunks_ = has_large_chunks_ || bytes >= kInPlaceBytes;
     if (std::any_of(from.sources.begin(), from.sources.end(), readsInput))
@@ -118,6 +121,16 @@ void HostOperation::layOutLane(size_t lane_number) {
     if (step.keeps_out) output_end_ = std::max(output_end_, step.output_bytes + bytes);
     cursor.next();
   }
+}
+
+// Both ends must say the same of a message: they know what is done, and the size of the chunk.
+void HostOperation::layOutLandings(CallStep& step, const Step& from, int32_t chunk) const {
+  const bool is_told =
+      !isReduction(plan_.schedule().collective) && step.count * element_bytes_ >= kInPlaceBytes;
+  step.awaits_landing = is_told && step.sender && step.sender->awaitsLandings();
+  step.tells_landing = is_told && !from.sources.empty() && from.sources[0].kind == Source::Kind::kRecv &&
+                       step.sources[0].receiver->awaitsLandings();
+  step.lands = step.tells_landing && step.keeps_out && !kept_again_[static_cast<size_t>(chunk)];
 }
 
 HostOperation::Lasting HostOperation::lastingOf(const CallStep& step, const Step& from, int32_t chunk) const {
@@ -162,6 +175,8 @@ void HostOperation::begin(const Call& call) {
     lane.slice = lane.window_begin = 0;
     lane.window_end = std::min<int64_t>(plan_.settings().window, lane.slices);
     lane.finished = lane.slices == 0;
+    lane.told = lane.step;
+    lane.told_window = lane.tells_landings ? 0 : lane.slices;
     lanes_running_ += !lane.finished;
   }
   settled_ = !has_large_chunks_;
@@ -181,8 +196,10 @@ inline void HostOperation::nextSlice(LaneState& lane) {
 
 bool HostOperation::poll() {
   bool progressed = false;
-  for (LaneState& lane : lanes_)
+  for (LaneState& lane : lanes_) {
+    if (lane.told_window < lane.slices) tellLandings(lane);
     if (!lane.finished) progressed = advanceLane(lane) || progressed;
+  }
   if (lanes_running_ == 0 && !settled_) settled_ = plan_.settle();
   return progressed;
 }
@@ -196,6 +213,31 @@ inline bool HostOperation::advanceLane(LaneState& lane) {
     progressed = true;
   }
   return progressed;
+}
+
+// As early as possible, and in the order of the messages.
+void HostOperation::tellLandings(LaneState& lane) {
+  const CallStep* const end = lane.steps.data() + lane.steps.size();
+  while (lane.told_window < lane.slices) {
+    const int64_t window_end = lane.told_window + plan_.settings().window;
+    for (; lane.told != end; ++lane.told)
+      if (lane.told->tells_landing && !tellLanding(*lane.told, lane.told_window, window_end)) return;
+    lane.told = lane.steps.data();
+    lane.told_window = window_end;
+  }
+}
+
+bool HostOperation::tellLanding(const CallStep& step, int64_t begin, int64_t end) {
+  const int64_t messages = std::min(end, slicing_.slicesOf(step.count)) - begin;
+  if (messages <= 0) return true;
+  const ElementRange first = slicing_.range(step.count, begin);
+  const ElementRange last = slicing_.range(step.count, begin + messages - 1);
+  std::byte* const memory = call_.output + step.output_bytes + first.offset * element_bytes_;
+  return step.sources[0].receiver->tryLand(
+      {.memory = step.lands && input_lasts_ ? memory : nullptr,
+       .bytes = (last.offset + last.count - first.offset) * element_bytes_,
+       .stride = static_cast<uint32_t>(first.count * element_bytes_),
+       .messages = static_cast<uint32_t>(messages)});
 }
 
 inline bool HostOperation::waitIsOver(const LaneState& lane) const {
@@ -232,7 +274,7 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
     kept = step.keep_queue->back();
   }
   std::byte* sent = nullptr;
-  if (step.sender && !(sent = step.sender->tryAcquire())) return false;
+  if (step.sender && !(sent = acquire(step))) return false;
   const std::byte* const lasting = lastingValue(step, kept);
   const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
   compute(step, kept, in_place ? nullptr : sent, range.count);
@@ -424,7 +466,7 @@ HostOperation::LaneObstacle HostOperation::obstacle(const LaneState& lane) const
   }
   if (lane.step->keep_queue && lane.step->keep_queue->full())
     return {"waits for another lane to take a value"};
-  if (lane.step->sender && !lane.step->sender->tryAcquire())
+  if (lane.step->sender && !acquire(*lane.step))
     return {formatString("waits for rank %d to take data", lane.step->bound->send_peer),
             lane.step->bound->send_peer};
   return {"can go on"};

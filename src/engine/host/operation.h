@@ -89,6 +89,9 @@ class HostOperation final : public Driven {
     bool only_moves = false;  // one value, nothing to fold or to scale
     bool streams = false;     // what it keeps goes past the caches
     Lasting lasting = Lasting::kNone;
+    bool awaits_landing = false;  // what it sends; see Sender::tryAcquireLanding()
+    bool tells_landing = false;   // of what it receives
+    bool lands = false;           // where it keeps it
   };
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
@@ -99,6 +102,9 @@ class HostOperation final : public Driven {
     int64_t slice = 0;
     bool finished = false;
     bool is_signals = false;
+    bool tells_landings = false;     // some step does
+    const CallStep* told = nullptr;  // the next step whose landing is to be told,
+    int64_t told_window = 0;         // for the window that begins with that slice
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
 
@@ -108,15 +114,21 @@ class HostOperation final : public Driven {
   // What depends on the call's count, type and operation, for all steps.
   void layOut(const Call& call);
   void layOutLane(size_t lane_number);
+  void layOutLandings(CallStep& step, const Step& from, int32_t chunk) const;
   Lasting lastingOf(const CallStep& step, const Step& from, int32_t chunk) const;
 
   bool advanceLane(LaneState& lane);
+  void tellLandings(LaneState& lane);
+  bool tellLanding(const CallStep& step, int64_t begin, int64_t end);
   // Runs the lane's next slice if its inputs are there, and moves on to the one after it.
   bool trySlice(LaneState& lane);
   bool tryWithoutData(LaneState& lane);
   bool waitIsOver(const LaneState& lane) const;
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
   void release(const CallStep& step);
+  static std::byte* acquire(const CallStep& step) {
+    return step.awaits_landing ? step.sender->tryAcquireLanding() : step.sender->tryAcquire();
+  }
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);

@@ -89,11 +89,12 @@ bool PointToPoint::advance(Flow& flow) {
 bool PointToPoint::trySend(Flow& flow) {
   if (!flow.sender && !(flow.sender = connections_.sender(flow.peer))) return false;
   const Transfer& transfer = flow.transfers[flow.current];
-  std::byte* slot = flow.sender->tryAcquire();
+  const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
+  if (lands(flow) && !flow.announced) return tryAnnounce(flow, tag);
+  std::byte* slot = lands(flow) ? flow.sender->tryAcquireLanding() : flow.sender->tryAcquire();
   if (!slot) return false;
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
   const std::byte* const data = transfer.input + flow.offset;
-  const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
   if (transfer.bytes >= kInPlaceBytes && flow.sender->sendsFrom(data, static_cast<uint32_t>(bytes))) {
     flow.sender->postFrom(data, static_cast<uint32_t>(bytes), tag);
   } else {
@@ -104,19 +105,40 @@ bool PointToPoint::trySend(Flow& flow) {
   return true;
 }
 
+bool PointToPoint::lands(const Flow& flow) {
+  if (flow.transfers[flow.current].bytes < kInPlaceBytes) return false;
+  return flow.sender ? flow.sender->awaitsLandings() : flow.receiver->awaitsLandings();
+}
+
+// A message without data before those that wait for a landing: a receiver that expects another size, and may not tell any, sees it.
+bool PointToPoint::tryAnnounce(Flow& flow, Tag tag) {
+  if (!flow.sender->tryAcquire()) return false;
+  flow.sender->post(0, tag);
+  return flow.announced = true;
+}
+
 bool PointToPoint::tryReceive(Flow& flow) {
   if (!flow.receiver && !(flow.receiver = connections_.receiver(flow.peer))) return false;
   const Transfer& transfer = flow.transfers[flow.current];
+  if (lands(flow) && !flow.told) {
+    const auto messages = static_cast<uint32_t>((transfer.bytes + slot_bytes_ - 1) / slot_bytes_);
+    flow.told = flow.receiver->tryLand(
+        {.memory = transfer.output, .bytes = transfer.bytes, .stride = slot_bytes_, .messages = messages});
+    if (!flow.told) return false;
+  }
   const Message* message = flow.receiver->tryPeek();
   if (!message) return false;
-  const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
+  const bool announces = lands(flow) && !flow.announced;
+  const size_t bytes = announces ? 0 : std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
   if (message->bytes != bytes ||
       message->tag != tagOf(received_[static_cast<size_t>(flow.peer)], transfer.bytes)) [[unlikely]] {
     rejectMessage(flow, *message);
     return false;
   }
-  if (bytes > 0) copyBytes(message->data, transfer.output + flow.offset, nullptr, bytes);
+  std::byte* const output = transfer.output + flow.offset;
+  if (bytes > 0 && message->data != output) copyBytes(message->data, output, nullptr, bytes);
   flow.receiver->release();
+  if (announces) return flow.announced = true;
   passOn(flow, bytes);
   return true;
 }
@@ -127,6 +149,7 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   ++(sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)];
   ++flow.current;
   flow.offset = 0;
+  flow.told = flow.announced = false;
 }
 
 void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {

@@ -64,6 +64,9 @@ class PointToPoint final : public Driven {
     std::vector<Transfer> transfers;
     size_t current = 0;
     size_t offset = 0;  // bytes of the current one that are done
+    // Of a transfer whose receiver says where it lands: it has said so, and the sender has said what comes.
+    bool told = false;
+    bool announced = false;
     bool finished() const { return current == transfers.size(); }
   };
 
@@ -73,6 +76,9 @@ class PointToPoint final : public Driven {
   bool sends(const Flow& flow) const { return flow.direction == Transfer::Direction::kSend; }
   bool settle();
   bool trySend(Flow& flow);
+  bool tryAnnounce(Flow& flow, Tag tag);
+  // Where its messages land has to be told before: both ends say the same of it.
+  static bool lands(const Flow& flow);
   bool tryReceive(Flow& flow);
   void passOn(Flow& flow, size_t bytes);
   void rejectMessage(const Flow& flow, const Message& message);

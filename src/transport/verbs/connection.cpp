@@ -7,11 +7,11 @@
 
 namespace horing::verbs {
 
-VerbsSender::VerbsSender(VerbsLink& link, uint32_t channel, std::byte* slots)
-    : link_(link), channel_(channel), slots_(slots), sent_(link.shape().slots) {}
+VerbsSender::VerbsSender(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots)
+    : link_(link), channel_(channel), shape_(shape), slots_(slots), sent_(shape.slots) {}
 
 std::byte* VerbsSender::headerOf(uint64_t sequence) const {
-  return slots_ + sequence % sent_.size() * slotStride(link_.shape()) + kSlotHeaderOffset;
+  return slots_ + sequence % sent_.size() * shape_.stride() + kSlotHeaderOffset;
 }
 
 std::byte* VerbsSender::tryAcquire() {
@@ -20,11 +20,18 @@ std::byte* VerbsSender::tryAcquire() {
     return nullptr;
   }
   acquired_ = true;
+  has_landing_ = false;
   return headerOf(posted_) + sizeof(SlotHeader);
 }
 
+std::byte* VerbsSender::tryAcquireLanding() {
+  std::byte* const slot = tryAcquire();
+  has_landing_ = slot && link_.landingWords(channel_).tryPeek();
+  return has_landing_ ? slot : nullptr;
+}
+
 void VerbsSender::post(uint32_t bytes, Tag tag) {
-  enqueue({.bytes = bytes}, {.tag = tag, .credit = 0, .flags = 0});
+  enqueue({.bytes = bytes, .target = {}}, tag);
 }
 
 bool VerbsSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
@@ -33,18 +40,46 @@ bool VerbsSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
 
 void VerbsSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
   lent_before_ = posted_ + 1;
-  enqueue({.memory = memory, .bytes = bytes}, {.tag = tag, .credit = 0, .flags = kFromCaller});
+  enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag);
 }
 
-void VerbsSender::enqueue(const Sent& message, const SlotHeader& header) {
+void VerbsSender::enqueue(Sent message, Tag tag) {
   HORING_CHECK(acquired_);
-  HORING_CHECK_LE(message.bytes, link_.shape().slot_bytes);
+  HORING_CHECK_LE(message.bytes, shape_.slot_bytes);
   acquired_ = false;
+  if (has_landing_) message.target = nextTarget(message.bytes);
+  const SlotHeader header{.tag = tag,
+                          .credit = 0,
+                          .flags = (message.memory ? kFromCaller : 0) | (has_landing_ ? kHasLanding : 0) |
+                                   (message.target.address ? kLanded : 0),
+                          .bytes = message.bytes};
   std::memcpy(headerOf(posted_), &header, sizeof header);
   at(posted_) = message;
-  (message.memory ? link_.moved().sent_in_place : link_.moved().sent_through_slots) += message.bytes;
+  DataMoved& moved = link_.movedBy(channel_);
+  (message.memory ? moved.sent_in_place : moved.sent_through_slots) += message.bytes;
   ++unsent_;
   link_.send(channel_, posted_++);
+}
+
+// A message that does not fit is one that the peer does not expect: it goes into the slot, where that is seen.
+VerbsSender::Target VerbsSender::nextTarget(uint32_t bytes) {
+  Receiver& words = link_.landingWords(channel_);
+  const Message* const told = words.tryPeek();
+  LandingWord word;
+  if (told->bytes == sizeof word) std::memcpy(&word, told->data, sizeof word);
+  if (told->bytes != sizeof word || word.messages == 0) {
+    link_.broken("a landing of no messages");
+    return {};
+  }
+  const uint64_t offset = uint64_t{landings_taken_} * word.stride;
+  const bool fits =
+      word.address != 0 && bytes <= word.stride && offset <= word.bytes && bytes <= word.bytes - offset;
+  if (++landings_taken_ == word.messages) {
+    words.release();
+    landings_taken_ = 0;
+  }
+  if (!fits) return {};
+  return {.address = word.address + offset, .keys = word.keys};
 }
 
 void VerbsSender::sent(uint64_t sequence, uint16_t path) {
@@ -75,11 +110,17 @@ bool VerbsSender::pathGone(uint16_t path, const ChannelState& theirs) {
   return true;
 }
 
-VerbsReceiver::VerbsReceiver(VerbsLink& link, uint32_t channel, std::byte* slots)
-    : link_(link), channel_(channel), slots_(slots), state_(link.shape().slots) {}
+// A word is used up by the peer when its last message is sent, and here when that has come and is released.
+VerbsReceiver::VerbsReceiver(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots)
+    : link_(link),
+      channel_(channel),
+      shape_(shape),
+      slots_(slots),
+      state_(shape.slots),
+      landings_(shape.slots + kMaxLandingSlots) {}
 
 const std::byte* VerbsReceiver::headerOf(uint64_t sequence) const {
-  return slots_ + sequence % state_.size() * slotStride(link_.shape()) + kSlotHeaderOffset;
+  return slots_ + sequence % state_.size() * shape_.stride() + kSlotHeaderOffset;
 }
 
 const Message* VerbsReceiver::tryPeek() {
@@ -88,8 +129,43 @@ const Message* VerbsReceiver::tryPeek() {
     if (link_.departed() && released_ >= link_.lastMessage(channel_)) link_.failDeparted(channel_);
     return nullptr;
   }
-  message_ = {headerOf(released_) + sizeof(SlotHeader), slot.bytes, slot.tag};
-  return &message_;
+  message_ = {placeOf(slot), slot.bytes, slot.tag};
+  if (message_.data) return &message_;
+  link_.broken("data that landed where nobody expects it");
+  return nullptr;
+}
+
+// Null: it says that it landed where it may not.
+const std::byte* VerbsReceiver::placeOf(const Slot& slot) const {
+  const bool is_told = landings_begin_ < landings_end_;
+  if ((slot.flags & kHasLanding) && !is_told) return nullptr;
+  if (!(slot.flags & kLanded)) return headerOf(released_) + sizeof(SlotHeader);
+  const Landing& landing = landings_[landings_begin_ % landings_.size()];
+  const uint64_t offset = uint64_t{landings_used_} * landing.stride;
+  const bool fits = (slot.flags & kHasLanding) && landing.memory && slot.bytes <= landing.stride &&
+                    offset <= landing.bytes && slot.bytes <= landing.bytes - offset;
+  return fits ? landing.memory + offset : nullptr;
+}
+
+bool VerbsReceiver::tryLand(const Landing& landing) {
+  HORING_CHECK(landing.messages > 0);
+  if (landings_end_ - landings_begin_ >= landings_.size()) return false;
+  Sender& words = link_.landingSender(channel_);
+  std::byte* const slot = words.tryAcquire();
+  if (!slot) return false;
+  const RegionCache::Entry* const lent =
+      landing.memory ? link_.lentMemory(landing.memory, landing.bytes) : nullptr;
+  const LandingWord word{.address = lent ? reinterpret_cast<uintptr_t>(landing.memory) : 0,
+                         .bytes = landing.bytes,
+                         .stride = landing.stride,
+                         .messages = landing.messages,
+                         .keys = lent ? link_.remoteKeys(*lent) : decltype(word.keys){}};
+  std::memcpy(slot, &word, sizeof word);
+  Landing& told = landings_[landings_end_++ % landings_.size()];
+  told = landing;
+  if (!lent) told.memory = nullptr;
+  words.post(sizeof word, 0);
+  return true;
 }
 
 void VerbsReceiver::release() {
@@ -97,8 +173,14 @@ void VerbsReceiver::release() {
   HORING_CHECK(slot.full);
   slot.full = false;
   ++released_;
-  if (slot.is_lent) awaited_ = released_;
-  link_.moved().received_through_slots += slot.bytes;
+  if (slot.flags & kFromCaller) awaited_ = released_;
+  DataMoved& moved = link_.movedBy(channel_);
+  (slot.flags & kLanded ? moved.received_in_place : moved.received_through_slots) += slot.bytes;
+  if (!(slot.flags & kHasLanding) ||
+      ++landings_used_ < landings_[landings_begin_ % landings_.size()].messages)
+    return link_.noteRelease();
+  ++landings_begin_;
+  landings_used_ = 0;
   link_.noteRelease();
 }
 
@@ -108,7 +190,9 @@ bool VerbsReceiver::arrived(uint64_t sequence, uint32_t bytes) {
   if (slot.full) return false;
   SlotHeader header;
   std::memcpy(&header, headerOf(sequence), sizeof header);
-  slot = {.full = true, .is_lent = (header.flags & kFromCaller) != 0, .bytes = bytes, .tag = header.tag};
+  const uint64_t in_slot = sizeof header + (header.flags & kLanded ? 0 : uint64_t{header.bytes});
+  if (bytes != in_slot || in_slot > shape_.stride() - kSlotHeaderOffset) return false;
+  slot = {.full = true, .flags = header.flags, .bytes = header.bytes, .tag = header.tag};
   return true;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The two ends of a connection over RDMA. Both only count and mark; VerbsLink has the bytes moved.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -13,12 +14,22 @@ class VerbsLink;
 
 inline constexpr uint16_t kNoPath = UINT16_MAX;
 
+// The slots of one queue.
+struct QueueShape {
+  uint32_t slots;
+  uint32_t slot_bytes;
+  // Bytes of one, header and all.
+  uint32_t stride() const { return kSlotDataOffset + slot_bytes; }
+};
+
 class VerbsSender final : public Sender {
  public:
-  // `slots`: slotStride() bytes each, see wire.h.
-  VerbsSender(VerbsLink& link, uint32_t channel, std::byte* slots);
+  // `slots`: their memory.
+  VerbsSender(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots);
 
   std::byte* tryAcquire() override;
+  std::byte* tryAcquireLanding() override;
+  bool awaitsLandings() const override { return true; }
   void post(uint32_t bytes, Tag tag) override;
   // An adapter has everything, and needs nobody's help to deliver it. What lies in a caller's memory may have to be sent again by
   // another path until the peer says that it has it.
@@ -35,6 +46,12 @@ class VerbsSender final : public Sender {
   uint32_t bytesOf(uint64_t sequence) const { return at(sequence).bytes; }
   // Null: it lies in its slot.
   const std::byte* callersMemoryOf(uint64_t sequence) const { return at(sequence).memory; }
+  // Where the data goes over there.
+  struct Target {
+    uint64_t address = 0;  // 0: into the slot
+    std::array<uint32_t, kMaxPaths> keys{};
+  };
+  const Target& targetOf(uint64_t sequence) const { return at(sequence).target; }
   std::byte* headerOf(uint64_t sequence) const;
   // A path is gone, and the peer says what it has: queues the rest again. False: it cannot have that.
   bool pathGone(uint16_t path, const ChannelState& theirs);
@@ -44,32 +61,41 @@ class VerbsSender final : public Sender {
     const std::byte* memory = nullptr;  // of a caller; null: in the slot
     uint32_t bytes = 0;
     uint16_t path = kNoPath;
+    Target target;
   };
-  void enqueue(const Sent& message, const SlotHeader& header);
+  void enqueue(Sent message, Tag tag);
+  Target nextTarget(uint32_t bytes);
   Sent& at(uint64_t sequence) { return sent_[sequence % sent_.size()]; }
   const Sent& at(uint64_t sequence) const { return sent_[sequence % sent_.size()]; }
 
   VerbsLink& link_;
   uint32_t channel_;
+  QueueShape shape_;
   std::byte* slots_;
   uint64_t posted_ = 0;
   uint64_t credited_ = 0;
   uint64_t unsent_ = 0;
   uint64_t lent_before_ = 0;  // all messages in callers' memory have lower numbers
   bool acquired_ = false;
+  bool has_landing_ = false;     // what was acquired
+  uint32_t landings_taken_ = 0;  // of the oldest word about them
   std::vector<Sent> sent_;
 };
 
 class VerbsReceiver final : public Receiver {
  public:
-  VerbsReceiver(VerbsLink& link, uint32_t channel, std::byte* slots);
+  VerbsReceiver(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots);
 
   const Message* tryPeek() override;
   void release() override;
   bool flushed() const override;
   bool settle() override;
+  bool awaitsLandings() const override { return true; }
+  bool tryLand(const Landing& landing) override;
 
-  // Message `sequence` is complete in its slot, header and all. False: it cannot have come now.
+  uint32_t slots() const { return shape_.slots; }
+
+  // Message `sequence` is complete; `bytes` of it are in its slot, header and all. False: it cannot have come now, or not so.
   bool arrived(uint64_t sequence, uint32_t bytes);
   const std::byte* headerOf(uint64_t sequence) const;
   ChannelState state() const;
@@ -80,18 +106,25 @@ class VerbsReceiver final : public Receiver {
  private:
   struct Slot {
     bool full = false;
-    bool is_lent = false;  // it lies in memory of the sender's caller
+    uint32_t flags = 0;  // of the header
     uint32_t bytes = 0;
     Tag tag = 0;
   };
 
+  const std::byte* placeOf(const Slot& slot) const;
+
   VerbsLink& link_;
   uint32_t channel_;
+  QueueShape shape_;
   std::byte* slots_;
   uint64_t released_ = 0;
   uint64_t credit_sent_ = 0;
   uint64_t awaited_ = 0;  // the credit that the sender waits for before its caller has its memory back
   std::vector<Slot> state_;
+  std::vector<Landing> landings_;  // a ring: told, and not used up by messages that were released
+  uint64_t landings_begin_ = 0;
+  uint64_t landings_end_ = 0;
+  uint32_t landings_used_ = 0;  // of the first of them
   Message message_;
 };
 

@@ -11,18 +11,24 @@ namespace horing::verbs {
 
 namespace {
 constexpr size_t kPageBytes = 4096;
-// A write with all of its credit; also how far apart ends may be in what they know.
-constexpr uint32_t kSendsPerSlot = 2;
+// A write with all of its credit, and as much for a word about landings; also how far apart ends may be in what they know.
+constexpr uint32_t kSendsPerSlot = 4;
 }  // namespace
 
 void VerbsLink::FreeDelete::operator()(std::byte* memory) const {
   std::free(memory);
 }
 
+QueueShape VerbsLink::queueShape(uint32_t channel) const {
+  if (channel < dataChannels()) return {shape().slots, shape().slot_bytes};
+  return {std::min(shape().slots, kMaxLandingSlots), kLandingSlotBytes};
+}
+
 // One direction of all channels.
 uint64_t VerbsLink::rowBytes() const {
-  const uint64_t bytes =
-      uint64_t{slotStride(shape())} * shape().slots * static_cast<uint64_t>(shape().channels);
+  uint64_t bytes = 0;
+  for (const QueueShape queue : {queueShape(0), queueShape(dataChannels())})
+    bytes += uint64_t{queue.stride()} * queue.slots * dataChannels();
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
@@ -36,13 +42,14 @@ Status VerbsLink::open() {
     return makeStatus(Code::kSystemError,
                       "rank %d has no %llu bytes of memory for the slots of its link to rank %d",
                       options_.rank, static_cast<unsigned long long>(2 * rowBytes()), options_.peer);
-  const uint64_t queue_bytes = uint64_t{slotStride(shape())} * shape().slots;
-  for (uint32_t channel = 0; channel < static_cast<uint32_t>(shape().channels); ++channel) {
-    std::byte* const outgoing = slots_.get() + channel * queue_bytes;
-    channels_.emplace_back(new Channel{VerbsSender(*this, channel, outgoing),
-                                       VerbsReceiver(*this, channel, outgoing + rowBytes())});
+  std::byte* outgoing = slots_.get();
+  for (uint32_t channel = 0; channel < 2 * dataChannels(); ++channel) {
+    const QueueShape queue = queueShape(channel);
+    channels_.emplace_back(new Channel{VerbsSender(*this, channel, queue, outgoing),
+                                       VerbsReceiver(*this, channel, queue, outgoing + rowBytes())});
+    outgoing += uint64_t{queue.stride()} * queue.slots;
   }
-  waiting_.resize(static_cast<size_t>(shape().channels) * shape().slots);
+  waiting_.resize(size_t{2} * dataChannels() * shape().slots);
   paths_.resize(options_.paths.size());
   for (size_t index = 0; index < paths_.size(); ++index)
     if (const Status opened = openPath(index); !opened.ok()) giveUp(index, opened.message());
@@ -142,31 +149,41 @@ bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
   std::byte* const header = channel.sender.headerOf(message.sequence);
   const uint64_t credit = channel.receiver.released();
   std::memcpy(header + offsetof(SlotHeader, credit), &credit, sizeof credit);
-  const std::byte* const memory = channel.sender.callersMemoryOf(message.sequence);
-  Piece head{.from = header, .bytes = sizeof(SlotHeader), .local_key = path.outgoing.localKey()};
-  Piece rest;
-  if (!memory) {
-    head.bytes += bytes;
-  } else if (const RegionCache::Entry* const lent = lentMemory(memory, bytes)) {
-    rest = {.from = memory, .bytes = bytes, .local_key = lent->localKey(deviceOf(path))};
-  } else {
-    fail(makeStatus(Code::kInternalError,
-                    "rank %d took back the memory of a message to rank %d before that had arrived",
-                    options_.rank, options_.peer));
-    return false;
+  const Piece head{.from = header, .bytes = sizeof(SlotHeader), .local_key = path.outgoing.localKey()};
+  Piece data{.from = header + sizeof(SlotHeader), .bytes = bytes, .local_key = path.outgoing.localKey()};
+  if (const std::byte* const memory = channel.sender.callersMemoryOf(message.sequence)) {
+    const RegionCache::Entry* const lent = lentMemory(memory, bytes);
+    if (!lent) {
+      fail(makeStatus(Code::kInternalError,
+                      "rank %d took back the memory of a message to rank %d before that had arrived",
+                      options_.rank, options_.peer));
+      return false;
+    }
+    data.from = memory;
+    data.local_key = lent->localKey(deviceOf(path));
   }
-  const Status posted = path.pair->post(
-      {.pieces = {head, rest},
-       .to = peer_slots_ + static_cast<uint64_t>(header - slots_.get()),  // both ends lay slots alike
-       .remote_key = path.theirs.remote_key,
-       .immediate = Immediate::pack(Immediate::Kind::kData, message.channel, message.sequence)});
+  const auto index = static_cast<size_t>(&path - paths_.data());
+  const VerbsSender::Target& target = channel.sender.targetOf(message.sequence);
+  Status posted;
+  if (target.address != 0) {
+    posted = path.pair->post(
+        {.pieces = {data}, .to = target.address, .remote_key = target.keys[index], .immediate = {}});
+    data = {};
+  }
+  // Last, and by the same path: what it says is there when it comes.
+  if (posted.ok())
+    posted = path.pair->post(
+        {.pieces = {head, data},
+         .to = peer_slots_ + static_cast<uint64_t>(header - slots_.get()),  // both ends lay slots alike
+         .remote_key = path.theirs.remote_key,
+         .immediate = Immediate::pack(Immediate::Kind::kData, message.channel, message.sequence)});
   if (!posted.ok()) {
     postFailed(path, posted);
     return false;
   }
   path.under_way += bytes;
   channel.receiver.noteCreditSent(credit);
-  channel.sender.sent(message.sequence, static_cast<uint16_t>(&path - paths_.data()));
+  channel.sender.sent(message.sequence, static_cast<uint16_t>(index));
   return true;
 }
 
@@ -178,7 +195,7 @@ void VerbsLink::pushCredits(Effort effort) {
     const VerbsReceiver& receiver = channels_[channel]->receiver;
     const uint64_t owed = receiver.released() - receiver.creditSent();
     if (owed == 0) continue;
-    const bool worth = effort == Effort::kThorough || owed * 2 >= shape().slots;
+    const bool worth = effort == Effort::kThorough || owed * 2 >= receiver.slots();
     if (!worth || !pushCredit(channel)) credits_owed_ = true;
   }
 }
@@ -226,6 +243,13 @@ void VerbsLink::completed(size_t index, const ibv_wc& done) {
   if (const Status room = path.pair->receiveDone(); !room.ok() && !departed_) postFailed(path, room);
 }
 
+std::array<uint32_t, kMaxPaths> VerbsLink::remoteKeys(const RegionCache::Entry& region) const {
+  std::array<uint32_t, kMaxPaths> keys{};
+  for (size_t path = 0; path < paths_.size(); ++path)
+    keys[path] = region.remoteKey(options_.paths[path].device_index);
+  return keys;
+}
+
 void VerbsLink::broken(const char* what) {
   fail(makeStatus(Code::kRemoteError,
                   "rank %d broke the protocol in what it sent to rank %d (%s): %s; this is a bug of horing "
@@ -244,10 +268,8 @@ void VerbsLink::arrived(const ibv_wc& done) {
     credit = immediate.widen(channel.sender.credited());
   } else {
     const uint64_t sequence = immediate.widen(channel.receiver.released());
-    if (done.byte_len < sizeof(SlotHeader) || done.byte_len - sizeof(SlotHeader) > shape().slot_bytes)
-      return broken("a message larger than a slot");
-    if (!channel.receiver.arrived(sequence, done.byte_len - static_cast<uint32_t>(sizeof(SlotHeader))))
-      return broken("a message out of turn");
+    if (!channel.receiver.arrived(sequence, done.byte_len))
+      return broken("a message out of turn, or of another size than it says");
     std::memcpy(&credit, channel.receiver.headerOf(sequence) + offsetof(SlotHeader, credit), sizeof credit);
   }
   if (!channel.sender.takeCredit(credit)) broken("more messages acknowledged than were sent");

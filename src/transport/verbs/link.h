@@ -16,11 +16,6 @@
 
 namespace horing::verbs {
 
-// Bytes of one slot, header and all.
-inline uint32_t slotStride(const LinkShape& shape) {
-  return kSlotDataOffset + shape.slot_bytes;
-}
-
 // A port of this rank and one of the peer's.
 struct PathPlan {
   Device* device;
@@ -96,10 +91,16 @@ class VerbsLink final : public Link {
   void send(uint32_t channel, uint64_t sequence);
   void messageCredited(uint16_t path, uint32_t bytes) { paths_[path].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
-  const RegionCache::Entry* lentMemory(const std::byte* memory, uint32_t bytes) const {
+  const RegionCache::Entry* lentMemory(const std::byte* memory, size_t bytes) const {
     return options_.regions->find(memory, bytes);
   }
-  DataMoved& moved() { return *options_.moved; }
+  // Words are no data.
+  DataMoved& movedBy(uint32_t channel) { return channel < dataChannels() ? *options_.moved : words_moved_; }
+  // What the peer says of where messages on that channel shall land, and what this end says of those that it receives.
+  Receiver& landingWords(uint32_t channel) { return channels_[dataChannels() + channel]->receiver; }
+  Sender& landingSender(uint32_t channel) { return channels_[dataChannels() + channel]->sender; }
+  std::array<uint32_t, kMaxPaths> remoteKeys(const RegionCache::Entry& region) const;
+  void broken(const char* what);
   // At once. False: to be tried again.
   bool returnCredit(uint32_t channel);
   // The peer has left in order, and has had all before message lastMessage() delivered.
@@ -132,6 +133,9 @@ class VerbsLink final : public Link {
 
   bool ready() const { return said_ready_ && peer_ready_; }
   Status openPath(size_t index);
+  uint32_t dataChannels() const { return static_cast<uint32_t>(shape().channels); }
+  // Of a channel, or of the words about its landings.
+  QueueShape queueShape(uint32_t channel) const;
   uint64_t rowBytes() const;
   bool say(Word word, std::span<const std::byte> what);
   void hear(const Message& message);
@@ -141,7 +145,6 @@ class VerbsLink final : public Link {
   void sayHello();
   void sayBroken(size_t index);
   void controlFailed();
-  void broken(const char* what);
   void arrived(const ibv_wc& done);
   void giveUp(size_t index, const std::string& why);
   LinkPath* choosePath(uint32_t bytes);
@@ -162,7 +165,8 @@ class VerbsLink final : public Link {
   Link& control_;
   Status status_;
   std::unique_ptr<std::byte[], FreeDelete> slots_;  // before the registrations of it
-  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<std::unique_ptr<Channel>> channels_;  // then as many for words about landings
+  DataMoved words_moved_;
   std::vector<LinkPath> paths_;
   std::vector<Waiting> waiting_;  // a ring of fixed size
   size_t waiting_first_ = 0;

@@ -128,7 +128,7 @@ Status Path::send(ibv_send_wr& request) {
 }
 
 Status Path::post(const Write& write) {
-  HORING_CHECK(hasRoom());
+  HORING_CHECK_LT(posted_ - completed_, options_.sends);
   std::array<ibv_sge, 2> pieces;
   ibv_send_wr request{};
   request.sg_list = pieces.data();
@@ -139,8 +139,8 @@ Status Path::post(const Write& write) {
         .addr = reinterpret_cast<uintptr_t>(piece.from), .length = piece.bytes, .lkey = piece.local_key};
     bytes += piece.bytes;
   }
-  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.imm_data = write.immediate;
+  request.opcode = write.immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+  request.imm_data = write.immediate.value_or(0);
   request.wr.rdma.remote_addr = write.to;
   request.wr.rdma.rkey = write.remote_key;
   // Also when there is little room, so that it comes back.

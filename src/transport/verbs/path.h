@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "transport/verbs/device.h"
@@ -32,12 +33,12 @@ struct Piece {
   uint32_t local_key = 0;
 };
 
-// One message: memory of this end, one piece after the other, into memory of the other, and 32 bits that say so.
+// Memory of this end, one piece after the other, into memory of the other; and, if given, 32 bits that say that all is there.
 struct Write {
   std::array<Piece, 2> pieces{};
   uint64_t to = 0;
   uint32_t remote_key = 0;
-  uint32_t immediate = 0;
+  std::optional<uint32_t> immediate;
 };
 
 // Only every kSignalEvery-th send reports its completion; a failed one always does.
@@ -54,7 +55,8 @@ class Path {
   // Turns it on, in both directions.
   Status connect(const PathHello& theirs, const PublishedPort& their_port, const PathTuning& tuning);
 
-  bool hasRoom() const { return posted_ - completed_ < options_.sends; }
+  // For a message: data that lands is a write of its own.
+  bool hasRoom() const { return posted_ - completed_ + 2 <= options_.sends; }
   // Only with room. The memory must not change until the peer is known to have the message.
   Status post(const Write& write);
   // Sends that are known to be done are all there have been. What is not known yet will be, after this.

@@ -21,12 +21,30 @@ inline constexpr size_t kMaxPaths = 8;  // of one link
 struct SlotHeader {
   uint64_t tag;
   uint64_t credit;  // messages of this channel, in the other direction, that the sender has released so far
-  uint64_t flags;   // of those below
+  uint32_t flags;   // of those below
+  uint32_t bytes;   // of data
 };
 static_assert(sizeof(SlotHeader) == 24 && std::is_trivially_copyable_v<SlotHeader>);
-inline constexpr uint64_t kFromCaller = 1;  // lies in memory of the sender's caller, who waits for the credit
+inline constexpr uint32_t kFromCaller = 1;  // lies in memory of the sender's caller, who waits for the credit
+inline constexpr uint32_t kHasLanding = 2;  // uses up one that the receiver told,
+inline constexpr uint32_t kLanded = 4;      // and lies there, written before; else in the slot
 inline constexpr uint32_t kSlotDataOffset = 64;
 inline constexpr uint32_t kSlotHeaderOffset = kSlotDataOffset - sizeof(SlotHeader);
+
+// What a receiver says of messages to come: a message in the opposite direction, on a queue of its own beside each channel's. Both are
+// numbered as channels are, that one `channels` higher.
+struct LandingWord {
+  uint64_t address;  // 0: in slots
+  uint64_t bytes;
+  uint32_t stride;
+  uint32_t messages;
+  std::array<uint32_t, kMaxPaths> keys;  // by path
+};
+inline constexpr uint32_t kLandingSlotBytes = 64;
+static_assert(sizeof(LandingWord) <= kLandingSlotBytes && std::is_trivially_copyable_v<LandingWord>);
+// One says it of a window of messages as a rule, so these serve as many messages as there are slots.
+inline constexpr uint32_t kMaxLandingSlots = 8;
+inline constexpr size_t kMaxQueues = 2 * kMaxLinkChannels;
 
 // 32 bits of immediate data: what has come (bit 31), on which channel (27 to 30), and the low bits of a number: of the message on
 // its connection, or of the messages released.
@@ -54,7 +72,7 @@ struct Immediate {
     return ahead < kSpan / 2 ? near + ahead : near + ahead - kSpan;
   }
 };
-static_assert(kMaxLinkChannels <= 16);
+static_assert(kMaxQueues <= 16);
 static_assert(Immediate::unpack(Immediate::pack(Immediate::Kind::kData, 5, (uint64_t{1} << 40) + 3))
                   .widen((uint64_t{1} << 40) - 2) == (uint64_t{1} << 40) + 3);
 static_assert(Immediate::unpack(Immediate::pack(Immediate::Kind::kCredit, 15, (uint64_t{1} << 40) - 3))
@@ -87,14 +105,14 @@ static_assert(sizeof(Hello) == 24 + kMaxPaths * 16 && std::is_trivially_copyable
 struct Broken {
   uint32_t path;
   uint32_t reserved;
-  std::array<ChannelState, kMaxLinkChannels> state;
-  std::array<char, 256> why;  // ends with a NUL
+  std::array<ChannelState, kMaxQueues> state;
+  std::array<char, 176> why;  // ends with a NUL
 };
 static_assert(std::is_trivially_copyable_v<Broken>);
 
 struct Goodbye {
-  std::array<uint64_t, kMaxLinkChannels> posted;
-  std::array<uint64_t, kMaxLinkChannels> released;
+  std::array<uint64_t, kMaxQueues> posted;
+  std::array<uint64_t, kMaxQueues> released;
 };
 static_assert(std::is_trivially_copyable_v<Goodbye>);
 

@@ -1,0 +1,195 @@
+// Messages that are sent from lent memory and land in it, over devices in memory (verbs_fake.h).
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "contract_ranks.h"
+#include "transport/loopback/loopback_transport.h"
+#include "transport/verbs/verbs_transport.h"
+#include "verbs_fake.h"
+
+namespace horing::testing {
+namespace {
+
+constexpr uint32_t kStride = 4096;
+constexpr LinkShape kShape{.channels = 1, .slots = 8, .slot_bytes = kStride};
+constexpr uint32_t kMessages = 100;
+
+// Rank 0 sends to rank 1; two wires are between them.
+class VerbsLanding : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto hub = LoopbackHub::create(2);
+    ASSERT_TRUE(hub.ok());
+    for (int rank = 0; rank < 2; ++rank) {
+      VerbsOptions options{.rank = rank, .devices = rank == 0 ? "a" : "b"};
+      options.library = &verbs_.library();
+      options.clock = &clock_;
+      options.log = Log(LogLevel::kNone);
+      auto made = makeVerbsTransport(options, makeLoopbackTransport(hub.value(), rank).take());
+      ASSERT_TRUE(made.ok()) << made.status().toString();
+      ranks_[rank] = made.take();
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      auto link = ranks_[rank]->connect(1 - rank, ranks_[1 - rank]->address(), kShape);
+      ASSERT_TRUE(link.ok()) << link.status().toString();
+      links_[rank] = link.value();
+    }
+    ASSERT_TRUE(pumpUntil([&] { return links_[0]->established() && links_[1]->established(); }));
+    for (uint32_t i = 0; i < kMessages; ++i) fillPattern(from_.data() + i * kStride, kStride, i);
+  }
+  static FakeDevice device(const char* name, int wire, int host) {
+    return {.name = name, .wire = wire, .gid = fakeGid(wire, host)};
+  }
+  bool pumpUntil(const std::function<bool()>& done) {
+    const Deadline deadline = Deadline::after(clock_, kPatienceMs);
+    while (!done()) {
+      for (auto& rank : ranks_)
+        if (!rank->progress().ok()) return false;
+      if (deadline.passed()) return false;
+    }
+    return true;
+  }
+  void lend() {
+    ranks_[0]->lend(regionOf(1, from_));
+    ranks_[1]->lend(regionOf(2, into_));
+  }
+  static Region regionOf(uint64_t id, std::vector<std::byte>& memory) {
+    return {id, memory.data(), memory.size()};
+  }
+  Sender& sender() { return links_[0]->sender(0); }
+  Receiver& receiver() { return links_[1]->receiver(0); }
+  bool land(std::byte* memory, uint32_t messages) {
+    return receiver().tryLand(
+        {.memory = memory, .bytes = size_t{messages} * kStride, .stride = kStride, .messages = messages});
+  }
+  bool trySend(uint32_t number) {
+    std::byte* const slot = sender().tryAcquireLanding();
+    if (!slot) return false;
+    const std::byte* const data = from_.data() + number * kStride;
+    if (sender().sendsFrom(data, kStride)) {
+      sender().postFrom(data, kStride, number);
+    } else {
+      std::copy_n(data, kStride, slot);
+      sender().post(kStride, number);
+    }
+    return true;
+  }
+  const Message* awaitMessage() {
+    const Message* message = nullptr;
+    EXPECT_TRUE(pumpUntil([&] { return (message = receiver().tryPeek()) != nullptr; }));
+    return message;
+  }
+  // All of them; `at` is called when that many have come.
+  void transferAll(uint32_t at = 0, const std::function<void()>& then = {}) {
+    uint32_t told = 0, sent = 0, received = 0, wrong = 0;
+    EXPECT_TRUE(pumpUntil([&] {
+      while (told < kMessages && land(into_.data() + told * kStride, std::min(4u, kMessages - told)))
+        told += 4;
+      while (sent < kMessages && trySend(sent)) ++sent;
+      while (const Message* const message = receiver().tryPeek()) {
+        const bool right = message->tag == received && message->bytes == kStride &&
+                           matchPattern(message->data, kStride, received) == kStride;
+        wrong += right ? 0 : 1;
+        landed_ += message->data == into_.data() + received * kStride ? 1 : 0;
+        receiver().release();
+        if (++received == at) then();
+      }
+      return received == kMessages && receiver().settle() && sender().flushed();
+    }));
+    EXPECT_EQ(wrong, 0u);
+  }
+
+  SteadyClock clock_;
+  FakeVerbs verbs_{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
+  std::unique_ptr<Transport> ranks_[2];
+  Link* links_[2] = {};
+  std::vector<std::byte> from_ = std::vector<std::byte>(kMessages * kStride);
+  std::vector<std::byte> into_ = std::vector<std::byte>(kMessages * kStride);
+  uint32_t landed_ = 0;
+};
+
+TEST_F(VerbsLanding, NothingGoesThroughSlotsBetweenLentMemories) {
+  lend();
+  transferAll();
+  EXPECT_EQ(landed_, kMessages);
+  EXPECT_EQ(from_, into_);
+  EXPECT_EQ(ranks_[0]->dataMoved().sent_in_place, from_.size());
+  EXPECT_EQ(ranks_[0]->dataMoved().sent_through_slots, 0u);
+  EXPECT_EQ(ranks_[1]->dataMoved().received_in_place, from_.size());
+  EXPECT_EQ(ranks_[1]->dataMoved().received_through_slots, 0u);
+}
+
+TEST_F(VerbsLanding, EitherEndMayHaveOrdinaryMemory) {
+  ranks_[0]->lend(regionOf(1, from_));
+  transferAll();
+  EXPECT_EQ(landed_, 0u);
+  EXPECT_EQ(ranks_[0]->dataMoved().sent_in_place, from_.size());
+  EXPECT_EQ(ranks_[1]->dataMoved().received_in_place, 0u);
+  ranks_[0]->takeBack(regionOf(1, from_));
+  ranks_[1]->lend(regionOf(2, into_));
+  transferAll();
+  EXPECT_EQ(landed_, kMessages);
+  EXPECT_EQ(ranks_[0]->dataMoved().sent_through_slots, from_.size());
+  EXPECT_EQ(from_, into_);
+}
+
+TEST_F(VerbsLanding, ASenderWaitsForItAndGivesItsMemoryBackWithTheCredit) {
+  lend();
+  EXPECT_EQ(sender().tryAcquireLanding(), nullptr);
+  ASSERT_TRUE(land(into_.data(), 1));
+  ASSERT_TRUE(pumpUntil([&] { return trySend(0); }));
+  ASSERT_NE(awaitMessage(), nullptr);
+  EXPECT_FALSE(sender().flushed()) << "it may have to be sent again";
+  EXPECT_TRUE(receiver().settle()) << "nothing was released that could be";
+  receiver().release();
+  EXPECT_TRUE(pumpUntil([&] { return receiver().settle() && sender().flushed(); }));
+  EXPECT_EQ(sender().tryAcquireLanding(), nullptr) << "there was one landing";
+}
+
+TEST_F(VerbsLanding, WhatDoesNotFitGoesIntoTheSlot) {
+  lend();
+  const Landing narrow{.memory = into_.data(), .bytes = 1000, .stride = 600, .messages = 2};
+  ASSERT_TRUE(receiver().tryLand(narrow));
+  ASSERT_TRUE(pumpUntil([&] { return sender().tryAcquireLanding() != nullptr; }));
+  sender().postFrom(from_.data(), 600, 7);
+  ASSERT_NE(sender().tryAcquireLanding(), nullptr);
+  sender().postFrom(from_.data(), 500, 8);
+  const Message* message = awaitMessage();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(message->data, into_.data());
+  receiver().release();
+  message = awaitMessage();
+  ASSERT_NE(message, nullptr);
+  EXPECT_NE(message->data, into_.data() + 600) << "100 bytes beyond the end";
+  EXPECT_EQ(message->bytes, 500u);
+  receiver().release();
+  EXPECT_EQ(into_[600], std::byte{0});
+}
+
+TEST_F(VerbsLanding, APulledWireCostsNothing) {
+  lend();
+  transferAll(20, [&] { verbs_.pull(0, FakeVerbs::Pull::kSilently); });
+  EXPECT_EQ(landed_, kMessages);
+  EXPECT_EQ(from_, into_);
+  EXPECT_NE(links_[0]->describe().find("1 of them lost"), std::string::npos) << links_[0]->describe();
+  EXPECT_EQ(ranks_[1]->dataMoved().received_through_slots, 0u);
+}
+
+TEST_F(VerbsLanding, ForgottenMemoryCanBeWrittenByNobody) {
+  const int before = verbs_.resources();
+  lend();
+  EXPECT_EQ(verbs_.resources(), before + 4) << "two devices at each end";
+  ASSERT_TRUE(land(into_.data(), 1));
+  ranks_[1]->forget(2);
+  ranks_[1]->takeBack(regionOf(2, into_));
+  EXPECT_EQ(verbs_.resources(), before + 2);
+  ASSERT_TRUE(pumpUntil([&] { return trySend(0); }));
+  EXPECT_FALSE(pumpUntil([&] { return receiver().tryPeek() != nullptr; })) << "the link fails instead";
+  EXPECT_EQ(into_[0], std::byte{0});
+}
+
+}  // namespace
+}  // namespace horing::testing
