@@ -27,6 +27,7 @@ BANDWIDTHS = [(65536, 2000), (1 << 20, 128)]  # bytes of a message, messages
 GOAL_BANDWIDTH, GOAL_LATENCY = 0.85, 2.0
 RANKS = 4
 REDUCED_BYTES = 16 << 20
+MOVED_BYTES = [1 << 20, 16 << 20]
 
 
 def run(command, **more):
@@ -71,12 +72,12 @@ exec "$@"
 """
 
 
-def all_reduce_ms(folder, network, algorithm):
+def perf_ms(folder, program, network, size, algorithm="auto", registered=0):
     with tempfile.TemporaryDirectory() as reports:
         report = Path(reports) / "perf.json"
-        size = str(REDUCED_BYTES)
+        size = str(size)
         run([str(folder / "horing-run"), "-n", str(RANKS), "--", "sh", "-c", RANK_OF_A_NODE, "rank",
-             str(folder / "all_reduce_perf"), "-b", size, "-e", size, "-n", "3", "-w", "1", "-c", "1", "-J", str(report)],
+             str(folder / program), "-b", size, "-e", size, "-n", "3", "-w", "1", "-c", "1", "-R", str(registered), "-J", str(report)],
             env={**os.environ, "NETWORK": network, "HORING_ALGO": algorithm})
         row = json.loads(report.read_text(encoding="utf-8"))["results"][0]["out_of_place"]
     return row["time"] / 1000
@@ -118,11 +119,20 @@ def point_to_point(folder, rounds):
 def collectives(folder, rounds):
     """All-reduce of two nodes of two ranks over both wires."""
     ways = [("ho_ring", "socket"), ("ho_ring", "verbs"), ("ring", "verbs")]
-    figures = take_turns(rounds, {f"{algorithm} over {network}": lambda way=(network, algorithm): all_reduce_ms(folder, *way)
-                                  for algorithm, network in ways})
+    figures = take_turns(rounds, {f"{algorithm} over {network}": lambda way=(algorithm, network): perf_ms(
+        folder, "all_reduce_perf", way[1], REDUCED_BYTES, algorithm=way[0]) for algorithm, network in ways})
     what = f"all-reduce of {REDUCED_BYTES >> 20} MiB, 2 x {RANKS // 2} ranks"
     for pair in (("ho_ring over socket", "ho_ring over verbs"), ("ring over verbs", "ho_ring over verbs")):
         yield report(what, {name: figures[name] for name in pair}, "ms")
+
+
+def in_place(folder, rounds):
+    """Buffers from horingMemAlloc, moved in place, beside ordinary ones, which go through slots at both ends."""
+    for program in ("all_gather_perf", "sendrecv_perf", "all_reduce_perf"):
+        for size in MOVED_BYTES:
+            figures = take_turns(rounds, {name: lambda registered=registered: perf_ms(folder, program, "verbs", size, registered=registered)
+                                          for name, registered in (("ordinary", 0), ("registered", 1))})
+            yield report(f"{program} of {size >> 20} MiB, 2 x {RANKS // 2} ranks", figures, "ms")
 
 
 def main():
@@ -130,12 +140,12 @@ def main():
     parser.add_argument("--bin", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--only", choices=["point_to_point", "collectives"])
+    parser.add_argument("--only", choices=["point_to_point", "collectives", "in_place"])
     arguments = parser.parse_args()
     if "RDMA_VM_WIRES" not in os.environ:
         sys.exit("compare.py: this runs in the virtual machine: ./tools/dev bench --rdma")
     results = []
-    for part in (point_to_point, collectives):
+    for part in (point_to_point, collectives, in_place):
         if arguments.only in (None, part.__name__):
             results += part(arguments.bin, arguments.rounds)
     if arguments.json:
