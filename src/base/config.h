@@ -50,6 +50,7 @@ namespace horing {
   X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where there is one.") \
   X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, with a port behind a colon if one is meant: mlx5_0,mlx5_1:2; =mlx5_0 exactly; ^mlx5_4 all but. Default: all.") \
   X(ib_gid_index, Int, "-1", "-1..255", "HORING_IB_GID_INDEX", "Which address (GID) of an RDMA port to use. -1: RoCE v2 before v1, IPv4 before IPv6.") \
+  X(ib_qps_per_connection, Int, "1", "1..8", "HORING_IB_QPS_PER_CONNECTION", "Queue pairs between two RDMA ports, 8 per link at most. More spread packets over the parallel ways of a routed network (ECMP). Ranks that differ use the smaller number.") \
   X(ib_timeout, Int, "14", "8..22", "HORING_IB_TIMEOUT", "An RDMA packet is sent again after 4.096 us * 2^this without an answer.") \
   X(ib_retries, Int, "6", "0..6", "HORING_IB_RETRIES", "How often an RDMA packet is sent again before its path is given up.")   \
   X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; the class that switches keep lossless is often 106.")    \

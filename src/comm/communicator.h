@@ -137,7 +137,7 @@ class Communicator {
   Status selectByModel();
   std::string settingsText() const;
   std::vector<std::byte> reserveMeetingPlace();
-  Status exchangeIdentities(Deadline deadline);
+  Status exchangeIdentities(const Fragment& place, Deadline deadline);
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
   Status agreeOnTransports(Deadline deadline);
   size_t shmTransport() const;  // its index, or the number of transports

@@ -93,7 +93,9 @@ void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) 
   for (int peer = 0; peer < ranks; ++peer)
     if (connector.choiceFor(peer) > static_cast<int>(verbs)) without.push_back(peer);
   if (without.empty()) return;
-  log.warn("verbs", "rank(s) %s have no RDMA, or of another kind than this rank: sockets serve instead",
+  log.warn("verbs",
+           "rank(s) %s have no RDMA, or none that this rank's reaches (see HORING_DEBUG=info): sockets serve "
+           "instead",
            rankList(without).c_str());
 }
 
@@ -145,15 +147,16 @@ Status Communicator::initialise() {
   HORING_TRY(keepRecords());
   // Until the rendezvous has closed.
   const auto deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; };
-  TransportRequest request{options_.config, options_.id,     options_.rank, options_.hub,
-                           &clock_,         deaths_are_told, log_};
+  HORING_ASSIGN(const Fragment place, findFragment(options_.config, options_.rank));
+  TransportRequest request{options_.config, options_.id, options_.rank, options_.hub, &clock_, deaths_are_told,
+                           log_,            nicDistances(place)};
   HORING_ASSIGN(auto transports, makeTransports(request));
   std::vector<LinkShape> shapes;
   for (const auto& transport : transports)
     shapes.push_back(linkShapeOf(options_.config, transport->name(), options_.ranks));
   connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
   watchSegments();
-  HORING_TRY(exchangeIdentities(deadline));
+  HORING_TRY(exchangeIdentities(place, deadline));
   HORING_TRY(agreeOnTransports(deadline));
   selector_ = std::make_unique<Selector>(makeSelector());
   if (shares_memory_) {
@@ -233,12 +236,11 @@ std::vector<std::byte> Communicator::reserveMeetingPlace() {
   return {reserved_->id.bytes.begin(), reserved_->id.bytes.end()};
 }
 
-Status Communicator::exchangeIdentities(Deadline deadline) {
+Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline) {
   HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config));
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.blob(encodeHostIdentity(self));
-  HORING_ASSIGN(const Fragment place, findFragment(options_.config, options_.rank));
   writer.blob(encodeFragment(place));
   writer.blob(reserveMeetingPlace());
   const auto addresses = connector_->addresses();

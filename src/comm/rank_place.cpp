@@ -44,6 +44,15 @@ Result<Fragment> findFragment(const Config& config, int rank) {
   return config.topo_file.empty() ? Result<Fragment>(Fragment()) : graph.status();
 }
 
+std::map<std::string, int> nicDistances(const Fragment& fragment) {
+  std::map<std::string, int> distances;
+  const Result<MachineGraph> graph = MachineGraph::make(fragment.nodes, {});
+  if (fragment.home == 0 || !graph.ok()) return distances;
+  for (const int32_t nic : graph.value().ofKind(NodeKind::kNic))
+    distances[graph.value().node(nic).name] = static_cast<int>(graph.value().path(fragment.home, nic).kind);
+  return distances;
+}
+
 std::vector<std::byte> encodeFragment(const Fragment& fragment) {
   WireWriter out;
   out.number(kVersion);

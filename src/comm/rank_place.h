@@ -1,7 +1,9 @@
 #pragma once
 // Where in its machine a rank is: what it contributes to the job's map (topology/job_map.h), and how it travels.
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -16,6 +18,9 @@ inline constexpr size_t kMaxFragmentBytes = 16384;
 // is nowhere in particular, and nothing is looked at then, unless there is a file. Rank 0 writes HORING_TOPO_DUMP.
 // Fails when the file cannot be read, or the dump not be written.
 Result<Fragment> findFragment(const Config& config, int rank);
+
+// How far away each NIC of the fragment is, by name: smaller is nearer. Nothing for a rank that is nowhere in particular.
+std::map<std::string, int> nicDistances(const Fragment& fragment);
 
 // Decoding takes hostile bytes: what it gives keeps the promises of MachineGraph::make().
 std::vector<std::byte> encodeFragment(const Fragment& fragment);

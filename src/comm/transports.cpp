@@ -58,6 +58,8 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   options.retries = static_cast<int>(config.ib_retries);
   options.traffic_class = static_cast<int>(config.ib_tc);
   options.service_level = static_cast<int>(config.ib_sl);
+  options.queue_pairs = static_cast<int>(config.ib_qps_per_connection);
+  options.distance = request.nic_distance;
   options.locked_bytes = size_t{2} * static_cast<size_t>(shape.channels) * shape.slots * shape.slot_bytes;
   options.without_paths = without_paths;
   options.region_bytes = static_cast<size_t>(config.ib_registered_mb) << 20;

@@ -1,7 +1,9 @@
 #pragma once
 // Makes the transports that HORING_TRANSPORTS names.
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,6 +25,7 @@ struct TransportRequest {
   const Clock* clock;                     // must outlive the transports
   std::function<bool()> deaths_are_told;  // as in SocketOptions
   Log log;
+  std::map<std::string, int> nic_distance = {};  // see rank_place.h
 };
 
 // In the order of preference. Errors: an unknown name; a transport that cannot be used here, with its reason.

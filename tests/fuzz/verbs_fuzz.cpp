@@ -24,7 +24,7 @@ void verbsPublished(Bytes bytes) {
     HORING_CHECK_LT(pair.higher, other.ports.size());
     HORING_CHECK(!used[pair.higher]);
     used[pair.higher] = true;
-    HORING_CHECK(lower.value().ports[pair.lower].infiniband == other.ports[pair.higher].infiniband);
+    HORING_CHECK(lower.value().ports[pair.lower].kind == other.ports[pair.higher].kind);
   }
 }
 

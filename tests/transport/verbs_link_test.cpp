@@ -1,4 +1,6 @@
 // Links over devices in memory (verbs_fake.h): what becomes of them when ports, wires and limits are not as one would like.
+#include <sys/resource.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -215,6 +217,115 @@ TEST_F(VerbsLinks, MoveToTheOtherPathWhenAPortGoesDown) {
   const uint64_t before = verbs_.device("a0").bytes_sent;
   EXPECT_TRUE(transfer(100));
   EXPECT_EQ(verbs_.device("a0").bytes_sent, before);
+}
+
+TEST_F(VerbsLinks, ShareWhatIsUnderWayByTheSpeedOfPorts) {
+  for (const int gbits : {100, 25}) {
+    SCOPED_TRACE(gbits);
+    verbs_.device("b1").gbits = gbits;  // the slower end counts
+    makeRanks();
+    connect();
+    ASSERT_TRUE(established());
+    for (const char* const name : {"a0", "a1"}) verbs_.device(name).bytes_sent = 0;
+    // Nobody takes them meanwhile.
+    for (int channel = 0; channel < kShape.channels; ++channel)
+      while (links_[0]->sender(channel).tryAcquire() != nullptr) links_[0]->sender(channel).post(4000, 0);
+    const uint64_t slow = verbs_.device("a1").bytes_sent / 4000,
+                   all = slow + verbs_.device("a0").bytes_sent / 4000;
+    EXPECT_EQ(all, 16u);
+    EXPECT_EQ(slow, gbits == 100 ? 8u : 3u);
+    for (auto& rank : ranks_) rank.reset();
+    hub_.reset();
+  }
+}
+
+TEST_F(VerbsLinks, AgreeOnTheSmallerPacket) {
+  verbs_.device("b1").mtu = IBV_MTU_1024;
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  for (const char* const name : {"a0", "b0"}) EXPECT_EQ(verbs_.device(name).path_mtu, IBV_MTU_4096) << name;
+  for (const char* const name : {"a1", "b1"}) EXPECT_EQ(verbs_.device(name).path_mtu, IBV_MTU_1024) << name;
+}
+
+TEST_F(VerbsLinks, HaveAsManyQueuePairsOfTwoPortsAsBothEndsWant) {
+  for (int rank = 0; rank < 2; ++rank) {
+    VerbsOptions options = optionsOf(rank);
+    options.queue_pairs = rank == 0 ? 8 : 2;
+    auto made = make(options);
+    ASSERT_TRUE(made.ok()) << made.status().toString();
+    ranks_[rank] = made.take();
+  }
+  connect();
+  ASSERT_TRUE(established());
+  for (Link* const link : links_) expectParts(link->describe(), {"3 more paths"});
+  EXPECT_TRUE(transfer(500));
+  verbs_.pull(0);
+  EXPECT_TRUE(transfer(500));
+  for (Link* const link : links_) expectParts(link->describe(), {"2 of them lost"});
+}
+
+TEST_F(VerbsLinks, UseThePortsThatAreNearUntilThoseAreLost) {
+  for (int rank = 0; rank < 2; ++rank) {
+    VerbsOptions options = optionsOf(rank);
+    if (rank == 0) options.distance = {{"a0", 5}, {"a1", 2}, {"eth0", 1}};
+    auto made = make(options);
+    ASSERT_TRUE(made.ok()) << made.status().toString();
+    ranks_[rank] = made.take();
+  }
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(100));
+  for (const char* const name : {"a0", "b0"}) EXPECT_EQ(verbs_.device(name).bytes_sent, 0u) << name;
+  verbs_.pull(1);
+  EXPECT_TRUE(transfer(100));
+  for (const char* const name : {"a0", "b0"}) EXPECT_GT(verbs_.device(name).bytes_sent, 0u) << name;
+}
+
+TEST_F(VerbsLinks, ReachNoPortOfAnotherKind) {
+  for (const char* const name : {"b0", "b1"}) verbs_.device(name).infiniband = true;
+  makeRanks();
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::vector<std::byte> theirs = ranks_[1 - rank]->address();
+    EXPECT_FALSE(ranks_[rank]->canReach(theirs));
+    const Status refused = ranks_[rank]->connect(1 - rank, theirs, kShape, 0).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidUsage);
+    expectParts(refused.message(), {"rank 0", "rank 1", "HORING_IB_HCA"});
+  }
+}
+
+TEST_F(VerbsLinks, AreRefusedWithTheReasonOfEachPort) {
+  VerbsOptions options = optionsOf(0);
+  verbs_.device("a1").active = false;
+  options.devices = "=a1,b7";
+  const Status refused = make(options).status();
+  EXPECT_EQ(refused.code(), Code::kSystemError);
+  expectParts(refused.message(), {"rank 0 cannot use RDMA", "HORING_IB_HCA==a1,b7", "a0 port 1 is not chosen",
+                                  "a1 port 1 is not active"});
+}
+
+TEST_F(VerbsLinks, AreRefusedWithTheAddressesThereAre) {
+  VerbsOptions options = optionsOf(0);
+  options.gid_index = 3;
+  const Status refused = make(options).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  expectParts(refused.message(), {"HORING_IB_GID_INDEX=3", "a0 port 1 has no such address", "0 (RoCE v1)"});
+}
+
+TEST_F(VerbsLinks, AreRefusedWithTheLimitOnLockedMemory) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit low{.rlim_cur = 65536, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &low), 0);
+  VerbsOptions options = optionsOf(0);
+  options.locked_bytes = 1 << 20;
+  verbs_.device("a0").registers = false;
+  const Status refused = make(options).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &before), 0);
+  EXPECT_EQ(refused.code(), Code::kSystemError);
+  expectParts(refused.message(),
+              {"a0 port 1 may not lock 1048576 more bytes", "65536 bytes in all", "ulimit -l unlimited",
+               "LimitMEMLOCK=infinity", "HORING_TRANSPORTS=shm,socket"});
 }
 
 }  // namespace

@@ -91,8 +91,12 @@ TEST(VerbsChoice, ExplainsAnAddressThatIsNotThere) {
 }
 
 PublishedPort portOf(const GidEntry& entry, bool infiniband = false) {
-  PublishedPort port{
-      .mbps = 100000, .lid = 7, .mtu = IBV_MTU_4096, .infiniband = infiniband, .name = "mlx5_0 port 1"};
+  PublishedPort port{.mbps = 100000,
+                     .lid = 7,
+                     .mtu = IBV_MTU_4096,
+                     .kind = infiniband ? GidEntry::Kind::kInfiniband : GidEntry::Kind::kRoce2,
+                     .subnet = {.bits = 120, .routed = false},
+                     .name = "mlx5_0 port 1"};
   std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), port.gid.begin());
   return port;
 }
@@ -108,8 +112,65 @@ TEST(VerbsChoice, PairsPortsOfOneSubnet) {
   const std::vector<PublishedPort> lower = {roce(0, 1), roce(1, 1)};
   const std::vector<PublishedPort> higher = {roce(1, 2), roce(0, 2), roce(2, 2)};
   EXPECT_EQ(pairPorts(lower, higher), (std::vector<PortPair>{{0, 1}, {1, 0}}));
-  // Without a subnet in common they may be routed.
-  EXPECT_EQ(pairPorts(std::vector{roce(4, 1)}, std::vector{roce(5, 2)}).size(), 1u);
+}
+
+// Two wires that nothing joins: a port with none on its own wire is left alone, whatever its place in the list.
+TEST(VerbsChoice, PairsNoPortsOfSubnetsThatDoNotReachEachOther) {
+  EXPECT_TRUE(pairPorts(std::vector{roce(4, 1)}, std::vector{roce(5, 2)}).empty());
+  EXPECT_EQ(pairPorts(std::vector{roce(4, 1), roce(5, 1)}, std::vector{roce(6, 2), roce(4, 2)}),
+            (std::vector<PortPair>{{0, 1}}));
+  PublishedPort narrow = roce(4, 1), wide = roce(5, 2);
+  narrow.subnet.bits = wide.subnet.bits = 112;
+  EXPECT_EQ(pairPorts(std::vector{narrow}, std::vector{wide}).size(), 1u) << "one /16";
+  narrow.subnet.bits = 120;
+  EXPECT_TRUE(pairPorts(std::vector{narrow}, std::vector{wide}).empty()) << "one of them would have to guess";
+}
+
+TEST(VerbsChoice, PairsPortsOfRoutedSubnetsAfterThoseOfOne) {
+  const auto routed = [](int subnet, int host) {
+    PublishedPort port = roce(subnet, host);
+    port.subnet.routed = true;
+    return port;
+  };
+  EXPECT_EQ(pairPorts(std::vector{routed(4, 1)}, std::vector{routed(5, 2)}).size(), 1u);
+  EXPECT_TRUE(pairPorts(std::vector{routed(4, 1)}, std::vector{roce(5, 2)}).empty()) << "no way back";
+  // The first port would do with any, and leaves its best to the second, for which it is the subnet's.
+  EXPECT_EQ(pairPorts(std::vector{routed(4, 1), routed(5, 1)}, std::vector{routed(5, 2), routed(6, 2)}),
+            (std::vector<PortPair>{{1, 0}, {0, 1}}));
+  PublishedPort v1 = routed(4, 1), v1_too = routed(5, 2), v6 = routed(4, 1);
+  v1.kind = v1_too.kind = GidEntry::Kind::kRoce1;
+  EXPECT_TRUE(pairPorts(std::vector{v1}, std::vector{v1_too}).empty()) << "RoCE v1 has no routers";
+  EXPECT_TRUE(pairPorts(std::vector{v1}, std::vector{routed(4, 2)}).empty()) << "two versions of RoCE";
+  v6.gid[0] = 0x20;
+  EXPECT_TRUE(pairPorts(std::vector{v6}, std::vector{routed(4, 2)}).empty()) << "IPv6 and IPv4";
+}
+
+TEST(VerbsChoice, PairsNearPortsThenThoseNamedAlikeThenThoseOfOnePlace) {
+  std::vector<PublishedPort> lower, higher;
+  for (int i = 0; i < 4; ++i) {
+    lower.push_back(roce(0, i + 1));
+    higher.push_back(roce(0, i + 11));
+    lower.back().name = higher.back().name = "mlx5_" + std::to_string(i) + " port 1";
+  }
+  std::swap(higher[1], higher[2]);
+  EXPECT_EQ(pairPorts(lower, higher), (std::vector<PortPair>{{0, 0}, {3, 3}, {1, 2}, {2, 1}}));
+  for (PublishedPort& port : higher) port.name = "rxe" + port.name;
+  EXPECT_EQ(pairPorts(lower, higher), (std::vector<PortPair>{{0, 0}, {1, 1}, {2, 2}, {3, 3}}));
+  lower[0].near = lower[1].near = higher[2].near = higher[3].near = false;
+  EXPECT_EQ(pairPorts(lower, higher), (std::vector<PortPair>{{2, 1}, {3, 0}, {1, 2}, {0, 3}}));
+}
+
+TEST(VerbsSubnet, IsThatOfTheInterfaceWithTheAddress) {
+  ibv_gid loopback{};
+  loopback.raw[10] = loopback.raw[11] = 0xff;
+  loopback.raw[12] = 127;
+  loopback.raw[15] = 1;
+  EXPECT_EQ(verbs::subnetOf(loopback), (verbs::Subnet{.bits = 104, .routed = false}));
+  const ibv_gid nowhere =
+      gid(1, GidEntry::Kind::kRoce2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2}).gid;
+  EXPECT_EQ(verbs::subnetOf(nowhere), (verbs::Subnet{.bits = 120, .routed = true})) << "nobody can say";
+  const ibv_gid link_local = gid(0, GidEntry::Kind::kRoce2, {0xfe, 0x80}).gid;
+  EXPECT_EQ(verbs::subnetOf(link_local), (verbs::Subnet{.bits = 64, .routed = false}));
 }
 
 TEST(VerbsChoice, PairsNoPortsOfDifferentKinds) {
@@ -125,7 +186,7 @@ TEST(VerbsPublished, ComesBackAsItWas) {
   ASSERT_TRUE(heard.ok());
   ASSERT_EQ(heard.value().ports.size(), 2u);
   EXPECT_EQ(heard.value().ports[1].gid, said.ports[1].gid);
-  EXPECT_TRUE(heard.value().ports[1].infiniband);
+  EXPECT_TRUE(heard.value().ports[1].infiniband());
   EXPECT_EQ(heard.value().ports[0].name, "mlx5_0 port 1");
   EXPECT_EQ(heard.value().control, said.control);
 }

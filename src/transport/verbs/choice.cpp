@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 
 #include "transport/verbs/device.h"
+#include "transport/verbs/subnet.h"
 
 namespace horing::verbs {
 
@@ -14,31 +16,12 @@ namespace {
 bool allZero(const ibv_gid& gid) {
   return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t byte) { return byte == 0; });
 }
-bool linkLocal(const ibv_gid& gid) {
-  return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
-}
-bool ofIpv4(const ibv_gid& gid) {
-  constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, kMapped, sizeof kMapped) == 0;
-}
 
 // Smaller is better.
 int unfitness(const GidEntry& entry) {
   if (entry.kind == GidEntry::Kind::kInfiniband) return 0;
   const int version = entry.kind == GidEntry::Kind::kRoce2 ? 0 : 4;
   return version + (ofIpv4(entry.gid) ? 0 : linkLocal(entry.gid) ? 2 : 1);
-}
-
-const char* kindName(GidEntry::Kind kind) {
-  switch (kind) {
-    case GidEntry::Kind::kInfiniband:
-      return "InfiniBand";
-    case GidEntry::Kind::kRoce1:
-      return "RoCE v1";
-    case GidEntry::Kind::kRoce2:
-      break;
-  }
-  return "RoCE v2";
 }
 
 // The kernel says it in a file, for every version of the library. Without that file it is InfiniBand, or an old kernel's v1.
@@ -92,6 +75,7 @@ Result<Port> inspect(const Library& library, ibv_context* context, int number, i
     table.push_back(entry);
   }
   HORING_ASSIGN(port.gid, chooseGid(table, gid_index, port.label()));
+  if (!port.infiniband) port.subnet = subnetOf(port.gid.gid);
   return port;
 }
 
@@ -134,6 +118,18 @@ Status openPorts(const Library& library, ibv_device* device, const DeviceWish& w
 }
 
 }  // namespace
+
+const char* kindName(GidEntry::Kind kind) {
+  switch (kind) {
+    case GidEntry::Kind::kInfiniband:
+      return "InfiniBand";
+    case GidEntry::Kind::kRoce1:
+      return "RoCE v1";
+    case GidEntry::Kind::kRoce2:
+      break;
+  }
+  return "RoCE v2";
+}
 
 Result<DeviceSelection> DeviceSelection::parse(std::string_view text) {
   DeviceSelection selection;
@@ -198,6 +194,13 @@ Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library,
     if (list) library.freeDeviceList(list);
     return systemError(error, "this machine has no RDMA device");
   }
+  const auto distance = [&](const std::string& device) {
+    const auto known = wish.distance.find(device);
+    return known == wish.distance.end() ? INT_MAX : known->second;
+  };
+  std::stable_sort(list, list + count, [&](ibv_device* a, ibv_device* b) {
+    return distance(library.deviceName(a)) < distance(library.deviceName(b));
+  });
   std::vector<std::unique_ptr<Device>> opened;
   std::string notes;
   Status refused;
@@ -206,6 +209,11 @@ Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library,
   library.freeDeviceList(list);
   HORING_TRY(refused);
   if (opened.size() > most) opened.resize(most);
+  for (const auto& device : opened) {
+    Port port = device->port();
+    port.near = distance(port.device) == distance(opened.front()->port().device);
+    device->describeAs(std::move(port));
+  }
   if (!opened.empty()) return opened;
   return makeStatus(Code::kSystemError, "no RDMA device serves (HORING_IB_HCA=%s): %s", wish.devices.c_str(),
                     notes.c_str());

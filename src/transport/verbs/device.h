@@ -1,6 +1,7 @@
 #pragma once
 // Which RDMA devices this rank uses, and one of them, opened.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "transport/verbs/library.h"
+#include "transport/verbs/subnet.h"
 
 namespace horing::verbs {
 
@@ -37,6 +39,9 @@ struct GidEntry {
   Kind kind = Kind::kInfiniband;
 };
 
+// "RoCE v2".
+const char* kindName(GidEntry::Kind kind);
+
 // The row to use: `wanted`, if that is not negative; else RoCE v2 before v1, IPv4 before IPv6, others before link-local ones. An
 // error lists what there is. `port` names it in messages.
 Result<GidEntry> chooseGid(std::span<const GidEntry> table, int wanted, const std::string& port);
@@ -50,6 +55,8 @@ struct Port {
   uint16_t lid = 0;
   uint32_t mbps = 0;
   GidEntry gid;
+  Subnet subnet;     // of RoCE
+  bool near = true;  // to this rank, as near as any
 
   std::string label() const { return device + " port " + std::to_string(number); }
 };
@@ -70,7 +77,7 @@ class Device {
   Device& operator=(const Device&) = delete;
   ~Device();
 
-  // Before open().
+  // Before anybody asks for it.
   void describeAs(Port port) { port_ = std::move(port); }
   Status open();
 
@@ -120,9 +127,12 @@ int Device::poll(const Action& action) {
 struct DeviceWish {
   std::string devices;  // as HORING_IB_HCA
   int gid_index = -1;   // as HORING_IB_GID_INDEX
+  std::map<std::string, int> distance =
+      {};  // of devices from this rank; of those that are not named nobody knows
 };
 
-// Opens every port that is up and wished for, `most` at the most. An error names what there is and why none of it serves.
+// Opens every port that is up and wished for, `most` at the most, the nearest first. An error names what there is and why none of it
+// serves.
 Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library, const DeviceWish& wish,
                                                          size_t most);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/link_shape.h"
@@ -127,17 +128,17 @@ void VerbsLink::pushWaiting() {
 // The one that will be through with it first, as far as speeds tell.
 VerbsLink::LinkPath* VerbsLink::choosePath(uint32_t bytes) {
   LinkPath* best = nullptr;
-  double best_time = 0;
+  std::pair<bool, double> best_cost;
   for (size_t i = 0; i < paths_.size(); ++i) {
     const size_t index = (turn_ + i) % paths_.size();
     LinkPath& path = paths_[index];
     if (!path.pair || !path.pair->hasRoom()) continue;
     const uint32_t mbps =
         std::min(options_.paths[index].device->port().mbps, options_.paths[index].theirs.mbps);
-    const double time = static_cast<double>(path.under_way + bytes) / mbps;
-    if (best && time >= best_time) continue;
+    const std::pair cost(options_.paths[index].spare, static_cast<double>(path.under_way + bytes) / mbps);
+    if (best && cost >= best_cost) continue;
     best = &path;
-    best_time = time;
+    best_cost = cost;
   }
   ++turn_;
   return best;

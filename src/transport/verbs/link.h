@@ -21,7 +21,8 @@ struct PathPlan {
   Device* device;
   size_t device_index;  // of those in the region cache
   PublishedPort theirs;
-  std::string name;  // "mlx5_0 port 1 -> mlx5_2 port 1"
+  std::string name;    // "mlx5_0 port 1 -> mlx5_2 port 1"
+  bool spare = false;  // carries data only when those that are not are lost
 };
 
 struct LinkOptions {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <tuple>
 
 namespace horing::verbs {
 
@@ -15,7 +16,7 @@ constexpr uint32_t kMagic = 0x42565248;  // "HRVB"
 struct WireHead {
   uint32_t magic;
   uint8_t ports;
-  uint8_t reserved;
+  uint8_t queue_pairs;
   uint16_t control_bytes;
 };
 struct WirePort {
@@ -23,15 +24,15 @@ struct WirePort {
   uint32_t mbps;
   uint16_t lid;
   uint8_t mtu;
-  uint8_t infiniband;
-  char name[32];  // ends with a NUL
+  uint8_t kind;
+  uint8_t subnet_bits;
+  uint8_t routed;
+  uint8_t near;
+  char name[29];  // ends with a NUL
 };
 static_assert(sizeof(WireHead) == 8 && sizeof(WirePort) == 56);
 
-// Hosts of one subnet share no fewer than this; what follows names the host, and says nothing of how near it is. InfiniBand's first
-// half is the subnet's.
-constexpr int kMostRoceBits = 120;
-constexpr int kInfinibandBits = 64;
+constexpr int kInfinibandBits = 64;  // the first half of an address is the fabric's
 
 int commonBits(const PublishedPort& a, const PublishedPort& b) {
   int bits = 0;
@@ -40,13 +41,24 @@ int commonBits(const PublishedPort& a, const PublishedPort& b) {
     bits += same;
     if (same < 8) break;
   }
-  return std::min(bits, a.infiniband ? kInfinibandBits : kMostRoceBits);
+  return bits;
 }
 
-// InfiniBand of another subnet is another fabric, or behind a router that needs more than we set up.
-bool compatible(const PublishedPort& a, const PublishedPort& b) {
-  if (a.infiniband != b.infiniband) return false;
-  return !a.infiniband || commonBits(a, b) == kInfinibandBits;
+bool ofIpv4(const PublishedPort& port) {
+  ibv_gid gid{};
+  std::copy(port.gid.begin(), port.gid.end(), gid.raw);
+  return verbs::ofIpv4(gid);
+}
+
+// How many subnets lie between: 0, or 1 with routers. Nothing: they do not reach each other. InfiniBand of another subnet is another
+// fabric, or behind a router that needs more than we set up; RoCE v1 has no routers, and IPv4 and IPv6 do not mix.
+std::optional<int> apart(const PublishedPort& a, const PublishedPort& b) {
+  if (a.kind != b.kind) return {};
+  if (a.infiniband()) return commonBits(a, b) >= kInfinibandBits ? std::optional(0) : std::nullopt;
+  if (ofIpv4(a) != ofIpv4(b)) return {};
+  if (commonBits(a, b) >= std::max(a.subnet.bits, b.subnet.bits)) return 0;
+  const bool routed = a.kind == GidEntry::Kind::kRoce2 && a.subnet.routed && b.subnet.routed;
+  return routed ? std::optional(1) : std::nullopt;
 }
 
 }  // namespace
@@ -55,7 +67,9 @@ PublishedPort PublishedPort::of(const Port& port) {
   PublishedPort published{.mbps = port.mbps,
                           .lid = port.lid,
                           .mtu = static_cast<uint8_t>(port.mtu),
-                          .infiniband = port.infiniband,
+                          .kind = port.gid.kind,
+                          .subnet = port.subnet,
+                          .near = port.near,
                           .name = port.label()};
   std::copy(std::begin(port.gid.gid.raw), std::end(port.gid.gid.raw), published.gid.begin());
   return published;
@@ -64,7 +78,7 @@ PublishedPort PublishedPort::of(const Port& port) {
 std::vector<std::byte> Published::encode() const {
   const WireHead head{.magic = kMagic,
                       .ports = static_cast<uint8_t>(ports.size()),
-                      .reserved = 0,
+                      .queue_pairs = queue_pairs,
                       .control_bytes = static_cast<uint16_t>(control.size())};
   std::vector<std::byte> out(sizeof head + ports.size() * sizeof(WirePort) + control.size());
   std::memcpy(out.data(), &head, sizeof head);
@@ -74,7 +88,10 @@ std::vector<std::byte> Published::encode() const {
                   .mbps = port.mbps,
                   .lid = port.lid,
                   .mtu = port.mtu,
-                  .infiniband = port.infiniband,
+                  .kind = static_cast<uint8_t>(port.kind),
+                  .subnet_bits = port.subnet.bits,
+                  .routed = port.subnet.routed,
+                  .near = port.near,
                   .name = {}};
     std::copy(port.gid.begin(), port.gid.end(), wire.gid);
     std::snprintf(wire.name, sizeof wire.name, "%s", port.name.c_str());
@@ -91,21 +108,26 @@ Result<Published> Published::decode(std::span<const std::byte> bytes) {
   WireHead head;
   if (bytes.size() < sizeof head) return broken;
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.magic != kMagic || head.ports < 1 || head.ports > kMaxPorts || head.reserved != 0 ||
+  if (head.magic != kMagic || head.ports < 1 || head.ports > kMaxPorts || head.queue_pairs < 1 ||
+      head.queue_pairs > kMaxPaths ||
       bytes.size() != sizeof head + head.ports * sizeof(WirePort) + head.control_bytes)
     return broken;
   Published out;
+  out.queue_pairs = head.queue_pairs;
   for (size_t i = 0; i < head.ports; ++i) {
     WirePort wire;
     std::memcpy(&wire, bytes.data() + sizeof head + i * sizeof wire, sizeof wire);
     const size_t name_bytes = ::strnlen(wire.name, sizeof wire.name);
-    if (wire.infiniband > 1 || wire.mtu < IBV_MTU_256 || wire.mtu > IBV_MTU_4096 || wire.mbps == 0 ||
-        name_bytes == sizeof wire.name)
+    if (wire.kind > static_cast<uint8_t>(GidEntry::Kind::kRoce2) || wire.subnet_bits > 128 ||
+        wire.routed > 1 || wire.near > 1 || wire.mtu < IBV_MTU_256 || wire.mtu > IBV_MTU_4096 ||
+        wire.mbps == 0 || name_bytes == sizeof wire.name)
       return broken;
     PublishedPort port{.mbps = wire.mbps,
                        .lid = wire.lid,
                        .mtu = wire.mtu,
-                       .infiniband = wire.infiniband == 1,
+                       .kind = static_cast<GidEntry::Kind>(wire.kind),
+                       .subnet = {.bits = wire.subnet_bits, .routed = wire.routed == 1},
+                       .near = wire.near == 1,
                        .name = std::string(wire.name, name_bytes)};
     std::copy(std::begin(wire.gid), std::end(wire.gid), port.gid.begin());
     out.ports.push_back(std::move(port));
@@ -116,17 +138,29 @@ Result<Published> Published::decode(std::span<const std::byte> bytes) {
 }
 
 std::vector<PortPair> pairPorts(std::span<const PublishedPort> lower, std::span<const PublishedPort> higher) {
-  std::vector<PortPair> pairs;
-  std::vector<bool> used(higher.size());
-  for (size_t i = 0; i < lower.size(); ++i) {
-    std::optional<size_t> best;
+  struct Candidate {
+    std::tuple<int, int, int, bool, size_t> badness;
+    PortPair pair;
+  };
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < lower.size(); ++i)
     for (size_t j = 0; j < higher.size(); ++j) {
-      if (used[j] || !compatible(lower[i], higher[j])) continue;
-      if (!best || commonBits(lower[i], higher[j]) > commonBits(lower[i], higher[*best])) best = j;
+      const PublishedPort &a = lower[i], &b = higher[j];
+      const std::optional<int> between = apart(a, b);
+      if (!between) continue;
+      const int unlike = *between == 0 ? 0 : -commonBits(a, b);  // inside a subnet the rest names the host
+      candidates.push_back(
+          {{*between, !a.near + !b.near, unlike, a.name != b.name, i > j ? i - j : j - i}, {i, j}});
     }
-    if (!best) continue;
-    used[*best] = true;
-    pairs.push_back({i, *best});
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& x, const Candidate& y) { return x.badness < y.badness; });
+  std::vector<PortPair> pairs;
+  std::vector<bool> used_lower(lower.size()), used_higher(higher.size());
+  for (const Candidate& candidate : candidates) {
+    const auto [i, j] = candidate.pair;
+    if (used_lower[i] || used_higher[j]) continue;
+    used_lower[i] = used_higher[j] = true;
+    pairs.push_back({i, j});
   }
   return pairs;
 }

@@ -21,14 +21,18 @@ struct PublishedPort {
   uint32_t mbps = 0;
   uint16_t lid = 0;
   uint8_t mtu = 0;  // as ibv_mtu
-  bool infiniband = false;
+  GidEntry::Kind kind = GidEntry::Kind::kInfiniband;
+  Subnet subnet;     // of RoCE
+  bool near = true;  // to the rank that says so
   std::string name;  // for messages
 
+  bool infiniband() const { return kind == GidEntry::Kind::kInfiniband; }
   static PublishedPort of(const Port& port);
 };
 
 struct Published {
   std::vector<PublishedPort> ports;  // 1 .. kMaxPorts
+  uint8_t queue_pairs = 1;           // 1 .. kMaxPaths: as many between two ports as both ends want
   std::vector<std::byte> control;    // address of the transport that carries the words
 
   std::vector<std::byte> encode() const;
@@ -42,8 +46,9 @@ struct PortPair {
   size_t higher;
   bool operator==(const PortPair&) const = default;
 };
-// The paths between the lower and the higher of two ranks; both compute the same. Ports of one link layer, each used once; of those
-// that are left, the one whose address has most leading bits in common (a subnet; on InfiniBand, the fabric). Empty: none.
+// The pairs of ports between the lower and the higher of two ranks; both compute the same. Each port is used once, and only with one that
+// it reaches: of one InfiniBand fabric, or one version of RoCE and one subnet, or two subnets that both have routes away. First come
+// those of one subnet, then those near to their ranks, then those named alike (rails), then by their places in the lists. Empty: none.
 std::vector<PortPair> pairPorts(std::span<const PublishedPort> lower, std::span<const PublishedPort> higher);
 
 }  // namespace horing::verbs

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <set>
@@ -29,6 +30,15 @@ constexpr int64_t kIdleRounds = 64;
 constexpr int64_t kLingerMs = 2000;
 // From this number on links of the control transport take the place of those that found no path.
 constexpr int kSpareNumbers = kMaxLinksPerPeer / 2;
+
+std::string describePort(const Port& port) {
+  std::string text = formatString("%s: %s, %u Mbit/s, MTU %d, address %d", port.label().c_str(),
+                                  kindName(port.gid.kind), port.mbps, 128 << port.mtu, port.gid.index);
+  if (!port.infiniband)
+    text += formatString(" of a subnet of %d bits, %s", port.subnet.bits,
+                         port.subnet.routed ? "routed" : "not routed");
+  return text + (port.near ? "" : ", not near to this rank");
+}
 
 class VerbsTransport final : public Transport {
  public:
@@ -63,7 +73,7 @@ class VerbsTransport final : public Transport {
 
   Status probeLockedMemory();
   Status watch(int fd);
-  std::vector<PortPair> pairsWith(int peer, const Published& published) const;
+  std::vector<PathPlan> planPaths(int peer, const Published& published) const;
   void progressControl();
 
   VerbsOptions options_;
@@ -94,7 +104,8 @@ Status VerbsTransport::open() {
   if (!options_.library && !hasRdmaDevices())
     return makeStatus(Code::kSystemError, "this machine has no RDMA device");
   HORING_ASSIGN(const Library library, options_.library ? Result<Library>(*options_.library) : loadLibrary());
-  HORING_ASSIGN(devices_, openDevices(library, {options_.devices, options_.gid_index}, kMaxPorts));
+  HORING_ASSIGN(devices_,
+                openDevices(library, {options_.devices, options_.gid_index, options_.distance}, kMaxPorts));
   HORING_TRY(probeLockedMemory());
   regions_ = std::make_unique<RegionCache>(std::span(devices_), RegionLimits{.bytes = options_.region_bytes},
                                            options_.log);
@@ -104,10 +115,9 @@ Status VerbsTransport::open() {
     HORING_TRY(watch(device->completionFd()));
     HORING_TRY(watch(device->asyncFd()));
     own_.ports.push_back(PublishedPort::of(device->port()));
-    options_.log.info("verbs", "%s: %s, %u Mbit/s, MTU %d, address %d", device->port().label().c_str(),
-                      device->port().infiniband ? "InfiniBand" : "RoCE", device->port().mbps,
-                      128 << device->port().mtu, device->port().gid.index);
+    options_.log.info("verbs", "%s", describePort(device->port()).c_str());
   }
+  own_.queue_pairs = static_cast<uint8_t>(options_.queue_pairs);
   HORING_TRY(watch(control_->waitFd()));
   own_.control = control_->address();
   return {};
@@ -144,9 +154,28 @@ VerbsTransport::~VerbsTransport() {
   control_.reset();
 }
 
-std::vector<PortPair> VerbsTransport::pairsWith(int peer, const Published& published) const {
-  return options_.rank < peer ? pairPorts(own_.ports, published.ports)
-                              : pairPorts(published.ports, own_.ports);
+std::vector<PathPlan> VerbsTransport::planPaths(int peer, const Published& published) const {
+  const bool lower = options_.rank < peer;
+  const std::vector<PortPair> pairs =
+      lower ? pairPorts(own_.ports, published.ports) : pairPorts(published.ports, own_.ports);
+  const auto far_ends = [&](const PortPair& pair) {
+    return !own_.ports[lower ? pair.lower : pair.higher].near +
+           !published.ports[lower ? pair.higher : pair.lower].near;
+  };
+  int nearest = 2;
+  for (const PortPair& pair : pairs) nearest = std::min(nearest, far_ends(pair));
+  std::vector<PathPlan> paths;
+  for (int n = 1; n <= std::min(own_.queue_pairs, published.queue_pairs); ++n)
+    for (const PortPair& pair : pairs) {
+      if (paths.size() == kMaxPaths) break;
+      const size_t mine = lower ? pair.lower : pair.higher;
+      Device* const device = devices_[mine].get();
+      const PublishedPort& theirs = published.ports[lower ? pair.higher : pair.lower];
+      std::string name = device->port().label() + " -> " + theirs.name;
+      if (n > 1) name += formatString(" (%d)", n);
+      paths.push_back({device, mine, theirs, std::move(name), far_ends(pair) > nearest});
+    }
+  return paths;
 }
 
 bool VerbsTransport::canReach(std::span<const std::byte> peer_address) const {
@@ -167,12 +196,13 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
     return makeStatus(Code::kInvalidUsage, "rank %d has an RDMA link %d to rank %d already", options_.rank,
                       number, peer);
   HORING_ASSIGN(const Published published, Published::decode(peer_address));
-  const std::vector<PortPair> pairs = pairsWith(peer, published);
-  if (pairs.empty())
-    return makeStatus(
-        Code::kInvalidUsage,
-        "rank %d and rank %d have no RDMA ports of one kind and fabric in common: see HORING_IB_HCA",
-        options_.rank, peer);
+  std::vector<PathPlan> paths = planPaths(peer, published);
+  if (paths.empty())
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d and rank %d have no RDMA ports that reach each other (of one kind, and one "
+                      "fabric or subnet, or "
+                      "subnets with routes between): see HORING_IB_HCA and HORING_IB_GID_INDEX",
+                      options_.rank, peer);
   LinkOptions link{.rank = options_.rank,
                    .peer = peer,
                    .number = number,
@@ -187,13 +217,12 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
                    .moved = &moved_,
                    .clock = options_.clock,
                    .log = options_.log};
-  for (const PortPair& pair : pairs) {
-    const bool lower = options_.rank < peer;
-    const size_t mine = lower ? pair.lower : pair.higher;
-    Device* const device = devices_[mine].get();
-    const PublishedPort& theirs = published.ports[lower ? pair.higher : pair.lower];
-    link.paths.push_back({device, mine, theirs, device->port().label() + " -> " + theirs.name});
-  }
+  std::string chosen;
+  for (const PathPlan& path : paths)
+    chosen += (chosen.empty() ? "" : ", ") + path.name + (path.spare ? " (stands by)" : "");
+  options_.log.info("verbs", "paths to rank %d: %s", peer, chosen.c_str());
+  const size_t count = paths.size();
+  link.paths = std::move(paths);
   if (options_.without_paths == WithoutPaths::kUseControl && number < kSpareNumbers)
     link.instead = [this, peer, address = published.control, shape, number] {
       return control_->connect(peer, address, shape, kSpareNumbers + number);
@@ -201,7 +230,7 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   HORING_ASSIGN(Link * control, control_->connect(peer, published.control, kControlShape, number));
   auto made = std::make_unique<VerbsLink>(std::move(link), *control);
   HORING_TRY(made->open());
-  for (size_t index = 0; index < pairs.size(); ++index) paths_.push_back({made.get(), index});
+  for (size_t index = 0; index < count; ++index) paths_.push_back({made.get(), index});
   taken_.insert({peer, number});
   ++need_control_;
   links_.push_back(std::move(made));

@@ -1,6 +1,7 @@
 #pragma once
 // Ranks whose machines have InfiniBand or RoCE: RDMA writes from slots into slots.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,9 @@ struct VerbsOptions {
   int retries = 6;        // as HORING_IB_RETRIES
   int traffic_class = 0;  // as HORING_IB_TC
   int service_level = 0;  // as HORING_IB_SL
+  int queue_pairs = 1;    // as HORING_IB_QPS_PER_CONNECTION
+  // Of devices from this rank, as far as they are known. Data goes by the nearest; the others stand by until those are lost.
+  std::map<std::string, int> distance = {};
   // Bytes that a link will have to lock; where they may not be locked, there is no transport. 0: find out when a link is made.
   size_t locked_bytes = 0;
   // Bytes of callers' memory that each device may keep locked; 0: all is copied through slots.
