@@ -219,6 +219,48 @@ TEST_F(VerbsLinks, MoveToTheOtherPathWhenAPortGoesDown) {
   EXPECT_EQ(verbs_.device("a0").bytes_sent, before);
 }
 
+TEST_F(VerbsLinks, UseAPathAgainThatComesBack) {
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  ASSERT_TRUE(transfer(100));
+  const auto sent = [&] { return verbs_.device("a0").bytes_sent + verbs_.device("b0").bytes_sent; };
+  const auto lost = [&] { return links_[0]->describe().find("lost") != std::string::npos; };
+  for (const auto how : {FakeVerbs::Pull::kPortsDown, FakeVerbs::Pull::kSilently}) {
+    verbs_.pull(0, how);
+    ASSERT_TRUE(transfer(100));
+    EXPECT_TRUE(lost());
+    const uint64_t before = sent();
+    verbs_.plug(0);
+    ASSERT_TRUE(
+        pumpUntil([&] { return !lost() && links_[1]->describe().find("lost") == std::string::npos; }));
+    ASSERT_TRUE(transfer(100));
+    EXPECT_GT(sent(), before);
+  }
+  // The other one alone would not do.
+  verbs_.pull(1);
+  EXPECT_TRUE(transfer(100));
+}
+
+// What is tried in vain disturbs nobody.
+TEST_F(VerbsLinks, GoOnWhileALostPathIsTriedInVain) {
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  verbs_.pull(0, FakeVerbs::Pull::kSilently);
+  ASSERT_TRUE(transfer(100));
+  const Deadline tries = Deadline::after(clock_, 3500);
+  while (!tries.passed()) ASSERT_TRUE(transfer(50));
+  expectParts(links_[0]->describe(), {"1 of them lost"});
+  const int before = verbs_.resources();
+  verbs_.plug(0);
+  ASSERT_TRUE(pumpUntil([&] { return links_[0]->describe().find("lost") == std::string::npos; }));
+  EXPECT_TRUE(transfer(100));
+  EXPECT_GE(verbs_.resources(), before);
+  for (auto& rank : ranks_) rank.reset();
+  EXPECT_EQ(verbs_.resources(), 0);
+}
+
 TEST_F(VerbsLinks, ShareWhatIsUnderWayByTheSpeedOfPorts) {
   for (const int gbits : {100, 25}) {
     SCOPED_TRACE(gbits);

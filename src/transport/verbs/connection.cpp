@@ -103,6 +103,7 @@ bool VerbsSender::pathGone(uint16_t path, const ChannelState& theirs) {
   for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
     Sent& message = at(sequence);
     if (message.path != path || theirs.has(sequence)) continue;
+    link_.messageCredited(path, message.bytes);  // it is under way no more
     message.path = kNoPath;
     ++unsent_;
     link_.send(channel_, sequence);

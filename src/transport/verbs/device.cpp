@@ -78,8 +78,12 @@ std::string Device::takeTrouble(const Log& log) {
   std::string trouble;
   ibv_async_event event;
   while (library_.getAsyncEvent(context_, &event) == 0) {
-    const bool of_port = event.event_type == IBV_EVENT_PORT_ERR && event.element.port_num == port_.number;
-    if (of_port || event.event_type == IBV_EVENT_DEVICE_FATAL)
+    const bool fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
+    const bool of_port =
+        (event.event_type == IBV_EVENT_PORT_ERR || event.event_type == IBV_EVENT_PORT_ACTIVE) &&
+        event.element.port_num == port_.number;
+    if (of_port || fatal) port_up_ = event.event_type == IBV_EVENT_PORT_ACTIVE;
+    if ((of_port || fatal) && !port_up_)
       trouble = formatString("%s: %s", port_.label().c_str(), library_.eventText(event.event_type));
     log.info("verbs", "%s says: %s", port_.device.c_str(), library_.eventText(event.event_type));
     library_.ackAsyncEvent(&event);

@@ -99,6 +99,8 @@ class Device {
   void disarm();
   // What happened to the port or the device since the last call, in words; "" if nothing did that ends its use.
   std::string takeTrouble(const Log& log);
+  // As far as takeTrouble() has heard.
+  bool portUp() const { return port_up_; }
 
  private:
   static constexpr int kBatch = 32;
@@ -109,6 +111,7 @@ class Device {
   ibv_pd* pd_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;
   uint32_t most_entries_ = 0;
+  bool port_up_ = true;
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
 };
 
@@ -148,6 +151,7 @@ class Registration {
   // The error of a limit on locked memory says which and how to raise it.
   static Result<Registration> make(Device& device, std::byte* memory, size_t bytes, int access);
 
+  bool valid() const { return region_ != nullptr; }
   uint32_t localKey() const { return region_->lkey; }
   uint32_t remoteKey() const { return region_->rkey; }
 

@@ -63,10 +63,14 @@ Status VerbsLink::openPath(size_t index) {
   LinkPath& path = paths_[index];
   Device& device = *options_.paths[index].device;
   const uint32_t slots = static_cast<uint32_t>(shape().channels) * shape().slots;
-  HORING_ASSIGN(path.outgoing, Registration::make(device, slots_.get(), rowBytes(), 0));
-  HORING_ASSIGN(path.incoming, Registration::make(device, slots_.get() + rowBytes(), rowBytes(),
-                                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-  HORING_ASSIGN(path.pair, Path::make(device, {.id = options_.first_path_id + static_cast<uint32_t>(index),
+  if (!path.outgoing.valid()) {
+    HORING_ASSIGN(path.outgoing, Registration::make(device, slots_.get(), rowBytes(), 0));
+  }
+  if (!path.incoming.valid()) {
+    HORING_ASSIGN(path.incoming, Registration::make(device, slots_.get() + rowBytes(), rowBytes(),
+                                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  }
+  HORING_ASSIGN(path.pair, Path::make(device, {.id = options_.new_path_id(*this, index),
                                                .sends = kSendsPerSlot * slots,
                                                .receives = kSendsPerSlot * slots}));
   return {};
@@ -86,7 +90,7 @@ std::string VerbsLink::describe() const {
 
 size_t VerbsLink::openPaths() const {
   return static_cast<size_t>(
-      std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.pair != nullptr; }));
+      std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.works(); }));
 }
 
 void VerbsLink::fail(Status status) {
@@ -132,7 +136,7 @@ VerbsLink::LinkPath* VerbsLink::choosePath(uint32_t bytes) {
   for (size_t i = 0; i < paths_.size(); ++i) {
     const size_t index = (turn_ + i) % paths_.size();
     LinkPath& path = paths_[index];
-    if (!path.pair || !path.pair->hasRoom()) continue;
+    if (!path.works() || !path.pair->hasRoom()) continue;
     const uint32_t mbps =
         std::min(options_.paths[index].device->port().mbps, options_.paths[index].theirs.mbps);
     const std::pair cost(options_.paths[index].spare, static_cast<double>(path.under_way + bytes) / mbps);
@@ -228,7 +232,7 @@ void VerbsLink::postFailed(LinkPath& path, const Status& status) {
 
 void VerbsLink::completed(size_t index, const ibv_wc& done) {
   LinkPath& path = paths_[index];
-  if (!path.pair || !status_.ok()) return;
+  if (!path.pair || path.pair->id() != Path::idOf(done) || !status_.ok()) return;
   if (done.status != IBV_WC_SUCCESS) {
     // A peer that has left takes nothing any more, which is no failure.
     if (!departed_)
@@ -237,7 +241,11 @@ void VerbsLink::completed(size_t index, const ibv_wc& done) {
                           options_.paths[index].device->library().statusText(done.status), done.vendor_err));
     return;
   }
-  if (!Path::received(done)) return path.pair->sendDone(done);
+  if (!Path::received(done)) {
+    path.pair->sendDone(done);
+    if (!path.proven) proveReturned(index);
+    return;
+  }
   arrived(done);
   // Giving up may have been the answer.
   if (!path.pair) return;
@@ -279,14 +287,15 @@ void VerbsLink::arrived(const ibv_wc& done) {
 // From here on nothing of the peer arrives by this path, and nothing that has not been seen counts.
 void VerbsLink::giveUp(size_t index, const std::string& why) {
   LinkPath& path = paths_[index];
-  if (!path.why_lost.empty()) return;
+  if (path.lost()) return;
   path.pair.reset();
-  path.why_lost = why;
+  path.why_lost = why.empty() ? "no reason given" : why;
+  tryLater(path);
   const std::string& name = options_.paths[index].name;
   options_.log.warn("verbs", "lost a path to rank %d (%s): %s; %zu of %zu are left", options_.peer,
                     name.c_str(), why.c_str(), openPaths(), paths_.size());
   if (said_hello_) sayBroken(index);
-  if (openPaths() > 0) return;
+  if (openPaths() > 0 || !why_stranded_.empty()) return;
   why_stranded_ = name + ": " + why;
   stranded_since_ns_ = options_.clock->nowNs();
 }
@@ -294,7 +303,9 @@ void VerbsLink::giveUp(size_t index, const std::string& why) {
 void VerbsLink::portFailed(const Device& device, const std::string& why) {
   if (!status_.ok() || departed_ || !ready()) return;
   for (size_t index = 0; index < paths_.size(); ++index)
-    if (options_.paths[index].device == &device && openPaths() > 1) giveUp(index, why);
+    if (options_.paths[index].device == &device && paths_[index].pair &&
+        (openPaths() > 1 || !paths_[index].proven))
+      giveUp(index, why);
 }
 
 }  // namespace horing::verbs

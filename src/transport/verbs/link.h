@@ -25,13 +25,16 @@ struct PathPlan {
   bool spare = false;  // carries data only when those that are not are lost
 };
 
+class VerbsLink;
+
 struct LinkOptions {
   int rank = 0;
   int peer = 0;
   int number = 0;
   LinkShape shape;
   std::vector<PathPlan> paths;
-  uint32_t first_path_id = 0;  // theirs are this and the following
+  // A new one for path `index`; each life of a path has its own, so that nothing late counts for the next.
+  std::function<uint32_t(VerbsLink& link, size_t index)> new_path_id;
   PathTuning tuning;
   // Makes what takes this link's place when no path comes up; empty: that is an error.
   std::function<Result<Link*>()> instead;
@@ -49,7 +52,8 @@ struct LinkOptions {
 // within a moment the control link explains why: the peer's process died, or has left in order.
 //
 // A path that cannot be made is given up the same way before both ends are ready, and the link comes up on the others. An end is ready
-// with at least one; where one end never is, both have heard of the loss of all paths, and use another link `instead`.
+// with at least one; where one end never is, both have heard of the loss of all paths, and use another link `instead`. A path that was
+// lost may come back, see link_return.cpp.
 class VerbsLink final : public Link {
  public:
   // `control` carries the words; it must live as long as progress is called.
@@ -78,7 +82,7 @@ class VerbsLink final : public Link {
   bool needsControl() const { return instead_ || !ready(); }
   // Hears what the peer says, and answers.
   void progressControl();
-  // Something by path `first_path_id + index` is done.
+  // Something by path `index` is done.
   void completed(size_t index, const ibv_wc& done);
   // The port is down: what another one can do shall not wait until packets have been repeated in vain.
   void portFailed(const Device& device, const std::string& why);
@@ -115,13 +119,24 @@ class VerbsLink final : public Link {
     VerbsReceiver receiver;
   };
   struct LinkPath {
-    std::unique_ptr<Path> pair;  // null: lost
+    std::unique_ptr<Path> pair;  // null: lost, or not offered again yet
     Registration outgoing;       // memory that is sent from
     Registration incoming;       // memory that the peer writes
     PathHello theirs{};
     uint64_t under_way = 0;  // bytes given to it and not credited yet
     std::string why_lost;    // empty: it is not
+    // Of this life. The first one's kHello and kReady are not noted here.
+    bool proven = true;  // it carries data, while there is a pair
+    bool said_broken = false;
     bool peer_gave_up = false;
+    bool said_again = false, heard_again = false;
+    bool said_on = false, heard_on = false;
+    int losses = 0;
+    int64_t next_try_ns = 0;
+
+    bool works() const { return pair && proven; }
+    bool lost() const { return !why_lost.empty(); }
+    bool over() const { return said_broken && peer_gave_up; }  // both ends know
   };
   // Messages that no path had room for.
   struct Waiting {
@@ -158,6 +173,17 @@ class VerbsLink final : public Link {
   bool pushCredit(uint32_t channel);
   bool transmit(LinkPath& path, const Waiting& message);
   void postFailed(LinkPath& path, const Status& status);
+  void hearAgain(const Again& said);
+  void hearOn(uint32_t index);
+  PathHello helloOf(const LinkPath& path) const;
+  bool sayPath(Word word, size_t index);
+  void sayAgain(size_t index);
+  void progressReturns();
+  void beginLife(LinkPath& path);
+  void tryLater(LinkPath& path);
+  void offer(size_t index);
+  void connectAgain(size_t index);
+  void proveReturned(size_t index);
   void judgeStranded();
   bool agreedWithoutPaths() const;
   void goWithoutPaths();

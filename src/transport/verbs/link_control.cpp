@@ -35,6 +35,7 @@ void VerbsLink::progressControl() {
     words.release();
   }
   if (!control_.status().ok() && !departed_) controlFailed();
+  progressReturns();
   if (!why_stranded_.empty()) judgeStranded();
 }
 
@@ -56,14 +57,22 @@ void VerbsLink::sayHello() {
               .slots_address = reinterpret_cast<uintptr_t>(slots_.get() + rowBytes()),
               .path = {}};
   for (size_t i = 0; i < paths_.size(); ++i)
-    if (paths_[i].pair)
-      hello.path[i] = {.queue_pair = paths_[i].pair->queuePair(),
-                       .packet_number = paths_[i].pair->firstPacket(),
-                       .remote_key = paths_[i].incoming.remoteKey(),
-                       .reserved = 0};
+    if (paths_[i].pair) hello.path[i] = helloOf(paths_[i]);
   said_hello_ = say(Word::kHello, std::as_bytes(std::span(&hello, 1)));
   for (size_t i = 0; i < paths_.size() && said_hello_; ++i)
     if (!paths_[i].pair) sayBroken(i);
+}
+
+PathHello VerbsLink::helloOf(const LinkPath& path) const {
+  return {.queue_pair = path.pair->queuePair(),
+          .packet_number = path.pair->firstPacket(),
+          .remote_key = path.incoming.remoteKey(),
+          .reserved = 0};
+}
+
+bool VerbsLink::sayPath(Word word, size_t index) {
+  const auto number = static_cast<uint32_t>(index);
+  return say(word, std::as_bytes(std::span(&number, 1)));
 }
 
 void VerbsLink::sayBroken(size_t index) {
@@ -72,8 +81,7 @@ void VerbsLink::sayBroken(size_t index) {
   for (size_t channel = 0; channel < channels_.size(); ++channel)
     said.state[channel] = channels_[channel]->receiver.state();
   std::copy_n(why.begin(), std::min(why.size(), said.why.size() - 1), said.why.begin());
-  // Unsaid, the control link is broken, which says more.
-  [[maybe_unused]] const bool heard = say(Word::kBroken, std::as_bytes(std::span(&said, 1)));
+  paths_[index].said_broken = say(Word::kBroken, std::as_bytes(std::span(&said, 1)));
 }
 
 void VerbsLink::hear(const Message& message) {
@@ -84,6 +92,10 @@ void VerbsLink::hear(const Message& message) {
     return;
   }
   if (word == Word::kBroken && heard_hello_) return hearBroken(message);
+  Again again;
+  if (word == Word::kAgain && said_ready_ && read(message, again)) return hearAgain(again);
+  uint32_t path = 0;
+  if (word == Word::kOn && said_ready_ && read(message, path)) return hearOn(path);
   if (word == Word::kGoodbye && said_ready_) return hearGoodbye(message);
   broken("a word out of turn");
 }
@@ -183,6 +195,7 @@ bool VerbsLink::leave() {
   bool settled = true;
   for (size_t index = 0; index < paths_.size(); ++index) {
     LinkPath& path = paths_[index];
+    if (!path.proven) continue;  // it has carried nothing in this life
     // What went by a path that is gone is known to be lost or not once the peer has said so.
     settled = settled && (path.pair || path.peer_gave_up);
     if (!path.pair) continue;

@@ -151,7 +151,10 @@ Status Path::post(const Write& write) {
 }
 
 Status Path::settle() {
-  if (settled() || unsignalled_ == 0) return {};
+  return settled() || unsignalled_ == 0 ? Status() : probe();
+}
+
+Status Path::probe() {
   ibv_send_wr request{};
   request.opcode = IBV_WR_RDMA_WRITE;
   request.send_flags = IBV_SEND_SIGNALED;

@@ -50,6 +50,7 @@ class Path {
   // No packet of the peer changes memory any more.
   ~Path();
 
+  uint32_t id() const { return options_.id; }
   uint32_t queuePair() const { return pair_->qp_num; }
   uint32_t firstPacket() const { return first_packet_; }
   // Turns it on, in both directions.
@@ -61,6 +62,8 @@ class Path {
   Status post(const Write& write);
   // Sends that are known to be done are all there have been. What is not known yet will be, after this.
   Status settle();
+  // A write of nothing, whose completion says that the peer's end is there.
+  Status probe();
   bool settled() const { return posted_ == completed_; }
 
   // --- What became of it.

@@ -208,7 +208,11 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
                    .number = number,
                    .shape = shape,
                    .paths = {},
-                   .first_path_id = static_cast<uint32_t>(paths_.size()),
+                   .new_path_id =
+                       [this](VerbsLink& of, size_t index) {
+                         paths_.push_back({&of, index});
+                         return static_cast<uint32_t>(paths_.size() - 1);
+                       },
                    .tuning = {.timeout = options_.timeout,
                               .retries = options_.retries,
                               .traffic_class = options_.traffic_class,
@@ -221,7 +225,6 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   for (const PathPlan& path : paths)
     chosen += (chosen.empty() ? "" : ", ") + path.name + (path.spare ? " (stands by)" : "");
   options_.log.info("verbs", "paths to rank %d: %s", peer, chosen.c_str());
-  const size_t count = paths.size();
   link.paths = std::move(paths);
   if (options_.without_paths == WithoutPaths::kUseControl && number < kSpareNumbers)
     link.instead = [this, peer, address = published.control, shape, number] {
@@ -230,7 +233,6 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   HORING_ASSIGN(Link * control, control_->connect(peer, published.control, kControlShape, number));
   auto made = std::make_unique<VerbsLink>(std::move(link), *control);
   HORING_TRY(made->open());
-  for (size_t index = 0; index < count; ++index) paths_.push_back({made.get(), index});
   taken_.insert({peer, number});
   ++need_control_;
   links_.push_back(std::move(made));
