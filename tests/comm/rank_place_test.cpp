@@ -42,6 +42,21 @@ TEST(RankPlace, RefusesEveryTruncationAndSurvivesEveryError) {
     }
 }
 
+TEST(RankPlace, SaysHowFarAwayNicsAre) {
+  const Result<MachineGraph> graph = graphFromText(
+      "<system><cpu numaid=\"0\" affinity=\"1\"><pci busid=\"0000:01:00.0\"><nic><net "
+      "name=\"mlx5_0\"/></nic></pci></cpu>"
+      "<cpu numaid=\"1\" affinity=\"2\"><pci busid=\"0000:81:00.0\"><nic><net "
+      "name=\"mlx5_1\"/></nic></pci></cpu></system>");
+  ASSERT_TRUE(graph.ok()) << graph.status().toString();
+  for (const int32_t cpu : {0, 1}) {
+    std::map<std::string, int> far = nicDistances(fragmentOf(graph.value(), homeOf(graph.value(), {cpu})));
+    ASSERT_EQ(far.size(), 2u);
+    EXPECT_LT(far[cpu == 0 ? "mlx5_0" : "mlx5_1"], far[cpu == 0 ? "mlx5_1" : "mlx5_0"]) << "from CPU " << cpu;
+  }
+  EXPECT_TRUE(nicDistances(Fragment()).empty()) << "nowhere in particular";
+}
+
 TEST(RankPlace, IsAnErrorWhereTheFileIs) {
   Config config = Config::fromLookup([](const char*) { return nullptr; }).take();
   EXPECT_TRUE(findFragment(config, 1).ok());

@@ -54,6 +54,14 @@ roce=lambda net,host: port(b"\0"*10+b"\xff\xff\x0a\x63"+bytes([net,host]),2,b"rx
 ib=lambda net,host: port(b"\xfe\x80"+b"\0"*5+bytes([net])+b"\0"*7+bytes([host]),0,b"mlx5_0 port 1")
 a=rdma(b"control",roce(0,1),ib(0,1)); b=rdma(b"",ib(0,2),roce(1,2),roce(0,2))
 put("verbs_published","two", struct.pack("<H",len(a))+a+b); put("verbs_published","one", struct.pack("<H",len(b))+b)
+up=bytes([1,0,2])
+data=lambda slot,ch,number: bytes([4])+struct.pack("<HBI",ch*192*4+slot*192+40,88,ch<<27|number)
+lost=lambda path: bytes([3+8,path])+bytes(4)+bytes([1])+b"x"
+put("verbs_link","data", up+data(0,0,0)+data(1,0,1)+data(0,1,0)+bytes([5,0,5,0,5,1,5,2,5,66]))
+put("verbs_link","lost", up+bytes([5,2,5,3])+lost(0)+bytes([5,2])+data(0,0,0)+lost(1)+bytes([7,7+16]))
+put("verbs_link","again", up+lost(0)+bytes([7+16,3+16,0,0,3,0,5,2])+lost(0)+bytes([7+16]))
+put("verbs_link","pulled", up+bytes([6,5,2])+lost(0)+bytes([6+8,7+16,3+16,0,0,3,0,5,2,5,3]))
+put("verbs_link","goodbye", up+data(0,0,0)+bytes([3+24,0,1,0,0,0,5,0,5,0]))
 put("verbs_devices","list", b"=mlx5_0:2,rxe"); put("verbs_devices","except", b"^mlx5_1")
 head=struct.pack("<IBBH",0x44496f68,1,1,0)+b"j"*16+b"k"*32
 put("unique_id","v4", head+b"\x04\x0a\0\0\1"+struct.pack("<H",4711))

@@ -17,6 +17,7 @@ constexpr Target kTargets[] = {
     {"slot_queue", slotQueue},
     {"verbs_published", verbsPublished},
     {"verbs_devices", verbsDevices},
+    {"verbs_link", verbsLink},
     {"unique_id", uniqueId},
     {"schedule_text", scheduleText},
     {"environment", environment},

@@ -37,6 +37,7 @@ void slotQueue(Bytes bytes);  // counters and headers that change under both end
 // verbs_fuzz.cpp
 void verbsPublished(Bytes bytes);  // RDMA ports that a rank gives to the others
 void verbsDevices(Bytes bytes);    // HORING_IB_HCA
+void verbsLink(Bytes bytes);       // words and writes of a peer, while wires come and go
 // text_fuzz.cpp
 void uniqueId(Bytes bytes);
 void scheduleText(Bytes bytes);  // and the verifier on what it says

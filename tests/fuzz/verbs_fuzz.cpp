@@ -1,11 +1,269 @@
+#include <algorithm>
+#include <deque>
+#include <memory>
+
+#include "../transport/verbs_fake.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "targets.h"
 #include "transport/verbs/device.h"
+#include "transport/verbs/link.h"
 #include "transport/verbs/published.h"
 
 namespace horing::fuzz {
 
-// RDMA ports that two ranks give to each other, and the paths that both compute from them.
+namespace {
+
+using testing::FakeDevice;
+using testing::fakeGid;
+using testing::FakeVerbs;
+using verbs::Word;
+
+constexpr LinkShape kShape{.channels = 2, .slots = 4, .slot_bytes = 128};
+
+// Hands over what the input says, and keeps the last hello that the link says.
+class ScriptedControl final : public Link, private Sender, private Receiver {
+ public:
+  void say(uint64_t word, Bytes bytes) { words_.push_back({word, {bytes.begin(), bytes.end()}}); }
+  template <typename Struct>
+  void say(Word word, const Struct& what) {
+    say(static_cast<uint64_t>(word), std::as_bytes(std::span(&what, 1)));
+  }
+  // Which of all words there is no room for; they take none otherwise.
+  bool full = false;
+  verbs::Hello hello{};
+
+  int peer() const override { return 1; }
+  int number() const override { return 0; }
+  bool established() const override { return true; }
+  const Status& status() const override { return status_; }
+  Sender& sender(int) override { return *this; }
+  Receiver& receiver(int) override { return *this; }
+  uint64_t memoryBytes() const override { return 0; }
+  std::string describe() const override { return "scripted"; }
+
+ private:
+  struct Spoken {
+    uint64_t word;
+    std::vector<std::byte> bytes;
+  };
+  std::byte* tryAcquire() override { return full ? nullptr : slot_; }
+  void post(uint32_t bytes, Tag tag) override {
+    HORING_CHECK_LE(bytes, verbs::kControlShape.slot_bytes);
+    if (tag == static_cast<Tag>(Word::kHello)) std::memcpy(&hello, slot_, sizeof hello);
+    if (tag != static_cast<Tag>(Word::kAgain)) return;
+    verbs::Again again;
+    std::memcpy(&again, slot_, sizeof again);
+    hello.path[again.path] = again.hello;
+  }
+  bool flushed() const override { return true; }
+  const Message* tryPeek() override {
+    if (words_.empty()) return nullptr;
+    message_ = {words_.front().bytes.data(), static_cast<uint32_t>(words_.front().bytes.size()),
+                words_.front().word};
+    return &message_;
+  }
+  void release() override { words_.pop_front(); }
+
+  alignas(64) std::byte slot_[verbs::kControlShape.slot_bytes];
+  Status status_;
+  std::deque<Spoken> words_;
+  Message message_;
+};
+
+// This rank's link over a0 and a1, and what holds the other ends of its wires,
+// b0 and b1.
+class Scene {
+ public:
+  Scene() {
+    link_.reset(new verbs::VerbsLink(options(), control_));
+    HORING_CHECK(link_->open().ok());
+    link_->progressControl();  // which says hello
+    region_ = registered(*devices_[2]);
+  }
+
+  // The other end of a path, connected to what the link said last.
+  void meet(size_t index) {
+    auto made = verbs::Path::make(*devices_[2 + index], {.id = 1000, .sends = 64, .receives = 64});
+    HORING_CHECK(made.ok());
+    ends_[index] = made.take();
+    [[maybe_unused]] const Status on = ends_[index]->connect(
+        control_.hello.path[index], verbs::PublishedPort::of(devices_[index]->port()), {});
+  }
+  verbs::PathHello helloOf(size_t index) const {
+    return {.queue_pair = ends_[index]->queuePair(),
+            .packet_number = 0,
+            .remote_key = region_.remoteKey(),
+            .reserved = 0};
+  }
+  void sayHello(Bytes changes) {
+    verbs::Hello hello{
+        .channels = 2, .slots = 4, .slot_bytes = 128, .paths = 2, .slots_address = address(), .path = {}};
+    for (size_t i = 0; i < 2; ++i) {
+      meet(i);
+      hello.path[i] = helloOf(i);
+    }
+    auto* const at = reinterpret_cast<std::byte*>(&hello);
+    for (size_t i = 0; i < std::min(changes.size(), sizeof hello); ++i) at[i] ^= changes[i];
+    control_.say(Word::kHello, hello);
+  }
+  // A message anywhere in the link's slots, or beside them.
+  void write(size_t index, uint32_t offset, uint32_t bytes, uint32_t immediate) {
+    if (!ends_[index] || !ends_[index]->hasRoom()) return;
+    const uint64_t to = control_.hello.slots_address + offset;
+    const verbs::Piece piece{
+        .from = memory_, .bytes = std::min(bytes, uint32_t{sizeof memory_}), .local_key = region_.localKey()};
+    [[maybe_unused]] const Status posted =
+        ends_[index]->post({.pieces = {piece},
+                            .to = to,
+                            .remote_key = control_.hello.path[index].remote_key,
+                            .immediate = immediate});
+  }
+  void turn() {
+    for (size_t i = 0; i < 2; ++i) {
+      [[maybe_unused]] const std::string trouble = devices_[i]->takeTrouble(Log(LogLevel::kNone));
+      if (!trouble.empty()) link_->portFailed(*devices_[i], trouble);
+      devices_[i]->poll(
+          [this](const ibv_wc& done) { link_->completed(owners_[verbs::Path::idOf(done)], done); });
+      devices_[2 + i]->poll([](const ibv_wc&) {});
+    }
+    link_->progressControl();
+    link_->progress(verbs::VerbsLink::Effort::kThorough);
+  }
+
+  FakeVerbs verbs{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
+  ManualClock clock;
+  ScriptedControl& control() { return control_; }
+  verbs::VerbsLink& link() { return *link_; }
+
+ private:
+  static FakeDevice device(const char* name, int wire, int host) {
+    return {.name = name, .wire = wire, .gid = fakeGid(wire, host)};
+  }
+  std::vector<std::unique_ptr<verbs::Device>> open() {
+    auto opened = verbs::openDevices(verbs.library(), {}, 4);
+    HORING_CHECK(opened.ok());
+    return opened.take();
+  }
+  verbs::LinkOptions options() {
+    verbs::LinkOptions all{.peer = 1, .shape = kShape};
+    for (size_t i = 0; i < 2; ++i)
+      all.paths.push_back({devices_[i].get(), i, verbs::PublishedPort::of(devices_[2 + i]->port()), "fuzz"});
+    all.new_path_id = [this](verbs::VerbsLink&, size_t index) {
+      owners_.push_back(index);
+      return static_cast<uint32_t>(owners_.size() - 1);
+    };
+    all.regions = &regions_;
+    all.moved = &moved_;
+    all.clock = &clock;
+    all.log = Log(LogLevel::kNone);
+    return all;
+  }
+  verbs::Registration registered(verbs::Device& device) {
+    auto made = verbs::Registration::make(device, memory_, sizeof memory_,
+                                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    HORING_CHECK(made.ok());
+    return made.take();
+  }
+  uint64_t address() const { return reinterpret_cast<uintptr_t>(memory_); }
+
+  std::vector<std::unique_ptr<verbs::Device>> devices_ = open();
+  alignas(64) std::byte memory_[4096] = {};
+  verbs::Registration region_;
+  verbs::RegionCache regions_{devices_, {}, Log(LogLevel::kNone)};
+  DataMoved moved_;
+  std::vector<size_t> owners_;  // index of each path's identity
+  ScriptedControl control_;
+  std::unique_ptr<verbs::VerbsLink> link_;
+  std::unique_ptr<verbs::Path> ends_[2];
+};
+
+ChannelState stateFrom(Input& in) {
+  return {.released = in.number<uint8_t>(), .received = {in.number<uint8_t>(), 0}};
+}
+
+void sayNumbered(Input& in, Scene& scene, uint32_t action) {
+  const uint32_t path = in.number<uint8_t>() % 3;
+  if (action == 0) return scene.control().say(Word::kOn, path);
+  if (action == 1) {
+    verbs::Broken said{.path = path, .reserved = 0, .state = {stateFrom(in), stateFrom(in)}, .why = {}};
+    const Bytes why = in.piece();
+    std::memcpy(said.why.data(), why.data(), std::min(why.size(), said.why.size()));
+    return scene.control().say(Word::kBroken, said);
+  }
+  if (action == 2) {
+    verbs::Again said{.path = path, .reserved = 0, .hello = {}};
+    if (path < 2) scene.meet(path);
+    if (path < 2) said.hello = scene.helloOf(path);
+    if (in.number<uint8_t>() > 200) said.hello.queue_pair = in.number<uint32_t>();
+    return scene.control().say(Word::kAgain, said);
+  }
+  verbs::Goodbye said{};
+  for (size_t channel = 0; channel < 2; ++channel) {
+    said.posted[channel] = in.number<uint8_t>();
+    said.released[channel] = in.number<uint8_t>();
+  }
+  scene.control().say(Word::kGoodbye, said);
+}
+
+void useLink(Input& in, Scene& scene) {
+  verbs::VerbsLink& link = scene.link();
+  if (!link.established()) return;
+  const uint8_t how = in.number<uint8_t>();
+  const int channel = how & 1;
+  if (how & 2) {
+    if (link.sender(channel).tryAcquire()) link.sender(channel).post(how & 127, how);
+  } else if (const Message* const message = link.receiver(channel).tryPeek()) {
+    HORING_CHECK_LE(message->bytes, kShape.slot_bytes);
+    link.receiver(channel).release();
+  }
+}
+
+void actOn(Input& in, Scene& scene) {
+  const uint8_t action = in.number<uint8_t>();
+  switch (action % 8) {
+    case 0:
+      return scene.control().say(in.number<uint64_t>(), in.piece());
+    case 1:
+      return scene.sayHello(in.piece());
+    case 2:
+      return scene.control().say(static_cast<uint64_t>(Word::kReady), {});
+    case 3:
+      return sayNumbered(in, scene, action / 8 % 4);
+    case 4: {
+      const uint16_t offset = in.number<uint16_t>();
+      const uint8_t bytes = in.number<uint8_t>();
+      return scene.write(action / 8 % 2, offset, bytes, in.number<uint32_t>());
+    }
+    case 5:
+      return useLink(in, scene);
+    case 6:
+      if (action & 8) return scene.verbs.plug(action / 16 % 2);
+      return scene.verbs.pull(action / 16 % 2,
+                              action & 32 ? FakeVerbs::Pull::kSilently : FakeVerbs::Pull::kPortsDown);
+    default:
+      scene.control().full = (action & 8) != 0;
+      return scene.clock.advanceNs((action & 16) != 0 ? 2'000'000'000 : 1'000'000);
+  }
+}
+
+}  // namespace
+
+// What a peer says over the control link, and writes over RDMA, at any time,
+// while wires are pulled and plugged in again.
+void verbsLink(Bytes bytes) {
+  Scene scene;
+  Input in(bytes);
+  while (!in.empty()) {
+    actOn(in, scene);
+    scene.turn();
+  }
+  [[maybe_unused]] const bool left = scene.link().leave();
+  HORING_CHECK(!scene.link().describe().empty());
+}
+
+// RDMA ports that two ranks give to each other, and the paths that both compute
+// from them.
 void verbsPublished(Bytes bytes) {
   Input in(bytes);
   const Bytes first = in.bytes(in.number<uint16_t>());
