@@ -189,9 +189,10 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
     if (verdict.rank < 0) verdict.rank = ranks[0];
     verdict.reason += (verdict.reason.empty() ? "" : "; ") + ranksText(ranks) + what;
   };
+  // Who does not answer first: others may not have called because they wait for it, or have heard that it is lost.
+  blame(mute, formatString(" did not answer about %s: stopped, or cut off from the network", call.c_str()));
   blame(never, formatString(" never called %s", call.c_str()));
   blame(left, formatString(" left before %s", call.c_str()));
-  blame(mute, formatString(" did not answer about %s: stopped, or cut off from the network", call.c_str()));
   if (verdict.reason.empty()) {
     const std::vector<int> ends = endOfWaiting(one.reports);
     verdict.rank = ends.size() == 1 ? ends[0] : -1;
