@@ -388,7 +388,8 @@ TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
     on_1_.write(std::vector<float>(8, 1));
     meet();
     cuda_.fail(function, error);
-    onEveryRank(2, [&, name = function](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)) << name; });
+    onEveryRank(
+        2, [&, name = function](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)) << name; });
     cuda_.fail(nullptr, 0);
     EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2)) << function;
     for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));

@@ -45,8 +45,9 @@ enum class FrameKind : uint16_t {
   kReady = 3,    // first frame of the acceptor: it has called connect(), too
   kRefused = 4,  // instead of kReady: the acceptor was given another shape, packed into tag and sequence
   kGoodbye = 5,  // last frame of an end that leaves in order
-  kState = 6,    // before all that follow: what has come so far, a ChannelState for each channel: the other end then
-               // sends once more what went by this stream and is not there
+  // Before all that follow: what has come so far, a ChannelState for each channel. The other end then sends once more what went by
+  // this stream and is not there.
+  kState = 6,
 };
 
 // Every frame carries the credit of its channel, so that traffic in both directions needs no frames of credit alone.
