@@ -118,6 +118,8 @@ def run_job(job, programs):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HORING_")}
     environment |= {name: str(value) for name, value in job.settings.items()}
     environment[MARK] = token
+    # Whoever hosts the rendezvous may be killed before the others came for the next communicator: they wait as long as this.
+    environment["HORING_INIT_TIMEOUT_MS"] = str(PATIENCE_S * 1000 // 3)
     if not job.nodes:  # an emulated node has a /dev/shm of its own
         environment["HORING_SHM_DIR"] = folder
     try:
