@@ -113,13 +113,7 @@ void Connector::forget(uint64_t region) {
 
 DataMoved Connector::dataMoved() const {
   DataMoved all;
-  for (const auto& transport : transports_) {
-    const DataMoved one = transport->dataMoved();
-    all.sent_in_place += one.sent_in_place;
-    all.sent_through_slots += one.sent_through_slots;
-    all.received_in_place += one.received_in_place;
-    all.received_through_slots += one.received_through_slots;
-  }
+  for (const auto& transport : transports_) all += transport->dataMoved();
   return all;
 }
 

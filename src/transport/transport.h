@@ -122,6 +122,14 @@ struct DataMoved {
   uint64_t sent_through_slots = 0;
   uint64_t received_in_place = 0;
   uint64_t received_through_slots = 0;
+
+  DataMoved& operator+=(const DataMoved& more) {
+    sent_in_place += more.sent_in_place;
+    sent_through_slots += more.sent_through_slots;
+    received_in_place += more.received_in_place;
+    received_through_slots += more.received_through_slots;
+    return *this;
+  }
 };
 
 class Transport {

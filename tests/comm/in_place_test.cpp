@@ -53,13 +53,7 @@ class InPlace : public ::testing::Test {
   // Of all ranks since the last time.
   DataMoved moved() {
     DataMoved all;
-    for (const auto& rank : ranks_) {
-      const DataMoved one = rank->dataMoved();
-      all.sent_in_place += one.sent_in_place;
-      all.sent_through_slots += one.sent_through_slots;
-      all.received_in_place += one.received_in_place;
-      all.received_through_slots += one.received_through_slots;
-    }
+    for (const auto& rank : ranks_) all += rank->dataMoved();
     const DataMoved before = std::exchange(before_, all);
     return {all.sent_in_place - before.sent_in_place, all.sent_through_slots - before.sent_through_slots,
             all.received_in_place - before.received_in_place,
