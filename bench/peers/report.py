@@ -117,8 +117,8 @@ def limits_line(job):
 
 def job_table(job, names):
     text = f"\n{title(job)}\n{limits_line(job)}"
-    for name, reason in job["failures"].items():
-        text += f"  {name} FAILED: {reason}\n"
+    for failure in job["failures"]:
+        text += f"  {failure['library']} FAILED at {', '.join(LABELS[name] for name in failure['collectives'])}: {failure['reason']}\n"
     found = medians(job)
     for collective in collectives_of(job):
         text += f"\n{LABELS[collective]:>14}" + "".join(f"{name:>15}" for name in names) + f"{'x bound':>12}{'ratio':>10}  to\n"

@@ -2,9 +2,11 @@
 """horing beside its peers: the same sweep through Open MPI, MPICH and Gloo, in turns, on one node and across emulated nodes.
 
     python3 bench/peers/sweep.py --bin build/release/bin [--quick] [--out build/bench]
+    python3 bench/peers/sweep.py --only 2x8 --collectives all_reduce    one slice
 
 Writes a table to the terminal, and peers.json, peers.txt and the pictures peers_time_*.svg and peers_bound_*.svg to the
---out folder. What is not installed is left out, and said so. Python 3 and nothing else.
+--out folder. A slice takes the place of what that folder has of the same shapes and collectives; the rest stays, so that a
+sweep can be made in pieces. What is not installed is left out, and said so. Python 3 and nothing else.
 """
 import argparse
 import json
@@ -22,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import marks  # noqa: E402
 import report  # noqa: E402
+import slices  # noqa: E402
 from libraries import LIBRARIES, Job  # noqa: E402
 from main_job import Progress, program, why_no_nodes  # noqa: E402
 from nodes import Nodes  # noqa: E402
@@ -43,10 +46,14 @@ MOST_ITERATIONS, MOST_WARMUPS = 1000, 50
 LONG_CALL_S = 0.1  # beyond that a call is its own warm-up
 
 
-def calls(sizes, ranks):
+def shape_name(shape):
+    return f"{shape[0]}x{shape[1]}"
+
+
+def calls(sizes, ranks, collectives=tuple(COLLECTIVES)):
     """(collective, bytes), the largest first, so that buffers are made once."""
     for size in sorted(sizes, reverse=True):
-        for collective in COLLECTIVES:
+        for collective in collectives:
             if collective == "all_reduce" or size >= SMALLEST_BLOCK * ranks:
                 yield collective, size
 
@@ -63,10 +70,10 @@ def next_turn(call, expected_s, batch_s):
 class Comparison:
     """All libraries on one set of nodes."""
 
-    def __init__(self, shape, sizes, settings, programs, progress):
+    def __init__(self, shape, wanted, settings, programs, progress):
         self.nodes, self.members, self.rate_mbit = shape
         self.settings, self.programs, self.progress = settings, programs, progress
-        self.calls = list(calls(sizes, self.nodes * self.members))
+        self.calls = wanted
         self.times, self.expected_s, self.failures, self.limits = {}, {}, {}, []
         self.title = f"{self.nodes} node{'s' if self.nodes > 1 else ''} x {self.members} ranks"
         self.title += f" at {self.rate_mbit} Mbit/s" if self.rate_mbit else ""
@@ -135,8 +142,10 @@ class Comparison:
     def results(self):
         times = [{"library": name, "collective": collective, "bytes": size, "seconds": [float(f"{s:.5g}") for s in seconds]}
                  for (name, collective, size), seconds in sorted(self.times.items())]
+        collectives = sorted({collective for collective, _ in self.calls})
+        failures = [{"library": name, "collectives": collectives, "reason": reason} for name, reason in self.failures.items()]
         return {"nodes": self.nodes, "ranks_per_node": self.members, "rate_mbit": self.rate_mbit,
-                "failures": self.failures, "limits": self.limits, "times": times}
+                "failures": failures, "limits": self.limits, "times": times}
 
 
 def machine():
@@ -170,7 +179,10 @@ def parse_arguments():
     parser.add_argument("--out", default="build/bench", help="folder for the results")
     parser.add_argument("--quick", action="store_true", help="fewer sizes, rounds and shapes: for a first look only")
     parser.add_argument("--rounds", type=int, help="turns of each library at each size (default: 9; 3 with --quick)")
-    parser.add_argument("--one-node", action="store_true", help="nothing between nodes")
+    shapes = list(map(shape_name, ONE_NODE + BETWEEN_NODES))
+    parser.add_argument("--only", nargs="+", metavar="SHAPE", choices=shapes, default=[], help=f"only these: {', '.join(shapes)}")
+    parser.add_argument("--collectives", nargs="+", metavar="NAME", choices=COLLECTIVES, default=COLLECTIVES,
+                        help=f"only these: {', '.join(COLLECTIVES)}")
     parser.add_argument("--draw", action="store_true", help="measure nothing; table and pictures of the --out folder's results")
     return parser.parse_args()
 
@@ -186,17 +198,22 @@ def main():
     programs = {"run": program(arguments.bin, "horing-run"), "limits": program(arguments.bin, "memory_limits_bench"),
                 "folder": str(Path(arguments.bin).resolve())}
     libraries, progress = present(LIBRARIES, arguments.bin), Progress()
-    left_out = "--one-node was given" if arguments.one_node else why_no_nodes(programs["run"])
-    if left_out:
+    order = ONE_NODE + BETWEEN_NODES
+    shapes = [shape for shape in order if shape_name(shape) in arguments.only] or settings["one_node"] + settings["between_nodes"]
+    if any(shape[0] > 1 for shape in shapes) and (left_out := why_no_nodes(programs["run"])):
         print(f"Left out: everything between nodes: {left_out}", file=sys.stderr)
-        settings["between_nodes"] = []
-    results = {"settings": settings, "machine": machine(), "started": time.strftime("%Y-%m-%d %H:%M:%S"), "jobs": []}
-    for shape in settings["one_node"] + settings["between_nodes"]:
+        shapes = [shape for shape in shapes if shape[0] == 1]
+    is_slice = arguments.only or set(arguments.collectives) != set(COLLECTIVES)
+    results = {"settings": settings, "machine": machine(), "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+               "jobs": slices.earlier(folder / "peers.json", settings) if is_slice else []}
+    text, pictures = "", {}
+    for shape in shapes:
         sizes = settings["sizes_between" if shape[0] > 1 else "sizes_one_node"]
-        comparison = Comparison(shape, sizes, settings, programs, progress)
+        wanted = list(calls(sizes, shape[0] * shape[1], arguments.collectives))
+        comparison = Comparison(shape, wanted, settings, programs, progress)
         comparison.run(libraries)
-        results["jobs"].append(comparison.results())
-    text, pictures = write_results(folder, results)
+        results["jobs"] = slices.merged(results["jobs"], comparison.results(), arguments.collectives, order)
+        text, pictures = write_results(folder, results)
     print(text)
     print("Pictures: " + "  ".join(str(folder / name) for name in pictures) + f"   Raw results: {folder / 'peers.json'}")
     return 1 if any(job["failures"] for job in results["jobs"]) else 0

@@ -17,6 +17,7 @@ BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path[:0] = [str(BENCH / "peers"), str(BENCH)]
 import nodes  # noqa: E402
 import report  # noqa: E402
+import slices  # noqa: E402
 import sweep  # noqa: E402
 from libraries import ANY, Job, Library, Start, horing  # noqa: E402
 from main_job import Progress  # noqa: E402
@@ -31,7 +32,7 @@ def line(library, collective, size, *seconds):
 
 
 def job(**changes):
-    return {"nodes": 1, "ranks_per_node": 2, "rate_mbit": 0, "failures": {},
+    return {"nodes": 1, "ranks_per_node": 2, "rate_mbit": 0, "failures": [],
             "limits": [{"copy_bytes_per_s": 10e9, "round_trip_ns": 100.0}],
             "times": [line("horing", "all_reduce", MIB, 1e-3, 3e-3, 2e-3), line("MPICH", "all_reduce", MIB, 4e-3),
                       line("Gloo", "all_reduce", MIB, 8e-3), line("horing", "all_reduce", 2 * MIB, 16e-3),
@@ -70,7 +71,8 @@ class Table(unittest.TestCase):
         self.assertIn("1.000 geometric mean, worst  2.000 at 2 MiB; faster at 1 of 2 sizes", text)
 
     def test_says_what_failed(self):
-        self.assertIn("MPICH FAILED: 3 elements are wrong", report.table(results(job(failures={"MPICH": "3 elements are wrong"}))))
+        failure = {"library": "MPICH", "collectives": ["all_reduce"], "reason": "3 elements are wrong"}
+        self.assertIn("MPICH FAILED at all-reduce: 3 elements are wrong", report.table(results(job(failures=[failure]))))
 
     def test_does_without_peers(self):
         text = report.table(results(job(times=[line("horing", "all_gather", 8, 1e-6)])))
@@ -105,6 +107,36 @@ class Turns(unittest.TestCase):
                                                          ("all_reduce", 8)])
 
 
+class Slices(unittest.TestCase):
+    ORDER = [(1, 2, 0), (2, 4, 1000)]
+
+    def test_take_the_place_of_their_collectives_and_leave_the_others(self):
+        old = job(times=[line("horing", "all_gather", 8, 1.0), line("horing", "all_reduce", 8, 2.0)])
+        new = job(times=[line("horing", "all_reduce", 8, 3.0), line("MPICH", "all_reduce", 8, 4.0)])
+        self.assertEqual(slices.merged([old], new, ["all_reduce"], self.ORDER)[0]["times"],
+                         [line("MPICH", "all_reduce", 8, 4.0), line("horing", "all_gather", 8, 1.0),
+                          line("horing", "all_reduce", 8, 3.0)])
+
+    def test_come_in_the_order_of_the_shapes(self):
+        between = job(nodes=2, ranks_per_node=4, rate_mbit=1000)
+        self.assertEqual(slices.merged([between], job(), ["all_reduce"], self.ORDER), [job(), between])
+
+    def test_a_failure_stays_until_its_collectives_are_measured_again(self):
+        failure = {"library": "Gloo", "collectives": ["all_gather", "all_reduce"], "reason": "a rank ended"}
+        jobs = slices.merged([job(failures=[failure])], job(), ["all_reduce"], self.ORDER)
+        self.assertEqual(jobs[0]["failures"], [{**failure, "collectives": ["all_gather"]}])
+        self.assertEqual(slices.merged(jobs, job(), ["all_gather"], self.ORDER)[0]["failures"], [])
+
+    def test_do_not_join_results_of_other_settings(self):
+        with tempfile.TemporaryDirectory(prefix="horing-peers-test-") as folder:
+            path = Path(folder) / "peers.json"
+            self.assertEqual(slices.earlier(path, {"rounds": 3}), [])
+            path.write_text(json.dumps(results(job())), encoding="utf-8")
+            self.assertEqual(slices.earlier(path, {"rounds": 3}), [job()])
+            with self.assertRaisesRegex(SystemExit, "other rounds"):
+                slices.earlier(path, {"rounds": 9})
+
+
 class Running(unittest.TestCase):
     """With the programs of this build, on this machine as one node."""
 
@@ -123,11 +155,11 @@ class Running(unittest.TestCase):
     def test_the_sweep_measures_horing(self):
         settings = {"rounds": 2, "batch_s": 1e-4}
         programs = {"run": os.path.join(BIN, "horing-run"), "limits": os.path.join(BIN, "memory_limits_bench"), "folder": BIN}
-        comparison = sweep.Comparison((1, 2, 0), [8, 4096], settings, programs, Progress())
+        comparison = sweep.Comparison((1, 2, 0), list(sweep.calls([8, 4096], 2)), settings, programs, Progress())
         comparison.run([Library("horing", "peer_horing", horing, {}, ANY),
                         Library("horing MemAlloc", "peer_horing", horing, {"PEERS_MEMALLOC": "1"}, ANY)])
         found = json.loads(json.dumps(comparison.results()))
-        self.assertEqual(found["failures"], {})
+        self.assertEqual(found["failures"], [])
         for name in ("horing", "horing MemAlloc"):
             self.assertEqual([(times["collective"], times["bytes"], len(times["seconds"])) for times in found["times"]
                               if times["library"] == name], [("all_gather", 4096, 2), ("all_reduce", 8, 2),
