@@ -13,9 +13,6 @@ bool hasSymmetric(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kAllGather;
 }
-bool hasWithoutScatter(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kAllGather;
-}
 bool hasTree(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce;
 }
@@ -52,7 +49,7 @@ constexpr Algorithm kCatalogue[] = {
     {"ho_leaders",
      "one rank of each group collects, exchanges with the others like it, and hands back; fewest slow "
      "messages",
-     hasWithoutScatter, buildHoLeaders},
+     hasSymmetric, buildHoLeaders},
     {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
     {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
      hasSymmetric, buildHalvingDoubling},

@@ -5,6 +5,11 @@
 //
 //   all-reduce:  the leader folds its group, the leaders double (doubling.h), each hands the result back. M log2 M slow
 //                messages; D log2 M bytes into each group; hops: log2 M slow, 2 fast.
+//   reduce-scatter: the leader folds its group's shares of every chunk and sends those of other groups' chunks to their
+//                leaders, who fold one of each group into the result and hand it to its owner. Slow messages, bytes and hops
+//                as of all-gather, all of D to the leader besides. What leaves the group and what stays in it are lanes of
+//                their own, so that no leader waits to receive before it has sent; and chunks go by local index, each to
+//                all groups before the next, so that everybody can use the first of what comes.
 //   all-gather:  the leader takes the chunks of its group, sends them to all other leaders, and hands its group what comes
 //                from them. M(M-1) times m slow messages, but m of them follow each other: over sockets they share a system
 //                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: 1 slow, 2
@@ -32,6 +37,28 @@ class Leaders {
       lane.at(0).recv(leader_).keep(kOutput);
     }
     return {.grid = {1, 1}, .lanes = {lane.build()}};
+  }
+
+  Schedule reduceScatter() const {
+    LaneBuilder outwards, homewards;
+    for (int32_t member = 0; member < shape_.members; ++member)
+      for (int32_t distance = 1; distance < shape_.groups; ++distance) {
+        const int32_t leader = leaderOf((group_ + distance) % shape_.groups);
+        StepBuilder share = foldOwnGroup(outwards, leader + member);
+        if (leads()) share.send(leader);
+      }
+    forEachChunkOf(group_, [&](int32_t chunk) {
+      StepBuilder result = foldOwnGroup(homewards, chunk);
+      if (!leads()) return;
+      for (int32_t distance = 1; distance < shape_.groups; ++distance)
+        result.recv(leaderOf((group_ + distance) % shape_.groups));
+      chunk == me_ ? result.keep(kOutput) : result.send(chunk);
+      result.complete();
+    });
+    if (!leads()) homewards.at(me_).recv(leader_).keep(kOutput);
+    Schedule schedule{.grid = {1, shape_.ranks()}, .lanes = {homewards.build()}};
+    if (shape_.groups > 1) schedule.lanes.push_back(outwards.build());
+    return schedule;
   }
 
   Schedule allGather() const {
@@ -78,6 +105,16 @@ class Leaders {
     if (!is_only_one) reduceByDoubling(lane, leaders, 0, shape_.members > 1 ? kOutput : kInput, {});
   }
 
+  // The leader folds the shares in the order of the members, who send him theirs.
+  StepBuilder foldOwnGroup(LaneBuilder& lane, int32_t chunk) const {
+    StepBuilder step = lane.at(chunk).read(kInput);
+    if (leads())
+      forEachOtherMember([&](int32_t member) { step.recv(member); });
+    else
+      step.send(leader_);
+    return step;
+  }
+
   // Step i is that of the group's i-th chunk.
   void takeOwnGroup(LaneBuilder& lane) const {
     if (!leads()) {
@@ -115,7 +152,8 @@ class Leaders {
 
 Schedule buildHoLeaders(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   const Leaders leaders(shape, position);
-  return collective == Collective::kAllReduce ? leaders.allReduce() : leaders.allGather();
+  if (collective == Collective::kAllReduce) return leaders.allReduce();
+  return collective == Collective::kReduceScatter ? leaders.reduceScatter() : leaders.allGather();
 }
 
 }  // namespace horing

@@ -10,7 +10,8 @@
 //   ho_halving: in the groups as ho_ring_direct, over the groups this tree.
 //   doubling: positions in pairs, pairs in pairs and so on, lower first; those from the largest power of two on as the second
 //   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
-//   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling.
+//   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling; reduce-scatter, chunk (d, j): those of
+//   group d and then the shares of the groups d+1, ..., d-1 in one pass.
 //   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
 //   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
 //   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
@@ -91,6 +92,16 @@ std::string leaders(Shape shape) {
   });
 }
 
+std::string scatteringLeaders(Shape shape, int32_t chunk) {
+  const auto members = [&](int32_t group) {
+    return round(group % shape.groups * shape.members, shape.members, shape.members - 1);
+  };
+  const int32_t home = chunk / shape.members;
+  std::vector<std::string> operands = members(home);
+  for (int32_t i = 1; i < shape.groups; ++i) operands.push_back(inOnePass(members(home + i)));
+  return inOnePass(operands);
+}
+
 std::string hierarchical(Shape shape, int32_t chunk, const Fold& inside, const Fold& between = oneByOne) {
   const int32_t row = chunk / shape.members, column = chunk % shape.members;
   std::vector<std::string> groups;
@@ -141,7 +152,7 @@ std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, 
   return inOnePass(shares);
 }
 
-std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chunk) {
+std::string expectedOrder(const std::string& algorithm, Collective collective, Shape shape, int32_t chunk) {
   if (algorithm == "ring" || algorithm == "chain") return flat(shape, chunk, oneByOne);
   if (algorithm == "direct" || algorithm == "star" || algorithm == "peer_read")
     return flat(shape, chunk, inOnePass);
@@ -156,7 +167,8 @@ std::string expectedOrder(const std::string& algorithm, Shape shape, int32_t chu
   if (algorithm == "doubling")
     return doubling(shape.ranks(), [](int32_t position) { return std::to_string(position); });
   if (algorithm == "ho_doubling") return hierarchicalDoubling(shape, chunk);
-  if (algorithm == "ho_leaders") return leaders(shape);
+  if (algorithm == "ho_leaders")
+    return collective == Collective::kReduceScatter ? scatteringLeaders(shape, chunk) : leaders(shape);
   if (algorithm == "binomial") return treeOverGroups(algorithm, {1, shape.ranks()}, chunk, 0);
   if (algorithm == "ho_binomial" || algorithm == "ho_chain")
     return treeOverGroups(algorithm, shape, chunk, 0);
@@ -178,7 +190,7 @@ void expectOrder(const Algorithm& algorithm, Collective collective, Shape shape)
         const bool has_centre = std::string_view(algorithm.name) == "star";
         const int32_t last = hasRoot(collective) ? root : has_centre ? shape.ranks() - 1 : chunk;
         ASSERT_EQ(result.out[static_cast<size_t>(position)][static_cast<size_t>(chunk)],
-                  "[" + expectedOrder(algorithm.name, shape, last) + "]")
+                  "[" + expectedOrder(algorithm.name, collective, shape, last) + "]")
             << "position " << position << ", chunk " << chunk;
       }
     }

@@ -13,6 +13,7 @@
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
 //   ho_leaders: locals 0, 1, ... of each group, all but the first rounded, in one pass, rounded; the groups as in doubling.
+//             reduce-scatter, chunk (d, j): the locals of group d so, and the shares of groups d+1, ..., d-1 in the same pass.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
 //   peer_read: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
@@ -244,11 +245,19 @@ class Reference {
     if (case_.algorithm == "halving_doubling") return a.store(a.finish(tree(n, chunk, input)), at);
     if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
     if (case_.algorithm == "ho_leaders") {
+      const auto share = [&](int g, int l) { return sentExcept(g * m)(g * m + l); };
       const auto group = [&](int g) {
-        const auto share = [&](int l) { return sentExcept(g * m)(g * m + l); };
+        const auto local = [&](int l) { return share(g, l); };
         // As with rails: kept in between, but where a group is one rank or all are one group.
-        return m > 1 && groups > 1 ? a.round(chain(0, m, share, false)) : chain(0, m, share, false);
+        return m > 1 && groups > 1 ? a.round(chain(0, m, local, false)) : chain(0, m, local, false);
       };
+      if (case_.collective == Collective::kReduceScatter) {
+        const int home = chunk / m;
+        const auto operand = [&](int k) {
+          return k < m ? share(home, k) : a.round(group((home + k - m + 1) % groups));
+        };
+        return a.store(a.finish(chain(0, m + groups - 1, operand, false)), at);
+      }
       return a.store(a.finish(doubling(groups, group, 0)), at);
     }
     const int d = chunk / m, j = chunk % m;  // ho_doubling has one row
