@@ -13,7 +13,7 @@
 #include "comm/command_queue.h"
 #include "comm/communicator.h"
 #include "comm/reduction_ops.h"
-#include "comm/root_service.h"
+#include "control/root_service.h"
 #include "horing/horing.h"
 
 // Never freed, but used again (see makeHandle): so a stale pointer, or one that another thread ends just now, is found out

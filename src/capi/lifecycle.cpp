@@ -10,8 +10,7 @@
 #include "capi/settings.h"
 #include "capi/streams.h"
 #include "comm/gpu_team.h"
-#include "comm/launcher.h"
-#include "comm/selection.h"
+#include "launch/launcher.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {

@@ -4,8 +4,8 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "comm/root_service.h"
-#include "comm/unique_id.h"
+#include "control/root_service.h"
+#include "control/unique_id.h"
 
 namespace horing {
 

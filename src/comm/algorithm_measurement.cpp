@@ -6,7 +6,7 @@
 
 #include "comm/calibration.h"
 #include "comm/communicator.h"
-#include "comm/table_words.h"
+#include "selection/table_words.h"
 #include "sim/simulation.h"
 
 namespace horing {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/root_service.h"
+#include "control/root_service.h"
 #include "schedule/postcondition.h"
 
 namespace horing {

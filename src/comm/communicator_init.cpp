@@ -5,11 +5,11 @@
 #include <set>
 
 #include "comm/communicator.h"
-#include "comm/flight_file.h"
-#include "comm/model_selection.h"
-#include "comm/rank_list.h"
+#include "control/flight_file.h"
+#include "selection/model_selection.h"
+#include "control/rank_list.h"
 #include "comm/transports.h"
-#include "comm/wire.h"
+#include "control/wire.h"
 #include "topology/machine.h"
 
 namespace horing {

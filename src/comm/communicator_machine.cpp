@@ -1,7 +1,7 @@
 // What a communicator learns of its machine, and chooses by that.
 #include "comm/calibration.h"
 #include "comm/communicator.h"
-#include "comm/model_selection.h"
+#include "selection/model_selection.h"
 
 namespace horing {
 

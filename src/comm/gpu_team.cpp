@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/proof.h"
-#include "comm/rank_list.h"
+#include "control/rank_list.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/host/plan.h"
 

@@ -25,7 +25,7 @@
 #include "base/config.h"
 #include "base/cuda_device.h"
 #include "base/log.h"
-#include "comm/selection.h"
+#include "selection/selection.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/lane_gpu.h"
 #include "topology/group_map.h"

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "comm/wire.h"
+#include "control/wire.h"
 #include "topology/group_rule.h"
 #include "topology/machine.h"
 

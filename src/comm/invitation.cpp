@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/wire.h"
+#include "control/wire.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {

@@ -5,7 +5,7 @@
 
 #include "base/config.h"
 #include "comm/connector.h"
-#include "comm/selection.h"
+#include "selection/selection.h"
 #include "engine/host/operation.h"
 #include "topology/group_map.h"
 

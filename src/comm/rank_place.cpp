@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "comm/wire.h"
+#include "control/wire.h"
 #include "topology/cpu_mask.h"
 #include "topology/hwloc_graph.h"
 #include "topology/topology_file.h"

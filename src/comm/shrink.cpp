@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "comm/rank_list.h"
-#include "comm/wire.h"
+#include "control/rank_list.h"
+#include "control/wire.h"
 
 namespace horing {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/wire.h"
+#include "control/wire.h"
 
 namespace horing {
 

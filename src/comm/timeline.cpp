@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "comm/control_messages.h"
-#include "comm/flight_file.h"
+#include "control/control_messages.h"
+#include "control/flight_file.h"
 #include "engine/host/operation.h"
 
 namespace horing {

@@ -10,7 +10,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/unique_id.h"
+#include "control/unique_id.h"
 #include "transport/transport.h"
 
 namespace horing {

@@ -1,17 +1,17 @@
 #pragma once
-// Speaks for a rank that waits: reports its call to the rendezvous, which finds out who is to blame (comm/call_ledger.h).
+// Speaks for a rank that waits: reports its call to the rendezvous, which finds out who is to blame (control/call_ledger.h).
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/call_log.h"
-#include "comm/control.h"
+#include "control/call_log.h"
+#include "control/control.h"
 
 namespace horing {
 
-// `sequence` is a call's number, or kExchange for a group of sends and receives, which comm/wait_graph.h judges.
+// `sequence` is a call's number, or kExchange for a group of sends and receives, which control/wait_graph.h judges.
 // One thread at a time. All that it takes must outlive it.
 class Watchdog {
  public:

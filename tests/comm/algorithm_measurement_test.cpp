@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/model_selection.h"
+#include "selection/model_selection.h"
 
 namespace horing {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "../rdma_machine.h"
 #include "comm/communicator.h"
-#include "comm/root_service.h"
+#include "control/root_service.h"
 
 namespace horing {
 namespace {

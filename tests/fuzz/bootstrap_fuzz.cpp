@@ -7,10 +7,10 @@
 #include "base/auth.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "comm/control_channel.h"
-#include "comm/control_messages.h"
-#include "comm/pmi1.h"
-#include "comm/rendezvous.h"
+#include "control/control_channel.h"
+#include "control/control_messages.h"
+#include "launch/pmi1.h"
+#include "control/rendezvous.h"
 #include "targets.h"
 
 namespace horing::fuzz {

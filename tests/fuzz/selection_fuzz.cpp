@@ -1,6 +1,6 @@
 #include "base/check.h"
-#include "comm/forced_algorithms.h"
-#include "comm/selection_table.h"
+#include "selection/forced_algorithms.h"
+#include "selection/selection_table.h"
 #include "sim/machine_model.h"
 #include "targets.h"
 

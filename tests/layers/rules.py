@@ -1,11 +1,13 @@
-"""The layer diagram of src/README.md as data, with the places kept for what comes (sim, nccl, paro): an arrow only points down.
+"""The layer diagram of src/README.md as data, with the place kept for what comes (nccl): an arrow only points down.
 
     capi     nccl     paro      bench  tools  tests     faces: translation, no logic
         \\      |       /
-             comm                                        who talks to whom, which plan, when
-        /      |       \\
-    engine    sim    algorithms                          run a schedule / predict one / produce one
-      |   \\    |  \\   /    |
+             comm             launch                     who talks to whom, which plan, when / what a launcher says
+        /     |     \\         /
+    engine  selection  control                           run a schedule / choose one / meet, and hear of trouble
+     |  \\      |  \\       \\
+     |   \\    sim  algorithms                            predict a schedule / produce one
+     |    \\    |    /     \\
     transport  schedule  topology                        move bytes / say what to do / know the machine
           \\       |       /
                 base                                     status, config, log, clock, checks, RAII
@@ -20,8 +22,11 @@ LAYERS = {
     "algorithms": ["schedule", "topology", "base"],
     "engine": ["schedule", "transport", "base"],
     "sim": ["schedule", "topology", "base"],
-    "comm": ["engine", "sim", "algorithms", "transport", "schedule", "topology", "base"],
-    "capi": ["comm", "base"],
+    "control": ["transport", "base"],
+    "launch": ["control", "base"],
+    "selection": ["sim", "algorithms", "schedule", "topology", "base"],
+    "comm": ["control", "selection", "engine", "sim", "algorithms", "transport", "schedule", "topology", "base"],
+    "capi": ["comm", "launch", "control", "base"],
     "nccl": ["base"],
     "paro": ["base"],
 }
@@ -35,25 +40,25 @@ EXCEPTIONS = {
 # Programs see the public header and, as vocabulary, base. These look deeper, each for a reason.
 FACES = {
     "bench": ["base"],
-    "bench/micro": ["base", "schedule", "algorithms", "topology", "transport", "engine", "comm"],  # it measures the parts
+    "bench/micro": ["base", "schedule", "algorithms", "topology", "transport", "engine", "selection", "comm"],  # it measures the parts
     "bench/cuda": ["base", "schedule", "algorithms", "topology", "transport", "engine"],  # it measures the engine alone
     "tools": ["base"],
     "tools/horing_run": ["base", "transport"],  # it sweeps the shared memory of killed ranks
     "tools/horing_plan": ["base", "schedule", "algorithms", "topology"],  # it shows schedules
-    "tools/horing_sim": ["base", "schedule", "algorithms", "topology", "sim", "comm"],  # it simulates schedules, and writes the selection table
+    "tools/horing_sim": ["base", "schedule", "algorithms", "topology", "sim", "selection", "comm"],  # it simulates schedules, and writes the selection table
     "tools/horing_topo": ["base", "topology"],  # it shows machines
-    "tools/horing_tune": ["base", "sim", "comm"],  # it measures the machine under a communicator
-    "tools/horing_info": ["base", "topology", "transport", "comm", "sim"],  # it shows what was found
+    "tools/horing_tune": ["base", "sim", "control", "launch", "comm"],  # it measures the machine under a communicator
+    "tools/horing_info": ["base", "topology", "transport", "control", "selection", "comm", "sim"],  # it shows what was found
 }
 
 # A test folder sees its layer and all below it; these see more.
 TESTS = {
     "tests/schedule": ["algorithms", "topology"],  # something has to produce the schedules that are proven
-    "tests/sim": ["algorithms", "comm"],  # ... or simulated
+    "tests/sim": ["algorithms", "selection"],  # ... or simulated
     "tests/engine": ["algorithms", "topology"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
-    "tests/fuzz": ["comm", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
+    "tests/fuzz": ["comm", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
     "tests/programs": ["base", "engine", "sim"],
 }
 

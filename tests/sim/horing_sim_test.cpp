@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "chrome_trace.h"
-#include "comm/model_selection.h"
-#include "comm/selection_table.h"
+#include "selection/model_selection.h"
+#include "selection/selection_table.h"
 #include "compare.h"
 #include "goal.h"
 #include "quantity.h"

@@ -5,7 +5,7 @@
 #include "base/config.h"
 #include "base/version.h"
 #include "comm/gpu_team.h"
-#include "comm/selection.h"
+#include "selection/selection.h"
 #include "horing/horing.h"
 
 namespace horing::info {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "comm/call_ledger.h"
-#include "comm/rank_list.h"
-#include "comm/root_service.h"
+#include "control/call_ledger.h"
+#include "control/rank_list.h"
+#include "control/root_service.h"
 
 namespace horing::info {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "comm/model_selection.h"
-#include "comm/selection_table.h"
+#include "selection/model_selection.h"
+#include "selection/selection_table.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
 

@@ -3,7 +3,7 @@
 // for each of its lanes and for each of its connections, arrows from message to receiver.
 #include <string>
 
-#include "comm/prediction.h"
+#include "selection/prediction.h"
 
 namespace horing {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "chart.h"
-#include "comm/prediction.h"
+#include "selection/prediction.h"
 
 namespace horing {
 

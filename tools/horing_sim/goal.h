@@ -3,7 +3,7 @@
 // check this one. GOAL has no slots and no shared NICs: compare with slots enough and a NIC for each rank.
 #include <string>
 
-#include "comm/prediction.h"
+#include "selection/prediction.h"
 
 namespace horing {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/model_selection.h"
+#include "selection/model_selection.h"
 #include "compare.h"
 
 namespace horing {

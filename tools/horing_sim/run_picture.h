@@ -2,7 +2,7 @@
 // A simulation as a picture: what every lane of every drawn rank sends when, and the critical path through it.
 #include <string>
 
-#include "comm/prediction.h"
+#include "selection/prediction.h"
 
 namespace horing {
 

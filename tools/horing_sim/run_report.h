@@ -2,7 +2,7 @@
 // What `horing-sim run` prints.
 #include <string>
 
-#include "comm/prediction.h"
+#include "selection/prediction.h"
 
 namespace horing {
 

@@ -11,7 +11,7 @@
 #include "comm/algorithm_measurement.h"
 #include "comm/calibration.h"
 #include "comm/communicator.h"
-#include "comm/launcher.h"
+#include "launch/launcher.h"
 #include "quantity.h"
 #include "text_file.h"
 

@@ -1,0 +1,98 @@
+#include "control/call_log.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+
+namespace horing {
+
+namespace {
+
+bool hasRoot(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
+std::string countText(uint64_t count) {
+  if (!(count & kCountsDiffer)) return std::to_string(count);
+  if (count == kCountsDiffer) return "several";
+  return formatString("several (sizes %08llx)", static_cast<unsigned long long>(count & 0xffffffff));
+}
+
+}  // namespace
+
+uint64_t agreementDigest(const FlightRecord& record) {
+  uint64_t digest = 0x686f72696e67;  // FNV-1a's way over four numbers
+  const auto add = [&digest](uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) digest = (digest ^ (value >> (8 * byte) & 0xff)) * 0x100000001b3;
+  };
+  add(static_cast<uint64_t>(record.collective));
+  add(record.count);
+  add(static_cast<uint64_t>(record.type));
+  add(isReduction(record.collective) ? static_cast<uint64_t>(record.op) : 0);
+  add(hasRoot(record.collective) ? static_cast<uint64_t>(record.root) : 0);
+  return digest | 1;
+}
+
+std::string argumentsText(const FlightRecord& record) {
+  const std::string count = countText(record.count);
+  std::string text = formatString("%s x %s", count.c_str(), dataTypeName(record.type));
+  if (isReduction(record.collective)) text += formatString(", %s", redOpName(record.op));
+  if (hasRoot(record.collective)) text += formatString(", root %d", record.root);
+  return text;
+}
+
+void CallLog::waits(uint64_t sequence, Obstacle obstacle) {
+  if (obstacle.ranks.size() > kMaxWaitedFor) obstacle.ranks.resize(kMaxWaitedFor);
+  if (obstacle.gives_to.size() > kMaxWaitedFor) obstacle.gives_to.resize(kMaxWaitedFor);
+  const std::lock_guard lock(mutex_);
+  waits_ = true;
+  waiting_sequence_ = sequence;
+  obstacle_ = std::move(obstacle);
+}
+
+void CallLog::goesOn() {
+  const std::lock_guard lock(mutex_);
+  waits_ = false;
+}
+
+RankState CallLog::state(int64_t now_ns) const {
+  RankState state;
+  uint64_t current = kExchange;
+  if (exchanges_.load(std::memory_order_acquire)) {
+    state.doing = RankState::Doing::kExchange;
+  } else if (const uint64_t begun = recorder_.begun(); begun > recorder_.ended()) {
+    current = state.sequence = begun - 1;
+    if (const std::optional<FlightRecord> record = recorder_.find(current)) {
+      state.doing = RankState::Doing::kCollective;
+      state.name = collectiveName(record->collective);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (state.doing == RankState::Doing::kNothing || !waits_ || waiting_sequence_ != current) return state;
+  state.takes_from = obstacle_.ranks;
+  state.gives_to = obstacle_.gives_to;
+  const int64_t idle_ms = (now_ns - obstacle_.since_ns) / 1'000'000;
+  state.idle_ms = static_cast<uint32_t>(std::clamp<int64_t>(idle_ms, 0, UINT32_MAX));
+  return state;
+}
+
+CallReport CallLog::report(uint64_t sequence) const {
+  CallReport report;
+  report.sequence = sequence;
+  report.begun = recorder_.begun();
+  report.ended = recorder_.ended();
+  if (const std::optional<FlightRecord> record = recorder_.find(sequence)) {
+    report.digest = agreementDigest(*record);
+    report.name = collectiveName(record->collective);
+    report.arguments = argumentsText(*record);
+  }
+  const std::lock_guard lock(mutex_);
+  if (waiting_sequence_ == sequence && report.begun > sequence && report.ended <= sequence) {
+    report.waits_for = obstacle_.ranks;
+    report.obstacle = obstacle_.text;
+  }
+  return report;
+}
+
+}  // namespace horing

@@ -1,0 +1,60 @@
+#pragma once
+// What a rank remembers of its calls, for itself and for others who ask.
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/flight_recorder.h"
+#include "control/call_report.h"
+#include "control/rank_state.h"
+
+namespace horing {
+
+// What a call waits for.
+struct Obstacle {
+  std::vector<int32_t> ranks;  // for their data or messages
+  std::string text;
+  std::vector<int32_t> gives_to;  // that are to take its messages
+  int64_t since_ns = INT64_MAX;   // when it last went on; INT64_MAX: unknown
+};
+
+// In place of a call's number: the group of sends and receives that goes on.
+inline constexpr uint64_t kExchange = UINT64_MAX;
+
+class CallLog {
+ public:
+  // Costs a few stores; see FlightRecorder.
+  FlightRecorder& recorder() { return recorder_; }
+  const FlightRecorder& recorder() const { return recorder_; }
+
+  // A group of sends and receives begins, and is over.
+  void beginExchange() { exchanges_.store(true, std::memory_order_release); }
+  void endExchange() {
+    goesOn();
+    exchanges_.store(false, std::memory_order_release);
+  }
+
+  // The call, or kExchange, waits, and does not wait any more. Any thread.
+  void waits(uint64_t sequence, Obstacle obstacle);
+  void goesOn();
+  // What goes on. Any thread.
+  RankState state(int64_t now_ns) const;
+  // What is known of the call. Any thread.
+  CallReport report(uint64_t sequence) const;
+
+ private:
+  FlightRecorder recorder_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> exchanges_{false};  // release and acquire: with what the exchange said of itself
+  bool waits_ = false;                  // under mutex_, as the next two
+  uint64_t waiting_sequence_ = 0;
+  Obstacle obstacle_;
+};
+
+// What must be the same on every rank, as a number that is never 0 and as text: "1000 x float32, sum, root 3".
+uint64_t agreementDigest(const FlightRecord& record);
+std::string argumentsText(const FlightRecord& record);
+
+}  // namespace horing

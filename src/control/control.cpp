@@ -1,0 +1,574 @@
+#include "control/control.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/check.h"
+#include "base/fork_guard.h"
+#include "base/service_thread.h"
+#include "control/control_journal.h"
+#include "control/control_messages.h"
+#include "control/liveness.h"
+#include "control/root_connection.h"
+#include "control/root_service.h"
+#include "control/socket_address.h"
+
+namespace horing {
+
+namespace {
+
+// The rendezvous ends an exchange at the deadline and names who is missing; it gets this long to say so.
+constexpr int64_t kVerdictMs = 2000;
+constexpr int64_t kGoodbyeMs = 1000;
+constexpr int kPollMs = 1000;
+constexpr int kAbortCheckMs = 50;
+// One attempt to return. The kernel would ask a machine that does not answer again only after a second.
+constexpr int64_t kReturnAttemptMs = 400;
+constexpr int kReturnPauseMs = 20;
+
+SharedMessage shared(const RankMessage& message) {
+  return std::make_shared<const std::vector<std::byte>>(encodeMessage(message));
+}
+
+// Every member function takes mutex_, but for those whose comment says that it is held.
+class JoinedControl final : public Control {
+ public:
+  JoinedControl(const JoinOptions& options, const UniqueIdParts& parts,
+                std::unique_ptr<ControlChannel> channel)
+      : options_(options), where_(parts.roots.front().toString()), key_(jobKey(parts, "control")) {
+    randomBytes(secret_);
+    takeChannel(std::move(channel));
+  }
+  ~JoinedControl() override;
+
+  // Starts the thread.
+  Status begin();
+  Status arrive(Deadline deadline);
+
+  int rank() const override { return options_.rank; }
+  int ranks() const override { return options_.ranks; }
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
+                                                        Deadline deadline) override;
+  Status status() const override;
+  int fd() const override;
+  int failedRank() const override;
+  void announceError(const Status& error) override;
+  void leave() override;
+  void answerFrom(const CallLog& calls) override;
+  void onFailure(std::function<void(const Status& error)> action) override;
+  void reportCall(const CallReport& report) override;
+  void reportState(const RankState& state) override;
+  std::string describeRank(int rank) const override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void serve();
+  void runFailureAction(Lock& lock);
+  void stopServing();
+  // mutex_ is held in all that follow.
+  bool over() const { return root_closed_ || !status_.ok(); }
+  // Nothing more will be heard or can be said.
+  bool finished() const { return root_closed_ || gone_; }
+  // A last word was said, and nothing shows that it has arrived.
+  bool owesWord() const { return !finished() && (untold_ || left_); }
+  bool beats() const { return status_.ok() && !away_ && !left_; }
+  int64_t wakeNs() const;
+  void wakeThread() const;
+  void takeChannel(std::unique_ptr<ControlChannel> channel);
+  void progress(int64_t now_ns);
+  bool mayReturn() const;
+  void comeBack(Lock& lock);
+  void loseRoot();
+  void blameRoot(Status status);
+  void awaitLastWord(Lock& lock);
+  void tellNews();
+  void beat(int64_t now_ns);
+  void send(const RankMessage& message);
+  Status fail(Status status);
+  void judgeChannel(const Status& moved);
+  Status readMessages(int64_t now_ns);
+  Status handle(RootMessage message);
+  Status handleWelcome(WelcomeMessage& welcome);
+  Status handleReturned(const ReturnedMessage& returned);
+  Status handleGathered(GatheredMessage& gathered);
+  void answer(const CallInquiry& inquiry);
+  void answer(const StateInquiry& inquiry);
+  template <typename Predicate>
+  Status waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done);
+  std::string rootName() const;
+
+  JoinOptions options_;
+  std::string where_;
+  Key key_;
+  ReturnSecret secret_;
+  ForkGuard fork_guard_;
+  Fd wake_;  // written to make the thread look again
+  Fd news_;  // written once, when over() becomes true
+  std::thread thread_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // something that a waitUntil() may wait for
+  std::atomic<bool> news_told_{false};
+  bool stop_ = false;
+  std::unique_ptr<ControlChannel> channel_;
+  RootAddress return_to_;
+  ControlJournal journal_;
+  // The connection broke, and no other one has taken its place yet: what is to be said is kept.
+  bool away_ = false;
+  std::optional<Deadline> back_by_;
+  Liveness liveness_;  // of the rendezvous, member 0
+  int64_t next_beat_ns_ = INT64_MAX;
+  Status status_;
+  int failed_rank_ = -1;
+  bool announced_ = false;
+  bool untold_ = false;  // announced an error, and has not heard of any failure since
+  bool left_ = false;    // said goodbye; the rendezvous closes the connection when it has heard that
+  bool root_closed_ = false;
+  bool gone_ = false;  // the connection is over, and no other one will take its place
+
+  const CallLog* calls_ = nullptr;
+  std::function<void(const Status&)> on_failure_;
+  std::optional<WelcomeMessage> welcome_;
+  uint64_t exchange_ = 1;  // the next one
+  std::optional<std::vector<std::vector<std::byte>>> gathered_;
+};
+
+Status JoinedControl::begin() {
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid() || !news_.valid())
+    return systemError(errno, "rank %d could not make its descriptors (ulimit -n)", options_.rank);
+  HORING_ASSIGN(thread_, startServiceThread("the control connection", [this] { serve(); }));
+  return {};
+}
+
+JoinedControl::~JoinedControl() {
+  // A forked child has a copy of this object, but not the thread.
+  if (fork_guard_.isForkedChild()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  stopServing();
+}
+
+void JoinedControl::stopServing() {
+  {
+    Lock lock(mutex_);
+    awaitLastWord(lock);
+    stop_ = true;
+    wakeThread();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+// A connection that holds has kGoodbyeMs for it; one that breaks may be replaced before. Bounded however often it breaks.
+void JoinedControl::awaitLastWord(Lock& lock) {
+  const Deadline latest = Deadline::after(*options_.clock, kReturnTryMs + kGoodbyeMs);
+  Deadline here_by = Deadline::after(*options_.clock, kGoodbyeMs);
+  while (!stop_ && owesWord() && !latest.passed() && !here_by.passed()) {
+    changed_.wait_for(lock, std::chrono::milliseconds(kAbortCheckMs));
+    if (away_) here_by = Deadline::after(*options_.clock, kGoodbyeMs);
+  }
+}
+
+void JoinedControl::wakeThread() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+// The thread: also after an error, since its cause may still have to be told, and there may be a goodbye to say.
+void JoinedControl::serve() {
+  Lock lock(mutex_);
+  while (!stop_ && !finished()) {
+    if (away_ && channel_->broke()) comeBack(lock);
+    if (stop_ || finished()) break;
+    pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    if (channel_->wantsWrite()) items[0].events |= POLLOUT;
+    const int64_t wait_ns = wakeNs() - options_.clock->nowNs();
+    const int64_t most_ms = away_ ? kAbortCheckMs : kPollMs;
+    const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, most_ms));
+    lock.unlock();
+    [[maybe_unused]] const int ready = ::poll(items, 2, wait_ms);
+    uint64_t rings = 0;
+    if (items[1].revents) [[maybe_unused]]
+      const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
+    lock.lock();
+    if (!stop_) progress(options_.clock->nowNs());
+    runFailureAction(lock);
+  }
+  // The rendezvous waits for a sign that its last word was heard.
+  if (root_closed_) channel_->hangUp();
+  changed_.notify_all();
+  runFailureAction(lock);
+}
+
+void JoinedControl::runFailureAction(Lock& lock) {
+  if (status_.ok() || !on_failure_) return;
+  const auto action = std::exchange(on_failure_, nullptr);
+  const Status error = status_;
+  lock.unlock();
+  action(error);
+  lock.lock();
+}
+
+int64_t JoinedControl::wakeNs() const {
+  return beats() ? std::min(next_beat_ns_, liveness_.nextLookNs()) : INT64_MAX;
+}
+
+void JoinedControl::takeChannel(std::unique_ptr<ControlChannel> channel) {
+  channel_ = std::move(channel);
+  channel_->allowMessageBytes(maxRootMessageBytes(std::clamp(options_.ranks, 1, kMaxRanks)));
+}
+
+// Only who beats says what it has heard, and can go on from there. After an error that the others know there is no need.
+bool JoinedControl::mayReturn() const {
+  return channel_->broke() && welcome_ && welcome_->return_port != 0 && options_.heartbeat_ms > 0 &&
+         (status_.ok() || untold_);
+}
+
+// Connects again, and says what this rank has heard; the rendezvous' answer ends being away. Also when this rank is aborted:
+// the others are to hear of that.
+void JoinedControl::comeBack(Lock& lock) {
+  while (!stop_ && !finished()) {
+    const int64_t left_ms = std::min<int64_t>(kReturnAttemptMs, back_by_->remainingMs());
+    lock.unlock();
+    Result<std::unique_ptr<ControlChannel>> connected =
+        connectOnce(return_to_, key_, {Deadline::after(*options_.clock, left_ms), nullptr});
+    if (!connected.ok()) ::poll(nullptr, 0, kReturnPauseMs);
+    lock.lock();
+    if (connected.ok()) {
+      takeChannel(connected.take());
+      channel_->send(shared(ReturnMessage{options_.rank, secret_, journal_.heard()}));
+      return;
+    }
+    options_.log.info("control", "cannot return to the rendezvous yet: %s",
+                      connected.status().message().c_str());
+    if (back_by_->passed()) loseRoot();
+  }
+}
+
+// Who has left does not need it any more.
+void JoinedControl::loseRoot() {
+  gone_ = true;
+  if (!left_)
+    blameRoot(
+        makeStatus(Code::kRemoteError, "%s is lost: it ended, or the network to it did", rootName().c_str()));
+}
+
+void JoinedControl::blameRoot(Status status) {
+  if (status_.ok() && welcome_) failed_rank_ = welcome_->host_rank;
+  [[maybe_unused]] const Status failed = fail(std::move(status));
+}
+
+void JoinedControl::progress(int64_t now_ns) {
+  const Status moved = channel_->progress();
+  // Who breaks the protocol is not listened to any more.
+  if (!readMessages(now_ns).ok()) gone_ = true;
+  if (!moved.ok() && !finished()) judgeChannel(moved);
+  if (!finished() && away_ && back_by_->passed()) loseRoot();
+  if (!finished() && beats()) beat(now_ns);
+  changed_.notify_all();
+}
+
+void JoinedControl::tellNews() {
+  // release: pairs with the acquire in status().
+  if (news_told_.exchange(true, std::memory_order_release)) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(news_.get(), &one, sizeof one);
+}
+
+void JoinedControl::beat(int64_t now_ns) {
+  if (!liveness_.look(now_ns).empty()) {
+    gone_ = true;
+    return blameRoot(
+        makeStatus(Code::kRemoteError,
+                   "%s has not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that "
+                   "hangs, or the network between it and rank %d is cut. HORING_HEARTBEAT_MS=0 turns this "
+                   "watch off",
+                   rootName().c_str(), static_cast<long long>(liveness_.patienceMs(0)), options_.rank));
+  }
+  if (now_ns < next_beat_ns_) return;
+  next_beat_ns_ = now_ns + options_.heartbeat_ms * 1'000'000;
+  send(BeatMessage{static_cast<uint32_t>(options_.heartbeat_ms), journal_.heard()});
+}
+
+// What the socket does not take now the thread sends later. Goodbye is the last word.
+void JoinedControl::send(const RankMessage& message) {
+  if (left_) return;
+  SharedMessage bytes = shared(message);
+  if (isCounted(message) && options_.heartbeat_ms > 0) journal_.keep(bytes);
+  if (away_) return;
+  channel_->send(std::move(bytes));
+  [[maybe_unused]] const Status sent = channel_->flush();
+  if (channel_->wantsWrite()) wakeThread();
+}
+
+Status JoinedControl::status() const {
+  // acquire: pairs with the release in tellNews().
+  if (!news_told_.load(std::memory_order_acquire)) return {};
+  const Lock lock(mutex_);
+  return status_;
+}
+
+int JoinedControl::fd() const {
+  return news_told_.load(std::memory_order_acquire) ? -1 : news_.get();
+}
+
+int JoinedControl::failedRank() const {
+  const Lock lock(mutex_);
+  return failed_rank_;
+}
+
+std::string JoinedControl::rootName() const {
+  if (!welcome_) return "the process that hosts the rendezvous at " + where_ + " (under a launcher rank 0)";
+  const std::string process = welcome_->host.toString();
+  return welcome_->host_rank >= 0
+             ? formatString("rank %d's process (%s), which hosts the rendezvous,", welcome_->host_rank,
+                            process.c_str())
+             : formatString("the process (%s) that hosts the rendezvous", process.c_str());
+}
+
+std::string JoinedControl::describeRank(int rank) const {
+  const Lock lock(mutex_);
+  if (!welcome_ || rank < 0 || rank >= options_.ranks) return formatString("rank %d", rank);
+  return formatString("rank %d (%s)", rank, welcome_->ranks[static_cast<size_t>(rank)].toString().c_str());
+}
+
+Status JoinedControl::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+  tellNews();
+  return status_;
+}
+
+// What a broken channel means, once its last messages have been read.
+void JoinedControl::judgeChannel(const Status& moved) {
+  if (mayReturn()) {
+    options_.log.warn("control", "rank %d: %s; returning to the rendezvous", options_.rank,
+                      moved.message().c_str());
+    if (!away_) back_by_ = Deadline::after(*options_.clock, kReturnTryMs);
+    away_ = true;
+    return;
+  }
+  if (channel_->closed() || channel_->broke()) return loseRoot();
+  gone_ = true;
+  blameRoot(makeStatus(Code::kRemoteError, "%s sent what cannot be trusted: %s", rootName().c_str(),
+                       moved.message().c_str()));
+}
+
+// An error: the rendezvous broke the protocol.
+Status JoinedControl::readMessages(int64_t now_ns) {
+  while (const std::optional<std::vector<std::byte>> bytes = channel_->receive()) {
+    liveness_.heard(0, now_ns);
+    Result<RootMessage> message = decodeRootMessage(*bytes);
+    if (!message.ok())
+      return fail(
+          makeStatus(Code::kRemoteError, "%s: %s", rootName().c_str(), message.status().message().c_str()));
+    if (isCounted(message.value())) journal_.noteHeard();
+    HORING_TRY(handle(message.take()));
+  }
+  return {};
+}
+
+Status JoinedControl::handle(RootMessage message) {
+  if (WelcomeMessage* welcome = std::get_if<WelcomeMessage>(&message)) return handleWelcome(*welcome);
+  if (GatheredMessage* gathered = std::get_if<GatheredMessage>(&message)) return handleGathered(*gathered);
+  if (const FailureMessage* failure = std::get_if<FailureMessage>(&message)) {
+    untold_ = false;
+    if (status_.ok()) failed_rank_ = failure->rank < options_.ranks ? failure->rank : -1;
+    [[maybe_unused]] const Status failed = fail(Status(failure->code, failure->reason));
+    return {};
+  }
+  if (const ReturnedMessage* returned = std::get_if<ReturnedMessage>(&message))
+    return handleReturned(*returned);
+  if (const BeatEchoMessage* echo = std::get_if<BeatEchoMessage>(&message)) {
+    if (!journal_.acknowledge(echo->heard))
+      return fail(makeStatus(Code::kRemoteError, "%s has heard more than was said", rootName().c_str()));
+  }
+  if (const CallInquiry* inquiry = std::get_if<CallInquiry>(&message)) answer(*inquiry);
+  if (const StateInquiry* inquiry = std::get_if<StateInquiry>(&message)) answer(*inquiry);
+  if (std::holds_alternative<ClosingMessage>(message)) {
+    root_closed_ = true;
+    tellNews();
+  }
+  return {};
+}
+
+Status JoinedControl::handleWelcome(WelcomeMessage& welcome) {
+  if (welcome_ || welcome.ranks.size() != static_cast<size_t>(options_.ranks) ||
+      welcome.host_rank >= options_.ranks)
+    return fail(makeStatus(Code::kRemoteError, "%s sent a welcome for %zu ranks", rootName().c_str(),
+                           welcome.ranks.size()));
+  welcome_ = std::move(welcome);
+  return_to_ = peerAddress(channel_->fd());
+  return_to_.port = welcome_->return_port;
+  return {};
+}
+
+Status JoinedControl::handleReturned(const ReturnedMessage& returned) {
+  if (!away_ || returned.heard > journal_.said())
+    return fail(makeStatus(Code::kRemoteError, "%s does not go on where it was", rootName().c_str()));
+  if (!journal_.sayRest(returned.heard, *channel_))
+    return fail(makeStatus(
+        Code::kRemoteError,
+        "rank %d said more than %zu messages while its connection to the rendezvous was broken, and "
+        "cannot say all of them again",
+        options_.rank, kMaxJournal));
+  away_ = false;
+  options_.log.info("control", "rank %d is back at the rendezvous", options_.rank);
+  return channel_->flush();
+}
+
+Status JoinedControl::handleGathered(GatheredMessage& gathered) {
+  if (gathered_ || gathered.exchange + 1 != exchange_ ||
+      gathered.parts.size() != static_cast<size_t>(options_.ranks))
+    return fail(makeStatus(Code::kRemoteError, "%s sent exchange %llu of %zu parts", rootName().c_str(),
+                           static_cast<unsigned long long>(gathered.exchange), gathered.parts.size()));
+  gathered_ = std::move(gathered.parts);
+  return {};
+}
+
+template <typename Predicate>
+Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what, Predicate done) {
+  const Patience patience{Deadline::after(*options_.clock, deadline.remainingMs() + kVerdictMs),
+                          options_.abort};
+  while (!done()) {
+    HORING_TRY(status_);
+    // Only now: what was waited for and the closing may arrive together.
+    if (root_closed_)
+      return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d waited for %s",
+                             rootName().c_str(), options_.rank, what));
+    if (patience.aborted())
+      return fail(
+          makeStatus(Code::kInvalidUsage, "rank %d was aborted while it waited for %s", options_.rank, what));
+    if (patience.over())
+      return fail(makeStatus(Code::kTimeout, "rank %d waited in vain for %s: %s does not answer",
+                             options_.rank, what, rootName().c_str()));
+    const int wait_ms = std::min(patience.deadline.remainingMs(), options_.abort ? kAbortCheckMs : kPollMs);
+    changed_.wait_for(lock, std::chrono::milliseconds(wait_ms));
+  }
+  return {};
+}
+
+Status JoinedControl::arrive(Deadline deadline) {
+  Lock lock(mutex_);
+  const int64_t now_ns = options_.clock->nowNs();
+  const auto timeout_ms = static_cast<uint32_t>(deadline.remainingMs());
+  send(HelloMessage{options_.rank, options_.ranks, timeout_ms, thisProcess(), secret_});
+  if (options_.heartbeat_ms > 0) {
+    liveness_.watch(0, options_.heartbeat_ms, now_ns);
+    next_beat_ns_ = now_ns;
+    wakeThread();
+  }
+  return waitUntil(lock, deadline, "all ranks to arrive", [this] { return welcome_.has_value(); });
+}
+
+Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<const std::byte> mine,
+                                                                     Deadline deadline) {
+  Lock lock(mutex_);
+  HORING_TRY(status_);
+  if (mine.size() > kMaxGatherBytes)
+    return fail(makeStatus(Code::kInvalidArgument,
+                           "rank %d gave %zu bytes to an exchange: at most %zu are possible", options_.rank,
+                           mine.size(), kMaxGatherBytes));
+  if (left_ || root_closed_)
+    return fail(makeStatus(Code::kInvalidUsage, "rank %d began exchange %llu after %s", options_.rank,
+                           static_cast<unsigned long long>(exchange_),
+                           left_ ? "it had left" : "the rendezvous was closed"));
+  send(GatherMessage{exchange_, static_cast<uint32_t>(deadline.remainingMs()), {mine.begin(), mine.end()}});
+  ++exchange_;
+  HORING_TRY(
+      waitUntil(lock, deadline, "an exchange with all ranks", [this] { return gathered_.has_value(); }));
+  return std::exchange(gathered_, std::nullopt).value();
+}
+
+void JoinedControl::announceError(const Status& error) {
+  const Lock lock(mutex_);
+  if (announced_ || left_ || error.ok()) return;
+  announced_ = true;
+  // What it learned from the others they know already.
+  if (!status_.ok()) return;
+  if (!finished()) send(AnnounceMessage{error.code(), error.message()});
+  untold_ = true;
+  status_ = error;
+  tellNews();
+  wakeThread();
+}
+
+void JoinedControl::answerFrom(const CallLog& calls) {
+  const Lock lock(mutex_);
+  calls_ = &calls;
+}
+
+void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
+  const Lock lock(mutex_);
+  on_failure_ = std::move(action);
+}
+
+void JoinedControl::answer(const CallInquiry& inquiry) {
+  CallReport report;
+  report.sequence = inquiry.sequence;
+  if (calls_) report = calls_->report(inquiry.sequence);
+  report.round = inquiry.round;
+  send(report);
+}
+
+void JoinedControl::answer(const StateInquiry& inquiry) {
+  RankState state;
+  if (calls_) state = calls_->state(options_.clock->nowNs());
+  state.round = inquiry.round;
+  send(state);
+}
+
+void JoinedControl::reportState(const RankState& state) {
+  const Lock lock(mutex_);
+  if (!over()) send(state);
+}
+
+void JoinedControl::reportCall(const CallReport& report) {
+  const Lock lock(mutex_);
+  if (!over()) send(report);
+}
+
+void JoinedControl::leave() {
+  {
+    const Lock lock(mutex_);
+    if (!finished()) send(GoodbyeMessage{});
+    left_ = true;
+    wakeThread();
+  }
+  // The other end closes when it has read the goodbye; closing earlier could take the word back (TCP reset).
+  stopServing();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Control>> Control::join(const JoinOptions& options) {
+  HORING_CHECK(options.clock != nullptr);
+  HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(options.id));
+  const Deadline deadline = Deadline::after(*options.clock, options.timeout_ms);
+  Result<std::unique_ptr<ControlChannel>> channel =
+      connectToRoot(parts, *options.clock, {deadline, options.abort});
+  if (!channel.ok())
+    return makeStatus(channel.status().code(), "rank %d: %s", options.rank,
+                      channel.status().message().c_str());
+  auto control = std::make_unique<JoinedControl>(options, parts, channel.take());
+  HORING_TRY(control->begin());
+  if (Status arrived = control->arrive(deadline); !arrived.ok()) {
+    if (options.failed_rank) *options.failed_rank = control->failedRank();
+    return arrived;
+  }
+  options.log.trace("control", "rank %d of %d has joined", options.rank, options.ranks);
+  return std::unique_ptr<Control>(std::move(control));
+}
+
+}  // namespace horing

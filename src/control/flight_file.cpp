@@ -1,0 +1,90 @@
+#include "control/flight_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/fd.h"
+#include "control/control_messages.h"
+
+namespace horing {
+
+std::string jsonEscaped(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      escaped += {'\\', letter};
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      // Names and messages are ASCII; what is not stays readable, if not the same.
+      escaped += formatString("\\u%04x", byte);
+    } else {
+      escaped += letter;
+    }
+  }
+  return escaped;
+}
+
+Status writeWholeFile(const std::string& path, const std::string& text) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t more = ::write(file.get(), text.data() + written, text.size() - written);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return systemError(errno, "cannot write %s", path.c_str());
+    written += static_cast<size_t>(more);
+  }
+  return {};
+}
+
+namespace {
+
+std::string operationText(const FlightRecord& record) {
+  return formatString(
+      "{\"sequence\":%llu,\"call\":\"%s\",\"arguments\":\"%s\",\"digest\":\"%016llx\",\"begun_ns\":%lld,"
+      "\"ended_ns\":%lld,\"outcome\":\"%s\"}",
+      static_cast<unsigned long long>(record.sequence), collectiveName(record.collective),
+      argumentsText(record).c_str(), static_cast<unsigned long long>(agreementDigest(record)),
+      static_cast<long long>(record.begun_ns), static_cast<long long>(record.ended_ns),
+      outcomeName(record.outcome));
+}
+
+// The call that is not complete, and what it waits for if that has been noted.
+std::string waitingText(const CallLog& calls) {
+  const CallReport report = calls.report(calls.recorder().ended());
+  if (report.obstacle.empty()) return "null";
+  std::string ranks;
+  for (const int32_t rank : report.waits_for) ranks += formatString("%s%d", ranks.empty() ? "" : ",", rank);
+  return formatString("{\"sequence\":%llu,\"for\":[%s],\"obstacle\":\"%s\"}",
+                      static_cast<unsigned long long>(report.sequence), ranks.c_str(),
+                      jsonEscaped(report.obstacle).c_str());
+}
+
+}  // namespace
+
+Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
+                                    const Clock& clock, const Status& error) {
+  const ProcessName process = thisProcess();
+  std::string text = formatString(
+      "{\"horing_flight\":1,\"job\":\"%s\",\"rank\":%d,\"ranks\":%d,\"host\":\"%s\",\"pid\":%lld,\"now_ns\":%"
+      "lld,\n"
+      "\"error\":\"%s\",\n\"begun\":%llu,\"ended\":%llu,\"waiting\":%s,\n\"operations\":[",
+      options.job.c_str(), options.rank, options.ranks, jsonEscaped(process.host).c_str(),
+      static_cast<long long>(process.pid), static_cast<long long>(clock.nowNs()),
+      jsonEscaped(error.toString()).c_str(), static_cast<unsigned long long>(calls.recorder().begun()),
+      static_cast<unsigned long long>(calls.recorder().ended()), waitingText(calls).c_str());
+  const char* separator = "\n";
+  for (const FlightRecord& record : calls.recorder().last()) {
+    text += separator + operationText(record);
+    separator = ",\n";
+  }
+  text += "\n]}\n";
+  const std::string path =
+      formatString("%s/horing-%s-rank%d-%lld.json", options.folder.c_str(), options.job.c_str(), options.rank,
+                   static_cast<long long>(process.pid));
+  HORING_TRY(writeWholeFile(path, text));
+  return path;
+}
+
+}  // namespace horing

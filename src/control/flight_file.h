@@ -1,0 +1,28 @@
+#pragma once
+// What a rank remembers of its calls, as a file for `horing-info trace`.
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/call_log.h"
+
+namespace horing {
+
+struct FlightFileOptions {
+  std::string folder;  // must exist
+  std::string job;     // the same on all ranks; part of the file's name
+  int rank = 0;
+  int ranks = 1;
+};
+
+// Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes.
+Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
+                                    const Clock& clock, const Status& error);
+
+// A text inside a JSON string, without the quotes.
+std::string jsonEscaped(const std::string& text);
+
+// Makes a file and writes it whole; one that is there is replaced, a symbolic link is refused.
+Status writeWholeFile(const std::string& path, const std::string& text);
+
+}  // namespace horing

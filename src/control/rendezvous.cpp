@@ -1,0 +1,246 @@
+#include "control/rendezvous.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "control/rank_list.h"
+#include "control/root_service.h"
+
+namespace horing {
+
+namespace {
+
+constexpr uint32_t kLongestTimeoutMs = 86'400'000;
+
+SharedMessage shared(const RootMessage& message) {
+  return std::make_shared<const std::vector<std::byte>>(encodeMessage(message));
+}
+
+std::string nameOf(int rank, const ProcessName& process) {
+  return formatString("rank %d (%s)", rank, process.toString().c_str());
+}
+
+}  // namespace
+
+std::string Rendezvous::name(int rank) const {
+  return nameOf(rank, members_[static_cast<size_t>(rank)].process);
+}
+
+Status Rendezvous::judge(const HelloMessage& hello) const {
+  const std::string who = nameOf(hello.rank, hello.process);
+  if (hello.ranks < 1 || hello.ranks > kMaxRanks)
+    return makeStatus(Code::kInvalidArgument, "%s asked for a communicator of %d ranks: 1 to %d are possible",
+                      who.c_str(), hello.ranks, kMaxRanks);
+  if (ranks_ > 0 && hello.ranks != ranks_)
+    return makeStatus(
+        Code::kInvalidArgument,
+        "%s asked for a communicator of %d ranks, %s for one of %d: pass the same number on every rank",
+        who.c_str(), hello.ranks, name(first_rank_).c_str(), ranks_);
+  if (hello.rank < 0 || hello.rank >= hello.ranks)
+    return makeStatus(Code::kInvalidArgument, "%s of a communicator of %d ranks: ranks are 0 to %d",
+                      who.c_str(), hello.ranks, hello.ranks - 1);
+  if (ranks_ > 0 && members_[static_cast<size_t>(hello.rank)].presence != Presence::kAwaited)
+    return makeStatus(Code::kInvalidUsage,
+                      "two processes came as one rank: %s and %s. Give every process a rank of its own, and "
+                      "every communicator an ID of its own",
+                      name(hello.rank).c_str(), who.c_str());
+  return {};
+}
+
+Status Rendezvous::hello(const HelloMessage& hello, int64_t now_ns) {
+  // A communicator that runs is not to be broken by a process that comes late with a copy of its ID.
+  if (complete()) {
+    const Status judged = judge(hello);
+    return judged.ok() ? makeStatus(Code::kInvalidUsage, "the communicator is complete") : judged;
+  }
+  if (failed_) {
+    ++refused_;
+    return Status(failure_.code, failure_.reason);
+  }
+  const Status judged = judge(hello);
+  if (!judged.ok()) {
+    ++refused_;
+    fail(judged.code(), -1, judged.message());
+    return judged;
+  }
+  if (ranks_ == 0) {
+    ranks_ = hello.ranks;
+    first_rank_ = hello.rank;
+    members_.resize(static_cast<size_t>(ranks_));
+  }
+  Member& newcomer = member(hello.rank);
+  newcomer.presence = Presence::kPresent;
+  newcomer.process = hello.process;
+  ++arrived_;
+  ++present_;
+  expect(hello.timeout_ms, now_ns);
+  if (complete()) welcome();
+  return {};
+}
+
+// The exchange ends with the first rank whose patience ends.
+void Rendezvous::expect(uint32_t timeout_ms, int64_t now_ns) {
+  timeout_ms = std::min(timeout_ms, kLongestTimeoutMs);
+  const int64_t until_ns = now_ns + int64_t{timeout_ms} * 1'000'000;
+  if (deadline_ns_ && *deadline_ns_ <= until_ns) return;
+  deadline_ns_ = until_ns;
+  timeout_ms_ = timeout_ms;
+}
+
+void Rendezvous::welcome() {
+  WelcomeMessage message;
+  message.host = host_;
+  message.return_port = return_port_;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const ProcessName& process = member(rank).process;
+    if (message.host_rank < 0 && process == host_) message.host_rank = rank;
+    message.ranks.push_back(process);
+  }
+  broadcasts_.push_back(shared(std::move(message)));
+  deadline_ns_.reset();
+  exchange_ = 1;
+}
+
+Status Rendezvous::gather(int rank, GatherMessage message, int64_t now_ns) {
+  if (failed_) return {};  // it has been told, or will be in a moment
+  Member& giver = member(rank);
+  if (!complete() || message.exchange != exchange_ || giver.gave)
+    return makeStatus(Code::kRemoteError, "it took part in exchange %llu while %llu was going on",
+                      static_cast<unsigned long long>(message.exchange),
+                      static_cast<unsigned long long>(exchange_));
+  for (int other = 0; present_ < ranks_ && other < ranks_; ++other) {
+    if (member(other).presence == Presence::kPresent) continue;
+    fail(Code::kRemoteError, other,
+         formatString("%s has left: exchange %llu, which %s began, cannot complete", name(other).c_str(),
+                      static_cast<unsigned long long>(exchange_), name(rank).c_str()));
+    return {};
+  }
+  giver.gave = true;
+  giver.part = std::move(message.part);
+  ++gave_;
+  expect(message.timeout_ms, now_ns);
+  if (gave_ == ranks_) finishExchange();
+  return {};
+}
+
+void Rendezvous::finishExchange() {
+  GatheredMessage message;
+  message.exchange = exchange_++;
+  for (Member& giver : members_) {
+    message.parts.push_back(std::exchange(giver.part, {}));
+    giver.gave = false;
+  }
+  gave_ = 0;
+  deadline_ns_.reset();
+  broadcasts_.push_back(shared(std::move(message)));
+}
+
+void Rendezvous::fail(Code code, int about_rank, std::string reason) {
+  if (failed_) return;
+  failed_ = true;
+  deadline_ns_.reset();
+  failure_ = {code, about_rank, std::move(reason)};
+  broadcasts_.push_back(shared(failure_));
+}
+
+void Rendezvous::announce(int rank, const AnnounceMessage& message) {
+  fail(Code::kRemoteError, rank,
+       formatString("%s stopped with %s: %s", name(rank).c_str(), codeName(message.code),
+                    message.reason.c_str()));
+}
+
+void Rendezvous::goodbye(int rank) {
+  HORING_CHECK(member(rank).presence == Presence::kPresent);
+  member(rank).presence = Presence::kLeft;
+  --present_;
+  if (!complete() || gave_ > 0)
+    fail(Code::kRemoteError, rank,
+         formatString("%s left while others waited for it in exchange %llu", name(rank).c_str(),
+                      static_cast<unsigned long long>(exchange_)));
+}
+
+void Rendezvous::lost(int rank, const std::string& why) {
+  HORING_CHECK(member(rank).presence == Presence::kPresent);
+  member(rank).presence = Presence::kLost;
+  --present_;
+  fail(Code::kRemoteError, rank,
+       formatString("%s is lost: %s. Look at its output, and for a process that was killed or a machine that "
+                    "lost its network",
+                    name(rank).c_str(), why.c_str()));
+}
+
+void Rendezvous::silent(std::span<const int> ranks, int64_t silence_ms) {
+  const bool one = ranks.size() == 1;
+  const std::string who = one ? name(ranks[0])
+                              : formatString("ranks %s (the first on %s)", rankList(ranks).c_str(),
+                                             member(ranks[0]).process.toString().c_str());
+  fail(Code::kRemoteError, ranks[0],
+       formatString(
+           "%s %s not been heard of for %lld ms: stopped (SIGSTOP, a debugger), on a machine that hangs, or "
+           "cut off from the network. HORING_HEARTBEAT_MS=0 turns this watch off",
+           who.c_str(), one ? "has" : "have", static_cast<long long>(silence_ms)));
+}
+
+void Rendezvous::tick(int64_t now_ns) {
+  if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, missing().front(), late());
+  judgeCalls(now_ns);
+}
+
+int64_t Rendezvous::nextTickNs() const {
+  if (failed_) return INT64_MAX;
+  return std::min({deadline_ns_.value_or(INT64_MAX), ledger_.nextLookNs(), waiting_.nextLookNs()});
+}
+
+void Rendezvous::report(int rank, CallReport report, int64_t now_ns) {
+  if (failed_ || !complete()) return;
+  ledger_.report(rank, ranks_, std::move(report), now_ns);
+  for (const CallInquiry& inquiry : ledger_.takeInquiries()) broadcasts_.push_back(shared(inquiry));
+  judgeCalls(now_ns);
+}
+
+void Rendezvous::tell(int rank, RankState state, int64_t now_ns) {
+  if (failed_ || !complete()) return;
+  waiting_.tell(rank, ranks_, std::move(state), now_ns);
+  if (const std::optional<uint32_t> round = waiting_.takeInquiry())
+    broadcasts_.push_back(shared(StateInquiry{*round}));
+  judgeCalls(now_ns);
+}
+
+void Rendezvous::judgeCalls(int64_t now_ns) {
+  if (failed_) return;
+  const Attendance attendance{ranks_, present_,
+                              [this](int rank) { return member(rank).presence == Presence::kPresent; }};
+  std::optional<CallVerdict> verdict = ledger_.judge(attendance, now_ns);
+  if (!verdict) verdict = waiting_.judge(attendance, now_ns);
+  if (verdict) fail(verdict->code, verdict->rank, verdict->reason);
+}
+
+// Of what is under way now.
+bool Rendezvous::came(int rank) const {
+  const Member& m = members_[static_cast<size_t>(rank)];
+  return exchange_ == 0 ? m.presence != Presence::kAwaited : m.gave;
+}
+
+std::vector<int> Rendezvous::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (!came(rank)) ranks.push_back(rank);
+  return ranks;
+}
+
+std::string Rendezvous::late() const {
+  const std::vector<int> missing = this->missing();
+  std::vector<int> there;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (came(rank)) there.push_back(rank);
+  const char* noun = missing.size() == 1 ? "rank" : "ranks";
+  if (exchange_ == 0)
+    return formatString("%s %s of %d did not arrive within %u ms; arrived: %s%s%s", noun,
+                        rankList(missing).c_str(), ranks_, timeout_ms_, rankList(there).c_str(),
+                        trouble_.empty() ? "" : ". Meanwhile ", trouble_.c_str());
+  return formatString("%s %s of %d did not take part in exchange %llu within %u ms; those that did: %s", noun,
+                      rankList(missing).c_str(), ranks_, static_cast<unsigned long long>(exchange_),
+                      timeout_ms_, rankList(there).c_str());
+}
+
+}  // namespace horing

@@ -1,0 +1,113 @@
+#include "control/root_connection.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "control/control_messages.h"
+#include "control/socket_address.h"
+
+namespace horing {
+
+namespace {
+
+constexpr int kAbortCheckMs = 50;
+constexpr int64_t kAttemptMs = 2000;      // before the next address gets its turn
+constexpr int64_t kOnlyAttemptMs = 5000;  // when there is no other
+constexpr int kFirstPauseMs = 10;
+constexpr int kLongestPauseMs = 500;
+// A job that was restarted may meet the last moments of its predecessor on the same port; a wrong key stays
+// wrong.
+constexpr int64_t kRefusalPatienceMs = 3000;
+
+Status abortedStatus() {
+  return makeStatus(Code::kInvalidUsage, "the communicator was aborted while it was set up");
+}
+
+// Whoever answered is not, or not any more, this job's rendezvous.
+bool isRefusal(const Status& status) {
+  return status.code() == Code::kRemoteError;
+}
+
+std::string addressList(const UniqueIdParts& parts) {
+  std::string text;
+  for (const RootAddress& root : parts.roots) text += (text.empty() ? "" : ", ") + root.toString();
+  return text;
+}
+
+Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const Status& last) {
+  if (patience.aborted()) return abortedStatus();
+  const std::string where = addressList(parts);
+  if (isRefusal(last))
+    return makeStatus(Code::kRemoteError,
+                      "the rendezvous at %s: %s. Use one unique ID, and one version of horing, on all ranks",
+                      where.c_str(), last.message().c_str());
+  return makeStatus(
+      Code::kTimeout,
+      "the rendezvous at %s cannot be reached (%s): is the process that made the unique ID (under a launcher "
+      "rank 0) alive, its communicator not complete without this rank, and no firewall between? "
+      "HORING_SOCKET_IFNAME chooses the interface",
+      where.c_str(), last.ok() ? "not tried" : last.message().c_str());
+}
+
+}  // namespace
+
+Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at_most_ms) {
+  pollfd item{channel.fd(), POLLIN, 0};
+  if (channel.wantsWrite()) item.events |= POLLOUT;
+  int wait_ms = std::min(patience.deadline.remainingMs(), at_most_ms);
+  if (patience.abort) wait_ms = std::min(wait_ms, kAbortCheckMs);
+  if (::poll(&item, 1, wait_ms) < 0 && errno != EINTR)
+    return systemError(errno, "waiting for the rendezvous failed");
+  return channel.progress();
+}
+
+Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
+                                                    const Patience& patience) {
+  HORING_ASSIGN(Fd fd, beginConnect(address));
+  auto channel =
+      std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
+  // Nothing is read or written before the connect is complete: it would look like an error.
+  pollfd item{channel->fd(), POLLOUT, 0};
+  while (::poll(&item, 1, std::min(patience.deadline.remainingMs(), kAbortCheckMs)) <= 0) {
+    if (patience.aborted()) return abortedStatus();
+    if (patience.deadline.passed()) return makeStatus(Code::kTimeout, "no answer");
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
+    return systemError(error, "%s", address.toString().c_str());
+  while (!channel->proven()) {
+    HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
+    if (patience.aborted()) return abortedStatus();
+    if (!channel->proven() && patience.deadline.passed())
+      return makeStatus(Code::kTimeout, "something listens there, but does not answer");
+  }
+  return channel;
+}
+
+Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
+                                                      const Patience& patience) {
+  const Key key = jobKey(parts, "control");
+  const int64_t attempt_ms = parts.roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
+  Status last;
+  std::optional<Deadline> refusals_until;
+  for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
+    for (const RootAddress& root : parts.roots) {
+      if (patience.over()) break;
+      const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
+      Result<std::unique_ptr<ControlChannel>> connected =
+          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort});
+      if (connected.ok()) return connected;
+      // A refusal says more than the silence of the next address.
+      if (!isRefusal(last)) last = connected.status();
+      if (isRefusal(last) && !refusals_until) refusals_until = Deadline::after(clock, kRefusalPatienceMs);
+    }
+    if (refusals_until && refusals_until->passed()) break;
+    ::poll(nullptr, 0, std::min(pause_ms, patience.deadline.remainingMs()));
+  }
+  return outOfPatience(parts, patience, last);
+}
+
+}  // namespace horing

@@ -1,0 +1,36 @@
+#pragma once
+// Finding the rendezvous: tries its addresses in turn, again and again, until one proves the job's key.
+#include <atomic>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/control_channel.h"
+#include "control/unique_id.h"
+
+namespace horing {
+
+// A deadline and, perhaps, a flag that ends the wait earlier. A value; what it refers to must outlive it.
+struct Patience {
+  Deadline deadline;
+  const std::atomic<bool>* abort = nullptr;
+
+  bool aborted() const { return abort && abort->load(std::memory_order_relaxed); }
+  bool over() const { return aborted() || deadline.passed(); }
+};
+
+// Sleeps until the channel's socket has something to do, at most until patience ends (or `at_most_ms`), and
+// moves bytes.
+Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at_most_ms);
+
+// A channel whose other end has proved the key. kTimeout with what happened last when the time passes;
+// kRemoteError when whoever listens there keeps failing the proof: another key, or another version of the
+// library.
+Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
+                                                      const Patience& patience);
+
+// The same, at one address and without trying again.
+Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
+                                                    const Patience& patience);
+
+}  // namespace horing

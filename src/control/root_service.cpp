@@ -1,0 +1,684 @@
+#include "control/root_service.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/service_thread.h"
+#include "control/control_channel.h"
+#include "control/control_journal.h"
+#include "control/liveness.h"
+#include "control/rendezvous.h"
+#include "control/socket_address.h"
+
+namespace horing {
+
+namespace {
+
+constexpr const char* kSubsystem = "root";
+// After a failed arrival latecomers can still ask what happened.
+constexpr int64_t kLingerMs = 10'000;
+constexpr int64_t kClosingMs = 1000;
+constexpr int64_t kLongestTurnMs = 50;  // while it closes
+// Out of file descriptors: accepting again at once would spin.
+constexpr int64_t kAcceptPauseMs = 100;
+constexpr int kAcceptsPerWake = 64;
+constexpr int64_t kLongestBeatMs = 600'000;  // as HORING_HEARTBEAT_MS
+
+constexpr int64_t toNs(int64_t ms) {
+  return ms * 1'000'000;
+}
+
+struct Client {
+  enum class State : uint8_t {
+    kStranger,  // has not proved the key, or not yet said who it is
+    kJoined,    // is rank `rank`
+    kRefused,   // has been told why; waits to be closed by the other end
+  };
+
+  Client(Fd fd, const Key& key, RootAddress from)
+      : channel(std::move(fd), key, HandshakeRole::kAcceptor, maxRankMessageBytes()), peer(from) {}
+
+  ControlChannel channel;
+  RootAddress peer;
+  State state = State::kStranger;
+  int rank = -1;
+  int64_t deadline_ns = 0;  // of strangers and refused ones
+  bool watching_writes = false;
+};
+
+// What is remembered of a rank from its arrival to its goodbye or its loss.
+struct Seat {
+  ReturnSecret secret;
+  ControlJournal journal;
+  int fd = -1;                         // of its client; -1: its connection broke
+  int64_t missed_from_ns = INT64_MAX;  // when it is lost unless it returns
+  std::string why_broken;
+};
+
+// Where to listen: the address and port of the rendezvous, and those for ranks that return.
+struct Listening {
+  Listener arrivals;
+  Listener returns;  // none where connections cannot break
+  std::optional<RootAddress> address;
+};
+
+class RootThread final : public RootService {
+ public:
+  RootThread(const RootOptions& options, Listening listening, const UniqueIdParts& parts, UniqueId id)
+      : log_(options.log),
+        idle_timeout_ms_(options.idle_timeout_ms),
+        handshake_timeout_ms_(options.handshake_timeout_ms),
+        address_(listening.address),
+        port_(listening.arrivals.port),
+        listener_(std::move(listening.arrivals)),
+        returns_(std::move(listening.returns)),
+        key_(jobKey(parts, "control")),
+        id_(id),
+        rendezvous_(thisProcess(), returns_.fd.valid() ? returns_.port : uint16_t{0}) {}
+  ~RootThread() override;
+
+  Status begin();
+  const UniqueId& id() const override { return id_; }
+  uint16_t port() const override { return port_; }
+  bool finished() const override { return waitFinished(0); }
+  bool waitFinished(int64_t timeout_ms) const override;
+
+ private:
+  void run();
+  void loop();
+  int64_t turn(int wait_ms);
+  bool over(int64_t now_ns);
+  int waitMs(int64_t now_ns) const;
+  void acceptAll(int64_t now_ns);
+  void welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns);
+  void makeRoom(int64_t now_ns);
+  void pauseAccepting(int64_t now_ns, int error_number);
+  void serve(int fd, int64_t now_ns);
+  Status handle(Client& client, std::span<const std::byte> message, int64_t now_ns);
+  Status handleHello(Client& client, const RankMessage& message, int64_t now_ns);
+  void refuse(Client& client, const Status& why, int64_t now_ns);
+  void drop(int fd, const Status& why);
+  Status handleReturn(Client& client, const ReturnMessage& message, int64_t now_ns);
+  bool mayReturn(const Client& client) const;
+  void missThoseWhoStayAway(int64_t now_ns);
+  void listenAgain();
+  void watchWrites(Client& client);
+  void expire(int64_t now_ns);
+  void judgeSilence(int64_t now_ns);
+  Status answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
+  void listenForReturns();
+  void stopListening();
+  void deliver(std::span<const SharedMessage> messages);
+  void close();
+  void setDeadline(Client& client, int64_t now_ns);
+  void clearDeadline(Client& client);
+
+  Log log_;
+  int64_t idle_timeout_ms_;
+  int64_t handshake_timeout_ms_;
+  std::optional<RootAddress> address_;
+  uint16_t port_;
+  Listener listener_;  // for arrivals, until all have come; then for those who return, if they may
+  Listener returns_;
+  Key key_;
+  UniqueId id_;
+
+  // Of the thread.
+  SteadyClock clock_;
+  Fd epoll_;
+  Rendezvous rendezvous_;
+  Liveness liveness_;
+  std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by file descriptor
+  std::set<std::pair<int64_t, int>> deadlines_;               // (time, file descriptor)
+  std::map<int, Seat> seats_;                                 // by rank
+  int away_ = 0;                                              // seats without a connection
+  int strangers_ = 0;
+  int64_t begun_ns_ = 0;
+  int64_t failed_ns_ = 0;
+  int64_t accept_again_ns_ = 0;  // 0: accepting
+
+  Fd wake_;  // written by the destructor
+  std::atomic<bool> stop_{false};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  bool finished_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+Status watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return systemError(errno, "epoll refused a socket");
+  return {};
+}
+
+Status RootThread::begin() {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.valid() || !wake_.valid())
+    return systemError(errno, "the rendezvous could not make its descriptors");
+  HORING_TRY(watch(epoll_.get(), wake_.get()));
+  HORING_TRY(watch(epoll_.get(), listener_.fd.get()));
+  begun_ns_ = clock_.nowNs();
+  HORING_ASSIGN(thread_, startServiceThread("the rendezvous", [this] { run(); }));
+  return {};
+}
+
+RootThread::~RootThread() {
+  // release: pairs with the acquire in loop().
+  stop_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool RootThread::waitFinished(int64_t timeout_ms) const {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return finished_; });
+}
+
+void RootThread::run() {
+  loop();
+  close();
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  ended_.notify_all();
+}
+
+void RootThread::loop() {
+  while (!stop_.load(std::memory_order_acquire)) {
+    const int64_t now_ns = turn(waitMs(clock_.nowNs()));
+    judgeSilence(now_ns);
+    rendezvous_.tick(now_ns);
+    const std::vector<SharedMessage> decided = rendezvous_.takeBroadcasts();
+    if (!decided.empty()) listenForReturns();
+    deliver(decided);
+    if (over(now_ns)) return;
+  }
+}
+
+// Waits for something to happen, and deals with it. Returns when that was.
+int64_t RootThread::turn(int wait_ms) {
+  std::array<epoll_event, 64> events;
+  const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
+  const int64_t now_ns = clock_.nowNs();
+  for (int i = 0; i < ready; ++i) {
+    const int fd = events[static_cast<size_t>(i)].data.fd;
+    if (fd == listener_.fd.get() && listener_.fd.valid()) {
+      acceptAll(now_ns);
+    } else if (fd != wake_.get()) {
+      serve(fd, now_ns);
+    }
+  }
+  expire(now_ns);
+  missThoseWhoStayAway(now_ns);
+  return now_ns;
+}
+
+// Nobody will need this service any more.
+bool RootThread::over(int64_t now_ns) {
+  if (!rendezvous_.anyoneCame() && !rendezvous_.failed()) return now_ns - begun_ns_ >= toNs(idle_timeout_ms_);
+  if (rendezvous_.present() > 0) return false;
+  if (rendezvous_.complete()) return true;
+  // Refused ranks are clients until they have read why.
+  if (rendezvous_.everyoneKnows() && clients_.empty()) return true;
+  if (failed_ns_ == 0) failed_ns_ = now_ns;
+  return now_ns - failed_ns_ >= toNs(kLingerMs);
+}
+
+int RootThread::waitMs(int64_t now_ns) const {
+  int64_t until_ns = begun_ns_ + toNs(idle_timeout_ms_);
+  if (rendezvous_.anyoneCame() || rendezvous_.failed()) until_ns = now_ns + toNs(kLingerMs);
+  if (failed_ns_ != 0) until_ns = std::min(until_ns, failed_ns_ + toNs(kLingerMs));
+  if (accept_again_ns_ != 0) until_ns = std::min(until_ns, accept_again_ns_);
+  if (!deadlines_.empty()) until_ns = std::min(until_ns, deadlines_.begin()->first);
+  for (auto seat = seats_.begin(); away_ > 0 && seat != seats_.end(); ++seat)
+    until_ns = std::min(until_ns, seat->second.missed_from_ns);
+  until_ns = std::min({until_ns, liveness_.nextLookNs(), rendezvous_.nextTickNs()});
+  const int64_t left_ms = (until_ns - now_ns + 999'999) / 1'000'000;
+  return static_cast<int>(std::clamp<int64_t>(left_ms, 0, 60'000));
+}
+
+void RootThread::acceptAll(int64_t now_ns) {
+  for (int accepted = 0; accepted < kAcceptsPerWake; ++accepted) {
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    Fd fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&from), &length,
+                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      const int error = errno;
+      if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+        pauseAccepting(now_ns, error);
+      if (error == EINVAL) return listenAgain();
+      // Everything else is about that one connection, or says that there is none.
+      if (error == EAGAIN || error == EWOULDBLOCK || accept_again_ns_ != 0) return;
+      continue;
+    }
+    welcomeStranger(std::move(fd), from, now_ns);
+  }
+}
+
+void RootThread::pauseAccepting(int64_t now_ns, int error_number) {
+  const Status why = systemError(
+      error_number, "the process that hosts the rendezvous cannot take more connections (see `ulimit -n`)");
+  log_.warn(kSubsystem, "%s", why.message().c_str());
+  rendezvous_.noteTrouble(why.message());
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
+  accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);
+}
+
+void RootThread::welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns) {
+  const int number = fd.get();
+  tuneControlSocket(number);
+  if (strangers_ == kMaxPendingConnections) makeRoom(now_ns);
+  auto client = std::make_unique<Client>(std::move(fd), key_, toRootAddress(from));
+  if (!watch(epoll_.get(), number).ok()) return;
+  setDeadline(*client, now_ns);
+  ++strangers_;
+  clients_.emplace(number, std::move(client));
+}
+
+// Of those that have said nothing the oldest goes, for a rank speaks at once; if all have said something, the oldest of all.
+void RootThread::makeRoom(int64_t now_ns) {
+  const Status why = makeStatus(Code::kTimeout, "too many others came after it before it proved the key");
+  std::vector<int> strangers;
+  for (const auto& [time, fd] : deadlines_)
+    if (clients_.at(fd)->state == Client::State::kStranger) strangers.push_back(fd);
+  for (const int fd : strangers) {
+    // What it said may not have been read yet, and perhaps makes it a rank, or ends it.
+    serve(fd, now_ns);
+    if (strangers_ < kMaxPendingConnections) return;
+    if (!clients_.at(fd)->channel.heard()) return drop(fd, why);
+  }
+  drop(strangers.front(), why);
+}
+
+void RootThread::setDeadline(Client& client, int64_t now_ns) {
+  clearDeadline(client);
+  client.deadline_ns = now_ns + toNs(handshake_timeout_ms_);
+  deadlines_.emplace(client.deadline_ns, client.channel.fd());
+}
+
+void RootThread::clearDeadline(Client& client) {
+  deadlines_.erase({client.deadline_ns, client.channel.fd()});
+}
+
+void RootThread::serve(int fd, int64_t now_ns) {
+  const auto found = clients_.find(fd);
+  if (found == clients_.end()) return;
+  Client& client = *found->second;
+  Status status = client.channel.progress();
+  // What it said before it broke still counts: a goodbye, or the reason why it ends.
+  while (const std::optional<std::vector<std::byte>> message = client.channel.receive()) {
+    const Status handled = handle(client, *message, now_ns);
+    if (!handled.ok()) {
+      drop(fd, handled);
+      return;
+    }
+  }
+  if (!status.ok()) {
+    drop(fd, status);
+    return;
+  }
+  watchWrites(client);
+}
+
+// An error ends the connection.
+Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int64_t now_ns) {
+  if (client.state == Client::State::kRefused) return {};
+  HORING_ASSIGN(RankMessage message, decodeRankMessage(bytes));
+  if (client.state == Client::State::kStranger) {
+    const ReturnMessage* back = std::get_if<ReturnMessage>(&message);
+    return back ? handleReturn(client, *back, now_ns) : handleHello(client, message, now_ns);
+  }
+  liveness_.heard(client.rank, now_ns);
+  if (isCounted(message)) seats_.at(client.rank).journal.noteHeard();
+  if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) return answerBeat(client, *beat, now_ns);
+  if (CallReport* report = std::get_if<CallReport>(&message)) {
+    rendezvous_.report(client.rank, std::move(*report), now_ns);
+    return {};
+  }
+  if (RankState* state = std::get_if<RankState>(&message)) {
+    rendezvous_.tell(client.rank, std::move(*state), now_ns);
+    return {};
+  }
+  if (GatherMessage* gather = std::get_if<GatherMessage>(&message))
+    return rendezvous_.gather(client.rank, std::move(*gather), now_ns);
+  if (const AnnounceMessage* announce = std::get_if<AnnounceMessage>(&message)) {
+    log_.info(kSubsystem, "rank %d announced: %s", client.rank, announce->reason.c_str());
+    rendezvous_.announce(client.rank, *announce);
+    return {};
+  }
+  if (!std::holds_alternative<GoodbyeMessage>(message))
+    return makeStatus(Code::kRemoteError, "it said hello twice");
+  liveness_.forget(client.rank);
+  seats_.erase(client.rank);
+  rendezvous_.goodbye(client.rank);
+  client.state = Client::State::kRefused;
+  return makeStatus(Code::kRemoteError, "it left");
+}
+
+Status RootThread::handleHello(Client& client, const RankMessage& message, int64_t now_ns) {
+  const HelloMessage* hello = std::get_if<HelloMessage>(&message);
+  if (!hello) return makeStatus(Code::kRemoteError, "it did not say hello");
+  const Status judged = rendezvous_.hello(*hello, now_ns);
+  if (!judged.ok()) {
+    refuse(client, judged, now_ns);
+    return {};
+  }
+  log_.trace(kSubsystem, "rank %d of %d came from %s", hello->rank, hello->ranks,
+             client.peer.toString().c_str());
+  --strangers_;
+  clearDeadline(client);
+  client.state = Client::State::kJoined;
+  client.rank = hello->rank;
+  Seat& seat = seats_[hello->rank];
+  seat.secret = hello->secret;
+  seat.fd = client.channel.fd();
+  return {};
+}
+
+// Takes the place of the connection that broke, which may not be known here yet.
+Status RootThread::handleReturn(Client& client, const ReturnMessage& message, int64_t now_ns) {
+  const auto found = seats_.find(message.rank);
+  if (found == seats_.end() || found->second.secret != message.secret)
+    return makeStatus(Code::kRemoteError, "it is not the rank %d that was here", message.rank);
+  Seat& seat = found->second;
+  if (message.heard > seat.journal.said())
+    return makeStatus(Code::kRemoteError, "rank %d has heard more than was said", message.rank);
+  if (!seat.journal.reaches(message.heard)) {
+    // It shall not take this for the end of the rendezvous.
+    refuse(client,
+           makeStatus(Code::kRemoteError,
+                      "rank %d came back to the rendezvous and lacks messages that cannot be said again: it "
+                      "has %llu of "
+                      "%llu, and %zu are kept",
+                      message.rank, static_cast<unsigned long long>(message.heard),
+                      static_cast<unsigned long long>(seat.journal.said()), seat.journal.kept()),
+           now_ns);
+    return {};
+  }
+  client.channel.send(std::make_shared<const std::vector<std::byte>>(
+      encodeMessage(RootMessage(ReturnedMessage{seat.journal.heard()}))));
+  HORING_CHECK(seat.journal.sayRest(message.heard, client.channel));
+  log_.info(kSubsystem, "rank %d is back from %s", message.rank, client.peer.toString().c_str());
+  if (seat.fd >= 0) {
+    clients_.erase(seat.fd);
+  } else {
+    --away_;
+  }
+  --strangers_;
+  clearDeadline(client);
+  client.state = Client::State::kJoined;
+  client.rank = message.rank;
+  seat.fd = client.channel.fd();
+  seat.missed_from_ns = INT64_MAX;
+  liveness_.heard(message.rank, now_ns);
+  return client.channel.flush();
+}
+
+// Only who beats says what it has heard, and can go on from there.
+bool RootThread::mayReturn(const Client& client) const {
+  return client.state == Client::State::kJoined && client.channel.broke() && rendezvous_.complete() &&
+         listener_.fd.valid() && liveness_.watches(client.rank);
+}
+
+void RootThread::missThoseWhoStayAway(int64_t now_ns) {
+  for (auto it = seats_.begin(); away_ > 0 && it != seats_.end();) {
+    const auto& [rank, seat] = *it;
+    if (seat.missed_from_ns > now_ns) {
+      ++it;
+      continue;
+    }
+    liveness_.forget(rank);
+    rendezvous_.lost(rank, formatString("%s, and it did not come back within %lld ms",
+                                        seat.why_broken.c_str(), static_cast<long long>(kReturnMs)));
+    --away_;
+    it = seats_.erase(it);
+  }
+}
+
+// The first beat begins the watch.
+Status RootThread::answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns) {
+  const int64_t interval_ms = std::clamp<int64_t>(beat.interval_ms, 1, kLongestBeatMs);
+  if (!liveness_.watches(client.rank)) liveness_.watch(client.rank, interval_ms, now_ns);
+  ControlJournal& journal = seats_.at(client.rank).journal;
+  if (!journal.acknowledge(beat.heard))
+    return makeStatus(Code::kRemoteError, "it has heard more than was said");
+  client.channel.send(std::make_shared<const std::vector<std::byte>>(
+      encodeMessage(RootMessage(BeatEchoMessage{journal.heard()}))));
+  return {};
+}
+
+void RootThread::judgeSilence(int64_t now_ns) {
+  const std::vector<int> silent = liveness_.look(now_ns);
+  if (!silent.empty()) rendezvous_.silent(silent, liveness_.patienceMs(silent[0]));
+}
+
+void RootThread::refuse(Client& client, const Status& why, int64_t now_ns) {
+  log_.info(kSubsystem, "refused %s: %s", client.peer.toString().c_str(), why.message().c_str());
+  --strangers_;
+  client.state = Client::State::kRefused;
+  setDeadline(client, now_ns);
+  client.channel.send(std::make_shared<const std::vector<std::byte>>(
+      encodeMessage(RootMessage(FailureMessage{why.code(), -1, why.message()}))));
+  [[maybe_unused]] const Status flushed = client.channel.flush();
+}
+
+void RootThread::drop(int fd, const Status& why) {
+  const auto found = clients_.find(fd);
+  const std::unique_ptr<Client> client = std::move(found->second);
+  clients_.erase(found);
+  clearDeadline(*client);
+  if (mayReturn(*client)) {
+    Seat& seat = seats_.at(client->rank);
+    seat.fd = -1;
+    seat.missed_from_ns = clock_.nowNs() + toNs(kReturnMs);
+    seat.why_broken = why.message();
+    ++away_;
+    log_.warn(kSubsystem, "rank %d: %s; waiting for it to come back", client->rank, why.message().c_str());
+    return;
+  }
+  if (client->state == Client::State::kJoined) {
+    liveness_.forget(client->rank);
+    seats_.erase(client->rank);
+    rendezvous_.lost(client->rank, client->channel.closed() ? "its control connection ended without a goodbye"
+                                                            : why.message());
+    return;
+  }
+  if (client->state != Client::State::kStranger) return;
+  --strangers_;
+  log_.info(kSubsystem, "dropped a stranger from %s: %s", client->peer.toString().c_str(),
+            why.message().c_str());
+  // Silent ones are port scanners and health checks; those that spoke might be a rank with a wrong key or
+  // version.
+  if (client->channel.heard())
+    rendezvous_.noteTrouble(formatString(
+        "a connection from %s was turned away: %s", client->peer.toString().c_str(),
+        client->channel.closed() && !client->channel.proven() ? "it went away without proving this job's key"
+                                                              : why.message().c_str()));
+}
+
+void RootThread::watchWrites(Client& client) {
+  const bool wants = client.channel.wantsWrite();
+  if (wants == client.watching_writes) return;
+  client.watching_writes = wants;
+  epoll_event event{};
+  event.events = EPOLLIN | (wants ? static_cast<uint32_t>(EPOLLOUT) : 0u);
+  event.data.fd = client.channel.fd();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, client.channel.fd(), &event);
+}
+
+void RootThread::expire(int64_t now_ns) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
+    drop(deadlines_.begin()->second, makeStatus(Code::kTimeout, "it did not prove the key within %lld ms",
+                                                static_cast<long long>(handshake_timeout_ms_)));
+  if (accept_again_ns_ != 0 && now_ns >= accept_again_ns_) {
+    accept_again_ns_ = 0;
+    if (!watch(epoll_.get(), listener_.fd.get()).ok()) accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);
+  }
+}
+
+// Once all have come nobody else may: the port is free for the job's next communicator before the first rank can know.
+void RootThread::listenForReturns() {
+  if (!rendezvous_.complete() || listener_.port != port_) return;
+  stopListening();
+  listener_ = std::move(returns_);
+  if (listener_.fd.valid() && !watch(epoll_.get(), listener_.fd.get()).ok()) listener_.fd.reset();
+}
+
+void RootThread::stopListening() {
+  // Closing alone would not do it where a forked child has a copy.
+  if (listener_.fd.valid() && accept_again_ns_ == 0)
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
+  accept_again_ns_ = 0;
+  listener_.fd.reset();
+}
+
+// Somebody destroyed the socket. Ranks whose connections had the same fate know this port.
+void RootThread::listenAgain() {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
+  listener_.fd.reset();
+  Result<Listener> listener = listenOn(address_ ? &*address_ : nullptr, listener_.port);
+  if (!listener.ok() || !watch(epoll_.get(), listener.value().fd.get()).ok()) {
+    log_.warn(kSubsystem, "cannot listen on port %u again", unsigned{listener_.port});
+    return;
+  }
+  listener_ = listener.take();
+}
+
+// Sends this to all ranks that are there, and keeps it for those that may return. A broken connection shows up as an event later.
+void RootThread::deliver(std::span<const SharedMessage> messages) {
+  if (messages.empty()) return;
+  for (auto& [rank, seat] : seats_) {
+    const bool keeps = liveness_.watches(rank);
+    for (const SharedMessage& message : messages) keeps ? seat.journal.keep(message) : seat.journal.pass();
+    if (seat.fd < 0) continue;
+    Client& client = *clients_.at(seat.fd);
+    for (const SharedMessage& message : messages) client.channel.send(message);
+    [[maybe_unused]] const Status flushed = client.channel.flush();
+    watchWrites(client);
+  }
+}
+
+// Says goodbye to those who are still there, and waits until each has heard it, which then ends its connection. Whose connection
+// breaks comes back for the word: without it, it would take this for the loss of the rendezvous. Who has heard of a failure
+// does not come back. Bounded however often connections break.
+void RootThread::close() {
+  uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
+  if (!rendezvous_.complete()) stopListening();
+  const bool failed = rendezvous_.failed();
+  deliver(std::array{
+      std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(ClosingMessage{})))});
+  const int64_t latest_ns = clock_.nowNs() + toNs(kReturnMs + kClosingMs);
+  int64_t here_by_ns = clock_.nowNs() + toNs(kClosingMs);
+  const auto expected = [&] { return seats_.size() - static_cast<size_t>(failed ? away_ : 0); };
+  while (expected() > 0) {
+    const int64_t left_ns = std::min(here_by_ns, latest_ns) - clock_.nowNs();
+    if (left_ns <= 0) break;
+    const int64_t now_ns = turn(static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, kLongestTurnMs)));
+    if (away_ > 0) here_by_ns = now_ns + toNs(kClosingMs);
+  }
+  stopListening();
+  clients_.clear();
+}
+
+UniqueIdParts makeSecret(const RootOptions& options) {
+  UniqueIdParts parts;
+  if (options.secret) {
+    parts.job = options.secret->job;
+    parts.key = options.secret->key;
+  } else {
+    randomBytes(parts.job);
+    parts.key = Key::random();
+  }
+  return parts;
+}
+
+// `address`: where the listener is, if not everywhere.
+Result<std::unique_ptr<RootService>> startOn(const RootOptions& options, Listener listener,
+                                             std::optional<RootAddress> address, const UniqueIdParts& parts) {
+  Listening listening{std::move(listener), {}, address};
+  if (parts.roots.front().family != RootAddress::Family::kLocal) {
+    HORING_ASSIGN(listening.returns, listenOn(address ? &*address : nullptr, options.ports));
+  }
+  HORING_ASSIGN(const UniqueId id, encodeUniqueId(parts));
+  auto service = std::make_unique<RootThread>(options, std::move(listening), parts, id);
+  HORING_TRY(service->begin());
+  options.log.info(kSubsystem, "the rendezvous listens on %s%s", parts.roots.front().toString().c_str(),
+                   parts.roots.size() > 1 ? " and others" : "");
+  return std::unique_ptr<RootService>(std::move(service));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options) {
+  Fd::closeInForkedChildren();
+  UniqueIdParts parts = makeSecret(options);
+  Listener listener;
+  if (options.reach == RootOptions::Reach::kThisMachine) {
+    parts.roots = {randomLocalAddress()};
+    HORING_ASSIGN(listener, listenOn(&parts.roots.front(), parts.roots.front().port));
+  } else if (options.host.empty()) {
+    HORING_ASSIGN(listener,
+                  options.port ? listenOn(nullptr, options.port) : listenOn(nullptr, options.ports));
+    HORING_ASSIGN(parts.roots, localAddresses({options.family, options.interfaces}, listener.port));
+  } else {
+    HORING_ASSIGN(parts.roots, resolveHost({options.host, 1}));
+    HORING_ASSIGN(listener, listenOn(&parts.roots.front(), options.port));
+    parts.roots.resize(1);
+    parts.roots.front().port = listener.port;
+  }
+  const bool everywhere = options.host.empty();
+  return startOn(options, std::move(listener), everywhere ? std::nullopt : std::optional(parts.roots.front()),
+                 parts);
+}
+
+Result<ReservedRoot> reserveRoot(const RootOptions& options) {
+  ReservedRoot reserved;
+  reserved.parts = makeSecret(options);
+  if (options.reach == RootOptions::Reach::kThisMachine) {
+    reserved.parts.roots = {randomLocalAddress()};
+    HORING_ASSIGN(reserved.listener, reservePort(&reserved.parts.roots.front(), {}));
+  } else {
+    HORING_ASSIGN(reserved.listener, reservePort(nullptr, options.ports));
+    HORING_ASSIGN(reserved.parts.roots,
+                  localAddresses({options.family, options.interfaces}, reserved.listener.port));
+  }
+  HORING_ASSIGN(reserved.id, encodeUniqueId(reserved.parts));
+  return reserved;
+}
+
+Result<std::unique_ptr<RootService>> RootService::start(const RootOptions& options,
+                                                        const ReservedRoot& reserved) {
+  Listener listener;
+  listener.port = reserved.listener.port;
+  listener.fd.reset(::fcntl(reserved.listener.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!listener.fd.valid()) return systemError(errno, "the rendezvous could not make its descriptors");
+  if (::listen(listener.fd.get(), kListenBacklog) != 0)
+    return systemError(errno, "the rendezvous cannot listen on port %u", unsigned{listener.port});
+  return startOn(options, std::move(listener), std::nullopt, reserved.parts);
+}
+
+}  // namespace horing

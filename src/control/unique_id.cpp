@@ -1,0 +1,155 @@
+#include "control/unique_id.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+#include "control/wire.h"
+
+namespace horing {
+
+namespace {
+
+// Layout: magic 4, format 1, number of addresses 1, zero 2, job 16, key 32, addresses 68, checksum 4. An
+// address is its family, 4 or 16 bytes and a port.
+constexpr uint32_t kMagic = 0x44496f68;  // "hoID"
+constexpr uint8_t kFormat = 1;
+constexpr size_t kHeadBytes = 8 + sizeof(JobId) + Key::kBytes;
+constexpr size_t kChecksumAt = kUniqueIdBytes - 4;
+constexpr size_t kAddressBytes = kChecksumAt - kHeadBytes;
+
+size_t ipBytes(RootAddress::Family family) {
+  return family == RootAddress::Family::kIpv4 ? 4 : 16;
+}
+
+// FNV-1a: notices damage by copying and printing. It is no defence; the key is.
+uint32_t checksum(const UniqueId& id) {
+  uint32_t sum = 2166136261u;
+  for (size_t at = 0; at < kChecksumAt; ++at) sum = (sum ^ static_cast<uint32_t>(id.bytes[at])) * 16777619u;
+  return sum;
+}
+
+Status damaged(const char* what) {
+  return makeStatus(
+      Code::kInvalidArgument,
+      "unique ID: %s. Pass the %zu bytes that horingGetUniqueId wrote, unchanged, to every rank", what,
+      kUniqueIdBytes);
+}
+
+Result<RootAddress> readAddress(WireReader& in) {
+  RootAddress address;
+  const uint8_t family = in.number<uint8_t>();
+  if (family != 1 && family != 4 && family != 6) return damaged("an address of unknown family");
+  address.family = static_cast<RootAddress::Family>(family);
+  const std::span<const std::byte> ip = in.raw(ipBytes(address.family));
+  std::copy(ip.begin(), ip.end(), address.ip.begin());
+  address.port = in.number<uint16_t>();
+  if (in.failed() || address.port == 0) return damaged("an address is incomplete");
+  return address;
+}
+
+int hexDigit(char letter) {
+  if (letter >= '0' && letter <= '9') return letter - '0';
+  if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
+  return letter >= 'A' && letter <= 'F' ? letter - 'A' + 10 : -1;
+}
+
+}  // namespace
+
+std::string RootAddress::toString() const {
+  if (family == Family::kLocal) return "a socket of this machine";
+  char text[INET6_ADDRSTRLEN] = "?";
+  const bool v4 = family == Family::kIpv4;
+  ::inet_ntop(v4 ? AF_INET : AF_INET6, ip.data(), text, sizeof text);
+  return formatString(v4 ? "%s:%u" : "[%s]:%u", text, port);
+}
+
+Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts) {
+  if (parts.roots.empty())
+    return makeStatus(Code::kInvalidArgument, "a unique ID needs an address of the rendezvous");
+  WireWriter addresses;
+  uint8_t count = 0;
+  for (const RootAddress& root : parts.roots) {
+    if (root.port == 0)
+      return makeStatus(Code::kInvalidArgument, "%s is no address of a rendezvous", root.toString().c_str());
+    if (addresses.size() + 3 + ipBytes(root.family) > kAddressBytes) continue;
+    addresses.number(static_cast<uint8_t>(root.family));
+    addresses.raw(std::span(root.ip).first(ipBytes(root.family)));
+    addresses.number(root.port);
+    ++count;
+  }
+  WireWriter out;
+  out.number(kMagic);
+  out.number(kFormat);
+  out.number(count);
+  out.number(uint16_t{0});
+  out.raw(parts.job);
+  out.raw(parts.key.bytes);
+  out.raw(addresses.take());
+  const std::vector<std::byte> bytes = out.take();
+  UniqueId id;
+  std::copy(bytes.begin(), bytes.end(), id.bytes.begin());
+  const uint32_t sum = checksum(id);
+  for (size_t byte = 0; byte < 4; ++byte)
+    id.bytes[kChecksumAt + byte] = static_cast<std::byte>(sum >> (8 * byte));
+  return id;
+}
+
+Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
+  WireReader sum(std::span(id.bytes).subspan(kChecksumAt));
+  WireReader in(std::span(id.bytes).first(kChecksumAt));
+  if (in.number<uint32_t>() != kMagic) return damaged("these bytes are not one");
+  if (const uint8_t format = in.number<uint8_t>(); format != kFormat)
+    return makeStatus(Code::kInvalidUsage,
+                      "unique ID: made by another version of horing (format %u, this library reads %u)",
+                      format, kFormat);
+  if (sum.number<uint32_t>() != checksum(id)) return damaged("its bytes were altered");
+  const uint8_t count = in.number<uint8_t>();
+  if (in.number<uint16_t>() != 0 || count == 0) return damaged("its head is malformed");
+  UniqueIdParts parts;
+  const std::span<const std::byte> job = in.raw(parts.job.size());
+  std::copy(job.begin(), job.end(), parts.job.begin());
+  const std::span<const std::byte> key = in.raw(Key::kBytes);
+  std::copy(key.begin(), key.end(), parts.key.bytes.begin());
+  for (uint8_t i = 0; i < count; ++i) {
+    HORING_ASSIGN(const RootAddress address, readAddress(in));
+    parts.roots.push_back(address);
+  }
+  while (!in.complete()) {
+    if (in.number<uint8_t>() != 0 || in.failed()) return damaged("there is something after its addresses");
+  }
+  return parts;
+}
+
+std::string uniqueIdToHex(const UniqueId& id) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const std::byte byte : id.bytes) {
+    hex.push_back(kDigits[static_cast<unsigned>(byte) >> 4]);
+    hex.push_back(kDigits[static_cast<unsigned>(byte) & 15]);
+  }
+  return hex;
+}
+
+Result<UniqueId> uniqueIdFromHex(std::string_view hex) {
+  if (hex.size() != 2 * kUniqueIdBytes)
+    return makeStatus(Code::kInvalidArgument, "a unique ID has %zu hexadecimal digits, not %zu",
+                      2 * kUniqueIdBytes, hex.size());
+  UniqueId id;
+  for (size_t at = 0; at < kUniqueIdBytes; ++at) {
+    const int high = hexDigit(hex[2 * at]);
+    const int low = hexDigit(hex[2 * at + 1]);
+    if (high < 0 || low < 0)
+      return makeStatus(Code::kInvalidArgument, "a unique ID consists of hexadecimal digits only");
+    id.bytes[at] = static_cast<std::byte>(high * 16 + low);
+  }
+  return id;
+}
+
+Key jobKey(const UniqueIdParts& parts, std::string_view purpose) {
+  const std::string context =
+      "job " + std::string(reinterpret_cast<const char*>(parts.job.data()), parts.job.size());
+  return Key::derive(parts.key.bytes, context + std::string(purpose));
+}
+
+}  // namespace horing

@@ -1,0 +1,170 @@
+#include "selection/model_selection.h"
+
+#include <set>
+
+#include "algorithms/catalogue.h"
+#include "selection/table_words.h"
+
+namespace horing {
+
+namespace {
+
+// Of the whole vector. What serves the largest serves all that are larger, so that its blocks must be large, too.
+constexpr uint64_t kLeastPredictedBytes = 256, kMostPredictedBytes = 16 << 20,
+                   kMostPredictedBlock = 256 << 10;
+constexpr int64_t kMostPredictedSlices = 50'000;  // in one simulation
+
+struct Choice {
+  uint64_t bytes;
+  const Algorithm* algorithm;
+  Picoseconds time;  // 0: it is not known
+};
+
+// What each algorithm takes, by size; 0 where it cannot be predicted.
+struct PredictedTimes {
+  const Algorithm* algorithm;
+  std::vector<Picoseconds> times;
+};
+
+std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collective collective,
+                                       const std::vector<uint64_t>& sizes) {
+  std::vector<PredictedTimes> all;
+  for (const Algorithm& algorithm : algorithmCatalogue()) {
+    if (!algorithm.has(collective) || algorithm.inputs == Inputs::kShared) continue;
+    PredictedTimes& predicted = all.emplace_back(PredictedTimes{&algorithm, {}});
+    predicted.times.resize(sizes.size());
+    Question question = asked.question;
+    question.collective = collective;
+    question.algorithm = algorithm.name;
+    question.bytes = sizes.front();
+    Result<Prediction> prediction = predict(question, Record::kNothing);
+    for (size_t i = 0; i < sizes.size() && prediction.ok(); ++i) {
+      if (i > 0) prediction = predictAgain(prediction.value(), sizes[i], Record::kNothing);
+      if (prediction.ok()) predicted.times[i] = prediction.value().result.time;
+    }
+  }
+  return all;
+}
+
+// Those that are asked for, and where the standing table changes its mind.
+std::vector<uint64_t> sizesOf(const SelectionQuestion& asked, Collective collective) {
+  std::set<uint64_t> sizes(asked.sizes.begin(), asked.sizes.end());
+  const MachineModel& machine = asked.question.machine;
+  if (asked.standing)
+    for (const SelectionRow& row : asked.standing->rows())
+      if (row.fits(collective, machine.nodes, machine.ranks_per_node) &&
+          row.most_bytes >= asked.sizes.front() && row.most_bytes <= asked.sizes.back())
+        sizes.insert(row.most_bytes);
+  return {sizes.begin(), sizes.end()};
+}
+
+// By size. The first in the catalogue of those that are equally fast.
+Result<std::vector<Choice>> choicesOf(const SelectionQuestion& asked, Collective collective) {
+  const MachineModel& machine = asked.question.machine;
+  const std::vector<uint64_t> sizes = sizesOf(asked, collective);
+  const std::vector<PredictedTimes> predicted = predictAll(asked, collective, sizes);
+  std::vector<Choice> choices;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Algorithm* standing =
+        asked.standing ? asked.standing->find(collective, machine.nodes, machine.ranks_per_node, sizes[i])
+                       : nullptr;
+    Choice fastest{sizes[i], nullptr, 0}, stands{sizes[i], standing, 0};
+    for (const auto& [algorithm, times] : predicted) {
+      if (times[i] == 0) continue;
+      if (algorithm == standing) stands.time = times[i];
+      if (!fastest.algorithm || times[i] < fastest.time) fastest = {sizes[i], algorithm, times[i]};
+    }
+    if (!standing && !fastest.algorithm)
+      return makeStatus(Code::kInvalidArgument, "no algorithm can run %s of %s here",
+                        collectiveName(collective), tableBytesText(sizes[i]).c_str());
+    const double most_time = errorFactor(machine, sizes[i]) * static_cast<double>(fastest.time);
+    const bool keeps = standing && (stands.time == 0 || static_cast<double>(stands.time) <= most_time);
+    choices.push_back(keeps ? stands : fastest);
+  }
+  return choices;
+}
+
+std::string commented(const std::string& described) {
+  std::string text;
+  for (size_t at = 0; at < described.size();) {
+    const size_t end = described.find('\n', at);
+    text += "#   " + described.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return text;
+}
+
+// No machine takes so long for a small message between two ranks of a node; one whose cores others use does.
+constexpr double kMostNearUs = 250;
+
+Status checkUndisturbed(const MachineModel& machine) {
+  const double near_us = 2 * machine.step_us + machine.inside.latency_us;
+  if (machine.links == Links::kBetween || near_us <= kMostNearUs) return {};
+  return makeStatus(
+      Code::kInvalidArgument,
+      "the description of the machine has %.0f us for a small message inside a node: other programs "
+      "had its cores while it was measured; measure again (HORING_SELECTION=model believes it)",
+      near_us);
+}
+
+}  // namespace
+
+Result<std::string> selectionText(const SelectionQuestion& asked) {
+  const MachineModel& machine = asked.question.machine;
+  std::string text = "# predicted, for:\n" + commented(describeMachine(machine));
+  text += "# collective   groups  ranks of each  up to bytes  algorithm\n";
+  for (const Collective collective : asked.collectives) {
+    HORING_ASSIGN(const std::vector<Choice> choices, choicesOf(asked, collective));
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const bool is_last = i + 1 == choices.size();
+      if (!is_last && choices[i + 1].algorithm == choices[i].algorithm) continue;
+      const std::string time =
+          choices[i].time > 0 ? formatString("%.1f us", toMicroseconds(choices[i].time)) : "not predicted";
+      text += formatString("%-14s %-7d %-14d %-12s %s  # %s\n", collectiveName(collective), machine.nodes,
+                           machine.ranks_per_node, is_last ? "*" : tableBytesText(choices[i].bytes).c_str(),
+                           choices[i].algorithm->name, time.c_str());
+    }
+  }
+  return text;
+}
+
+bool selectsByModel(const Config& config) {
+  return config.selection == kSelectionByModel ||
+         (config.selection == kSelectionAuto && config.calibrate != "0");
+}
+
+Status modelNeedsMachine() {
+  return makeStatus(
+      Code::kInvalidUsage,
+      "HORING_SELECTION=model needs to know the machine: set HORING_CALIBRATE=1 to have it measured "
+      "while a job starts, or to a file that 'horing-tune -o FILE' wrote");
+}
+
+Result<std::string> modelTableText(const Config& config, const MachineModel& machine) {
+  if (machine.ranks() > kMostPredictedRanks)
+    return makeStatus(Code::kInvalidArgument,
+                      "predictions are made for at most %d ranks, here are %d: let 'horing-sim select' write "
+                      "a table, and give "
+                      "its name as HORING_SELECTION",
+                      kMostPredictedRanks, machine.ranks());
+  HORING_TRY(checkLinksKnown(machine));
+  if (config.selection == kSelectionAuto) HORING_TRY(checkUndisturbed(machine));
+  SelectionQuestion asked;
+  asked.question.machine = machine;
+  asked.question.most_slices = kMostPredictedSlices;
+  asked.question.ranks = Ranks::kOneNodeIfLikely;
+  Pipelining& pipelining = asked.question.pipelining;
+  pipelining.window = static_cast<int32_t>(config.window);
+  pipelining.slice_bytes = static_cast<size_t>(config.slice_bytes);
+  pipelining.slots_inside = static_cast<int32_t>(config.slots);
+  pipelining.slots_between = static_cast<int32_t>(config.socket_slots);
+  asked.collectives = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather};
+  const uint64_t most_bytes =
+      std::max(kMostPredictedBytes, static_cast<uint64_t>(machine.ranks()) * kMostPredictedBlock);
+  for (uint64_t bytes = kLeastPredictedBytes; bytes <= most_bytes; bytes *= 4) asked.sizes.push_back(bytes);
+  if (config.selection == kSelectionAuto) asked.standing = &SelectionTable::builtIn();
+  HORING_ASSIGN(const std::string predicted, selectionText(asked));
+  return predicted + SelectionTable::builtIn().text();
+}
+
+}  // namespace horing

@@ -1,0 +1,46 @@
+#pragma once
+// The table by which the library chooses algorithms (HORING_SELECTION), written by prediction instead of measurement.
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "selection/prediction.h"
+#include "selection/selection_table.h"
+
+namespace horing {
+
+struct SelectionQuestion {
+  Question question;  // its algorithm, collective and size are of no meaning
+  std::vector<Collective> collectives;
+  // Ascending; a row holds up to the last size at which its algorithm is the fastest.
+  std::vector<uint64_t> sizes;
+  // Its choice stands unless the model says of another that it is faster by more than the model may err (errorFactor()), and
+  // where its choice cannot be predicted. Null: the model alone chooses.
+  const SelectionTable* standing = nullptr;
+};
+
+// What a prediction may be wrong by: the goals that bench/sim/predict.py holds it to. Inside one node caches count for more than the
+// model knows of.
+constexpr double errorFactor(const MachineModel& machine, uint64_t bytes) {
+  return machine.nodes == 1 || bytes < (1 << 20) ? 2 : 1.25;
+}
+
+// Rows for machines of this many nodes and ranks, with what was predicted as comments. Algorithms that ask for inputs that every
+// rank can read are left out. Errors: a collective that no algorithm can run here.
+Result<std::string> selectionText(const SelectionQuestion& question);
+
+// The error of a job that asks for the model and says nothing of the machine: by its defaults messages cost no CPU time.
+Status modelNeedsMachine();
+
+// Whether config.selection asks for predictions: model, or auto where the machine is known.
+bool selectsByModel(const Config& config);
+
+// What HORING_SELECTION=model or auto means on a machine: such rows for what a communicator does most, with the settings of `config`,
+// before those that are built in for all else. For model the model alone chooses; for auto the built-in table stands as
+// SelectionQuestion::standing says. Takes some 100 ms for 8 ranks, a second for 1024; algorithms that would take too long to simulate are
+// left out. Errors: more than kMostPredictedRanks; checkLinksKnown(); for auto, what was measured while other
+// programs ran.
+inline constexpr int32_t kMostPredictedRanks = 1024;
+Result<std::string> modelTableText(const Config& config, const MachineModel& machine);
+
+}  // namespace horing

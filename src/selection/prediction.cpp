@@ -1,0 +1,64 @@
+#include "selection/prediction.h"
+
+#include "algorithms/catalogue.h"
+#include "sim/wire_bound.h"
+
+namespace horing {
+
+namespace {
+
+constexpr int32_t kLikelyNodes = 7;  // beside the first
+
+Result<Schedule> scheduleAt(const Question& question, int32_t position) {
+  const Shape shape{question.machine.nodes, question.machine.ranks_per_node};
+  return buildSchedule(question.algorithm, question.collective, shape, position);
+}
+
+Status simulateInto(Prediction& prediction, Record record) {
+  const Question& question = prediction.question;
+  SimulationInput input;
+  input.machine = question.machine;
+  input.schedules = *prediction.schedules;
+  input.folding = prediction.folding;
+  input.count =
+      elementsOf(question.collective, question.machine.ranks(), question.bytes, input.element_bytes);
+  input.pipelining = question.pipelining;
+  input.record = record;
+  input.most_slices = question.most_slices;
+  HORING_ASSIGN(prediction.result, simulate(input));
+  prediction.bound = wireBound(question.collective, static_cast<double>(question.bytes), question.machine);
+  return {};
+}
+
+}  // namespace
+
+Result<Prediction> predict(const Question& question, Record record) {
+  HORING_TRY(checkLinksKnown(question.machine));
+  Prediction prediction;
+  prediction.question = question;
+  prediction.folding = Folding(Folding::Kind::kNone, question.machine.nodes, question.machine.ranks_per_node);
+  if (question.ranks != Ranks::kAll) {
+    HORING_ASSIGN(prediction.folding,
+                  findFolding(
+                      question.machine.nodes, question.machine.ranks_per_node,
+                      [&](int32_t position) { return scheduleAt(question, position); },
+                      question.ranks == Ranks::kOneNodeIfLikely ? kLikelyNodes : kAllNodes));
+  }
+  auto schedules = std::make_shared<std::vector<Schedule>>();
+  for (int32_t position = 0; position < prediction.folding.simulatedRanks(); ++position) {
+    HORING_ASSIGN(Schedule schedule, scheduleAt(question, position));
+    schedules->push_back(std::move(schedule));
+  }
+  prediction.schedules = std::move(schedules);
+  HORING_TRY(simulateInto(prediction, record));
+  return prediction;
+}
+
+Result<Prediction> predictAgain(const Prediction& before, uint64_t bytes, Record record) {
+  Prediction prediction = before;
+  prediction.question.bytes = bytes;
+  HORING_TRY(simulateInto(prediction, record));
+  return prediction;
+}
+
+}  // namespace horing

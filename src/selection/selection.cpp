@@ -1,0 +1,163 @@
+#include "selection/selection.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "base/status.h"
+#include "schedule/postcondition.h"
+
+namespace horing {
+
+namespace {
+
+// Smaller calls do not gain what it costs to ask who shares memory.
+constexpr size_t kLeastSharedBytes = 256 << 10;
+
+bool knowsGroups(std::string_view algorithm) {
+  return algorithm.starts_with("ho_");
+}
+// For what no row serves: the first one that does not ask for groups.
+const Algorithm& plainest(Collective collective) {
+  const Algorithm* found = nullptr;
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    if (!found && algorithm.has(collective) && !knowsGroups(algorithm.name)) found = &algorithm;
+  return *found;
+}
+
+std::string unequalGroups(const char* algorithm, const GroupMap& map) {
+  return formatString(
+      "%s needs groups of one size, here they have %d to %d ranks: algorithms that do not know groups run "
+      "instead",
+      algorithm, map.smallestGroup(), map.largestGroup());
+}
+
+}  // namespace
+
+bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
+  return map.uniform() || !knowsGroups(algorithm.name);
+}
+
+Selection selectionOf(const Algorithm& algorithm, const GroupMap& map) {
+  const Shape flat{1, map.ranks()};
+  return {&algorithm, knowsGroups(algorithm.name) ? Shape{map.groups(), map.largestGroup()} : flat};
+}
+
+Status checkForced(const Config& config) {
+  HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config.algorithm));
+  for (const ForcedRow& row : forced.rows()) {
+    const bool folds = !row.collective || contractOf(*row.collective).folds();
+    if (!config.reproducible || !folds || row.algorithm->name == std::string_view(kReproducibleAlgorithm))
+      continue;
+    return makeStatus(
+        Code::kInvalidArgument,
+        "HORING_ALGO=%s forces an algorithm whose results depend on the size, and the communicator "
+        "shall be reproducible (HORING_REPRODUCIBLE, or config.reproducible): unset one of the two",
+        config.algorithm.c_str());
+  }
+  return {};
+}
+
+Selector::Selector(const SelectionGround& ground) {
+  Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(ground.config.algorithm);
+  if (forced.ok()) forced_ = forced.take();  // else checkForced() has refused it
+  shared_ = sharedSelection(ground);
+  for (int number = 0; number < kCollectives; ++number)
+    choices_[static_cast<size_t>(number)] = choicesFor(static_cast<Collective>(number), ground);
+}
+
+// What reads peers' inputs, or nothing where that cannot be.
+Selection Selector::sharedSelection(const SelectionGround& ground) {
+  const Algorithm& shared = *findAlgorithm("peer_read");
+  if (!ground.config.reproducible && ground.map.ranks() > 1 && ground.shares_memory)
+    return selectionOf(shared, ground.map);
+  for (const ForcedRow& row : forced_.rows())
+    if (row.algorithm == &shared) fallback_ = "peer_read needs ranks that share memory: others run instead";
+  return {};
+}
+
+const Selection* Selector::selectShared(Collective collective, size_t bytes) const {
+  return choiceOf(collective, bytes).prefers_shared ? &shared_ : nullptr;
+}
+
+// Groups that differ in size are one group of all: an order that depends on the group map alone, too.
+Selector::Choices Selector::reproducibleChoice(const SelectionGround& ground) {
+  const Algorithm& algorithm = *findAlgorithm(kReproducibleAlgorithm);
+  if (ground.map.uniform()) return {{SIZE_MAX, selectionOf(algorithm, ground.map)}};
+  fallback_ = formatString(
+      "groups differ in size: reproducible reductions fold all ranks as one group, and every rank sends to "
+      "every other");
+  return {{SIZE_MAX, {&algorithm, {1, ground.map.ranks()}}}};
+}
+
+// Where the choice may change: at the edges of the table's rows, of what is forced, and where reading peers' inputs begins to pay.
+Selector::Choices Selector::choicesFor(Collective collective, const SelectionGround& ground) {
+  const GroupMap& map = ground.map;
+  if (ground.config.reproducible && contractOf(collective).folds()) return reproducibleChoice(ground);
+  const Choices table = tableChoices(collective, ground);
+  const bool may_share = shared_.algorithm && shared_.algorithm->has(collective);
+  std::set<size_t> edges = {kLeastSharedBytes - 1};
+  for (const Choice& choice : table) edges.insert(choice.most_bytes);
+  for (const ForcedRow& row : forced_.rows()) {
+    if (row.least_bytes > 0) edges.insert(row.least_bytes - 1);
+    edges.insert(row.most_bytes);
+  }
+  Choices choices;
+  for (const size_t edge : edges) {
+    Choice choice =
+        *std::find_if(table.begin(), table.end(), [&](const Choice& c) { return c.most_bytes >= edge; });
+    choice.most_bytes = edge;
+    if (const Algorithm* forced = forced_.find(collective, edge)) {
+      choice = forcedChoice(choice, *forced, map);
+    } else {
+      // A name without a collective says what the user wants to see; reading inputs would hide it.
+      const bool names_all = !forced_.rows().empty() && !forced_.rows().front().collective;
+      choice.prefers_shared = map.groups() == 1 && edge >= kLeastSharedBytes && !names_all;
+    }
+    choice.prefers_shared = choice.prefers_shared && may_share;
+    choices.push_back(choice);
+  }
+  return choices;
+}
+
+Selector::Choice Selector::forcedChoice(const Choice& otherwise, const Algorithm& forced,
+                                        const GroupMap& map) {
+  Choice choice = otherwise;
+  if (forced.inputs == Inputs::kShared) {
+    choice.prefers_shared = true;
+  } else if (fitsGroups(forced, map)) {
+    choice.selection = selectionOf(forced, map);
+  } else {
+    fallback_ = unequalGroups(forced.name, map);
+  }
+  return choice;
+}
+
+Selector::Choices Selector::tableChoices(Collective collective, const SelectionGround& ground) {
+  const GroupMap& map = ground.map;
+  Choices choices;
+  for (const SelectionRow& row : ground.table.rows()) {
+    if (!row.fits(collective, map.groups(), map.largestGroup()) || !row.algorithm->has(collective)) continue;
+    if (!choices.empty() && choices.back().most_bytes >= row.most_bytes) continue;
+    if (!fitsGroups(*row.algorithm, map)) {
+      if (fallback_.empty()) fallback_ = unequalGroups(row.algorithm->name, map);
+    } else {
+      choices.push_back({row.most_bytes, selectionOf(*row.algorithm, map)});
+    }
+  }
+  if (choices.empty() || choices.back().most_bytes != SIZE_MAX)
+    choices.push_back({SIZE_MAX, selectionOf(plainest(collective), map)});
+  return choices;
+}
+
+const Selector::Choice& Selector::choiceOf(Collective collective, size_t bytes) const {
+  const Choice* choice = choices_[static_cast<size_t>(collective)].data();
+  while (choice->most_bytes < bytes) ++choice;
+  return *choice;
+}
+
+const Selection& Selector::select(Collective collective, size_t bytes) const {
+  return choiceOf(collective, bytes).selection;
+}
+
+}  // namespace horing

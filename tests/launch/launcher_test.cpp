@@ -1,0 +1,213 @@
+#include "launch/launcher.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "launch/job_secret.h"
+#include "launch/launch_variables.h"
+#include "control/socket_address.h"
+#include "../control/control_ranks.h"
+
+namespace horing {
+namespace {
+
+using namespace testing_comm;
+using Variables = std::map<std::string, std::string>;
+
+EnvironmentLookup lookupIn(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+}
+
+Result<Launched> launch(const Variables& variables) {
+  Result<Config> config = Config::fromLookup(lookupIn(variables));
+  EXPECT_TRUE(config.ok()) << config.status().toString();
+  return launchedRank(config.value(), Log(LogLevel::kNone), lookupIn(variables));
+}
+
+// A port that nothing listens on now.
+uint16_t freePort() {
+  const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+  return listenOn(&loopback, 0).take().port;
+}
+
+Variables operator+(Variables a, const Variables& b) {
+  for (const auto& [name, value] : b) a[name] = value;
+  return a;
+}
+
+// Launches `ranks` ranks that differ in `rank_name` only, and lets them meet.
+void expectToMeet(const Variables& variables, const char* rank_name, int ranks) {
+  inThreads(ranks, [&](int rank) {
+    Result<Launched> launched = launch(variables + Variables{{rank_name, std::to_string(rank)}});
+    ASSERT_TRUE(launched.ok()) << launched.status().toString();
+    EXPECT_EQ(launched.value().rank, rank);
+    EXPECT_EQ(launched.value().ranks, ranks);
+    EXPECT_EQ(launched.value().root != nullptr, rank == 0);
+    Result<std::unique_ptr<Control>> control = Control::join(joinOptions(launched.value().id, rank, ranks));
+    ASSERT_TRUE(control.ok()) << control.status().toString();
+    EXPECT_TRUE(control.value()->allGather({}, in(30'000)).ok());
+    control.value()->leave();
+    if (rank == 0) {
+      EXPECT_TRUE(launched.value().root->waitFinished(10'000));
+    }
+  });
+}
+
+class KeyFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "horing-key-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string file(const std::string& name, size_t bytes, mode_t mode) {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << std::string(bytes, 's');
+    ::chmod(path.c_str(), mode);
+    return path;
+  }
+  std::filesystem::path folder_;
+};
+
+const std::string kSecret(64, 'a');
+
+TEST(Launcher, MeetsUnderHoringRun) {
+  const Variables variables = {{"WORLD_SIZE", "4"},
+                               {"LOCAL_RANK", "0"},
+                               {"HORING_ROOT", "127.0.0.1:" + std::to_string(freePort())},
+                               {"HORING_RUN_SECRET", kSecret}};
+  expectToMeet(variables, "RANK", 4);
+  // And again on the same port, as for a second communicator.
+  expectToMeet(variables, "RANK", 4);
+}
+
+TEST(Launcher, RefusesADamagedSecretOfHoringRun) {
+  const Variables good = {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"HORING_ROOT", "127.0.0.1:1"}};
+  for (const std::string& secret : {std::string(), std::string(63, 'a'), std::string(65, 'a'),
+                                    std::string(64, 'g'), std::string(64, '-')}) {
+    const Status status = launch(good + Variables{{"HORING_RUN_SECRET", secret}}).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << secret;
+    EXPECT_TRUE(mentions(status, "HORING_RUN_SECRET"));
+    EXPECT_FALSE(mentions(status, "aaaa")) << "a secret has no place in a message";
+  }
+}
+
+TEST_F(KeyFile, LetsTorchrunsRanksMeet) {
+  const uint16_t port = freePort();
+  const Variables variables = {{"WORLD_SIZE", "3"},
+                               {"LOCAL_RANK", "1"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", std::to_string(port - 1)},
+                               {"HORING_KEY_FILE", file("key", 32, 0600)}};
+  expectToMeet(variables, "RANK", 3);
+}
+
+TEST_F(KeyFile, LetsSlurmsRanksMeet) {
+  const Variables variables = {{"SLURM_NTASKS", "3"},
+                               {"SLURM_JOB_ID", "17"},
+                               {"HORING_ROOT", "127.0.0.1:" + std::to_string(freePort())},
+                               {"HORING_KEY_FILE", file("key", 100, 0400)}};
+  expectToMeet(variables, "SLURM_PROCID", 3);
+}
+
+TEST_F(KeyFile, MustBeTheOwnersAlone) {
+  for (const mode_t mode : {0640, 0604, 0620, 0666}) {
+    const Status status = readKeyFile(file("key", 32, mode)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << mode;
+    EXPECT_TRUE(mentions(status, "chmod 600")) << status.toString();
+  }
+}
+
+TEST_F(KeyFile, MustBeAFileOfEnoughBytes) {
+  EXPECT_EQ(readKeyFile((folder_ / "none").string()).status().code(), Code::kSystemError);
+  EXPECT_EQ(readKeyFile(folder_.string()).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(readKeyFile(file("short", 31, 0600)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(readKeyFile(file("long", kMaxKeyFileBytes + 1, 0600)).status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(readKeyFile(file("least", kMinKeyFileBytes, 0600)).ok());
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(readKeyFile(pipe).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(KeyFile, DecidesTheKey) {
+  const std::string path = file("key", 40, 0600);
+  const auto before = readKeyFile(path).take().bytes;
+  EXPECT_EQ(readKeyFile(path).take().bytes, before);
+  std::ofstream(path, std::ios::app) << "x";
+  EXPECT_NE(readKeyFile(path).take().bytes, before);
+}
+
+TEST(Launcher, WantsASecretFromTorchrunAndSaysHow) {
+  const Variables variables = {
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
+  const Status status = launch(variables).status();
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+  EXPECT_TRUE(mentions(status, "HORING_KEY_FILE") && mentions(status, "HORING_INSECURE=1"))
+      << status.toString();
+}
+
+TEST(Launcher, RunsWithoutASecretWhenTold) {
+  expectToMeet({{"WORLD_SIZE", "2"},
+                {"HORING_ROOT", "localhost:" + std::to_string(freePort())},
+                {"HORING_INSECURE", "1"}},
+               "RANK", 2);
+}
+
+TEST(Launcher, KeepsARestartedJobApartFromTheOneBefore) {
+  const Variables first = {{"RANK", "1"},
+                           {"WORLD_SIZE", "2"},
+                           {"MASTER_ADDR", "127.0.0.1"},
+                           {"MASTER_PORT", "9"},
+                           {"HORING_INSECURE", "1"},
+                           {"TORCHELASTIC_RUN_ID", "x"},
+                           {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  const auto job = [](const Variables& variables) {
+    return decodeUniqueId(launch(variables).take().id).take().job;
+  };
+  EXPECT_EQ(job(first), job(first));
+  EXPECT_NE(job(first), job(first + Variables{{"TORCHELASTIC_RESTART_COUNT", "1"}}));
+  EXPECT_NE(job(first), job(first + Variables{{"TORCHELASTIC_RUN_ID", "y"}}));
+}
+
+TEST(Launcher, NamesAVariableWithABadValue) {
+  const Variables good = {{"RANK", "0"},
+                          {"WORLD_SIZE", "2"},
+                          {"MASTER_ADDR", "127.0.0.1"},
+                          {"MASTER_PORT", "29500"},
+                          {"HORING_INSECURE", "1"}};
+  const std::pair<const char*, const char*> wrong[] = {
+      {"RANK", "2"},           {"RANK", "-1"},      {"RANK", "1x"},           {"WORLD_SIZE", "0"},
+      {"WORLD_SIZE", "65537"}, {"LOCAL_RANK", "2"}, {"MASTER_PORT", "65535"}, {"MASTER_PORT", ""}};
+  for (const auto& [name, value] : wrong) {
+    const Status status = launch(good + Variables{{name, value}}).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << name << "=" << value;
+    EXPECT_TRUE(mentions(status, std::string(name) + "=" + value)) << status.toString();
+  }
+}
+
+TEST(Launcher, SaysWhatToDoWithoutALauncher) {
+  const Status status = launch({}).status();
+  EXPECT_EQ(status.code(), Code::kInvalidUsage);
+  EXPECT_TRUE(mentions(status, "horing-run, mpirun, srun or torchrun")) << status.toString();
+}
+
+TEST(SlurmNodes, GiveTheirFirstHost) {
+  EXPECT_EQ(firstSlurmHost("node1").take(), "node1");
+  EXPECT_EQ(firstSlurmHost("node1,node2").take(), "node1");
+  EXPECT_EQ(firstSlurmHost("node[01-04,7],other").take(), "node01");
+  EXPECT_EQ(firstSlurmHost("node[7,9]").take(), "node7");
+  EXPECT_EQ(firstSlurmHost("rack[1-2]node[3-4]x,y").take(), "rack1node3x");
+  EXPECT_EQ(firstSlurmHost("node[5]-ib").take(), "node5-ib");
+  for (const char* wrong : {"", ",", "node[1-2"}) EXPECT_FALSE(firstSlurmHost(wrong).ok()) << wrong;
+}
+
+}  // namespace
+}  // namespace horing
