@@ -5,11 +5,11 @@
 //
 //   all-reduce:  the leader folds its group, the leaders double (doubling.h), each hands the result back. M log2 M slow
 //                messages; D log2 M bytes into each group; hops: log2 M slow, 2 fast.
-//   reduce-scatter: the leader folds its group's shares of every chunk and sends those of other groups' chunks to their
-//                leaders, who fold one of each group into the result and hand it to its owner. Slow messages, bytes and hops
-//                as of all-gather, all of D to the leader besides. What leaves the group and what stays in it are lanes of
-//                their own, so that no leader waits to receive before it has sent; and chunks go by local index, each to
-//                all groups before the next, so that everybody can use the first of what comes.
+//   reduce-scatter: the leader folds its group's shares of every chunk, sends those of other groups' chunks to their leaders,
+//                and hands each member its chunk, folded with what came for it. Slow messages, bytes and hops as of
+//                all-gather, and all of D from each member to its leader. What goes to higher groups, what goes to lower ones
+//                and what goes home are lanes of their own, and all leaders come to the chunks of all first members before
+//                those of the second ones, so that what one waits for is never behind what waits for it.
 //   all-gather:  the leader takes the chunks of its group, sends them to all other leaders, and hands its group what comes
 //                from them. M(M-1) times m slow messages, but m of them follow each other: over sockets they share a system
 //                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: 1 slow, 2
@@ -21,6 +21,9 @@
 namespace horing {
 
 namespace {
+
+// Of reduce-scatter at a leader: what its own group and lower ones have of a chunk, and what higher ones have.
+constexpr Place kLower = scratchQueue(0), kHigher = scratchQueue(1);
 
 class Leaders {
  public:
@@ -40,24 +43,30 @@ class Leaders {
   }
 
   Schedule reduceScatter() const {
-    LaneBuilder outwards, homewards;
-    for (int32_t member = 0; member < shape_.members; ++member)
-      for (int32_t distance = 1; distance < shape_.groups; ++distance) {
-        const int32_t leader = leaderOf((group_ + distance) % shape_.groups);
-        StepBuilder share = foldOwnGroup(outwards, leader + member);
-        if (leads()) share.send(leader);
+    LaneBuilder upwards, downwards, home;
+    const bool has_higher = group_ + 1 < shape_.groups;
+    for (int32_t member = 0; member < shape_.members; ++member) {
+      const auto chunkIn = [&](int32_t group) { return leaderOf(group) + member; };
+      for (int32_t group = shape_.groups - 1; group > group_; --group)
+        sendShare(upwards, chunkIn(group), group);
+      for (int32_t group = 0; group < group_; ++group) sendShare(downwards, chunkIn(group), group);
+      StepBuilder lower = foldOwnGroup(upwards, chunkIn(group_));
+      if (!leads()) continue;
+      for (int32_t group = 0; group < group_; ++group) lower.recv(leaderOf(group));
+      lower.keep(kLower);
+      if (has_higher) {
+        StepBuilder higher = downwards.at(chunkIn(group_)).keep(kHigher);
+        for (int32_t group = group_ + 1; group < shape_.groups; ++group) higher.recv(leaderOf(group));
       }
-    forEachChunkOf(group_, [&](int32_t chunk) {
-      StepBuilder result = foldOwnGroup(homewards, chunk);
-      if (!leads()) return;
-      for (int32_t distance = 1; distance < shape_.groups; ++distance)
-        result.recv(leaderOf((group_ + distance) % shape_.groups));
-      chunk == me_ ? result.keep(kOutput) : result.send(chunk);
-      result.complete();
-    });
-    if (!leads()) homewards.at(me_).recv(leader_).keep(kOutput);
-    Schedule schedule{.grid = {1, shape_.ranks()}, .lanes = {homewards.build()}};
-    if (shape_.groups > 1) schedule.lanes.push_back(outwards.build());
+      StepBuilder result = home.at(chunkIn(group_)).read(kLower).complete();
+      if (has_higher) result.fold(kHigher);
+      member == 0 ? result.keep(kOutput) : result.send(chunkIn(group_));
+    }
+    if (!leads()) home.at(me_).recv(leader_).keep(kOutput);
+    Schedule schedule{.grid = {1, shape_.ranks()}, .scratch_queues = !leads() ? 0 : has_higher ? 2 : 1};
+    schedule.lanes.push_back(upwards.build());
+    schedule.lanes.push_back(downwards.build());
+    schedule.lanes.push_back(home.build());
     return schedule;
   }
 
@@ -113,6 +122,11 @@ class Leaders {
     else
       step.send(leader_);
     return step;
+  }
+
+  void sendShare(LaneBuilder& lane, int32_t chunk, int32_t group) const {
+    StepBuilder share = foldOwnGroup(lane, chunk);
+    if (leads()) share.send(leaderOf(group));
   }
 
   // Step i is that of the group's i-th chunk.

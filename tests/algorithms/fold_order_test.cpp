@@ -11,7 +11,7 @@
 //   doubling: positions in pairs, pairs in pairs and so on, lower first; those from the largest power of two on as the second
 //   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
 //   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling; reduce-scatter, chunk (d, j): those of
-//   group d and then the shares of the groups d+1, ..., d-1 in one pass.
+//   group d and the shares of groups 0, ..., d-1 in one pass, and then what the shares of groups d+1, ... are in one pass.
 //   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
 //   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
 //   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
@@ -94,11 +94,15 @@ std::string leaders(Shape shape) {
 
 std::string scatteringLeaders(Shape shape, int32_t chunk) {
   const auto members = [&](int32_t group) {
-    return round(group % shape.groups * shape.members, shape.members, shape.members - 1);
+    return round(group * shape.members, shape.members, shape.members - 1);
   };
   const int32_t home = chunk / shape.members;
   std::vector<std::string> operands = members(home);
-  for (int32_t i = 1; i < shape.groups; ++i) operands.push_back(inOnePass(members(home + i)));
+  for (int32_t group = 0; group < home; ++group) operands.push_back(inOnePass(members(group)));
+  std::vector<std::string> higher;
+  for (int32_t group = home + 1; group < shape.groups; ++group) higher.push_back(inOnePass(members(group)));
+  operands = {inOnePass(operands)};
+  if (!higher.empty()) operands.push_back(inOnePass(higher));
   return inOnePass(operands);
 }
 

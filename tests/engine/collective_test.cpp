@@ -13,7 +13,8 @@
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
 //   ho_leaders: locals 0, 1, ... of each group, all but the first rounded, in one pass, rounded; the groups as in doubling.
-//             reduce-scatter, chunk (d, j): the locals of group d so, and the shares of groups d+1, ..., d-1 in the same pass.
+//             reduce-scatter, chunk (d, j): the locals of group d so, and the shares of groups 0, ..., d-1 in the same pass,
+//             rounded; to it what the shares of groups d+1, ... are in one pass, rounded.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
 //   peer_read: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
@@ -253,10 +254,11 @@ class Reference {
       };
       if (case_.collective == Collective::kReduceScatter) {
         const int home = chunk / m;
-        const auto operand = [&](int k) {
-          return k < m ? share(home, k) : a.round(group((home + k - m + 1) % groups));
-        };
-        return a.store(a.finish(chain(0, m + groups - 1, operand, false)), at);
+        const auto lower = [&](int k) { return k < m ? share(home, k) : a.round(group(k - m)); };
+        const auto higher = [&](int k) { return a.round(group(home + 1 + k)); };
+        Value sum = a.round(chain(0, m + home, lower, false));
+        if (home + 1 < groups) sum = a.fold(sum, a.round(chain(0, groups - home - 1, higher, false)));
+        return a.store(a.finish(sum), at);
       }
       return a.store(a.finish(doubling(groups, group, 0)), at);
     }
