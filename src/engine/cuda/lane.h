@@ -42,6 +42,15 @@ class LaneRun {
 
   // False if it gave up; PlanView::failure says why.
   HORING_DEVICE bool run() {
+    const bool tells = plan_.activity && lane_number_ == 0 && part_ == 0 && block_.thread() == 0;
+    if (tells) storeRelease(&plan_.activity->begun, sequence_ + 1);
+    const bool ran = runSteps();
+    if (tells) storeRelease(&plan_.activity->ended, sequence_ + 1);
+    return ran;
+  }
+
+ private:
+  HORING_DEVICE bool runSteps() {
     const int32_t slices = lane_.is_signals ? 1 : call_.slices;
     for (int32_t begin = 0; begin < slices; begin += plan_.window) {
       const int32_t end = std::min(begin + plan_.window, slices);
@@ -53,12 +62,12 @@ class LaneRun {
     return true;
   }
 
- private:
   // Where the slice at hand is.
   struct At {
     int32_t step;
     int32_t slice;
     size_t offset;  // bytes from the chunk's start
+    size_t bytes;
     size_t chunk_count;
   };
 
@@ -66,7 +75,7 @@ class LaneRun {
     const ImageStep& step = plan_.steps[lane_.first_step + number];
     // Another thread may have used this step's ports in the step before.
     block_.sync();
-    if (lane_.is_signals) return runSlice(step, {number, 0, 0, 0}, 0);
+    if (lane_.is_signals) return runSlice(step, {number, 0, 0, 0, 0}, 0);
     const size_t chunk_count = call_.layout.count(step.chunk);
     const ElementRange own = call_.cut.range(chunk_count, part_);
     for (int32_t slice = begin; slice < end; ++slice) {
@@ -74,7 +83,8 @@ class LaneRun {
       const size_t offset = (own.offset + range.offset) * call_.element_bytes;
       if (range.count == 0) {
         tellProgress(number, slice);
-      } else if (!runSlice(step, {number, slice, offset, chunk_count}, range.count)) {
+      } else if (const size_t bytes = range.count * call_.element_bytes;
+                 !runSlice(step, {number, slice, offset, bytes, chunk_count}, range.count)) {
         return false;
       }
     }
@@ -152,7 +162,7 @@ class LaneRun {
   HORING_DEVICE const std::byte* receive(const ImageStep& step, const At& at, const ImageSource& source) {
     const Port& port = portAt(source.index);
     if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
-    if (port.tags[port.slot] == tagOf(step, at)) return port.data();
+    if (port.labels[port.slot].tag == tagOf(step, at)) return port.data();
     giveUp(Failure::Kind::kForeignMessage, at, source.index);
     return nullptr;
   }
@@ -173,11 +183,11 @@ class LaneRun {
     return true;
   }
 
-  // The next free slot of a port, with the message's tag on it, or null.
+  // The next free slot of a port, with the message's label on it, or null.
   HORING_DEVICE std::byte* acquire(int32_t number, const ImageStep& step, const At& at) {
     Port& port = portAt(number);
     if (!await([&] { return port.canSend(); }, at, number)) return nullptr;
-    port.tags[port.slot] = tagOf(step, at);
+    port.labels[port.slot] = {tagOf(step, at), at.bytes};
     return port.data();
   }
 

@@ -65,6 +65,13 @@ struct alignas(64) LaneRecord {
   uint64_t progress = 0;  // see LaneClock; other lanes of the part wait for it
 };
 
+// Says to the host whether a kernel of a plan runs, also one that a graph replays: in pinned memory, written by the block of lane 0
+// and part 0. Both are the number of the call, from 1.
+struct alignas(64) Activity {
+  uint64_t begun = 0;
+  uint64_t ended = 0;
+};
+
 // What a kernel leaves behind when it gives up, in memory of the GPU: written by the first block that does.
 struct Failure {
   enum class Kind : uint32_t { kNone, kAborted, kForeignMessage, kOverdue };
@@ -87,6 +94,7 @@ struct PlanView {
   LaneRecord* records = nullptr;  // [part * lane_count + lane]
   uint32_t* abort = nullptr;      // not 0: give up; who does so sets it
   Failure* failure = nullptr;
+  Activity* activity = nullptr;  // null: the host has no part in it
   int32_t lane_count = 0;
   int32_t port_count = 0;
   int32_t parts = 1;

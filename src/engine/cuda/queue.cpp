@@ -9,8 +9,8 @@ constexpr size_t kCounterBytes = 256;  // a line of its own, for both ends poll
 }  // namespace
 
 size_t queueBytes(const QueueShape& shape) {
-  const size_t tags = (shape.slots * sizeof(uint64_t) + 255) / 256 * 256;
-  return kCounterBytes + tags + static_cast<size_t>(shape.slots) * shape.slot_bytes;
+  const size_t labels = (shape.slots * sizeof(SlotLabel) + 255) / 256 * 256;
+  return kCounterBytes + labels + static_cast<size_t>(shape.slots) * shape.slot_bytes;
 }
 
 Result<Queue> makeQueue(const QueueShape& shape, Memory& sender, Memory& receiver) {
@@ -19,7 +19,7 @@ Result<Queue> makeQueue(const QueueShape& shape, Memory& sender, Memory& receive
   const size_t slots_bytes = static_cast<size_t>(shape.slots) * shape.slot_bytes;
   Port end;
   end.slots = near + queueBytes(shape) - slots_bytes;
-  end.tags = reinterpret_cast<uint64_t*>(near + kCounterBytes);
+  end.labels = reinterpret_cast<SlotLabel*>(near + kCounterBytes);
   end.slot_count = shape.slots;
   end.slot_bytes = shape.slot_bytes;
   Queue queue{end, end};

@@ -1,6 +1,6 @@
 #pragma once
-// A queue of slots between two lanes, of one GPU, of two that reach each other's memory, or of a GPU and its host: the same
-// protocol as transport/slots, in memory that kernels see.
+// A queue of slots between two lanes, of one GPU, of two that reach each other's memory, or of a GPU and its host (bridge.h):
+// the same protocol as transport/slots, in memory that kernels see.
 //
 // The slots and the posted counter lie with the receiver, the released counter with the sender, so that each end waits on
 // memory of its own. Counters only grow, from one call to the next too: nothing is reset, so a kernel may be launched again
@@ -10,10 +10,16 @@
 
 namespace horing::cuda {
 
+// What is said of the message in a slot.
+struct alignas(16) SlotLabel {
+  uint64_t tag = 0;  // equal at both ends exactly if they agree on what is being done
+  uint64_t bytes = 0;
+};
+
 // One end of a queue. Written by the one block that uses it, and by the host while no kernel runs.
 struct Port {
   std::byte* slots = nullptr;        // aligned to 64 bytes
-  uint64_t* tags = nullptr;          // one per slot, see slotTag()
+  SlotLabel* labels = nullptr;       // one per slot
   uint64_t* mine = nullptr;          // messages that this end has posted or released
   const uint64_t* theirs = nullptr;  // and the other one
   uint64_t count = 0;                // what is in *mine

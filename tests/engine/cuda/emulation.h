@@ -1,5 +1,6 @@
 #pragma once
 // Runs the lanes of several ranks at once, as their kernels would, on threads of the host.
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -36,22 +37,36 @@ class Emulation {
     for (int32_t part = 0; part < cuda::BoundPlan::partsOf(call); ++part)
       for (int32_t lane = 0; lane < call.plan.lane_count; ++lane) {
         EmulatedBlock& block = *blocks_.emplace_back(std::make_unique<EmulatedBlock>(launch.threads));
+        threads_ += static_cast<int>(launch.threads);
         for (uint32_t thread = 0; thread < launch.threads; ++thread)
-          bodies_.push_back([run, &call, &block, lane, part, thread] {
+          bodies_.push_back([left = threads_left_, run, &call, &block, lane, part, thread] {
             EmulatedThread self(block, thread);
             (void)run(call, lane, part, self);
+            left->fetch_sub(1, std::memory_order_relaxed);
           });
       }
   }
 
+  // Runs beside the kernels, again and again until they have ended.
+  void addHost(std::function<void()> poll) {
+    bodies_.push_back([left = threads_left_, poll = std::move(poll)] {
+      while (left->load(std::memory_order_relaxed) > 0) {
+        poll();
+        EmulatedBlock::pause();
+      }
+    });
+  }
+
   // In one thread, in an order that the seed gives; false: they hang.
   bool runSeeded(uint64_t seed, uint64_t most_switches = 2'000'000) {
+    *threads_left_ = threads_;
     Fibers fibers(seed);
     for (const auto& body : bodies_) fibers.add(body);
     return fibers.run(most_switches);
   }
   // Each GPU thread a thread of the system.
   void runThreads() {
+    *threads_left_ = threads_;
     std::vector<std::thread> threads;
     for (const auto& body : bodies_) threads.emplace_back(body);
     for (std::thread& thread : threads) thread.join();
@@ -61,6 +76,8 @@ class Emulation {
   std::vector<std::unique_ptr<cuda::LaneCall>> calls_;
   std::vector<std::unique_ptr<EmulatedBlock>> blocks_;
   std::vector<std::function<void()>> bodies_;
+  int threads_ = 0;                                                                         // of all blocks
+  std::shared_ptr<std::atomic<int>> threads_left_ = std::make_shared<std::atomic<int>>(0);  // that run
 };
 
 }  // namespace horing::test

@@ -1,0 +1,50 @@
+#pragma once
+// Carries the messages of a queue between a kernel and its host on, over a connection to another rank: so kernels talk to ranks
+// whose memory they do not reach, and know nothing of it.
+//
+// The queue lies in pinned memory; here is its other end. Nothing is kept from call to call but counters that only grow, and
+// messages say themselves whose they are: a graph may replay kernels, and no call of the host is needed. A queue has a
+// connection of its own, so none can hold up another.
+//
+// Whoever drives the transport polls. A connection that fails has no slot to give and no message to show: its link tells why.
+#include "engine/cuda/queue.h"
+#include "engine/host/plan.h"
+#include "transport/transport.h"
+
+namespace horing::cuda {
+
+// Slots of the connection are as large as those of the queue.
+class OutgoingBridge {
+ public:
+  // `end`: the receiving one, of a queue into which a kernel sends.
+  OutgoingBridge(const Port& end, Sender& sender) : end_(end), sender_(sender) {}
+  // Sends on what there is room for. True if something moved.
+  bool poll();
+  // All that kernels have sent so far will arrive without further help.
+  bool flushed() const { return !end_.canReceive() && sender_.flushed(); }
+
+ private:
+  Port end_;
+  Sender& sender_;
+};
+
+class IncomingBridge {
+ public:
+  // `end`: the sending one, of a queue from which a kernel receives.
+  IncomingBridge(const Port& end, Receiver& receiver) : end_(end), receiver_(receiver) {}
+  // Hands the kernel what there is room for. True if something moved.
+  bool poll();
+  bool flushed() const { return receiver_.flushed(); }
+
+ private:
+  Port end_;
+  Receiver& receiver_;
+};
+
+// The link that carries all queues between two ranks: a channel for each channel and part.
+inline constexpr int32_t kMaxBridgedParts = kMaxLinkChannels / kLinkChannels;
+constexpr int bridgeChannel(int32_t channel, int32_t part) {
+  return part * kLinkChannels + channel;
+}
+
+}  // namespace horing::cuda
