@@ -1,5 +1,7 @@
 #include "base/cuda_device.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace horing {
@@ -8,6 +10,8 @@ namespace {
 // Of cuda.h.
 constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;
 constexpr int kPeerAccessAlreadyEnabled = 704;
+
+constexpr std::chrono::microseconds kNap{20};  // between two looks at a stream
 }  // namespace
 
 Result<std::shared_ptr<const CudaDevice>> CudaDevice::open(const CudaApi& api, int number) {
@@ -54,6 +58,22 @@ Result<bool> CudaDevice::isCapturing(CudaStream stream) const {
   HORING_TRY(
       api_.check(api_.stream_is_capturing(stream, &capturing), "asking whether the stream records a graph"));
   return capturing != 0;
+}
+
+Status CudaDevice::synchronize(CudaStream stream, const std::function<Status()>& news,
+                               Deadline deadline) const {
+  const Current current(*this);
+  for (;;) {
+    const int state = api_.stream_query(stream);
+    if (state != CudaApi::kNotReady) return api_.check(state, "waiting for a stream");
+    HORING_TRY(news());
+    if (deadline.passed())
+      return makeStatus(Code::kTimeout,
+                        "stream %p of GPU %d did not come to the end of this operation in time "
+                        "(HORING_TIMEOUT_MS): something before it on the stream does not end",
+                        stream, number_);
+    std::this_thread::sleep_for(kNap);
+  }
 }
 
 Status CudaDevice::reach(const CudaDevice& peer) const {

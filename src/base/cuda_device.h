@@ -1,8 +1,10 @@
 #pragma once
 // A GPU as the programs of its process share it: its primary context, which CUDA's runtime uses, too.
 #include <cstddef>
+#include <functional>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/cuda_api.h"
 
 namespace horing {
@@ -25,6 +27,9 @@ class CudaDevice {
   Status checkStream(CudaStream stream) const;
   // Whether the stream records a graph.
   Result<bool> isCapturing(CudaStream stream) const;
+  // Until the stream has done what it was told so far. Error: `news` is not ok any more, or kTimeout: the deadline has passed, and
+  // what the stream was told still comes.
+  Status synchronize(CudaStream stream, const std::function<Status()>& news, Deadline deadline) const;
   // From now on kernels of this GPU reach memory of that one. Error: they cannot.
   Status reach(const CudaDevice& peer) const;
 

@@ -52,8 +52,12 @@ Status CommandQueue::carryOut(const Command& command) {
   Result<bool> by_kernels = kernels_ ? kernels_->run(command) : Result<bool>(false);
   if (!by_kernels.ok()) return communicator_.breakOff(by_kernels.status());
   if (by_kernels.value()) return {};
-  Status status = staged_->run(command, [this](const Command& staged) { return carryOutOnHost(staged); });
-  return status.code() == Code::kUnhandledCudaError ? communicator_.breakOff(status) : status;
+  Status status = staged_->run(
+      command, [this](const Command& staged) { return carryOutOnHost(staged); },
+      communicator_.options().config.timeout_ms, turns_abandoned_);
+  // What the GPU kept from taking part. Of what the host met the others have heard.
+  const bool is_of_gpu = status.code() == Code::kUnhandledCudaError || status.code() == Code::kTimeout;
+  return is_of_gpu ? communicator_.breakOff(status) : status;
 }
 
 // Who failed to take part tells the others.

@@ -1,14 +1,10 @@
 #include "comm/kernel_calls.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 namespace horing {
 
 namespace {
-
-constexpr std::chrono::microseconds kNap{20};
 
 // What kernels have no tables for, the same on every rank. Premulsum may read a scalar in memory of the host on one rank, and not
 // on another.
@@ -72,21 +68,10 @@ Result<bool> KernelCalls::run(const Command& command) {
   HORING_ASSIGN(const bool taken, enqueue(command, stream));
   if (!taken) return false;
   HORING_TRY(settle());
-  HORING_TRY(synchronize(stream));
+  const GpuPatience patience = this->patience();
+  HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
   HORING_TRY(team_->outcome());
   return true;
-}
-
-// A kernel ends by itself, at its deadline if need be; what the default stream was told before may not.
-Status KernelCalls::synchronize(CudaStream stream) {
-  const CudaDevice::Current current(*device_);
-  const CudaApi& api = device_->api();
-  for (;;) {
-    const int state = api.stream_query(stream);
-    if (state != CudaApi::kNotReady) return api.check(state, "waiting for a GPU");
-    HORING_TRY(communicator_.asyncError());
-    std::this_thread::sleep_for(kNap);
-  }
 }
 
 }  // namespace horing

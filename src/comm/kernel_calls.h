@@ -33,7 +33,6 @@ class KernelCalls {
  private:
   GpuPatience patience();
   Result<bool> teamServes();
-  Status synchronize(CudaStream stream);
 
   Communicator& communicator_;
   const std::shared_ptr<GpuTeam> team_;

@@ -200,7 +200,23 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
   return {};
 }
 
-Status StagedCalls::run(const Command& command, const Run& run_on_host) {
+Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const {
+  const SteadyClock clock;
+  const auto news = [&] {
+    return aborted.load(std::memory_order_relaxed)
+               ? makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank)
+               : Status();
+  };
+  const Status status = device_->synchronize(kDefaultStream, news, Deadline::after(clock, timeout_ms));
+  if (status.ok()) return status;
+  // It may still come to the copies, which use pinned memory: that goes no sooner.
+  const CudaDevice::Current current(*device_);
+  device_->api().event_record(last_, kDefaultStream);
+  return makeStatus(status.code(), "rank %d: %s", place_.rank, status.message().c_str());
+}
+
+Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
+                        const std::atomic<bool>& aborted) {
   const StagedPieces pieces(command, place_);
   HORING_ASSIGN(std::byte* const staging, reserve(blocking_slot_, pieces.largestBytes()));
   const CudaApi& api = device_->api();
@@ -210,12 +226,14 @@ Status StagedCalls::run(const Command& command, const Run& run_on_host) {
       const CudaDevice::Current current(*device_);
       HORING_TRY(api.check(api.stream_wait_event(kDefaultStream, last_, 0), "ordering two streams"));
       HORING_TRY(copy(piece.in, kDefaultStream));
-      HORING_TRY(api.check(api.stream_synchronize(kDefaultStream), "copying from the GPU"));
     }
+    HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
     HORING_TRY(run_on_host(piece.command));
-    const CudaDevice::Current current(*device_);
-    HORING_TRY(copy(piece.out, kDefaultStream));
-    HORING_TRY(api.check(api.stream_synchronize(kDefaultStream), "copying to the GPU"));
+    {
+      const CudaDevice::Current current(*device_);
+      HORING_TRY(copy(piece.out, kDefaultStream));
+    }
+    HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
   }
   return {};
 }

@@ -51,8 +51,10 @@ class StagedCalls {
   // The host's part, when the GPU comes to it: no later than the deadline, or `aborted`.
   Status carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                   const std::atomic<bool>& aborted);
-  // Both parts, after what the default stream was told before: complete on return.
-  Status run(const Command& command, const Run& run_on_host);
+  // Both parts, after what the default stream was told before: complete on return. The GPU has `timeout_ms` for each copy, or until
+  // `aborted`.
+  Status run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
+             const std::atomic<bool>& aborted);
 
   // Pinned memory. Any thread.
   uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
@@ -77,6 +79,7 @@ class StagedCalls {
                        CudaStream stream, StagedOperation& operation);
   Status copy(const std::vector<StagedCopy>& copies, CudaStream stream) const;
   Status copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const;
+  Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) const;
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
 

@@ -330,6 +330,22 @@ TEST_F(GpuTrouble, AbortDoesNotWaitForAStreamThatIsHeldUp) {
   stream.synchronize();
 }
 
+// Nor does a call that is complete on return wait for ever, or leave its memory to the stream.
+TEST_F(GpuTrouble, OfADefaultStreamThatIsHeldUpEndsAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", "300");
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const CurrentGpu current(cuda_, kGpu);
+  std::atomic<bool> gate{false};
+  GpuStream::ofDefault(cuda_).waitFor(gate);
+  EXPECT_TRUE(refuses(add(0, here_.data(), nullptr), horingTimeout, "something before it on the stream"));
+  while (asyncError(1) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(1, there_.data(), nullptr), horingRemoteError, "rank 0"));
+  end(0);
+  gate = true;
+  GpuStream::ofDefault(cuda_).synchronize();
+}
+
 TEST_F(GpuTrouble, OfAPeerFreesTheStream) {
   const GpuStream stream(cuda_, kGpu);
   EXPECT_HORING(add(0, here_.data(), stream.get()));

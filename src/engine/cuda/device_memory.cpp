@@ -6,6 +6,7 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr unsigned int kStreamNonBlocking = 1;  // of cuda.h
+constexpr int64_t kCopyMs = 60'000;             // of a few MiB, behind nothing else: the GPU is dead then
 
 CudaAddress addressOf(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
@@ -29,7 +30,7 @@ class DeviceMemory final : public Memory {
                           formatString("allocating %zu bytes on GPU %d", bytes, device_->number()).c_str()));
     capacity_ = bytes;
     HORING_TRY(api_.check(api_.memory_set(begin_, 0, bytes, stream_), "clearing memory of a GPU"));
-    return api_.check(api_.stream_synchronize(stream_), "clearing memory of a GPU");
+    return await();
   }
 
   Result<std::byte*> allocate(size_t bytes) override {
@@ -50,10 +51,15 @@ class DeviceMemory final : public Memory {
   size_t bytes() const override { return capacity_; }
 
  private:
+  Status await() const {
+    const SteadyClock clock;
+    return device_->synchronize(
+        stream_, [] { return Status(); }, Deadline::after(clock, kCopyMs));
+  }
   Status copy(void* to, const void* from, size_t bytes, const char* what) const {
     const CudaDevice::Current current(*device_);
     HORING_TRY(api_.check(api_.copy(addressOf(to), addressOf(from), bytes, stream_), what));
-    return api_.check(api_.stream_synchronize(stream_), what);
+    return await();
   }
 
   const std::shared_ptr<const CudaDevice> device_;

@@ -36,7 +36,13 @@ class GpuStream {
     const CurrentGpu current(cuda, device);
     EXPECT_EQ(cuda.call<int(void**, unsigned int)>("cuStreamCreate")(&stream_, 1), 0);
   }
-  ~GpuStream() { EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream_), 0); }
+  // The default one of the GPU that is current.
+  static GpuStream ofDefault(const FakeCuda& cuda) { return GpuStream(cuda); }
+  ~GpuStream() {
+    if (stream_) {
+      EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream_), 0);
+    }
+  }
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;
 
@@ -54,6 +60,8 @@ class GpuStream {
   }
 
  private:
+  explicit GpuStream(const FakeCuda& cuda) : cuda_(cuda) {}
+
   const FakeCuda& cuda_;
   void* stream_ = nullptr;
 };
