@@ -109,6 +109,15 @@ void GpuTeam::release() {
   flags_ = PinnedMemory();
 }
 
+std::shared_ptr<GpuTeam> GpuTeam::branch(const JobId& name, int ranks) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(branches_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<GpuTeam>& known = branches_[name];
+  std::shared_ptr<GpuTeam> team = known.lock();
+  if (!team) known = team = std::make_shared<GpuTeam>(ranks);
+  return team;
+}
+
 void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
   const std::lock_guard lock(mutex_);
   if (!at(rank).device) at(rank).device = std::move(device);

@@ -25,9 +25,10 @@
 #include "base/config.h"
 #include "base/cuda_device.h"
 #include "base/log.h"
-#include "selection/selection.h"
+#include "control/unique_id.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/lane_gpu.h"
+#include "selection/selection.h"
 #include "topology/group_map.h"
 
 namespace horing {
@@ -59,6 +60,9 @@ class GpuTeam {
   using Plans = std::vector<std::unique_ptr<cuda::BoundPlan>>;
 
   explicit GpuTeam(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+  // A team of some of the ranks, for a communicator of theirs: the same for all that ask with the same name, while one of them
+  // holds it.
+  std::shared_ptr<GpuTeam> branch(const JobId& name, int ranks);
   // Waits a second for kernels to end, and another when told to; then leaves their memory where it is.
   ~GpuTeam();
   GpuTeam(const GpuTeam&) = delete;
@@ -160,6 +164,7 @@ class GpuTeam {
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
   std::map<std::array<int, 3>, Plans> plans_;  // collective, place in the catalogue, root
+  std::map<JobId, std::weak_ptr<GpuTeam>> branches_;
 };
 
 }  // namespace horing

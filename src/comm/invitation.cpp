@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/gpu_team.h"
 #include "control/wire.h"
 #include "transport/loopback/hub.h"
 
@@ -48,9 +49,9 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.machine();
-  child.gpus = nullptr;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
+  if (child.gpus) child.gpus = child.gpus->branch(parts.job, ranks);
   LoopbackNonce name;
   static_assert(sizeof name == sizeof parts.job);
   std::memcpy(name.data(), parts.job.data(), name.size());

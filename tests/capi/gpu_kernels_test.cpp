@@ -211,6 +211,41 @@ TEST_P(GpuKernels, OfSeveralRanksOfOneThreadComeInAGroup) {
   }
 }
 
+// Half of the ranks, backwards; then all but the first.
+TEST_P(GpuKernels, ServeCommunicatorsMadeOfOthers) {
+  onEveryRank(ranks(), [&](int rank) {
+    const auto sumOf = [&](horingComm_t child, const std::vector<int>& members) {
+      const GpuVector<float> data(cuda_, gpu(rank), filled(rank, 1000));
+      const GpuStream stream(cuda_, gpu(rank));
+      for (void* const on : {stream.get(), static_cast<void*>(nullptr)}) {
+        data.write(filled(rank, 1000));
+        ASSERT_HORING(horingAllReduce(data.data(), data.data(), 1000, horingFloat, horingSum, child, on));
+        stream.synchronize();
+        const std::vector<float> sum = data.read();
+        for (size_t i = 0; i < sum.size(); ++i) {
+          float expected = 0;
+          for (const int member : members) expected += element(member, i);
+          ASSERT_EQ(sum[i], expected) << i;
+        }
+      }
+    };
+    std::vector<int> half, rest;
+    for (int r = 0; r < ranks(); ++r) {
+      if (r % 2 == rank % 2) half.push_back(r);
+      if (r > 0) rest.push_back(r);
+    }
+    horingComm_t child = nullptr;
+    ASSERT_HORING(horingCommSplit(comm(rank), rank % 2, -rank, &child, nullptr));
+    sumOf(child, half);
+    EXPECT_HORING(horingCommDestroy(child));
+    if (rank == 0) return;
+    int excluded = 0;
+    ASSERT_HORING(horingCommShrink(comm(rank), &excluded, 1, &child, nullptr, HORING_SHRINK_DEFAULT));
+    sumOf(child, rest);
+    EXPECT_HORING(horingCommDestroy(child));
+  });
+}
+
 TEST_P(GpuKernels, TakeNoMoreThanTheirShareOfMemory) {
   onEveryRank(ranks(), [&](int rank) {
     const GpuVector<float> data(cuda_, gpu(rank), filled(rank, 1000));
