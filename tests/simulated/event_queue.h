@@ -15,6 +15,7 @@ enum class EventKind : uint8_t {
   kSenderGone,    // the receiver learns that nothing more comes; subject: the connection
   kReceiverGone,  // the sender learns that no slot will be free again; subject: the connection
   kLost,          // a rank learns that a link of it broke; subject: the rank
+  kMadeAgain,     // a connection that broke goes on; subject: the connection
 };
 
 struct Event {
@@ -25,6 +26,7 @@ struct Event {
   uint32_t bytes = 0;   // kPiece
   bool last = false;    // kPiece: completes its message
   int64_t left_ns = 0;  // when it left its rank: lost if the rank was gone by then
+  uint32_t life = 0;    // kPiece, kCredit: of the connection, see Connection::breakOff
   int32_t peer = -1;    // kLost: at the other end of the link
 };
 

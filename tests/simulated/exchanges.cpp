@@ -10,7 +10,9 @@ constexpr uint64_t kMostEvents = 10'000'000;
 constexpr size_t kGuard = 16;  // bytes behind what a rank may write to
 constexpr std::byte kUnwritten{0xa5};
 constexpr int64_t kLongestConnectNs = 50'000;
-constexpr Fault kFaults[] = {Fault::kNone, Fault::kNone, Fault::kCut, Fault::kDeath, Fault::kDisagreement};
+constexpr Fault kFaults[] = {Fault::kNone,  Fault::kBreak, Fault::kCut,
+                             Fault::kDeath, Fault::kBreak, Fault::kDisagreement};
+constexpr int64_t kLongestPeace = 20;  // messages from one break to the next
 
 LinkShape shapeOf(Dice& dice) {
   return {.channels = 1,
@@ -78,7 +80,7 @@ Exchanges::Exchanges(uint64_t seed)
     }
   for (int rank = 0; rank < ranks_count_; ++rank) ranks_.push_back(std::make_unique<Rank>(*this, rank));
   fault_ = dice_.oneOf(kFaults);
-  if (fault_ == Fault::kCut || fault_ == Fault::kDeath)
+  if (isOfMessages(fault_))
     fault_after_ = static_cast<uint64_t>(dice_.between(0, static_cast<int64_t>(slots)));
   auto& group = groups_[static_cast<size_t>(dice_.between(0, static_cast<int64_t>(groups_.size()) - 1))];
   if (fault_ == Fault::kDisagreement && !group.empty())
@@ -121,6 +123,7 @@ void Exchanges::poll(int number) {
   Presence& presence = network_.presence(number);
   presence.poll_due = false;
   if (rank.finished || presence.gone_ns != INT64_MAX) return;
+  if (rank.group == groups_.size()) return leave(rank);
   if (!presence.status.ok()) return finish(rank, presence.status);
   if (!rank.begun) begin(rank);
   if (rank.finished) return;
@@ -154,7 +157,7 @@ void Exchanges::complete(Rank& rank) {
   for (const Message& message : groups_[rank.group])
     if (message.to == rank.number) check(message);
   rank.begun = false;
-  if (++rank.group == groups_.size()) return finish(rank, {});
+  if (++rank.group == groups_.size()) return leave(rank);
   network_.wakeAt(rank.number, events_.nowNs() + dice_.between(0, 1000));
 }
 
@@ -168,6 +171,12 @@ void Exchanges::check(const Message& message) {
   if (!right || !guarded)
     fail(formatString("rank %d got %s %zu bytes from rank %d", message.to,
                       right ? "more than" : "something else than the", message.bytes, message.from));
+}
+
+void Exchanges::leave(Rank& rank) {
+  const int64_t at_ns = network_.mayLeaveNs(rank.number);
+  if (at_ns == events_.nowNs()) return finish(rank, {});
+  if (at_ns != INT64_MAX) network_.wakeAt(rank.number, at_ns);
 }
 
 void Exchanges::finish(Rank& rank, Status error) {
@@ -186,7 +195,9 @@ void Exchanges::inflictFault() {
   } else if (network_.connectionCount() > 0) {
     const Connection& c = network_.connectionNumber(
         static_cast<size_t>(dice_.between(0, static_cast<int64_t>(network_.connectionCount()) - 1)));
-    network_.cut(c.from(), c.to());
+    if (fault_ == Fault::kCut) return network_.cut(c.from(), c.to());
+    network_.breakOff(c.from(), c.to());
+    fault_after_ = network_.posted() + static_cast<uint64_t>(dice_.between(1, kLongestPeace));
   }
 }
 
@@ -196,8 +207,8 @@ std::string Exchanges::verdict() const {
     if (!rank->finished)
       return formatString("rank %d waits for ever in group %zu: %s", rank->number, rank->group,
                           rank->engine.describeProgress().c_str());
-    if (!rank->error.ok() && fault_ == Fault::kNone)
-      return formatString("rank %d failed though there was no fault: %s", rank->number,
+    if (!rank->error.ok() && mustEndWell(fault_))
+      return formatString("rank %d failed though nothing was lost: %s", rank->number,
                           rank->error.toString().c_str());
     errors += !rank->error.ok();
   }

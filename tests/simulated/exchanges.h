@@ -45,6 +45,7 @@ class Exchanges {
   void poll(int rank);
   void begin(Rank& rank);
   void complete(Rank& rank);
+  void leave(Rank& rank);
   void finish(Rank& rank, Status error);
   void inflictFault();
   void check(const Message& message);

@@ -27,9 +27,11 @@ Connection::Connection(Network& network, uint32_t id, int32_t from, int32_t to, 
 }
 
 bool Connection::SendingEnd::flushed() const {
+  if (connection.interrupted_) return connection.arrived_ == connection.posted_;
   return connection.message_left_ns_ <= connection.network_.events_.nowNs();
 }
 bool Connection::ReceivingEnd::flushed() const {
+  if (connection.interrupted_) return connection.credited_ == connection.released_;
   return connection.credit_left_ns_ <= connection.network_.events_.nowNs();
 }
 
@@ -65,6 +67,7 @@ void Connection::post(uint32_t bytes, Tag tag) {
 
 // Cut at random places, each piece handed over and under way for as long as it likes, in order.
 void Connection::sendPieces(uint32_t bytes) {
+  if (interrupted_) return;
   const int64_t now = network_.events_.nowNs();
   message_left_ns_ = std::max(message_left_ns_, now);
   auto pieces = static_cast<uint32_t>(network_.dice_.between(1, network_.weather_.pieces));
@@ -79,7 +82,8 @@ void Connection::sendPieces(uint32_t bytes) {
                           .subject = id_,
                           .bytes = size,
                           .last = last,
-                          .left_ns = message_left_ns_});
+                          .left_ns = message_left_ns_,
+                          .life = life_});
   }
   Presence& me = network_.presence(from_);
   me.handed_over_ns = std::max(me.handed_over_ns, message_left_ns_);
@@ -107,12 +111,36 @@ void Connection::release() {
   const size_t at = released_ % network_.shape_.slots;
   std::fill_n(incoming_.data() + at * network_.shape_.slot_bytes, messages_[at].bytes, kNobodys);
   ++released_;
+  if (interrupted_) return;
   credit_left_ns_ = std::max(credit_left_ns_, network_.events_.nowNs()) + network_.handoverNs();
   credit_arrives_ns_ = std::max(credit_arrives_ns_, credit_left_ns_ + network_.travelNs());
-  network_.events_.add(
-      {.at_ns = credit_arrives_ns_, .kind = EventKind::kCredit, .subject = id_, .left_ns = credit_left_ns_});
+  network_.events_.add({.at_ns = credit_arrives_ns_,
+                        .kind = EventKind::kCredit,
+                        .subject = id_,
+                        .left_ns = credit_left_ns_,
+                        .life = life_});
   Presence& me = network_.presence(to_);
   me.handed_over_ns = std::max(me.handed_over_ns, credit_left_ns_);
+}
+
+void Connection::breakOff() {
+  const size_t at = arrived_ % network_.shape_.slots * network_.shape_.slot_bytes;
+  std::fill_n(incoming_.data() + at, arrived_bytes_, kNobodys);
+  arrived_bytes_ = 0;
+  ++life_;
+  interrupted_ = true;
+}
+
+void Connection::makeAgain() {
+  const int64_t now_ns = network_.events_.nowNs();
+  interrupted_ = false;
+  credited_ = released_;
+  credit_left_ns_ = credit_arrives_ns_ = now_ns;
+  message_left_ns_ = message_arrives_ns_ = now_ns;
+  for (uint64_t number = arrived_; number < posted_; ++number)
+    sendPieces(messages_[number % network_.shape_.slots].bytes);
+  network_.wake(from_);
+  network_.wake(to_);
 }
 
 Network::Network(EventQueue& events, Dice& dice, const Weather& weather, const LinkShape& shape,
@@ -157,7 +185,8 @@ void Network::handle(const Event& event) {
   if (event.kind == EventKind::kLost)
     return fail(static_cast<int32_t>(event.subject), event.peer, "is lost: the link broke");
   Connection& c = *connections_[event.subject];
-  if (c.broken_) return;
+  const bool is_under_way = event.kind == EventKind::kPiece || event.kind == EventKind::kCredit;
+  if (c.broken_ || (is_under_way && event.life != c.life_)) return;
   switch (event.kind) {
     case EventKind::kPiece:
       // All that comes after it is lost too.
@@ -173,6 +202,8 @@ void Network::handle(const Event& event) {
     case EventKind::kReceiverGone:
       c.receiver_gone_ = true;
       return wake(c.from_);
+    case EventKind::kMadeAgain:
+      return c.makeAgain();
     case EventKind::kPoll:
     case EventKind::kLost:
       break;
@@ -204,6 +235,26 @@ void Network::cut(int32_t a, int32_t b) {
     if (Connection& c = *connections_[id]; c.from_ == b || c.to_ == b) c.broken_ = true;
   noticeLater(a, b);
   noticeLater(b, a);
+}
+
+void Network::breakOff(int32_t a, int32_t b) {
+  if (presence(a).gone_ns != INT64_MAX || presence(b).gone_ns != INT64_MAX) return;
+  for (const uint32_t id : of_rank_[static_cast<size_t>(a)]) {
+    Connection& c = *connections_[id];
+    if ((c.from_ != b && c.to_ != b) || c.interrupted_) continue;
+    c.breakOff();
+    events_.add({.at_ns = events_.nowNs() + 10 * travelNs(), .kind = EventKind::kMadeAgain, .subject = id});
+  }
+}
+
+int64_t Network::mayLeaveNs(int32_t rank) const {
+  int64_t at_ns = events_.nowNs();
+  for (const uint32_t id : of_rank_[static_cast<size_t>(rank)]) {
+    const Connection& c = *connections_[id];
+    if (c.interrupted_) return INT64_MAX;
+    if (c.from_ == rank && c.life_ > 0) at_ns = std::max(at_ns, c.message_left_ns_);
+  }
+  return at_ns;
 }
 
 void Network::noticeLater(int32_t rank, int32_t peer) {

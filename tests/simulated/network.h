@@ -73,6 +73,10 @@ class Connection {
   void release();
   void sendPieces(uint32_t bytes);
   void arrive(const Event& piece);
+  // What is under way is lost, and what is posted or released waits, until the connection is made again: then both ends say what
+  // they have, and go on from there.
+  void breakOff();
+  void makeAgain();
 
   Network& network_;
   uint32_t id_;
@@ -90,6 +94,8 @@ class Connection {
   int64_t message_arrives_ns_ = 0;  // when it arrives
   int64_t credit_left_ns_ = 0;
   int64_t credit_arrives_ns_ = 0;
+  uint32_t life_ = 0;           // how often it broke
+  bool interrupted_ = false;    // broke, and will be made again
   bool broken_ = false;         // what is under way is lost
   bool sender_gone_ = false;    // as the receiver knows
   bool receiver_gone_ = false;  // as the sender knows
@@ -119,6 +125,11 @@ class Network {
   void die(int32_t rank);
   // Both directions of the link fail, whatever is under way is lost.
   void cut(int32_t a, int32_t b);
+  // They break, and are made again some time later, so that nothing is lost. Not of a rank that is gone.
+  void breakOff(int32_t a, int32_t b);
+  // When a rank that has nothing more to do may leave: its transport waits until what broke is made again, and has taken what is
+  // to be sent again. INT64_MAX: not before the rank is woken.
+  int64_t mayLeaveNs(int32_t rank) const;
 
  private:
   friend class Connection;

@@ -10,8 +10,11 @@ namespace horing::simulated {
 
 namespace {
 
-constexpr Fault kFaults[] = {Fault::kNone, Fault::kNone, Fault::kNone,  Fault::kNone,         Fault::kNone,
-                             Fault::kNone, Fault::kCut,  Fault::kDeath, Fault::kDisagreement, Fault::kCut};
+constexpr Fault kFaults[] = {Fault::kNone,  Fault::kNone, Fault::kNone, Fault::kNone,  Fault::kBreak,
+                             Fault::kBreak, Fault::kCut,  Fault::kCut,  Fault::kDeath, Fault::kDisagreement};
+// Of operations, those that are like the one before but for their data: programs repeat themselves, and the engine keeps what it
+// can (HostOperation::begin).
+constexpr int kRepeatedPercent = 30;
 
 // Whether all ranks of such a plan can be simulated in a moment: where everybody talks to everybody, connections grow with
 // the square. A shape that the algorithm does not have costs nothing.
@@ -61,9 +64,21 @@ bool mayBeUneven(const Scenario& scenario, const PlanChoice& plan) {
   return chunksDue(plan.collective, scenario.shape.ranks()) > 0 && plan.algorithm != "peer_read";
 }
 
+// Other data, and, if blocks differ in size, perhaps other sizes in the same tables.
+OperationChoice repeated(const OperationChoice& earlier, Dice& dice) {
+  OperationChoice operation = earlier;
+  operation.data_seed = dice.bits();
+  if (dice.chance(50)) operation.block_seed = dice.bits();
+  return operation;
+}
+
 void chooseOperations(Scenario& scenario, Dice& dice) {
   const int64_t operations = scenario.shape.ranks() > 32 ? dice.between(1, 2) : dice.between(1, 5);
   for (int64_t i = 0; i < operations; ++i) {
+    if (i > 0 && dice.chance(kRepeatedPercent)) {
+      scenario.operations.push_back(repeated(scenario.operations.back(), dice));
+      continue;
+    }
     OperationChoice operation;
     operation.plan = static_cast<size_t>(dice.between(0, static_cast<int64_t>(scenario.plans.size()) - 1));
     operation.type = static_cast<DataType>(dice.between(0, kDataTypes - 1));
@@ -73,6 +88,7 @@ void chooseOperations(Scenario& scenario, Dice& dice) {
     operation.in_place = dice.chance(40);
     operation.uneven = dice.chance(50) && mayBeUneven(scenario, scenario.plans[operation.plan]);
     operation.data_seed = dice.bits();
+    operation.block_seed = dice.bits();
     scenario.operations.push_back(operation);
   }
 }
@@ -102,7 +118,7 @@ Shape chooseShape(const Scenario& scenario, Dice& dice) {
 }  // namespace
 
 size_t OperationChoice::block(int32_t owner, int32_t taker) const {
-  Dice dice(data_seed ^ static_cast<uint64_t>(owner) << 40 ^ static_cast<uint64_t>(taker) << 20);
+  Dice dice(block_seed ^ static_cast<uint64_t>(owner) << 40 ^ static_cast<uint64_t>(taker) << 20);
   return dice.chance(25) ? 0 : static_cast<size_t>(dice.between(0, static_cast<int64_t>(2 * count)));
 }
 
@@ -127,6 +143,8 @@ const char* faultName(Fault fault) {
       return "dead rank";
     case Fault::kDisagreement:
       return "disagreement";
+    case Fault::kBreak:
+      return "links that break";
   }
   return "?";
 }
@@ -166,8 +184,7 @@ std::string scenarioText(const Scenario& s) {
                                   static_cast<unsigned long long>(s.seed), s.shape.groups, s.shape.members,
                                   s.settings.window, s.slots, s.settings.slot_bytes,
                                   simdName(s.settings.simd), faultName(s.fault));
-  if (s.fault == Fault::kCut || s.fault == Fault::kDeath)
-    text += formatString(" after %d/1000", s.fault_permille);
+  if (isOfMessages(s.fault)) text += formatString(" after %d/1000", s.fault_permille);
   if (s.fault == Fault::kDisagreement) text += formatString(" in #%zu", s.fault_operation);
   for (const OperationChoice& o : s.operations)
     text += formatString("; %s %s %zu x %s %s%s%s", s.plans[o.plan].algorithm.c_str(),

@@ -27,6 +27,7 @@ struct OperationChoice {
   // Blocks differ in size, about `count` elements each.
   bool uneven = false;
   uint64_t data_seed = 0;
+  uint64_t block_seed = 0;
 
   // Where they do, the elements of a rank's block; in all-to-all, of what it has for `taker`.
   size_t block(int32_t owner, int32_t taker) const;
@@ -37,8 +38,17 @@ enum class Fault : uint8_t {
   kCut,           // a link breaks
   kDeath,         // a rank dies
   kDisagreement,  // a rank makes another call than the rest
+  kBreak,         // links break, and are made again
 };
 const char* faultName(Fault fault);
+// What happens after so many messages.
+inline bool isOfMessages(Fault fault) {
+  return fault == Fault::kCut || fault == Fault::kDeath || fault == Fault::kBreak;
+}
+// What nobody may take for an error.
+inline bool mustEndWell(Fault fault) {
+  return fault == Fault::kNone || fault == Fault::kBreak;
+}
 Weather weatherOf(Dice& dice);
 
 struct Scenario {
@@ -52,7 +62,7 @@ struct Scenario {
   Weather weather;
   int64_t skew_ns = 0;  // at most, before a rank begins its next operation
   Fault fault = Fault::kNone;
-  int fault_permille = 0;      // of all messages of the run, after which a cut or a death happens
+  int fault_permille = 0;      // of all messages of the run, after which it happens, see isOfMessages()
   size_t fault_operation = 0;  // kDisagreement: which
 
   LinkShape linkShape() const { return {kLinkChannels, slots, settings.slot_bytes}; }

@@ -71,7 +71,7 @@ Simulation::Simulation(const Scenario& scenario, Expectation& expectation)
       fillInput(jobs_[i].inputs.back(), scenario.operations[i].type, data);
     }
   }
-  if (scenario.fault == Fault::kCut || scenario.fault == Fault::kDeath) countMessages();
+  if (isOfMessages(scenario.fault)) countMessages();
   if (scenario.fault == Fault::kDisagreement)
     odd_one_ = static_cast<int32_t>(dice_.between(0, scenario.shape.ranks() - 1));
 }
@@ -155,6 +155,7 @@ void Simulation::poll(int32_t position) {
   presence.poll_due = false;
   Rank& me = rank(position);
   if (me.finished || presence.gone_ns != INT64_MAX) return;
+  if (me.at == scenario_.operations.size()) return leave(position);
   if (!presence.status.ok()) return finish(position, presence.status);
   if (!me.begun) begin(position);
   HostOperation& operation = *me.operations[scenario_.operations[me.at].plan];
@@ -229,7 +230,7 @@ void Simulation::complete(int32_t position) {
   Bytes().swap(me.input);
   Bytes().swap(me.buffer);
   me.begun = false;
-  if (++me.at == scenario_.operations.size()) return finish(position, {});
+  if (++me.at == scenario_.operations.size()) return leave(position);
   network_.wakeAt(position, events_.nowNs() + dice_.between(0, scenario_.skew_ns));
 }
 
@@ -257,6 +258,12 @@ void Simulation::checkOutput(int32_t position) {
     fail(formatString("position %d, operation #%zu: wrote to its input", position, me.at));
 }
 
+void Simulation::leave(int32_t position) {
+  const int64_t at_ns = network_.mayLeaveNs(position);
+  if (at_ns == events_.nowNs()) return finish(position, {});
+  if (at_ns != INT64_MAX) network_.wakeAt(position, at_ns);
+}
+
 void Simulation::finish(int32_t position, Status error) {
   Rank& me = rank(position);
   me.finished = true;
@@ -274,7 +281,9 @@ void Simulation::inflictFault() {
   } else if (network_.connectionCount() > 0) {
     const Connection& c = network_.connectionNumber(
         static_cast<size_t>(dice_.between(0, static_cast<int64_t>(network_.connectionCount()) - 1)));
-    network_.cut(c.from(), c.to());
+    if (scenario_.fault == Fault::kCut) return network_.cut(c.from(), c.to());
+    network_.breakOff(c.from(), c.to());
+    fault_after_ = network_.posted() + static_cast<uint64_t>(dice_.between(1, kLongestPeace));
   }
 }
 
@@ -283,8 +292,8 @@ std::string Simulation::verdict() {
   for (int32_t position = 0; position < scenario_.shape.ranks(); ++position) {
     const Rank& me = rank(position);
     if (!me.finished) return formatString("position %d waits for ever", position);
-    if (!me.error.ok() && scenario_.fault == Fault::kNone)
-      return formatString("position %d failed though there was no fault: ", position) + me.error.toString();
+    if (!me.error.ok() && mustEndWell(scenario_.fault))
+      return formatString("position %d failed though nothing was lost: ", position) + me.error.toString();
     errors += !me.error.ok();
   }
   // Whoever makes another call hears of it from the first message, if there is one.
@@ -309,6 +318,8 @@ std::string Simulation::progress() const {
     text += formatString("  position %zu: ", position);
     if (me.finished) {
       text += me.error.toString();
+    } else if (me.at == scenario_.operations.size()) {
+      text += "leaves";
     } else {
       text += formatString("operation #%zu: ", me.at);
       text += me.begun ? me.operations[scenario_.operations[me.at].plan]->describeProgress() : "not begun";
@@ -320,7 +331,8 @@ std::string Simulation::progress() const {
 }
 
 void Simulation::narrate(const Event& event) const {
-  static constexpr const char* kNames[] = {"poll", "piece", "credit", "sender gone", "receiver gone", "lost"};
+  static constexpr const char* kNames[] = {"poll",          "piece", "credit",    "sender gone",
+                                           "receiver gone", "lost",  "made again"};
   std::printf("%12lld ns  %-13s ", static_cast<long long>(event.at_ns), kNames[static_cast<int>(event.kind)]);
   if (event.kind == EventKind::kPoll || event.kind == EventKind::kLost) {
     std::printf("position %u\n", event.subject);

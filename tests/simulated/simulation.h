@@ -35,7 +35,8 @@ class Simulation {
   void narrate() { narrates_ = true; }
 
  private:
-  static constexpr size_t kGuard = 64;  // bytes before and after what a rank may write to
+  static constexpr size_t kGuard = 64;           // bytes before and after what a rank may write to
+  static constexpr int64_t kLongestPeace = 100;  // messages from one break to the next
   static constexpr uint64_t kMostEvents = 100'000'000;
 
   struct Rank {
@@ -63,6 +64,7 @@ class Simulation {
   void poll(int32_t position);
   void begin(int32_t position);
   void complete(int32_t position);
+  void leave(int32_t position);
   void finish(int32_t position, Status error);
   void checkOutput(int32_t position);
   void inflictFault();

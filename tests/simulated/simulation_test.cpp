@@ -63,6 +63,17 @@ TEST(Simulation, EndsOnEveryRankWhateverBreaks) {
   }
 }
 
+TEST(Simulation, GivesTheRightResultsThoughLinksBreakAgainAndAgain) {
+  for (int permille = 0; permille < 1000; permille += 100) {
+    Scenario scenario = ringOf(5);
+    scenario.fault = Fault::kBreak;
+    scenario.fault_permille = permille;
+    const Outcome outcome = outcomeOf(scenario);
+    EXPECT_EQ(outcome.failure, "") << permille;
+    EXPECT_EQ(outcome.errors, 0) << permille;
+  }
+}
+
 TEST(Simulation, TellsOfADisagreement) {
   Scenario scenario = ringOf(4);
   scenario.fault = Fault::kDisagreement;
@@ -76,6 +87,7 @@ TEST(Scenario, CoversWhatItShould) {
   std::set<std::string> algorithms;
   std::set<Collective> collectives;
   int32_t most_ranks = 0;
+  size_t operations = 0, uneven_with_other_sizes = 0;
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     const Scenario scenario = makeScenario(seed);
     faults.insert(scenario.fault);
@@ -84,8 +96,15 @@ TEST(Scenario, CoversWhatItShould) {
       collectives.insert(plan.collective);
     }
     most_ranks = std::max(most_ranks, scenario.shape.ranks());
+    operations += scenario.operations.size();
+    for (size_t i = 1; i < scenario.operations.size(); ++i) {
+      const OperationChoice &before = scenario.operations[i - 1], &now = scenario.operations[i];
+      uneven_with_other_sizes += now.uneven && now.plan == before.plan && now.type == before.type &&
+                                 now.count == before.count && now.block_seed != before.block_seed;
+    }
   }
-  EXPECT_EQ(faults.size(), 4u);
+  EXPECT_GT(uneven_with_other_sizes, operations / 100);
+  EXPECT_EQ(faults.size(), 5u);
   EXPECT_EQ(algorithms.size(), algorithmCatalogue().size());
   EXPECT_EQ(collectives.size(), static_cast<size_t>(kCollectives));
   EXPECT_GT(most_ranks, 250);
@@ -173,6 +192,32 @@ TEST_F(SimulatedNetwork, DeliversWhatWasSentBeforeARankLeft) {
   connection.receiver().release();
   EXPECT_EQ(connection.receiver().tryPeek(), nullptr);
   EXPECT_EQ(network.presence(1).status.code(), Code::kRemoteError);
+}
+
+TEST_F(SimulatedNetwork, LosesNothingWhenALinkBreaksAndIsMadeAgain) {
+  post(8, 1);
+  runAll();
+  ASSERT_NE(connection.receiver().tryPeek(), nullptr);
+  connection.receiver().release();
+  post(16, 2);
+  EXPECT_TRUE(connection.sender().flushed());
+  network.breakOff(0, 1);
+  EXPECT_FALSE(connection.sender().flushed()) << "it may be lost";
+  post(24, 3);
+  runAll();
+  EXPECT_TRUE(connection.sender().flushed());
+  for (const Tag tag : {2, 3}) {
+    const Message* message = connection.receiver().tryPeek();
+    ASSERT_NE(message, nullptr);
+    EXPECT_EQ(message->tag, tag);
+    EXPECT_EQ(message->data[message->bytes - 1], static_cast<std::byte>(tag));
+    connection.receiver().release();
+  }
+  for (int slot = 0; slot < 2; ++slot) post(1, 4);
+  EXPECT_EQ(connection.sender().tryAcquire(), nullptr) << "two credits are under way";
+  runAll();
+  EXPECT_NE(connection.sender().tryAcquire(), nullptr);
+  EXPECT_EQ(network.violation(), "");
 }
 
 TEST_F(SimulatedNetwork, LosesWhatIsUnderWayOverALinkThatIsCut) {
