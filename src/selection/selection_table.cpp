@@ -27,8 +27,7 @@ all_reduce      1    9-32  64    direct
 all_reduce      1    9-    16K   doubling
 all_reduce      1    9-16  512K  direct
 all_reduce      1    17-32 1M    direct
-all_reduce      2    2-    8K    ho_leaders
-all_reduce      2    2-    64K   ho_doubling
+all_reduce      2    2-    64K   ho_leaders
 all_reduce      2    2-    4M    ho_direct
 all_reduce      3-   2-    16K   ho_leaders
 all_reduce      3-   2-    128K  ho_halving
@@ -38,7 +37,7 @@ reduce_scatter  1    3-4   4M    direct
 reduce_scatter  1    5-8   256K  direct
 reduce_scatter  1    9-16  512K  direct
 reduce_scatter  1    17-32 1M    direct
-reduce_scatter  2    2-    16K   halving_doubling
+reduce_scatter  2    2-    64K   ho_leaders
 reduce_scatter  3-4  2     4K    ring
 reduce_scatter  3-   2-    64K   ho_halving
 reduce_scatter  2    2-    4M    ho_direct
@@ -47,7 +46,8 @@ all_gather      1    3-4   2M    direct
 all_gather      1    5-8   512K  direct
 all_gather      1    9-16  512K  direct
 all_gather      1    17-32 1M    direct
-all_gather      2-4  2-    16K   ho_leaders
+all_gather      2    2-    64K   ho_leaders
+all_gather      3-4  2-    16K   ho_leaders
 all_gather      3-   2-    64K   ho_halving
 all_gather      2    2-    4M    ho_direct
 broadcast       1    2-4   256K  star
