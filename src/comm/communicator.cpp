@@ -441,8 +441,9 @@ Status Communicator::leave() {
                       options_.rank);
   if (error_.ok() && !aborted_) {
     // Who comes late, and disagrees about the last call, shall hear so.
-    if (const uint64_t begun = calls_.recorder().begun(); begun > 0)
-      control_->reportCall(calls_.report(begun - 1));
+    for (const CallLog* log : {&calls_, &launches_})
+      if (const uint64_t begun = log->recorder().begun(); begun > 0)
+        control_->reportCall(log->report(log->first() + begun - 1));
     control_->leave();
   }
   if (const DataMoved moved = dataMoved(); moved.sent_in_place + moved.sent_through_slots > 0)

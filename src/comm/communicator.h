@@ -112,6 +112,11 @@ class Communicator {
   // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
   const std::optional<MachineModel>& machine() const { return machine_; }
   const Log& log() const { return log_; }
+  // Of the kernels of whoever launches some. Any thread.
+  CallLog& launches() { return launches_; }
+  Control& control() { return *control_; }
+  // Set by abort().
+  const std::atomic<bool>& aborted() const { return aborted_; }
   // What serves a call where no rank reads the input of another.
   const Selection& selectionFor(Collective collective, const Call& call) const;
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
@@ -192,6 +197,7 @@ class Communicator {
   std::atomic<Use> use_{Use::kNone};
   Status error_;  // sticky; under use_
   CallLog calls_;
+  CallLog launches_{kFirstLaunch};
   std::unique_ptr<Control> control_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Timeline> timeline_;  // null unless HORING_TRACE is set

@@ -142,7 +142,7 @@ Status Communicator::initialise() {
   join.failed_rank = options_.failed_rank;
   join.log = log_;
   HORING_ASSIGN(control_, Control::join(join));
-  control_->answerFrom(calls_);
+  control_->answerFrom(calls_, launches_);
   watchdog_ = std::make_unique<Watchdog>(calls_, *control_, clock_);
   HORING_TRY(keepRecords());
   // Until the rendezvous has closed.
@@ -181,8 +181,9 @@ Status Communicator::keepRecords() {
   for (size_t i = 0; i < 4; ++i) job_ += formatString("%02x", static_cast<unsigned>(id.job[i]));
   if (!options_.config.flight_dir.empty())
     control_->onFailure([this](const Status& error) {
-      const Result<std::string> path = writeFlightFile(
-          {options_.config.flight_dir, job_, options_.rank, options_.ranks}, calls_, clock_, error);
+      const Result<std::string> path =
+          writeFlightFile({options_.config.flight_dir, job_, options_.rank, options_.ranks}, calls_,
+                          launches_, clock_, error);
       if (path.ok()) {
         log_.warn("flight",
                   "the last operations of rank %d are in %s; horing-info trace reads those of all ranks",

@@ -68,16 +68,16 @@ GpuTeam::~GpuTeam() {
   const SteadyClock clock;
   bool idle = true;
   for (const auto& gpu : gpus_) {
-    if (!gpu->done) continue;
+    if (!gpu->latest()) continue;
     const CudaDevice::Current current(gpu->lanes.device());
     const CudaApi& api = gpu->lanes.device().api();
     for (const bool told : {false, true}) {
       if (told) abort();
       const Deadline deadline = Deadline::after(clock, kEndMs);
-      while (api.event_query(gpu->done) == CudaApi::kNotReady && !deadline.passed())
+      while (api.event_query(gpu->latest()) == CudaApi::kNotReady && !deadline.passed())
         std::this_thread::sleep_for(kLook);
     }
-    idle &= api.event_query(gpu->done) != CudaApi::kNotReady;
+    idle &= api.event_query(gpu->latest()) != CudaApi::kNotReady;
   }
   if (idle) {
     release();
@@ -102,7 +102,8 @@ void GpuTeam::release() {
   }
   for (auto& gpu : gpus_) {
     const CudaDevice::Current current(gpu->lanes.device());
-    if (gpu->done) gpu->lanes.device().api().event_destroy(gpu->done);
+    for (const Gpu::Mark& mark : gpu->marks)
+      if (mark.done) gpu->lanes.device().api().event_destroy(mark.done);
   }
   gpus_.clear();
   abort_.store(nullptr, std::memory_order_release);
@@ -200,8 +201,9 @@ Status GpuTeam::setUpGpus() {
     HORING_TRY(gpu->lanes.load());
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
     const CudaDevice::Current current(device);
-    HORING_TRY(
-        device.api().check(device.api().event_create(&gpu->done, kEventWithoutTime), "making an event"));
+    for (Gpu::Mark& mark : gpu->marks)
+      HORING_TRY(
+          device.api().check(device.api().event_create(&mark.done, kEventWithoutTime), "making an event"));
   }
   return {};
 }
@@ -303,25 +305,30 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
   return plans;
 }
 
+Result<bool> GpuTeam::isRecorded(int number, CudaStream stream) {
+  Rank& rank = at(number);
+  HORING_ASSIGN(const bool records, rank.device->isCapturing(stream));
+  if (records && gpus_[rank.gpu]->ranks.size() > 1)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "stream %p records a graph: operations of ranks that share GPU %d cannot be part of one", stream,
+        rank.device->number());
+  return records;
+}
+
 Status GpuTeam::enter(const GpuLaunch& launch) {
   Rank& rank = at(launch.rank);
   Gpu& gpu = *gpus_[rank.gpu];
   const CudaDevice& device = *rank.device;
   const CudaApi& api = device.api();
-  HORING_ASSIGN(const bool records, device.isCapturing(launch.stream));
   const bool is_shared = gpu.ranks.size() > 1;
-  if (records && is_shared)
-    return makeStatus(
-        Code::kInvalidUsage,
-        "stream %p records a graph: operations of ranks that share GPU %d cannot be part of one",
-        launch.stream, device.number());
   const CudaDevice::Current current(device);
-  // Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it.
-  if (!records && launch.stream != rank.latest)
-    HORING_TRY(api.check(api.stream_wait_event(launch.stream, gpu.done, 0), "ordering two streams"));
-  if (!records) rank.latest = launch.stream;
   const std::lock_guard lock(gpu.mutex);
   HORING_TRY(gpu.failed);
+  // Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it.
+  if (!launch.is_recorded && launch.stream != rank.latest)
+    HORING_TRY(api.check(api.stream_wait_event(launch.stream, gpu.latest(), 0), "ordering two streams"));
+  if (!launch.is_recorded) rank.latest = launch.stream;
   ++rank.entered;
   rank.waiting.push_back(launch);
   if (is_shared) {
@@ -330,11 +337,17 @@ Status GpuTeam::enter(const GpuLaunch& launch) {
       if (at(other).waiting.empty()) return {};
   }
   gpu.failed = launchFor(gpu, launch);
-  if (gpu.failed.ok() && !records)
-    gpu.failed = api.check(api.event_record(gpu.done, launch.stream), "recording an event");
   ++gpu.launches;
+  if (gpu.failed.ok() && !launch.is_recorded) gpu.failed = mark(gpu, launch.stream);
   gpu.launched.notify_all();
   return gpu.failed;
+}
+
+Status GpuTeam::mark(Gpu& gpu, CudaStream stream) {
+  Gpu::Mark& next = gpu.marks[gpu.marked++ % kMarks];
+  next.launches = gpu.launches;
+  const CudaApi& api = gpu.lanes.device().api();
+  return api.check(api.event_record(next.done, stream), "recording an event");
 }
 
 // All ranks of the GPU, on the stream of the latest.
@@ -344,7 +357,7 @@ Status GpuTeam::launchFor(Gpu& gpu, const GpuLaunch& latest) {
   cuda::LaneGrid grid = latest.grid;
   grid.ranks = 0;
   if (gpu.ranks.size() > 1)
-    HORING_TRY(api.check(api.stream_wait_event(latest.stream, gpu.done, 0), "ordering two streams"));
+    HORING_TRY(api.check(api.stream_wait_event(latest.stream, gpu.latest(), 0), "ordering two streams"));
   for (const int number : gpu.ranks) {
     Rank& rank = at(number);
     const GpuLaunch launch = rank.waiting.front();
@@ -389,7 +402,32 @@ Status GpuTeam::await(int number, const GpuPatience& patience) {
   HORING_TRY(gpu.failed);
   const CudaDevice::Current current(*rank.device);
   const CudaApi& api = rank.device->api();
-  return api.check(api.stream_wait_event(rank.latest, gpu.done, 0), "ordering two streams");
+  return api.check(api.stream_wait_event(rank.latest, gpu.latest(), 0), "ordering two streams");
+}
+
+Result<uint64_t> GpuTeam::done(int number) {
+  Rank& rank = at(number);
+  Gpu& gpu = *gpus_[rank.gpu];
+  const CudaDevice::Current current(*rank.device);
+  const CudaApi& api = rank.device->api();
+  const std::lock_guard lock(gpu.mutex);
+  for (gpu.looked = std::max(gpu.looked, gpu.marked - kMarks); gpu.looked < gpu.marked; ++gpu.looked) {
+    const Gpu::Mark& next = gpu.marks[gpu.looked % kMarks];
+    const int state = api.event_query(next.done);
+    if (state == CudaApi::kNotReady) break;
+    HORING_TRY(api.check(state, formatString("kernels on GPU %d", rank.device->number()).c_str()));
+    gpu.ended = next.launches;
+  }
+  return gpu.ended;
+}
+
+std::vector<int> GpuTeam::behind(int number) const {
+  // Nothing is ordered by it.
+  const auto entered = [this](size_t rank) { return ranks_[rank].entered.load(std::memory_order_relaxed); };
+  std::vector<int> behind;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (entered(rank) < entered(static_cast<size_t>(number))) behind.push_back(static_cast<int>(rank));
+  return behind;
 }
 
 Result<CudaStream> GpuTeam::ownStream(int number) {
@@ -407,22 +445,23 @@ void GpuTeam::abort() {
   if (uint32_t* const flag = abort_.load(std::memory_order_acquire)) cuda::storeFlag(flag, 1);
 }
 
-Status GpuTeam::outcome() {
+GpuTeam::Ended GpuTeam::outcome() {
   const uint32_t* const flag = abort_.load(std::memory_order_acquire);
   if (!flag || cuda::loadFlag(flag) == 0) return {};
   const std::lock_guard lock(mutex_);
-  Status ended;
+  Ended ended{makeStatus(Code::kRemoteError, "kernels of this communicator were ended")};
   for (const auto& [key, plans] : plans_)
     for (size_t position = 0; position < plans.size(); ++position) {
-      const Status outcome = plans[position]->outcome();
+      uint64_t launch = 0;
+      const Status outcome = plans[position]->outcome(&launch);
       if (outcome.ok()) continue;
-      const Status named = makeStatus(outcome.code(), "on the GPU of rank %d: %s",
-                                      rank_of_position_[position], outcome.message().c_str());
+      ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
+                          outcome.message().c_str()),
+               launch};
       // Who was ended says less than who gave up.
-      if (outcome.code() != Code::kRemoteError) return named;
-      ended = named;
+      if (outcome.code() != Code::kRemoteError) return ended;
     }
-  return ended.ok() ? makeStatus(Code::kRemoteError, "kernels of this communicator were ended") : ended;
+  return ended;
 }
 
 uint64_t GpuTeam::memoryBytes(int rank) {

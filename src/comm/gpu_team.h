@@ -51,6 +51,7 @@ struct GpuLaunch {
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   CudaStream stream = nullptr;
+  bool is_recorded = false;  // into a graph
 };
 
 // Shared by the ranks. Any thread, but one at a time for each rank.
@@ -82,7 +83,10 @@ class GpuTeam {
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
 
-  // Puts the launch on its stream; await() must follow. Errors: the driver's.
+  // Whether the stream records a graph. kInvalidUsage: this rank's launches cannot be part of one.
+  Result<bool> isRecorded(int rank, CudaStream stream);
+  // Puts the launch on its stream; await() must follow. Errors: the driver's; kInvalidUsage: ranks that share the GPU launch
+  // different things.
   Status enter(const GpuLaunch& launch);
   // Until the launch is on its way.
   Status await(int rank, const GpuPatience& patience);
@@ -91,32 +95,51 @@ class GpuTeam {
 
   // Ends all kernels of all ranks.
   void abort();
-  // What kernels that gave up left; ok: none did.
-  Status outcome();
+  // What kernels that gave up left; ok: none did. `launch`: its number, as its LaneCall has it.
+  struct Ended {
+    Status status;
+    uint64_t launch = 0;
+  };
+  Ended outcome();
+  // How many of this rank's launches its GPU has done; of many at a time not the latest. Error: the GPU's.
+  Result<uint64_t> done(int rank);
+  // The ranks that have launched less than this one.
+  std::vector<int> behind(int rank) const;
   // On this rank's GPU.
   uint64_t memoryBytes(int rank);
 
  private:
+  static constexpr uint64_t kMarks = 16;
   struct Rank {
     std::shared_ptr<const CudaDevice> device;
     std::unique_ptr<cuda::Memory> memory;
-    size_t gpu = 0;                 // in gpus_
-    CudaEvent called = nullptr;     // behind what its stream had to do before a shared launch
-    CudaStream own = nullptr;       // see ownStream()
-    CudaStream latest = nullptr;    // that it launched on
-    std::deque<GpuLaunch> waiting;  // for the other ranks of its GPU
-    uint64_t entered = 0;           // launches
+    size_t gpu = 0;                     // in gpus_
+    CudaEvent called = nullptr;         // behind what its stream had to do before a shared launch
+    CudaStream own = nullptr;           // see ownStream()
+    CudaStream latest = nullptr;        // that it launched on
+    std::deque<GpuLaunch> waiting;      // for the other ranks of its GPU
+    std::atomic<uint64_t> entered = 0;  // launches; written under the mutex of its GPU, any thread may ask
   };
   struct Gpu {
     explicit Gpu(std::shared_ptr<const CudaDevice> device) : lanes(std::move(device)) {}
     cuda::LaneGpu lanes;
     std::vector<int> ranks;
     int resident_blocks = 0;
-    CudaEvent done = nullptr;  // behind the latest launch
+    // Behind the latest launches, in turn.
+    struct Mark {
+      CudaEvent done = nullptr;
+      uint64_t launches = 0;
+    };
+    std::array<Mark, kMarks> marks{};
+    // That is behind all launches so far.
+    CudaEvent latest() const { return marks[(marked - 1) % kMarks].done; }
     // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs.
     std::mutex mutex;
     std::condition_variable launched;
-    uint64_t launches = 0;  // under mutex, as what waits for one; so is what follows
+    uint64_t launches = 0;     // under mutex, as what waits for one; so is what follows
+    uint64_t marked = kMarks;  // as often as marks were set
+    uint64_t looked = 0;       // how many of them have been seen
+    uint64_t ended = 0;        // launches, by these
     Status failed;
   };
   enum class State { kGathering, kKernels, kStaged };
@@ -146,6 +169,7 @@ class GpuTeam {
   };
   Result<QueueEnds> queue(const QueueName& name);
   Status launchFor(Gpu& gpu, const GpuLaunch& latest);
+  static Status mark(Gpu& gpu, CudaStream stream);
   void release();
 
   std::mutex mutex_;

@@ -13,6 +13,14 @@ bool isForKernels(const Command& command) {
          !command.call.block_of_position && command.call.op != RedOp::kPreMulSum;
 }
 
+FlightRecord recordOf(const Command& command, int ranks) {
+  return {.count = agreedCount(command.collective, command.call, ranks),
+          .root = command.call.root,
+          .collective = command.collective,
+          .type = command.call.type,
+          .op = command.call.op};
+}
+
 }  // namespace
 
 void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
@@ -50,14 +58,20 @@ Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
   launch.type = command.call.type;
   launch.op = command.call.op;
   launch.stream = stream;
-  HORING_TRY(team_->enter(launch));
-  enqueued_ = true;
+  HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
+  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
+  const Status entered = team_->enter(launch);
+  if (!entered.ok()) return watch_.judge(launch.call.number, entered);
+  if (launch.is_recorded) watch_.recorded(launch.call.number);
+  enqueued_ = launch.call.number;
   return true;
 }
 
 Status KernelCalls::settle() {
-  if (!std::exchange(enqueued_, false)) return {};
-  return team_->await(communicator_.rank(), patience());
+  const std::optional<uint64_t> launch = std::exchange(enqueued_, std::nullopt);
+  if (!launch) return {};
+  const Status launched = team_->await(communicator_.rank(), patience());
+  return launched.ok() ? launched : watch_.judge(*launch, launched);
 }
 
 Result<bool> KernelCalls::run(const Command& command) {
@@ -70,7 +84,7 @@ Result<bool> KernelCalls::run(const Command& command) {
   HORING_TRY(settle());
   const GpuPatience patience = this->patience();
   HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
-  HORING_TRY(team_->outcome());
+  HORING_TRY(watch_.outcome());
   return true;
 }
 

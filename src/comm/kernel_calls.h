@@ -1,10 +1,12 @@
 #pragma once
 // A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu_team.h).
 #include <memory>
+#include <optional>
 
 #include "comm/command.h"
 #include "comm/communicator.h"
 #include "comm/gpu_team.h"
+#include "comm/launch_watch.h"
 
 namespace horing {
 
@@ -12,7 +14,7 @@ namespace horing {
 class KernelCalls {
  public:
   KernelCalls(Communicator& communicator, std::shared_ptr<GpuTeam> team)
-      : communicator_(communicator), team_(std::move(team)) {}
+      : communicator_(communicator), team_(std::move(team)), watch_(communicator, *team_) {}
 
   // From now on the rank works on that GPU.
   void bind(std::shared_ptr<const CudaDevice> device);
@@ -25,7 +27,7 @@ class KernelCalls {
   Result<bool> run(const Command& command);
 
   // What kernels left that gave up; ok: none did.
-  Status outcome() { return team_->outcome(); }
+  Status outcome() { return watch_.outcome(); }
   // Any thread: ends the kernels of all ranks.
   void abort() { team_->abort(); }
   uint64_t memoryBytes() { return team_->memoryBytes(communicator_.rank()); }
@@ -36,9 +38,10 @@ class KernelCalls {
 
   Communicator& communicator_;
   const std::shared_ptr<GpuTeam> team_;
+  LaunchWatch watch_;
   std::shared_ptr<const CudaDevice> device_;
   SteadyClock clock_;
-  bool enqueued_ = false;
+  std::optional<uint64_t> enqueued_;  // launch that settle() must wait for
 };
 
 }  // namespace horing

@@ -118,8 +118,8 @@ CallVerdict CallLedger::disagreement(uint64_t sequence, const Case& one) {
             [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; });
   CallVerdict verdict;
   if (parties[0].size() < parties.back().size()) verdict.rank = parties[0][0];
-  verdict.reason =
-      formatString("ranks disagree about call #%llu: ", static_cast<unsigned long long>(sequence));
+  verdict.reason = formatString("ranks disagree about %s%s: ", sequence < kFirstLaunch ? "call " : "",
+                                callNumberText(sequence).c_str());
   for (size_t i = 0; i < parties.size() && i < kShownObstacles; ++i)
     verdict.reason += formatString("%s%s called %s", i == 0 ? "" : ", ", ranksText(parties[i]).c_str(),
                                    callText(*one.reports[static_cast<size_t>(parties[i][0])]).c_str());
@@ -182,7 +182,7 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
       waiting.push_back(rank);
     }
   }
-  call += formatString(" #%llu", static_cast<unsigned long long>(sequence));
+  call += ' ' + callNumberText(sequence);
   CallVerdict verdict{Code::kTimeout, -1, ""};
   const auto blame = [&](const std::vector<int>& ranks, const std::string& what) {
     if (ranks.empty()) return;

@@ -80,9 +80,9 @@ RankState CallLog::state(int64_t now_ns) const {
 CallReport CallLog::report(uint64_t sequence) const {
   CallReport report;
   report.sequence = sequence;
-  report.begun = recorder_.begun();
-  report.ended = recorder_.ended();
-  if (const std::optional<FlightRecord> record = recorder_.find(sequence)) {
+  report.begun = first_ + recorder_.begun();
+  report.ended = first_ + recorder_.ended();
+  if (const std::optional<FlightRecord> record = recorder_.find(sequence - first_)) {
     report.digest = agreementDigest(*record);
     report.name = collectiveName(record->collective);
     report.arguments = argumentsText(*record);

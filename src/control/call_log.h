@@ -25,6 +25,10 @@ inline constexpr uint64_t kExchange = UINT64_MAX;
 
 class CallLog {
  public:
+  // `first`: what is added to the recorder's numbers where others hear of calls.
+  explicit CallLog(uint64_t first = 0) : first_(first) {}
+
+  uint64_t first() const { return first_; }
   // Costs a few stores; see FlightRecorder.
   FlightRecorder& recorder() { return recorder_; }
   const FlightRecorder& recorder() const { return recorder_; }
@@ -45,6 +49,7 @@ class CallLog {
   CallReport report(uint64_t sequence) const;
 
  private:
+  const uint64_t first_;
   FlightRecorder recorder_;
   mutable std::mutex mutex_;
   std::atomic<bool> exchanges_{false};  // release and acquire: with what the exchange said of itself

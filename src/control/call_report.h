@@ -11,6 +11,13 @@ inline constexpr size_t kMaxCallText = 96;
 inline constexpr size_t kMaxObstacleText = 512;
 inline constexpr uint32_t kMaxWaitedFor = 64;
 
+// Launches of kernels are counted apart from the calls that the host carries out: no order among the two holds for all ranks.
+inline constexpr uint64_t kFirstLaunch = uint64_t{1} << 62;
+// "#3", "launch #3"
+inline std::string callNumberText(uint64_t sequence) {
+  return (sequence < kFirstLaunch ? "#" : "launch #") + std::to_string(sequence % kFirstLaunch);
+}
+
 struct CallReport {
   enum class Kind : uint8_t {
     kAnswer,    // it was asked

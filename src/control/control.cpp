@@ -63,7 +63,7 @@ class JoinedControl final : public Control {
   int failedRank() const override;
   void announceError(const Status& error) override;
   void leave() override;
-  void answerFrom(const CallLog& calls) override;
+  void answerFrom(const CallLog& calls, const CallLog& launches) override;
   void onFailure(std::function<void(const Status& error)> action) override;
   void reportCall(const CallReport& report) override;
   void reportState(const RankState& state) override;
@@ -137,6 +137,7 @@ class JoinedControl final : public Control {
   bool gone_ = false;  // the connection is over, and no other one will take its place
 
   const CallLog* calls_ = nullptr;
+  const CallLog* launches_ = nullptr;
   std::function<void(const Status&)> on_failure_;
   std::optional<WelcomeMessage> welcome_;
   uint64_t exchange_ = 1;  // the next one
@@ -504,9 +505,10 @@ void JoinedControl::announceError(const Status& error) {
   wakeThread();
 }
 
-void JoinedControl::answerFrom(const CallLog& calls) {
+void JoinedControl::answerFrom(const CallLog& calls, const CallLog& launches) {
   const Lock lock(mutex_);
   calls_ = &calls;
+  launches_ = &launches;
 }
 
 void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
@@ -517,7 +519,7 @@ void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
 void JoinedControl::answer(const CallInquiry& inquiry) {
   CallReport report;
   report.sequence = inquiry.sequence;
-  if (calls_) report = calls_->report(inquiry.sequence);
+  if (calls_) report = (inquiry.sequence < kFirstLaunch ? calls_ : launches_)->report(inquiry.sequence);
   report.round = inquiry.round;
   send(report);
 }

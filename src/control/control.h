@@ -75,8 +75,9 @@ class Control {
   // while the connection is broken.
   virtual void leave() = 0;
 
-  // From now on the rendezvous' questions about calls are answered from this log, which must outlive this object.
-  virtual void answerFrom(const CallLog& calls) = 0;
+  // From now on the rendezvous' questions about calls, and about launches of kernels, are answered from these logs, which must
+  // outlive this object.
+  virtual void answerFrom(const CallLog& calls, const CallLog& launches) = 0;
   // Has this done once, by the thread of this object, when there is an error, this rank's own or another's; what it does must
   // not use this object. To be set before anything fails.
   virtual void onFailure(std::function<void(const Status& error)> action) = 0;

@@ -40,46 +40,51 @@ Status writeWholeFile(const std::string& path, const std::string& text) {
 
 namespace {
 
-std::string operationText(const FlightRecord& record) {
+std::string operationText(const FlightRecord& record, uint64_t first) {
   return formatString(
       "{\"sequence\":%llu,\"call\":\"%s\",\"arguments\":\"%s\",\"digest\":\"%016llx\",\"begun_ns\":%lld,"
       "\"ended_ns\":%lld,\"outcome\":\"%s\"}",
-      static_cast<unsigned long long>(record.sequence), collectiveName(record.collective),
+      static_cast<unsigned long long>(first + record.sequence), collectiveName(record.collective),
       argumentsText(record).c_str(), static_cast<unsigned long long>(agreementDigest(record)),
       static_cast<long long>(record.begun_ns), static_cast<long long>(record.ended_ns),
       outcomeName(record.outcome));
 }
 
 // The call that is not complete, and what it waits for if that has been noted.
-std::string waitingText(const CallLog& calls) {
-  const CallReport report = calls.report(calls.recorder().ended());
-  if (report.obstacle.empty()) return "null";
+std::string waitingText(const CallReport& open) {
+  if (open.obstacle.empty()) return "null";
   std::string ranks;
-  for (const int32_t rank : report.waits_for) ranks += formatString("%s%d", ranks.empty() ? "" : ",", rank);
+  for (const int32_t rank : open.waits_for) ranks += formatString("%s%d", ranks.empty() ? "" : ",", rank);
   return formatString("{\"sequence\":%llu,\"for\":[%s],\"obstacle\":\"%s\"}",
-                      static_cast<unsigned long long>(report.sequence), ranks.c_str(),
-                      jsonEscaped(report.obstacle).c_str());
+                      static_cast<unsigned long long>(open.sequence), ranks.c_str(),
+                      jsonEscaped(open.obstacle).c_str());
+}
+
+std::string logText(const CallLog& log) {
+  const CallReport open = log.report(log.first() + log.recorder().ended());
+  std::string text = formatString("\"begun\":%llu,\"ended\":%llu,\"waiting\":%s,\n\"operations\":[",
+                                  static_cast<unsigned long long>(open.begun),
+                                  static_cast<unsigned long long>(open.ended), waitingText(open).c_str());
+  const char* separator = "\n";
+  for (const FlightRecord& record : log.recorder().last()) {
+    text += separator + operationText(record, log.first());
+    separator = ",\n";
+  }
+  return text + "\n]";
 }
 
 }  // namespace
 
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
-                                    const Clock& clock, const Status& error) {
+                                    const CallLog& launches, const Clock& clock, const Status& error) {
   const ProcessName process = thisProcess();
-  std::string text = formatString(
+  const std::string text = formatString(
       "{\"horing_flight\":1,\"job\":\"%s\",\"rank\":%d,\"ranks\":%d,\"host\":\"%s\",\"pid\":%lld,\"now_ns\":%"
       "lld,\n"
-      "\"error\":\"%s\",\n\"begun\":%llu,\"ended\":%llu,\"waiting\":%s,\n\"operations\":[",
+      "\"error\":\"%s\",\n%s,\n\"launches\":{%s}}\n",
       options.job.c_str(), options.rank, options.ranks, jsonEscaped(process.host).c_str(),
       static_cast<long long>(process.pid), static_cast<long long>(clock.nowNs()),
-      jsonEscaped(error.toString()).c_str(), static_cast<unsigned long long>(calls.recorder().begun()),
-      static_cast<unsigned long long>(calls.recorder().ended()), waitingText(calls).c_str());
-  const char* separator = "\n";
-  for (const FlightRecord& record : calls.recorder().last()) {
-    text += separator + operationText(record);
-    separator = ",\n";
-  }
-  text += "\n]}\n";
+      jsonEscaped(error.toString()).c_str(), logText(calls).c_str(), logText(launches).c_str());
   const std::string path =
       formatString("%s/horing-%s-rank%d-%lld.json", options.folder.c_str(), options.job.c_str(), options.rank,
                    static_cast<long long>(process.pid));

@@ -17,7 +17,7 @@ struct FlightFileOptions {
 
 // Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes.
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
-                                    const Clock& clock, const Status& error);
+                                    const CallLog& launches, const Clock& clock, const Status& error);
 
 // A text inside a JSON string, without the quotes.
 std::string jsonEscaped(const std::string& text);

@@ -349,8 +349,8 @@ TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
   EXPECT_HORING(add(0, on_0_.data(), stream.get()));
   stream.synchronize();
   EXPECT_EQ(asyncError(0), horingTimeout);
-  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout,
-                      "waited 6000 ms for the rank at position 1"));
+  EXPECT_TRUE(
+      refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank 1 never called all_reduce launch #1"));
 }
 
 TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
@@ -362,7 +362,9 @@ TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
   other.synchronize();
   EXPECT_EQ(asyncError(0), horingInvalidUsage);
   EXPECT_TRUE(
-      refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage, "a message of another operation"));
+      refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage,
+              "ranks disagree about launch #1: rank 0 called all_reduce (8 x float32, sum), rank 1 called "
+              "all_reduce (8 x float32, max)"));
 }
 
 TEST_F(GpuKernelTrouble, OfRanksThatShareAGpuAndCallDifferentThingsIsNamed) {
@@ -373,7 +375,7 @@ TEST_F(GpuKernelTrouble, OfRanksThatShareAGpuAndCallDifferentThingsIsNamed) {
     float* const data = rank == 0 ? on_0_.data() : there.data();
     EXPECT_TRUE(refuses(horingAllReduce(data, data, 8, horingFloat, rank == 0 ? horingSum : horingMax,
                                         comm(rank), stream.get()),
-                        horingInvalidUsage, "which share GPU 0, call different things"));
+                        horingInvalidUsage, "rank 1 called all_reduce (8 x float32, max)"));
     stream.synchronize();
   });
 }
@@ -394,7 +396,8 @@ TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
   onEveryRank(2,
               [&](int rank) { EXPECT_HORING(add(rank, rank == 0 ? on_0_.data() : there.data(), nullptr)); });
   const GpuStream stream(cuda_, 0);
-  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank(s) 1, which share its GPU 0"));
+  EXPECT_TRUE(
+      refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank 1 never called all_reduce launch #1"));
   stream.synchronize();
 }
 

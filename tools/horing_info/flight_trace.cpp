@@ -22,17 +22,40 @@ struct Operation {
   int64_t begun_ns = 0;
 };
 
-// One file.
-struct Flight {
-  std::string job, where, error;
-  int rank = 0, ranks = 0;
-  int64_t now_ns = 0;
+// The calls of a rank, or the launches of its kernels.
+struct CallsOfRank {
   uint64_t begun = 0, ended = 0;
   std::map<uint64_t, Operation> operations;
   uint64_t waiting_sequence = 0;
   std::vector<int32_t> waits_for;
   std::string obstacle;
 };
+
+// One file.
+struct Flight {
+  std::string job, where, error;
+  int rank = 0, ranks = 0;
+  int64_t now_ns = 0;
+  CallsOfRank calls, launches;
+};
+using Kind = CallsOfRank Flight::*;
+
+CallsOfRank parseCalls(const json& from) {
+  CallsOfRank calls;
+  calls.begun = from.at("begun");
+  calls.ended = from.at("ended");
+  for (const json& one : from.at("operations")) {
+    const uint64_t digest = std::stoull(one.at("digest").get<std::string>(), nullptr, 16);
+    calls.operations[one.at("sequence")] = {one.at("call"), one.at("arguments"), one.at("outcome"), digest,
+                                            one.at("begun_ns")};
+  }
+  if (const json& waiting = from.at("waiting"); !waiting.is_null()) {
+    calls.waiting_sequence = waiting.at("sequence");
+    calls.waits_for = waiting.at("for").get<std::vector<int32_t>>();
+    calls.obstacle = waiting.at("obstacle");
+  }
+  return calls;
+}
 
 // Throws json::exception and std::logic_error where the file is not as writeFlightFile() makes it.
 Flight parseFlight(const json& file) {
@@ -45,20 +68,10 @@ Flight parseFlight(const json& file) {
       file.at("host").get<std::string>() + ", pid " + std::to_string(file.at("pid").get<int64_t>());
   flight.now_ns = file.at("now_ns");
   flight.error = file.at("error");
-  flight.begun = file.at("begun");
-  flight.ended = file.at("ended");
+  flight.calls = parseCalls(file);
+  flight.launches = parseCalls(file.at("launches"));
   if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
     throw std::invalid_argument("its rank is out of range");
-  for (const json& one : file.at("operations")) {
-    const uint64_t digest = std::stoull(one.at("digest").get<std::string>(), nullptr, 16);
-    flight.operations[one.at("sequence")] = {one.at("call"), one.at("arguments"), one.at("outcome"), digest,
-                                             one.at("begun_ns")};
-  }
-  if (const json& waiting = file.at("waiting"); !waiting.is_null()) {
-    flight.waiting_sequence = waiting.at("sequence");
-    flight.waits_for = waiting.at("for").get<std::vector<int32_t>>();
-    flight.obstacle = waiting.at("obstacle");
-  }
   return flight;
 }
 
@@ -74,57 +87,60 @@ Result<Flight> readFlight(const std::string& path) {
 }
 
 // What a rank would have answered, had it been asked.
-CallReport reportOf(const Flight& flight, uint64_t sequence) {
+CallReport reportOf(const Flight& flight, Kind kind, uint64_t sequence) {
+  const CallsOfRank& calls = flight.*kind;
   CallReport report;
   report.sequence = sequence;
-  report.begun = flight.begun;
-  report.ended = flight.ended;
-  if (const auto found = flight.operations.find(sequence); found != flight.operations.end()) {
+  report.begun = calls.begun;
+  report.ended = calls.ended;
+  if (const auto found = calls.operations.find(sequence); found != calls.operations.end()) {
     report.digest = found->second.digest;
     report.name = found->second.call;
     report.arguments = found->second.arguments;
     report.timeout_ms = static_cast<uint32_t>(
         std::clamp<int64_t>((flight.now_ns - found->second.begun_ns) / 1'000'000, 1, UINT32_MAX));
   }
-  if (flight.waiting_sequence == sequence) {
-    report.waits_for = flight.waits_for;
-    report.obstacle = flight.obstacle;
+  if (calls.waiting_sequence == sequence) {
+    report.waits_for = calls.waits_for;
+    report.obstacle = calls.obstacle;
   }
   return report;
 }
 
-std::string callText(const Flight& flight, uint64_t sequence) {
-  const auto found = flight.operations.find(sequence);
-  if (found == flight.operations.end()) return "call #" + std::to_string(sequence);
-  return formatString("%s #%llu (%s)", found->second.call.c_str(), static_cast<unsigned long long>(sequence),
+std::string callText(const CallsOfRank& calls, uint64_t sequence) {
+  const auto found = calls.operations.find(sequence);
+  if (found == calls.operations.end()) return "call " + callNumberText(sequence);
+  return formatString("%s %s (%s)", found->second.call.c_str(), callNumberText(sequence).c_str(),
                       found->second.arguments.c_str());
 }
 
 // The ranks' answers about the first call that is not complete everywhere go to the same judge as in the live job.
-std::string verdictOn(const std::map<int, Flight>& flights, int ranks) {
+std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks) {
   uint64_t first_open = UINT64_MAX, last_begun = 0;
   for (const auto& [rank, flight] : flights) {
-    first_open = std::min(first_open, flight.ended);
-    last_begun = std::max(last_begun, flight.begun);
+    first_open = std::min(first_open, (flight.*kind).ended);
+    last_begun = std::max(last_begun, (flight.*kind).begun);
   }
   if (first_open >= last_begun && static_cast<int>(flights.size()) == ranks)
-    return formatString("all ranks completed their %llu calls", static_cast<unsigned long long>(first_open));
+    return formatString("all ranks completed their %llu %s",
+                        static_cast<unsigned long long>(first_open % kFirstLaunch),
+                        first_open < kFirstLaunch ? "calls" : "launches");
   CallLedger ledger;
   CallReport overdue;
   for (const auto& [rank, flight] : flights) {
-    CallReport report = reportOf(flight, first_open);
+    CallReport report = reportOf(flight, kind, first_open);
     overdue.timeout_ms = std::max(overdue.timeout_ms, report.timeout_ms);
     ledger.report(rank, ranks, report, 0);
   }
   // The call's deadline has passed, as it were; what the first rank said stands, and all have had their time to answer.
   const auto& [first, flight] = *flights.begin();
-  CallReport last = reportOf(flight, first_open);
+  CallReport last = reportOf(flight, kind, first_open);
   last.kind = CallReport::Kind::kOverdue;
   last.timeout_ms = overdue.timeout_ms;
   ledger.report(first, ranks, last, 0);
   ledger.takeInquiries();
   for (const auto& [rank, again] : flights) {
-    CallReport report = reportOf(again, first_open);
+    CallReport report = reportOf(again, kind, first_open);
     report.round = 1;
     ledger.report(rank, ranks, report, 0);
   }
@@ -132,14 +148,23 @@ std::string verdictOn(const std::map<int, Flight>& flights, int ranks) {
   return verdict ? verdict->reason : "no verdict";
 }
 
+bool haveLaunched(const std::map<int, Flight>& flights) {
+  return std::any_of(flights.begin(), flights.end(),
+                     [](const auto& entry) { return entry.second.launches.begun > kFirstLaunch; });
+}
+
+std::string placeText(const CallsOfRank& calls) {
+  if (calls.begun % kFirstLaunch == 0) return "made no call";
+  if (calls.begun > calls.ended)
+    return "in " + callText(calls, calls.ended) + (calls.obstacle.empty() ? "" : ", " + calls.obstacle);
+  return "completed " + callText(calls, calls.ended - 1) + ", and called no more";
+}
+
 std::string rankLine(const Flight& flight) {
-  std::string text = formatString("rank %d (%s): ", flight.rank, flight.where.c_str());
-  if (flight.begun == 0) return text + "made no call";
-  if (flight.begun > flight.ended) {
-    text += "in " + callText(flight, flight.ended);
-    return text + (flight.obstacle.empty() ? "" : ", " + flight.obstacle);
-  }
-  return text + "completed " + callText(flight, flight.ended - 1) + ", and called no more";
+  std::string text =
+      formatString("rank %d (%s): %s", flight.rank, flight.where.c_str(), placeText(flight.calls).c_str());
+  if (flight.launches.begun > kFirstLaunch) text += "; its GPU: " + placeText(flight.launches);
+  return text;
 }
 
 }  // namespace
@@ -160,7 +185,9 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
     flights.emplace(flight.rank, std::move(flight));
   }
   const int ranks = flights.begin()->second.ranks;
-  std::string text = "verdict: " + verdictOn(flights, ranks) + "\n";
+  std::string text = "verdict: " + verdictOn(flights, &Flight::calls, ranks) + "\n";
+  if (haveLaunched(flights))
+    text += "verdict on kernels: " + verdictOn(flights, &Flight::launches, ranks) + "\n";
   std::vector<int> absent;
   for (int rank = 0; rank < ranks; ++rank)
     if (!flights.contains(rank)) absent.push_back(rank);

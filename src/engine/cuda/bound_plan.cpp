@@ -82,10 +82,11 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   return ready;
 }
 
-Status BoundPlan::outcome() const {
+Status BoundPlan::outcome(uint64_t* call) const {
   Failure failure;
   HORING_TRY(memory_.read(&failure, view_.failure, sizeof failure));
   if (failure.kind == Failure::Kind::kNone) return {};
+  if (call) *call = failure.call;
   const std::string where = formatString("lane %d part %d step %d slice %d", failure.lane, failure.part,
                                          failure.step, failure.slice);
   const PortName* const port = failure.port < 0 ? nullptr : &port_names_[static_cast<size_t>(failure.port)];

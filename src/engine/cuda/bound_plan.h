@@ -46,8 +46,8 @@ class BoundPlan {
   int32_t lanes() const { return view_.lane_count; }
   static int32_t partsOf(const LaneCall& call) { return call.cut.used(call.layout.largestChunk()); }
 
-  // What the kernels of the last call left, once they have ended: ok, or why they gave up.
-  Status outcome() const;
+  // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and in the call of which number.
+  Status outcome(uint64_t* call = nullptr) const;
 
  private:
   BoundPlan(Schedule schedule, const BoundPlanSettings& settings, Memory& memory)

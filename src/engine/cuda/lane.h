@@ -240,6 +240,7 @@ class LaneRun {
     failure.step = at.step;
     failure.slice = at.slice;
     failure.port = port;
+    failure.call = call_.number;
     // The other ranks wait for this one in vain.
     storeFlag(plan_.abort, 1);
   }

@@ -45,6 +45,7 @@ struct LaneCall {
   uint32_t element_bytes = 1;
   FoldScale scale;      // is_final: as each step says
   uint64_t digest = 0;  // of what all ranks must agree on, but for the call's number
+  uint64_t number = 0;  // of the call, for whoever asks which one failed
 };
 
 // A lane's place in its slice loop as a number that only grows, over calls too.

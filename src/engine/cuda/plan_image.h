@@ -82,6 +82,7 @@ struct Failure {
   int32_t step = 0;
   int32_t slice = 0;
   int32_t port = -1;  // of the image; -1: another lane
+  uint64_t call = 0;  // its number
 };
 
 // The image in memory of a GPU, bound. Port pointers: [part * port_count + port].

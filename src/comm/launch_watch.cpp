@@ -1,0 +1,124 @@
+#include "comm/launch_watch.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/service_thread.h"
+
+namespace horing {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPause{50};  // between two looks
+// Looks that find nothing under way before the thread sleeps: waking it costs the caller more than they do.
+constexpr int kIdleLooks = 20;
+
+}  // namespace
+
+LaunchWatch::~LaunchWatch() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    HORING_ASSIGN(thread_, startServiceThread("a watch over kernels", [this] { serve(); }));
+  }
+  launch.sequence = next_++;
+  launch.begun_ns = clock_.nowNs();
+  if (ended_ == launch.sequence) went_on_ns_ = launch.begun_ns;
+  communicator_.launches().recorder().begin(launch);
+  if (sleeps_) changed_.notify_all();
+  return launch.sequence;
+}
+
+void LaunchWatch::recorded(uint64_t launch) {
+  const std::lock_guard lock(mutex_);
+  end(launch + 1);
+}
+
+// Under mutex_.
+void LaunchWatch::end(uint64_t until) {
+  if (ended_ < until) went_on_ns_ = clock_.nowNs();
+  for (; ended_ < until; ++ended_)
+    communicator_.launches().recorder().end(ended_, went_on_ns_, Outcome::kDone);
+}
+
+void LaunchWatch::serve() {
+  int idle = 0;
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    sleeps_ = idle >= kIdleLooks;
+    if (sleeps_) {
+      changed_.wait(lock, [this] { return stop_ || ended_ < next_; });
+    } else {
+      changed_.wait_for(lock, kPause, [this] { return stop_; });
+    }
+    lock.unlock();
+    idle = look() ? 0 : idle + 1;
+    lock.lock();
+  }
+}
+
+bool LaunchWatch::look() {
+  // Kernels wait for ranks that do not come any more.
+  if (!communicator_.control().status().ok()) team_.abort();
+  if (!outcome().ok()) return false;
+  const Result<uint64_t> done = team_.done(communicator_.rank());
+  if (!done.ok()) {
+    const std::lock_guard judging(judge_mutex_);
+    if (!judged_) judged_ = done.status();
+    return false;
+  }
+  const std::lock_guard judging(judge_mutex_);
+  uint64_t oldest = 0;
+  int64_t went_on_ns = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    end(done.value());
+    if (ended_ == next_) {
+      watchdog_.wentOn();
+      return false;
+    }
+    oldest = ended_;
+    went_on_ns = went_on_ns_;
+  }
+  watchdog_.look(kFirstLaunch + oldest, clock_.nowNs() - went_on_ns, [this] {
+    return Obstacle{team_.behind(communicator_.rank()), "the kernel on its GPU has not ended"};
+  });
+  return true;
+}
+
+Status LaunchWatch::judge(uint64_t launch, const Status& own) {
+  const std::lock_guard judging(judge_mutex_);
+  if (Status known = communicator_.control().status(); !known.ok()) return known;
+  const uint64_t number = kFirstLaunch + launch;
+  const Obstacle obstacle{team_.behind(communicator_.rank()), own.message()};
+  if (own.code() == Code::kTimeout)
+    return watchdog_.overdue(number, obstacle, communicator_.options().config.timeout_ms, own,
+                             communicator_.aborted());
+  if (own.code() == Code::kInvalidUsage)
+    return watchdog_.mismatch(number, obstacle, own, communicator_.aborted());
+  return own;
+}
+
+Status LaunchWatch::outcome() {
+  const GpuTeam::Ended ended = team_.outcome();
+  {
+    const std::lock_guard judging(judge_mutex_);
+    if (judged_) return *judged_;
+  }
+  if (ended.status.ok()) return {};
+  const Status judged = judge(ended.launch, ended.status);
+  const std::lock_guard judging(judge_mutex_);
+  if (!judged_) judged_ = judged;
+  return *judged_;
+}
+
+}  // namespace horing

@@ -1,0 +1,63 @@
+#pragma once
+// The launches of one rank's kernels, as the other ranks may hear of them: each is a call of the ledger (control/call_ledger.h) and of
+// the flight recorder, numbered from kFirstLaunch on.
+//
+// The caller has gone on, and a GPU tells nobody; so a thread looks after launches that are under way. It reports those that
+// do not end, ends kernels when another rank has failed, and has the ranks judge why kernels gave up. It sleeps while there are
+// none. What a graph replays, no host knows of: what was recorded counts as done when it was.
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/flight_recorder.h"
+#include "comm/communicator.h"
+#include "comm/gpu_team.h"
+
+namespace horing {
+
+// Any thread, but begin(): one at a time. What it takes must outlive it.
+class LaunchWatch {
+ public:
+  LaunchWatch(Communicator& communicator, GpuTeam& team)
+      : communicator_(communicator),
+        team_(team),
+        watchdog_(communicator.launches(), communicator.control(), clock_) {}
+  ~LaunchWatch();
+  LaunchWatch(const LaunchWatch&) = delete;
+  LaunchWatch& operator=(const LaunchWatch&) = delete;
+
+  // The rank launches that; its number, for the LaneCall. `sequence` and times of the record are set here. Error: no thread to be had.
+  Result<uint64_t> begin(FlightRecord launch);
+  // It is part of a graph.
+  void recorded(uint64_t launch);
+  // It failed for this reason, or what another rank is to blame for; waits at most 2 s for that.
+  Status judge(uint64_t launch, const Status& own);
+  // What kernels left that gave up, judged; ok: none did.
+  Status outcome();
+
+ private:
+  void serve();
+  // Whether any is under way.
+  bool look();
+  void end(uint64_t until);
+  Status judgeOnce();
+
+  Communicator& communicator_;
+  GpuTeam& team_;
+  SteadyClock clock_;
+  std::mutex judge_mutex_;  // before mutex_
+  Watchdog watchdog_;       // under judge_mutex_
+  std::optional<Status> judged_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t next_ = 0;       // under mutex_, as all that follows
+  uint64_t ended_ = 0;      // launches, all before this one
+  int64_t went_on_ns_ = 0;  // when the latest ended, or began after none
+  bool sleeps_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace horing
