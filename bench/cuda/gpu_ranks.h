@@ -136,7 +136,8 @@ class GpuRanks {
   }
   void launch(int32_t rank, const cuda::LaneCall& call) {
     cuda::LaneCalls calls;
-    calls.of_rank[0] = call;
+    calls.each[0] = call;
+    calls.count = 1;
     must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), cuda::BoundPlan::partsOf(call), 1},
                                DataType::kFloat32, RedOp::kSum, streams_[rank]));
   }

@@ -106,6 +106,10 @@ bool isForCuda(const Command& command, horingStream_t stream) {
 Status submit(Pending& pending, BlockingStreams& blocking) {
   if (isForCuda(pending.command, pending.stream))
     return pending.comm->queue->enqueue(std::move(pending.command), CudaStream{pending.stream});
+  if (!pending.stream) {
+    HORING_ASSIGN(const bool taken, pending.comm->queue->enqueueBlocking(pending.command));
+    if (taken) return {};
+  }
   HORING_ASSIGN(Stream* const stream, findStream(pending.stream));
   return pending.comm->queue->submit(std::move(pending.command),
                                      stream ? *stream : blocking.of(pending.comm));
@@ -118,9 +122,13 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
     if (!submitted.ok()) break;
     submitted = submit(pending, blocking);
   }
-  for (const Pending& pending : commands)
-    if (submitted.ok() && isForCuda(pending.command, pending.stream))
-      submitted = pending.comm->queue->settle();
+  // What was submitted is started whatever became of the rest: the other ranks wait for it.
+  for (const auto step : {&CommandQueue::start, &CommandQueue::settle})
+    for (const Pending& pending : commands)
+      if (step == &CommandQueue::start || submitted.ok()) {
+        Status taken = (pending.comm->queue.get()->*step)();
+        if (submitted.ok()) submitted = std::move(taken);
+      }
   // Who only waits keeps no handle from being ended.
   uses.clear();
   Status carried_out = blocking.synchronize();
@@ -141,7 +149,7 @@ Status launchAll(std::vector<Pending> commands) {
   }
   commands = mergeTransfers(std::move(commands));
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
-    return pending.comm == commands.front().comm && !pending.stream;
+    return pending.comm == commands.front().comm && !pending.stream && !pending.command.on_gpu;
   });
   return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
 }

@@ -112,6 +112,8 @@ Status CommandQueue::enqueue(Command command, CudaStream stream) {
     if (launched.status().code() == Code::kInvalidUsage) return launched.status();
     if (!launched.ok()) return communicator_.breakOff(launched.status());
     if (launched.value()) return {};
+    // Those before it come before it on the stream.
+    HORING_TRY(start());
   }
   {
     std::unique_lock lock(mutex_);
@@ -126,6 +128,21 @@ Status CommandQueue::enqueue(Command command, CudaStream stream) {
   entries_.push_back({{}, nullptr, 0, staged.take()});
   changed_.notify_all();
   return failed;
+}
+
+Result<bool> CommandQueue::enqueueBlocking(const Command& command) {
+  if (!kernels_ || !command.on_gpu) return false;
+  HORING_TRY(asyncError());
+  awaitKernelsOfThread();
+  Result<bool> taken = kernels_->enqueueBlocking(command);
+  if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
+  return communicator_.breakOff(taken.status());
+}
+
+Status CommandQueue::start() {
+  if (!kernels_) return {};
+  const Status started = kernels_->start();
+  return started.ok() ? started : communicator_.breakOff(started);
 }
 
 Status CommandQueue::settle() {

@@ -38,11 +38,14 @@ class CommandQueue {
   // waiting. Errors: no thread to be had; whatever happens later is the stream's to tell.
   Status submit(Command command, Stream& stream);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
-  // communicator. In two steps for those of several ranks in one thread, since what one has put there may have to be launched
-  // together with that of others.
+  // communicator. In three steps for those of a group, since they may have to be launched together, and with those of other ranks
+  // of the same thread.
   Status submit(Command command, CudaStream stream);
   Status enqueue(Command command, CudaStream stream);
+  Status start();
   Status settle();
+  // One of a group that is complete on return, of settle(). False: it is to be submitted to a stream instead.
+  Result<bool> enqueueBlocking(const Command& command);
   // The sticky error of the communicator, with news of others and of kernels. Any thread.
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.

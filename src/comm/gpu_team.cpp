@@ -39,6 +39,32 @@ class OutsideOfGraphs {
   int mode_ = kCaptureModeRelaxed;
 };
 
+bool isSame(const GpuLaunch& one, const GpuLaunch& other) {
+  return one.type == other.type && one.op == other.op && one.call.digest == other.call.digest;
+}
+
+bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+  const auto begin = [](std::span<const std::byte> bytes) {
+    return reinterpret_cast<uintptr_t>(bytes.data());
+  };
+  return begin(one) < begin(other) + other.size() && begin(other) < begin(one) + one.size();
+}
+
+// Whether one launch of a rank must have ended before another begins: for its buffers, or since lanes of different plans would
+// meet at the same queues.
+bool collide(const GpuLaunch& one, const GpuLaunch& other) {
+  if (overlap(one.writes, other.writes) || overlap(one.writes, other.reads) ||
+      overlap(one.reads, other.writes))
+    return true;
+  const int32_t parts = one.call.plan.parts;
+  const auto distance = [&](const GpuLaunch& from, const GpuLaunch& to) {
+    return (to.call.first_part - from.call.first_part + parts) % parts;
+  };
+  const bool meet =
+      distance(one, other) < one.call.used_parts || distance(other, one) < other.call.used_parts;
+  return meet && one.call.plan.records != other.call.plan.records;
+}
+
 }  // namespace
 
 // The ends of one rank, by the positions of a schedule.
@@ -194,9 +220,9 @@ Status GpuTeam::setUpGpus() {
     gpuOf(ranks_[rank]).ranks.push_back(static_cast<int>(rank));
   for (const auto& gpu : gpus_) {
     const CudaDevice& device = gpu->lanes.device();
-    if (gpu->ranks.size() > cuda::kMaxRanksOfLaunch)
+    if (gpu->ranks.size() > cuda::kMaxCallsOfLaunch)
       return makeStatus(Code::kInvalidUsage, "%zu ranks share GPU %d, and a launch serves %d",
-                        gpu->ranks.size(), device.number(), cuda::kMaxRanksOfLaunch);
+                        gpu->ranks.size(), device.number(), cuda::kMaxCallsOfLaunch);
     for (const auto& peer : gpus_) HORING_TRY(device.reach(peer->lanes.device()));
     HORING_TRY(gpu->lanes.load());
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
@@ -316,31 +342,116 @@ Result<bool> GpuTeam::isRecorded(int number, CudaStream stream) {
   return records;
 }
 
-Status GpuTeam::enter(const GpuLaunch& launch) {
+Status GpuTeam::enter(GpuLaunch launch) {
   Rank& rank = at(launch.rank);
   Gpu& gpu = *gpus_[rank.gpu];
-  const CudaDevice& device = *rank.device;
-  const CudaApi& api = device.api();
-  const bool is_shared = gpu.ranks.size() > 1;
-  const CudaDevice::Current current(device);
   const std::lock_guard lock(gpu.mutex);
   HORING_TRY(gpu.failed);
-  // Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it.
-  if (!launch.is_recorded && launch.stream != rank.latest)
-    HORING_TRY(api.check(api.stream_wait_event(launch.stream, gpu.latest(), 0), "ordering two streams"));
-  if (!launch.is_recorded) rank.latest = launch.stream;
+  launch.call.first_part =
+      static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
+  rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
   ++rank.entered;
   rank.waiting.push_back(launch);
-  if (is_shared) {
-    HORING_TRY(api.check(api.event_record(rank.called, launch.stream), "recording an event"));
-    for (const int other : gpu.ranks)
-      if (at(other).waiting.empty()) return {};
-  }
-  gpu.failed = launchFor(gpu, launch);
-  ++gpu.launches;
-  if (gpu.failed.ok() && !launch.is_recorded) gpu.failed = mark(gpu, launch.stream);
+  return {};
+}
+
+Status GpuTeam::start(int number) {
+  Rank& rank = at(number);
+  Gpu& gpu = *gpus_[rank.gpu];
+  const CudaDevice::Current current(*rank.device);
+  const std::lock_guard lock(gpu.mutex);
+  rank.started = rank.waiting.size();
+  while (gpu.failed.ok() && mayLaunch(gpu)) gpu.failed = launchNext(gpu);
   gpu.launched.notify_all();
   return gpu.failed;
+}
+
+bool GpuTeam::mayLaunch(const Gpu& gpu) const {
+  return std::all_of(gpu.ranks.begin(), gpu.ranks.end(), [&](int number) { return at(number).started > 0; });
+}
+
+Status GpuTeam::checkAgreement(const Gpu& gpu) const {
+  const GpuLaunch& lead = at(gpu.ranks.front()).waiting.front();
+  for (const int number : gpu.ranks)
+    if (!isSame(at(number).waiting.front(), lead))
+      return makeStatus(
+          Code::kInvalidUsage,
+          "ranks %d and %d, which share GPU %d, call different things at the same time: every rank "
+          "must call the same collectives in the same order with the same arguments",
+          lead.rank, number, gpu.lanes.device().number());
+  return {};
+}
+
+// Whether the launches of all ranks at `index` can go together with those before them: by the same kernel, on blocks of their
+// own or after a call of the same plan there, and with buffers of their own.
+bool GpuTeam::joins(const Gpu& gpu, size_t index) const {
+  for (const int number : gpu.ranks) {
+    const Rank& rank = at(number);
+    if (rank.started <= index) return false;
+    const GpuLaunch &one = rank.waiting[index], &first = rank.waiting.front();
+    if (!isSame(one, at(gpu.ranks.front()).waiting[index])) return false;
+    if (one.stream != first.stream || one.is_recorded != first.is_recorded) return false;
+    if (one.call.plan.parts != first.call.plan.parts) return false;
+    if (cuda::laneKernelName(one.type, one.op) != cuda::laneKernelName(first.type, first.op)) return false;
+    for (size_t before = 0; before < index; ++before)
+      if (collide(rank.waiting[before], one)) return false;
+  }
+  return true;
+}
+
+// The first of all ranks of the GPU, and what can go with them, on the first rank's stream.
+Status GpuTeam::launchNext(Gpu& gpu) {
+  HORING_TRY(checkAgreement(gpu));
+  const size_t most = cuda::kMaxCallsOfLaunch / gpu.ranks.size();
+  const GpuLaunch lead = at(gpu.ranks.front()).waiting.front();
+  cuda::LaneCalls calls;
+  calls.first_part = lead.call.first_part;
+  cuda::LaneGrid grid{0, 0, static_cast<int32_t>(gpu.ranks.size())};
+  size_t count = 0;
+  for (; count < most && (count == 0 || joins(gpu, count)); ++count) {
+    grid.parts += at(gpu.ranks.front()).waiting[count].call.used_parts;
+    for (const int number : gpu.ranks) {
+      const GpuLaunch& launch = at(number).waiting[count];
+      grid.lanes = std::max(grid.lanes, launch.lanes);
+      calls.each[calls.count++] = launch.call;
+    }
+  }
+  grid.parts = std::min(grid.parts, lead.call.plan.parts);
+  if (!lead.is_recorded) HORING_TRY(orderBefore(gpu, lead.stream));
+  HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
+  gpu.launches += count;
+  if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
+  for (const int number : gpu.ranks) {
+    Rank& rank = at(number);
+    rank.waiting.erase(rank.waiting.begin(), rank.waiting.begin() + static_cast<std::ptrdiff_t>(count));
+    rank.started -= count;
+  }
+  return {};
+}
+
+// Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it. The other ranks
+// put nothing behind their calls before these are on their way.
+Status GpuTeam::orderBefore(Gpu& gpu, CudaStream stream) {
+  const CudaApi& api = gpu.lanes.device().api();
+  if (std::exchange(gpu.stream, stream) != stream)
+    HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
+  for (const int number : gpu.ranks) {
+    const Rank& rank = at(number);
+    const CudaStream own = rank.waiting.front().stream;
+    if (own == stream) continue;
+    HORING_TRY(api.check(api.event_record(rank.called, own), "recording an event"));
+    HORING_TRY(api.check(api.stream_wait_event(stream, rank.called, 0), "ordering two streams"));
+  }
+  return {};
+}
+
+Status GpuTeam::orderAfter(Gpu& gpu, CudaStream stream) {
+  HORING_TRY(mark(gpu, stream));
+  const CudaApi& api = gpu.lanes.device().api();
+  for (const int number : gpu.ranks)
+    if (const CudaStream own = at(number).waiting.front().stream; own != stream)
+      HORING_TRY(api.check(api.stream_wait_event(own, gpu.latest(), 0), "ordering two streams"));
+  return {};
 }
 
 Status GpuTeam::mark(Gpu& gpu, CudaStream stream) {
@@ -348,32 +459,6 @@ Status GpuTeam::mark(Gpu& gpu, CudaStream stream) {
   next.launches = gpu.launches;
   const CudaApi& api = gpu.lanes.device().api();
   return api.check(api.event_record(next.done, stream), "recording an event");
-}
-
-// All ranks of the GPU, on the stream of the latest.
-Status GpuTeam::launchFor(Gpu& gpu, const GpuLaunch& latest) {
-  const CudaApi& api = gpu.lanes.device().api();
-  cuda::LaneCalls calls;
-  cuda::LaneGrid grid = latest.grid;
-  grid.ranks = 0;
-  if (gpu.ranks.size() > 1)
-    HORING_TRY(api.check(api.stream_wait_event(latest.stream, gpu.latest(), 0), "ordering two streams"));
-  for (const int number : gpu.ranks) {
-    Rank& rank = at(number);
-    const GpuLaunch launch = rank.waiting.front();
-    rank.waiting.pop_front();
-    if (launch.type != latest.type || launch.op != latest.op || launch.call.digest != latest.call.digest)
-      return makeStatus(
-          Code::kInvalidUsage,
-          "ranks %d and %d, which share GPU %d, call different things at the same time: every rank "
-          "must call the same collectives in the same order with the same arguments",
-          number, latest.rank, gpu.lanes.device().number());
-    if (number != latest.rank)
-      HORING_TRY(api.check(api.stream_wait_event(latest.stream, rank.called, 0), "ordering two streams"));
-    grid.lanes = std::max(grid.lanes, launch.grid.lanes);
-    calls.of_rank[grid.ranks++] = launch.call;
-  }
-  return gpu.lanes.launch(calls, grid, latest.type, latest.op, latest.stream);
 }
 
 Status GpuTeam::await(int number, const GpuPatience& patience) {
@@ -389,7 +474,7 @@ Status GpuTeam::await(int number, const GpuPatience& patience) {
     if (gpu.launches >= rank.entered || (news.ok() && !patience.deadline.passed())) continue;
     std::vector<int> missing;
     for (const int other : gpu.ranks)
-      if (at(other).waiting.empty()) missing.push_back(other);
+      if (at(other).started == 0) missing.push_back(other);
     gpu.failed = !news.ok()
                      ? news
                      : makeStatus(Code::kTimeout,
@@ -399,10 +484,13 @@ Status GpuTeam::await(int number, const GpuPatience& patience) {
                                   number, rankList(missing).c_str(), rank.device->number());
     gpu.launched.notify_all();
   }
-  HORING_TRY(gpu.failed);
-  const CudaDevice::Current current(*rank.device);
-  const CudaApi& api = rank.device->api();
-  return api.check(api.stream_wait_event(rank.latest, gpu.latest(), 0), "ordering two streams");
+  return gpu.failed;
+}
+
+uint64_t GpuTeam::firstWaiting(int number) {
+  const Rank& rank = at(number);
+  const std::lock_guard lock(gpus_[rank.gpu]->mutex);
+  return rank.waiting.empty() ? 0 : rank.waiting.front().call.number;
 }
 
 Result<uint64_t> GpuTeam::done(int number) {

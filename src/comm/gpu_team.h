@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,9 @@ struct GpuPatience {
 struct GpuLaunch {
   int rank = 0;
   cuda::LaneCall call;
-  cuda::LaneGrid grid;
+  int32_t lanes = 1;
+  // Of the caller's buffers.
+  std::span<const std::byte> reads, writes;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   CudaStream stream = nullptr;
@@ -85,11 +88,15 @@ class GpuTeam {
 
   // Whether the stream records a graph. kInvalidUsage: this rank's launches cannot be part of one.
   Result<bool> isRecorded(int rank, CudaStream stream);
-  // Puts the launch on its stream; await() must follow. Errors: the driver's; kInvalidUsage: ranks that share the GPU launch
-  // different things.
-  Status enter(const GpuLaunch& launch);
-  // Until the launch is on its way.
+  // Three steps, for ranks of one thread and for launches that go together: each rank enters what it has, ...
+  Status enter(GpuLaunch launch);
+  // ... puts it on its streams, in as few launches as can be, ... Errors: the driver's; kInvalidUsage: ranks that share the GPU
+  // launch different things.
+  Status start(int rank);
+  // ... and waits until it is on its way.
   Status await(int rank, const GpuPatience& patience);
+  // Of what this rank has entered, the number of the first that is not on its way. After an error of the two.
+  uint64_t firstWaiting(int rank);
   // Not while the stream records a graph: a stream of this rank for calls that are complete on return.
   Result<CudaStream> ownStream(int rank);
 
@@ -113,11 +120,14 @@ class GpuTeam {
   struct Rank {
     std::shared_ptr<const CudaDevice> device;
     std::unique_ptr<cuda::Memory> memory;
-    size_t gpu = 0;                     // in gpus_
-    CudaEvent called = nullptr;         // behind what its stream had to do before a shared launch
-    CudaStream own = nullptr;           // see ownStream()
-    CudaStream latest = nullptr;        // that it launched on
-    std::deque<GpuLaunch> waiting;      // for the other ranks of its GPU
+    size_t gpu = 0;              // in gpus_
+    CudaEvent called = nullptr;  // behind what its stream had to do before a shared launch
+    CudaStream own = nullptr;    // see ownStream()
+    // Under the mutex of its GPU: what it has entered, the first `started` of which may be launched when the other ranks of the
+    // GPU have come to them.
+    std::deque<GpuLaunch> waiting;
+    size_t started = 0;
+    uint64_t parts_entered = 0;  // of calls so far, the same on every rank: where the parts of the next begin
     std::atomic<uint64_t> entered = 0;  // launches; written under the mutex of its GPU, any thread may ask
   };
   struct Gpu {
@@ -131,7 +141,8 @@ class GpuTeam {
       uint64_t launches = 0;
     };
     std::array<Mark, kMarks> marks{};
-    // That is behind all launches so far.
+    CudaStream stream = nullptr;  // of the latest launch
+    // Behind all launches so far.
     CudaEvent latest() const { return marks[(marked - 1) % kMarks].done; }
     // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs.
     std::mutex mutex;
@@ -147,6 +158,7 @@ class GpuTeam {
 
   Gpu& gpuOf(Rank& rank);
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   std::vector<int> missing() const;
   void stage(const Member& member, const Status& why);
   // Under mutex_.
@@ -168,7 +180,13 @@ class GpuTeam {
     cuda::Port* receive;
   };
   Result<QueueEnds> queue(const QueueName& name);
-  Status launchFor(Gpu& gpu, const GpuLaunch& latest);
+  // Under the mutex of the GPU.
+  bool mayLaunch(const Gpu& gpu) const;
+  Status checkAgreement(const Gpu& gpu) const;
+  bool joins(const Gpu& gpu, size_t index) const;
+  Status launchNext(Gpu& gpu);
+  Status orderBefore(Gpu& gpu, CudaStream stream);
+  Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);
   void release();
 

@@ -1,6 +1,9 @@
 #include "comm/kernel_calls.h"
 
+#include <span>
 #include <utility>
+
+#include "schedule/postcondition.h"
 
 namespace horing {
 
@@ -11,6 +14,19 @@ namespace {
 bool isForKernels(const Command& command) {
   return command.transfers.empty() && command.list.empty() && !command.task && !command.call.uneven &&
          !command.call.block_of_position && command.call.op != RedOp::kPreMulSum;
+}
+
+size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
+  const bool is_cut = chunksDue(command.collective, ranks) == 0;
+  const bool is_block = is_cut || holds == ChunkSet::kOwn;
+  return command.call.count * dataTypeBytes(command.call.type) * (is_block ? 1 : static_cast<size_t>(ranks));
+}
+// Also on ranks that have none, where nobody looks.
+std::span<const std::byte> readsOf(const Command& command, int ranks) {
+  return {command.call.input, bufferBytes(command, contractOf(command.collective).in, ranks)};
+}
+std::span<const std::byte> writesOf(const Command& command, int ranks) {
+  return {command.call.output, bufferBytes(command, contractOf(command.collective).out, ranks)};
 }
 
 FlightRecord recordOf(const Command& command, int ranks) {
@@ -54,38 +70,52 @@ Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
   GpuLaunch launch;
   launch.rank = communicator_.rank();
   HORING_ASSIGN(launch.call, plan.prepare(command.call));
-  launch.grid = {plan.lanes(), cuda::BoundPlan::partsOf(launch.call), 1};
+  launch.lanes = plan.lanes();
+  launch.reads = readsOf(command, communicator_.ranks());
+  launch.writes = writesOf(command, communicator_.ranks());
   launch.type = command.call.type;
   launch.op = command.call.op;
   launch.stream = stream;
   HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
   HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
-  const Status entered = team_->enter(launch);
-  if (!entered.ok()) return watch_.judge(launch.call.number, entered);
+  HORING_TRY(team_->enter(launch));
   if (launch.is_recorded) watch_.recorded(launch.call.number);
-  enqueued_ = launch.call.number;
+  enqueued_ = true;
   return true;
 }
 
-Status KernelCalls::settle() {
-  const std::optional<uint64_t> launch = std::exchange(enqueued_, std::nullopt);
-  if (!launch) return {};
-  const Status launched = team_->await(communicator_.rank(), patience());
-  return launched.ok() ? launched : watch_.judge(*launch, launched);
-}
-
-Result<bool> KernelCalls::run(const Command& command) {
+Result<bool> KernelCalls::enqueueBlocking(const Command& command) {
   if (!isForKernels(command)) return false;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return false;
   HORING_ASSIGN(const CudaStream stream, team_->ownStream(communicator_.rank()));
   HORING_ASSIGN(const bool taken, enqueue(command, stream));
-  if (!taken) return false;
-  HORING_TRY(settle());
+  if (taken) awaited_ = stream;
+  return taken;
+}
+
+Status KernelCalls::judged(const Status& launched) {
+  return launched.ok() ? launched : watch_.judge(team_->firstWaiting(communicator_.rank()), launched);
+}
+
+Status KernelCalls::start() {
+  return enqueued_ ? judged(team_->start(communicator_.rank())) : Status();
+}
+
+Status KernelCalls::settle() {
+  HORING_TRY(start());
+  if (std::exchange(enqueued_, false)) HORING_TRY(judged(team_->await(communicator_.rank(), patience())));
+  const CudaStream stream = std::exchange(awaited_, nullptr);
+  if (!stream) return {};
   const GpuPatience patience = this->patience();
   HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
-  HORING_TRY(watch_.outcome());
-  return true;
+  return watch_.outcome();
+}
+
+Result<bool> KernelCalls::run(const Command& command) {
+  HORING_ASSIGN(const bool taken, enqueueBlocking(command));
+  if (taken) HORING_TRY(settle());
+  return taken;
 }
 
 }  // namespace horing

@@ -1,7 +1,6 @@
 #pragma once
 // A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu_team.h).
 #include <memory>
-#include <optional>
 
 #include "comm/command.h"
 #include "comm/communicator.h"
@@ -18,12 +17,16 @@ class KernelCalls {
 
   // From now on the rank works on that GPU.
   void bind(std::shared_ptr<const CudaDevice> device);
-  // Puts the operation on the stream; settle() must follow. False: it is not one for kernels, on no rank. Errors: kInvalidUsage, and
-  // then nothing was put there; the driver's.
+  // In three steps, for ranks of one thread and operations that go together: takes the operation, ... False: it is not one for
+  // kernels, on no rank. Errors: kInvalidUsage, and then it is not taken; the driver's.
   Result<bool> enqueue(const Command& command, CudaStream stream);
-  // Until what was enqueued is on its way.
+  // The same, after what the default stream was told before: settle() returns when it is complete.
+  Result<bool> enqueueBlocking(const Command& command);
+  // ... puts what was taken on its streams, ...
+  Status start();
+  // ... and waits until it is on its way.
   Status settle();
-  // After what the default stream was told before: complete on return. False as above.
+  // All three, complete on return. False as above.
   Result<bool> run(const Command& command);
 
   // What kernels left that gave up; ok: none did.
@@ -35,13 +38,15 @@ class KernelCalls {
  private:
   GpuPatience patience();
   Result<bool> teamServes();
+  Status judged(const Status& launched);
 
   Communicator& communicator_;
   const std::shared_ptr<GpuTeam> team_;
   LaunchWatch watch_;
   std::shared_ptr<const CudaDevice> device_;
   SteadyClock clock_;
-  std::optional<uint64_t> enqueued_;  // launch that settle() must wait for
+  bool enqueued_ = false;         // something that settle() must wait for
+  CudaStream awaited_ = nullptr;  // that settle() must wait for
 };
 
 }  // namespace horing

@@ -211,6 +211,120 @@ TEST_P(GpuKernels, OfSeveralRanksOfOneThreadComeInAGroup) {
   }
 }
 
+TEST_P(GpuKernels, OfAGroupAreOneLaunch) {
+  constexpr size_t kCalls = 4, n = 1000;
+  onEveryRank(ranks(), [&](int rank) {
+    const GpuVector<float> data(cuda_, gpu(rank), filled(rank, n));
+    ASSERT_HORING(horingAllReduce(data.data(), data.data(), n, horingFloat, horingSum, comm(rank), nullptr));
+  });
+  const auto gpus = static_cast<size_t>(std::min(GetParam().gpus, cuda_.gpus()));
+  const size_t in_a_launch = 8 / (size() / gpus);
+  const int before = FakeCuda::isReal() ? 0 : cuda_.launches();
+  std::vector<std::unique_ptr<GpuVector<float>>> data;
+  std::vector<std::unique_ptr<GpuStream>> streams;
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    streams.push_back(std::make_unique<GpuStream>(cuda_, gpu(rank)));
+    for (size_t i = 0; i < kCalls; ++i) {
+      data.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, n + i)));
+      float* const values = data.back()->data();
+      ASSERT_HORING(
+          horingAllReduce(values, values, n + i, horingFloat, horingSum, comm(rank), streams.back()->get()));
+    }
+  }
+  ASSERT_HORING(horingGroupEnd());
+  if (!FakeCuda::isReal()) {
+    EXPECT_EQ(static_cast<size_t>(cuda_.launches() - before),
+              gpus * ((kCalls + in_a_launch - 1) / in_a_launch));
+  }
+  for (const auto& stream : streams) stream->synchronize();
+  for (const auto& vector : data) {
+    const std::vector<float> sum = vector->read();
+    for (size_t i = 0; i < sum.size(); ++i) {
+      float expected = 0;
+      for (int r = 0; r < ranks(); ++r) expected += element(r, i);
+      ASSERT_EQ(sum[i], expected) << i;
+    }
+  }
+}
+
+// Of several sizes and kinds, by plans that use the same queues.
+TEST_P(GpuKernels, OfAGroupGiveWhatTheHostGives) {
+  onEveryRank(ranks(), [&](int rank) {
+    const std::vector<size_t> sizes = {1000, kSizes[std::size(kSizes) - 1], 1, 5000};
+    const GpuStream stream(cuda_, gpu(rank));
+    std::vector<std::unique_ptr<GpuVector<float>>> sends, receives;
+    std::vector<std::vector<float>> expected;
+    for (const bool on_gpu : {false, true}) {
+      if (on_gpu) {
+        ASSERT_HORING(horingGroupStart());
+      }
+      for (const size_t n : sizes) {
+        const size_t all = n * size();
+        const std::vector<float> send = filled(rank, all);
+        for (int kind = 0; kind < 3; ++kind) {
+          std::vector<float> receive(all, -7);
+          const float* from = send.data();
+          float* to = receive.data();
+          if (on_gpu) {
+            sends.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), send));
+            receives.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), receive));
+            from = sends.back()->data();
+            to = receives.back()->data();
+          }
+          void* const on = on_gpu ? stream.get() : nullptr;
+          if (kind == 0) {
+            ASSERT_HORING(horingAllReduce(from, to, n, horingFloat, horingSum, comm(rank), on));
+          } else if (kind == 1) {
+            ASSERT_HORING(horingAllGather(from, to, n, horingFloat, comm(rank), on));
+          } else {
+            ASSERT_HORING(horingReduceScatter(from, to, n, horingFloat, horingSum, comm(rank), on));
+          }
+          if (!on_gpu) expected.push_back(receive);
+        }
+      }
+      if (on_gpu) {
+        ASSERT_HORING(horingGroupEnd());
+      }
+    }
+    stream.synchronize();
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(receives[i]->read(), expected[i]) << i;
+  });
+}
+
+// One thread, all ranks: whoever waited for a call without a stream before it makes the others' would wait for ever.
+TEST_P(GpuKernels, OfAGroupAreOnStreamsAndOnNone) {
+  std::vector<std::unique_ptr<GpuVector<float>>> now, later;
+  std::vector<std::unique_ptr<GpuStream>> streams;
+  const size_t n = 1000;
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    streams.push_back(std::make_unique<GpuStream>(cuda_, gpu(rank)));
+    for (int i = 0; i < 2; ++i) {
+      now.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, n)));
+      later.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, n)));
+      float *const here = now.back()->data(), *const there = later.back()->data();
+      ASSERT_HORING(horingAllReduce(here, here, n, horingFloat, horingSum, comm(rank), nullptr));
+      ASSERT_HORING(
+          horingAllReduce(there, there, n, horingFloat, horingSum, comm(rank), streams.back()->get()));
+    }
+  }
+  ASSERT_HORING(horingGroupEnd());
+  const auto expectSums = [&](const auto& vectors) {
+    for (const auto& vector : vectors) {
+      const std::vector<float> sum = vector->read();
+      for (size_t i = 0; i < n; ++i) {
+        float expected = 0;
+        for (int r = 0; r < ranks(); ++r) expected += element(r, i);
+        ASSERT_EQ(sum[i], expected) << i;
+      }
+    }
+  };
+  expectSums(now);
+  for (const auto& stream : streams) stream->synchronize();
+  expectSums(later);
+}
+
 // Half of the ranks, backwards; then all but the first.
 TEST_P(GpuKernels, ServeCommunicatorsMadeOfOthers) {
   onEveryRank(ranks(), [&](int rank) {

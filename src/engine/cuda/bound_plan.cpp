@@ -70,6 +70,7 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.peer_inputs = call.peer_inputs;
   ready.layout = Layout::make(schedule_, call.extent(), rank_of_position_, 64 / element_bytes);
   ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
+  ready.used_parts = ready.cut.used(ready.layout.largestChunk());
   const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
   ready.slicing = Slicing::choose(largest, element_bytes, settings_.slot_bytes);
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));

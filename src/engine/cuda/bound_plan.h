@@ -44,7 +44,7 @@ class BoundPlan {
   Result<LaneCall> prepare(const Call& call) const;
   // The grid that runs it: a block for each lane of each part that the call uses.
   int32_t lanes() const { return view_.lane_count; }
-  static int32_t partsOf(const LaneCall& call) { return call.cut.used(call.layout.largestChunk()); }
+  static int32_t partsOf(const LaneCall& call) { return call.used_parts; }
 
   // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and in the call of which number.
   Status outcome(uint64_t* call = nullptr) const;

@@ -77,7 +77,7 @@ class LaneRun {
     block_.sync();
     if (lane_.is_signals) return runSlice(step, {number, 0, 0, 0, 0}, 0);
     const size_t chunk_count = call_.layout.count(step.chunk);
-    const ElementRange own = call_.cut.range(chunk_count, part_);
+    const ElementRange own = call_.cut.range(chunk_count, call_.shareOf(part_));
     for (int32_t slice = begin; slice < end; ++slice) {
       const ElementRange range = call_.slicing.range(own.count, slice);
       const size_t offset = (own.offset + range.offset) * call_.element_bytes;
@@ -275,5 +275,28 @@ class LaneRun {
   Block& block_;
   LaneShared& shared_;
 };
+
+// Where a block is in its grid, see LaneCalls.
+struct BlockPlace {
+  int32_t lane;
+  int32_t part;
+  int32_t rank;
+  int32_t ranks;
+};
+
+// What a block does of a launch: its lane of those of its rank's calls that use its part, one after the other. False: it gave up.
+template <class R, class Block>
+HORING_DEVICE inline bool runCalls(const LaneCalls& calls, const BlockPlace& place, Block& block) {
+  for (int32_t c = place.rank; c < calls.count; c += place.ranks) {
+    const LaneCall& call = calls.each[c];
+    const int32_t end = calls.first_part + place.part;
+    const int32_t part = end < call.plan.parts ? end : end - call.plan.parts;
+    if (place.lane >= call.plan.lane_count || call.shareOf(part) >= call.used_parts) continue;
+    if (!LaneRun<R, Block>(call, place.lane, part, block).run()) return false;
+    // All threads shall see what the call leaves in the record.
+    block.sync();
+  }
+  return true;
+}
 
 }  // namespace horing::cuda

@@ -33,6 +33,8 @@ struct PartCut {
   }
 };
 
+// Physical parts are blocks and queues: part p of a call runs on part (first_part + p) % plan.parts. So calls that need few of them
+// take turns, and those of one launch run side by side.
 struct LaneCall {
   PlanView plan;
   const std::byte* input = nullptr;
@@ -41,12 +43,30 @@ struct LaneCall {
   Layout layout;                                  // its tables in memory of the GPU
   Slicing slicing;                                // of a part
   PartCut cut;
+  int32_t first_part = 0;
+  int32_t used_parts = 1;
   int32_t slices = 0;  // of the largest part of any chunk
   uint32_t element_bytes = 1;
   FoldScale scale;      // is_final: as each step says
   uint64_t digest = 0;  // of what all ranks must agree on, but for the call's number
   uint64_t number = 0;  // of the call, for whoever asks which one failed
+
+  // Which of the call's parts the physical one is; beyond used_parts, none.
+  constexpr int32_t shareOf(int32_t part) const {
+    return part < first_part ? part - first_part + plan.parts : part - first_part;
+  }
 };
+
+// What a kernel gets: of each rank that it serves, which share a GPU, as many calls: the first of every rank, then the second, and
+// so on. A block for each lane (x) of each part (y, from `first_part` on) of each rank (z); where ranks have different lanes, blocks
+// without one end at once.
+inline constexpr int kMaxCallsOfLaunch = 8;
+struct LaneCalls {
+  LaneCall each[kMaxCallsOfLaunch];
+  int32_t count = 0;
+  int32_t first_part = 0;
+};
+static_assert(sizeof(LaneCalls) <= 4096, "what every GPU takes as a kernel's parameters");
 
 // A lane's place in its slice loop as a number that only grows, over calls too.
 struct LaneClock {

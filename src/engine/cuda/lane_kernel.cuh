@@ -28,11 +28,11 @@ class DeviceBlock {
 template <class R>
 __device__ void runLane(const LaneCalls& calls) {
   __shared__ LaneShared shared;
-  const LaneCall& call = calls.of_rank[blockIdx.z];
-  const auto lane = static_cast<int32_t>(blockIdx.x);
-  if (lane >= call.plan.lane_count) return;
   DeviceBlock block(shared);
-  LaneRun<R, DeviceBlock>(call, lane, static_cast<int32_t>(blockIdx.y), block).run();
+  runCalls<R>(calls,
+              {static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(blockIdx.y),
+               static_cast<int32_t>(blockIdx.z), static_cast<int32_t>(gridDim.z)},
+              block);
 }
 
 }  // namespace horing::cuda

@@ -9,14 +9,6 @@ namespace horing::cuda {
 
 inline constexpr int kLaneThreads = 512;  // of a block
 
-// What a kernel gets: the calls of all ranks that one launch serves, which share a GPU. A block for each lane (x) of each part
-// (y) of each rank (z); where ranks have different lanes, blocks without one end at once.
-inline constexpr int kMaxRanksOfLaunch = 8;
-struct LaneCalls {
-  LaneCall of_rank[kMaxRanksOfLaunch];
-};
-static_assert(sizeof(LaneCalls) <= 4096, "what every GPU takes as a kernel's parameters");
-
 // Of the kernel that serves the type and the operation, which several may share. Collectives without a fold run by that of sums.
 inline std::string laneKernelName(DataType type, RedOp op) {
   const bool is_signed = type == DataType::kInt8 || type == DataType::kInt32 || type == DataType::kInt64;

@@ -70,6 +70,7 @@ struct Driver {
   std::set<void*> host_memory;
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
+  std::atomic<int> launches = 0;
   std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
   uintptr_t marked = 0;                              // of them, the one that a test chose
@@ -183,6 +184,10 @@ FAKE void fakeCudaFail(const char* function, int with, int successes_before) {
 FAKE void fakeCudaSetKernels(const Kernels* kernels) {
   const std::lock_guard lock(driver.mutex);
   driver.kernels = kernels;
+}
+
+FAKE int fakeCudaLaunches() {
+  return driver.launches;
 }
 
 FAKE int cuInit(unsigned int) {
@@ -406,14 +411,16 @@ FAKE int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, si
   *blocks = kBlocksOfProcessor;
   return kSuccess;
 }
-FAKE int cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int ranks, unsigned int,
+FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned int z, unsigned int,
                         unsigned int, unsigned int, unsigned int, void* stream, void** parameters, void**) {
+  ++driver.launches;
+  const horing::fake::Grid grid{static_cast<int>(x), static_cast<int>(y), static_cast<int>(z)};
   const Kernels* const kernels = driver.kernels;
   const auto* const first = static_cast<const char*>(parameters[0]);
   auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes);
   return addTo(stream, "cuLaunchKernel", [=, name = *static_cast<std::string*>(function)] {
     const KernelRuns runs;
-    kernels->run(name.c_str(), own->data(), static_cast<int>(ranks));
+    kernels->run(name.c_str(), own->data(), grid);
   });
 }
 

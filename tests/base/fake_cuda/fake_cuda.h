@@ -42,6 +42,9 @@ class FakeCuda {
     if (!isReal()) call<void(const fake::Kernels*)>("fakeCudaSetKernels")(kernels);
   }
 
+  // Kernels that were launched so far.
+  int launches() const { return call<int()>("fakeCudaLaunches")(); }
+
   // A function of the driver: call<int(unsigned int)>("cuInit")(0).
   template <typename Function>
   Function* call(const char* symbol) const {

@@ -4,10 +4,14 @@
 
 namespace horing::fake {
 
+struct Grid {
+  int x, y, z;
+};
+
 struct Kernels {
   bool (*has)(const char* name);
-  // Runs a grid to its end, with the kernel's only parameter and the third size of the grid. On the thread of a stream.
-  void (*run)(const char* name, const void* parameter, int ranks);
+  // Runs a grid to its end, with the kernel's only parameter. On the thread of a stream.
+  void (*run)(const char* name, const void* parameter, const Grid& grid);
   size_t parameter_bytes;
 };
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace horing::fake {
@@ -63,12 +64,13 @@ class Queue {
   std::thread thread_;
 };
 
-// Counts how often it was recorded, and how many of these a stream has come to.
+// Counts how often it was recorded, and knows which of these a stream has come to: who waits for one is not let go by a later one
+// on another stream.
 struct Event {
   std::mutex mutex;
   std::condition_variable reached;
   uint64_t recorded = 0;
-  uint64_t completed = 0;
+  std::set<uint64_t> completed{0};
 
   uint64_t record() {
     const std::lock_guard lock(mutex);
@@ -80,16 +82,16 @@ struct Event {
   }
   void complete(uint64_t number) {
     const std::lock_guard lock(mutex);
-    completed = number > completed ? number : completed;
+    completed.insert(number);
     reached.notify_all();
   }
   void await(uint64_t number) {
     std::unique_lock lock(mutex);
-    reached.wait(lock, [&] { return completed >= number; });
+    reached.wait(lock, [&] { return completed.contains(number); });
   }
   bool done() {
     const std::lock_guard lock(mutex);
-    return completed >= recorded;
+    return completed.contains(recorded);
   }
 };
 

@@ -19,21 +19,20 @@ namespace {
 constexpr uint32_t kThreads = 2;  // of each block
 
 template <class R>
-void runLaunch(const cuda::LaneCalls& calls, int ranks) {
+void runLaunch(const cuda::LaneCalls& calls, const fake::Grid& grid) {
   std::vector<std::unique_ptr<EmulatedBlock>> blocks;
   std::vector<std::function<void()>> bodies;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const cuda::LaneCall& call = calls.of_rank[rank];
-    for (int32_t part = 0; part < call.cut.used(call.layout.largestChunk()); ++part)
-      for (int32_t lane = 0; lane < call.plan.lane_count; ++lane) {
+  for (int32_t rank = 0; rank < grid.z; ++rank)
+    for (int32_t part = 0; part < grid.y; ++part)
+      for (int32_t lane = 0; lane < grid.x; ++lane) {
         EmulatedBlock& block = *blocks.emplace_back(std::make_unique<EmulatedBlock>(kThreads));
+        const cuda::BlockPlace place{lane, part, rank, grid.z};
         for (uint32_t thread = 0; thread < kThreads; ++thread)
-          bodies.push_back([&call, &block, lane, part, thread] {
+          bodies.push_back([&calls, &block, place, thread] {
             EmulatedThread self(block, thread);
-            (void)cuda::LaneRun<R, EmulatedThread>(call, lane, part, self).run();
+            (void)cuda::runCalls<R>(calls, place, self);
           });
       }
-  }
 #if defined(HORING_TEST_TSAN)  // which does not see fibers switch stacks
   std::vector<std::thread> threads;
   for (const auto& body : bodies) threads.emplace_back(body);
@@ -51,7 +50,7 @@ constexpr auto kernel = runLaunch<cuda::RuleOf<kType, kOp>>;
 struct Named {
   DataType type;
   RedOp op;
-  void (*run)(const cuda::LaneCalls&, int);
+  void (*run)(const cuda::LaneCalls&, const fake::Grid&);
 };
 // What tests of the API use.
 constexpr Named kKernels[] = {
@@ -67,10 +66,10 @@ bool has(const char* name) {
   return std::string_view(name).starts_with("horing_lane_");
 }
 
-void run(const char* name, const void* parameter, int ranks) {
+void run(const char* name, const void* parameter, const fake::Grid& grid) {
   for (const Named& each : kKernels)
     if (cuda::laneKernelName(each.type, each.op) == name)
-      return each.run(*static_cast<const cuda::LaneCalls*>(parameter), ranks);
+      return each.run(*static_cast<const cuda::LaneCalls*>(parameter), grid);
   std::fprintf(stderr, "%s is not among the emulated kernels\n", name);
   std::abort();
 }

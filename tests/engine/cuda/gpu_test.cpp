@@ -86,7 +86,8 @@ class GpuRanks {
   cuda::LaneGpu& gpu() { return gpu_; }
   Status launch(int32_t p, const cuda::LaneCall& call, DataType type, RedOp op) {
     cuda::LaneCalls calls;
-    calls.of_rank[0] = call;
+    calls.each[0] = call;
+    calls.count = 1;
     return gpu_.launch(calls, {world_->plan(p).lanes(), cuda::BoundPlan::partsOf(call), 1}, type, op,
                        stream(p));
   }
