@@ -347,9 +347,12 @@ Status GpuTeam::enter(GpuLaunch launch) {
   Gpu& gpu = *gpus_[rank.gpu];
   const std::lock_guard lock(gpu.mutex);
   HORING_TRY(gpu.failed);
-  launch.call.first_part =
-      static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
-  rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
+  // Whose kernels tell the host that they run, do so by the block of part 0.
+  if (!launch.call.plan.activity) {
+    launch.call.first_part =
+        static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
+    rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
+  }
   ++rank.entered;
   rank.waiting.push_back(launch);
   return {};
@@ -522,6 +525,8 @@ Result<CudaStream> GpuTeam::ownStream(int number) {
   Rank& rank = at(number);
   const CudaDevice::Current current(*rank.device);
   const CudaApi& api = rank.device->api();
+  // Who launches for this rank uses its event, too.
+  const std::lock_guard lock(gpus_[rank.gpu]->mutex);
   // After what the default stream was told.
   HORING_TRY(api.check(api.event_record(rank.called, nullptr), "recording an event"));
   HORING_TRY(api.check(api.stream_wait_event(rank.own, rank.called, 0), "ordering two streams"));

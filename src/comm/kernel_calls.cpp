@@ -55,7 +55,7 @@ Result<bool> KernelCalls::teamServes() {
       patience());
 }
 
-Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
+Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   if (!isForKernels(command)) return false;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return false;
@@ -80,18 +80,30 @@ Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
   HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
   HORING_TRY(team_->enter(launch));
   if (launch.is_recorded) watch_.recorded(launch.call.number);
-  enqueued_ = true;
   return true;
 }
 
-Result<bool> KernelCalls::enqueueBlocking(const Command& command) {
-  if (!isForKernels(command)) return false;
-  HORING_ASSIGN(const bool serves, teamServes());
-  if (!serves) return false;
-  HORING_ASSIGN(const CudaStream stream, team_->ownStream(communicator_.rank()));
-  HORING_ASSIGN(const bool taken, enqueue(command, stream));
-  if (taken) awaited_ = stream;
+Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
+  HORING_ASSIGN(const bool taken, enter(command, stream));
+  enqueued_ |= taken;
   return taken;
+}
+
+Result<CudaStream> KernelCalls::enterBlocking(const Command& command) {
+  if (!isForKernels(command)) return nullptr;
+  HORING_ASSIGN(const bool serves, teamServes());
+  if (!serves) return nullptr;
+  HORING_ASSIGN(const CudaStream stream, team_->ownStream(communicator_.rank()));
+  HORING_ASSIGN(const bool taken, enter(command, stream));
+  return taken ? stream : nullptr;
+}
+
+Result<bool> KernelCalls::enqueueBlocking(const Command& command) {
+  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
+  if (!stream) return false;
+  enqueued_ = true;
+  awaited_ = stream;
+  return true;
 }
 
 Status KernelCalls::judged(const Status& launched) {
@@ -106,16 +118,22 @@ Status KernelCalls::settle() {
   HORING_TRY(start());
   if (std::exchange(enqueued_, false)) HORING_TRY(judged(team_->await(communicator_.rank(), patience())));
   const CudaStream stream = std::exchange(awaited_, nullptr);
-  if (!stream) return {};
+  return stream ? complete(stream) : Status();
+}
+
+Status KernelCalls::complete(CudaStream stream) {
   const GpuPatience patience = this->patience();
   HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
   return watch_.outcome();
 }
 
 Result<bool> KernelCalls::run(const Command& command) {
-  HORING_ASSIGN(const bool taken, enqueueBlocking(command));
-  if (taken) HORING_TRY(settle());
-  return taken;
+  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
+  if (!stream) return false;
+  HORING_TRY(judged(team_->start(communicator_.rank())));
+  HORING_TRY(judged(team_->await(communicator_.rank(), patience())));
+  HORING_TRY(complete(stream));
+  return true;
 }
 
 }  // namespace horing

@@ -9,7 +9,8 @@
 
 namespace horing {
 
-// Of one communicator. A resource; one thread at a time, but for abort().
+// Of one communicator. A resource. One thread at a time enters operations, and one alone takes the steps below; abort(), run() and
+// outcome(): any.
 class KernelCalls {
  public:
   KernelCalls(Communicator& communicator, std::shared_ptr<GpuTeam> team)
@@ -26,7 +27,7 @@ class KernelCalls {
   Status start();
   // ... and waits until it is on its way.
   Status settle();
-  // All three, complete on return. False as above.
+  // All three for one operation, complete on return, whatever another thread has taken. False as above.
   Result<bool> run(const Command& command);
 
   // What kernels left that gave up; ok: none did.
@@ -38,7 +39,11 @@ class KernelCalls {
  private:
   GpuPatience patience();
   Result<bool> teamServes();
+  Result<bool> enter(const Command& command, CudaStream stream);
+  // The stream that it is complete on; null: it is not one for kernels.
+  Result<CudaStream> enterBlocking(const Command& command);
   Status judged(const Status& launched);
+  Status complete(CudaStream stream);
 
   Communicator& communicator_;
   const std::shared_ptr<GpuTeam> team_;

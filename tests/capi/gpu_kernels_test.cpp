@@ -2,6 +2,8 @@
 // HORING_TEST_GPU in the environment, on real GPUs.
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -529,22 +531,89 @@ TEST_F(GpuKernelTrouble, OfAnotherGpuIsRefused) {
   onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
 }
 
-// Whatever keeps kernels from it, the host does it: with the same result.
+// Both wait for messages of the other, and none is sent that could tell.
+TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(
+      horingReduce(on_0_.data(), on_0_.data(), 8, horingFloat, horingSum, 0, comm(0), stream.get()));
+  EXPECT_HORING(horingReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingSum, 1, comm(1), other.get()));
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_NE(asyncError(0), horingSuccess);
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage,
+                      "rank 0 called reduce (8 x float32, sum, root 0), rank 1 called reduce (8 x float32, "
+                      "sum, root 1)"));
+}
+
+TEST_F(GpuKernelTrouble, IsWrittenDown) {
+  char folder[] = "/tmp/horing-gpu-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const Setting records("HORING_FLIGHT_DIR", folder);
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_NE(asyncError(0), horingSuccess);
+  // By a thread of the control plane.
+  const auto files = [&] {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+    return paths;
+  };
+  while (files().size() < 2) std::this_thread::yield();
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  for (const std::string& path : files()) {
+    std::ifstream file(path);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_NE(text.find("\"launches\":{\"begun\":4611686018427387906,"), std::string::npos) << text;
+    EXPECT_NE(text.find("\"call\":\"all_reduce\",\"arguments\":\"8 x float32, "), std::string::npos) << text;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
+  const int live = cuda_.live();
+  meet();
+  cuda_.fail("cuMemHostAlloc", 2);
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(
+        refuses(add(rank, on(rank).data(), nullptr), horingUnhandledCudaError, "CUDA_ERROR_OUT_OF_MEMORY"));
+  });
+  cuda_.fail(nullptr, 0);
+  // It does not stick.
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+  EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2));
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  EXPECT_EQ(cuda_.live(), live);
+}
+
+// Whatever keeps kernels from it, the host does it: with the same result, and nothing is left behind.
 TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
-  constexpr std::pair<const char*, int> kTroubles[] = {{"cuModuleLoadData", 218},
-                                                       {"cuDeviceCanAccessPeer", 1},
-                                                       {"cuCtxEnablePeerAccess", 2},
-                                                       {"cuMemAlloc", 2}};
-  for (const auto& [function, error] : kTroubles) {
+  struct Trouble {
+    const char* function;
+    int error;
+    int successes = 0;
+  };
+  // Two events are those of the way through the host.
+  constexpr Trouble kTroubles[] = {
+      {"cuModuleLoadData", 218}, {"cuDeviceCanAccessPeer", 1}, {"cuCtxEnablePeerAccess", 2},
+      {"cuMemAlloc", 2},         {"cuMemAlloc", 2, 1},         {"cuStreamCreate", 2},
+      {"cuStreamCreate", 2, 2},  {"cuEventCreate", 2, 2},      {"cuEventCreate", 2, 20}};
+  for (const auto& [function, error, successes] : kTroubles) {
+    const int live = cuda_.live();
     on_0_.write(std::vector<float>(8, 1));
     on_1_.write(std::vector<float>(8, 1));
     meet();
-    cuda_.fail(function, error);
+    cuda_.fail(function, error, successes);
     onEveryRank(
         2, [&, name = function](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)) << name; });
     cuda_.fail(nullptr, 0);
     EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2)) << function;
     for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+    EXPECT_EQ(cuda_.live(), live) << function;
   }
 }
 

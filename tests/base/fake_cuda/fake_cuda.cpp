@@ -71,6 +71,7 @@ struct Driver {
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
+  std::atomic<int> live = 0;  // things that were made and are to be given back, but for contexts
   std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
   uintptr_t marked = 0;                              // of them, the one that a test chose
@@ -189,6 +190,9 @@ FAKE void fakeCudaSetKernels(const Kernels* kernels) {
 FAKE int fakeCudaLaunches() {
   return driver.launches;
 }
+FAKE int fakeCudaLive() {
+  return driver.live;
+}
 
 FAKE int cuInit(unsigned int) {
   return wanted("cuInit");
@@ -225,10 +229,12 @@ FAKE int cuCtxGetDevice(int* device) {
 FAKE int cuStreamCreate(void** stream, unsigned int) {
   if (const int result = wantedWithContext("cuStreamCreate")) return result;
   *stream = new Stream{current.back(), {}};
+  ++driver.live;
   return kSuccess;
 }
 FAKE int cuStreamDestroy_v2(void* stream) {
   delete static_cast<Stream*>(stream);
+  --driver.live;
   return kSuccess;
 }
 FAKE int cuStreamGetCtx(void* stream, void** context) {
@@ -305,11 +311,13 @@ FAKE int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
 FAKE int cuEventCreate(void** event, unsigned int) {
   if (const int result = wantedWithContext("cuEventCreate")) return result;
   *event = new Event;
+  ++driver.live;
   return kSuccess;
 }
 FAKE int cuEventDestroy_v2(void* event) {
   const std::lock_guard lock(driver.mutex);
   driver.ended_events.emplace_back(static_cast<Event*>(event));
+  --driver.live;
   return kSuccess;
 }
 FAKE int cuEventRecord(void* event, void* stream) {
@@ -336,6 +344,7 @@ FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   add(reinterpret_cast<uintptr_t>(forbidden),
       {size, current.back()->device, false, static_cast<char*>(data), true});
   *at = reinterpret_cast<uintptr_t>(forbidden);
+  ++driver.live;
   return kSuccess;
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
@@ -345,6 +354,7 @@ FAKE int cuMemFree_v2(unsigned long long at) {
   ::munmap(range->second.data, range->second.bytes);
   ::munmap(reinterpret_cast<void*>(at), range->second.bytes);
   driver.ranges.erase(range);
+  --driver.live;
   return kSuccess;
 }
 FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
@@ -353,6 +363,7 @@ FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   if (!*at) return kOutOfMemory;
   const std::lock_guard lock(driver.mutex);
   driver.host_memory.insert(*at);
+  ++driver.live;
   return kSuccess;
 }
 FAKE int cuMemFreeHost(void* at) {
@@ -361,6 +372,7 @@ FAKE int cuMemFreeHost(void* at) {
     if (driver.host_memory.erase(at) == 0) return kInvalidValue;
   }
   std::free(at);
+  --driver.live;
   return kSuccess;
 }
 FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* at, unsigned int) {
@@ -396,9 +408,11 @@ FAKE int cuModuleLoadData(void** module, const void*) {
   const std::lock_guard lock(driver.mutex);
   if (!driver.kernels) return kInvalidImage;
   *module = &driver;
+  ++driver.live;
   return kSuccess;
 }
 FAKE int cuModuleUnload(void*) {
+  --driver.live;
   return kSuccess;
 }
 FAKE int cuModuleGetFunction(void** function, void*, const char* name) {

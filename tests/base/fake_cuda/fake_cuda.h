@@ -45,6 +45,9 @@ class FakeCuda {
   // Kernels that were launched so far.
   int launches() const { return call<int()>("fakeCudaLaunches")(); }
 
+  // Streams, events, modules and pieces of memory that were made and not given back.
+  int live() const { return call<int()>("fakeCudaLive")(); }
+
   // A function of the driver: call<int(unsigned int)>("cuInit")(0).
   template <typename Function>
   Function* call(const char* symbol) const {
