@@ -248,7 +248,8 @@ HORING_API horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int 
 
 /* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. Each must then be driven by a
  * thread of its own, since a collective on host buffers returns only when all ranks have entered it. Needs no network. devlist
- * is ignored (host memory has no devices) and may be NULL. On failure nothing is made. Errors:
+ * may be NULL; else devlist[i] is the GPU near which rank i is laid in rings, which binds it to nothing. On failure nothing is
+ * made. Errors:
  * horingInvalidArgument (comms NULL, ndev < 1), and those of horingCommInitRank. */
 HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
 

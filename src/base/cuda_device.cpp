@@ -1,6 +1,7 @@
 #include "base/cuda_device.h"
 
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -33,6 +34,17 @@ Result<int> CudaDevice::ofStream(const CudaApi& api, CudaStream stream) {
   api.pop_context(&popped);
   HORING_TRY(api.check(result, "asking for the GPU of the stream"));
   return number;
+}
+
+Result<std::string> CudaDevice::busOf(const CudaApi& api, int number) {
+  // CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, _BUS_ID, _DEVICE_ID
+  int place[3] = {};
+  constexpr int kAttributes[] = {50, 33, 34};
+  for (size_t i = 0; i < std::size(place); ++i)
+    HORING_TRY(api.check(api.device_attribute(&place[i], kAttributes[i], number),
+                         "asking for the PCI address of a GPU"));
+  return formatString("%04x:%02x:%02x.0", static_cast<unsigned>(place[0]), static_cast<unsigned>(place[1]),
+                      static_cast<unsigned>(place[2]));
 }
 
 Status CudaDevice::checkStream(CudaStream stream) const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "base/clock.h"
 #include "base/cuda_api.h"
@@ -20,6 +21,9 @@ class CudaDevice {
 
   // The GPU of a stream: of the calling thread's context for the default ones.
   static Result<int> ofStream(const CudaApi& api, CudaStream stream);
+
+  // PCI address as the kernel writes it, "0000:3b:00.0".
+  static Result<std::string> busOf(const CudaApi& api, int number);
 
   const CudaApi& api() const { return api_; }
   int number() const { return number_; }

@@ -24,6 +24,15 @@ const CudaDriver* processDriver() {
   return driverOfProcess().driver();
 }
 
+std::string gpuBus(int device) {
+  const CudaDriver* driver = processDriver();
+  if (!driver || !driver->api().ok()) return {};
+  const CudaApi& api = driver->api().value();
+  if (device < 0 && api.context_device(&device) != CudaApi::kSuccess) return {};
+  const Result<std::string> bus = CudaDevice::busOf(api, device);
+  return bus.ok() ? bus.value() : std::string();
+}
+
 Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where) {
   struct Found {
     CommandBuffer buffer;

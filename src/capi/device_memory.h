@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <string>
 
 #include "base/cuda_driver.h"
 #include "capi/group.h"
@@ -8,6 +9,9 @@ namespace horing {
 
 // The driver of this process; null while it has loaded none: then all memory is the host's.
 const CudaDriver* processDriver();
+
+// PCI address of a GPU, of the driver's number, or of the one that is current on the calling thread (-1); empty: there is none.
+std::string gpuBus(int device = -1);
 
 struct Where {
   int rank = 0;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "capi/device_memory.h"
 #include "capi/group.h"
 #include "capi/handle.h"
 #include "capi/on_threads.h"
@@ -70,6 +71,7 @@ Status initRank(const InitRank& init) {
   options.id = idOf(init.id);
   options.rank = init.rank;
   options.ranks = init.ranks;
+  options.gpu_bus = gpuBus();
   const Wait wait = makesWithoutBlocking(init.config) ? Wait::kNot : Wait::kUntilMade;
   if (!groupIsOpen()) return initRankNow(init.comm, std::move(options), wait);
   addInitToGroup([=] { return initRankNow(init.comm, options, wait); }, {nullptr, init.comm});
@@ -110,6 +112,7 @@ Status initFromEnv(horingComm_t* comm) {
   options.id = launched.id;
   options.rank = launched.rank;
   options.ranks = launched.ranks;
+  options.gpu_bus = gpuBus();
   const std::shared_ptr<RootService> root = std::move(launched.root);
   const auto made = makeHandle(std::move(options), root);
   if (!made.ok() && root) waitForLatecomers(*root, made.status());
@@ -118,7 +121,7 @@ Status initFromEnv(horingComm_t* comm) {
   return {};
 }
 
-Status initAll(horingComm_t* comms, int ranks) {
+Status initAll(horingComm_t* comms, int ranks, const int* devices) {
   if (!comms)
     return makeStatus(Code::kInvalidArgument, "comms is NULL: expected room for ndev communicators");
   if (ranks < 1 || ranks > kMaxLoopbackRanks)
@@ -135,6 +138,7 @@ Status initAll(horingComm_t* comms, int ranks) {
   HORING_TRY(onThreads(ranks, [&](int rank) {
     CommunicatorOptions own = options;
     own.rank = rank;
+    if (devices) own.gpu_bus = gpuBus(devices[rank]);
     made[static_cast<size_t>(rank)] = makeHandle(std::move(own), root);
   }));
   Status first;
@@ -202,8 +206,8 @@ horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int
   });
 }
 
-horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* /*devlist*/) {
-  return horing::guarded(nullptr, [&] { return horing::initAll(comms, ndev); });
+horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist) {
+  return horing::guarded(nullptr, [&] { return horing::initAll(comms, ndev, devlist); });
 }
 
 horingResult_t horingCommInitFromEnv(horingComm_t* comm) {

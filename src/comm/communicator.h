@@ -41,6 +41,8 @@ struct CommunicatorOptions {
   int ranks = 1;
   // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
+  // PCI address of the GPU that this rank computes on, for the job's map; empty: none, or nobody knows.
+  std::string gpu_bus{};
   // The GPUs of these ranks. Null: operations on GPUs go through memory of the host.
   std::shared_ptr<GpuTeam> gpus{};
   // Memory of this process that others can map; must outlive the communicator. Null: there is none.

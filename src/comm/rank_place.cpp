@@ -11,7 +11,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 
 Status dump(const Config& config) {
   Result<MachineGraph> graph =
@@ -30,16 +30,20 @@ double fromWire(uint64_t kbytes_per_s) {
 
 }  // namespace
 
-Result<Fragment> findFragment(const Config& config, int rank) {
+Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus) {
   if (rank == 0 && !config.topo_dump.empty()) HORING_TRY(dump(config));
   const std::vector<int32_t> cpus = cpusOfThisThread();
   const bool anywhere = static_cast<int32_t>(cpus.size()) >= onlineCpus();
-  if (config.topo_file.empty() && anywhere) return Fragment();
+  if (config.topo_file.empty() && anywhere && gpu_bus.empty()) return Fragment();
   FindOptions options;
-  options.nvml.clear();  // ranks on host memory are on no GPU
-  Result<MachineGraph> graph =
+  if (gpu_bus.empty()) options.nvml.clear();
+  const Result<MachineGraph> graph =
       config.topo_file.empty() ? graphOfThisMachine(options) : graphFromFile(config.topo_file);
-  if (graph.ok()) return fragmentOf(graph.value(), homeOf(graph.value(), cpus));
+  if (graph.ok()) {
+    for (const int32_t gpu : graph.value().ofKind(NodeKind::kGpu))
+      if (!gpu_bus.empty() && graph.value().node(gpu).bus == gpu_bus) return fragmentOf(graph.value(), gpu);
+    return fragmentOf(graph.value(), homeOf(graph.value(), cpus));
+  }
   // The map is a matter of speed; a file that somebody wrote for it is a matter of his will.
   return config.topo_file.empty() ? Result<Fragment>(Fragment()) : graph.status();
 }
@@ -66,6 +70,12 @@ std::vector<std::byte> encodeFragment(const Fragment& fragment) {
     out.text(node.bus, kMaxNodeNameBytes);
     out.number(toWire(node.gbytes_per_s));
     out.number(toWire(node.port_gbytes_per_s));
+  }
+  out.number(static_cast<uint8_t>(fragment.links.size()));
+  for (const FragmentLink& link : fragment.links) {
+    out.number(static_cast<uint8_t>(link.kind));
+    out.text(link.name, kMaxNodeNameBytes);
+    out.number(toWire(link.gbytes_per_s));
   }
   return out.take();
 }
@@ -94,6 +104,17 @@ Result<Fragment> decodeFragment(std::span<const std::byte> bytes) {
     node.gbytes_per_s = fromWire(in.number<uint64_t>());
     node.port_gbytes_per_s = fromWire(in.number<uint64_t>());
     fragment.nodes.push_back(std::move(node));
+  }
+  const size_t links = in.number<uint8_t>();
+  if (links > kMaxFragmentLinks) return damaged();
+  while (fragment.links.size() < links && !in.failed()) {
+    FragmentLink link;
+    const auto kind = in.number<uint8_t>();
+    link.kind = kind == static_cast<uint8_t>(NodeKind::kFabric) ? NodeKind::kFabric : NodeKind::kGpu;
+    link.name = in.text(kMaxNodeNameBytes);
+    link.gbytes_per_s = fromWire(in.number<uint64_t>());
+    if (kind != static_cast<uint8_t>(link.kind) || link.gbytes_per_s > kMaxGBytesPerS) return damaged();
+    fragment.links.push_back(std::move(link));
   }
   if (!in.complete()) return damaged();
   const Result<MachineGraph> graph = MachineGraph::make(fragment.nodes, {});

@@ -14,10 +14,11 @@ namespace horing {
 
 inline constexpr size_t kMaxFragmentBytes = 16384;
 
-// Of the calling thread, in the machine that HORING_TOPO_FILE describes, or in this one. A rank that may run on every CPU
+// Of a rank that computes on the GPU with this PCI address ("0000:3b:00.0"), or, without one or where nobody knows it, of the calling
+// thread: in the machine that HORING_TOPO_FILE describes, or in this one. A rank without a GPU that may run on every CPU
 // is nowhere in particular, and nothing is looked at then, unless there is a file. Rank 0 writes HORING_TOPO_DUMP.
 // Fails when the file cannot be read, or the dump not be written.
-Result<Fragment> findFragment(const Config& config, int rank);
+Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus = "");
 
 // How far away each NIC of the fragment is, by name: smaller is nearer. Nothing for a rank that is nowhere in particular.
 std::map<std::string, int> nicDistances(const Fragment& fragment);

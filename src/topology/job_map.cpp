@@ -31,11 +31,29 @@ class Assembly {
     return known[static_cast<size_t>(fragment.home)];
   }
 
-  Result<MachineGraph> graph() && { return MachineGraph::make(std::move(nodes_), {}); }
+  // When all fragments are in: the links of the one that lives here. Both ends of a link tell it.
+  Status addLinks(const Fragment& fragment, int32_t home) {
+    for (const FragmentLink& link : fragment.links) {
+      const auto other = index_of_.find({link.kind, link.name});
+      if (other == index_of_.end() || other->second == home) continue;  // no rank is there
+      const auto [known, is_new] = links_.try_emplace(std::minmax(home, other->second), link.gbytes_per_s);
+      if (!is_new && known->second != link.gbytes_per_s)
+        return makeStatus(Code::kInvalidUsage, "the link to %s %s", nodeKindName(link.kind),
+                          link.name.c_str());
+    }
+    return {};
+  }
+
+  Result<MachineGraph> graph() && {
+    std::vector<GraphLink> links;
+    for (const auto& [ends, gbytes_per_s] : links_) links.push_back({ends.first, ends.second, gbytes_per_s});
+    return MachineGraph::make(std::move(nodes_), std::move(links));
+  }
 
  private:
   std::vector<GraphNode> nodes_ = {GraphNode()};
   std::map<std::pair<NodeKind, std::string>, int32_t> index_of_;
+  std::map<std::pair<int32_t, int32_t>, double> links_;
 };
 
 struct Laid {
@@ -53,13 +71,18 @@ std::string railText(const MachineGraph& graph, const Rail& rail) {
 Result<Laid> layNode(const std::vector<size_t>& ranks, std::span<const Fragment> fragment_of_rank) {
   Assembly assembly;
   std::vector<int32_t> homes;
+  const auto contradicts = [](size_t rank, const Status& what) {
+    return makeStatus(Code::kInvalidUsage, "rank %zu sees %s otherwise than those before it", rank,
+                      what.message().c_str());
+  };
   for (const size_t rank : ranks) {
-    Result<int32_t> home = assembly.add(fragment_of_rank[rank]);
-    if (!home.ok())
-      return makeStatus(Code::kInvalidUsage, "rank %zu sees %s otherwise than those before it", rank,
-                        home.status().message().c_str());
+    const Result<int32_t> home = assembly.add(fragment_of_rank[rank]);
+    if (!home.ok()) return contradicts(rank, home.status());
     homes.push_back(home.value());
   }
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (const Status added = assembly.addLinks(fragment_of_rank[ranks[i]], homes[i]); !added.ok())
+      return contradicts(ranks[i], added);
   HORING_ASSIGN(const MachineGraph graph, std::move(assembly).graph());
   Laid laid;
   laid.order = searchRing(graph, homes).order;
@@ -74,14 +97,21 @@ Fragment fragmentOf(const MachineGraph& graph, int32_t home) {
   std::stable_sort(nics.begin(), nics.end(),
                    [&](int32_t a, int32_t b) { return graph.path(home, a).hops < graph.path(home, b).hops; });
   if (nics.size() > kMaxFragmentNics) nics.resize(kMaxFragmentNics);
-  nics.insert(nics.begin(), home);
+  std::vector<int32_t> wanted = {home};
+  Fragment fragment;
+  for (const GraphLink& link : graph.links()) {
+    if ((link.a != home && link.b != home) || fragment.links.size() == kMaxFragmentLinks) continue;
+    const int32_t other = link.a == home ? link.b : link.a;
+    fragment.links.push_back({graph.node(other).kind, graph.node(other).name, link.gbytes_per_s});
+    if (graph.node(other).kind == NodeKind::kFabric) wanted.push_back(other);
+  }
+  wanted.insert(wanted.end(), nics.begin(), nics.end());
   std::set<int32_t> taken = {0};  // in the order of the graph, parents first
-  for (int32_t node : nics) {
+  for (int32_t node : wanted) {
     std::set<int32_t> with = taken;
     for (; node >= 0; node = graph.node(node).parent) with.insert(node);
     if (with.size() <= kMaxFragmentNodes) taken = std::move(with);
   }
-  Fragment fragment;
   std::map<int32_t, int32_t> renumbered = {{0, 0}};
   for (const int32_t node : taken) {
     if (node == 0) continue;

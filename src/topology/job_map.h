@@ -14,15 +14,25 @@ namespace horing {
 
 inline constexpr size_t kMaxFragmentNodes = 64;
 inline constexpr size_t kMaxFragmentNics = 16;
+inline constexpr size_t kMaxFragmentLinks = 64;
+
+// A direct link of a rank's GPU. The other end is another rank's part, or nobody's.
+struct FragmentLink {
+  NodeKind kind = NodeKind::kGpu;
+  std::string name;
+  double gbytes_per_s = 0;
+  bool operator==(const FragmentLink&) const = default;
+};
 
 // A value. Of a rank that may run anywhere, or does not know: the machine alone.
 struct Fragment {
   std::vector<GraphNode> nodes = {GraphNode()};  // node 0 is the machine; details and CPUs are left out
   int32_t home = 0;
+  std::vector<FragmentLink> links = {};  // of home
   bool operator==(const Fragment&) const = default;
 };
 
-// The way from the machine to `home`, and the nearest kMaxFragmentNics NICs with theirs.
+// The way from the machine to `home` with its links, the fabrics that these lead to, and the nearest kMaxFragmentNics NICs with theirs.
 Fragment fragmentOf(const MachineGraph& graph, int32_t home);
 // The NUMA node that holds all of these CPUs, where others hold none of them; the machine: there is no such.
 int32_t homeOf(const MachineGraph& graph, const std::vector<int32_t>& cpus);

@@ -1,4 +1,8 @@
 // A CUDA driver that comes when communicators are there already, and memory that both the host and a GPU reach.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
 #include "fake_cuda/fake_cuda.h"
 #include "ranks.h"
 
@@ -38,6 +42,41 @@ TEST_F(DeviceMemory, ThatNoDriverFunctionCanUseIsAnErrorOfTheCall) {
                       horingUnhandledCudaError, "using GPU 2"));
   fake.fail(nullptr, 0);
   EXPECT_HORING(horingAllReduce(device_, device_, 4, horingFloat, horingSum, comm_, nullptr));
+}
+
+// The ring follows what joins the GPUs: 0 and 2, 1 and 3.
+TEST(DeviceList, LaysTheRing) {
+  const horing::test::FakeCuda fake;
+  ASSERT_TRUE(fake.loaded());
+  if (horing::test::FakeCuda::isReal()) GTEST_SKIP() << "speaks of GPUs that are not here";
+  const std::string path = testing::TempDir() + "horing_device_list.xml";
+  std::ofstream file(path);
+  file << "<system><cpu numaid=\"0\" affinity=\"1\">";
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    char bus[2][16];
+    std::snprintf(bus[0], sizeof bus[0], "0000:%02x:00.0", 0x3b + gpu);
+    std::snprintf(bus[1], sizeof bus[1], "0000:%02x:00.0", 0x3b + (gpu ^ 2));
+    file << "<pci busid=\"" << bus[0] << "\" class=\"0x030200\"><gpu dev=\"" << gpu
+         << "\" sm=\"70\"><nvlink target=\"" << bus[1] << "\" count=\"4\" tclass=\"0x030200\"/></gpu></pci>";
+  }
+  file << "</cpu></system>";
+  file.close();
+  ::setenv("HORING_TOPO_FILE", path.c_str(), 1);
+  ::setenv("HORING_DEBUG", "info", 1);
+  testing::internal::CaptureStderr();
+  const int devices[] = {0, 1, 2, 3};
+  horingComm_t comms[4] = {};
+  const horingResult_t made = horingCommInitAll(comms, 4, devices);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ::unsetenv("HORING_TOPO_FILE");
+  ::unsetenv("HORING_DEBUG");
+  std::remove(path.c_str());
+  ASSERT_HORING(made);
+  EXPECT_NE(said.find("ring: 0 > 2 > 1 > 3 > back"), std::string::npos) << said;
+  EXPECT_NE(said.find("on gpu 0000:3b:00.0"), std::string::npos) << said;
+  std::vector<std::thread> threads;
+  for (horingComm_t comm : comms) threads.emplace_back([comm] { EXPECT_HORING(horingCommDestroy(comm)); });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(DeviceMemory, IsNotWhatHostAndDeviceShare) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "topology/topology_file.h"
 
 namespace horing {
@@ -25,6 +28,31 @@ TEST(RankPlace, SurvivesItsEncoding) {
   EXPECT_EQ(again.value().nodes[1].name, fragment.nodes[1].name);
   EXPECT_EQ(again.value().home, fragment.home);
   EXPECT_EQ(decodeFragment(encodeFragment(Fragment())).take(), Fragment());
+}
+
+constexpr const char* kGpus =
+    "<system><cpu numaid=\"0\" affinity=\"1\">"
+    "<pci busid=\"0000:3b:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"70\">"
+    "<nvlink target=\"0000:5e:00.0\" count=\"4\" tclass=\"0x030200\"/></gpu></pci>"
+    "<pci busid=\"0000:5e:00.0\" class=\"0x030200\"><gpu dev=\"1\" sm=\"70\">"
+    "<nvlink target=\"0000:3b:00.0\" count=\"4\" tclass=\"0x030200\"/></gpu></pci></cpu></system>";
+
+TEST(RankPlace, IsAtTheGpuThatTheRankComputesOn) {
+  const std::string path = ::testing::TempDir() + "horing_rank_place.xml";
+  std::ofstream(path) << kGpus;
+  Config config = Config::fromLookup([](const char*) { return nullptr; }).take();
+  config.topo_file = path;
+  const Result<Fragment> found = findFragment(config, 1, "0000:5e:00.0");
+  std::remove(path.c_str());
+  ASSERT_TRUE(found.ok()) << found.status().toString();
+  const Fragment& fragment = found.value();
+  EXPECT_EQ(fragment.nodes[static_cast<size_t>(fragment.home)].bus, "0000:5e:00.0");
+  ASSERT_EQ(fragment.links.size(), 1u);
+  EXPECT_EQ(fragment.links[0].name, "0000:3b:00.0");
+  const auto bytes = encodeFragment(fragment);
+  EXPECT_EQ(decodeFragment(bytes).take().links, fragment.links);
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decodeFragment(std::span(bytes).first(size)).ok()) << size;
 }
 
 TEST(RankPlace, RefusesEveryTruncationAndSurvivesEveryError) {

@@ -70,6 +70,51 @@ TEST(JobMap, FallsBackToPlainOrderWhereRanksContradictEachOther) {
   EXPECT_EQ(layJob(std::vector<std::string>(2, "a"), two).warnings.size(), 1u);
 }
 
+// Four GPUs below one switch, joined by a ring of direct links 0 2 1 3: each rank tells those of its own.
+MachineGraph linkedGpus() {
+  GraphBuilder builder;
+  std::vector<int32_t> gpus;
+  const int32_t bridge = builder.add({NodeKind::kBridge, 0, "0000:01:00.0", 32});
+  for (int32_t number = 0; number < 4; ++number) {
+    const std::string bus = formatString("0000:%02x:00.0", 0x3b + number);
+    gpus.push_back(builder.add({NodeKind::kGpu, bridge, bus, 32, 0, bus}));
+  }
+  for (const auto& [a, b] : {std::pair(0, 2), std::pair(2, 1), std::pair(1, 3), std::pair(3, 0)})
+    builder.link(gpus[static_cast<size_t>(a)], gpus[static_cast<size_t>(b)], 50);
+  return built(builder);
+}
+
+TEST(JobMap, LaysRanksOnGpusAlongTheLinksThatEachTellsOfItsOwn) {
+  const MachineGraph graph = linkedGpus();
+  const std::vector<int32_t> gpus = graph.ofKind(NodeKind::kGpu);
+  std::vector<Fragment> fragments;
+  for (const int32_t gpu : gpus) {
+    fragments.push_back(fragmentOf(graph, gpu));
+    EXPECT_EQ(fragments.back().links.size(), 2u);
+    for (const GraphNode& node : fragments.back().nodes)
+      EXPECT_TRUE(node.kind != NodeKind::kGpu || node.name == graph.node(gpu).name) << "of another rank";
+  }
+  const std::vector<std::string> nodes(4, "a");
+  EXPECT_EQ(layJob(nodes, fragments).precedence, (std::vector<int32_t>{0, 2, 1, 3}));
+  fragments[3].links[0].gbytes_per_s = 1;
+  const JobMap map = layJob(nodes, fragments);
+  EXPECT_EQ(map.precedence, (std::vector<int32_t>{0, 1, 2, 3}));
+  ASSERT_EQ(map.warnings.size(), 1u);
+  EXPECT_NE(map.warnings[0].find("rank 3 sees the link to gpu 0000:3b:00.0"), std::string::npos)
+      << map.warnings[0];
+}
+
+// The links of GPUs to a fabric join those of any two ranks.
+TEST(JobMap, KnowsFabrics) {
+  const MachineGraph dgx2 = read(fileText(HORING_MACHINES "/nvidia-dgx2.xml"));
+  const std::vector<int32_t> gpus = dgx2.ofKind(NodeKind::kGpu);
+  const Fragment fragment = fragmentOf(dgx2, gpus[3]);
+  ASSERT_EQ(fragment.links.size(), 1u);
+  EXPECT_EQ(fragment.links[0].kind, NodeKind::kFabric);
+  EXPECT_TRUE(std::any_of(fragment.nodes.begin(), fragment.nodes.end(),
+                          [](const GraphNode& node) { return node.kind == NodeKind::kFabric; }));
+}
+
 TEST(JobMap, FindsHomesByTheirCpus) {
   const MachineGraph graph = twoPackages();
   EXPECT_EQ(graph.node(homeOf(graph, {2, 3})).name, "1");

@@ -390,10 +390,21 @@ FAKE int cuMemsetD8Async(unsigned long long at, unsigned char value, size_t byte
   return addTo(stream, "cuMemsetD8Async", [=] { std::memset(dataAt(at), value, bytes); });
 }
 
-FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  if (attribute != 16) return kInvalidValue;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-  *value = kProcessors;
-  return kSuccess;
+FAKE int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  switch (attribute) {
+    case 16:  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+      *value = kProcessors;
+      return kSuccess;
+    case 33:  // CU_DEVICE_ATTRIBUTE_PCI_BUS_ID
+      *value = 0x3b + device;
+      return kSuccess;
+    case 34:  // CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID
+    case 50:  // CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID
+      *value = 0;
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
 }
 FAKE int cuDeviceCanAccessPeer(int* can, int, int) {
   *can = wanted("cuDeviceCanAccessPeer") == kSuccess ? 1 : 0;  // a test that wants it to fail wants a no
