@@ -12,7 +12,7 @@ namespace {
 // Of the whole vector. What serves the largest serves all that are larger, so that its blocks must be large, too.
 constexpr uint64_t kLeastPredictedBytes = 256, kMostPredictedBytes = 16 << 20,
                    kMostPredictedBlock = 256 << 10;
-constexpr int64_t kMostPredictedSlices = 50'000;  // in one simulation
+constexpr int64_t kMostPredictedWork = 300'000;  // of one simulation: Question::most_work
 
 struct Choice {
   uint64_t bytes;
@@ -151,7 +151,7 @@ Result<std::string> modelTableText(const Config& config, const MachineModel& mac
   if (config.selection == kSelectionAuto) HORING_TRY(checkUndisturbed(machine));
   SelectionQuestion asked;
   asked.question.machine = machine;
-  asked.question.most_slices = kMostPredictedSlices;
+  asked.question.most_work = kMostPredictedWork;
   asked.question.ranks = Ranks::kOneNodeIfLikely;
   Pipelining& pipelining = asked.question.pipelining;
   pipelining.window = static_cast<int32_t>(config.window);

@@ -24,7 +24,7 @@ Status simulateInto(Prediction& prediction, Record record) {
       elementsOf(question.collective, question.machine.ranks(), question.bytes, input.element_bytes);
   input.pipelining = question.pipelining;
   input.record = record;
-  input.most_slices = question.most_slices;
+  input.most_work = question.most_work;
   HORING_ASSIGN(prediction.result, simulate(input));
   prediction.bound = wireBound(question.collective, static_cast<double>(question.bytes), question.machine);
   return {};

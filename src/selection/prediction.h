@@ -22,7 +22,7 @@ struct Question {
   uint64_t bytes = 1u << 30;  // of the whole vector
   Pipelining pipelining;
   Ranks ranks = Ranks::kOneNodeIfEqual;
-  int64_t most_slices = kMaxSimulatedSlices;  // as SimulationInput::most_slices
+  int64_t most_work = INT64_MAX;  // as SimulationInput::most_work
 };
 
 // A question with the schedules to simulate. A value; the schedules are shared by its copies.

@@ -189,10 +189,15 @@ Status Simulation::checkSize() const {
   for (int32_t id = 0; id < network_.lanes(); ++id)
     for (const Block& block : network_.lane(id).blocks)
       steps += static_cast<int64_t>(block.body.size()) * block.count;
-  const int64_t most = std::min(input_.most_slices, keeps_records_ ? kMaxRecords : kMaxSimulatedSlices);
-  if (result_.slices_per_chunk <= kMaxSlices &&
-      steps <= most / std::max<int64_t>(result_.slices_per_chunk, 1))
-    return {};
+  const int64_t most = keeps_records_ ? kMaxRecords : kMaxSimulatedSlices;
+  const int64_t slices = std::max<int64_t>(result_.slices_per_chunk, 1);
+  const bool fits = result_.slices_per_chunk <= kMaxSlices && steps <= most / slices;
+  const int64_t lanes = std::max<int64_t>(network_.lanes() / input_.folding.simulatedRanks(), 1);
+  if (fits && steps * slices <= input_.most_work / lanes) return {};
+  if (fits)
+    return makeStatus(
+        Code::kInvalidArgument, "%lld steps of %lld slices each on %lld lanes of a rank would take too long",
+        static_cast<long long>(steps), static_cast<long long>(slices), static_cast<long long>(lanes));
   return makeStatus(Code::kInvalidArgument,
                     "%lld steps of %lld slices each are more than can be %s (%lld): take fewer ranks, larger "
                     "slices, or an algorithm in which one node can stand for all",

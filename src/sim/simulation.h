@@ -39,7 +39,9 @@ struct SimulationInput {
   size_t element_bytes = 4;
   Pipelining pipelining;
   Record record = Record::kNothing;
-  int64_t most_slices = kMaxSimulatedSlices;  // to execute, of all simulated ranks; more is an error
+  // Slices to execute, of all simulated ranks, times the lanes of a rank: those that share a pipe make each other's work. More is an
+  // error.
+  int64_t most_work = INT64_MAX;
 };
 
 inline constexpr int32_t kNoRecord = -1;
@@ -85,7 +87,7 @@ struct SimulationResult {
 
 // A pure function: the same input gives the same result on every computer. Assumes schedules that verifyValues accepts.
 // Errors, kInvalidArgument: what FoldedNetwork::build() refuses; numbers out of range; ranks that wait for each other for ever,
-// naming one of them; more than most_slices, or, to be recorded, kMaxRecords.
+// naming one of them; more than kMaxSimulatedSlices, or, to be recorded, kMaxRecords; more than most_work.
 Result<SimulationResult> simulate(const SimulationInput& input);
 
 // Elements, as Extent::count has them, for `bytes` of the whole vector; of one block at least one element.

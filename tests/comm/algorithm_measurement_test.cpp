@@ -58,7 +58,7 @@ TEST(ModelSelection, LetsATableStandWhereThePredictionMayErr) {
   };
   EXPECT_STREQ(rows(2).find(Collective::kAllReduce, 2, 1, 1024)->name, "ring");
   EXPECT_STRNE(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring");
-  asked.question.most_slices = 1;
+  asked.question.most_work = 1;
   EXPECT_STREQ(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring") << "nothing can be predicted";
 }
 
