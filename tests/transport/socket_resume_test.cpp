@@ -246,6 +246,28 @@ TEST_F(ResumingPeer, IsWaitedForThoughItRefusesWhileDeathsAreTold) {
   EXPECT_EQ(link_->status().code(), Code::kRemoteError) << link_->describe();
 }
 
+// ... and also when nobody can connect, since it has accepted nobody for so long that its queue is full; unless its machine is silent.
+TEST_F(ResumingPeer, IsWaitedForWhileItsQueueIsFullAndGivenUpWhenItsMachineIsSilent) {
+  SocketOptions mine = options(1);
+  mine.clock = &manual_clock_;
+  rank_ = makeRank(mine);
+  link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
+  come(0, 1);
+  sayState(0, States{});
+  turn();
+  ASSERT_EQ(::listen(listener_.get(), 0), 0);
+  const Client fills_it(port_);
+  reset(0);
+  pass(60);
+  EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
+  // Nobody says any more that this port is not open.
+  const Fd swallows(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const tcp::SockAddr here = tcp::toSockAddr({.address = fake_.interfaces[0].address, .port = port_});
+  ASSERT_EQ(::bind(swallows.get(), here.get(), here.length), 0);
+  pass(20);
+  EXPECT_EQ(link_->status().code(), Code::kRemoteError) << link_->describe();
+}
+
 // The rank itself may be away for a while, and no time of that is one of waiting.
 TEST_F(ResumingPeer, IsNotGivenUpForWhatHappenedWhileTheRankWasAway) {
   SocketOptions mine = options(1);

@@ -40,10 +40,12 @@ Status Dial::progress() {
   const bool away = now_ns - looked_ns_ >= kRefusedMs * kNsPerMs;
   if (away || stage_ == Stage::kProving || stage_ == Stage::kAwaitingReady) startPatience();
   looked_ns_ = now_ns;
+  if (machineAnswers()) reached_ns_ = now_ns;
   if (stage_ == Stage::kConnecting && !stirred_ && now_ns >= attempt_until_ns_) {
     ++unanswered_;
     refused_from_ns_ = INT64_MAX;
     rest(makeStatus(Code::kTimeout, "no answer"));
+    askMachine();
   }
   if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) begin();
   if (!std::exchange(stirred_, false)) return {};
@@ -134,6 +136,23 @@ Status Dial::connectFailed(int error) {
     pause_ms_ = 0;  // soon again
   }
   return systemError(error, "connect");
+}
+
+// A kernel drops those who connect while its process has accepted none for so long that its queue is full; but to a datagram that
+// nobody there wants it answers as ever. So silence is told apart from that of a machine that is gone or cut off.
+void Dial::askMachine() {
+  const bool v6 = options_.to.address.v6;
+  question_.reset(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const SockAddr from = toSockAddr({.address = options_.from, .port = 0}), to = toSockAddr(options_.to);
+  const bool asked = question_.valid() && ::bind(question_.get(), from.get(), from.length) == 0 &&
+                     ::connect(question_.get(), to.get(), to.length) == 0 &&
+                     ::send(question_.get(), nullptr, 0, MSG_DONTWAIT) == 0;
+  if (!asked) question_.reset();
+}
+
+bool Dial::machineAnswers() const {
+  std::byte nothing;
+  return question_.valid() && ::recv(question_.get(), &nothing, 1, MSG_DONTWAIT) < 0 && errno == ECONNREFUSED;
 }
 
 void Dial::checkConnected() {

@@ -65,6 +65,8 @@ class Dial final : public PollTarget {
   void startPatience();
   void setUserTimeout(int timeout_ms);
   Status connectFailed(int error);
+  void askMachine();
+  bool machineAnswers() const;
   void checkConnected();
   Status prove();
   Status awaitReady();
@@ -85,6 +87,7 @@ class Dial final : public PollTarget {
   int unanswered_ = 0;                   // the last of them, in a row
   int64_t attempt_until_ns_ = 0;         // of one that is connecting
   int64_t looked_ns_;                    // when progress() was called last
+  Fd question_;                          // see askMachine()
   int64_t reached_ns_;                   // when patience with silence began
   int64_t refused_from_ns_ = INT64_MAX;  // the first of the refusals in a row; INT64_MAX: there was none
   std::string obstacle_ = "not tried yet";
