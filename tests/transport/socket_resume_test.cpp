@@ -268,6 +268,30 @@ TEST_F(ResumingPeer, IsWaitedForWhileItsQueueIsFullAndGivenUpWhenItsMachineIsSil
   EXPECT_EQ(link_->status().code(), Code::kRemoteError) << link_->describe();
 }
 
+// Its goodbye may not have got through to a rank that read nothing.
+TEST_F(ResumingPeer, IsMissedWhenItIsNeededIfItEndsWithoutAGoodbyeWhileDeathsAreTold) {
+  for (const bool told : {true, false}) {
+    SocketOptions mine = options(1);
+    mine.deaths_are_told = [told] { return told; };
+    rank_ = makeRank(mine);
+    link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
+    come(0, 1);
+    sayState(0, States{});
+    say(kGood, 8);
+    ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return link_->receiver(1).tryPeek() != nullptr; }));
+    peers_[0]->close();
+    if (!told) {
+      expectFailure("has probably died");
+      continue;
+    }
+    turn();
+    EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
+    link_->receiver(1).release();
+    EXPECT_EQ(link_->receiver(1).tryPeek(), nullptr);
+    expectFailure("ended the connection without a goodbye");
+  }
+}
+
 // The rank itself may be away for a while, and no time of that is one of waiting.
 TEST_F(ResumingPeer, IsNotGivenUpForWhatHappenedWhileTheRankWasAway) {
   SocketOptions mine = options(1);

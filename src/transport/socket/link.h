@@ -1,5 +1,6 @@
 #pragma once
 // Everything between this rank and one peer over TCP: slots, connections and the streams that they share.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct LinkOptions {
   LinkShape shape;
   // One per stream: "eth0 10.0.0.1 -> 10.0.0.2:4711".
   std::vector<std::string> stream_names;
+  std::function<bool()> deaths_are_told;  // see SocketOptions
 };
 
 // Messages of a connection are spread over the streams, each to the one with the least under way, and put in order again
@@ -114,6 +116,7 @@ class SocketLink final : public Link, private FrameSink {
   size_t leastBusyStream() const;
   SocketStream* creditStream(size_t channel);
   void queueCredits(Effort effort);
+  bool hasLeft(const Stream& stream) const;
   void judgeEndedStreams();
 
   LinkOptions options_;

@@ -187,7 +187,12 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
         options_.rank, peer);
   const size_t per_pair = static_cast<size_t>(std::min(options_.streams, published.streams));
   const int streams = static_cast<int>(std::min(pairs.size() * per_pair, static_cast<size_t>(kMaxStreams)));
-  LinkOptions link{.rank = options_.rank, .peer = peer, .number = number, .shape = shape, .stream_names = {}};
+  LinkOptions link{.rank = options_.rank,
+                   .peer = peer,
+                   .number = number,
+                   .shape = shape,
+                   .stream_names = {},
+                   .deaths_are_told = options_.deaths_are_told};
   for (int i = 0; i < streams; ++i) {
     const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
     const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
