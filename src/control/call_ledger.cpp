@@ -69,6 +69,8 @@ void CallLedger::ask(uint64_t sequence, Case& one, int64_t now_ns) {
 
 void CallLedger::report(int rank, int ranks, CallReport report, int64_t now_ns) {
   Case& one = caseOf(report.sequence, ranks, now_ns);
+  begun_.resize(static_cast<size_t>(ranks));
+  begun_[static_cast<size_t>(rank)] = report.begun;
   const uint64_t sequence = report.sequence;
   const CallReport::Kind kind = report.kind;
   if (kind == CallReport::Kind::kAnswer && report.round == one.round) ++one.answered;
@@ -94,6 +96,7 @@ bool CallLedger::ripe(const Case& one, const Attendance& attendance, int64_t now
 
 std::optional<CallVerdict> CallLedger::judge(const Attendance& attendance, int64_t now_ns) const {
   for (const auto& [sequence, one] : cases_) {
+    if (std::optional<CallVerdict> left = desertion(sequence, one, attendance)) return left;
     if (!ripe(one, attendance, now_ns)) continue;
     return one.callers.size() > 1 ? disagreement(sequence, one) : overdue(sequence, one, attendance);
   }
@@ -127,6 +130,32 @@ CallVerdict CallLedger::disagreement(uint64_t sequence, const Case& one) {
       ". Every rank must call the same collectives in the same order with the same count, type, operation "
       "and root";
   return verdict;
+}
+
+// Whoever waits for a rank that will never call need not wait for any deadline.
+std::optional<CallVerdict> CallLedger::desertion(uint64_t sequence, const Case& one,
+                                                 const Attendance& attendance) const {
+  std::vector<int> left, waiting;
+  std::string name;
+  for (size_t rank = 0; attendance.present < attendance.ranks && rank < one.reports.size(); ++rank) {
+    const auto& report = one.reports[rank];
+    const auto number = static_cast<int>(rank);
+    if (!attendance.is_present(number)) {
+      if (begun_[rank] <= sequence) left.push_back(number);
+    } else if (report && report->digest != 0 && report->ended <= sequence) {
+      waiting.push_back(number);
+      name = report->name;
+    }
+  }
+  if (left.empty() || waiting.empty()) return std::nullopt;
+  return CallVerdict{
+      Code::kRemoteError, left[0],
+      formatString(
+          "%s left (finalized or destroyed the communicator) after %llu calls, and %s in %s #%llu: every "
+          "rank must make all calls before it leaves",
+          ranksText(left).c_str(), static_cast<unsigned long long>(begun_[static_cast<size_t>(left[0])]),
+          (ranksText(waiting) + (waiting.size() == 1 ? " waits" : " wait")).c_str(), name.c_str(),
+          static_cast<unsigned long long>(sequence))};
 }
 
 namespace {
@@ -166,15 +195,14 @@ std::string obstaclesText(const std::vector<std::optional<CallReport>>& reports)
 }  // namespace
 
 CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attendance& attendance) {
-  std::vector<int> never, mute, left, waiting;
+  std::vector<int> never, mute, waiting;
   std::string call = "call";
   for (int rank = 0; rank < attendance.ranks; ++rank) {
     const auto& report = one.reports[static_cast<size_t>(rank)];
     if (report && report->digest != 0) call = report->name;
     const bool called = report && report->begun > sequence;
-    if (!attendance.is_present(rank)) {
-      if (!called) left.push_back(rank);
-    } else if (!report || report->round < one.round) {
+    if (!attendance.is_present(rank)) continue;
+    if (!report || report->round < one.round) {
       mute.push_back(rank);
     } else if (!called) {
       never.push_back(rank);
@@ -192,7 +220,6 @@ CallVerdict CallLedger::overdue(uint64_t sequence, const Case& one, const Attend
   // Who does not answer first: others may not have called because they wait for it, or have heard that it is lost.
   blame(mute, formatString(" did not answer about %s: stopped, or cut off from the network", call.c_str()));
   blame(never, formatString(" never called %s", call.c_str()));
-  blame(left, formatString(" left before %s", call.c_str()));
   if (verdict.reason.empty()) {
     const std::vector<int> ends = endOfWaiting(one.reports);
     verdict.rank = ends.size() == 1 ? ends[0] : -1;

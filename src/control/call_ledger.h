@@ -3,8 +3,8 @@
 // clock; the rendezvous feeds it (control/rendezvous.h).
 //
 // A rank that waits reports its call. All ranks are then asked about that call; every one answers at once, whatever its
-// program does. Two verdicts can follow: ranks called different things under one number, or a deadline has passed and
-// somebody never made the call. A slow rank alone is no verdict.
+// program does. Three verdicts can follow: ranks called different things under one number; somebody left before the call; or a
+// deadline has passed and somebody never made it. A slow rank alone is no verdict.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,7 +29,7 @@ struct CallVerdict {
   std::string reason;
 };
 
-// How a rank stands to the communicator, as the rendezvous knows it.
+// How ranks stand to the communicator, as the rendezvous knows it. Who is not present has left.
 struct Attendance {
   int ranks = 0;
   int present = 0;
@@ -68,9 +68,13 @@ class CallLedger {
   void ask(uint64_t sequence, Case& one, int64_t now_ns);
   static bool ripe(const Case& one, const Attendance& attendance, int64_t now_ns);
   static CallVerdict disagreement(uint64_t sequence, const Case& one);
+  std::optional<CallVerdict> desertion(uint64_t sequence, const Case& one,
+                                       const Attendance& attendance) const;
   static CallVerdict overdue(uint64_t sequence, const Case& one, const Attendance& attendance);
 
   std::map<uint64_t, Case> cases_;  // by sequence
+  // By rank: how many calls it has begun, as it said last. Who leaves says so.
+  std::vector<uint64_t> begun_;
   std::vector<CallInquiry> inquiries_;
 };
 

@@ -36,7 +36,11 @@ class Ranks {
   void waitsFor(int rank, int other) {
     log(rank).waits(log(rank).recorder().begun() - 1, {{other}, "lane 0: waits for data"});
   }
-  void leaves(int rank) { present_[static_cast<size_t>(rank)] = false; }
+  // As Communicator::leave().
+  void leaves(int rank) {
+    if (log(rank).recorder().begun() > 0) report(rank, CallReport::Kind::kAnswer);
+    present_[static_cast<size_t>(rank)] = false;
+  }
   void fallsSilent(int rank) { silent_.push_back(rank); }
 
   // The rank reports its latest call; all that are there answer what is then asked.
@@ -218,13 +222,39 @@ TEST(CallLedger, NamesAtTheDeadlineWhoDoesNotAnswer) {
   EXPECT_NE(ranks.reason().find("rank 2 did not answer"), std::string::npos) << ranks.reason();
 }
 
-TEST(CallLedger, NamesAtTheDeadlineWhoLeft) {
+TEST(CallLedger, NamesAtOnceWhoLeftBeforeTheCall) {
+  for (const int calls : {0, 2}) {
+    Ranks ranks(3);
+    for (int call = 0; call < calls; ++call) {
+      ranks.callAll(callOf(Collective::kAllReduce));
+      for (int rank = 0; rank < 3; ++rank) ranks.finish(rank);
+    }
+    for (const int rank : {0, 1}) ranks.call(rank, callOf(Collective::kAllReduce));
+    ranks.report(0, kStalled);
+    EXPECT_EQ(ranks.reason(), "nothing");
+    ranks.leaves(2);
+    ASSERT_TRUE(ranks.verdict());
+    EXPECT_EQ(ranks.verdict()->rank, 2);
+    EXPECT_EQ(ranks.verdict()->code, Code::kRemoteError);
+    EXPECT_EQ(ranks.reason(),
+              formatString("rank 2 left (finalized or destroyed the communicator) after %d calls, and "
+                           "ranks 0, 1 wait in all_reduce #%d: every rank must make all calls before "
+                           "it leaves",
+                           calls, calls));
+  }
+}
+
+TEST(CallLedger, DoesNotBlameWhoLeftAfterTheCall) {
   Ranks ranks(3);
-  for (const int rank : {0, 1}) ranks.call(rank, callOf(Collective::kAllReduce));
+  ranks.callAll(callOf(Collective::kAllReduce));
+  ranks.finish(2);
   ranks.leaves(2);
-  ranks.report(0, kOverdue, 1000);
-  EXPECT_EQ(ranks.reason(),
-            "rank 2 left before all_reduce #0; ranks 0, 1 have waited for 1000 ms (HORING_TIMEOUT_MS)");
+  ranks.report(0, kStalled);
+  EXPECT_EQ(ranks.reason(), "nothing");
+  ranks.finish(0);
+  ranks.finish(1);
+  ranks.report(0, kStalled);
+  EXPECT_EQ(ranks.reason(), "nothing");
 }
 
 TEST(CallLedger, FollowsTheWaitingToItsEndWhenAllHaveCalled) {
