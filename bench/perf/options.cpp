@@ -249,6 +249,19 @@ ParsedOptions refused(const char* program, const Status& status, int exit_code) 
   return {std::nullopt, exit_code};
 }
 
+std::string examplesOf(const char* program) {
+  return formatString(R"(Examples
+  8 bytes to 64 MiB, each size twice the one before, by four ranks as threads of this process:
+      %s -t 4 -b 8 -e 64M -f 2
+  Four ranks as processes; eight on two emulated nodes with links of 1000 Mbit/s:
+      horing-run -n 4 -- %s -b 8 -e 64M -f 2
+      horing-run -n 8 --nodes 2 --rate 1000 -- %s -b 16M -e 16M
+  With buffers that ranks of one node read in place:
+      horing-run -n 4 -- %s -b 1M -e 64M -f 2 -R 1
+)",
+                      program, program, program, program);
+}
+
 }  // namespace
 
 const char* typeLabel(DataType type) {
@@ -276,6 +289,8 @@ ParsedOptions parseOptions(const char* program, int argc, const char* const* arg
           "size."),
       program);
   app.get_formatter()->column_width(34);
+  app.option_defaults()->always_capture_default();
+  app.footer(examplesOf(program));
   addSweep(app, raw, options);
   addManner(app, raw, options);
   addForCompatibility(app, raw);

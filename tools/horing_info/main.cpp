@@ -76,7 +76,8 @@ int infoMain(int argc, char** argv) {
   app.add_flag_callback(
       "--json", [&] { format = factsJson; }, "Machine-readable");
   app.add_option("--ranks", ranks, "Ranks of the communicator with which transports are tried; 0: do not try")
-      ->check(CLI::Range(0, 64));
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
   const CLI::App* selection = app.add_subcommand(
       "selection",
       "Prints which algorithm serves which collective, shape and size; edit it for HORING_SELECTION");

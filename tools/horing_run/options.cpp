@@ -51,9 +51,11 @@ class UsageFormatter : public CLI::Formatter {
 };
 
 void declare(CLI::App& app, Options& options) {
+  app.option_defaults()->always_capture_default();
   app.add_option("-n,--ranks", options.ranks, "Number of ranks")->check(CLI::Range(1, kMaxRanks));
-  app.add_option("--nodes", options.nodes, "Spread the ranks in blocks over this many emulated nodes")
-      ->check(CLI::Range(1, kMaxNodes));
+  app.add_option("--nodes", options.nodes,
+                 "Spread the ranks in blocks over this many emulated nodes; 0: none")
+      ->check(CLI::Range(0, kMaxNodes));
   app.add_option("--rate", options.rate_mbit, "Speed of each link in each direction in Mbit/s; 0: unshaped")
       ->check(CLI::Range(0, kMaxRateMbit));
   app.add_option("--rails", options.rails, "Links of each node, each with the full rate")

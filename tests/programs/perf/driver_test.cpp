@@ -254,12 +254,14 @@ TEST_F(Driver, RefusesAnEnvironmentVariableItWouldIgnore) {
   EXPECT_EQ(runPerf("all_reduce", {"-b", "8", "-e", "8"}).exit_code, kExitInvalidUsage);
 }
 
-TEST_F(Driver, ShowsItsOptions) {
+TEST_F(Driver, ShowsItsOptionsTheirDefaultsAndExamples) {
   const Outcome o = runPerf("all_reduce", {"--help"});
   EXPECT_EQ(o.exit_code, kExitOk);
-  for (const char* option :
-       {"--nthreads", "--minbytes", "--stepfactor", "--per_iter_timing", "--output_file", "--cudagraph"})
-    EXPECT_NE(o.text.find(option), std::string::npos) << option;
+  for (const char* part :
+       {"--nthreads", "--minbytes TEXT=32M", "--stepfactor", "--per_iter_timing", "--output_file",
+        "--cudagraph", "1073741824]=20", "--op TEXT=sum", "--average INT:INT in [0 - 3]=1",
+        "all_reduce_perf -t 4 -b 8 -e 64M -f 2", "horing-run -n 4 -- "})
+    EXPECT_NE(o.text.find(part), std::string::npos) << part << " in\n" << o.text;
 }
 
 TEST_F(Driver, WritesWhatItMeasuredToANewFile) {
