@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/service_thread.h"
+#include "base/waking_clock.h"
 #include "control/control_channel.h"
 #include "control/control_journal.h"
 #include "control/liveness.h"
@@ -38,6 +39,8 @@ constexpr const char* kSubsystem = "root";
 constexpr int64_t kLingerMs = 10'000;
 constexpr int64_t kClosingMs = 1000;
 constexpr int64_t kLongestTurnMs = 50;  // while it closes
+// While somebody has a deadline: a stop shows only by what a wait was too long.
+constexpr int64_t kLongestWaitMs = 500;
 // Out of file descriptors: accepting again at once would spin.
 constexpr int64_t kAcceptPauseMs = 100;
 constexpr int kAcceptsPerWake = 64;
@@ -143,7 +146,8 @@ class RootThread final : public RootService {
   UniqueId id_;
 
   // Of the thread.
-  SteadyClock clock_;
+  SteadyClock steady_;
+  WakingClock clock_{steady_};  // no deadline of a rank passes while this process is stopped
   Fd epoll_;
   Rendezvous rendezvous_;
   Liveness liveness_;
@@ -221,6 +225,7 @@ void RootThread::loop() {
 int64_t RootThread::turn(int wait_ms) {
   std::array<epoll_event, 64> events;
   const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
+  clock_.woke(wait_ms);
   const int64_t now_ns = clock_.nowNs();
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<size_t>(i)].data.fd;
@@ -256,7 +261,8 @@ int RootThread::waitMs(int64_t now_ns) const {
     until_ns = std::min(until_ns, seat->second.missed_from_ns);
   until_ns = std::min({until_ns, liveness_.nextLookNs(), rendezvous_.nextTickNs()});
   const int64_t left_ms = (until_ns - now_ns + 999'999) / 1'000'000;
-  return static_cast<int>(std::clamp<int64_t>(left_ms, 0, 60'000));
+  const bool has_deadlines = !deadlines_.empty() || away_ > 0 || rendezvous_.nextTickNs() != INT64_MAX;
+  return static_cast<int>(std::clamp<int64_t>(left_ms, 0, has_deadlines ? kLongestWaitMs : 60'000));
 }
 
 void RootThread::acceptAll(int64_t now_ns) {

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "base/waking_clock.h"
+
 namespace horing {
 namespace {
 
@@ -23,6 +25,26 @@ TEST(SteadyClock, NeverRunsBackwards) {
     EXPECT_GE(now, last);
     last = now;
   }
+}
+
+TEST(WakingClock, LeavesOutTheTimeInWhichTheProcessWasStopped) {
+  constexpr int64_t kMs = 1'000'000;
+  ManualClock manual;
+  manual.advanceNs(5 * kMs);
+  WakingClock clock(manual);
+  const Deadline deadline = Deadline::after(clock, 1000);
+  manual.advanceNs(100 * kMs);
+  clock.woke(100);
+  EXPECT_EQ(deadline.remainingMs(), 900);
+  manual.advanceNs(10'000 * kMs);
+  clock.woke(100);
+  EXPECT_EQ(deadline.remainingMs(), 800) << "only the wait itself counts";
+  manual.advanceNs(200 * kMs);
+  clock.woke(0);
+  EXPECT_EQ(deadline.remainingMs(), 600) << "late, as a busy thread is";
+  manual.advanceNs(600 * kMs);
+  clock.woke(600);
+  EXPECT_TRUE(deadline.passed());
 }
 
 TEST(Deadline, PassesExactlyWhenItsTimeHasCome) {
