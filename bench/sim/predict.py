@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The simulator's predictions beside measurements, across emulated nodes.
 
-    python3 bench/sim/predict.py --bin build/release/bin [--quick] [--out build/bench/sim]
+    python3 bench/sim/predict.py --bin build/release/bin [--to 4M] [--out build/bench/sim]
 
 For each shape: describes the machine by what horing-tune measures between pairs of ranks and by nothing else, measures ring's and
 ho_ring's all-gather, reduce-scatter and all-reduce, predicts the same with horing-sim, and compares. These are stages that leave
-their results in the --out folder (SHAPE.machine, SHAPE_COLLECTIVE.json), so that they can be run one by one, on a part of the grid:
+their results in the --out folder (SHAPE.machine, SHAPE_COLLECTIVE.json), so that they can be run one by one, on a part of the grid.
+What is measured joins what is there, and takes its place where it is of the same algorithm and size:
 
-    predict.py --stages calibrate,measure --shape 2x8@500 --collective all_reduce
+    predict.py --stages calibrate,measure --shape 2x8@500 --collective all_reduce --to 4M
+    predict.py --stages measure --shape 2x8@500 --collective all_reduce --from 16M
     predict.py --stages predict
 
 Writes a table to the terminal, and table.txt. Needs what horing-run needs for emulated nodes. Python 3 and nothing else.
@@ -27,8 +29,8 @@ SHAPES = [(2, 8, 500), (4, 4, 500), (2, 4, 1000), (4, 2, 1000)]
 COLLECTIVES = ["all_gather", "reduce_scatter", "all_reduce"]
 ALGORITHMS = ["ring", "ho_ring"]
 STAGES = ["calibrate", "measure", "predict"]
-FULL = {"largest": "64M", "iterations": 3}
-QUICK = {"largest": "4M", "iterations": 3}
+SIZES = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
+SMALL, SMALL_ITERATIONS, ITERATIONS = 1 << 20, 20, 3
 CORES = len(os.sched_getaffinity(0))
 # Goals: median error, worst error from 1 MiB on, and the factor below that.
 GOALS = {"median": 0.10, "worst": 0.25, "factor": 2.0}
@@ -81,17 +83,24 @@ def calibrate(programs, shape, folder):
     programs.run(["horing-tune", "-o", str(folder / f"{name_of(shape)}.machine")], nodes * members, nodes, rate_mbit)
 
 
-def measure(programs, shape, collective, settings, folder):
-    """Times in microseconds by algorithm and size."""
-    times = {}
-    for algorithm in ALGORITHMS:
-        print(f"{title_of(shape)}: {collective}, {algorithm}", file=sys.stderr, flush=True)
-        times[algorithm] = {}
-        for smallest, largest, iterations in [("64K", "256K", 20), ("1M", settings["largest"], settings["iterations"])]:
-            options = ["-b", smallest, "-e", largest, "-f", "4", "-n", str(iterations), "-w", "1"]
-            times[algorithm] |= programs.perf(collective, options, shape, algorithm)
+def measurements(shape, collective, folder):
+    """The file of them, and times in microseconds by algorithm and size, as far as it holds any."""
     path = folder / f"{name_of(shape)}_{collective}.json"
-    path.write_text(json.dumps({"cores": CORES, "settings": settings, "times_us": times}, indent=1) + "\n", encoding="utf-8")
+    return path, json.loads(path.read_text(encoding="utf-8"))["times_us"] if path.exists() else {}
+
+
+def measure(programs, shape, collective, grid, folder):
+    """Of each algorithm and size in the grid; a file that is written after each algorithm."""
+    path, times = measurements(shape, collective, folder)
+    for algorithm in grid["algorithms"]:
+        print(f"{title_of(shape)}: {collective}, {algorithm}", file=sys.stderr, flush=True)
+        known = times.setdefault(algorithm, {})
+        for iterations, sizes in [(SMALL_ITERATIONS, [s for s in grid["sizes"] if s < SMALL]),
+                                  (ITERATIONS, [s for s in grid["sizes"] if s >= SMALL])]:
+            if sizes:
+                options = ["-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", "4", "-n", str(iterations), "-w", "1"]
+                known |= {str(size): us for size, us in programs.perf(collective, options, shape, algorithm).items()}
+        path.write_text(json.dumps({"cores": CORES, "times_us": times}, indent=1) + "\n", encoding="utf-8")
 
 
 def predict(programs, shape, collective, folder):
@@ -99,23 +108,23 @@ def predict(programs, shape, collective, folder):
     with tempfile.TemporaryDirectory() as temporary:
         output = os.path.join(temporary, "out.csv")
         subprocess.run([programs.path("horing-sim"), "compare", "--machine", str(folder / f"{name_of(shape)}.machine"),
-                        "--collective", collective, "--algorithms", ",".join(ALGORITHMS), "--from", "64K",
-                        "--to", FULL["largest"], "--csv", output], check=True, stdout=subprocess.DEVNULL)
+                        "--collective", collective, "--algorithms", ",".join(ALGORITHMS), "--from", str(SIZES[0]),
+                        "--to", str(SIZES[-1]), "--csv", output], check=True, stdout=subprocess.DEVNULL)
         with open(output, encoding="utf-8") as file:
             return {(row["algorithm"], int(row["bytes"])): float(row["time_us"]) for row in csv.DictReader(file)}
 
 
 def compare(programs, shape, collective, folder):
     """Points of what was measured; none where nothing was."""
-    path = folder / f"{name_of(shape)}_{collective}.json"
-    if not path.exists():
+    measured = measurements(shape, collective, folder)[1]
+    if not measured:
         print(f"{title_of(shape)}: {collective} was not measured", file=sys.stderr)
         return []
-    measured = json.loads(path.read_text(encoding="utf-8"))["times_us"]
     predicted = predict(programs, shape, collective, folder)
     return [{"shape": title_of(shape), "collective": collective, "algorithm": algorithm, "bytes": int(size),
              "measured_us": time, "predicted_us": predicted[algorithm, int(size)]}
-            for algorithm, times in measured.items() for size, time in times.items() if time > 0]
+            for algorithm, times in sorted(measured.items(), reverse=True)
+            for size, time in sorted(times.items(), key=lambda item: int(item[0])) if time > 0]
 
 
 def error(point):
@@ -155,6 +164,13 @@ def shape_of(text):
     return (int(nodes), *map(int, rest.split("@")))
 
 
+def size_of(text):
+    size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]] if text[-1:] in ("K", "M") else int(text)
+    if size not in SIZES:
+        raise argparse.ArgumentTypeError("sizes are " + ", ".join(f"{s >> 10}K" if s < 1 << 20 else f"{s >> 20}M" for s in SIZES))
+    return size
+
+
 def stages_of(text):
     stages = text.split(",")
     if not set(stages) <= set(STAGES):
@@ -166,12 +182,16 @@ def main():
     parser = argparse.ArgumentParser(description="The simulator's predictions beside measurements, across emulated nodes.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
     parser.add_argument("--out", default="build/bench/sim", help="folder for machines, measurements and table.txt")
-    parser.add_argument("--quick", action="store_true", help="up to 4 MiB instead of 64 MiB")
+    parser.add_argument("--from", dest="smallest", metavar="SIZE", type=size_of, default=SIZES[0], help="smallest to measure (default: 64K)")
+    parser.add_argument("--to", dest="largest", metavar="SIZE", type=size_of, default=SIZES[-1], help="largest to measure (default: 64M)")
     parser.add_argument("--shape", metavar="NODESxRANKS@MBIT", type=shape_of, action="append", help="only this one, say 2x4@1000")
     parser.add_argument("--collective", choices=COLLECTIVES, action="append", help="only this one")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, action="append", help="only this one")
     parser.add_argument("--stages", type=stages_of, default=STAGES, help="only these (default: %(default)s)")
     arguments = parser.parse_args()
-    programs, settings = Programs(arguments.bin), QUICK if arguments.quick else FULL
+    programs = Programs(arguments.bin)
+    grid = {"algorithms": arguments.algorithm or ALGORITHMS,
+            "sizes": [size for size in SIZES if arguments.smallest <= size <= arguments.largest]}
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
     shapes, collectives = arguments.shape or SHAPES, arguments.collective or COLLECTIVES
@@ -181,7 +201,7 @@ def main():
             calibrate(programs, shape, folder)
         for collective in collectives:
             if "measure" in arguments.stages:
-                measure(programs, shape, collective, settings, folder)
+                measure(programs, shape, collective, grid, folder)
             if "predict" in arguments.stages:
                 points += compare(programs, shape, collective, folder)
     if points:
