@@ -15,7 +15,8 @@ namespace horing {
 namespace {
 
 constexpr size_t kSmallBytes = 8;
-constexpr int kRounds = 3;  // of which the best counts: what others do on the machine only adds
+constexpr int kRounds = 3;        // of which the best counts: what others do on the machine only adds
+constexpr size_t kMostPairs = 3;  // of one class of links
 constexpr int kAnswers = 9;
 constexpr int kMostTimes = 2000;
 constexpr size_t kFoldBytes = 4 << 20;
@@ -48,6 +49,38 @@ struct Round {
   clockid_t clock = CLOCK_MONOTONIC;
 };
 
+struct Pair {
+  int first;
+  int second;
+};
+
+// Some of them, the first and the last among them.
+std::vector<Pair> spread(const std::vector<Pair>& all) {
+  if (all.size() <= kMostPairs) return all;
+  std::vector<Pair> some;
+  for (size_t i = 0; i < kMostPairs; ++i) some.push_back(all[i * (all.size() - 1) / (kMostPairs - 1)]);
+  return some;
+}
+
+// Neighbours in their group.
+std::vector<Pair> nearPairs(const GroupMap& map) {
+  std::vector<Pair> pairs;
+  for (int group = 0; group < map.groups(); ++group) {
+    const std::span<const int> members = map.members(group);
+    for (size_t i = 1; i < members.size(); i += 2) pairs.push_back({members[i - 1], members[i]});
+  }
+  return spread(pairs);
+}
+
+// Neighbours in their rail.
+std::vector<Pair> farPairs(const GroupMap& map) {
+  std::vector<Pair> pairs;
+  for (int group = 1; group < map.groups(); ++group)
+    for (size_t rail = 0; rail < static_cast<size_t>(map.smallestGroup()); ++rail)
+      pairs.push_back({map.members(group - 1)[rail], map.members(group)[rail]});
+  return spread(pairs);
+}
+
 class Measurement {
  public:
   Measurement(Communicator& communicator, Effort effort)
@@ -61,8 +94,7 @@ class Measurement {
   Result<MachineReadings> run();
 
  private:
-  Peers nearPair() const;
-  Peers farPair() const;
+  Peers peersIn(const Pair& pair) const;
   Peers nearRing() const;
   Peers farRing() const;
   Peers sharedPairs() const;
@@ -73,6 +105,7 @@ class Measurement {
   Status readNear(MachineReadings& readings);
   Status readFar(MachineReadings& readings);
   Result<double> time(const Peers& peers, size_t bytes);
+  Result<double> timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal);
   Result<double> round(const Round& round);
   Result<double> handlingTime(const Peers& peers, size_t bytes);
   Result<double> answerTime(const Peers& pair, bool lets_block);
@@ -86,19 +119,9 @@ class Measurement {
   std::vector<std::byte> output_, input_;
 };
 
-Peers Measurement::nearPair() const {
-  int group = 0;
-  while (map_.groupSize(group) < 2) ++group;
-  const int first = map_.members(group)[0], second = map_.members(group)[1];
-  if (me_ == first) return {second, second};
-  if (me_ == second) return {first, first};
-  return {};
-}
-
-Peers Measurement::farPair() const {
-  const int first = map_.members(0)[0], second = map_.members(1)[0];
-  if (me_ == first) return {second, second};
-  if (me_ == second) return {first, first};
+Peers Measurement::peersIn(const Pair& pair) const {
+  if (me_ == pair.first) return {pair.second, pair.second};
+  if (me_ == pair.second) return {pair.first, pair.first};
   return {};
 }
 
@@ -156,6 +179,18 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes) {
   return best_us;
 }
 
+// One pair after the other, all others asleep.
+Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal) {
+  std::vector<PairTime> times;
+  for (const Pair& pair : pairs) {
+    HORING_ASSIGN(const double us, time(peersIn(pair), bytes));
+    times.push_back({us, pair.first, pair.second});
+  }
+  const TimeOfPairs time = timeOfPairs(std::move(times));
+  if (!time.unequal.empty()) unequal += formatString("%zu bytes: %s\n", bytes, time.unequal.c_str());
+  return time.us;
+}
+
 // Of a core: a rank that spins while it waits would have it all the time, so they block.
 Result<double> Measurement::handlingTime(const Peers& peers, size_t bytes) {
   const WaitPolicy policy = communicator_.waitPolicy();
@@ -193,24 +228,26 @@ Result<double> Measurement::wakeTime(const Peers& pair) {
 }
 
 Status Measurement::readNear(MachineReadings& readings) {
-  HORING_ASSIGN(readings.near_small_us, time(nearPair(), kSmallBytes));
-  HORING_ASSIGN(readings.near_large_us, time(nearPair(), readings.large_bytes));
+  const std::vector<Pair> pairs = nearPairs(map_);
+  HORING_ASSIGN(readings.near_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
+  HORING_ASSIGN(readings.near_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
   HORING_ASSIGN(readings.near_crowd_us, time(nearRing(), kSmallBytes));
-  HORING_ASSIGN(readings.wake_us, wakeTime(nearPair()));
+  HORING_ASSIGN(readings.wake_us, wakeTime(peersIn(pairs[0])));
   return {};
 }
 
 Status Measurement::readFar(MachineReadings& readings) {
-  HORING_ASSIGN(readings.far_small_us, time(farPair(), kSmallBytes));
-  HORING_ASSIGN(readings.far_large_us, time(farPair(), readings.large_bytes));
-  HORING_ASSIGN(readings.far_handling_us, handlingTime(farPair(), readings.large_bytes));
+  const std::vector<Pair> pairs = farPairs(map_);
+  HORING_ASSIGN(readings.far_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
+  HORING_ASSIGN(readings.far_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
+  HORING_ASSIGN(readings.far_handling_us, handlingTime(peersIn(pairs[0]), readings.large_bytes));
   HORING_ASSIGN(readings.far_crowd_us, time(farRing(), kSmallBytes));
   readings.sharing = std::min(map_.groupSize(0), map_.groupSize(1));
   if (readings.sharing > 1) {
     HORING_ASSIGN(readings.far_shared_us, time(sharedPairs(), readings.large_bytes));
   }
   // Most waits that last are for what comes from far.
-  HORING_ASSIGN(readings.wake_us, wakeTime(farPair()));
+  HORING_ASSIGN(readings.wake_us, wakeTime(peersIn(pairs[0])));
   return {};
 }
 

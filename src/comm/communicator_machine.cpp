@@ -26,6 +26,9 @@ Status Communicator::learnMachine() {
   if (asked == "1") {
     HORING_ASSIGN(const Calibration calibration, calibrate(*this, CalibrationEffort::kQuick));
     machine_ = calibration.machine;
+    if (options_.rank == 0 && !calibration.readings.unequal.empty())
+      log_.warn("init", "links of one class differ, and the slowest counts in predictions:\n%s",
+                calibration.readings.unequal.c_str());
   } else {
     const bool reads = options_.rank == 0;
     HORING_ASSIGN(machine_,

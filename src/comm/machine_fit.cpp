@@ -23,10 +23,21 @@ double bytesTime(double with_us, double without_us) {
   return std::max(with_us - without_us, with_us / 2);
 }
 
+// By how much a pair is slower than the median because of its link.
+constexpr double kUnequal = 1.5;
 // By how much pairs that run at once must be slower than one alone for their line to be one.
 constexpr double kSharedLine = 1.5;
 
 }  // namespace
+
+TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
+  std::sort(pairs.begin(), pairs.end(), [](const PairTime& a, const PairTime& b) { return a.us < b.us; });
+  const double median_us = pairs[(pairs.size() - 1) / 2].us;
+  const PairTime& slowest = pairs.back();
+  if (slowest.us <= kUnequal * median_us) return {median_us, {}};
+  return {slowest.us, formatString("ranks %d and %d take %.1f us, the median of %zu pairs is %.1f us",
+                                   slowest.first, slowest.second, slowest.us, pairs.size(), median_us)};
+}
 
 // What a core spends: where ranks outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has
 // cost cores / ranks of its time: its steps, and a turn, for each rank waits once. Elsewhere it cannot be told from latency, and
@@ -97,6 +108,11 @@ std::string describeReadings(const MachineReadings& readings) {
   line(formatString("between groups, %s, %d pairs at once", large.c_str(), readings.sharing).c_str(),
        readings.far_shared_us);
   line("waking a rank that had blocked", readings.wake_us);
+  for (size_t at = 0; at < readings.unequal.size();) {
+    const size_t end = readings.unequal.find('\n', at);
+    text += "# links differ, and the slowest counts: " + readings.unequal.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
   return text;
 }
 

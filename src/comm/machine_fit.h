@@ -5,10 +5,26 @@
 // same), both at once: two steps for its core.
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "sim/machine_model.h"
 
 namespace horing {
+
+// What an exchange of two ranks took.
+struct PairTime {
+  double us = 0;
+  int first = 0;
+  int second = 0;
+};
+
+// Of links of one class: the median, or the slowest where it is slower by more than noise, for what goes round waits for it.
+struct TimeOfPairs {
+  double us = 0;
+  std::string unequal;  // which, and by how much; empty where the median counts
+};
+// At least one.
+TimeOfPairs timeOfPairs(std::vector<PairTime> pairs);
 
 // Readings of 0 are of what there is not: no second rank in any group, no second group.
 struct MachineReadings {
@@ -18,8 +34,9 @@ struct MachineReadings {
   Owner cores_of = Owner::kNode;
   double patience_us = 0;                       // how long a rank waits before it blocks
   size_t large_bytes = 0;                       // of the large messages; the others are of few bytes
-  double near_small_us = 0, near_large_us = 0;  // two ranks of one group, all others asleep
-  double far_small_us = 0, far_large_us = 0;    // two ranks of two groups, all others asleep
+  double near_small_us = 0, near_large_us = 0;  // two ranks of one group, all others asleep (timeOfPairs)
+  double far_small_us = 0, far_large_us = 0;    // two ranks of two groups, all others asleep (timeOfPairs)
+  std::string unequal;                          // links of one class that are not: a line for each reading
   double far_handling_us = 0;                   // of a rank's core, for a large one between groups
   double near_crowd_us = 0;                     // small; all ranks at once, each in a ring through its group
   double far_crowd_us = 0;                      // small; all ranks at once, each in a ring through the groups

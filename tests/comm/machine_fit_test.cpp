@@ -44,6 +44,18 @@ TEST(MachineFit, FindsLatencyRateAndWhoSharesALine) {
   EXPECT_DOUBLE_EQ(machine.patience_us, 500);
 }
 
+// What differs by less is noise.
+TEST(MachineFit, TakesTheMedianOfPairsUnlessOneIsFar) {
+  const TimeOfPairs equal = timeOfPairs({{2.2, 0, 1}, {2.0, 2, 3}, {2.9, 4, 5}});
+  EXPECT_DOUBLE_EQ(equal.us, 2.2);
+  EXPECT_TRUE(equal.unequal.empty()) << equal.unequal;
+  const TimeOfPairs unequal = timeOfPairs({{2.2, 0, 1}, {9.5, 2, 3}, {2.0, 4, 5}});
+  EXPECT_DOUBLE_EQ(unequal.us, 9.5);
+  EXPECT_EQ(unequal.unequal, "ranks 2 and 3 take 9.5 us, the median of 3 pairs is 2.2 us");
+  EXPECT_DOUBLE_EQ(timeOfPairs({{7, 0, 1}}).us, 7);
+  EXPECT_DOUBLE_EQ(timeOfPairs({{7, 0, 1}, {20, 2, 3}}).us, 20);
+}
+
 TEST(MachineFit, GivesEachRankALineWherePairsDoNotSlowEachOther) {
   MachineReadings readings = readingsOf(8);
   readings.far_shared_us = 9000;
