@@ -187,10 +187,11 @@ TEST(Chart, DrawsEveryPointInsideItsFrame) {
   Chart chart;
   chart.title = "a < b";
   chart.x_text = [](double x) { return formatString("%.0f", x); };
-  chart.curves = {{"one", {{1, 0.5}, {2, 1}}}, {"two", {{1, 0.5}, {4, 0.9}}}};
+  chart.curves = {{"one", {{1, 0.5}, {2, 1}}, {2}}, {"two", {{1, 0.5}, {4, 0.9}}, {}, 1, true}};
   const std::string picture = drawChart(chart);
   EXPECT_EQ(count(picture, "class=\"d d0\""), 2u + 1u);  // and beside the name
-  EXPECT_EQ(count(picture, "class=\"c c1\""), 1u);
+  EXPECT_EQ(count(picture, "class=\"c c1 dash\""), 1u);
+  EXPECT_EQ(count(picture, "<circle"), 1u);
   EXPECT_NE(picture.find("a &lt; b"), std::string::npos);
   const std::regex dot("<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"6\"");
   size_t dots = 0;

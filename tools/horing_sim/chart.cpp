@@ -14,7 +14,8 @@ constexpr double kLeft = 84, kTop = 92, kWidth = 600, kHeight = 340, kRight = 21
 
 constexpr const char* kStyle = R"(
 .band{fill:#7b8694;fill-opacity:0.16}
-.c{stroke-width:2;stroke-linecap:round}
+.c{stroke-width:2;stroke-linecap:round;fill:none}
+.dash{stroke-dasharray:6 5}
 .c0{stroke:#c26a12}.c1{stroke:#2f6fc4}.c2{stroke:#23824a}.c3{stroke:#8a4fb8}
 .c4{stroke:#c43d2f}.c5{stroke:#0f8b8d}.c6{stroke:#6b7280}.c7{stroke:#a08500}
 .d{stroke:none}
@@ -144,11 +145,14 @@ class Drawing {
 
   void drawCurve(size_t number) {
     const Curve& curve = chart_.curves[number];
-    const size_t look = number % kMaxCurves;
+    const size_t look = curve.colour % kMaxColours;
+    const std::string line = formatString("c c%zu%s", look, curve.is_dashed ? " dash" : "");
     for (size_t i = 1; i < curve.points.size(); ++i)
       svg_.line(px(curve.points[i - 1].first), py(curve.points[i - 1].second), px(curve.points[i].first),
-                py(curve.points[i].second), formatString("c c%zu", look));
+                py(curve.points[i].second), line);
     for (const auto& [x, y] : curve.points) {
+      if (std::find(curve.circled.begin(), curve.circled.end(), x) != curve.circled.end())
+        svg_.circle(px(x), py(y), 7, formatString("c c%zu", look));
       svg_.beginGroup(curve.name + ": " + chart_.x_text(x) + ", " + shortNumber(y));
       svg_.rect(px(x) - 3, py(y) - 3, 6, 6, formatString("d d%zu", look));
       svg_.endGroup();
@@ -166,7 +170,8 @@ class Drawing {
     const double beyond = places.empty() ? 0 : std::max(0.0, places.back().first - (kTop + kHeight));
     for (size_t i = 0; i < places.size(); ++i) {
       const double y = places[i].first - beyond;
-      svg_.rect(kLeft + kWidth + 14, y - 5, 10, 10, formatString("d d%zu", places[i].second % kMaxCurves));
+      svg_.rect(kLeft + kWidth + 14, y - 5, 10, 10,
+                formatString("d d%zu", chart_.curves[places[i].second].colour % kMaxColours));
       svg_.text(kLeft + kWidth + 30, y + 4, "name", chart_.curves[places[i].second].name);
     }
   }

@@ -10,6 +10,9 @@ struct Curve {
   std::string name;
   // x > 0. A point that could not be had is left out.
   std::vector<std::pair<double, double>> points;
+  std::vector<double> circled = {};  // the x of points that are better than those of other curves
+  size_t colour = 0;                 // below kMaxColours
+  bool is_dashed = false;
 };
 
 struct Chart {
@@ -17,7 +20,7 @@ struct Chart {
   std::vector<std::string> notes;  // lines below the title
   std::string x_name, y_name;
   std::function<std::string(double)> x_text;
-  std::vector<Curve> curves;  // at most kMaxCurves have a look of their own
+  std::vector<Curve> curves;
   bool y_is_logarithmic = false;
   double y_least = 0;  // of a linear axis
   double y_most = 0;   // 0: as the points need
@@ -25,7 +28,7 @@ struct Chart {
   double band_least = 0, band_most = 0;
   std::string band_name;
 };
-inline constexpr size_t kMaxCurves = 8;
+inline constexpr size_t kMaxColours = 8;
 
 std::string drawChart(const Chart& chart);
 

@@ -59,7 +59,7 @@ struct Place {
 };
 
 std::string cut(const std::string& text, double width) {
-  const auto letters = static_cast<size_t>(width / kLetter);
+  const auto letters = static_cast<size_t>(std::lround(width / kLetter));
   return text.size() <= letters ? text : text.substr(0, letters - 2) + "..";
 }
 
