@@ -309,12 +309,18 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   logPeersWithoutRdma(*connector_, options_.ranks, log_);
 
   shares_memory_ = sharesMemory(both);
-  std::vector<std::string> nodes;
-  for (const HostIdentity& identity : identities_) nodes.push_back(identity.nodeLabel());
+  std::vector<std::string> nodes, switches;
+  for (const HostIdentity& identity : identities_) {
+    nodes.push_back(identity.nodeLabel());
+    switches.push_back(identity.switches);
+  }
   job_map_ = layJob(nodes, fragments_);
-  // Where results shall be reproducible, the order of folds is no matter of where ranks happen to be bound.
-  if (options_.config.reproducible) job_map_.precedence.clear();
-  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both), job_map_.precedence));
+  // Where results shall be reproducible, the order of folds is no matter of where ranks happen to be.
+  if (options_.config.reproducible) {
+    job_map_.precedence.clear();
+    switches.clear();
+  }
+  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both), job_map_.precedence, switches));
   map_ = std::make_unique<GroupMap>(std::move(map));
   if (map_->uniform())
     for (int position = 0; position < map_->ranks(); ++position) {

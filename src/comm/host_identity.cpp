@@ -14,7 +14,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kMaxText = 200;
 
 // Namespaces are told apart by the inode that /proc shows for them; 0 where /proc is hidden.
@@ -76,8 +76,11 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
   identity.host_override = config.host_id;
   identity.group_override = config.group;
   if (config.group.empty()) {
-    HORING_ASSIGN(identity.group_override, groupByRule(config.group_by, identity.host_name));
+    HORING_ASSIGN(GroupPlace place, groupByRule(config.group_by, identity.host_name));
+    identity.group_override = std::move(place.label);
+    identity.switches = std::move(place.switches);
     HORING_TRY(checkLabel("HORING_GROUP_BY", identity.group_override));
+    HORING_TRY(checkLabel("HORING_GROUP_BY", identity.switches));
   }
   identity.ipc_namespace = namespaceInode("ipc");
   identity.network_namespace = namespaceInode("net");
@@ -96,8 +99,8 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
 std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
   WireWriter out;
   out.number(kVersion);
-  for (const std::string* text :
-       {&identity.host_name, &identity.boot_id, &identity.host_override, &identity.group_override})
+  for (const std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
+                                  &identity.group_override, &identity.switches})
     out.text(*text, kMaxText);
   for (const uint64_t number :
        {identity.ipc_namespace, identity.network_namespace, identity.shm_device, identity.shm_inode})
@@ -116,8 +119,8 @@ Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
         "host identity has format %u, this library speaks %u: use one version of horing on all ranks",
         version, kVersion);
   HostIdentity identity;
-  for (std::string* text :
-       {&identity.host_name, &identity.boot_id, &identity.host_override, &identity.group_override})
+  for (std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
+                            &identity.group_override, &identity.switches})
     *text = in.text(kMaxText);
   for (uint64_t* number :
        {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device, &identity.shm_inode})

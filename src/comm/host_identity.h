@@ -12,7 +12,7 @@
 
 namespace horing {
 
-inline constexpr size_t kMaxHostIdentityBytes = 1024;
+inline constexpr size_t kMaxHostIdentityBytes = 2048;
 
 // A value. Two containers, or two emulated nodes, can share a kernel and even a host name: only all of these
 // together say that two ranks can share memory, and a transport still confirms it by opening the peer's
@@ -24,6 +24,7 @@ struct HostIdentity {
   std::string boot_id;         // of the kernel
   std::string host_override;   // HORING_HOSTID; replaces everything below in nodeLabel() when set
   std::string group_override;  // HORING_GROUP, or what HORING_GROUP_BY makes of the host
+  std::string switches;        // above the host, by HORING_GROUP_BY (topology/group_rule.h)
   uint64_t ipc_namespace = 0;  // inode numbers; 0 when not readable
   uint64_t network_namespace = 0;
   uint64_t shm_device = 0;  // of the directory where shared-memory segments are made

@@ -7,20 +7,54 @@
 
 namespace horing {
 
+namespace {
+
+// Members by rank, groups by their lowest.
+std::vector<std::vector<int>> groupsOf(std::span<const std::string> label_of_rank) {
+  std::vector<std::vector<int>> groups;
+  std::unordered_map<std::string_view, size_t> group_of_label;
+  for (size_t rank = 0; rank < label_of_rank.size(); ++rank) {
+    const size_t group = group_of_label.try_emplace(label_of_rank[rank], groups.size()).first->second;
+    if (group == groups.size()) groups.emplace_back();
+    groups[group].push_back(static_cast<int>(rank));
+  }
+  return groups;
+}
+
+// Of the switches above a group, from the top, the number of the first group under each; then its own.
+using Place = std::vector<size_t>;
+
+void layBySwitches(std::vector<std::vector<int>>& groups, std::span<const std::string> switches) {
+  std::unordered_map<std::string_view, size_t> first_under;
+  std::vector<std::pair<Place, std::vector<int>>> placed;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const std::string_view path = switches[static_cast<size_t>(groups[group][0])];
+    Place place;
+    for (size_t end = 0; end < path.size(); ++end) {
+      end = std::min(path.find('/', end), path.size());
+      place.push_back(first_under.try_emplace(path.substr(0, end), group).first->second);
+    }
+    place.push_back(group);
+    placed.emplace_back(std::move(place), std::move(groups[group]));
+  }
+  std::sort(placed.begin(), placed.end());
+  for (size_t group = 0; group < groups.size(); ++group) groups[group] = std::move(placed[group].second);
+}
+
+}  // namespace
+
 Result<GroupMap> GroupMap::fromLabels(std::span<const std::string> label_of_rank,
-                                      std::span<const int32_t> precedence) {
+                                      std::span<const int32_t> precedence,
+                                      std::span<const std::string> switches) {
   HORING_CHECK(precedence.empty() || precedence.size() == label_of_rank.size());
+  HORING_CHECK(switches.empty() || switches.size() == label_of_rank.size());
   if (label_of_rank.empty()) return makeStatus(Code::kInvalidArgument, "a group map needs at least one rank");
   GroupMap map;
-  std::unordered_map<std::string, int> group_of_label;
-  for (const std::string& label : label_of_rank) {
-    const int rank = map.ranks();
-    const int group = group_of_label.try_emplace(label, map.groups()).first->second;
-    if (group == map.groups()) map.members_.emplace_back();
-    std::vector<int>& members = map.members_[static_cast<size_t>(group)];
-    map.group_of_rank_.push_back(group);
-    members.push_back(rank);
-  }
+  map.members_ = groupsOf(label_of_rank);
+  if (!switches.empty()) layBySwitches(map.members_, switches);
+  map.group_of_rank_.resize(label_of_rank.size());
+  for (int group = 0; group < map.groups(); ++group)
+    for (const int rank : map.members(group)) map.group_of_rank_[static_cast<size_t>(rank)] = group;
   map.position_of_rank_.resize(label_of_rank.size());
   map.local_of_rank_.resize(label_of_rank.size());
   map.smallest_group_ = map.ranks();

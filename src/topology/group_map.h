@@ -1,8 +1,8 @@
 #pragma once
 // Which ranks form which group. A group is a fast island: the ranks of one node, or those under one switch.
 //
-// Words: *rank* is the communicator's number. Groups are numbered in the order of their lowest rank, the
-// members of a group by rank, or as the job's map lays them (their *local index*). A *position* is the number a rank gets when groups are
+// Words: *rank* is the communicator's number. Groups are numbered in the order of their lowest rank, but those under one switch one
+// after the other; the members of a group by rank, or as the job's map lays them (their *local index*). A *position* is the number a rank gets when groups are
 // laid one after the other; algorithms work on positions, so that ranks placed in any order (cyclic, say)
 // cost the same.
 #include <span>
@@ -16,9 +16,11 @@ namespace horing {
 class GroupMap {
  public:
   // One label per rank; ranks with equal labels form a group. Members are laid by rank, or by `precedence`, a number for
-  // each rank (topology/job_map.h), the lowest first. Fails when there is no rank.
+  // each rank (topology/job_map.h), the lowest first. `switches` are those above each rank (GroupPlace::switches); a group is where
+  // its lowest rank is. Fails when there is no rank.
   static Result<GroupMap> fromLabels(std::span<const std::string> label_of_rank,
-                                     std::span<const int32_t> precedence = {});
+                                     std::span<const int32_t> precedence = {},
+                                     std::span<const std::string> switches = {});
   // ranks 0 .. groups*members-1 in blocks, for tools and tests. Both at least 1.
   static GroupMap blocks(int groups, int members);
 

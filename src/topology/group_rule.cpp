@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{16} << 20;
 constexpr size_t kMaxLabelBytes = 160;
+constexpr int kMostLevels = 16;  // of switches; a file may say that one is above itself
 
 std::string_view shortName(std::string_view host) {
   return host.substr(0, host.find('.'));
@@ -90,6 +91,30 @@ Result<std::string> readFile(const std::string& path) {
   return text;
 }
 
+// The switch whose list of "nodes", or of "switches", names this one; empty: none does.
+std::string_view switchWith(std::string_view text, std::string_view list, std::string_view named) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    std::string_view name, members;
+    while (!line.empty()) {
+      const size_t begin = std::min(line.find_first_not_of(" \t\r"), line.size());
+      line.remove_prefix(begin);
+      const size_t stop = std::min(line.find_first_of(" \t\r"), line.size());
+      const std::string_view word = line.substr(0, stop);
+      line.remove_prefix(stop);
+      const size_t equals = std::min(word.find('='), word.size());
+      const std::string key = lower(word.substr(0, equals));
+      if (key == "switchname") name = word.substr(std::min(equals + 1, word.size()));
+      if (key == list) members = word.substr(std::min(equals + 1, word.size()));
+    }
+    if (!name.empty() && hostListNames(members, named)) return name;
+  }
+  return {};
+}
+
 // How much of `host` the pattern matches from its beginning on, as little as possible; npos: it does not.
 size_t matchedPrefix(std::string_view pattern, std::string_view host) {
   size_t at = 0;
@@ -119,53 +144,44 @@ bool hostListNames(std::string_view list, std::string_view host) {
   return false;
 }
 
-Result<std::string> leafSwitchOf(std::string_view text, std::string_view host) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    line = line.substr(0, line.find('#'));
-    std::string_view name;
-    std::string_view nodes;
-    while (!line.empty()) {
-      const size_t begin = std::min(line.find_first_not_of(" \t\r"), line.size());
-      line.remove_prefix(begin);
-      const size_t stop = std::min(line.find_first_of(" \t\r"), line.size());
-      const std::string_view word = line.substr(0, stop);
-      line.remove_prefix(stop);
-      const size_t equals = std::min(word.find('='), word.size());
-      const std::string key = lower(word.substr(0, equals));
-      if (key == "switchname") name = word.substr(std::min(equals + 1, word.size()));
-      if (key == "nodes") nodes = word.substr(std::min(equals + 1, word.size()));
-    }
-    if (!name.empty() && hostListNames(nodes, shortName(host)))
-      return std::string(name.substr(0, kMaxLabelBytes));
+Result<std::string> switchesAbove(std::string_view text, std::string_view host) {
+  std::string path(switchWith(text, "nodes", shortName(host)).substr(0, kMaxLabelBytes));
+  if (path.empty())
+    return makeStatus(Code::kInvalidArgument, "no switch lists the host %.100s",
+                      std::string(shortName(host)).c_str());
+  for (int level = 1; level < kMostLevels; ++level) {
+    const std::string_view above = switchWith(text, "switches", path.substr(0, path.find('/')));
+    if (above.empty() || above.size() + 1 + path.size() > kMaxLabelBytes) break;
+    path = std::string(above) + "/" + path;
   }
-  return makeStatus(Code::kInvalidArgument, "no switch lists the host %.100s",
-                    std::string(shortName(host)).c_str());
+  return path;
 }
 
-Result<std::string> groupByRule(const std::string& rule, const std::string& host) {
-  if (rule.empty() || rule == "node") return std::string();
-  if (rule.starts_with("slurm:")) {
-    HORING_ASSIGN(const std::string text, readFile(rule.substr(6)));
-    Result<std::string> leaf = leafSwitchOf(text, host);
-    if (leaf.ok()) return "switch " + leaf.value();
-    return makeStatus(Code::kInvalidArgument, "HORING_GROUP_BY=%.200s: %s", rule.c_str(),
-                      leaf.status().message().c_str());
+Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host) {
+  if (rule.empty() || rule == "node") return GroupPlace();
+  const bool by_node = rule.starts_with("node,");
+  const std::string source = by_node ? rule.substr(5) : rule;
+  if (source.starts_with("slurm:")) {
+    HORING_ASSIGN(const std::string text, readFile(source.substr(6)));
+    const Result<std::string> switches = switchesAbove(text, host);
+    if (!switches.ok())
+      return makeStatus(Code::kInvalidArgument, "HORING_GROUP_BY=%.200s: %s", rule.c_str(),
+                        switches.status().message().c_str());
+    const std::string leaf = switches.value().substr(switches.value().rfind('/') + 1);
+    return GroupPlace{by_node ? "" : "switch " + leaf, switches.value()};
   }
   if (rule.starts_with("host:") && rule.size() > 5) {
     const size_t length = matchedPrefix(std::string_view(rule).substr(5), host);
     if (length != std::string_view::npos && length > 0)
-      return "hosts " + host.substr(0, std::min(length, kMaxLabelBytes));
+      return GroupPlace{"hosts " + host.substr(0, std::min(length, kMaxLabelBytes)), ""};
     return makeStatus(Code::kInvalidArgument,
                       "HORING_GROUP_BY=%.200s: the host's name %.100s does not begin like this", rule.c_str(),
                       host.c_str());
   }
   return makeStatus(
       Code::kInvalidArgument,
-      "HORING_GROUP_BY=%.200s: expected node, slurm:FILE with Slurm's topology.conf, or host:PATTERN, like "
-      "host:rack*-",
+      "HORING_GROUP_BY=%.200s: expected node, slurm:FILE or node,slurm:FILE with Slurm's topology.conf, or "
+      "host:PATTERN, like host:rack*-",
       rule.c_str());
 }
 

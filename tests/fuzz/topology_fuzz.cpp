@@ -34,8 +34,8 @@ void rankPlace(Bytes bytes) {
 void slurmTopology(Bytes bytes) {
   Input in(bytes);
   const std::string host = in.line();
-  [[maybe_unused]] const Result<std::string> leaf = leafSwitchOf(textOf(in.all()), host);
-  [[maybe_unused]] const Result<std::string> label = groupByRule("host:" + host, host);
+  [[maybe_unused]] const Result<std::string> switches = switchesAbove(textOf(in.all()), host);
+  [[maybe_unused]] const Result<GroupPlace> place = groupByRule("host:" + host, host);
 }
 
 }  // namespace horing::fuzz

@@ -79,6 +79,20 @@ TEST(GroupMap, LaysMembersByPrecedence) {
   expectConsistent(map);
 }
 
+TEST(GroupMap, LaysGroupsUnderOneSwitchOneAfterTheOther) {
+  const std::vector<std::string> nodes = {"a", "b", "c", "d", "e", "a", "b"};
+  const std::vector<std::string> switches = {"top/s1/l1", "top/s2/l3", "top/s1/l2", "",
+                                             "top/s1/l1", "top/s2/l3", "x"};
+  const GroupMap map = GroupMap::fromLabels(nodes, {}, switches).take();
+  std::vector<int> firsts;
+  for (int group = 0; group < map.groups(); ++group) firsts.push_back(map.members(group)[0]);
+  EXPECT_EQ(firsts, (std::vector<int>{0, 4, 2, 1, 3}));
+  EXPECT_EQ(map.groupOf(6), 3);
+  EXPECT_EQ(map.positionOfRank(5), 1);
+  const std::vector<std::string> unknown(nodes.size());
+  EXPECT_EQ(GroupMap::fromLabels(nodes, {}, unknown).take(), GroupMap::fromLabels(nodes).take());
+}
+
 TEST(GroupMap, KnowsUnequalGroups) {
   const GroupMap map = mapOf({"a", "a", "b", "a"});
   EXPECT_FALSE(map.uniform());

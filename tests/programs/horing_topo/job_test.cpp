@@ -1,6 +1,7 @@
 // Jobs of four ranks that are bound in turns to two CPUs, each of which a file makes a NUMA node.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,20 @@ TEST_F(JobMapOfBoundRanks, FormsGroupsByRule) {
   EXPECT_NE(outcome.code, 0);
   EXPECT_NE((outcome.output + outcome.errors).find("no switch lists the host"), std::string::npos);
   EXPECT_EQ(run("HORING_GROUP_BY=host:$(hostname)").code, 0);
+}
+
+// Four nodes, by name, under two switches.
+TEST_F(JobMapOfBoundRanks, LaysNodesUnderOneSwitchOneAfterTheOther) {
+  char host[256] = "";
+  ASSERT_EQ(gethostname(host, sizeof host - 1), 0);
+  for (const char* leaf : {"0", "1"})
+    std::ofstream(folder_ / (std::string("leaf") + leaf))
+        << "SwitchName=leaf" << leaf << " Nodes=" << host << "\nSwitchName=top Switches=leaf[0-1]\n";
+  const Outcome outcome =
+      run("HORING_HOSTID=node$RANK HORING_GROUP_BY=node,slurm:" + path("leaf") + "$((RANK % 2))");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string said = outcome.output + outcome.errors;
+  EXPECT_NE(said.find("ring: 0 > 2 > 1 > 3 > back"), std::string::npos) << said;
 }
 
 }  // namespace
