@@ -34,8 +34,8 @@ class Sender {
   // The memory of the next free slot (slot_bytes long, aligned to 64 bytes), or nullptr while all slots are in flight.
   // Calling again before post() returns the same slot.
   virtual std::byte* tryAcquire() = 0;
-  // The same for a message that the receiver has a landing for (Receiver::tryLand): also nullptr while it has not said so. Both ends
-  // must agree for which messages.
+  // The same for a message that the receiver has a landing for (Receiver::tryLand): if this rank lends any memory, also nullptr while
+  // it has not said so. Both ends must agree for which messages.
   virtual std::byte* tryAcquireLanding() { return tryAcquire(); }
   // Publishes the acquired slot's first `bytes` (0 .. slot_bytes) bytes. Only after a successful tryAcquire().
   virtual void post(uint32_t bytes, Tag tag) = 0;
@@ -43,7 +43,7 @@ class Sender {
   virtual bool flushed() const = 0;
 
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
-  // Whether tryAcquireLanding() waits; the same at both ends of a connection.
+  // Whether tryAcquireLanding() may wait; the same at both ends of a connection.
   virtual bool awaitsLandings() const { return false; }
   // Whether postFrom() can be called with that.
   virtual bool sendsFrom(const std::byte* /*memory*/, uint32_t /*bytes*/) const { return false; }

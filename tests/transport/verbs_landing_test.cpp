@@ -130,6 +130,8 @@ TEST_F(VerbsLanding, EitherEndMayHaveOrdinaryMemory) {
   EXPECT_EQ(ranks_[1]->dataMoved().received_in_place, 0u);
   ranks_[0]->takeBack(regionOf(1, from_));
   ranks_[1]->lend(regionOf(2, into_));
+  std::vector<std::byte> other(kStride);  // of the same call
+  ranks_[0]->lend(regionOf(3, other));
   transferAll();
   EXPECT_EQ(landed_, kMessages);
   EXPECT_EQ(ranks_[0]->dataMoved().sent_through_slots, from_.size());
@@ -147,6 +149,33 @@ TEST_F(VerbsLanding, ASenderWaitsForItAndGivesItsMemoryBackWithTheCredit) {
   receiver().release();
   EXPECT_TRUE(pumpUntil([&] { return receiver().settle() && sender().flushed(); }));
   EXPECT_EQ(sender().tryAcquireLanding(), nullptr) << "there was one landing";
+}
+
+TEST_F(VerbsLanding, ASenderThatLendsNothingDoesNot) {
+  ranks_[1]->lend(regionOf(2, into_));
+  for (uint32_t number = 0; number < 3; ++number) EXPECT_TRUE(trySend(number));
+  EXPECT_TRUE(pumpUntil([&] { return sender().flushed(); }));
+  const auto next = [&](uint32_t number) {
+    const Message* const message = awaitMessage();
+    ASSERT_NE(message, nullptr);
+    EXPECT_EQ(message->tag, number);
+    EXPECT_EQ(matchPattern(message->data, message->bytes, number), kStride) << number;
+    landed_ += message->data == into_.data() + number * kStride ? 1 : 0;
+    receiver().release();
+  };
+  EXPECT_EQ(receiver().tryPeek(), nullptr) << "this end has not come so far";
+  ASSERT_TRUE(land(into_.data(), 2));
+  next(0);
+  next(1);
+  EXPECT_EQ(receiver().tryPeek(), nullptr);
+  // One of these words is about what was sent before it.
+  ASSERT_TRUE(land(into_.data() + 2 * kStride, 2));
+  next(2);
+  EXPECT_EQ(landed_, 0u);
+  ASSERT_TRUE(pumpUntil([&] { return receiver().flushed(); }));
+  ASSERT_TRUE(trySend(3));
+  next(3);
+  EXPECT_EQ(landed_, 1u) << "its word had come";
 }
 
 TEST_F(VerbsLanding, WhatDoesNotFitGoesIntoTheSlot) {

@@ -26,7 +26,8 @@ std::byte* VerbsSender::tryAcquire() {
 
 std::byte* VerbsSender::tryAcquireLanding() {
   std::byte* const slot = tryAcquire();
-  has_landing_ = slot && link_.landingWords(channel_).tryPeek();
+  // What is copied here anyhow does not wait for the peer to come.
+  has_landing_ = slot && (!link_.lendsMemory() || link_.landingWords(channel_).tryPeek());
   return has_landing_ ? slot : nullptr;
 }
 
@@ -61,25 +62,45 @@ void VerbsSender::enqueue(Sent message, Tag tag) {
   link_.send(channel_, posted_++);
 }
 
+// The oldest one. False: there is none.
+bool VerbsSender::readWord(LandingWord& word) {
+  const Message* const told = link_.landingWords(channel_).tryPeek();
+  if (!told) return false;
+  if (told->bytes == sizeof word) std::memcpy(&word, told->data, sizeof word);
+  if (told->bytes == sizeof word && word.messages > landings_taken_) return true;
+  link_.broken("a landing of no messages");
+  return false;
+}
+
+void VerbsSender::takeLandings(const LandingWord& word, uint32_t messages) {
+  landings_taken_ += messages;
+  if (landings_taken_ < word.messages) return;
+  link_.landingWords(channel_).release();
+  landings_taken_ = 0;
+}
+
 // A message that does not fit is one that the peer does not expect: it goes into the slot, where that is seen.
 VerbsSender::Target VerbsSender::nextTarget(uint32_t bytes) {
-  Receiver& words = link_.landingWords(channel_);
-  const Message* const told = words.tryPeek();
   LandingWord word;
-  if (told->bytes == sizeof word) std::memcpy(&word, told->data, sizeof word);
-  if (told->bytes != sizeof word || word.messages == 0) {
-    link_.broken("a landing of no messages");
+  if (!readWord(word)) {
+    ++words_overdue_;
     return {};
   }
   const uint64_t offset = uint64_t{landings_taken_} * word.stride;
+  takeLandings(word, 1);
   const bool fits =
       word.address != 0 && bytes <= word.stride && offset <= word.bytes && bytes <= word.bytes - offset;
-  if (++landings_taken_ == word.messages) {
-    words.release();
-    landings_taken_ = 0;
-  }
   if (!fits) return {};
   return {.address = word.address + offset, .keys = word.keys};
+}
+
+void VerbsSender::wordCame() {
+  LandingWord word;
+  while (words_overdue_ > 0 && readWord(word)) {
+    const uint32_t late = std::min(words_overdue_, word.messages - landings_taken_);
+    words_overdue_ -= late;
+    takeLandings(word, late);
+  }
 }
 
 void VerbsSender::sent(uint64_t sequence, uint16_t path) {
@@ -130,6 +151,9 @@ const Message* VerbsReceiver::tryPeek() {
     if (link_.departed() && released_ >= link_.lastMessage(channel_)) link_.failDeparted(channel_);
     return nullptr;
   }
+  // A sender that lends nothing waits for no word, so it may be ahead of ours.
+  const bool is_told = landings_begin_ < landings_end_;
+  if ((slot.flags & kHasLanding) && !(slot.flags & kLanded) && !is_told) return nullptr;
   message_ = {placeOf(slot), slot.bytes, slot.tag};
   if (message_.data) return &message_;
   link_.broken("data that landed where nobody expects it");

@@ -53,6 +53,8 @@ class VerbsSender final : public Sender {
   };
   const Target& targetOf(uint64_t sequence) const { return at(sequence).target; }
   std::byte* headerOf(uint64_t sequence) const;
+  // A word about landings has come, perhaps of messages that did not wait for it.
+  void wordCame();
   // A path is gone, and the peer says what it has: queues the rest again. False: it cannot have that.
   bool pathGone(uint16_t path, const ChannelState& theirs);
 
@@ -64,6 +66,8 @@ class VerbsSender final : public Sender {
     Target target;
   };
   void enqueue(Sent message, Tag tag);
+  bool readWord(LandingWord& word);
+  void takeLandings(const LandingWord& word, uint32_t messages);
   Target nextTarget(uint32_t bytes);
   Sent& at(uint64_t sequence) { return sent_[sequence % sent_.size()]; }
   const Sent& at(uint64_t sequence) const { return sent_[sequence % sent_.size()]; }
@@ -79,6 +83,7 @@ class VerbsSender final : public Sender {
   bool acquired_ = false;
   bool has_landing_ = false;     // what was acquired
   uint32_t landings_taken_ = 0;  // of the oldest word about them
+  uint32_t words_overdue_ = 0;   // messages that went into slots before the word about them came
   std::vector<Sent> sent_;
 };
 

@@ -281,7 +281,8 @@ void VerbsLink::arrived(const ibv_wc& done) {
       return broken("a message out of turn, or of another size than it says");
     std::memcpy(&credit, channel.receiver.headerOf(sequence) + offsetof(SlotHeader, credit), sizeof credit);
   }
-  if (!channel.sender.takeCredit(credit)) broken("more messages acknowledged than were sent");
+  if (!channel.sender.takeCredit(credit)) return broken("more messages acknowledged than were sent");
+  if (immediate.channel >= dataChannels()) channels_[immediate.channel - dataChannels()]->sender.wordCame();
 }
 
 // From here on nothing of the peer arrives by this path, and nothing that has not been seen counts.

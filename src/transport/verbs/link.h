@@ -99,6 +99,8 @@ class VerbsLink final : public Link {
   const RegionCache::Entry* lentMemory(const std::byte* memory, size_t bytes) const {
     return options_.regions->find(memory, bytes);
   }
+  // Whether this rank's call has any.
+  bool lendsMemory() const { return options_.regions->holdsAny(); }
   // Words are no data.
   DataMoved& movedBy(uint32_t channel) { return channel < dataChannels() ? *options_.moved : words_moved_; }
   // What the peer says of where messages on that channel shall land, and what this end says of those that it receives.

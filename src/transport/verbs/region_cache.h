@@ -56,6 +56,8 @@ class RegionCache {
   void release(const Region& region);
   // The held region that has all of [memory, memory + bytes); null: there is none. No lock.
   const Entry* find(const std::byte* memory, size_t bytes) const;
+  // Whether any region is held that is registered.
+  bool holdsAny() const { return !held_.empty(); }
   // Any thread. On return no device has the region, unless it is held: then when it is released.
   void forget(uint64_t id);
 
