@@ -93,10 +93,9 @@ void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) 
   for (int peer = 0; peer < ranks; ++peer)
     if (connector.choiceFor(peer) > static_cast<int>(verbs)) without.push_back(peer);
   if (without.empty()) return;
-  log.warn("verbs",
-           "rank(s) %s have no RDMA, or none that this rank's reaches (see HORING_DEBUG=info): sockets serve "
-           "instead",
-           rankList(without).c_str());
+  const std::string why = connector.whyUnreachable(without.front(), verbs);
+  log.warn("verbs", "rank(s) %s have no RDMA, or none that this rank's reaches%s%s: sockets serve instead",
+           rankList(without).c_str(), why.empty() ? "" : "; of the first: ", why.c_str());
 }
 
 // Measured, read by rank 0 from its file, or not at all: the same for all.

@@ -26,6 +26,25 @@ bool Connector::canReach(int peer, size_t transport) const {
          transports_[transport]->canReach(theirs[transport]);
 }
 
+std::string Connector::whyUnreachable(int peer, size_t transport) const {
+  const auto& theirs = addresses_[static_cast<size_t>(peer)];
+  if (transport >= theirs.size() || theirs[transport].empty())
+    return formatString("rank %d has no %s", peer, transports_[transport]->name());
+  return transports_[transport]->whyUnreachable(theirs[transport]);
+}
+
+Status Connector::nothingShared(int peer) const {
+  std::string reasons;
+  for (size_t t = 0; t < transports_.size(); ++t)
+    if (const std::string why = whyUnreachable(peer, t); !why.empty())
+      reasons += formatString("; %s: %s", transports_[t]->name(), why.c_str());
+  return makeStatus(
+      Code::kSystemError,
+      "rank %d and rank %d share no transport: HORING_TRANSPORTS must name one that reaches both "
+      "(shm inside a node, verbs where both have RDMA, socket anywhere)%s",
+      rank_, peer, reasons.c_str());
+}
+
 Status Connector::begin(const LinkSet& links) {
   auto& by_rank = links_[static_cast<size_t>(links.use)];
   by_rank.resize(addresses_.size(), nullptr);
@@ -33,12 +52,7 @@ Status Connector::begin(const LinkSet& links) {
     Link*& link = by_rank[static_cast<size_t>(peer)];
     if (link) continue;
     const int choice = choiceFor(peer);
-    if (choice < 0)
-      return makeStatus(Code::kSystemError,
-                        "rank %d and rank %d share no transport: HORING_TRANSPORTS must name one that "
-                        "reaches both (shm inside "
-                        "a node, verbs where both have RDMA, socket anywhere)",
-                        rank_, peer);
+    if (choice < 0) return nothingShared(peer);
     const auto transport = static_cast<size_t>(choice);
     LinkShape shape = shapes_[transport];
     if (links.use == LinkUse::kPointToPoint) shape.channels = kPointToPointChannels;

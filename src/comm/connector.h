@@ -35,6 +35,8 @@ class Connector {
   // For each rank and transport whether this rank can reach it; of use after setAddresses().
   void setAddresses(AddressTable table) { addresses_ = std::move(table); }
   bool canReach(int peer, size_t transport) const;
+  // For people: why not, as far as this rank knows.
+  std::string whyUnreachable(int peer, size_t transport) const;
 
   // The first transport by which both ends reach each other; the same choice at both ends. Index per rank,
   // -1: none.
@@ -70,6 +72,7 @@ class Connector {
   DataMoved dataMoved() const;
 
  private:
+  Status nothingShared(int peer) const;
   Link* at(LinkUse use, int peer) const {
     return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)];
   }

@@ -95,7 +95,11 @@ Result<std::unique_ptr<Transport>> makeVerbsOrNot(const TransportRequest& reques
   const bool demanded = rest.find("socket") == std::string_view::npos;
   Result<std::unique_ptr<Transport>> verbs =
       makeVerbs(request, parts, demanded ? WithoutPaths::kFail : WithoutPaths::kUseControl);
-  if (verbs.ok() || verbs.status().code() == Code::kInvalidArgument || demanded) return verbs;
+  if (verbs.ok() || verbs.status().code() == Code::kInvalidArgument) return verbs;
+  if (demanded)
+    return makeStatus(verbs.status().code(),
+                      "%s; with socket behind verbs in HORING_TRANSPORTS, sockets serve instead",
+                      verbs.status().message().c_str());
   const std::string why = verbs.status().message() + "; sockets serve instead";
   if (hasRdmaDevices()) {
     request.log.warn("verbs", "%s", why.c_str());

@@ -140,6 +140,8 @@ class Transport {
   virtual std::vector<std::byte> address() const = 0;
   // Whether the rank with this address can be reached from here. Bytes may be hostile: never trusted, never crash.
   virtual bool canReach(std::span<const std::byte> peer_address) const = 0;
+  // For people: why canReach() says no, as far as there is more to say than that.
+  virtual std::string whyUnreachable(std::span<const std::byte> /*peer_address*/) const { return {}; }
   // Begins link `number` (0 .. kMaxLinksPerPeer-1) to rank `peer`; both ranks must call it, with the same shape and number.
   // progress() completes it. The transport owns the link.
   virtual Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,

@@ -283,8 +283,15 @@ TEST_F(VerbsLinks, ShareWhatIsUnderWayByTheSpeedOfPorts) {
 
 TEST_F(VerbsLinks, AgreeOnTheSmallerPacket) {
   verbs_.device("b1").mtu = IBV_MTU_1024;
-  makeRanks();
+  for (int rank = 0; rank < 2; ++rank) {
+    VerbsOptions options = optionsOf(rank);
+    options.log = Log(LogLevel::kWarn, rank);
+    ranks_[rank] = make(options).take();
+  }
+  ::testing::internal::CaptureStderr();
   connect();
+  expectParts(::testing::internal::GetCapturedStderr(),
+              {"packets to rank 1 have 1024 bytes: a1 port 1 takes 4096 and its b1 port 1 takes 1024"});
   ASSERT_TRUE(established());
   for (const char* const name : {"a0", "b0"}) EXPECT_EQ(verbs_.device(name).path_mtu, IBV_MTU_4096) << name;
   for (const char* const name : {"a1", "b1"}) EXPECT_EQ(verbs_.device(name).path_mtu, IBV_MTU_1024) << name;
@@ -332,7 +339,9 @@ TEST_F(VerbsLinks, ReachNoPortOfAnotherKind) {
     EXPECT_FALSE(ranks_[rank]->canReach(theirs));
     const Status refused = ranks_[rank]->connect(1 - rank, theirs, kShape, 0).status();
     EXPECT_EQ(refused.code(), Code::kInvalidUsage);
-    expectParts(refused.message(), {"rank 0", "rank 1", "HORING_IB_HCA"});
+    expectParts(refused.message(), {"rank 0", "rank 1", "a0 port 1 (RoCE v1, 10.99.0.1/",
+                                    "b1 port 1 (InfiniBand, ", "HORING_IB_HCA"});
+    EXPECT_FALSE(ranks_[rank]->whyUnreachable(theirs).empty());
   }
 }
 

@@ -23,6 +23,9 @@ class FaultyTransport final : public Transport {
   bool canReach(std::span<const std::byte> peer_address) const override {
     return inner_->canReach(peer_address);
   }
+  std::string whyUnreachable(std::span<const std::byte> peer_address) const override {
+    return inner_->whyUnreachable(peer_address);
+  }
   Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
                         int number) override;
   Status progress() override;

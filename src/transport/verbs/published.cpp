@@ -1,5 +1,7 @@
 #include "transport/verbs/published.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -73,6 +75,15 @@ PublishedPort PublishedPort::of(const Port& port) {
                           .name = port.label()};
   std::copy(std::begin(port.gid.gid.raw), std::end(port.gid.gid.raw), published.gid.begin());
   return published;
+}
+
+std::string PublishedPort::describe() const {
+  const bool v4 = !infiniband() && ofIpv4(*this);
+  const uint8_t* const address = gid.data() + (v4 ? 12 : 0);
+  char text[INET6_ADDRSTRLEN] = "";
+  ::inet_ntop(v4 ? AF_INET : AF_INET6, address, text, sizeof text);
+  const int bits = infiniband() ? kInfinibandBits : v4 ? std::max(subnet.bits - 96, 0) : subnet.bits;
+  return formatString("%s (%s, %s/%d)", name.c_str(), kindName(kind), text, bits);
 }
 
 std::vector<std::byte> Published::encode() const {

@@ -28,6 +28,8 @@ struct PublishedPort {
 
   bool infiniband() const { return kind == GidEntry::Kind::kInfiniband; }
   static PublishedPort of(const Port& port);
+  // "mlx5_0 port 1 (RoCE v2, 10.99.0.1/24)".
+  std::string describe() const;
 };
 
 struct Published {

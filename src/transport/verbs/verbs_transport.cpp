@@ -50,7 +50,10 @@ class VerbsTransport final : public Transport {
 
   const char* name() const override { return "verbs"; }
   std::vector<std::byte> address() const override { return own_.encode(); }
-  bool canReach(std::span<const std::byte> peer_address) const override;
+  bool canReach(std::span<const std::byte> peer_address) const override {
+    return whyUnreachable(peer_address).empty();
+  }
+  std::string whyUnreachable(std::span<const std::byte> peer_address) const override;
   Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
                         int number) override;
   Status progress() override;
@@ -73,6 +76,9 @@ class VerbsTransport final : public Transport {
 
   Status probeLockedMemory();
   Status watch(int fd);
+  // Why no port of the peer can be paired with one of this rank.
+  std::string apartText(const Published& peer) const;
+  void compareMtus(int peer, const std::vector<PathPlan>& paths);
   std::vector<PathPlan> planPaths(int peer, const Published& published) const;
   void progressControl();
 
@@ -89,6 +95,7 @@ class VerbsTransport final : public Transport {
   size_t need_control_ = 0;              // links that do
   Status status_;
   bool waiting_ = false;
+  bool said_mtu_ = false;
   int64_t rounds_ = 0;
   int64_t idle_rounds_ = 0;  // in a row that brought no completion
 };
@@ -178,11 +185,23 @@ std::vector<PathPlan> VerbsTransport::planPaths(int peer, const Published& publi
   return paths;
 }
 
-bool VerbsTransport::canReach(std::span<const std::byte> peer_address) const {
+std::string VerbsTransport::whyUnreachable(std::span<const std::byte> peer_address) const {
   const Result<Published> peer = Published::decode(peer_address);
+  if (!peer.ok()) return peer.status().message();
   // Which of the two is the lower rank changes the pairs, but not whether there is one.
-  return peer.ok() && control_->canReach(peer.value().control) &&
-         !pairPorts(own_.ports, peer.value().ports).empty();
+  if (pairPorts(own_.ports, peer.value().ports).empty()) return apartText(peer.value());
+  return control_->canReach(peer.value().control) ? "" : "the sockets for words beside RDMA do not reach it";
+}
+
+std::string VerbsTransport::apartText(const Published& peer) const {
+  const auto list = [](const std::vector<PublishedPort>& ports) {
+    std::string text;
+    for (const PublishedPort& port : ports) text += (text.empty() ? "" : ", ") + port.describe();
+    return text;
+  };
+  return "it has " + list(peer.ports) + ", and this rank " + list(own_.ports) +
+         ", which do not reach each other (of one kind, and one fabric or subnet, or subnets with routes "
+         "between): see HORING_IB_HCA and HORING_IB_GID_INDEX";
 }
 
 Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_address,
@@ -198,11 +217,8 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   HORING_ASSIGN(const Published published, Published::decode(peer_address));
   std::vector<PathPlan> paths = planPaths(peer, published);
   if (paths.empty())
-    return makeStatus(Code::kInvalidUsage,
-                      "rank %d and rank %d have no RDMA ports that reach each other (of one kind, and one "
-                      "fabric or subnet, or "
-                      "subnets with routes between): see HORING_IB_HCA and HORING_IB_GID_INDEX",
-                      options_.rank, peer);
+    return makeStatus(Code::kInvalidUsage, "rank %d has no RDMA path to rank %d: %s", options_.rank, peer,
+                      apartText(published).c_str());
   LinkOptions link{.rank = options_.rank,
                    .peer = peer,
                    .number = number,
@@ -221,6 +237,7 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
                    .moved = &moved_,
                    .clock = options_.clock,
                    .log = options_.log};
+  compareMtus(peer, paths);
   std::string chosen;
   for (const PathPlan& path : paths)
     chosen += (chosen.empty() ? "" : ", ") + path.name + (path.spare ? " (stands by)" : "");
@@ -237,6 +254,20 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   ++need_control_;
   links_.push_back(std::move(made));
   return links_.back().get();
+}
+
+// It works, but is hardly what anybody wanted.
+void VerbsTransport::compareMtus(int peer, const std::vector<PathPlan>& paths) {
+  for (const PathPlan& path : paths) {
+    const int mine = 128 << path.device->port().mtu, theirs = 128 << path.theirs.mtu;
+    if (mine == theirs || std::exchange(said_mtu_, true)) continue;
+    options_.log.warn(
+        "verbs",
+        "packets to rank %d have %d bytes: %s takes %d and its %s takes %d; give both interfaces "
+        "one MTU (said once)",
+        peer, std::min(mine, theirs), path.device->port().label().c_str(), mine, path.theirs.name.c_str(),
+        theirs);
+  }
 }
 
 void VerbsTransport::progressControl() {

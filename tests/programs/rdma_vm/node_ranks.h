@@ -82,6 +82,7 @@ struct Nodes {
   std::string transports = "shm,verbs";
   std::string devices_a = "rxe0,rxe2";
   std::string devices_b = "rxe1,rxe3";
+  int rank_without = -1;               // has no RDMA device
   std::chrono::seconds deadline{100};  // for all that the ranks do
 };
 
@@ -101,7 +102,8 @@ inline void onNodes(const Nodes& nodes, const std::function<void(int)>& body,
     ::setenv("HORING_HOSTID", a ? "A" : "B", 1);
     ::mkdir(a ? "/dev/shm/A" : "/dev/shm/B", 0700);  // the nodes share no memory
     ::setenv("HORING_SHM_DIR", a ? "/dev/shm/A" : "/dev/shm/B", 1);
-    ::setenv("HORING_IB_HCA", (a ? nodes.devices_a : nodes.devices_b).c_str(), 1);
+    const std::string& devices = a ? nodes.devices_a : nodes.devices_b;
+    ::setenv("HORING_IB_HCA", rank == nodes.rank_without ? "nosuch" : devices.c_str(), 1);
     ::setenv("HORING_TRANSPORTS", nodes.transports.c_str(), 1);
     ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);  // a network of its own, as clusters have for control
     ::setenv("HORING_TIMEOUT_MS", "20000", 1);

@@ -49,10 +49,15 @@ int repetitions() {
   return asked ? std::atoi(asked) : 10;
 }
 
-void expectPeersByRdma(horingComm_t comm) {
+std::string describe(horingComm_t comm) {
   std::array<char, 4096> text{};
   EXPECT_HORING(horingCommDescribe(comm, text.data(), text.size()));
-  EXPECT_NE(std::string(text.data()).find("by verbs"), std::string::npos) << text.data();
+  return text.data();
+}
+
+void expectPeersByRdma(horingComm_t comm) {
+  const std::string text = describe(comm);
+  EXPECT_NE(text.find("by verbs"), std::string::npos) << text;
 }
 
 void reduceWhileWiresArePulled(Board* board, int rounds, int rank) {
@@ -136,6 +141,73 @@ TEST(RdmaJob, NamesRankAndDeviceWhenItsOnlyWireIsPulled) {
     EXPECT_TRUE(pullWire(0));
   });
   EXPECT_TRUE(plugWire(0));
+}
+
+// --- Ranks that RDMA does not join.
+// The words about `rank` among those about all.
+std::string lineOf(const std::string& text, int rank) {
+  const size_t begin = text.find("rank " + std::to_string(rank) + ": ");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+}
+
+TEST(RdmaJob, ReachesAPeerWithoutRdmaBySockets) {
+  HORING_NEEDS_RDMA_MACHINE();
+  const SharedBoard shared;
+  Board* const board = shared.get();
+  ASSERT_NE(board, nullptr);
+  onNodes({.ranks = 4, .transports = "shm,verbs,socket", .rank_without = 3}, [&](int rank) {
+    const horingComm_t comm = meet(board, 0, 4, rank);
+    ASSERT_NE(comm, nullptr);
+    checkedAllReduce(comm, 7, 0);
+    checkedAllReduce(comm, 100'000, 1);
+    if (rank == 0) {
+      const std::string text = describe(comm);
+      EXPECT_NE(lineOf(text, 2).find("by verbs"), std::string::npos) << text;
+      EXPECT_NE(lineOf(text, 3).find("by socket"), std::string::npos) << text;
+    }
+    EXPECT_HORING(horingCommDestroy(comm));
+  });
+}
+
+// What each rank hears that is not given a communicator, over RDMA or nothing.
+void expectRefusals(const Nodes& nodes, const std::array<std::vector<const char*>, 2>& words) {
+  const SharedBoard shared;
+  Board* const board = shared.get();
+  ASSERT_NE(board, nullptr);
+  onNodes(nodes, [&](int rank) {
+    if (rank == 0) {
+      EXPECT_HORING(horingGetUniqueId(&board->id[0]));
+      board->ids.store(1);
+    }
+    ASSERT_TRUE(waitFor(board->ids, 1));
+    horingComm_t comm = nullptr;
+    horingResult_t result = horingCommInitRank(&comm, nodes.ranks, board->id[0], rank);
+    int value = rank;
+    if (result == horingSuccess)
+      result = horingAllReduce(&value, &value, 1, horingInt, horingSum, comm, nullptr);
+    const std::string why = horingGetLastError(comm);
+    EXPECT_NE(result, horingSuccess) << "on rank " << rank;
+    for (const char* const part : words[static_cast<size_t>(rank)])
+      EXPECT_NE(why.find(part), std::string::npos) << part << " on rank " << rank << " in: " << why;
+    if (comm) {
+      EXPECT_HORING(horingCommAbort(comm));
+    }
+    board->arrived.fetch_add(1);
+    EXPECT_TRUE(waitFor(board->arrived, nodes.ranks));  // whoever hosts the rendezvous stays
+  });
+}
+
+TEST(RdmaJob, IsRefusedWhereAPeerHasNoRdmaAndRdmaIsDemanded) {
+  HORING_NEEDS_RDMA_MACHINE();
+  expectRefusals({.rank_without = 1},
+                 {{{"rank 1", "no RDMA device serves"}, {"rank 1 cannot use RDMA", "HORING_IB_HCA=nosuch"}}});
+}
+
+TEST(RdmaJob, IsRefusedWhereNothingJoinsThePorts) {
+  HORING_NEEDS_RDMA_MACHINE();
+  expectRefusals({.devices_a = "rxe0", .devices_b = "rxe3"},
+                 {{{"rank 1", "HORING_TRANSPORTS", "rxe3 port 1 (RoCE v2, 10.99.1.2/24", "rxe0 port 1"},
+                   {"rank 0", "HORING_TRANSPORTS", "rxe0 port 1 (RoCE v2, 10.99.0.1/24"}}});
 }
 
 // --- What 10,000 small and 100 large operations leave.
