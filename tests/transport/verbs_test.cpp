@@ -323,8 +323,7 @@ class VerbsWires : public VerbsDevices {
   void TearDown() override {
     for (const int wire : pulled_) EXPECT_TRUE(plugWire(wire));
   }
-  // True when both ends are up.
-  bool linkRanks() {
+  bool makeRanks() {
     const char* const devices[] = {"=rxe0,rxe2", "=rxe1,rxe3"};
     for (int rank = 0; rank < 2; ++rank) {
       auto made = makeVerbsOverLoopback(rank, key_, clock_, devices[rank]);
@@ -332,6 +331,10 @@ class VerbsWires : public VerbsDevices {
       if (!made.ok()) return false;
       ranks_[rank] = made.take();
     }
+    return true;
+  }
+  // True when both ends are up.
+  bool linkRanks() {
     for (int rank = 0; rank < 2; ++rank) {
       auto link = ranks_[rank]->connect(1 - rank, ranks_[1 - rank]->address(), kShape);
       EXPECT_TRUE(link.ok()) << link.status().toString();
@@ -352,12 +355,32 @@ class VerbsWires : public VerbsDevices {
     pulled_.push_back(wire);
     EXPECT_TRUE(pullWire(wire));
   }
+  void plug(int wire) {
+    EXPECT_TRUE(plugWire(wire));
+    std::erase(pulled_, wire);
+  }
+  // Until both ends say that so many paths are lost.
+  bool awaitLost(int paths) {
+    const std::string lost = paths == 0 ? "lost" : std::to_string(paths) + " of them lost";
+    return pumpUntil([&] {
+      return std::all_of(std::begin(links_), std::end(links_), [&](const Link* link) {
+        return (link->describe().find(lost) == std::string::npos) == (paths == 0);
+      });
+    });
+  }
   // Messages in both directions on both channels, until each has had so many.
   struct Flow {
     Sender* sender;
     Receiver* receiver;
     uint64_t seed, sent = 0, received = 0, wrong = 0;
   };
+  void expectHealthy(const std::vector<Flow>& all, uint64_t messages) {
+    for (Link* const link : links_) EXPECT_TRUE(link->status().ok()) << link->status().toString();
+    for (const Flow& flow : all) {
+      EXPECT_EQ(flow.received, messages);
+      EXPECT_EQ(flow.wrong, 0u);
+    }
+  }
   std::vector<Flow> flows() {
     std::vector<Flow> all;
     for (int rank = 0; rank < 2; ++rank)
@@ -393,7 +416,7 @@ class VerbsWires : public VerbsDevices {
 };
 
 TEST_F(VerbsWires, MovesToTheOtherDeviceWhenAWireIsPulled) {
-  ASSERT_TRUE(linkRanks());
+  ASSERT_TRUE(makeRanks() && linkRanks());
   EXPECT_NE(links_[0]->describe().find("1 more path"), std::string::npos) << links_[0]->describe();
   std::vector<Flow> all = flows();
   ASSERT_TRUE(transfer(all, 20));
@@ -405,18 +428,54 @@ TEST_F(VerbsWires, MovesToTheOtherDeviceWhenAWireIsPulled) {
   for (Flow& flow : all) step(flow, 410);
   EXPECT_TRUE(done);
   EXPECT_TRUE(transfer(all, 450)) << "by the wire that is left";
-  for (Link* const link : links_) {
-    EXPECT_TRUE(link->status().ok()) << link->status().toString();
+  for (Link* const link : links_)
     EXPECT_NE(link->describe().find("1 of them lost"), std::string::npos) << link->describe();
-  }
-  for (const Flow& flow : all) {
-    EXPECT_EQ(flow.received, 450u);
-    EXPECT_EQ(flow.wrong, 0u);
-  }
+  expectHealthy(all, 450);
+}
+
+TEST_F(VerbsWires, UsesAWireAgainThatIsPluggedIn) {
+  ASSERT_TRUE(makeRanks() && linkRanks());
+  std::vector<Flow> all = flows();
+  ASSERT_TRUE(transfer(all, 10));
+  pull(0);
+  ASSERT_TRUE(transfer(all, 100));
+  ASSERT_TRUE(awaitLost(1));
+  plug(0);
+  ASSERT_TRUE(awaitLost(0));
+  EXPECT_TRUE(transfer(all, 200));
+  // By it alone.
+  pull(1);
+  EXPECT_TRUE(transfer(all, 300));
+  expectHealthy(all, 300);
+}
+
+// Whether it was there when the ports were opened or not.
+TEST_F(VerbsWires, ComesUpOnTheOtherWireWhileOneIsPulled) {
+  pull(0);
+  ASSERT_TRUE(makeRanks() && linkRanks());
+  std::vector<Flow> all = flows();
+  EXPECT_TRUE(transfer(all, 50));
+  for (Link* const link : links_)
+    EXPECT_EQ(link->describe().find("more path"), std::string::npos) << link->describe();
+  expectHealthy(all, 50);
+  for (auto& rank : ranks_) rank.reset();
+  plug(0);
+
+  ASSERT_TRUE(makeRanks());
+  pull(0);
+  ASSERT_TRUE(linkRanks());
+  all = flows();
+  EXPECT_TRUE(transfer(all, 50));
+  EXPECT_TRUE(awaitLost(1));
+  plug(0);
+  ASSERT_TRUE(awaitLost(0));
+  pull(1);
+  EXPECT_TRUE(transfer(all, 100)) << "by the wire that came later";
+  expectHealthy(all, 100);
 }
 
 TEST_F(VerbsWires, FailsNamingRankAndDeviceWhenNoWireIsLeft) {
-  ASSERT_TRUE(linkRanks());
+  ASSERT_TRUE(makeRanks() && linkRanks());
   std::vector<Flow> all = flows();
   ASSERT_TRUE(transfer(all, 10));
   pull(0);
