@@ -89,6 +89,12 @@ struct Region {
   uint64_t id = 0;
   std::byte* begin = nullptr;
   size_t bytes = 0;
+  // Of a GPU: a descriptor of the dma-buf that holds it, borrowed while there is the region, and how far into that it begins. Devices
+  // alone touch such memory, so it cannot be copied where moving it in place fails. -1: memory of the host.
+  int dmabuf = -1;
+  uint64_t dmabuf_offset = 0;
+
+  bool ofGpu() const { return dmabuf >= 0; }
 };
 
 // The shape of a link; both ends must be given the same.

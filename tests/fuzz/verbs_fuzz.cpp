@@ -160,7 +160,7 @@ class Scene {
     return all;
   }
   verbs::Registration registered(verbs::Device& device) {
-    auto made = verbs::Registration::make(device, memory_, sizeof memory_,
+    auto made = verbs::Registration::make(device, {.begin = memory_, .bytes = sizeof memory_},
                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     HORING_CHECK(made.ok());
     return made.take();

@@ -1,6 +1,7 @@
 #include "verbs_fake.h"
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,9 +33,12 @@ struct Channel {
   ibv_comp_channel base{};
   std::deque<Queue*> rang;
 };
-struct Region {
+struct Registered {
   ibv_mr base{};
   int access = 0;
+  std::byte* data = nullptr;         // where its bytes are
+  std::span<std::byte> mapped = {};  // for it alone
+  std::byte* at(uint64_t address) const { return data + (address - reinterpret_cast<uintptr_t>(base.addr)); }
 };
 struct Pair {
   ibv_qp base{};
@@ -57,7 +61,7 @@ struct FakeVerbs::Machine {
   std::set<int> pulled;
   std::set<Context*> contexts;
   std::map<uint32_t, Pair*> pairs;
-  std::map<uint32_t, Region*> regions;
+  std::map<uint32_t, Registered*> regions;
   int others = 0;  // of queues, channels and protection domains
   uint32_t next = 100;
   verbs::Library library;
@@ -68,13 +72,21 @@ struct FakeVerbs::Machine {
   bool reaches(const FakeDevice& a, const FakeDevice& b) const {
     return a.wire == b.wire && !pulled.contains(a.wire);
   }
-  Region* region(uint32_t key, uint64_t address, uint64_t bytes, int access) const {
+  Registered* region(uint32_t key, uint64_t address, uint64_t bytes, int access) const {
     const auto it = regions.find(key);
     if (it == regions.end() || (it->second->access & access) != access) return nullptr;
     const auto begin = reinterpret_cast<uintptr_t>(it->second->base.addr);
     const bool inside = address >= begin && bytes <= it->second->base.length &&
                         address - begin <= it->second->base.length - bytes;
     return inside ? it->second : nullptr;
+  }
+  ibv_mr* enlist(ibv_pd* pd, const Registered& registered) {
+    auto* const made = new Registered(registered);
+    made->base.context = pd->context;
+    made->base.pd = pd;
+    made->base.lkey = made->base.rkey = next++;
+    regions[made->base.rkey] = made;
+    return &made->base;
   }
   void bind();
   ibv_wc_status write(Pair& pair, const ibv_send_wr& request);
@@ -105,12 +117,15 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
   Pair& peer = *there->second;
   uint32_t bytes = 0;
   for (const ibv_sge& piece : std::span(request.sg_list, static_cast<size_t>(request.num_sge))) {
-    if ((request.send_flags & IBV_SEND_INLINE) == 0 && !region(piece.lkey, piece.addr, piece.length, 0))
-      return IBV_WC_LOC_PROT_ERR;
+    const bool is_inline = (request.send_flags & IBV_SEND_INLINE) != 0;  // read by the host
+    const Registered* const from = is_inline ? nullptr : region(piece.lkey, piece.addr, piece.length, 0);
+    if (!from && !is_inline) return IBV_WC_LOC_PROT_ERR;
     const uint64_t to = request.wr.rdma.remote_addr + bytes;
-    if (!region(request.wr.rdma.rkey, to, piece.length, IBV_ACCESS_REMOTE_WRITE))
-      return IBV_WC_REM_ACCESS_ERR;
-    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(piece.addr), piece.length);
+    const Registered* const into = region(request.wr.rdma.rkey, to, piece.length, IBV_ACCESS_REMOTE_WRITE);
+    if (!into) return IBV_WC_REM_ACCESS_ERR;
+    std::memcpy(into->at(to),
+                is_inline ? reinterpret_cast<const std::byte*>(piece.addr) : from->at(piece.addr),
+                piece.length);
     bytes += piece.length;
   }
   mine.bytes_sent += bytes;
@@ -238,16 +253,31 @@ void FakeVerbs::Machine::bind() {
       errno = ENOMEM;
       return nullptr;
     }
-    auto* const made = new Region{.base = {.context = pd->context, .pd = pd, .addr = memory, .length = bytes},
-                                  .access = access};
-    made->base.lkey = made->base.rkey = current->next++;
-    current->regions[made->base.rkey] = made;
-    return &made->base;
+    auto* const data = static_cast<std::byte*>(memory);
+    return current->enlist(pd, {.base = {.addr = memory, .length = bytes}, .access = access, .data = data});
+  };
+  // Takes the dma-buf for files of pages (FakeGpuMemory).
+  library.regDmabufMr = [](ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int fd,
+                           int access) -> ibv_mr* {
+    const std::lock_guard<std::mutex> lock(current->mutex);
+    if (!fake<Context>(pd->context).device->dmabufs) {
+      errno = EOPNOTSUPP;
+      return nullptr;
+    }
+    void* const mapped = ::mmap(nullptr, offset + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED) return nullptr;
+    auto* const data = static_cast<std::byte*>(mapped);
+    return current->enlist(pd, {.base = {.addr = reinterpret_cast<void*>(address), .length = bytes},
+                                .access = access,
+                                .data = data + offset,
+                                .mapped = {data, offset + bytes}});
   };
   library.deregMr = [](ibv_mr* region) {
     const std::lock_guard<std::mutex> lock(current->mutex);
     current->regions.erase(region->rkey);
-    delete &fake<Region>(region);
+    const std::span<std::byte> mapped = fake<Registered>(region).mapped;
+    if (!mapped.empty()) ::munmap(mapped.data(), mapped.size());
+    delete &fake<Registered>(region);
     return 0;
   };
   library.createChannel = [](ibv_context* context) {
@@ -340,6 +370,24 @@ void FakeVerbs::Machine::bind() {
     const std::lock_guard<std::mutex> lock(current->mutex);
     return type == IBV_EVENT_PORT_ERR ? "port error" : "port active";
   };
+}
+
+FakeGpuMemory::FakeGpuMemory(size_t bytes, size_t skipped)
+    : bytes_(bytes), skipped_(skipped), fd_(::memfd_create("memory of a GPU", MFD_CLOEXEC)) {
+  HORING_CHECK_EQ(::ftruncate(fd_, static_cast<off_t>(skipped + bytes)), 0);
+  const auto map = [&](int protection) {
+    void* const mapped = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, static_cast<off_t>(skipped));
+    HORING_CHECK(mapped != MAP_FAILED);
+    return static_cast<std::byte*>(mapped);
+  };
+  begin_ = map(PROT_NONE);
+  data_ = map(PROT_READ | PROT_WRITE);
+}
+
+FakeGpuMemory::~FakeGpuMemory() {
+  ::munmap(begin_, bytes_);
+  ::munmap(data_, bytes_);
+  ::close(fd_);
 }
 
 ibv_gid fakeGid(int subnet, int host) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/transport.h"
 #include "transport/verbs/library.h"
 
 namespace horing::testing {
@@ -19,12 +20,34 @@ struct FakeDevice {
   int gbits = 100;          // 25, 50, 100 or 200
   ibv_gid gid{};            // the only row of its table
   bool registers = true;    // false: memory may not be locked
+  bool dmabufs = true;      // false: it takes no memory of GPUs
   uint64_t bytes_sent = 0;  // by writes that arrived
   ibv_mtu path_mtu{};       // of the queue pair that was connected last
 };
 
 // 10.99.<subnet>.<host>, as RoCE has it.
 ibv_gid fakeGid(int subnet, int host);
+
+// Memory as that of a GPU: who touches it dies, but for devices with which it is registered by its dma-buf. A resource.
+class FakeGpuMemory {
+ public:
+  // Whole pages. `skipped` bytes of the dma-buf come before.
+  explicit FakeGpuMemory(size_t bytes, size_t skipped = 0);
+  FakeGpuMemory(const FakeGpuMemory&) = delete;
+  FakeGpuMemory& operator=(const FakeGpuMemory&) = delete;
+  ~FakeGpuMemory();
+
+  Region region(uint64_t id) const { return {id, begin_, bytes_, fd_, skipped_}; }
+  std::byte* begin() const { return begin_; }  // as devices know it
+  std::byte* data() const { return data_; }    // the same, for tests
+
+ private:
+  size_t bytes_;
+  size_t skipped_;
+  int fd_;
+  std::byte* begin_;
+  std::byte* data_;
+};
 
 // There is one at a time; all that is made of its library must be gone before it.
 class FakeVerbs {

@@ -1,6 +1,7 @@
 // Messages that are sent from lent memory and land in it, over devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -196,6 +197,49 @@ TEST_F(VerbsLanding, WhatDoesNotFitGoesIntoTheSlot) {
   EXPECT_EQ(message->bytes, 500u);
   receiver().release();
   EXPECT_EQ(into_[600], std::byte{0});
+}
+
+// Messages of some sizes, the smallest of which a library would copy if it were the host's. Who of the host touches it dies.
+TEST_F(VerbsLanding, DevicesAloneTouchMemoryOfGpus) {
+  const FakeGpuMemory from(from_.size(), 8192), into(from_.size());
+  std::copy(from_.begin(), from_.end(), from.data());
+  ranks_[0]->lend(from.region(1));
+  ranks_[1]->lend(into.region(2));
+  const auto bytesOf = [](uint32_t number) { return number % 3 == 0 ? 100 : kStride; };
+  uint32_t told = 0, sent = 0, received = 0;
+  EXPECT_TRUE(pumpUntil([&] {
+    while (told < kMessages && land(into.begin() + told * kStride, 1)) ++told;
+    for (; sent < kMessages && sender().tryAcquireLanding(); ++sent) {
+      const std::byte* const data = from.begin() + sent * kStride;
+      if (!sender().sendsFrom(data, bytesOf(sent))) return true;
+      sender().postFrom(data, bytesOf(sent), sent);
+    }
+    for (const Message* message; (message = receiver().tryPeek()) != nullptr; receiver().release()) {
+      if (message->data != into.begin() + received * kStride || message->bytes != bytesOf(received))
+        return true;
+      if (++received == 20) verbs_.pull(0, FakeVerbs::Pull::kSilently);
+    }
+    return received == kMessages && receiver().settle() && sender().flushed();
+  }));
+  EXPECT_EQ(received, kMessages);
+  for (uint32_t i = 0; i < kMessages; ++i)
+    EXPECT_EQ(std::memcmp(into.data() + i * kStride, from.data() + i * kStride, bytesOf(i)), 0) << i;
+  EXPECT_EQ(ranks_[0]->dataMoved().sent_through_slots, 0u);
+  EXPECT_EQ(ranks_[1]->dataMoved().received_through_slots, 0u);
+  ranks_[0]->takeBack(from.region(1));
+  ranks_[1]->takeBack(into.region(2));
+  ranks_[0]->forget(1);
+  ranks_[1]->forget(2);
+}
+
+TEST_F(VerbsLanding, MemoryOfAGpuIsNotSentFromWhereOneDeviceDoesNotTakeIt) {
+  const FakeGpuMemory from(kStride);
+  verbs_.device("a1").dmabufs = false;
+  const int before = verbs_.resources();
+  ranks_[0]->lend(from.region(1));
+  EXPECT_FALSE(sender().sendsFrom(from.begin(), kStride));
+  EXPECT_EQ(verbs_.resources(), before) << "no half of it";
+  ranks_[0]->takeBack(from.region(1));
 }
 
 TEST_F(VerbsLanding, APulledWireCostsNothing) {

@@ -157,6 +157,16 @@ TEST_F(VerbsRegions, UnusedOnesAreGivenUpWhereNoMoreMayBeLocked) {
   cache.release(third);
 }
 
+TEST_F(VerbsRegions, OfAGpuAreLeftOutByALibraryThatKnowsNoDmaBuf) {
+  RegionCache cache(devices_, {}, Log(LogLevel::kNone));
+  Region of_gpu = region(1);
+  of_gpu.dmabuf = 3;
+  cache.hold(of_gpu);
+  EXPECT_FALSE(found(cache, of_gpu));
+  EXPECT_TRUE(adapter.live.empty());
+  cache.release(of_gpu);
+}
+
 TEST_F(VerbsRegions, ForgottenOnesGoAtOnceOrWhenTheyAreReleased) {
   RegionCache cache(devices_, {}, Log(LogLevel::kNone));
   use(cache, region(1));

@@ -103,23 +103,34 @@ void Registration::reset() {
   if (region_) library_->deregMr(std::exchange(region_, nullptr));
 }
 
-Result<Registration> Registration::make(Device& device, std::byte* memory, size_t bytes, int access) {
+Result<Registration> Registration::make(Device& device, const Region& memory, int access) {
+  const Library& library = device.library();
+  const std::string port = device.port().label();
   Registration made;
-  made.library_ = &device.library();
+  made.library_ = &library;
+  if (memory.ofGpu() && !library.regDmabufMr)
+    return makeStatus(Code::kSystemError,
+                      "register memory of a GPU with %s: this libibverbs has no ibv_reg_dmabuf_mr",
+                      port.c_str());
   // In parentheses, since the name is a macro in the library's header.
-  made.region_ = (device.library().regMr)(device.pd(), memory, bytes, access);
+  made.region_ = memory.ofGpu()
+                     ? library.regDmabufMr(device.pd(), memory.dmabuf_offset, memory.bytes,
+                                           reinterpret_cast<uintptr_t>(memory.begin), memory.dmabuf, access)
+                     : (library.regMr)(device.pd(), memory.begin, memory.bytes, access);
   if (made.region_) return made;
   const int error = errno;
+  if (memory.ofGpu())
+    return systemError(error, "register %zu bytes of a GPU with %s", memory.bytes, port.c_str());
   rlimit limit{};
   if (error != ENOMEM || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return systemError(error, "register %zu bytes with %s", bytes, device.port().label().c_str());
+    return systemError(error, "register %zu bytes with %s", memory.bytes, port.c_str());
   return makeStatus(Code::kSystemError,
                     "%s may not lock %zu more bytes of memory: this process may lock %llu bytes in all; "
                     "raise the limit (ulimit -l "
                     "unlimited; memlock in /etc/security/limits.conf; LimitMEMLOCK=infinity for a service of "
                     "systemd, Slurm's slurmd "
                     "among them), or use HORING_TRANSPORTS=shm,socket",
-                    device.port().label().c_str(), bytes, static_cast<unsigned long long>(limit.rlim_cur));
+                    port.c_str(), memory.bytes, static_cast<unsigned long long>(limit.rlim_cur));
 }
 
 }  // namespace horing::verbs

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "transport/transport.h"
 #include "transport/verbs/library.h"
 #include "transport/verbs/subnet.h"
 
@@ -149,7 +150,7 @@ class Registration {
   ~Registration() { reset(); }
 
   // The error of a limit on locked memory says which and how to raise it.
-  static Result<Registration> make(Device& device, std::byte* memory, size_t bytes, int access);
+  static Result<Registration> make(Device& device, const Region& memory, int access);
 
   bool valid() const { return region_ != nullptr; }
   uint32_t localKey() const { return region_->lkey; }

@@ -38,6 +38,7 @@ Result<Library> loadLibrary() {
   HORING_TRY(bind(library, "ibv_alloc_pd", all.allocPd));
   HORING_TRY(bind(library, "ibv_dealloc_pd", all.deallocPd));
   HORING_TRY(bind(library, "ibv_reg_mr", all.regMr));
+  all.regDmabufMr = reinterpret_cast<decltype(all.regDmabufMr)>(::dlsym(library, "ibv_reg_dmabuf_mr"));
   HORING_TRY(bind(library, "ibv_dereg_mr", all.deregMr));
   HORING_TRY(bind(library, "ibv_create_comp_channel", all.createChannel));
   HORING_TRY(bind(library, "ibv_destroy_comp_channel", all.destroyChannel));

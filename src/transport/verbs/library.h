@@ -21,6 +21,9 @@ struct Library {
   decltype(&::ibv_alloc_pd) allocPd = nullptr;
   decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
   decltype(&::ibv_reg_mr) regMr = nullptr;
+  // Null: a library before rdma-core 34, which has none.
+  ibv_mr* (*regDmabufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd,
+                         int access) = nullptr;
   decltype(&::ibv_dereg_mr) deregMr = nullptr;
   decltype(&::ibv_create_comp_channel) createChannel = nullptr;
   decltype(&::ibv_destroy_comp_channel) destroyChannel = nullptr;

@@ -64,11 +64,12 @@ Status VerbsLink::openPath(size_t index) {
   Device& device = *options_.paths[index].device;
   const uint32_t slots = static_cast<uint32_t>(shape().channels) * shape().slots;
   if (!path.outgoing.valid()) {
-    HORING_ASSIGN(path.outgoing, Registration::make(device, slots_.get(), rowBytes(), 0));
+    HORING_ASSIGN(path.outgoing, Registration::make(device, {.begin = slots_.get(), .bytes = rowBytes()}, 0));
   }
   if (!path.incoming.valid()) {
-    HORING_ASSIGN(path.incoming, Registration::make(device, slots_.get() + rowBytes(), rowBytes(),
-                                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+    HORING_ASSIGN(path.incoming,
+                  Registration::make(device, {.begin = slots_.get() + rowBytes(), .bytes = rowBytes()},
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   }
   HORING_ASSIGN(path.pair, Path::make(device, {.id = options_.new_path_id(*this, index),
                                                .sends = kSendsPerSlot * slots,
@@ -166,6 +167,7 @@ bool VerbsLink::transmit(LinkPath& path, const Waiting& message) {
     }
     data.from = memory;
     data.local_key = lent->localKey(deviceOf(path));
+    data.of_gpu = lent->ofGpu();
   }
   const auto index = static_cast<size_t>(&path - paths_.data());
   const VerbsSender::Target& target = channel.sender.targetOf(message.sequence);

@@ -133,11 +133,13 @@ Status Path::post(const Write& write) {
   ibv_send_wr request{};
   request.sg_list = pieces.data();
   uint32_t bytes = 0;
+  bool may_inline = true;  // the library's copy then
   for (const Piece& piece : write.pieces) {
     if (piece.bytes == 0) continue;
     pieces[static_cast<size_t>(request.num_sge++)] = {
         .addr = reinterpret_cast<uintptr_t>(piece.from), .length = piece.bytes, .lkey = piece.local_key};
     bytes += piece.bytes;
+    may_inline = may_inline && !piece.of_gpu;
   }
   request.opcode = write.immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
   request.imm_data = write.immediate.value_or(0);
@@ -146,7 +148,7 @@ Status Path::post(const Write& write) {
   // Also when there is little room, so that it comes back.
   const bool signalled = unsignalled_ + 1 >= kSignalEvery || posted_ - completed_ >= options_.sends / 2;
   request.send_flags = (signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
-                       (bytes <= inline_bytes_ ? unsigned{IBV_SEND_INLINE} : 0u);
+                       (may_inline && bytes <= inline_bytes_ ? unsigned{IBV_SEND_INLINE} : 0u);
   return send(request);
 }
 

@@ -31,6 +31,7 @@ struct Piece {
   const std::byte* from = nullptr;
   uint32_t bytes = 0;
   uint32_t local_key = 0;
+  bool of_gpu = false;  // nobody but the adapter reads it
 };
 
 // Memory of this end, one piece after the other, into memory of the other; and, if given, 32 bits that say that all is there.

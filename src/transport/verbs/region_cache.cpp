@@ -37,10 +37,9 @@ void RegionCache::enlist(Entry& entry) {
     return leaveOut(entry, "with it, more would be locked than HORING_IB_REGISTERED_MB allows");
   std::vector<Registration> made;
   for (const auto& device : devices_) {
-    auto registered = Registration::make(*device, entry.region_.begin, entry.region_.bytes, kAccess);
+    auto registered = Registration::make(*device, entry.region_, kAccess);
     // What nobody uses may be all that is in the way.
-    while (!registered.ok() && dropOldest())
-      registered = Registration::make(*device, entry.region_.begin, entry.region_.bytes, kAccess);
+    while (!registered.ok() && dropOldest()) registered = Registration::make(*device, entry.region_, kAccess);
     if (!registered.ok()) return leaveOut(entry, registered.status().message());
     made.push_back(registered.take());
   }

@@ -20,7 +20,8 @@ struct RegionLimits {
 };
 
 // What is held stays; of the rest the one that was used longest ago makes room for the next. A region that is too large, or that may not
-// be registered (a limit on locked memory, memory that is read-only), is left out, and that is said once: its messages go through slots.
+// be registered (a limit on locked memory, memory that is read-only, that of a GPU with an adapter which knows no dma-buf), is left out,
+// and that is said once: its messages go through slots.
 //
 // One thread holds, releases and finds; any thread forgets.
 class RegionCache {
@@ -39,6 +40,7 @@ class RegionCache {
       return memory >= region_.begin && bytes <= region_.bytes &&
              static_cast<size_t>(memory - region_.begin) <= region_.bytes - bytes;
     }
+    bool ofGpu() const { return region_.ofGpu(); }
     // `device`: by its place among the devices.
     uint32_t localKey(size_t device) const { return on_[device].localKey(); }
     uint32_t remoteKey(size_t device) const { return on_[device].remoteKey(); }

@@ -139,9 +139,8 @@ Status VerbsTransport::probeLockedMemory() {
   void* const memory =
       ::mmap(nullptr, options_.locked_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return systemError(errno, "map %zu bytes", options_.locked_bytes);
-  const Status locked = Registration::make(*devices_.front(), static_cast<std::byte*>(memory),
-                                           options_.locked_bytes, IBV_ACCESS_LOCAL_WRITE)
-                            .status();
+  const Region probe{.begin = static_cast<std::byte*>(memory), .bytes = options_.locked_bytes};
+  const Status locked = Registration::make(*devices_.front(), probe, IBV_ACCESS_LOCAL_WRITE).status();
   ::munmap(memory, options_.locked_bytes);
   return locked;
 }
