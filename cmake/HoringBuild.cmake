@@ -81,5 +81,9 @@ endfunction()
 
 # Says of a test made before that it runs in the virtual machine with RDMA (`./tools/dev test --rdma`), and skips elsewhere.
 function(horing_rdma_test name)
-  set_tests_properties(${name} PROPERTIES LABELS rdma TIMEOUT 180 RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "no RDMA here")
+  set(seconds 180)
+  if(HORING_SANITIZE)
+    set(seconds 540)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS rdma TIMEOUT ${seconds} RUN_SERIAL ON SKIP_REGULAR_EXPRESSION "no RDMA here")
 endfunction()
