@@ -1,6 +1,7 @@
 #include "horing_paro/train/train_command.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -185,11 +186,16 @@ nlohmann::json jsonOf(const Run& run) {
           {"formula_fast_bytes_per_rank_and_step", report.estimate.fastBytes}};
 }
 
-// Better now than when the training is done.
-Status checkFiles(const TrainOptions& options) {
-  for (const std::string& path : {options.csv_path, options.svg_path, options.json_path})
-    if (!path.empty()) HORING_TRY(checkWritable(path));
-  return {};
+// Better now than when the training is done. Rank 0 writes them all; the others hear of it, since they would wait for it else.
+Status checkFiles(const TrainOptions& options, horingComm_t comm, int rank) {
+  std::array<char, 1024> fault{};
+  if (rank == 0)
+    for (const std::string& path : {options.csv_path, options.svg_path, options.json_path})
+      if (const Status status = path.empty() ? Status() : checkWritable(path); !status.ok())
+        status.message().copy(fault.data(), fault.size() - 1);
+  HORING_TRY(statusOfHoring(
+      horingBroadcast(fault.data(), fault.data(), fault.size(), horingInt8, 0, comm, nullptr)));
+  return fault[0] == 0 ? Status() : makeStatus(Code::kSystemError, "rank 0: %s", fault.data());
 }
 
 Status writeFiles(const TrainOptions& options, const std::vector<Run>& runs) {
@@ -273,7 +279,7 @@ Status runTrain(const TrainOptions& options) {
   HORING_ASSIGN(const Communicator comm, joinJob());
   HORING_ASSIGN(const Place place, placeIn(comm.get()));
   HORING_ASSIGN(TrainingSettings training, settingsOf(options, place.ranks));
-  if (place.rank == 0) HORING_TRY(checkFiles(options));
+  HORING_TRY(checkFiles(options, comm.get(), place.rank));
   const Talk talk(place, training);
   talk.begin();
   std::vector<Run> runs;
