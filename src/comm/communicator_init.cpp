@@ -5,11 +5,11 @@
 #include <set>
 
 #include "comm/communicator.h"
-#include "control/flight_file.h"
-#include "selection/model_selection.h"
-#include "control/rank_list.h"
 #include "comm/transports.h"
+#include "control/flight_file.h"
+#include "control/rank_list.h"
 #include "control/wire.h"
+#include "selection/model_selection.h"
 #include "topology/machine.h"
 
 namespace horing {

@@ -5,8 +5,8 @@
 
 #include "base/config.h"
 #include "comm/connector.h"
-#include "selection/selection.h"
 #include "engine/host/operation.h"
+#include "selection/selection.h"
 #include "topology/group_map.h"
 
 namespace horing {

@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "control/socket_address.h"
 #include "launch/job_secret.h"
 #include "launch/launch_variables.h"
 #include "launch/pmi1.h"
 #include "launch/pmix.h"
-#include "control/socket_address.h"
 
 namespace horing {
 

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "control/control_channel.h"
 #include "control/control_messages.h"
-#include "launch/pmi1.h"
 #include "control/rendezvous.h"
+#include "launch/pmi1.h"
 #include "targets.h"
 
 namespace horing::fuzz {

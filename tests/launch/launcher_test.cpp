@@ -7,10 +7,10 @@
 #include <fstream>
 #include <map>
 
+#include "../control/control_ranks.h"
+#include "control/socket_address.h"
 #include "launch/job_secret.h"
 #include "launch/launch_variables.h"
-#include "control/socket_address.h"
-#include "../control/control_ranks.h"
 
 namespace horing {
 namespace {

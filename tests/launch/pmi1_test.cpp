@@ -9,9 +9,9 @@
 #include <map>
 #include <mutex>
 
+#include "../control/control_ranks.h"
 #include "base/fd.h"
 #include "launch/launcher.h"
-#include "../control/control_ranks.h"
 
 namespace horing {
 namespace {

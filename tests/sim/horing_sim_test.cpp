@@ -8,13 +8,13 @@
 #include <sstream>
 
 #include "chrome_trace.h"
-#include "selection/model_selection.h"
-#include "selection/selection_table.h"
 #include "compare.h"
 #include "goal.h"
 #include "quantity.h"
 #include "run_picture.h"
 #include "run_report.h"
+#include "selection/model_selection.h"
+#include "selection/selection_table.h"
 #include "units.h"
 
 namespace horing {

@@ -5,8 +5,8 @@
 #include "base/config.h"
 #include "base/version.h"
 #include "comm/gpu_team.h"
-#include "selection/selection.h"
 #include "horing/horing.h"
+#include "selection/selection.h"
 
 namespace horing::info {
 

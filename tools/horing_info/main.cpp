@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/config.h"
-#include "selection/model_selection.h"
-#include "selection/selection_table.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
+#include "selection/model_selection.h"
+#include "selection/selection_table.h"
 
 namespace horing::info {
 namespace {

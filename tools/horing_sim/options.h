@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "selection/model_selection.h"
 #include "compare.h"
+#include "selection/model_selection.h"
 
 namespace horing {
 
