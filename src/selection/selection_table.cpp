@@ -21,11 +21,9 @@ all_reduce      1    2     16K   one_shot
 all_reduce      1    2     64K   direct
 all_reduce      1    3-4   8K    one_shot
 all_reduce      1    3-4   1M    direct
-all_reduce      1    5-6   2K    one_shot
-all_reduce      1    5-8   16K   star
+all_reduce      1    5-8   2K    one_shot
 all_reduce      1    5-8   512K  direct
-all_reduce      1    9-16  64K   star
-all_reduce      1    17-32 64    direct
+all_reduce      1    9-32  64    direct
 all_reduce      1    9-    16K   doubling
 all_reduce      1    9-16  512K  direct
 all_reduce      1    17-32 1M    direct
