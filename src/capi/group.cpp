@@ -122,13 +122,12 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
     if (!submitted.ok()) break;
     submitted = submit(pending, blocking);
   }
-  // What was submitted is started whatever became of the rest: the other ranks wait for it.
+  // What was submitted is started, and complete on return, whatever became of the rest: the other ranks wait for it.
   for (const auto step : {&CommandQueue::start, &CommandQueue::settle})
-    for (const Pending& pending : commands)
-      if (step == &CommandQueue::start || submitted.ok()) {
-        Status taken = (pending.comm->queue.get()->*step)();
-        if (submitted.ok()) submitted = std::move(taken);
-      }
+    for (const Pending& pending : commands) {
+      Status taken = (pending.comm->queue.get()->*step)();
+      if (submitted.ok()) submitted = std::move(taken);
+    }
   // Who only waits keeps no handle from being ended.
   uses.clear();
   Status carried_out = blocking.synchronize();

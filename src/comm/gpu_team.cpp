@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/outside_of_graphs.h"
 #include "comm/proof.h"
 #include "control/rank_list.h"
 #include "engine/cuda/device_memory.h"
@@ -16,7 +17,6 @@ namespace {
 
 // Of cuda.h.
 constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
-constexpr int kCaptureModeRelaxed = 2;
 
 // Of kGpuMemoryBytes, what queues may take; plans have the rest.
 constexpr size_t kQueueBytes = size_t{24} << 20;
@@ -25,19 +25,6 @@ constexpr int32_t kGoodParts = 8;          // smaller slots are worth so many
 constexpr int32_t kMostScratchQueues = 4;  // that count for the size of slots
 constexpr std::chrono::milliseconds kLook{1};
 constexpr int64_t kEndMs = 1000;
-
-// Allocates and copies although this thread may be recording a graph: on streams that are no part of it.
-class OutsideOfGraphs {
- public:
-  explicit OutsideOfGraphs(const CudaApi& api) : api_(api) { api_.exchange_capture_mode(&mode_); }
-  ~OutsideOfGraphs() { api_.exchange_capture_mode(&mode_); }
-  OutsideOfGraphs(const OutsideOfGraphs&) = delete;
-  OutsideOfGraphs& operator=(const OutsideOfGraphs&) = delete;
-
- private:
-  const CudaApi& api_;
-  int mode_ = kCaptureModeRelaxed;
-};
 
 bool isSame(const GpuLaunch& one, const GpuLaunch& other) {
   return one.type == other.type && one.op == other.op && one.call.digest == other.call.digest;
@@ -501,6 +488,7 @@ Result<uint64_t> GpuTeam::done(int number) {
   Gpu& gpu = *gpus_[rank.gpu];
   const CudaDevice::Current current(*rank.device);
   const CudaApi& api = rank.device->api();
+  const OutsideOfGraphs outside(api);
   const std::lock_guard lock(gpu.mutex);
   for (gpu.looked = std::max(gpu.looked, gpu.marked - kMarks); gpu.looked < gpu.marked; ++gpu.looked) {
     const Gpu::Mark& next = gpu.marks[gpu.looked % kMarks];

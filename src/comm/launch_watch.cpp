@@ -40,14 +40,17 @@ Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
 
 void LaunchWatch::recorded(uint64_t launch) {
   const std::lock_guard lock(mutex_);
-  end(launch + 1);
+  recorded_.insert(launch);
+  end(ended_);
 }
 
-// Under mutex_.
+// Under mutex_. What was recorded ends with what is before it.
 void LaunchWatch::end(uint64_t until) {
-  if (ended_ < until) went_on_ns_ = clock_.nowNs();
-  for (; ended_ < until; ++ended_)
+  for (bool recorded = false; (recorded = recorded_.contains(ended_)) || ended_ < until; ++ended_) {
+    if (recorded) recorded_.erase(ended_);
+    went_on_ns_ = clock_.nowNs();
     communicator_.launches().recorder().end(ended_, went_on_ns_, Outcome::kDone);
+  }
 }
 
 void LaunchWatch::serve() {

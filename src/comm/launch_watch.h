@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/flight_recorder.h"
@@ -41,7 +42,6 @@ class LaunchWatch {
   // Whether any is under way.
   bool look();
   void end(uint64_t until);
-  Status judgeOnce();
 
   Communicator& communicator_;
   GpuTeam& team_;
@@ -52,9 +52,10 @@ class LaunchWatch {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t next_ = 0;       // under mutex_, as all that follows
-  uint64_t ended_ = 0;      // launches, all before this one
-  int64_t went_on_ns_ = 0;  // when the latest ended, or began after none
+  uint64_t next_ = 0;            // under mutex_, as all that follows
+  uint64_t ended_ = 0;           // launches, all before this one
+  std::set<uint64_t> recorded_;  // not before ended_: parts of graphs, behind a launch that is under way
+  int64_t went_on_ns_ = 0;       // when the latest ended, or began after none
   bool sleeps_ = false;
   bool stop_ = false;
   std::thread thread_;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "comm/outside_of_graphs.h"
+
 namespace horing {
 
 namespace {
@@ -167,6 +169,7 @@ Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::
     if (now_ns >= next_look_ns) {
       next_look_ns = now_ns + kLookNs;
       const CudaDevice::Current current(*device_);
+      const OutsideOfGraphs outside(device_->api());
       const int state = device_->api().event_query(last_);
       if (state != CudaApi::kSuccess && state != CudaApi::kNotReady)
         return device_->api().check(

@@ -69,9 +69,11 @@ void CallLedger::ask(uint64_t sequence, Case& one, int64_t now_ns) {
 
 void CallLedger::report(int rank, int ranks, CallReport report, int64_t now_ns) {
   Case& one = caseOf(report.sequence, ranks, now_ns);
-  begun_.resize(static_cast<size_t>(ranks));
-  begun_[static_cast<size_t>(rank)] = report.begun;
   const uint64_t sequence = report.sequence;
+  begun_.resize(static_cast<size_t>(ranks));
+  Begun& begun = begun_[static_cast<size_t>(rank)];
+  uint64_t& latest = sequence < kFirstLaunch ? begun.calls : begun.launches;
+  latest = std::max(latest, report.begun);
   const CallReport::Kind kind = report.kind;
   if (kind == CallReport::Kind::kAnswer && report.round == one.round) ++one.answered;
   const bool first_overdue = kind == CallReport::Kind::kOverdue && one.overdue_ms == 0;
@@ -82,6 +84,13 @@ void CallLedger::report(int rank, int ranks, CallReport report, int64_t now_ns) 
     ask(sequence, one, now_ns);
   if (one.callers.size() > 1) one.decide_ns = std::min(one.decide_ns, now_ns + kMoreCallersNs);
   if (one.overdue_ms > 0) one.decide_ns = std::min(one.decide_ns, now_ns + kAnswersNs);
+}
+
+void CallLedger::left(int rank, int ranks) {
+  begun_.resize(static_cast<size_t>(ranks));
+  const Begun& begun = begun_[static_cast<size_t>(rank)];
+  least_left_.calls = std::min(least_left_.calls, begun.calls);
+  least_left_.launches = std::min(least_left_.launches, begun.launches);
 }
 
 bool CallLedger::ripe(const Case& one, const Attendance& attendance, int64_t now_ns) {
@@ -132,30 +141,33 @@ CallVerdict CallLedger::disagreement(uint64_t sequence, const Case& one) {
   return verdict;
 }
 
-// Whoever waits for a rank that will never call need not wait for any deadline.
+// Whoever waits for a rank that will never call need not wait for any deadline. Where all leave in order nothing is looked through.
 std::optional<CallVerdict> CallLedger::desertion(uint64_t sequence, const Case& one,
                                                  const Attendance& attendance) const {
+  if (least_left_.of(sequence) > sequence) return std::nullopt;
   std::vector<int> left, waiting;
   std::string name;
-  for (size_t rank = 0; attendance.present < attendance.ranks && rank < one.reports.size(); ++rank) {
+  for (size_t rank = 0; rank < one.reports.size(); ++rank) {
     const auto& report = one.reports[rank];
     const auto number = static_cast<int>(rank);
     if (!attendance.is_present(number)) {
-      if (begun_[rank] <= sequence) left.push_back(number);
+      if (begun_[rank].of(sequence) <= sequence) left.push_back(number);
     } else if (report && report->digest != 0 && report->ended <= sequence) {
       waiting.push_back(number);
       name = report->name;
     }
   }
   if (left.empty() || waiting.empty()) return std::nullopt;
-  return CallVerdict{
-      Code::kRemoteError, left[0],
-      formatString(
-          "%s left (finalized or destroyed the communicator) after %llu calls, and %s in %s #%llu: every "
-          "rank must make all calls before it leaves",
-          ranksText(left).c_str(), static_cast<unsigned long long>(begun_[static_cast<size_t>(left[0])]),
-          (ranksText(waiting) + (waiting.size() == 1 ? " waits" : " wait")).c_str(), name.c_str(),
-          static_cast<unsigned long long>(sequence))};
+  return CallVerdict{Code::kRemoteError, left[0],
+                     formatString("%s left (finalized or destroyed the communicator) after %llu %s, and %s "
+                                  "in %s %s: every rank must make all "
+                                  "calls before it leaves",
+                                  ranksText(left).c_str(),
+                                  static_cast<unsigned long long>(
+                                      begun_[static_cast<size_t>(left[0])].of(sequence) % kFirstLaunch),
+                                  sequence < kFirstLaunch ? "calls" : "launches of kernels",
+                                  (ranksText(waiting) + (waiting.size() == 1 ? " waits" : " wait")).c_str(),
+                                  name.c_str(), callNumberText(sequence).c_str())};
 }
 
 namespace {

@@ -46,6 +46,8 @@ class CallLedger {
   // What to ask all ranks. Empties the list.
   std::vector<CallInquiry> takeInquiries() { return std::exchange(inquiries_, {}); }
   std::optional<CallVerdict> judge(const Attendance& attendance, int64_t now_ns) const;
+  // The rank has left in order: it will make no more calls than it has told of.
+  void left(int rank, int ranks);
   // When judge() may know more though nobody says any more; INT64_MAX: never.
   int64_t nextLookNs() const;
 
@@ -73,8 +75,13 @@ class CallLedger {
   static CallVerdict overdue(uint64_t sequence, const Case& one, const Attendance& attendance);
 
   std::map<uint64_t, Case> cases_;  // by sequence
-  // By rank: how many calls it has begun, as it said last. Who leaves says so.
-  std::vector<uint64_t> begun_;
+  // What a rank has begun: the number behind its last call, and behind its last launch (from kFirstLaunch on).
+  struct Begun {
+    uint64_t calls = 0, launches = kFirstLaunch;
+    uint64_t of(uint64_t sequence) const { return sequence < kFirstLaunch ? calls : launches; }
+  };
+  std::vector<Begun> begun_;                    // by rank, as far as it told; who leaves tells before
+  Begun least_left_{kFirstLaunch, UINT64_MAX};  // the least of those that have left
   std::vector<CallInquiry> inquiries_;
 };
 

@@ -152,6 +152,7 @@ void Rendezvous::announce(int rank, const AnnounceMessage& message) {
 void Rendezvous::goodbye(int rank) {
   HORING_CHECK(member(rank).presence == Presence::kPresent);
   member(rank).presence = Presence::kLeft;
+  ledger_.left(rank, ranks_);
   --present_;
   if (!complete() || gave_ > 0)
     fail(Code::kRemoteError, rank,

@@ -40,6 +40,7 @@ class Ranks {
   void leaves(int rank) {
     if (log(rank).recorder().begun() > 0) report(rank, CallReport::Kind::kAnswer);
     present_[static_cast<size_t>(rank)] = false;
+    ledger_.left(rank, size());
   }
   void fallsSilent(int rank) { silent_.push_back(rank); }
 
@@ -255,6 +256,37 @@ TEST(CallLedger, DoesNotBlameWhoLeftAfterTheCall) {
   ranks.finish(1);
   ranks.report(0, kStalled);
   EXPECT_EQ(ranks.reason(), "nothing");
+}
+
+TEST(CallLedger, CountsCallsAndLaunchesApart) {
+  CallLedger ledger;
+  const Attendance one_left{2, 1, [](int rank) { return rank == 0; }};
+  const auto report = [&](int rank, CallReport::Kind kind, uint64_t sequence, uint64_t begun) {
+    CallReport said;
+    said.kind = kind;
+    said.sequence = said.ended = sequence;
+    said.begun = begun;
+    said.digest = 7;
+    said.name = "all_reduce";
+    ledger.report(rank, 2, said, 0);
+  };
+  report(1, CallReport::Kind::kAnswer, kFirstLaunch + 2, kFirstLaunch + 3);
+  report(1, CallReport::Kind::kAnswer, 0, 1);
+  ledger.left(1, 2);
+  report(0, kStalled, kFirstLaunch + 2, kFirstLaunch + 3);
+  EXPECT_FALSE(ledger.judge(one_left, 0));
+  report(0, kStalled, kFirstLaunch + 3, kFirstLaunch + 4);
+  std::optional<CallVerdict> verdict = ledger.judge(one_left, 0);
+  ASSERT_TRUE(verdict);
+  EXPECT_NE(verdict->reason.find("after 3 launches of kernels, and rank 0 waits in all_reduce launch #3"),
+            std::string::npos)
+      << verdict->reason;
+  report(0, kStalled, 1, 2);
+  verdict = ledger.judge(one_left, 0);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->rank, 1);
+  EXPECT_NE(verdict->reason.find("after 1 calls, and rank 0 waits in all_reduce #1"), std::string::npos)
+      << verdict->reason;
 }
 
 TEST(CallLedger, FollowsTheWaitingToItsEndWhenAllHaveCalled) {

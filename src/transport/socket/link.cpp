@@ -117,11 +117,17 @@ void SocketLink::progress(Effort effort) {
 }
 
 // A goodbye does not get through while the kernel's buffers are full of what this rank has not read, and the peer does not wait for
-// ever. So where its death would be told, an end in order without one is no failure either until something is needed.
+// ever. So where its death would be told, an end of all streams without one is no failure either until something is needed; one alone
+// was ended by something on the way.
+bool SocketLink::deathsAreTold() const {
+  return options_.deaths_are_told && options_.deaths_are_told();
+}
+
 bool SocketLink::hasLeft(const Stream& stream) const {
   if (!stream.tcp) return false;
-  return stream.tcp->saidGoodbye() ||
-         (stream.tcp->closedByPeer() && options_.deaths_are_told && options_.deaths_are_told());
+  const auto ended = [](const Stream& each) { return each.tcp && each.tcp->ended(); };
+  return stream.tcp->saidGoodbye() || (stream.tcp->closedByPeer() && deathsAreTold() &&
+                                       std::all_of(streams_.begin(), streams_.end(), ended));
 }
 
 void SocketLink::judgeEndedStreams() {
@@ -131,7 +137,7 @@ void SocketLink::judgeEndedStreams() {
     Stream& stream = streams_[i];
     all_left = all_left && hasLeft(stream);
     if (!stream.tcp || !stream.tcp->ended() || hasLeft(stream)) continue;
-    if (stream.tcp->closedByPeer())
+    if (stream.tcp->closedByPeer() && !deathsAreTold())
       return fail(
           makeStatus(Code::kRemoteError,
                      "rank %d lost the connection to rank %d (socket %s): %s; the process on that rank has "

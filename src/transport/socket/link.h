@@ -116,6 +116,7 @@ class SocketLink final : public Link, private FrameSink {
   size_t leastBusyStream() const;
   SocketStream* creditStream(size_t channel);
   void queueCredits(Effort effort);
+  bool deathsAreTold() const;
   bool hasLeft(const Stream& stream) const;
   void judgeEndedStreams();
 
