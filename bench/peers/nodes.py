@@ -48,7 +48,7 @@ def receive_request(connection):
     return json.loads(data), files
 
 
-def serve(connection, children):
+def serve(connection, children, starting):
     """Runs one program. Its end is told to the caller; the caller's end is its own. A request without a command lasts as long
     as the caller, and then everything ends."""
     with connection:
@@ -61,8 +61,10 @@ def serve(connection, children):
             os.kill(os.getpid(), signal.SIGTERM)
             return
         try:
-            child = subprocess.Popen(request["command"], env={**os.environ, **request["environment"]}, stdin=files[0],
-                                     stdout=files[1], stderr=files[2], start_new_session=True)
+            with starting:
+                child = subprocess.Popen(request["command"], env={**os.environ, **request["environment"]},
+                                         stdin=files[0], stdout=files[1], stderr=files[2], start_new_session=True)
+                children.add(child)
         except OSError as error:
             os.write(files[2], f"nodes.py: {error}\n".encode())
             connection.sendall(b"127\n")
@@ -70,7 +72,6 @@ def serve(connection, children):
         finally:
             for file in files:
                 os.close(file)
-        children.add(child)
         ended = os.pidfd_open(child.pid)
         select.select([ended, connection], [], [])
         gone = not select.select([ended], [], [], 0)[0]
@@ -89,8 +90,10 @@ def serve(connection, children):
 
 def agent(folder):
     children = set()
+    starting = threading.Lock()  # what has been started, but is not among the children yet, would outlive this agent
 
     def finish(*_):
+        starting.acquire()
         for child in list(children):
             end_group(child)
         os._exit(0)
@@ -103,7 +106,7 @@ def agent(folder):
     os.rename(path + ".new", path)  # appears when it works
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=serve, args=(connection, children), daemon=True).start()
+        threading.Thread(target=serve, args=(connection, children, starting), daemon=True).start()
 
 
 # ---- the callers ----
