@@ -138,7 +138,7 @@ class GpuRanks {
     cuda::LaneCalls calls;
     calls.each[0] = call;
     calls.count = 1;
-    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), cuda::BoundPlan::partsOf(call), 1},
+    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), call.used_parts, 1},
                                DataType::kFloat32, RedOp::kSum, streams_[rank]));
   }
   void launch(const std::vector<cuda::LaneCall>& calls) {

@@ -114,9 +114,13 @@ Status KernelCalls::start() {
   return enqueued_ ? judged(team_->start(communicator_.rank())) : Status();
 }
 
+Status KernelCalls::launch() {
+  HORING_TRY(judged(team_->start(communicator_.rank())));
+  return judged(team_->await(communicator_.rank(), patience()));
+}
+
 Status KernelCalls::settle() {
-  HORING_TRY(start());
-  if (std::exchange(enqueued_, false)) HORING_TRY(judged(team_->await(communicator_.rank(), patience())));
+  if (std::exchange(enqueued_, false)) HORING_TRY(launch());
   const CudaStream stream = std::exchange(awaited_, nullptr);
   return stream ? complete(stream) : Status();
 }
@@ -130,8 +134,7 @@ Status KernelCalls::complete(CudaStream stream) {
 Result<bool> KernelCalls::run(const Command& command) {
   HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
   if (!stream) return false;
-  HORING_TRY(judged(team_->start(communicator_.rank())));
-  HORING_TRY(judged(team_->await(communicator_.rank(), patience())));
+  HORING_TRY(launch());
   HORING_TRY(complete(stream));
   return true;
 }

@@ -43,6 +43,8 @@ class KernelCalls {
   // The stream that it is complete on; null: it is not one for kernels.
   Result<CudaStream> enterBlocking(const Command& command);
   Status judged(const Status& launched);
+  // What this rank has entered: puts it on its streams, and waits until it is on its way.
+  Status launch();
   Status complete(CudaStream stream);
 
   Communicator& communicator_;

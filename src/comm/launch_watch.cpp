@@ -46,8 +46,8 @@ void LaunchWatch::recorded(uint64_t launch) {
 
 // Under mutex_. What was recorded ends with what is before it.
 void LaunchWatch::end(uint64_t until) {
-  for (bool recorded = false; (recorded = recorded_.contains(ended_)) || ended_ < until; ++ended_) {
-    if (recorded) recorded_.erase(ended_);
+  for (; ended_ < until || recorded_.contains(ended_); ++ended_) {
+    recorded_.erase(ended_);
     went_on_ns_ = clock_.nowNs();
     communicator_.launches().recorder().end(ended_, went_on_ns_, Outcome::kDone);
   }

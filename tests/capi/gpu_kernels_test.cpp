@@ -433,6 +433,14 @@ class GpuKernelTrouble : public testing::Test {
     onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
   }
   const GpuVector<float>& on(int rank) const { return rank == 0 ? on_0_ : on_1_; }
+  // Rank 0 adds, and rank 1 takes the maximum.
+  void callDifferently(const GpuStream& stream, const GpuStream& other) {
+    EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+    EXPECT_HORING(
+        horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
+    stream.synchronize();
+    other.synchronize();
+  }
   horingResult_t asyncError(int rank) {
     horingResult_t error = horingSuccess;
     EXPECT_HORING(horingCommGetAsyncError(comm(rank), &error));
@@ -472,10 +480,7 @@ TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
 TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
-  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
-  EXPECT_HORING(horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
-  stream.synchronize();
-  other.synchronize();
+  callDifferently(stream, other);
   EXPECT_EQ(asyncError(0), horingInvalidUsage);
   EXPECT_TRUE(
       refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage,
@@ -552,10 +557,7 @@ TEST_F(GpuKernelTrouble, IsWrittenDown) {
   const Setting records("HORING_FLIGHT_DIR", folder);
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
-  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
-  EXPECT_HORING(horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
-  stream.synchronize();
-  other.synchronize();
+  callDifferently(stream, other);
   EXPECT_NE(asyncError(0), horingSuccess);
   // By a thread of the control plane.
   const auto files = [&] {

@@ -49,7 +49,17 @@ class ResumingPeer : public HostilePeer {
     for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
   }
 
-  // On the manual clock.
+  // Another rank, on the manual clock, and a connection that works.
+  void meetByManualClock(std::function<bool()> deaths_are_told = {}) {
+    SocketOptions mine = options(1);
+    mine.clock = &manual_clock_;
+    mine.deaths_are_told = std::move(deaths_are_told);
+    rank_ = makeRank(mine);
+    link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
+    come(0, 1);
+    sayState(0, States{});
+    turn();
+  }
   void pass(int seconds) {
     for (int i = 0; i < 10 * seconds; ++i) {
       manual_clock_.advanceNs(100'000'000);
@@ -208,13 +218,7 @@ TEST_F(ResumingPeer, LosesOneOfSeveralStreamsWhileTheOthersWork) {
 
 // The process behind it may be busy elsewhere: it is waited for as long as it listens.
 TEST_F(ResumingPeer, IsWaitedForWhileItListensAndGivenUpWhenItDoesNot) {
-  SocketOptions mine = options(1);
-  mine.clock = &manual_clock_;
-  rank_ = makeRank(mine);
-  link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
-  come(0, 1);
-  sayState(0, States{});
-  turn();
+  meetByManualClock();
   reset(0);
   pass(60);
   EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
@@ -228,14 +232,7 @@ TEST_F(ResumingPeer, IsWaitedForWhileItListensAndGivenUpWhenItDoesNot) {
 // ... and also when it does not, while somebody else would tell of its end: all its sockets may have been destroyed under it.
 TEST_F(ResumingPeer, IsWaitedForThoughItRefusesWhileDeathsAreTold) {
   bool told = true;
-  SocketOptions mine = options(1);
-  mine.clock = &manual_clock_;
-  mine.deaths_are_told = [&] { return told; };
-  rank_ = makeRank(mine);
-  link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
-  come(0, 1);
-  sayState(0, States{});
-  turn();
+  meetByManualClock([&] { return told; });
   listener_.reset();
   reset(0);
   pass(60);
@@ -248,13 +245,7 @@ TEST_F(ResumingPeer, IsWaitedForThoughItRefusesWhileDeathsAreTold) {
 
 // ... and also when nobody can connect, since it has accepted nobody for so long that its queue is full; unless its machine is silent.
 TEST_F(ResumingPeer, IsWaitedForWhileItsQueueIsFullAndGivenUpWhenItsMachineIsSilent) {
-  SocketOptions mine = options(1);
-  mine.clock = &manual_clock_;
-  rank_ = makeRank(mine);
-  link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
-  come(0, 1);
-  sayState(0, States{});
-  turn();
+  meetByManualClock();
   ASSERT_EQ(::listen(listener_.get(), 0), 0);
   const Client fills_it(port_);
   reset(0);
@@ -294,13 +285,7 @@ TEST_F(ResumingPeer, IsMissedWhenItIsNeededIfItEndsWithoutAGoodbyeWhileDeathsAre
 
 // The rank itself may be away for a while, and no time of that is one of waiting.
 TEST_F(ResumingPeer, IsNotGivenUpForWhatHappenedWhileTheRankWasAway) {
-  SocketOptions mine = options(1);
-  mine.clock = &manual_clock_;
-  rank_ = makeRank(mine);
-  link_ = rank_->connect(0, fake_.encode(), kFakeShape).value();
-  come(0, 1);
-  sayState(0, States{});
-  turn();
+  meetByManualClock();
   listener_.reset();
   reset(0);
   ASSERT_TRUE(pumpUntil({rank_.get()}, [&] {

@@ -42,9 +42,8 @@ class BoundPlan {
   // A call with even blocks, as a kernel gets it; `peer_inputs` and `factor_at` in memory of the GPU. kInvalidArgument: blocks that differ, which
   // kernels have no tables for.
   Result<LaneCall> prepare(const Call& call) const;
-  // The grid that runs it: a block for each lane of each part that the call uses.
+  // The grid that runs it: a block for each of these of each part that the call uses.
   int32_t lanes() const { return view_.lane_count; }
-  static int32_t partsOf(const LaneCall& call) { return call.used_parts; }
 
   // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and in the call of which number.
   Status outcome(uint64_t* call = nullptr) const;

@@ -34,7 +34,7 @@ class Emulation {
   void add(const Launch& launch) {
     const auto run = ruleFor<LaneOf>(launch.type, launch.op);
     const auto& call = *calls_.emplace_back(std::make_unique<cuda::LaneCall>(launch.call));
-    for (int32_t part = 0; part < cuda::BoundPlan::partsOf(call); ++part)
+    for (int32_t part = 0; part < call.used_parts; ++part)
       for (int32_t lane = 0; lane < call.plan.lane_count; ++lane) {
         EmulatedBlock& block = *blocks_.emplace_back(std::make_unique<EmulatedBlock>(launch.threads));
         threads_ += static_cast<int>(launch.threads);

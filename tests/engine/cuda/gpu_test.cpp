@@ -88,7 +88,7 @@ class GpuRanks {
     cuda::LaneCalls calls;
     calls.each[0] = call;
     calls.count = 1;
-    return gpu_.launch(calls, {world_->plan(p).lanes(), cuda::BoundPlan::partsOf(call), 1}, type, op,
+    return gpu_.launch(calls, {world_->plan(p).lanes(), call.used_parts, 1}, type, op,
                        stream(p));
   }
 
@@ -121,7 +121,7 @@ class GpuRanks {
     for (int32_t p = 0; p < ranks(); ++p) {
       auto call = world_->plan(p).prepare(calls[static_cast<size_t>(p)]);
       ASSERT_TRUE(call.ok()) << call.status().toString();
-      blocks += world_->plan(p).lanes() * cuda::BoundPlan::partsOf(call.value());
+      blocks += world_->plan(p).lanes() * call.value().used_parts;
       ready.push_back(call.take());
     }
     // Also loads the kernel, which must not happen while another waits for it.
