@@ -86,18 +86,16 @@ void findBuffers(const Contract& contract, const Call& call, const Caller& calle
 // would read what was written a moment ago in other pieces, for which a processor waits 20 ns.
 Status findUniformBuffers(Collective collective, const Call& call, const Caller& caller, Buffers& buffers) {
   const Contract contract = contractOf(collective);
-  const bool is_cut = chunksDue(collective, caller.ranks) == 0;
-  const size_t element_bytes = dataTypeBytes(call.type),
-               blocks = is_cut ? 1 : static_cast<size_t>(caller.ranks);
+  const size_t element_bytes = dataTypeBytes(call.type), blocks = blocksOf(collective, caller.ranks);
   size_t total_bytes = 0;
   if (__builtin_mul_overflow(call.count, blocks * element_bytes, &total_bytes) || total_bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count is %zu: %zu blocks of so many %s do not fit into memory",
                       call.count, blocks, dataTypeName(call.type));
   findBuffers(contract, call, caller, buffers);
-  buffers.send_elements = contract.in == ChunkSet::kOwn ? call.count : blocks * call.count;
-  buffers.recv_elements = contract.out == ChunkSet::kOwn ? call.count : blocks * call.count;
+  buffers.send_elements = blocksIn(contract.in, collective, caller.ranks) * call.count;
+  buffers.recv_elements = blocksIn(contract.out, collective, caller.ranks) * call.count;
   const int32_t own = call.block_of_position ? call.block_of_position[caller.position] : caller.rank;
-  buffers.in_place_offset = is_cut ? 0 : static_cast<size_t>(own) * call.count;
+  buffers.in_place_offset = isCutAtWill(collective) ? 0 : static_cast<size_t>(own) * call.count;
   return {};
 }
 

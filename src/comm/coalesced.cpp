@@ -56,10 +56,9 @@ struct CoalescedLists::Batch {
 
 Status CoalescedLists::run(Collective collective, const Call& like, std::span<const ListEntry> entries) {
   const size_t element_bytes = dataTypeBytes(like.type);
-  const bool is_cut = chunksDue(collective, communicator_.ranks()) == 0;
-  const size_t blocks = is_cut ? 1 : static_cast<size_t>(communicator_.ranks());
-  const Batch empty{
-      collective, blocks, is_cut ? 0 : static_cast<size_t>(communicator_.rank()), element_bytes, {}};
+  const size_t blocks = blocksOf(collective, communicator_.ranks());
+  const size_t own = isCutAtWill(collective) ? 0 : static_cast<size_t>(communicator_.rank());
+  const Batch empty{collective, blocks, own, element_bytes, {}};
   Batch batch = empty;
   if (std::all_of(entries.begin(), entries.end(), [](const ListEntry& entry) { return entry.count == 0; })) {
     // Moves nothing, but the others' lists may: they hear that this one differs.

@@ -60,8 +60,7 @@ size_t totalBytes(Collective collective, const Call& call, int ranks) {
   const Blocks& table = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
   if (table.given())
     return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(call.type);
-  const size_t blocks = chunksDue(collective, ranks) == 0 ? 1 : static_cast<size_t>(ranks);
-  return call.count * dataTypeBytes(call.type) * blocks;
+  return call.count * dataTypeBytes(call.type) * blocksOf(collective, ranks);
 }
 
 // The memory around that byte that stays until its owner says otherwise.

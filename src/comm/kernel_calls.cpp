@@ -17,9 +17,7 @@ bool isForKernels(const Command& command) {
 }
 
 size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
-  const bool is_cut = chunksDue(command.collective, ranks) == 0;
-  const bool is_block = is_cut || holds == ChunkSet::kOwn;
-  return command.call.count * dataTypeBytes(command.call.type) * (is_block ? 1 : static_cast<size_t>(ranks));
+  return command.call.count * dataTypeBytes(command.call.type) * blocksIn(holds, command.collective, ranks);
 }
 // Also on ranks that have none, where nobody looks.
 std::span<const std::byte> readsOf(const Command& command, int ranks) {

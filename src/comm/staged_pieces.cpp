@@ -14,11 +14,6 @@ CudaAddress addressOf(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
 
-// Of a vector that is cut at will: 1.
-size_t blocksOf(Collective collective, int ranks) {
-  return chunksDue(collective, ranks) == 0 ? 1 : static_cast<size_t>(ranks);
-}
-
 }  // namespace
 
 // Takes memory of the host from `staging` on, and writes down what is copied there and back.
@@ -135,9 +130,7 @@ class StagedPieces::Builder {
   bool isRoot() const { return command_.call.root == place_.rank; }
   bool hasInput() const { return contract_.in != ChunkSet::kEveryAtRoot || isRoot(); }
   bool hasOutput() const { return contract_.out != ChunkSet::kEveryAtRoot || isRoot(); }
-  size_t blocksIn(ChunkSet set) const {
-    return set == ChunkSet::kOwn ? 1 : blocksOf(command_.collective, place_.ranks);
-  }
+  size_t blocksIn(ChunkSet set) const { return horing::blocksIn(set, command_.collective, place_.ranks); }
 
   CudaAddress reserve(size_t bytes) {
     const CudaAddress at = next_;

@@ -53,7 +53,7 @@ class Layout {
                      size_t alignment) {
     Layout layout;
     layout.contract_ = contractOf(schedule);
-    layout.is_cut_ = chunksDue(schedule.collective, schedule.ranks) == 0;
+    layout.is_cut_ = isCutAtWill(schedule.collective);
     layout.position_ = schedule.position;
     layout.block_of_position_ = extent.block_of_position ? extent.block_of_position : rank_of_position;
     layout.extent_ = extent;

@@ -2,6 +2,7 @@
 // What each collective promises, as data: which chunks the input and the output have at a position, and whose
 // contributions a chunk of the output must hold at the end. The verifier proves schedules against this;
 // nothing else states it.
+#include <cstddef>
 #include <cstdint>
 
 #include "base/types.h"
@@ -98,11 +99,26 @@ constexpr bool hasRoot(Collective collective) {
   return contract.in == ChunkSet::kEveryAtRoot || contract.out == ChunkSet::kEveryAtRoot;
 }
 
+// Whether the vector is one piece for the caller, which schedules cut into any number of chunks; else each rank has a block of it.
+constexpr bool isCutAtWill(Collective collective) {
+  const Contract contract = contractOf(collective);
+  return contract.in != ChunkSet::kRow && contract.in != ChunkSet::kOwn && contract.out != ChunkSet::kOwn;
+}
+
 // Chunks of the grid: any number where the vector is cut at will (0), else one for each rank or pair of ranks.
 constexpr int64_t chunksDue(Collective collective, int32_t ranks) {
-  const Contract contract = contractOf(collective);
-  if (contract.in == ChunkSet::kRow) return int64_t{ranks} * ranks;
-  return contract.in == ChunkSet::kOwn || contract.out == ChunkSet::kOwn ? ranks : 0;
+  if (isCutAtWill(collective)) return 0;
+  return contractOf(collective).in == ChunkSet::kRow ? int64_t{ranks} * ranks : ranks;
+}
+
+// Blocks of Call::count elements in the whole vector, or in all that one rank has of it.
+constexpr size_t blocksOf(Collective collective, int32_t ranks) {
+  return isCutAtWill(collective) ? 1 : static_cast<size_t>(ranks);
+}
+
+// ... in a buffer that holds `set`.
+constexpr size_t blocksIn(ChunkSet set, Collective collective, int32_t ranks) {
+  return set == ChunkSet::kOwn ? 1 : blocksOf(collective, ranks);
 }
 
 }  // namespace horing

@@ -547,9 +547,7 @@ Result<SimulationResult> simulate(const SimulationInput& input) {
 }
 
 size_t elementsOf(Collective collective, int32_t ranks, uint64_t bytes, size_t element_bytes) {
-  const bool is_cut = chunksDue(collective, ranks) == 0;
-  const uint64_t parts = is_cut ? 1 : static_cast<uint64_t>(ranks);
-  return std::max<size_t>(bytes / element_bytes / parts, bytes > 0 ? 1 : 0);
+  return std::max<size_t>(bytes / element_bytes / blocksOf(collective, ranks), bytes > 0 ? 1 : 0);
 }
 
 }  // namespace horing

@@ -39,7 +39,7 @@ Shape shapeOf(int32_t ranks, Dice& dice) {
 size_t countOf(const Scenario& scenario, const PlanChoice& plan, DataType type, Dice& dice) {
   const Schedule schedule =
       buildSchedule(plan.algorithm, plan.collective, scenario.shape, 0, plan.root).take();
-  const int64_t chunks = chunksDue(plan.collective, schedule.ranks) == 0 ? schedule.grid.chunks() : 1;
+  const int64_t chunks = isCutAtWill(plan.collective) ? schedule.grid.chunks() : 1;
   const auto slot = static_cast<int64_t>(scenario.settings.slot_bytes / dataTypeBytes(type));
   const int64_t slices = scenario.shape.ranks() > 32 ? 3 : 5 * scenario.settings.window;
   if (dice.chance(10)) return static_cast<size_t>(dice.between(0, 3));
@@ -60,8 +60,8 @@ bool canFold(const PlanChoice& plan, DataType type, RedOp op) {
 }
 
 // Inputs that peers read in place are those of collectives whose blocks have one size.
-bool mayBeUneven(const Scenario& scenario, const PlanChoice& plan) {
-  return chunksDue(plan.collective, scenario.shape.ranks()) > 0 && plan.algorithm != "peer_read";
+bool mayBeUneven(const PlanChoice& plan) {
+  return !isCutAtWill(plan.collective) && plan.algorithm != "peer_read";
 }
 
 // Other data, and, if blocks differ in size, perhaps other sizes in the same tables.
@@ -86,7 +86,7 @@ void chooseOperations(Scenario& scenario, Dice& dice) {
     while (!canFold(scenario.plans[operation.plan], operation.type, operation.op));
     operation.count = countOf(scenario, scenario.plans[operation.plan], operation.type, dice);
     operation.in_place = dice.chance(40);
-    operation.uneven = dice.chance(50) && mayBeUneven(scenario, scenario.plans[operation.plan]);
+    operation.uneven = dice.chance(50) && mayBeUneven(scenario.plans[operation.plan]);
     operation.data_seed = dice.bits();
     operation.block_seed = dice.bits();
     scenario.operations.push_back(operation);

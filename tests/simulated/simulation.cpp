@@ -193,7 +193,7 @@ void Simulation::begin(int32_t position) {
   const Schedule& schedule = all.schedules[index];
   if (choice.in_place && contractOf(schedule).may_be_in_place) {
     // The larger buffer holds both, the other one at the place of this rank's block.
-    const bool is_cut = chunksDue(schedule.collective, schedule.ranks) == 0;
+    const bool is_cut = isCutAtWill(schedule.collective);
     const auto number = static_cast<size_t>(scenario_.rank_of_position[index]);
     const Blocks& blocks = extent.input.given() ? extent.input : extent.output;
     const size_t own = (is_cut           ? 0

@@ -30,10 +30,9 @@ struct Buffers {
   Buffers(const Case& c, DataType type, size_t count) {
     const auto n = static_cast<size_t>(c.shape.ranks());
     const Contract contract = contractOf(c.collective);
-    const bool is_cut = chunksDue(c.collective, c.shape.ranks()) == 0;
-    const size_t blocks = is_cut ? 1 : n;
-    const size_t in = (contract.in == ChunkSet::kOwn ? 1 : blocks) * count * dataTypeBytes(type);
-    const size_t out = (contract.out == ChunkSet::kOwn ? 1 : blocks) * count * dataTypeBytes(type);
+    const size_t block = count * dataTypeBytes(type);
+    const size_t in = blocksIn(contract.in, c.collective, c.shape.ranks()) * block;
+    const size_t out = blocksIn(contract.out, c.collective, c.shape.ranks()) * block;
     std::mt19937 random(static_cast<unsigned>(count));
     for (size_t p = 0; p < n; ++p) {
       inputs.emplace_back(in);
