@@ -12,6 +12,8 @@ namespace horing {
 namespace {
 
 constexpr uint8_t kVersion = 2;
+// What comes through the host is further away than any number of bridges.
+constexpr int kFurtherThanBridges = static_cast<int>(kMaxFragmentNodes);
 
 Status dump(const Config& config) {
   Result<MachineGraph> graph =
@@ -52,8 +54,12 @@ std::map<std::string, int> nicDistances(const Fragment& fragment) {
   std::map<std::string, int> distances;
   const Result<MachineGraph> graph = MachineGraph::make(fragment.nodes, {});
   if (fragment.home == 0 || !graph.ok()) return distances;
-  for (const int32_t nic : graph.value().ofKind(NodeKind::kNic))
-    distances[graph.value().node(nic).name] = static_cast<int>(graph.value().path(fragment.home, nic).kind);
+  const bool is_gpu = graph.value().node(fragment.home).kind == NodeKind::kGpu;
+  for (const int32_t nic : graph.value().ofKind(NodeKind::kNic)) {
+    const GraphPath path = graph.value().path(fragment.home, nic);
+    const int bridges = is_gpu && path.kind == PathKind::kBridge ? path.hops : 0;
+    distances[graph.value().node(nic).name] = static_cast<int>(path.kind) * kFurtherThanBridges + bridges;
+  }
   return distances;
 }
 

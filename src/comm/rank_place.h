@@ -20,7 +20,8 @@ inline constexpr size_t kMaxFragmentBytes = 16384;
 // Fails when the file cannot be read, or the dump not be written.
 Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus = "");
 
-// How far away each NIC of the fragment is, by name: smaller is nearer. Nothing for a rank that is nowhere in particular.
+// How far away each NIC of the fragment is, by name: smaller is nearer. From a GPU, those that it reaches without the host by the bridges
+// between. Nothing for a rank that is nowhere in particular.
 std::map<std::string, int> nicDistances(const Fragment& fragment);
 
 // Decoding takes hostile bytes: what it gives keeps the promises of MachineGraph::make().

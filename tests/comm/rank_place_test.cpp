@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 
 #include "topology/topology_file.h"
 
@@ -83,6 +84,45 @@ TEST(RankPlace, SaysHowFarAwayNicsAre) {
     EXPECT_LT(far[cpu == 0 ? "mlx5_0" : "mlx5_1"], far[cpu == 0 ? "mlx5_1" : "mlx5_0"]) << "from CPU " << cpu;
   }
   EXPECT_TRUE(nicDistances(Fragment()).empty()) << "nowhere in particular";
+}
+
+// hwloc's description of a DGX-2 with switches below switches, where this GPU becomes an RDMA device.
+void becomeNic(std::string& xml, const std::string& bus, int gpu, const std::string& nic) {
+  const auto replace = [&](const std::string& what, const std::string& with) {
+    const size_t at = xml.find(what);
+    ASSERT_NE(at, std::string::npos) << what;
+    xml.replace(at, what.size(), with);
+  };
+  replace(bus + "\" pci_type=\"0302 [10de:1db8]", bus + "\" pci_type=\"0207 [15b3:1017]");
+  replace("name=\"nvml" + std::to_string(gpu) + "\" osdev_type=\"5\"",
+          "name=\"" + nic + "\" osdev_type=\"3\"");
+}
+
+TEST(RankPlace, CountsSwitchesBetweenAGpuAndNics) {
+  std::ostringstream text;
+  text << std::ifstream(HORING_MACHINES "/nvidia-dgx2.xml").rdbuf();
+  std::string xml = text.str();
+  becomeNic(xml, "0000:36:00.0", 1, "same_switch");
+  becomeNic(xml, "0000:3b:00.0", 3, "switch_beside");
+  becomeNic(xml, "0000:59:00.0", 5, "same_numa");
+  becomeNic(xml, "0000:5e:00.0", 7, "same_numa_too");
+  becomeNic(xml, "0000:b9:00.0", 9, "far");
+  ASSERT_FALSE(HasFatalFailure());
+  const Result<MachineGraph> graph = graphFromText(xml);
+  ASSERT_TRUE(graph.ok()) << graph.status().toString();
+  const std::optional<int32_t> gpu = graph.value().find(NodeKind::kGpu, "0000:34:00.0");
+  ASSERT_TRUE(gpu);
+  std::map<std::string, int> from_gpu = nicDistances(fragmentOf(graph.value(), *gpu));
+  ASSERT_EQ(from_gpu.size(), 5u);
+  EXPECT_LT(from_gpu["same_switch"], from_gpu["switch_beside"]);
+  EXPECT_LT(from_gpu["switch_beside"], from_gpu["same_numa"]);
+  EXPECT_EQ(from_gpu["same_numa"], from_gpu["same_numa_too"]);
+  EXPECT_LT(from_gpu["same_numa"], from_gpu["far"]);
+  // To a rank that computes on CPUs all of its NUMA node are alike.
+  const int32_t numa = graph.value().within(*gpu, NodeKind::kNuma);
+  std::map<std::string, int> from_numa = nicDistances(fragmentOf(graph.value(), numa));
+  EXPECT_EQ(from_numa["same_switch"], from_numa["same_numa"]);
+  EXPECT_LT(from_numa["same_numa"], from_numa["far"]);
 }
 
 TEST(RankPlace, IsAnErrorWhereTheFileIs) {
