@@ -351,7 +351,8 @@ HORING_API horingResult_t horingMemFree(void* ptr);
 /* Says that buff will be used with comm, and tells whether that gains anything: *handle is NULL for memory that is
  * served as without registration, by copying through shared memory or sockets; it is not NULL if all of buff lies in memory
  * from horingMemAlloc, which is served without that copy, registered or not, or if comm has RDMA, to whose devices buff (to be
- * read and written) is known from its first use on. Local, not collective. Give the handle back with
+ * read and written) is known from its first use on: memory of a GPU if its driver makes a dma-buf of it, which horingSend and
+ * horingRecv of 64 KiB and more then move without the host's, if the devices take it. Local, not collective. Give the handle back with
  * horingCommDeregister, before buff is freed; ending the communicator does so, too. Any thread. Errors: horingInvalidArgument (a pointer NULL, size
  * 0), horingInvalidUsage (forked child, too many). */
 HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle);

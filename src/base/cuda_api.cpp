@@ -15,6 +15,10 @@ Result<CudaApi> CudaApi::lookUp(void* library) {
                       symbol);
   HORING_CUDA_API(X)
 #undef X
+#define X(member, function, symbol, parameters) \
+  api.member = reinterpret_cast<decltype(api.member)>(::dlsym(library, symbol));
+  HORING_CUDA_API_IF_THERE(X)
+#undef X
   return api;
 }
 

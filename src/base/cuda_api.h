@@ -58,10 +58,18 @@ using CudaAddress = unsigned long long;
   X(error_text, cuGetErrorString, "cuGetErrorString", (int error, const char** text))
 // clang-format on
 
+// The same of those that a driver may lack: null then.
+// clang-format off
+#define HORING_CUDA_API_IF_THERE(X) \
+  X(range_handle, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", (void* handle, CudaAddress at, size_t bytes, int type, unsigned long long flags)) \
+  X(flush_remote_writes, cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites", (int target, int scope))
+// clang-format on
+
 // A table of pointers into a library that must stay loaded. A value; any thread.
 struct CudaApi {
 #define X(member, function, symbol, parameters) int(*member) parameters = nullptr;
   HORING_CUDA_API(X)
+  HORING_CUDA_API_IF_THERE(X)
 #undef X
 
   static constexpr int kSuccess = 0;

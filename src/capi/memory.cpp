@@ -1,4 +1,6 @@
 // Memory that peers of this node can read, and the registration of buffers.
+#include "base/cuda_device.h"
+#include "capi/device_memory.h"
 #include "capi/handle.h"
 #include "transport/memory/segment_list.h"
 
@@ -27,7 +29,15 @@ Status registerBuffer(horingComm_t comm, void* buff, size_t size, void** handle)
     return makeStatus(Code::kInvalidArgument, "%s is NULL: expected %s", buff ? "handle" : "buff",
                       buff ? "where to put the handle" : "a buffer");
   if (size == 0) return makeStatus(Code::kInvalidArgument, "size is 0: expected the bytes of buff");
-  HORING_ASSIGN(*handle, comm->communicator->registerMemory(static_cast<std::byte*>(buff), size));
+  auto* const memory = static_cast<std::byte*>(buff);
+  const CudaDriver* const driver = processDriver();
+  const MemoryPlace place = driver ? driver->placeOf(buff) : MemoryPlace{};
+  std::shared_ptr<const CudaDevice> gpu;
+  if (place.kind == MemoryKind::kDevice) {
+    HORING_TRY(driver->api().status());
+    HORING_ASSIGN(gpu, CudaDevice::open(driver->api().value(), place.device));
+  }
+  HORING_ASSIGN(*handle, comm->communicator->registerMemory(memory, size, gpu.get()));
   return {};
 }
 

@@ -37,7 +37,8 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
   if (!staged_) {
     HORING_TRY(driver.api().status());
     HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device,
-                                               {communicator_.rank(), communicator_.ranks()}));
+                                               {communicator_.rank(), communicator_.ranks()},
+                                               communicator_.options().config.timeout_ms));
     if (kernels_) kernels_->bind(staged_->openedDevice());
   }
   if (staged_->device() == device) return {};
@@ -45,6 +46,11 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
                     "rank %d: the communicator works on GPU %d since its first operation there, and these "
                     "buffers are on GPU %d: make a communicator for each",
                     communicator_.rank(), staged_->device(), device);
+}
+
+void CommandQueue::moveInPlace(Command& command) const {
+  for (Transfer& transfer : command.transfers)
+    if (communicator_.movesInPlace(transfer)) staged_->moveInPlace(transfer);
 }
 
 Status CommandQueue::carryOut(const Command& command) {

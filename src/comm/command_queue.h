@@ -50,6 +50,8 @@ class CommandQueue {
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
   Status bind(const CudaDriver& driver, int device);
+  // Has those transfers of a command on that GPU's memory done without the host's that can be.
+  void moveInPlace(Command& command) const;
   // Waits until nothing is left of what was submitted.
   void drain();
   // Not while one is carried out.

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/cuda_dmabuf.h"
 #include "control/root_service.h"
 #include "schedule/postcondition.h"
 
@@ -210,11 +211,27 @@ void Communicator::takeBack(uint32_t transports, const Status& status) {
   lent_.clear();
 }
 
-Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes) {
+Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu) {
   const bool is_shared = options_.segments && options_.segments->find(memory, bytes);
   if (!is_shared && !connector_->usesLentMemory(connector_->allTransports()))
     return static_cast<void*>(nullptr);
-  return registrations_.add(memory, bytes);
+  if (!gpu) return registrations_.add(memory, bytes);
+  Result<CudaDmabuf> dmabuf = exportDmabuf(*gpu, memory, bytes);
+  if (dmabuf.ok()) return registrations_.add(memory, bytes, dmabuf.take());
+  log_.info("comm", "memory of a GPU goes through the host's: %s", dmabuf.status().message().c_str());
+  return static_cast<void*>(nullptr);
+}
+
+bool Communicator::movesInPlace(const Transfer& transfer) const {
+  if (transfer.peer == options_.rank || transfer.bytes < kInPlaceBytes) return false;
+  const bool sends = transfer.direction == Transfer::Direction::kSend;
+  const std::byte* const memory = sends ? transfer.input : transfer.output;
+  const std::optional<Region> region = registrations_.find(memory);
+  if (!region || !region->ofGpu() ||
+      transfer.bytes > region->bytes - static_cast<size_t>(memory - region->begin))
+    return false;
+  const int transport = connector_->choiceFor(transfer.peer);
+  return transport >= 0 && connector_->usesLentMemory(1u << transport);
 }
 
 Status Communicator::deregister(const void* handle) {

@@ -31,8 +31,12 @@
 
 namespace horing {
 
+class CudaDevice;
 class GpuTeam;
 class LoopbackHub;
+namespace verbs {
+struct Library;
+}
 
 struct CommunicatorOptions {
   Config config;
@@ -45,6 +49,8 @@ struct CommunicatorOptions {
   std::string gpu_bus{};
   // The GPUs of these ranks. Null: operations on GPUs go through memory of the host.
   std::shared_ptr<GpuTeam> gpus{};
+  // Of the adapters; must outlive the communicator. Null: that of this machine.
+  const verbs::Library* verbs = nullptr;
   // Memory of this process that others can map; must outlive the communicator. Null: there is none.
   SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
@@ -89,9 +95,11 @@ class Communicator {
   // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
   // that sticks.
   Status breakOff(Status why);
-  // Any thread: as horingCommRegister and horingCommDeregister. Null: that gains nothing.
-  Result<void*> registerMemory(std::byte* memory, size_t bytes);
+  // Any thread: as horingCommRegister and horingCommDeregister. Null: that gains nothing. `gpu`: whose memory it is; null: the host's.
+  Result<void*> registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu = nullptr);
   Status deregister(const void* handle);
+  // Any thread: whether a transfer of a GPU's memory can do without the host's: that is registered, and lent to what reaches the peer.
+  bool movesInPlace(const Transfer& transfer) const;
   // Any thread: makes a running and every later call fail. Returns when no call is running.
   void abort();
   // Any thread: the sticky error, with news from the control plane if nobody else is looking.

@@ -147,8 +147,8 @@ Status Communicator::initialise() {
   // Until the rendezvous has closed.
   const auto deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; };
   HORING_ASSIGN(const Fragment place, findFragment(options_.config, options_.rank, options_.gpu_bus));
-  TransportRequest request{options_.config, options_.id,     options_.rank, options_.hub,
-                           &clock_,         deaths_are_told, log_,          nicDistances(place)};
+  TransportRequest request{options_.config, options_.id, options_.rank,       options_.hub,  &clock_,
+                           deaths_are_told, log_,        nicDistances(place), options_.verbs};
   HORING_ASSIGN(auto transports, makeTransports(request));
   std::vector<LinkShape> shapes;
   for (const auto& transport : transports)

@@ -6,8 +6,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/auth.h"
+#include "base/cuda_dmabuf.h"
 #include "base/status.h"
 #include "transport/transport.h"
 
@@ -18,14 +20,15 @@ inline constexpr size_t kMaxRegistrations = 65536;  // of one communicator
 // Thread safe. A handle is a random number, never dereferenced: a stale one, or one of another communicator, is found out.
 class Registrations {
  public:
-  // A new handle, not null.
-  Result<void*> add(std::byte* memory, size_t bytes) {
+  // A new handle, not null. `dmabuf`: of memory of a GPU.
+  Result<void*> add(std::byte* memory, size_t bytes, CudaDmabuf dmabuf = {}) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (live_.size() >= kMaxRegistrations)
       return makeStatus(Code::kInvalidUsage, "%zu buffers are registered; that is the limit", live_.size());
     uint64_t handle = 0;
     while (handle == 0 || live_.contains(handle)) randomBytes(std::as_writable_bytes(std::span(&handle, 1)));
-    live_[handle] = by_address_.emplace(memory, Region{handle, memory, bytes});
+    const Region region{handle, memory, bytes, dmabuf.fd.get(), dmabuf.offset};
+    live_[handle] = by_address_.emplace(memory, Registered{region, std::move(dmabuf.fd)});
     largest_ = std::max(largest_, bytes);
     return reinterpret_cast<void*>(static_cast<uintptr_t>(handle));
   }
@@ -47,7 +50,7 @@ class Registrations {
   std::optional<Region> find(const std::byte* memory) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto at = by_address_.upper_bound(memory); at != by_address_.begin();) {
-      const Region& region = (--at)->second;
+      const Region& region = (--at)->second.region;
       const auto offset = static_cast<size_t>(memory - region.begin);
       if (offset < region.bytes) return region;
       if (offset >= largest_) break;
@@ -56,7 +59,11 @@ class Registrations {
   }
 
  private:
-  using ByAddress = std::multimap<const std::byte*, Region>;
+  struct Registered {
+    Region region;
+    Fd dmabuf;
+  };
+  using ByAddress = std::multimap<const std::byte*, Registered>;
   mutable std::mutex mutex_;
   ByAddress by_address_;
   std::map<uint64_t, ByAddress::iterator> live_;  // by handle

@@ -28,9 +28,10 @@ constexpr int64_t kLastCopiesMs = 1000;
 
 }  // namespace
 
-Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device, StagedPlace place) {
+Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device, StagedPlace place,
+                                                         int64_t copies_ms) {
   HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
-  std::unique_ptr<StagedCalls> calls(new StagedCalls(std::move(opened), place));
+  std::unique_ptr<StagedCalls> calls(new StagedCalls(opened, place, copies_ms));
   HORING_TRY(calls->initialise());
   return calls;
 }
@@ -50,6 +51,7 @@ void StagedCalls::abandon() {
     for (PinnedMemory& memory : slot) memory.leak();
   for (PinnedMemory& memory : blocking_slot_) memory.leak();
   last_ = nullptr;
+  in_place_.abandon();
 }
 
 StagedCalls::~StagedCalls() {
@@ -198,6 +200,7 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
     const uint32_t number = operation.first + static_cast<uint32_t>(i);
     HORING_TRY(awaitArrival(number, deadline, aborted));
     HORING_TRY(run(operation.pieces[i]));
+    HORING_TRY(in_place_.received(operation.pieces[i].transfers));
     progress_->done.store(number, std::memory_order_release);
   }
   return {};
@@ -232,6 +235,7 @@ Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t 
     }
     HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
     HORING_TRY(run_on_host(piece.command));
+    HORING_TRY(in_place_.received(piece.command.transfers));
     {
       const CudaDevice::Current current(*device_);
       HORING_TRY(copy(piece.out, kDefaultStream));

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/cuda_device.h"
+#include "comm/gpu_in_place.h"
 #include "comm/staged_pieces.h"
 
 namespace horing {
@@ -35,8 +36,9 @@ class StagedCalls {
   // Carries a command on the host's memory out.
   using Run = std::function<Status(const Command&)>;
 
-  // Errors: kUnhandledCudaError.
-  static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device, StagedPlace place);
+  // Errors: kUnhandledCudaError. `copies_ms`: what a copy of a message has that could not go in place.
+  static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device, StagedPlace place,
+                                                     int64_t copies_ms);
   // Lets go what still waits, and waits a second for the GPU to be done with the pinned memory, which otherwise is never freed.
   ~StagedCalls();
   StagedCalls(const StagedCalls&) = delete;
@@ -45,6 +47,8 @@ class StagedCalls {
   int device() const { return device_->number(); }
   const std::shared_ptr<const CudaDevice>& openedDevice() const { return device_; }
 
+  // Makes a transfer one in place.
+  void moveInPlace(Transfer& transfer) { transfer.copier = &in_place_; }
   // Puts the GPU's part on the stream. Operations of several streams come one after the other. Errors: kInvalidUsage for a stream
   // that is not this GPU's, kUnhandledCudaError where there is no memory; then nothing was put there.
   Result<StagedOperation> enqueue(const Command& command, CudaStream stream);
@@ -71,8 +75,8 @@ class StagedCalls {
   static constexpr size_t kSlots = 2;
   using Slot = std::vector<PinnedMemory>;  // the last one is in use; a GPU may still be at those before
 
-  StagedCalls(std::shared_ptr<const CudaDevice> device, StagedPlace place)
-      : device_(std::move(device)), place_(place) {}
+  StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place, int64_t copies_ms)
+      : device_(device), place_(place), in_place_(device, copies_ms) {}
   Status initialise();
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
   Status enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
@@ -85,6 +89,7 @@ class StagedCalls {
 
   const std::shared_ptr<const CudaDevice> device_;
   const StagedPlace place_;
+  GpuInPlace in_place_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;
   CudaEvent last_ = nullptr;  // behind all that was put on streams

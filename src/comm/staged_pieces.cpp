@@ -37,6 +37,10 @@ class StagedPieces::Builder {
 
   void addTransfers() {
     for (Transfer transfer : command_.transfers) {
+      if (transfer.copier) {
+        piece_.command.transfers.push_back(transfer);
+        continue;
+      }
       const CudaAddress at = reserve(transfer.bytes);
       if (transfer.direction == Transfer::Direction::kSend) {
         copyIn(at, addressOf(transfer.input), transfer.bytes);

@@ -1,6 +1,6 @@
 #pragma once
 // A command on a GPU's memory as pieces that the host can carry out: each is copied into memory of the host, done there, and
-// copied back. Pure: no GPU is asked.
+// copied back, but for transfers in place, which have a copier. Pure: no GPU is asked.
 //
 // Vectors and blocks of one size are cut, the same way on every rank, so that memory of the host stays bounded and copies and
 // network overlap: a piece is the same elements of every block. Messages, and blocks that differ in size, are one piece whatever

@@ -63,6 +63,7 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   options.locked_bytes = size_t{2} * static_cast<size_t>(shape.channels) * shape.slots * shape.slot_bytes;
   options.without_paths = without_paths;
   options.region_bytes = static_cast<size_t>(config.ib_registered_mb) << 20;
+  options.library = request.verbs;
   options.clock = request.clock;
   options.log = request.log;
   HORING_ASSIGN(auto words, makeSocket(request, parts, "horing words beside RDMA"));

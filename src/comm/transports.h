@@ -16,6 +16,9 @@
 namespace horing {
 
 class LoopbackHub;
+namespace verbs {
+struct Library;
+}
 
 struct TransportRequest {
   const Config& config;
@@ -26,6 +29,7 @@ struct TransportRequest {
   std::function<bool()> deaths_are_told;  // as in SocketOptions
   Log log;
   std::map<std::string, int> nic_distance = {};  // see rank_place.h
+  const verbs::Library* verbs = nullptr;         // as in VerbsOptions
 };
 
 // In the order of preference. Errors: an unknown name; a transport that cannot be used here, with its reason.

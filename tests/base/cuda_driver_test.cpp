@@ -25,7 +25,16 @@ constexpr bool goTogether(CUresult (*)(Theirs...), int (*)(Ours...)) {
 #define X(member, function, symbol, parameters) \
   static_assert(goTogether(decltype(&function){}, decltype(horing::CudaApi::member){}), symbol);
 HORING_CUDA_API(X)
+HORING_CUDA_API_IF_THERE(X)
 #undef X
+// What cuda_dmabuf.cpp states.
+static_assert(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED == 124 && CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD == 1);
+static_assert(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS == 117 &&
+              CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST == 1);
+static_assert(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING == 118 &&
+              CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER == 100);
+static_assert(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX == 0 &&
+              CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER == 100);
 static_assert(CUDA_ERROR_NOT_READY == horing::CudaApi::kNotReady && CU_STREAM_WAIT_VALUE_GEQ == 0);
 static_assert(CU_MEMHOSTALLOC_PORTABLE == 1 && CU_MEMHOSTALLOC_DEVICEMAP == 2 &&
               CU_EVENT_DISABLE_TIMING == 2);

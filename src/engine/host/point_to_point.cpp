@@ -98,7 +98,7 @@ bool PointToPoint::trySend(Flow& flow) {
   if (transfer.bytes >= kInPlaceBytes && flow.sender->sendsFrom(data, static_cast<uint32_t>(bytes))) {
     flow.sender->postFrom(data, static_cast<uint32_t>(bytes), tag);
   } else {
-    if (bytes > 0) copyBytes(data, slot, nullptr, bytes);
+    if (!copy(transfer, slot, data, bytes)) return false;
     flow.sender->post(static_cast<uint32_t>(bytes), tag);
   }
   passOn(flow, bytes);
@@ -136,11 +136,24 @@ bool PointToPoint::tryReceive(Flow& flow) {
     return false;
   }
   std::byte* const output = transfer.output + flow.offset;
-  if (bytes > 0 && message->data != output) copyBytes(message->data, output, nullptr, bytes);
+  if (message->data != output && !copy(transfer, output, message->data, bytes)) return false;
   flow.receiver->release();
   if (announces) return flow.announced = true;
   passOn(flow, bytes);
   return true;
+}
+
+bool PointToPoint::copy(const Transfer& transfer, std::byte* to, const std::byte* from, size_t bytes) {
+  if (!transfer.copier) {
+    if (bytes > 0) copyBytes(from, to, nullptr, bytes);
+    return true;
+  }
+  const Status copied = status_.ok() ? transfer.copier->copy(to, from, bytes) : status_;
+  if (status_.ok() && !copied.ok())
+    status_ = makeStatus(copied.code(), "rank %d, a message %s rank %d: %s", rank_,
+                         transfer.direction == Transfer::Direction::kSend ? "to" : "from", transfer.peer,
+                         copied.message().c_str());
+  return copied.ok();
 }
 
 void PointToPoint::passOn(Flow& flow, size_t bytes) {

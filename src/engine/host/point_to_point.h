@@ -16,6 +16,14 @@
 
 namespace horing {
 
+// Copies memory that the calling thread does not reach by itself.
+class MemoryCopier {
+ public:
+  virtual ~MemoryCopier() = default;
+  // Complete on return.
+  virtual Status copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+};
+
 // One message. Buffers belong to the caller until the group is done.
 struct Transfer {
   enum class Direction : uint8_t { kSend, kReceive };
@@ -24,6 +32,9 @@ struct Transfer {
   const std::byte* input = nullptr;  // kSend
   std::byte* output = nullptr;       // kReceive
   size_t bytes = 0;
+  // Of memory of a GPU, which moves in place or is copied by this; must outlive the transfer, whose peer is another rank. Null: memory
+  // of the host.
+  MemoryCopier* copier = nullptr;
 };
 
 // Gives the connections to a peer, which nothing else uses.
@@ -45,7 +56,7 @@ class PointToPoint final : public Driven {
   Status begin(std::span<const Transfer> transfers);
   bool poll() override;
   bool done() const override;
-  // kInvalidUsage when a peer's message has another size than the receive that it meets.
+  // kInvalidUsage when a peer's message has another size than the receive that it meets; what a copier met.
   const Status& status() const override { return status_; }
   std::vector<int32_t> waitsFor() const override;
   // The same of one direction.
@@ -80,6 +91,7 @@ class PointToPoint final : public Driven {
   // Where its messages land has to be told before: both ends say the same of it.
   static bool lands(const Flow& flow);
   bool tryReceive(Flow& flow);
+  bool copy(const Transfer& transfer, std::byte* to, const std::byte* from, size_t bytes);
   void passOn(Flow& flow, size_t bytes);
   void rejectMessage(const Flow& flow, const Message& message);
 

@@ -1,4 +1,5 @@
 // See fake_cuda.h. Answers as the driver does: an address that it does not know has attributes that are zero.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ struct Range {
   bool is_managed;
   char* data;
   bool is_forbidden = false;  // to all but kernels
+  int pages = -1;             // a file that holds it
 };
 
 // All that the driver knows. One for the process, as the driver is.
@@ -71,7 +73,8 @@ struct Driver {
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
-  std::atomic<int> live = 0;  // things that were made and are to be given back, but for contexts
+  std::atomic<int> flushes = 0;  // of what adapters wrote
+  std::atomic<int> live = 0;     // things that were made and are to be given back, but for contexts
   std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
   uintptr_t marked = 0;                              // of them, the one that a test chose
@@ -189,6 +192,9 @@ FAKE void fakeCudaSetKernels(const Kernels* kernels) {
 
 FAKE int fakeCudaLaunches() {
   return driver.launches;
+}
+FAKE int fakeCudaFlushes() {
+  return driver.flushes;
 }
 FAKE int fakeCudaLive() {
   return driver.live;
@@ -339,10 +345,9 @@ FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(size)) != 0) return kOutOfMemory;
   void* const forbidden = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, pages, 0);
   void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
-  ::close(pages);
   if (forbidden == MAP_FAILED || data == MAP_FAILED) return kOutOfMemory;
   add(reinterpret_cast<uintptr_t>(forbidden),
-      {size, current.back()->device, false, static_cast<char*>(data), true});
+      {size, current.back()->device, false, static_cast<char*>(data), true, pages});
   *at = reinterpret_cast<uintptr_t>(forbidden);
   ++driver.live;
   return kSuccess;
@@ -353,9 +358,26 @@ FAKE int cuMemFree_v2(unsigned long long at) {
   if (range == driver.ranges.end()) return kInvalidValue;
   ::munmap(range->second.data, range->second.bytes);
   ::munmap(reinterpret_cast<void*>(at), range->second.bytes);
+  ::close(range->second.pages);
   driver.ranges.erase(range);
   --driver.live;
   return kSuccess;
+}
+// Of pages from the begin of an allocation on.
+FAKE int cuMemGetHandleForAddressRange(void* handle, unsigned long long at, size_t bytes, int type,
+                                       unsigned long long flags) {
+  if (const int result = wantedWithContext("cuMemGetHandleForAddressRange")) return result;
+  const std::lock_guard lock(driver.mutex);
+  const auto range = driver.ranges.find(at);
+  const bool is_there =
+      range != driver.ranges.end() && range->second.pages >= 0 && bytes <= range->second.bytes;
+  if (!is_there || bytes % 4096 != 0 || type != 1 || flags != 0) return kInvalidValue;
+  *static_cast<int*>(handle) = ::fcntl(range->second.pages, F_DUPFD_CLOEXEC, 0);
+  return kSuccess;
+}
+FAKE int cuFlushGPUDirectRDMAWrites(int, int) {
+  ++driver.flushes;
+  return wantedWithContext("cuFlushGPUDirectRDMAWrites");
 }
 FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   if (const int result = wantedWithContext("cuMemHostAlloc")) return result;
@@ -401,6 +423,10 @@ FAKE int cuDeviceGetAttribute(int* value, int attribute, int device) {
     case 34:  // CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID
     case 50:  // CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID
       *value = 0;
+      return kSuccess;
+    case 117:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
+    case 124:  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
+      *value = 1;
       return kSuccess;
     default:
       return kInvalidValue;

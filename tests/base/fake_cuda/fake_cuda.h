@@ -45,6 +45,9 @@ class FakeCuda {
   // Kernels that were launched so far.
   int launches() const { return call<int()>("fakeCudaLaunches")(); }
 
+  // Of what adapters wrote, so far.
+  int flushes() const { return call<int()>("fakeCudaFlushes")(); }
+
   // Streams, events, modules and pieces of memory that were made and not given back.
   int live() const { return call<int()>("fakeCudaLive")(); }
 

@@ -1,0 +1,44 @@
+#include "comm/gpu_in_place.h"
+
+#include <algorithm>
+
+#include "base/cuda_dmabuf.h"
+#include "comm/outside_of_graphs.h"
+
+namespace horing {
+
+namespace {
+constexpr unsigned int kNonBlocking = 1;  // of cuda.h: it does not wait for the default stream
+
+CudaAddress addressOf(const std::byte* memory) {
+  return reinterpret_cast<uintptr_t>(memory);
+}
+}  // namespace
+
+GpuInPlace::~GpuInPlace() {
+  if (!stream_) return;
+  const CudaDevice::Current current(*device_);
+  device_->api().stream_destroy(stream_);
+}
+
+Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaApi& api = device_->api();
+  const OutsideOfGraphs outside(api);
+  const CudaDevice::Current current(*device_);
+  if (!stream_) HORING_TRY(api.check(api.stream_create(&stream_, kNonBlocking), "making a stream"));
+  HORING_TRY(
+      api.check(api.copy(addressOf(to), addressOf(from), bytes, stream_), "copying between GPU and host"));
+  const SteadyClock clock;
+  return device_->synchronize(
+      stream_, [] { return Status(); }, Deadline::after(clock, timeout_ms_));
+}
+
+Status GpuInPlace::received(std::span<const Transfer> transfers) const {
+  const bool any = std::any_of(transfers.begin(), transfers.end(), [](const Transfer& transfer) {
+    return transfer.copier && transfer.direction == Transfer::Direction::kReceive;
+  });
+  return any ? flushAdapterWrites(*device_) : Status();
+}
+
+}  // namespace horing
