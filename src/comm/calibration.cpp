@@ -276,12 +276,11 @@ void Measurement::describeMachine(MachineReadings& readings) const {
   readings.large_bytes = effort_.large_bytes;
   const WaitPolicy& policy = communicator_.waitPolicy();
   readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
-  const HostIdentity& first = communicator_.identityOf(0);
-  bool is_one_machine = true;
-  for (int rank = 0; rank < map_.ranks(); ++rank)
-    is_one_machine = is_one_machine && communicator_.identityOf(rank).boot_id == first.boot_id;
-  readings.cores = first.cores;
-  readings.cores_of = is_one_machine && map_.groups() > 1 ? Owner::kMachine : Owner::kNode;
+  const auto kernels = communicator_.kernels();
+  int32_t least_cores = INT32_MAX;
+  for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
+  readings.cores = least_cores;
+  readings.cores_of = kernels.size() == 1 && map_.groups() > 1 ? Owner::kMachine : Owner::kNode;
 }
 
 Result<MachineReadings> Measurement::run() {

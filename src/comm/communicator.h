@@ -117,7 +117,8 @@ class Communicator {
   int groupOf(int rank) const { return map_->groupOf(rank); }
   int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
   const GroupMap& map() const { return *map_; }
-  const HostIdentity& identityOf(int rank) const { return identities_[static_cast<size_t>(rank)]; }
+  // By boot id.
+  std::map<std::string, KernelLoad> kernels() const { return kernelLoads(identities_); }
   const CommunicatorOptions& options() const { return options_; }
   // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
   const std::optional<MachineModel>& machine() const { return machine_; }

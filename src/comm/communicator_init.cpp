@@ -372,12 +372,8 @@ Selector Communicator::makeSelector() const {
 
 Status Communicator::makeWaiter() {
   const HostIdentity& self = identities_[static_cast<size_t>(options_.rank)];
-  int neighbours = 0;
-  for (const HostIdentity& identity : identities_) neighbours += identity.boot_id == self.boot_id;
   WaitPolicy policy;
-  // Emulated nodes share the cores of one machine, so count the ranks under this kernel, not those of the
-  // node.
-  if (neighbours <= static_cast<int>(self.cores)) policy.spin_ns = options_.config.spin_us * 1000;
+  if (!kernels()[self.boot_id].sharesCores()) policy.spin_ns = options_.config.spin_us * 1000;
   policy.yield_ns = options_.config.yield_us * 1000;
   watched_control_fd_ = control_->fd();
   std::vector<int> fds = {watched_control_fd_};

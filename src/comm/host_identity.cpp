@@ -7,15 +7,16 @@
 #include <fstream>
 
 #include "control/wire.h"
+#include "topology/cpu_mask.h"
 #include "topology/group_rule.h"
-#include "topology/machine.h"
 
 namespace horing {
 
 namespace {
 
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr size_t kMaxText = 200;
+constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
 // Namespaces are told apart by the inode that /proc shows for them; 0 where /proc is hidden.
 uint64_t namespaceInode(const char* kind) {
@@ -59,9 +60,26 @@ std::string HostIdentity::groupLabel() const {
 }
 
 std::string HostIdentity::describe() const {
-  return formatString("%s%s%s (pid %lld, %u usable core%s)", host_name.c_str(),
+  return formatString("%s%s%s (pid %lld, %zu usable core%s)", host_name.c_str(),
                       host_override.empty() ? "" : " as ", host_override.c_str(), static_cast<long long>(pid),
-                      cores, cores == 1 ? "" : "s");
+                      cpus.size(), cpus.size() == 1 ? "" : "s");
+}
+
+std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities) {
+  std::map<std::string, KernelLoad> loads;
+  std::map<std::string, std::vector<bool>> used;
+  for (const HostIdentity& identity : identities) {
+    KernelLoad& load = loads[identity.boot_id];
+    std::vector<bool>& cpus = used[identity.boot_id];
+    ++load.ranks;
+    for (const int32_t cpu : identity.cpus) {
+      const auto index = static_cast<size_t>(cpu);
+      if (index >= cpus.size()) cpus.resize(index + 1);
+      if (!cpus[index]) ++load.cores;
+      cpus[index] = true;
+    }
+  }
+  return loads;
 }
 
 Result<HostIdentity> findHostIdentity(const Config& config) {
@@ -92,7 +110,7 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
     identity.shm_inode = static_cast<uint64_t>(shm.st_ino);
   }
   identity.pid = ::getpid();
-  identity.cores = static_cast<uint32_t>(usableProcessingUnits());
+  identity.cpus = cpusOfThisThread();
   return identity;
 }
 
@@ -106,7 +124,7 @@ std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
        {identity.ipc_namespace, identity.network_namespace, identity.shm_device, identity.shm_inode})
     out.number(number);
   out.number(identity.pid);
-  out.number(identity.cores);
+  out.text(formatCpuMask(identity.cpus), kMaxMaskText);
   return out.take();
 }
 
@@ -126,9 +144,10 @@ Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
        {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device, &identity.shm_inode})
     *number = in.number<uint64_t>();
   identity.pid = in.number<int64_t>();
-  identity.cores = in.number<uint32_t>();
-  if (!in.complete() || identity.pid < 0)
+  Result<std::vector<int32_t>> cpus = parseCpuMask(in.text(kMaxMaskText));
+  if (!in.complete() || identity.pid < 0 || !cpus.ok())
     return makeStatus(Code::kInternalError, "host identity of %zu bytes is damaged", bytes.size());
+  identity.cpus = cpus.take();
   return identity;
 }
 

@@ -3,6 +3,7 @@
 // node.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 
 namespace horing {
 
-inline constexpr size_t kMaxHostIdentityBytes = 2048;
+inline constexpr size_t kMaxHostIdentityBytes = 16384;
 
 // A value. Two containers, or two emulated nodes, can share a kernel and even a host name: only all of these
 // together say that two ranks can share memory, and a transport still confirms it by opening the peer's
@@ -30,7 +31,7 @@ struct HostIdentity {
   uint64_t shm_device = 0;  // of the directory where shared-memory segments are made
   uint64_t shm_inode = 0;
   int64_t pid = 0;
-  uint32_t cores = 0;  // that this process may use
+  std::vector<int32_t> cpus;  // that the rank may run on, ascending
   bool operator==(const HostIdentity&) const = default;
 
   // Ranks with equal labels share a node. HORING_HOSTID, or boot id, IPC and network namespace and
@@ -41,6 +42,15 @@ struct HostIdentity {
   // "node-a (pid 4711, 8 cores)".
   std::string describe() const;
 };
+
+// The ranks under one kernel, be they of one node or of several emulated ones, and the cores that they may run on, all together.
+struct KernelLoad {
+  int32_t ranks = 0;
+  int32_t cores = 0;
+  bool sharesCores() const { return ranks > cores; }
+};
+// By boot id.
+std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities);
 
 // Looks at this process. Uses host_id, group, group_by and shm_dir of the configuration.
 Result<HostIdentity> findHostIdentity(const Config& config);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/auth.h"
+#include "topology/cpu_mask.h"
 
 namespace horing {
 namespace {
@@ -19,13 +20,14 @@ TEST(HostIdentity, IsFoundHere) {
   ASSERT_TRUE(identity.ok()) << identity.status().toString();
   EXPECT_EQ(identity.value().pid, ::getpid());
   EXPECT_FALSE(identity.value().host_name.empty());
-  EXPECT_GE(identity.value().cores, 1u);
+  EXPECT_FALSE(identity.value().cpus.empty());
   EXPECT_EQ(identity.value().nodeLabel(), findHostIdentity(configWith("", "")).take().nodeLabel());
 }
 
 TEST(HostIdentity, SurvivesItsEncoding) {
   HostIdentity identity = findHostIdentity(configWith("blade", "switch-7")).take();
   identity.shm_inode = 0xfedcba9876543210u;
+  identity.cpus = {0, 31, kMaxCpus - 1};
   const auto bytes = encodeHostIdentity(identity);
   EXPECT_LE(bytes.size(), kMaxHostIdentityBytes);
   EXPECT_EQ(decodeHostIdentity(bytes).take(), identity);
@@ -45,6 +47,23 @@ TEST(HostIdentity, SeparatesNodesByEveryMarkOfThem) {
   EXPECT_TRUE(differs([](HostIdentity& o) { ++o.shm_device; }));
   EXPECT_TRUE(differs([](HostIdentity& o) { ++o.shm_inode; }));
   EXPECT_FALSE(differs([](HostIdentity& o) { ++o.pid; }));
+}
+
+HostIdentity rankOn(const char* boot_id, std::vector<int32_t> cpus) {
+  HostIdentity identity;
+  identity.boot_id = boot_id;
+  identity.cpus = std::move(cpus);
+  return identity;
+}
+
+TEST(KernelLoads, CountCoresOnceHoweverRanksAreBound) {
+  const auto shares = [](std::vector<HostIdentity> ranks) { return kernelLoads(ranks)["a"].sharesCores(); };
+  EXPECT_FALSE(shares({rankOn("a", {0, 1}), rankOn("a", {0, 1})}));
+  EXPECT_TRUE(shares({rankOn("a", {0, 1}), rankOn("a", {0, 1}), rankOn("a", {0, 1})}));
+  EXPECT_FALSE(shares({rankOn("a", {3}), rankOn("a", {700}), rankOn("a", {0})})) << "each has its own";
+  EXPECT_TRUE(shares({rankOn("a", {3}), rankOn("a", {3})}));
+  EXPECT_FALSE(shares({rankOn("a", {3}), rankOn("b", {3})})) << "two machines";
+  EXPECT_TRUE(shares({rankOn("a", {})})) << "who cannot tell may have none";
 }
 
 TEST(HostIdentity, CanBeOverridden) {
