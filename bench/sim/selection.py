@@ -54,9 +54,9 @@ def holds(word, number):
 
 def chosen(table, collective, shape, size, algorithms):
     for row in table:
-        if (row[0] in ("*", collective) and holds(row[1], shape[0]) and holds(row[2], shape[1]) and size <= bytes_of(row[3])
-                and row[4] in algorithms):
-            return row[4]
+        if (row[0] in ("*", collective) and holds(row[1], shape[0]) and holds(row[2], shape[1]) and row[3] in ("*", shape[2])
+                and size <= bytes_of(row[4]) and row[5] in algorithms):
+            return row[5]
     return sys.exit(f"selection.py: no row serves {collective} of {size} bytes")
 
 
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--measured", required=True, help="what horing-tune --measure-algorithms wrote")
     parser.add_argument("tables", nargs="+", help="tables, as horing-info selection prints them")
     arguments = parser.parse_args()
-    shape = tuple(map(int, arguments.shape.split("x")))
+    shape = (*map(int, arguments.shape.split("x")), rows(arguments.measured)[0][3])
     points = measured(arguments.measured)
     for path in arguments.tables:
         table, ratios, beyond = rows(path), [], []

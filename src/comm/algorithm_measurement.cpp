@@ -134,12 +134,12 @@ Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator,
   return points;
 }
 
-std::string measuredTableText(const std::vector<MeasuredPoint>& points, int groups, int members) {
+std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job) {
   std::string times =
       "# measured: microseconds, and what two halves of the rounds differ by; algorithms without that "
       "looked\n"
       "# hopeless at once\n";
-  std::string rows = "# collective   groups  ranks of each  up to bytes  algorithm\n";
+  std::string rows = "# collective   groups  ranks of each  ranks per core  up to bytes  algorithm\n";
   const Algorithm* serving = nullptr;
   for (size_t i = 0; i < points.size(); ++i) {
     const MeasuredPoint& point = points[i];
@@ -155,7 +155,8 @@ std::string measuredTableText(const std::vector<MeasuredPoint>& points, int grou
     const double ratio =
         is_last ? 1 : static_cast<double>(points[i + 1].bytes) / static_cast<double>(point.bytes);
     const auto edge = static_cast<size_t>(static_cast<double>(point.bytes) * std::sqrt(ratio));
-    rows += formatString("%-14s %-7d %-14d %-12s %s\n", collectiveName(point.collective), groups, members,
+    rows += formatString("%-14s %-7d %-14d %-15s %-12s %s\n", collectiveName(point.collective), job.groups,
+                         job.members, ranksPerCoreText(job.ranks_per_core),
                          is_last ? "*" : tableBytesText(edge).c_str(), serving->name);
   }
   return times + rows;

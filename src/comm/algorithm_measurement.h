@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/catalogue.h"
+#include "selection/selection_table.h"
 
 namespace horing {
 
@@ -33,8 +33,8 @@ struct MeasuredPoint {
 // communicator's; kInvalidArgument: a collective that no algorithm can run here.
 Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator, const AlgorithmGrid& grid);
 
-// Rows for so many groups of so many ranks, with all times as comments. An algorithm serves up to half-way (of a factor) between
+// Rows for jobs of this shape, with all times as comments. An algorithm serves up to half-way (of a factor) between
 // the last size at which it is the fastest and the next; one that is hardly slower than the next serves that, too.
-std::string measuredTableText(const std::vector<MeasuredPoint>& points, int groups, int members);
+std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job);
 
 }  // namespace horing

@@ -117,6 +117,8 @@ class Communicator {
   int groupOf(int rank) const { return map_->groupOf(rank); }
   int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
   const GroupMap& map() const { return *map_; }
+  // The same on every rank: ranks share cores where those of any machine do.
+  JobShape jobShape() const;
   // By boot id.
   std::map<std::string, KernelLoad> kernels() const { return kernelLoads(identities_); }
   const CommunicatorOptions& options() const { return options_; }

@@ -367,7 +367,14 @@ std::vector<std::string> Communicator::groupLabels(
 }
 
 Selector Communicator::makeSelector() const {
-  return Selector({options_.config, *map_, selection_table_, shares_memory_});
+  return Selector({options_.config, *map_, selection_table_, shares_memory_, jobShape().ranks_per_core});
+}
+
+JobShape Communicator::jobShape() const {
+  JobShape job{map_->groups(), map_->largestGroup()};
+  for (const auto& [boot_id, load] : kernels())
+    if (load.sharesCores()) job.ranks_per_core = RanksPerCore::kMore;
+  return job;
 }
 
 Status Communicator::makeWaiter() {

@@ -46,14 +46,19 @@ std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collectiv
   return all;
 }
 
+JobShape jobOn(const MachineModel& machine) {
+  return {machine.nodes, machine.ranks_per_node,
+          sharesCores(machine) ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
+}
+
 // Those that are asked for, and where the standing table changes its mind.
 std::vector<uint64_t> sizesOf(const SelectionQuestion& asked, Collective collective) {
   std::set<uint64_t> sizes(asked.sizes.begin(), asked.sizes.end());
-  const MachineModel& machine = asked.question.machine;
+  const JobShape job = jobOn(asked.question.machine);
   if (asked.standing)
     for (const SelectionRow& row : asked.standing->rows())
-      if (row.fits(collective, machine.nodes, machine.ranks_per_node) &&
-          row.most_bytes >= asked.sizes.front() && row.most_bytes <= asked.sizes.back())
+      if (row.fits(collective, job) && row.most_bytes >= asked.sizes.front() &&
+          row.most_bytes <= asked.sizes.back())
         sizes.insert(row.most_bytes);
   return {sizes.begin(), sizes.end()};
 }
@@ -66,8 +71,7 @@ Result<std::vector<Choice>> choicesOf(const SelectionQuestion& asked, Collective
   std::vector<Choice> choices;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Algorithm* standing =
-        asked.standing ? asked.standing->find(collective, machine.nodes, machine.ranks_per_node, sizes[i])
-                       : nullptr;
+        asked.standing ? asked.standing->find(collective, jobOn(machine), sizes[i]) : nullptr;
     Choice fastest{sizes[i], nullptr, 0}, stands{sizes[i], standing, 0};
     for (const auto& [algorithm, times] : predicted) {
       if (times[i] == 0) continue;
@@ -112,7 +116,7 @@ Status checkUndisturbed(const MachineModel& machine) {
 Result<std::string> selectionText(const SelectionQuestion& asked) {
   const MachineModel& machine = asked.question.machine;
   std::string text = "# predicted, for:\n" + commented(describeMachine(machine));
-  text += "# collective   groups  ranks of each  up to bytes  algorithm\n";
+  text += "# collective   groups  ranks of each  ranks per core  up to bytes  algorithm\n";
   for (const Collective collective : asked.collectives) {
     HORING_ASSIGN(const std::vector<Choice> choices, choicesOf(asked, collective));
     for (size_t i = 0; i < choices.size(); ++i) {
@@ -120,8 +124,9 @@ Result<std::string> selectionText(const SelectionQuestion& asked) {
       if (!is_last && choices[i + 1].algorithm == choices[i].algorithm) continue;
       const std::string time =
           choices[i].time > 0 ? formatString("%.1f us", toMicroseconds(choices[i].time)) : "not predicted";
-      text += formatString("%-14s %-7d %-14d %-12s %s  # %s\n", collectiveName(collective), machine.nodes,
-                           machine.ranks_per_node, is_last ? "*" : tableBytesText(choices[i].bytes).c_str(),
+      text += formatString("%-14s %-7d %-14d %-15s %-12s %s  # %s\n", collectiveName(collective),
+                           machine.nodes, machine.ranks_per_node, ranksPerCoreText(RanksPerCore::kAny),
+                           is_last ? "*" : tableBytesText(choices[i].bytes).c_str(),
                            choices[i].algorithm->name, time.c_str());
     }
   }

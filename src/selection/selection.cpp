@@ -135,9 +135,10 @@ Selector::Choice Selector::forcedChoice(const Choice& otherwise, const Algorithm
 
 Selector::Choices Selector::tableChoices(Collective collective, const SelectionGround& ground) {
   const GroupMap& map = ground.map;
+  const JobShape job{map.groups(), map.largestGroup(), ground.ranks_per_core};
   Choices choices;
   for (const SelectionRow& row : ground.table.rows()) {
-    if (!row.fits(collective, map.groups(), map.largestGroup()) || !row.algorithm->has(collective)) continue;
+    if (!row.fits(collective, job) || !row.algorithm->has(collective)) continue;
     if (!choices.empty() && choices.back().most_bytes >= row.most_bytes) continue;
     if (!fitsGroups(*row.algorithm, map)) {
       if (fallback_.empty()) fallback_ = unequalGroups(row.algorithm->name, map);

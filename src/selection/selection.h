@@ -31,6 +31,7 @@ struct SelectionGround {
   const SelectionTable& table = SelectionTable::builtIn();
   // Every rank has opened memory of every other: ranks of one node, or of one process.
   bool shares_memory = false;
+  RanksPerCore ranks_per_core = RanksPerCore::kAtMostOne;
 };
 
 // What reductions run where HORING_REPRODUCIBLE is set.

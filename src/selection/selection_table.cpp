@@ -14,60 +14,81 @@ namespace horing {
 
 namespace {
 
-// Measured with 2 to 16 ranks on one machine of two cores, on one node and across two and four emulated ones at 1000 Mbit/s.
-// Rows of more ranks, or more than four groups, follow from the number of hops.
+// Measured with 2 to 32 ranks on one machine of two cores, on one node and across two and four emulated ones at 1000 Mbit/s. Rows of
+// more ranks, of more than four groups, and of more than two ranks with a core for each, follow from the number of hops.
+//
+// Where ranks share cores a message waits for a turn of its receiver, and all work of all ranks counts, so that those algorithms are
+// the fastest that send the fewest messages, one rank reducing for all.
 constexpr std::string_view kBuiltIn = R"(
-all_reduce      1    2     16K   one_shot
-all_reduce      1    2     64K   direct
-all_reduce      1    3-4   8K    one_shot
-all_reduce      1    3-4   1M    direct
-all_reduce      1    5-8   2K    one_shot
-all_reduce      1    5-8   512K  direct
-all_reduce      1    9-32  64    direct
-all_reduce      1    9-    16K   doubling
-all_reduce      1    9-16  512K  direct
-all_reduce      1    17-32 1M    direct
-all_reduce      2    2-    64K   ho_leaders
-all_reduce      2    2-    4M    ho_direct
-all_reduce      3-   2-    16K   ho_leaders
-all_reduce      3-   2-    128K  ho_halving
-all_reduce      2-   *     8K    doubling
-reduce_scatter  1    2     64K   direct
-reduce_scatter  1    3-4   4M    direct
-reduce_scatter  1    5-8   256K  direct
-reduce_scatter  1    9-16  512K  direct
-reduce_scatter  1    17-32 1M    direct
-reduce_scatter  2    2-    64K   ho_leaders
-reduce_scatter  3-4  2     4K    ring
-reduce_scatter  3-   2-    64K   ho_halving
-reduce_scatter  2    2-    4M    ho_direct
-all_gather      1    2     64K   direct
-all_gather      1    3-4   2M    direct
-all_gather      1    5-8   512K  direct
-all_gather      1    9-16  512K  direct
-all_gather      1    17-32 1M    direct
-all_gather      2    2-    64K   ho_leaders
-all_gather      3-4  2-    16K   ho_leaders
-all_gather      3-   2-    64K   ho_halving
-all_gather      2    2-    4M    ho_direct
-broadcast       1    2-4   256K  star
-broadcast       1    *     16K   binomial
-broadcast       2-   *     8K    ho_binomial
-broadcast       2-   2-    *     ho_chain
-reduce          1    2-4   256K  star
-reduce          1    *     16K   binomial
-reduce          2-4  1-4   4K    star
-reduce          2-   *     8K    ho_binomial
-reduce          2-   2-    *     ho_chain
-*               1    *     *     ring
-*               2-   2-    *     ho_ring
-*               *    *     *     ring
-*               *    *     *     chain
-*               *    *     *     star
-*               *    *     *     pairwise
+all_reduce      1    5-8   >1   1K    one_shot
+all_reduce      1    5-8   >1   16K   star
+all_reduce      1    5-8   >1   64K   ho_halving
+all_reduce      1    5-8   >1   1M    star
+all_reduce      1    9-32  >1   1K    ho_leaders
+all_reduce      1    9-32  >1   256K  star
+all_reduce      1    9-32  >1   *     ring
+reduce_scatter  1    5-16  >1   512K  ho_halving
+reduce_scatter  1    5-16  >1   1M    halving_doubling
+reduce_scatter  1    17-24 >1   4K    ho_halving
+reduce_scatter  1    17-32 >1   256K  ho_leaders
+reduce_scatter  1    17-32 >1   *     ring
+all_gather      1    5-6   >1   1M    ho_halving
+all_gather      1    7-8   >1   256K  ho_halving
+all_gather      1    9-16  >1   64K   ho_halving
+all_gather      1    25-32 >1   16K   ho_halving
+all_gather      1    17-32 >1   128K  ho_leaders
+all_gather      1    7-32  >1   1M    halving_doubling
+all_reduce      1    2     *    16K   one_shot
+all_reduce      1    2     *    64K   direct
+all_reduce      1    3-4   *    8K    one_shot
+all_reduce      1    3-4   *    1M    direct
+all_reduce      1    5-8   *    2K    one_shot
+all_reduce      1    5-8   *    512K  direct
+all_reduce      1    9-32  *    64    direct
+all_reduce      1    9-    *    16K   doubling
+all_reduce      1    9-16  *    512K  direct
+all_reduce      1    17-32 *    1M    direct
+all_reduce      2    2-    *    64K   ho_leaders
+all_reduce      2    2-    *    4M    ho_direct
+all_reduce      3-   2-    *    16K   ho_leaders
+all_reduce      3-   2-    *    128K  ho_halving
+all_reduce      2-   *     *    8K    doubling
+reduce_scatter  1    2     *    64K   direct
+reduce_scatter  1    3-4   *    4M    direct
+reduce_scatter  1    5-8   *    256K  direct
+reduce_scatter  1    9-16  *    512K  direct
+reduce_scatter  1    17-32 *    1M    direct
+reduce_scatter  2    2-    *    64K   ho_leaders
+reduce_scatter  3-4  2     *    4K    ring
+reduce_scatter  3-   2-    *    64K   ho_halving
+reduce_scatter  2    2-    *    4M    ho_direct
+all_gather      1    2     *    64K   direct
+all_gather      1    3-4   *    2M    direct
+all_gather      1    5-8   *    512K  direct
+all_gather      1    9-16  *    512K  direct
+all_gather      1    17-32 *    1M    direct
+all_gather      2    2-    *    64K   ho_leaders
+all_gather      3-4  2-    *    16K   ho_leaders
+all_gather      3-   2-    *    64K   ho_halving
+all_gather      2    2-    *    4M    ho_direct
+broadcast       1    2-4   *    256K  star
+broadcast       1    *     *    16K   binomial
+broadcast       2-   *     *    8K    ho_binomial
+broadcast       2-   2-    *    *     ho_chain
+reduce          1    2-4   *    256K  star
+reduce          1    *     *    16K   binomial
+reduce          2-4  1-4   *    4K    star
+reduce          2-   *     *    8K    ho_binomial
+reduce          2-   2-    *    *     ho_chain
+*               1    *     *    *     ring
+*               2-   2-    *    *     ho_ring
+*               *    *     *    *     ring
+*               *    *     *    *     chain
+*               *    *     *    *     star
+*               *    *     *    *     pairwise
 )";
 
-constexpr size_t kColumns = 5;
+constexpr size_t kColumns = 6;
 using Words = std::array<std::string_view, kColumns>;
 
 // The words of a line, of which there may be more than fit.
@@ -107,6 +128,12 @@ std::optional<SelectionRow::Range> parseRange(std::string_view word) {
   return SelectionRow::Range{*least, *most};
 }
 
+std::optional<RanksPerCore> parseRanksPerCore(std::string_view word) {
+  for (const auto value : {RanksPerCore::kAny, RanksPerCore::kAtMostOne, RanksPerCore::kMore})
+    if (word == ranksPerCoreText(value)) return value;
+  return std::nullopt;
+}
+
 std::optional<size_t> parseMostBytes(std::string_view word) {
   return word == "*" ? std::optional(SIZE_MAX) : parseTableBytes(word);
 }
@@ -125,13 +152,16 @@ std::string parseRow(const Words& words, SelectionRow& row) {
   const auto groups = parseRange(words[1]), members = parseRange(words[2]);
   if (!groups || !members)
     return wrong("a number from 1 on, as 3, 2-4, 2- or *", groups ? words[2] : words[1]);
-  const auto bytes = parseMostBytes(words[3]);
-  if (!bytes) return wrong("a number of bytes, as 64, 4K, 1M or *", words[3]);
+  const auto ranks_per_core = parseRanksPerCore(words[3]);
+  if (!ranks_per_core) return wrong("ranks per core, as <=1, >1 or *,", words[3]);
+  const auto bytes = parseMostBytes(words[4]);
+  if (!bytes) return wrong("a number of bytes, as 64, 4K, 1M or *", words[4]);
   row.groups = *groups;
   row.members = *members;
+  row.ranks_per_core = *ranks_per_core;
   row.most_bytes = *bytes;
-  row.algorithm = findAlgorithm(words[4]);
-  if (!row.algorithm) return wrong("an algorithm, as ring", words[4]);
+  row.algorithm = findAlgorithm(words[5]);
+  if (!row.algorithm) return wrong("an algorithm, as ring", words[5]);
   if (row.algorithm->inputs == Inputs::kShared)
     return formatString("%s serves no row: it runs where ranks can read each other's inputs",
                         row.algorithm->name);
@@ -153,6 +183,18 @@ std::string mostBytesText(size_t bytes) {
 
 }  // namespace
 
+const char* ranksPerCoreText(RanksPerCore ranks_per_core) {
+  switch (ranks_per_core) {
+    case RanksPerCore::kAny:
+      break;
+    case RanksPerCore::kAtMostOne:
+      return "<=1";
+    case RanksPerCore::kMore:
+      return ">1";
+  }
+  return "*";
+}
+
 const SelectionTable& SelectionTable::builtIn() {
   static const SelectionTable kTable = parse(kBuiltIn, "built in").take();
   return kTable;
@@ -167,10 +209,12 @@ Result<SelectionTable> SelectionTable::parse(std::string_view text, std::string_
     const size_t count = split(line, words);
     if (count == 0) continue;
     SelectionRow row;
-    std::string wrong =
-        count == kColumns
-            ? parseRow(words, row)
-            : formatString("%zu words; expected collective, groups, ranks of each, bytes, algorithm", count);
+    std::string wrong = count == kColumns
+                            ? parseRow(words, row)
+                            : formatString(
+                                  "%zu words; expected collective, groups, ranks of each, ranks per "
+                                  "core, bytes, algorithm",
+                                  count);
     if (wrong.empty() && table.rows_.size() == kMaxSelectionRows)
       wrong = formatString("more than %zu rows", kMaxSelectionRows);
     if (!wrong.empty())
@@ -210,21 +254,20 @@ SelectionTable SelectionTable::only(const Algorithm& algorithm) {
   return table;
 }
 
-const Algorithm* SelectionTable::find(Collective collective, int32_t groups, int32_t members,
-                                      size_t bytes) const {
+const Algorithm* SelectionTable::find(Collective collective, const JobShape& job, size_t bytes) const {
   for (const SelectionRow& row : rows_)
-    if (row.fits(collective, groups, members) && row.algorithm->has(collective) && bytes <= row.most_bytes)
+    if (row.fits(collective, job) && row.algorithm->has(collective) && bytes <= row.most_bytes)
       return row.algorithm;
   return nullptr;
 }
 
 std::string SelectionTable::text() const {
-  std::string text = "# collective    groups  ranks of each  up to bytes  algorithm\n";
+  std::string text = "# collective    groups  ranks of each  ranks per core  up to bytes  algorithm\n";
   for (const SelectionRow& row : rows_)
-    text += formatString("%-15s %-7s %-14s %-12s %s\n",
-                         row.every_collective ? "*" : collectiveName(row.collective),
-                         rangeText(row.groups).c_str(), rangeText(row.members).c_str(),
-                         mostBytesText(row.most_bytes).c_str(), row.algorithm->name);
+    text += formatString(
+        "%-15s %-7s %-14s %-15s %-12s %s\n", row.every_collective ? "*" : collectiveName(row.collective),
+        rangeText(row.groups).c_str(), rangeText(row.members).c_str(), ranksPerCoreText(row.ranks_per_core),
+        mostBytesText(row.most_bytes).c_str(), row.algorithm->name);
   return text;
 }
 

@@ -60,6 +60,11 @@ struct MachineModel {
 
   int32_t ranks() const { return nodes * ranks_per_node; }
 };
+// More ranks than cores.
+constexpr bool sharesCores(const MachineModel& machine) {
+  const int32_t ranks = machine.cores_of == Owner::kMachine ? machine.ranks() : machine.ranks_per_node;
+  return machine.cores > 0 && ranks > machine.cores;
+}
 
 // Picoseconds for one byte; 0 where the rate is without limit.
 constexpr double picosecondsPerByte(double gbytes_per_s) {

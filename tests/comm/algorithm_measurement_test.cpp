@@ -16,7 +16,7 @@ TEST(MeasuredTable, GivesEachSizeItsFastestAndHalfOfTheWayToTheNext) {
   const std::string text = measuredTableText(
       {pointOf(Collective::kAllReduce, 1024, 20, 10), pointOf(Collective::kAllReduce, 4096, 20, 10),
        pointOf(Collective::kAllReduce, 16384, 20, 30), pointOf(Collective::kAllGather, 1024, 5, 9)},
-      1, 4);
+      {1, 4, RanksPerCore::kMore});
   const Result<SelectionTable> table = SelectionTable::parse(text, "text");
   ASSERT_TRUE(table.ok()) << table.status().message() << text;
   ASSERT_EQ(table.value().rows().size(), 3u) << text;
@@ -24,6 +24,7 @@ TEST(MeasuredTable, GivesEachSizeItsFastestAndHalfOfTheWayToTheNext) {
   EXPECT_EQ(first.algorithm, findAlgorithm("direct"));
   EXPECT_EQ(first.most_bytes, 8192u);
   EXPECT_EQ(first.members, (SelectionRow::Range{4, 4}));
+  EXPECT_EQ(first.ranks_per_core, RanksPerCore::kMore);
   EXPECT_EQ(table.value().rows()[1].algorithm, findAlgorithm("ring"));
   EXPECT_EQ(table.value().rows()[1].most_bytes, SIZE_MAX);
   EXPECT_EQ(table.value().rows()[2].collective, Collective::kAllGather);
@@ -34,7 +35,7 @@ TEST(MeasuredTable, WritesNoRowForWhatIsHardlyFaster) {
   const std::string text = measuredTableText(
       {pointOf(Collective::kAllReduce, 1024, 20, 10), pointOf(Collective::kAllReduce, 4096, 10, 10.2),
        pointOf(Collective::kAllReduce, 16384, 20, 10)},
-      1, 4);
+      {1, 4, RanksPerCore::kMore});
   const Result<SelectionTable> table = SelectionTable::parse(text, "text");
   ASSERT_TRUE(table.ok()) << table.status().message();
   EXPECT_EQ(table.value().rows().size(), 1u) << text;
@@ -56,10 +57,11 @@ TEST(ModelSelection, LetsATableStandWhereThePredictionMayErr) {
     EXPECT_TRUE(text.ok()) << text.status().message();
     return SelectionTable::parse(text.ok() ? text.value() : "", "text").take();
   };
-  EXPECT_STREQ(rows(2).find(Collective::kAllReduce, 2, 1, 1024)->name, "ring");
-  EXPECT_STRNE(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring");
+  EXPECT_STREQ(rows(2).find(Collective::kAllReduce, {2, 1}, 1024)->name, "ring");
+  EXPECT_STRNE(rows(8).find(Collective::kAllReduce, {8, 1}, 1024)->name, "ring");
   asked.question.most_work = 1;
-  EXPECT_STREQ(rows(8).find(Collective::kAllReduce, 8, 1, 1024)->name, "ring") << "nothing can be predicted";
+  EXPECT_STREQ(rows(8).find(Collective::kAllReduce, {8, 1}, 1024)->name, "ring")
+      << "nothing can be predicted";
 }
 
 TEST(ModelSelection, BelievesNoMeasurementOfABusyMachineUnlessTold) {

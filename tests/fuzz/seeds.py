@@ -90,7 +90,7 @@ put("topology_text","synthetic", b"pack:2 numa:2 core:2 pu:1"); put("topology_te
 part=lambda kind,parent,name: bytes([kind,parent])+blob(name)+blob(b"")+struct.pack("<QQ",16000000,25000000)
 put("rank_place","numa", bytes([2,4,2])+part(1,0,b"0")+part(2,1,b"1")+part(5,2,b"eth0")+b"\0"); put("rank_place","nowhere", bytes([2,1,0,0]))
 put("slurm_topology","leaf", b"n07.example\n# room\nSwitchName=s0 Nodes=x,n[01-16,20]\nSwitchName=t Switches=s0\n")
-put("selection_text","table", b"# rows\nall_reduce 1 2-4 4K one_shot\nall_gather 2 3- 1M ho_direct\n* 2- * * ho_ring\n")
+put("selection_text","table", b"# rows\nall_reduce 1 2-4 <=1 4K one_shot\nall_gather 2 3- >1 1M ho_direct\n* 2- * * * ho_ring\n")
 put("selection_text","machine", b"nodes = 2\nranks_per_node = 4\ninter_latency_us = 1.5\nnic = node\nlinks = inside\ncores = 2 # all\n")
 put("selection_text","forced", b"all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring")
 conf=b"# rack\nSwitchName=l0 Nodes=n[01-16,20],x7 LinkSpeed=1\nswitchname=l1 nodes=r[1-2]n[3-4]-ib\r\nSwitchName=s Switches=l[0-1]\nSwitchName=t Switches=s,t\n"

@@ -29,10 +29,13 @@ TEST(SelectionTable, GivesItsTextBack) {
   const SelectionTable& built_in = SelectionTable::builtIn();
   EXPECT_GT(built_in.rows().size(), 20u);
   EXPECT_EQ(tableOf(built_in.text()), built_in);
-  const SelectionTable table =
-      tableOf("all_reduce 1 2-4 1000 ring # few\r\n\n#\n\t*  2-  *  3M\tho_ring\nbroadcast 7 * * star");
+  const SelectionTable table = tableOf(
+      "all_reduce 1 2-4 >1 1000 ring # few\r\n\n#\n\t*  2-  *  * 3M\tho_ring\nbroadcast 7 * <=1 * star");
   ASSERT_EQ(table.rows().size(), 3u);
   EXPECT_EQ(table.rows()[0].most_bytes, 1000u);
+  EXPECT_EQ(table.rows()[0].ranks_per_core, RanksPerCore::kMore);
+  EXPECT_EQ(table.rows()[1].ranks_per_core, RanksPerCore::kAny);
+  EXPECT_EQ(table.rows()[2].ranks_per_core, RanksPerCore::kAtMostOne);
   EXPECT_EQ(table.rows()[1].most_bytes, 3u << 20);
   EXPECT_TRUE(table.rows()[1].every_collective);
   EXPECT_EQ(table.rows()[1].groups, (SelectionRow::Range{2, INT32_MAX}));
@@ -45,26 +48,32 @@ TEST(SelectionTable, SaysWhatIsWrongAndWhere) {
     return SelectionTable::parse(text, "file").status().message();
   };
   EXPECT_EQ(
-      message("\nall_reduce 1 2 3\n"),
-      "selection table file, line 2: 4 words; expected collective, groups, ranks of each, bytes, algorithm");
-  EXPECT_NE(message("all_reduce 1 2 3 ring 5").find("6 words"), std::string::npos);
-  EXPECT_NE(message("all 1 2 3 ring").find("a collective, as all_reduce, or * instead of 'all'"),
+      message("\nall_reduce 1 2 * 3\n"),
+      "selection table file, line 2: 5 words; expected collective, groups, ranks of each, ranks per core, "
+      "bytes, algorithm");
+  EXPECT_NE(message("all_reduce 1 2 * 3 ring 5").find("7 words"), std::string::npos);
+  EXPECT_NE(message("all 1 2 * 3 ring").find("a collective, as all_reduce, or * instead of 'all'"),
             std::string::npos);
   for (const char* range : {"0", "-1", "2-1", "x", "1-2-3", "1-x", "99999999999", "-"})
-    EXPECT_NE(message(formatString("* %s * * ring", range)).find(formatString("instead of '%s'", range)),
+    EXPECT_NE(message(formatString("* %s * * * ring", range)).find(formatString("instead of '%s'", range)),
               std::string::npos)
         << range;
   for (const char* bytes : {"K", "-1", "1T", "0x1", "17179869184G", "1KK"})
-    EXPECT_NE(message(formatString("* * * %s ring", bytes)).find(formatString("instead of '%s'", bytes)),
+    EXPECT_NE(message(formatString("* * * * %s ring", bytes)).find(formatString("instead of '%s'", bytes)),
               std::string::npos)
         << bytes;
-  EXPECT_NE(message("* * * * rong").find("an algorithm, as ring instead of 'rong'"), std::string::npos);
-  EXPECT_NE(message("all_gather * * * one_shot").find("one_shot has no all_gather"), std::string::npos);
-  EXPECT_NE(message("* * * * peer_read").find("peer_read serves no row"), std::string::npos);
+  for (const char* ranks : {"1", "<1", "<=2", ">=1", ">", "shared", "64K"})
+    EXPECT_NE(message(formatString("* * * %s * ring", ranks))
+                  .find(formatString("ranks per core, as <=1, >1 or *, instead of '%s'", ranks)),
+              std::string::npos)
+        << ranks;
+  EXPECT_NE(message("* * * * * rong").find("an algorithm, as ring instead of 'rong'"), std::string::npos);
+  EXPECT_NE(message("all_gather * * * * one_shot").find("one_shot has no all_gather"), std::string::npos);
+  EXPECT_NE(message("* * * * * peer_read").find("peer_read serves no row"), std::string::npos);
   std::string rows;
-  for (size_t row = 0; row < kMaxSelectionRows; ++row) rows += "* * * * ring\n";
+  for (size_t row = 0; row < kMaxSelectionRows; ++row) rows += "* * * * * ring\n";
   EXPECT_TRUE(SelectionTable::parse(rows, "file").ok());
-  EXPECT_NE(message(rows + "* * * * ring").find("line 1025: more than 1024 rows"), std::string::npos);
+  EXPECT_NE(message(rows + "* * * * * ring").find("line 1025: more than 1024 rows"), std::string::npos);
 }
 
 TEST(SelectionTable, ComesFromAFile) {
@@ -72,9 +81,9 @@ TEST(SelectionTable, ComesFromAFile) {
   const int fd = ::mkstemp(path.data());
   ASSERT_GE(fd, 0);
   std::FILE* file = ::fdopen(fd, "w");
-  std::fputs("* * * * ring\n", file);
+  std::fputs("* * * * * ring\n", file);
   std::fclose(file);
-  EXPECT_EQ(SelectionTable::fromSetting(path).take(), tableOf("* * * * ring"));
+  EXPECT_EQ(SelectionTable::fromSetting(path).take(), tableOf("* * * * * ring"));
   EXPECT_EQ(SelectionTable::fromSetting("table").take(), SelectionTable::builtIn());
   EXPECT_EQ(SelectionTable::fromSetting("model").take(), SelectionTable::builtIn());
   file = std::fopen(path.c_str(), "w");
@@ -87,15 +96,15 @@ TEST(SelectionTable, ComesFromAFile) {
 }
 
 TEST(SelectionTable, HasADigestOfItsContent) {
-  EXPECT_EQ(tableOf("* * * * ring").digest(), tableOf("#\n  *  *  * *  ring").digest());
-  EXPECT_NE(tableOf("* * * 1 ring").digest(), tableOf("* * * 2 ring").digest());
-  EXPECT_NE(tableOf("* * * * ring").digest(), tableOf("* * * * star").digest());
+  EXPECT_EQ(tableOf("* * * * * ring").digest(), tableOf("#\n  *  *  * * *  ring").digest());
+  EXPECT_NE(tableOf("* * * * 1 ring").digest(), tableOf("* * * * 2 ring").digest());
+  EXPECT_NE(tableOf("* * * * * ring").digest(), tableOf("* * * * * star").digest());
 }
 
 TEST(Selector, TakesTheFirstRowThatFits) {
   const SelectionTable table = tableOf(
-      "all_reduce 2 4 1K one_shot\nall_reduce 2 2-3 * star\nall_reduce 2 4 512 doubling\n* 2 4 1M direct\n* "
-      "2- * * ho_ring\n");
+      "all_reduce 2 4 * 1K one_shot\nall_reduce 2 2-3 * * star\nall_reduce 2 4 * 512 doubling\n* 2 4 * 1M "
+      "direct\n* 2- * * * ho_ring\n");
   const Config config = configWith("auto");
   const GroupMap map = GroupMap::blocks(2, 4);
   const Selector selector({config, map, table});
@@ -110,10 +119,24 @@ TEST(Selector, TakesTheFirstRowThatFits) {
   EXPECT_EQ(selector.fallback(), "");
 }
 
+TEST(Selector, ChoosesForSharedCoresWhatIsRightThere) {
+  const SelectionTable table =
+      tableOf("* * * >1 64K star\n* * * <=1 4K direct\n* * * >1 128K doubling\n* * * * * ring");
+  const Config config = configWith("auto");
+  const GroupMap map = GroupMap::blocks(1, 4);
+  const Selector own({config, map, table, false, RanksPerCore::kAtMostOne});
+  EXPECT_EQ(chosen(own, Collective::kAllReduce, 4 << 10), "direct");
+  EXPECT_EQ(chosen(own, Collective::kAllReduce, (4 << 10) + 1), "ring");
+  const Selector shared({config, map, table, false, RanksPerCore::kMore});
+  EXPECT_EQ(chosen(shared, Collective::kAllReduce, 64 << 10), "star");
+  EXPECT_EQ(chosen(shared, Collective::kAllReduce, 128 << 10), "doubling");
+  EXPECT_EQ(chosen(shared, Collective::kAllReduce, 1 << 20), "ring");
+}
+
 TEST(Selector, GivesGroupsOnlyToAlgorithmsThatKnowThem) {
   const Config config = configWith("auto");
   const GroupMap map = GroupMap::blocks(3, 2);
-  const SelectionTable table = tableOf("* * * 10 direct\n* * * * ho_ring");
+  const SelectionTable table = tableOf("* * * * 10 direct\n* * * * * ho_ring");
   const Selector selector({config, map, table});
   const Shape flat = selector.select(Collective::kAllReduce, 10).shape;
   EXPECT_EQ(flat.groups, 1);
@@ -126,7 +149,7 @@ TEST(Selector, GivesGroupsOnlyToAlgorithmsThatKnowThem) {
 TEST(Selector, PassesOverWhatGroupsOfUnequalSizeCannotRun) {
   const std::string labels[] = {"a", "a", "b"};
   const GroupMap map = GroupMap::fromLabels(labels).take();
-  const SelectionTable table = tableOf("* * * * ho_ring\n* * * * halving_doubling");
+  const SelectionTable table = tableOf("* * * * * ho_ring\n* * * * * halving_doubling");
   const Config config = configWith("auto");
   const Selector selector({config, map, table});
   EXPECT_EQ(chosen(selector, Collective::kAllReduce, 1), "halving_doubling");
@@ -174,7 +197,7 @@ TEST(ForcedAlgorithms, SayWhatIsWrong) {
 
 TEST(Selector, DoesAsItIsForcedByCollectiveAndSize) {
   const GroupMap map = GroupMap::blocks(2, 2);
-  const SelectionTable table = tableOf("* * * 1K direct\n* * * * ho_direct");
+  const SelectionTable table = tableOf("* * * * 1K direct\n* * * * * ho_direct");
   const Config config = configWith("all_reduce:100-64K=one_shot,64K-1M=ho_ring;reduce_scatter=ring");
   ASSERT_TRUE(checkForced(config).ok());
   const Selector selector({config, map, table});
@@ -221,7 +244,7 @@ TEST(Selector, FoldsInOneOrderOnlyWhereResultsShallBeReproducible) {
   ASSERT_TRUE(checkForced(config).ok());
   const GroupMap map = GroupMap::blocks(2, 3);
   // A table cannot change it, and neither can memory that is shared.
-  const SelectionTable table = tableOf("* * * * ring");
+  const SelectionTable table = tableOf("* * * * * ring");
   const Selector selector({config, map, table, true});
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce})

@@ -257,7 +257,7 @@ TEST(Select, WritesATableThatTheLibraryReads) {
     for (const uint64_t bytes : asked.sizes) {
       const SelectionRow* first = nullptr;
       for (const SelectionRow& row : table.value().rows())
-        if (!first && row.fits(collective, 3, 2) && bytes <= row.most_bytes) first = &row;
+        if (!first && row.fits(collective, {3, 2}) && bytes <= row.most_bytes) first = &row;
       ASSERT_NE(first, nullptr);
       Question question = asked.question;
       question.collective = collective;

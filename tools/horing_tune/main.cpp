@@ -89,7 +89,7 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
   if (options.measures_algorithms) {
     HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
     HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
-    text = measuredTableText(points, communicator.map().groups(), communicator.map().largestGroup());
+    text = measuredTableText(points, communicator.jobShape());
   } else {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));
     text = describeReadings(calibration.readings) + describeMachine(calibration.machine);

@@ -131,7 +131,7 @@ TEST(HoringInfo, PrintsATableThatItTakesBack) {
   const std::string path = ::testing::TempDir() + "horing_info_selection.txt";
   std::ofstream(path) << built_in.output;
   EXPECT_EQ(runInfo({"selection"}, {"HORING_SELECTION=" + path}).output, built_in.output);
-  std::ofstream(path) << "* * * * rong\n";
+  std::ofstream(path) << "* * * * * rong\n";
   const Outcome wrong = runInfo({"selection"}, {"HORING_SELECTION=" + path});
   EXPECT_EQ(wrong.code, 1);
   EXPECT_NE(wrong.errors.find("line 1: expected an algorithm"), std::string::npos) << wrong.errors;
