@@ -70,13 +70,13 @@ class GpuInPlaceTest : public ::testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Memory of a rank's GPU, registered or not.
+  // Memory of a rank's GPU, registered from `skipped` on or not.
   class Memory {
    public:
-    Memory(GpuInPlaceTest& test, int rank, const Bytes& values, bool is_registered)
+    Memory(GpuInPlaceTest& test, int rank, const Bytes& values, bool is_registered, size_t skipped = 0)
         : comm_(*test.ranks_[rank]), vector_(test.cuda_, rank, values) {
       if (!is_registered) return;
-      auto handle = comm_.registerMemory(data(), values.size(), test.gpus_[rank].get());
+      auto handle = comm_.registerMemory(data() + skipped, values.size() - skipped, test.gpus_[rank].get());
       EXPECT_TRUE(handle.ok()) << handle.status().toString();
       handle_ = handle.ok() ? handle.value() : nullptr;
     }
@@ -104,8 +104,8 @@ class GpuInPlaceTest : public ::testing::Test {
     onEveryRank([&](int rank) {
       for (const bool on_stream : {false, true}) {
         const Bytes mine = pattern(rank, of.skipped + of.bytes, on_stream);
-        const Memory from(*this, rank, mine, of.registered[rank]);
-        const Memory into(*this, rank, Bytes(mine.size()), of.registered[rank]);
+        const Memory from(*this, rank, mine, of.registered[rank], of.skipped);
+        const Memory into(*this, rank, Bytes(mine.size()), of.registered[rank], of.skipped);
         Command command;
         command.on_gpu = true;
         command.transfers = {{.direction = Transfer::Direction::kSend,
