@@ -71,6 +71,8 @@ void HostOperation::layOut(const Call& call) {
   slicing_ = layout_.isUneven()
                  ? Slicing::fixed(element_bytes_, settings.slot_bytes)
                  : Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes);
+  turn_slices_ = settings.window *
+                 static_cast<int64_t>(settings.slot_bytes / (slicing_.slice_elements * element_bytes_));
   const bool reduces = contractOf(schedule).folds();
   fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
   scales_ = reduces && (call.op == RedOp::kAvg || call.op == RedOp::kPreMulSum);
@@ -204,11 +206,11 @@ bool HostOperation::poll() {
   return progressed;
 }
 
-// At most a window's worth of slices at a time, so that lanes take turns while what one kept is still in the
-// cache.
+// At most as many slices at a time as fill a window's slots, so that lanes take turns while what one kept is still in the
+// cache. Small ones share a slot's turn, and so a system call of the transport.
 inline bool HostOperation::advanceLane(LaneState& lane) {
   bool progressed = false;
-  for (int32_t budget = plan_.settings().window; budget > 0 && !lane.finished; --budget) {
+  for (int64_t budget = turn_slices_; budget > 0 && !lane.finished; --budget) {
     if (!trySlice(lane)) break;
     progressed = true;
   }

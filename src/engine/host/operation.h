@@ -149,6 +149,7 @@ class HostOperation final : public Driven {
   Call call_;
   Layout layout_;
   Slicing slicing_;
+  int64_t turn_slices_ = 1;
   FoldFunction fold_ = nullptr;
   size_t element_bytes_ = 1;
   bool scales_ = false;
