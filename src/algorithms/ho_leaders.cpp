@@ -6,15 +6,18 @@
 //   all-reduce:  the leader folds its group, the leaders double (doubling.h), each hands the result back. M log2 M slow
 //                messages; D log2 M bytes into each group; hops: log2 M slow, 2 fast.
 //   reduce-scatter: the leader folds its group's shares of every chunk, sends those of other groups' chunks to their leaders,
-//                and hands each member its chunk, folded with what came for it. Slow messages, bytes and hops as of
-//                all-gather, and all of D from each member to its leader. What goes to higher groups, what goes to lower ones
+//                and hands each member its chunk, folded with what came for it. M(M-1) times m
+//                slow messages, D(M-1)/M bytes into each group, and all of D from each member to its leader. What goes to higher groups, what goes to lower ones
 //                and what goes home are lanes of their own, and all leaders come to the chunks of all first members before
 //                those of the second ones, so that what one waits for is never behind what waits for it.
-//   all-gather:  the leader takes the chunks of its group, sends them to all other leaders, and hands its group what comes
-//                from them. M(M-1) times m slow messages, but m of them follow each other: over sockets they share a system
-//                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: 1 slow, 2
-//                fast. What goes to higher groups and what goes to lower ones are lanes of their own, and nearer groups come
-//                first at both ends, so that leaders never wait in a circle for each other's slots.
+//   all-gather:  the leader takes the chunks of its group, then the leaders double: in each round a leader sends all that it has
+//                to one other, the trees being those of halving (pattern.h), backwards; at the end it hands its group what came.
+//                M log2 M times what is sent in a round, whose chunks follow each other: over sockets they share a system call
+//                and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow, 2
+//                fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
+//                exchange neither waits for the other to take what it sends.
+#include <bit>
+
 #include "algorithms/catalogue.h"
 #include "algorithms/doubling.h"
 
@@ -71,22 +74,29 @@ class Leaders {
   }
 
   Schedule allGather() const {
-    LaneBuilder upwards, downwards;
-    takeOwnGroup(upwards);
-    for (int32_t group = group_ + 2; leads() && group < shape_.groups; ++group)
-      forEachChunkOf(group_, [&](int32_t chunk) { upwards.at(chunk).read(kOutput).send(leaderOf(group)); });
-    forEachChunkOf(group_, [&](int32_t chunk) { handOut(upwards, chunk); });
-    for (int32_t group = group_ - 1; group >= 0; --group) takeGroup(upwards, group);
-    for (int32_t group = group_ - 1; leads() && group >= 0; --group)
-      forEachChunkOf(group_, [&](int32_t chunk) {
-        StepBuilder step = downwards.at(chunk);
-        if (group == group_ - 1)
-          step.after(0, chunk - leader_);  // then it is there for the other groups, too
-        step.read(kOutput).send(leaderOf(group));
-      });
-    for (int32_t group = group_ + 1; group < shape_.groups; ++group) takeGroup(downwards, group);
-    Schedule schedule{.grid = {1, shape_.ranks()}, .lanes = {upwards.build()}};
-    if (shape_.groups > 1) schedule.lanes.push_back(downwards.build());
+    const Line leaders(Pattern::kHalving, shape_.groups, shape_.members, leader_);
+    LaneBuilder lanes[2];
+    Direction directions[] = {{kUpwards, lanes[kUpwards].once()}, {kDownwards, lanes[kDownwards].once()}};
+    std::vector<Row> rows = {{.distance = 0, .chunk = leader_, .taken = {kUpwards, 0}}};
+    takeOwnGroup(directions[kUpwards].steps);
+    for (int32_t bit = halfOf(shape_.groups); bit > 0; bit /= 2) {
+      const int32_t next = leaders.peer(bit), previous = leaders.peer(-bit);
+      const size_t known = rows.size();
+      for (size_t i = 0; i < known; ++i) {
+        const Row& row = rows[i];
+        if (row.distance + bit < shape_.groups) sendRow(directions[directionTo(next)], row, next);
+      }
+      for (size_t i = 0; i < known; ++i) {
+        const int32_t distance = rows[i].distance + bit;
+        if (distance >= shape_.groups) continue;
+        const int32_t lane = 1 - directionTo(previous);
+        rows.push_back({distance, leaders.chunk(leader_, -distance), {lane, directions[lane].steps.size()}});
+        takeRow(directions[lane].steps, rows.back(), previous);
+      }
+    }
+    for (const Row& row : rows) handOut(directions[row.taken.lane].steps, row);
+    Schedule schedule{.grid = {1, shape_.ranks()}, .lanes = {lanes[kUpwards].build()}};
+    if (shape_.groups > 1) schedule.lanes.push_back(lanes[kDownwards].build());
     return schedule;
   }
 
@@ -96,10 +106,6 @@ class Leaders {
   template <typename Visit>
   void forEachOtherMember(const Visit& visit) const {
     for (int32_t member = 1; member < shape_.members; ++member) visit(leader_ + member);
-  }
-  template <typename Visit>
-  void forEachChunkOf(int32_t group, const Visit& visit) const {
-    for (int32_t member = 0; member < shape_.members; ++member) visit(leaderOf(group) + member);
   }
 
   // The shares of the group in the order of its members, then those of the groups.
@@ -129,33 +135,62 @@ class Leaders {
     if (leads()) share.send(leaderOf(group));
   }
 
-  // Step i is that of the group's i-th chunk.
-  void takeOwnGroup(LaneBuilder& lane) const {
-    if (!leads()) {
-      lane.at(me_).read(kInput).keep(kOutput).send(leader_);
-      return;
-    }
-    forEachChunkOf(group_, [&](int32_t chunk) {
-      StepBuilder step = lane.at(chunk).keep(kOutput);
+  // The chunks of a group, and when this rank's leader has them: chunk i at step i after that.
+  struct Row {
+    int32_t distance;  // of the leader from the group's own one, in the tree by which they come
+    int32_t chunk;     // the first
+    Wait taken;
+  };
+  // Of the lanes of all-gather: to higher leaders, and to lower ones.
+  static constexpr int32_t kUpwards = 0, kDownwards = 1;
+  int32_t directionTo(int32_t leader) const { return leader > leader_ ? kUpwards : kDownwards; }
+  // The largest power of two below n; 0: there is none.
+  static int32_t halfOf(int32_t n) {
+    return static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(n)) / 2);
+  }
+  template <typename Visit>
+  void forEachChunkOf(const Row& row, const Visit& visit) const {
+    for (int32_t member = 0; member < shape_.members; ++member) visit(row.chunk + member, member);
+  }
+
+  // A lane of all-gather.
+  struct Direction {
+    int32_t number;
+    BlockBuilder steps;
+    int32_t waited = -1;  // for that step of the other one, and so for those before it
+  };
+
+  void takeOwnGroup(BlockBuilder& steps) const {
+    if (!leads()) steps.at(me_).read(kInput).keep(kOutput).send(leader_);
+    for (int32_t chunk = leader_; leads() && chunk < leader_ + shape_.members; ++chunk) {
+      StepBuilder step = steps.at(chunk).keep(kOutput);
       chunk == me_ ? step.read(kInput) : step.recv(chunk);
-      if (group_ + 1 < shape_.groups) step.send(leaderOf(group_ + 1));
+    }
+  }
+
+  void takeRow(BlockBuilder& steps, const Row& row, int32_t from) const {
+    if (!leads()) return;
+    forEachChunkOf(row, [&](int32_t chunk, int32_t) { steps.at(chunk).recv(from).keep(kOutput); });
+  }
+
+  void sendRow(Direction& lane, const Row& row, int32_t to) const {
+    if (!leads()) return;
+    forEachChunkOf(row, [&](int32_t chunk, int32_t member) {
+      StepBuilder step = lane.steps.at(chunk).read(kOutput).send(to);
+      const int32_t taken = row.taken.step + member;
+      if (row.taken.lane == lane.number || taken <= lane.waited) return;
+      step.after(row.taken.lane, taken);
+      lane.waited = taken;
     });
   }
 
-  void takeGroup(LaneBuilder& lane, int32_t group) const {
-    forEachChunkOf(group, [&](int32_t chunk) {
-      if (leads()) lane.at(chunk).recv(leaderOf(group)).keep(kOutput);
-      handOut(lane, chunk);
+  // From the leader to all others that do not have it.
+  void handOut(BlockBuilder& steps, const Row& row) const {
+    forEachChunkOf(row, [&](int32_t chunk, int32_t) {
+      if (!leads() && chunk != me_) steps.at(chunk).recv(leader_).keep(kOutput);
+      for (int32_t member = leader_ + 1; leads() && member < leader_ + shape_.members; ++member)
+        if (member != chunk) steps.at(chunk).read(kOutput).send(member);
     });
-  }
-
-  // From the leader, which has the chunk, to all others that do not.
-  void handOut(LaneBuilder& lane, int32_t chunk) const {
-    if (!leads() && chunk != me_) lane.at(chunk).recv(leader_).keep(kOutput);
-    if (leads())
-      forEachOtherMember([&](int32_t member) {
-        if (member != chunk) lane.at(chunk).read(kOutput).send(member);
-      });
   }
 
   Shape shape_;
