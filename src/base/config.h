@@ -41,11 +41,11 @@ namespace horing {
   X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest slice, and size of a slot.")                         \
   X(spin_us, Int, "20", "0..1000000", "HORING_SPIN_US", "How long a wait spins when every rank of the node has a core of its own.") \
   X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once where other programs use the core.")              \
-  X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs of ranks that are threads of one process: auto: by kernels that reach each other's memory, where they can; staged: through memory of the host.") \
+  X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, where they can serve all ranks; staged: through memory of the host.") \
   X(gpu_blocks, Int, "32", "1..1024", "HORING_GPU_BLOCKS", "Blocks that a rank's kernel has at most; fewer where those of all ranks that share a GPU would not be resident at once.") \
   X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly; ^docker all but. Default: all but lo and docker.") \
   X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
-  X(ports, Text, "", "", "HORING_PORTS", "Ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator and one more to shrink it, and two where ranks meet. Default: whichever the system gives.") \
+  X(ports, Text, "", "", "HORING_PORTS", "Ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator, one more to shrink it, one more for kernels on its GPUs, and two where ranks meet. Default: whichever the system gives.") \
   X(socket_streams, Int, "1", "1..16", "HORING_SOCKET_STREAMS", "TCP streams to each peer and interface.")                         \
   X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where there is one.") \
   X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, with a port behind a colon if one is meant: mlx5_0,mlx5_1:2; =mlx5_0 exactly; ^mlx5_4 all but. Default: all.") \

@@ -1,5 +1,6 @@
 #pragma once
 // Functions of the CUDA driver that horing calls, looked up at run time: no build and no library of it needs a toolkit.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,7 @@ using CudaEvent = void*;
 using CudaModule = void*;
 using CudaFunction = void*;
 using CudaAddress = unsigned long long;
+using CudaUuid = std::array<std::byte, 16>;
 
 // X(member, "symbol", parameters); each returns a CUresult.
 // clang-format off
@@ -45,6 +47,7 @@ using CudaAddress = unsigned long long;
   X(host_device_address, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CudaAddress* address, void* at, unsigned int flags)) \
   X(copy, cuMemcpyAsync, "cuMemcpyAsync", (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream)) \
   X(memory_set, cuMemsetD8Async, "cuMemsetD8Async", (CudaAddress at, unsigned char value, size_t bytes, CudaStream stream)) \
+  X(device_uuid, cuDeviceGetUuid, "cuDeviceGetUuid_v2", (CudaUuid* uuid, int device)) \
   X(device_attribute, cuDeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device)) \
   X(can_access_peer, cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, int device, int peer)) \
   X(enable_peer, cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", (CudaContext peer, unsigned int flags)) \

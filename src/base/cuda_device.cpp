@@ -11,6 +11,7 @@ namespace {
 // Of cuda.h.
 constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;
 constexpr int kPeerAccessAlreadyEnabled = 704;
+constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED
 
 constexpr std::chrono::microseconds kNap{20};  // between two looks at a stream
 }  // namespace
@@ -86,6 +87,18 @@ Status CudaDevice::synchronize(CudaStream stream, const std::function<Status()>&
                         stream, number_);
     std::this_thread::sleep_for(kNap);
   }
+}
+
+Result<CudaUuid> CudaDevice::uuid() const {
+  CudaUuid uuid{};
+  HORING_TRY(api_.check(api_.device_uuid(&uuid, number_), "asking for a GPU's UUID"));
+  return uuid;
+}
+
+// A driver that knows no such attribute has none, as far as one can tell.
+bool CudaDevice::hasMps() const {
+  int has = 0;
+  return api_.device_attribute(&has, kAttributeMps, number_) == CudaApi::kSuccess && has != 0;
 }
 
 Status CudaDevice::reach(const CudaDevice& peer) const {

@@ -34,6 +34,10 @@ class CudaDevice {
   // Until the stream has done what it was told so far. Error: `news` is not ok any more, or kTimeout: the deadline has passed, and
   // what the stream was told still comes.
   Status synchronize(CudaStream stream, const std::function<Status()>& news, Deadline deadline) const;
+  // The same in every process; of a part of a GPU where it is cut into such (MIG).
+  Result<CudaUuid> uuid() const;
+  // Whether kernels of several processes run on it at once: NVIDIA's MPS serves this process.
+  bool hasMps() const;
   // From now on kernels of this GPU reach memory of that one. Error: they cannot.
   Status reach(const CudaDevice& peer) const;
 

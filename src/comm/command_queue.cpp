@@ -7,10 +7,8 @@
 
 namespace horing {
 
-CommandQueue::CommandQueue(Communicator& communicator) : communicator_(communicator), lists_(communicator) {
-  if (communicator.options().gpus)
-    kernels_ = std::make_unique<KernelCalls>(communicator, communicator.options().gpus);
-}
+CommandQueue::CommandQueue(Communicator& communicator)
+    : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
 
 CommandQueue::~CommandQueue() {
   // Nor has it a GPU, or may it free what the parent uses.
@@ -162,13 +160,15 @@ Status CommandQueue::asyncError() {
   return ended.ok() ? communicator_.asyncError() : communicator_.breakOff(ended);
 }
 
-// Kernels are launched in the order of the calls, on every rank.
+// Kernels are launched in the order of the calls, on every rank; and ranks that agree on them do so one after the other with
+// those that make children.
 void CommandQueue::awaitKernelsOfThread() {
   if (!has_thread_.load(std::memory_order_acquire)) return;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] {
-    return std::none_of(entries_.begin(), entries_.end(),
-                        [](const Entry& entry) { return !entry.staged && entry.command.on_gpu; });
+    return std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+      return !entry.staged && (entry.command.on_gpu || entry.command.task);
+    });
   });
 }
 

@@ -34,6 +34,7 @@ namespace horing {
 class CudaDevice;
 class GpuTeam;
 class LoopbackHub;
+struct TransportRequest;
 namespace verbs {
 struct Library;
 }
@@ -81,6 +82,13 @@ class Communicator {
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine);
+  // The same while another thread may be in a call: one at a time among these and allGather(), and only the control plane's
+  // errors stick.
+  Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine);
+  // Transports beside those of this communicator, for a thread of their own. Their ends have to be made for the same purpose.
+  Result<std::vector<std::unique_ptr<Transport>>> makeOtherTransports(const std::string& purpose) const;
+  // Any thread: this rank cannot go on, and the others hear so.
+  void announce(const Status& why) { control_->announceError(why); }
   // Some of the ranks meet anew, `members` ascending, this one among them: the first hosts. Collective over them, whatever
   // has become of the others and of this communicator. In what comes of it, members[i] is rank i.
   struct Meeting {
@@ -117,6 +125,7 @@ class Communicator {
   int groupOf(int rank) const { return map_->groupOf(rank); }
   int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
   const GroupMap& map() const { return *map_; }
+  const HostIdentity& identityOf(int rank) const { return identities_[static_cast<size_t>(rank)]; }
   // The same on every rank: ranks share cores where those of any machine do.
   JobShape jobShape() const;
   // By boot id.
@@ -163,6 +172,7 @@ class Communicator {
   std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
   Selector makeSelector() const;
   Status makeWaiter();
+  TransportRequest transportRequest(const Fragment& place) const;
   void watchSegments();
   std::string homeText(int rank) const;
   void logWhoIsWhere() const;

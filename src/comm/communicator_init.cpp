@@ -144,12 +144,8 @@ Status Communicator::initialise() {
   control_->answerFrom(calls_, launches_);
   watchdog_ = std::make_unique<Watchdog>(calls_, *control_, clock_);
   HORING_TRY(keepRecords());
-  // Until the rendezvous has closed.
-  const auto deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; };
   HORING_ASSIGN(const Fragment place, findFragment(options_.config, options_.rank, options_.gpu_bus));
-  TransportRequest request{options_.config, options_.id, options_.rank,       options_.hub,  &clock_,
-                           deaths_are_told, log_,        nicDistances(place), options_.verbs};
-  HORING_ASSIGN(auto transports, makeTransports(request));
+  HORING_ASSIGN(auto transports, makeTransports(transportRequest(place)));
   std::vector<LinkShape> shapes;
   for (const auto& transport : transports)
     shapes.push_back(linkShapeOf(options_.config, transport->name(), options_.ranks));
@@ -167,6 +163,20 @@ Status Communicator::initialise() {
   point_to_point_ = std::make_unique<PointToPoint>(
       options_.rank, options_.ranks, linkShapeOf(options_.config, "", options_.ranks).slot_bytes, *pairs_);
   return makeWaiter();
+}
+
+TransportRequest Communicator::transportRequest(const Fragment& place) const {
+  // Until the rendezvous has closed.
+  const auto deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; };
+  return {options_.config, options_.id, options_.rank,       options_.hub,  &clock_,
+          deaths_are_told, log_,        nicDistances(place), options_.verbs};
+}
+
+Result<std::vector<std::unique_ptr<Transport>>> Communicator::makeOtherTransports(
+    const std::string& purpose) const {
+  TransportRequest request = transportRequest(fragments_[static_cast<size_t>(options_.rank)]);
+  request.purpose = purpose;
+  return makeTransports(request);
 }
 
 void Communicator::watchSegments() {
@@ -211,11 +221,11 @@ std::string Communicator::settingsText() const {
   const Config& c = options_.config;
   return formatString(
       "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld "
-      "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s "
+      "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s HORING_GPU_PATH=%s "
       "HORING_SELECTION=%s(%016llx) HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
-      c.reproducible, c.transports.c_str(), selectsByModel(c) ? c.selection.c_str() : "",
+      c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), selectsByModel(c) ? c.selection.c_str() : "",
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c.calibrate));
 }
 

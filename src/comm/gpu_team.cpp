@@ -70,6 +70,10 @@ class GpuTeam::Ports final : public cuda::PortSource {
     HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted));
     return sends ? ends.send : ends.receive;
   }
+  Result<cuda::Activity*> activity() override {
+    if (!team_.remote_) return static_cast<cuda::Activity*>(nullptr);
+    return team_.remote_->activity();
+  }
 
  private:
   int rankAt(int32_t position) const { return team_.rank_of_position_[static_cast<size_t>(position)]; }
@@ -97,6 +101,7 @@ GpuTeam::~GpuTeam() {
     return;
   }
   // Something in front of a launch holds its stream up.
+  if (remote_) remote_->leak();
   flags_.leak();
   plans_.clear();
   for (Rank& rank : ranks_) (void)rank.memory.release();
@@ -104,6 +109,7 @@ GpuTeam::~GpuTeam() {
 }
 
 void GpuTeam::release() {
+  remote_.reset();
   plans_.clear();
   queues_.clear();
   for (Rank& rank : ranks_) {
@@ -141,13 +147,19 @@ void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
 std::vector<int> GpuTeam::missing() const {
   std::vector<int> missing;
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank].device) missing.push_back(static_cast<int>(rank));
+    if (!ranks_[rank].device && isHere(static_cast<int>(rank))) missing.push_back(static_cast<int>(rank));
   return missing;
+}
+
+const CudaDevice& GpuTeam::anyDevice() const {
+  return *std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+            return rank.device != nullptr;
+          })->device;
 }
 
 Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
   std::unique_lock lock(mutex_);
-  if (state_ == State::kGathering) {
+  if (state_ == State::kGathering && !remote_) {
     // What this rank alone finds out spares all the wait.
     const Status loads = gpuOf(at(member.rank)).lanes.load();
     if (!loads.ok()) stage(member, loads);
@@ -168,7 +180,15 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     map_ = member.map;
     log_ = member.log;
     const OutsideOfGraphs outside(at(member.rank).device->api());
-    const Status made = setUp();
+    Status made = setUp();
+    if (remote_) {
+      const Rank& own = at(member.rank);
+      const int blocks = made.ok() ? gpus_[own.gpu]->resident_blocks : 0;
+      HORING_ASSIGN(const RemoteGpus::Verdict verdict,
+                    remote_->agree({own.device, made, blocks, abort_.load(), member.news}));
+      made = verdict.why_not;
+      if (made.ok()) adopt(verdict.terms);
+    }
     if (made.ok()) {
       state_ = State::kKernels;
       log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
@@ -202,9 +222,18 @@ Status GpuTeam::setUp() {
   return setUpMemory();
 }
 
+// What all ranks have agreed on.
+void GpuTeam::adopt(const GpuTerms& terms) {
+  most_blocks_ = terms.most_blocks;
+  resident_blocks_ = terms.resident_blocks;
+  shape_ = remote_->shape();
+  settings_.slot_bytes = shape_.slot_bytes;
+  settings_.parts = remote_->parts();
+}
+
 Status GpuTeam::setUpGpus() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    gpuOf(ranks_[rank]).ranks.push_back(static_cast<int>(rank));
+    if (ranks_[rank].device) gpuOf(ranks_[rank]).ranks.push_back(static_cast<int>(rank));
   for (const auto& gpu : gpus_) {
     const CudaDevice& device = gpu->lanes.device();
     if (gpu->ranks.size() > cuda::kMaxCallsOfLaunch)
@@ -223,18 +252,25 @@ Status GpuTeam::setUpGpus() {
 
 Status GpuTeam::setUpMemory() {
   for (Rank& rank : ranks_) {
+    if (!rank.device) continue;
     HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, kGpuMemoryBytes));
     const CudaDevice::Current current(*rank.device);
     const CudaApi& api = rank.device->api();
     HORING_TRY(api.check(api.event_create(&rank.called, kEventWithoutTime), "making an event"));
     HORING_TRY(api.check(api.stream_create(&rank.own, kStreamNonBlocking), "making a stream"));
   }
-  HORING_ASSIGN(flags_, PinnedMemory::allocate(ranks_.front().device, sizeof(uint32_t)));
+  HORING_ASSIGN(flags_, PinnedMemory::allocate(gpus_.front()->lanes.sharedDevice(), sizeof(uint32_t)));
   auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
   *flag = 0;
   abort_.store(flag, std::memory_order_release);
   settings_.window = static_cast<int32_t>(config_.window);
   settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
+  most_blocks_ = static_cast<int>(config_.gpu_blocks);
+  chooseShape();
+  return {};
+}
+
+void GpuTeam::chooseShape() {
   // Two windows and one more, so that a sender need not wait for each credit.
   shape_ = {2 * static_cast<uint32_t>(settings_.window) + 1, kLargestSlot};
   const size_t queues = 2 * kLinkChannels * (ranks_.size() - 1) / 2 + kMostScratchQueues;
@@ -242,21 +278,38 @@ Status GpuTeam::setUpMemory() {
   while (parts() < kGoodParts && shape_.slot_bytes > kSmallestSlot) shape_.slot_bytes /= 2;
   settings_.slot_bytes = shape_.slot_bytes;
   settings_.parts = static_cast<int32_t>(std::clamp<size_t>(parts(), 1, cuda::kMaxParts));
-  return {};
 }
 
 Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
   if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
+  if (!isHere(name.sender) || !isHere(name.receiver)) return makeRemoteQueue(name);
   cuda::Memory& sender = *at(name.sender).memory;
   cuda::Memory& receiver = *at(name.receiver).memory;
   HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, sender, receiver));
-  HORING_ASSIGN(std::byte* const send, sender.allocate(sizeof(cuda::Port)));
-  HORING_ASSIGN(std::byte* const receive, receiver.allocate(sizeof(cuda::Port)));
-  HORING_TRY(sender.write(send, &queue.send, sizeof(cuda::Port)));
-  HORING_TRY(receiver.write(receive, &queue.receive, sizeof(cuda::Port)));
-  const QueueEnds ends{reinterpret_cast<cuda::Port*>(send), reinterpret_cast<cuda::Port*>(receive)};
+  QueueEnds ends{};
+  HORING_ASSIGN(ends.send, place(name.sender, queue.send));
+  HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
   queues_.emplace(name, ends);
   return ends;
+}
+
+// The end that is here, of a queue that the host carries on.
+Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name) {
+  const bool sends = isHere(name.sender);
+  const int channel = cuda::bridgeChannel(name.channel, name.part);
+  HORING_ASSIGN(const cuda::Port port, remote_->port({sends ? name.receiver : name.sender, channel, sends}));
+  QueueEnds ends{};
+  HORING_ASSIGN((sends ? ends.send : ends.receive), place(remote_->rank(), port));
+  queues_.emplace(name, ends);
+  remote_queues_of_plan_.push_back(name);
+  return ends;
+}
+
+Result<cuda::Port*> GpuTeam::place(int rank, const cuda::Port& port) {
+  cuda::Memory& memory = *at(rank).memory;
+  HORING_ASSIGN(std::byte* const there, memory.allocate(sizeof port));
+  HORING_TRY(memory.write(there, &port, sizeof port));
+  return reinterpret_cast<cuda::Port*>(there);
 }
 
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
@@ -265,8 +318,16 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   const std::lock_guard lock(mutex_);
   auto found = plans_.find(key);
   if (found == plans_.end()) {
-    const OutsideOfGraphs outside(ranks_.front().device->api());
+    const OutsideOfGraphs outside(anyDevice().api());
     Result<Plans> made = makePlans(collective, selection, root);
+    if (remote_) {
+      HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
+      if (!all_made && made.ok())
+        made = makeStatus(Code::kUnhandledCudaError, "another rank has no plan for it");
+      for (const QueueName& name : remote_queues_of_plan_)
+        if (!all_made) queues_.erase(name);
+      remote_queues_of_plan_.clear();
+    }
     if (!made.ok())
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
@@ -279,8 +340,9 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
 int32_t GpuTeam::partsFor(const std::vector<Schedule>& schedules) const {
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
-  const auto granted = std::max<size_t>(static_cast<size_t>(config_.gpu_blocks) / lanes, 1);
+  const auto granted = std::max<size_t>(static_cast<size_t>(most_blocks_) / lanes, 1);
   auto parts = std::min(granted, static_cast<size_t>(settings_.parts));
+  if (remote_) return static_cast<int32_t>(std::min(parts, static_cast<size_t>(resident_blocks_) / lanes));
   for (const auto& gpu : gpus_)
     parts = std::min(parts, static_cast<size_t>(gpu->resident_blocks) / (lanes * gpu->ranks.size()));
   return static_cast<int32_t>(parts);
@@ -309,6 +371,10 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
                       name.c_str(), collectiveName(collective));
   Plans plans;
   for (size_t position = 0; position < schedules.size(); ++position) {
+    if (!isHere(rank_of_position_[position])) {
+      plans.emplace_back();
+      continue;
+    }
     Ports ports(*this, static_cast<int32_t>(position));
     cuda::Memory& memory = *at(rank_of_position_[position]).memory;
     HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedules[position]), settings,
@@ -410,6 +476,9 @@ Status GpuTeam::launchNext(Gpu& gpu) {
   if (!lead.is_recorded) HORING_TRY(orderBefore(gpu, lead.stream));
   HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
   gpu.launches += count;
+  for (int32_t call = 0; remote_ && call < calls.count; ++call)
+    if (calls.each[call].plan.lane_count > 0)
+      remote_->launched(lead.is_recorded ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce);
   if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
   for (const int number : gpu.ranks) {
     Rank& rank = at(number);
@@ -505,7 +574,8 @@ std::vector<int> GpuTeam::behind(int number) const {
   const auto entered = [this](size_t rank) { return ranks_[rank].entered.load(std::memory_order_relaxed); };
   std::vector<int> behind;
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (entered(rank) < entered(static_cast<size_t>(number))) behind.push_back(static_cast<int>(rank));
+    if (isHere(static_cast<int>(rank)) && entered(rank) < entered(static_cast<size_t>(number)))
+      behind.push_back(static_cast<int>(rank));
   return behind;
 }
 
@@ -533,6 +603,7 @@ GpuTeam::Ended GpuTeam::outcome() {
   Ended ended{makeStatus(Code::kRemoteError, "kernels of this communicator were ended")};
   for (const auto& [key, plans] : plans_)
     for (size_t position = 0; position < plans.size(); ++position) {
+      if (!plans[position]) continue;
       uint64_t launch = 0;
       const Status outcome = plans[position]->outcome(&launch);
       if (outcome.ok()) continue;
@@ -547,7 +618,8 @@ GpuTeam::Ended GpuTeam::outcome() {
 
 uint64_t GpuTeam::memoryBytes(int rank) {
   const std::lock_guard lock(mutex_);
-  return at(rank).memory ? at(rank).memory->bytes() : 0;
+  const uint64_t of_host = remote_ ? remote_->memoryBytes() : 0;
+  return of_host + (at(rank).memory ? at(rank).memory->bytes() : 0);
 }
 
 }  // namespace horing

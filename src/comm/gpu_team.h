@@ -1,9 +1,9 @@
 #pragma once
-// The ranks of a communicator that all are threads of one process, each on a GPU: what their kernels share, and whether kernels
-// can serve them at all.
+// The ranks of a communicator, each on a GPU: what their kernels share, and whether kernels can serve them at all. The ranks are
+// threads of one process, or each is one of its own (comm/remote_gpus.h).
 //
-// Nothing is exchanged: whoever comes first makes it for all ranks, and what one finds out holds for all. Queues and plans of a
-// rank lie on its GPU, in memory that is taken once.
+// Between threads nothing is exchanged: whoever comes first makes it for all ranks, and what one finds out holds for all. Queues
+// and plans of a rank lie on its GPU, in memory that is taken once.
 //
 // Ranks that share a GPU are served by one launch, made by the last of them that calls: kernels of their own would wait for each
 // other behind streams that may share a queue of the hardware, and never end. So each of these calls returns when all of them
@@ -26,6 +26,7 @@
 #include "base/config.h"
 #include "base/cuda_device.h"
 #include "base/log.h"
+#include "comm/remote_gpus.h"
 #include "control/unique_id.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/lane_gpu.h"
@@ -60,10 +61,13 @@ struct GpuLaunch {
 // Shared by the ranks. Any thread, but one at a time for each rank.
 class GpuTeam {
  public:
-  // The plans of one operation of all ranks, by position; none: kernels cannot serve it.
+  // The plans of one operation of all ranks, by position, null for those of other processes; none: kernels cannot serve it.
   using Plans = std::vector<std::unique_ptr<cuda::BoundPlan>>;
 
   explicit GpuTeam(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+  // All but one rank are of other processes, which must make a team alike.
+  GpuTeam(int ranks, std::unique_ptr<RemoteGpus> remote)
+      : ranks_(static_cast<size_t>(ranks)), remote_(std::move(remote)) {}
   // A team of some of the ranks, for a communicator of theirs: the same for all that ask with the same name, while one of them
   // holds it.
   std::shared_ptr<GpuTeam> branch(const JobId& name, int ranks);
@@ -80,6 +84,7 @@ class GpuTeam {
     const Config& config;
     const GroupMap& map;
     const Log& log;
+    std::function<Status()> news{};  // what has ended the communicator, or its kernels; any thread
   };
   Result<bool> serves(const Member& member, const GpuPatience& patience);
 
@@ -110,7 +115,7 @@ class GpuTeam {
   Ended outcome();
   // How many of this rank's launches its GPU has done; of many at a time not the latest. Error: the GPU's.
   Result<uint64_t> done(int rank);
-  // The ranks that have launched less than this one.
+  // The ranks of this process that have launched less than this one.
   std::vector<int> behind(int rank) const;
   // On this rank's GPU.
   uint64_t memoryBytes(int rank);
@@ -159,12 +164,16 @@ class GpuTeam {
   Gpu& gpuOf(Rank& rank);
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
+  bool isHere(int rank) const { return !remote_ || rank == remote_->rank(); }
+  const CudaDevice& anyDevice() const;
   std::vector<int> missing() const;
   void stage(const Member& member, const Status& why);
   // Under mutex_.
   Status setUp();
   Status setUpGpus();
   Status setUpMemory();
+  void chooseShape();
+  void adopt(const GpuTerms& terms);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
   int32_t partsFor(const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
@@ -180,6 +189,8 @@ class GpuTeam {
     cuda::Port* receive;
   };
   Result<QueueEnds> queue(const QueueName& name);
+  Result<QueueEnds> makeRemoteQueue(const QueueName& name);
+  Result<cuda::Port*> place(int rank, const cuda::Port& port);
   // Under the mutex of the GPU.
   bool mayLaunch(const Gpu& gpu) const;
   Status checkAgreement(const Gpu& gpu) const;
@@ -197,7 +208,10 @@ class GpuTeam {
   Config config_;
   std::optional<GroupMap> map_;
   Log log_;
-  std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_;             // those of other processes are empty
+  std::unique_ptr<RemoteGpus> remote_;  // null: all are of this one
+  int most_blocks_ = 0;                 // of a rank's kernel
+  int resident_blocks_ = 0;             // where there is `remote_`
   std::vector<std::unique_ptr<Gpu>> gpus_;
   PinnedMemory flags_;
   std::atomic<uint32_t*> abort_ = nullptr;  // in flags_; release and acquire, for any thread may ask
@@ -205,7 +219,8 @@ class GpuTeam {
   cuda::QueueShape shape_;
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
-  std::map<std::array<int, 3>, Plans> plans_;  // collective, place in the catalogue, root
+  std::vector<QueueName> remote_queues_of_plan_;  // of the plan at hand
+  std::map<std::array<int, 3>, Plans> plans_;     // collective, place in the catalogue, root
   std::map<JobId, std::weak_ptr<GpuTeam>> branches_;
 };
 

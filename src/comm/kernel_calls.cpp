@@ -37,6 +37,20 @@ FlightRecord recordOf(const Command& command, int ranks) {
 
 }  // namespace
 
+std::unique_ptr<KernelCalls> KernelCalls::of(Communicator& communicator) {
+  const CommunicatorOptions& options = communicator.options();
+  std::shared_ptr<GpuTeam> team = options.gpus;
+  if (!team && !options.hub && options.config.gpu_path == "auto") {
+    // Who is alone has nobody to agree with.
+    if (communicator.ranks() == 1) {
+      team = std::make_shared<GpuTeam>(1);
+    } else if (auto remote = RemoteGpus::of(communicator)) {
+      team = std::make_shared<GpuTeam>(communicator.ranks(), std::move(remote));
+    }
+  }
+  return team ? std::make_unique<KernelCalls>(communicator, std::move(team)) : nullptr;
+}
+
 void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
   device_ = device;
   team_->arrive(communicator_.rank(), std::move(device));
@@ -48,8 +62,14 @@ GpuPatience KernelCalls::patience() {
 }
 
 Result<bool> KernelCalls::teamServes() {
+  // For a thread that looks after kernels while nobody calls, and while graphs replay them.
+  const auto news = [team = team_.get(), &communicator = communicator_] {
+    Status error = communicator.control().status();
+    if (!error.ok()) team->abort();
+    return error;
+  };
   return team_->serves(
-      {communicator_.rank(), communicator_.options().config, communicator_.map(), communicator_.log()},
+      {communicator_.rank(), communicator_.options().config, communicator_.map(), communicator_.log(), news},
       patience());
 }
 

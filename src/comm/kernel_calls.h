@@ -15,6 +15,8 @@ class KernelCalls {
  public:
   KernelCalls(Communicator& communicator, std::shared_ptr<GpuTeam> team)
       : communicator_(communicator), team_(std::move(team)), watch_(communicator, *team_) {}
+  // Null: the host does all that is asked of the communicator's GPUs.
+  static std::unique_ptr<KernelCalls> of(Communicator& communicator);
 
   // From now on the rank works on that GPU.
   void bind(std::shared_ptr<const CudaDevice> device);

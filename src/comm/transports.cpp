@@ -22,7 +22,7 @@ Result<std::unique_ptr<Transport>> makeShm(const TransportRequest& request, cons
   ShmOptions options;
   options.directory = request.config.shm_dir;
   options.job = hex(std::span(parts.job).first(8));
-  const Key token = Key::derive(std::span(parts.key.bytes), "horing shm names");
+  const Key token = Key::derive(std::span(parts.key.bytes), "horing shm names" + request.purpose);
   for (size_t i = 0; i < options.token.size(); ++i) options.token[i] = static_cast<uint8_t>(token.bytes[i]);
   options.rank = request.rank;
   options.clock = request.clock;
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, c
                                               std::string_view purpose = "horing data connections") {
   SocketOptions options;
   options.rank = request.rank;
-  options.key = Key::derive(std::span(parts.key.bytes), purpose);
+  options.key = Key::derive(std::span(parts.key.bytes), std::string(purpose) + request.purpose);
   options.interfaces = request.config.socket_ifname;
   options.family = request.config.socket_family;
   HORING_ASSIGN(options.ports, parsePortRange(request.config.ports));

@@ -30,6 +30,7 @@ struct TransportRequest {
   Log log;
   std::map<std::string, int> nic_distance = {};  // see rank_place.h
   const verbs::Library* verbs = nullptr;         // as in VerbsOptions
+  std::string purpose = {};                      // tells those of one rank from each other
 };
 
 // In the order of preference. Errors: an unknown name; a transport that cannot be used here, with its reason.

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "../sanitizer.h"
-#include "emulated_kernels.h"
-#include "fake_cuda/fake_gpu.h"
-#include "ranks.h"
+#include "gpu_ranks.h"
 
 namespace {
 
@@ -28,22 +26,27 @@ std::vector<float> filled(int rank, size_t count) {
   return values;
 }
 
-// How the ranks of a communicator lie on GPUs.
+// How the ranks of a communicator lie on GPUs. `transports`: every rank is a node of its own, and reaches the others over these; null:
+// all are threads of one process.
 struct Place {
   int ranks;
   int gpus;
+  const char* transports = nullptr;
 };
 void PrintTo(const Place& place, std::ostream* out) {
   *out << place.ranks << " ranks on " << place.gpus << " GPUs";
+  if (place.transports) *out << ", nodes over " << place.transports;
 }
 
 class GpuKernels : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
     if (FakeCuda::isReal() && cuda_.gpus() == 0) GTEST_SKIP() << "no GPU here";
+    if (areNodes() && cuda_.gpus() < ranks()) GTEST_SKIP() << "fewer GPUs here than processes";
     ASSERT_TRUE(cuda_.loaded());
     cuda_.setKernels(&horing::test::emulatedKernels());
-    comms_ = makeCommunicators(ranks(), Meeting::kInitAll);
+    comms_ = areNodes() ? makeNodes(ranks(), GetParam().transports)
+                        : makeCommunicators(ranks(), Meeting::kInitAll);
     // Whatever goes through the host needs pinned memory for its pieces.
     cuda_.fail("cuStreamWaitValue32", 999);
   }
@@ -52,6 +55,7 @@ class GpuKernels : public testing::TestWithParam<Place> {
     for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
     if (cuda_.loaded()) cuda_.setKernels(nullptr);
   }
+  bool areNodes() const { return GetParam().transports != nullptr; }
   int ranks() const { return GetParam().ranks; }
   size_t size() const { return static_cast<size_t>(ranks()); }
   int gpu(int rank) const { return rank % std::min(GetParam().gpus, cuda_.gpus()); }
@@ -190,7 +194,9 @@ TEST_P(GpuKernels, KeepTheOrderOfCallsOnStreamsOfEitherKind) {
   });
 }
 
-TEST_P(GpuKernels, OfSeveralRanksOfOneThreadComeInAGroup) {
+using GpuKernelsOfThreads = GpuKernels;
+
+TEST_P(GpuKernelsOfThreads, ComeInAGroupWhereOneThreadHasSeveralRanks) {
   std::vector<std::unique_ptr<GpuVector<float>>> data;
   std::vector<std::unique_ptr<GpuStream>> streams;
   ASSERT_HORING(horingGroupStart());
@@ -299,19 +305,33 @@ TEST_P(GpuKernels, OfAGroupAreOnStreamsAndOnNone) {
   std::vector<std::unique_ptr<GpuVector<float>>> now, later;
   std::vector<std::unique_ptr<GpuStream>> streams;
   const size_t n = 1000;
-  ASSERT_HORING(horingGroupStart());
   for (int rank = 0; rank < ranks(); ++rank) {
     streams.push_back(std::make_unique<GpuStream>(cuda_, gpu(rank)));
-    for (int i = 0; i < 2; ++i) {
-      now.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, n)));
-      later.push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, n)));
-      float *const here = now.back()->data(), *const there = later.back()->data();
-      ASSERT_HORING(horingAllReduce(here, here, n, horingFloat, horingSum, comm(rank), nullptr));
-      ASSERT_HORING(
-          horingAllReduce(there, there, n, horingFloat, horingSum, comm(rank), streams.back()->get()));
-    }
+    for (int i = 0; i < 2; ++i)
+      for (auto* const vectors : {&now, &later})
+        vectors->push_back(std::make_unique<GpuVector<float>>(cuda_, gpu(rank), filled(rank, n)));
   }
-  ASSERT_HORING(horingGroupEnd());
+  const auto callAll = [&](int rank) {
+    for (size_t i = 0; i < 2; ++i) {
+      const size_t index = 2 * static_cast<size_t>(rank) + i;
+      float *const here = now[index]->data(), *const there = later[index]->data();
+      ASSERT_HORING(horingAllReduce(here, here, n, horingFloat, horingSum, comm(rank), nullptr));
+      ASSERT_HORING(horingAllReduce(there, there, n, horingFloat, horingSum, comm(rank),
+                                    streams[static_cast<size_t>(rank)]->get()));
+    }
+  };
+  // A process, as a node has one, has a thread and a group of its own.
+  if (areNodes()) {
+    onEveryRank(ranks(), [&](int rank) {
+      ASSERT_HORING(horingGroupStart());
+      callAll(rank);
+      ASSERT_HORING(horingGroupEnd());
+    });
+  } else {
+    ASSERT_HORING(horingGroupStart());
+    for (int rank = 0; rank < ranks(); ++rank) callAll(rank);
+    ASSERT_HORING(horingGroupEnd());
+  }
   const auto expectSums = [&](const auto& vectors) {
     for (const auto& vector : vectors) {
       const std::vector<float> sum = vector->read();
@@ -371,12 +391,16 @@ TEST_P(GpuKernels, TakeNoMoreThanTheirShareOfMemory) {
         horingAllReduce(data.data(), data.data(), 1000, horingFloat, horingSum, comm(rank), nullptr));
     EXPECT_HORING(horingCommMemoryBytes(comm(rank), &after));
     EXPECT_GE(after - before, 32U << 20);
-    EXPECT_LE(after - before, (32U << 20) + (1U << 20));
+    // Nodes have queues in pinned memory, too, and links.
+    EXPECT_LE(after - before, (areNodes() ? 128U << 20 : 32U << 20) + (1U << 20));
   });
 }
 
 constexpr Place kPlaces[] = {{1, 1}, {2, 2}, {4, 4}, {3, 1}, {4, 2}};
 INSTANTIATE_TEST_SUITE_P(Places, GpuKernels, testing::ValuesIn(kPlaces));
+INSTANTIATE_TEST_SUITE_P(Places, GpuKernelsOfThreads, testing::ValuesIn(kPlaces));
+constexpr Place kNodes[] = {{2, 2, "shm,socket"}, {3, 3, "shm,socket"}, {4, 4, "socket"}};
+INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(kNodes));
 
 // What a stream records runs again at every replay, without a call of the host.
 TEST(GpuGraph, ReplaysOperations) {
@@ -409,47 +433,6 @@ TEST(GpuGraph, ReplaysOperations) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
   cuda.setKernels(nullptr);
 }
-
-class GpuKernelTrouble : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_FALSE(FakeCuda::isReal()) << "made for the fake driver";
-    cuda_.setKernels(&horing::test::emulatedKernels());
-  }
-  void TearDown() override {
-    cuda_.fail(nullptr, 0);
-    std::erase(comms_, nullptr);
-    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
-    cuda_.setKernels(nullptr);
-  }
-  void meet() { comms_ = makeCommunicators(2, Meeting::kInitAll); }
-  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  horingResult_t add(int rank, float* data, void* stream) {
-    return horingAllReduce(data, data, 8, horingFloat, horingSum, comm(rank), stream);
-  }
-  // The first operation of both, each on a GPU of its own, so that those after it wait for nothing on the host.
-  void begin() {
-    meet();
-    onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
-  }
-  const GpuVector<float>& on(int rank) const { return rank == 0 ? on_0_ : on_1_; }
-  // Rank 0 adds, and rank 1 takes the maximum.
-  void callDifferently(const GpuStream& stream, const GpuStream& other) {
-    EXPECT_HORING(add(0, on_0_.data(), stream.get()));
-    EXPECT_HORING(
-        horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
-    stream.synchronize();
-    other.synchronize();
-  }
-  horingResult_t asyncError(int rank) {
-    horingResult_t error = horingSuccess;
-    EXPECT_HORING(horingCommGetAsyncError(comm(rank), &error));
-    return error;
-  }
-  const FakeCuda cuda_;
-  std::vector<horingComm_t> comms_;
-  const GpuVector<float> on_0_{cuda_, 0, std::vector<float>(8, 1)}, on_1_{cuda_, 1, std::vector<float>(8, 1)};
-};
 
 TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
   begin();

@@ -26,6 +26,7 @@ class LaneGpu {
   LaneGpu& operator=(const LaneGpu&) = delete;
 
   const CudaDevice& device() const { return *device_; }
+  const std::shared_ptr<const CudaDevice>& sharedDevice() const { return device_; }
   // Loads the kernels of all types, so that no launch has to while another kernel waits for it.
   Status load();
   // All blocks of all ranks that share the GPU and wait for each other must be resident at once. The least of all kernels.

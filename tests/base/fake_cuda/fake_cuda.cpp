@@ -207,6 +207,11 @@ FAKE int cuDeviceGetCount(int* count) {
   *count = kDevices;
   return kSuccess;
 }
+FAKE int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  if (const int result = wanted("cuDeviceGetUuid")) return result;
+  std::memset(uuid, device + 1, 16);
+  return kSuccess;
+}
 FAKE int cuDevicePrimaryCtxRetain(void** context, int device) {
   if (const int result = wanted("cuDevicePrimaryCtxRetain")) return result;
   if (device < 0 || device >= kDevices) return 101;  // CUDA_ERROR_INVALID_DEVICE

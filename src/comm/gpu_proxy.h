@@ -1,0 +1,116 @@
+#pragma once
+// The host's part in kernels that talk to ranks whose memory they do not reach: a thread that carries their messages on
+// (engine/cuda/bridge.h), over transports of its own.
+//
+// No call of the host starts it: kernels tell in pinned memory that they run, also those that a graph replays. While one runs it
+// waits as a communicator does (comm/waiter.h); a launch wakes it, and where graphs may replay kernels it looks once a millisecond.
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "comm/connector.h"
+#include "comm/waiter.h"
+#include "engine/cuda/bridge.h"
+#include "engine/cuda/plan_image.h"
+
+namespace horing {
+
+struct GpuProxyOptions {
+  int rank = 0;
+  std::vector<std::unique_ptr<Transport>> transports{};
+  LinkShape shape{};  // see cuda::bridgeChannel()
+  WaitPolicy wait{};
+  int64_t timeout_ms = 0;  // how long to wait for peers that are to take what ended kernels have sent
+  const uint32_t* abort = nullptr;  // set: kernels end, and what they sent is of no use
+  // Asked now and then: whether something has ended the communicator. Then it has told kernels to end.
+  std::function<Status()> news{};
+  // A kernel waits for what will never come: the next news shall say so.
+  std::function<void(const Status&)> fail{};
+};
+
+// A resource. Any thread, one at a time.
+class GpuProxy {
+ public:
+  explicit GpuProxy(GpuProxyOptions options);
+  // Waits until peers have what ended kernels have sent. No kernel may run any more.
+  ~GpuProxy();
+  GpuProxy(const GpuProxy&) = delete;
+  GpuProxy& operator=(const GpuProxy&) = delete;
+
+  // Before start(): what peers need, and then for each rank the transport to it (-1: none).
+  std::vector<std::vector<std::byte>> addresses() const { return connector_.addresses(); }
+  void setAddresses(AddressTable table) { connector_.setAddresses(std::move(table)); }
+  size_t transports() const { return connector_.transports().size(); }
+  bool canReach(int peer, size_t transport) const { return connector_.canReach(peer, transport); }
+  Status start(std::vector<int> transport_of_rank);
+
+  // From now on it carries a queue: the host's end of it, in pinned memory.
+  struct Lane {
+    int peer = -1;
+    int channel = 0;     // of the link
+    bool sends = false;  // a kernel sends into it
+    cuda::Port end{};
+  };
+  void add(const Lane& lane);
+  // Kernels of one more plan tell there that they run.
+  void watch(const cuda::Activity* activity);
+  // A kernel is on its way that will tell so, or, `replayed`, may be time and again.
+  enum class Launch { kOnce, kReplayed };
+  void launched(Launch launch);
+  // Of its links.
+  uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Peer {
+    Link* link = nullptr;
+    std::vector<Lane> lanes{};  // until the link is up
+    std::vector<cuda::OutgoingBridge> outgoing{};
+    std::vector<cuda::IncomingBridge> incoming{};
+    Status failed{};  // nothing more goes over the link
+  };
+
+  void ring();
+  void serve();
+  void takeNew();
+  bool carry();
+  void drive();
+  bool bindLanes(Peer& peer);
+  bool flushed() const;
+  bool connects() const;
+  bool isOver();
+  void lookAround(int64_t now_ns);
+  void sleep();
+  // Of kernels, as they tell it.
+  bool underWay() const;
+  bool expectsKernels() const;
+
+  GpuProxyOptions options_;
+  SteadyClock clock_;
+  Connector connector_;
+  Fd bell_;
+  std::unique_ptr<Waiter> waiter_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::vector<Lane> added_;  // under mutex_, as what follows
+  std::vector<const cuda::Activity*> added_activities_;
+  bool stop_ = false;
+  std::atomic<uint64_t> launches_{0};  // that were to be carried out once
+  std::atomic<bool> replays_{false};
+  std::atomic<uint64_t> memory_bytes_{0};
+  // Of the thread.
+  std::map<int, Peer> peers_;
+  std::vector<const cuda::Activity*> activities_;
+  bool stopping_ = false;
+  bool ended_ = false;  // the communicator
+  int64_t stopped_ns_ = 0;
+  int64_t idle_since_ns_ = 0;
+  int64_t looked_ns_ = 0;
+};
+
+}  // namespace horing

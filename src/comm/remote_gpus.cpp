@@ -1,0 +1,190 @@
+#include "comm/remote_gpus.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "control/wire.h"
+#include "engine/cuda/pinned_memory.h"
+
+namespace horing {
+
+namespace {
+
+constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
+constexpr int kPeersOfBudget =
+    8;  // whose queues fit whatever the algorithm; more have smaller slots and fewer parts
+
+}  // namespace
+
+std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
+  if (communicator.ranks() == 1) return nullptr;
+  std::set<std::pair<int64_t, std::string>> processes;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    const HostIdentity& identity = communicator.identityOf(rank);
+    if (!processes.emplace(identity.pid, identity.nodeLabel()).second) return nullptr;
+  }
+  return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
+}
+
+RemoteGpus::RemoteGpus(Communicator& communicator) : communicator_(communicator) {
+  chooseShape();
+}
+
+void RemoteGpus::chooseShape() {
+  const auto window = static_cast<uint32_t>(communicator_.options().config.window);
+  // Two windows and one more, so that a sender need not wait for each credit.
+  shape_ = {2 * window + 1, kLargestSlot};
+  parts_ = cuda::kMaxBridgedParts;
+  const auto peers = static_cast<size_t>(std::min(communicator_.ranks() - 1, kPeersOfBudget));
+  const auto bytes = [&] {
+    return 2 * kLinkChannels * peers * static_cast<size_t>(parts_) * (cuda::queueBytes(shape_) + 512);
+  };
+  constexpr size_t kRest = 1 << 20;  // for what kernels tell
+  while (bytes() > kGpuPinnedBytes - kRest && shape_.slot_bytes > kSmallestSlot) shape_.slot_bytes /= 2;
+  while (bytes() > kGpuPinnedBytes - kRest && parts_ > 1) --parts_;
+}
+
+Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine) const {
+  return communicator_.exchangeFacts(mine);
+}
+
+Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
+  HORING_TRY(own.made);
+  const Config& config = communicator_.options().config;
+  GpuOffer offer;
+  HORING_ASSIGN(offer.gpu, own.device->uuid());
+  offer.has_mps = own.device->hasMps();
+  offer.resident_blocks = static_cast<uint32_t>(own.resident_blocks);
+  offer.most_blocks = static_cast<uint32_t>(config.gpu_blocks);
+  HORING_ASSIGN(pinned_, cuda::makePinnedMemory(own.device, kGpuPinnedBytes));
+  GpuProxyOptions options;
+  options.rank = communicator_.rank();
+  HORING_ASSIGN(options.transports, communicator_.makeOtherTransports("kernels"));
+  const auto window = static_cast<uint32_t>(config.window);
+  options.shape = {cuda::bridgeChannel(0, parts_), window + 1, shape_.slot_bytes};
+  options.wait = communicator_.waitPolicy();
+  options.timeout_ms = config.timeout_ms;
+  options.abort = own.abort;
+  options.news = own.news;
+  options.fail = [this](const Status& status) { communicator_.announce(status); };
+  proxy_ = std::make_unique<GpuProxy>(std::move(options));
+  offer.addresses = proxy_->addresses();
+  return offer;
+}
+
+Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
+  Result<GpuOffer> mine = setUp(own);
+  if (!mine.ok()) {
+    const std::string why = mine.status().message();
+    mine = GpuOffer();
+    mine.value().trouble = why.empty() ? "unknown" : why;
+  }
+  HORING_ASSIGN(const Blobs blobs, gather(encodeGpuOffer(mine.value())));
+  std::vector<GpuOffer> offers;
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    HORING_ASSIGN(GpuOffer offer, decodeGpuOffer(blobs[rank], static_cast<int>(rank)));
+    offers.push_back(std::move(offer));
+  }
+  Verdict verdict;
+  Result<GpuTerms> terms = termsOf(offers);
+  verdict.why_not = terms.status();
+  if (terms.ok()) {
+    verdict.terms = terms.value();
+    HORING_ASSIGN(const Blobs reach, gather(this->reach(offers)));
+    verdict.why_not = connect(reach);
+  }
+  if (!verdict.why_not.ok()) {
+    proxy_.reset();
+    pinned_.reset();
+  }
+  return verdict;
+}
+
+// A byte for each rank and transport: whether this rank reaches that one by it.
+std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
+  AddressTable table;
+  for (const GpuOffer& offer : offers) table.push_back(offer.addresses);
+  proxy_->setAddresses(std::move(table));
+  std::vector<std::byte> reach;
+  for (int peer = 0; peer < communicator_.ranks(); ++peer)
+    for (size_t transport = 0; transport < proxy_->transports(); ++transport)
+      reach.push_back(std::byte{peer != rank() && proxy_->canReach(peer, transport)});
+  return reach;
+}
+
+// A transport is used where both ends said yes, as Communicator::agreeOnTransports() has it.
+Status RemoteGpus::connect(const Blobs& reach) {
+  const size_t ranks = reach.size(), transports = proxy_->transports();
+  const auto reaches = [&](size_t from, size_t to, size_t transport) {
+    const size_t index = to * transports + transport;
+    return index < reach[from].size() && reach[from][index] != std::byte{0};
+  };
+  const auto choice = [&](size_t a, size_t b) {
+    for (size_t transport = 0; transport < transports; ++transport)
+      if (reaches(a, b, transport) && reaches(b, a, transport)) return static_cast<int>(transport);
+    return -1;
+  };
+  for (size_t a = 0; a < ranks; ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (choice(a, b) < 0)
+        return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
+                          a);
+  std::vector<int> choices;
+  for (size_t peer = 0; peer < ranks; ++peer)
+    choices.push_back(static_cast<int>(peer) == rank() ? -1 : choice(static_cast<size_t>(rank()), peer));
+  // This rank's own affair, of which all hear when a plan is made.
+  started_ = proxy_->start(std::move(choices));
+  return {};
+}
+
+Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
+  WireWriter writer;
+  for (const int number : key) writer.number(static_cast<uint32_t>(number));
+  const std::vector<std::byte> what = writer.take();
+  std::vector<std::byte> mine = what;
+  mine.push_back(std::byte{made && started_.ok()});
+  HORING_ASSIGN(const Blobs blobs, gather(mine));
+  bool all = true;
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))
+      return makeStatus(
+          Code::kInvalidUsage,
+          "ranks %d and %zu call different things: every rank must call the same collectives in "
+          "the same order with the same arguments",
+          this->rank(), rank);
+    all = all && blobs[rank].back() == std::byte{1};
+  }
+  // Not before: a link that only one end makes would fail.
+  for (const GpuProxy::Lane& lane : lanes_)
+    if (all) proxy_->add(lane);
+  lanes_.clear();
+  return all;
+}
+
+Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
+  HORING_TRY(started_);
+  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, *pinned_, *pinned_));
+  lane.end = lane.sends ? queue.receive : queue.send;
+  lanes_.push_back(lane);
+  return lane.sends ? queue.send : queue.receive;
+}
+
+Result<cuda::Activity*> RemoteGpus::activity() {
+  HORING_ASSIGN(std::byte* const at, pinned_->allocate(sizeof(cuda::Activity)));
+  auto* const activity = reinterpret_cast<cuda::Activity*>(at);
+  proxy_->watch(activity);
+  return activity;
+}
+
+void RemoteGpus::leak() {
+  proxy_.reset();
+  (void)pinned_.release();
+}
+
+uint64_t RemoteGpus::memoryBytes() const {
+  return proxy_ ? pinned_->bytes() + proxy_->memoryBytes() : 0;
+}
+
+}  // namespace horing

@@ -1,0 +1,82 @@
+#pragma once
+// The ranks of other processes, as a rank's GPU sees them (comm/gpu_team.h): whether kernels can serve all of them, decided alike
+// by all through the control plane, and the queues to them, which the host carries on.
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/cuda_device.h"
+#include "comm/communicator.h"
+#include "comm/gpu_offer.h"
+#include "comm/gpu_proxy.h"
+#include "engine/cuda/bound_plan.h"
+#include "engine/cuda/memory.h"
+
+namespace horing {
+
+// What a rank takes of its host's memory for queues of kernels, pinned, at most and at once.
+inline constexpr size_t kGpuPinnedBytes = size_t{32} << 20;
+
+// Of one rank. A resource; one thread at a time. The communicator must outlive it.
+class RemoteGpus {
+ public:
+  // Null: there is no other rank; or some are threads of one process that met by ID, which may share GPUs: the host serves those.
+  static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
+  // Waits until peers have what kernels have sent. None may run any more.
+  ~RemoteGpus() = default;
+  RemoteGpus(const RemoteGpus&) = delete;
+  RemoteGpus& operator=(const RemoteGpus&) = delete;
+
+  int rank() const { return communicator_.rank(); }
+
+  struct Own {
+    std::shared_ptr<const CudaDevice> device;
+    Status made{};  // not ok: kernels cannot serve this rank
+    int resident_blocks = 0;
+    uint32_t* abort = nullptr;       // see GpuProxyOptions, as
+    std::function<Status()> news{};  // this
+  };
+  struct Verdict {
+    Status why_not;  // ok: kernels serve all ranks
+    GpuTerms terms{};
+  };
+  // Collective, once: the same verdict on all ranks. Errors: the control plane's.
+  Result<Verdict> agree(const Own& own);
+  // Collective: whether every rank has made a plan for `key`; if not, the ports made since the last time are of no use. Errors:
+  // the control plane's; kInvalidUsage: a rank is at another one.
+  Result<bool> allMade(const std::array<int, 3>& key, bool made);
+
+  // After a good verdict, the same on all ranks: of queues, and the most parts of a plan.
+  const cuda::QueueShape& shape() const { return shape_; }
+  int32_t parts() const { return parts_; }
+  // The kernel's end of a queue to another rank; `lane.end` is not used.
+  Result<cuda::Port> port(GpuProxy::Lane lane);
+  // Where kernels of one more plan tell that they run.
+  Result<cuda::Activity*> activity();
+  void launched(GpuProxy::Launch launch) { proxy_->launched(launch); }
+  uint64_t memoryBytes() const;
+  // Stops what the host does for kernels, which may still run: their memory is never freed.
+  void leak();
+
+ private:
+  explicit RemoteGpus(Communicator& communicator);
+  using Blobs = std::vector<std::vector<std::byte>>;
+  Result<Blobs> gather(std::span<const std::byte> mine) const;
+  void chooseShape();
+  Result<GpuOffer> setUp(const Own& own);
+  std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
+  Status connect(const Blobs& reach);
+
+  Communicator& communicator_;
+  SteadyClock clock_;
+  cuda::QueueShape shape_;
+  int32_t parts_ = 1;
+  std::unique_ptr<cuda::Memory> pinned_;
+  std::unique_ptr<GpuProxy> proxy_;    // goes before the memory
+  std::vector<GpuProxy::Lane> lanes_;  // of the plan at hand
+  Status started_;
+};
+
+}  // namespace horing

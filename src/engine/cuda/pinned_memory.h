@@ -1,0 +1,13 @@
+#pragma once
+#include <memory>
+
+#include "base/cuda_device.h"
+#include "engine/cuda/memory.h"
+
+namespace horing::cuda {
+
+// Memory of the host, up to `most_bytes` in all, that kernels reach as the host does; taken at once, as makeDeviceMemory() does.
+// Errors: kUnhandledCudaError.
+Result<std::unique_ptr<Memory>> makePinnedMemory(std::shared_ptr<const CudaDevice> device, size_t most_bytes);
+
+}  // namespace horing::cuda

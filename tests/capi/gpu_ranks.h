@@ -1,0 +1,62 @@
+#pragma once
+// Ranks with a GPU of the fake driver each, whose kernels are the engine's, run on threads of the host.
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulated_kernels.h"
+#include "fake_cuda/fake_gpu.h"
+#include "ranks.h"
+
+// Threads of this process that know nothing of each other.
+inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
+  const Setting over("HORING_TRANSPORTS", transports);
+  std::vector<horingComm_t> comms = makeOneByOne(
+      ranks, [](int rank) { ::setenv("HORING_HOSTID", ("node " + std::to_string(rank)).c_str(), 1); });
+  ::unsetenv("HORING_HOSTID");
+  return comms;
+}
+
+// Two of them, for what may go wrong.
+class GpuKernelTrouble : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_FALSE(horing::test::FakeCuda::isReal()) << "made for the fake driver";
+    cuda_.setKernels(&horing::test::emulatedKernels());
+  }
+  void TearDown() override {
+    cuda_.fail(nullptr, 0);
+    std::erase(comms_, nullptr);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    cuda_.setKernels(nullptr);
+  }
+  virtual void meet() { comms_ = makeCommunicators(2, Meeting::kInitAll); }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+  horingResult_t add(int rank, float* data, void* stream) {
+    return horingAllReduce(data, data, 8, horingFloat, horingSum, comm(rank), stream);
+  }
+  // The first operation of both, each on a GPU of its own, so that those after it wait for nothing on the host.
+  void begin() {
+    meet();
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+  }
+  const horing::test::GpuVector<float>& on(int rank) const { return rank == 0 ? on_0_ : on_1_; }
+  // Rank 0 adds, and rank 1 takes the maximum.
+  void callDifferently(const horing::test::GpuStream& stream, const horing::test::GpuStream& other) {
+    EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+    EXPECT_HORING(
+        horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
+    stream.synchronize();
+    other.synchronize();
+  }
+  horingResult_t asyncError(int rank) {
+    horingResult_t error = horingSuccess;
+    EXPECT_HORING(horingCommGetAsyncError(comm(rank), &error));
+    return error;
+  }
+  const horing::test::FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+  const horing::test::GpuVector<float> on_0_{cuda_, 0, std::vector<float>(8, 1)},
+      on_1_{cuda_, 1, std::vector<float>(8, 1)};
+};
