@@ -75,6 +75,7 @@ void SharedPipes::settle(Picoseconds now) {
 
 // An end that stays as it was is not computed again, so that nothing is rounded twice.
 void SharedPipes::price(int32_t id, Picoseconds now) {
+  ++sharings_;
   Pipe& own = pipe(id);
   double cost = own.own_cost;
   for (const int32_t shared : own.resources)

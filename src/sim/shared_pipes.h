@@ -36,6 +36,8 @@ class SharedPipes {
   // The pipe of a job that is done at `now`, which then begins its next one; -1: none any more.
   int32_t popEnded(Picoseconds now);
 
+  // How often a share was worked out, which is what it all takes: each change does it for all that share a resource.
+  int64_t sharings() const { return sharings_; }
   size_t resources() const { return resources_.size(); }
   // Picoseconds that the resource was needed for, were it used by one pipe at a time.
   double busy(int32_t resource) const {
@@ -79,7 +81,8 @@ class SharedPipes {
   std::vector<Resource> resources_;
   std::vector<Pipe> pipes_;
   FifoPool<double> jobs_;
-  std::vector<int32_t> dirty_;    // resources
+  std::vector<int32_t> dirty_;  // resources
+  int64_t sharings_ = 0;
   std::vector<int32_t> unbound_;  // new pipes that draw on no resource
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };

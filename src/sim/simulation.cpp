@@ -84,6 +84,7 @@ class Simulation {
   void prepareWires();
   void prepareLanes();
   Status checkSize() const;
+  Status tooMuchWork() const;
   void wake(int32_t lane_id);
   void wakeAt(int32_t lane_id, Picoseconds at);
   void runWork();
@@ -184,6 +185,12 @@ void Simulation::prepareLanes() {
   }
 }
 
+Status Simulation::tooMuchWork() const {
+  return makeStatus(Code::kInvalidArgument,
+                    "takes too long: shares of lines and cores change more than %lld times",
+                    static_cast<long long>(input_.most_work));
+}
+
 Status Simulation::checkSize() const {
   int64_t steps = 0;
   for (int32_t id = 0; id < network_.lanes(); ++id)
@@ -192,12 +199,8 @@ Status Simulation::checkSize() const {
   const int64_t most = keeps_records_ ? kMaxRecords : kMaxSimulatedSlices;
   const int64_t slices = std::max<int64_t>(result_.slices_per_chunk, 1);
   const bool fits = result_.slices_per_chunk <= kMaxSlices && steps <= most / slices;
-  const int64_t lanes = std::max<int64_t>(network_.lanes() / input_.folding.simulatedRanks(), 1);
-  if (fits && steps * slices <= input_.most_work / lanes) return {};
-  if (fits)
-    return makeStatus(
-        Code::kInvalidArgument, "%lld steps of %lld slices each on %lld lanes of a rank would take too long",
-        static_cast<long long>(steps), static_cast<long long>(slices), static_cast<long long>(lanes));
+  if (fits && steps * slices <= input_.most_work) return {};  // each is worked out once or more
+  if (fits) return tooMuchWork();
   return makeStatus(Code::kInvalidArgument,
                     "%lld steps of %lld slices each are more than can be %s (%lld): take fewer ranks, larger "
                     "slices, or an algorithm in which one node can stand for all",
@@ -213,6 +216,7 @@ Result<SimulationResult> Simulation::run() {
   while (true) {
     runWork();
     pipes_.settle(now_);
+    if (pipes_.sharings() > input_.most_work) return tooMuchWork();
     const Picoseconds next =
         std::min(pipes_.nextEnd(), alarms_.empty() ? SharedPipes::kNever : alarms_.top().at);
     if (next == SharedPipes::kNever) break;

@@ -39,8 +39,7 @@ struct SimulationInput {
   size_t element_bytes = 4;
   Pipelining pipelining;
   Record record = Record::kNothing;
-  // Slices to execute, of all simulated ranks, times the lanes of a rank: those that share a pipe make each other's work. More is an
-  // error.
+  // As SharedPipes::sharings(). More is an error.
   int64_t most_work = INT64_MAX;
 };
 

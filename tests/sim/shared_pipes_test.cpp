@@ -45,6 +45,15 @@ TEST(SharedPipes, AreAsFastAsTheLeastOfTheirShares) {
   EXPECT_EQ(runAll(pipes), (Ends{{other, 200}, {crossing, 400}}));
 }
 
+// Three begin, and at each end those that are left get more.
+TEST(SharedPipes, CountHowOftenSharesAreWorkedOut) {
+  SharedPipes pipes;
+  const int32_t line = pipes.addResource(1);
+  for (const double work : {100, 200, 300}) pipes.push(pipes.addPipe(0, {line, -1, -1}), work);
+  runAll(pipes);
+  EXPECT_EQ(pipes.sharings(), 3 + 2 + 1);
+}
+
 // Between a push and the next settle() nothing has a share yet.
 TEST(SharedPipes, GiveAShareToWhoComesLater) {
   SharedPipes pipes;
