@@ -47,6 +47,7 @@ struct Round {
   size_t bytes = kSmallBytes;
   int times = 1;
   clockid_t clock = CLOCK_MONOTONIC;
+  int at_once = 1;
 };
 
 struct Pair {
@@ -101,10 +102,10 @@ class Measurement {
   bool hasNear() const { return map_.largestGroup() > 1; }
   bool hasFar() const { return map_.groups() > 1; }
 
-  Status exchange(const Peers& peers, size_t bytes);
+  Status exchange(const Round& round);
   Status readNear(MachineReadings& readings);
   Status readFar(MachineReadings& readings);
-  Result<double> time(const Peers& peers, size_t bytes);
+  Result<double> time(const Peers& peers, size_t bytes, int at_once = 1);
   Result<double> timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal);
   Result<double> round(const Round& round);
   Result<double> handlingTime(const Peers& peers, size_t bytes);
@@ -147,39 +148,46 @@ Peers Measurement::sharedPairs() const {
   return {peer, peer};
 }
 
-Status Measurement::exchange(const Peers& peers, size_t bytes) {
-  const Transfer transfers[] = {
-      {.direction = Transfer::Direction::kReceive,
-       .peer = peers.from,
-       .output = input_.data(),
-       .bytes = bytes},
-      {.direction = Transfer::Direction::kSend, .peer = peers.to, .input = output_.data(), .bytes = bytes}};
-  return communicator_.exchange(transfers);
+Status Measurement::exchange(const Round& round) {
+  const Transfer receive{.direction = Transfer::Direction::kReceive,
+                         .peer = round.peers.from,
+                         .output = input_.data(),
+                         .bytes = round.bytes};
+  const Transfer send{.direction = Transfer::Direction::kSend,
+                      .peer = round.peers.to,
+                      .input = output_.data(),
+                      .bytes = round.bytes};
+  std::array<Transfer, 2 * kBurst> transfers;
+  const size_t count = 2 * static_cast<size_t>(round.at_once);
+  for (size_t i = 0; i < count; ++i) transfers[i] = i % 2 == 0 ? receive : send;
+  return communicator_.exchange(std::span(transfers).first(count));
 }
 
-// Time of an exchange, by one clock or the other.
+// Time of an exchange, or of a burst, by one clock or the other.
 Result<double> Measurement::round(const Round& round) {
   if (round.peers.to < 0) return mostOfAll(communicator_, 0);
-  HORING_TRY(exchange(round.peers, kSmallBytes));  // all of them are here
+  HORING_TRY(exchange({round.peers}));  // all of them are here
   const double begun = microseconds(round.clock);
-  for (int i = 0; i < round.times; ++i) HORING_TRY(exchange(round.peers, round.bytes));
+  for (int i = 0; i < round.times; ++i) HORING_TRY(exchange(round));
   return mostOfAll(communicator_, (microseconds(round.clock) - begun) / round.times);
 }
 
 // The first round makes the links, the second says how long the others may be.
-Result<double> Measurement::time(const Peers& peers, size_t bytes) {
-  HORING_TRY(round({peers, kSmallBytes}).status());
-  HORING_ASSIGN(double best_us, round({peers, bytes}));
-  const int times =
+Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) {
+  HORING_TRY(round({peers}).status());
+  Round repeated{.peers = peers, .bytes = bytes, .at_once = at_once};
+  HORING_ASSIGN(double best_us, round(repeated));
+  repeated.times =
       static_cast<int>(std::clamp(effort_.round_us / std::max(best_us, 0.1), 1.0, double{kMostTimes}));
   for (int i = 0; i < kRounds; ++i) {
-    HORING_ASSIGN(const double us, round({peers, bytes, times}));
+    HORING_ASSIGN(const double us, round(repeated));
     best_us = std::min(best_us, us);
   }
   return best_us;
 }
 
-// One pair after the other, all others asleep.
+// One pair after the other, all others asleep. Where ranks share cores a pair that is slower had to share one, and its link is as the
+// others'.
 Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal) {
   std::vector<PairTime> times;
   for (const Pair& pair : pairs) {
@@ -187,6 +195,7 @@ Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t by
     times.push_back({us, pair.first, pair.second});
   }
   const TimeOfPairs time = timeOfPairs(std::move(times));
+  if (communicator_.jobShape().ranks_per_core == RanksPerCore::kMore) return time.median_us;
   if (!time.unequal.empty()) unequal += formatString("%zu bytes: %s\n", bytes, time.unequal.c_str());
   return time.us;
 }
@@ -231,6 +240,7 @@ Status Measurement::readNear(MachineReadings& readings) {
   const std::vector<Pair> pairs = nearPairs(map_);
   HORING_ASSIGN(readings.near_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
   HORING_ASSIGN(readings.near_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
+  HORING_ASSIGN(readings.near_burst_us, time(peersIn(pairs[0]), kSmallBytes, kBurst));
   HORING_ASSIGN(readings.near_crowd_us, time(nearRing(), kSmallBytes));
   HORING_ASSIGN(readings.wake_us, wakeTime(peersIn(pairs[0])));
   return {};

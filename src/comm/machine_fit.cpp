@@ -23,6 +23,8 @@ double bytesTime(double with_us, double without_us) {
   return std::max(with_us - without_us, with_us / 2);
 }
 
+// Of the time of an exchange that its steps take at least, whatever noise made of a burst.
+constexpr double kLeastStep = 0.05;
 // By how much a pair is slower than the median because of its link.
 constexpr double kUnequal = 1.5;
 // By how much pairs that run at once must be slower than one alone for their line to be one.
@@ -34,27 +36,33 @@ TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
   std::sort(pairs.begin(), pairs.end(), [](const PairTime& a, const PairTime& b) { return a.us < b.us; });
   const double median_us = pairs[(pairs.size() - 1) / 2].us;
   const PairTime& slowest = pairs.back();
-  if (slowest.us <= kUnequal * median_us) return {median_us, {}};
-  return {slowest.us, formatString("ranks %d and %d take %.1f us, the median of %zu pairs is %.1f us",
-                                   slowest.first, slowest.second, slowest.us, pairs.size(), median_us)};
+  if (slowest.us <= kUnequal * median_us) return {median_us, median_us, {}};
+  return {slowest.us, median_us,
+          formatString("ranks %d and %d take %.1f us, the median of %zu pairs is %.1f us", slowest.first,
+                       slowest.second, slowest.us, pairs.size(), median_us)};
 }
 
-// What a core spends: where ranks outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has
-// cost cores / ranks of its time: its steps, and a turn, for each rank waits once. Elsewhere it cannot be told from latency, and
-// need not be.
+// What a core spends on an exchange in a burst is no more than it has to: the rest of what one by itself takes is latency. Where ranks
+// outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has cost cores / ranks of its time: its
+// steps, and a turn, for each rank waits once. Elsewhere turns cannot be told from latency, and need not be.
 MachineModel fitMachine(const MachineReadings& readings) {
   MachineModel machine;
   machine.nodes = readings.groups;
   machine.ranks_per_node = readings.members;
   const auto bytes = static_cast<double>(readings.large_bytes);
-  const double of_cores =
-      static_cast<double>(readings.cores_of == Owner::kMachine ? machine.ranks() : readings.members);
-  const bool is_crowded = readings.cores > 0 && of_cores > readings.cores;
+  machine.cores = readings.cores;
+  machine.cores_of = readings.cores_of;
+  const bool is_crowded = sharesCores(machine);
+  const int32_t of_cores = readings.cores_of == Owner::kMachine ? machine.ranks() : readings.members;
   const double part = is_crowded ? readings.cores / of_cores : 0;
 
+  const double near_step_us = readings.near_burst_us > 0
+                                  ? std::max((readings.near_burst_us - readings.near_small_us) / (kBurst - 1),
+                                             kLeastStep * readings.near_small_us)
+                                  : readings.near_small_us;
   const double near_crowd_us =
-      is_crowded && readings.near_crowd_us > 0 ? readings.near_crowd_us * part : readings.near_small_us;
-  const double near_us = std::min(readings.near_small_us, near_crowd_us);
+      is_crowded && readings.near_crowd_us > 0 ? readings.near_crowd_us * part : near_step_us;
+  const double near_us = std::min({readings.near_small_us, near_step_us, near_crowd_us});
   const double turn_us = near_crowd_us - near_us;
   machine.turn_us = rounded(turn_us);
   const double copies = 2 * bytes;  // into the slot, out of the slot
@@ -63,8 +71,6 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.copy_gbytes_per_s =
       rounded(gbytesPerSecond(copies, bytesTime(readings.near_large_us, readings.near_small_us)));
   machine.fold_gbytes_per_s = rounded(readings.fold_gbytes_per_s);
-  machine.cores = readings.cores;
-  machine.cores_of = readings.cores_of;
   machine.wake_us = rounded(readings.wake_us);
   machine.patience_us = readings.patience_us;
   machine.links = readings.groups == 1    ? Links::kInside
@@ -100,6 +106,7 @@ std::string describeReadings(const MachineReadings& readings) {
   const std::string large = formatString("%zu KiB", readings.large_bytes >> 10);
   line("in a group, 8 bytes", readings.near_small_us);
   line(("in a group, " + large).c_str(), readings.near_large_us);
+  line(formatString("in a group, 8 bytes, %d exchanges at once", kBurst).c_str(), readings.near_burst_us);
   line("in a group, 8 bytes, all ranks at once", readings.near_crowd_us);
   line("between groups, 8 bytes", readings.far_small_us);
   line(("between groups, " + large).c_str(), readings.far_large_us);

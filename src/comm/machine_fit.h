@@ -2,7 +2,7 @@
 // From what messages between pairs of ranks took to the numbers of a machine (sim/machine_model.h). A pure function.
 //
 // An *exchange* is what a reading is of: a rank sends a message to one rank and takes one of the same size from another (or the
-// same), both at once: two steps for its core.
+// same), both at once: two steps for its core. A *burst* is kBurst of them at once.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -10,6 +10,8 @@
 #include "sim/machine_model.h"
 
 namespace horing {
+
+inline constexpr int kBurst = 8;
 
 // What an exchange of two ranks took.
 struct PairTime {
@@ -21,6 +23,7 @@ struct PairTime {
 // Of links of one class: the median, or the slowest where it is slower by more than noise, for what goes round waits for it.
 struct TimeOfPairs {
   double us = 0;
+  double median_us = 0;
   std::string unequal;  // which, and by how much; empty where the median counts
 };
 // At least one.
@@ -35,6 +38,7 @@ struct MachineReadings {
   double patience_us = 0;                       // how long a rank waits before it blocks
   size_t large_bytes = 0;                       // of the large messages; the others are of few bytes
   double near_small_us = 0, near_large_us = 0;  // two ranks of one group, all others asleep (timeOfPairs)
+  double near_burst_us = 0;                     // small; two ranks of one group, all others asleep
   double far_small_us = 0, far_large_us = 0;    // two ranks of two groups, all others asleep (timeOfPairs)
   std::string unequal;                          // links of one class that are not: a line for each reading
   double far_handling_us = 0;                   // of a rank's core, for a large one between groups

@@ -51,6 +51,7 @@ TEST(MachineFit, TakesTheMedianOfPairsUnlessOneIsFar) {
   EXPECT_TRUE(equal.unequal.empty()) << equal.unequal;
   const TimeOfPairs unequal = timeOfPairs({{2.2, 0, 1}, {9.5, 2, 3}, {2.0, 4, 5}});
   EXPECT_DOUBLE_EQ(unequal.us, 9.5);
+  EXPECT_DOUBLE_EQ(unequal.median_us, 2.2);
   EXPECT_EQ(unequal.unequal, "ranks 2 and 3 take 9.5 us, the median of 3 pairs is 2.2 us");
   EXPECT_DOUBLE_EQ(timeOfPairs({{7, 0, 1}}).us, 7);
   EXPECT_DOUBLE_EQ(timeOfPairs({{7, 0, 1}, {20, 2, 3}}).us, 20);
@@ -87,6 +88,21 @@ TEST(MachineFit, TellsTurnsFromStepsByCrowds) {
   EXPECT_DOUBLE_EQ(machine.between.message_us, 5);
   EXPECT_DOUBLE_EQ(machine.between.latency_us, 8);
   EXPECT_DOUBLE_EQ(fitMachine(readingsOf(8)).turn_us, 0);
+}
+
+// Seven more exchanges at once take 1.4 us: 0.2 us each for a core, and one by itself 1.8 us of latency. A crowd's costs a core 5 us.
+TEST(MachineFit, TellsStepsFromLatencyByBursts) {
+  MachineReadings readings = readingsOf(8);
+  readings.near_burst_us = 3.4;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).step_us, 0.1);
+  EXPECT_DOUBLE_EQ(fitMachine(readings).inside.latency_us, 1.8);
+  readings.near_burst_us = 1;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).step_us, 0.05) << "noise";
+  readings = readingsOf(2);
+  readings.near_burst_us = 3.4;
+  readings.near_crowd_us = 20;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).step_us, 0.1);
+  EXPECT_DOUBLE_EQ(fitMachine(readings).turn_us, 4.8);
 }
 
 // Another program had the cores while small messages were measured.
