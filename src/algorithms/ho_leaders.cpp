@@ -5,16 +5,15 @@
 //
 //   all-reduce:  the leader folds its group, the leaders double (doubling.h), each hands the result back. M log2 M slow
 //                messages; D log2 M bytes into each group; hops: log2 M slow, 2 fast.
-//   reduce-scatter: the leader folds its group's shares of every chunk, sends those of other groups' chunks to their leaders,
-//                and hands each member its chunk, folded with what came for it. M(M-1) times m
-//                slow messages, D(M-1)/M bytes into each group, and all of D from each member to its leader. What goes to higher groups, what goes to lower ones
-//                and what goes home are lanes of their own, and all leaders come to the chunks of all first members before
-//                those of the second ones, so that what one waits for is never behind what waits for it.
-//   all-gather:  the leader takes the chunks of its group, then the leaders double: in each round a leader sends all that it has
-//                to one other, the trees being those of halving (pattern.h), backwards; at the end it hands its group what came.
-//                M log2 M times what is sent in a round, whose chunks follow each other: over sockets they share a system call
-//                and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow, 2
-//                fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
+//   reduce-scatter: the leader folds its group's shares of every chunk. Then the leaders halve: in each round a leader sends half of
+//                the partial sums it has to one other, by the trees of halving (pattern.h), and folds what comes into the
+//                others, which lie in scratch in between, each chunk in a queue of its own for each round. Of the own group's
+//                chunks the last fold goes to each one's member.
+//   all-gather:  the same backwards: the leader takes the chunks of its group, in each round sends all that it has, and at the
+//                end hands its group what came.
+//                Both: M log2 M times what is sent in a round, whose chunks follow each other: over sockets they share a system
+//                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow,
+//                2 fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
 //                exchange neither waits for the other to take what it sends.
 #include <bit>
 
@@ -25,13 +24,10 @@ namespace horing {
 
 namespace {
 
-// Of reduce-scatter at a leader: what its own group and lower ones have of a chunk, and what higher ones have.
-constexpr Place kLower = scratchQueue(0), kHigher = scratchQueue(1);
-
 class Leaders {
  public:
   Leaders(Shape shape, int32_t position)
-      : shape_(shape), me_(position), group_(position / shape.members), leader_(leaderOf(group_)) {}
+      : shape_(shape), me_(position), leader_(position / shape.members * shape.members) {}
 
   Schedule allReduce() const {
     LaneBuilder lane;
@@ -46,30 +42,32 @@ class Leaders {
   }
 
   Schedule reduceScatter() const {
-    LaneBuilder upwards, downwards, home;
-    const bool has_higher = group_ + 1 < shape_.groups;
-    for (int32_t member = 0; member < shape_.members; ++member) {
-      const auto chunkIn = [&](int32_t group) { return leaderOf(group) + member; };
-      for (int32_t group = shape_.groups - 1; group > group_; --group)
-        sendShare(upwards, chunkIn(group), group);
-      for (int32_t group = 0; group < group_; ++group) sendShare(downwards, chunkIn(group), group);
-      StepBuilder lower = foldOwnGroup(upwards, chunkIn(group_));
-      if (!leads()) continue;
-      for (int32_t group = 0; group < group_; ++group) lower.recv(leaderOf(group));
-      lower.keep(kLower);
-      if (has_higher) {
-        StepBuilder higher = downwards.at(chunkIn(group_)).keep(kHigher);
-        for (int32_t group = group_ + 1; group < shape_.groups; ++group) higher.recv(leaderOf(group));
+    const Line leaders(Pattern::kHalving, shape_.groups, shape_.members, leader_);
+    LaneBuilder lanes[2];
+    BlockBuilder steps[] = {lanes[kUpwards].once(), lanes[kDownwards].once()};
+    std::vector<Partial> partials;  // by the distance of this leader from the one whom the chunks belong to
+    for (int32_t distance = 0; distance < shape_.groups; ++distance)
+      partials.push_back({.chunk = leaders.chunk(leader_, -distance)});
+    const auto at = [&](int32_t distance) -> Partial& { return partials[static_cast<size_t>(distance)]; };
+    int32_t queues = 0, last = kUpwards;
+    if (shape_.groups == 1) finish(steps[last], at(0), kNobody);
+    for (int32_t bit = 1; bit < shape_.groups; bit *= 2) {
+      const int32_t nearer = leaders.peer(-bit), further = leaders.peer(bit);
+      for (int32_t distance = bit; distance < shape_.groups; distance += 2 * bit)
+        sendPartial(steps[directionTo(nearer)], at(distance), nearer);
+      last = 1 - directionTo(further);
+      const bool is_last = 2 * bit >= shape_.groups;
+      if (is_last) finish(steps[last], at(0), further);
+      for (int32_t distance = 0; !is_last && distance + bit < shape_.groups; distance += 2 * bit) {
+        foldPartial(steps[last], at(distance), further, queues);
+        queues += shape_.members;
       }
-      StepBuilder result = home.at(chunkIn(group_)).read(kLower).complete();
-      if (has_higher) result.fold(kHigher);
-      member == 0 ? result.keep(kOutput) : result.send(chunkIn(group_));
     }
-    if (!leads()) home.at(me_).recv(leader_).keep(kOutput);
-    Schedule schedule{.grid = {1, shape_.ranks()}, .scratch_queues = !leads() ? 0 : has_higher ? 2 : 1};
-    schedule.lanes.push_back(upwards.build());
-    schedule.lanes.push_back(downwards.build());
-    schedule.lanes.push_back(home.build());
+    if (!leads()) steps[last].at(me_).recv(leader_).keep(kOutput);
+    Schedule schedule{.grid = {1, shape_.ranks()},
+                      .scratch_queues = leads() ? queues : 0,
+                      .lanes = {lanes[kUpwards].build()}};
+    if (shape_.groups > 1) schedule.lanes.push_back(lanes[kDownwards].build());
     return schedule;
   }
 
@@ -101,7 +99,9 @@ class Leaders {
   }
 
  private:
-  int32_t leaderOf(int32_t group) const { return group * shape_.members; }
+  static constexpr int32_t kUpwards = 0, kDownwards = 1;  // the lanes to higher leaders, and to lower ones
+  static constexpr int32_t kNobody = -1;
+
   bool leads() const { return me_ == leader_; }
   template <typename Visit>
   void forEachOtherMember(const Visit& visit) const {
@@ -120,19 +120,50 @@ class Leaders {
     if (!is_only_one) reduceByDoubling(lane, leaders, 0, shape_.members > 1 ? kOutput : kInput, {});
   }
 
-  // The leader folds the shares in the order of the members, who send him theirs.
-  StepBuilder foldOwnGroup(LaneBuilder& lane, int32_t chunk) const {
-    StepBuilder step = lane.at(chunk).read(kInput);
-    if (leads())
-      forEachOtherMember([&](int32_t member) { step.recv(member); });
-    else
-      step.send(leader_);
-    return step;
+  // What the leader has folded of the chunks of a group: in scratch, one queue for each chunk from `queue` on; -1: nothing yet.
+  struct Partial {
+    int32_t chunk;  // the first
+    int32_t queue = -1;
+  };
+
+  // What the leader has of each chunk, for `visit` to go on with: the shares of its group in the order of the members, who
+  // hand it theirs, or what it has folded before.
+  template <typename Visit>
+  void forEachChunkOf(const Partial& partial, BlockBuilder& steps, const Visit& visit) const {
+    for (int32_t member = 0; member < shape_.members; ++member) {
+      if (!leads()) {
+        if (partial.queue < 0) steps.at(partial.chunk + member).read(kInput).send(leader_);
+        continue;
+      }
+      StepBuilder step = steps.at(partial.chunk + member);
+      if (partial.queue < 0) {
+        step.read(kInput);
+        forEachOtherMember([&](int32_t other) { step.recv(other); });
+      } else {
+        step.read(scratchQueue(partial.queue + member));
+      }
+      visit(step, member);
+    }
   }
 
-  void sendShare(LaneBuilder& lane, int32_t chunk, int32_t group) const {
-    StepBuilder share = foldOwnGroup(lane, chunk);
-    if (leads()) share.send(leaderOf(group));
+  void sendPartial(BlockBuilder& steps, const Partial& partial, int32_t to) const {
+    forEachChunkOf(partial, steps, [&](StepBuilder& step, int32_t) { step.send(to); });
+  }
+
+  void foldPartial(BlockBuilder& steps, Partial& partial, int32_t from, int32_t queue) const {
+    forEachChunkOf(partial, steps, [&](StepBuilder& step, int32_t member) {
+      step.recv(from).keep(scratchQueue(queue + member));
+    });
+    partial.queue = queue;
+  }
+
+  // The last fold of the own group's chunks.
+  void finish(BlockBuilder& steps, const Partial& partial, int32_t from) const {
+    forEachChunkOf(partial, steps, [&](StepBuilder& step, int32_t member) {
+      if (from != kNobody) step.recv(from);
+      step.complete();
+      member == 0 ? step.keep(kOutput) : step.send(leader_ + member);
+    });
   }
 
   // The chunks of a group, and when this rank's leader has them: chunk i at step i after that.
@@ -141,8 +172,6 @@ class Leaders {
     int32_t chunk;     // the first
     Wait taken;
   };
-  // Of the lanes of all-gather: to higher leaders, and to lower ones.
-  static constexpr int32_t kUpwards = 0, kDownwards = 1;
   int32_t directionTo(int32_t leader) const { return leader > leader_ ? kUpwards : kDownwards; }
   // The largest power of two below n; 0: there is none.
   static int32_t halfOf(int32_t n) {
@@ -194,7 +223,7 @@ class Leaders {
   }
 
   Shape shape_;
-  int32_t me_, group_, leader_;
+  int32_t me_, leader_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace horing {
 
 inline constexpr int32_t kMaxVerifiedRanks = 4096;
-inline constexpr int32_t kMaxScratchQueues = 64;
+inline constexpr int32_t kMaxScratchQueues = 1024;
 inline constexpr int32_t kMaxChunks = 1 << 24;
 inline constexpr int32_t kMaxLaneSteps = 32767;     // of one lane, repeats counted
 inline constexpr int64_t kMaxTotalSteps = 1 << 26;  // of all ranks

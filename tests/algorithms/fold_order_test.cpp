@@ -10,8 +10,8 @@
 //   ho_halving: in the groups as ho_ring_direct, over the groups this tree.
 //   doubling: positions in pairs, pairs in pairs and so on, lower first; those from the largest power of two on as the second
 //   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
-//   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling; reduce-scatter, chunk (d, j): those of
-//   group d and the shares of groups 0, ..., d-1 in one pass, and then what the shares of groups d+1, ... are in one pass.
+//   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling; reduce-scatter: the groups as the tree of
+//   ho_halving, but locals 0, 1, ... and the share of distance d+1 in one pass, and then those of d+2, d+4, ... one after another.
 //   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
 //   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
 //   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
@@ -92,17 +92,15 @@ std::string leaders(Shape shape) {
   });
 }
 
-std::string scatteringLeaders(Shape shape, int32_t chunk) {
-  const auto members = [&](int32_t group) {
-    return round(group * shape.members, shape.members, shape.members - 1);
-  };
-  const int32_t home = chunk / shape.members;
-  std::vector<std::string> operands = members(home);
-  for (int32_t group = 0; group < home; ++group) operands.push_back(inOnePass(members(group)));
-  std::vector<std::string> higher;
-  for (int32_t group = home + 1; group < shape.groups; ++group) higher.push_back(inOnePass(members(group)));
-  operands = {inOnePass(operands)};
-  if (!higher.empty()) operands.push_back(inOnePass(higher));
+std::string scatteringLeaders(Shape shape, int32_t home, int32_t distance = 0) {
+  const int32_t n = shape.groups;
+  const bool is_power_of_two = (n & (n - 1)) == 0;
+  const int32_t group = is_power_of_two ? home ^ distance : (home + distance) % n;
+  std::vector<std::string> operands = round(group * shape.members, shape.members, shape.members - 1);
+  for (int32_t bit = 1; distance + bit < n && !(distance & bit); bit *= 2) {
+    if (bit > 1) operands = {inOnePass(operands)};
+    operands.push_back(scatteringLeaders(shape, home, distance + bit));
+  }
   return inOnePass(operands);
 }
 
@@ -172,7 +170,8 @@ std::string expectedOrder(const std::string& algorithm, Collective collective, S
     return doubling(shape.ranks(), [](int32_t position) { return std::to_string(position); });
   if (algorithm == "ho_doubling") return hierarchicalDoubling(shape, chunk);
   if (algorithm == "ho_leaders")
-    return collective == Collective::kReduceScatter ? scatteringLeaders(shape, chunk) : leaders(shape);
+    return collective == Collective::kReduceScatter ? scatteringLeaders(shape, chunk / shape.members)
+                                                    : leaders(shape);
   if (algorithm == "binomial") return treeOverGroups(algorithm, {1, shape.ranks()}, chunk, 0);
   if (algorithm == "ho_binomial" || algorithm == "ho_chain")
     return treeOverGroups(algorithm, shape, chunk, 0);

@@ -13,8 +13,8 @@
 //   halving_doubling: a tree over the ranks, ho_halving: over the groups; each share in one pass, rounded when it is sent.
 //   doubling: ranks in pairs, pairs in pairs, ..., lower first, rounded after each; ho_doubling: so the groups.
 //   ho_leaders: locals 0, 1, ... of each group, all but the first rounded, in one pass, rounded; the groups as in doubling.
-//             reduce-scatter, chunk (d, j): the locals of group d so, and the shares of groups 0, ..., d-1 in the same pass,
-//             rounded; to it what the shares of groups d+1, ... are in one pass, rounded.
+//             reduce-scatter: the groups as the tree of ho_halving, the locals of each and the share of distance d+1 so in one
+//             pass, rounded, and then those of d+2, d+4, ..., rounded after each.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
 //   peer_read: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
@@ -24,6 +24,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "../sanitizer.h"
@@ -253,12 +254,17 @@ class Reference {
         return m > 1 && groups > 1 ? a.round(chain(0, m, local, false)) : chain(0, m, local, false);
       };
       if (case_.collective == Collective::kReduceScatter) {
-        const int home = chunk / m;
-        const auto lower = [&](int k) { return k < m ? share(home, k) : a.round(group(k - m)); };
-        const auto higher = [&](int k) { return a.round(group(home + 1 + k)); };
-        Value sum = a.round(chain(0, m + home, lower, false));
-        if (home + 1 < groups) sum = a.fold(sum, a.round(chain(0, groups - home - 1, higher, false)));
-        return a.store(a.finish(sum), at);
+        const std::function<Value(int)> sum = [&](int distance) {
+          const int home = chunk / m;
+          const int g = std::has_single_bit(unsigned(groups)) ? home ^ distance : (home + distance) % groups;
+          const auto child = [&](int bit) { return a.round(sum(distance + bit)); };
+          const auto has = [&](int bit) { return distance + bit < groups && !(distance & bit); };
+          const auto first = [&](int k) { return k < m ? share(g, k) : child(1); };
+          Value folded = chain(0, m + has(1), first, false);
+          for (int bit = 2; has(1) && has(bit); bit *= 2) folded = a.fold(a.round(folded), child(bit));
+          return folded;
+        };
+        return a.store(a.finish(sum(0)), at);
       }
       return a.store(a.finish(doubling(groups, group, 0)), at);
     }

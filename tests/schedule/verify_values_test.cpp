@@ -336,7 +336,7 @@ TEST(VerifyValues, RefusesMalformedSchedules) {
       {"a block repeats -1 times", [](auto& all) { all[1].lanes[0].blocks[0].count = -1; }},
       {"more than 32767 steps", [](auto& all) { all[1].lanes[0].blocks[0].count = 10000; }},
       {"9 lanes; at most 8 are possible", [](auto& all) { all[1].lanes.resize(kMaxLanes + 1); }},
-      {"65 scratch queues; at most 64 are possible", [](auto& all) { all[1].scratch_queues = 65; }},
+      {"1025 scratch queues; at most 1024 are possible", [](auto& all) { all[1].scratch_queues = 1025; }},
       {"stands at place 1 of the list", [](auto& all) { all[1].position = 0; }},
       {"is for 3 ranks, but 2 schedules are given", [](auto& all) { all[1].ranks = 3; }},
       {"differs from position 0", [](auto& all) { all[1].collective = Collective::kAllGather; }},
