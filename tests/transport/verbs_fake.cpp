@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -193,6 +194,7 @@ void FakeVerbs::Machine::bind() {
   library.deviceName = [](ibv_device* device) { return current->of(device).name.c_str(); };
   library.openDevice = [](ibv_device* device) {
     const std::lock_guard<std::mutex> lock(current->mutex);
+    if (!current->of(device).opens) return static_cast<ibv_context*>(nullptr);
     auto* const made = new Context;
     made->device = &current->of(device);
     made->base.device = device;
@@ -402,6 +404,9 @@ FakeVerbs::FakeVerbs(std::vector<FakeDevice> devices) : machine_(std::make_uniqu
   Machine::current = machine_.get();
   machine_->devices = std::move(devices);
   machine_->found.resize(machine_->devices.size());
+  for (size_t i = 0; i < machine_->devices.size(); ++i)
+    std::snprintf(machine_->found[i].dev_name, sizeof machine_->found[i].dev_name, "%s",
+                  machine_->devices[i].name.c_str());
   machine_->bind();
 }
 

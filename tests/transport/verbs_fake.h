@@ -14,6 +14,7 @@ namespace horing::testing {
 struct FakeDevice {
   std::string name;
   int wire = 0;
+  bool opens = true;
   bool active = true;
   bool infiniband = false;
   ibv_mtu mtu = IBV_MTU_4096;

@@ -348,11 +348,14 @@ TEST_F(VerbsLinks, ReachNoPortOfAnotherKind) {
 TEST_F(VerbsLinks, AreRefusedWithTheReasonOfEachPort) {
   VerbsOptions options = optionsOf(0);
   verbs_.device("a1").active = false;
+  verbs_.device("b0").opens = false;
   options.devices = "=a1,b7";
   const Status refused = make(options).status();
   EXPECT_EQ(refused.code(), Code::kSystemError);
   expectParts(refused.message(), {"rank 0 cannot use RDMA", "HORING_IB_HCA==a1,b7", "a0 port 1 is not chosen",
-                                  "a1 port 1 is not active"});
+                                  "a1 port 1 is not active",
+                                  "b0 cannot be opened, for which this process must read and write "
+                                  "/dev/infiniband/b0: No such file"});
 }
 
 TEST_F(VerbsLinks, AreRefusedWithTheAddressesThereAre) {

@@ -1,4 +1,6 @@
 // Which devices, ports and addresses: HORING_IB_HCA and HORING_IB_GID_INDEX against what is there.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -53,6 +55,14 @@ uint32_t speedOf(const ibv_port_attr& facts) {
   return lanes * mbps_of_lane;
 }
 
+// The library forgets that a file may not be opened.
+Status whyNotOpened(const ibv_device& device, const std::string& name, int error) {
+  const std::string file = std::string("/dev/infiniband/") + device.dev_name;
+  if (::access(file.c_str(), R_OK | W_OK) != 0) error = errno;
+  return systemError(error, "%s cannot be opened, for which this process must read and write %s",
+                     name.c_str(), file.c_str());
+}
+
 // One port as it is found, or why it does not serve.
 Result<Port> inspect(const Library& library, ibv_context* context, int number, int gid_index) {
   Port port{.device = library.deviceName(context->device), .number = number};
@@ -92,7 +102,7 @@ Status openPorts(const Library& library, ibv_device* device, const DeviceWish& w
   for (int number = 1; number <= ports; ++number) {
     ibv_context* const context = library.openDevice(device);
     if (!context) {
-      note(notes, systemError(errno, "%s cannot be opened", name.c_str()).message());
+      note(notes, whyNotOpened(*device, name, errno).message());
       return {};
     }
     ibv_device_attr facts{};
