@@ -32,6 +32,7 @@ class InPlace : public ::testing::Test {
       options.config.transports = "verbs";
       options.config.algorithm = algorithm;
       options.config.ib_registered_mb = registered_mb;
+      options.config.heartbeat_ms = 0;  // under emulation and sanitizers a thread may stand for seconds
       options.config.group = rank < kRanks / 2 ? "A" : "B";
       options.config.ib_hca = rank < kRanks / 2 ? "=rxe0,rxe2" : "=rxe1,rxe3";
       options.id = root_->id();
