@@ -82,8 +82,8 @@ void huge(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({512, 8})->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK_CAPTURE(BuildOneRank, ring, "ring")->Apply(huge);
-BENCHMARK_CAPTURE(BuildOneRank, ho_ring, "ho_ring")->Apply(huge);
+BENCHMARK_CAPTURE(BuildOneRank, ring, "ring")->Apply(huge)->Args({2048, 8});
+BENCHMARK_CAPTURE(BuildOneRank, ho_ring, "ho_ring")->Apply(huge)->Args({2048, 8});
 BENCHMARK_CAPTURE(BuildOneRank, direct, "direct")->Apply(large);
 BENCHMARK_CAPTURE(BuildAllRanks, ring, "ring")->Apply(huge);
 BENCHMARK_CAPTURE(BuildAllRanks, ho_ring, "ho_ring")->Apply(huge);

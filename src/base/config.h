@@ -19,7 +19,7 @@ namespace horing {
   X(algorithm, Text, "auto", "", "HORING_ALGO", "Forces an algorithm for the collectives that it has, or by collective and size: all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring. `horing-plan list` names them.") \
   X(reproducible, Flag, "0", "0|1", "HORING_REPRODUCIBLE", "1: results of reductions depend on the inputs and on who is in which group only, to the bit; not on sizes, slices or transports. All of them run ho_ordered.") \
   X(selection, Text, "auto", "", "HORING_SELECTION", "Which algorithm serves which collective, shape and size: auto: table, and where HORING_CALIBRATE tells the machine, what is predicted to be clearly faster on it; table: the one that is built in; model: the prediction alone; else a file with a table: `horing-info selection` prints one.") \
-  X(calibrate, Text, "0", "", "HORING_CALIBRATE", "What the machine costs: 0: not asked; 1: measured in some 100 ms while a communicator is made; else the file of rank 0 that `horing-tune -o` wrote.") \
+  X(calibrate, Text, "0", "", "HORING_CALIBRATE", "What the machine costs: 0: not asked; 1: measured in 100 to 200 ms while a communicator is made; else the file of rank 0 that `horing-tune -o` wrote.") \
   X(transports, Text, "shm,verbs,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first. verbs (RDMA) gives way to a socket behind it where it cannot be had; without one that is an error.") \
   X(simd, Choice, "auto", "auto|avx512|avx2|plain", "HORING_SIMD", "Instruction set of the reduction kernels.")                    \
   X(host_id, Text, "", "", "HORING_HOSTID", "Name of this rank's node; ranks with the same name share a node. Default: found out.") \

@@ -8,7 +8,7 @@ namespace horing {
 class Communicator;
 
 enum class CalibrationEffort {
-  kQuick,     // some 100 ms: while a communicator is made
+  kQuick,     // some 100 ms in a node, 200 between two: while a communicator is made
   kThorough,  // some seconds: repeated, with larger messages
 };
 

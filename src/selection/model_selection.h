@@ -37,7 +37,7 @@ bool selectsByModel(const Config& config);
 
 // What HORING_SELECTION=model or auto means on a machine: such rows for what a communicator does most, with the settings of `config`,
 // before those that are built in for all else. For model the model alone chooses; for auto the built-in table stands as
-// SelectionQuestion::standing says. Takes some 100 ms for 8 ranks, a second for 1024; algorithms that would take too long to simulate are
+// SelectionQuestion::standing says. Takes some 100 ms for 8 ranks, 3 s for 128 nodes of 8; algorithms that would take too long to simulate are
 // left out. Errors: more than kMostPredictedRanks; checkLinksKnown(); for auto, what was measured while other
 // programs ran.
 inline constexpr int32_t kMostPredictedRanks = 1024;

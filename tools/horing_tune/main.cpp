@@ -38,7 +38,7 @@ Examples
   Which algorithm is the best for which size here, by trial:
       horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune --measure-algorithms -o lab.selection
       HORING_SELECTION=lab.selection horing-run -n 8 --nodes 2 --rate 1000 -- my_program
-  Let a job measure by itself while it starts (100 ms, less exact), or read what was measured:
+  Let a job measure by itself while it starts (100 to 200 ms, less exact), or read what was measured:
       HORING_CALIBRATE=1 horing-run -n 4 -- my_program
       HORING_CALIBRATE=lab.machine horing-run -n 8 --nodes 2 --rate 1000 -- my_program
 
@@ -130,7 +130,7 @@ int tuneMain(int argc, char** argv) {
   app.add_option("-o,--output", options.output, "Rank 0 writes the machine, or the table, to this file, too");
   app.add_flag_callback(
       "--quick", [&] { options.effort = CalibrationEffort::kQuick; },
-      "Some 100 ms in place of some seconds: what HORING_CALIBRATE=1 does");
+      "Some 100 to 200 ms in place of some seconds: what HORING_CALIBRATE=1 does");
   app.add_flag("--measure-algorithms", options.measures_algorithms,
                "Time every algorithm, and write a table for HORING_SELECTION instead");
   app.add_option("--from", options.smallest,
