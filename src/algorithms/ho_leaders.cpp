@@ -9,8 +9,8 @@
 //                the partial sums it has to one other, by the trees of halving (pattern.h), and folds what comes into the
 //                others, which lie in scratch in between, each chunk in a queue of its own for each round. Of the own group's
 //                chunks the last fold goes to each one's member.
-//   all-gather:  the same backwards: the leader takes the chunks of its group, in each round sends all that it has, and at the
-//                end hands its group what came.
+//   all-gather:  the same backwards: the leader takes the chunks of its group, in each round sends all that it has, and
+//                hands its group what came while it waits for more.
 //                Both: M log2 M times what is sent in a round, whose chunks follow each other: over sockets they share a system
 //                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow,
 //                2 fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
@@ -77,6 +77,10 @@ class Leaders {
     Direction directions[] = {{kUpwards, lanes[kUpwards].once()}, {kDownwards, lanes[kDownwards].once()}};
     std::vector<Row> rows = {{.distance = 0, .chunk = leader_, .taken = {kUpwards, 0}}};
     takeOwnGroup(directions[kUpwards].steps);
+    size_t handed = 0;
+    const auto hand_out = [&] {
+      for (; handed < rows.size(); ++handed) handOut(directions[rows[handed].taken.lane].steps, rows[handed]);
+    };
     for (int32_t bit = halfOf(shape_.groups); bit > 0; bit /= 2) {
       const int32_t next = leaders.peer(bit), previous = leaders.peer(-bit);
       const size_t known = rows.size();
@@ -84,6 +88,7 @@ class Leaders {
         const Row& row = rows[i];
         if (row.distance + bit < shape_.groups) sendRow(directions[directionTo(next)], row, next);
       }
+      hand_out();
       for (size_t i = 0; i < known; ++i) {
         const int32_t distance = rows[i].distance + bit;
         if (distance >= shape_.groups) continue;
@@ -92,7 +97,7 @@ class Leaders {
         takeRow(directions[lane].steps, rows.back(), previous);
       }
     }
-    for (const Row& row : rows) handOut(directions[row.taken.lane].steps, row);
+    hand_out();
     Schedule schedule{.grid = {1, shape_.ranks()}, .lanes = {lanes[kUpwards].build()}};
     if (shape_.groups > 1) schedule.lanes.push_back(lanes[kDownwards].build());
     return schedule;
