@@ -10,11 +10,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "horing/horing.h"
 
 namespace {
+
+constexpr const char* kUsage =
+    R"(Usage: horing-run -n RANKS -- idle_wait_bench [SECONDS]
+
+What a rank costs that waits for a late one: rank 0 comes SECONDS (default 3) late to an all-reduce of 8 bytes, and rank 0
+prints, as JSON, the share of a core that the others used meanwhile. Two ranks or more.
+)";
 
 double seconds(clockid_t clock) {
   timespec now{};
@@ -59,13 +67,18 @@ void print(std::vector<double> shares, double late_s) {
 
 int main(int argc, char** argv) {
   const double late_s = argc > 1 ? std::atof(argv[1]) : 3;
+  if (argc > 2 || !(late_s > 0)) {
+    const bool asked = argc == 2 && std::strcmp(argv[1], "--help") == 0;
+    std::fprintf(asked ? stdout : stderr, "%s", kUsage);
+    return asked ? 0 : 2;
+  }
   horingComm_t comm = nullptr;
   int rank = 0, ranks = 0;
   expect(horingCommInitFromEnv(&comm));
   expect(horingCommUserRank(comm, &rank));
   expect(horingCommCount(comm, &ranks));
-  if (ranks < 2 || late_s <= 0) {
-    std::fprintf(stderr, "usage: horing-run -n RANKS -- idle_wait_bench [SECONDS], two ranks or more\n");
+  if (ranks < 2) {
+    std::fprintf(stderr, "idle_wait_bench: one rank waits for nobody: start two or more\n");
     return 2;
   }
   const double share = waitForTheLateOne(comm, rank, late_s);

@@ -119,8 +119,9 @@ TEST(PlanOptions, FillsInWhatTheWindowNeeds) {
 }
 
 TEST(PlanOptions, RefusesNonsense) {
-  parsed({}, 2);
-  parsed({"draw"}, 2);
+  parsed({}, 2, "subcommand is required");
+  parsed({"draw"}, 2, "not expected: draw");
+  parsed({"--bogus"}, 2, "not expected: --bogus");
   parsed({"show"}, 2, "Name an algorithm (ring, ho_ring");
   parsed({"verify"}, 2, "horing-plan verify ho_ring --nodes 2 --ranks 4");
   parsed({"show", "ring", "--nodes", "0"}, 2);

@@ -10,6 +10,7 @@
 #include "chrome_trace.h"
 #include "compare.h"
 #include "goal.h"
+#include "options.h"
 #include "quantity.h"
 #include "run_picture.h"
 #include "run_report.h"
@@ -41,6 +42,19 @@ size_t count(const std::string& text, const std::string& what) {
   size_t found = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
   return found;
+}
+
+TEST(SimOptions, NameWhatIsWrong) {
+  for (const auto& [word, said] :
+       {std::pair{"--bogus", "not expected: --bogus"}, {"", "subcommand is required"}}) {
+    char program[] = "horing-sim", *argv[] = {program, const_cast<char*>(word)};
+    SimOptions options;
+    int exit_code = -1;
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(parseOptions(*word ? 2 : 1, argv, options, exit_code));
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(said), std::string::npos) << said;
+    EXPECT_EQ(exit_code, 2);
+  }
 }
 
 TEST(Units, ReadSizesAsPeopleWriteThem) {

@@ -19,7 +19,7 @@ int run(int argc, char** argv) {
       "Sharded data-parallel training with the least traffic over slow links for the memory there is (PaRO).",
       "horing-paro");
   app.footer(kFooter);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
   PlanOptions plan_options, table_options;
   CLI::App* plan = app.add_subcommand("plan", "Which strategy to take for a model on a machine, and why");
   declarePlan(*plan, plan_options);
@@ -36,6 +36,7 @@ int run(int argc, char** argv) {
   declareTrain(*train, train_options);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -100,7 +100,7 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
   CLI::App app{"horing-plan: prints, draws and proves the schedules that horing runs.", "horing-plan"};
   Raw raw;
   options.parameters.window = {4};
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
   app.footer(kFooter);
   CLI::App* list = app.add_subcommand("list", "List the algorithms");
   CLI::App* show = app.add_subcommand("show", "Print a schedule, or draw it");
@@ -115,6 +115,7 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
     command->footer(command == list ? "" : "'horing-plan --help' has examples.");
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
     if (!list->parsed() && options.what.empty()) throw nothingNamed(show->parsed() ? "show" : "verify");
     options.position = positionOf(raw.position);
   } catch (const CLI::ParseError& error) {

@@ -236,7 +236,7 @@ bool parseOptions(int argc, char** argv, SimOptions& options, int& exit_code) {
   CLI::App app{"horing-sim: predicts how long collectives take on a machine that you describe.",
                "horing-sim"};
   Raw raw;
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
   app.footer(kFooter);
   CLI::App* run = app.add_subcommand("run", "Predict one collective");
   CLI::App* compare = app.add_subcommand("compare", "Algorithms beside each other");
@@ -251,6 +251,7 @@ bool parseOptions(int argc, char** argv, SimOptions& options, int& exit_code) {
     command->footer("'horing-sim --help' has examples.");
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);
     finish(raw, options);
   } catch (const CLI::ParseError& error) {
     exit_code = app.exit(error) == 0 ? 0 : 2;

@@ -66,6 +66,9 @@ TEST(HoringParo, NamesTheOptionThatIsWrong) {
   EXPECT_NE(quantity.errors.find("--memory: 'plenty'"), std::string::npos) << quantity.errors;
   EXPECT_EQ(horingParo({"plan"}).code, 2);
   EXPECT_EQ(horingParo({}).code, 2);
+  const Outcome option = horingParo({"--bogus"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_NE(option.errors.find("--bogus"), std::string::npos) << option.errors;
   const Outcome more = horingParo({"plan", "--params", "7", "--trainable", "8"});
   EXPECT_EQ(more.code, 1);
   EXPECT_NE(more.errors.find("trainable"), std::string::npos);
