@@ -50,7 +50,8 @@ all_reduce      1    9-16  *    512K  direct
 all_reduce      1    17-32 *    1M    direct
 all_reduce      2    2-    *    64K   ho_leaders
 all_reduce      2    2-    *    4M    ho_direct
-all_reduce      3-   2-    *    16K   ho_leaders
+all_reduce      3-4  2-    *    32K   ho_leaders
+all_reduce      5-   2-    *    16K   ho_leaders
 all_reduce      3-   2-    *    128K  ho_halving
 all_reduce      2-   *     *    8K    doubling
 reduce_scatter  1    2     *    64K   direct
