@@ -34,9 +34,9 @@ CommandQueue::~CommandQueue() {
 Status CommandQueue::bind(const CudaDriver& driver, int device) {
   if (!staged_) {
     HORING_TRY(driver.api().status());
-    HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device,
-                                               {communicator_.rank(), communicator_.ranks()},
-                                               communicator_.options().config.timeout_ms));
+    HORING_ASSIGN(staged_, StagedCalls::create(
+                               driver.api().value(), device, {communicator_.rank(), communicator_.ranks()},
+                               {communicator_.options().config.timeout_ms, communicator_.aborted()}));
     if (kernels_) kernels_->bind(staged_->openedDevice());
   }
   if (staged_->device() == device) return {};

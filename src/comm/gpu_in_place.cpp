@@ -29,9 +29,13 @@ Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (!stream_) HORING_TRY(api.check(api.stream_create(&stream_, kNonBlocking), "making a stream"));
   HORING_TRY(
       api.check(api.copy(addressOf(to), addressOf(from), bytes, stream_), "copying between GPU and host"));
+  const auto news = [this] {
+    return limits_.aborted.load(std::memory_order_relaxed)
+               ? makeStatus(Code::kInvalidUsage, "the communicator was aborted")
+               : Status();
+  };
   const SteadyClock clock;
-  return device_->synchronize(
-      stream_, [] { return Status(); }, Deadline::after(clock, timeout_ms_));
+  return device_->synchronize(stream_, news, Deadline::after(clock, limits_.timeout_ms));
 }
 
 Status GpuInPlace::received(std::span<const Transfer> transfers) const {

@@ -29,9 +29,9 @@ constexpr int64_t kLastCopiesMs = 1000;
 }  // namespace
 
 Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device, StagedPlace place,
-                                                         int64_t copies_ms) {
+                                                         const GpuInPlace::Limits& copies) {
   HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
-  std::unique_ptr<StagedCalls> calls(new StagedCalls(opened, place, copies_ms));
+  std::unique_ptr<StagedCalls> calls(new StagedCalls(opened, place, copies));
   HORING_TRY(calls->initialise());
   return calls;
 }

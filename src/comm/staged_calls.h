@@ -36,9 +36,9 @@ class StagedCalls {
   // Carries a command on the host's memory out.
   using Run = std::function<Status(const Command&)>;
 
-  // Errors: kUnhandledCudaError. `copies_ms`: what a copy of a message has that could not go in place.
+  // Errors: kUnhandledCudaError. `copies`: of messages that could not go in place.
   static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device, StagedPlace place,
-                                                     int64_t copies_ms);
+                                                     const GpuInPlace::Limits& copies);
   // Lets go what still waits, and waits a second for the GPU to be done with the pinned memory, which otherwise is never freed.
   ~StagedCalls();
   StagedCalls(const StagedCalls&) = delete;
@@ -75,8 +75,9 @@ class StagedCalls {
   static constexpr size_t kSlots = 2;
   using Slot = std::vector<PinnedMemory>;  // the last one is in use; a GPU may still be at those before
 
-  StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place, int64_t copies_ms)
-      : device_(device), place_(place), in_place_(device, copies_ms) {}
+  StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place,
+              const GpuInPlace::Limits& copies)
+      : device_(device), place_(place), in_place_(device, copies) {}
   Status initialise();
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
   Status enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,

@@ -46,7 +46,7 @@ class GpuInPlaceTest : public ::testing::Test {
       options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
       options.config.transports = "verbs";
       options.config.ib_hca = rank == 0 ? "=a0,a1" : "=b0,b1";
-      options.config.timeout_ms = 20'000;
+      options.config.timeout_ms = 600'000;  // nothing here waits for it
       options.id = root_->id();
       options.rank = rank;
       options.ranks = kRanks;
@@ -220,6 +220,33 @@ TEST_F(GpuInPlaceTest, ACopyThatFailsIsTheErrorOfItsRank) {
     const Status status = queues_[rank]->run(command);
     EXPECT_EQ(status.code(), rank == 0 ? Code::kUnhandledCudaError : Code::kRemoteError) << status.toString();
   });
+}
+
+TEST_F(GpuInPlaceTest, ACopyThatDoesNotEndEndsWithTheCommunicator) {
+  verbs_.device("a1").dmabufs = false;
+  const Memory from(*this, 0, Bytes(100'000), true);
+  const GpuStream stream(cuda_, 0);
+  Command command;
+  command.on_gpu = true;
+  command.transfers = {{.peer = 1, .input = from.data(), .bytes = 100'000}};
+  queues_[0]->moveInPlace(command);
+  const Memory into(*this, 1, Bytes(100'000), false);
+  Command other;
+  other.on_gpu = true;
+  other.transfers = {
+      {.direction = Transfer::Direction::kReceive, .peer = 0, .output = into.data(), .bytes = 100'000}};
+  const GpuStream other_stream(cuda_, 1);
+  cuda_.fail("cuStreamQuery", CudaApi::kNotReady);
+  const int live = cuda_.live();
+  ASSERT_TRUE(queues_[1]->submit(std::move(other), other_stream.get()).ok());
+  ASSERT_TRUE(queues_[0]->submit(std::move(command), stream.get()).ok());
+  // Pinned memory of both, and the stream of the copy.
+  while (cuda_.live() < live + 3) std::this_thread::yield();
+  ranks_[0]->abort();
+  queues_[0]->drain();
+  queues_[1]->drain();
+  EXPECT_EQ(ranks_[0]->asyncError().code(), Code::kInvalidUsage);
+  EXPECT_EQ(ranks_[1]->asyncError().code(), Code::kRemoteError);
 }
 
 }  // namespace

@@ -296,6 +296,7 @@ FAKE int cuStreamSynchronize(void* stream) {
   return kSuccess;
 }
 FAKE int cuStreamQuery(void* stream) {
+  if (const int result = wanted("cuStreamQuery")) return result;
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
   return own->queue.idle() ? kSuccess : kNotReady;
