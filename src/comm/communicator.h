@@ -136,6 +136,8 @@ class Communicator {
   const Log& log() const { return log_; }
   // Of the kernels of whoever launches some. Any thread.
   CallLog& launches() { return launches_; }
+  // Null unless HORING_TRACE is set.
+  Timeline* timeline() { return timeline_.get(); }
   Control& control() { return *control_; }
   // Set by abort().
   const std::atomic<bool>& aborted() const { return aborted_; }

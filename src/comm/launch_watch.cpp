@@ -9,7 +9,8 @@ namespace horing {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPause{50};  // between two looks
+// Between two looks; a timeline shows when they ended.
+constexpr std::chrono::milliseconds kPause{50}, kPauseOfTimeline{1};
 // Looks that find nothing under way before the thread sleeps: waking it costs the caller more than they do.
 constexpr int kIdleLooks = 20;
 
@@ -23,6 +24,8 @@ LaunchWatch::~LaunchWatch() {
     changed_.notify_all();
   }
   thread_.join();
+  // What a timeline shows that nobody looked for.
+  [[maybe_unused]] const Status seen = noteEnded();
 }
 
 Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
@@ -46,10 +49,13 @@ void LaunchWatch::recorded(uint64_t launch) {
 
 // Under mutex_. What was recorded ends with what is before it.
 void LaunchWatch::end(uint64_t until) {
+  FlightRecorder& recorder = communicator_.launches().recorder();
   for (; ended_ < until || recorded_.contains(ended_); ++ended_) {
-    recorded_.erase(ended_);
+    const bool has_run = recorded_.erase(ended_) == 0;
     went_on_ns_ = clock_.nowNs();
-    communicator_.launches().recorder().end(ended_, went_on_ns_, Outcome::kDone);
+    recorder.end(ended_, went_on_ns_, Outcome::kDone);
+    if (Timeline* const timeline = communicator_.timeline(); timeline && has_run)
+      if (const auto record = recorder.find(ended_)) timeline->launch(*record);
   }
 }
 
@@ -61,7 +67,7 @@ void LaunchWatch::serve() {
     if (sleeps_) {
       changed_.wait(lock, [this] { return stop_ || ended_ < next_; });
     } else {
-      changed_.wait_for(lock, kPause, [this] { return stop_; });
+      changed_.wait_for(lock, communicator_.timeline() ? kPauseOfTimeline : kPause, [this] { return stop_; });
     }
     lock.unlock();
     idle = look() ? 0 : idle + 1;
@@ -69,14 +75,20 @@ void LaunchWatch::serve() {
   }
 }
 
+Status LaunchWatch::noteEnded() {
+  HORING_ASSIGN(const uint64_t done, team_.done(communicator_.rank()));
+  const std::lock_guard lock(mutex_);
+  end(done);
+  return {};
+}
+
 bool LaunchWatch::look() {
   // Kernels wait for ranks that do not come any more.
   if (!communicator_.control().status().ok()) team_.abort();
   if (!outcome().ok()) return false;
-  const Result<uint64_t> done = team_.done(communicator_.rank());
-  if (!done.ok()) {
+  if (Status seen = noteEnded(); !seen.ok()) {
     const std::lock_guard judging(judge_mutex_);
-    if (!judged_) judged_ = done.status();
+    if (!judged_) judged_ = std::move(seen);
     return false;
   }
   const std::lock_guard judging(judge_mutex_);
@@ -84,7 +96,6 @@ bool LaunchWatch::look() {
   int64_t went_on_ns = 0;
   {
     const std::lock_guard lock(mutex_);
-    end(done.value());
     if (ended_ == next_) {
       watchdog_.wentOn();
       return false;

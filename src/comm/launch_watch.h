@@ -41,6 +41,7 @@ class LaunchWatch {
   void serve();
   // Whether any is under way.
   bool look();
+  Status noteEnded();
   void end(uint64_t until);
 
   Communicator& communicator_;

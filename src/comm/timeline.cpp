@@ -15,6 +15,7 @@ namespace {
 constexpr uint16_t kCalls = 0;
 constexpr uint16_t kSleep = 1;
 constexpr uint16_t kFirstLane = 2;
+constexpr uint16_t kKernels = UINT16_MAX;
 
 int64_t wallNs() {
   timespec now{};
@@ -37,9 +38,20 @@ std::string trackName(int rank, size_t track, const std::string& name) {
 Timeline::Timeline(const Clock& clock, int rank)
     : clock_(clock), rank_(rank), to_wall_ns_(wallNs() - clock.nowNs()), spans_(kMaxSpans) {}
 
+void Timeline::add(const Span& span) {
+  const std::lock_guard lock(mutex_);
+  spans_[added_++ % kMaxSpans] = span;
+}
+
 void Timeline::call(const FlightRecord& record) {
   add({record.begun_ns, record.ended_ns, record.sequence, 0, kCalls,
        static_cast<uint16_t>(record.collective)});
+}
+
+void Timeline::launch(const FlightRecord& record) {
+  const int64_t begun_ns = std::max(record.begun_ns, launches_ended_ns_);
+  launches_ended_ns_ = record.ended_ns;
+  add({begun_ns, record.ended_ns, record.sequence, 0, kKernels, static_cast<uint16_t>(record.collective)});
 }
 
 void Timeline::slept(int64_t begun_ns) {
@@ -66,9 +78,10 @@ void Timeline::lanesWentOn(const HostOperation& operation) {
 
 std::string Timeline::spanJson(const Span& span) const {
   std::string name = span.track == kSleep ? "asleep" : formatString("step %d", span.step);
-  if (span.track == kCalls)
-    name = formatString("%s #%llu", collectiveName(static_cast<Collective>(span.collective)),
-                        static_cast<unsigned long long>(span.sequence));
+  if (span.track == kCalls || span.track == kKernels)
+    name =
+        formatString("%s %s#%llu", collectiveName(static_cast<Collective>(span.collective)),
+                     span.track == kKernels ? "launch " : "", static_cast<unsigned long long>(span.sequence));
   return formatString(",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s}",
                       name.c_str(), rank_, span.track, microseconds(span.begun_ns + to_wall_ns_).c_str(),
                       microseconds(span.ended_ns - span.begun_ns).c_str());
@@ -81,6 +94,7 @@ std::string Timeline::toJson() const {
   text += trackName(rank_, kCalls, "calls") + trackName(rank_, kSleep, "sleep");
   for (size_t lane = 0; lane < most_lanes_; ++lane)
     text += trackName(rank_, kFirstLane + lane, formatString("lane %zu", lane));
+  if (launches_ended_ns_ != 0) text += trackName(rank_, kKernels, "kernels");
   const size_t kept = std::min(added_, kMaxSpans);
   for (size_t i = added_ - kept; i < added_; ++i) text += spanJson(spans_[i % kMaxSpans]);
   return text + "\n]\n";

@@ -1,7 +1,8 @@
 #pragma once
-// What a rank did when, for HORING_TRACE: its calls, the steps of their lanes, and when it slept, as a file that Perfetto
+// What a rank did when, for HORING_TRACE: its calls, the steps of their lanes, launches of kernels, and when it slept, as a file that Perfetto
 // (ui.perfetto.dev) and chrome://tracing show.
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace horing {
 
 class HostOperation;
 
-// One thread at a time. Memory is fixed, 2 MiB: the latest kMaxSpans are kept.
+// One thread at a time, but for launch(). Memory is fixed, 2 MiB: the latest kMaxSpans are kept.
 class Timeline {
  public:
   static constexpr size_t kMaxSpans = 1 << 16;
@@ -22,6 +23,9 @@ class Timeline {
 
   // A call that has ended.
   void call(const FlightRecord& record);
+  // A launch of kernels, or a call that went with others in one, that the host has seen to have ended: it is shown from when it was
+  // called, or those before it had ended. Another thread, one at a time.
+  void launch(const FlightRecord& record);
   // The rank slept from then until now.
   void slept(int64_t begun_ns);
   // To be called when an operation begins, whenever it has gone on, and when it has ended: sees which lanes have come to
@@ -33,14 +37,14 @@ class Timeline {
   std::string toJson() const;
 
  private:
-  // Track 0 are calls, track 1 is sleep, from 2 on are lanes.
+  // Track 0 are calls, track 1 is sleep, from 2 on are lanes; the last one are kernels.
   struct Span {
     int64_t begun_ns = 0;
     int64_t ended_ns = 0;
     uint64_t sequence = 0;  // of the call
     int32_t step = 0;       // of a lane
     uint16_t track = 0;
-    uint16_t collective = 0;  // of a call
+    uint16_t collective = 0;  // of a call or launch
   };
   static_assert(sizeof(Span) == 32);
   struct LanePlace {
@@ -48,14 +52,16 @@ class Timeline {
     int64_t since_ns = 0;
   };
 
-  void add(const Span& span) { spans_[added_++ % kMaxSpans] = span; }
+  void add(const Span& span);
   std::string spanJson(const Span& span) const;
 
   const Clock& clock_;
   int rank_;
   int64_t to_wall_ns_;  // to be added to times of the clock
-  std::vector<Span> spans_;
+  std::mutex mutex_;
+  std::vector<Span> spans_;  // under mutex_, as the next one
   size_t added_ = 0;
+  int64_t launches_ended_ns_ = 0;  // of the latest
   std::vector<LanePlace> lanes_;
   size_t most_lanes_ = 0;
 };

@@ -559,6 +559,31 @@ TEST_F(GpuKernelTrouble, IsWrittenDown) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(GpuKernelTrouble, IsLookedForInATimeline) {
+  char folder[] = "/tmp/horing-gpu-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const Setting timelines("HORING_TRACE", folder);
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  onEveryRank(2, [&](int rank) {
+    const GpuStream& own = rank == 0 ? stream : other;
+    EXPECT_HORING(add(rank, on(rank).data(), own.get()));
+    own.synchronize();
+  });
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  int timelines_seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    for (const char* const shown :
+         {"\"tid\":65535,\"args\":{\"name\":\"kernels\"}", "all_reduce launch #0", "all_reduce launch #1"})
+      EXPECT_NE(text.find(shown), std::string::npos) << text;
+    ++timelines_seen;
+  }
+  EXPECT_EQ(timelines_seen, 2);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
   const int live = cuda_.live();
   meet();
