@@ -66,6 +66,17 @@ std::vector<Pending> mergeTransfers(std::vector<Pending> commands) {
   return merged;
 }
 
+// Processes agree on kernels, and launch them, for one communicator after the other: on every rank in the same order, whatever that of
+// the calls. Operations of one communicator keep theirs.
+void orderLaunches(std::vector<Pending>& commands) {
+  if (std::none_of(commands.begin(), commands.end(),
+                   [](const Pending& pending) { return pending.command.on_gpu; }))
+    return;
+  std::stable_sort(commands.begin(), commands.end(), [](const Pending& one, const Pending& other) {
+    return one.comm->communicator->job() < other.comm->communicator->job();
+  });
+}
+
 // Carried out by the calling thread.
 Status runInTurn(const std::vector<Pending>& commands) {
   Status first;
@@ -147,6 +158,7 @@ Status launchAll(std::vector<Pending> commands) {
     if (!isForCuda(pending.command, pending.stream)) HORING_TRY(findStream(pending.stream).status());
   }
   commands = mergeTransfers(std::move(commands));
+  orderLaunches(commands);
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
     return pending.comm == commands.front().comm && !pending.stream && !pending.command.on_gpu;
   });

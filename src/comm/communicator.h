@@ -121,6 +121,8 @@ class Communicator {
   // Of each position: the number of its block when blocks are ordered by local index, then by group. Lives as long as
   // the communicator. Error: groups of different sizes.
   Result<const int32_t*> railMajorBlocks() const;
+  // The same on every rank, and on those of no other communicator.
+  const JobId& job() const { return job_; }
   int positionOf(int rank) const { return map_->positionOfRank(rank); }
   int groupOf(int rank) const { return map_->groupOf(rank); }
   int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
@@ -176,6 +178,7 @@ class Communicator {
   Status makeWaiter();
   TransportRequest transportRequest(const Fragment& place) const;
   void watchSegments();
+  std::string jobName() const;
   std::string homeText(int rank) const;
   void logWhoIsWhere() const;
   Status keepRecords();
@@ -214,7 +217,7 @@ class Communicator {
   Status rootCause(Status status);
 
   CommunicatorOptions options_;
-  std::string job_;  // short name of the job, for files
+  JobId job_{};
   Log log_;
   SteadyClock clock_;
   ForkGuard fork_guard_;

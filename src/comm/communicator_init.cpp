@@ -184,14 +184,21 @@ void Communicator::watchSegments() {
   freed_segments_ = std::make_unique<FreedSegments>(*options_.segments, *connector_, fork_guard_);
 }
 
+// A short one, for files.
+std::string Communicator::jobName() const {
+  std::string name;
+  for (size_t i = 0; i < 4; ++i) name += formatString("%02x", static_cast<unsigned>(job_[i]));
+  return name;
+}
+
 // What is wanted for later: a record of the last calls when something fails, a timeline.
 Status Communicator::keepRecords() {
   HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options_.id));
-  for (size_t i = 0; i < 4; ++i) job_ += formatString("%02x", static_cast<unsigned>(id.job[i]));
+  job_ = id.job;
   if (!options_.config.flight_dir.empty())
     control_->onFailure([this](const Status& error) {
       const Result<std::string> path =
-          writeFlightFile({options_.config.flight_dir, job_, options_.rank, options_.ranks}, calls_,
+          writeFlightFile({options_.config.flight_dir, jobName(), options_.rank, options_.ranks}, calls_,
                           launches_, clock_, error);
       if (path.ok()) {
         log_.warn("flight",
@@ -207,7 +214,7 @@ Status Communicator::keepRecords() {
 
 void Communicator::writeTimeline() const {
   const std::string path = formatString("%s/horing-%s-rank%d-%d.trace.json", options_.config.trace.c_str(),
-                                        job_.c_str(), options_.rank, static_cast<int>(::getpid()));
+                                        jobName().c_str(), options_.rank, static_cast<int>(::getpid()));
   const Status written = writeWholeFile(path, timeline_->toJson());
   if (written.ok()) {
     log_.info("trace", "the timeline of rank %d is in %s", options_.rank, path.c_str());

@@ -105,6 +105,30 @@ TEST_F(GpuNodeTrouble, IsNoneWhereARankLeavesWhenItIsDone) {
   EXPECT_EQ(on_1_.read(), sum);
 }
 
+TEST_F(GpuNodeTrouble, IsNoneWhereAGroupNamesCommunicatorsInAnotherOrder) {
+  const Setting timeout("HORING_TIMEOUT_MS", "20000");
+  meet();
+  std::vector<horingComm_t> others = makeNodes(2, "shm,socket");
+  onEveryRank(2, [&](int rank) {
+    const std::vector<float> ones(8, 1);
+    const GpuVector<float> data(cuda_, rank, ones), more(cuda_, rank, ones);
+    const GpuStream stream(cuda_, rank);
+    const horingComm_t here = comm(rank), there = others[static_cast<size_t>(rank)];
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_HORING(horingGroupStart());
+      for (const bool turn : {rank == 0, rank != 0}) {
+        float* const at = turn ? data.data() : more.data();
+        EXPECT_HORING(horingAllReduce(at, at, 8, horingFloat, horingSum, turn ? here : there, stream.get()));
+      }
+      EXPECT_HORING(horingGroupEnd());
+    }
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(8, 4));
+    EXPECT_EQ(more.read(), std::vector<float>(8, 4));
+  });
+  for (const horingComm_t other : others) EXPECT_HORING(horingCommDestroy(other));
+}
+
 TEST_F(GpuNodeTrouble, WithKernelsOfOneRankIsNoneForTheHostsOfAll) {
   constexpr std::pair<const char*, int> kTroubles[] = {
       {"cuModuleLoadData", 218}, {"cuMemAlloc", 2}, {"cuDeviceGetUuid", 1}};
