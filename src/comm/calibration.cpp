@@ -95,6 +95,7 @@ class Measurement {
   Result<MachineReadings> run();
 
  private:
+  bool mayShareCore(const Pair& pair) const;
   Peers peersIn(const Pair& pair) const;
   Peers nearRing() const;
   Peers farRing() const;
@@ -186,16 +187,24 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) 
   return best_us;
 }
 
-// One pair after the other, all others asleep. Where ranks share cores a pair that is slower had to share one, and its link is as the
-// others'.
+bool Measurement::mayShareCore(const Pair& pair) const {
+  const std::string& boot_id = communicator_.identityOf(pair.first).boot_id;
+  return boot_id == communicator_.identityOf(pair.second).boot_id &&
+         communicator_.kernels().at(boot_id).sharesCores();
+}
+
+// One pair after the other, all others asleep. Where a pair may have had to share a core it is slower for that, and its link is as
+// the others'.
 Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t bytes, std::string& unequal) {
   std::vector<PairTime> times;
+  bool may_share_core = false;
   for (const Pair& pair : pairs) {
     HORING_ASSIGN(const double us, time(peersIn(pair), bytes));
     times.push_back({us, pair.first, pair.second});
+    may_share_core = may_share_core || mayShareCore(pair);
   }
   const TimeOfPairs time = timeOfPairs(std::move(times));
-  if (communicator_.jobShape().ranks_per_core == RanksPerCore::kMore) return time.median_us;
+  if (may_share_core) return time.median_us;
   if (!time.unequal.empty()) unequal += formatString("%zu bytes: %s\n", bytes, time.unequal.c_str());
   return time.us;
 }
