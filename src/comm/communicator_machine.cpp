@@ -47,7 +47,7 @@ Status Communicator::selectByModel() {
     MachineModel machine = machine_.value_or(MachineModel());
     machine.nodes = map_->groups();
     machine.ranks_per_node = map_->largestGroup();
-    text = modelTableText(options_.config, machine);
+    text = modelTableText(options_.config, machine, jobShape());
     if (!text.ok()) log_.warn("init", "the built-in table chooses: %s", text.status().message().c_str());
     log_.info("init", "by HORING_SELECTION=%s:\n%s", options_.config.selection.c_str(),
               text.ok() ? text.value().c_str() : "");

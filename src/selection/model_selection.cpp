@@ -46,18 +46,12 @@ std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collectiv
   return all;
 }
 
-JobShape jobOn(const MachineModel& machine) {
-  return {machine.nodes, machine.ranks_per_node,
-          sharesCores(machine) ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
-}
-
 // Those that are asked for, and where the standing table changes its mind.
 std::vector<uint64_t> sizesOf(const SelectionQuestion& asked, Collective collective) {
   std::set<uint64_t> sizes(asked.sizes.begin(), asked.sizes.end());
-  const JobShape job = jobOn(asked.question.machine);
   if (asked.standing)
     for (const SelectionRow& row : asked.standing->rows())
-      if (row.fits(collective, job) && row.most_bytes >= asked.sizes.front() &&
+      if (row.fits(collective, asked.job) && row.most_bytes >= asked.sizes.front() &&
           row.most_bytes <= asked.sizes.back())
         sizes.insert(row.most_bytes);
   return {sizes.begin(), sizes.end()};
@@ -71,7 +65,7 @@ Result<std::vector<Choice>> choicesOf(const SelectionQuestion& asked, Collective
   std::vector<Choice> choices;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Algorithm* standing =
-        asked.standing ? asked.standing->find(collective, jobOn(machine), sizes[i]) : nullptr;
+        asked.standing ? asked.standing->find(collective, asked.job, sizes[i]) : nullptr;
     Choice fastest{sizes[i], nullptr, 0}, stands{sizes[i], standing, 0};
     for (const auto& [algorithm, times] : predicted) {
       if (times[i] == 0) continue;
@@ -113,6 +107,11 @@ Status checkUndisturbed(const MachineModel& machine) {
 
 }  // namespace
 
+JobShape jobOn(const MachineModel& machine) {
+  return {machine.nodes, machine.ranks_per_node,
+          sharesCores(machine) ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
+}
+
 Result<std::string> selectionText(const SelectionQuestion& asked) {
   const MachineModel& machine = asked.question.machine;
   std::string text = "# predicted, for:\n" + commented(describeMachine(machine));
@@ -145,7 +144,7 @@ Status modelNeedsMachine() {
       "while a job starts, or to a file that 'horing-tune -o FILE' wrote");
 }
 
-Result<std::string> modelTableText(const Config& config, const MachineModel& machine) {
+Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job) {
   if (machine.ranks() > kMostPredictedRanks)
     return makeStatus(Code::kInvalidArgument,
                       "predictions are made for at most %d ranks, here are %d: let 'horing-sim select' write "
@@ -168,6 +167,7 @@ Result<std::string> modelTableText(const Config& config, const MachineModel& mac
       std::max(kMostPredictedBytes, static_cast<uint64_t>(machine.ranks()) * kMostPredictedBlock);
   for (uint64_t bytes = kLeastPredictedBytes; bytes <= most_bytes; bytes *= 4) asked.sizes.push_back(bytes);
   if (config.selection == kSelectionAuto) asked.standing = &SelectionTable::builtIn();
+  asked.job = job;
   HORING_ASSIGN(const std::string predicted, selectionText(asked));
   return predicted + SelectionTable::builtIn().text();
 }

@@ -17,7 +17,11 @@ struct SelectionQuestion {
   // Its choice stands unless the model says of another that it is faster by more than the model may err (errorFactor()), and
   // where its choice cannot be predicted. Null: the model alone chooses.
   const SelectionTable* standing = nullptr;
+  JobShape job;  // by which its rows are found
 };
+
+// The shape of a job with a rank wherever the machine has a place for one.
+JobShape jobOn(const MachineModel& machine);
 
 // What a prediction may be wrong by: the goals that bench/sim/predict.py holds it to. Inside one node caches count for more than the
 // model knows of.
@@ -36,11 +40,11 @@ Status modelNeedsMachine();
 bool selectsByModel(const Config& config);
 
 // What HORING_SELECTION=model or auto means on a machine: such rows for what a communicator does most, with the settings of `config`,
-// before those that are built in for all else. For model the model alone chooses; for auto the built-in table stands as
-// SelectionQuestion::standing says. Takes some 100 ms for 8 ranks, 3 s for 128 nodes of 8; algorithms that would take too long to simulate are
+// before those that are built in for all else. For model the model alone chooses; for auto the built-in table stands for `job` as
+// SelectionQuestion::standing says. The machine may be described by a file that knows less of shared cores than the job. Takes some 100 ms for 8 ranks, 3 s for 128 nodes of 8; algorithms that would take too long to simulate are
 // left out. Errors: more than kMostPredictedRanks; checkLinksKnown(); for auto, what was measured while other
 // programs ran.
 inline constexpr int32_t kMostPredictedRanks = 1024;
-Result<std::string> modelTableText(const Config& config, const MachineModel& machine);
+Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job);
 
 }  // namespace horing

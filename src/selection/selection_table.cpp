@@ -60,7 +60,7 @@ reduce_scatter  1    5-8   *    256K  direct
 reduce_scatter  1    9-16  *    512K  direct
 reduce_scatter  1    17-32 *    1M    direct
 reduce_scatter  2    2-    *    64K   ho_leaders
-reduce_scatter  3-4  2-    *    64K   ho_leaders
+reduce_scatter  3-4  2-16  *    64K   ho_leaders
 reduce_scatter  3-   2-    *    64K   ho_halving
 reduce_scatter  2    2-    *    4M    ho_direct
 all_gather      1    2     *    64K   direct

@@ -64,16 +64,37 @@ TEST(ModelSelection, LetsATableStandWhereThePredictionMayErr) {
       << "nothing can be predicted";
 }
 
+// A file may say nothing of cores, and the ranks of the job share them.
+TEST(ModelSelection, AsksTheTableForTheJobAndNotForTheMachine) {
+  const SelectionTable table =
+      SelectionTable::parse("all_reduce 1 * >1 * star\nall_reduce 1 * * * ring", "text").take();
+  SelectionQuestion asked;
+  asked.question.machine.ranks_per_node = 8;
+  asked.question.most_work = 1;  // so that the table's choice stands
+  asked.collectives = {Collective::kAllReduce};
+  asked.sizes = {1024};
+  asked.standing = &table;
+  const auto chosen = [&](RanksPerCore ranks_per_core) {
+    asked.job = {1, 8, ranks_per_core};
+    const Result<std::string> text = selectionText(asked);
+    EXPECT_TRUE(text.ok()) << text.status().message();
+    return SelectionTable::parse(text.ok() ? text.value() : "", "text").take().rows()[0].algorithm->name;
+  };
+  EXPECT_STREQ(chosen(RanksPerCore::kMore), "star");
+  EXPECT_STREQ(chosen(RanksPerCore::kAtMostOne), "ring");
+}
+
 TEST(ModelSelection, BelievesNoMeasurementOfABusyMachineUnlessTold) {
   Config config = Config::fromLookup([](const std::string&) -> const char* { return nullptr; }).take();
   MachineModel machine;
   machine.ranks_per_node = 2;
-  EXPECT_TRUE(modelTableText(config, machine).ok());
+  EXPECT_TRUE(modelTableText(config, machine, jobOn(machine)).ok());
   machine.step_us = 1000;
-  EXPECT_NE(modelTableText(config, machine).status().message().find("2002 us for a small message"),
-            std::string::npos);
+  EXPECT_NE(
+      modelTableText(config, machine, jobOn(machine)).status().message().find("2002 us for a small message"),
+      std::string::npos);
   config.selection = kSelectionByModel;
-  EXPECT_TRUE(modelTableText(config, machine).ok());
+  EXPECT_TRUE(modelTableText(config, machine, jobOn(machine)).ok());
 }
 
 TEST(ModelSelection, ServesByDefaultWhereTheMachineIsKnown) {

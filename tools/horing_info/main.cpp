@@ -48,7 +48,7 @@ Result<std::string> selectionInEffect() {
                       "HORING_CALIBRATE=1 measures while a job starts: let 'horing-tune -o FILE' measure, "
                       "and give FILE here");
   HORING_ASSIGN(const MachineModel machine, readMachine(config.calibrate));
-  return modelTableText(config, machine);
+  return modelTableText(config, machine, jobOn(machine));
 }
 
 int printSelection() {
