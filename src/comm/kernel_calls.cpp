@@ -73,29 +73,39 @@ Result<bool> KernelCalls::teamServes() {
       patience());
 }
 
+// Ranks of other processes wait here for each other, so all must know by then what this one calls.
+Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint64_t launch) {
+  const Selection& selection = communicator_.selectionFor(command.collective, command.call);
+  const auto plans = team_->plans(command.collective, selection, command.call.root);
+  // It sticks: they did not wait for the same.
+  if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
+  if (plans.value())
+    return (*plans.value())[static_cast<size_t>(communicator_.map().positionOfRank(communicator_.rank()))]
+        .get();
+  watch_.withdrawn(launch);
+  return nullptr;
+}
+
 Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   if (!isForKernels(command)) return false;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return false;
   HORING_TRY(device_->checkStream(stream));
   if (command.call.count == 0) return true;
-  const Selection& selection = communicator_.selectionFor(command.collective, command.call);
-  HORING_ASSIGN(const GpuTeam::Plans* const plans,
-                team_->plans(command.collective, selection, command.call.root));
-  if (!plans) return false;
-  const cuda::BoundPlan& plan =
-      *(*plans)[static_cast<size_t>(communicator_.map().positionOfRank(communicator_.rank()))];
   GpuLaunch launch;
   launch.rank = communicator_.rank();
-  HORING_ASSIGN(launch.call, plan.prepare(command.call));
-  launch.lanes = plan.lanes();
+  HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
+  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
+  HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
+  if (!plan) return false;
+  HORING_ASSIGN(launch.call, plan->prepare(command.call));
+  launch.call.number = number;
+  launch.lanes = plan->lanes();
   launch.reads = readsOf(command, communicator_.ranks());
   launch.writes = writesOf(command, communicator_.ranks());
   launch.type = command.call.type;
   launch.op = command.call.op;
   launch.stream = stream;
-  HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
-  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
   HORING_TRY(team_->enter(launch));
   if (launch.is_recorded) watch_.recorded(launch.call.number);
   return true;

@@ -41,6 +41,8 @@ class KernelCalls {
  private:
   GpuPatience patience();
   Result<bool> teamServes();
+  // Null: kernels cannot serve it.
+  Result<const cuda::BoundPlan*> planFor(const Command& command, uint64_t launch);
   Result<bool> enter(const Command& command, CudaStream stream);
   // The stream that it is complete on; null: it is not one for kernels.
   Result<CudaStream> enterBlocking(const Command& command);

@@ -44,14 +44,23 @@ Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
 void LaunchWatch::recorded(uint64_t launch) {
   const std::lock_guard lock(mutex_);
   recorded_.insert(launch);
-  end(ended_);
+  end(0);
 }
 
-// Under mutex_. What was recorded ends with what is before it.
-void LaunchWatch::end(uint64_t until) {
+void LaunchWatch::withdrawn(uint64_t launch) {
+  const std::lock_guard lock(mutex_);
+  withdrawn_.insert(launch);
+  end(0);
+}
+
+// Under mutex_: the GPU has done so many. What was recorded or withdrawn ends with what is before it.
+void LaunchWatch::end(uint64_t done) {
   FlightRecorder& recorder = communicator_.launches().recorder();
-  for (; ended_ < until || recorded_.contains(ended_); ++ended_) {
-    const bool has_run = recorded_.erase(ended_) == 0;
+  for (;; ++ended_) {
+    const bool is_none = withdrawn_.erase(ended_) > 0, is_done = ended_ - passed_over_ < done;
+    const bool has_run = !is_none && recorded_.erase(ended_) == 0;
+    if (has_run && !is_done) return;
+    passed_over_ += is_none;
     went_on_ns_ = clock_.nowNs();
     recorder.end(ended_, went_on_ns_, Outcome::kDone);
     if (Timeline* const timeline = communicator_.timeline(); timeline && has_run)

@@ -32,6 +32,8 @@ class LaunchWatch {
   Result<uint64_t> begin(FlightRecord launch);
   // It is part of a graph.
   void recorded(uint64_t launch);
+  // It is none after all, on no rank.
+  void withdrawn(uint64_t launch);
   // It failed for this reason, or what another rank is to blame for; waits at most 2 s for that.
   Status judge(uint64_t launch, const Status& own);
   // What kernels left that gave up, judged; ok: none did.
@@ -42,7 +44,7 @@ class LaunchWatch {
   // Whether any is under way.
   bool look();
   Status noteEnded();
-  void end(uint64_t until);
+  void end(uint64_t done);
 
   Communicator& communicator_;
   GpuTeam& team_;
@@ -53,10 +55,12 @@ class LaunchWatch {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t next_ = 0;            // under mutex_, as all that follows
-  uint64_t ended_ = 0;           // launches, all before this one
-  std::set<uint64_t> recorded_;  // not before ended_: parts of graphs, behind a launch that is under way
-  int64_t went_on_ns_ = 0;       // when the latest ended, or began after none
+  uint64_t next_ = 0;             // under mutex_, as all that follows
+  uint64_t ended_ = 0;            // launches, all before this one
+  std::set<uint64_t> recorded_;   // not before ended_: parts of graphs, behind a launch that is under way
+  std::set<uint64_t> withdrawn_;  // as these: none after all
+  uint64_t passed_over_ = 0;      // of those before ended_, how many were withdrawn: no GPU has counted them
+  int64_t went_on_ns_ = 0;        // when the latest ended, or began after none
   bool sleeps_ = false;
   bool stop_ = false;
   std::thread thread_;

@@ -83,6 +83,29 @@ TEST_F(GpuNodeTrouble, OfAPeerThatNeverComesEndsAtTheDeadlineAndReachesIt) {
   EXPECT_NE(add(1, on_1_.data(), nullptr), horingSuccess);
 }
 
+// One waits in a kernel that all have met for, and the other for all to meet for another.
+TEST_F(GpuNodeTrouble, OfACallThatOneRankAloneHasNoPlanForIsNamedLongBeforeTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
+  begin();
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_TRUE(refuses(horingBroadcast(on_1_.data(), on_1_.data(), 8, horingFloat, 0, comm(1), nullptr),
+                      horingInvalidUsage, "ranks disagree about launch #1"));
+  stream.synchronize();
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage, "rank 1 called broadcast"));
+  EXPECT_EQ(asyncError(1), horingInvalidUsage);
+}
+
+TEST_F(GpuNodeTrouble, OfCallsThatNeitherRankHasAPlanForIsNamed) {
+  begin();
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(
+        refuses(horingBroadcast(on(rank).data(), on(rank).data(), 8, horingFloat, rank, comm(rank), nullptr),
+                horingInvalidUsage, "ranks disagree about launch #1"));
+    EXPECT_EQ(asyncError(rank), horingInvalidUsage) << "it sticks";
+  });
+}
+
 // A rank that is done may go: what it has sent arrives, and those that are not done go on.
 TEST_F(GpuNodeTrouble, IsNoneWhereARankLeavesWhenItIsDone) {
   begin();
