@@ -22,4 +22,9 @@ std::vector<CommandBuffer> buffersOf(const Command& command, int rank) {
   return buffers;
 }
 
+bool movesNothing(const Command& command) {
+  return !command.task && command.transfers.empty() && command.list.empty() && !command.call.uneven &&
+         command.call.count == 0;
+}
+
 }  // namespace horing

@@ -35,5 +35,7 @@ struct CommandBuffer {
 };
 // All of them; none that is empty, or that only the root has.
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
+// On no rank: the others need not make the call.
+bool movesNothing(const Command& command);
 
 }  // namespace horing

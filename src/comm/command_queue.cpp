@@ -52,7 +52,7 @@ void CommandQueue::moveInPlace(Command& command) const {
 }
 
 Status CommandQueue::carryOut(const Command& command) {
-  if (!command.on_gpu) return carryOutOnHost(command);
+  if (!command.on_gpu || movesNothing(command)) return carryOutOnHost(command);
   Result<bool> by_kernels = kernels_ ? kernels_->run(command) : Result<bool>(false);
   if (!by_kernels.ok()) return communicator_.breakOff(by_kernels.status());
   if (by_kernels.value()) return {};

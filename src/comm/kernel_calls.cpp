@@ -13,7 +13,7 @@ namespace {
 // on another.
 bool isForKernels(const Command& command) {
   return command.transfers.empty() && command.list.empty() && !command.task && !command.call.uneven &&
-         !command.call.block_of_position && command.call.op != RedOp::kPreMulSum;
+         !command.call.block_of_position && command.call.op != RedOp::kPreMulSum && !movesNothing(command);
 }
 
 size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
@@ -91,7 +91,6 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return false;
   HORING_TRY(device_->checkStream(stream));
-  if (command.call.count == 0) return true;
   GpuLaunch launch;
   launch.rank = communicator_.rank();
   HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
@@ -112,6 +111,10 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
 }
 
 Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
+  if (movesNothing(command)) {
+    HORING_TRY(device_->checkStream(stream));
+    return true;
+  }
   HORING_ASSIGN(const bool taken, enter(command, stream));
   enqueued_ |= taken;
   return taken;

@@ -106,6 +106,23 @@ TEST_F(GpuNodeTrouble, OfCallsThatNeitherRankHasAPlanForIsNamed) {
   });
 }
 
+// No other rank need make it, not even for it to find out whether kernels serve all.
+TEST_F(GpuNodeTrouble, IsNoneWhereARankAloneMovesNothing) {
+  const Setting timeout("HORING_TIMEOUT_MS", "20000");
+  meet();
+  const GpuStream stream(cuda_, 0);
+  const auto nothing = [&](void* on) {
+    return horingAllReduce(on_0_.data(), on_0_.data(), 0, horingFloat, horingSum, comm(0), on);
+  };
+  EXPECT_HORING(nothing(stream.get()));
+  EXPECT_HORING(nothing(nullptr));
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(nothing(stream.get()));
+  EXPECT_HORING(nothing(nullptr));
+  EXPECT_HORING(horingGroupEnd());
+  expectSums("after nothing");
+}
+
 // A rank that is done may go: what it has sent arrives, and those that are not done go on.
 TEST_F(GpuNodeTrouble, IsNoneWhereARankLeavesWhenItIsDone) {
   begin();
