@@ -62,16 +62,16 @@ void GpuProxy::add(const Lane& lane) {
   added_.push_back(lane);
 }
 
-void GpuProxy::watch(const cuda::Activity* activity) {
+void GpuProxy::watch(std::span<const cuda::Activity> blocks) {
   const std::lock_guard lock(mutex_);
-  added_activities_.push_back(activity);
+  added_activities_.push_back(blocks);
 }
 
-void GpuProxy::launched(Launch launch) {
+void GpuProxy::launched(Launch launch, uint64_t blocks) {
   if (launch == Launch::kReplayed) {
     replays_.store(true, std::memory_order_relaxed);
   } else {
-    launches_.fetch_add(1, std::memory_order_relaxed);
+    launched_.fetch_add(blocks, std::memory_order_relaxed);
   }
   ring();
 }
@@ -174,16 +174,20 @@ bool GpuProxy::connects() const {
 }
 
 bool GpuProxy::underWay() const {
-  return std::any_of(activities_.begin(), activities_.end(), [](const cuda::Activity* activity) {
-    return cuda::loadAcquire(&activity->begun) != cuda::loadAcquire(&activity->ended);
-  });
+  const auto runs = [](const cuda::Activity& block) {
+    return cuda::loadAcquire(&block.begun) != cuda::loadAcquire(&block.ended);
+  };
+  return std::any_of(activities_.begin(), activities_.end(),
+                     [&](const auto& blocks) { return std::any_of(blocks.begin(), blocks.end(), runs); });
 }
 
 bool GpuProxy::expectsKernels() const {
   if (replays_.load(std::memory_order_relaxed)) return true;
+  // Some may not have begun yet when others have ended.
   uint64_t ended = 0;
-  for (const cuda::Activity* activity : activities_) ended += cuda::loadAcquire(&activity->ended);
-  return ended < launches_.load(std::memory_order_relaxed);
+  for (const auto& blocks : activities_)
+    for (const cuda::Activity& block : blocks) ended += cuda::loadAcquire(&block.ended);
+  return ended < launched_.load(std::memory_order_relaxed);
 }
 
 void GpuProxy::lookAround(int64_t now_ns) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -58,11 +59,11 @@ class GpuProxy {
     cuda::Port end{};
   };
   void add(const Lane& lane);
-  // Kernels of one more plan tell there that they run.
-  void watch(const cuda::Activity* activity);
-  // A kernel is on its way that will tell so, or, `replayed`, may be time and again.
+  // Blocks of one more plan tell there that they run.
+  void watch(std::span<const cuda::Activity> blocks);
+  // So many blocks of a kernel are on their way that will tell so, or, `kReplayed`, may be time and again.
   enum class Launch { kOnce, kReplayed };
-  void launched(Launch launch);
+  void launched(Launch launch, uint64_t blocks);
   // Of its links.
   uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
@@ -98,14 +99,14 @@ class GpuProxy {
   std::thread thread_;
   std::mutex mutex_;
   std::vector<Lane> added_;  // under mutex_, as what follows
-  std::vector<const cuda::Activity*> added_activities_;
+  std::vector<std::span<const cuda::Activity>> added_activities_;
   bool stop_ = false;
-  std::atomic<uint64_t> launches_{0};  // that were to be carried out once
+  std::atomic<uint64_t> launched_{0};  // blocks that were to run once
   std::atomic<bool> replays_{false};
   std::atomic<uint64_t> memory_bytes_{0};
   // Of the thread.
   std::map<int, Peer> peers_;
-  std::vector<const cuda::Activity*> activities_;
+  std::vector<std::span<const cuda::Activity>> activities_;  // by plan
   bool stopping_ = false;
   bool ended_ = false;  // the communicator
   int64_t stopped_ns_ = 0;

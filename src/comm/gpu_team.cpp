@@ -70,9 +70,9 @@ class GpuTeam::Ports final : public cuda::PortSource {
     HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted));
     return sends ? ends.send : ends.receive;
   }
-  Result<cuda::Activity*> activity() override {
+  Result<cuda::Activity*> activity(size_t blocks) override {
     if (!team_.remote_) return static_cast<cuda::Activity*>(nullptr);
-    return team_.remote_->activity();
+    return team_.remote_->activity(blocks);
   }
 
  private:
@@ -400,12 +400,9 @@ Status GpuTeam::enter(GpuLaunch launch) {
   Gpu& gpu = *gpus_[rank.gpu];
   const std::lock_guard lock(gpu.mutex);
   HORING_TRY(gpu.failed);
-  // Whose kernels tell the host that they run, do so by the block of part 0.
-  if (!launch.call.plan.activity) {
-    launch.call.first_part =
-        static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
-    rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
-  }
+  launch.call.first_part =
+      static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
+  rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
   ++rank.entered;
   rank.waiting.push_back(launch);
   return {};
@@ -476,9 +473,12 @@ Status GpuTeam::launchNext(Gpu& gpu) {
   if (!lead.is_recorded) HORING_TRY(orderBefore(gpu, lead.stream));
   HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
   gpu.launches += count;
-  for (int32_t call = 0; remote_ && call < calls.count; ++call)
-    if (calls.each[call].plan.lane_count > 0)
-      remote_->launched(lead.is_recorded ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce);
+  for (int32_t call = 0; remote_ && call < calls.count; ++call) {
+    const auto blocks = calls.each[call].used_parts * calls.each[call].plan.lane_count;
+    if (blocks > 0)
+      remote_->launched(lead.is_recorded ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
+                        static_cast<uint64_t>(blocks));
+  }
   if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
   for (const int number : gpu.ranks) {
     Rank& rank = at(number);

@@ -171,10 +171,10 @@ Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
   return lane.sends ? queue.send : queue.receive;
 }
 
-Result<cuda::Activity*> RemoteGpus::activity() {
-  HORING_ASSIGN(std::byte* const at, pinned_->allocate(sizeof(cuda::Activity)));
+Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
+  HORING_ASSIGN(std::byte* const at, pinned_->allocate(blocks * sizeof(cuda::Activity)));
   auto* const activity = reinterpret_cast<cuda::Activity*>(at);
-  proxy_->watch(activity);
+  proxy_->watch({activity, blocks});
   return activity;
 }
 

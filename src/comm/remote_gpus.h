@@ -53,9 +53,9 @@ class RemoteGpus {
   int32_t parts() const { return parts_; }
   // The kernel's end of a queue to another rank; `lane.end` is not used.
   Result<cuda::Port> port(GpuProxy::Lane lane);
-  // Where kernels of one more plan tell that they run.
-  Result<cuda::Activity*> activity();
-  void launched(GpuProxy::Launch launch) { proxy_->launched(launch); }
+  // Where blocks of one more plan tell that they run.
+  Result<cuda::Activity*> activity(size_t blocks);
+  void launched(GpuProxy::Launch launch, uint64_t blocks) { proxy_->launched(launch, blocks); }
   uint64_t memoryBytes() const;
   // Stops what the host does for kernels, which may still run: their memory is never freed.
   void leak();

@@ -42,7 +42,7 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   const size_t records = image.lanes.size() * static_cast<size_t>(settings_.parts);
   HORING_ASSIGN(view_.records, place(memory_, std::vector<LaneRecord>(records)));
   HORING_ASSIGN(view_.failure, place(memory_, std::vector<Failure>(1)));
-  HORING_ASSIGN(view_.activity, ports.activity());
+  HORING_ASSIGN(view_.activity, ports.activity(records));
   port_names_ = image.ports;
   return uploadPorts(image, ports);
 }

@@ -24,8 +24,10 @@ class PortSource {
  public:
   virtual ~PortSource() = default;
   virtual Result<Port*> port(const PortName& name, int32_t part) = 0;
-  // Where kernels of one more plan tell whether they run; null: nobody wants to know.
-  virtual Result<Activity*> activity() { return static_cast<Activity*>(nullptr); }
+  // Where so many blocks of one more plan tell whether they run; null: nobody wants to know.
+  virtual Result<Activity*> activity([[maybe_unused]] size_t blocks) {
+    return static_cast<Activity*>(nullptr);
+  }
 };
 
 // A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.

@@ -42,10 +42,10 @@ class LaneRun {
 
   // False if it gave up; PlanView::failure says why.
   HORING_DEVICE bool run() {
-    const bool tells = plan_.activity && lane_number_ == 0 && part_ == 0 && block_.thread() == 0;
-    if (tells) storeRelease(&plan_.activity->begun, sequence_ + 1);
+    const bool tells = plan_.activity && block_.thread() == 0;
+    if (tells) storeRelease(&activity().begun, sequence_ + 1);
     const bool ran = runSteps();
-    if (tells) storeRelease(&plan_.activity->ended, sequence_ + 1);
+    if (tells) storeRelease(&activity().ended, sequence_ + 1);
     return ran;
   }
 
@@ -260,6 +260,7 @@ class LaneRun {
   HORING_DEVICE size_t outputBytes(const ImageStep& step) const {
     return call_.layout.outputOffset(step.chunk) * call_.element_bytes;
   }
+  HORING_DEVICE Activity& activity() const { return plan_.activity[&record_ - plan_.records]; }
   HORING_DEVICE Port& portAt(int32_t port) const { return *plan_.ports[part_ * plan_.port_count + port]; }
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }

@@ -65,9 +65,9 @@ struct alignas(64) LaneRecord {
   uint64_t progress = 0;  // see LaneClock; other lanes of the part wait for it
 };
 
-// Says to the host whether a kernel of a plan runs, also one that a graph replays: in pinned memory, written by the block of lane 0
-// and part 0. Both are the number of the call, from 1.
-struct alignas(64) Activity {
+// Says to the host whether one lane of one part runs, also in a kernel that a graph replays: in pinned memory, written by its block
+// alone. Both are the number of the call, from 1, of those that use the part.
+struct Activity {
   uint64_t begun = 0;
   uint64_t ended = 0;
 };
@@ -95,7 +95,7 @@ struct PlanView {
   LaneRecord* records = nullptr;  // [part * lane_count + lane]
   uint32_t* abort = nullptr;      // not 0: give up; who does so sets it
   Failure* failure = nullptr;
-  Activity* activity = nullptr;  // null: the host has no part in it
+  Activity* activity = nullptr;  // as records; null: the host has no part in it
   int32_t lane_count = 0;
   int32_t port_count = 0;
   int32_t parts = 1;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,10 @@ class GpuWorld {
   cuda::BoundPlan& plan(int32_t position) { return *plans_[static_cast<size_t>(position)]; }
   // By position; none where there is one node.
   std::vector<HostOfGpu>& hosts() { return hosts_; }
-  const cuda::Activity& activity(int32_t position) { return *activities_[static_cast<size_t>(position)]; }
+  // [part * lanes + lane]
+  std::span<const cuda::Activity> activity(int32_t position) {
+    return activities_[static_cast<size_t>(position)];
+  }
 
  private:
   GpuWorld(const GpuWorldOptions& options, cuda::Memory& memory)
@@ -139,9 +143,11 @@ class GpuWorld {
                                                   : world.queue(name.position, position, name.channel, part));
       return sends ? ends : ends + 1;
     }
-    Result<cuda::Activity*> activity() override {
-      HORING_ASSIGN(std::byte* const at, world.memory_.allocate(sizeof(cuda::Activity)));
-      return world.activities_[static_cast<size_t>(position)] = reinterpret_cast<cuda::Activity*>(at);
+    Result<cuda::Activity*> activity(size_t blocks) override {
+      HORING_ASSIGN(std::byte* const at, world.memory_.allocate(blocks * sizeof(cuda::Activity)));
+      auto* const activity = reinterpret_cast<cuda::Activity*>(at);
+      world.activities_[static_cast<size_t>(position)] = {activity, blocks};
+      return activity;
     }
     GpuWorld& world;
     int32_t position;
@@ -189,7 +195,7 @@ class GpuWorld {
   std::map<std::array<int32_t, 3>, cuda::Port*> scratch_;
   std::vector<Link*> links_;  // [rank * ranks + peer]
   std::vector<HostOfGpu> hosts_;
-  std::vector<cuda::Activity*> activities_;
+  std::vector<std::span<const cuda::Activity>> activities_;
   std::vector<std::unique_ptr<cuda::BoundPlan>> plans_;
 };
 static_assert(sizeof(cuda::Queue) == 2 * sizeof(cuda::Port));
