@@ -266,7 +266,7 @@ Status GpuTeam::setUpMemory() {
   settings_.window = static_cast<int32_t>(config_.window);
   settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
-  chooseShape();
+  if (!remote_) chooseShape();
   return {};
 }
 

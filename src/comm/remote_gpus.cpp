@@ -13,13 +13,30 @@ namespace horing {
 namespace {
 
 constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
-constexpr int kPeersOfBudget =
-    8;  // whose queues fit whatever the algorithm; more have smaller slots and fewer parts
+// Whose queues fit whatever the algorithm; a plan with more may find no memory left, and goes through the host.
+constexpr int kPeersOfBudget = 8;
+
+std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
+  WireWriter writer;
+  for (const int number : key) writer.number(static_cast<uint32_t>(number));
+  return writer.take();
+}
+
+// What another rank is at, as it says.
+std::string keyText(std::span<const std::byte> blob) {
+  WireReader reader(blob);
+  const auto collective = reader.number<uint32_t>(), algorithm = reader.number<uint32_t>(),
+             root = reader.number<uint32_t>();
+  if (collective >= kCollectives || algorithm >= algorithmCatalogue().size()) return "something unknown";
+  const auto what = static_cast<Collective>(collective);
+  const std::string text =
+      formatString("%s %s", std::string(algorithmCatalogue()[algorithm].name).c_str(), collectiveName(what));
+  return hasRoot(what) ? text + formatString(" with root %u", root) : text;
+}
 
 }  // namespace
 
 std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
-  if (communicator.ranks() == 1) return nullptr;
   std::set<std::pair<int64_t, std::string>> processes;
   for (int rank = 0; rank < communicator.ranks(); ++rank) {
     const HostIdentity& identity = communicator.identityOf(rank);
@@ -140,9 +157,7 @@ Status RemoteGpus::connect(const Blobs& reach) {
 }
 
 Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
-  WireWriter writer;
-  for (const int number : key) writer.number(static_cast<uint32_t>(number));
-  const std::vector<std::byte> what = writer.take();
+  const std::vector<std::byte> what = encodeKey(key);
   std::vector<std::byte> mine = what;
   mine.push_back(std::byte{made && started_.ok()});
   HORING_ASSIGN(const Blobs blobs, gather(mine));
@@ -151,9 +166,9 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
     if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))
       return makeStatus(
           Code::kInvalidUsage,
-          "ranks %d and %zu call different things: every rank must call the same collectives in "
-          "the same order with the same arguments",
-          this->rank(), rank);
+          "rank %d is at %s, and rank %zu at %s: every rank must call the same collectives in the same "
+          "order with the same arguments, and run with the same HORING_ settings",
+          this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
     all = all && blobs[rank].back() == std::byte{1};
   }
   // Not before: a link that only one end makes would fail.

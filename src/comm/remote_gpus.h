@@ -22,7 +22,7 @@ inline constexpr size_t kGpuPinnedBytes = size_t{32} << 20;
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
 class RemoteGpus {
  public:
-  // Null: there is no other rank; or some are threads of one process that met by ID, which may share GPUs: the host serves those.
+  // Null: some ranks are threads of one process that met by ID, which may share GPUs: the host serves those.
   static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
   // Waits until peers have what kernels have sent. None may run any more.
   ~RemoteGpus() = default;
@@ -70,7 +70,6 @@ class RemoteGpus {
   Status connect(const Blobs& reach);
 
   Communicator& communicator_;
-  SteadyClock clock_;
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
   std::unique_ptr<cuda::Memory> pinned_;
