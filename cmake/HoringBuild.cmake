@@ -75,6 +75,9 @@ function(horing_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(HORING_SANITIZE)
+    math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT}")  # what ends in one minute takes three, and six where others have the cores
+  endif()
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE horing_flags ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
   # The cases themselves need no speed, and cost a third less to compile: they are most of a build.
