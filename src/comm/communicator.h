@@ -1,7 +1,6 @@
 #pragma once
 // A rank's end of a communicator: who talks to whom, which plan, when.
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include "comm/rank_place.h"
 #include "comm/registrations.h"
 #include "comm/timeline.h"
+#include "comm/transport_reach.h"
 #include "comm/waiter.h"
 #include "comm/watchdog.h"
 #include "control/call_log.h"
@@ -172,8 +172,8 @@ class Communicator {
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
   Status agreeOnTransports(Deadline deadline);
   size_t shmTransport() const;  // its index, or the number of transports
-  bool sharesMemory(const std::function<bool(size_t, size_t, size_t)>& both) const;
-  std::vector<std::string> groupLabels(const std::function<bool(size_t, size_t, size_t)>& both) const;
+  bool sharesMemory(const TransportReach& reach) const;
+  std::vector<std::string> groupLabels(const TransportReach& reach) const;
   Selector makeSelector() const;
   Status makeWaiter();
   TransportRequest transportRequest(const Fragment& place) const;

@@ -76,13 +76,6 @@ std::string settingsNotIn(std::string_view settings, std::string_view others) {
   return text;
 }
 
-void setBit(std::vector<std::byte>& bits, size_t index) {
-  bits[index / 8] |= std::byte{1} << (index % 8);
-}
-bool testBit(const std::vector<std::byte>& bits, size_t index) {
-  return index / 8 < bits.size() && (bits[index / 8] >> (index % 8) & std::byte{1}) != std::byte{0};
-}
-
 // This rank has RDMA, and yet reaches these peers by sockets: worth a word, since that is slower than one may think.
 void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) {
   const auto& transports = connector.transports();
@@ -305,26 +298,16 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
 // Every rank says whom it reaches by which transport, having tried; a transport is used where both ends said
 // yes.
 Status Communicator::agreeOnTransports(Deadline deadline) {
-  const auto ranks = static_cast<size_t>(options_.ranks);
-  const auto me = static_cast<size_t>(options_.rank);
   const size_t transports = connector_->transports().size();
-  std::vector<std::byte> reach((ranks * transports + 7) / 8);
-  for (size_t peer = 0; peer < ranks; ++peer)
-    for (size_t t = 0; t < transports; ++t)
-      if (peer != me && connector_->canReach(static_cast<int>(peer), t)) setBit(reach, peer * transports + t);
-  HORING_ASSIGN(const auto reach_of, control_->allGather(reach, deadline));
-  const auto both = [&](size_t a, size_t b, size_t t) {
-    return testBit(reach_of[a], b * transports + t) && testBit(reach_of[b], a * transports + t);
-  };
-
-  std::vector<int> choices(ranks, -1);
-  for (size_t peer = 0; peer < ranks; ++peer)
-    for (size_t t = transports; t-- > 0;)
-      if (peer != me && both(me, peer, t)) choices[peer] = static_cast<int>(t);
-  connector_->setChoices(std::move(choices));
+  const auto mine = TransportReach::encode(
+      options_.rank, options_.ranks, transports,
+      [this](int peer, size_t transport) { return connector_->canReach(peer, transport); });
+  HORING_ASSIGN(auto told, control_->allGather(mine, deadline));
+  const TransportReach reach(std::move(told), transports);
+  connector_->setChoices(reach.choicesOf(static_cast<size_t>(options_.rank)));
   logPeersWithoutRdma(*connector_, options_.ranks, log_);
 
-  shares_memory_ = sharesMemory(both);
+  shares_memory_ = sharesMemory(reach);
   std::vector<std::string> nodes, switches;
   for (const HostIdentity& identity : identities_) {
     nodes.push_back(identity.nodeLabel());
@@ -336,7 +319,7 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
     job_map_.precedence.clear();
     switches.clear();
   }
-  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(both), job_map_.precedence, switches));
+  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(reach), job_map_.precedence, switches));
   map_ = std::make_unique<GroupMap>(std::move(map));
   if (map_->uniform())
     for (int position = 0; position < map_->ranks(); ++position) {
@@ -354,7 +337,7 @@ size_t Communicator::shmTransport() const {
 }
 
 // Where nobody allocates such memory, or there are more ranks than would ask for it, that is no.
-bool Communicator::sharesMemory(const std::function<bool(size_t, size_t, size_t)>& both) const {
+bool Communicator::sharesMemory(const TransportReach& reach) const {
   const auto ranks = static_cast<size_t>(options_.ranks);
   const size_t shm = shmTransport();
   if (!options_.segments || ranks > kMostSharingRanks) return false;
@@ -362,14 +345,13 @@ bool Communicator::sharesMemory(const std::function<bool(size_t, size_t, size_t)
   if (shm == connector_->transports().size()) return false;
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b)
-      if (!both(a, b, shm)) return false;
+      if (!reach.both(a, b, shm)) return false;
   return true;
 }
 
 // HORING_GROUP, or the node. That ranks share a node is believed once they have opened each other's memory: a
 // rank's node is named after the lowest rank of the same label that it shares memory with.
-std::vector<std::string> Communicator::groupLabels(
-    const std::function<bool(size_t, size_t, size_t)>& both) const {
+std::vector<std::string> Communicator::groupLabels(const TransportReach& reach) const {
   const size_t shm = shmTransport();
   std::vector<std::string> labels;
   for (size_t rank = 0; rank < identities_.size(); ++rank) {
@@ -377,7 +359,8 @@ std::vector<std::string> Communicator::groupLabels(
     if (!identities_[rank].group_override.empty() || shm == connector_->transports().size()) continue;
     const std::string node = identities_[rank].nodeLabel();
     size_t leader = 0;
-    while (leader < rank && !(identities_[leader].nodeLabel() == node && both(rank, leader, shm))) ++leader;
+    while (leader < rank && !(identities_[leader].nodeLabel() == node && reach.both(rank, leader, shm)))
+      ++leader;
     labels.back() += formatString(" led by rank %zu", leader);
   }
   return labels;

@@ -109,8 +109,8 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   verdict.why_not = terms.status();
   if (terms.ok()) {
     verdict.terms = terms.value();
-    HORING_ASSIGN(const Blobs reach, gather(this->reach(offers)));
-    verdict.why_not = connect(reach);
+    HORING_ASSIGN(Blobs told, gather(reach(offers)));
+    verdict.why_not = connect(std::move(told));
   }
   if (!verdict.why_not.ok()) {
     proxy_.reset();
@@ -119,40 +119,25 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   return verdict;
 }
 
-// A byte for each rank and transport: whether this rank reaches that one by it.
 std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   AddressTable table;
   for (const GpuOffer& offer : offers) table.push_back(offer.addresses);
   proxy_->setAddresses(std::move(table));
-  std::vector<std::byte> reach;
-  for (int peer = 0; peer < communicator_.ranks(); ++peer)
-    for (size_t transport = 0; transport < proxy_->transports(); ++transport)
-      reach.push_back(std::byte{peer != rank() && proxy_->canReach(peer, transport)});
-  return reach;
+  return TransportReach::encode(
+      rank(), communicator_.ranks(), proxy_->transports(),
+      [this](int peer, size_t transport) { return proxy_->canReach(peer, transport); });
 }
 
-// A transport is used where both ends said yes, as Communicator::agreeOnTransports() has it.
-Status RemoteGpus::connect(const Blobs& reach) {
-  const size_t ranks = reach.size(), transports = proxy_->transports();
-  const auto reaches = [&](size_t from, size_t to, size_t transport) {
-    const size_t index = to * transports + transport;
-    return index < reach[from].size() && reach[from][index] != std::byte{0};
-  };
-  const auto choice = [&](size_t a, size_t b) {
-    for (size_t transport = 0; transport < transports; ++transport)
-      if (reaches(a, b, transport) && reaches(b, a, transport)) return static_cast<int>(transport);
-    return -1;
-  };
+Status RemoteGpus::connect(Blobs told) {
+  const size_t ranks = told.size();
+  const TransportReach reach(std::move(told), proxy_->transports());
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b)
-      if (choice(a, b) < 0)
+      if (reach.choice(a, b) < 0)
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
-  std::vector<int> choices;
-  for (size_t peer = 0; peer < ranks; ++peer)
-    choices.push_back(static_cast<int>(peer) == rank() ? -1 : choice(static_cast<size_t>(rank()), peer));
   // This rank's own affair, of which all hear when a plan is made.
-  started_ = proxy_->start(std::move(choices));
+  started_ = proxy_->start(reach.choicesOf(static_cast<size_t>(rank())));
   return {};
 }
 

@@ -67,7 +67,7 @@ class RemoteGpus {
   void chooseShape();
   Result<GpuOffer> setUp(const Own& own);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
-  Status connect(const Blobs& reach);
+  Status connect(Blobs told);
 
   Communicator& communicator_;
   cuda::QueueShape shape_;

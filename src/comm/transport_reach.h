@@ -1,0 +1,56 @@
+#pragma once
+// Who reaches whom by which transport: each rank tells all others whom it reaches, having tried, and a transport is used where both
+// ends said yes.
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace horing {
+
+// A value.
+class TransportReach {
+ public:
+  // What a rank tells, a bit for each peer and transport. `reaches(peer, transport)` is not asked of itself.
+  template <typename Reaches>
+  static std::vector<std::byte> encode(int rank, int ranks, size_t transports, const Reaches& reaches) {
+    std::vector<std::byte> bits((static_cast<size_t>(ranks) * transports + 7) / 8);
+    for (int peer = 0; peer < ranks; ++peer)
+      for (size_t transport = 0; transport < transports; ++transport) {
+        const size_t bit = static_cast<size_t>(peer) * transports + transport;
+        if (peer != rank && reaches(peer, transport)) bits[bit / 8] |= std::byte{1} << (bit % 8);
+      }
+    return bits;
+  }
+
+  // `told`: by rank. What one did not tell is a no.
+  TransportReach(std::vector<std::vector<std::byte>> told, size_t transports)
+      : told_(std::move(told)), transports_(transports) {}
+
+  bool both(size_t a, size_t b, size_t transport) const {
+    return tells(a, b, transport) && tells(b, a, transport);
+  }
+  // The first one of both; -1: there is none.
+  int choice(size_t a, size_t b) const {
+    for (size_t transport = 0; transport < transports_; ++transport)
+      if (both(a, b, transport)) return static_cast<int>(transport);
+    return -1;
+  }
+  // Of one rank, by peer; -1 for itself.
+  std::vector<int> choicesOf(size_t rank) const {
+    std::vector<int> choices;
+    for (size_t peer = 0; peer < told_.size(); ++peer)
+      choices.push_back(peer == rank ? -1 : choice(rank, peer));
+    return choices;
+  }
+
+ private:
+  bool tells(size_t from, size_t to, size_t transport) const {
+    const size_t bit = to * transports_ + transport;
+    return bit / 8 < told_[from].size() && (told_[from][bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0};
+  }
+
+  std::vector<std::vector<std::byte>> told_;
+  size_t transports_;
+};
+
+}  // namespace horing
