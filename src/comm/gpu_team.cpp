@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/gpu_queue_shape.h"
 #include "comm/outside_of_graphs.h"
 #include "comm/proof.h"
 #include "control/rank_list.h"
@@ -20,7 +21,6 @@ constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
 
 // Of kGpuMemoryBytes, what queues may take; plans have the rest.
 constexpr size_t kQueueBytes = size_t{24} << 20;
-constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
 constexpr int32_t kGoodParts = 8;          // smaller slots are worth so many
 constexpr int32_t kMostScratchQueues = 4;  // that count for the size of slots
 constexpr std::chrono::milliseconds kLook{1};
@@ -271,13 +271,14 @@ Status GpuTeam::setUpMemory() {
 }
 
 void GpuTeam::chooseShape() {
-  // Two windows and one more, so that a sender need not wait for each credit.
-  shape_ = {2 * static_cast<uint32_t>(settings_.window) + 1, kLargestSlot};
   const size_t queues = 2 * kLinkChannels * (ranks_.size() - 1) / 2 + kMostScratchQueues;
-  const auto parts = [&] { return kQueueBytes / (queues * cuda::queueBytes(shape_)); };
-  while (parts() < kGoodParts && shape_.slot_bytes > kSmallestSlot) shape_.slot_bytes /= 2;
+  const auto parts = [&](const cuda::QueueShape& shape) {
+    return kQueueBytes / (queues * cuda::queueBytes(shape));
+  };
+  shape_ = gpuQueueShape(settings_.window,
+                         [&](const cuda::QueueShape& shape) { return parts(shape) >= kGoodParts; });
   settings_.slot_bytes = shape_.slot_bytes;
-  settings_.parts = static_cast<int32_t>(std::clamp<size_t>(parts(), 1, cuda::kMaxParts));
+  settings_.parts = static_cast<int32_t>(std::clamp<size_t>(parts(shape_), 1, cuda::kMaxParts));
 }
 
 Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/gpu_queue_shape.h"
 #include "control/wire.h"
 #include "engine/cuda/pinned_memory.h"
 
@@ -12,7 +13,6 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
 // Whose queues fit whatever the algorithm; a plan with more may find no memory left, and goes through the host.
 constexpr int kPeersOfBudget = 8;
 
@@ -50,17 +50,15 @@ RemoteGpus::RemoteGpus(Communicator& communicator) : communicator_(communicator)
 }
 
 void RemoteGpus::chooseShape() {
-  const auto window = static_cast<uint32_t>(communicator_.options().config.window);
-  // Two windows and one more, so that a sender need not wait for each credit.
-  shape_ = {2 * window + 1, kLargestSlot};
   parts_ = cuda::kMaxBridgedParts;
   const auto peers = static_cast<size_t>(std::min(communicator_.ranks() - 1, kPeersOfBudget));
-  const auto bytes = [&] {
-    return 2 * kLinkChannels * peers * static_cast<size_t>(parts_) * (cuda::queueBytes(shape_) + 512);
+  const auto fits = [&](const cuda::QueueShape& shape) {
+    constexpr size_t kRest = 1 << 20;  // for what kernels tell
+    return 2 * kLinkChannels * peers * static_cast<size_t>(parts_) * (cuda::queueBytes(shape) + 512) <=
+           kGpuPinnedBytes - kRest;
   };
-  constexpr size_t kRest = 1 << 20;  // for what kernels tell
-  while (bytes() > kGpuPinnedBytes - kRest && shape_.slot_bytes > kSmallestSlot) shape_.slot_bytes /= 2;
-  while (bytes() > kGpuPinnedBytes - kRest && parts_ > 1) --parts_;
+  shape_ = gpuQueueShape(static_cast<int32_t>(communicator_.options().config.window), fits);
+  while (!fits(shape_) && parts_ > 1) --parts_;
 }
 
 Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine) const {

@@ -1,10 +1,11 @@
 #include "engine/cuda/device_memory.h"
 
+#include "engine/cuda/arena.h"
+
 namespace horing::cuda {
 
 namespace {
 
-constexpr size_t kAlignment = 256;
 constexpr unsigned int kStreamNonBlocking = 1;  // of cuda.h
 constexpr int64_t kCopyMs = 60'000;             // of a few MiB, behind nothing else: the GPU is dead then
 
@@ -28,27 +29,19 @@ class DeviceMemory final : public Memory {
     HORING_TRY(api_.check(api_.stream_create(&stream_, kStreamNonBlocking), "making a stream"));
     HORING_TRY(api_.check(api_.memory_allocate(&begin_, bytes),
                           formatString("allocating %zu bytes on GPU %d", bytes, device_->number()).c_str()));
-    capacity_ = bytes;
+    arena_ = Arena(reinterpret_cast<std::byte*>(begin_), bytes, formatString("on GPU %d", device_->number()));
     HORING_TRY(api_.check(api_.memory_set(begin_, 0, bytes, stream_), "clearing memory of a GPU"));
     return await();
   }
 
-  Result<std::byte*> allocate(size_t bytes) override {
-    if (bytes > capacity_ - used_)
-      return makeStatus(Code::kUnhandledCudaError,
-                        "%zu bytes on GPU %d are not to be had: %zu of the %zu bytes of this rank are in use",
-                        bytes, device_->number(), used_, capacity_);
-    const CudaAddress at = begin_ + used_;
-    used_ += std::min((bytes + kAlignment - 1) / kAlignment * kAlignment, capacity_ - used_);
-    return reinterpret_cast<std::byte*>(at);
-  }
+  Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
   Status write(void* to, const void* from, size_t bytes) override {
     return copy(to, from, bytes, "copying to a GPU");
   }
   Status read(void* to, const void* from, size_t bytes) override {
     return copy(to, from, bytes, "copying from a GPU");
   }
-  size_t bytes() const override { return capacity_; }
+  size_t bytes() const override { return arena_.bytes(); }
 
  private:
   Status await() const {
@@ -66,8 +59,7 @@ class DeviceMemory final : public Memory {
   const CudaApi& api_;
   CudaStream stream_ = nullptr;
   CudaAddress begin_ = 0;
-  size_t capacity_ = 0;
-  size_t used_ = 0;
+  Arena arena_;
 };
 
 }  // namespace

@@ -3,37 +3,30 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/cuda/arena.h"
+
 namespace horing::cuda {
 
 namespace {
 
-constexpr size_t kAlignment = 256;
-
 class PinnedHostMemory final : public Memory {
  public:
-  explicit PinnedHostMemory(PinnedMemory memory) : memory_(std::move(memory)) {
+  explicit PinnedHostMemory(PinnedMemory memory)
+      : memory_(std::move(memory)), arena_(memory_.data(), memory_.bytes(), "of pinned memory") {
     std::memset(memory_.data(), 0, memory_.bytes());
   }
 
-  Result<std::byte*> allocate(size_t bytes) override {
-    const size_t taken = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (taken > memory_.bytes() - used_)
-      return makeStatus(
-          Code::kUnhandledCudaError,
-          "%zu bytes of pinned memory are not to be had: %zu of the %zu bytes of this rank are in use", bytes,
-          used_, memory_.bytes());
-    return memory_.data() + std::exchange(used_, used_ + taken);
-  }
+  Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
   Status write(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
     return {};
   }
   Status read(void* to, const void* from, size_t bytes) override { return write(to, from, bytes); }
-  size_t bytes() const override { return memory_.bytes(); }
+  size_t bytes() const override { return arena_.bytes(); }
 
  private:
   PinnedMemory memory_;
-  size_t used_ = 0;
+  Arena arena_;
 };
 
 }  // namespace
