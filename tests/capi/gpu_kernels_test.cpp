@@ -408,28 +408,7 @@ TEST(GpuGraph, ReplaysOperations) {
   if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
   cuda.setKernels(&horing::test::emulatedKernels());
   std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
-  onEveryRank(2, [&](int rank) {
-    const std::vector<int64_t> ones(3000, 1);
-    const GpuVector<int64_t> data(cuda, rank, ones);
-    const GpuStream stream(cuda, rank);
-    const CurrentGpu current(cuda, rank);
-    void *graph = nullptr, *executable = nullptr;
-    ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
-    for (int i = 0; i < 2; ++i)
-      ASSERT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
-                                    comms[static_cast<size_t>(rank)], stream.get()));
-    ASSERT_EQ(cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
-    ASSERT_EQ(cuda.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable,
-                                                                                               graph, 0),
-              0);
-    EXPECT_EQ(data.read(), ones);
-    for (int replay = 0; replay < 3; ++replay)
-      ASSERT_EQ(cuda.call<int(void*, void*)>("cuGraphLaunch")(executable, stream.get()), 0);
-    stream.synchronize();
-    EXPECT_EQ(data.read(), std::vector<int64_t>(3000, 64));
-    EXPECT_EQ(cuda.call<int(void*)>("cuGraphExecDestroy")(executable), 0);
-    EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
-  });
+  replaySums(cuda, comms);
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
   cuda.setKernels(nullptr);
 }
@@ -534,35 +513,49 @@ TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
                       "sum, root 1)"));
 }
 
+// A folder that a setting names, and what is written there.
+class WrittenFolder {
+ public:
+  explicit WrittenFolder(const char* setting) : made_(::mkdtemp(path_) != nullptr), setting_(setting, path_) {
+    EXPECT_TRUE(made_) << "no folder in /tmp";
+  }
+  ~WrittenFolder() { std::filesystem::remove_all(path_); }
+  size_t files() const {
+    const std::filesystem::directory_iterator folder(path_);
+    return static_cast<size_t>(std::distance(begin(folder), end(folder)));
+  }
+  std::vector<std::string> texts() const {
+    std::vector<std::string> texts;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      std::ifstream file(entry.path());
+      texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    }
+    return texts;
+  }
+
+ private:
+  char path_[23] = "/tmp/horing-gpu-XXXXXX";
+  const bool made_;
+  const Setting setting_;
+};
+
 TEST_F(GpuKernelTrouble, IsWrittenDown) {
-  char folder[] = "/tmp/horing-gpu-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
-  const Setting records("HORING_FLIGHT_DIR", folder);
+  const WrittenFolder records("HORING_FLIGHT_DIR");
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
   callDifferently(stream, other);
   EXPECT_NE(asyncError(0), horingSuccess);
   // By a thread of the control plane.
-  const auto files = [&] {
-    std::vector<std::string> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
-    return paths;
-  };
-  while (files().size() < 2) std::this_thread::yield();
+  while (records.files() < 2) std::this_thread::yield();
   for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
-  for (const std::string& path : files()) {
-    std::ifstream file(path);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
+  for (const std::string& text : records.texts()) {
     EXPECT_NE(text.find("\"launches\":{\"begun\":4611686018427387906,"), std::string::npos) << text;
     EXPECT_NE(text.find("\"call\":\"all_reduce\",\"arguments\":\"8 x float32, "), std::string::npos) << text;
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(GpuKernelTrouble, IsLookedForInATimeline) {
-  char folder[] = "/tmp/horing-gpu-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
-  const Setting timelines("HORING_TRACE", folder);
+  const WrittenFolder timelines("HORING_TRACE");
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
   onEveryRank(2, [&](int rank) {
@@ -571,17 +564,12 @@ TEST_F(GpuKernelTrouble, IsLookedForInATimeline) {
     own.synchronize();
   });
   for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
-  int timelines_seen = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream file(entry.path());
-    const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::vector<std::string> texts = timelines.texts();
+  EXPECT_EQ(texts.size(), 2u);
+  for (const std::string& text : texts)
     for (const char* const shown :
          {"\"tid\":65535,\"args\":{\"name\":\"kernels\"}", "all_reduce launch #0", "all_reduce launch #1"})
       EXPECT_NE(text.find(shown), std::string::npos) << text;
-    ++timelines_seen;
-  }
-  EXPECT_EQ(timelines_seen, 2);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {

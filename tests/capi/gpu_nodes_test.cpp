@@ -38,28 +38,7 @@ class GpuNodeTrouble : public GpuKernelTrouble {
 
 TEST_F(GpuNodeTrouble, ReplaysOfGraphsNeedNoCallOfTheHost) {
   begin();
-  onEveryRank(2, [&](int rank) {
-    const std::vector<int64_t> ones(3000, 1);
-    const GpuVector<int64_t> data(cuda_, rank, ones);
-    const GpuStream stream(cuda_, rank);
-    const CurrentGpu current(cuda_, rank);
-    void *graph = nullptr, *executable = nullptr;
-    ASSERT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
-    for (int i = 0; i < 2; ++i)
-      ASSERT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum, comm(rank),
-                                    stream.get()));
-    ASSERT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
-    ASSERT_EQ(cuda_.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable,
-                                                                                                graph, 0),
-              0);
-    EXPECT_EQ(data.read(), ones);
-    for (int replay = 0; replay < 3; ++replay)
-      ASSERT_EQ(cuda_.call<int(void*, void*)>("cuGraphLaunch")(executable, stream.get()), 0);
-    stream.synchronize();
-    EXPECT_EQ(data.read(), std::vector<int64_t>(3000, 64));
-    EXPECT_EQ(cuda_.call<int(void*)>("cuGraphExecDestroy")(executable), 0);
-    EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph), 0);
-  });
+  replaySums(cuda_, comms_);
 }
 
 TEST_F(GpuNodeTrouble, AbortEndsTheKernelsOfOtherNodes) {

@@ -18,6 +18,32 @@ inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
   return comms;
 }
 
+// Two ranks: each records two sums of ones into a graph of its own, runs nothing by that, and replays it three times.
+inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<horingComm_t>& comms) {
+  onEveryRank(2, [&](int rank) {
+    const std::vector<int64_t> ones(3000, 1);
+    const horing::test::GpuVector<int64_t> data(cuda, rank, ones);
+    const horing::test::GpuStream stream(cuda, rank);
+    const horing::test::CurrentGpu current(cuda, rank);
+    void *graph = nullptr, *executable = nullptr;
+    ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
+    for (int i = 0; i < 2; ++i)
+      ASSERT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
+                                    comms[static_cast<size_t>(rank)], stream.get()));
+    ASSERT_EQ(cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
+    ASSERT_EQ(cuda.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable,
+                                                                                               graph, 0),
+              0);
+    EXPECT_EQ(data.read(), ones);
+    for (int replay = 0; replay < 3; ++replay)
+      ASSERT_EQ(cuda.call<int(void*, void*)>("cuGraphLaunch")(executable, stream.get()), 0);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<int64_t>(3000, 64));
+    EXPECT_EQ(cuda.call<int(void*)>("cuGraphExecDestroy")(executable), 0);
+    EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
+  });
+}
+
 // Two of them, for what may go wrong.
 class GpuKernelTrouble : public testing::Test {
  protected:
