@@ -14,8 +14,7 @@ namespace horing {
 namespace {
 
 constexpr int64_t kLookNs = 2'000'000;  // between two looks at news
-// Kernels ring no bell: how long to sleep while they may run, and else.
-constexpr int kWatchMs = 1, kSleepMs = 500;
+constexpr int kWatchMs = 1;             // of sleep at a time while kernels may run, which ring no bell
 // A link that has failed has nothing more to give: a kernel that has not got on for so long waits for it.
 constexpr int64_t kStalledNs = 1'000'000'000;
 
@@ -204,7 +203,7 @@ void GpuProxy::sleep() {
   const bool watches = !ended_ && (stopping_ || expectsKernels() || underWay() || connects() || !flushed());
   connector_.beginWait(all);
   drive();
-  if (!carry()) waiter_->block(watches ? kWatchMs : kSleepMs);
+  if (!carry()) waiter_->block(watches ? kWatchMs : options_.sleep_ms);
   connector_.endWait(all);
   uint64_t rung = 0;
   [[maybe_unused]] const ssize_t taken = ::read(bell_.get(), &rung, sizeof rung);

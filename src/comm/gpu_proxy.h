@@ -28,6 +28,7 @@ struct GpuProxyOptions {
   LinkShape shape{};  // see cuda::bridgeChannel()
   WaitPolicy wait{};
   int64_t timeout_ms = 0;  // how long to wait for peers that are to take what ended kernels have sent
+  int sleep_ms = 500;      // at a time, while no kernel is expected; a launch and peers wake it
   const uint32_t* abort = nullptr;  // set: kernels end, and what they sent is of no use
   // Asked now and then: whether something has ended the communicator. Then it has told kernels to end.
   std::function<Status()> news{};

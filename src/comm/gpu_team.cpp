@@ -291,6 +291,7 @@ Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
   HORING_ASSIGN(ends.send, place(name.sender, queue.send));
   HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
   queues_.emplace(name, ends);
+  queues_of_plan_.push_back(name);
   return ends;
 }
 
@@ -302,7 +303,7 @@ Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name) {
   QueueEnds ends{};
   HORING_ASSIGN((sends ? ends.send : ends.receive), place(remote_->rank(), port));
   queues_.emplace(name, ends);
-  remote_queues_of_plan_.push_back(name);
+  queues_of_plan_.push_back(name);
   return ends;
 }
 
@@ -320,21 +321,30 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     const OutsideOfGraphs outside(anyDevice().api());
+    std::vector<size_t> used;
+    for (const Rank& rank : ranks_) used.push_back(rank.memory ? rank.memory->used() : 0);
+    queues_of_plan_.clear();
     Result<Plans> made = makePlans(collective, selection, root);
     if (remote_) {
       HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
       if (!all_made && made.ok())
         made = makeStatus(Code::kUnhandledCudaError, "another rank has no plan for it");
-      for (const QueueName& name : remote_queues_of_plan_)
-        if (!all_made) queues_.erase(name);
-      remote_queues_of_plan_.clear();
     }
-    if (!made.ok())
+    if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
+      HORING_TRY(undoPlans(used));
+    }
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
   }
   return found->second.empty() ? nullptr : &found->second;
+}
+
+Status GpuTeam::undoPlans(const std::vector<size_t>& used) {
+  for (const QueueName& name : queues_of_plan_) queues_.erase(name);
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank]));
+  return {};
 }
 
 // As many as let every block of every rank be resident at once, and as HORING_GPU_BLOCKS grants; 0: not even one does.

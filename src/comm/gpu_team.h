@@ -175,6 +175,8 @@ class GpuTeam {
   void chooseShape();
   void adopt(const GpuTerms& terms);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
+  // Gives back what was taken for the plan at hand, which is none after all: all that each rank has used since.
+  Status undoPlans(const std::vector<size_t>& used);
   int32_t partsFor(const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
   struct QueueName {
@@ -219,8 +221,8 @@ class GpuTeam {
   cuda::QueueShape shape_;
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
-  std::vector<QueueName> remote_queues_of_plan_;  // of the plan at hand
-  std::map<std::array<int, 3>, Plans> plans_;     // collective, place in the catalogue, root
+  std::vector<QueueName> queues_of_plan_;      // made for the plan at hand
+  std::map<std::array<int, 3>, Plans> plans_;  // collective, place in the catalogue, root
   std::map<JobId, std::weak_ptr<GpuTeam>> branches_;
 };
 

@@ -27,7 +27,8 @@ std::string keyText(std::span<const std::byte> blob) {
   WireReader reader(blob);
   const auto collective = reader.number<uint32_t>(), algorithm = reader.number<uint32_t>(),
              root = reader.number<uint32_t>();
-  if (collective >= kCollectives || algorithm >= algorithmCatalogue().size()) return "something unknown";
+  if (reader.failed() || collective >= kCollectives || algorithm >= algorithmCatalogue().size())
+    return "something unknown";
   const auto what = static_cast<Collective>(collective);
   const std::string text =
       formatString("%s %s", std::string(algorithmCatalogue()[algorithm].name).c_str(), collectiveName(what));
@@ -154,10 +155,16 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
           this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
     all = all && blobs[rank].back() == std::byte{1};
   }
-  // Not before: a link that only one end makes would fail.
-  for (const GpuProxy::Lane& lane : lanes_)
-    if (all) proxy_->add(lane);
+  if (all) {
+    // Not before: a link that only one end makes would fail.
+    for (const GpuProxy::Lane& lane : lanes_) proxy_->add(lane);
+    for (const auto& blocks : activities_) proxy_->watch(blocks);
+    kept_bytes_ = pinned_->used();
+  } else if (pinned_) {
+    HORING_TRY(pinned_->rewind(kept_bytes_));
+  }
   lanes_.clear();
+  activities_.clear();
   return all;
 }
 
@@ -172,7 +179,7 @@ Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
 Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
   HORING_ASSIGN(std::byte* const at, pinned_->allocate(blocks * sizeof(cuda::Activity)));
   auto* const activity = reinterpret_cast<cuda::Activity*>(at);
-  proxy_->watch({activity, blocks});
+  activities_.emplace_back(activity, blocks);
   return activity;
 }
 

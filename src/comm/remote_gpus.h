@@ -44,8 +44,8 @@ class RemoteGpus {
   };
   // Collective, once: the same verdict on all ranks. Errors: the control plane's.
   Result<Verdict> agree(const Own& own);
-  // Collective: whether every rank has made a plan for `key`; if not, the ports made since the last time are of no use. Errors:
-  // the control plane's; kInvalidUsage: a rank is at another one.
+  // Collective: whether every rank has made a plan for `key`; if not, what was asked of here since the last time is taken back.
+  // Errors: the control plane's; kInvalidUsage: a rank is at another one.
   Result<bool> allMade(const std::array<int, 3>& key, bool made);
 
   // After a good verdict, the same on all ranks: of queues, and the most parts of a plan.
@@ -73,8 +73,11 @@ class RemoteGpus {
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
   std::unique_ptr<cuda::Memory> pinned_;
-  std::unique_ptr<GpuProxy> proxy_;    // goes before the memory
-  std::vector<GpuProxy::Lane> lanes_;  // of the plan at hand
+  std::unique_ptr<GpuProxy> proxy_;  // goes before the memory
+  size_t kept_bytes_ = 0;            // of it, by plans that all ranks have made
+  // Of the plan at hand.
+  std::vector<GpuProxy::Lane> lanes_;
+  std::vector<std::span<const cuda::Activity>> activities_;
   Status started_;
 };
 

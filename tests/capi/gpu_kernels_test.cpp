@@ -588,6 +588,10 @@ TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
   EXPECT_EQ(cuda_.live(), live);
 }
 
+TEST_F(GpuKernelTrouble, WithAPlanIsNoneForLaterKernels) {
+  expectKernelsAfterAPlanThatIsRefused();
+}
+
 // Whatever keeps kernels from it, the host does it: with the same result, and nothing is left behind.
 TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
   struct Trouble {

@@ -164,6 +164,10 @@ TEST_F(GpuNodeTrouble, WithKernelsOfOneRankIsNoneForTheHostsOfAll) {
     }
 }
 
+TEST_F(GpuNodeTrouble, WithAPlanOfOneRankIsNoneForLaterKernels) {
+  expectKernelsAfterAPlanThatIsRefused();
+}
+
 // Their kernels may never run at once.
 TEST_F(GpuNodeTrouble, OfProcessesThatShareAGpuIsLeftToTheirHosts) {
   meet();

@@ -67,6 +67,33 @@ class GpuKernelTrouble : public testing::Test {
     meet();
     onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
   }
+  // One rank fails to make its part of a plan when most of it is there: hosts carry that operation out, and kernels what comes later,
+  // which finds room for as much again.
+  void expectKernelsAfterAPlanThatIsRefused() {
+    const Setting window("HORING_WINDOW", "14"), slots("HORING_SLOTS", "16"),
+        algorithm("HORING_ALGO", "ring");
+    meet();
+    cuda_.fail("cuMemcpyAsync", 2, 30, 1);
+    onEveryRank(2, [&](int rank) {
+      EXPECT_HORING(add(rank, on(rank).data(), nullptr));
+      EXPECT_EQ(on(rank).read(), std::vector<float>(8, 2));
+    });
+    // What goes through hosts fails from here on.
+    cuda_.fail("cuStreamWaitValue32", 999);
+    onEveryRank(2, [&](int rank) {
+      const horing::test::GpuVector<float> gathered(cuda_, rank, std::vector<float>(16, 0));
+      const horing::test::GpuStream stream(cuda_, rank);
+      for (int round = 0; round < 3; ++round) {
+        EXPECT_HORING(
+            horingAllGather(on(rank).data(), gathered.data(), 8, horingFloat, comm(rank), stream.get()));
+        EXPECT_HORING(horingReduceScatter(gathered.data(), on(rank).data(), 8, horingFloat, horingSum,
+                                          comm(rank), stream.get()));
+      }
+      stream.synchronize();
+      EXPECT_EQ(gathered.read(), std::vector<float>(16, 8));
+      EXPECT_EQ(on(rank).read(), std::vector<float>(8, 16));
+    });
+  }
   const horing::test::GpuVector<float>& on(int rank) const { return rank == 0 ? on_0_ : on_1_; }
   // Rank 0 adds, and rank 1 takes the maximum.
   void callDifferently(const horing::test::GpuStream& stream, const horing::test::GpuStream& other) {

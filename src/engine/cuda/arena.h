@@ -1,14 +1,16 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 
 namespace horing::cuda {
 
-// Gives pieces of one range of memory, which it never takes back. A value; the range is another's.
+// Gives pieces of one range of memory, and takes them back only all together from one on. A value; the range is another's.
 class Arena {
  public:
   Arena() = default;
@@ -26,6 +28,14 @@ class Arena {
     std::byte* const at = begin_ + used_;
     used_ += std::min((bytes + kAlignment - 1) / kAlignment * kAlignment, bytes_ - used_);
     return at;
+  }
+  size_t used() const { return used_; }
+  // Takes back what was given since so much was used; returns it, whose next pieces shall be zero again.
+  std::span<std::byte> rewind(size_t used) {
+    HORING_CHECK_LE(used, used_);
+    const std::span<std::byte> back(begin_ + used, used_ - used);
+    used_ = used;
+    return back;
   }
 
  private:

@@ -30,11 +30,15 @@ class DeviceMemory final : public Memory {
     HORING_TRY(api_.check(api_.memory_allocate(&begin_, bytes),
                           formatString("allocating %zu bytes on GPU %d", bytes, device_->number()).c_str()));
     arena_ = Arena(reinterpret_cast<std::byte*>(begin_), bytes, formatString("on GPU %d", device_->number()));
-    HORING_TRY(api_.check(api_.memory_set(begin_, 0, bytes, stream_), "clearing memory of a GPU"));
-    return await();
+    return clear({reinterpret_cast<std::byte*>(begin_), bytes});
   }
 
   Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  size_t used() const override { return arena_.used(); }
+  Status rewind(size_t used) override {
+    const CudaDevice::Current current(*device_);
+    return clear(arena_.rewind(used));
+  }
   Status write(void* to, const void* from, size_t bytes) override {
     return copy(to, from, bytes, "copying to a GPU");
   }
@@ -44,6 +48,13 @@ class DeviceMemory final : public Memory {
   size_t bytes() const override { return arena_.bytes(); }
 
  private:
+  // With the context current.
+  Status clear(std::span<std::byte> range) const {
+    if (range.empty()) return {};
+    HORING_TRY(api_.check(api_.memory_set(addressOf(range.data()), 0, range.size(), stream_),
+                          "clearing memory of a GPU"));
+    return await();
+  }
   Status await() const {
     const SteadyClock clock;
     return device_->synchronize(

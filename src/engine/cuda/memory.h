@@ -6,12 +6,15 @@
 
 namespace horing::cuda {
 
-// Owns all that it gave, until it goes. One thread at a time.
+// Owns all that it gave. One thread at a time.
 class Memory {
  public:
   virtual ~Memory() = default;
   // Zeroed, aligned to 256 bytes. Errors: out of memory, with the bytes wanted and those already given.
   virtual Result<std::byte*> allocate(size_t bytes) = 0;
+  // How much was given; and takes back all that was given since so much was, which no kernel may know of.
+  virtual size_t used() const = 0;
+  virtual Status rewind(size_t used) = 0;
   // Between here and the host. Blocks; only while no kernel uses the range.
   virtual Status write(void* to, const void* from, size_t bytes) = 0;
   virtual Status read(void* to, const void* from, size_t bytes) = 0;

@@ -1,5 +1,6 @@
 #include "engine/cuda/pinned_memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -17,6 +18,12 @@ class PinnedHostMemory final : public Memory {
   }
 
   Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  size_t used() const override { return arena_.used(); }
+  Status rewind(size_t used) override {
+    const auto back = arena_.rewind(used);
+    std::fill(back.begin(), back.end(), std::byte{0});
+    return {};
+  }
   Status write(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
     return {};

@@ -81,6 +81,7 @@ struct Driver {
   std::string failing;                               // function
   int failing_with = 0;
   int successes_left = 0;
+  int failures_left = 0;
 };
 Driver driver;
 
@@ -89,7 +90,9 @@ thread_local std::vector<Context*> current;
 // What a test wants this call to return; kSuccess: to do what it is for.
 int wanted(const char* function) {
   const std::lock_guard lock(driver.mutex);
-  if (driver.failing != function || driver.successes_left-- > 0) return kSuccess;
+  if (driver.failing != function || driver.failures_left == 0) return kSuccess;
+  if (driver.successes_left-- > 0) return kSuccess;
+  --driver.failures_left;
   return driver.failing_with;
 }
 int wantedWithContext(const char* function) {
@@ -178,11 +181,12 @@ FAKE void fakeCudaMark(const void* begin, size_t bytes, int device, unsigned int
   add(reinterpret_cast<uintptr_t>(begin),
       {bytes, device, is_managed != 0, static_cast<char*>(const_cast<void*>(begin))});
 }
-FAKE void fakeCudaFail(const char* function, int with, int successes_before) {
+FAKE void fakeCudaFail(const char* function, int with, int successes_before, int failures) {
   const std::lock_guard lock(driver.mutex);
   driver.failing = function ? function : "";
   driver.failing_with = with;
   driver.successes_left = successes_before;
+  driver.failures_left = failures;
 }
 
 FAKE void fakeCudaSetKernels(const Kernels* kernels) {

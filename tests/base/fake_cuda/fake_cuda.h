@@ -3,6 +3,7 @@
 // whose memory crashes whoever touches it but the driver and kernels, and whose streams are threads.
 #include <dlfcn.h>
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -32,9 +33,10 @@ class FakeCuda {
   // From now on [begin, begin + bytes) alone is known to the driver, besides what it allocated: memory of `device`, or managed.
   void setDeviceMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 0); }
   void setManagedMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 1); }
-  // From the call after `successes` good ones on, this function (cuda.h's name without a version) returns `error`; null: none does.
-  void fail(const char* function, int error, int successes = 0) const {
-    if (!isReal()) call<void(const char*, int, int)>("fakeCudaFail")(function, error, successes);
+  // After `successes` good ones `failures` calls of this function (cuda.h's name without a version) return `error`; null: none does.
+  void fail(const char* function, int error, int successes = 0, int failures = INT_MAX) const {
+    if (!isReal())
+      call<void(const char*, int, int, int)>("fakeCudaFail")(function, error, successes, failures);
   }
 
   // Modules have these kernels, which must stay; without, every image is invalid.

@@ -24,8 +24,13 @@ class HostMemory final : public cuda::Memory {
     bytes_ += bytes;
     auto* const memory = static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{256}));
     std::fill(memory, memory + bytes, std::byte{0});
-    pieces_.emplace_back(memory);
+    pieces_.push_back({std::unique_ptr<std::byte[], Free>(memory), bytes});
     return memory;
+  }
+  size_t used() const override { return bytes_; }
+  Status rewind(size_t used) override {
+    for (; bytes_ > used; pieces_.pop_back()) bytes_ -= pieces_.back().bytes;
+    return {};
   }
   Status write(void* to, const void* from, size_t bytes) override {
     std::memcpy(to, from, bytes);
@@ -38,8 +43,12 @@ class HostMemory final : public cuda::Memory {
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{256}); }
   };
+  struct Piece {
+    std::unique_ptr<std::byte[], Free> memory;
+    size_t bytes;
+  };
   size_t bytes_ = 0;
-  std::vector<std::unique_ptr<std::byte[], Free>> pieces_;
+  std::vector<Piece> pieces_;
 };
 
 struct GpuWorldOptions {
