@@ -190,7 +190,7 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) 
 bool Measurement::mayShareCore(const Pair& pair) const {
   const std::string& boot_id = communicator_.identityOf(pair.first).boot_id;
   return boot_id == communicator_.identityOf(pair.second).boot_id &&
-         communicator_.kernels().at(boot_id).sharesCores();
+         communicator_.kernels().at(boot_id).shares_cores;
 }
 
 // One pair after the other, all others asleep. Where a pair may have had to share a core it is slower for that, and its link is as

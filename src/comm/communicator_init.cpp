@@ -373,14 +373,14 @@ Selector Communicator::makeSelector() const {
 JobShape Communicator::jobShape() const {
   JobShape job{map_->groups(), map_->largestGroup()};
   for (const auto& [boot_id, load] : kernels())
-    if (load.sharesCores()) job.ranks_per_core = RanksPerCore::kMore;
+    if (load.shares_cores) job.ranks_per_core = RanksPerCore::kMore;
   return job;
 }
 
 Status Communicator::makeWaiter() {
   const HostIdentity& self = identities_[static_cast<size_t>(options_.rank)];
   WaitPolicy policy;
-  if (!kernels()[self.boot_id].sharesCores()) policy.spin_ns = options_.config.spin_us * 1000;
+  if (!kernels()[self.boot_id].shares_cores) policy.spin_ns = options_.config.spin_us * 1000;
   policy.yield_ns = options_.config.yield_us * 1000;
   watched_control_fd_ = control_->fd();
   std::vector<int> fds = {watched_control_fd_};

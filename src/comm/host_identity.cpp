@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <set>
 
 #include "control/wire.h"
 #include "topology/cpu_mask.h"
@@ -14,7 +16,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 constexpr size_t kMaxText = 200;
 constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
@@ -45,6 +47,49 @@ Status checkLabel(const char* variable, const std::string& value) {
   return {};
 }
 
+using Ranks = std::vector<const HostIdentity*>;
+
+int32_t countCpus(const Ranks& ranks) {
+  std::set<int32_t> cpus;
+  for (const HostIdentity* rank : ranks) cpus.insert(rank->cpus.begin(), rank->cpus.end());
+  return static_cast<int32_t>(cpus.size());
+}
+
+// Of ranks that one control group limits, or none. Half a core is one: something runs.
+int32_t coresLeftTo(const Ranks& ranks) {
+  int32_t cores = countCpus(ranks);
+  for (const HostIdentity* rank : ranks)
+    if (rank->quota.millicpus > 0) cores = std::min(cores, std::max(rank->quota.millicpus / 1000, 1));
+  return cores;
+}
+
+// Somewhere more ranks are bound to some cores than there are.
+bool areBoundTogether(const Ranks& ranks) {
+  std::map<std::vector<int32_t>, size_t> bound;
+  for (const HostIdentity* rank : ranks) ++bound[rank->cpus];
+  for (const auto& [cpus, count] : bound) {
+    size_t here = 0;
+    for (const auto& [others, more] : bound)
+      if (std::includes(cpus.begin(), cpus.end(), others.begin(), others.end())) here += more;
+    if (here > cpus.size()) return true;
+  }
+  return false;
+}
+
+KernelLoad loadOf(const Ranks& ranks) {
+  KernelLoad load{static_cast<int32_t>(ranks.size()), 0, areBoundTogether(ranks)};
+  std::map<uint64_t, Ranks> groups;
+  for (const HostIdentity* rank : ranks) groups[rank->quota.group].push_back(rank);
+  for (const auto& [group, members] : groups) {
+    const int32_t cores = coresLeftTo(members);
+    load.cores += cores;
+    load.shares_cores = load.shares_cores || static_cast<int32_t>(members.size()) > cores;
+  }
+  load.cores = std::min(load.cores, countCpus(ranks));
+  load.shares_cores = load.shares_cores || load.ranks > load.cores;
+  return load;
+}
+
 }  // namespace
 
 std::string HostIdentity::nodeLabel() const {
@@ -60,25 +105,19 @@ std::string HostIdentity::groupLabel() const {
 }
 
 std::string HostIdentity::describe() const {
-  return formatString("%s%s%s (pid %lld, %zu usable core%s)", host_name.c_str(),
+  const std::string limit =
+      quota.millicpus == 0 ? ""
+                           : formatString(" limited to %.3g", static_cast<double>(quota.millicpus) / 1000);
+  return formatString("%s%s%s (pid %lld, %zu usable core%s%s)", host_name.c_str(),
                       host_override.empty() ? "" : " as ", host_override.c_str(), static_cast<long long>(pid),
-                      cpus.size(), cpus.size() == 1 ? "" : "s");
+                      cpus.size(), cpus.size() == 1 ? "" : "s", limit.c_str());
 }
 
 std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities) {
+  std::map<std::string, Ranks> kernels;
+  for (const HostIdentity& identity : identities) kernels[identity.boot_id].push_back(&identity);
   std::map<std::string, KernelLoad> loads;
-  std::map<std::string, std::vector<bool>> used;
-  for (const HostIdentity& identity : identities) {
-    KernelLoad& load = loads[identity.boot_id];
-    std::vector<bool>& cpus = used[identity.boot_id];
-    ++load.ranks;
-    for (const int32_t cpu : identity.cpus) {
-      const auto index = static_cast<size_t>(cpu);
-      if (index >= cpus.size()) cpus.resize(index + 1);
-      if (!cpus[index]) ++load.cores;
-      cpus[index] = true;
-    }
-  }
+  for (const auto& [boot_id, ranks] : kernels) loads[boot_id] = loadOf(ranks);
   return loads;
 }
 
@@ -111,6 +150,7 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
   }
   identity.pid = ::getpid();
   identity.cpus = cpusOfThisThread();
+  identity.quota = findCpuQuota();
   return identity;
 }
 
@@ -124,6 +164,8 @@ std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
        {identity.ipc_namespace, identity.network_namespace, identity.shm_device, identity.shm_inode})
     out.number(number);
   out.number(identity.pid);
+  out.number(identity.quota.millicpus);
+  out.number(identity.quota.group);
   out.text(formatCpuMask(identity.cpus), kMaxMaskText);
   return out.take();
 }
@@ -144,8 +186,10 @@ Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
        {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device, &identity.shm_inode})
     *number = in.number<uint64_t>();
   identity.pid = in.number<int64_t>();
+  identity.quota.millicpus = in.number<int32_t>();
+  identity.quota.group = in.number<uint64_t>();
   Result<std::vector<int32_t>> cpus = parseCpuMask(in.text(kMaxMaskText));
-  if (!in.complete() || identity.pid < 0 || !cpus.ok())
+  if (!in.complete() || identity.pid < 0 || identity.quota.millicpus < 0 || !cpus.ok())
     return makeStatus(Code::kInternalError, "host identity of %zu bytes is damaged", bytes.size());
   identity.cpus = cpus.take();
   return identity;

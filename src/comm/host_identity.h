@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "topology/cpu_quota.h"
 
 namespace horing {
 
@@ -32,6 +33,7 @@ struct HostIdentity {
   uint64_t shm_inode = 0;
   int64_t pid = 0;
   std::vector<int32_t> cpus;  // that the rank may run on, ascending
+  CpuQuota quota;             // how much of them
   bool operator==(const HostIdentity&) const = default;
 
   // Ranks with equal labels share a node. HORING_HOSTID, or boot id, IPC and network namespace and
@@ -43,11 +45,13 @@ struct HostIdentity {
   std::string describe() const;
 };
 
-// The ranks under one kernel, be they of one node or of several emulated ones, and the cores that they may run on, all together.
+// The ranks under one kernel, be they of one node or of several emulated ones, and the cores that they may run on, all together, as
+// far as control groups leave them.
 struct KernelLoad {
   int32_t ranks = 0;
   int32_t cores = 0;
-  bool sharesCores() const { return ranks > cores; }
+  // There are more ranks than cores: of all, of those bound to some of the cores, or of those in a control group that leaves them fewer.
+  bool shares_cores = false;
 };
 // By boot id.
 std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities);

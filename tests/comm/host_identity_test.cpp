@@ -28,6 +28,7 @@ TEST(HostIdentity, SurvivesItsEncoding) {
   HostIdentity identity = findHostIdentity(configWith("blade", "switch-7")).take();
   identity.shm_inode = 0xfedcba9876543210u;
   identity.cpus = {0, 31, kMaxCpus - 1};
+  identity.quota = {1500, 0xfedcba9876543210u};
   const auto bytes = encodeHostIdentity(identity);
   EXPECT_LE(bytes.size(), kMaxHostIdentityBytes);
   EXPECT_EQ(decodeHostIdentity(bytes).take(), identity);
@@ -57,13 +58,41 @@ HostIdentity rankOn(const char* boot_id, std::vector<int32_t> cpus) {
 }
 
 TEST(KernelLoads, CountCoresOnceHoweverRanksAreBound) {
-  const auto shares = [](std::vector<HostIdentity> ranks) { return kernelLoads(ranks)["a"].sharesCores(); };
+  const auto shares = [](std::vector<HostIdentity> ranks) { return kernelLoads(ranks)["a"].shares_cores; };
   EXPECT_FALSE(shares({rankOn("a", {0, 1}), rankOn("a", {0, 1})}));
   EXPECT_TRUE(shares({rankOn("a", {0, 1}), rankOn("a", {0, 1}), rankOn("a", {0, 1})}));
   EXPECT_FALSE(shares({rankOn("a", {3}), rankOn("a", {700}), rankOn("a", {0})})) << "each has its own";
   EXPECT_TRUE(shares({rankOn("a", {3}), rankOn("a", {3})}));
   EXPECT_FALSE(shares({rankOn("a", {3}), rankOn("b", {3})})) << "two machines";
   EXPECT_TRUE(shares({rankOn("a", {})})) << "who cannot tell may have none";
+}
+
+TEST(KernelLoads, SeeRanksBoundTogetherBesideOthersThatHaveRoom) {
+  const auto shares = [](std::vector<HostIdentity> ranks) { return kernelLoads(ranks)["a"].shares_cores; };
+  const HostIdentity free = rankOn("a", {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_TRUE(shares({rankOn("a", {0}), rankOn("a", {0}), rankOn("a", {0}), free}));
+  EXPECT_TRUE(shares({rankOn("a", {0, 1}), rankOn("a", {0}), rankOn("a", {1}), free}));
+  EXPECT_FALSE(shares({rankOn("a", {0, 1}), rankOn("a", {0}), rankOn("a", {2}), free}));
+}
+
+HostIdentity limitedTo(int32_t millicpus, uint64_t group) {
+  HostIdentity identity = rankOn("a", {0, 1, 2, 3, 4, 5, 6, 7});
+  identity.quota = {millicpus, group};
+  return identity;
+}
+
+TEST(KernelLoads, CountWhatControlGroupsLeave) {
+  const auto load = [](std::vector<HostIdentity> ranks) { return kernelLoads(ranks)["a"]; };
+  const HostIdentity free = rankOn("a", {0, 1, 2, 3, 4, 5, 6, 7}), two = limitedTo(2000, 5);
+  EXPECT_FALSE(load({two, two}).shares_cores);
+  EXPECT_EQ(load({two, two}).cores, 2);
+  EXPECT_TRUE(load({two, two, two}).shares_cores);
+  EXPECT_FALSE(load({two, two, limitedTo(2000, 6), limitedTo(2000, 6)}).shares_cores) << "two containers";
+  EXPECT_EQ(load({two, limitedTo(2000, 6)}).cores, 4);
+  EXPECT_EQ(load({two, free}).cores, 8) << "there are no more";
+  EXPECT_TRUE(load({two, two, two, free}).shares_cores);
+  EXPECT_EQ(load({limitedTo(300, 5)}).cores, 1);
+  EXPECT_TRUE(load({limitedTo(1900, 5), limitedTo(1900, 5)}).shares_cores);
 }
 
 TEST(HostIdentity, CanBeOverridden) {

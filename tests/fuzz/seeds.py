@@ -81,7 +81,7 @@ LOCAL_RANK=0
 SLURM_JOB_NODELIST=rack[1-2,4]node[01-04],other
 MASTER_ADDR=node-a:99999
 """
-put("host_identity","good", struct.pack("<I",4)+b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<4Qq",1,2,3,4,5)+blob(b"00000001,0000ffff")); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
+put("host_identity","good", struct.pack("<I",5)+b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<4QqiQ",1,2,3,4,5,1500,7)+blob(b"00000001,0000ffff")); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
 machines=pathlib.Path(__file__).resolve().parent.parent/"topology"/"machines"
 for f in (sorted(machines.glob("*.xml")) if machines.is_dir() else []):
     if f.stat().st_size < 4000: put("topology_text", f.stem, f.read_bytes())
