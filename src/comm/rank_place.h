@@ -21,7 +21,8 @@ inline constexpr size_t kMaxFragmentBytes = 16384;
 Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus = "");
 
 // How far away each NIC of the fragment is, by name: smaller is nearer. From a GPU, those that it reaches without the host by the bridges
-// between. Nothing for a rank that is nowhere in particular.
+// between. One less than half as fast as the fastest is further than any that is not. Nothing for a rank that is nowhere in particular,
+// and of a NIC that is (a bond, a bridge).
 std::map<std::string, int> nicDistances(const Fragment& fragment);
 
 // Decoding takes hostile bytes: what it gives keeps the promises of MachineGraph::make().

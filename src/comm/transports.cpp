@@ -40,6 +40,7 @@ Result<std::unique_ptr<Transport>> makeSocket(const TransportRequest& request, c
   HORING_ASSIGN(options.ports, parsePortRange(request.config.ports));
   options.streams = static_cast<int>(request.config.socket_streams);
   options.congestion = request.config.socket_congestion;
+  options.distance = request.nic_distance;
   options.clock = request.clock;
   options.deaths_are_told = request.deaths_are_told;
   options.log = request.log;

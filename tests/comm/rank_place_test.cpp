@@ -86,6 +86,32 @@ TEST(RankPlace, SaysHowFarAwayNicsAre) {
   EXPECT_TRUE(nicDistances(Fragment()).empty()) << "nowhere in particular";
 }
 
+TEST(RankPlace, PrefersFastNicsToNearOnesOfAnotherKind) {
+  const auto distances = [](int speed0, int speed1) {
+    const Result<MachineGraph> graph =
+        graphFromText(formatString("<system><cpu numaid=\"0\" affinity=\"1\"><pci "
+                                   "busid=\"0000:01:00.0\"><nic><net name=\"eth0\" speed=\"%d\"/>"
+                                   "</nic></pci></cpu><cpu numaid=\"1\" affinity=\"2\"><pci "
+                                   "busid=\"0000:81:00.0\"><nic><net name=\"eth1\" "
+                                   "speed=\"%d\"/></nic></pci></cpu></system>",
+                                   speed0, speed1));
+    EXPECT_TRUE(graph.ok()) << graph.status().toString();
+    return nicDistances(fragmentOf(graph.value(), homeOf(graph.value(), {0})));
+  };
+  EXPECT_LT(distances(50'000, 100'000)["eth0"], distances(50'000, 100'000)["eth1"]);
+  EXPECT_GT(distances(1000, 100'000)["eth0"], distances(1000, 100'000)["eth1"]) << "for maintenance only";
+}
+
+TEST(RankPlace, KnowsNothingOfNicsThatAreNowhere) {
+  GraphNode numa{NodeKind::kNuma, 0, "0"}, bond{NodeKind::kNic, 0, "bond0"}, nic{NodeKind::kNic, 1, "eth0"};
+  Fragment fragment;
+  fragment.nodes.insert(fragment.nodes.end(), {numa, bond, nic});
+  fragment.home = 1;
+  const std::map<std::string, int> distances = nicDistances(fragment);
+  EXPECT_TRUE(distances.contains("eth0"));
+  EXPECT_FALSE(distances.contains("bond0"));
+}
+
 // hwloc's description of a DGX-2 with switches below switches, where this GPU becomes an RDMA device.
 void becomeNic(std::string& xml, const std::string& bus, int gpu, const std::string& nic) {
   const auto replace = [&](const std::string& what, const std::string& with) {

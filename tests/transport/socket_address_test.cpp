@@ -1,4 +1,6 @@
 // Which interfaces are used, what is published about them, and how two ranks pair them.
+#include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -95,6 +97,36 @@ TEST(Interfaces, AnUnmatchedSelectionSaysWhatThereIs) {
   EXPECT_NE(out.status().message().find("ib0 (10.1.0.2)"), std::string::npos) << out.status().message();
 }
 
+std::string nearOnes(std::vector<Interface> interfaces, const std::map<std::string, int>& distances,
+                     const std::string& net = "/nowhere") {
+  markNear(interfaces, distances, net);
+  std::string text;
+  for (const Interface& i : interfaces) text += i.near ? (text.empty() ? "" : " ") + i.name : "";
+  return text;
+}
+
+TEST(Interfaces, AreNearWhereNoneIsNearer) {
+  const std::vector<Interface> some = {kMachine[1], kMachine[3], kMachine[5]};
+  EXPECT_EQ(nearOnes(some, {}), "eth0 eth1 ib0");
+  EXPECT_EQ(nearOnes(some, {{"eth0", 4}, {"eth1", 2}, {"ib0", 4}}), "eth1");
+  EXPECT_EQ(nearOnes(some, {{"eth0", 4}, {"eth1", 4}, {"ib0", 6}}), "eth0 eth1");
+  EXPECT_EQ(nearOnes(some, {{"eth0", 4}, {"ib0", 2}}), "eth1 ib0") << "nobody knows where eth1 is";
+  EXPECT_EQ(nearOnes(some, {{"eth7", 1}, {"ib0", 2}, {"eth0", 4}}), "eth1 ib0") << "one that is not used";
+  EXPECT_EQ(nearOnes({}, {{"eth0", 1}}), "");
+}
+
+TEST(Interfaces, AreWhereTheirRdmaDevicesAre) {
+  std::string net = ::testing::TempDir() + "horing_net_XXXXXX";
+  ASSERT_NE(::mkdtemp(net.data()), nullptr);
+  std::filesystem::create_directories(net + "/eth0/device/infiniband/mlx5_0");
+  std::filesystem::create_directories(net + "/ib0/device/infiniband/mlx5_1");
+  std::filesystem::create_directories(net + "/eth1/device");
+  EXPECT_EQ(
+      nearOnes({kMachine[1], kMachine[3], kMachine[5]}, {{"mlx5_0", 9}, {"mlx5_1", 2}, {"eth1", 2}}, net),
+      "eth1 ib0");
+  std::filesystem::remove_all(net);
+}
+
 TEST(Interfaces, ListsThisMachine) {
   const Result<std::vector<Interface>> all = listInterfaces();
   ASSERT_TRUE(all.ok()) << all.status().toString();
@@ -114,6 +146,7 @@ Published rankOn(uint64_t host, std::vector<Interface> interfaces) {
 
 TEST(Published, SurvivesItsEncoding) {
   Published original = rankOn(7, {v4("eth0", {10, 0, 0, 2}), v6("ib0", 3, 9)});
+  original.interfaces[1].near = false;
   const std::vector<std::byte> bytes = original.encode();
   EXPECT_LE(bytes.size(), kMaxAddressBytes);
   const Result<Published> copy = Published::decode(bytes);
@@ -126,6 +159,8 @@ TEST(Published, SurvivesItsEncoding) {
   EXPECT_EQ(copy.value().interfaces[1].name, "ib0");
   EXPECT_EQ(copy.value().interfaces[1].address, original.interfaces[1].address);
   EXPECT_EQ(copy.value().interfaces[1].prefix_bits, 64);
+  EXPECT_TRUE(copy.value().interfaces[0].near);
+  EXPECT_FALSE(copy.value().interfaces[1].near);
 }
 
 TEST(Published, HoldsAsManyInterfacesAsFit) {
@@ -147,6 +182,43 @@ TEST(Pairs, UseEveryCommonSubnetOnce) {
   const Published b =
       rankOn(2, {v4("eth1", {10, 0, 1, 2}), v4("eth0", {10, 0, 0, 2}), v4("other", {192, 168, 9, 1})});
   EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 1}, {1, 0}}));
+}
+
+// Of a machine with four interfaces on subnets of their own, of which these are near.
+Published railsOf(uint64_t host, std::set<uint8_t> near) {
+  Published out = rankOn(host, {});
+  for (uint8_t i = 0; i < 4; ++i) {
+    out.interfaces.push_back(v4(("eth" + std::to_string(i)).c_str(), {10, 0, i, static_cast<uint8_t>(host)}));
+    out.interfaces.back().near = near.contains(i);
+  }
+  return out;
+}
+
+TEST(Pairs, AreThoseWithTheMostEndsNearToTheirRanks) {
+  const auto pairs = [](std::set<uint8_t> lower, std::set<uint8_t> higher) {
+    return pairInterfaces(railsOf(1, std::move(lower)), railsOf(2, std::move(higher)));
+  };
+  EXPECT_EQ(pairs({1}, {1}), (Pairs{{1, 1}}));
+  EXPECT_EQ(pairs({0, 1}, {1, 2}), (Pairs{{1, 1}}));
+  EXPECT_EQ(pairs({2, 3}, {2, 3}), (Pairs{{2, 2}, {3, 3}}));
+  EXPECT_EQ(pairs({2}, {0, 1, 2, 3}), (Pairs{{2, 2}})) << "the other may run anywhere";
+  EXPECT_EQ(pairs({0}, {3}), (Pairs{{0, 0}, {3, 3}})) << "each is near to one of them";
+  EXPECT_EQ(pairs({}, {}), (Pairs{{0, 0}, {1, 1}, {2, 2}, {3, 3}}));
+}
+
+TEST(Pairs, OnOneSubnetLeaveByTheNearInterfaceOfEach) {
+  Published a = rankOn(1, {v4("eth0", {10, 0, 0, 1}), v4("eth1", {10, 0, 0, 2})});
+  Published b = rankOn(2, {v4("eth0", {10, 0, 0, 3}), v4("eth1", {10, 0, 0, 4})});
+  a.interfaces[0].near = false;
+  b.interfaces[1].near = false;
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{1, 0}}));
+}
+
+TEST(Pairs, ReachAPeerWhoseNearInterfaceIsElsewhere) {
+  Published a = rankOn(1, {v4("eth0", {10, 0, 0, 1}), v4("ib0", {10, 1, 0, 1})});
+  Published b = rankOn(2, {v4("eth0", {10, 0, 0, 2}), v4("ib1", {10, 2, 0, 2})});
+  a.interfaces[0].near = b.interfaces[0].near = false;
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 0}})) << "a common subnet before a router";
 }
 
 TEST(Pairs, DoNotUseOneInterfaceForBothFamilies) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 namespace horing::tcp {
@@ -31,6 +33,19 @@ std::string listText(const std::vector<Interface>& interfaces) {
   for (const Interface& i : interfaces)
     text += (text.empty() ? "" : ", ") + i.name + " (" + addressText(i.address) + ")";
   return text.empty() ? "none" : text;
+}
+
+constexpr int kUnknown = INT_MAX;
+
+int distanceOf(const std::string& interface, const std::map<std::string, int>& distances,
+               const std::string& net) {
+  if (const auto known = distances.find(interface); known != distances.end()) return known->second;
+  std::error_code ignored;
+  for (const auto& device :
+       std::filesystem::directory_iterator(net + "/" + interface + "/device/infiniband", ignored))
+    if (const auto known = distances.find(device.path().filename().string()); known != distances.end())
+      return known->second;
+  return kUnknown;
 }
 
 }  // namespace
@@ -116,6 +131,15 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
   std::stable_sort(chosen.begin(), chosen.end(),
                    [](const Interface& a, const Interface& b) { return a.address.v6 < b.address.v6; });
   return chosen;
+}
+
+void markNear(std::vector<Interface>& interfaces, const std::map<std::string, int>& distances,
+              const std::string& net) {
+  if (distances.empty()) return;
+  std::vector<int> far;
+  for (const Interface& interface : interfaces) far.push_back(distanceOf(interface.name, distances, net));
+  const int least = far.empty() ? kUnknown : *std::min_element(far.begin(), far.end());
+  for (size_t i = 0; i < far.size(); ++i) interfaces[i].near = far[i] == least || far[i] == kUnknown;
 }
 
 }  // namespace horing::tcp

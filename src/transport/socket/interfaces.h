@@ -1,5 +1,6 @@
 #pragma once
 // Which network interfaces this rank uses.
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ struct Interface {
   IpAddress address;
   uint8_t prefix_bits = 0;
   bool loopback = false;
+  bool near = true;  // to this rank, as near as any
 };
 
 // HORING_SOCKET_IFNAME, understood. A list of prefixes; '=' in front: of whole names; '^' before that: all
@@ -36,5 +38,10 @@ Result<std::vector<Interface>> listInterfaces();
 // and what there is.
 Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all, std::string_view selection,
                                                 std::string_view family);
+
+// Says which of them are near: the nearest of those whose distance is known by their name, or by that of the RDMA device that they
+// are an interface of (below `net`), and those of which nobody knows it.
+void markNear(std::vector<Interface>& interfaces, const std::map<std::string, int>& distances,
+              const std::string& net = "/sys/class/net");
 
 }  // namespace horing::tcp

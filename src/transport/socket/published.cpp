@@ -33,7 +33,8 @@ struct WireInterface {
   uint8_t v6;
   uint8_t loopback;
   uint8_t prefix_bits;
-  uint8_t reserved[5];
+  uint8_t near;
+  uint8_t reserved[4];
   char name[16];  // ends with a NUL
 };
 static_assert(sizeof(WireHead) == 32 && sizeof(WireInterface) == 40);
@@ -58,7 +59,13 @@ bool compatible(const Interface& a, const Interface& b, bool same_host) {
   return same_host || a.address != b.address;
 }
 
-std::vector<InterfacePair> pairWhere(const Published& lower, const Published& higher, bool on_one_subnet) {
+// Which pairs are wanted.
+struct PairKind {
+  bool on_one_subnet;
+  int far_ends;
+};
+
+std::vector<InterfacePair> pairWhere(const Published& lower, const Published& higher, const PairKind& kind) {
   const bool same_host = lower.host == higher.host;
   std::vector<InterfacePair> pairs;
   std::set<std::string> used_lower;
@@ -69,7 +76,7 @@ std::vector<InterfacePair> pairWhere(const Published& lower, const Published& hi
     for (size_t j = 0; j < higher.interfaces.size(); ++j) {
       const Interface& b = higher.interfaces[j];
       if (used_higher.contains(b.name) || !compatible(a, b, same_host)) continue;
-      if (on_one_subnet && !sameSubnet(a, b)) continue;
+      if (!a.near + !b.near != kind.far_ends || (kind.on_one_subnet && !sameSubnet(a, b))) continue;
       used_lower.insert(a.name);
       used_higher.insert(b.name);
       pairs.push_back({i, j});
@@ -98,6 +105,7 @@ std::vector<std::byte> Published::encode() const {
     wire.v6 = interfaces[i].address.v6;
     wire.loopback = interfaces[i].loopback;
     wire.prefix_bits = interfaces[i].prefix_bits;
+    wire.near = interfaces[i].near;
     std::snprintf(wire.name, sizeof wire.name, "%s", interfaces[i].name.c_str());
     std::memcpy(out.data() + sizeof head + i * sizeof wire, &wire, sizeof wire);
   }
@@ -121,12 +129,13 @@ Result<Published> Published::decode(std::span<const std::byte> bytes) {
     WireInterface wire;
     std::memcpy(&wire, bytes.data() + sizeof head + i * sizeof wire, sizeof wire);
     const size_t name_bytes = ::strnlen(wire.name, sizeof wire.name);
-    if (wire.v6 > 1 || wire.loopback > 1 || wire.prefix_bits > (wire.v6 ? 128 : 32) ||
+    if (wire.v6 > 1 || wire.loopback > 1 || wire.near > 1 || wire.prefix_bits > (wire.v6 ? 128 : 32) ||
         name_bytes == sizeof wire.name)
       return broken;
     Interface one{.name = std::string(wire.name, name_bytes),
                   .prefix_bits = wire.prefix_bits,
-                  .loopback = wire.loopback == 1};
+                  .loopback = wire.loopback == 1,
+                  .near = wire.near == 1};
     one.address.v6 = wire.v6 == 1;
     std::memcpy(one.address.bytes.data(), wire.address, 16);
     out.interfaces.push_back(std::move(one));
@@ -151,8 +160,12 @@ uint64_t networkStackId() {
 }
 
 std::vector<InterfacePair> pairInterfaces(const Published& lower, const Published& higher) {
-  std::vector<InterfacePair> pairs = pairWhere(lower, higher, true);
-  return pairs.empty() ? pairWhere(lower, higher, false) : pairs;
+  for (const bool on_one_subnet : {true, false})
+    for (const int far_ends : {0, 1, 2}) {
+      std::vector<InterfacePair> pairs = pairWhere(lower, higher, {on_one_subnet, far_ends});
+      if (!pairs.empty()) return pairs;
+    }
+  return {};
 }
 
 }  // namespace horing::tcp

@@ -41,7 +41,8 @@ struct InterfacePair {
 };
 // The pairs over which the lower and the higher of two ranks talk; both compute the same. Interfaces on one
 // subnet are paired, each used once; where no two share a subnet, the k-th with the k-th of the same family
-// (they are routed). Empty: the two cannot reach each other.
+// (they are routed). Of them only those with both ends near to their ranks; where there are none, those with one end near; else all.
+// Empty: the two cannot reach each other.
 std::vector<InterfacePair> pairInterfaces(const Published& lower, const Published& higher);
 
 }  // namespace horing::tcp

@@ -122,6 +122,7 @@ Status SocketTransport::open() {
   HORING_ASSIGN(const std::vector<Interface> all, listInterfaces());
   HORING_ASSIGN(own_.interfaces, chooseInterfaces(all, options_.interfaces, options_.family));
   if (own_.interfaces.size() > kMaxInterfaces) own_.interfaces.resize(kMaxInterfaces);
+  markNear(own_.interfaces, options_.distance);
   own_.host = networkStackId();
   own_.streams = options_.streams;
   randomBytes(own_.instance);
@@ -137,8 +138,9 @@ Status SocketTransport::open() {
   HORING_TRY(reception_->open());
   own_.port = reception_->port();
   for (const Interface& i : own_.interfaces)
-    options_.log.info("socket", "interface %s at %s", i.name.c_str(),
-                      endpointText({.address = i.address, .port = own_.port}).c_str());
+    options_.log.info("socket", "interface %s at %s%s", i.name.c_str(),
+                      endpointText({.address = i.address, .port = own_.port}).c_str(),
+                      i.near ? "" : ", not near to this rank");
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Ranks anywhere that TCP reaches: frames over one or several streams to each peer, slots at both ends.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,11 +16,13 @@ namespace horing {
 
 struct SocketOptions {
   int rank = 0;
-  Key key;                       // of the job; a connection whose other end cannot prove it is dropped
-  std::string interfaces;        // as HORING_SOCKET_IFNAME
-  std::string family = "any";    // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
-  PortRange ports;               // to listen on
-  int streams = 1;               // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
+  Key key;                     // of the job; a connection whose other end cannot prove it is dropped
+  std::string interfaces;      // as HORING_SOCKET_IFNAME
+  std::string family = "any";  // as HORING_SOCKET_FAMILY: any, ipv4, ipv6
+  PortRange ports;             // to listen on
+  int streams = 1;             // to each peer over each pair of interfaces, 1 .. kMaxStreamsPerPair
+  // Of NICs from this rank, as far as they are known: only the nearest are used, where they reach the peer.
+  std::map<std::string, int> distance = {};
   std::string congestion;        // TCP congestion control; "": cubic where the kernel has it
   const Clock* clock = nullptr;  // must outlive the transport; for retries and for dropping silent clients
   // Whether somebody else would tell of the end of a peer's process: then one that refuses connections, which were there before, is

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "program.h"
 
@@ -27,22 +28,25 @@ class JobMapOfBoundRanks : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  void write(const char* name, const char* nic_gbit) const {
+  void write(const char* name, const char* nic_gbit, const char* nics = "eth") const {
     std::ofstream file(folder_ / name);
     file << "<system>";
     for (int numa = 0; numa < 2; ++numa)
       file << "<cpu numaid=\"" << numa << "\" affinity=\"" << std::hex
-           << (1u << cpus_[static_cast<size_t>(numa)]) << "\"><nic><net name=\"eth" << numa << "\" speed=\""
-           << nic_gbit << "000\"/></nic></cpu>";
+           << (1u << cpus_[static_cast<size_t>(numa)]) << "\"><nic><net name=\"" << nics << numa
+           << "\" speed=\"" << nic_gbit << "000\"/></nic></cpu>";
     file << "</system>";
   }
 
-  Outcome run(const std::string& environment) const {
+  Outcome run(const std::string& environment, const std::vector<std::string>& nodes = {}) const {
     const std::string bind =
         "taskset -c $((RANK % 2 ? " + std::to_string(cpus_[1]) + " : " + std::to_string(cpus_[0]) + ")) ";
     const std::string script =
         environment + " HORING_DEBUG=info " + bind + HORING_PERF_PROGRAM " -b 1K -e 1K -n 1 -w 0";
-    return runProgram({HORING_RUN_PROGRAM, "-n", "4", "--", "sh", "-c", script});
+    std::vector<std::string> command = {HORING_RUN_PROGRAM, "-n", "4"};
+    command.insert(command.end(), nodes.begin(), nodes.end());
+    command.insert(command.end(), {"--", "sh", "-c", script});
+    return runProgram(command);
   }
   std::string path(const char* name) const { return (folder_ / name).string(); }
 
@@ -56,6 +60,30 @@ TEST_F(JobMapOfBoundRanks, LaysTheRingAlongNumaNodes) {
   const std::string said = outcome.output + outcome.errors;
   EXPECT_NE(said.find("ring: 0 > 2 > 1 > 3 > back"), std::string::npos) << said;
   EXPECT_NE(said.find("on numa 1, near eth1 1 GB/s"), std::string::npos) << said;
+}
+
+// Ranks 0 and 2 are near to r0 of their nodes, 1 and 3 to r1.
+TEST_F(JobMapOfBoundRanks, SendsOverTheInterfaceThatIsNearToBothRanks) {
+  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  write("rails.xml", "1", "r");
+  const std::vector<std::string> nodes = {"--nodes", "2", "--rails", "2"};
+  const auto links = [&](const std::string& environment) {
+    const Outcome outcome = run("HORING_ALGO=ho_ring " + environment, nodes);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    std::string found;
+    std::istringstream said(outcome.output + outcome.errors);
+    for (std::string line; std::getline(said, line);)
+      for (const char* link : {"linked to rank 2: socket r", "linked to rank 3: socket r"})
+        if (const size_t at = line.find(link); at != std::string::npos)
+          found += line.substr(at + 10, 17) + (line.find("more streams") < line.size() ? "+ " : " ");
+    return found;
+  };
+  const std::string by_rail = links("HORING_TOPO_FILE=" + path("rails.xml"));
+  EXPECT_NE(by_rail.find("rank 2: socket r0 "), std::string::npos) << by_rail;
+  EXPECT_NE(by_rail.find("rank 3: socket r1 "), std::string::npos) << by_rail;
+  EXPECT_EQ(by_rail.find('+'), std::string::npos) << by_rail;
+  EXPECT_NE(links("").find("rank 2: socket r0+"), std::string::npos) << "nowhere in particular: both";
 }
 
 TEST_F(JobMapOfBoundRanks, KeepsThePlainOrderWhereRanksContradictEachOther) {
