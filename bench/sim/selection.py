@@ -27,7 +27,7 @@ def bytes_of(word):
     return int(number) * UNITS[unit]
 
 
-def measured(path):
+def measured_once(path):
     """{(collective, bytes): {algorithm: (us, spread)}}; a spread of 0 is of one that looked hopeless."""
     points = {}
     for line in Path(path).read_text(encoding="utf-8").splitlines():
@@ -38,6 +38,19 @@ def measured(path):
     if not points:
         sys.exit(f"selection.py: {path} holds no times: write it with horing-tune --measure-algorithms")
     return points
+
+
+def measured(paths):
+    """The same of several jobs: medians of the times over that of the job's fastest, so that a slow job is no slow algorithm."""
+    jobs = [measured_once(path) for path in paths]
+    points = {}
+    for point in set.intersection(*(set(job) for job in jobs)):
+        fastest = [min(us for us, _ in job[point].values()) for job in jobs]
+        for name in set.intersection(*(set(job[point]) for job in jobs)):
+            times, spreads = zip(*(job[point][name] for job in jobs))
+            ratio = statistics.median(us / least for us, least in zip(times, fastest))
+            points.setdefault(point, {})[name] = ratio * statistics.median(fastest), statistics.median(spreads)
+    return dict(sorted(points.items()))
 
 
 def rows(path):
@@ -63,10 +76,10 @@ def chosen(table, collective, shape, size, algorithms):
 def main():
     parser = argparse.ArgumentParser(description="What a selection table chooses, beside the fastest that there is.")
     parser.add_argument("--shape", required=True, metavar="GROUPSxRANKS", help="in which it was measured, say 2x4")
-    parser.add_argument("--measured", required=True, help="what horing-tune --measure-algorithms wrote")
+    parser.add_argument("--measured", required=True, action="append", help="what horing-tune --measure-algorithms wrote; several jobs differ: give some")
     parser.add_argument("tables", nargs="+", help="tables, as horing-info selection prints them")
     arguments = parser.parse_args()
-    shape = (*map(int, arguments.shape.split("x")), rows(arguments.measured)[0][3])
+    shape = (*map(int, arguments.shape.split("x")), rows(arguments.measured[0])[0][3])
     points = measured(arguments.measured)
     for path in arguments.tables:
         table, ratios, beyond = rows(path), [], []

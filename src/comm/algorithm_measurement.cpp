@@ -19,6 +19,9 @@ constexpr double kLongUs = 20'000;  // of one call: then each round is one, and 
 constexpr int kLongRounds = 3;
 constexpr int kMostTimes = 300;
 // How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
+// In turns, so that what disturbs one look does not disturb all of them.
+constexpr int kLooks = 3;
+constexpr double kForEverUs = 1e12;
 constexpr double kHopeless = 3, kHardly = 1.03;
 
 double median(std::vector<double> values) {
@@ -31,6 +34,11 @@ double spreadOf(const std::vector<double>& rounds) {
   for (size_t i = 0; i < rounds.size(); ++i) halves[i % 2].push_back(rounds[i]);
   const double a = median(halves[0]), b = median(halves[1]);
   return std::max(a, b) / std::max(std::min(a, b), 1e-3);
+}
+
+const MeasuredPoint::Time& fastest(const MeasuredPoint& point) {
+  return *std::min_element(point.times.begin(), point.times.end(),
+                           [](const auto& a, const auto& b) { return a.us < b.us; });
 }
 
 class AlgorithmMeasurement {
@@ -80,19 +88,17 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
   call_.output = output_.data();
   call_.count = elementsOf(collective, communicator_.ranks(), bytes, sizeof(float));
   MeasuredPoint point{collective, bytes, {}};
-  double best_us = 1e12;
-  for (const Algorithm& algorithm : algorithmCatalogue()) {
-    if (!canRun(algorithm, collective)) continue;
-    HORING_ASSIGN(double us, round(algorithm, 1));
-    for (int i = 0; i < 2 && us < kLongUs; ++i) {
-      HORING_ASSIGN(const double again_us, round(algorithm, std::max(timesOf(us) / 4, 1)));
-      us = std::min(us, again_us);
-    }
-    best_us = std::min(best_us, us);
-    point.times.push_back({&algorithm, us, 0});
-  }
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    if (canRun(algorithm, collective)) point.times.push_back({&algorithm, kForEverUs, 0});
   if (point.times.empty())
     return makeStatus(Code::kInvalidArgument, "no algorithm can run %s here", collectiveName(collective));
+  for (int i = 0; i < kLooks; ++i)
+    for (MeasuredPoint::Time& time : point.times) {
+      if (i > 0 && time.us >= kLongUs) continue;
+      HORING_ASSIGN(const double us, round(*time.algorithm, std::max(timesOf(time.us) / 4, 1)));
+      time.us = std::min(time.us, us);
+    }
+  const double best_us = fastest(point).us;
   std::vector<std::vector<double>> rounds(point.times.size());
   for (int i = 0; i < (best_us < kLongUs ? kRounds : kLongRounds); ++i)
     for (size_t which = 0; which < rounds.size(); ++which) {
@@ -105,11 +111,6 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
     if (!rounds[which].empty())
       point.times[which] = {point.times[which].algorithm, median(rounds[which]), spreadOf(rounds[which])};
   return point;
-}
-
-const MeasuredPoint::Time& fastest(const MeasuredPoint& point) {
-  return *std::min_element(point.times.begin(), point.times.end(),
-                           [](const auto& a, const auto& b) { return a.us < b.us; });
 }
 
 // The fastest, or the one that serves the size before.
