@@ -47,7 +47,7 @@ FACES = {
     "tools/horing_plan": ["base", "schedule", "algorithms", "topology"],  # it shows schedules
     "tools/horing_sim": ["base", "schedule", "algorithms", "topology", "sim", "selection", "comm"],  # it simulates schedules, and writes the selection table
     "tools/horing_topo": ["base", "topology"],  # it shows machines
-    "tools/horing_tune": ["base", "sim", "control", "launch", "comm"],  # it measures the machine under a communicator
+    "tools/horing_tune": ["base", "sim", "control", "launch", "selection", "comm"],  # it measures the machine under a communicator, and writes tables
     "tools/horing_info": ["base", "topology", "transport", "control", "selection", "comm", "sim"],  # it shows what was found
 }
 

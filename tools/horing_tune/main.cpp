@@ -3,16 +3,20 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "comm/algorithm_measurement.h"
 #include "comm/calibration.h"
 #include "comm/communicator.h"
 #include "launch/launcher.h"
 #include "quantity.h"
+#include "selection/table_words.h"
 #include "text_file.h"
 
 namespace horing {
@@ -50,6 +54,7 @@ struct TuneOptions {
   std::string output;
   CalibrationEffort effort = CalibrationEffort::kThorough;
   bool measures_algorithms = false;
+  std::vector<std::string> collectives = {"all_reduce", "reduce_scatter", "all_gather"};
   std::string smallest = "256", largest = "16M";
 };
 
@@ -64,7 +69,14 @@ Result<AlgorithmGrid> gridOf(const TuneOptions& options) {
   HORING_ASSIGN(const uint64_t largest, parseBytes(options.largest));
   if (smallest < 4 || largest < smallest)
     return makeStatus(Code::kInvalidArgument, "--from must be at least 4 bytes, and not above --to");
-  AlgorithmGrid grid{{Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}, {}};
+  AlgorithmGrid grid;
+  for (const std::string& name : options.collectives) {
+    const std::optional<Collective> collective = parseCollective(name);
+    if (!collective)
+      return makeStatus(Code::kInvalidArgument, "--collective takes names as all_reduce, not '%s'",
+                        printable(name, 40).c_str());
+    grid.collectives.push_back(*collective);
+  }
   for (uint64_t bytes = smallest; bytes <= largest; bytes *= 4) grid.sizes.push_back(bytes);
   return grid;
 }
@@ -133,6 +145,8 @@ int tuneMain(int argc, char** argv) {
       "Some 100 to 200 ms in place of some seconds: what HORING_CALIBRATE=1 does");
   app.add_flag("--measure-algorithms", options.measures_algorithms,
                "Time every algorithm, and write a table for HORING_SELECTION instead");
+  app.add_option("--collective", options.collectives, "Of --measure-algorithms: only these")
+      ->capture_default_str();
   app.add_option("--from", options.smallest,
                  "Of --measure-algorithms: the smallest size, of the whole vector")
       ->capture_default_str();
@@ -142,7 +156,7 @@ int tuneMain(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     const Result<AlgorithmGrid> grid = gridOf(options);
-    if (!grid.ok()) throw CLI::ValidationError("--from, --to", grid.status().message());
+    if (!grid.ok()) throw CLI::ValidationError("--measure-algorithms", grid.status().message());
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
