@@ -354,24 +354,64 @@ size_t chunkElements(const Case& c) {
   return ((c.count + chunks - 1) / chunks + line - 1) / line * line;
 }
 
+using Buffers = std::vector<std::vector<std::byte>>;  // [position]
+
+Buffers randomInputs(const Case& c) {
+  const auto n = static_cast<size_t>(c.shape.ranks());
+  const size_t blocks = c.collective == Collective::kReduceScatter ? n : 1;
+  std::mt19937 random(static_cast<unsigned>(c.count * 7 + static_cast<size_t>(c.type)));
+  Buffers inputs;
+  for (size_t p = 0; p < n; ++p) {
+    inputs.emplace_back(blocks * c.count * dataTypeBytes(c.type));
+    fillRandom(inputs.back(), c.type, random);
+  }
+  return inputs;
+}
+
+// What each position is to hold at the end.
+Buffers expectedOutputs(const Case& c, const World& world, const Buffers& inputs) {
+  const size_t n = inputs.size(), bytes = dataTypeBytes(c.type);
+  const Reference reference(c, inputs);
+  std::vector<std::byte> output;
+  const auto reduce = [&](size_t element, size_t chunk) {
+    output.resize(output.size() + bytes);
+    reference.reduce(element, static_cast<int>(chunk), output.data() + output.size() - bytes);
+  };
+  const auto rankOf = [&](size_t p) { return static_cast<size_t>(world.rankOf(static_cast<int32_t>(p))); };
+  Buffers outputs;
+  if (c.collective == Collective::kReduceScatter) {
+    for (size_t p = 0; p < n; ++p) {
+      output.clear();
+      for (size_t e = 0; e < c.count; ++e) reduce(rankOf(p) * c.count + e, p);
+      outputs.push_back(output);
+    }
+    return outputs;
+  }
+  if (c.collective == Collective::kAllReduce) {
+    const size_t chunk = chunkElements(c);
+    for (size_t e = 0; e < c.count; ++e) reduce(e, e / chunk);
+  } else {
+    const size_t block = c.count * bytes;
+    output.resize(n * block);
+    for (size_t p = 0; p < n; ++p)
+      std::copy(inputs[p].begin(), inputs[p].end(),
+                output.begin() + static_cast<ptrdiff_t>(rankOf(p) * block));
+  }
+  return Buffers(n, output);
+}
+
 class Trial {
  public:
-  Trial(const Case& c, World& world, bool in_place, unsigned seed)
-      : case_(c), world_(world), in_place_(in_place) {
-    const size_t n = static_cast<size_t>(world.ranks()), block = c.count * dataTypeBytes(c.type);
-    input_bytes_ = c.collective == Collective::kReduceScatter ? n * block : block;
-    output_bytes_ = c.collective == Collective::kAllGather ? n * block : block;
-    std::mt19937 random(seed);
-    for (size_t p = 0; p < n; ++p) {
-      inputs_.emplace_back(input_bytes_);
-      fillRandom(inputs_.back(), c.type, random);
-      buffers_.emplace_back(3 * kGuard + std::max(input_bytes_, output_bytes_), std::byte{0xa5});
-    }
+  Trial(const Case& c, World& world, bool in_place, const Buffers& inputs)
+      : case_(c), world_(world), in_place_(in_place), inputs_(inputs) {
+    const size_t n = inputs.size(), block = c.count * dataTypeBytes(c.type);
+    const size_t largest = c.collective == Collective::kAllReduce ? block : n * block;
+    buffers_.assign(n, std::vector<std::byte>(3 * kGuard + largest, std::byte{0xa5}));
   }
 
   void run() {
     std::vector<Call> calls;
-    std::vector<std::vector<std::byte>> inputs = inputs_;
+    Buffers inputs = inputs_;
     for (size_t p = 0; p < inputs.size(); ++p) {
       Call call;
       call.count = case_.count;
@@ -392,37 +432,18 @@ class Trial {
     }
   }
 
-  void check() const {
-    const size_t size = dataTypeBytes(case_.type);
-    const Reference reference(case_, inputs_);
-    const size_t chunk = chunkElements(case_);
-    for (size_t p = 0; p < inputs_.size(); ++p) {
-      for (size_t e = 0; e < output_bytes_ / size; ++e) {
-        std::byte expected[8];
-        if (case_.collective == Collective::kAllGather) {
-          const size_t source = e / case_.count;
-          std::memcpy(expected, inputs_[positionOf(source)].data() + e % case_.count * size, size);
-        } else {
-          const bool whole = case_.collective == Collective::kAllReduce;
-          const auto rank = static_cast<size_t>(world_.rankOf(static_cast<int32_t>(p)));
-          const size_t element = whole ? e : rank * case_.count + e;
-          reference.reduce(element, whole ? static_cast<int>(e / chunk) : static_cast<int>(p), expected);
-        }
-        ASSERT_EQ(std::memcmp(outputs_[p] + e * size, expected, size), 0)
-            << "position " << p << " element " << e;
-      }
+  void check(const Buffers& expected) const {
+    for (size_t p = 0; p < expected.size(); ++p) {
+      const auto differs = std::mismatch(expected[p].begin(), expected[p].end(), outputs_[p]).first;
+      ASSERT_TRUE(differs == expected[p].end())
+          << "position " << p << " element "
+          << static_cast<size_t>(differs - expected[p].begin()) / dataTypeBytes(case_.type);
       ASSERT_TRUE(guardsIntact(p)) << "wrote outside the output of position " << p;
     }
   }
 
  private:
   static constexpr size_t kGuard = 64;
-
-  size_t positionOf(size_t rank) const {
-    int32_t position = 0;
-    while (world_.rankOf(position) != static_cast<int32_t>(rank)) ++position;
-    return static_cast<size_t>(position);
-  }
 
   // The larger buffer holds both, as each collective declares it.
   void placeInside(size_t p, Call& call) {
@@ -446,26 +467,27 @@ class Trial {
     const std::vector<std::byte>& b = buffers_[p];
     const std::byte* const first = const_cast<Trial*>(this)->base(p);
     return std::all_of(b.data(), first, is_guard) &&
-           std::all_of(first + std::max(input_bytes_, output_bytes_), b.data() + b.size(), is_guard);
+           std::all_of(first + b.size() - 3 * kGuard, b.data() + b.size(), is_guard);
   }
 
   const Case& case_;
   World& world_;
   bool in_place_;
-  size_t input_bytes_ = 0, output_bytes_ = 0;
-  std::vector<std::vector<std::byte>> inputs_, buffers_;
+  const Buffers& inputs_;
+  Buffers buffers_;
   std::vector<std::byte*> outputs_;
 };
 
 void runAndCheck(World& world, const Case& c) {
+  const Buffers inputs = randomInputs(c), expected = expectedOutputs(c, world, inputs);
   for (const bool in_place : {false, true}) {
     SCOPED_TRACE(formatString("%s %s %dx%d %s %s count %zu%s", c.algorithm.c_str(),
                               collectiveName(c.collective), c.shape.groups, c.shape.members,
                               dataTypeName(c.type), redOpName(c.op), c.count, in_place ? " in place" : ""));
-    Trial trial(c, world, in_place, static_cast<unsigned>(c.count * 7 + static_cast<size_t>(c.type)));
+    Trial trial(c, world, in_place, inputs);
     trial.run();
     if (testing::Test::HasFatalFailure()) return;
-    trial.check();
+    trial.check(expected);
     if (testing::Test::HasFatalFailure()) return;
   }
 }
