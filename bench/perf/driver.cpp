@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "perf/collectives.h"
 #include "perf/communicators.h"
 #include "perf/gpu_buffers.h"
 #include "perf/report_json.h"
@@ -236,7 +237,8 @@ int runThreads(const Program& program, const std::vector<horingComm_t>& comms) {
 
 }  // namespace
 
-int perfMain(const CollectiveTest& test, int argc, const char* const* argv) {
+int perfMain(const char* collective, int argc, const char* const* argv) {
+  const CollectiveTest& test = collectiveTest(collective);
   const std::string program = std::string(test.name) + "_perf";
   ParsedOptions parsed = parseOptions(program.c_str(), argc, argv);
   if (!parsed.options) return parsed.exit_code;

@@ -2,5 +2,5 @@
 #include "perf/driver.h"
 
 int main(int argc, char** argv) {
-  return horing::perf::perfMain(horing::perf::collectiveTest(HORING_PERF_COLLECTIVE), argc, argv);
+  return horing::perf::perfMain(HORING_PERF_COLLECTIVE, argc, argv);
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "perf/collectives.h"
 #include "perf/options.h"
 #include "threads_library.h"
 
@@ -27,7 +28,7 @@ Outcome runPerf(const char* name, std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), {program.c_str(), "--buffers", "host"});
   ::testing::internal::CaptureStdout();
   Outcome outcome;
-  outcome.exit_code = perfMain(collectiveTest(name), static_cast<int>(arguments.size()), arguments.data());
+  outcome.exit_code = perfMain(name, static_cast<int>(arguments.size()), arguments.data());
   outcome.text = ::testing::internal::GetCapturedStdout();
   std::istringstream lines(outcome.text);
   for (std::string line; std::getline(lines, line);) {
