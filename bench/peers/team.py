@@ -39,7 +39,7 @@ class Team:
     """A context manager: leaving it ends the ranks."""
 
     def __init__(self, library, job, nodes):
-        self.library, self.ranks = library, job.ranks
+        self.library, self.ranks, self.ranks_of_a_node = library, job.ranks, job.ranks_of_a_node()
         self.connections, self.failure = [], None
         slug = library.name.lower().replace(" ", "_")
         path = os.path.join(job.folder, f"{slug}.sock")
@@ -85,14 +85,26 @@ class Team:
             if self.listener in ready:
                 connection, _ = self.listener.accept()
                 connection.settimeout(START_S)
-                sizes.add(int(read_line(connection).split()[1]))
+                rank, size = map(int, read_line(connection).split())
+                sizes.add(size)
                 self.connections.append(connection)
+                connection.sendall(f"core {self.core_of(rank)}\n".encode())
+                answer = read_line(connection)
+                if answer != "ok":
+                    self.fail(f"rank {rank}: {answer}")
             elif ready:
                 self.fail(f"it ended with exit code {ready[0].wait(1)} before its ranks were there")
             else:
                 self.fail(f"only {len(self.connections)} of {self.ranks} ranks came within {START_S} s")
         if sizes != {self.ranks}:
             self.fail(f"its ranks think that there are {sorted(sizes)} of them instead of {self.ranks}")
+
+    def core_of(self, rank):
+        """As many ranks on each core, and the first ranks of nodes, who talk to each other, on different ones: left to the
+        scheduler, which does not move ranks that only yield, a job can be twice as slow as the next."""
+        node, local = divmod(rank, self.ranks_of_a_node)
+        cores = sorted(os.sched_getaffinity(0))
+        return cores[(node + local) % len(cores)]
 
     def play(self, turn, expected_s):
         """Seconds of a call: the slowest rank's time for all iterations, over their number."""

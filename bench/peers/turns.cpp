@@ -1,5 +1,6 @@
 #include "peers/turns.h"
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -80,6 +81,18 @@ class Wire {
   Fd fd_;
   std::string pending_;
 };
+
+// The thread that makes the calls; those that libraries have started stay free.
+Status bind(const std::string& line) {
+  int core = 0;
+  if (std::sscanf(line.c_str(), "core %d", &core) != 1)
+    return makeStatus(Code::kInvalidArgument, "no core: '%s'", line.c_str());
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &cores);
+  if (sched_setaffinity(0, sizeof cores, &cores) != 0) return systemError(errno, "binding to core %d", core);
+  return {};
+}
 
 Result<Turn> parseTurn(const std::string& line) {
   char name[32];
@@ -174,6 +187,10 @@ class Player {
 };
 
 std::string answer(Player& player, const std::string& line) {
+  if (line.starts_with("core ")) {
+    const Status bound = bind(line);
+    return bound.ok() ? "ok" : "failed " + bound.message();
+  }
   const Result<Turn> turn = parseTurn(line);
   if (!turn.ok()) return "failed " + turn.status().message();
   const Result<Outcome> outcome = player.play(turn.value());

@@ -4,6 +4,9 @@
 //
 // Words on the connection, one line each:
 //   rank to conductor, first:  RANK SIZE
+//   conductor to rank:         core NUMBER           to which it binds itself
+//   rank to conductor:         ok
+//                              failed REASON
 //   conductor to rank:         COLLECTIVE BYTES WARMUPS ITERATIONS check|trust
 //   rank to conductor:         ok NANOSECONDS WRONG      of all iterations together; elements that are wrong
 //                              failed REASON

@@ -2,12 +2,14 @@
 #include "peers/turns.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -26,12 +28,14 @@ class OneRank final : public Library {
   int size() const override { return 1; }
   Result<const float*> run(const Call& call) override {
     ++calls;
+    if (on_run) on_run();
     if (habit_ == Habit::kBroken) return makeStatus(Code::kRemoteError, "the other end is gone");
     if (habit_ == Habit::kInPlace) return call.send;
     if (habit_ == Habit::kHonest) std::memcpy(call.receive, call.send, call.count * sizeof(float));
     return call.receive;
   }
   int calls = 0;
+  std::function<void()> on_run;
 
  private:
   Habit habit_;
@@ -102,6 +106,21 @@ TEST(Turns, SayWhoARankIsAndRunEachCollective) {
     EXPECT_TRUE(answers[i].starts_with("ok ")) << answers[i];
     EXPECT_EQ(lastWord(answers[i]), "0") << answers[i];
   }
+}
+
+TEST(Turns, BindARankToTheCoreItIsTold) {
+  cpu_set_t before, during;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &before)) ++core;
+  OneRank library(Habit::kHonest);
+  library.on_run = [&] { ASSERT_EQ(sched_getaffinity(0, sizeof during, &during), 0); };
+  const auto answers =
+      Conductor().talk(library, {"core " + std::to_string(core), "all_reduce 64 0 1 check", "core 100000"});
+  EXPECT_EQ(answers[1], "ok");
+  EXPECT_EQ(CPU_COUNT(&during), 1);
+  EXPECT_TRUE(CPU_ISSET(core, &during));
+  EXPECT_TRUE(answers[3].starts_with("failed ")) << answers[3];
 }
 
 TEST(Turns, RunWarmupsAndIterationsBetweenTwoBarriers) {
