@@ -11,8 +11,11 @@ namespace horing {
 
 namespace {
 
-// Smaller calls do not gain what it costs to ask who shares memory.
-constexpr size_t kLeastSharedBytes = 256 << 10;
+// Smaller calls do not gain what it costs to ask who shares memory, which grows with those who are asked: measured with 2 and 4
+// ranks on 2 cores, and with 8.
+size_t leastSharedBytes(int ranks) {
+  return std::min<size_t>(static_cast<size_t>(ranks) * (32 << 10), 256 << 10);
+}
 
 bool knowsGroups(std::string_view algorithm) {
   return algorithm.starts_with("ho_");
@@ -96,7 +99,8 @@ Selector::Choices Selector::choicesFor(Collective collective, const SelectionGro
   if (ground.config.reproducible && contractOf(collective).folds()) return reproducibleChoice(ground);
   const Choices table = tableChoices(collective, ground);
   const bool may_share = shared_.algorithm && shared_.algorithm->has(collective);
-  std::set<size_t> edges = {kLeastSharedBytes - 1};
+  const size_t least_shared_bytes = leastSharedBytes(map.ranks());
+  std::set<size_t> edges = {least_shared_bytes - 1};
   for (const Choice& choice : table) edges.insert(choice.most_bytes);
   for (const ForcedRow& row : forced_.rows()) {
     if (row.least_bytes > 0) edges.insert(row.least_bytes - 1);
@@ -112,7 +116,7 @@ Selector::Choices Selector::choicesFor(Collective collective, const SelectionGro
     } else {
       // A name without a collective says what the user wants to see; reading inputs would hide it.
       const bool names_all = !forced_.rows().empty() && !forced_.rows().front().collective;
-      choice.prefers_shared = map.groups() == 1 && edge >= kLeastSharedBytes && !names_all;
+      choice.prefers_shared = map.groups() == 1 && edge >= least_shared_bytes && !names_all;
     }
     choice.prefers_shared = choice.prefers_shared && may_share;
     choices.push_back(choice);

@@ -215,14 +215,17 @@ TEST(Selector, DoesAsItIsForcedByCollectiveAndSize) {
 
 // Reading peers' inputs is what large calls on one node prefer, unless something is forced.
 TEST(Selector, LeavesPeersInputsToWhatIsNotForced) {
-  const GroupMap map = GroupMap::blocks(1, 2);
-  const auto shares = [&](const char* algorithm, Collective collective, size_t bytes) {
+  const auto shares = [](const char* algorithm, Collective collective, size_t bytes, int ranks = 2) {
     const Config config = configWith(algorithm);
+    const GroupMap map = GroupMap::blocks(1, ranks);
     const Selector selector({config, map, SelectionTable::builtIn(), true});
     return selector.selectShared(collective, bytes) != nullptr;
   };
-  EXPECT_FALSE(shares("auto", Collective::kAllReduce, (256 << 10) - 1));
-  EXPECT_TRUE(shares("auto", Collective::kAllReduce, 256 << 10));
+  for (const auto& [ranks, least] :
+       {std::pair(2, 64 << 10), {4, 128 << 10}, {8, 256 << 10}, {16, 256 << 10}}) {
+    EXPECT_FALSE(shares("auto", Collective::kAllReduce, static_cast<size_t>(least) - 1, ranks)) << ranks;
+    EXPECT_TRUE(shares("auto", Collective::kAllReduce, static_cast<size_t>(least), ranks)) << ranks;
+  }
   EXPECT_FALSE(shares("ring", Collective::kAllReduce, 1 << 30));
   EXPECT_TRUE(shares("peer_read", Collective::kAllReduce, 1));
   const char* by_size = "all_reduce:0-1M=ring;reduce_scatter:0-64=peer_read";
