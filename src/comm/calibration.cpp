@@ -19,7 +19,8 @@ constexpr int kRounds = 3;        // of which the best counts: what others do on
 constexpr size_t kMostPairs = 3;  // of one class of links
 constexpr int kAnswers = 9;
 constexpr int kMostTimes = 2000;
-constexpr size_t kFoldBytes = 4 << 20;
+// In a group: of the size that most chunks have, for which there is room in the caches.
+constexpr size_t kNearBytes = 256 << 10;
 
 struct Effort {
   size_t large_bytes;
@@ -248,7 +249,7 @@ Result<double> Measurement::wakeTime(const Peers& pair) {
 Status Measurement::readNear(MachineReadings& readings) {
   const std::vector<Pair> pairs = nearPairs(map_);
   HORING_ASSIGN(readings.near_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
-  HORING_ASSIGN(readings.near_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
+  HORING_ASSIGN(readings.near_large_us, timeOfEach(pairs, readings.near_bytes, readings.unequal));
   HORING_ASSIGN(readings.near_burst_us, time(peersIn(pairs[0]), kSmallBytes, kBurst));
   HORING_ASSIGN(readings.near_crowd_us, time(nearRing(), kSmallBytes));
   HORING_ASSIGN(readings.wake_us, wakeTime(peersIn(pairs[0])));
@@ -271,7 +272,7 @@ Status Measurement::readFar(MachineReadings& readings) {
 }
 
 double foldRate() {
-  std::vector<float> a(kFoldBytes / sizeof(float), 1), b(a.size(), 2);
+  std::vector<float> a(kNearBytes / sizeof(float), 1), b(a.size(), 2);
   const std::byte* sources[] = {reinterpret_cast<const std::byte*>(a.data()),
                                 reinterpret_cast<const std::byte*>(b.data())};
   FoldArguments fold;
@@ -286,13 +287,14 @@ double foldRate() {
     function(fold);
     best_us = std::min(best_us, microseconds(CLOCK_MONOTONIC) - begun);
   }
-  return static_cast<double>(kFoldBytes) / std::max(best_us, 0.001) / 1000;
+  return static_cast<double>(kNearBytes) / std::max(best_us, 0.001) / 1000;
 }
 
 void Measurement::describeMachine(MachineReadings& readings) const {
   readings.groups = map_.groups();
   readings.members = map_.largestGroup();
   readings.large_bytes = effort_.large_bytes;
+  readings.near_bytes = kNearBytes;
   const WaitPolicy& policy = communicator_.waitPolicy();
   readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
   const auto kernels = communicator_.kernels();

@@ -18,6 +18,10 @@ double gbytesPerSecond(double bytes, double us) {
   return us > 0 ? bytes / us / 1000 : 0;
 }
 
+double microsecondsAt(double bytes, double gbytes_per_s) {
+  return gbytes_per_s > 0 ? bytes / gbytes_per_s / 1000 : 0;
+}
+
 // What bytes took of a reading. Where noise made what they took without nearly as long, at least half of it.
 double bytesTime(double with_us, double without_us) {
   return std::max(with_us - without_us, with_us / 2);
@@ -50,6 +54,7 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.nodes = readings.groups;
   machine.ranks_per_node = readings.members;
   const auto bytes = static_cast<double>(readings.large_bytes);
+  const auto near_bytes = static_cast<double>(readings.near_bytes);
   machine.cores = readings.cores;
   machine.cores_of = readings.cores_of;
   const bool is_crowded = sharesCores(machine);
@@ -65,12 +70,15 @@ MachineModel fitMachine(const MachineReadings& readings) {
   const double near_us = std::min({readings.near_small_us, near_step_us, near_crowd_us});
   const double turn_us = near_crowd_us - near_us;
   machine.turn_us = rounded(turn_us);
-  const double copies = 2 * bytes;  // into the slot, out of the slot
   machine.step_us = rounded(near_us / 2);
   machine.inside = {rounded(readings.near_small_us - near_us), 0, 0, 0};
-  machine.copy_gbytes_per_s =
-      rounded(gbytesPerSecond(copies, bytesTime(readings.near_large_us, readings.near_small_us)));
   machine.fold_gbytes_per_s = rounded(readings.fold_gbytes_per_s);
+  // Into the slot and out of it; a copy moves two thirds of what a fold does. What a message takes beyond that is the way between cores.
+  const double near_bytes_us = bytesTime(readings.near_large_us, readings.near_small_us);
+  const double copies_us =
+      std::min(near_bytes_us, microsecondsAt(2 * near_bytes, 1.5 * readings.fold_gbytes_per_s));
+  machine.copy_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, copies_us));
+  machine.inside.cpu_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, near_bytes_us - copies_us));
   machine.wake_us = rounded(readings.wake_us);
   machine.patience_us = readings.patience_us;
   machine.links = readings.groups == 1    ? Links::kInside
@@ -85,8 +93,8 @@ MachineModel fitMachine(const MachineReadings& readings) {
   machine.between.latency_us = rounded(readings.far_small_us - far_us);
   const double line_us = bytesTime(readings.far_large_us, readings.far_small_us);
   machine.between.gbytes_per_s = rounded(gbytesPerSecond(bytes, line_us));
-  machine.between.cpu_gbytes_per_s =
-      rounded(gbytesPerSecond(2 * bytes, bytesTime(readings.far_handling_us, readings.near_large_us)));
+  machine.between.cpu_gbytes_per_s = rounded(gbytesPerSecond(
+      2 * bytes, bytesTime(readings.far_handling_us, microsecondsAt(2 * bytes, machine.copy_gbytes_per_s))));
   machine.nic = Owner::kRank;
   if (readings.sharing > 1 && readings.far_shared_us > kSharedLine * readings.far_large_us) {
     machine.nic = Owner::kNode;
@@ -105,7 +113,7 @@ std::string describeReadings(const MachineReadings& readings) {
   };
   const std::string large = formatString("%zu KiB", readings.large_bytes >> 10);
   line("in a group, 8 bytes", readings.near_small_us);
-  line(("in a group, " + large).c_str(), readings.near_large_us);
+  line(formatString("in a group, %zu KiB", readings.near_bytes >> 10).c_str(), readings.near_large_us);
   line(formatString("in a group, 8 bytes, %d exchanges at once", kBurst).c_str(), readings.near_burst_us);
   line("in a group, 8 bytes, all ranks at once", readings.near_crowd_us);
   line("between groups, 8 bytes", readings.far_small_us);

@@ -35,8 +35,9 @@ struct MachineReadings {
   int32_t members = 1;  // of the largest group
   double cores = 0;     // of a node, or of the machine that all of them share; 0: one for each rank
   Owner cores_of = Owner::kNode;
-  double patience_us = 0;                       // how long a rank waits before it blocks
-  size_t large_bytes = 0;                       // of the large messages; the others are of few bytes
+  double patience_us = 0;  // how long a rank waits before it blocks
+  size_t large_bytes = 0;  // of large messages between groups; small ones are of few bytes
+  size_t near_bytes = 0;   // of large messages in a group
   double near_small_us = 0, near_large_us = 0;  // two ranks of one group, all others asleep (timeOfPairs)
   double near_burst_us = 0;                     // small; two ranks of one group, all others asleep
   double far_small_us = 0, far_large_us = 0;    // two ranks of two groups, all others asleep (timeOfPairs)

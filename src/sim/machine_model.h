@@ -53,8 +53,10 @@ struct MachineModel {
   Owner cores_of = Owner::kNode;     // or kMachine: all nodes share them, as emulated ones do
   double step_us = 0;                // of a core, for each slice of a step
   double copy_gbytes_per_s = 0;      // of a core, for each place that a value is stored in
-  double fold_gbytes_per_s = 0;      // of a core, for each operand folded into another
-  double turn_us = 0;      // of a core, for a rank to go on that had nothing to do: ranks take turns
+  double fold_gbytes_per_s = 0;      // of a core, for two operands folded; a third of that for each more
+  // Of a core, for a rank to go on that had nothing to do: ranks that share cores take turns, which last until they have nothing to do.
+  // 0: they share them evenly.
+  double turn_us = 0;
   double wake_us = 0;      // the same of one that had nothing to do for so long that it blocked
   double patience_us = 0;  // how long that is
 

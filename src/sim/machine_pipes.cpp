@@ -66,10 +66,11 @@ StepCost MachinePipes::costOf(const Step& step, const StepWires& wires) const {
     cost.fixed += used.message_us * kPicosecondsPerMicrosecond;
     cost.per_byte += picosecondsPerByte(used.cpu_gbytes_per_s);
   }
-  const int folds = std::max(static_cast<int>(step.sources.size()) - 1, 0);
+  const auto sources = static_cast<int>(step.sources.size());
   const int stores = (step.keep.kind != Keep::Kind::kNone) + (step.send_to >= 0);
-  // The result of a fold is stored on the way.
-  const int copies = folds > 0 ? stores - 1 : stores;
+  // Folding two operands reads both and stores one, which is on the way; so each more is a third of that.
+  const double folds = sources > 1 ? (sources + 1) / 3.0 : 0;
+  const int copies = sources > 1 ? stores - 1 : stores;
   cost.per_byte += folds * picosecondsPerByte(machine_.fold_gbytes_per_s) +
                    std::max(copies, 0) * picosecondsPerByte(machine_.copy_gbytes_per_s);
   return cost;

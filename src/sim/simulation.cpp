@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "schedule/network.h"
 #include "schedule/plan_parameters.h"
@@ -57,6 +58,23 @@ struct LaneState {
   int32_t woken_by = kNoRecord;     // slice of another lane of its rank
 };
 
+// What a rank has for its core.
+struct RankState {
+  struct Job {
+    int32_t lane_id;
+    Picoseconds cost;
+  };
+  std::queue<Job> jobs;        // slices, in order
+  Picoseconds idle_since = 0;  // when its last slice ended
+  bool has_core = false;
+};
+
+// Cores, and the ranks that wait for one of them.
+struct CoreState {
+  int32_t free = 0;
+  std::queue<int32_t> waiting;
+};
+
 class Simulation {
  public:
   Simulation(const SimulationInput& input, const FoldedNetwork& network);
@@ -83,6 +101,7 @@ class Simulation {
 
   void prepareWires();
   void prepareLanes();
+  void prepareCores();
   Status checkSize() const;
   Status tooMuchWork() const;
   void wake(int32_t lane_id);
@@ -100,6 +119,10 @@ class Simulation {
   Cause causeOf(const LaneState& state);
   void begin(int32_t lane_id);
   Picoseconds costOfSlice(int32_t lane_id) const;
+  void queueJob(int32_t rank, const RankState::Job& job);
+  CoreState& coresOf(int32_t rank);
+  void giveCore(int32_t rank);
+  void giveCoresBack();
   Picoseconds costOfWaking(int32_t rank) const;
   void finish(int32_t lane_id);
   int32_t keepRecord(int32_t lane_id);
@@ -121,8 +144,9 @@ class Simulation {
   std::vector<LaneState> lanes_;
   std::vector<StepCost> step_costs_;  // by lane, and step as written down
   std::vector<size_t> first_step_cost_;
-  std::vector<std::queue<int32_t>> computing_;  // by rank: lanes whose slices are with the core, in order
-  std::vector<Picoseconds> idle_since_;         // by rank: when its last slice ended
+  std::vector<RankState> ranks_;
+  std::vector<CoreState> cores_;   // by node, or of all; empty: each rank has its own
+  std::vector<int32_t> finished_;  // ranks that may have nothing to do any more
   Picoseconds patience_ = 0, turn_cost_ = 0, wake_cost_ = 0;
   int32_t scratch_queues_ = 0, scratch_slices_ = 0;
   std::vector<ScratchState> scratch_;
@@ -140,8 +164,7 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
       pipes_(machine_.pipes()),
       wires_(network.wires().size()),
       lanes_(static_cast<size_t>(network.lanes())),
-      computing_(input.schedules.size()),
-      idle_since_(input.schedules.size()),
+      ranks_(input.schedules.size()),
       patience_(toPicoseconds(input.machine.patience_us)),
       turn_cost_(toPicoseconds(input.machine.turn_us)),
       wake_cost_(std::max(turn_cost_, toPicoseconds(input.machine.wake_us))) {
@@ -165,6 +188,16 @@ void Simulation::prepareWires() {
     wires_[w].latency = machine_.latency(ends);
     wires_[w].slots = ends.crosses_nodes ? input_.pipelining.slots_between : input_.pipelining.slots_inside;
   }
+}
+
+// Where turns cost something a rank keeps its core as long as it has something to do.
+void Simulation::prepareCores() {
+  const MachineModel& machine = input_.machine;
+  if (!sharesCores(machine) || turn_cost_ == 0) return;
+  const bool of_machine = machine.cores_of == Owner::kMachine, folds = network_.folding().folds();
+  const double cores = of_machine && folds ? machine.cores / machine.nodes : machine.cores;
+  cores_.resize(of_machine || folds ? 1 : static_cast<size_t>(machine.nodes));
+  for (CoreState& state : cores_) state.free = std::max(static_cast<int32_t>(cores), 1);
 }
 
 void Simulation::prepareLanes() {
@@ -212,9 +245,11 @@ Result<SimulationResult> Simulation::run() {
   HORING_TRY(checkSize());
   prepareWires();
   prepareLanes();
+  prepareCores();
   for (int32_t id = 0; id < network_.lanes(); ++id) wake(id);
   while (true) {
     runWork();
+    giveCoresBack();
     pipes_.settle(now_);
     if (pipes_.sharings() > input_.most_work) return tooMuchWork();
     const Picoseconds next =
@@ -261,11 +296,12 @@ void Simulation::endJobs() {
       onLeft(pipe);
       continue;
     }
-    std::queue<int32_t>& computing = computing_[static_cast<size_t>(machine_.rankOfCore(pipe))];
-    const int32_t id = computing.front();
-    computing.pop();
+    RankState& rank = ranks_[static_cast<size_t>(machine_.rankOfCore(pipe))];
+    const int32_t id = rank.jobs.front().lane_id;
+    rank.jobs.pop();
     finish(id);
     wake(id);
+    if (!cores_.empty()) finished_.push_back(machine_.rankOfCore(pipe));
   }
   for (; !alarms_.empty() && alarms_.top().at <= now_; alarms_.pop()) wake(alarms_.top().lane_id);
 }
@@ -394,11 +430,55 @@ void Simulation::begin(int32_t lane_id) {
   if (step.keep.kind == Keep::Kind::kScratch) ++scratch(lane_id, step.keep.index).used;
   for (int32_t i = 0; i < wires.sends; ++i) ++wire(network_.wireAt(wires.first_send + i)).used;
   const int32_t rank = network_.positionOf(lane_id);
-  const Picoseconds cost = costOfSlice(lane_id) + costOfWaking(rank);
-  if (cost == 0) return finish(lane_id);
+  const Picoseconds cost = costOfSlice(lane_id);
+  const Picoseconds waking = ranks_[static_cast<size_t>(rank)].jobs.empty() ? costOfWaking(rank) : 0;
+  if (cost + waking == 0) return finish(lane_id);
   state.busy = true;
-  computing_[static_cast<size_t>(rank)].push(lane_id);
-  pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(cost));
+  queueJob(rank, {lane_id, cores_.empty() ? cost + waking : cost});
+}
+
+void Simulation::queueJob(int32_t rank, const RankState::Job& job) {
+  RankState& state = ranks_[static_cast<size_t>(rank)];
+  state.jobs.push(job);
+  if (cores_.empty() || state.has_core)
+    return pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost));
+  if (state.jobs.size() > 1) return;  // it waits for its turn
+  CoreState& cores = coresOf(rank);
+  if (cores.free == 0) return cores.waiting.push(rank);
+  --cores.free;
+  giveCore(rank);
+}
+
+CoreState& Simulation::coresOf(int32_t rank) {
+  return cores_[cores_.size() == 1 ? 0 : static_cast<size_t>(network_.folding().nodeOf(rank))];
+}
+
+// Its turn begins with all that it has to do.
+void Simulation::giveCore(int32_t rank) {
+  RankState& state = ranks_[static_cast<size_t>(rank)];
+  state.has_core = true;
+  Picoseconds turn = costOfWaking(rank);
+  for (size_t left = state.jobs.size(); left > 0; --left) {
+    const RankState::Job job = state.jobs.front();
+    state.jobs.pop();
+    state.jobs.push(job);
+    pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost + std::exchange(turn, 0)));
+  }
+}
+
+void Simulation::giveCoresBack() {
+  for (const int32_t rank : finished_) {
+    RankState& state = ranks_[static_cast<size_t>(rank)];
+    if (!state.has_core || !state.jobs.empty()) continue;
+    state.has_core = false;
+    CoreState& cores = coresOf(rank);
+    ++cores.free;
+    if (cores.waiting.empty()) continue;
+    --cores.free;
+    giveCore(cores.waiting.front());
+    cores.waiting.pop();
+  }
+  finished_.clear();
 }
 
 Picoseconds Simulation::costOfSlice(int32_t lane_id) const {
@@ -409,16 +489,14 @@ Picoseconds Simulation::costOfSlice(int32_t lane_id) const {
 
 // A rank that had nothing to do has let others have the core; after long it sleeps.
 Picoseconds Simulation::costOfWaking(int32_t rank) const {
-  const auto index = static_cast<size_t>(rank);
-  const Picoseconds idle = now_ - idle_since_[index];
-  if (!computing_[index].empty() || idle == 0) return 0;
-  return idle > patience_ ? wake_cost_ : turn_cost_;
+  const Picoseconds idle = now_ - ranks_[static_cast<size_t>(rank)].idle_since;
+  return idle == 0 ? 0 : idle > patience_ ? wake_cost_ : turn_cost_;
 }
 
 void Simulation::finish(int32_t lane_id) {
   LaneState& state = lane(lane_id);
   state.busy = false;
-  idle_since_[static_cast<size_t>(network_.positionOf(lane_id))] = now_;
+  ranks_[static_cast<size_t>(network_.positionOf(lane_id))].idle_since = now_;
   const int32_t record = keepRecord(lane_id);
   releaseInputs(lane_id, record);
   const Step& step = state.cursor.step();

@@ -12,17 +12,17 @@ MachineReadings readingsOf(double cores) {
   readings.members = 4;
   readings.cores = cores;
   readings.cores_of = Owner::kMachine;
-  readings.large_bytes = 1'000'000;
+  readings.large_bytes = readings.near_bytes = 1'000'000;
   readings.near_small_us = 2;
-  readings.near_large_us = 202;  // 2 x 10^6 bytes copied in 200 us
+  readings.near_large_us = 202;  // 2 x 10^6 bytes copied in 100 us, and as long on the way
   readings.far_small_us = 20;
   readings.far_large_us = 8020;     // 10^6 bytes on the line in 8000 us
-  readings.far_handling_us = 2202;  // 2 x 10^6 handled in 2000 us
+  readings.far_handling_us = 2100;  // 2 x 10^6 copied in 100 us, handled in 2000 us
   readings.far_shared_us = 32'020;  // four pairs
   readings.sharing = 4;
   readings.wake_us = 30;
   readings.patience_us = 500;
-  readings.fold_gbytes_per_s = 7;
+  readings.fold_gbytes_per_s = 40 / 3.0;
   return readings;
 }
 
@@ -32,8 +32,9 @@ TEST(MachineFit, FindsLatencyRateAndWhoSharesALine) {
   EXPECT_EQ(machine.ranks_per_node, 4);
   EXPECT_DOUBLE_EQ(machine.step_us, 1);
   EXPECT_DOUBLE_EQ(machine.inside.latency_us, 0);
-  EXPECT_DOUBLE_EQ(machine.copy_gbytes_per_s, 10);
-  EXPECT_DOUBLE_EQ(machine.fold_gbytes_per_s, 7);
+  EXPECT_DOUBLE_EQ(machine.copy_gbytes_per_s, 20);
+  EXPECT_DOUBLE_EQ(machine.inside.cpu_gbytes_per_s, 20);
+  EXPECT_DOUBLE_EQ(machine.fold_gbytes_per_s, 13.33);
   EXPECT_DOUBLE_EQ(machine.between.latency_us, 18);
   EXPECT_DOUBLE_EQ(machine.between.message_us, 0);
   EXPECT_DOUBLE_EQ(machine.between.gbytes_per_s, 0.125);
@@ -112,7 +113,8 @@ TEST(MachineFit, FindsARateInNoise) {
   readings.far_small_us = 9000;
   readings.far_handling_us = 100;
   const MachineModel machine = fitMachine(readings);
-  EXPECT_NEAR(machine.copy_gbytes_per_s, 2 * 1000 / 101.0, 0.01);
+  EXPECT_DOUBLE_EQ(machine.copy_gbytes_per_s, 20);
+  EXPECT_DOUBLE_EQ(machine.inside.cpu_gbytes_per_s, 2000);
   EXPECT_NEAR(machine.between.gbytes_per_s, 1000 / 4010.0, 0.001);
   EXPECT_DOUBLE_EQ(machine.between.cpu_gbytes_per_s, 40);
 }

@@ -119,6 +119,19 @@ TEST(Cores, AreSharedByTheRanks) {
   EXPECT_EQ(timeWith(2, Owner::kMachine), 8 * 16 * 1'000'000);
 }
 
+// Four ranks on one core, that send three messages and take three. In its turn each does all that it can: the first only sends; each of
+// the next sends and takes what those before it have sent, the last of them all; then the others take what is left.
+TEST(Cores, AreKeptUntilThereIsNothingToDoWhereTurnsCostSomething) {
+  MachineModel machine;
+  machine.inside = {};
+  machine.step_us = 1;
+  machine.cores = 1;
+  machine.turn_us = 10;
+  const Picoseconds time =
+      simulated({"direct", Collective::kAllGather, {1, 4}, 4 * kChunk, machine, unsliced()}).time;
+  EXPECT_EQ(time, (3 + 14 + 15 + 16 + 13 + 12 + 11) * 1'000'000);
+}
+
 // What is folded costs its bytes; what is only moved costs its copies.
 TEST(Computing, IsPaidByTheByte) {
   MachineModel machine;
@@ -127,6 +140,9 @@ TEST(Computing, IsPaidByTheByte) {
   const Picoseconds fold = kChunk * 100;
   EXPECT_EQ(simulated({"ring", Collective::kReduceScatter, {1, 5}, 5 * kChunk, machine, unsliced()}).time,
             4 * fold);
+  // Five operands in one pass: five are read and one is stored, in place of two and one.
+  EXPECT_EQ(simulated({"direct", Collective::kReduceScatter, {1, 5}, 5 * kChunk, machine, unsliced()}).time,
+            2 * fold);
   EXPECT_EQ(simulated({"ring", Collective::kAllGather, {1, 5}, 5 * kChunk, machine, unsliced()}).time, 0);
   machine.copy_gbytes_per_s = 10;
   // A slot, then three times the output and a slot, then the output.
