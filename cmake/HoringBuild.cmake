@@ -51,6 +51,25 @@ macro(horing_needs_no_speed)
   endif()
 endmacro()
 
+# horing_precompile(TARGET KIND HEADERS...): where no ccache keeps objects for the next build, a sanitized one parses what most
+# files include once for all targets of a KIND and folder's options, which have the same flags, and takes a third less. Other
+# builds do not, and see to it that files include what they use.
+set(HORING_PRECOMPILED <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <deque> <functional> <map> <memory> <mutex>
+  <optional> <set> <span> <sstream> <string> <string_view> <thread> <vector>)
+function(horing_precompile target kind)
+  if(NOT HORING_SANITIZE OR HORING_CCACHE)
+    return()
+  endif()
+  get_property(options DIRECTORY PROPERTY COMPILE_OPTIONS)
+  get_property(first GLOBAL PROPERTY HORING_PRECOMPILED_${kind}${options})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    set_property(GLOBAL PROPERTY HORING_PRECOMPILED_${kind}${options} ${target})
+  endif()
+endfunction()
+
 # One layer of src/: horing_layer(NAME SOURCES ... USES layer ... [LIBRARIES ...]).
 # USES may only name layers below; tests/layers checks that the includes agree.
 function(horing_layer name)
@@ -60,6 +79,7 @@ function(horing_layer name)
   if(HORING_FUZZ)
     target_compile_options(horing_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
+  horing_precompile(horing_${name} layer ${HORING_PRECOMPILED})
   foreach(layer ${ARG_USES})
     target_link_libraries(horing_${name} PUBLIC horing_${layer})
   endforeach()
@@ -85,6 +105,7 @@ function(horing_test name)
   foreach(layer ${ARG_USES})
     target_link_libraries(test_${name} PRIVATE horing_${layer})
   endforeach()
+  horing_precompile(test_${name} test ${HORING_PRECOMPILED} <gtest/gtest.h>)
   add_test(NAME ${name} COMMAND test_${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
