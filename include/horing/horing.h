@@ -27,8 +27,9 @@
  * With a cudaStream_t, for buffers on the GPU of that stream, it returns at once as well: the operation is ordered as a kernel
  * launched there would be; what goes wrong later frees the stream and sticks to the communicator (horingCommGetAsyncError). A call
  * may wait until those of other ranks of the process have been made, so one thread that drives several puts their calls into a
- * group. While the stream records a graph only what runs as a kernel may be called, by ranks that have a GPU each. With NULL, operations on a GPU begin after what its default stream was told before. Any
- * other pointer is refused with horingInvalidUsage.
+ * group. While the stream records a graph only what runs as a kernel may be called, by ranks that have a GPU each. With NULL,
+ * operations on a GPU begin after what its default stream was told before. Any other pointer is refused with
+ * horingInvalidUsage.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
  * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again, if
@@ -337,10 +338,10 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
  * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system can be made to
- * give them, so this takes time (0.2 s for 64 MiB was seen); and one file descriptor. Belongs to the process, not to a communicator; give it back with horingMemFree. A
- * size of 0 gives NULL. A forked child shares the pages with its parent, as any shared mapping: what it writes there, the
- * parent sees; its own collectives take them for ordinary memory. Any thread. Errors: horingInvalidArgument (ptr NULL, more
- * than the machine has), horingSystemError (no memory, no descriptor). */
+ * give them, so this takes time (0.2 s for 64 MiB was seen); and one file descriptor. Belongs to the process, not to a
+ * communicator; give it back with horingMemFree. A size of 0 gives NULL. A forked child shares the pages with its parent, as any
+ * shared mapping: what it writes there, the parent sees; its own collectives take them for ordinary memory. Any thread. Errors:
+ * horingInvalidArgument (ptr NULL, more than the machine has), horingSystemError (no memory, no descriptor). */
 HORING_API horingResult_t horingMemAlloc(void** ptr, size_t size);
 
 /* Gives back what horingMemAlloc gave; NULL is nothing. No collective may be using it. The pages go back to the system at once,
@@ -352,9 +353,9 @@ HORING_API horingResult_t horingMemFree(void* ptr);
  * served as without registration, by copying through shared memory or sockets; it is not NULL if all of buff lies in memory
  * from horingMemAlloc, which is served without that copy, registered or not, or if comm has RDMA, to whose devices buff (to be
  * read and written) is known from its first use on: memory of a GPU if its driver makes a dma-buf of it, which horingSend and
- * horingRecv of 64 KiB and more then move without the host's, if the devices take it. Local, not collective. Give the handle back with
- * horingCommDeregister, before buff is freed; ending the communicator does so, too. Any thread. Errors: horingInvalidArgument (a pointer NULL, size
- * 0), horingInvalidUsage (forked child, too many). */
+ * horingRecv of 64 KiB and more then move without the host's, if the devices take it. Local, not collective. Give the handle back
+ * with horingCommDeregister, before buff is freed; ending the communicator does so, too. Any thread. Errors:
+ * horingInvalidArgument (a pointer NULL, size 0), horingInvalidUsage (forked child, too many). */
 HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle);
 
 /* Ends a registration; a NULL handle is nothing. The buffer stays as it is. Any thread. Errors: horingInvalidArgument (not a
@@ -477,8 +478,8 @@ HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, s
 /* ---- Collectives with blocks of different sizes. Extension. ----
  *
  * Block r has counts[r] elements, from element displs[r] of its buffer on; displs NULL: one block after the other. The
- * arrays are copied. Blocks may be empty, and must not overlap where they are received. Errors as for the other collectives; ranks that disagree on the size of a
- * block get horingInvalidUsage, also where one of them thinks that it is empty. */
+ * arrays are copied. Blocks may be empty, and must not overlap where they are received. Errors as for the other collectives;
+ * ranks that disagree on the size of a block get horingInvalidUsage, also where one of them thinks that it is empty. */
 
 /* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on every rank. All ranks
  * pass the same recvcounts, and recvcounts[rank] == sendcount. In place: sendbuff == recvbuff + recvdispls[rank]. */
