@@ -23,7 +23,17 @@ void unpack(uint64_t word, FlightRecord& r) {
 }  // namespace
 
 const char* outcomeName(Outcome outcome) {
-  return outcome == Outcome::kDone ? "done" : outcome == Outcome::kFailed ? "failed" : "running";
+  switch (outcome) {
+    case Outcome::kRunning:
+      return "running";
+    case Outcome::kDone:
+      return "done";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kWithdrawn:
+      return "withdrawn";
+  }
+  return "unknown";
 }
 
 // release at every word: who sees a new word also sees that the version is odd, or newer.
@@ -49,7 +59,7 @@ void FlightRecorder::end(uint64_t sequence, int64_t now_ns, Outcome outcome) {
   if (sequence >= begun() || entry.words[0].load(std::memory_order_relaxed) != sequence) return;
   FlightRecord record;
   unpack(entry.words[4].load(std::memory_order_relaxed), record);
-  record.outcome = outcome;
+  if (record.outcome != Outcome::kWithdrawn) record.outcome = outcome;
   const uint64_t version = entry.version.load(std::memory_order_relaxed);
   entry.version.store(version + 1, std::memory_order_relaxed);
   entry.words[3].store(static_cast<uint64_t>(now_ns), std::memory_order_release);

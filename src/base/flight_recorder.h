@@ -13,7 +13,8 @@
 
 namespace horing {
 
-enum class Outcome : uint8_t { kRunning, kDone, kFailed };
+// kWithdrawn: it was not carried out as what it was called for, and is recorded elsewhere as what was.
+enum class Outcome : uint8_t { kRunning, kDone, kFailed, kWithdrawn };
 const char* outcomeName(Outcome outcome);  // "running"
 
 // In place of a count, where blocks differ in size: this bit and a digest of all sizes, or, where each rank knows only its
@@ -39,7 +40,7 @@ class FlightRecorder {
 
   // An operation begins; sequences are consecutive from 0. One thread at a time.
   void begin(const FlightRecord& record);
-  // One thread at a time for each operation.
+  // One thread at a time for each operation. One that was withdrawn stays so when it is done.
   void end(uint64_t sequence, int64_t now_ns, Outcome outcome);
 
   // Any thread. How many operations have begun, and have ended: of those that begun in this order all before this number.

@@ -50,6 +50,7 @@ void LaunchWatch::recorded(uint64_t launch) {
 void LaunchWatch::withdrawn(uint64_t launch) {
   const std::lock_guard lock(mutex_);
   withdrawn_.insert(launch);
+  communicator_.launches().recorder().end(launch, clock_.nowNs(), Outcome::kWithdrawn);
   end(0);
 }
 

@@ -54,6 +54,19 @@ TEST(FlightRecorder, KeepsTheLatestOperations) {
   EXPECT_FALSE(recorder.find(kOperations)) << "not begun";
 }
 
+// Behind one that runs; then all before it are done.
+TEST(FlightRecorder, ShowsWhatWasWithdrawnAsSuch) {
+  FlightRecorder recorder;
+  for (uint64_t sequence = 0; sequence < 2; ++sequence) recorder.begin(recordOf(sequence));
+  recorder.end(1, 7, Outcome::kWithdrawn);
+  EXPECT_EQ(recorder.ended(), 0U);
+  for (uint64_t sequence = 0; sequence < 2; ++sequence) recorder.end(sequence, 8, Outcome::kDone);
+  EXPECT_EQ(recorder.ended(), 2U);
+  EXPECT_EQ(recorder.find(0)->outcome, Outcome::kDone);
+  EXPECT_EQ(recorder.find(1)->outcome, Outcome::kWithdrawn);
+  EXPECT_STREQ(outcomeName(recorder.find(1)->outcome), "withdrawn");
+}
+
 TEST(FlightRecorder, CountsAFailureAsNotComplete) {
   FlightRecorder recorder;
   recorder.begin(recordOf(0));
