@@ -74,13 +74,13 @@ StagedCalls::~StagedCalls() {
 // The one in use stays while the GPU is at it: sizes double, so all together take less than twice the last.
 Result<std::byte*> StagedCalls::reserve(Slot& slot, size_t bytes) {
   const size_t has = slot.empty() ? 0 : slot.back().bytes();
-  if (bytes > has || slot.empty()) {
+  if (bytes > has) {
     const size_t wanted = std::max({bytes, 2 * has, StagedPieces::kPieceBytes + 4096});
     HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device_, wanted));
     slot.push_back(std::move(memory));
     memory_bytes_.fetch_add(wanted, std::memory_order_relaxed);
   }
-  return slot.back().data();
+  return slot.empty() ? nullptr : slot.back().data();
 }
 
 Status StagedCalls::copy(const std::vector<StagedCopy>& copies, CudaStream stream) const {

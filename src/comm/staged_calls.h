@@ -79,6 +79,7 @@ class StagedCalls {
               const GpuInPlace::Limits& copies)
       : device_(device), place_(place), in_place_(device, copies) {}
   Status initialise();
+  // Null for nothing, where nothing was reserved before.
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
   Status enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
                        CudaStream stream, StagedOperation& operation);

@@ -127,6 +127,26 @@ TEST_P(GpuBuffers, CarryBlocksThatDiffer) {
   });
 }
 
+TEST_P(GpuBuffers, TakeNoPinnedMemoryWhereNothingMoves) {
+  onEveryRank(ranks(), [&](int rank) {
+    const GpuVector<float> data(cuda_, kGpu, std::vector<float>(8));
+    const GpuStream stream(cuda_, kGpu);
+    const std::vector<size_t> none(size(), 0);
+    const auto gatherNothing = [&](float* on, void* when) {
+      return horingAllGatherV(on, 0, on, none.data(), none.data(), horingFloat, comm(rank), when);
+    };
+    float of_host = 0;
+    EXPECT_HORING(gatherNothing(&of_host, nullptr));  // takes what hosts need
+    uint64_t before = 0, after = 0;
+    EXPECT_HORING(horingCommMemoryBytes(comm(rank), &before));
+    EXPECT_HORING(gatherNothing(data.data(), stream.get()));
+    EXPECT_HORING(gatherNothing(data.data(), nullptr));
+    stream.synchronize();
+    EXPECT_HORING(horingCommMemoryBytes(comm(rank), &after));
+    EXPECT_LT(after - before, 1U << 20);
+  });
+}
+
 TEST_P(GpuBuffers, CarryListsOfSmallAndLarge) {
   onEveryRank(ranks(), [&](int rank) {
     const std::vector<size_t> counts = {3, 0, 70'000, 1'300'003, 5, 90'000, 100'000, 300'000, 9};
