@@ -16,6 +16,7 @@ using CudaModule = void*;
 using CudaFunction = void*;
 using CudaAddress = unsigned long long;
 using CudaUuid = std::array<std::byte, 16>;
+using CudaIpcHandle = std::array<std::byte, 64>;
 
 // X(member, "symbol", parameters); each returns a CUresult.
 // clang-format off
@@ -65,6 +66,10 @@ using CudaUuid = std::array<std::byte, 16>;
 // clang-format off
 #define HORING_CUDA_API_IF_THERE(X) \
   X(range_handle, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", (void* handle, CudaAddress at, size_t bytes, int type, unsigned long long flags)) \
+  X(ipc_handle, cuIpcGetMemHandle, "cuIpcGetMemHandle", (CudaIpcHandle* handle, CudaAddress at)) \
+  X(ipc_open, cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CudaAddress* at, CudaIpcHandle handle, unsigned int flags)) \
+  X(ipc_close, cuIpcCloseMemHandle, "cuIpcCloseMemHandle", (CudaAddress at)) \
+  X(address_range, cuMemGetAddressRange, "cuMemGetAddressRange_v2", (CudaAddress* begin, size_t* bytes, CudaAddress at)) \
   X(flush_remote_writes, cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites", (int target, int scope))
 // clang-format on
 

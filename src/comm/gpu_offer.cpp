@@ -26,6 +26,8 @@ std::vector<std::byte> encodeGpuOffer(const GpuOffer& offer) {
   writer.number(offer.most_blocks);
   writer.number(static_cast<uint32_t>(offer.addresses.size()));
   for (const auto& address : offer.addresses) writer.blob(address);
+  writer.number(static_cast<uint8_t>(offer.memory.has_value()));
+  if (offer.memory) writer.raw(*offer.memory);
   return writer.take();
 }
 
@@ -42,6 +44,10 @@ Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from) {
   for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
     const auto address = reader.blob(kMaxAddressBytes);
     offer.addresses.emplace_back(address.begin(), address.end());
+  }
+  if (reader.number<uint8_t>() != 0) {
+    const auto handle = reader.raw(sizeof(CudaIpcHandle));
+    std::copy(handle.begin(), handle.end(), offer.memory.emplace().begin());
   }
   if (reader.complete()) return offer;
   return makeStatus(

@@ -2,6 +2,7 @@
 // What ranks of different processes tell each other before kernels serve their GPUs, and what follows from it: the same on every
 // rank, for it follows from nothing else.
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct GpuOffer {
   uint32_t resident_blocks = 0;                     // of kernels, at once
   uint32_t most_blocks = 0;                         // that a kernel of this rank may have
   std::vector<std::vector<std::byte>> addresses{};  // of the transports that carry messages of kernels
+  std::optional<CudaIpcHandle> memory{};            // by which its neighbors open that of its GPU
   bool operator==(const GpuOffer&) const = default;
 };
 

@@ -109,6 +109,7 @@ GpuTeam::~GpuTeam() {
 }
 
 void GpuTeam::release() {
+  if (remote_ && !remote_->leave()) (void)at(remote_->rank()).memory.release();
   remote_.reset();
   plans_.clear();
   queues_.clear();
@@ -185,7 +186,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       const Rank& own = at(member.rank);
       const int blocks = made.ok() ? gpus_[own.gpu]->resident_blocks : 0;
       HORING_ASSIGN(const RemoteGpus::Verdict verdict,
-                    remote_->agree({own.device, made, blocks, abort_.load(), member.news}));
+                    remote_->agree({own.device, made, own.memory.get(), blocks, abort_.load(), member.news}));
       made = verdict.why_not;
       if (made.ok()) adopt(verdict.terms);
     }

@@ -22,6 +22,13 @@ std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
   return writer.take();
 }
 
+std::vector<std::string> nodesOf(const Communicator& communicator) {
+  std::vector<std::string> nodes;
+  for (int rank = 0; rank < communicator.ranks(); ++rank)
+    nodes.push_back(communicator.identityOf(rank).nodeLabel());
+  return nodes;
+}
+
 // What another rank is at, as it says.
 std::string keyText(std::span<const std::byte> blob) {
   WireReader reader(blob);
@@ -46,7 +53,8 @@ std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
   return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
 }
 
-RemoteGpus::RemoteGpus(Communicator& communicator) : communicator_(communicator) {
+RemoteGpus::RemoteGpus(Communicator& communicator)
+    : communicator_(communicator), neighbors_(communicator.rank(), GpuSeats(nodesOf(communicator))) {
   chooseShape();
 }
 
@@ -55,11 +63,14 @@ void RemoteGpus::chooseShape() {
   const auto peers = static_cast<size_t>(std::min(communicator_.ranks() - 1, kPeersOfBudget));
   const auto fits = [&](const cuda::QueueShape& shape) {
     constexpr size_t kRest = 1 << 20;  // for what kernels tell
+    if (neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts_)) > GpuNeighbors::kMostBytes)
+      return false;
     return 2 * kLinkChannels * peers * static_cast<size_t>(parts_) * (cuda::queueBytes(shape) + 512) <=
            kGpuPinnedBytes - kRest;
   };
   shape_ = gpuQueueShape(static_cast<int32_t>(communicator_.options().config.window), fits);
   while (!fits(shape_) && parts_ > 1) --parts_;
+  neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_));
 }
 
 Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine) const {
@@ -87,6 +98,7 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   options.fail = [this](const Status& status) { communicator_.announce(status); };
   proxy_ = std::make_unique<GpuProxy>(std::move(options));
   offer.addresses = proxy_->addresses();
+  offer.memory = neighbors_.offer(own.device, *own.memory, communicator_.log());
   return offer;
 }
 
@@ -108,6 +120,7 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   verdict.why_not = terms.status();
   if (terms.ok()) {
     verdict.terms = terms.value();
+    neighbors_.open(offers, communicator_.log());
     HORING_ASSIGN(Blobs told, gather(reach(offers)));
     verdict.why_not = connect(std::move(told));
   }
@@ -122,14 +135,19 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   AddressTable table;
   for (const GpuOffer& offer : offers) table.push_back(offer.addresses);
   proxy_->setAddresses(std::move(table));
-  return TransportReach::encode(
-      rank(), communicator_.ranks(), proxy_->transports(),
-      [this](int peer, size_t transport) { return proxy_->canReach(peer, transport); });
+  // The last way is the memory of GPUs.
+  const size_t transports = proxy_->transports();
+  return TransportReach::encode(rank(), communicator_.ranks(), transports + 1, [&](int peer, size_t way) {
+    return way < transports ? proxy_->canReach(peer, way) : neighbors_.hasOpened(peer);
+  });
 }
 
 Status RemoteGpus::connect(Blobs told) {
   const size_t ranks = told.size();
-  const TransportReach reach(std::move(told), proxy_->transports());
+  const TransportReach reach(std::move(told), proxy_->transports() + 1);
+  neighbors_.settle(reach, proxy_->transports());
+  communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
+                           neighbors_.count());
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b)
       if (reach.choice(a, b) < 0)
@@ -170,6 +188,7 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
 
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
   HORING_TRY(started_);
+  if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
   HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, *pinned_, *pinned_));
   lane.end = lane.sends ? queue.receive : queue.send;
   lanes_.push_back(lane);
@@ -183,7 +202,13 @@ Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
   return activity;
 }
 
+bool RemoteGpus::leave() {
+  proxy_.reset();
+  return neighbors_.leave();
+}
+
 void RemoteGpus::leak() {
+  neighbors_.leak();
   proxy_.reset();
   (void)pinned_.release();
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The ranks of other processes, as a rank's GPU sees them (comm/gpu_team.h): whether kernels can serve all of them, decided alike
-// by all through the control plane, and the queues to them, which the host carries on.
+// by all through the control plane, and the queues to them: in the memory of the GPUs of one node, where processes open each other's
+// (comm/gpu_neighbors.h), and else in that of the host, which carries them on.
 #include <array>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "base/cuda_device.h"
 #include "comm/communicator.h"
+#include "comm/gpu_neighbors.h"
 #include "comm/gpu_offer.h"
 #include "comm/gpu_proxy.h"
 #include "engine/cuda/bound_plan.h"
@@ -24,7 +26,6 @@ class RemoteGpus {
  public:
   // Null: some ranks are threads of one process that met by ID, which may share GPUs: the host serves those.
   static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
-  // Waits until peers have what kernels have sent. None may run any more.
   ~RemoteGpus() = default;
   RemoteGpus(const RemoteGpus&) = delete;
   RemoteGpus& operator=(const RemoteGpus&) = delete;
@@ -33,7 +34,8 @@ class RemoteGpus {
 
   struct Own {
     std::shared_ptr<const CudaDevice> device;
-    Status made{};  // not ok: kernels cannot serve this rank
+    Status made{};                   // not ok: kernels cannot serve this rank
+    cuda::Memory* memory = nullptr;  // of its GPU, nothing of which is given yet; must outlive this
     int resident_blocks = 0;
     uint32_t* abort = nullptr;       // see GpuProxyOptions, as
     std::function<Status()> news{};  // this
@@ -57,6 +59,9 @@ class RemoteGpus {
   Result<cuda::Activity*> activity(size_t blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks) { proxy_->launched(launch, blocks); }
   uint64_t memoryBytes() const;
+  // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's
+  // GPU open, which must never be freed.
+  bool leave();
   // Stops what the host does for kernels, which may still run: their memory is never freed.
   void leak();
 
@@ -70,6 +75,7 @@ class RemoteGpus {
   Status connect(Blobs told);
 
   Communicator& communicator_;
+  GpuNeighbors neighbors_;
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
   std::unique_ptr<cuda::Memory> pinned_;

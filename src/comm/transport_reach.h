@@ -29,6 +29,10 @@ class TransportReach {
   bool both(size_t a, size_t b, size_t transport) const {
     return tells(a, b, transport) && tells(b, a, transport);
   }
+  bool tells(size_t from, size_t to, size_t transport) const {
+    const size_t bit = to * transports_ + transport;
+    return bit / 8 < told_[from].size() && (told_[from][bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0};
+  }
   // The first one of both; -1: there is none.
   int choice(size_t a, size_t b) const {
     for (size_t transport = 0; transport < transports_; ++transport)
@@ -44,11 +48,6 @@ class TransportReach {
   }
 
  private:
-  bool tells(size_t from, size_t to, size_t transport) const {
-    const size_t bit = to * transports_ + transport;
-    return bit / 8 < told_[from].size() && (told_[from][bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0};
-  }
-
   std::vector<std::vector<std::byte>> told_;
   size_t transports_;
 };

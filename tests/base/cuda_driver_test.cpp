@@ -35,6 +35,8 @@ static_assert(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING == 118 &&
               CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER == 100);
 static_assert(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX == 0 &&
               CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER == 100);
+// What cuda_ipc.cpp states.
+static_assert(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS == 1 && CU_IPC_HANDLE_SIZE == sizeof(horing::CudaIpcHandle));
 static_assert(CUDA_ERROR_NOT_READY == horing::CudaApi::kNotReady && CU_STREAM_WAIT_VALUE_GEQ == 0);
 static_assert(CU_MEMHOSTALLOC_PORTABLE == 1 && CU_MEMHOSTALLOC_DEVICEMAP == 2 &&
               CU_EVENT_DISABLE_TIMING == 2);

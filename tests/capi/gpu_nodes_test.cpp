@@ -4,8 +4,9 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <sstream>
 #include <thread>
 
 #include "gpu_ranks.h"
@@ -178,70 +179,186 @@ TEST_F(GpuNodeTrouble, OfProcessesThatShareAGpuIsLeftToTheirHosts) {
   EXPECT_EQ(there.read(), std::vector<float>(8, 2));
 }
 
-std::string hexOf(const horingUniqueId& id) {
-  std::string text;
-  for (const char byte : id.internal) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
-    text += digits;
+// What a program that is one rank of several knows.
+struct Membership {
+  horingUniqueId id;
+  int rank = 0;
+  int ranks = 2;
+
+  std::string text() const {
+    std::string text = std::to_string(rank) + ' ' + std::to_string(ranks);
+    for (const char byte : id.internal) text += ' ' + std::to_string(byte);
+    return text;
   }
-  return text;
+  static Membership fromEnvironment() {
+    const char* const text = std::getenv("HORING_TEST_MEMBERSHIP");
+    std::istringstream words(text ? text : "");
+    Membership membership;
+    words >> membership.rank >> membership.ranks;
+    for (char& byte : membership.id.internal) {
+      int number = 0;
+      words >> number;
+      byte = static_cast<char>(number);
+    }
+    EXPECT_FALSE(words.fail()) << "run by another test";
+    return membership;
+  }
+};
+
+// Another process of this program, that runs one of its disabled tests as a rank.
+class OtherProcess {
+ public:
+  OtherProcess(const char* test, const Membership& membership) {
+    const std::string text = membership.text(), filter = std::string("--gtest_filter=") + test;
+    process_ = ::fork();
+    if (process_ != 0) return;
+    ::setenv("HORING_TEST_MEMBERSHIP", text.c_str(), 1);
+    ::execl("/proc/self/exe", "test", "--gtest_also_run_disabled_tests", filter.c_str(), nullptr);
+    ::_exit(127);
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+  ~OtherProcess() { (void)wait(); }
+  // What waitpid() tells of its end.
+  int wait() {
+    if (process_ > 0) {
+      EXPECT_GT(::waitpid(std::exchange(process_, 0), &status_, 0), 0);
+    }
+    return status_;
+  }
+
+ private:
+  pid_t process_ = 0;
+  int status_ = -1;
+};
+
+// Ranks that are processes of this machine, each with a GPU of its own.
+class GpuProcess : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
+    cuda_.setKernels(&horing::test::emulatedKernels());
+  }
+  void TearDown() override {
+    if (comm_) {
+      EXPECT_HORING(horingCommDestroy(comm_));
+    }
+    cuda_.setKernels(nullptr);
+  }
+  void join(const Membership& membership) {
+    me_ = membership;
+    ASSERT_HORING(horingCommInitRank(&comm_, me_.ranks, me_.id, me_.rank));
+  }
+  // As rank 0 of so many, the others run that test.
+  void host(const char* test, int ranks = 2) {
+    Membership membership{{}, 0, ranks};
+    ASSERT_HORING(horingGetUniqueId(&membership.id));
+    for (membership.rank = 1; membership.rank < ranks; ++membership.rank)
+      others_.push_back(std::make_unique<OtherProcess>(test, membership));
+    membership.rank = 0;
+    join(membership);
+  }
+  horingResult_t add(const GpuVector<float>& data, size_t count, void* stream) {
+    return horingAllReduce(data.data(), data.data(), count, horingFloat, horingSum, comm_, stream);
+  }
+  // By kernels; not by hosts, which would fail. Of more data than queues hold at once.
+  void runCollectives() {
+    const auto ranks = static_cast<size_t>(me_.ranks);
+    const size_t n = 200'003;
+    const auto ones = [](size_t count) { return std::vector<float>(count, 1); };
+    const GpuVector<float> sum(cuda_, me_.rank, ones(n)), gathered(cuda_, me_.rank, ones(n * ranks));
+    const GpuStream stream(cuda_, me_.rank);
+    EXPECT_HORING(add(gathered, 8, nullptr));  // by now all have agreed on how
+    cuda_.fail("cuStreamWaitValue32", 999);
+    float expected = 1;
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_HORING(add(sum, n, stream.get()));
+      EXPECT_HORING(horingAllGather(sum.data(), gathered.data(), n, horingFloat, comm_, stream.get()));
+      EXPECT_HORING(
+          horingReduceScatter(gathered.data(), sum.data(), n, horingFloat, horingSum, comm_, stream.get()));
+      EXPECT_HORING(
+          horingBroadcast(sum.data(), sum.data(), n, horingFloat, me_.ranks - 1, comm_, stream.get()));
+      expected *= static_cast<float>(ranks * ranks);
+    }
+    stream.synchronize();
+    cuda_.fail(nullptr, 0);
+    EXPECT_EQ(sum.read(), std::vector<float>(n, expected));
+    EXPECT_EQ(gathered.read(), std::vector<float>(n * ranks, expected / static_cast<float>(ranks)));
+  }
+  uint64_t memoryBytes() {
+    uint64_t bytes = 0;
+    EXPECT_HORING(horingCommMemoryBytes(comm_, &bytes));
+    return bytes;
+  }
+  // As rank 0, beside others that run collectives: what kernels took, but for the memory of the GPU and what is pinned, which is
+  // that of connections.
+  uint64_t bytesOfConnections(int ranks) {
+    host("GpuProcess.DISABLED_RunsCollectives", ranks);
+    const uint64_t before = memoryBytes();
+    runCollectives();
+    const uint64_t taken = memoryBytes() - before;
+    // Who leaves now finds that the others have closed its memory.
+    for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
+    EXPECT_HORING(horingCommDestroy(std::exchange(comm_, nullptr)));
+    others_.clear();
+    return taken - (64U << 20);
+  }
+
+  const FakeCuda cuda_;
+  Membership me_;
+  horingComm_t comm_ = nullptr;
+  std::vector<std::unique_ptr<OtherProcess>> others_;
+};
+
+TEST_F(GpuProcess, DISABLED_RunsCollectives) {
+  join(Membership::fromEnvironment());
+  runCollectives();
 }
 
-// Rank 1 in a process of its own: takes part once, and dies.
-TEST(GpuProcess, DISABLED_TakesPartOnceAndDies) {
-  const char* text = std::getenv("HORING_TEST_ID");
-  ASSERT_NE(text, nullptr);
-  horingUniqueId id;
-  for (char& byte : id.internal) {
-    byte = static_cast<char>(std::stoi(std::string(text, 2), nullptr, 16));
-    text += 2;
+TEST_F(GpuProcess, ReachesTheGpusOfOthersOfItsNodeWithoutTheHost) {
+  const int live = cuda_.live();
+  for (const int ranks : {2, 3, 4}) EXPECT_LT(bytesOfConnections(ranks), 1U << 16) << ranks;
+  EXPECT_EQ(cuda_.live(), live);
+}
+
+// One end alone cannot, and both take the other way.
+TEST_F(GpuProcess, GoesThroughTheHostWhereMemoryCannotBeOpened) {
+  struct Trouble {
+    const char* function;
+    int successes;
+  };
+  const int live = cuda_.live();
+  for (const auto& [function, successes] :
+       {Trouble{"cuIpcGetMemHandle", 0}, Trouble{"cuIpcOpenMemHandle", 0}, Trouble{"cuMemGetAddressRange", 0},
+        Trouble{"cuMemGetAddressRange", 1}}) {
+    cuda_.fail(function, 1, successes);
+    EXPECT_GT(bytesOfConnections(2), 1U << 20) << function;
   }
-  const FakeCuda cuda;
-  cuda.setKernels(&horing::test::emulatedKernels());
-  horingComm_t comm = nullptr;
-  ASSERT_HORING(horingCommInitRank(&comm, 2, id, 1));
-  const GpuVector<float> data(cuda, 1, std::vector<float>(8, 1));
-  ASSERT_HORING(horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comm, nullptr));
+  EXPECT_EQ(cuda_.live(), live);
+}
+
+TEST_F(GpuProcess, DISABLED_TakesPartOnceAndDies) {
+  join(Membership::fromEnvironment());
+  const GpuVector<float> data(cuda_, 1, std::vector<float>(8, 1));
+  ASSERT_HORING(add(data, 8, nullptr));
   ASSERT_EQ(data.read(), std::vector<float>(8, 2));
   ::raise(SIGKILL);
 }
 
-TEST(GpuProcess, ThatDiesEndsTheKernelsThatWaitForIt) {
-  if (FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
-  horingUniqueId id;
-  ASSERT_HORING(horingGetUniqueId(&id));
-  const std::string text = hexOf(id);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::setenv("HORING_TEST_ID", text.c_str(), 1);
-    ::execl("/proc/self/exe", "test", "--gtest_also_run_disabled_tests",
-            "--gtest_filter=GpuProcess.DISABLED_*", nullptr);
-    ::_exit(127);
-  }
-  ASSERT_GT(child, 0);
-  const FakeCuda cuda;
-  cuda.setKernels(&horing::test::emulatedKernels());
-  horingComm_t comm = nullptr;
-  ASSERT_HORING(horingCommInitRank(&comm, 2, id, 0));
-  const GpuVector<float> data(cuda, 0, std::vector<float>(8, 1));
-  const GpuStream stream(cuda, 0);
-  for (int i = 0; i < 2; ++i)
-    ASSERT_HORING(horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comm, stream.get()));
+TEST_F(GpuProcess, ThatDiesEndsTheKernelsThatWaitForIt) {
+  host("GpuProcess.DISABLED_TakesPartOnceAndDies");
+  const GpuVector<float> data(cuda_, 0, std::vector<float>(8, 1));
+  const GpuStream stream(cuda_, 0);
+  for (int i = 0; i < 2; ++i) ASSERT_HORING(add(data, 8, stream.get()));
   stream.synchronize();
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  const int status = others_.front()->wait();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
-  EXPECT_TRUE(
-      refuses(horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comm, stream.get()),
-              horingRemoteError, "rank 1"));
+  EXPECT_TRUE(refuses(add(data, 8, stream.get()), horingRemoteError, "rank 1"));
   // The stream is usable again.
   const std::vector<float> threes(8, 3);
   data.writeOn(stream, threes);
   stream.synchronize();
   EXPECT_EQ(data.read(), threes);
-  EXPECT_HORING(horingCommDestroy(comm));
-  cuda.setKernels(nullptr);
 }
 
 }  // namespace

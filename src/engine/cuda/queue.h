@@ -49,8 +49,11 @@ struct Queue {
   Port receive;
 };
 
-// Bytes of a queue with its receiver.
+// Bytes of a queue with its receiver, and with its sender; multiples of 256.
 size_t queueBytes(const QueueShape& shape);
+inline constexpr size_t kQueueCounterBytes = 256;  // a line of its own, for the sender polls it
+// In zeroed memory of both, aligned to 256 bytes; each as its end finds it, or as the other does.
+Queue layQueue(const QueueShape& shape, std::byte* receivers, std::byte* senders);
 // Kernels at either end reach both memories.
 Result<Queue> makeQueue(const QueueShape& shape, Memory& sender, Memory& receiver);
 

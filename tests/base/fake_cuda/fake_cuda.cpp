@@ -168,6 +168,19 @@ void add(uintptr_t begin, const Range& range) {
   if (driver.kernels_running > 0) allow({begin, range}, true);
 }
 
+constexpr uint64_t kIpcMagic = 0x6370692d656b6166;
+
+// Memory that crashes whoever touches it but the driver, and kernels.
+int addPages(unsigned long long* at, size_t bytes, int device, int pages) {
+  void* const forbidden = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, pages, 0);
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
+  if (forbidden == MAP_FAILED || data == MAP_FAILED) return kOutOfMemory;
+  add(reinterpret_cast<uintptr_t>(forbidden), {bytes, device, false, static_cast<char*>(data), true, pages});
+  *at = reinterpret_cast<uintptr_t>(forbidden);
+  ++driver.live;
+  return kSuccess;
+}
+
 }  // namespace
 
 #define FAKE extern "C" __attribute__((visibility("default")))
@@ -347,20 +360,12 @@ FAKE int cuEventQuery(void* event) {
   return static_cast<Event*>(event)->done() ? kSuccess : kNotReady;
 }
 
-// Memory that crashes whoever touches it but the driver.
 FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   if (const int result = wantedWithContext("cuMemAlloc")) return result;
   const size_t size = (bytes + 4095) / 4096 * 4096;
   const int pages = ::memfd_create("memory of a GPU", MFD_CLOEXEC);
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(size)) != 0) return kOutOfMemory;
-  void* const forbidden = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, pages, 0);
-  void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages, 0);
-  if (forbidden == MAP_FAILED || data == MAP_FAILED) return kOutOfMemory;
-  add(reinterpret_cast<uintptr_t>(forbidden),
-      {size, current.back()->device, false, static_cast<char*>(data), true, pages});
-  *at = reinterpret_cast<uintptr_t>(forbidden);
-  ++driver.live;
-  return kSuccess;
+  return addPages(at, size, current.back()->device, pages);
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
   const std::lock_guard lock(driver.mutex);
@@ -383,6 +388,45 @@ FAKE int cuMemGetHandleForAddressRange(void* handle, unsigned long long at, size
       range != driver.ranges.end() && range->second.pages >= 0 && bytes <= range->second.bytes;
   if (!is_there || bytes % 4096 != 0 || type != 1 || flags != 0) return kInvalidValue;
   *static_cast<int*>(handle) = ::fcntl(range->second.pages, F_DUPFD_CLOEXEC, 0);
+  return kSuccess;
+}
+// What the handle of an allocation says: its file, as other processes find it.
+struct IpcHandle {
+  uint64_t magic;
+  int64_t process;
+  uint64_t bytes;
+  int32_t pages;
+  int32_t device;
+  char rest[32];
+};
+static_assert(sizeof(IpcHandle) == 64);  // as CUipcMemHandle
+FAKE int cuIpcGetMemHandle(IpcHandle* handle, unsigned long long at) {
+  if (const int result = wantedWithContext("cuIpcGetMemHandle")) return result;
+  const std::lock_guard lock(driver.mutex);
+  const auto range = driver.ranges.find(at);
+  if (range == driver.ranges.end() || range->second.pages < 0) return kInvalidValue;
+  *handle = {kIpcMagic, ::getpid(), range->second.bytes, range->second.pages, range->second.device, {}};
+  return kSuccess;
+}
+FAKE int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcHandle handle, unsigned int flags) {
+  if (const int result = wantedWithContext("cuIpcOpenMemHandle")) return result;
+  if (handle.magic != kIpcMagic || flags != 1) return kInvalidValue;
+  if (handle.process == ::getpid()) return kInvalidContext;
+  const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.pages);
+  const int pages = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (pages < 0) return kInvalidValue;
+  return addPages(at, handle.bytes, handle.device, pages);
+}
+FAKE int cuIpcCloseMemHandle(unsigned long long at) {
+  return cuMemFree_v2(at);
+}
+FAKE int cuMemGetAddressRange_v2(unsigned long long* begin, size_t* bytes, unsigned long long at) {
+  if (const int result = wantedWithContext("cuMemGetAddressRange")) return result;
+  const std::lock_guard lock(driver.mutex);
+  const auto range = rangeOf(at);
+  if (range == driver.ranges.end()) return kNotFound;
+  *begin = range->first;
+  *bytes = range->second.bytes;
   return kSuccess;
 }
 FAKE int cuFlushGPUDirectRDMAWrites(int, int) {
