@@ -22,6 +22,7 @@ constexpr Target kTargets[] = {
     {"schedule_text", scheduleText},
     {"environment", environment},
     {"host_identity", hostIdentity},
+    {"gpu_offer", gpuOffer},
     {"topology_text", topologyText},
     {"rank_place", rankPlace},
     {"slurm_topology", slurmTopology},

@@ -43,6 +43,7 @@ void uniqueId(Bytes bytes);
 void scheduleText(Bytes bytes);  // and the verifier on what it says
 void environment(Bytes bytes);   // values of HORING_ and of launchers' variables, addresses in text
 void hostIdentity(Bytes bytes);
+void gpuOffer(Bytes bytes);
 
 // topology_fuzz.cpp
 void topologyText(Bytes bytes);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "comm/gpu_offer.h"
 #include "comm/host_identity.h"
 #include "control/socket_address.h"
 #include "control/unique_id.h"
@@ -124,6 +125,17 @@ void hostIdentity(Bytes bytes) {
   HORING_CHECK(!identity.value().describe().empty());
   const auto again = decodeHostIdentity(encodeHostIdentity(identity.value()));
   HORING_CHECK(again.ok() && encodeHostIdentity(again.value()) == encodeHostIdentity(identity.value()));
+}
+
+void gpuOffer(Bytes bytes) {
+  const Result<GpuOffer> offer = decodeGpuOffer(bytes, 1);
+  if (!offer.ok()) return;
+  const Result<GpuOffer> again = decodeGpuOffer(encodeGpuOffer(offer.value()), 1);
+  HORING_CHECK(again.ok() && again.value() == offer.value());
+  GpuOffer other;
+  other.resident_blocks = other.most_blocks = 8;
+  const Result<GpuTerms> terms = termsOf({other, offer.value()});
+  HORING_CHECK(!terms.ok() || (terms.value().resident_blocks <= 8 && terms.value().most_blocks <= 8));
 }
 
 }  // namespace horing::fuzz
