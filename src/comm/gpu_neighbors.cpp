@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,8 +24,9 @@ size_t seatBytes(const cuda::QueueShape& shape, int channels) {
 }  // namespace
 
 GpuSeats::GpuSeats(std::vector<std::string> node_of_rank) : node_of_rank_(std::move(node_of_rank)) {
-  for (size_t rank = 0; rank < node_of_rank_.size(); ++rank)
-    most_neighbors_ = std::max(most_neighbors_, neighborsOf(static_cast<int>(rank)).size());
+  std::map<std::string_view, size_t> ranks_of_node;
+  for (const std::string& node : node_of_rank_)
+    most_neighbors_ = std::max(most_neighbors_, ranks_of_node[node]++);
 }
 
 void GpuSeats::setShape(const cuda::QueueShape& shape, int channels) {
