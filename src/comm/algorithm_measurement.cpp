@@ -18,10 +18,10 @@ constexpr double kRoundUs = 3000;
 constexpr double kLongUs = 20'000;  // of one call: then each round is one, and there are fewer
 constexpr int kLongRounds = 3;
 constexpr int kMostTimes = 300;
-// How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
 // In turns, so that what disturbs one look does not disturb all of them.
 constexpr int kLooks = 3;
 constexpr double kForEverUs = 1e12;
+// How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
 constexpr double kHopeless = 3, kHardly = 1.03;
 
 double median(std::vector<double> values) {

@@ -12,7 +12,7 @@ namespace horing {
 namespace {
 
 // Smaller calls do not gain what it costs to ask who shares memory, which grows with those who are asked: measured with 2 and 4
-// ranks on 2 cores, and with 8.
+// ranks on 2 cores.
 size_t leastSharedBytes(int ranks) {
   return std::min<size_t>(static_cast<size_t>(ranks) * (32 << 10), 256 << 10);
 }
