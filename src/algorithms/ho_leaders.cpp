@@ -15,6 +15,7 @@
 //                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow,
 //                2 fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
 //                exchange neither waits for the other to take what it sends.
+#include <algorithm>
 #include <bit>
 
 #include "algorithms/catalogue.h"
@@ -74,27 +75,25 @@ class Leaders {
   Schedule allGather() const {
     const Line leaders(Pattern::kHalving, shape_.groups, shape_.members, leader_);
     LaneBuilder lanes[2];
-    Direction directions[] = {{kUpwards, lanes[kUpwards].once()}, {kDownwards, lanes[kDownwards].once()}};
+    BlockBuilder steps[] = {lanes[kUpwards].once(), lanes[kDownwards].once()};
+    int32_t waited[] = {-1, -1};
     std::vector<Row> rows = {{.distance = 0, .chunk = leader_, .taken = {kUpwards, 0}}};
-    takeOwnGroup(directions[kUpwards].steps);
+    takeOwnGroup(steps[kUpwards]);
     size_t handed = 0;
     const auto hand_out = [&] {
-      for (; handed < rows.size(); ++handed) handOut(directions[rows[handed].taken.lane].steps, rows[handed]);
+      for (; handed < rows.size(); ++handed) handOut(steps[rows[handed].taken.lane], rows[handed]);
     };
     for (int32_t bit = halfOf(shape_.groups); bit > 0; bit /= 2) {
       const int32_t next = leaders.peer(bit), previous = leaders.peer(-bit);
       const size_t known = rows.size();
-      for (size_t i = 0; i < known; ++i) {
-        const Row& row = rows[i];
-        if (row.distance + bit < shape_.groups) sendRow(directions[directionTo(next)], row, next);
-      }
+      sendRows(steps[directionTo(next)], rows, bit, next, waited[directionTo(next)]);
       hand_out();
       for (size_t i = 0; i < known; ++i) {
         const int32_t distance = rows[i].distance + bit;
         if (distance >= shape_.groups) continue;
         const int32_t lane = 1 - directionTo(previous);
-        rows.push_back({distance, leaders.chunk(leader_, -distance), {lane, directions[lane].steps.size()}});
-        takeRow(directions[lane].steps, rows.back(), previous);
+        rows.push_back({distance, leaders.chunk(leader_, -distance), {lane, steps[lane].size()}});
+        takeRow(steps[lane], rows.back(), previous);
       }
     }
     hand_out();
@@ -187,13 +186,6 @@ class Leaders {
     for (int32_t member = 0; member < shape_.members; ++member) visit(row.chunk + member, member);
   }
 
-  // A lane of all-gather.
-  struct Direction {
-    int32_t number;
-    BlockBuilder steps;
-    int32_t waited = -1;  // for that step of the other one, and so for those before it
-  };
-
   void takeOwnGroup(BlockBuilder& steps) const {
     if (!leads()) steps.at(me_).read(kInput).keep(kOutput).send(leader_);
     for (int32_t chunk = leader_; leads() && chunk < leader_ + shape_.members; ++chunk) {
@@ -207,15 +199,24 @@ class Leaders {
     forEachChunkOf(row, [&](int32_t chunk, int32_t) { steps.at(chunk).recv(from).keep(kOutput); });
   }
 
-  void sendRow(Direction& lane, const Row& row, int32_t to) const {
+  // To the leader at the distance `bit`. Not before the last of them is there, so that all leave at once and share a system call.
+  // `waited`: the step of the other lane for which this one has waited.
+  void sendRows(BlockBuilder& steps, const std::vector<Row>& rows, int32_t bit, int32_t to,
+                int32_t& waited) const {
     if (!leads()) return;
-    forEachChunkOf(row, [&](int32_t chunk, int32_t member) {
-      StepBuilder step = lane.steps.at(chunk).read(kOutput).send(to);
-      const int32_t taken = row.taken.step + member;
-      if (row.taken.lane == lane.number || taken <= lane.waited) return;
-      step.after(row.taken.lane, taken);
-      lane.waited = taken;
-    });
+    const int32_t other = 1 - directionTo(to);
+    const auto leaves = [&](const Row& row) { return row.distance + bit < shape_.groups; };
+    int32_t last = waited;
+    for (const Row& row : rows)
+      if (leaves(row) && row.taken.lane == other) last = std::max(last, row.taken.step + shape_.members - 1);
+    for (const Row& row : rows) {
+      if (!leaves(row)) continue;
+      forEachChunkOf(row, [&](int32_t chunk, int32_t) {
+        StepBuilder step = steps.at(chunk).read(kOutput).send(to);
+        if (last > waited) step.after(other, last);
+        waited = last;
+      });
+    }
   }
 
   // From the leader to all others that do not have it.
