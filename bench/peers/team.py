@@ -35,12 +35,24 @@ def read_line(connection):
     return data.decode().strip()
 
 
+def cores_of_ranks(ranks, ranks_of_a_node, cores):
+    """The core of each rank, as horing-run --bind-to core has it: as many ranks on each, and those of different nodes with one local
+    rank, who talk to each other, on different ones. Left to the scheduler, which does not move ranks that only yield, a job can
+    be twice as slow as the next."""
+    taken = []
+    for rank in range(ranks):
+        like = taken[rank % ranks_of_a_node::ranks_of_a_node]
+        taken.append(min(cores, key=lambda core: (taken.count(core), like.count(core))))
+    return taken
+
+
 class Team:
     """A context manager: leaving it ends the ranks."""
 
     def __init__(self, library, job, nodes):
         self.library, self.ranks, self.ranks_of_a_node = library, job.ranks, job.ranks_of_a_node()
         self.connections, self.failure = [], None
+        self.cores = cores_of_ranks(self.ranks, self.ranks_of_a_node, sorted(os.sched_getaffinity(0)))
         slug = library.name.lower().replace(" ", "_")
         path = os.path.join(job.folder, f"{slug}.sock")
         self.log_path = os.path.join(job.folder, f"{slug}.log")
@@ -88,7 +100,7 @@ class Team:
                 rank, size = map(int, read_line(connection).split())
                 sizes.add(size)
                 self.connections.append(connection)
-                connection.sendall(f"core {self.core_of(rank)}\n".encode())
+                connection.sendall(f"core {self.cores[rank]}\n".encode())
                 answer = read_line(connection)
                 if answer != "ok":
                     self.fail(f"rank {rank}: {answer}")
@@ -98,13 +110,6 @@ class Team:
                 self.fail(f"only {len(self.connections)} of {self.ranks} ranks came within {START_S} s")
         if sizes != {self.ranks}:
             self.fail(f"its ranks think that there are {sorted(sizes)} of them instead of {self.ranks}")
-
-    def core_of(self, rank):
-        """As many ranks on each core, and the first ranks of nodes, who talk to each other, on different ones: left to the
-        scheduler, which does not move ranks that only yield, a job can be twice as slow as the next."""
-        node, local = divmod(rank, self.ranks_of_a_node)
-        cores = sorted(os.sched_getaffinity(0))
-        return cores[(node + local) % len(cores)]
 
     def play(self, turn, expected_s):
         """Seconds of a call: the slowest rank's time for all iterations, over their number."""

@@ -43,7 +43,7 @@ FACES = {
     "bench/micro": ["base", "schedule", "algorithms", "topology", "transport", "engine", "selection", "comm"],  # it measures the parts
     "bench/cuda": ["base", "schedule", "algorithms", "topology", "transport", "engine"],  # it measures the engine alone
     "tools": ["base"],
-    "tools/horing_run": ["base", "transport"],  # it sweeps the shared memory of killed ranks
+    "tools/horing_run": ["base", "transport", "topology"],  # it sweeps the shared memory of killed ranks, and binds ranks to cores
     "tools/horing_plan": ["base", "schedule", "algorithms", "topology"],  # it shows schedules
     "tools/horing_sim": ["base", "schedule", "algorithms", "topology", "sim", "selection", "comm"],  # it simulates schedules, and writes the selection table
     "tools/horing_topo": ["base", "topology"],  # it shows machines
@@ -59,7 +59,7 @@ TESTS = {
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
     "tests/fuzz": ["comm", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
-    "tests/programs": ["base", "engine", "sim"],
+    "tests/programs": ["base", "engine", "sim", "topology"],
 }
 
 # Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.

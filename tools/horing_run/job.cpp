@@ -14,6 +14,8 @@
 
 #include "horing_run/leftovers.h"
 #include "horing_run/spawn.h"
+#include "topology/core_sharing.h"
+#include "topology/cpu_mask.h"
 
 namespace horing::run {
 
@@ -78,6 +80,7 @@ Job::~Job() {
 Status Job::start() {
   HORING_ASSIGN(guard_, Guard::start());
   HORING_ASSIGN(rendezvous_, makeRendezvous(network_));
+  if (options_.bind_to == BindTo::kCore) HORING_TRY(chooseCores());
   for (const Placement& place : placements_) {
     const Status started = startRank(place, rendezvous_);
     if (!started.ok())
@@ -88,10 +91,21 @@ Status Job::start() {
   return {};
 }
 
+Status Job::chooseCores() {
+  const std::vector<Cpus> cores = byCore(cpusOfThisThread());
+  if (cores.empty())
+    return makeStatus(Code::kSystemError, "--bind-to core: cannot find out which CPUs this process may use");
+  std::vector<int32_t> local_ranks;
+  for (const Placement& place : placements_) local_ranks.push_back(place.local_rank);
+  for (const size_t core : coresOfRanks(local_ranks, cores.size())) cpus_.push_back(cores[core]);
+  return {};
+}
+
 Status Job::startRank(const Placement& place, const Rendezvous& rendezvous) {
   SpawnSpec spec{.command = options_.command,
                  .environment = rankEnvironment(place, options_.ranks, rendezvous, network_),
                  .node = network_ ? &network_->node(place.node) : nullptr,
+                 .cpus = cpus_.empty() ? Cpus() : cpus_[static_cast<size_t>(place.rank)],
                  .guard = network_ ? nullptr : guard_.get(),
                  .signal_mask = signals_.previous()};
   Fd output;

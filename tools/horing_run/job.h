@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/status.h"
+#include "horing_run/core_binding.h"
 #include "horing_run/emulated_network.h"
 #include "horing_run/guard.h"
 #include "horing_run/options.h"
@@ -67,6 +68,7 @@ class Job {
     int code = 0;
   };
 
+  Status chooseCores();
   Status startRank(const Placement& place, const Rendezvous& rendezvous);
   void waitForNews();
   void handleSignal(int signal_number);
@@ -84,6 +86,7 @@ class Job {
   const BlockedSignals& signals_;
   const EmulatedNetwork* network_;
   std::vector<Placement> placements_;
+  std::vector<Cpus> cpus_;  // to which ranks are bound; empty: they are not
   std::unique_ptr<Guard> guard_;
   Rendezvous rendezvous_;
   TaggedOutput output_;

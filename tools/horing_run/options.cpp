@@ -19,6 +19,8 @@ Examples
       horing-run -n 8 --nodes 2 --rate 1000 -- all_reduce_perf -b 64M -e 64M
   The same, and how many bytes crossed each node's link:
       horing-run -n 8 --nodes 2 --rate 1000 --report-bytes bytes.json -- all_reduce_perf -b 64M -e 64M
+  Eight ranks that share two cores, four on each, for times that do not depend on where the kernel puts them:
+      horing-run -n 8 --bind-to core -- all_reduce_perf -b 8 -e 1M -f 4
   Who is who:
       horing-run -n 5 --nodes 2 --tag-output -- sh -c 'echo "local rank $LOCAL_RANK on $(hostname)"'
   Are emulated nodes possible here, and if not, why:
@@ -36,6 +38,16 @@ Emulated nodes
   an MTU of 9000. All of it lives in unnamed namespaces and is gone with horing-run, however that ends. Needs
   the programs ip and tc (package iproute2), and root or user namespaces. When RANKS do not divide by M the
   first nodes have one rank more.
+
+Binding
+  With --bind-to core each rank, and all that it starts, runs on one core: on those of the core's hardware
+  threads that horing-run itself may run on (taskset, cpusets). With a core for each, ranks get them in order.
+  More ranks than cores share them, as with mpirun --bind-to core:overload-allowed: each core gets as many as
+  any other, or one more, and ranks of different nodes with one LOCAL_RANK get different cores as far as that
+  goes. Left unbound, ranks that outnumber cores may stay one alone on a core and all others on the next, since
+  the kernel hardly moves ranks that only yield, and one run takes up to twice as long as another. Leave them
+  unbound where other programs run, another horing-run among them: ranks cannot get out of their way, and all
+  wait for those whose core is taken. So too programs that compute in several threads.
 
 Exit code: 0 when every rank ended with 0; else that of the rank that failed first (128 + N when signal N
 ended it); 124 when --timeout ended the run; 2 for a wrong command line; 3 when the nodes or the ranks could
@@ -62,6 +74,12 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, kMaxRails));
   app.add_option("--shm-mib", options.shm_mib, "Size of each node's /dev/shm in MiB; 0: half of the memory")
       ->check(CLI::Range(0, 1 << 20));
+  app.add_option_function<std::string>(
+         "--bind-to",
+         [&](const std::string& what) { options.bind_to = what == "core" ? BindTo::kCore : BindTo::kNone; },
+         "Where each rank may run: on one core, or wherever horing-run may")
+      ->check(CLI::IsMember({"core", "none"}))
+      ->default_str("none");
   app.add_option("--report-bytes", options.report_path,
                  "Write the byte counters of the nodes' interfaces, before and after, to this file as JSON");
   app.add_option("--timeout", options.timeout_s, "End everything after this many seconds; 0: never")

@@ -13,6 +13,7 @@ constexpr int kMaxRateMbit = 100000;
 
 // What happens to the other ranks when one fails.
 enum class OnFailure { kEndAll, kKeepGoing };
+enum class BindTo { kNone, kCore };
 enum class Output { kAsIs, kTagged };
 enum class Action { kRun, kCheckNodes };
 
@@ -27,6 +28,8 @@ struct Options {
   int rails = 1;
   // Size of each node's /dev/shm; 0: the kernel's default (half of the memory).
   int shm_mib = 0;
+  // Where ranks may run: where horing-run may, or each on a core.
+  BindTo bind_to = BindTo::kNone;
   // Everything is ended after this many seconds; 0: never.
   double timeout_s = 0;
   // How long ranks have between SIGTERM and SIGKILL.

@@ -22,6 +22,10 @@ constexpr std::chrono::milliseconds kSpawnTimeout{30000};
   dieWithParent(parent);
   setsid();
   if (spec.guard) spec.guard->watchMyGroup();
+  if (const Status bound = spec.cpus.empty() ? Status() : bindTo(spec.cpus); !bound.ok()) {
+    sendStatus(answer, bound);
+    _exit(127);
+  }
   // Above the standard three, so that none of them is overwritten before it is copied.
   const int input = fcntl(spec.input, F_DUPFD_CLOEXEC, 3);
   const int output = fcntl(spec.output, F_DUPFD_CLOEXEC, 3);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "horing_run/core_binding.h"
 #include "horing_run/guard.h"
 #include "horing_run/isolated_node.h"
 
@@ -18,6 +19,8 @@ struct SpawnSpec {
   std::vector<std::string> environment;
   // Where to run; null: on this machine as it is.
   const IsolatedNode* node = nullptr;
+  // What it may run on; empty: what this process may.
+  Cpus cpus;
   // Ends the rank's process group when horing-run is killed; not needed on a node, whose end is that of all in it.
   const Guard* guard = nullptr;
   // Descriptors that become the rank's standard input, output and error.

@@ -9,7 +9,9 @@
 #include <set>
 #include <sstream>
 
+#include "horing_run/core_binding.h"
 #include "program.h"
+#include "topology/cpu_mask.h"
 
 namespace horing::test {
 namespace {
@@ -70,6 +72,22 @@ TEST_F(HoringRunNodes, GivesEachNodeItsOwnSharedMemory) {
   EXPECT_EQ(sortedLines(apart.output), (std::vector<std::string>{"0 0", "1 1"})) << apart.errors;
   const Outcome together = runProgram(command({"-n", "2", "--nodes", "1"}, probe({"memory"})));
   EXPECT_EQ(sortedLines(together.output), (std::vector<std::string>{"0 0 1", "1 0 1"})) << together.errors;
+}
+
+TEST_F(HoringRunNodes, BindRanksThatTalkToEachOtherToDifferentCores) {
+  const std::vector<run::Cpus> cores = run::byCore(cpusOfThisThread());
+  if (cores.size() < 2) GTEST_SKIP() << "there is one core";
+  Program program(command({"-n", "4", "--nodes", "2", "--bind-to", "core"},
+                          {"sh", "-c", "echo $RANK $(grep Cpus_allowed: /proc/self/status | cut -f2)"}),
+                  [&] {
+                    (void)run::bindTo({cores[0][0], cores[1][0]});
+                  });
+  EXPECT_EQ(program.wait(), 0) << program.errors();
+  std::vector<run::Cpus> bound;
+  for (const std::string& line : sortedLines(program.output()))
+    bound.push_back(parseCpuMask(line.substr(2)).value());
+  const run::Cpus one = {cores[0][0]}, other = {cores[1][0]};
+  EXPECT_EQ(bound, (std::vector<run::Cpus>{one, other, other, one}));
 }
 
 TEST_F(HoringRunNodes, LimitsSharedMemoryWhenAsked) {

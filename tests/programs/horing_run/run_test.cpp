@@ -1,12 +1,16 @@
 // horing-run on this machine as it is.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "horing_run/core_binding.h"
 #include "horing_run/link_shape.h"
 #include "horing_run/placement.h"
 #include "program.h"
+#include "topology/cpu_mask.h"
 
 namespace horing::test {
 namespace {
@@ -30,6 +34,19 @@ TEST(Placement, SpreadsBlocksWithTheFirstNodesLarger) {
     EXPECT_EQ(places[rank].local_rank, local_ranks[rank]);
     EXPECT_EQ(places[rank].local_size, local_sizes[rank]);
   }
+}
+
+TEST(CoreBinding, TakesHardwareThreadsOfACoreForOne) {
+  const std::filesystem::path sysfs = testing::TempDir() + "cores-" + std::to_string(getpid());
+  for (const int cpu : {0, 1, 4, 5}) {
+    const auto folder = sysfs / ("cpu" + std::to_string(cpu)) / "topology";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "thread_siblings") << (cpu % 4 == 0 ? "00000011\n" : "00000022\n");
+  }
+  EXPECT_EQ(run::byCore({0, 1, 4, 5}, sysfs), (std::vector<run::Cpus>{{0, 4}, {1, 5}}));
+  EXPECT_EQ(run::byCore({1, 4}, sysfs), (std::vector<run::Cpus>{{1}, {4}})) << "only what may be used";
+  EXPECT_EQ(run::byCore({0, 9}, sysfs), (std::vector<run::Cpus>{{0}, {9}})) << "sysfs says nothing of 9";
+  std::filesystem::remove_all(sysfs);
 }
 
 TEST(LinkShape, KeepsOffloadedPacketsBelowTheSmallBucket) {
@@ -83,6 +100,34 @@ TEST(HoringRun, TagsEachLineWithItsRank) {
   EXPECT_EQ(sortedLines(outcome.output),
             (std::vector<std::string>{"[0] end", "[0] one", "[1] end", "[1] one"}));
   EXPECT_EQ(sortedLines(outcome.errors), (std::vector<std::string>{"[0] two", "[1] two"}));
+}
+
+constexpr const char* kSayCpus = "echo $RANK $(grep Cpus_allowed: /proc/self/status | cut -f2)";
+
+TEST(HoringRun, BindsRanksToCoresWhenAsked) {
+  const run::Cpus all = cpusOfThisThread();
+  const std::vector<run::Cpus> cores = run::byCore(all);
+  const size_t ranks = std::min<size_t>(cores.size(), 8) + 1;  // one more than cores, where there are few
+  for (const std::string where : {"core", "none"}) {
+    const Outcome outcome =
+        runProgram(horingRun({"-n", std::to_string(ranks), "--bind-to", where}, kSayCpus));
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    const std::vector<std::string> lines = sortedLines(outcome.output);
+    ASSERT_EQ(lines.size(), ranks);
+    for (size_t rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(parseCpuMask(lines[rank].substr(2)).value(),
+                where == "core" ? cores[rank % cores.size()] : all)
+          << lines[rank];
+  }
+}
+
+// As a cpuset, or taskset.
+TEST(HoringRun, BindsRanksOnlyToWhatItMayUseItself) {
+  const int32_t only = cpusOfThisThread().back();
+  Program program(horingRun({"-n", "2", "--bind-to", "core"}, kSayCpus), [=] { (void)run::bindTo({only}); });
+  EXPECT_EQ(program.wait(), 0) << program.errors();
+  for (const std::string& line : sortedLines(program.output()))
+    EXPECT_EQ(parseCpuMask(line.substr(2)).value(), run::Cpus{only}) << line;
 }
 
 TEST(HoringRun, PassesInputToRankZeroOnly) {
@@ -167,6 +212,7 @@ TEST(HoringRun, NamesWhatIsWrongWithTheCommandLine) {
       {{"-n", "2", "--nodes", "3", "--", "true"}, "--nodes 3 exceeds -n 2"},
       {{"-n", "2", "--rate", "100", "--", "true"}, "give --nodes too"},
       {{"-n", "2", "--rate", "-1", "--nodes", "2", "--", "true"}, "--rate"},
+      {{"-n", "2", "--bind-to", "socket", "--", "true"}, "--bind-to: socket not in {core,none}"},
       {{"-n", "2", "--no-such-option", "--", "true"}, "no-such-option"},
   };
   for (const auto& [options, expected] : cases) {

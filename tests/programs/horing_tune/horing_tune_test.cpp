@@ -6,6 +6,7 @@
 
 #include "program.h"
 #include "sim/machine_model.h"
+#include "topology/cpu_mask.h"
 
 namespace horing::test {
 namespace {
@@ -72,6 +73,24 @@ TEST(HoringTune, WritesATableByMeasurement) {
       runRanks(3, "HORING_SELECTION=" + file.path() + " exec " ALL_REDUCE_PROGRAM " -b 1K -e 4K");
   EXPECT_EQ(used.code, 0) << used.output << used.errors;
   EXPECT_EQ(runProgram({HORING_TUNE_PROGRAM, "--measure-algorithms", "--from", "2K", "--to", "1K"}).code, 2);
+}
+
+// Ranks that are bound to a core each have it for themselves; of more than that, some share one.
+TEST(HoringTune, KnowsWhetherBoundRanksShareACore) {
+  const std::vector<int32_t> cpus = cpusOfThisThread();
+  const std::string one = std::to_string(cpus.front()), two = one + "," + std::to_string(cpus.back());
+  const auto ranks_per_core = [](const std::string& on, const std::string& ranks) {
+    const Outcome outcome =
+        runProgram({"sh", "-c",
+                    "taskset -c " + on + " " HORING_RUN_PROGRAM " --bind-to core -n " + ranks +
+                        " -- " HORING_TUNE_PROGRAM " --measure-algorithms --collective all_reduce --from 256 "
+                                                   "--to 256 | awk '/^all_reduce/ {print $4}'"});
+    EXPECT_EQ(outcome.errors, "");
+    return outcome.output;
+  };
+  EXPECT_EQ(ranks_per_core(one, "2"), ">1\n");
+  EXPECT_EQ(ranks_per_core(two, "3"), ">1\n");
+  EXPECT_EQ(ranks_per_core(two, "2"), cpus.size() > 1 ? "<=1\n" : ">1\n");
 }
 
 TEST(HoringTune, SaysWhatIsWrong) {

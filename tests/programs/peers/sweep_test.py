@@ -21,7 +21,7 @@ import slices  # noqa: E402
 import sweep  # noqa: E402
 from libraries import ANY, Job, Library, Start, horing  # noqa: E402
 from main_job import Progress  # noqa: E402
-from team import Team, TeamFailed  # noqa: E402
+from team import Team, TeamFailed, cores_of_ranks  # noqa: E402
 
 MIB = 1 << 20
 BIN = None
@@ -45,6 +45,15 @@ def results(*jobs):
 
 def words_of(svg):
     return " ".join(element.text or "" for element in ElementTree.fromstring(svg).iter())
+
+
+class Cores(unittest.TestCase):
+    def test_ranks_are_bound_as_horing_run_binds_them(self):
+        """tests/topology/core_sharing_test.cpp knows the same."""
+        for ranks, nodes_, cores, expected in [(4, 1, 8, "0123"), (4, 2, 4, "0123"), (4, 1, 2, "0101"), (8, 2, 2, "01011010"),
+                                               (8, 4, 2, "01100110"), (8, 4, 4, "01231032"), (3, 3, 1, "000")]:
+            found = cores_of_ranks(ranks, ranks // nodes_, list(range(cores)))
+            self.assertEqual("".join(map(str, found)), expected, (ranks, nodes_, cores))
 
 
 class Bounds(unittest.TestCase):
