@@ -114,9 +114,14 @@ bool isForCuda(const Command& command, horingStream_t stream) {
   return command.on_gpu && !isOwnStream(stream);
 }
 
-Status submit(Pending& pending, BlockingStreams& blocking) {
-  if (isForCuda(pending.command, pending.stream))
-    return pending.comm->queue->enqueue(std::move(pending.command), CudaStream{pending.stream});
+// Into `staged`: what kernels do not take of those on streams of CUDA.
+Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>& staged) {
+  if (isForCuda(pending.command, pending.stream)) {
+    HORING_ASSIGN(const bool taken,
+                  pending.comm->queue->enqueue(pending.command, CudaStream{pending.stream}));
+    if (!taken) staged.push_back(&pending);
+    return {};
+  }
   if (!pending.stream) {
     HORING_ASSIGN(const bool taken, pending.comm->queue->enqueueBlocking(pending.command));
     if (taken) return {};
@@ -126,19 +131,24 @@ Status submit(Pending& pending, BlockingStreams& blocking) {
                                      stream ? *stream : blocking.of(pending.comm));
 }
 
+// Kernels may have to wait on the host for those of other ranks, and then come behind what is on their streams by then: so what hosts
+// carry out goes there last. In between, it would wait for hosts whose part comes behind those kernels on other ranks.
 Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   BlockingStreams blocking;
+  std::vector<Pending*> staged;
   Status submitted;
   for (Pending& pending : commands) {
     if (!submitted.ok()) break;
-    submitted = submit(pending, blocking);
+    submitted = submit(pending, blocking, staged);
   }
   // What was submitted is started, and complete on return, whatever became of the rest: the other ranks wait for it.
+  const auto note = [&submitted](Status status) {
+    if (submitted.ok()) submitted = std::move(status);
+  };
   for (const auto step : {&CommandQueue::start, &CommandQueue::settle})
-    for (const Pending& pending : commands) {
-      Status taken = (pending.comm->queue.get()->*step)();
-      if (submitted.ok()) submitted = std::move(taken);
-    }
+    for (const Pending& pending : commands) note((pending.comm->queue.get()->*step)());
+  for (Pending* const pending : staged)
+    note(pending->comm->queue->enqueueStaged(std::move(pending->command), CudaStream{pending->stream}));
   // Who only waits keeps no handle from being ended.
   uses.clear();
   Status carried_out = blocking.synchronize();

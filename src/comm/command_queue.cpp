@@ -104,21 +104,21 @@ Status CommandQueue::submit(Command command, Stream& stream) {
 }
 
 Status CommandQueue::submit(Command command, CudaStream stream) {
-  HORING_TRY(enqueue(std::move(command), stream));
-  return settle();
+  HORING_ASSIGN(const bool taken, enqueue(command, stream));
+  return taken ? settle() : enqueueStaged(std::move(command), stream);
 }
 
-Status CommandQueue::enqueue(Command command, CudaStream stream) {
+Result<bool> CommandQueue::enqueue(const Command& command, CudaStream stream) {
   HORING_TRY(asyncError());
-  if (kernels_) {
-    awaitKernelsOfThread();
-    Result<bool> launched = kernels_->enqueue(command, stream);
-    if (launched.status().code() == Code::kInvalidUsage) return launched.status();
-    if (!launched.ok()) return communicator_.breakOff(launched.status());
-    if (launched.value()) return {};
-    // Those before it come before it on the stream.
-    HORING_TRY(start());
-  }
+  if (!kernels_) return false;
+  awaitKernelsOfThread();
+  Result<bool> taken = kernels_->enqueue(command, stream);
+  if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
+  return communicator_.breakOff(taken.status());
+}
+
+Status CommandQueue::enqueueStaged(Command command, CudaStream stream) {
+  HORING_TRY(asyncError());
   {
     std::unique_lock lock(mutex_);
     HORING_TRY(makeRoom(lock));

@@ -38,12 +38,15 @@ class CommandQueue {
   // waiting. Errors: no thread to be had; whatever happens later is the stream's to tell.
   Status submit(Command command, Stream& stream);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
-  // communicator. In three steps for those of a group, since they may have to be launched together, and with those of other ranks
-  // of the same thread.
+  // communicator.
   Status submit(Command command, CudaStream stream);
-  Status enqueue(Command command, CudaStream stream);
+  // In steps for those of a group, since they may have to be launched together, and with those of other ranks of the same thread.
+  // False: it is not for kernels, but for enqueueStaged() once what they have taken is settled. Before that it may come before it on
+  // its stream.
+  Result<bool> enqueue(const Command& command, CudaStream stream);
   Status start();
   Status settle();
+  Status enqueueStaged(Command command, CudaStream stream);
   // One of a group that is complete on return, of settle(). False: it is to be submitted to a stream instead.
   Result<bool> enqueueBlocking(const Command& command);
   // The sticky error of the communicator, with news of others and of kernels. Any thread.

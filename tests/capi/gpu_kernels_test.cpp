@@ -484,6 +484,17 @@ TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
   stream.synchronize();
 }
 
+// Their kernel comes onto the streams when the last of them has called.
+TEST_F(GpuKernelTrouble, IsNoneForMessagesInAGroupOfRanksThatShareAGpu) {
+  const Setting timeout("HORING_TIMEOUT_MS", "20000");
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
+  expectMessagesBehind({0, 0}, [&](int rank, void* stream) {
+    EXPECT_HORING(add(rank, rank == 0 ? on_0_.data() : there.data(), stream));
+  });
+  EXPECT_EQ(there.read(), std::vector<float>(8, 2));
+}
+
 TEST_F(GpuKernelTrouble, OfAnotherGpuIsRefused) {
   begin();
   const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));

@@ -1,6 +1,7 @@
 #pragma once
 // Ranks with a GPU of the fake driver each, whose kernels are the engine's, run on threads of the host.
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,36 @@ inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
   return comms;
 }
 
+// What a call has recorded from a stream, to be replayed there. Its GPU must be current.
+class RecordedGraph {
+ public:
+  template <typename Call>
+  RecordedGraph(const horing::test::FakeCuda& cuda, const horing::test::GpuStream& stream, const Call& call)
+      : cuda_(cuda), stream_(stream) {
+    EXPECT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream_.get(), 0), 0);
+    call();
+    EXPECT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream_.get(), &graph_), 0);
+    const auto instantiate =
+        cuda_.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags");
+    EXPECT_EQ(instantiate(&executable_, graph_, 0), 0);
+  }
+  ~RecordedGraph() {
+    EXPECT_EQ(cuda_.call<int(void*)>("cuGraphExecDestroy")(executable_), 0);
+    EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph_), 0);
+  }
+  RecordedGraph(const RecordedGraph&) = delete;
+  RecordedGraph& operator=(const RecordedGraph&) = delete;
+
+  void launch() const {
+    EXPECT_EQ(cuda_.call<int(void*, void*)>("cuGraphLaunch")(executable_, stream_.get()), 0);
+  }
+
+ private:
+  const horing::test::FakeCuda& cuda_;
+  const horing::test::GpuStream& stream_;
+  void *graph_ = nullptr, *executable_ = nullptr;
+};
+
 // Two ranks: each records two sums of ones into a graph of its own, runs nothing by that, and replays it three times.
 inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<horingComm_t>& comms) {
   onEveryRank(2, [&](int rank) {
@@ -25,22 +56,15 @@ inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<hor
     const horing::test::GpuVector<int64_t> data(cuda, rank, ones);
     const horing::test::GpuStream stream(cuda, rank);
     const horing::test::CurrentGpu current(cuda, rank);
-    void *graph = nullptr, *executable = nullptr;
-    ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
-    for (int i = 0; i < 2; ++i)
-      ASSERT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
-                                    comms[static_cast<size_t>(rank)], stream.get()));
-    ASSERT_EQ(cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
-    ASSERT_EQ(cuda.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable,
-                                                                                               graph, 0),
-              0);
+    const RecordedGraph graph(cuda, stream, [&] {
+      for (int i = 0; i < 2; ++i)
+        EXPECT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
+                                      comms[static_cast<size_t>(rank)], stream.get()));
+    });
     EXPECT_EQ(data.read(), ones);
-    for (int replay = 0; replay < 3; ++replay)
-      ASSERT_EQ(cuda.call<int(void*, void*)>("cuGraphLaunch")(executable, stream.get()), 0);
+    for (int replay = 0; replay < 3; ++replay) graph.launch();
     stream.synchronize();
     EXPECT_EQ(data.read(), std::vector<int64_t>(3000, 64));
-    EXPECT_EQ(cuda.call<int(void*)>("cuGraphExecDestroy")(executable), 0);
-    EXPECT_EQ(cuda.call<int(void*)>("cuGraphDestroy")(graph), 0);
   });
 }
 
@@ -102,6 +126,28 @@ class GpuKernelTrouble : public testing::Test {
         horingAllReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingMax, comm(1), other.get()));
     stream.synchronize();
     other.synchronize();
+  }
+  // One thread: each rank makes a call and exchanges messages in a group, on one stream. Hosts carry the messages.
+  template <typename Call>
+  void expectMessagesBehind(const std::vector<int>& gpus, const Call& call) {
+    using Vector = horing::test::GpuVector<float>;
+    std::vector<std::unique_ptr<horing::test::GpuStream>> streams;
+    std::vector<std::unique_ptr<Vector>> sent, received;
+    EXPECT_HORING(horingGroupStart());
+    for (int rank = 0; rank < 2; ++rank) {
+      const int gpu = gpus[static_cast<size_t>(rank)];
+      streams.push_back(std::make_unique<horing::test::GpuStream>(cuda_, gpu));
+      sent.push_back(std::make_unique<Vector>(cuda_, gpu, std::vector<float>(8, static_cast<float>(rank))));
+      received.push_back(std::make_unique<Vector>(cuda_, gpu, std::vector<float>(8, -1)));
+      void* const stream = streams.back()->get();
+      call(rank, stream);
+      EXPECT_HORING(horingSend(sent.back()->data(), 8, horingFloat, 1 - rank, comm(rank), stream));
+      EXPECT_HORING(horingRecv(received.back()->data(), 8, horingFloat, 1 - rank, comm(rank), stream));
+    }
+    EXPECT_HORING(horingGroupEnd());
+    for (const auto& stream : streams) stream->synchronize();
+    EXPECT_EQ(received[0]->read(), std::vector<float>(8, 1));
+    EXPECT_EQ(received[1]->read(), std::vector<float>(8, 0));
   }
   horingResult_t asyncError(int rank) {
     horingResult_t error = horingSuccess;
