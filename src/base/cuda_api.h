@@ -47,6 +47,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
   X(host_free, cuMemFreeHost, "cuMemFreeHost", (void* at)) \
   X(host_device_address, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CudaAddress* address, void* at, unsigned int flags)) \
   X(copy, cuMemcpyAsync, "cuMemcpyAsync", (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream)) \
+  X(copy_to_peer, cuMemcpyPeerAsync, "cuMemcpyPeerAsync", (CudaAddress to, CudaContext to_context, CudaAddress from, CudaContext from_context, size_t bytes, CudaStream stream)) \
   X(memory_set, cuMemsetD8Async, "cuMemsetD8Async", (CudaAddress at, unsigned char value, size_t bytes, CudaStream stream)) \
   X(device_uuid, cuDeviceGetUuid, "cuDeviceGetUuid_v2", (CudaUuid* uuid, int device)) \
   X(device_attribute, cuDeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device)) \

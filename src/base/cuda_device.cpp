@@ -115,6 +115,15 @@ Status CudaDevice::reach(const CudaDevice& peer) const {
                     formatString("letting GPU %d reach the memory of GPU %d", number_, peer.number_).c_str());
 }
 
+Status CudaDevice::push(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from,
+                        CudaStream stream) const {
+  const auto target = reinterpret_cast<uintptr_t>(to), source = reinterpret_cast<uintptr_t>(from.data());
+  const int result = peer.number_ == number_
+                         ? api_.copy(target, source, from.size(), stream)
+                         : api_.copy_to_peer(target, peer.context_, source, context_, from.size(), stream);
+  return api_.check(result, formatString("copying from GPU %d to GPU %d", number_, peer.number_).c_str());
+}
+
 Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
   const CudaApi& api = device->api();
   const CudaDevice::Current current(*device);

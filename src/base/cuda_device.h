@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/clock.h"
@@ -40,6 +41,11 @@ class CudaDevice {
   bool hasMps() const;
   // From now on kernels of this GPU reach memory of that one. Error: they cannot.
   Status reach(const CudaDevice& peer) const;
+
+  // Has a stream of this GPU, which is current, copy from its memory to that of `peer`, which may be itself. To another GPU no kernel
+  // does it, and no kernel need reach that memory: it may be mapped by cuMemCreate for its own GPU alone.
+  Status push(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from,
+              CudaStream stream) const;
 
   // Makes the context current on this thread while it lives: what the API does belongs to it then.
   class Current {

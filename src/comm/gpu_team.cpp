@@ -35,7 +35,8 @@ constexpr std::chrono::milliseconds kLook{1};
 constexpr int64_t kEndMs = 1000;
 
 bool isSame(const GpuLaunch& one, const GpuLaunch& other) {
-  return one.type == other.type && one.op == other.op && one.call.digest == other.call.digest;
+  return one.is_copied == other.is_copied && one.type == other.type && one.op == other.op &&
+         one.call.digest == other.call.digest && (!one.is_copied || one.reads.size() == other.reads.size());
 }
 
 bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
@@ -202,6 +203,9 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       state_ = State::kKernels;
       log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
                 kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
+      if (!remote_)
+        log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
+                  static_cast<long long>(config_.gpu_copy_bytes));
     } else {
       stage(member, made);
     }
@@ -420,9 +424,11 @@ Status GpuTeam::enter(GpuLaunch launch) {
   Gpu& gpu = *gpus_[rank.gpu];
   const std::lock_guard lock(gpu.mutex);
   HORING_TRY(gpu.failed);
-  launch.call.first_part =
-      static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
-  rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
+  if (!launch.is_copied) {
+    launch.call.first_part =
+        static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
+    rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
+  }
   ++rank.entered;
   rank.waiting.push_back(launch);
   return {};
@@ -431,27 +437,43 @@ Status GpuTeam::enter(GpuLaunch launch) {
 Status GpuTeam::start(int number) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
-  const CudaDevice::Current current(*rank.device);
+  {
+    const std::lock_guard lock(gpu.mutex);
+    rank.started = rank.waiting.size();
+  }
+  // Who comes last to copies makes them for all ranks, and launches what comes behind them: the others may only wait.
+  if (launchUpToCopies(gpu))
+    while (copyNext())
+      for (const auto& each : gpus_) (void)launchUpToCopies(*each);
   const std::lock_guard lock(gpu.mutex);
-  rank.started = rank.waiting.size();
-  while (gpu.failed.ok() && mayLaunch(gpu)) gpu.failed = launchNext(gpu);
-  gpu.launched.notify_all();
   return gpu.failed;
+}
+
+bool GpuTeam::launchUpToCopies(Gpu& gpu) {
+  const CudaDevice::Current current(gpu.lanes.device());
+  const std::lock_guard lock(gpu.mutex);
+  while (gpu.failed.ok() && mayLaunch(gpu) && !copiesAreNext(gpu)) gpu.failed = launchNext(gpu);
+  gpu.launched.notify_all();
+  return gpu.failed.ok() && mayLaunch(gpu);
 }
 
 bool GpuTeam::mayLaunch(const Gpu& gpu) const {
   return std::all_of(gpu.ranks.begin(), gpu.ranks.end(), [&](int number) { return at(number).started > 0; });
 }
 
-Status GpuTeam::checkAgreement(const Gpu& gpu) const {
-  const GpuLaunch& lead = at(gpu.ranks.front()).waiting.front();
-  for (const int number : gpu.ranks)
+bool GpuTeam::copiesAreNext(const Gpu& gpu) const {
+  return mayLaunch(gpu) && at(gpu.ranks.front()).waiting.front().is_copied;
+}
+
+Status GpuTeam::checkAgreement(const std::vector<int>& ranks) const {
+  const GpuLaunch& lead = at(ranks.front()).waiting.front();
+  for (const int number : ranks)
     if (!isSame(at(number).waiting.front(), lead))
       return makeStatus(
           Code::kInvalidUsage,
-          "ranks %d and %d, which share GPU %d, call different things at the same time: every rank "
+          "ranks %d and %d, on GPUs %d and %d, call different things at the same time: every rank "
           "must call the same collectives in the same order with the same arguments",
-          lead.rank, number, gpu.lanes.device().number());
+          lead.rank, number, at(lead.rank).device->number(), at(number).device->number());
   return {};
 }
 
@@ -462,6 +484,7 @@ bool GpuTeam::joins(const Gpu& gpu, size_t index) const {
     const Rank& rank = at(number);
     if (rank.started <= index) return false;
     const GpuLaunch &one = rank.waiting[index], &first = rank.waiting.front();
+    if (one.is_copied) return false;
     if (!isSame(one, at(gpu.ranks.front()).waiting[index])) return false;
     if (one.stream != first.stream || one.is_recorded != first.is_recorded) return false;
     if (one.call.plan.parts != first.call.plan.parts) return false;
@@ -474,7 +497,7 @@ bool GpuTeam::joins(const Gpu& gpu, size_t index) const {
 
 // The first of all ranks of the GPU, and what can go with them, on the first rank's stream.
 Status GpuTeam::launchNext(Gpu& gpu) {
-  HORING_TRY(checkAgreement(gpu));
+  HORING_TRY(checkAgreement(gpu.ranks));
   const size_t most = cuda::kMaxCallsOfLaunch / gpu.ranks.size();
   const GpuLaunch lead = at(gpu.ranks.front()).waiting.front();
   cuda::LaneCalls calls;
@@ -500,12 +523,16 @@ Status GpuTeam::launchNext(Gpu& gpu) {
                         static_cast<uint64_t>(blocks));
   }
   if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
+  pop(gpu, count);
+  return {};
+}
+
+void GpuTeam::pop(const Gpu& gpu, size_t count) {
   for (const int number : gpu.ranks) {
     Rank& rank = at(number);
     rank.waiting.erase(rank.waiting.begin(), rank.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     rank.started -= count;
   }
-  return {};
 }
 
 // Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it. The other ranks
@@ -543,27 +570,35 @@ Status GpuTeam::mark(Gpu& gpu, CudaStream stream) {
 Status GpuTeam::await(int number, const GpuPatience& patience) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
-  if (gpu.ranks.size() == 1) return {};
   std::unique_lock lock(gpu.mutex);
   while (gpu.launches < rank.entered && gpu.failed.ok()) {
     gpu.launched.wait_for(lock, kLook);
     lock.unlock();
     Status news = patience.news();
     lock.lock();
-    if (gpu.launches >= rank.entered || (news.ok() && !patience.deadline.passed())) continue;
-    std::vector<int> missing;
-    for (const int other : gpu.ranks)
-      if (at(other).started == 0) missing.push_back(other);
-    gpu.failed = !news.ok()
-                     ? news
-                     : makeStatus(Code::kTimeout,
-                                  "rank %d: rank(s) %s, which share its GPU %d, did not make this call "
-                                  "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a "
-                                  "group",
-                                  number, rankList(missing).c_str(), rank.device->number());
+    if (gpu.launches >= rank.entered || !gpu.failed.ok()) break;
+    if (news.ok() && !patience.deadline.passed()) continue;
+    gpu.failed = !news.ok() ? news : overdue(number);
     gpu.launched.notify_all();
   }
   return gpu.failed;
+}
+
+Status GpuTeam::overdue(int number) const {
+  const bool is_copied = at(number).waiting.front().is_copied;
+  std::vector<int> missing = behind(number);
+  if (!is_copied) std::erase_if(missing, [&](int other) { return at(other).gpu != at(number).gpu; });
+  if (missing.empty())
+    return makeStatus(
+        Code::kTimeout,
+        "rank %d: others made this call while their streams recorded a graph (HORING_TIMEOUT_MS): "
+        "either all ranks do so, or none",
+        number);
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: rank(s) %s%s did not make this call (HORING_TIMEOUT_MS). Calls of one thread for "
+      "several ranks belong into a group",
+      number, rankList(missing).c_str(), is_copied ? "" : ", which share its GPU,");
 }
 
 uint64_t GpuTeam::firstWaiting(int number) {

@@ -7,7 +7,8 @@
 //
 // Ranks that share a GPU are served by one launch, made by the last of them that calls: kernels of their own would wait for each
 // other behind streams that may share a queue of the hardware, and never end. So each of these calls returns when all of them
-// have been made; the calls of one thread for several ranks belong into a group.
+// have been made; the calls of one thread for several ranks belong into a group. The same holds for large all-gathers, which are
+// copies between GPUs (comm/gpu_copies.cpp).
 #include <array>
 #include <atomic>
 #include <compare>
@@ -56,6 +57,7 @@ struct GpuLaunch {
   RedOp op = RedOp::kSum;
   CudaStream stream = nullptr;
   bool is_recorded = false;  // into a graph
+  bool is_copied = false;    // an all-gather of `reads`; of the call there are its number and its output
 };
 
 // Shared by the ranks. Any thread, but one at a time for each rank.
@@ -88,6 +90,8 @@ class GpuTeam {
   };
   Result<bool> serves(const Member& member, const GpuPatience& patience);
 
+  // Whether an all-gather of so many bytes from each rank is to be copied, by all ranks, unless it is recorded into a graph.
+  bool copies(uint64_t bytes) const;
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
 
@@ -149,7 +153,7 @@ class GpuTeam {
     CudaStream stream = nullptr;  // of the latest launch
     // Behind all launches so far.
     CudaEvent latest() const { return marks[(marked - 1) % kMarks].done; }
-    // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs.
+    // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs. Copies take all of them.
     std::mutex mutex;
     std::condition_variable launched;
     uint64_t launches = 0;     // under mutex, as what waits for one; so is what follows
@@ -193,14 +197,30 @@ class GpuTeam {
   Result<QueueEnds> queue(const QueueName& name);
   Result<QueueEnds> makeRemoteQueue(const QueueName& name);
   Result<cuda::Port*> place(int rank, const cuda::Port& port);
+  // As far as it can be done without other GPUs. True: what comes next are copies, in which they take part.
+  bool launchUpToCopies(Gpu& gpu);
   // Under the mutex of the GPU.
+  Status overdue(int rank) const;
   bool mayLaunch(const Gpu& gpu) const;
-  Status checkAgreement(const Gpu& gpu) const;
+  bool copiesAreNext(const Gpu& gpu) const;
+  Status checkAgreement(const std::vector<int>& ranks) const;
   bool joins(const Gpu& gpu, size_t index) const;
+  // So many have been launched for each of its ranks.
+  void pop(const Gpu& gpu, size_t count);
   Status launchNext(Gpu& gpu);
   Status orderBefore(Gpu& gpu, CudaStream stream);
   Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);
+  // Where its next launch goes.
+  CudaStream nextStream(const Gpu& gpu) const { return at(gpu.ranks.front()).waiting.front().stream; }
+  // See comm/gpu_copies.cpp. False: not all ranks have come to copies, or they failed.
+  bool copyNext();
+  // Under the mutexes of all GPUs: one all-gather, ...
+  Status copyBlocks();
+  // ... before and behind which every GPU's stream waits for all, ...
+  Status meet();
+  // ... and this rank's part of it.
+  Status pushBlock(int rank);
   void release();
 
   std::mutex mutex_;

@@ -94,14 +94,20 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   GpuLaunch launch;
   launch.rank = communicator_.rank();
   HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
-  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
-  HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
-  if (!plan) return false;
-  HORING_ASSIGN(launch.call, plan->prepare(command.call));
-  launch.call.number = number;
-  launch.lanes = plan->lanes();
   launch.reads = readsOf(command, communicator_.ranks());
   launch.writes = writesOf(command, communicator_.ranks());
+  launch.is_copied = command.collective == Collective::kAllGather && !launch.is_recorded &&
+                     team_->copies(launch.reads.size());
+  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
+  if (launch.is_copied) {
+    launch.call.output = command.call.output;
+  } else {
+    HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
+    if (!plan) return false;
+    HORING_ASSIGN(launch.call, plan->prepare(command.call));
+    launch.lanes = plan->lanes();
+  }
+  launch.call.number = number;
   launch.type = command.call.type;
   launch.op = command.call.op;
   launch.stream = stream;

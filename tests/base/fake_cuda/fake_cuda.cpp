@@ -32,6 +32,7 @@ enum Result {
   kOutOfMemory = 2,
   kInvalidImage = 200,
   kInvalidContext = 201,
+  kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,
   kUnsupportedInCapture = 900
@@ -339,7 +340,7 @@ FAKE int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
 
 FAKE int cuEventCreate(void** event, unsigned int) {
   if (const int result = wantedWithContext("cuEventCreate")) return result;
-  *event = new Event;
+  *event = new Event{current.back()};
   ++driver.live;
   return kSuccess;
 }
@@ -350,8 +351,10 @@ FAKE int cuEventDestroy_v2(void* event) {
   return kSuccess;
 }
 FAKE int cuEventRecord(void* event, void* stream) {
-  if (Stream* const own = streamOf(stream); own && own->recorded) return kUnsupportedInCapture;
+  Stream* const own = streamOf(stream);
   auto* const recorded = static_cast<Event*>(event);
+  if (own && own->recorded) return kUnsupportedInCapture;
+  if (own && own->context != recorded->context) return kInvalidHandle;
   const uint64_t number = recorded->record();
   return addTo(stream, "cuEventRecord", [=] { recorded->complete(number); });
 }
@@ -459,6 +462,22 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
   if (current.empty()) return kInvalidContext;
   return addTo(stream, "cuMemcpyAsync", [=] {
     if (bytes > 0) std::memcpy(dataAt(to), dataAt(from), bytes);  // a copy of nothing may have no buffer
+  });
+}
+// Each end is of the GPU that is named. Slow, so that who does not wait for it comes too early.
+FAKE int cuMemcpyPeerAsync(unsigned long long to, void* to_context, unsigned long long from,
+                           void* from_context, size_t bytes, void* stream) {
+  {
+    const std::lock_guard lock(driver.mutex);
+    for (const auto& [at, context] : {std::pair(to, to_context), std::pair(from, from_context)}) {
+      const auto range = rangeOf(at);
+      if (range == driver.ranges.end() || range->second.device != static_cast<Context*>(context)->device)
+        return kInvalidValue;
+    }
+  }
+  return addTo(stream, "cuMemcpyPeerAsync", [=] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::memcpy(dataAt(to), dataAt(from), bytes);
   });
 }
 

@@ -67,8 +67,9 @@ class Queue {
 // Counts how often it was recorded, and knows which of these a stream has come to: who waits for one is not let go by a later one
 // on another stream.
 struct Event {
-  std::mutex mutex;
-  std::condition_variable reached;
+  const void* context;  // whose streams may record it
+  std::mutex mutex{};
+  std::condition_variable reached{};
   uint64_t recorded = 0;
   std::set<uint64_t> completed{0};
 
