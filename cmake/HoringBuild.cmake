@@ -51,6 +51,11 @@ macro(horing_needs_no_speed)
   endif()
 endmacro()
 
+# For files that read options or write reports, once in a run: the templates of CLI11 and nlohmann/json take twice as long at -O3.
+function(horing_quick_to_compile)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O0)
+endfunction()
+
 # horing_precompile(TARGET KIND HEADERS...): where no ccache keeps objects for the next build, a sanitized one parses what most
 # files include once for all targets of a KIND and folder's options, which have the same flags, and takes a third less. Other
 # builds do not, and see to it that files include what they use.
