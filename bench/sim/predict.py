@@ -30,8 +30,8 @@ COLLECTIVES = ["all_gather", "reduce_scatter", "all_reduce"]
 ALGORITHMS = ["ring", "ho_ring"]
 STAGES = ["calibrate", "measure", "predict"]
 SIZES = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
-# So many that one that a packet lost holds up does not count for much, but where they take long.
-SMALL, SMALL_ITERATIONS, ITERATIONS = 16 << 20, 20, 3
+# Iterations of a mean, and how many of these the median is taken of: a packet that is lost holds one up by 40 ms and more.
+SMALL, SMALL_ROUNDS, ROUNDS = 16 << 20, (4, 5), (1, 3)
 CORES = len(os.sched_getaffinity(0))
 # Goals: median error, worst error from 1 MiB on, and the factor below that.
 GOALS = {"median": 0.10, "worst": 0.25, "factor": 2.0}
@@ -51,20 +51,22 @@ class Programs:
 
     def run(self, command, ranks, nodes, rate_mbit, algorithm="auto"):
         command = [self.path("horing-run"), "-n", str(ranks), "--timeout", "900", "--nodes", str(nodes), "--rate", str(rate_mbit),
-                   "--", self.path(command[0]), *command[1:]]
+                   "--bind-to", "core", "--", self.path(command[0]), *command[1:]]
         done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, HORING_ALGO=algorithm))
         if done.returncode != 0:
             sys.exit(f"predict.py: {' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
     def perf(self, collective, options, shape, algorithm):
-        """Times in microseconds by size, as a *_perf program under horing-run found them."""
+        """Times in microseconds by size, medians of what a *_perf program under horing-run found."""
         nodes, members, rate_mbit = shape
         with tempfile.TemporaryDirectory() as folder:
             output = os.path.join(folder, "out.json")
             command = [f"{collective}_perf", *options, "-c", "0", "-a", "3", "-J", output]
             self.run(command, nodes * members, nodes, rate_mbit, algorithm)
             results = json.loads(Path(output).read_text(encoding="utf-8"))["results"]
-        return {int(line["size"]): float(line["out_of_place"]["time"]) for line in results}
+        sizes = {int(line["size"]) for line in results}
+        return {size: statistics.median(float(line["out_of_place"]["time"]) for line in results if int(line["size"]) == size)
+                for size in sorted(sizes)}
 
 
 def name_of(shape):
@@ -96,10 +98,10 @@ def measure(programs, shape, collective, grid, folder):
     for algorithm in grid["algorithms"]:
         print(f"{title_of(shape)}: {collective}, {algorithm}", file=sys.stderr, flush=True)
         known = times.setdefault(algorithm, {})
-        for iterations, sizes in [(SMALL_ITERATIONS, [s for s in grid["sizes"] if s < SMALL]),
-                                  (ITERATIONS, [s for s in grid["sizes"] if s >= SMALL])]:
+        for (iterations, rounds), sizes in [(SMALL_ROUNDS, [s for s in grid["sizes"] if s < SMALL]),
+                                            (ROUNDS, [s for s in grid["sizes"] if s >= SMALL])]:
             if sizes:
-                options = ["-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", "4", "-n", str(iterations), "-w", "1"]
+                options = ["-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", "4", "-n", str(iterations), "-N", str(rounds), "-w", "1"]
                 known |= {str(size): us for size, us in programs.perf(collective, options, shape, algorithm).items()}
         path.write_text(json.dumps({"cores": CORES, "times_us": times}, indent=1) + "\n", encoding="utf-8")
 

@@ -23,9 +23,11 @@ namespace horing {
 namespace {
 
 constexpr const char* kFooter = R"help(
-Start it as the job that you want to run is started: as many ranks, on the same nodes. It sends messages between pairs of ranks,
-one pair at a time and all at once, and works out what a message costs: latency and rate inside a node and between nodes, what a
-step takes of a core, how fast data are copied and folded, what it costs to wake a rank, who shares a line. No collective is timed.
+Start it as the job that you want to run is started: as many ranks, on the same nodes, bound to cores or not. Where ranks outnumber
+cores, jobs differ less if they are bound (horing-run --bind-to core) and nothing else runs. It sends messages between pairs of
+ranks, one pair at a time and all at once, and works out what a message costs: latency and rate inside a node and between nodes,
+what a step takes of a core, how fast data are copied and folded, what it costs to wake a rank, who shares a line. No collective is
+timed.
 
 With --measure-algorithms it times nothing but collectives: all algorithms, in turns, at every size, and writes the table by which
 the library chooses on this machine for a job of this shape. That is the best choice that there is, and says nothing of other shapes.
