@@ -54,6 +54,8 @@ all_reduce      1    9-32  *    64    direct
 all_reduce      1    9-    *    16K   doubling
 all_reduce      1    9-16  *    512K  direct
 all_reduce      1    17-32 *    1M    direct
+all_reduce      2    3-4   *    8K    ho_leaders
+all_reduce      2    3-4   *    32K   ho_doubling
 all_reduce      2    2-    *    64K   ho_leaders
 all_reduce      2    2-    *    4M    ho_direct
 all_reduce      3-4  2-    *    8K    ho_leaders
@@ -66,7 +68,7 @@ reduce_scatter  1    3-4   *    4M    direct
 reduce_scatter  1    5-8   *    256K  direct
 reduce_scatter  1    9-16  *    512K  direct
 reduce_scatter  1    17-32 *    1M    direct
-reduce_scatter  2    2-    *    8K    ho_leaders
+reduce_scatter  2    5-    *    8K    ho_leaders
 reduce_scatter  2    2-    *    512K  ho_direct
 reduce_scatter  2    2-    *    2M    ho_leaders
 reduce_scatter  2    2-    *    4M    ho_direct
@@ -77,7 +79,7 @@ all_gather      1    3-4   *    2M    direct
 all_gather      1    5-8   *    512K  direct
 all_gather      1    9-16  *    512K  direct
 all_gather      1    17-32 *    1M    direct
-all_gather      2    2-    *    8K    ho_leaders
+all_gather      2    5-    *    8K    ho_leaders
 all_gather      3-4  2-    *    32K   ho_leaders
 all_gather      3-   2-    *    512K  ho_halving
 all_gather      2    2-    *    4M    ho_direct
