@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -46,6 +47,15 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   return begin(one) < begin(other) + other.size() && begin(other) < begin(one) + one.size();
 }
 
+// What a graph replayed when this happened; nothing: a host launched it.
+std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::BoundPlan& plan,
+                                     const cuda::Failure& failure) {
+  if ((failure.call & cuda::kInGraph) == 0) return std::nullopt;
+  return ReplayNumber{static_cast<uint32_t>(key[0]), static_cast<uint32_t>(key[1]),
+                      static_cast<uint32_t>(key[2]), static_cast<uint32_t>(failure.part),
+                      static_cast<uint32_t>(plan.runs(failure.part).begun - 1) & ReplayNumber::kRunMask};
+}
+
 // Whether one launch of a rank must have ended before another begins: for its buffers, or since lanes of different plans would
 // meet at the same queues.
 bool collide(const GpuLaunch& one, const GpuLaunch& other) {
@@ -80,8 +90,7 @@ class GpuTeam::Ports final : public cuda::PortSource {
     return sends ? ends.send : ends.receive;
   }
   Result<cuda::Activity*> activity(size_t blocks) override {
-    if (!team_.remote_) return static_cast<cuda::Activity*>(nullptr);
-    return team_.remote_->activity(blocks);
+    return team_.makeActivity(rankAt(position_), blocks);
   }
 
  private:
@@ -112,6 +121,7 @@ GpuTeam::~GpuTeam() {
   // Something in front of a launch holds its stream up.
   if (remote_) remote_->leak();
   flags_.leak();
+  for (PinnedMemory& memory : activities_) memory.leak();
   plans_.clear();
   for (Rank& rank : ranks_) (void)rank.memory.release();
   for (auto& gpu : gpus_) (void)gpu.release();
@@ -121,6 +131,8 @@ void GpuTeam::release() {
   if (remote_ && !remote_->leave()) keepUntilTheEnd(std::move(at(remote_->rank()).memory));
   remote_.reset();
   plans_.clear();
+  made_.clear();
+  activities_.clear();
   queues_.clear();
   for (Rank& rank : ranks_) {
     rank.memory.reset();
@@ -336,6 +348,7 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     const OutsideOfGraphs outside(anyDevice().api());
     std::vector<size_t> used;
     for (const Rank& rank : ranks_) used.push_back(rank.memory ? rank.memory->used() : 0);
+    const size_t activities = activities_.size();
     queues_of_plan_.clear();
     Result<Plans> made = makePlans(collective, selection, root);
     if (remote_) {
@@ -346,14 +359,26 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
-      HORING_TRY(undoPlans(used));
+      HORING_TRY(undoPlans(used, activities));
     }
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
+    const std::lock_guard made_lock(made_mutex_);
+    if (!found->second.empty()) made_.emplace(key, &found->second);
   }
   return found->second.empty() ? nullptr : &found->second;
 }
 
-Status GpuTeam::undoPlans(const std::vector<size_t>& used) {
+Result<cuda::Activity*> GpuTeam::makeActivity(int rank, size_t blocks) {
+  if (remote_) return remote_->activity(blocks);
+  const size_t bytes = blocks * sizeof(cuda::Activity);
+  HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(at(rank).device, bytes));
+  std::memset(memory.data(), 0, bytes);
+  activities_.push_back(std::move(memory));
+  return reinterpret_cast<cuda::Activity*>(activities_.back().data());
+}
+
+Status GpuTeam::undoPlans(const std::vector<size_t>& used, size_t activities) {
+  activities_.resize(activities);
   for (const QueueName& name : queues_of_plan_) queues_.erase(name);
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
     if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank]));
@@ -428,6 +453,9 @@ Status GpuTeam::enter(GpuLaunch launch) {
     launch.call.first_part =
         static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
     rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
+    // Between threads nobody looks at what a host has launched by itself.
+    if (!remote_ && !launch.is_recorded) launch.call.plan.activity = nullptr;
+    if (launch.is_recorded) launch.call.number |= cuda::kInGraph;
   }
   ++rank.entered;
   rank.waiting.push_back(launch);
@@ -604,7 +632,7 @@ Status GpuTeam::overdue(int number) const {
 uint64_t GpuTeam::firstWaiting(int number) {
   const Rank& rank = at(number);
   const std::lock_guard lock(gpus_[rank.gpu]->mutex);
-  return rank.waiting.empty() ? 0 : rank.waiting.front().call.number;
+  return rank.waiting.empty() ? 0 : rank.waiting.front().call.number & ~cuda::kInGraph;
 }
 
 Result<uint64_t> GpuTeam::done(int number) {
@@ -651,6 +679,17 @@ void GpuTeam::abort() {
   if (uint32_t* const flag = abort_.load(std::memory_order_acquire)) cuda::storeFlag(flag, 1);
 }
 
+ReplayRuns GpuTeam::replayRuns(int rank, const ReplayNumber& number) const {
+  const PlanKey key{static_cast<int>(number.collective), static_cast<int>(number.algorithm),
+                    static_cast<int>(number.root)};
+  const std::lock_guard lock(made_mutex_);
+  const auto made = made_.find(key);
+  if (made == made_.end()) return {};
+  const auto position = static_cast<size_t>(map_->positionOfRank(rank));
+  const cuda::Activity runs = (*made->second)[position]->runs(static_cast<int32_t>(number.part));
+  return {runs.begun, runs.ended};
+}
+
 GpuTeam::Ended GpuTeam::outcome() {
   const uint32_t* const flag = abort_.load(std::memory_order_acquire);
   if (!flag || cuda::loadFlag(flag) == 0) return {};
@@ -659,12 +698,12 @@ GpuTeam::Ended GpuTeam::outcome() {
   for (const auto& [key, plans] : plans_)
     for (size_t position = 0; position < plans.size(); ++position) {
       if (!plans[position]) continue;
-      uint64_t launch = 0;
-      const Status outcome = plans[position]->outcome(&launch);
+      cuda::Failure failure;
+      const Status outcome = plans[position]->outcome(&failure);
       if (outcome.ok()) continue;
       ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
                           outcome.message().c_str()),
-               launch};
+               failure.call & ~cuda::kInGraph, replayOf(key, *plans[position], failure)};
       // Who was ended says less than who gave up.
       if (outcome.code() != Code::kRemoteError) return ended;
     }

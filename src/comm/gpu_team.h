@@ -28,6 +28,7 @@
 #include "base/cuda_device.h"
 #include "base/log.h"
 #include "comm/remote_gpus.h"
+#include "control/replay_number.h"
 #include "control/unique_id.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/lane_gpu.h"
@@ -115,8 +116,11 @@ class GpuTeam {
   struct Ended {
     Status status;
     uint64_t launch = 0;
+    std::optional<ReplayNumber> replay{};  // where a graph replayed it
   };
   Ended outcome();
+  // How often the kernels of this rank have run what graphs replay, as they tell. Any thread.
+  ReplayRuns replayRuns(int rank, const ReplayNumber& number) const;
   // How many of this rank's launches its GPU has done; of many at a time not the latest. Error: the GPU's.
   Result<uint64_t> done(int rank);
   // The ranks of this process that have launched less than this one.
@@ -180,7 +184,8 @@ class GpuTeam {
   void adopt(const GpuTerms& terms);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
   // Gives back what was taken for the plan at hand, which is none after all: all that each rank has used since.
-  Status undoPlans(const std::vector<size_t>& used);
+  Status undoPlans(const std::vector<size_t>& used, size_t activities);
+  Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
   int32_t partsFor(const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
   struct QueueName {
@@ -241,8 +246,14 @@ class GpuTeam {
   cuda::QueueShape shape_;
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
-  std::vector<QueueName> queues_of_plan_;      // made for the plan at hand
-  std::map<std::array<int, 3>, Plans> plans_;  // collective, place in the catalogue, root
+  std::vector<QueueName> queues_of_plan_;  // made for the plan at hand
+  using PlanKey = std::array<int, 3>;      // collective, place in the catalogue, root
+  std::map<PlanKey, Plans> plans_;
+  std::vector<PinnedMemory>
+      activities_;  // where plans tell of their runs, unless `remote_` has a place for that
+  mutable std::mutex
+      made_mutex_;  // of the next alone, for mutex_ may be held while ranks wait for each other
+  std::map<PlanKey, const Plans*> made_;
   std::map<JobId, std::weak_ptr<GpuTeam>> branches_;
 };
 

@@ -16,7 +16,17 @@ constexpr int kIdleLooks = 20;
 
 }  // namespace
 
+LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
+    : communicator_(communicator),
+      team_(team),
+      watchdog_(communicator.launches(), communicator.control(), clock_) {
+  communicator.launches().answerReplaysFrom([&team, rank = communicator.rank()](const ReplayNumber& number) {
+    return team.replayRuns(rank, number);
+  });
+}
+
 LaunchWatch::~LaunchWatch() {
+  communicator_.launches().answerReplaysFrom(nullptr);
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -120,10 +130,12 @@ bool LaunchWatch::look() {
 }
 
 Status LaunchWatch::judge(uint64_t launch, const Status& own) {
+  return judgeCall(kFirstLaunch + launch, {team_.behind(communicator_.rank()), own.message()}, own);
+}
+
+Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own) {
   const std::lock_guard judging(judge_mutex_);
   if (Status known = communicator_.control().status(); !known.ok()) return known;
-  const uint64_t number = kFirstLaunch + launch;
-  const Obstacle obstacle{team_.behind(communicator_.rank()), own.message()};
   if (own.code() == Code::kTimeout)
     return watchdog_.overdue(number, obstacle, communicator_.options().config.timeout_ms, own,
                              communicator_.aborted());
@@ -139,7 +151,9 @@ Status LaunchWatch::outcome() {
     if (judged_) return *judged_;
   }
   if (ended.status.ok()) return {};
-  const Status judged = judge(ended.launch, ended.status);
+  const Status judged = ended.replay
+                            ? judgeCall(ended.replay->encoded(), {{}, ended.status.message()}, ended.status)
+                            : judge(ended.launch, ended.status);
   const std::lock_guard judging(judge_mutex_);
   if (!judged_) judged_ = judged;
   return *judged_;

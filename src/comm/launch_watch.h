@@ -4,7 +4,8 @@
 //
 // The caller has gone on, and a GPU tells nobody; so a thread looks after launches that are under way. It reports those that
 // do not end, ends kernels when another rank has failed, and has the ranks judge why kernels gave up. It sleeps while there are
-// none. What a graph replays, no host knows of: what was recorded counts as done when it was.
+// none. What was recorded into a graph counts as done when it was; of replays that give up, and of those that others wait in, the
+// counts tell that kernels keep (control/replay_number.h).
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -20,10 +21,7 @@ namespace horing {
 // Any thread, but begin(): one at a time. What it takes must outlive it.
 class LaunchWatch {
  public:
-  LaunchWatch(Communicator& communicator, GpuTeam& team)
-      : communicator_(communicator),
-        team_(team),
-        watchdog_(communicator.launches(), communicator.control(), clock_) {}
+  LaunchWatch(Communicator& communicator, GpuTeam& team);
   ~LaunchWatch();
   LaunchWatch(const LaunchWatch&) = delete;
   LaunchWatch& operator=(const LaunchWatch&) = delete;
@@ -40,6 +38,8 @@ class LaunchWatch {
   Status outcome();
 
  private:
+  // By its number in the ledger.
+  Status judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own);
   void serve();
   // Whether any is under way.
   bool look();

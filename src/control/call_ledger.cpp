@@ -72,8 +72,10 @@ void CallLedger::report(int rank, int ranks, CallReport report, int64_t now_ns) 
   const uint64_t sequence = report.sequence;
   begun_.resize(static_cast<size_t>(ranks));
   Begun& begun = begun_[static_cast<size_t>(rank)];
-  uint64_t& latest = sequence < kFirstLaunch ? begun.calls : begun.launches;
-  latest = std::max(latest, report.begun);
+  if (sequence < kFirstReplay) {
+    uint64_t& latest = sequence < kFirstLaunch ? begun.calls : begun.launches;
+    latest = std::max(latest, report.begun);
+  }
   const CallReport::Kind kind = report.kind;
   if (kind == CallReport::Kind::kAnswer && report.round == one.round) ++one.answered;
   const bool first_overdue = kind == CallReport::Kind::kOverdue && one.overdue_ms == 0;

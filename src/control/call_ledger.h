@@ -78,7 +78,10 @@ class CallLedger {
   // What a rank has begun: the number behind its last call, and behind its last launch (from kFirstLaunch on).
   struct Begun {
     uint64_t calls = 0, launches = kFirstLaunch;
-    uint64_t of(uint64_t sequence) const { return sequence < kFirstLaunch ? calls : launches; }
+    // Nobody tells of replays before it leaves.
+    uint64_t of(uint64_t sequence) const {
+      return sequence < kFirstLaunch ? calls : sequence < kFirstReplay ? launches : UINT64_MAX;
+    }
   };
   std::vector<Begun> begun_;                    // by rank, as far as it told; who leaves tells before
   Begun least_left_{kFirstLaunch, UINT64_MAX};  // the least of those that have left

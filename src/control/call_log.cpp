@@ -1,6 +1,7 @@
 #include "control/call_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status.h"
 
@@ -77,12 +78,32 @@ RankState CallLog::state(int64_t now_ns) const {
   return state;
 }
 
+void CallLog::answerReplaysFrom(Replays replays) {
+  const std::lock_guard lock(replays_mutex_);
+  replays_ = std::move(replays);
+}
+
+// What all must call alike, the messages of kernels say.
+void CallLog::reportReplay(CallReport& report) const {
+  const ReplayNumber number = ReplayNumber::decoded(report.sequence);
+  const std::lock_guard lock(replays_mutex_);
+  const ReplayRuns runs = replays_ ? replays_(number) : ReplayRuns();
+  const auto numberBehind = [&](uint64_t count) { return report.sequence - number.run + count; };
+  report.begun = numberBehind(runs.begun & ReplayNumber::kRunMask);
+  report.ended = numberBehind(runs.ended & ReplayNumber::kRunMask);
+  if (report.begun <= report.sequence || number.collective >= kCollectives) return;
+  report.digest = 1;
+  report.name = collectiveName(static_cast<Collective>(number.collective));
+}
+
 CallReport CallLog::report(uint64_t sequence) const {
   CallReport report;
   report.sequence = sequence;
   report.begun = first_ + recorder_.begun();
   report.ended = first_ + recorder_.ended();
-  if (const std::optional<FlightRecord> record = recorder_.find(sequence - first_)) {
+  if (sequence >= kFirstReplay) {
+    reportReplay(report);
+  } else if (const std::optional<FlightRecord> record = recorder_.find(sequence - first_)) {
     report.digest = agreementDigest(*record);
     report.name = collectiveName(record->collective);
     report.arguments = argumentsText(*record);

@@ -2,6 +2,7 @@
 // What a rank remembers of its calls, for itself and for others who ask.
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -47,8 +48,13 @@ class CallLog {
   RankState state(int64_t now_ns) const;
   // What is known of the call. Any thread.
   CallReport report(uint64_t sequence) const;
+  // What is known of replays is asked of it, by any thread, until it is null.
+  using Replays = std::function<ReplayRuns(const ReplayNumber&)>;
+  void answerReplaysFrom(Replays replays);
 
  private:
+  void reportReplay(CallReport& report) const;
+
   const uint64_t first_;
   FlightRecorder recorder_;
   mutable std::mutex mutex_;
@@ -56,6 +62,8 @@ class CallLog {
   bool waits_ = false;                  // under mutex_, as the next two
   uint64_t waiting_sequence_ = 0;
   Obstacle obstacle_;
+  mutable std::mutex replays_mutex_;
+  Replays replays_;
 };
 
 // What must be the same on every rank, as a number that is never 0 and as text: "1000 x float32, sum, root 3".

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "control/replay_number.h"
+
 namespace horing {
 
 inline constexpr size_t kMaxCallName = 32;
@@ -13,8 +15,10 @@ inline constexpr uint32_t kMaxWaitedFor = 64;
 
 // Launches of kernels are counted apart from the calls that the host carries out: no order among the two holds for all ranks.
 inline constexpr uint64_t kFirstLaunch = uint64_t{1} << 62;
-// "#3", "launch #3"
+// "#3", "launch #3", "run #3 in a graph"
 inline std::string callNumberText(uint64_t sequence) {
+  if (sequence >= kFirstReplay)
+    return "run #" + std::to_string(ReplayNumber::decoded(sequence).run) + " in a graph";
   return (sequence < kFirstLaunch ? "#" : "launch #") + std::to_string(sequence % kFirstLaunch);
 }
 

@@ -439,6 +439,12 @@ TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
       refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank 1 never called all_reduce launch #1"));
 }
 
+TEST_F(GpuKernelTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
+  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  begin();
+  expectNamedWhoNeverReplays();
+}
+
 TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);

@@ -42,6 +42,12 @@ TEST_F(GpuNodeTrouble, ReplaysOfGraphsNeedNoCallOfTheHost) {
   replaySums(cuda_, comms_);
 }
 
+TEST_F(GpuNodeTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
+  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  begin();
+  expectNamedWhoNeverReplays();
+}
+
 TEST_F(GpuNodeTrouble, AbortEndsTheKernelsOfOtherNodes) {
   begin();
   const GpuStream stream(cuda_, 0);

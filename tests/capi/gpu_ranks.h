@@ -149,6 +149,22 @@ class GpuKernelTrouble : public testing::Test {
     EXPECT_EQ(received[0]->read(), std::vector<float>(8, 1));
     EXPECT_EQ(received[1]->read(), std::vector<float>(8, 0));
   }
+  // Both record a sum, and rank 0 alone replays it.
+  void expectNamedWhoNeverReplays() {
+    const horing::test::GpuStream stream(cuda_, 0), other(cuda_, 1);
+    const auto graphOf = [&](int rank) {
+      const horing::test::CurrentGpu current(cuda_, rank);
+      const horing::test::GpuStream& on_stream = rank == 0 ? stream : other;
+      return std::make_unique<RecordedGraph>(
+          cuda_, on_stream, [&] { EXPECT_HORING(add(rank, on(rank).data(), on_stream.get())); });
+    };
+    const auto replayed = graphOf(0), forgotten = graphOf(1);
+    replayed->launch();
+    stream.synchronize();
+    EXPECT_EQ(asyncError(0), horingTimeout);
+    EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout,
+                        "rank 1 never called all_reduce run #0 in a graph"));
+  }
   horingResult_t asyncError(int rank) {
     horingResult_t error = horingSuccess;
     EXPECT_HORING(horingCommGetAsyncError(comm(rank), &error));

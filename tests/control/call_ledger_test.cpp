@@ -258,6 +258,36 @@ TEST(CallLedger, DoesNotBlameWhoLeftAfterTheCall) {
   EXPECT_EQ(ranks.reason(), "nothing");
 }
 
+// Of another part, root or plan there may have been more.
+TEST(CallLedger, NamesWhoNeverReplayedWhatAKernelWaitsIn) {
+  const ReplayNumber number{.collective = 7, .algorithm = 5, .root = 1000, .part = 63, .run = 12345};
+  EXPECT_EQ(ReplayNumber::decoded(number.encoded()), number);
+  const uint64_t sequence = number.encoded();
+  CallLog waits(kFirstLaunch), never(kFirstLaunch);
+  const auto ran = [&](uint64_t runs) {
+    return [=](const ReplayNumber& asked) { return asked == number ? ReplayRuns{runs, runs} : ReplayRuns{}; };
+  };
+  waits.answerReplaysFrom(ran(12346));
+  never.answerReplaysFrom(ran(12345));
+  CallLedger ledger;
+  const auto report = [&](int rank, const CallLog& log, CallReport::Kind kind) {
+    CallReport said = log.report(sequence);
+    said.kind = kind;
+    said.timeout_ms = kind == CallReport::Kind::kOverdue ? 6000 : 0;
+    said.round = 1;
+    ledger.report(rank, 2, said, 0);
+  };
+  report(0, waits, CallReport::Kind::kOverdue);
+  EXPECT_EQ(ledger.takeInquiries().size(), 1u);
+  report(0, waits, CallReport::Kind::kAnswer);
+  report(1, never, CallReport::Kind::kAnswer);
+  const auto verdict = ledger.judge({2, 2, [](int) { return true; }}, 0);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->rank, 1);
+  EXPECT_NE(verdict->reason.find("rank 1 never called all_to_all run #12345 in a graph"), std::string::npos)
+      << verdict->reason;
+}
+
 TEST(CallLedger, CountsCallsAndLaunchesApart) {
   CallLedger ledger;
   const Attendance one_left{2, 1, [](int rank) { return rank == 0; }};

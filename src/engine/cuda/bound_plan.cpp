@@ -83,31 +83,42 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   return ready;
 }
 
-Status BoundPlan::outcome(uint64_t* call) const {
+Activity BoundPlan::runs(int32_t part) const {
+  if (!view_.activity || part >= view_.parts || view_.lane_count == 0) return {};
+  Activity runs{0, UINT64_MAX};
+  for (int32_t lane = 0; lane < view_.lane_count; ++lane) {
+    const Activity& block = view_.activity[part * view_.lane_count + lane];
+    runs.begun = std::max(runs.begun, loadAcquire(&block.begun));
+    runs.ended = std::min(runs.ended, loadAcquire(&block.ended));
+  }
+  return runs;
+}
+
+Status BoundPlan::outcome(Failure* where) const {
   Failure failure;
   HORING_TRY(memory_.read(&failure, view_.failure, sizeof failure));
   if (failure.kind == Failure::Kind::kNone) return {};
-  if (call) *call = failure.call;
-  const std::string where = formatString("lane %d part %d step %d slice %d", failure.lane, failure.part,
+  if (where) *where = failure;
+  const std::string place = formatString("lane %d part %d step %d slice %d", failure.lane, failure.part,
                                          failure.step, failure.slice);
   const PortName* const port = failure.port < 0 ? nullptr : &port_names_[static_cast<size_t>(failure.port)];
   const std::string about = !port              ? "another lane"
                             : port->queue >= 0 ? formatString("scratch queue %d", port->queue)
                                                : formatString("the rank at position %d", port->position);
   if (failure.kind == Failure::Kind::kAborted)
-    return makeStatus(Code::kRemoteError, "the kernel was ended while %s waited for %s", where.c_str(),
+    return makeStatus(Code::kRemoteError, "the kernel was ended while %s waited for %s", place.c_str(),
                       about.c_str());
   if (failure.kind == Failure::Kind::kOverdue)
     return makeStatus(
         Code::kTimeout,
         "%s waited %llu ms for %s, which did not come (HORING_TIMEOUT_MS): a rank that is waited for "
         "is stopped, or never made this call",
-        where.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000), about.c_str());
+        place.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000), about.c_str());
   return makeStatus(
       Code::kInvalidUsage,
       "%s got a message of another operation from %s: every rank must call the same collectives "
       "in the same order with the same arguments, and run with the same HORING_ settings",
-      where.c_str(), about.c_str());
+      place.c_str(), about.c_str());
 }
 
 }  // namespace horing::cuda

@@ -8,6 +8,9 @@
 
 namespace horing::cuda {
 
+// In LaneCall::number: a graph replays the call.
+inline constexpr uint64_t kInGraph = uint64_t{1} << 63;
+
 // The same on every rank, but for the number of threads.
 struct BoundPlanSettings {
   int32_t parts = 1;   // of every chunk, 1 .. kMaxParts
@@ -47,8 +50,11 @@ class BoundPlan {
   // The grid that runs it: a block for each of these of each part that the call uses.
   int32_t lanes() const { return view_.lane_count; }
 
-  // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and in the call of which number.
-  Status outcome(uint64_t* call = nullptr) const;
+  // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and where.
+  Status outcome(Failure* where = nullptr) const;
+  // Of a part, the last run that a block has begun, and the last that all have ended, as blocks tell, from 1; see PortSource::activity(). Any
+  // thread, while kernels run.
+  Activity runs(int32_t part) const;
 
  private:
   BoundPlan(Schedule schedule, const BoundPlanSettings& settings, Memory& memory)
