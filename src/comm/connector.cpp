@@ -55,7 +55,10 @@ Status Connector::begin(const LinkSet& links) {
     if (choice < 0) return nothingShared(peer);
     const auto transport = static_cast<size_t>(choice);
     LinkShape shape = shapes_[transport];
-    if (links.use == LinkUse::kPointToPoint) shape.channels = kPointToPointChannels;
+    if (links.use == LinkUse::kPointToPoint) {
+      shape.channels = kPointToPointChannels;
+      shape.room = 0;
+    }
     HORING_ASSIGN(
         link, transports_[transport]->connect(peer, addresses_[static_cast<size_t>(peer)][transport], shape,
                                               static_cast<int>(links.use)));

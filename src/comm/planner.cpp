@@ -54,6 +54,11 @@ PlanSettings Planner::settings() const {
   const long cache_bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
   if (cache_bytes > 0)
     settings.stream_bytes = static_cast<size_t>(cache_bytes) / static_cast<size_t>(2 * map_.largestGroup());
+  // What does not fit a core's own cache drives the slots from it by itself.
+  const long own_cache_bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const long cores = std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L);
+  const long ranks_of_a_core = (map_.largestGroup() + cores - 1) / cores;
+  if (own_cache_bytes > 0) settings.roam_bytes = static_cast<size_t>(own_cache_bytes / (2 * ranks_of_a_core));
   return settings;
 }
 
@@ -62,7 +67,13 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport, int rank
   shape.channels = kLinkChannels;
   shape.slots = static_cast<uint32_t>(config.slots);
   shape.slot_bytes = static_cast<uint32_t>((config.slice_bytes + 63) / 64 * 64);
-  if (transport != "socket" && transport != "verbs") return shape;
+  if (transport != "socket" && transport != "verbs") {
+    const uint64_t row_bytes =
+        uint64_t{kLinkChannels} * shape.slot_bytes * static_cast<uint64_t>(std::max(ranks - 1, 1));
+    shape.room =
+        std::max(shape.slots, static_cast<uint32_t>(std::min<uint64_t>(kRoomBytes / row_bytes, kMostRoom)));
+    return shape;
+  }
   // One slot of every connection: channels, two directions, peers.
   constexpr uint64_t kChannels = kLinkChannels + kPointToPointChannels;
   const uint64_t row_bytes = 2 * kChannels * shape.slot_bytes * static_cast<uint64_t>(std::max(ranks - 1, 1));

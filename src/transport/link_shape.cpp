@@ -18,6 +18,11 @@ Status checkLinkShape(const LinkShape& shape) {
         "slots of %u bytes were asked for; a multiple of 64 from 64 to %u is possible (HORING_SLICE_BYTES)",
         shape.slot_bytes, kMaxSlotBytes);
   }
+  if (shape.room != 0 && (shape.room < shape.slots || shape.room > kMaxRoom)) {
+    return makeStatus(Code::kInvalidArgument,
+                      "room for %u slots of a connection was asked for; it may be %u, its slots, to %u",
+                      shape.room, shape.slots, kMaxRoom);
+  }
   return {};
 }
 
@@ -28,7 +33,9 @@ Status checkLinkNumber(int number) {
 }
 
 std::string linkShapeText(const LinkShape& shape) {
-  return formatString("%d channels x %u slots x %u bytes", shape.channels, shape.slots, shape.slot_bytes);
+  const std::string room = shape.room > shape.slots ? formatString(" in room for %u", shape.room) : "";
+  return formatString("%d channels x %u slots%s x %u bytes", shape.channels, shape.slots, room.c_str(),
+                      shape.slot_bytes);
 }
 
 Status linkShapeMismatch(int rank, const LinkShape& mine, int peer, const LinkShape& theirs) {

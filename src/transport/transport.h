@@ -23,6 +23,7 @@ namespace horing {
 inline constexpr int kMaxLinkChannels = 8;
 inline constexpr int kMaxLinksPerPeer = 4;
 inline constexpr uint32_t kMaxSlots = 128;
+inline constexpr uint32_t kMaxRoom = 1024;
 inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
 
 // Identifies a message: both ends compute it, the receiver compares (it names operation, lane, step and slice).
@@ -41,6 +42,9 @@ class Sender {
   virtual void post(uint32_t bytes, Tag tag) = 0;
   // True when everything posted will arrive without further help from this rank, and nothing of it lies in a caller's memory.
   virtual bool flushed() const = 0;
+  // From the next message on: whether messages go through all the room of a link (LinkShape::room), or keep to few slots. Costs
+  // nothing to be called; this end's own affair.
+  virtual void roam(bool /*far*/) {}
 
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
   // Whether tryAcquireLanding() may wait; the same at both ends of a connection.
@@ -102,6 +106,9 @@ struct LinkShape {
   int channels = 1;             // 1 .. kMaxLinkChannels
   uint32_t slots = 8;           // per connection, 2 .. kMaxSlots
   uint32_t slot_bytes = 65536;  // multiple of 64, 64 .. kMaxSlotBytes
+  // Where slots are memory that both ends reach: there is memory for so many, `slots` .. kMaxRoom, though no more than `slots` are
+  // in use at a time; 0: for `slots`. transport/slots/README.md says what that is good for.
+  uint32_t room = 0;
   bool operator==(const LinkShape&) const = default;
 };
 

@@ -39,5 +39,19 @@ TEST(LinkShape, NeverHasFewerSlotsThanLinksInMemoryUnlessToldSo) {
   EXPECT_EQ(linkShapeOf(configWith("HORING_SOCKET_SLOTS", "6"), "socket", 2).slots, 6u);
 }
 
+TEST(LinkShape, InMemoryHasRoomWithin16MiBForAllPeersAndNeverLessThanItsSlots) {
+  const Config usual = configWith("", "");
+  for (const int ranks : {2, 4, 8, 16, 1000}) {
+    const LinkShape shape = linkShapeOf(usual, "shm", ranks);
+    const uint64_t bytes =
+        uint64_t{kLinkChannels} * shape.room * shape.slot_bytes * static_cast<uint64_t>(ranks - 1);
+    EXPECT_TRUE(shape.room == shape.slots || bytes <= kRoomBytes) << ranks;
+    EXPECT_GE(shape.room, shape.slots) << ranks;
+  }
+  EXPECT_EQ(linkShapeOf(usual, "shm", 2).room, kMostRoom);
+  EXPECT_EQ(linkShapeOf(usual, "shm", 16).room, linkShapeOf(usual, "shm", 16).slots);
+  EXPECT_EQ(linkShapeOf(configWith("HORING_SLOTS", "128"), "shm", 64).room, 128u);
+}
+
 }  // namespace
 }  // namespace horing

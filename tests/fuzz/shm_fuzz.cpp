@@ -131,7 +131,7 @@ void slotQueue(Bytes bytes) {
     if (action % 8 == 2) queue.header->head.fetch_add(in.number<uint8_t>());
     if (action % 8 == 3) queue.header->tail.fetch_add(in.number<uint8_t>());
     if (action % 8 == 4)
-      reinterpret_cast<SlotHeader*>(queue.slots + action / 8 % 4 * queue.stride())
+      reinterpret_cast<SlotHeader*>(queue.slot(action / 8 % 4))
           ->bytes.store(in.number<uint32_t>());
     if (action % 8 == 5) departed.store(1);
     if (action % 8 == 6 && sender.tryAcquire()) {

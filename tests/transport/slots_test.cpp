@@ -3,7 +3,10 @@
 #include <sys/eventfd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <random>
+#include <set>
 #include <vector>
 
 #include "base/fd.h"
@@ -13,7 +16,7 @@
 namespace horing {
 namespace {
 
-constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 128};
+constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 128, .room = 11};
 
 // One connection with both ends in one thread, and its memory open to tampering.
 class Pipe {
@@ -33,9 +36,7 @@ class Pipe {
     ASSERT_NE(sender->tryAcquire(), nullptr);
     sender->post(bytes, tag);
   }
-  SlotHeader& slot(uint32_t index) {
-    return *reinterpret_cast<SlotHeader*>(queue.slots + index * queue.stride());
-  }
+  SlotHeader& slot(uint32_t index) { return *reinterpret_cast<SlotHeader*>(queue.slot(index)); }
   const Status& sendingStatus() const { return sending_.status(); }
   const Status& receivingStatus() const { return receiving_.status(); }
   const Status& transportStatus() const { return transport_status_; }
@@ -63,13 +64,14 @@ void expectDamage(const Status& status, const char* peer) {
 
 TEST(SlotQueue, LaysSlotsOutAlignedAndInsideItsBytes) {
   for (const LinkShape& shape : {LinkShape{1, 2, 64}, kShape, LinkShape{8, 7, 4096 + 64}}) {
+    const uint32_t room = shape.room == 0 ? shape.slots : shape.room;
     std::vector<std::byte> memory(slotQueueBytes(shape) + 128);
     auto* base = memory.data() + (128 - reinterpret_cast<uintptr_t>(memory.data()) % 128) % 128;
     formatSlotQueue(base, shape);
     const SlotQueue queue = viewSlotQueue(base, shape);
-    EXPECT_EQ(queue.end(), base + slotQueueBytes(shape));
+    EXPECT_EQ(queue.slot(room), base + slotQueueBytes(shape));
     EXPECT_EQ((reinterpret_cast<uintptr_t>(queue.slots) + sizeof(SlotHeader)) % 64, 0u);
-    EXPECT_EQ(queue.stride() % 64, 0u);
+    EXPECT_EQ((queue.slot(1) - queue.slot(0)) % 64, 0);
     EXPECT_GE(slotQueuePitch(shape), slotQueueBytes(shape));
     EXPECT_EQ(slotQueuePitch(shape) % 128, 0u);
     EXPECT_EQ(slotRowBytes(shape), static_cast<uint64_t>(shape.channels) * slotQueuePitch(shape));
@@ -87,6 +89,64 @@ TEST(SlotQueue, CountsPastThirtyTwoBits) {
   }
   EXPECT_EQ(pipe.queue.header->head.load(), (uint64_t{1} << 32) + 7);
   EXPECT_TRUE(pipe.transportStatus().ok());
+}
+
+// The slots of `messages` messages, of which one is under way at a time.
+std::set<const std::byte*> slotsTaken(Pipe& pipe, int messages) {
+  std::set<const std::byte*> slots;
+  for (int i = 0; i < messages; ++i) {
+    slots.insert(pipe.sender->tryAcquire());
+    pipe.sender->post(8, 0);
+    EXPECT_NE(pipe.receiver->tryPeek(), nullptr);
+    pipe.receiver->release();
+  }
+  return slots;
+}
+
+TEST(SlotSender, TakesFewSlotsInTurnOrAllThatThereIsRoomFor) {
+  Pipe pipe;
+  EXPECT_EQ(slotsTaken(pipe, 50).size(), kShape.slots);
+  pipe.sender->roam(true);
+  EXPECT_EQ(slotsTaken(pipe, 50).size(), kShape.room);
+  pipe.sender->roam(false);
+  slotsTaken(pipe, 11);
+  EXPECT_EQ(slotsTaken(pipe, 50).size(), kShape.slots);
+}
+
+// Whenever the turn changes, no message is overwritten before it was read.
+TEST(SlotSender, MayChangeTheTurnWithMessagesUnderWay) {
+  std::mt19937 random(20261122);
+  Pipe pipe;
+  uint64_t sent = 0, received = 0;
+  const auto happens = [&](int percent) { return static_cast<int>(random() % 100) < percent; };
+  while (received < 20000) {
+    if (happens(20)) pipe.sender->roam(happens(50));
+    for (std::byte* slot = nullptr; happens(80) && (slot = pipe.sender->tryAcquire()) != nullptr; ++sent) {
+      std::memcpy(slot, &sent, sizeof sent);
+      pipe.sender->post(sizeof sent, sent);
+    }
+    for (; happens(70); ++received) {
+      const Message* message = pipe.receiver->tryPeek();
+      if (!message) break;
+      uint64_t number = 0;
+      std::memcpy(&number, message->data, sizeof number);
+      ASSERT_EQ(number, received);
+      ASSERT_EQ(message->tag, received);
+      pipe.receiver->release();
+    }
+  }
+  EXPECT_LE(sent - received, kShape.slots);
+  EXPECT_TRUE(pipe.transportStatus().ok());
+}
+
+TEST(SlotReceiver, RefusesASlotThatIsNotThere) {
+  for (const uint32_t next : {kShape.room, 0x80000000u, UINT32_MAX}) {
+    Pipe pipe;
+    pipe.send(8, 1);
+    pipe.slot(0).next.store(next);
+    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << next;
+    expectDamage(pipe.receivingStatus(), "rank 3");
+  }
 }
 
 TEST(SlotReceiver, RefusesALengthBeyondTheSlot) {

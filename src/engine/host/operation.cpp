@@ -10,6 +10,9 @@ namespace horing {
 
 namespace {
 
+// Vectors of fewer bytes take slots as the operation before did: telling senders would take longer than it gains.
+constexpr size_t kTinyBytes = 8 << 10;
+
 // Bytes of the output, of a layout in which every block has one size.
 size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t element_bytes) {
   const bool has_one = contractOf(schedule).out == ChunkSet::kOwn;
@@ -80,6 +83,12 @@ void HostOperation::layOut(const Call& call) {
   pairs_know_sizes_ = agreedCount(schedule.collective, call, schedule.ranks) == kCountsDiffer;
   input_end_ = output_end_ = 0;
   has_large_chunks_ = false;
+  const size_t vector_bytes =
+      layout_.largestChunk() * static_cast<size_t>(schedule.grid.chunks()) * element_bytes_;
+  is_tiny_ = vector_bytes < kTinyBytes;
+  // The whole vector moves twice.
+  const bool moves_twice = schedule.collective == Collective::kAllReduce;
+  roams_ = (moves_twice ? 2 : 1) * vector_bytes <= settings.roam_bytes;
   for (size_t l = 0; l < lanes_.size(); ++l) layOutLane(l);
 }
 
@@ -167,6 +176,7 @@ void HostOperation::begin(const Call& call) {
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   call_ = call;
   input_lasts_ = inputLasts();
+  if (!is_tiny_) plan_.roam(roams_);
   if (scales_) factor_ = factorOf(call);
   digest_ = mixBits(layout_digest_ ^ call.sequence);
   if (!status_.ok()) status_ = {};

@@ -167,6 +167,8 @@ class HostOperation final : public Driven {
   size_t output_end_ = 0;                   // bytes of the output that they keep
   bool input_lasts_ = false;
   bool has_large_chunks_ = false;
+  bool is_tiny_ = false;  // does not care for roaming
+  bool roams_ = false;    // Sender::roam()
   bool settled_ = true;
 };
 

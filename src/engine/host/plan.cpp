@@ -73,6 +73,10 @@ bool Plan::flushed() const {
   return std::all_of(senders_.begin(), senders_.end(), [](const Sender* s) { return s->flushed(); });
 }
 
+void Plan::roam(bool far) {
+  for (Sender* sender : senders_) sender->roam(far);
+}
+
 bool Plan::settle() {
   bool settled = true;
   for (Receiver* receiver : receivers_) settled = receiver->settle() && settled;

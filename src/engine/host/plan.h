@@ -18,6 +18,8 @@ struct PlanSettings {
   Simd simd = Simd::kPlain;
   // Outputs of so many bytes and more are stored past the caches, but for what is read again. This rank's own affair.
   size_t stream_bytes = SIZE_MAX;
+  // Operations that move up to so many bytes use all the room of links (Sender::roam). This rank's own affair.
+  size_t roam_bytes = 0;
 };
 
 struct AlignedDelete {
@@ -102,6 +104,8 @@ class Plan {
   bool readsPeers() const { return reads_peers_; }
   // Everything that was sent will arrive. Credits may be owed still: who needs them needs what this rank does next.
   bool flushed() const;
+  // Of all that it sends from now on: Sender::roam().
+  void roam(bool far);
   // No peer's memory waits for a credit any more; else to be called again.
   bool settle();
   uint64_t memoryBytes() const;

@@ -58,6 +58,7 @@ class FaultySender final : public Sender {
   std::byte* tryAcquire() override;
   void post(uint32_t bytes, Tag tag) override;
   bool flushed() const override { return state_->cut() || inner_->flushed(); }
+  void roam(bool far) override { inner_->roam(far); }
 
  private:
   Sender* inner_;

@@ -71,6 +71,6 @@ struct RowHeader {
   std::atomic<RowState> state;
   std::array<std::byte, 128> reserved;
 };
-static_assert(sizeof(RowHeader) == 256 && offsetof(RowHeader, sender_shape) == 64 && sizeof(LinkShape) == 12);
+static_assert(sizeof(RowHeader) == 256 && offsetof(RowHeader, sender_shape) == 64 && sizeof(LinkShape) == 16);
 
 }  // namespace horing

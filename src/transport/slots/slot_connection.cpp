@@ -68,6 +68,15 @@ const Message* SlotReceiver::show() {
         state_->rank(), state_->peer(), channel_, bytes, queue_.slot_bytes));
     return nullptr;
   }
+  const uint32_t next = slot->next.load(std::memory_order_relaxed);  // ordered by head, read once
+  if (next >= queue_.room) {
+    state_->fail(makeStatus(
+        Code::kRemoteError,
+        "rank %d, link to rank %d, channel %d: a message in slot %u of %u: the peer's memory is damaged",
+        state_->rank(), state_->peer(), channel_, next, queue_.room));
+    return nullptr;
+  }
+  next_ = queue_.slot(next);
   message_.data = slot_ + sizeof(SlotHeader);
   message_.bytes = bytes;
   message_.tag = slot->tag.load(std::memory_order_relaxed);  // ordered by head

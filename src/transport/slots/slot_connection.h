@@ -53,9 +53,9 @@ class SlotSender final : public Sender {
              uint64_t first = 0)
       : queue_(queue),
         slot_(queue.slots),
-        end_(queue.end()),
         head_(first),
         tail_(first),
+        turn_(queue.count),
         bell_(bell),
         state_(state),
         channel_(channel) {}
@@ -70,13 +70,16 @@ class SlotSender final : public Sender {
     auto* slot = reinterpret_cast<SlotHeader*>(slot_);
     slot->tag.store(tag, std::memory_order_relaxed);      // ordered by head
     slot->bytes.store(bytes, std::memory_order_relaxed);  // ordered by head
+    // Between two uses of a slot are at least as many others as may be in use at a time, wherever the turn is.
+    if (++number_ >= turn_) number_ = 0;
+    slot->next.store(number_, std::memory_order_relaxed);  // ordered by head
     // release: pairs with the acquire in SlotReceiver::look().
     queue_.header->head.store(++head_, std::memory_order_release);
-    slot_ += queue_.stride();
-    if (slot_ == end_) slot_ = queue_.slots;
+    slot_ = queue_.slot(number_);
     bell_.press();
   }
   bool flushed() const override { return true; }
+  void roam(bool far) override { turn_ = far ? queue_.room : queue_.count; }
 
  private:
   // Reads the peer's counter. True if there is a free slot.
@@ -84,9 +87,10 @@ class SlotSender final : public Sender {
 
   SlotQueue queue_;
   std::byte* slot_;  // of the next message
-  std::byte* end_;
   uint64_t head_;
-  uint64_t tail_;  // as last seen
+  uint64_t tail_;        // as last seen
+  uint32_t number_ = 0;  // of that slot
+  uint32_t turn_;        // slots in turn
   DoorbellButton bell_;
   SlotLinkState* state_;
   int channel_;
@@ -100,7 +104,6 @@ class SlotReceiver final : public Receiver {
                uint64_t first = 0)
       : queue_(queue),
         slot_(queue.slots),
-        end_(queue.end()),
         tail_(first),
         head_(first),
         bell_(bell),
@@ -117,8 +120,7 @@ class SlotReceiver final : public Receiver {
     shown_ = false;
     // release: pairs with the acquire in SlotSender::look(); our reads of the slot come before its next use.
     queue_.header->tail.store(++tail_, std::memory_order_release);
-    slot_ += queue_.stride();
-    if (slot_ == end_) slot_ = queue_.slots;
+    slot_ = next_;
     bell_.press();
   }
   bool flushed() const override { return true; }
@@ -130,8 +132,8 @@ class SlotReceiver final : public Receiver {
   const Message* show();
 
   SlotQueue queue_;
-  std::byte* slot_;  // of the oldest message
-  std::byte* end_;
+  std::byte* slot_;            // of the oldest message
+  std::byte* next_ = nullptr;  // of the one after that which is shown
   uint64_t tail_;
   uint64_t head_;  // as last seen
   bool shown_ = false;

@@ -6,9 +6,17 @@
 
 namespace horing {
 
+namespace {
+
+uint32_t roomOf(const LinkShape& shape) {
+  return shape.room == 0 ? shape.slots : shape.room;
+}
+
+}  // namespace
+
 uint64_t slotQueueBytes(const LinkShape& shape) {
   return sizeof(SlotQueueHeader) +
-         static_cast<uint64_t>(shape.slots) * (sizeof(SlotHeader) + shape.slot_bytes);
+         static_cast<uint64_t>(roomOf(shape)) * (sizeof(SlotHeader) + shape.slot_bytes);
 }
 
 uint64_t slotQueuePitch(const LinkShape& shape) {
@@ -23,12 +31,12 @@ void formatSlotQueue(std::byte* memory, const LinkShape& shape, uint64_t first) 
   header->head.store(first, std::memory_order_relaxed);
   header->tail.store(first, std::memory_order_relaxed);
   const SlotQueue queue = viewSlotQueue(memory, shape);
-  for (std::byte* slot = queue.slots; slot != queue.end(); slot += queue.stride()) new (slot) SlotHeader{};
+  for (uint32_t number = 0; number < queue.room; ++number) new (queue.slot(number)) SlotHeader{};
 }
 
 SlotQueue viewSlotQueue(std::byte* memory, const LinkShape& shape) {
   return SlotQueue{reinterpret_cast<SlotQueueHeader*>(memory), memory + sizeof(SlotQueueHeader), shape.slots,
-                   shape.slot_bytes};
+                   roomOf(shape), shape.slot_bytes};
 }
 
 }  // namespace horing

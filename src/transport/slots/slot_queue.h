@@ -31,19 +31,23 @@ static_assert(offsetof(SlotQueueHeader, tail) == 128);
 struct SlotHeader {
   alignas(64) std::atomic<uint64_t> tag;
   std::atomic<uint32_t> bytes;
+  std::atomic<uint32_t> next;  // number of the slot that the next message is in
 };
-static_assert(sizeof(SlotHeader) == 64 && offsetof(SlotHeader, bytes) == 8);
+static_assert(sizeof(SlotHeader) == 64 && offsetof(SlotHeader, bytes) == 8 &&
+              offsetof(SlotHeader, next) == 12);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 // A view of a formatted queue; the memory must outlive it. A value.
 struct SlotQueue {
   SlotQueueHeader* header = nullptr;
   std::byte* slots = nullptr;  // the first SlotHeader
-  uint32_t count = 0;
+  uint32_t count = 0;          // that may be in use at a time
+  uint32_t room = 0;           // that there are
   uint32_t slot_bytes = 0;
 
-  uint32_t stride() const { return slot_bytes + static_cast<uint32_t>(sizeof(SlotHeader)); }
-  std::byte* end() const { return slots + static_cast<size_t>(count) * stride(); }
+  std::byte* slot(uint32_t number) const {
+    return slots + static_cast<size_t>(number) * (slot_bytes + sizeof(SlotHeader));
+  }
 };
 
 // Bytes of one queue: a multiple of 64.
