@@ -35,10 +35,12 @@ class Sender {
   // The memory of the next free slot (slot_bytes long, aligned to 64 bytes), or nullptr while all slots are in flight.
   // Calling again before post() returns the same slot.
   virtual std::byte* tryAcquire() = 0;
+  // The same for a message of exactly `bytes` bytes; aligned to 8 bytes. Small ones may travel with their header.
+  virtual std::byte* tryAcquireFor(uint32_t /*bytes*/) { return tryAcquire(); }
   // The same for a message that the receiver has a landing for (Receiver::tryLand): if this rank lends any memory, also nullptr while
   // it has not said so. Both ends must agree for which messages.
   virtual std::byte* tryAcquireLanding() { return tryAcquire(); }
-  // Publishes the acquired slot's first `bytes` (0 .. slot_bytes) bytes. Only after a successful tryAcquire().
+  // Publishes the first `bytes` (0 .. slot_bytes) bytes of what was acquired last. Only after a successful tryAcquire().
   virtual void post(uint32_t bytes, Tag tag) = 0;
   // True when everything posted will arrive without further help from this rank, and nothing of it lies in a caller's memory.
   virtual bool flushed() const = 0;
@@ -56,7 +58,8 @@ class Sender {
 };
 
 struct Message {
-  const std::byte* data = nullptr;  // aligned to 64 bytes and valid until release(), or where it landed
+  const std::byte* data =
+      nullptr;  // valid until release(), aligned to 64 bytes, or to 8 if it is small; or where it landed
   uint32_t bytes = 0;
   Tag tag = 0;
 };

@@ -109,9 +109,9 @@ void shmFiles(Bytes bytes) {
   }
 }
 
-// Both ends of one queue whose counters, lengths and tags change under them.
+// Both ends of one queue whose counter and headers change under them.
 void slotQueue(Bytes bytes) {
-  constexpr LinkShape kQueue{1, 4, 64};
+  constexpr LinkShape kQueue{1, 4, 64, 6};
   const std::unique_ptr<std::byte, decltype(&std::free)> memory(
       static_cast<std::byte*>(std::aligned_alloc(128, slotQueuePitch(kQueue))), &std::free);
   Input in(bytes);
@@ -126,17 +126,20 @@ void slotQueue(Bytes bytes) {
   SlotReceiver receiver(queue, DoorbellButton(&flag, -1), &receiving, 0);
   for (int actions = 0; !in.empty() && actions < 200; ++actions) {
     const auto action = in.number<uint8_t>();
-    if (action % 8 == 0) queue.header->head.store(in.number<uint64_t>());
+    auto& slot = *reinterpret_cast<SlotHeader*>(queue.slot(action / 8 % kQueue.room));
+    if (action % 8 == 0) slot.sequence.store(in.number<uint64_t>());
     if (action % 8 == 1) queue.header->tail.store(in.number<uint64_t>());
-    if (action % 8 == 2) queue.header->head.fetch_add(in.number<uint8_t>());
+    if (action % 8 == 2) slot.sequence.fetch_add(in.number<uint8_t>());
     if (action % 8 == 3) queue.header->tail.fetch_add(in.number<uint8_t>());
-    if (action % 8 == 4)
-      reinterpret_cast<SlotHeader*>(queue.slot(action / 8 % 4))
-          ->bytes.store(in.number<uint32_t>());
+    if (action % 8 == 4) (action < 128 ? slot.bytes : slot.next).store(in.number<uint32_t>());
     if (action % 8 == 5) departed.store(1);
-    if (action % 8 == 6 && sender.tryAcquire()) {
-      std::fill_n(sender.tryAcquire(), kQueue.slot_bytes, std::byte{1});
-      sender.post(action / 8 * 2, action);
+    if (action % 8 == 6) {
+      const uint32_t length = action / 8 * 2;
+      sender.roam(action < 128);
+      if (std::byte* const place = sender.tryAcquireFor(length)) {
+        std::fill_n(place, length, std::byte{1});
+        sender.post(length, action);
+      }
     }
     if (action % 8 == 7) {
       if (const Message* message = receiver.tryPeek()) {

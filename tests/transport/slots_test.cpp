@@ -87,7 +87,7 @@ TEST(SlotQueue, CountsPastThirtyTwoBits) {
     EXPECT_EQ(message->tag, tag);
     pipe.receiver->release();
   }
-  EXPECT_EQ(pipe.queue.header->head.load(), (uint64_t{1} << 32) + 7);
+  EXPECT_EQ(pipe.slot(9 % kShape.slots).sequence.load(), (uint64_t{1} << 32) + 7);
   EXPECT_TRUE(pipe.transportStatus().ok());
 }
 
@@ -150,7 +150,7 @@ TEST(SlotReceiver, RefusesASlotThatIsNotThere) {
 }
 
 TEST(SlotReceiver, RefusesALengthBeyondTheSlot) {
-  for (const uint32_t bytes : {129u, 0x80000000u, UINT32_MAX}) {
+  for (const uint32_t bytes : {129u, 0x40000000u, UINT32_MAX}) {
     Pipe pipe;
     pipe.send(128, 1);
     pipe.slot(0).bytes.store(bytes);
@@ -173,21 +173,43 @@ TEST(SlotReceiver, UsesTheLengthThatItChecked) {
   EXPECT_EQ(pipe.receiver->tryPeek()->bytes, 100u);
 }
 
-TEST(SlotReceiver, RefusesACounterThatCannotBe) {
-  for (const uint64_t head : {uint64_t{5}, UINT64_MAX, uint64_t{1} << 40}) {
+TEST(SlotReceiver, RefusesAMessageThatIsNotDue) {
+  for (const uint64_t sequence : {uint64_t{2}, UINT64_MAX, uint64_t{1} << 40}) {
     Pipe pipe;
-    pipe.queue.header->head.store(head);
-    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << head;
+    pipe.slot(0).sequence.store(sequence);
+    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << sequence;
     expectDamage(pipe.receivingStatus(), "rank 3");
   }
 }
 
-TEST(SlotReceiver, RefusesACounterThatWentBack) {
+TEST(SlotReceiver, WaitsWhileAnOldMessageIsWhereOneIsDue) {
   Pipe pipe;
-  pipe.send(8, 1);
-  ASSERT_NE(pipe.receiver->tryPeek(), nullptr);
-  pipe.receiver->release();
-  pipe.queue.header->head.store(0);
+  for (Tag tag = 0; tag < kShape.slots; ++tag) {
+    pipe.send(8, tag);
+    ASSERT_NE(pipe.receiver->tryPeek(), nullptr);
+    pipe.receiver->release();
+  }
+  EXPECT_EQ(pipe.receiver->tryPeek(), nullptr);
+  EXPECT_TRUE(pipe.receivingStatus().ok());
+}
+
+TEST(SlotReceiver, FindsSmallMessagesInTheirHeaderAndRefusesOnesThatWouldNotFit) {
+  Pipe pipe;
+  for (const uint32_t bytes : {0u, 1u, kInlineBytes, kInlineBytes + 1, 128u}) {
+    std::byte* const slot = pipe.sender->tryAcquireFor(bytes);
+    ASSERT_NE(slot, nullptr);
+    std::memset(slot, static_cast<int>(bytes), bytes);
+    pipe.sender->post(bytes, 7);
+    const Message* message = pipe.receiver->tryPeek();
+    ASSERT_NE(message, nullptr);
+    EXPECT_EQ(message->data, slot);
+    EXPECT_EQ(message->bytes, bytes);
+    for (uint32_t i = 0; i < bytes; ++i) ASSERT_EQ(message->data[i], static_cast<std::byte>(bytes));
+    pipe.receiver->release();
+  }
+  EXPECT_EQ(pipe.slot(0).bytes.load() & kIsInline, 0u) << "128 bytes are not there";
+  pipe.send(8, 8);
+  pipe.slot(1).bytes.store((kInlineBytes + 1) | kIsInline);
   EXPECT_EQ(pipe.receiver->tryPeek(), nullptr);
   expectDamage(pipe.receivingStatus(), "rank 3");
 }
@@ -234,6 +256,8 @@ TEST(SlotSender, StopsTheProgramWhenMisused) {
   Pipe pipe;
   ASSERT_NE(pipe.sender->tryAcquire(), nullptr);
   EXPECT_DEATH(pipe.sender->post(129, 0), "check failed");
+  ASSERT_NE(pipe.sender->tryAcquireFor(8), nullptr);
+  EXPECT_DEATH(pipe.sender->post(kInlineBytes + 1, 0), "check failed");
   EXPECT_DEATH(pipe.receiver->release(), "check failed");
 }
 

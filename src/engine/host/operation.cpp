@@ -286,7 +286,7 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
     kept = step.keep_queue->back();
   }
   std::byte* sent = nullptr;
-  if (step.sender && !(sent = acquire(step))) return false;
+  if (step.sender && !(sent = acquire(step, bytes))) return false;
   const std::byte* const lasting = lastingValue(step, kept);
   const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
   compute(step, kept, in_place ? nullptr : sent, range.count);
@@ -478,7 +478,7 @@ HostOperation::LaneObstacle HostOperation::obstacle(const LaneState& lane) const
   }
   if (lane.step->keep_queue && lane.step->keep_queue->full())
     return {"waits for another lane to take a value"};
-  if (lane.step->sender && !acquire(*lane.step))
+  if (lane.step->sender && !acquire(*lane.step, 0))
     return {formatString("waits for rank %d to take data", lane.step->bound->send_peer),
             lane.step->bound->send_peer};
   return {"can go on"};

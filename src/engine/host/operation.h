@@ -126,8 +126,9 @@ class HostOperation final : public Driven {
   bool waitIsOver(const LaneState& lane) const;
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
   void release(const CallStep& step);
-  static std::byte* acquire(const CallStep& step) {
-    return step.awaits_landing ? step.sender->tryAcquireLanding() : step.sender->tryAcquire();
+  static std::byte* acquire(const CallStep& step, size_t bytes) {
+    return step.awaits_landing ? step.sender->tryAcquireLanding()
+                               : step.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
   }
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);

@@ -38,12 +38,11 @@ bool Delay::passed(int* held_back) {
   return true;
 }
 
-std::byte* FaultySender::tryAcquire() {
+std::byte* FaultySender::tryAcquireFor(uint32_t bytes) {
   if (state_->cut()) return nullptr;
-  if (acquired_ != nullptr) return acquired_;
-  std::byte* slot = inner_->tryAcquire();
+  std::byte* slot = inner_->tryAcquireFor(bytes);
   if (slot == nullptr) return nullptr;
-  if (fresh_slots_ == 0 && !delay_.passed(&state_->held_back)) return nullptr;
+  if (acquired_ == nullptr && fresh_slots_ == 0 && !delay_.passed(&state_->held_back)) return nullptr;
   acquired_ = slot;
   return slot;
 }

@@ -55,7 +55,8 @@ class FaultySender final : public Sender {
         flips_(state->random(channel, 1)),
         fresh_slots_(slots) {}
 
-  std::byte* tryAcquire() override;
+  std::byte* tryAcquire() override { return tryAcquireFor(UINT32_MAX); }
+  std::byte* tryAcquireFor(uint32_t bytes) override;
   void post(uint32_t bytes, Tag tag) override;
   bool flushed() const override { return state_->cut() || inner_->flushed(); }
   void roam(bool far) override { inner_->roam(far); }

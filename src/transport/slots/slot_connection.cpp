@@ -38,37 +38,38 @@ bool SlotSender::look() {
 }
 
 bool SlotReceiver::look() {
-  // Before the counter: a peer that leaves posts its last message first.
+  // Before the message: a peer that leaves posts its last one first.
   const bool departed = state_->peerDeparted();
+  const auto* slot = reinterpret_cast<const SlotHeader*>(slot_);
   // acquire: pairs with the release in SlotSender::post().
-  const uint64_t head = queue_.header->head.load(std::memory_order_acquire);
-  const uint64_t waiting = head - tail_;
-  if (waiting > queue_.count) {
+  const uint64_t sequence = slot->sequence.load(std::memory_order_acquire);
+  if (sequence == tail_ + 1) return true;
+  if (sequence > tail_) {
     state_->fail(makeStatus(Code::kRemoteError,
-                            "rank %d, link to rank %d, channel %d: the peer says it posted %" PRIu64
-                            " messages, %" PRIu64
-                            " were released, and there are %u slots: its memory is damaged",
-                            state_->rank(), state_->peer(), channel_, head, tail_, queue_.count));
-    return false;
+                            "rank %d, link to rank %d, channel %d: message %" PRIu64 " is where %" PRIu64
+                            " is due: the peer's memory is damaged",
+                            state_->rank(), state_->peer(), channel_, sequence, tail_ + 1));
+  } else if (departed) {
+    state_->failDeparted();
   }
-  head_ = head;
-  if (waiting > 0) return true;
-  if (departed) state_->failDeparted();
   return false;
 }
 
 const Message* SlotReceiver::show() {
   const auto* slot = reinterpret_cast<const SlotHeader*>(slot_);
-  const uint32_t bytes = slot->bytes.load(std::memory_order_relaxed);  // ordered by head, read once
-  if (bytes > queue_.slot_bytes) {
+  const uint32_t word = slot->bytes.load(std::memory_order_relaxed);  // ordered by sequence, read once
+  const bool is_inline = (word & kIsInline) != 0;
+  const uint32_t bytes = word & ~kIsInline;
+  const uint32_t most = is_inline ? kInlineBytes : queue_.slot_bytes;
+  if (bytes > most) {
     state_->fail(makeStatus(
         Code::kRemoteError,
         "rank %d, link to rank %d, channel %d: a message of %u bytes in a slot of %u: the peer's memory is "
         "damaged",
-        state_->rank(), state_->peer(), channel_, bytes, queue_.slot_bytes));
+        state_->rank(), state_->peer(), channel_, bytes, most));
     return nullptr;
   }
-  const uint32_t next = slot->next.load(std::memory_order_relaxed);  // ordered by head, read once
+  const uint32_t next = slot->next.load(std::memory_order_relaxed);  // ordered by sequence, read once
   if (next >= queue_.room) {
     state_->fail(makeStatus(
         Code::kRemoteError,
@@ -77,9 +78,9 @@ const Message* SlotReceiver::show() {
     return nullptr;
   }
   next_ = queue_.slot(next);
-  message_.data = slot_ + sizeof(SlotHeader);
+  message_.data = slot_ + (is_inline ? offsetof(SlotHeader, small) : sizeof(SlotHeader));
   message_.bytes = bytes;
-  message_.tag = slot->tag.load(std::memory_order_relaxed);  // ordered by head
+  message_.tag = slot->tag.load(std::memory_order_relaxed);  // ordered by sequence
   shown_ = true;
   return &message_;
 }

@@ -60,21 +60,23 @@ class SlotSender final : public Sender {
         state_(state),
         channel_(channel) {}
 
-  std::byte* tryAcquire() override {
+  std::byte* tryAcquire() override { return tryAcquireFor(UINT32_MAX); }
+  std::byte* tryAcquireFor(uint32_t bytes) override {
     if (head_ - tail_ >= queue_.count && !look()) return nullptr;
-    return slot_ + sizeof(SlotHeader);
+    place_ = bytes <= kInlineBytes ? kIsInline : 0;
+    return slot_ + (place_ ? offsetof(SlotHeader, small) : sizeof(SlotHeader));
   }
   void post(uint32_t bytes, Tag tag) override {
-    HORING_CHECK_LE(bytes, queue_.slot_bytes);
+    HORING_CHECK_LE(bytes, place_ ? kInlineBytes : queue_.slot_bytes);
     HORING_CHECK_LT(head_ - tail_, queue_.count);
     auto* slot = reinterpret_cast<SlotHeader*>(slot_);
-    slot->tag.store(tag, std::memory_order_relaxed);      // ordered by head
-    slot->bytes.store(bytes, std::memory_order_relaxed);  // ordered by head
+    slot->tag.store(tag, std::memory_order_relaxed);               // ordered by sequence
+    slot->bytes.store(bytes | place_, std::memory_order_relaxed);  // ordered by sequence
     // Between two uses of a slot are at least as many others as may be in use at a time, wherever the turn is.
     if (++number_ >= turn_) number_ = 0;
-    slot->next.store(number_, std::memory_order_relaxed);  // ordered by head
+    slot->next.store(number_, std::memory_order_relaxed);  // ordered by sequence
     // release: pairs with the acquire in SlotReceiver::look().
-    queue_.header->head.store(++head_, std::memory_order_release);
+    slot->sequence.store(++head_, std::memory_order_release);
     slot_ = queue_.slot(number_);
     bell_.press();
   }
@@ -91,6 +93,7 @@ class SlotSender final : public Sender {
   uint64_t tail_;        // as last seen
   uint32_t number_ = 0;  // of that slot
   uint32_t turn_;        // slots in turn
+  uint32_t place_ = 0;   // kIsInline: what was acquired is in the header
   DoorbellButton bell_;
   SlotLinkState* state_;
   int channel_;
@@ -102,18 +105,11 @@ class SlotReceiver final : public Receiver {
  public:
   SlotReceiver(const SlotQueue& queue, DoorbellButton bell, SlotLinkState* state, int channel,
                uint64_t first = 0)
-      : queue_(queue),
-        slot_(queue.slots),
-        tail_(first),
-        head_(first),
-        bell_(bell),
-        state_(state),
-        channel_(channel) {}
+      : queue_(queue), slot_(queue.slots), tail_(first), bell_(bell), state_(state), channel_(channel) {}
 
   const Message* tryPeek() override {
     if (shown_) return &message_;
-    if (head_ == tail_ && !look()) return nullptr;
-    return show();
+    return look() ? show() : nullptr;
   }
   void release() override {
     HORING_CHECK(shown_);
@@ -126,7 +122,7 @@ class SlotReceiver final : public Receiver {
   bool flushed() const override { return true; }
 
  private:
-  // Reads the peer's counter. True if there is a message.
+  // Whether the next message is there.
   bool look();
   // Checks the oldest message and describes it; nullptr if it is broken.
   const Message* show();
@@ -135,7 +131,6 @@ class SlotReceiver final : public Receiver {
   std::byte* slot_;            // of the oldest message
   std::byte* next_ = nullptr;  // of the one after that which is shown
   uint64_t tail_;
-  uint64_t head_;  // as last seen
   bool shown_ = false;
   Message message_;
   DoorbellButton bell_;

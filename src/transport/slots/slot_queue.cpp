@@ -28,10 +28,10 @@ void formatSlotQueue(std::byte* memory, const LinkShape& shape, uint64_t first) 
   HORING_CHECK_EQ(reinterpret_cast<uintptr_t>(memory) % alignof(SlotQueueHeader), 0u);
   auto* header = new (memory) SlotQueueHeader;
   // relaxed: whoever hands the memory to the sending side publishes it.
-  header->head.store(first, std::memory_order_relaxed);
   header->tail.store(first, std::memory_order_relaxed);
   const SlotQueue queue = viewSlotQueue(memory, shape);
-  for (uint32_t number = 0; number < queue.room; ++number) new (queue.slot(number)) SlotHeader{};
+  for (uint32_t number = 0; number < queue.room; ++number)
+    new (queue.slot(number)) SlotHeader{.sequence = first};
 }
 
 SlotQueue viewSlotQueue(std::byte* memory, const LinkShape& shape) {

@@ -1,12 +1,11 @@
 #pragma once
-// The memory of one connection: two counters and K slots, in memory that both ends can reach.
+// The memory of one connection: slots and a counter, in memory that both ends can reach.
 //
-//   SlotQueueHeader | SlotHeader data | SlotHeader data | ...      (K slots, slot_bytes of data each)
+//   SlotQueueHeader | SlotHeader data | SlotHeader data | ...      (`room` slots, slot_bytes of data each)
 //
-// The receiving side allocates and formats it. Message number n (from 0) lies in slot n % K. `head` counts
-// messages posted, `tail` messages released; both only grow, and 64 bits do not wrap in a lifetime. head -
-// tail messages are in flight, never more than K. The other side of the memory may be broken or hostile, so
-// whatever it writes is checked where it is read.
+// The receiving side allocates and formats it. The first message lies in slot 0; each says where the next one will be. Messages are
+// numbered from 1, and 64 bits do not wrap in a lifetime; `tail` of them are released. No more than `slots` are in flight. The
+// other side of the memory may be broken or hostile, so whatever it writes is checked where it is read.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,26 +14,31 @@
 
 namespace horing {
 
-// Two counters on lines of their own, 128 bytes apart since CPUs fetch lines in pairs.
+// On a line of its own, and 128 bytes long since CPUs fetch lines in pairs.
 struct SlotQueueHeader {
-  // Written by the sender only. Release in SlotSender::post() pairs with acquire in SlotReceiver::look().
-  alignas(128) std::atomic<uint64_t> head;
-  // Written by the receiver only. Release in SlotReceiver::release() pairs with acquire in
+  // Messages released. Written by the receiver only. Release in SlotReceiver::release() pairs with acquire in
   // SlotSender::look().
   alignas(128) std::atomic<uint64_t> tail;
 };
-static_assert(sizeof(SlotQueueHeader) == 256 && alignof(SlotQueueHeader) == 128);
-static_assert(offsetof(SlotQueueHeader, tail) == 128);
+static_assert(sizeof(SlotQueueHeader) == 128 && alignof(SlotQueueHeader) == 128);
 
-// Written by the sender only, before it publishes `head`. Atomic (relaxed) only so that the receiver reads
-// each field exactly once: what it checked is what it uses. Ordered by `head`.
+// Messages of so many bytes travel in their header.
+inline constexpr uint32_t kInlineBytes = 40;
+inline constexpr uint32_t kIsInline = 1u << 31;  // of SlotHeader::bytes
+
+// One line, written by the sender only, so that a small message costs no other. Atomic (relaxed) only so that the receiver reads
+// each field exactly once: what it checked is what it uses. Ordered by `sequence`.
 struct SlotHeader {
-  alignas(64) std::atomic<uint64_t> tag;
-  std::atomic<uint32_t> bytes;
-  std::atomic<uint32_t> next;  // number of the slot that the next message is in
+  // Number of the message that is here, counted from 1; less: it is still to come. Release in SlotSender::post() pairs with acquire in
+  // SlotReceiver::look().
+  alignas(64) std::atomic<uint64_t> sequence;
+  std::atomic<uint64_t> tag;
+  std::atomic<uint32_t> bytes;  // and kIsInline
+  std::atomic<uint32_t> next;   // number of the slot that the next message is in
+  std::byte small[kInlineBytes];
 };
-static_assert(sizeof(SlotHeader) == 64 && offsetof(SlotHeader, bytes) == 8 &&
-              offsetof(SlotHeader, next) == 12);
+static_assert(sizeof(SlotHeader) == 64 && offsetof(SlotHeader, bytes) == 16 &&
+              offsetof(SlotHeader, small) == 24);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 // A view of a formatted queue; the memory must outlive it. A value.
