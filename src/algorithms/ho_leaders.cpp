@@ -15,7 +15,6 @@
 //                call and, if they are small, a packet. D(M-1)/M bytes into each group, the least possible; hops: log2 M slow,
 //                2 fast. What goes to higher leaders and what goes to lower ones are lanes of their own, so that of two who
 //                exchange neither waits for the other to take what it sends.
-#include <algorithm>
 #include <bit>
 
 #include "algorithms/catalogue.h"
@@ -76,7 +75,6 @@ class Leaders {
     const Line leaders(Pattern::kHalving, shape_.groups, shape_.members, leader_);
     LaneBuilder lanes[2];
     BlockBuilder steps[] = {lanes[kUpwards].once(), lanes[kDownwards].once()};
-    int32_t waited[] = {-1, -1};
     std::vector<Row> rows = {{.distance = 0, .chunk = leader_, .taken = {kUpwards, 0}}};
     takeOwnGroup(steps[kUpwards]);
     size_t handed = 0;
@@ -86,7 +84,7 @@ class Leaders {
     for (int32_t bit = halfOf(shape_.groups); bit > 0; bit /= 2) {
       const int32_t next = leaders.peer(bit), previous = leaders.peer(-bit);
       const size_t known = rows.size();
-      sendRows(steps[directionTo(next)], rows, bit, next, waited[directionTo(next)]);
+      sendRows(steps[directionTo(next)], rows, bit, next);
       hand_out();
       for (size_t i = 0; i < known; ++i) {
         const int32_t distance = rows[i].distance + bit;
@@ -199,22 +197,20 @@ class Leaders {
     forEachChunkOf(row, [&](int32_t chunk, int32_t) { steps.at(chunk).recv(from).keep(kOutput); });
   }
 
-  // To the leader at the distance `bit`. Not before the last of them is there, so that all leave at once and share a system call.
-  // `waited`: the step of the other lane for which this one has waited.
-  void sendRows(BlockBuilder& steps, const std::vector<Row>& rows, int32_t bit, int32_t to,
-                int32_t& waited) const {
+  // To the leader at the distance `bit`. None before the last of them is there, so that all leave at once and share a system call;
+  // and each waits, since of blocks that differ in size the one before may have fewer slices.
+  void sendRows(BlockBuilder& steps, const std::vector<Row>& rows, int32_t bit, int32_t to) const {
     if (!leads()) return;
     const int32_t other = 1 - directionTo(to);
     const auto leaves = [&](const Row& row) { return row.distance + bit < shape_.groups; };
-    int32_t last = waited;
+    int32_t last = -1;
     for (const Row& row : rows)
-      if (leaves(row) && row.taken.lane == other) last = std::max(last, row.taken.step + shape_.members - 1);
+      if (leaves(row) && row.taken.lane == other) last = row.taken.step + shape_.members - 1;
     for (const Row& row : rows) {
       if (!leaves(row)) continue;
       forEachChunkOf(row, [&](int32_t chunk, int32_t) {
         StepBuilder step = steps.at(chunk).read(kOutput).send(to);
-        if (last > waited) step.after(other, last);
-        waited = last;
+        if (last >= 0) step.after(other, last);
       });
     }
   }

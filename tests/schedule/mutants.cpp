@@ -141,15 +141,29 @@ class Mutator {
     }
   }
 
+  // Whether the lane has waited for as much before, or what is waited for is of another chunk than the step's.
+  const char* whatFor(const Wait& wait) const {
+    for (StepCursor before(original_.lanes[lane_], original_.grid); !before.done(); before.next()) {
+      if (before.block() == block_ && before.bodyIndex() == step_) break;
+      if (before.step().wait.lane == wait.lane && before.waitStep() >= wait.step) return " again";
+    }
+    const Lane& other = original_.lanes[static_cast<size_t>(wait.lane)];
+    for (StepCursor awaited(other, original_.grid); !awaited.done(); awaited.next())
+      if (awaited.index() == wait.step)
+        return awaited.chunk() == original().chunk ? "" : " for another chunk";
+    return "";
+  }
+
   void mutateWait() {
     const Wait& wait = original().wait;
     if (wait.lane == -1) return;
-    onStep("drops the wait", [](Step& s) { s.wait = {}; });
-    onStep("waits one step less", [](Step& s) { --s.wait.step; });
+    const char* const what_for = whatFor(wait);
+    onStep(formatString("drops the wait%s", what_for), [](Step& s) { s.wait = {}; });
+    onStep(formatString("waits one step less%s", what_for), [](Step& s) { --s.wait.step; });
     if (block(original_).count > 1) onStep("waits with one stride less", [](Step& s) { --s.wait.stride; });
     for (int32_t lane = 0; lane <= static_cast<int32_t>(original_.lanes.size()); ++lane)
       if (lane != wait.lane)
-        onStep(formatString("waits for lane %d", lane), [lane](Step& s) { s.wait.lane = lane; });
+        onStep(formatString("waits for lane %d%s", lane, what_for), [lane](Step& s) { s.wait.lane = lane; });
   }
 
   const Schedule& original_;

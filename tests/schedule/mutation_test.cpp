@@ -28,6 +28,17 @@ constexpr Harmless kHarmless[] = {
     {"waits for lane 2", "a later moment, of a lane that itself waits for the right one: slower, not wrong"},
     {"waits for lane 3", "as above"},
     {"waits for lane 4", "as above"},
+    {"drops the wait again",
+     "a step before waits for as much; of blocks that differ in size that one may have fewer slices"},
+    {"waits one step less again", "as above"},
+    {"waits for lane 0 again", "as above"},
+    {"waits for lane 1 again", "as above"},
+    {"waits for lane 2 again", "as above"},
+    {"drops the wait for another chunk", "waits for company, so that what is sent leaves together"},
+    {"waits one step less for another chunk", "as above"},
+    {"waits for lane 0 for another chunk", "as above"},
+    {"waits for lane 1 for another chunk", "as above"},
+    {"waits for lane 2 for another chunk", "as above"},
     {"happens twice", "copies the own chunk into the output a second time"},
 };
 
