@@ -11,6 +11,8 @@ namespace horing {
 // cuda.h's handles and addresses under names that need no toolkit; tests/base compares the shapes with cuda.h where there is one.
 using CudaContext = void*;
 using CudaStream = void*;
+// Of cuda.h: another stream in each thread.
+inline const CudaStream kStreamPerThread = reinterpret_cast<CudaStream>(0x2);
 using CudaEvent = void*;
 using CudaModule = void*;
 using CudaFunction = void*;

@@ -131,7 +131,10 @@ void GpuTeam::release() {
   if (remote_ && !remote_->leave()) keepUntilTheEnd(std::move(at(remote_->rank()).memory));
   remote_.reset();
   plans_.clear();
-  made_.clear();
+  {
+    const std::lock_guard lock(made_mutex_);
+    made_.clear();
+  }
   activities_.clear();
   queues_.clear();
   for (Rank& rank : ranks_) {

@@ -98,6 +98,12 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   launch.writes = writesOf(command, communicator_.ranks());
   launch.is_copied = command.collective == Collective::kAllGather && !launch.is_recorded &&
                      team_->copies(launch.reads.size());
+  if (launch.is_copied && stream == kStreamPerThread)
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d: cudaStreamPerThread is another stream in the thread that copies for all "
+                      "ranks: pass one of your own "
+                      "to all-gathers of HORING_GPU_COPY_BYTES and more",
+                      launch.rank);
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
   if (launch.is_copied) {
     launch.call.output = command.call.output;
