@@ -91,9 +91,10 @@ bool PointToPoint::trySend(Flow& flow) {
   const Transfer& transfer = flow.transfers[flow.current];
   const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
   if (lands(flow) && !flow.announced) return tryAnnounce(flow, tag);
-  std::byte* slot = lands(flow) ? flow.sender->tryAcquireLanding() : flow.sender->tryAcquire();
-  if (!slot) return false;
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
+  std::byte* slot = lands(flow) ? flow.sender->tryAcquireLanding()
+                                : flow.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
+  if (!slot) return false;
   const std::byte* const data = transfer.input + flow.offset;
   if (transfer.bytes >= kInPlaceBytes && flow.sender->sendsFrom(data, static_cast<uint32_t>(bytes))) {
     flow.sender->postFrom(data, static_cast<uint32_t>(bytes), tag);
