@@ -16,7 +16,7 @@
 namespace horing {
 
 using ShmNonce = std::array<uint8_t, 16>;
-inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '1'};
+inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '2'};
 inline constexpr size_t kMaxShmStemBytes = 112;
 
 // An address, in the machine's own byte order: it is of use on the same machine only.
