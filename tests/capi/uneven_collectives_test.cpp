@@ -46,6 +46,34 @@ TEST_P(UnevenCollectives, AllGatherCollectsBlocks) {
   });
 }
 
+// A leader sends on what has come: of a long block behind a short one, not before all of it has.
+TEST(UnevenAllGather, OverLeadersSendsNothingBeforeItHasCome) {
+  constexpr int kRanks = 8;
+  constexpr size_t kLong = 100'000;  // more slices than a window
+  const Setting algorithm("HORING_ALGO", "ho_leaders");
+  const auto comms = makeGroups({"A", "A", "B", "B", "C", "C", "D", "D"});
+  for (const int long_ones : {0, 1}) {
+    std::vector<size_t> counts(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank)
+      counts[static_cast<size_t>(rank)] = rank % 2 == long_ones ? kLong : 1;
+    onEveryRank(kRanks, [&](int rank) {
+      const auto me = static_cast<size_t>(rank);
+      std::vector<float> input(counts[me]), output(kRanks / 2 * (kLong + 1));
+      for (int round = 1; round <= 10; ++round) {
+        std::fill(input.begin(), input.end(), static_cast<float>(100 * rank + round));
+        ASSERT_HORING(horingAllGatherV(input.data(), input.size(), output.data(), counts.data(), nullptr,
+                                       horingFloat, comms[me], nullptr));
+        size_t at = 0;
+        for (int other = 0; other < kRanks; ++other)
+          for (size_t end = at + counts[static_cast<size_t>(other)]; at < end; ++at)
+            ASSERT_EQ(output[at], static_cast<float>(100 * other + round))
+                << "block " << other << ", round " << round;
+      }
+    });
+  }
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 TEST_P(UnevenCollectives, ReduceScatterGivesEachRankItsBlock) {
   onEveryRank(ranks(), [&](int rank) {
     const auto me = static_cast<size_t>(rank);
