@@ -71,7 +71,7 @@ LinkShape linkShapeOf(const Config& config, std::string_view transport, int rank
     const uint64_t row_bytes =
         uint64_t{kLinkChannels} * shape.slot_bytes * static_cast<uint64_t>(std::max(ranks - 1, 1));
     shape.room =
-        std::max(shape.slots, static_cast<uint32_t>(std::min<uint64_t>(kRoomBytes / row_bytes, kMostRoom)));
+        std::max(shape.slots, static_cast<uint32_t>(std::min<uint64_t>(kRoomBytes / row_bytes, kMaxSlots)));
     return shape;
   }
   // One slot of every connection: channels, two directions, peers.

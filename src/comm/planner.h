@@ -25,8 +25,7 @@ struct PlannedOperation {
 // kSocketSlotsBytes for them; in memory it has room for more slots than may be in use, within kRoomBytes for those to all others.
 LinkShape linkShapeOf(const Config& config, std::string_view transport, int ranks);
 inline constexpr uint64_t kSocketSlotsBytes = uint64_t{60} << 20;
-inline constexpr uint64_t kRoomBytes = uint64_t{16} << 20;
-inline constexpr uint32_t kMostRoom = 128;
+inline constexpr uint64_t kRoomBytes = uint64_t{8} << 20;
 
 // One thread at a time. Everything it takes must outlive it.
 class Planner {

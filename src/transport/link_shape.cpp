@@ -18,10 +18,10 @@ Status checkLinkShape(const LinkShape& shape) {
         "slots of %u bytes were asked for; a multiple of 64 from 64 to %u is possible (HORING_SLICE_BYTES)",
         shape.slot_bytes, kMaxSlotBytes);
   }
-  if (shape.room != 0 && (shape.room < shape.slots || shape.room > kMaxRoom)) {
+  if (shape.room != 0 && (shape.room < shape.slots || shape.room > kMaxSlots)) {
     return makeStatus(Code::kInvalidArgument,
                       "room for %u slots of a connection was asked for; it may be %u, its slots, to %u",
-                      shape.room, shape.slots, kMaxRoom);
+                      shape.room, shape.slots, kMaxSlots);
   }
   return {};
 }

@@ -23,7 +23,6 @@ namespace horing {
 inline constexpr int kMaxLinkChannels = 8;
 inline constexpr int kMaxLinksPerPeer = 4;
 inline constexpr uint32_t kMaxSlots = 128;
-inline constexpr uint32_t kMaxRoom = 1024;
 inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
 
 // Identifies a message: both ends compute it, the receiver compares (it names operation, lane, step and slice).
@@ -109,7 +108,7 @@ struct LinkShape {
   int channels = 1;             // 1 .. kMaxLinkChannels
   uint32_t slots = 8;           // per connection, 2 .. kMaxSlots
   uint32_t slot_bytes = 65536;  // multiple of 64, 64 .. kMaxSlotBytes
-  // Where slots are memory that both ends reach: there is memory for so many, `slots` .. kMaxRoom, though no more than `slots` are
+  // Where slots are memory that both ends reach: there is memory for so many, `slots` .. kMaxSlots, though no more than `slots` are
   // in use at a time; 0: for `slots`. transport/slots/README.md says what that is good for.
   uint32_t room = 0;
   bool operator==(const LinkShape&) const = default;

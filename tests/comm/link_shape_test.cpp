@@ -39,7 +39,7 @@ TEST(LinkShape, NeverHasFewerSlotsThanLinksInMemoryUnlessToldSo) {
   EXPECT_EQ(linkShapeOf(configWith("HORING_SOCKET_SLOTS", "6"), "socket", 2).slots, 6u);
 }
 
-TEST(LinkShape, InMemoryHasRoomWithin16MiBForAllPeersAndNeverLessThanItsSlots) {
+TEST(LinkShape, InMemoryHasRoomWithin8MiBForAllPeersAndNeverLessThanItsSlots) {
   const Config usual = configWith("", "");
   for (const int ranks : {2, 4, 8, 16, 1000}) {
     const LinkShape shape = linkShapeOf(usual, "shm", ranks);
@@ -48,7 +48,7 @@ TEST(LinkShape, InMemoryHasRoomWithin16MiBForAllPeersAndNeverLessThanItsSlots) {
     EXPECT_TRUE(shape.room == shape.slots || bytes <= kRoomBytes) << ranks;
     EXPECT_GE(shape.room, shape.slots) << ranks;
   }
-  EXPECT_EQ(linkShapeOf(usual, "shm", 2).room, kMostRoom);
+  EXPECT_EQ(linkShapeOf(usual, "shm", 2).room, 64u);
   EXPECT_EQ(linkShapeOf(usual, "shm", 16).room, linkShapeOf(usual, "shm", 16).slots);
   EXPECT_EQ(linkShapeOf(configWith("HORING_SLOTS", "128"), "shm", 64).room, 128u);
 }

@@ -109,7 +109,7 @@ TEST_P(LinkContract, RefusesImpossibleShapes) {
   const std::vector<std::byte> address = ranks.at(1).address();
   for (const LinkShape& shape :
        {LinkShape{0, 4, 256}, LinkShape{kMaxLinkChannels + 1, 4, 256}, LinkShape{1, 1, 256},
-        LinkShape{1, kMaxSlots + 1, 256}, LinkShape{1, 4, 256, 3}, LinkShape{1, 4, 256, kMaxRoom + 1},
+        LinkShape{1, kMaxSlots + 1, 256}, LinkShape{1, 4, 256, 3}, LinkShape{1, 4, 256, kMaxSlots + 1},
         LinkShape{1, 4, 0}, LinkShape{1, 4, 100}, LinkShape{1, 4, kMaxSlotBytes + 64}}) {
     const Result<Link*> link = ranks.at(0).connect(1, address, shape);
     ASSERT_FALSE(link.ok()) << shape.channels << ' ' << shape.slots << ' ' << shape.slot_bytes;

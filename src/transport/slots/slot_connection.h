@@ -72,7 +72,7 @@ class SlotSender final : public Sender {
     auto* slot = reinterpret_cast<SlotHeader*>(slot_);
     slot->tag.store(tag, std::memory_order_relaxed);               // ordered by sequence
     slot->bytes.store(bytes | place_, std::memory_order_relaxed);  // ordered by sequence
-    // Between two uses of a slot are at least as many others as may be in use at a time, wherever the turn is.
+    // A slot is used again after as many messages as may be in use at a time, or more, wherever the turn is.
     if (++number_ >= turn_) number_ = 0;
     slot->next.store(number_, std::memory_order_relaxed);  // ordered by sequence
     // release: pairs with the acquire in SlotReceiver::look().
