@@ -36,9 +36,9 @@ def read_line(connection):
 
 
 def cores_of_ranks(ranks, ranks_of_a_node, cores):
-    """The core of each rank, as horing-run --bind-to core has it: as many ranks on each, and those of different nodes with one local
-    rank, who talk to each other, on different ones. Left to the scheduler, which does not move ranks that only yield, a job can
-    be twice as slow as the next."""
+    """The core of each rank, as horing-run --bind-to core has it where cores have one thread each: as many ranks on each, and those
+    of different nodes with one local rank, who talk to each other, on different ones. Left to the scheduler, which does not move
+    ranks that only yield, a job can be twice as slow as the next."""
     taken = []
     for rank in range(ranks):
         like = taken[rank % ranks_of_a_node::ranks_of_a_node]

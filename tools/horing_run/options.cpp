@@ -19,7 +19,7 @@ Examples
       horing-run -n 8 --nodes 2 --rate 1000 -- all_reduce_perf -b 64M -e 64M
   The same, and how many bytes crossed each node's link:
       horing-run -n 8 --nodes 2 --rate 1000 --report-bytes bytes.json -- all_reduce_perf -b 64M -e 64M
-  Eight ranks that share two cores, four on each, for times that do not depend on where the kernel puts them:
+  Eight ranks, as many on each core, for times that do not depend on where the kernel puts them:
       horing-run -n 8 --bind-to core -- all_reduce_perf -b 8 -e 1M -f 4
   Who is who:
       horing-run -n 5 --nodes 2 --tag-output -- sh -c 'echo "local rank $LOCAL_RANK on $(hostname)"'
