@@ -181,7 +181,7 @@ class Leaders {
   }
   template <typename Visit>
   void forEachChunkOf(const Row& row, const Visit& visit) const {
-    for (int32_t member = 0; member < shape_.members; ++member) visit(row.chunk + member, member);
+    for (int32_t member = 0; member < shape_.members; ++member) visit(row.chunk + member);
   }
 
   void takeOwnGroup(BlockBuilder& steps) const {
@@ -194,7 +194,7 @@ class Leaders {
 
   void takeRow(BlockBuilder& steps, const Row& row, int32_t from) const {
     if (!leads()) return;
-    forEachChunkOf(row, [&](int32_t chunk, int32_t) { steps.at(chunk).recv(from).keep(kOutput); });
+    forEachChunkOf(row, [&](int32_t chunk) { steps.at(chunk).recv(from).keep(kOutput); });
   }
 
   // To the leader at the distance `bit`. None before the last of them is there, so that all leave at once and share a system call;
@@ -208,7 +208,7 @@ class Leaders {
       if (leaves(row) && row.taken.lane == other) last = row.taken.step + shape_.members - 1;
     for (const Row& row : rows) {
       if (!leaves(row)) continue;
-      forEachChunkOf(row, [&](int32_t chunk, int32_t) {
+      forEachChunkOf(row, [&](int32_t chunk) {
         StepBuilder step = steps.at(chunk).read(kOutput).send(to);
         if (last >= 0) step.after(other, last);
       });
@@ -217,7 +217,7 @@ class Leaders {
 
   // From the leader to all others that do not have it.
   void handOut(BlockBuilder& steps, const Row& row) const {
-    forEachChunkOf(row, [&](int32_t chunk, int32_t) {
+    forEachChunkOf(row, [&](int32_t chunk) {
       if (!leads() && chunk != me_) steps.at(chunk).recv(leader_).keep(kOutput);
       for (int32_t member = leader_ + 1; leads() && member < leader_ + shape_.members; ++member)
         if (member != chunk) steps.at(chunk).read(kOutput).send(member);
