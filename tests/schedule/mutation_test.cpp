@@ -33,12 +33,9 @@ constexpr Harmless kHarmless[] = {
     {"waits one step less again", "as above"},
     {"waits for lane 0 again", "as above"},
     {"waits for lane 1 again", "as above"},
-    {"waits for lane 2 again", "as above"},
     {"drops the wait for another chunk", "waits for company, so that what is sent leaves together"},
     {"waits one step less for another chunk", "as above"},
     {"waits for lane 0 for another chunk", "as above"},
-    {"waits for lane 1 for another chunk", "as above"},
-    {"waits for lane 2 for another chunk", "as above"},
     {"happens twice", "copies the own chunk into the output a second time"},
 };
 
