@@ -114,6 +114,25 @@ std::string callText(const CallsOfRank& calls, uint64_t sequence) {
                       found->second.arguments.c_str());
 }
 
+std::vector<int> ranksWithoutFile(const std::map<int, Flight>& flights, int ranks) {
+  std::vector<int> absent;
+  for (int rank = 0; rank < ranks; ++rank)
+    if (!flights.contains(rank)) absent.push_back(rank);
+  return absent;
+}
+
+// No rank that left a file was in a call: there is nothing that a rank without one could be asked about.
+std::string verdictBetweenCalls(const std::map<int, Flight>& flights, uint64_t completed, int ranks) {
+  const std::vector<int> absent = ranksWithoutFile(flights, ranks);
+  const std::string calls =
+      formatString("completed their %llu %s", static_cast<unsigned long long>(completed % kFirstLaunch),
+                   completed < kFirstLaunch ? "calls" : "launches");
+  if (absent.empty()) return "all ranks " + calls;
+  return formatString(
+      "%s %s left no file: killed, stopped, or cut off from the network; the others %s and were in none",
+      absent.size() == 1 ? "rank" : "ranks", rankList(absent).c_str(), calls.c_str());
+}
+
 // The ranks' answers about the first call that is not complete everywhere go to the same judge as in the live job.
 std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks) {
   uint64_t first_open = UINT64_MAX, last_begun = 0;
@@ -121,10 +140,7 @@ std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks
     first_open = std::min(first_open, (flight.*kind).ended);
     last_begun = std::max(last_begun, (flight.*kind).begun);
   }
-  if (first_open >= last_begun && static_cast<int>(flights.size()) == ranks)
-    return formatString("all ranks completed their %llu %s",
-                        static_cast<unsigned long long>(first_open % kFirstLaunch),
-                        first_open < kFirstLaunch ? "calls" : "launches");
+  if (first_open >= last_begun) return verdictBetweenCalls(flights, first_open, ranks);
   CallLedger ledger;
   CallReport overdue;
   for (const auto& [rank, flight] : flights) {
@@ -188,9 +204,7 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
   std::string text = "verdict: " + verdictOn(flights, &Flight::calls, ranks) + "\n";
   if (haveLaunched(flights))
     text += "verdict on kernels: " + verdictOn(flights, &Flight::launches, ranks) + "\n";
-  std::vector<int> absent;
-  for (int rank = 0; rank < ranks; ++rank)
-    if (!flights.contains(rank)) absent.push_back(rank);
+  const std::vector<int> absent = ranksWithoutFile(flights, ranks);
   for (const auto& [rank, flight] : flights) errors[flight.error].push_back(rank);
   for (const auto& [error, who] : errors)
     text += formatString("%s %s said: %s\n", who.size() == 1 ? "rank" : "ranks", rankList(who).c_str(),
