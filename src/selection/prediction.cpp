@@ -1,6 +1,7 @@
 #include "selection/prediction.h"
 
 #include "algorithms/catalogue.h"
+#include "sim/core_turns.h"
 #include "sim/wire_bound.h"
 
 namespace horing {
@@ -37,7 +38,7 @@ Result<Prediction> predict(const Question& question, Record record) {
   Prediction prediction;
   prediction.question = question;
   prediction.folding = Folding(Folding::Kind::kNone, question.machine.nodes, question.machine.ranks_per_node);
-  if (question.ranks != Ranks::kAll) {
+  if (question.ranks != Ranks::kAll && !nodesTakeTurns(question.machine)) {
     HORING_ASSIGN(prediction.folding,
                   findFolding(
                       question.machine.nodes, question.machine.ranks_per_node,

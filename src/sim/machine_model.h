@@ -54,8 +54,8 @@ struct MachineModel {
   double step_us = 0;                // of a core, for each slice of a step
   double copy_gbytes_per_s = 0;      // of a core, for each place that a value is stored in
   double fold_gbytes_per_s = 0;      // of a core, for two operands folded; a third of that for each more
-  // Of a core, for a rank to go on that had nothing to do: ranks that share cores take turns, which last until they have nothing to do.
-  // 0: they share them evenly.
+  // Of a core, for a rank to go on that had nothing to do. Where ranks share cores it is what each turn costs that a rank takes on
+  // its core, also one in which it finds nothing to do (core_turns.h); 0: they share them evenly.
   double turn_us = 0;
   double wake_us = 0;      // the same of one that had nothing to do for so long that it blocked
   double patience_us = 0;  // how long that is

@@ -6,6 +6,7 @@
 
 #include "schedule/network.h"
 #include "schedule/plan_parameters.h"
+#include "sim/core_turns.h"
 
 namespace horing {
 
@@ -66,13 +67,7 @@ struct RankState {
   };
   std::queue<Job> jobs;        // slices, in order
   Picoseconds idle_since = 0;  // when its last slice ended
-  bool has_core = false;
-};
-
-// Cores, and the ranks that wait for one of them.
-struct CoreState {
-  int32_t free = 0;
-  std::queue<int32_t> waiting;
+  bool has_core = false;       // where ranks take turns
 };
 
 class Simulation {
@@ -101,7 +96,6 @@ class Simulation {
 
   void prepareWires();
   void prepareLanes();
-  void prepareCores();
   Status checkSize() const;
   Status tooMuchWork() const;
   void wake(int32_t lane_id);
@@ -120,9 +114,7 @@ class Simulation {
   void begin(int32_t lane_id);
   Picoseconds costOfSlice(int32_t lane_id) const;
   void queueJob(int32_t rank, const RankState::Job& job);
-  CoreState& coresOf(int32_t rank);
-  void giveCore(int32_t rank);
-  void giveCoresBack();
+  void passCoresOn();
   Picoseconds costOfWaking(int32_t rank) const;
   void finish(int32_t lane_id);
   int32_t keepRecord(int32_t lane_id);
@@ -145,7 +137,8 @@ class Simulation {
   std::vector<StepCost> step_costs_;  // by lane, and step as written down
   std::vector<size_t> first_step_cost_;
   std::vector<RankState> ranks_;
-  std::vector<CoreState> cores_;   // by node, or of all; empty: each rank has its own
+  const bool takes_turns_;
+  CoreTurns turns_;
   std::vector<int32_t> finished_;  // ranks that may have nothing to do any more
   Picoseconds patience_ = 0, turn_cost_ = 0, wake_cost_ = 0;
   int32_t scratch_queues_ = 0, scratch_slices_ = 0;
@@ -165,6 +158,8 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
       wires_(network.wires().size()),
       lanes_(static_cast<size_t>(network.lanes())),
       ranks_(input.schedules.size()),
+      takes_turns_(takesTurns(input.machine)),
+      turns_(input.machine, network.folding()),
       patience_(toPicoseconds(input.machine.patience_us)),
       turn_cost_(toPicoseconds(input.machine.turn_us)),
       wake_cost_(std::max(turn_cost_, toPicoseconds(input.machine.wake_us))) {
@@ -188,16 +183,6 @@ void Simulation::prepareWires() {
     wires_[w].latency = machine_.latency(ends);
     wires_[w].slots = ends.crosses_nodes ? input_.pipelining.slots_between : input_.pipelining.slots_inside;
   }
-}
-
-// Where turns cost something a rank keeps its core as long as it has something to do.
-void Simulation::prepareCores() {
-  const MachineModel& machine = input_.machine;
-  if (!sharesCores(machine) || turn_cost_ == 0) return;
-  const bool of_machine = machine.cores_of == Owner::kMachine, folds = network_.folding().folds();
-  const double cores = of_machine && folds ? machine.cores / machine.nodes : machine.cores;
-  cores_.resize(of_machine || folds ? 1 : static_cast<size_t>(machine.nodes));
-  for (CoreState& state : cores_) state.free = std::max(static_cast<int32_t>(cores), 1);
 }
 
 void Simulation::prepareLanes() {
@@ -245,15 +230,14 @@ Result<SimulationResult> Simulation::run() {
   HORING_TRY(checkSize());
   prepareWires();
   prepareLanes();
-  prepareCores();
   for (int32_t id = 0; id < network_.lanes(); ++id) wake(id);
   while (true) {
     runWork();
-    giveCoresBack();
+    passCoresOn();
     pipes_.settle(now_);
     if (pipes_.sharings() > input_.most_work) return tooMuchWork();
     const Picoseconds next =
-        std::min(pipes_.nextEnd(), alarms_.empty() ? SharedPipes::kNever : alarms_.top().at);
+        std::min({pipes_.nextEnd(), turns_.next(), alarms_.empty() ? SharedPipes::kNever : alarms_.top().at});
     if (next == SharedPipes::kNever) break;
     now_ = next;
     endJobs();
@@ -301,7 +285,7 @@ void Simulation::endJobs() {
     rank.jobs.pop();
     finish(id);
     wake(id);
-    if (!cores_.empty()) finished_.push_back(machine_.rankOfCore(pipe));
+    if (takes_turns_) finished_.push_back(machine_.rankOfCore(pipe));
   }
   for (; !alarms_.empty() && alarms_.top().at <= now_; alarms_.pop()) wake(alarms_.top().lane_id);
 }
@@ -431,54 +415,40 @@ void Simulation::begin(int32_t lane_id) {
   for (int32_t i = 0; i < wires.sends; ++i) ++wire(network_.wireAt(wires.first_send + i)).used;
   const int32_t rank = network_.positionOf(lane_id);
   const Picoseconds cost = costOfSlice(lane_id);
-  const Picoseconds waking = ranks_[static_cast<size_t>(rank)].jobs.empty() ? costOfWaking(rank) : 0;
-  if (cost + waking == 0) return finish(lane_id);
+  const RankState& own = ranks_[static_cast<size_t>(rank)];
+  const Picoseconds waking = takes_turns_ || !own.jobs.empty() ? 0 : costOfWaking(rank);
+  if (cost + waking == 0 && (!takes_turns_ || own.has_core)) return finish(lane_id);
   state.busy = true;
-  queueJob(rank, {lane_id, cores_.empty() ? cost + waking : cost});
+  queueJob(rank, {lane_id, cost + waking});
 }
 
 void Simulation::queueJob(int32_t rank, const RankState::Job& job) {
   RankState& state = ranks_[static_cast<size_t>(rank)];
   state.jobs.push(job);
-  if (cores_.empty() || state.has_core)
+  if (!takes_turns_ || state.has_core)
     return pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost));
-  if (state.jobs.size() > 1) return;  // it waits for its turn
-  CoreState& cores = coresOf(rank);
-  if (cores.free == 0) return cores.waiting.push(rank);
-  --cores.free;
-  giveCore(rank);
+  if (state.jobs.size() == 1) turns_.begin(rank, now_);
 }
 
-CoreState& Simulation::coresOf(int32_t rank) {
-  return cores_[cores_.size() == 1 ? 0 : static_cast<size_t>(network_.folding().nodeOf(rank))];
-}
-
-// Its turn begins with all that it has to do.
-void Simulation::giveCore(int32_t rank) {
-  RankState& state = ranks_[static_cast<size_t>(rank)];
-  state.has_core = true;
-  Picoseconds turn = costOfWaking(rank);
-  for (size_t left = state.jobs.size(); left > 0; --left) {
-    const RankState::Job job = state.jobs.front();
-    state.jobs.pop();
-    state.jobs.push(job);
-    pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost + std::exchange(turn, 0)));
-  }
-}
-
-void Simulation::giveCoresBack() {
+// From ranks that have nothing to do any more to those whose turn has come, which begin with all that they have to do.
+void Simulation::passCoresOn() {
   for (const int32_t rank : finished_) {
     RankState& state = ranks_[static_cast<size_t>(rank)];
     if (!state.has_core || !state.jobs.empty()) continue;
     state.has_core = false;
-    CoreState& cores = coresOf(rank);
-    ++cores.free;
-    if (cores.waiting.empty()) continue;
-    --cores.free;
-    giveCore(cores.waiting.front());
-    cores.waiting.pop();
+    turns_.end(rank, now_);
   }
   finished_.clear();
+  for (int32_t rank = turns_.pop(now_); rank >= 0; rank = turns_.pop(now_)) {
+    RankState& state = ranks_[static_cast<size_t>(rank)];
+    state.has_core = true;
+    for (size_t left = state.jobs.size(); left > 0; --left) {
+      const RankState::Job job = state.jobs.front();
+      state.jobs.pop();
+      state.jobs.push(job);
+      pipes_.push(machine_.pipeOfCore(rank), static_cast<double>(job.cost));
+    }
+  }
 }
 
 Picoseconds Simulation::costOfSlice(int32_t lane_id) const {
@@ -605,6 +575,11 @@ Status checkInput(const SimulationInput& input) {
                       "a machine of %d nodes with %d ranks each cannot run %d nodes of %d",
                       input.machine.nodes, input.machine.ranks_per_node, input.folding.nodes(),
                       input.folding.ranksPerNode());
+  if (input.folding.folds() && nodesTakeTurns(input.machine))
+    return makeStatus(
+        Code::kInvalidArgument,
+        "no node can stand for all of %d whose ranks take turns on the same cores: simulate all",
+        input.machine.nodes);
   if (!in_range(plan.window, 1, kMaxWindow) || !in_range(plan.slices_per_chunk, 0, kMaxSlices) ||
       !in_range(plan.slots_inside, 1, kMaxQueueSlices) || !in_range(plan.slots_between, 1, kMaxQueueSlices) ||
       !in_range(plan.scratch_slices, 0, kMaxQueueSlices))

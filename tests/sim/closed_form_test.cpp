@@ -132,6 +132,19 @@ TEST(Cores, AreKeptUntilThereIsNothingToDoWhereTurnsCostSomething) {
   EXPECT_EQ(time, (3 + 14 + 15 + 16 + 13 + 12 + 11) * 1'000'000);
 }
 
+// Two ranks on a core, and 15 us for a message. Rank 0 has sent at 1 us, rank 1 at 12. Rank 0 looks until 22, in vain; rank 1 until 32
+// and finds the message of 16; rank 0 until 43.
+TEST(Cores, AreKeptFromOthersByWhoOnlyLooks) {
+  MachineModel machine;
+  machine.inside = {15, 0, 0, 0};
+  machine.step_us = 1;
+  machine.cores = 1;
+  machine.turn_us = 10;
+  machine.patience_us = 1000;
+  EXPECT_EQ(simulated({"direct", Collective::kAllGather, {1, 2}, 2 * kChunk, machine, unsliced()}).time,
+            44 * 1'000'000);
+}
+
 // What is folded costs its bytes; what is only moved costs its copies.
 TEST(Computing, IsPaidByTheByte) {
   MachineModel machine;

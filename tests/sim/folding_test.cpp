@@ -42,6 +42,16 @@ MachineModel machineWith(Owner nic, double cores) {
   return machine;
 }
 
+// The ranks of each node take turns on its cores.
+MachineModel machineWithTurns(double cores) {
+  MachineModel machine = machineWith(Owner::kNode, cores);
+  machine.cores_of = Owner::kNode;
+  machine.turn_us = 1.5;
+  machine.wake_us = 40;
+  machine.patience_us = 30;
+  return machine;
+}
+
 TEST(Folding, GivesExactlyWhatAllNodesGive) {
   int folds = 0;
   for (const Algorithm& algorithm : algorithmCatalogue())
@@ -51,8 +61,9 @@ TEST(Folding, GivesExactlyWhatAllNodesGive) {
         const Folding folding = foldingOf(algorithm.name, collective, shape);
         if (!folding.folds()) continue;
         ++folds;
-        for (const MachineModel& machine : {MachineModel(), machineWith(Owner::kRank, 0),
-                                            machineWith(Owner::kNode, 1), machineWith(Owner::kNode, 2)}) {
+        for (const MachineModel& machine :
+             {MachineModel(), machineWith(Owner::kRank, 0), machineWith(Owner::kNode, 1),
+              machineWith(Owner::kNode, 2), machineWithTurns(1), machineWithTurns(2)}) {
           // A multiple of 16 elements for each rank, so that all chunks have one size.
           const uint64_t bytes = 64 * 3 * 1000 * static_cast<uint64_t>(shape.ranks());
           const Simulated call{algorithm.name, collective, shape, bytes, machine, {}};
@@ -64,6 +75,18 @@ TEST(Folding, GivesExactlyWhatAllNodesGive) {
         }
       }
   EXPECT_GE(folds, 40);
+}
+
+TEST(Folding, IsRefusedWhereNodesTakeTurnsOnTheSameCores) {
+  const Shape shape{3, 2};
+  const std::vector<Schedule> schedules = buildAll("ring", Collective::kAllGather, shape);
+  MachineModel machine = machineWithTurns(2);
+  machine.cores_of = Owner::kMachine;
+  SimulationInput input = inputOf({"ring", Collective::kAllGather, shape, 6000, machine, {}}, schedules);
+  EXPECT_TRUE(simulate(input).ok());
+  input.folding = foldingOf("ring", Collective::kAllGather, shape);
+  input.schedules = std::span(schedules).first(2);
+  EXPECT_NE(simulate(input).status().message().find("take turns"), std::string::npos);
 }
 
 TEST(Folding, FindsTheSymmetryThereIs) {
