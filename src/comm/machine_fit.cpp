@@ -29,6 +29,12 @@ double bytesTime(double with_us, double without_us) {
 
 // Of the time of an exchange that its steps take at least, whatever noise made of a burst.
 constexpr double kLeastStep = 0.05;
+// What one exchange of a burst takes of a core; all of its time where there is no burst.
+double stepTime(double small_us, double burst_us) {
+  if (burst_us <= 0) return small_us;
+  return std::max((burst_us - small_us) / (kBurst - 1), kLeastStep * small_us);
+}
+
 // By how much a pair is slower than the median because of its link.
 constexpr double kUnequal = 1.5;
 // By how much pairs that run at once must be slower than one alone for their line to be one.
@@ -47,7 +53,7 @@ TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
 }
 
 // What a core spends on an exchange in a burst is no more than it has to: the rest of what one by itself takes is latency. Where ranks
-// outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has cost cores / ranks of its time: its
+// outnumber cores, the cores are busy all through the reading of a crowd, so that an exchange has cost cores / ranks of its time: its
 // steps, and a turn, for each rank waits once. Elsewhere turns cannot be told from latency, and need not be.
 MachineModel fitMachine(const MachineReadings& readings) {
   MachineModel machine;
@@ -61,10 +67,7 @@ MachineModel fitMachine(const MachineReadings& readings) {
   const int32_t of_cores = readings.cores_of == Owner::kMachine ? machine.ranks() : readings.members;
   const double part = is_crowded ? readings.cores / of_cores : 0;
 
-  const double near_step_us = readings.near_burst_us > 0
-                                  ? std::max((readings.near_burst_us - readings.near_small_us) / (kBurst - 1),
-                                             kLeastStep * readings.near_small_us)
-                                  : readings.near_small_us;
+  const double near_step_us = stepTime(readings.near_small_us, readings.near_burst_us);
   const double near_crowd_us =
       is_crowded && readings.near_crowd_us > 0 ? readings.near_crowd_us * part : near_step_us;
   const double near_us = std::min({readings.near_small_us, near_step_us, near_crowd_us});
@@ -86,9 +89,8 @@ MachineModel fitMachine(const MachineReadings& readings) {
                                           : Links::kBoth;
   if (readings.groups == 1) return machine;
 
-  const double far_crowd_us =
-      readings.far_crowd_us * part - turn_us;  // less than nothing where there is no crowd
-  const double far_us = std::clamp(far_crowd_us, near_us, std::max(near_us, readings.far_small_us));
+  const double far_step_us = stepTime(readings.far_small_us, readings.far_burst_us);
+  const double far_us = std::clamp(far_step_us, near_us, std::max(near_us, readings.far_small_us));
   machine.between.message_us = rounded((far_us - near_us) / 2);
   machine.between.latency_us = rounded(readings.far_small_us - far_us);
   const double line_us = bytesTime(readings.far_large_us, readings.far_small_us);
@@ -118,8 +120,8 @@ std::string describeReadings(const MachineReadings& readings) {
   line("in a group, 8 bytes, all ranks at once", readings.near_crowd_us);
   line("between groups, 8 bytes", readings.far_small_us);
   line(("between groups, " + large).c_str(), readings.far_large_us);
+  line(formatString("between groups, 8 bytes, %d exchanges at once", kBurst).c_str(), readings.far_burst_us);
   line(("between groups, " + large + ", of a core").c_str(), readings.far_handling_us);
-  line("between groups, 8 bytes, all ranks at once", readings.far_crowd_us);
   line(formatString("between groups, %s, %d pairs at once", large.c_str(), readings.sharing).c_str(),
        readings.far_shared_us);
   line("waking a rank that had blocked", readings.wake_us);

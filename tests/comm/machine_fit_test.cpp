@@ -16,6 +16,7 @@ MachineReadings readingsOf(double cores) {
   readings.near_small_us = 2;
   readings.near_large_us = 202;  // 2 x 10^6 bytes copied in 100 us, and as long on the way
   readings.far_small_us = 20;
+  readings.far_burst_us = 34;       // 2 us for each of seven more
   readings.far_large_us = 8020;     // 10^6 bytes on the line in 8000 us
   readings.far_handling_us = 2100;  // 2 x 10^6 copied in 100 us, handled in 2000 us
   readings.far_shared_us = 32'020;  // four pairs
@@ -69,12 +70,10 @@ TEST(MachineFit, GivesEachRankALineWherePairsDoNotSlowEachOther) {
 TEST(MachineFit, TellsCoresFromLatencyByCrowds) {
   MachineReadings readings = readingsOf(2);
   readings.near_crowd_us = 4;
-  readings.far_crowd_us = 28;
   const MachineModel machine = fitMachine(readings);
   EXPECT_DOUBLE_EQ(machine.step_us, 0.5);
   EXPECT_DOUBLE_EQ(machine.inside.latency_us, 1);
-  EXPECT_DOUBLE_EQ(machine.between.message_us, 3);
-  EXPECT_DOUBLE_EQ(machine.between.latency_us, 13);
+  EXPECT_DOUBLE_EQ(machine.between.message_us, 0.5);
   EXPECT_DOUBLE_EQ(machine.cores, 2);
 }
 
@@ -82,12 +81,9 @@ TEST(MachineFit, TellsCoresFromLatencyByCrowds) {
 TEST(MachineFit, TellsTurnsFromStepsByCrowds) {
   MachineReadings readings = readingsOf(2);
   readings.near_crowd_us = 20;
-  readings.far_crowd_us = 60;
   const MachineModel machine = fitMachine(readings);
   EXPECT_DOUBLE_EQ(machine.step_us, 1);
   EXPECT_DOUBLE_EQ(machine.turn_us, 3);
-  EXPECT_DOUBLE_EQ(machine.between.message_us, 5);
-  EXPECT_DOUBLE_EQ(machine.between.latency_us, 8);
   EXPECT_DOUBLE_EQ(fitMachine(readingsOf(8)).turn_us, 0);
 }
 
@@ -104,6 +100,12 @@ TEST(MachineFit, TellsStepsFromLatencyByBursts) {
   readings.near_crowd_us = 20;
   EXPECT_DOUBLE_EQ(fitMachine(readings).step_us, 0.1);
   EXPECT_DOUBLE_EQ(fitMachine(readings).turn_us, 4.8);
+  readings = readingsOf(8);
+  readings.far_burst_us = 90;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.message_us, 4) << "each end of 10 us, without its step";
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.latency_us, 10);
+  readings.far_burst_us = 0;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.latency_us, 0) << "cannot be told";
 }
 
 // Another program had the cores while small messages were measured.
@@ -131,7 +133,8 @@ TEST(MachineFit, LeavesOutWhatThereIsNot) {
   EXPECT_EQ(fitMachine(lonely).links, Links::kBetween);
   EXPECT_EQ(fitMachine(readingsOf(8)).links, Links::kBoth);
   EXPECT_DOUBLE_EQ(fitMachine(lonely).step_us, 0);
-  EXPECT_DOUBLE_EQ(fitMachine(lonely).between.latency_us, 20);
+  EXPECT_DOUBLE_EQ(fitMachine(lonely).between.message_us, 1);
+  EXPECT_DOUBLE_EQ(fitMachine(lonely).between.latency_us, 18);
   const Result<MachineModel> read =
       parseMachine(describeReadings(lonely) + describeMachine(fitMachine(lonely)), "text");
   EXPECT_TRUE(read.ok()) << read.status().message();
