@@ -447,6 +447,26 @@ Result<bool> GpuTeam::isRecorded(int number, CudaStream stream) {
   return records;
 }
 
+Status GpuTeam::checkThread(const GpuLaunch& launch) {
+  if (launch.stream != kStreamPerThread) return {};
+  const Rank& rank = at(launch.rank);
+  Gpu& gpu = *gpus_[rank.gpu];
+  const std::lock_guard lock(gpu.mutex);
+  if (gpu.ranks.size() > 1)
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d: cudaStreamPerThread is another stream in the thread that launches for all "
+                      "ranks that share GPU %d: pass one of your own",
+                      launch.rank, rank.device->number());
+  const auto is_copied = [](const GpuLaunch& each) { return each.is_copied; };
+  if (is_copied(launch) || std::any_of(rank.waiting.begin(), rank.waiting.end(), is_copied))
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d: cudaStreamPerThread is another stream in the thread that copies for all "
+                      "ranks: pass one of your own to all-gathers of HORING_GPU_COPY_BYTES and more, and to "
+                      "what a group has behind them",
+                      launch.rank);
+  return {};
+}
+
 Status GpuTeam::enter(GpuLaunch launch) {
   Rank& rank = at(launch.rank);
   Gpu& gpu = *gpus_[rank.gpu];
@@ -570,7 +590,8 @@ void GpuTeam::pop(const Gpu& gpu, size_t count) {
 // put nothing behind their calls before these are on their way.
 Status GpuTeam::orderBefore(Gpu& gpu, CudaStream stream) {
   const CudaApi& api = gpu.lanes.device().api();
-  if (std::exchange(gpu.stream, stream) != stream)
+  // The one of each thread may be that of another thread than before.
+  if (std::exchange(gpu.stream, stream) != stream || stream == kStreamPerThread)
     HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
   for (const int number : gpu.ranks) {
     const Rank& rank = at(number);

@@ -98,6 +98,8 @@ class GpuTeam {
 
   // Whether the stream records a graph. kInvalidUsage: this rank's launches cannot be part of one.
   Result<bool> isRecorded(int rank, CudaStream stream);
+  // kInvalidUsage: the thread of another rank may launch it, and cudaStreamPerThread is another stream there. Before enter().
+  Status checkThread(const GpuLaunch& launch);
   // Three steps, for ranks of one thread and for launches that go together: each rank enters what it has, ...
   Status enter(GpuLaunch launch);
   // ... puts it on its streams, in as few launches as can be, ... Errors: the driver's; kInvalidUsage: ranks that share the GPU

@@ -98,12 +98,8 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   launch.writes = writesOf(command, communicator_.ranks());
   launch.is_copied = command.collective == Collective::kAllGather && !launch.is_recorded &&
                      team_->copies(launch.reads.size());
-  if (launch.is_copied && stream == kStreamPerThread)
-    return makeStatus(Code::kInvalidUsage,
-                      "rank %d: cudaStreamPerThread is another stream in the thread that copies for all "
-                      "ranks: pass one of your own "
-                      "to all-gathers of HORING_GPU_COPY_BYTES and more",
-                      launch.rank);
+  launch.stream = stream;
+  HORING_TRY(team_->checkThread(launch));
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
   if (launch.is_copied) {
     launch.call.output = command.call.output;
@@ -116,7 +112,6 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   launch.call.number = number;
   launch.type = command.call.type;
   launch.op = command.call.op;
-  launch.stream = stream;
   HORING_TRY(team_->enter(launch));
   if (launch.is_recorded) watch_.recorded(launch.call.number);
   return true;

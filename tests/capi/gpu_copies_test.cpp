@@ -276,6 +276,26 @@ TEST_F(GpuCopyTrouble, OfSizesThatDifferIsNamed) {
   });
 }
 
+// Who comes last copies for all, and launches what all have behind that: on its own stream, if that is the one of each thread.
+TEST_F(GpuCopyTrouble, OfTheStreamOfAnotherThreadIsRefused) {
+  begin();
+  onEveryRank(2, [&](int rank) {
+    const CurrentGpu current(cuda_, rank);
+    const GpuStream stream(cuda_, rank), of_thread = GpuStream::ofThread(cuda_);
+    EXPECT_TRUE(refuses(gather(rank, 8, of_thread.get()), horingInvalidUsage, "cudaStreamPerThread"));
+    EXPECT_HORING(horingGroupStart());
+    EXPECT_HORING(gather(rank, 8, stream.get()));
+    EXPECT_HORING(add(rank, on(rank).data(), of_thread.get()));
+    EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "what a group has behind them"));
+    // It does not stick, and alone it is launched by its own thread.
+    EXPECT_HORING(add(rank, on(rank).data(), of_thread.get()));
+    of_thread.synchronize();
+    stream.synchronize();
+    EXPECT_EQ(gatheredOn(rank).read(), std::vector<float>(16, 2));
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+  });
+}
+
 TEST_F(GpuCopyTrouble, IsNoneForMessagesInAGroup) {
   const Setting timeout("HORING_TIMEOUT_MS", "20000");
   meet();

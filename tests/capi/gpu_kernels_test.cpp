@@ -170,6 +170,53 @@ TEST_P(GpuKernels, AreOrderedByTheirStreams) {
   });
 }
 
+// Also of the streams of two threads, which both call theirs cudaStreamPerThread: one after the other, if not for ranks that share a
+// GPU, where it would be another stream for whoever launches for all.
+TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
+  constexpr size_t n = 5000;
+  const bool are_shared = ranks() > std::min(GetParam().gpus, cuda_.gpus());
+  onEveryRank(ranks(), [&](int rank) {
+    const CurrentGpu current(cuda_, gpu(rank));
+    const std::vector<int64_t> ones(n, 1), thousands(n, 1000);
+    const GpuVector<int64_t> data(cuda_, gpu(rank), thousands), sum(cuda_, gpu(rank), thousands),
+        total(cuda_, gpu(rank), thousands);
+    const auto add = [&](const GpuVector<int64_t>& from, const GpuVector<int64_t>& to,
+                         const GpuStream& stream) {
+      return horingAllReduce(from.data(), to.data(), n, horingInt64, horingSum, comm(rank), stream.get());
+    };
+    const GpuStream stream = GpuStream::ofThread(cuda_), other(cuda_, gpu(rank));
+    ASSERT_HORING(add(data, sum, other));
+    other.synchronize();
+    if (are_shared) {
+      EXPECT_TRUE(refuses(add(data, sum, stream), horingInvalidUsage, "all ranks that share GPU"));
+      ASSERT_HORING(add(data, sum, other)) << "it does not stick";
+      other.synchronize();
+      return;
+    }
+    std::atomic<bool> gate{false};
+    std::vector<int64_t> first(n), second(n);
+    stream.waitFor(gate);
+    data.writeOn(stream, ones);
+    ASSERT_HORING(add(data, sum, stream));
+    sum.readOn(stream, first);
+    std::thread next([&] {
+      const CurrentGpu here(cuda_, gpu(rank));
+      const GpuStream own = GpuStream::ofThread(cuda_);
+      EXPECT_HORING(add(sum, total, own));
+      total.readOn(own, second);
+      // What does not wait is done by now.
+      for (int look = 0; look < 10; ++look) (void)data.read();
+      EXPECT_FALSE(own.idle());
+      gate = true;
+      own.synchronize();
+    });
+    next.join();
+    stream.synchronize();
+    EXPECT_EQ(first, std::vector<int64_t>(n, ranks()));
+    EXPECT_EQ(second, std::vector<int64_t>(n, ranks() * ranks()));
+  });
+}
+
 // Those on a stream of this library are launched by its thread, and yet in the order of the calls on every rank.
 TEST_P(GpuKernels, KeepTheOrderOfCallsOnStreamsOfEitherKind) {
   onEveryRank(ranks(), [&](int rank) {

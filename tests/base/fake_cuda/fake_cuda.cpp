@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fake_kernels.h"
@@ -64,11 +65,13 @@ struct Range {
 struct Driver {
   ~Driver() {
     for (auto& stream : default_streams) stream.reset();
+    thread_streams.clear();
     for (void* memory : host_memory) std::free(memory);
   }
   std::mutex mutex;
   Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
   std::unique_ptr<Stream> default_streams[kDevices];
+  std::map<std::pair<std::thread::id, int>, std::unique_ptr<Stream>> thread_streams;  // of a device each
   std::map<uintptr_t, Range> ranges;
   std::set<void*> host_memory;
   const Kernels* kernels = nullptr;
@@ -115,12 +118,15 @@ char* dataAt(unsigned long long address) {
   return range->second.data + (address - range->first);
 }
 
-// NULL, and 1 and 2 of the runtime: the default one of the current context.
+// NULL and 1: the default one of the current context; 2: that of the calling thread.
 Stream* streamOf(void* stream) {
   if (reinterpret_cast<uintptr_t>(stream) > 2) return static_cast<Stream*>(stream);
   if (current.empty()) return nullptr;
   const std::lock_guard lock(driver.mutex);
-  auto& own = driver.default_streams[current.back()->device];
+  const int device = current.back()->device;
+  auto& own = reinterpret_cast<uintptr_t>(stream) == 2
+                  ? driver.thread_streams[{std::this_thread::get_id(), device}]
+                  : driver.default_streams[device];
   if (!own) own.reset(new Stream{current.back(), {}});
   return own.get();
 }

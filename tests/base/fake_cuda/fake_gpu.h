@@ -38,8 +38,10 @@ class GpuStream {
   }
   // The default one of the GPU that is current.
   static GpuStream ofDefault(const FakeCuda& cuda) { return GpuStream(cuda); }
+  // That of the calling thread alone, on the GPU that is current.
+  static GpuStream ofThread(const FakeCuda& cuda) { return GpuStream(cuda, kOfThread); }
   ~GpuStream() {
-    if (stream_) {
+    if (stream_ && stream_ != kOfThread) {
       EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream_), 0);
     }
   }
@@ -60,7 +62,8 @@ class GpuStream {
   }
 
  private:
-  explicit GpuStream(const FakeCuda& cuda) : cuda_(cuda) {}
+  static inline void* const kOfThread = reinterpret_cast<void*>(0x2);  // cudaStreamPerThread
+  explicit GpuStream(const FakeCuda& cuda, void* stream = nullptr) : cuda_(cuda), stream_(stream) {}
 
   const FakeCuda& cuda_;
   void* stream_ = nullptr;
