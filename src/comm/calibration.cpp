@@ -99,6 +99,7 @@ class Measurement {
   bool mayShareCore(const Pair& pair) const;
   Peers peersIn(const Pair& pair) const;
   Peers nearRing() const;
+  Peers farRing() const;
   Peers sharedPairs() const;
   bool hasNear() const { return map_.largestGroup() > 1; }
   bool hasFar() const { return map_.groups() > 1; }
@@ -132,6 +133,14 @@ Peers Measurement::nearRing() const {
   const size_t size = members.size(), at = static_cast<size_t>(map_.localIndexOf(me_));
   if (size < 2) return {};
   return {members[(at + 1) % size], members[(at + size - 1) % size]};
+}
+
+// Along rails; ranks of larger groups that have none take no part.
+Peers Measurement::farRing() const {
+  const int rail = map_.localIndexOf(me_), groups = map_.groups(), group = map_.groupOf(me_);
+  if (rail >= map_.smallestGroup()) return {};
+  const auto at = [&](int other) { return map_.members(other % groups)[static_cast<size_t>(rail)]; };
+  return {at(group + 1), at(group + groups - 1)};
 }
 
 Peers Measurement::sharedPairs() const {
@@ -253,6 +262,7 @@ Status Measurement::readFar(MachineReadings& readings) {
   HORING_ASSIGN(readings.far_large_us, timeOfEach(pairs, readings.large_bytes, readings.unequal));
   HORING_ASSIGN(readings.far_burst_us, time(peersIn(pairs[0]), kSmallBytes, kBurst));
   HORING_ASSIGN(readings.far_handling_us, handlingTime(peersIn(pairs[0]), readings.large_bytes));
+  HORING_ASSIGN(readings.far_crowd_us, time(farRing(), kSmallBytes));
   readings.sharing = std::min(map_.groupSize(0), map_.groupSize(1));
   if (readings.sharing > 1) {
     HORING_ASSIGN(readings.far_shared_us, time(sharedPairs(), readings.large_bytes));

@@ -53,8 +53,9 @@ TimeOfPairs timeOfPairs(std::vector<PairTime> pairs) {
 }
 
 // What a core spends on an exchange in a burst is no more than it has to: the rest of what one by itself takes is latency. Where ranks
-// outnumber cores, the cores are busy all through the reading of a crowd, so that an exchange has cost cores / ranks of its time: its
-// steps, and a turn, for each rank waits once. Elsewhere turns cannot be told from latency, and need not be.
+// outnumber cores, the cores are busy all through the readings of crowds, so that an exchange has cost cores / ranks of its time: its
+// steps, and a turn, for each rank waits once. Between groups it costs more there than in a burst, whose messages share calls of the
+// kernel, but hardly more than all that two ranks take alone. Elsewhere neither can be told from latency, and need not be.
 MachineModel fitMachine(const MachineReadings& readings) {
   MachineModel machine;
   machine.nodes = readings.groups;
@@ -74,7 +75,7 @@ MachineModel fitMachine(const MachineReadings& readings) {
   const double turn_us = near_crowd_us - near_us;
   machine.turn_us = rounded(turn_us);
   machine.step_us = rounded(near_us / 2);
-  machine.inside = {rounded(readings.near_small_us - near_us), 0, 0, 0};
+  machine.inside.latency_us = rounded(readings.near_small_us - near_us);
   machine.fold_gbytes_per_s = rounded(readings.fold_gbytes_per_s);
   // Into the slot and out of it; a copy moves two thirds of what a fold does. What a message takes beyond that is the way between cores.
   const double near_bytes_us = bytesTime(readings.near_large_us, readings.near_small_us);
@@ -89,9 +90,14 @@ MachineModel fitMachine(const MachineReadings& readings) {
                                           : Links::kBoth;
   if (readings.groups == 1) return machine;
 
-  const double far_step_us = stepTime(readings.far_small_us, readings.far_burst_us);
-  const double far_us = std::clamp(far_step_us, near_us, std::max(near_us, readings.far_small_us));
-  machine.between.message_us = rounded((far_us - near_us) / 2);
+  const double far_most_us = std::max(near_us, readings.far_small_us);
+  const double far_step_us =
+      std::clamp(stepTime(readings.far_small_us, readings.far_burst_us), near_us, far_most_us);
+  const double far_us = is_crowded && readings.far_crowd_us > 0
+                            ? std::clamp(readings.far_crowd_us * part - turn_us, far_step_us, far_most_us)
+                            : far_step_us;
+  machine.between.message_us = rounded((far_step_us - near_us) / 2);
+  machine.between.start_us = rounded((far_us - far_step_us) / 2);
   machine.between.latency_us = rounded(readings.far_small_us - far_us);
   const double line_us = bytesTime(readings.far_large_us, readings.far_small_us);
   machine.between.gbytes_per_s = rounded(gbytesPerSecond(bytes, line_us));
@@ -122,6 +128,7 @@ std::string describeReadings(const MachineReadings& readings) {
   line(("between groups, " + large).c_str(), readings.far_large_us);
   line(formatString("between groups, 8 bytes, %d exchanges at once", kBurst).c_str(), readings.far_burst_us);
   line(("between groups, " + large + ", of a core").c_str(), readings.far_handling_us);
+  line("between groups, 8 bytes, all ranks at once", readings.far_crowd_us);
   line(formatString("between groups, %s, %d pairs at once", large.c_str(), readings.sharing).c_str(),
        readings.far_shared_us);
   line("waking a rank that had blocked", readings.wake_us);

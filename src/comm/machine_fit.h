@@ -45,6 +45,7 @@ struct MachineReadings {
   std::string unequal;                          // links of one class that are not: a line for each reading
   double far_handling_us = 0;                   // of a rank's core, for a large one between groups
   double near_crowd_us = 0;                     // small; all ranks at once, each in a ring through its group
+  double far_crowd_us = 0;                      // small; all ranks at once, each in a ring through the groups
   double far_shared_us = 0;                     // large; all ranks of two groups at once, in pairs
   int32_t sharing = 1;                          // pairs of far_shared_us
   double wake_us = 0;                           // longer answer of a rank that had blocked

@@ -22,17 +22,19 @@ struct Number {
 };
 
 // What is a number, of one machine. `nodes` and `ranks` stand in for the two that are whole.
-std::array<Number, 18> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
+std::array<Number, 20> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
   LinkModel &between = machine.between, &inside = machine.inside;
   return {{{"nodes", &nodes, 1, kMaxModelNodes, true},
            {"ranks_per_node", &ranks, 1, kMaxModelRanksPerNode, true},
            {"inter_latency_us", &between.latency_us, 0, 1e9, false},
            {"inter_gbytes_per_s", &between.gbytes_per_s, 0, 1e9, false},
            {"inter_message_us", &between.message_us, 0, 1e9, false},
+           {"inter_start_us", &between.start_us, 0, 1e9, false},
            {"inter_cpu_gbytes_per_s", &between.cpu_gbytes_per_s, 0, 1e9, false},
            {"intra_latency_us", &inside.latency_us, 0, 1e9, false},
            {"intra_gbytes_per_s", &inside.gbytes_per_s, 0, 1e9, false},
            {"intra_message_us", &inside.message_us, 0, 1e9, false},
+           {"intra_start_us", &inside.start_us, 0, 1e9, false},
            {"intra_cpu_gbytes_per_s", &inside.cpu_gbytes_per_s, 0, 1e9, false},
            {"memory_gbytes_per_s", &machine.memory_gbytes_per_s, 0, 1e9, false},
            {"cores", &machine.cores, 0, 1e6, false},

@@ -39,6 +39,10 @@ class MachinePipes {
   Picoseconds latency(const Wire& wire) const {
     return wire.crosses_nodes ? latency_between_ : latency_inside_;
   }
+  // Of a core at each end, for a message that finds its line empty, beyond costOf().
+  Picoseconds start(const Wire& wire) const {
+    return toPicoseconds(wire.crosses_nodes ? machine_.between.start_us : machine_.inside.start_us);
+  }
   StepCost costOf(const Step& step, const StepWires& wires) const;
   // Of a simulation that took `time`; what nothing can limit is left out.
   std::vector<Usage> usages(Picoseconds time) const;

@@ -16,13 +16,16 @@ namespace {
 struct Coming {
   Picoseconds at = 0;
   int32_t record = kNoRecord;
+  bool starts = false;  // a message that found its line empty
 };
 using ComingFifo = FifoPool<Coming>::Fifo;
 
 struct WireState {
   Picoseconds latency = 0;
+  Picoseconds start = 0;  // of a core, for a message that finds the line empty
   int32_t slots = 0;
   int32_t used = 0;              // slots, as the sender knows
+  bool starts = false;           // whether the message of the slice that is with the core does
   int32_t freed_by = kNoRecord;  // the slice whose credit came last
   ComingFifo sending;            // messages that have not left; `at` says nothing yet
   ComingFifo arriving;
@@ -181,6 +184,7 @@ void Simulation::prepareWires() {
   for (size_t w = 0; w < wires_.size(); ++w) {
     const Wire& ends = network_.wires()[w];
     wires_[w].latency = machine_.latency(ends);
+    wires_[w].start = machine_.start(ends);
     wires_[w].slots = ends.crosses_nodes ? input_.pipelining.slots_between : input_.pipelining.slots_inside;
   }
 }
@@ -408,13 +412,21 @@ void Simulation::begin(int32_t lane_id) {
   state.ready = now_;
   if (keeps_records_) state.cause = causeOf(state);
   state.obstacle = {};
-  for (int32_t i = 0; i < wires.recvs; ++i) coming_.pop(wire(network_.wireAt(wires.first_recv + i)).arriving);
+  Picoseconds cost = costOfSlice(lane_id);
+  for (int32_t i = 0; i < wires.recvs; ++i) {
+    WireState& from = wire(network_.wireAt(wires.first_recv + i));
+    if (coming_.pop(from.arriving).starts) cost += from.start;
+  }
   for (const Source& source : step.sources)
     if (source.kind == Source::Kind::kScratch) --scratch(lane_id, source.index).ready;
   if (step.keep.kind == Keep::Kind::kScratch) ++scratch(lane_id, step.keep.index).used;
-  for (int32_t i = 0; i < wires.sends; ++i) ++wire(network_.wireAt(wires.first_send + i)).used;
+  for (int32_t i = 0; i < wires.sends; ++i) {
+    WireState& to = wire(network_.wireAt(wires.first_send + i));
+    ++to.used;
+    to.starts = to.sending.empty();
+    if (to.starts) cost += to.start;
+  }
   const int32_t rank = network_.positionOf(lane_id);
-  const Picoseconds cost = costOfSlice(lane_id);
   const RankState& own = ranks_[static_cast<size_t>(rank)];
   const Picoseconds waking = takes_turns_ || !own.jobs.empty() ? 0 : costOfWaking(rank);
   if (cost + waking == 0 && (!takes_turns_ || own.has_core)) return finish(lane_id);
@@ -494,7 +506,7 @@ void Simulation::releaseInputs(int32_t lane_id, int32_t record) {
   for (int32_t i = 0; i < wires.recvs; ++i) {
     const int32_t id = network_.wireAt(wires.first_recv + i);
     WireState& from = wire(id);
-    coming_.push(from.returning, {now_ + from.latency, record});
+    coming_.push(from.returning, {.at = now_ + from.latency, .record = record});
     const int32_t sender = network_.wires()[static_cast<size_t>(id)].from_lane;
     if (sender >= 0 && lane(sender).obstacle == Obstacle{Obstacle::Kind::kSlot, id})
       wakeAt(sender, now_ + from.latency);
@@ -509,7 +521,7 @@ void Simulation::post(int32_t wire_id, size_t bytes, int32_t record) {
     message = static_cast<int32_t>(result_.message_records.size());
     result_.message_records.push_back({wire_id, record, static_cast<int64_t>(bytes), now_, now_, now_});
   }
-  coming_.push(wire(wire_id).sending, {now_, message});
+  coming_.push(wire(wire_id).sending, {now_, message, wire(wire_id).starts});
   pipes_.push(wire_id, static_cast<double>(bytes));
   ++result_.messages;
 }

@@ -81,9 +81,17 @@ TEST(MachineFit, TellsCoresFromLatencyByCrowds) {
 TEST(MachineFit, TellsTurnsFromStepsByCrowds) {
   MachineReadings readings = readingsOf(2);
   readings.near_crowd_us = 20;
+  readings.far_crowd_us = 60;
   const MachineModel machine = fitMachine(readings);
   EXPECT_DOUBLE_EQ(machine.step_us, 1);
   EXPECT_DOUBLE_EQ(machine.turn_us, 3);
+  EXPECT_DOUBLE_EQ(machine.between.message_us, 0);
+  EXPECT_DOUBLE_EQ(machine.between.start_us, 5)
+      << "of the 12 us without the turn, each end, beyond the burst's 1";
+  EXPECT_DOUBLE_EQ(machine.between.latency_us, 8);
+  readings.far_crowd_us = 600;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.start_us, 9) << "all that it takes alone";
+  EXPECT_DOUBLE_EQ(fitMachine(readings).between.latency_us, 0);
   EXPECT_DOUBLE_EQ(fitMachine(readingsOf(8)).turn_us, 0);
 }
 

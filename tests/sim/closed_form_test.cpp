@@ -145,6 +145,18 @@ TEST(Cores, AreKeptFromOthersByWhoOnlyLooks) {
             44 * 1'000'000);
 }
 
+// Two hops of one message each: both ends of each pay, for the line is empty. Of four slices at once the first alone does.
+TEST(Messages, PayForAnEmptyLine) {
+  MachineModel machine;
+  machine.between = {5, 0.001, 1, 0, 7};
+  EXPECT_EQ(simulated({"ring", Collective::kAllGather, {3, 1}, 3 * kChunk, machine, unsliced()}).time,
+            (8 + 4096 + 5 + 16 + 4096 + 5 + 8) * int64_t{1'000'000});
+  Pipelining sliced;
+  sliced.slices_per_chunk = 4;
+  EXPECT_EQ(simulated({"ring", Collective::kAllGather, {2, 1}, 2 * kChunk, machine, sliced}).time,
+            (8 + 4096 + 5 + 1) * int64_t{1'000'000});
+}
+
 // What is folded costs its bytes; what is only moved costs its copies.
 TEST(Computing, IsPaidByTheByte) {
   MachineModel machine;
