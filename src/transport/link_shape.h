@@ -13,6 +13,12 @@ Status checkLinkShape(const LinkShape& shape);
 // kInvalidArgument unless a link may have this number.
 Status checkLinkNumber(int number);
 
+// The same for transports whose slots are not memory that both ends reach.
+inline LinkShape withoutRoom(LinkShape shape) {
+  shape.room = 0;
+  return shape;
+}
+
 // "2 channels x 8 slots x 65536 bytes"
 std::string linkShapeText(const LinkShape& shape);
 

@@ -109,7 +109,7 @@ struct LinkShape {
   uint32_t slots = 8;           // per connection, 2 .. kMaxSlots
   uint32_t slot_bytes = 65536;  // multiple of 64, 64 .. kMaxSlotBytes
   // Where slots are memory that both ends reach: there is memory for so many, `slots` .. kMaxSlots, though no more than `slots` are
-  // in use at a time; 0: for `slots`. transport/slots/README.md says what that is good for.
+  // in use at a time; 0: for `slots`. Others take no notice. transport/slots/README.md says what that is good for.
   uint32_t room = 0;
   bool operator==(const LinkShape&) const = default;
 };

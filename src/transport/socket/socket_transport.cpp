@@ -192,7 +192,7 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   LinkOptions link{.rank = options_.rank,
                    .peer = peer,
                    .number = number,
-                   .shape = shape,
+                   .shape = withoutRoom(shape),
                    .stream_names = {},
                    .deaths_are_told = options_.deaths_are_told};
   for (int i = 0; i < streams; ++i) {

@@ -221,7 +221,7 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   LinkOptions link{.rank = options_.rank,
                    .peer = peer,
                    .number = number,
-                   .shape = shape,
+                   .shape = withoutRoom(shape),
                    .paths = {},
                    .new_path_id =
                        [this](VerbsLink& of, size_t index) {
