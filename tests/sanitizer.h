@@ -34,6 +34,9 @@ inline constexpr bool kSanitizer = false;
 // Multiplies every bound on how long something may take or how busy it may be.
 inline constexpr int kSlowdown = kSanitizer ? 5 : 1;
 
+// For tests that let a deadline pass, in ms: all that is to happen before it does so on a machine that is busy with other tests, too.
+inline constexpr int kShortDeadlineMs = kSanitizer ? 4000 : 1000;
+
 // How far a sweep goes whose cost grows faster than its limit: the same code runs, so half as far shows a sanitizer as much.
 constexpr int sweepTo(int limit) {
   return kSanitizer ? (limit + 1) / 2 : limit;

@@ -352,7 +352,7 @@ TEST_F(GpuTrouble, AbortDoesNotWaitForAStreamThatIsHeldUp) {
 
 // Nor does a call that is complete on return wait for ever, or leave its memory to the stream.
 TEST_F(GpuTrouble, OfADefaultStreamThatIsHeldUpEndsAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", "300");
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
   comms_ = makeCommunicators(2, Meeting::kInitAll);
   const CurrentGpu current(cuda_, kGpu);

@@ -7,7 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "../sanitizer.h"
 #include "gpu_ranks.h"
 
 namespace {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdio>
 
-#include "../sanitizer.h"
 #include "ranks.h"
 
 namespace {
@@ -27,7 +26,7 @@ TEST(Lifecycle, RanksKnowWhoTheyAre) {
 }
 
 TEST(Lifecycle, AMissingRankIsNamedAtTheDeadline) {
-  Setting soon("HORING_INIT_TIMEOUT_MS", "300");
+  Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   horingUniqueId id;
   ASSERT_HORING(horingGetUniqueId(&id));
   onEveryRank(2, [&](int rank) {
@@ -40,7 +39,7 @@ TEST(Lifecycle, AMissingRankIsNamedAtTheDeadline) {
 }
 
 TEST(Lifecycle, AStoppedRankIsWaitedForOnlyUntilTheDeadline) {
-  Setting soon("HORING_TIMEOUT_MS", "300");
+  Setting soon("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
   float x = 1;
   // Connecting is collective too, so both ranks make a first call.

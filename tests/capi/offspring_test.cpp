@@ -136,7 +136,7 @@ TEST(SplitArguments, AreRefusedBeforeAnybodyWaits) {
 }
 
 TEST(SplitTrouble, ARankThatDoesNotSplitIsNamedAtTheDeadline) {
-  Setting soon("HORING_INIT_TIMEOUT_MS", "1000");
+  Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   const std::vector<horingComm_t> comms = makeCommunicators(3, Meeting::kInitRank);
   onEveryRank(2, [&](int rank) {
     horingComm_t child = nullptr;
@@ -317,7 +317,7 @@ TEST(ShrinkTrouble, RanksThatDisagreeAreNamed) {
 }
 
 TEST(ShrinkTrouble, ThoseThatDoNotComeAreNamedAndMayBeExcludedThen) {
-  Setting soon("HORING_INIT_TIMEOUT_MS", "700");
+  Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   const std::vector<horingComm_t> comms = makeCommunicators(5, Meeting::kInitRank);
   for (const int absent : {1, 0}) {
     onEveryRank(5, [&](int rank) {

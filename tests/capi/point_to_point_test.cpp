@@ -127,7 +127,7 @@ TEST(Groups, RefuseAllWhateverIsWrong) {
 }
 
 TEST(Groups, NameSizesThatDiffer) {
-  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
   onEveryRank(2, [&](int rank) {
     int32_t data[4] = {};
@@ -184,7 +184,7 @@ TEST(Circles, OfMessagesAreNamedBeforeTheDeadline) {
 }
 
 TEST(Circles, AReceiveFromARankThatDoesNothingNamesItAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", "400");
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
   float data = 0;
   EXPECT_TRUE(refuses(horingRecv(&data, 1, horingFloat, 0, comms[1], nullptr), horingTimeout,

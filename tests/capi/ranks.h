@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitizer.h"
 #include "horing/horing.h"
 
 #define ASSERT_HORING(call) ASSERT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
@@ -84,6 +85,7 @@ inline std::vector<horingComm_t> makeOnWires(int ranks) {
 // Sets an environment variable for the life of the object.
 class Setting {
  public:
+  Setting(const char* name, int value) : Setting(name, std::to_string(value)) {}
   Setting(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
   ~Setting() { ::unsetenv(name_); }
   Setting(const Setting&) = delete;

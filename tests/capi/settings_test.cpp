@@ -125,7 +125,7 @@ TEST(Settings, NameAndDeadlineHoldForTheCommunicatorAndItsChildren) {
     const auto at = static_cast<size_t>(rank);
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     config.commName = "trainers";
-    config.timeoutMs = 300;
+    config.timeoutMs = horing::test::kShortDeadlineMs;
     ASSERT_HORING(horingCommInitRankConfig(&parents[at], 2, id, rank, &config));
     horingComm_t child = nullptr;
     ASSERT_HORING(horingCommSplit(parents[at], 0, 0, &child, nullptr));
@@ -140,7 +140,7 @@ TEST(Settings, NameAndDeadlineHoldForTheCommunicatorAndItsChildren) {
   for (const auto& comms : {parents, named}) {
     float x = 1;
     EXPECT_TRUE(refuses(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr), horingTimeout,
-                        "300 ms"));
+                        (std::to_string(horing::test::kShortDeadlineMs) + " ms").c_str()));
     for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
   }
 }
@@ -156,7 +156,7 @@ TEST(Scalable, RanksMeetWithSeveralIds) {
     EXPECT_EQ(x, 3.0f);
     EXPECT_HORING(horingCommDestroy(comm));
   });
-  Setting soon("HORING_INIT_TIMEOUT_MS", "300");
+  Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   horingComm_t comm = nullptr;
   EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, ids[1], 0), horingTimeout, "cannot be reached"))
       << "nobody listens for the ID that was not needed";

@@ -92,7 +92,7 @@ TEST(StreamQuery, IsNotBehindAnOperationThatWaited) {
 }
 
 TEST(StreamErrors, AreToldBySynchronize) {
-  const Setting timeout("HORING_TIMEOUT_MS", "300");
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
   horingStream_t stream = nullptr;
   ASSERT_HORING(horingStreamCreate(&stream));
@@ -120,7 +120,7 @@ TEST(StreamErrors, AbortEndsWhatIsRunningAndWhatIsQueued) {
 }
 
 TEST(StreamErrors, AbortWaitsForNoOtherCommunicator) {
-  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
   const std::vector<horingComm_t> first = makeCommunicators(2, Meeting::kInitAll);
   const std::vector<horingComm_t> second = makeCommunicators(2, Meeting::kInitAll);
   horingStream_t stream = nullptr;
@@ -141,7 +141,7 @@ TEST(StreamErrors, AbortWaitsForNoOtherCommunicator) {
 }
 
 TEST(StreamErrors, AbortWaitsForNoGroupThatHoldsOthers) {
-  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
   const std::vector<horingComm_t> first = makeCommunicators(2, Meeting::kInitAll);
   const std::vector<horingComm_t> second = makeCommunicators(2, Meeting::kInitAll);
   int32_t received = 0, never = 0;

@@ -8,12 +8,14 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitizer.h"
 #include "base/clock.h"
 #include "control/control.h"
 #include "control/root_service.h"
 
 namespace horing::testing_comm {
 
+using horing::test::kShortDeadlineMs;
 inline const SteadyClock kClock;
 
 inline std::unique_ptr<RootService> startRoot(int64_t idle_timeout_ms = 60'000,

@@ -67,8 +67,10 @@ std::vector<std::unique_ptr<Control>> joinBeating(const UniqueId& id, int ranks)
     ASSERT_TRUE(joined.ok()) << joined.status().toString();
     controls[static_cast<size_t>(rank)] = joined.take();
   });
-  // Only who has beaten once may return; both have when an exchange that began later is through.
-  ::poll(nullptr, 0, 100);
+  // Only who has beaten once may return; all have when an exchange is through, which each of them began later.
+  inThreads(ranks, [&](int rank) {
+    EXPECT_TRUE(controls[static_cast<size_t>(rank)]->allGather({}, in(30'000)).ok());
+  });
   return controls;
 }
 

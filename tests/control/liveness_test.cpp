@@ -75,7 +75,7 @@ TEST(Liveness, WatchesNobodyWhoWasForgotten) {
 
 JoinOptions beating(const UniqueId& id, int rank, int ranks) {
   JoinOptions options = joinOptions(id, rank, ranks);
-  options.heartbeat_ms = 200;
+  options.heartbeat_ms = 500;
   return options;
 }
 
@@ -84,7 +84,7 @@ std::unique_ptr<ControlChannel> mute(const UniqueId& id, int rank, int ranks) {
   const UniqueIdParts parts = decodeUniqueId(id).take();
   auto channel = connectToRoot(parts, kClock, {in(10'000), nullptr}).take();
   for (const RankMessage& message :
-       {RankMessage(HelloMessage{rank, ranks, 10'000, thisProcess()}), RankMessage(BeatMessage{200})})
+       {RankMessage(HelloMessage{rank, ranks, 10'000, thisProcess()}), RankMessage(BeatMessage{500})})
     channel->send(std::make_shared<const std::vector<std::byte>>(encodeMessage(message)));
   EXPECT_TRUE(channel->flush().ok());
   return channel;
@@ -97,7 +97,7 @@ TEST(Heartbeat, TellsEverybodyOfARankThatFellSilent) {
     auto joined = Control::join(beating(root->id(), 2 * i, 3));
     ASSERT_TRUE(joined.ok()) << joined.status().toString();
     const Status status = waitForError(*joined.value());
-    EXPECT_TRUE(mentions(status, "rank 1 (") && mentions(status, "has not been heard of for 1400 ms"))
+    EXPECT_TRUE(mentions(status, "rank 1 (") && mentions(status, "has not been heard of for 3500 ms"))
         << status.toString();
     EXPECT_EQ(joined.value()->failedRank(), 1);
   });
@@ -156,7 +156,7 @@ TEST(Heartbeat, TellsARankOfARendezvousThatFellSilent) {
   relay.cut();
   const Status status = waitForError(*joined.value());
   EXPECT_TRUE(mentions(status, "hosts the rendezvous") &&
-              mentions(status, "has not been heard of for 1400 ms"))
+              mentions(status, "has not been heard of for 3500 ms"))
       << status.toString();
 }
 

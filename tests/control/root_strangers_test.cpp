@@ -186,7 +186,7 @@ TEST(Strangers, AreMentionedWhenARankDoesNotArrive) {
   const Fd stranger = connectTo(root->id());
   say(stranger, "GET / HTTP/1.0\r\n\r\n");
   EXPECT_TRUE(isClosed(stranger));
-  const Status status = Control::join(joinOptions(root->id(), 0, 2, 50)).status();
+  const Status status = Control::join(joinOptions(root->id(), 0, 2, kShortDeadlineMs)).status();
   EXPECT_TRUE(mentions(status, "rank 1 of 2 did not arrive") && mentions(status, "was turned away"))
       << status.toString();
 }
@@ -271,7 +271,7 @@ TEST(FalseRoots, ThatSpeakAnotherProtocolAreNotBelieved) {
       if (isClosed(fd)) break;
     }
   });
-  const Status status = Control::join(joinOptions(web.id(), 0, 1, 60)).status();
+  const Status status = Control::join(joinOptions(web.id(), 0, 1, kShortDeadlineMs)).status();
   server.join();
   EXPECT_EQ(status.code(), Code::kRemoteError);
   EXPECT_TRUE(mentions(status, "does not speak horing's protocol")) << status.toString();
@@ -279,7 +279,7 @@ TEST(FalseRoots, ThatSpeakAnotherProtocolAreNotBelieved) {
 
 TEST(FalseRoots, ThatSayNothingEndWithTheDeadline) {
   const FalseRoot silent;
-  const Status status = Control::join(joinOptions(silent.id(), 0, 1, 60)).status();
+  const Status status = Control::join(joinOptions(silent.id(), 0, 1, kShortDeadlineMs)).status();
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_TRUE(mentions(status, "does not answer")) << status.toString();
 }

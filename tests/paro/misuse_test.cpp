@@ -284,7 +284,7 @@ TEST(MisuseOfGroups, GroupsThatAreNoGridRefuseWhatSharesOutInsideThem) {
 }
 
 TEST(MisuseOfRanks, ALostPeerSticks) {
-  const Setting timeout("HORING_TIMEOUT_MS", "5000");
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
   const std::vector<horingComm_t> comms = makeGrid(1, 2);
   onEveryRank(2, [&](int rank) {
     const horingParoConfig_t config = configOf(horingParoGGG);

@@ -24,7 +24,7 @@ class Program {
   void signal(int signal_number) const;
   // Exit code, or 128 + signal. Fails the test, and kills the program, when that takes longer than
   // `deadline`.
-  int wait(std::chrono::seconds deadline = std::chrono::seconds(60));
+  int wait(std::chrono::seconds deadline = std::chrono::seconds(120));
   // What the program and its children have written so far.
   std::string output() const;
   std::string errors() const;
@@ -46,7 +46,7 @@ Outcome runProgram(const std::vector<std::string>& command);
 
 // Polls until `condition` holds; false when it does not within `deadline`.
 bool eventually(const std::function<bool()>& condition,
-                std::chrono::seconds deadline = std::chrono::seconds(20));
+                std::chrono::seconds deadline = std::chrono::seconds(60));
 
 // Lines of `text` in alphabetical order.
 std::vector<std::string> sortedLines(const std::string& text);

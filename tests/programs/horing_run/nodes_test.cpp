@@ -117,7 +117,7 @@ TEST_F(HoringRunNodes, HoldTheirRateAndCountTheirBytes) {
   std::istringstream(outcome.output) >> bytes >> rate_mbit;
   EXPECT_EQ(bytes, kBytes);
   // Wide: a busy machine makes it slower, and nothing but a missing shaper makes it faster.
-  EXPECT_GT(rate_mbit, 0.3 * 200);
+  EXPECT_GT(rate_mbit, 0.1 * 200);
   EXPECT_LT(rate_mbit, 1.1 * 200);
 
   const nlohmann::json report = nlohmann::json::parse(std::ifstream(report_path));

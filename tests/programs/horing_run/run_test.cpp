@@ -150,9 +150,12 @@ TEST(HoringRun, EndsWith128PlusTheSignalThatEndedARank) {
 }
 
 TEST(HoringRun, KillsRanksThatIgnoreTheirEnd) {
-  const Outcome outcome =
-      runProgram(horingRun({"-n", "2", "--grace", "0.1"},
-                           "[ $RANK = 1 ] && sleep 0.2 && exit 3; trap '' TERM; while :; do sleep 1; done"));
+  const std::string ready = testing::TempDir() + "ignores-" + std::to_string(getpid());
+  const Outcome outcome = runProgram(
+      horingRun({"-n", "2", "--grace", "0.1"}, "if [ $RANK = 1 ]; then until [ -e " + ready +
+                                                   " ]; do sleep 0.01; done; exit 3; fi; trap '' TERM; >" +
+                                                   ready + "; while :; do sleep 1; done"));
+  std::filesystem::remove(ready);
   EXPECT_EQ(outcome.code, 3);
   EXPECT_NE(outcome.errors.find("killing rank 0"), std::string::npos) << outcome.errors;
 }

@@ -18,7 +18,7 @@ std::vector<std::string> jobCommand(const JobOptions& options) {
     all.insert(all.end(), words.begin(), words.end());
   };
   add(options.environment);
-  add({HORING_RUN_PROGRAM, "-n", std::to_string(options.ranks), "--keep-going", "--timeout", "40", "--grace",
+  add({HORING_RUN_PROGRAM, "-n", std::to_string(options.ranks), "--keep-going", "--timeout", "100", "--grace",
        "0.5"});
   add(options.run);
   add({"--"});
@@ -77,6 +77,17 @@ JobOutcome runJob(const JobOptions& options) {
   return endOf(program);
 }
 
+JobOutcome runWithLateCaller(JobOptions options, int late) {
+  const ShmFolder folder;
+  const std::string gate = folder.path() + "/ended";
+  options.words.push_back(std::to_string(late) + ":call_when=" + gate);
+  Program program(jobCommand(options));
+  EXPECT_TRUE(eventually([&] { return countOf(program, "end") == options.ranks - 1; }))
+      << program.output() << program.errors();
+  std::ofstream(gate).flush();
+  return endOf(program);
+}
+
 bool namesRank(const std::string& text, int rank) {
   const std::string name = "rank " + std::to_string(rank);
   for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
@@ -104,7 +115,7 @@ std::vector<std::string> inNetwork(const std::string& net, pid_t horing_run) {
 }
 }  // namespace
 
-int destroySockets(pid_t horing_run, int rank) {
+bool destroySockets(pid_t horing_run, int rank, int least) {
   namespace fs = std::filesystem;
   // Its process, as this side of the job's PID namespace numbers it: a child of horing-run.
   const std::string children =
@@ -118,15 +129,18 @@ int destroySockets(pid_t horing_run, int rank) {
     const std::string net = "/proc/" + child + "/ns/net";
     std::error_code error;
     if (fs::read_symlink(net, error) == fs::read_symlink("/proc/self/ns/net") || error) break;
-    std::vector<std::string> command = inNetwork(net, horing_run);
     // Those that listen, too; -H: no header.
-    command.insert(command.end(), {"ss", "-K", "-H", "-a", "-t"});
-    const Outcome outcome = runProgram(command);
-    if (outcome.code != 0) break;
-    return static_cast<int>(std::count(outcome.output.begin(), outcome.output.end(), '\n'));
+    const auto sockets = [&](std::vector<std::string> options) {
+      std::vector<std::string> command = inNetwork(net, horing_run);
+      command.insert(command.end(), {"ss", "-H", "-a", "-t"});
+      command.insert(command.end(), options.begin(), options.end());
+      const Outcome outcome = runProgram(command);
+      return outcome.code == 0 ? std::count(outcome.output.begin(), outcome.output.end(), '\n') : -1;
+    };
+    return eventually([&] { return sockets({}) >= least; }) && sockets({"-K"}) >= least;
   }
   ADD_FAILURE() << "cannot destroy the sockets of rank " << rank;
-  return -1;
+  return false;
 }
 
 // The switch is a network namespace that only a descriptor of horing-run holds.

@@ -29,7 +29,7 @@ struct JobOptions {
   std::vector<std::string> before = {};       // a command that runs the ranks: {"env", "-u", "NAME"}
 };
 
-// The command line of such a job. Ranks run on when one fails, and nothing outlives 40 s.
+// The command line of such a job. Ranks run on when one fails, and nothing outlives 100 s.
 std::vector<std::string> jobCommand(const JobOptions& options);
 
 // How many events of that name the running program has said so far.
@@ -50,6 +50,8 @@ struct JobOutcome {
 };
 JobOutcome runJob(const JobOptions& options);
 JobOutcome endOf(Program& program);
+// A job in which `late` makes its collective number late_round only when all others have ended.
+JobOutcome runWithLateCaller(JobOptions options, int late);
 
 // Whether a text speaks of this rank: "rank 1" is not in "rank 12".
 bool namesRank(const std::string& text, int rank);
@@ -58,9 +60,9 @@ bool namesRank(const std::string& text, int rank);
 // pulling the cable and plugging it in again is. False, with a failed test, where that cannot be done.
 bool setLink(pid_t horing_run, int node, const std::string& state);
 
-// Destroys all TCP sockets of the emulated node of that rank under it, in no other network than that: what `ss -K` is.
-// Returns how many; -1, with a failed test, where that cannot be done.
-int destroySockets(pid_t horing_run, int rank);
+// Destroys all TCP sockets of the emulated node of that rank under it, in no other network than that: what `ss -K` is. Waits before
+// until they are `least`, those that listen included. False, with a failed test, where that cannot be done.
+bool destroySockets(pid_t horing_run, int rank, int least);
 
 // Whether horing-run can emulate nodes here; if not, why.
 bool nodesWork(std::string& why_not);

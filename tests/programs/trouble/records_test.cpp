@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "../../sanitizer.h"
 #include "job.h"
 
 namespace horing::test {
@@ -42,8 +43,10 @@ class Records : public testing::Test {
 
 // Also the rank that never called leaves one, though it computes.
 TEST_F(Records, TellWhoNeverCalled) {
-  const JobOutcome outcome = runJob({.words = {"HORING_TIMEOUT_MS=1000", variable("HORING_FLIGHT_DIR"),
-                                               "rounds=9", "2:call_late_ms=4000", "2:late_round=7"}});
+  const JobOutcome outcome =
+      runWithLateCaller({.words = {"HORING_TIMEOUT_MS=" + std::to_string(kShortDeadlineMs),
+                                   variable("HORING_FLIGHT_DIR"), "rounds=9", "late_round=7"}},
+                        2);
   ASSERT_EQ(files().size(), 4u) << outcome.everything;
   const Outcome merged = trace(files());
   EXPECT_EQ(merged.code, 0) << merged.errors;
@@ -120,7 +123,7 @@ TEST_F(Records, AreNoneOfAJobThatWentWell) {
 TEST_F(Records, OfTimeShowCallsAndTheStepsOfTheirLanes) {
   const JobOutcome outcome = runJob({.ranks = 3,
                                      .words = {variable("HORING_TRACE"), "rounds=5", "HORING_ALGO=ring",
-                                               "1:call_late_ms=50", "late_round=3"}});
+                                               "1:call_late_ms=500", "late_round=3"}});
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
   const std::vector<std::string> paths = files();
   ASSERT_EQ(paths.size(), 3u) << outcome.everything;

@@ -49,14 +49,14 @@ TEST(ComputingRank, IsWaitedForThoughItIsSilentInItsConnections) {
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
 
-// TCP sends again what was lost.
+// TCP sends again what was lost. With twice the patience for silence: on a busy machine it may take ip(8) a second to plug in.
 TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
   std::string why_not;
   if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
-  Program program(
-      jobCommand({.ranks = 4,
-                  .run = {"--nodes", "2", "--rate", "200"},
-                  .words = {"rounds=300", "count=100000", "0:signal=0", "0:signal_after_ms=300"}}));
+  Program program(jobCommand({.ranks = 4,
+                              .run = {"--nodes", "2", "--rate", "200"},
+                              .words = {"HORING_HEARTBEAT_MS=1000", "rounds=600", "count=100000",
+                                        "0:signal=0", "0:signal_after_ms=300"}}));
   ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
   EXPECT_EQ(countOf(program, "collective"), 0) << "done too early to be disturbed";
   ASSERT_TRUE(setLink(program.pid(), 1, "down"));
@@ -65,6 +65,8 @@ TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
   const JobOutcome outcome = endOf(program);
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
+
+constexpr int kLeastSockets = 3;  // its listener, a link and the control connection
 
 // Whoever's sockets they are, whichever of them listen, several times in one collective after the other.
 class DestroyedSockets : public testing::TestWithParam<int> {};
@@ -80,9 +82,8 @@ TEST_P(DestroyedSockets, AreMadeAgainAndNothingIsLost) {
   ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
   for (int round = 0; round < 5; ++round) {
     EXPECT_EQ(countOf(program, "collective"), 0) << "done too early to be disturbed";
-    // At least its listener, a link and the control connection.
-    EXPECT_GE(destroySockets(program.pid(), GetParam()), 3) << program.errors();
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    EXPECT_TRUE(destroySockets(program.pid(), GetParam(), kLeastSockets)) << program.errors();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   const JobOutcome outcome = endOf(program);
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
@@ -102,7 +103,7 @@ TEST_P(DestroyedSockets, OfARankThatComputesDoNotLookLikeItsDeath) {
                                         victim + ":signal=0", victim + ":signal_after_ms=1000"}}));
   ASSERT_TRUE(eventually([&] { return countOf(program, "signal") == 1; }, kHeardWithin)) << program.errors();
   EXPECT_EQ(countOf(program, "collective"), 0) << "done too early to be disturbed";
-  EXPECT_GE(destroySockets(program.pid(), GetParam()), 3) << program.errors();
+  EXPECT_TRUE(destroySockets(program.pid(), GetParam(), kLeastSockets)) << program.errors();
   const JobOutcome outcome = endOf(program);
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
 }
