@@ -48,12 +48,11 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
 }
 
 // What a graph replayed when this happened; nothing: a host launched it.
-std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::BoundPlan& plan,
-                                     const cuda::Failure& failure) {
+std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::Failure& failure) {
   if ((failure.call & cuda::kInGraph) == 0) return std::nullopt;
   return ReplayNumber{static_cast<uint32_t>(key[0]), static_cast<uint32_t>(key[1]),
                       static_cast<uint32_t>(key[2]), static_cast<uint32_t>(failure.part),
-                      static_cast<uint32_t>(plan.runs(failure.part).begun - 1) & ReplayNumber::kRunMask};
+                      static_cast<uint32_t>(failure.run & ReplayNumber::kRunMask)};
 }
 
 // Whether one launch of a rank must have ended before another begins: for its buffers, or since lanes of different plans would
@@ -727,7 +726,7 @@ GpuTeam::Ended GpuTeam::outcome() {
       if (outcome.ok()) continue;
       ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
                           outcome.message().c_str()),
-               failure.call & ~cuda::kInGraph, replayOf(key, *plans[position], failure)};
+               failure.call & ~cuda::kInGraph, replayOf(key, failure)};
       // Who was ended says less than who gave up.
       if (outcome.code() != Code::kRemoteError) return ended;
     }

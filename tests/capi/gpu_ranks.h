@@ -149,7 +149,7 @@ class GpuKernelTrouble : public testing::Test {
     EXPECT_EQ(received[0]->read(), std::vector<float>(8, 1));
     EXPECT_EQ(received[1]->read(), std::vector<float>(8, 0));
   }
-  // Both record a sum, and rank 0 alone replays it.
+  // Both record a sum and replay it, and then rank 0 does so alone, three times without a look at the first.
   void expectNamedWhoNeverReplays() {
     const horing::test::GpuStream stream(cuda_, 0), other(cuda_, 1);
     const auto graphOf = [&](int rank) {
@@ -159,11 +159,13 @@ class GpuKernelTrouble : public testing::Test {
           cuda_, on_stream, [&] { EXPECT_HORING(add(rank, on(rank).data(), on_stream.get())); });
     };
     const auto replayed = graphOf(0), forgotten = graphOf(1);
-    replayed->launch();
+    forgotten->launch();
+    for (int replay = 0; replay < 4; ++replay) replayed->launch();
     stream.synchronize();
+    other.synchronize();
     EXPECT_EQ(asyncError(0), horingTimeout);
     EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout,
-                        "rank 1 never called all_reduce run #0 in a graph"));
+                        "rank 1 never called all_reduce run #1 in a graph"));
   }
   horingResult_t asyncError(int rank) {
     horingResult_t error = horingSuccess;

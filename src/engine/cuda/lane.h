@@ -241,6 +241,7 @@ class LaneRun {
     failure.slice = at.slice;
     failure.port = port;
     failure.call = call_.number;
+    failure.run = sequence_;
     // The other ranks wait for this one in vain.
     storeFlag(plan_.abort, 1);
   }

@@ -83,6 +83,7 @@ struct Failure {
   int32_t slice = 0;
   int32_t port = -1;  // of the image; -1: another lane
   uint64_t call = 0;  // its number
+  uint64_t run = 0;   // of those that use the part, how many it came after
 };
 
 // The image in memory of a GPU, bound. Port pointers: [part * port_count + port].

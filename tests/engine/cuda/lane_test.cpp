@@ -175,6 +175,22 @@ TEST(CudaLane, WaitsNoLongerThanItMay) {
   EXPECT_NE(outcome.message().find("waited 0 ms for "), std::string::npos) << outcome.message();
   EXPECT_EQ(ranks.abort(), 1U) << "the other ranks wait on";
 }
+
+// Lanes that wait for nobody go on to the next replay; what they tell by then is no number of the one that failed.
+TEST(CudaLane, SaysWhichRunItGaveUpAlsoWhenTheNextHasBegun) {
+  const Case c{"ring", Collective::kAllReduce, {1, 3}};
+  Ranks ranks(c, 1'000'000'000);
+  Buffers buffers(c, DataType::kFloat32, 1000);
+  const std::vector<Call> calls = buffers.calls(DataType::kFloat32, RedOp::kSum, 1000);
+  Emulation together = ranks.prepare(calls), alone;
+  for (uint64_t run = 0; run < 2; ++run) ASSERT_TRUE(together.runSeeded(run));
+  alone.add({ranks.gpu().plan(0).prepare(calls[0]).take()});
+  ranks.abort() = 1;
+  for (uint64_t replay = 0; replay < 3; ++replay) ASSERT_TRUE(alone.runSeeded(replay));
+  cuda::Failure where;
+  EXPECT_EQ(ranks.gpu().plan(0).outcome(&where).code(), Code::kRemoteError);
+  EXPECT_EQ(where.run, 2U);
+}
 #endif
 
 TEST(CudaLane, GivesTheBitsOfTheHostEngineOnThreads) {
