@@ -109,6 +109,9 @@ CallReport CallLog::report(uint64_t sequence) const {
     report.arguments = argumentsText(*record);
   }
   const std::lock_guard lock(mutex_);
+  // The kernels of a replay tell that they have ended also when they gave up. What is said of it then is that it waits.
+  if (waits_ && waiting_sequence_ == sequence && sequence >= kFirstReplay)
+    report.ended = std::min(report.ended, sequence);
   if (waiting_sequence_ == sequence && report.begun > sequence && report.ended <= sequence) {
     report.waits_for = obstacle_.ranks;
     report.obstacle = obstacle_.text;

@@ -288,6 +288,20 @@ TEST(CallLedger, NamesWhoNeverReplayedWhatAKernelWaitsIn) {
       << verdict->reason;
 }
 
+// Its kernels have ended, and not done what they were for.
+TEST(CallLedger, TellsWhatAReplayWaitedForThatGaveUp) {
+  const uint64_t sequence = ReplayNumber{.run = 3}.encoded();
+  CallLog gave_up(kFirstLaunch);
+  gave_up.answerReplaysFrom([](const ReplayNumber&) { return ReplayRuns{4, 4}; });
+  EXPECT_EQ(gave_up.report(sequence).ended, sequence + 1);
+  gave_up.waits(sequence, {{1}, "lane 0 waited for the rank at position 1"});
+  const CallReport report = gave_up.report(sequence);
+  EXPECT_EQ(report.begun, sequence + 1);
+  EXPECT_EQ(report.ended, sequence);
+  EXPECT_EQ(report.obstacle, "lane 0 waited for the rank at position 1");
+  EXPECT_EQ(report.waits_for, std::vector<int32_t>{1});
+}
+
 TEST(CallLedger, CountsCallsAndLaunchesApart) {
   CallLedger ledger;
   const Attendance one_left{2, 1, [](int rank) { return rank == 0; }};
