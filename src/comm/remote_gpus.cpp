@@ -62,11 +62,10 @@ void RemoteGpus::chooseShape() {
   parts_ = cuda::kMaxBridgedParts;
   const auto peers = static_cast<size_t>(std::min(communicator_.ranks() - 1, kPeersOfBudget));
   const auto fits = [&](const cuda::QueueShape& shape) {
-    constexpr size_t kRest = 1 << 20;  // for what kernels tell
     if (neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts_)) > GpuNeighbors::kMostBytes)
       return false;
     return 2 * kLinkChannels * peers * static_cast<size_t>(parts_) * (cuda::queueBytes(shape) + 512) <=
-           kGpuPinnedBytes - kRest;
+           kGpuPinnedQueueBytes;
   };
   shape_ = gpuQueueShape(static_cast<int32_t>(communicator_.options().config.window), fits);
   while (!fits(shape_) && parts_ > 1) --parts_;
@@ -85,7 +84,8 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   offer.has_mps = own.device->hasMps();
   offer.resident_blocks = static_cast<uint32_t>(own.resident_blocks);
   offer.most_blocks = static_cast<uint32_t>(config.gpu_blocks);
-  HORING_ASSIGN(pinned_, cuda::makePinnedMemory(own.device, kGpuPinnedBytes));
+  device_ = own.device;
+  HORING_ASSIGN(told_.memory, cuda::makePinnedMemory(device_, kGpuToldBytes));
   GpuProxyOptions options;
   options.rank = communicator_.rank();
   HORING_ASSIGN(options.transports, communicator_.makeOtherTransports("kernels"));
@@ -126,7 +126,8 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   }
   if (!verdict.why_not.ok()) {
     proxy_.reset();
-    pinned_.reset();
+    told_.memory.reset();
+    queues_.memory.reset();
   }
   return verdict;
 }
@@ -154,8 +155,15 @@ Status RemoteGpus::connect(Blobs told) {
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
   // This rank's own affair, of which all hear when a plan is made.
-  started_ = proxy_->start(reach.choicesOf(static_cast<size_t>(rank())));
+  started_ = start(reach);
   return {};
+}
+
+Status RemoteGpus::start(const TransportReach& reach) {
+  if (neighbors_.count() + 1 < static_cast<size_t>(communicator_.ranks())) {
+    HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
+  }
+  return proxy_->start(reach.choicesOf(static_cast<size_t>(rank())));
 }
 
 Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
@@ -177,9 +185,11 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
     // Not before: a link that only one end makes would fail.
     for (const GpuProxy::Lane& lane : lanes_) proxy_->add(lane);
     for (const auto& blocks : activities_) proxy_->watch(blocks);
-    kept_bytes_ = pinned_->used();
-  } else if (pinned_) {
-    HORING_TRY(pinned_->rewind(kept_bytes_));
+  }
+  for (Pinned* const pinned : {&told_, &queues_}) {
+    if (!pinned->memory) continue;
+    if (!all) HORING_TRY(pinned->memory->rewind(pinned->kept_bytes));
+    pinned->kept_bytes = pinned->memory->used();
   }
   lanes_.clear();
   activities_.clear();
@@ -189,14 +199,14 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
   HORING_TRY(started_);
   if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
-  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, *pinned_, *pinned_));
+  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, *queues_.memory, *queues_.memory));
   lane.end = lane.sends ? queue.receive : queue.send;
   lanes_.push_back(lane);
   return lane.sends ? queue.send : queue.receive;
 }
 
 Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
-  HORING_ASSIGN(std::byte* const at, pinned_->allocate(blocks * sizeof(cuda::Activity)));
+  HORING_ASSIGN(std::byte* const at, told_.memory->allocate(blocks * sizeof(cuda::Activity)));
   auto* const activity = reinterpret_cast<cuda::Activity*>(at);
   activities_.emplace_back(activity, blocks);
   return activity;
@@ -210,11 +220,13 @@ bool RemoteGpus::leave() {
 void RemoteGpus::leak() {
   neighbors_.leak();
   proxy_.reset();
-  (void)pinned_.release();
+  (void)told_.memory.release();
+  (void)queues_.memory.release();
 }
 
 uint64_t RemoteGpus::memoryBytes() const {
-  return proxy_ ? pinned_->bytes() + proxy_->memoryBytes() : 0;
+  if (!proxy_) return 0;
+  return told_.memory->bytes() + (queues_.memory ? queues_.memory->bytes() : 0) + proxy_->memoryBytes();
 }
 
 }  // namespace horing

@@ -18,8 +18,10 @@
 
 namespace horing {
 
-// What a rank takes of its host's memory for queues of kernels, pinned, at most and at once.
-inline constexpr size_t kGpuPinnedBytes = size_t{32} << 20;
+// What a rank takes of its host's memory, pinned and at once: for what kernels tell, and, where the host carries messages to some
+// rank, for their queues.
+inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
+inline constexpr size_t kGpuPinnedQueueBytes = size_t{31} << 20;
 
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
 class RemoteGpus {
@@ -73,14 +75,20 @@ class RemoteGpus {
   Result<GpuOffer> setUp(const Own& own);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status connect(Blobs told);
+  Status start(const TransportReach& reach);
 
   Communicator& communicator_;
   GpuNeighbors neighbors_;
+  std::shared_ptr<const CudaDevice> device_;
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
-  std::unique_ptr<cuda::Memory> pinned_;
+  // Pinned memory of the host, and how much of it plans have that all ranks have made.
+  struct Pinned {
+    std::unique_ptr<cuda::Memory> memory{};  // null: there is no need of it
+    size_t kept_bytes = 0;
+  };
+  Pinned told_, queues_;
   std::unique_ptr<GpuProxy> proxy_;  // goes before the memory
-  size_t kept_bytes_ = 0;            // of it, by plans that all ranks have made
   // Of the plan at hand.
   std::vector<GpuProxy::Lane> lanes_;
   std::vector<std::span<const cuda::Activity>> activities_;
