@@ -6,10 +6,12 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "comm/gpu_queue_shape.h"
 #include "comm/outside_of_graphs.h"
 #include "comm/proof.h"
 #include "control/rank_list.h"
+#include "control/root_service.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/host/plan.h"
 
@@ -46,6 +48,13 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   };
   return begin(one) < begin(other) + other.size() && begin(other) < begin(one) + one.size();
 }
+
+// Every one fits; of algorithms see setUp(), and runs begin anew.
+constexpr ReplayNumber kMostOfReplays = ReplayNumber::decoded(UINT64_MAX);
+static_assert(kCollectives - 1 <= kMostOfReplays.collective);
+static_assert(kMaxRanks - 1 <= kMostOfReplays.root);
+static_assert(cuda::kMaxParts - 1 <= kMostOfReplays.part);
+static_assert(kMostOfReplays.run == ReplayNumber::kRunMask);
 
 // What a graph replayed when this happened; nothing: a host launched it.
 std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::Failure& failure) {
@@ -243,6 +252,7 @@ GpuTeam::Gpu& GpuTeam::gpuOf(Rank& rank) {
 }
 
 Status GpuTeam::setUp() {
+  HORING_CHECK_LE(algorithmCatalogue().size() - 1, size_t{kMostOfReplays.algorithm});
   for (int position = 0; position < map_->ranks(); ++position)
     rank_of_position_.push_back(map_->rankOfPosition(position));
   HORING_TRY(setUpGpus());

@@ -88,9 +88,14 @@ void CallLog::reportReplay(CallReport& report) const {
   const ReplayNumber number = ReplayNumber::decoded(report.sequence);
   const std::lock_guard lock(replays_mutex_);
   const ReplayRuns runs = replays_ ? replays_(number) : ReplayRuns();
-  const auto numberBehind = [&](uint64_t count) { return report.sequence - number.run + count; };
-  report.begun = numberBehind(runs.begun & ReplayNumber::kRunMask);
-  report.ended = numberBehind(runs.ended & ReplayNumber::kRunMask);
+  // Numbers begin anew after so many runs: those of ranks that wait for each other are near each other.
+  const auto numberBehind = [&](uint64_t count) {
+    constexpr uint64_t kRuns = uint64_t{ReplayNumber::kRunMask} + 1;
+    const uint64_t ahead = (count - number.run) % kRuns;
+    return report.sequence + ahead - (ahead < kRuns / 2 ? 0 : kRuns);
+  };
+  report.begun = runs.begun == 0 ? kFirstReplay : numberBehind(runs.begun);
+  report.ended = runs.ended == 0 ? kFirstReplay : numberBehind(runs.ended);
   if (report.begun <= report.sequence || number.collective >= kCollectives) return;
   report.digest = 1;
   report.name = collectiveName(static_cast<Collective>(number.collective));

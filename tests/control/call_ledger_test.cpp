@@ -302,6 +302,24 @@ TEST(CallLedger, TellsWhatAReplayWaitedForThatGaveUp) {
   EXPECT_EQ(report.waits_for, std::vector<int32_t>{1});
 }
 
+TEST(CallLedger, KnowsReplaysWhoseNumbersHaveBegunAnew) {
+  const uint64_t runs = uint64_t{ReplayNumber::kRunMask} + 1;
+  CallLog log(kFirstLaunch);
+  const auto reportOf = [&](uint32_t run, ReplayRuns made) {
+    log.answerReplaysFrom([made](const ReplayNumber&) { return made; });
+    return log.report(ReplayNumber{.collective = 1, .run = run}.encoded());
+  };
+  for (const uint32_t run : {0U, 1U, ReplayNumber::kRunMask}) {
+    const uint64_t before = runs + run;  // the second time
+    CallReport report = reportOf(run, {before + 1, before});
+    EXPECT_TRUE(report.begun > report.sequence && report.ended <= report.sequence) << run;
+    report = reportOf(run, {before, before});
+    EXPECT_LE(report.begun, report.sequence) << run;
+    report = reportOf(run, {});
+    EXPECT_LE(report.begun, report.sequence) << run;
+  }
+}
+
 TEST(CallLedger, CountsCallsAndLaunchesApart) {
   CallLedger ledger;
   const Attendance one_left{2, 1, [](int rank) { return rank == 0; }};
