@@ -1,12 +1,12 @@
 #include "comm/planner.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 
 #include "comm/proof.h"
 #include "schedule/postcondition.h"
+#include "topology/cpu_caches.h"
+#include "topology/cpu_mask.h"
 
 namespace horing {
 
@@ -51,14 +51,17 @@ PlanSettings Planner::settings() const {
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
                                            : best;
   // Beyond a good part of this rank's share of the last-level cache nobody finds the output there again.
-  const long cache_bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  if (cache_bytes > 0)
-    settings.stream_bytes = static_cast<size_t>(cache_bytes) / static_cast<size_t>(2 * map_.largestGroup());
+  const CpuCaches caches = cachesOfThisThread();
+  const auto ranksOn = [&](int32_t cpus) {
+    const int32_t all = std::max(onlineCpus(), cpus);
+    return (static_cast<uint64_t>(map_.largestGroup()) * static_cast<uint64_t>(cpus) +
+            static_cast<uint64_t>(all) - 1) /
+           static_cast<uint64_t>(all);
+  };
+  if (caches.last_level_bytes > 0)
+    settings.stream_bytes = caches.last_level_bytes / (2 * ranksOn(caches.last_level_cpus));
   // What does not fit a core's own cache drives the slots from it by itself.
-  const long own_cache_bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-  const long cores = std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L);
-  const long ranks_of_a_core = (map_.largestGroup() + cores - 1) / cores;
-  if (own_cache_bytes > 0) settings.roam_bytes = static_cast<size_t>(own_cache_bytes / (2 * ranks_of_a_core));
+  if (caches.second_level_bytes > 0) settings.roam_bytes = caches.second_level_bytes / (2 * ranksOn(1));
   return settings;
 }
 
