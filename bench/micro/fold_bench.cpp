@@ -88,8 +88,9 @@ void benchFold(benchmark::State& state, const FoldCase& fold_case) {
   FoldArguments arguments;
   arguments.sources = sources.data();
   arguments.source_count = fold_case.sources;
-  arguments.destinations[0] = first.get();
-  arguments.destinations[1] = fold_case.destinations == 2 ? second.get() : nullptr;
+  std::byte* const destinations[] = {first.get(), second.get()};
+  arguments.destinations = destinations;
+  arguments.destination_count = fold_case.destinations;
   arguments.count = bytes / dataTypeBytes(fold_case.type);
   const FoldFunction fold = foldFunction(fold_case.type, fold_case.op, fold_case.simd);
   for (auto _ : state) {

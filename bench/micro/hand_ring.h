@@ -161,7 +161,8 @@ class HandRing {
     FoldArguments arguments;
     arguments.sources = sources;
     arguments.source_count = 2;
-    arguments.destinations[0] = to;
+    arguments.destinations = &to;
+    arguments.destination_count = 1;
     arguments.count = count;
     arguments.ranks = settings_.ranks;
     fold_(arguments);

@@ -13,6 +13,10 @@ bool hasSymmetric(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kAllGather;
 }
+// Those that give everything to every rank.
+bool hasGathered(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kAllGather;
+}
 bool hasTree(Collective collective) {
   return collective == Collective::kBroadcast || collective == Collective::kReduce;
 }
@@ -69,7 +73,11 @@ constexpr Algorithm kCatalogue[] = {
      buildOneShot},
     {"peer_read",
      "every rank folds or gathers straight from the inputs of the others; for memory they can read",
-     hasSymmetric, buildPeerRead, Inputs::kShared},
+     hasSymmetric, buildPeerRead, Buffers::kReadByPeers},
+    {"peer_write",
+     "every rank folds its part from the inputs of the others straight into all outputs; for memory they can "
+     "write",
+     hasGathered, buildPeerWrite, Buffers::kWrittenByPeers},
 };
 
 size_t mostSources(const Schedule& schedule) {

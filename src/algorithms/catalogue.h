@@ -8,10 +8,11 @@
 
 namespace horing {
 
-// What an algorithm asks of the memory that callers pass as inputs.
-enum class Inputs : uint8_t {
+// What an algorithm asks of the memory that callers pass.
+enum class Buffers : uint8_t {
   kAnywhere,
-  kShared,  // every rank can read that of every other
+  kReadByPeers,     // every rank can read the input of every other
+  kWrittenByPeers,  // ... can write its output, and, of what is folded, read its input
 };
 
 struct Algorithm {
@@ -21,7 +22,9 @@ struct Algorithm {
   bool (*has)(Collective collective);
   // `root`: position; only for collectives that have one.
   Schedule (*build)(Collective collective, Shape shape, int32_t position, int32_t root);
-  Inputs inputs = Inputs::kAnywhere;
+  Buffers buffers = Buffers::kAnywhere;
+
+  bool reachesPeers() const { return buffers != Buffers::kAnywhere; }
 };
 
 std::span<const Algorithm> algorithmCatalogue();
@@ -53,5 +56,6 @@ Schedule buildStar(Collective collective, Shape shape, int32_t position, int32_t
 Schedule buildPairwise(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildOneShot(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildPeerRead(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildPeerWrite(Collective collective, Shape shape, int32_t position, int32_t root);
 
 }  // namespace horing

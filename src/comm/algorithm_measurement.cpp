@@ -66,7 +66,7 @@ class AlgorithmMeasurement {
 };
 
 bool AlgorithmMeasurement::canRun(const Algorithm& algorithm, Collective collective) const {
-  if (!algorithm.has(collective) || algorithm.inputs == Inputs::kShared) return false;
+  if (!algorithm.has(collective) || algorithm.reachesPeers()) return false;
   const Selection selection = selectionOf(algorithm, communicator_.map());
   return fitsGroups(algorithm, communicator_.map()) &&
          buildSchedule(algorithm.name, collective, selection.shape, 0).ok();

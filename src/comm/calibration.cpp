@@ -276,10 +276,12 @@ double foldRate() {
   std::vector<float> a(kNearBytes / sizeof(float), 1), b(a.size(), 2);
   const std::byte* sources[] = {reinterpret_cast<const std::byte*>(a.data()),
                                 reinterpret_cast<const std::byte*>(b.data())};
+  std::byte* const destination = reinterpret_cast<std::byte*>(b.data());
   FoldArguments fold;
   fold.sources = sources;
   fold.source_count = 2;
-  fold.destinations[0] = reinterpret_cast<std::byte*>(b.data());
+  fold.destinations = &destination;
+  fold.destination_count = 1;
   fold.count = a.size();
   const FoldFunction function = foldFunction(DataType::kFloat32, RedOp::kSum, detectSimd());
   double best_us = 1e9;

@@ -80,6 +80,11 @@ bool isEmptyEverywhere(const Call& call) {
   return call.count == 0 && !call.uneven && call.list == 0;
 }
 
+bool serves(const Algorithm& algorithm, Collective collective, const ReachableBuffers& reachable) {
+  if (algorithm.buffers == Buffers::kReadByPeers) return reachable.inputs != nullptr;
+  return reachable.outputs && (reachable.inputs || !contractOf(collective).folds());
+}
+
 }  // namespace
 
 Communicator::~Communicator() {
@@ -133,44 +138,66 @@ Status Communicator::run(Collective collective, const Call& call) {
   return status.ok() ? status : fail(status);
 }
 
-const Selection* Communicator::sharedFor(Collective collective, const Call& call) const {
+std::span<const Selection> Communicator::sharedFor(Collective collective, const Call& call) const {
   // Who reads a peer's input scales it by a factor of its own; those of a premulsum may differ.
-  if (call.uneven || call.op == RedOp::kPreMulSum) return nullptr;
-  const Selection* shared = selector_->selectShared(collective, totalBytes(collective, call, options_.ranks));
-  return shared && peer_inputs_->asks() ? shared : nullptr;
+  if (call.uneven || call.op == RedOp::kPreMulSum) return {};
+  const auto shared = selector_->selectShared(collective, totalBytes(collective, call, options_.ranks));
+  return !shared.empty() && peer_buffers_->asks() ? shared : std::span<const Selection>();
 }
 
 PlannedOperation* Communicator::readyFor(Collective collective, const Call& call) {
   const size_t bytes = totalBytes(collective, call, options_.ranks);
   // A timeline begins before the first step.
-  if (bytes > kTinyBytes || timeline_ || sharedFor(collective, call)) return nullptr;
+  if (bytes > kTinyBytes || timeline_ || !sharedFor(collective, call).empty()) return nullptr;
   return planner_->find(collective, selector_->select(collective, bytes), call.root);
 }
 
 Status Communicator::perform(Collective collective, const Call& call, Deadline deadline) {
   const size_t bytes = totalBytes(collective, call, options_.ranks);
-  if (const Selection* shared = sharedFor(collective, call)) {
-    Call with_inputs = call;
-    HORING_ASSIGN(with_inputs.peer_inputs, askForInputs(collective, call, deadline));
-    if (with_inputs.peer_inputs) return carryOut(collective, *shared, with_inputs, deadline);
+  if (const auto shared = sharedFor(collective, call); !shared.empty()) {
+    const bool may_write =
+        in_own_processes_ && std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
+          return selection.algorithm->buffers == Buffers::kWrittenByPeers;
+        });
+    HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(collective, call, may_write, deadline));
+    Call reaching = call;
+    reaching.peer_inputs = reachable.inputs;
+    reaching.peer_outputs = reachable.outputs;
+    for (const Selection& selection : shared)
+      if (serves(*selection.algorithm, collective, reachable))
+        return reach(collective, selection, reaching, deadline);
   }
   return carryOut(collective, selector_->select(collective, bytes), call, deadline);
 }
 
-Result<const std::byte* const*> Communicator::askForInputs(Collective collective, const Call& call,
-                                                           Deadline deadline) {
-  const bool has_all = contractOf(collective).in == ChunkSet::kEvery && collective != Collective::kAllReduce;
-  const size_t blocks = has_all ? static_cast<size_t>(options_.ranks) : 1;
+// Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
+// be stopped, or slow: what the caller does with that memory from now on must be safe from it.
+Status Communicator::reach(Collective collective, const Selection& selection, const Call& call,
+                           Deadline deadline) {
+  Status status = carryOut(collective, selection, call, deadline);
+  if (!status.ok() && selection.algorithm->buffers == Buffers::kWrittenByPeers)
+    options_.segments->cutOff(call.output, bytesIn(contractOf(collective).out, collective, call));
+  return status;
+}
+
+size_t Communicator::bytesIn(ChunkSet set, Collective collective, const Call& call) const {
+  return blocksIn(set, collective, options_.ranks) * call.count * dataTypeBytes(call.type);
+}
+
+Result<ReachableBuffers> Communicator::askForBuffers(Collective collective, const Call& call, bool may_write,
+                                                     Deadline deadline) {
+  const Contract contract = contractOf(collective);
   const Selection exchange{findAlgorithm("direct"), {1, options_.ranks}};
-  Call round = peer_inputs_->offer(call.input, call.count * dataTypeBytes(call.type) * blocks);
+  Call round = peer_buffers_->offer({call.input, bytesIn(contract.in, collective, call)},
+                                    {call.output, may_write ? bytesIn(contract.out, collective, call) : 0});
   round.sequence = call.sequence;
   HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
-  if (peer_inputs_->needsConfirmation()) {
-    round = peer_inputs_->confirmation();
+  if (peer_buffers_->needsConfirmation()) {
+    round = peer_buffers_->confirmation();
     round.sequence = call.sequence;
     HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
   }
-  return peer_inputs_->agreed();
+  return peer_buffers_->agreed();
 }
 
 Status Communicator::carryOut(Collective collective, const Selection& selection, const Call& call,

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "comm/connector.h"
 #include "comm/host_identity.h"
-#include "comm/peer_inputs.h"
+#include "comm/peer_buffers.h"
 #include "comm/planner.h"
 #include "comm/rank_place.h"
 #include "comm/registrations.h"
@@ -184,12 +184,15 @@ class Communicator {
   Status keepRecords();
   void writeTimeline() const;
 
-  // The inputs of all ranks by position if all can read all, else null.
-  Result<const std::byte* const*> askForInputs(Collective collective, const Call& call, Deadline deadline);
+  // `may_write`: also for the outputs.
+  Result<ReachableBuffers> askForBuffers(Collective collective, const Call& call, bool may_write,
+                                         Deadline deadline);
+  Status reach(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
+  size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
   Status carryOut(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
   Status perform(Collective collective, const Call& call, Deadline deadline);
-  // What reads the inputs of others in such a call; null if they are not asked whether it can.
-  const Selection* sharedFor(Collective collective, const Call& call) const;
+  // What may reach for the buffers of others in such a call; none if they are not asked whether it can.
+  std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
   // the call is written down.
   PlannedOperation* readyFor(Collective collective, const Call& call);
@@ -244,10 +247,12 @@ class Communicator {
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other
+  bool in_own_processes_ =
+      false;  // every rank: a thread's output could not be taken from another thread that writes into it
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PeerConnections> pairs_;
   std::unique_ptr<PointToPoint> point_to_point_;
-  std::unique_ptr<PeerInputs> peer_inputs_;  // null where no memory is shared
+  std::unique_ptr<PeerBuffers> peer_buffers_;  // null where no memory is shared
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter
   uint64_t sequence_ = 0;

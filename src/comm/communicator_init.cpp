@@ -148,8 +148,8 @@ Status Communicator::initialise() {
   HORING_TRY(agreeOnTransports(deadline));
   selector_ = std::make_unique<Selector>(makeSelector());
   if (shares_memory_) {
-    const auto memory = options_.hub ? PeerInputs::Memory::kOfProcess : PeerInputs::Memory::kOfSegments;
-    peer_inputs_ = std::make_unique<PeerInputs>(*options_.segments, *map_, options_.rank, memory);
+    const auto memory = options_.hub ? PeerBuffers::Memory::kOfProcess : PeerBuffers::Memory::kOfSegments;
+    peer_buffers_ = std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory);
   }
   planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
   pairs_ = std::make_unique<PairConnections>(*connector_);
@@ -309,6 +309,9 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   logPeersWithoutRdma(*connector_, options_.ranks, log_);
 
   shares_memory_ = sharesMemory(reach);
+  std::set<int64_t> processes;
+  for (const HostIdentity& identity : identities_) processes.insert(identity.pid);
+  in_own_processes_ = static_cast<int>(processes.size()) == options_.ranks;
   std::vector<std::string> nodes, switches;
   for (const HostIdentity& identity : identities_) {
     nodes.push_back(identity.nodeLabel());

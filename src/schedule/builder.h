@@ -35,6 +35,11 @@ class StepBuilder {
     step_.keep = {kind, place.queue};
     return *this;
   }
+  // In the outputs of all positions, which must be ready, and must not go away before they are released.
+  StepBuilder& keepInEvery() {
+    step_.keep = {Keep::Kind::kEveryOut, 0};
+    return *this;
+  }
   StepBuilder& send(int32_t peer) {
     step_.send_to = peer;
     return *this;

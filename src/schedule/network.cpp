@@ -138,6 +138,7 @@ class StepCheck {
     switch (step.keep.kind) {
       case Keep::Kind::kNone:
       case Keep::Kind::kOut:
+      case Keep::Kind::kEveryOut:
         if (step.keep.index != 0)
           return fault("gives an index, %d, to a keep that has none", step.keep.index);
         return {};

@@ -48,13 +48,21 @@ constexpr bool readsInput(const Source& source) {
 }
 
 // Where a step stores its value, besides sending it.
-//   kOut: the chunk in the output. kScratch: the end of scratch queue `index`.
+//   kOut:      the chunk in the output.
+//   kEveryOut: the chunk in the outputs of all positions, whose memory this rank can write. As with kPeerIn, their owners must
+//              have said that they have entered, and may not leave before they have heard that the write is done.
+//   kScratch:  the end of scratch queue `index`.
 struct Keep {
-  enum class Kind : uint8_t { kNone, kOut, kScratch };
+  enum class Kind : uint8_t { kNone, kOut, kEveryOut, kScratch };
   Kind kind = Kind::kNone;
   int32_t index = 0;
   auto operator<=>(const Keep&) const = default;
 };
+
+// Whether the chunk of the own output is stored.
+constexpr bool keepsOut(const Keep& keep) {
+  return keep.kind == Keep::Kind::kOut || keep.kind == Keep::Kind::kEveryOut;
+}
 
 // The step may not start slice s before step `step` of lane `lane` has done slice s. In iteration k of a
 // block the step waited for is step + k * stride.

@@ -55,7 +55,8 @@ std::string stepText(const Step& step) {
   if (step.completes) text += ", complete";
   const bool keeps = step.keep.kind != Keep::Kind::kNone;
   if (keeps || step.send_to != -1) text += " ->";
-  if (step.keep.kind == Keep::Kind::kOut) text += " out";
+  if (keepsOut(step.keep)) text += " out";
+  if (step.keep.kind == Keep::Kind::kEveryOut) text += " of all";
   if (step.keep.kind == Keep::Kind::kScratch) text += formatString(" scratch %d", step.keep.index);
   if (step.send_to != -1) text += formatString("%s send %d", keeps ? "," : "", step.send_to);
   return text + waitText(step.wait) + "\n";
@@ -304,6 +305,10 @@ class Parser {
   static Status parseTargets(LineReader& line, Step& step) {
     if (line.take("out")) {
       step.keep.kind = Keep::Kind::kOut;
+      if (line.take("of")) {
+        HORING_TRY(line.expect("all"));
+        step.keep.kind = Keep::Kind::kEveryOut;
+      }
     } else if (line.take("scratch")) {
       step.keep.kind = Keep::Kind::kScratch;
       HORING_TRY(line.number("the scratch queue", step.keep.index));

@@ -39,15 +39,16 @@ struct Parcel {
 // One chunk of the output (and of the input, where they are the same memory) of one position.
 struct Cell {
   int32_t value = kNothing;
-  Count write_steps = 0;   // the last write: after this many steps of write_lane
-  int8_t write_lane = -1;  // -1: before the start
+  Count write_steps = 0;    // the last write: after this many steps of write_lane
+  int32_t write_lane = -1;  // id, of whichever position; -1: before the start
 };
 
-// A read of somebody's input by another position.
-struct PeerRead {
+// A read of somebody's input, or a write into his output, by another position.
+struct PeerAccess {
   int32_t chunk = 0;
-  int32_t lane = -1;  // id, of the reader
-  Count steps = 0;    // that lane's, with the read
+  int32_t lane = -1;  // id, of who does it
+  Count steps = 0;    // that lane's, with it
+  bool writes = false;
 };
 
 // Output chunks that one position has at most.
@@ -91,8 +92,9 @@ class ValueRun {
   Status takeSignals(const Now& now);
   Status mergeInto(const Now& now, int32_t& accumulator, int32_t operand);
   Status complete(const Now& now, int32_t& value);
-  Status keepOut(const Now& now, int32_t value);
-  Status checkPeerReads(const Now& now);
+  Status keepOut(const Now& now, int32_t owner, int32_t value);
+  Status keepInEvery(const Now& now, int32_t value);
+  Status checkPeerReads(const Now& now, int32_t owner);
   Status checkEnd();
   Status checkReleases();
   Status checkResult(int32_t position, int32_t chunk);
@@ -114,9 +116,14 @@ class ValueRun {
             static_cast<Count>(lane(now.lane_id).cursor.index() + 1)};
   }
   void join(int32_t lane_id, const Stamp& stamp);
-  bool knows(const Now& now, int32_t other_lane, Count steps) {
-    const int32_t other = network_.laneId(now.position, other_lane);
+  bool knows(const Now& now, int32_t other, Count steps) {
     return other == now.lane_id || clocks_.at(lane(now.lane_id).clock)[other] >= steps;
+  }
+  // "lane 1, step 3", or, of another position, that too.
+  std::string whose(const Now& now, int32_t lane_id, Count steps) const {
+    const int32_t position = network_.positionOf(lane_id);
+    return (position == now.position ? std::string() : formatString("position %d, ", position)) +
+           formatString("lane %d, step %d", network_.laneOf(lane_id), steps - 1);
   }
   int32_t ownValue(int32_t position, int32_t chunk);
   void makeSole(int32_t& value);
@@ -143,9 +150,9 @@ class ValueRun {
   std::vector<Cell> cells_;
   std::vector<Count>
       reads_;  // [cell][lane of its rank]: steps of that lane up to its last read since the last write
-  std::vector<std::vector<PeerRead>> peer_reads_;  // [position]: of its input
-  std::vector<uint32_t> waiters_;                  // [step]: waits for it that have not been served yet
-  std::vector<int32_t> done_clock_;                // [step]: what its lane knew then, while there are waiters
+  std::vector<std::vector<PeerAccess>> peer_accesses_;  // [position]: to its memory
+  std::vector<uint32_t> waiters_;                       // [step]: waits for it that have not been served yet
+  std::vector<int32_t> done_clock_;  // [step]: what its lane knew then, while there are waiters
   std::vector<int32_t> work_;
 };
 
@@ -160,7 +167,7 @@ ValueRun::ValueRun(const Network& network, InPlace in_place)
       connections_(network.connections().size()),
       scratch_(network.scratchQueues().size()),
       lanes_(static_cast<size_t>(network.lanes())),
-      peer_reads_(static_cast<size_t>(network.ranks())) {
+      peer_accesses_(static_cast<size_t>(network.ranks())) {
   int32_t steps = 0;
   for (int32_t id = 0; id < network_.lanes(); ++id) {
     LaneState& state = lane(id);
@@ -297,7 +304,8 @@ Status ValueRun::execute(Now& now) {
   int32_t value = kNothing;
   HORING_TRY(now.step->isSignal() ? takeSignals(now) : fold(now, value));
   if (now.step->completes) HORING_TRY(complete(now, value));
-  if (now.step->keep.kind == Keep::Kind::kOut) HORING_TRY(keepOut(now, value));
+  if (now.step->keep.kind == Keep::Kind::kOut) HORING_TRY(keepOut(now, now.position, value));
+  if (now.step->keep.kind == Keep::Kind::kEveryOut) HORING_TRY(keepInEvery(now, value));
   if (now.step->keep.kind == Keep::Kind::kScratch) {
     const int32_t queue = network_.scratchId(now.position, now.step->keep.index);
     parcels_.push(scratch_[static_cast<size_t>(queue)], {values_.hold(value), stampAfter(now)});
@@ -389,10 +397,12 @@ Status ValueRun::readPeer(const Now& now, int32_t peer, int32_t& value) {
     return fault(now, "reads the input of position %d without having heard that it is ready", peer);
   const Cell* from = contract_.aliases(in_place_, peer, now.chunk) ? &cell(peer, now.chunk) : nullptr;
   if (from && from->value != kOwn)
-    return fault(now,
-                 "reads the input chunk of position %d, whose lane %d, step %d writes the output over it",
-                 peer, from->write_lane, from->write_steps - 1);
-  peer_reads_[static_cast<size_t>(peer)].push_back(
+    return fault(
+        now,
+        "reads the input chunk of position %d, where position %d, lane %d, step %d writes the output over it",
+        peer, network_.positionOf(from->write_lane), network_.laneOf(from->write_lane),
+        from->write_steps - 1);
+  peer_accesses_[static_cast<size_t>(peer)].push_back(
       {now.chunk, now.lane_id, static_cast<Count>(lane(now.lane_id).cursor.index() + 1)});
   value = ownValue(peer, now.chunk);
   return {};
@@ -415,12 +425,11 @@ Status ValueRun::readMemory(const Now& now, const Source& source, int32_t& value
   if (from.value == kNothing || (from.value == kOwn && !is_input && !gathers))
     return fault(now, "reads the output chunk before anything is written there");
   if (from.write_lane >= 0 && !knows(now, from.write_lane, from.write_steps))
-    return fault(now,
-                 "data race: reads the output chunk, written by lane %d, step %d, without waiting for it",
-                 from.write_lane, from.write_steps - 1);
+    return fault(now, "data race: reads the output chunk, written by %s, without waiting for it",
+                 whose(now, from.write_lane, from.write_steps).c_str());
   if (is_input && from.value != kOwn && !gathers)
-    return fault(now, "reads the input chunk after lane %d, step %d has written the output over it",
-                 from.write_lane, from.write_steps - 1);
+    return fault(now, "reads the input chunk after %s has written the output over it",
+                 whose(now, from.write_lane, from.write_steps).c_str());
   reads_[cellIndex(now.position, now.chunk) * lanes_per_rank_ +
          static_cast<size_t>(network_.laneOf(now.lane_id))] =
       static_cast<Count>(lane(now.lane_id).cursor.index() + 1);
@@ -465,40 +474,50 @@ Status ValueRun::complete(const Now& now, int32_t& value) {
   return {};
 }
 
-Status ValueRun::keepOut(const Now& now, int32_t value) {
-  if (!contract_.outputHas(now.position, now.chunk))
+Status ValueRun::keepOut(const Now& now, int32_t owner, int32_t value) {
+  if (!contract_.outputHas(owner, now.chunk))
     return fault(now, "writes a chunk that the output of %s does not have",
                  collectiveName(network_.schedule(0).collective));
-  Cell& into = cell(now.position, now.chunk);
+  Cell& into = cell(owner, now.chunk);
   // A chunk that is copied onto itself is not touched.
-  const bool is_itself = into.value == kOwn && !contract_.folds() && now.step->sources.size() == 1 &&
-                         now.step->sources[0].kind == Source::Kind::kIn;
+  const bool is_itself = owner == now.position && into.value == kOwn && !contract_.folds() &&
+                         now.step->sources.size() == 1 && now.step->sources[0].kind == Source::Kind::kIn;
   if (is_itself) return {};
-  HORING_TRY(checkPeerReads(now));
-  const int32_t my_lane = network_.laneOf(now.lane_id);
+  HORING_TRY(checkPeerReads(now, owner));
   if (into.write_lane >= 0 && !knows(now, into.write_lane, into.write_steps))
-    return fault(
-        now, "data race: writes the output chunk, as lane %d, step %d does, and neither waits for the other",
-        into.write_lane, into.write_steps - 1);
-  Count* reads = reads_.data() + cellIndex(now.position, now.chunk) * lanes_per_rank_;
-  for (int32_t other = 0; other < static_cast<int32_t>(lanes_per_rank_); ++other) {
-    if (reads[other] > 0 && !knows(now, other, reads[other]))
-      return fault(now, "data race: writes the output chunk while lane %d, step %d may still read it", other,
-                   reads[other] - 1);
+    return fault(now, "data race: writes the output chunk, as %s does, and neither waits for the other",
+                 whose(now, into.write_lane, into.write_steps).c_str());
+  Count* reads = reads_.data() + cellIndex(owner, now.chunk) * lanes_per_rank_;
+  const auto lanes = static_cast<int32_t>(network_.schedule(owner).lanes.size());
+  for (int32_t other = 0; other < lanes; ++other) {
+    const int32_t reader = network_.laneId(owner, other);
+    if (reads[other] > 0 && !knows(now, reader, reads[other]))
+      return fault(now, "data race: writes the output chunk while %s may still read it",
+                   whose(now, reader, reads[other]).c_str());
     reads[other] = 0;
   }
   if (into.value >= 0) values_.release(into.value);
-  into = {values_.hold(value), static_cast<Count>(lane(now.lane_id).cursor.index() + 1),
-          static_cast<int8_t>(my_lane)};
+  into = {values_.hold(value), static_cast<Count>(lane(now.lane_id).cursor.index() + 1), now.lane_id};
   return {};
 }
 
-// The step writes over the position's input, in place: those who read it must be known to be through.
-Status ValueRun::checkPeerReads(const Now& now) {
-  if (!contract_.aliases(in_place_, now.position, now.chunk)) return {};
-  const Count* known = clocks_.at(lane(now.lane_id).clock);
-  for (const PeerRead& read : peer_reads_[static_cast<size_t>(now.position)])
-    if (read.chunk == now.chunk && known[read.lane] < read.steps)
+Status ValueRun::keepInEvery(const Now& now, int32_t value) {
+  for (int32_t owner = 0; owner < network_.ranks(); ++owner) {
+    if (owner != now.position && !hasEntered(now, owner))
+      return fault(now, "writes the output of position %d without having heard that it is ready", owner);
+    HORING_TRY(keepOut(now, owner, value));
+    if (owner != now.position)
+      peer_accesses_[static_cast<size_t>(owner)].push_back(
+          {now.chunk, now.lane_id, static_cast<Count>(lane(now.lane_id).cursor.index() + 1), true});
+  }
+  return {};
+}
+
+// The step writes over the owner's input, in place: those who read it must be known to be through.
+Status ValueRun::checkPeerReads(const Now& now, int32_t owner) {
+  if (!contract_.aliases(in_place_, owner, now.chunk)) return {};
+  for (const PeerAccess& read : peer_accesses_[static_cast<size_t>(owner)])
+    if (!read.writes && read.chunk == now.chunk && !knows(now, read.lane, read.steps))
       return fault(
           now,
           "data race: writes the output chunk over the input while position %d, lane %d, step %d may "
@@ -507,21 +526,23 @@ Status ValueRun::checkPeerReads(const Now& now) {
   return {};
 }
 
-// An operation ends when all its lanes have: one of them must know of every read of the input.
+// An operation ends when all its lanes have: one of them must know of every access to its memory.
 Status ValueRun::checkReleases() {
   for (int32_t position = 0; position < network_.ranks(); ++position) {
     const Schedule& schedule = network_.schedule(position);
-    for (const PeerRead& read : peer_reads_[static_cast<size_t>(position)]) {
+    for (const PeerAccess& access : peer_accesses_[static_cast<size_t>(position)]) {
       bool is_known = false;
       for (int32_t l = 0; l < static_cast<int32_t>(schedule.lanes.size()); ++l)
-        is_known = is_known || clocks_.at(lane(network_.laneId(position, l)).clock)[read.lane] >= read.steps;
+        is_known =
+            is_known || clocks_.at(lane(network_.laneId(position, l)).clock)[access.lane] >= access.steps;
       if (!is_known)
-        return makeStatus(
-            Code::kInvalidArgument,
-            "schedule %s %s: position %d may end while position %d, lane %d, step %d still reads "
-            "chunk %d of its input",
-            schedule.algorithm.c_str(), collectiveName(schedule.collective), position,
-            network_.positionOf(read.lane), network_.laneOf(read.lane), read.steps - 1, read.chunk);
+        return makeStatus(Code::kInvalidArgument,
+                          "schedule %s %s: position %d may end while position %d, lane %d, step %d still %s "
+                          "chunk %d of its %s",
+                          schedule.algorithm.c_str(), collectiveName(schedule.collective), position,
+                          network_.positionOf(access.lane), network_.laneOf(access.lane), access.steps - 1,
+                          access.writes ? "writes" : "reads", access.chunk,
+                          access.writes ? "output" : "input");
     }
   }
   return {};

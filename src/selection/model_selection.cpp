@@ -30,7 +30,7 @@ std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collectiv
                                        const std::vector<uint64_t>& sizes) {
   std::vector<PredictedTimes> all;
   for (const Algorithm& algorithm : algorithmCatalogue()) {
-    if (!algorithm.has(collective) || algorithm.inputs == Inputs::kShared) continue;
+    if (!algorithm.has(collective) || algorithm.reachesPeers()) continue;
     PredictedTimes& predicted = all.emplace_back(PredictedTimes{&algorithm, {}});
     predicted.times.resize(sizes.size());
     Question question = asked.question;

@@ -35,6 +35,15 @@ std::string unequalGroups(const char* algorithm, const GroupMap& map) {
       algorithm, map.smallestGroup(), map.largestGroup());
 }
 
+// What reaches for peers' buffers: what writes them moves the least.
+std::vector<Selection> sharedSelections(Collective collective, const GroupMap& map) {
+  std::vector<Selection> selections;
+  for (const char* name : {"peer_write", "peer_read"})
+    if (const Algorithm& algorithm = *findAlgorithm(name); algorithm.has(collective))
+      selections.push_back(selectionOf(algorithm, map));
+  return selections;
+}
+
 }  // namespace
 
 bool fitsGroups(const Algorithm& algorithm, const GroupMap& map) {
@@ -64,23 +73,16 @@ Status checkForced(const Config& config) {
 Selector::Selector(const SelectionGround& ground) {
   Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(ground.config.algorithm);
   if (forced.ok()) forced_ = forced.take();  // else checkForced() has refused it
-  shared_ = sharedSelection(ground);
+  may_share_ = !ground.config.reproducible && ground.map.ranks() > 1 && ground.shares_memory;
+  for (const ForcedRow& row : forced_.rows())
+    if (row.algorithm->reachesPeers() && !may_share_)
+      fallback_ = formatString("%s needs ranks that share memory: others run instead", row.algorithm->name);
   for (int number = 0; number < kCollectives; ++number)
     choices_[static_cast<size_t>(number)] = choicesFor(static_cast<Collective>(number), ground);
 }
 
-// What reads peers' inputs, or nothing where that cannot be.
-Selection Selector::sharedSelection(const SelectionGround& ground) {
-  const Algorithm& shared = *findAlgorithm("peer_read");
-  if (!ground.config.reproducible && ground.map.ranks() > 1 && ground.shares_memory)
-    return selectionOf(shared, ground.map);
-  for (const ForcedRow& row : forced_.rows())
-    if (row.algorithm == &shared) fallback_ = "peer_read needs ranks that share memory: others run instead";
-  return {};
-}
-
-const Selection* Selector::selectShared(Collective collective, size_t bytes) const {
-  return choiceOf(collective, bytes).prefers_shared ? &shared_ : nullptr;
+std::span<const Selection> Selector::selectShared(Collective collective, size_t bytes) const {
+  return choiceOf(collective, bytes).shared;
 }
 
 // Groups that differ in size are one group of all: an order that depends on the group map alone, too.
@@ -93,12 +95,12 @@ Selector::Choices Selector::reproducibleChoice(const SelectionGround& ground) {
   return {{SIZE_MAX, {&algorithm, {1, ground.map.ranks()}}}};
 }
 
-// Where the choice may change: at the edges of the table's rows, of what is forced, and where reading peers' inputs begins to pay.
+// Where the choice may change: at the edges of the table's rows, of what is forced, and where reaching for peers' buffers begins to pay.
 Selector::Choices Selector::choicesFor(Collective collective, const SelectionGround& ground) {
   const GroupMap& map = ground.map;
   if (ground.config.reproducible && contractOf(collective).folds()) return reproducibleChoice(ground);
   const Choices table = tableChoices(collective, ground);
-  const bool may_share = shared_.algorithm && shared_.algorithm->has(collective);
+  const std::vector<Selection> shared = sharedSelections(collective, map);
   const size_t least_shared_bytes = leastSharedBytes(map.ranks());
   std::set<size_t> edges = {least_shared_bytes - 1};
   for (const Choice& choice : table) edges.insert(choice.most_bytes);
@@ -112,23 +114,23 @@ Selector::Choices Selector::choicesFor(Collective collective, const SelectionGro
         *std::find_if(table.begin(), table.end(), [&](const Choice& c) { return c.most_bytes >= edge; });
     choice.most_bytes = edge;
     if (const Algorithm* forced = forced_.find(collective, edge)) {
-      choice = forcedChoice(choice, *forced, map);
+      choice = forcedChoice(choice, collective, *forced, map);
     } else {
-      // A name without a collective says what the user wants to see; reading inputs would hide it.
+      // A name without a collective says what the user wants to see; reaching for buffers would hide it.
       const bool names_all = !forced_.rows().empty() && !forced_.rows().front().collective;
-      choice.prefers_shared = map.groups() == 1 && edge >= least_shared_bytes && !names_all;
+      if (map.groups() == 1 && edge >= least_shared_bytes && !names_all) choice.shared = shared;
     }
-    choice.prefers_shared = choice.prefers_shared && may_share;
+    if (!may_share_) choice.shared.clear();
     choices.push_back(choice);
   }
   return choices;
 }
 
-Selector::Choice Selector::forcedChoice(const Choice& otherwise, const Algorithm& forced,
-                                        const GroupMap& map) {
+Selector::Choice Selector::forcedChoice(const Choice& otherwise, Collective collective,
+                                        const Algorithm& forced, const GroupMap& map) {
   Choice choice = otherwise;
-  if (forced.inputs == Inputs::kShared) {
-    choice.prefers_shared = true;
+  if (forced.reachesPeers()) {
+    if (forced.has(collective)) choice.shared = {selectionOf(forced, map)};
   } else if (fitsGroups(forced, map)) {
     choice.selection = selectionOf(forced, map);
   } else {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,9 @@ class Selector {
 
   // `bytes`: of the whole vector (the gathered one, or the one to be reduced). Constant time, for every call asks.
   const Selection& select(Collective collective, size_t bytes) const;
-  // What serves the call if every rank can read every other's input; null if that is not worth the question.
-  const Selection* selectShared(Collective collective, size_t bytes) const;
+  // What may serve the call if every rank can reach every other's buffers, as their algorithms want it, the best first; none if that
+  // is not worth the question.
+  std::span<const Selection> selectShared(Collective collective, size_t bytes) const;
   // Why HORING_ALGO, or the table's first choice, is not what runs here; empty when it is. For the log.
   const std::string& fallback() const { return fallback_; }
 
@@ -56,19 +58,19 @@ class Selector {
   struct Choice {
     size_t most_bytes;
     Selection selection;
-    bool prefers_shared = false;  // shared_, if every rank can read every other's input
+    std::vector<Selection> shared{};  // instead, if every rank can reach every other's buffers
   };
   using Choices = std::vector<Choice>;
   Choices reproducibleChoice(const SelectionGround& ground);
   Choices choicesFor(Collective collective, const SelectionGround& ground);
   Choices tableChoices(Collective collective, const SelectionGround& ground);
-  Choice forcedChoice(const Choice& otherwise, const Algorithm& forced, const GroupMap& map);
-  Selection sharedSelection(const SelectionGround& ground);
+  Choice forcedChoice(const Choice& otherwise, Collective collective, const Algorithm& forced,
+                      const GroupMap& map);
   const Choice& choiceOf(Collective collective, size_t bytes) const;
 
   ForcedAlgorithms forced_;
   std::array<Choices, kCollectives> choices_;  // by collective, up to growing sizes, the last without limit
-  Selection shared_;                           // no algorithm: never
+  bool may_share_ = false;
   std::string fallback_;
 };
 

@@ -180,8 +180,8 @@ std::string parseRow(const Words& words, SelectionRow& row) {
   row.most_bytes = *bytes;
   row.algorithm = findAlgorithm(words[5]);
   if (!row.algorithm) return wrong("an algorithm, as ring", words[5]);
-  if (row.algorithm->inputs == Inputs::kShared)
-    return formatString("%s serves no row: it runs where ranks can read each other's inputs",
+  if (row.algorithm->reachesPeers())
+    return formatString("%s serves no row: it runs where ranks can reach each other's buffers",
                         row.algorithm->name);
   if (!row.every_collective && !row.algorithm->has(row.collective))
     return formatString("%s has no %s", row.algorithm->name, collectiveName(row.collective));

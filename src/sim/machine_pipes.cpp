@@ -67,7 +67,9 @@ StepCost MachinePipes::costOf(const Step& step, const StepWires& wires) const {
     cost.per_byte += picosecondsPerByte(used.cpu_gbytes_per_s);
   }
   const auto sources = static_cast<int>(step.sources.size());
-  const int stores = (step.keep.kind != Keep::Kind::kNone) + (step.send_to >= 0);
+  const int kept = step.keep.kind == Keep::Kind::kEveryOut ? network_.folding().ranks()
+                                                           : step.keep.kind != Keep::Kind::kNone;
+  const int stores = kept + (step.send_to >= 0);
   // Folding two operands reads both and stores one, which is on the way; so each more is a third of that.
   const double folds = sources > 1 ? (sources + 1) / 3.0 : 0;
   const int copies = sources > 1 ? stores - 1 : stores;

@@ -15,7 +15,7 @@
 //   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
 //   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
 //   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
-//   peer_read: as direct. one_shot: 0, ..., n-1 in one pass. star: as direct, the root (in all-reduce the last position) being c.
+//   peer_read, peer_write: as direct. one_shot: 0, ..., n-1 in one pass. star: as direct, the root (in all-reduce the last position) being c.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -156,7 +156,7 @@ std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, 
 
 std::string expectedOrder(const std::string& algorithm, Collective collective, Shape shape, int32_t chunk) {
   if (algorithm == "ring" || algorithm == "chain") return flat(shape, chunk, oneByOne);
-  if (algorithm == "direct" || algorithm == "star" || algorithm == "peer_read")
+  if (algorithm == "direct" || algorithm == "star" || algorithm.starts_with("peer_"))
     return flat(shape, chunk, inOnePass);
   if (algorithm == "one_shot") return flat(shape, shape.ranks() - 1, inOnePass);
   if (algorithm == "ho_ring") return hierarchical(shape, chunk, oneByOne);

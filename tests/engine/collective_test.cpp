@@ -16,7 +16,7 @@
 //             reduce-scatter: the groups as the tree of ho_halving, the locals of each and the share of distance d+1 so in one
 //             pass, rounded, and then those of d+2, d+4, ..., rounded after each.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
-//   peer_read: as direct, but the others' shares as they are.
+//   peer_read, peer_write: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
 #include <gtest/gtest.h>
 
@@ -233,7 +233,8 @@ class Reference {
     if (case_.algorithm == "one_shot")
       return a.store(a.finish(n > 1 ? chain(0, n, sent, false) : input(0)), at);
     if (case_.algorithm == "star") return a.store(a.finish(chain(0, n, sentExcept(n - 1), false)), at);
-    if (case_.algorithm == "peer_read") return a.store(a.finish(chain(chunk + 1, n, input, false)), at);
+    if (std::string_view(case_.algorithm).starts_with("peer_"))
+      return a.store(a.finish(chain(chunk + 1, n, input, false)), at);
     if (case_.algorithm == "doubling") return a.store(a.finish(doubling(n, input, 0)), at);
     if (case_.algorithm == "direct")
       return a.store(a.finish(chain(chunk + 1, n, sentExcept(chunk), false)), at);
@@ -519,7 +520,7 @@ TEST_P(Collectives, MatchTheClosedFormForEveryTypeAndOperation) {
         for (const size_t count : kCounts) {
           if (!hasRedOp(static_cast<DataType>(type), static_cast<RedOp>(op))) continue;
           // It reads inputs that a rank with a factor of its own has not scaled yet; never chosen for it.
-          const bool reads_unscaled = std::string_view(GetParam().algorithm) == "peer_read";
+          const bool reads_unscaled = std::string_view(GetParam().algorithm).starts_with("peer_");
           if (reads_unscaled && static_cast<RedOp>(op) == RedOp::kPreMulSum) continue;
           runAndCheck(world, {GetParam().algorithm, collective, GetParam().shape, static_cast<DataType>(type),
                               static_cast<RedOp>(op), count});
@@ -545,9 +546,10 @@ INSTANTIATE_TEST_SUITE_P(
                     AlgorithmShape{"ho_leaders", {4, 1}}, AlgorithmShape{"ho_leaders", {1, 3}},
                     AlgorithmShape{"doubling", {1, 4}}, AlgorithmShape{"doubling", {1, 6}},
                     AlgorithmShape{"peer_read", {1, 1}}, AlgorithmShape{"peer_read", {1, 2}},
-                    AlgorithmShape{"peer_read", {1, 5}}, AlgorithmShape{"star", {1, 1}},
-                    AlgorithmShape{"star", {1, 5}}, AlgorithmShape{"one_shot", {1, 1}},
-                    AlgorithmShape{"one_shot", {1, 5}}));
+                    AlgorithmShape{"peer_read", {1, 5}}, AlgorithmShape{"peer_write", {1, 1}},
+                    AlgorithmShape{"peer_write", {1, 2}}, AlgorithmShape{"peer_write", {1, 5}},
+                    AlgorithmShape{"star", {1, 1}}, AlgorithmShape{"star", {1, 5}},
+                    AlgorithmShape{"one_shot", {1, 1}}, AlgorithmShape{"one_shot", {1, 5}}));
 
 TEST(Collectives, AreRightInLargeShapes) {
   using test::sweepTo;
@@ -609,9 +611,12 @@ TEST(Collectives, GiveTheSameBitsWithEveryWindow) {
 // Past the caches or not: the same bits, wherever a buffer begins, and nothing outside it.
 TEST(Collectives, GiveTheSameBitsWhenOutputsAreStreamed) {
   for (int simd = 0; simd <= static_cast<int>(detectSimd()); ++simd)
-    for (const AlgorithmShape& a : {AlgorithmShape{"peer_read", {1, 2}}, AlgorithmShape{"peer_read", {1, 4}},
-                                    AlgorithmShape{"ring", {1, 3}}, AlgorithmShape{"direct", {1, 3}}})
+    for (const AlgorithmShape& a :
+         {AlgorithmShape{"peer_read", {1, 2}}, AlgorithmShape{"peer_read", {1, 4}},
+          AlgorithmShape{"peer_write", {1, 2}}, AlgorithmShape{"peer_write", {1, 3}},
+          AlgorithmShape{"ring", {1, 3}}, AlgorithmShape{"direct", {1, 3}}})
       for (const Collective collective : kAll) {
+        if (!findAlgorithm(a.algorithm)->has(collective)) continue;
         World world({.algorithm = a.algorithm,
                      .collective = collective,
                      .shape = a.shape,

@@ -128,8 +128,9 @@ struct Scenario {
     arguments.sources = pointers.data();
     arguments.is_input = is_input.get();
     arguments.source_count = static_cast<int>(pointers.size());
-    arguments.destinations[0] = first;
-    arguments.destinations[1] = second;
+    std::byte* const destinations[] = {first, second};
+    arguments.destinations = destinations;
+    arguments.destination_count = second ? 2 : 1;
     arguments.count = count;
     arguments.factor = op == RedOp::kAvg ? Factor{.number = 1.0 / ranks} : factor;
     arguments.ranks = ranks;

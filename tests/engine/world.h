@@ -63,8 +63,11 @@ class World final {
   // One call per position; polls everybody in turn until all are done, or nobody gets on any more.
   bool run(std::vector<Call> calls) {
     std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
     for (const Call& call : calls) inputs.push_back(call.input);
+    for (const Call& call : calls) outputs.push_back(call.output);
     for (Call& call : calls) call.peer_inputs = inputs.data();
+    for (Call& call : calls) call.peer_outputs = outputs.data();
     for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p]);
     for (int idle = 0; idle < kIdleRounds;) {
       bool progressed = false, done = true;

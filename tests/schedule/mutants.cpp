@@ -120,11 +120,13 @@ class Mutator {
 
   void mutateTargets() {
     const Step& step = original();
-    for (Keep::Kind kind : {Keep::Kind::kNone, Keep::Kind::kOut, Keep::Kind::kScratch}) {
+    for (Keep::Kind kind :
+         {Keep::Kind::kNone, Keep::Kind::kOut, Keep::Kind::kEveryOut, Keep::Kind::kScratch}) {
       if (kind == step.keep.kind) continue;
-      onStep(kind == Keep::Kind::kNone  ? "keeps nothing"
-             : kind == Keep::Kind::kOut ? "keeps in out"
-                                        : "keeps in scratch",
+      onStep(kind == Keep::Kind::kNone       ? "keeps nothing"
+             : kind == Keep::Kind::kOut      ? "keeps in out"
+             : kind == Keep::Kind::kEveryOut ? "keeps in out of all"
+                                             : "keeps in scratch",
              [kind](Step& s) {
                s.keep = {kind, 0};
              });

@@ -23,6 +23,7 @@ constexpr Harmless kHarmless[] = {
     {"changes places with the next",
      "the two steps share no chunk, connection or queue, so their order is free"},
     {"keeps in out", "stores one copy more, into a chunk that is overwritten with the result afterwards"},
+    {"keeps in out of all", "stores a result: all have entered, and get it once more before they end"},
     {"source 0 is of another kind",
      "in an all-gather `in` and `out` hold the same once the own chunk is copied"},
     {"waits for lane 2", "a later moment, of a lane that itself waits for the right one: slower, not wrong"},

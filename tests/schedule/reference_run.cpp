@@ -135,6 +135,10 @@ class Run {
     if (step.sources.size() > 1) value.expression = "(" + value.expression + ")";
     if (step.completes) value.expression = "[" + value.expression + "]";
     if (step.keep.kind == Keep::Kind::kOut) at(*lane.schedule, Source::Kind::kOut, chunk) = value;
+    if (step.keep.kind == Keep::Kind::kEveryOut)
+      for (const Schedule& owner : schedules_)
+        if (entered_[static_cast<size_t>(owner.position)] && !ended(owner))
+          at(owner, Source::Kind::kOut, chunk) = value;
     if (step.keep.kind == Keep::Kind::kScratch) scratch(lane, step.keep.index).push_back(value);
     if (step.send_to >= 0) wires_[{lane.schedule->position, step.send_to, lane.number}].push_back(value);
     for (const int32_t peer : step.signal_to)

@@ -32,6 +32,8 @@ constexpr Golden kGolden[] = {
     {"ho_ring_all_gather_2x3.txt", "ho_ring", Collective::kAllGather, {2, 3}},
     {"peer_read_all_reduce_1x3.txt", "peer_read", Collective::kAllReduce, {1, 3}},
     {"peer_read_all_gather_1x3.txt", "peer_read", Collective::kAllGather, {1, 3}},
+    {"peer_write_all_reduce_1x3.txt", "peer_write", Collective::kAllReduce, {1, 3}},
+    {"peer_write_all_gather_1x3.txt", "peer_write", Collective::kAllGather, {1, 3}},
 };
 
 // A change of a schedule shows here as a change of text to be read. HORING_WRITE_GOLDEN=1 writes the files anew.

@@ -214,12 +214,28 @@ TEST(Selector, DoesAsItIsForcedByCollectiveAndSize) {
 }
 
 // Reading peers' inputs is what large calls on one node prefer, unless something is forced.
-TEST(Selector, LeavesPeersInputsToWhatIsNotForced) {
+TEST(Selector, PrefersWritingToReadingAndBothToTheTable) {
+  const Config config = configWith("auto"), forced = configWith("all_reduce=peer_read");
+  const GroupMap map = GroupMap::blocks(1, 2);
+  const auto names = [&](const Config& asked, Collective collective) {
+    const Selector selector({asked, map, SelectionTable::builtIn(), true});
+    std::string text;
+    for (const Selection& selection : selector.selectShared(collective, 1 << 20))
+      text += std::string(selection.algorithm->name) + " ";
+    return text;
+  };
+  EXPECT_EQ(names(config, Collective::kAllReduce), "peer_write peer_read ");
+  EXPECT_EQ(names(config, Collective::kAllGather), "peer_write peer_read ");
+  EXPECT_EQ(names(config, Collective::kReduceScatter), "peer_read ");
+  EXPECT_EQ(names(forced, Collective::kAllReduce), "peer_read ");
+}
+
+TEST(Selector, LeavesPeersBuffersToWhatIsNotForced) {
   const auto shares = [](const char* algorithm, Collective collective, size_t bytes, int ranks = 2) {
     const Config config = configWith(algorithm);
     const GroupMap map = GroupMap::blocks(1, ranks);
     const Selector selector({config, map, SelectionTable::builtIn(), true});
-    return selector.selectShared(collective, bytes) != nullptr;
+    return !selector.selectShared(collective, bytes).empty();
   };
   for (const auto& [ranks, least] :
        {std::pair(2, 64 << 10), {4, 128 << 10}, {8, 256 << 10}, {16, 256 << 10}}) {
@@ -254,7 +270,7 @@ TEST(Selector, FoldsInOneOrderOnlyWhereResultsShallBeReproducible) {
     for (const size_t bytes : {size_t{0}, size_t{1} << 20, size_t{1} << 40}) {
       EXPECT_EQ(chosen(selector, collective, bytes), "ho_ordered");
       EXPECT_EQ(selector.select(collective, bytes).shape.groups, 2);
-      EXPECT_EQ(selector.selectShared(collective, bytes), nullptr);
+      EXPECT_TRUE(selector.selectShared(collective, bytes).empty());
     }
   EXPECT_EQ(chosen(selector, Collective::kAllGather, 1), "ring");
   EXPECT_EQ(selector.fallback(), "");

@@ -279,7 +279,7 @@ TEST(Select, WritesATableThatTheLibraryReads) {
       question.algorithm = first->algorithm->name;
       const Picoseconds chosen = predicted(question).result.time;
       for (const Algorithm& other : algorithmCatalogue()) {
-        if (!other.has(collective) || other.inputs == Inputs::kShared) continue;
+        if (!other.has(collective) || other.reachesPeers()) continue;
         question.algorithm = other.name;
         EXPECT_LE(chosen, predicted(question).result.time) << other.name << ", " << bytes << " bytes";
       }

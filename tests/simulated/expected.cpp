@@ -115,9 +115,11 @@ class Run {
     Value value = !contractOf(lane.schedule->collective).folds() || layout.count(chunk) == 0
                       ? operands[0]
                       : fold(operands, element);
-    if (step.keep.kind == Keep::Kind::kOut)
-      std::copy(value->begin(), value->end(),
-                outputs_[lane.position()].data() + layout.outputOffset(chunk) * size_);
+    const bool in_every = step.keep.kind == Keep::Kind::kEveryOut;
+    for (size_t owner = 0; owner < outputs_.size(); ++owner)
+      if (keepsOut(step.keep) && (in_every || owner == lane.position()))
+        std::copy(value->begin(), value->end(),
+                  outputs_[owner].data() + layouts_[owner].outputOffset(chunk) * size_);
     if (step.keep.kind == Keep::Kind::kScratch)
       scratch_[lane.position()][static_cast<size_t>(step.keep.index)].push_back(value);
     if (step.send_to >= 0)

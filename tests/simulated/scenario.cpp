@@ -54,14 +54,18 @@ void choosePlans(Scenario& scenario, Dice& dice) {
   }
 }
 
-// peer_read takes inputs that a rank with a factor of its own has not scaled yet, so it is never chosen for that.
-bool canFold(const PlanChoice& plan, DataType type, RedOp op) {
-  return hasRedOp(type, op) && !(plan.algorithm == "peer_read" && op == RedOp::kPreMulSum);
+bool reachesPeers(const PlanChoice& plan) {
+  return findAlgorithm(plan.algorithm)->reachesPeers();
 }
 
-// Inputs that peers read in place are those of collectives whose blocks have one size.
+// They take inputs that a rank with a factor of its own has not scaled yet, so they are never chosen for that.
+bool canFold(const PlanChoice& plan, DataType type, RedOp op) {
+  return hasRedOp(type, op) && !(reachesPeers(plan) && op == RedOp::kPreMulSum);
+}
+
+// Buffers that peers reach in place are those of collectives whose blocks have one size.
 bool mayBeUneven(const PlanChoice& plan) {
-  return !isCutAtWill(plan.collective) && plan.algorithm != "peer_read";
+  return !isCutAtWill(plan.collective) && !reachesPeers(plan);
 }
 
 // Other data, and, if blocks differ in size, perhaps other sizes in the same tables.

@@ -66,6 +66,7 @@ Simulation::Simulation(const Scenario& scenario, Expectation& expectation)
     Dice data(scenario.operations[i].data_seed);
     jobs_[i].users = scenario.shape.ranks();
     jobs_[i].shared_inputs.resize(ranks_.size());
+    jobs_[i].shared_outputs.resize(ranks_.size());
     for (size_t position = 0; position < ranks_.size(); ++position) {
       jobs_[i].inputs.emplace_back(collectiveCall(i).inputBytes(position));
       fillInput(jobs_[i].inputs.back(), scenario.operations[i].type, data);
@@ -213,9 +214,11 @@ void Simulation::begin(int32_t position) {
       --me.call.count;
     }
   }
-  // Who reads it before it is there, or after it has gone, reads at 0.
+  // Who reaches for it before it is there, or after it has gone, does so at 0.
   jobs_[me.at].shared_inputs[index] = me.call.input;
+  jobs_[me.at].shared_outputs[index] = me.call.output;
   me.call.peer_inputs = jobs_[me.at].shared_inputs.data();
+  me.call.peer_outputs = jobs_[me.at].shared_outputs.data();
   me.operations[choice.plan]->begin(me.call);
 }
 
@@ -226,6 +229,7 @@ void Simulation::complete(int32_t position) {
   const CollectiveCall call = collectiveCall(me.at);
   steps_ += workOf(call, position, scenario_.settings.slot_bytes).steps;
   jobs_[me.at].shared_inputs[static_cast<size_t>(position)] = nullptr;
+  jobs_[me.at].shared_outputs[static_cast<size_t>(position)] = nullptr;
   if (--jobs_[me.at].users == 0) jobs_[me.at] = {};
   Bytes().swap(me.input);
   Bytes().swap(me.buffer);

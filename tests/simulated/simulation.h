@@ -52,8 +52,10 @@ class Simulation {
   };
   struct Job {  // an operation, over all ranks
     std::vector<Bytes> inputs;
-    std::vector<const std::byte*> shared_inputs;  // by position; null while its owner is not in the operation
-    std::vector<Bytes> outputs;                   // computed when the first rank is done
+    // By position; null while the owner is not in the operation.
+    std::vector<const std::byte*> shared_inputs;
+    std::vector<std::byte*> shared_outputs;
+    std::vector<Bytes> outputs;  // computed when the first rank is done
     int users = 0;
   };
 

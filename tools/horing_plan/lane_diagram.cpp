@@ -198,7 +198,8 @@ class Diagram {
       if (source.kind == Source::Kind::kOut) text += "out";
       if (source.kind == Source::Kind::kScratch) text += formatString("q%d", source.index);
     }
-    if (step.keep.kind == Keep::Kind::kOut) text += " ▸out";
+    if (keepsOut(step.keep)) text += " ▸out";
+    if (step.keep.kind == Keep::Kind::kEveryOut) text += " of all";
     if (step.keep.kind == Keep::Kind::kScratch) text += formatString(" ▸q%d", step.keep.index);
     if (step.send_to >= 0) text += formatString(" →%d", step.send_to);
     return text;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/host/plan.h"
 
 namespace horing::cuda {
@@ -34,7 +35,8 @@ class ImageMaker {
     step.source_count = static_cast<int32_t>(from.sources.size());
     for (const Source& source : from.sources)
       image_.sources.push_back({source.kind, sourceIndex(lane, source)});
-    step.keeps_out = from.keep.kind == Keep::Kind::kOut;
+    HORING_CHECK(from.keep.kind != Keep::Kind::kEveryOut);  // only the host's engine has it
+    step.keeps_out = keepsOut(from.keep);
     if (from.keep.kind == Keep::Kind::kScratch)
       step.keep_port = port({PortName::Kind::kScratchSend, -1, 0, from.keep.index});
     if (from.send_to >= 0) step.send_port = sendPort(lane, from.send_to);

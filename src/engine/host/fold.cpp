@@ -135,30 +135,52 @@ void copyBytes(const std::byte* source, std::byte* first, std::byte* second, siz
 }
 
 #ifdef __SSE2__
-void streamBytes(const std::byte* source, std::byte* destination, size_t bytes) {
-  constexpr size_t kLine = 64;
-  const auto address = reinterpret_cast<uintptr_t>(destination);
-  const size_t before = std::min(bytes, (kLine - address % kLine) % kLine);
-  std::memcpy(destination, source, before);
-  size_t at = before;
+namespace {
+
+constexpr size_t kLine = 64;
+
+size_t placeInLine(const std::byte* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % kLine;
+}
+
+void copyToAll(const std::byte* source, std::span<std::byte* const> destinations, size_t begin, size_t end) {
+  for (std::byte* const destination : destinations)
+    std::memcpy(destination + begin, source + begin, end - begin);
+}
+
+}  // namespace
+
+void streamBytes(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes) {
+  if (destinations.empty()) return;
+  const size_t place = placeInLine(destinations[0]);
+  for (std::byte* const& destination : destinations.subspan(1)) {
+    if (placeInLine(destination) == place) continue;
+    for (std::byte* const& one : destinations) streamBytes(source, {&one, 1}, bytes);
+    return;
+  }
+  size_t at = std::min(bytes, (kLine - place) % kLine);
+  copyToAll(source, destinations, 0, at);
+  // Line by line: the source is read once, and what is written waits for its turn while the next line comes.
   for (; bytes - at >= kLine; at += kLine) {
     const auto* from = reinterpret_cast<const __m128i*>(source + at);
-    auto* to = reinterpret_cast<__m128i*>(destination + at);
     const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
                   d = _mm_loadu_si128(from + 3);
-    _mm_stream_si128(to, a);
-    _mm_stream_si128(to + 1, b);
-    _mm_stream_si128(to + 2, c);
-    _mm_stream_si128(to + 3, d);
+    for (std::byte* const destination : destinations) {
+      auto* to = reinterpret_cast<__m128i*>(destination + at);
+      _mm_stream_si128(to, a);
+      _mm_stream_si128(to + 1, b);
+      _mm_stream_si128(to + 2, c);
+      _mm_stream_si128(to + 3, d);
+    }
   }
-  std::memcpy(destination + at, source + at, bytes - at);
+  copyToAll(source, destinations, at, bytes);
 }
 void streamFence() {
   _mm_sfence();
 }
 #else
-void streamBytes(const std::byte* source, std::byte* destination, size_t bytes) {
-  std::memcpy(destination, source, bytes);
+void streamBytes(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes) {
+  for (std::byte* const destination : destinations) std::memcpy(destination, source, bytes);
 }
 void streamFence() {}
 #endif

@@ -1,7 +1,9 @@
 #pragma once
 // The arithmetic of a step: fold operands, scale, round once, store to one or two places.
+#include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/types.h"
@@ -34,15 +36,16 @@ struct FoldArguments {
   const std::byte* const* sources = nullptr;
   const bool* is_input = nullptr;  // one per source; only read for avg and premulsum; null: none is
   int source_count = 0;            // 1 .. kMaxSources
-  // The second may be null. A destination may equal a source, not overlap one otherwise.
-  std::byte* destinations[2] = {nullptr, nullptr};
-  size_t count = 0;  // elements
+  // A destination may equal a source, not overlap one otherwise.
+  std::byte* const* destinations = nullptr;
+  int destination_count = 0;  // at least 1
+  size_t count = 0;           // elements
   Factor factor;
   int32_t ranks = 1;  // at least 1
   bool is_final = false;
-  // The last destination is stored past the caches, where the machine can and the destination is aligned to 64 bytes. Other
-  // ranks may be told of the data only after a streamFence().
-  bool streams = false;
+  // The destinations from this one on are stored past the caches, where the machine can and all of them are aligned to 64 bytes.
+  // Other ranks may be told of the data only after a streamFence().
+  int streams_from = INT_MAX;
 };
 
 // Any alignment is right; 64 bytes is fast. Thread-safe: works on its arguments alone, never fails, allocates
@@ -63,9 +66,9 @@ FoldFunction foldFunction(DataType type, RedOp op, Simd simd);
 // all-gather, where there is nothing to fold.
 void copyBytes(const std::byte* source, std::byte* first, std::byte* second, size_t bytes);
 
-// Copies `bytes` past the caches, where the machine can: for large results that nobody reads soon. Of any alignment; the two
-// do not overlap. Other ranks may be told of the data only after a streamFence().
-void streamBytes(const std::byte* source, std::byte* destination, size_t bytes);
+// Copies `bytes` past the caches to all destinations, where the machine can: for large results that nobody reads soon. Of any
+// alignment; none overlaps another, or the source. Other ranks may be told of the data only after a streamFence().
+void streamBytes(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes);
 void streamFence();
 
 }  // namespace horing

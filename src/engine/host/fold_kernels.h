@@ -154,10 +154,7 @@ struct Access {
 };
 
 template <class R, int kPacks, class Memory>
-void foldTile(const R& rule, const FoldArguments& arguments, size_t at, size_t bytes) {
-  std::byte* const last =
-      arguments.destinations[1] != nullptr ? arguments.destinations[1] : arguments.destinations[0];
-  const bool streams = arguments.streams && reinterpret_cast<uintptr_t>(last) % 64 == 0;
+void foldTile(const R& rule, const FoldArguments& arguments, int streams_from, size_t at, size_t bytes) {
   using Part = typename R::Part;
   constexpr int kParts = R::kParts;
   constexpr int kBytes = R::Isa::kBytes;
@@ -176,33 +173,45 @@ void foldTile(const R& rule, const FoldArguments& arguments, size_t at, size_t b
   }
   unrolled<kPacks>([&](auto p) {
     const typename R::Isa::Bits result = rule.write(value[p.value]);
-    if (arguments.destinations[1] != nullptr)
-      Memory::store(arguments.destinations[0] + at + p.value * kBytes, result, bytes);
-    if (streams) {
-      Memory::stream(last + at + p.value * kBytes, result, bytes);
-    } else {
-      Memory::store(last + at + p.value * kBytes, result, bytes);
+    for (int d = 0; d < arguments.destination_count; ++d) {
+      std::byte* const to = arguments.destinations[d] + at + p.value * kBytes;
+      if (d >= streams_from) {
+        Memory::stream(to, result, bytes);
+      } else {
+        Memory::store(to, result, bytes);
+      }
     }
   });
+}
+
+// What of them can indeed go past the caches.
+inline int firstStreamed(const FoldArguments& arguments) {
+  for (int d = arguments.streams_from; d < arguments.destination_count; ++d)
+    if (reinterpret_cast<uintptr_t>(arguments.destinations[d]) % 64 != 0) return arguments.destination_count;
+  return arguments.streams_from;
 }
 
 template <class R, int kElementBytes>
 void fold(const FoldArguments& arguments) {
   const size_t bytes = arguments.count * kElementBytes;
   if (arguments.source_count == 1 && R::keepsSingle(arguments)) {
-    return copyBytes(arguments.sources[0], arguments.destinations[0], arguments.destinations[1], bytes);
+    for (int d = 0; d < arguments.destination_count; ++d)
+      copyBytes(arguments.sources[0], arguments.destinations[d], nullptr, bytes);
+    return;
   }
   using Isa = typename R::Isa;
   constexpr size_t kBytes = Isa::kBytes;
   constexpr int kPacks =
       R::kParts == 4 ? 2 : 4;  // measured: more run out of registers or of outstanding loads
   const R rule(arguments);
+  const int streams_from = firstStreamed(arguments);
   size_t at = 0;
   for (; bytes - at >= kPacks * kBytes; at += kPacks * kBytes) {
-    foldTile<R, kPacks, Access<Isa, true>>(rule, arguments, at, kBytes);
+    foldTile<R, kPacks, Access<Isa, true>>(rule, arguments, streams_from, at, kBytes);
   }
-  for (; bytes - at >= kBytes; at += kBytes) foldTile<R, 1, Access<Isa, true>>(rule, arguments, at, kBytes);
-  if (at < bytes) foldTile<R, 1, Access<Isa, false>>(rule, arguments, at, bytes - at);
+  for (; bytes - at >= kBytes; at += kBytes)
+    foldTile<R, 1, Access<Isa, true>>(rule, arguments, streams_from, at, kBytes);
+  if (at < bytes) foldTile<R, 1, Access<Isa, false>>(rule, arguments, streams_from, at, bytes - at);
 }
 
 struct FoldRow {

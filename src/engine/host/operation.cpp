@@ -49,6 +49,7 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
       operands_(static_cast<size_t>(plan.largestSourceCount())),
       read_again_(static_cast<size_t>(plan.schedule().grid.chunks())),
       kept_again_(read_again_.size()) {
+  if (plan.writesPeers()) outputs_.resize(static_cast<size_t>(plan.schedule().ranks));
   std::vector<bool> kept(kept_again_.size());
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = plan.schedule().lanes[l];
@@ -58,7 +59,7 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
       const auto chunk = static_cast<size_t>(cursor.chunk());
       for (const Source& source : cursor.step().sources)
         if (source.kind == Source::Kind::kOut) read_again_[chunk] = true;
-      if (cursor.step().keep.kind != Keep::Kind::kOut) continue;
+      if (!keepsOut(cursor.step().keep)) continue;
       if (kept[chunk]) kept_again_[chunk] = true;
       kept[chunk] = true;
     }
@@ -116,7 +117,7 @@ void HostOperation::layOutLane(size_t lane_number) {
     step.tag = mixBits(step.count) ^ static_cast<Tag>(chunk) << 32;
     step.wait_lane = from.wait.lane;
     step.wait_step = cursor.waitStep();
-    step.keeps_out = from.keep.kind == Keep::Kind::kOut;
+    step.keeps_out = keepsOut(from.keep);
     step.completes = from.completes;
     // A single value may have to be scaled, on the way in or, of an average, at the end.
     step.only_moves =
@@ -174,6 +175,7 @@ void HostOperation::begin(const Call& call) {
       call.type != call_.type || call.op != call_.op)
     layOut(call);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
+  HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
   call_ = call;
   input_lasts_ = inputLasts();
   if (!is_tiny_) plan_.roam(roams_);
@@ -287,6 +289,12 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   }
   std::byte* sent = nullptr;
   if (step.sender && !(sent = acquire(step, bytes))) return false;
+  if (step.bound->keeps_in_every) [[unlikely]] {
+    computeForAll(step, step.output_bytes + byte_offset, range.count);
+    nextSlice(lane);
+    release(step);
+    return true;
+  }
   const std::byte* const lasting = lastingValue(step, kept);
   const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
   compute(step, kept, in_place ? nullptr : sent, range.count);
@@ -319,6 +327,8 @@ bool HostOperation::tryWithoutData(LaneState& lane) {
   for (Sender* sender : step.bound->signals)
     if (!sender->tryAcquire()) return false;
   nextSlice(lane);
+  // Who is told that the outputs are written must find them so.
+  if (plan_.writesPeers()) streamFence();
   if (step.sender) step.sender->post(0, tag);
   for (Sender* sender : step.bound->signals) sender->post(0, tag);
   release(step);
@@ -382,25 +392,51 @@ void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std:
   const size_t bytes = count * element_bytes_;
   if (step.only_moves) {
     if (sent) copyBytes(operands_[0], sent, nullptr, bytes);
-    if (kept != operands_[0]) streamBytes(operands_[0], kept, bytes);
+    if (kept != operands_[0]) streamBytes(operands_[0], {&kept, 1}, bytes);
   } else {
     fold(step, sent ? sent : kept, sent ? kept : nullptr, count);
   }
   streamFence();
 }
 
+// All outputs in one pass, so that each input is read once, from memory, and no more is written than they hold. Each rank begins
+// with another's output.
+void HostOperation::computeForAll(const CallStep& step, size_t output_offset, size_t count) {
+  const int32_t ranks = plan_.schedule().ranks;
+  size_t places = 0;
+  for (int32_t distance = 1; distance <= ranks; ++distance) {
+    std::byte* const to = call_.peer_outputs[(plan_.schedule().position + distance) % ranks] + output_offset;
+    if (!step.only_moves || to != operands_[0]) outputs_[places++] = to;
+  }
+  const std::span<std::byte* const> outputs(outputs_.data(), places);
+  if (!step.only_moves) {
+    foldTo(step, outputs, step.streams ? 0 : ranks, count);
+  } else if (step.streams) {
+    streamBytes(operands_[0], outputs, count * element_bytes_);
+  } else {
+    for (std::byte* const to : outputs) copyBytes(operands_[0], to, nullptr, count * element_bytes_);
+  }
+}
+
 inline void HostOperation::fold(const CallStep& step, std::byte* first, std::byte* second, size_t count) {
+  std::byte* const places[] = {first, second};
+  const int given = second ? 2 : 1;
+  foldTo(step, {places, static_cast<size_t>(given)}, step.streams ? given - 1 : given, count);
+}
+
+inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* const> places, int streams_from,
+                                  size_t count) {
   FoldArguments arguments;
   arguments.sources = operands_.data();
   arguments.is_input = step.bound->is_input.get();
   arguments.source_count = static_cast<int>(step.sources.size());
-  arguments.destinations[0] = first;
-  arguments.destinations[1] = second;
+  arguments.destinations = places.data();
+  arguments.destination_count = static_cast<int>(places.size());
   arguments.count = count;
   arguments.factor = factor_;
   arguments.ranks = plan_.schedule().ranks;
   arguments.is_final = step.completes;
-  arguments.streams = step.streams;
+  arguments.streams_from = streams_from;
   fold_(arguments);
 }
 

@@ -38,6 +38,8 @@ struct Call {
   uint64_t sequence = 0;  // of the communicator; the same on every rank
   // The inputs of all ranks, by position, where schedules read them.
   const std::byte* const* peer_inputs = nullptr;
+  // And the outputs, where they write them.
+  std::byte* const* peer_outputs = nullptr;
 
   Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
 };
@@ -132,8 +134,10 @@ class HostOperation final : public Driven {
   }
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
+  void computeForAll(const CallStep& step, size_t output_offset, size_t count);
   void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void fold(const CallStep& step, std::byte* first, std::byte* second, size_t count);
+  void foldTo(const CallStep& step, std::span<std::byte* const> places, int streams_from, size_t count);
   void nextSlice(LaneState& lane);
   void rejectMessage(const LaneState& lane, const BoundSource& source, const Message& message, size_t bytes);
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
@@ -162,6 +166,7 @@ class HostOperation final : public Driven {
   std::vector<LaneState> lanes_;
   size_t lanes_running_ = 0;
   std::vector<const std::byte*> operands_;  // of the slice being tried
+  std::vector<std::byte*> outputs_;         // of all positions, where that slice is to be stored
   std::vector<bool> read_again_;            // [chunk]: of the output, by a step of this rank
   std::vector<bool> kept_again_;            // [chunk]: in the output, by another step of this rank
   size_t input_end_ = 0;                    // bytes of the input that steps read

@@ -56,6 +56,8 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
   }
   if (step.keep.kind == Keep::Kind::kScratch)
     bound.keep_queue = queues_[static_cast<size_t>(step.keep.index)].get();
+  bound.keeps_in_every = step.keep.kind == Keep::Kind::kEveryOut;
+  writes_peers_ = writes_peers_ || bound.keeps_in_every;
   if (step.send_to >= 0) {
     bound.sender = &connections.sender(step.send_to, channelOf(schedule_, lane, step.send_to, sendPeers));
     bound.send_peer = connections.rankOf(step.send_to);

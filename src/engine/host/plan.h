@@ -68,6 +68,7 @@ struct BoundStep {
   std::vector<BoundSource> sources;
   std::unique_ptr<bool[]> is_input;  // one per source, see FoldArguments
   ScratchQueue* keep_queue = nullptr;
+  bool keeps_in_every = false;
   Sender* sender = nullptr;
   int32_t send_peer = -1;  // rank, for messages
   std::vector<Sender*> signals;
@@ -102,6 +103,7 @@ class Plan {
   const std::vector<BoundStep>& boundSteps(size_t lane) const { return bound_[lane]; }
   int32_t largestSourceCount() const { return largest_source_count_; }
   bool readsPeers() const { return reads_peers_; }
+  bool writesPeers() const { return writes_peers_; }
   // Everything that was sent will arrive. Credits may be owed still: who needs them needs what this rank does next.
   bool flushed() const;
   // Of all that it sends from now on: Sender::roam().
@@ -121,6 +123,7 @@ class Plan {
   std::vector<Receiver*> receivers_;           // each once
   int32_t largest_source_count_ = 1;
   bool reads_peers_ = false;
+  bool writes_peers_ = false;
 };
 
 }  // namespace horing

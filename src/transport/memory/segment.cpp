@@ -151,19 +151,31 @@ bool Segment::contains(const void* begin, uint64_t bytes) const {
   return from >= first && bytes <= name_.bytes && from - first <= name_.bytes - bytes;
 }
 
+void Segment::cutOff(void* begin, uint64_t bytes) {
+  const auto from = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = roundUp(from, kSegmentPageBytes),
+                  end = (from + bytes) / kSegmentPageBytes * kSegmentPageBytes;
+  is_cut_ = true;
+  if (first >= end) return;
+  auto* const pages = static_cast<std::byte*>(begin) + (first - from);
+  [[maybe_unused]] void* const other =
+      ::mmap(pages, end - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 Result<PeerSegment> PeerSegment::open(const SegmentName& name) {
   if (name.id == 0 || name.pid <= 0 || name.fd < 0 || name.bytes == 0 || name.bytes > machineBytes())
     return notReached(name, "that is no name of such memory");
   const std::string path = formatString("/proc/%d/fd/%d", name.pid, name.fd);
   if (!leadsTo(path, name.id)) return notReached(name, "it is not there, or of another user");
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd.valid()) return systemError(errno, "opening the memory of process %d, %s", name.pid, path.c_str());
   struct stat facts {};
   if (!leadsTo(formatString("/proc/self/fd/%d", fd.get()), name.id) || ::fstat(fd.get(), &facts) != 0 ||
       static_cast<uint64_t>(facts.st_size) != fileBytes(name.bytes) ||
       (::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
     return notReached(name, "it is not what its owner says");
-  HORING_ASSIGN(SegmentMapping map, SegmentMapping::map(fd.get(), fileBytes(name.bytes), PROT_READ));
+  HORING_ASSIGN(SegmentMapping map,
+                SegmentMapping::map(fd.get(), fileBytes(name.bytes), PROT_READ | PROT_WRITE));
   return PeerSegment(name, std::move(map));
 }
 

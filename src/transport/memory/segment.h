@@ -1,5 +1,5 @@
 #pragma once
-// A piece of memory that other processes of this node can read: made by its owner, mapped by peers that are told its name.
+// A piece of memory that other processes of this node can read and write: made by its owner, mapped by peers that are told its name.
 //
 // The memory is a memfd. It has no name in any file system, so nothing stays behind however the owner ends, and no mounted
 // directory limits its size. A peer opens it through /proc/PID/fd/FD of the owner, which the kernel allows to processes of
@@ -66,6 +66,10 @@ class Segment {
   std::byte* data() const { return map_.data(); }
   uint64_t bytes() const { return name_.bytes; }
   bool contains(const void* begin, uint64_t bytes) const;
+  // Puts other memory, zeros, in place of whole pages of [begin, begin + bytes): peers no longer reach these. They keep what is on a
+  // page with other memory.
+  void cutOff(void* begin, uint64_t bytes);
+  bool isCut() const { return is_cut_; }
 
  private:
   Segment(const SegmentName& name, Fd fd, SegmentMapping map)
@@ -73,16 +77,17 @@ class Segment {
   SegmentName name_;
   Fd fd_;
   SegmentMapping map_;
+  bool is_cut_ = false;
 };
 
-// A peer's segment, mapped for reading. A resource; valid whatever its owner does.
+// A peer's segment, mapped. A resource; valid whatever its owner does.
 class PeerSegment {
  public:
   // Opens what `name` names. Errors: it is not, or no longer, there; it is not what the name says; it cannot be reached.
   static Result<PeerSegment> open(const SegmentName& name);
 
   const SegmentName& name() const { return name_; }
-  const std::byte* data() const { return map_.data(); }
+  std::byte* data() const { return map_.data(); }
   // Whether the owner has freed it.
   bool freed() const;
 

@@ -50,14 +50,28 @@ Status SegmentList::free(void* data) {
   return {};
 }
 
+void SegmentList::cutOff(void* data, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Segment* const segment = segmentAt(data, bytes);
+  if (!segment) return;
+  for (Watcher* watcher : watchers_) watcher->freed(segment->name().id);
+  segment->cutOff(data, bytes);
+}
+
+// Null if there is none. Under mutex_.
+Segment* SegmentList::segmentAt(const void* data, uint64_t bytes) const {
+  const auto after = by_address_.upper_bound(reinterpret_cast<uintptr_t>(data));
+  if (after == by_address_.begin()) return nullptr;
+  Segment& segment = *std::prev(after)->second;
+  return segment.name().pid == ::getpid() && segment.contains(data, bytes) ? &segment : nullptr;
+}
+
 std::optional<SegmentPlace> SegmentList::find(const void* data, uint64_t bytes) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto address = reinterpret_cast<uintptr_t>(data);
-  auto after = by_address_.upper_bound(address);
-  if (after == by_address_.begin()) return std::nullopt;
-  const Segment& segment = *std::prev(after)->second;
-  if (segment.name().pid != ::getpid() || !segment.contains(data, bytes)) return std::nullopt;
-  return SegmentPlace{segment.name(), address - reinterpret_cast<uintptr_t>(segment.data())};
+  const Segment* const segment = segmentAt(data, bytes);
+  if (!segment || segment->isCut()) return std::nullopt;
+  return SegmentPlace{segment->name(),
+                      static_cast<uint64_t>(static_cast<const std::byte*>(data) - segment->data())};
 }
 
 std::byte* SegmentList::dataOf(const SegmentName& name) const {

@@ -70,7 +70,8 @@ inline std::vector<Case> everyAlgorithm(std::vector<Shape> shapes) {
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (int collective = 0; collective < kCollectives; ++collective)
       for (const Shape& shape : shapes)
-        if (algorithm.has(static_cast<Collective>(collective)))
+        if (algorithm.has(static_cast<Collective>(collective)) &&
+            algorithm.buffers != horing::Buffers::kWrittenByPeers)
           cases.push_back({algorithm.name, static_cast<Collective>(collective), shape});
   return cases;
 }

@@ -93,7 +93,9 @@ void expectTheHostsBits(const Scenario& s) {
   arguments.sources = pointers.data();
   arguments.is_input = host_is_input;
   arguments.source_count = s.sources;
-  arguments.destinations[0] = expected.data();
+  std::byte* const destination = expected.data();
+  arguments.destinations = &destination;
+  arguments.destination_count = 1;
   arguments.count = s.count;
   arguments.factor = factor;
   arguments.ranks = 3;
@@ -184,7 +186,9 @@ void expectTheHostsPairs(DataType type, RedOp op) {
   arguments.sources = sources;
   arguments.is_input = host_is_input;
   arguments.source_count = 2;
-  arguments.destinations[0] = reinterpret_cast<std::byte*>(expected.data());
+  std::byte* const destination = reinterpret_cast<std::byte*>(expected.data());
+  arguments.destinations = &destination;
+  arguments.destination_count = 1;
   arguments.count = a.size();
   arguments.ranks = 2;
   arguments.is_final = true;

@@ -35,12 +35,12 @@ class Ranks {
         host_({.algorithm = c.algorithm, .collective = c.collective, .shape = c.shape, .slots = 9}) {}
 
   Emulation prepare(std::vector<Call> calls) {
-    peer_inputs_.clear();
-    for (const Call& call : calls) peer_inputs_.push_back(call.input);
+    peer_buffers_.clear();
+    for (const Call& call : calls) peer_buffers_.push_back(call.input);
     Emulation emulation;
     for (int32_t p = 0; p < gpu_->ranks(); ++p) {
       Call& call = calls[static_cast<size_t>(p)];
-      call.peer_inputs = peer_inputs_.data();
+      call.peer_inputs = peer_buffers_.data();
       auto ready = gpu_->plan(p).prepare(call);
       EXPECT_TRUE(ready.ok()) << ready.status().toString();
       emulation.add({ready.take(), call.type, call.op});
@@ -75,7 +75,7 @@ class Ranks {
   uint32_t abort_ = 0;
   std::unique_ptr<GpuWorld> gpu_;
   World host_;
-  std::vector<const std::byte*> peer_inputs_;
+  std::vector<const std::byte*> peer_buffers_;
 };
 
 // Fibers switch stacks behind ThreadSanitizer's back.

@@ -67,6 +67,16 @@ TEST(PerfPrograms, GiveRightDataWithThreads) {
                    3 * (reduces(program) ? 12 * 5 + 6 * 3 : 12));
 }
 
+// Inputs and outputs that the processes of a node read and write in place, also where no buffer is aligned; the largest go past the
+// caches.
+TEST(PerfPrograms, GiveRightDataInMemoryThatPeersReach) {
+  for (const char* program : {"all_reduce_perf", "all_gather_perf", "reduce_scatter_perf"})
+    for (const char* shift : {"0", "1"})
+      expectGoodRows(runProgram(underRun(3, {binary(program), "-R", "1", "-u", shift, "-b", "192K", "-e",
+                                             "48M", "-f", "16", "-n", "2"})),
+                     3);
+}
+
 // With a driver that owns no GPU, and memory that crashes whoever else touches it.
 TEST(PerfPrograms, GiveRightDataOnMemoryOfAGpu) {
   const std::string driver = "LD_LIBRARY_PATH=" HORING_FAKE_CUDA_FOLDER;

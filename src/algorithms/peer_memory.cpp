@@ -1,13 +1,17 @@
-// Ranks that can read each other's inputs fold, or gather, straight from them.
+// Ranks that can reach each other's memory.
 //
-// all-reduce: every rank folds its chunk from all inputs in one pass, keeps it and sends it to the others, through slots that
-// stay in the cache. reduce-scatter: the same without sending. all-gather: every rank copies all blocks, in one order, so that
-// who comes second finds a block in the cache that the ranks share.
-// Before the first read every rank signals that it has entered; after the last, that it has read: only then may the owner of
-// an input go on. In all-reduce a rank's own chunk says so: it comes after the reads. Chunk c is folded over positions c+1, ..., c, and rounded once.
+// peer_read folds, or gathers, straight from the inputs. all-reduce: every rank folds its chunk from all inputs in one pass,
+// keeps it and sends it to the others, through slots that stay in the cache. reduce-scatter: the same without sending.
+// all-gather: every rank copies all blocks, in one order, so that who comes second finds a block in the cache that the ranks
+// share.
+// peer_write stores each rank's chunk, folded from all inputs or copied, in all outputs: no slot, and nothing is read twice.
+// Before the first read every rank signals that it has entered; after the last, that it has read, or written: only then may the
+// owner of the memory go on. In peer_read's all-reduce a rank's own chunk says so: it comes after the reads. Chunk c is folded
+// over positions c+1, ..., c, and rounded once.
 //
-// Cost: 2 rounds of n-1 signals (all-reduce 1) before and after the data. Memory read and written, of D bytes of the whole vector and all ranks together: all-reduce nD
-// and nD, reduce-scatter nD and D, all-gather D (nD where no cache is shared) and nD: the least possible.
+// Cost: 2 rounds of n-1 signals (peer_read's all-reduce 1) before and after the data. Memory read and written, of D bytes of the whole
+// vector and all ranks together: all-reduce nD and nD, reduce-scatter nD and D, all-gather D and nD, the least possible; but
+// peer_read's all-gather reads nD where no cache is shared, and its all-reduce copies through slots besides.
 #include "algorithms/catalogue.h"
 #include "schedule/builder.h"
 
@@ -53,7 +57,28 @@ void copyBlocks(BlockBuilder& steps, int32_t n, int32_t me) {
   }
 }
 
+Schedule scheduleOf(const std::vector<int32_t>& others, int32_t last_read, const LaneBuilder& data) {
+  Schedule schedule{.grid = {1, static_cast<int32_t>(others.size()) + 1}};
+  if (!others.empty()) schedule.lanes.push_back(signals(others, last_read));
+  schedule.lanes.push_back(data.build());
+  return schedule;
+}
+
 }  // namespace
+
+Schedule buildPeerWrite(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
+  const std::vector<int32_t> others = othersOf(shape.ranks(), position);
+  LaneBuilder data;
+  BlockBuilder steps = data.once();
+  if (collective == Collective::kAllReduce) {
+    foldOwnChunk(steps, others, position).keepInEvery();
+  } else {
+    StepBuilder copy = steps.at(position);
+    if (!others.empty()) copy.after(kSignalLane, kReadyStep);
+    copy.read(kInput).keepInEvery();
+  }
+  return scheduleOf(others, 0, data);
+}
 
 Schedule buildPeerRead(Collective collective, Shape shape, int32_t position, int32_t /*root*/) {
   const int32_t n = shape.ranks();
@@ -73,10 +98,7 @@ Schedule buildPeerRead(Collective collective, Shape shape, int32_t position, int
     for (size_t i = 1; i < others.size(); ++i) steps.at(position).read(kOutput).send(others[i]);
     for (size_t i = others.size(); i-- > 0;) steps.at(others[i]).recv(others[i]).keep(kOutput);
   }
-  Schedule schedule{.grid = {1, n}};
-  if (n > 1) schedule.lanes.push_back(signals(others, last_read));
-  schedule.lanes.push_back(data.build());
-  return schedule;
+  return scheduleOf(others, last_read, data);
 }
 
 }  // namespace horing

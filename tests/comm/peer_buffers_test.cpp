@@ -1,8 +1,9 @@
 // Ranks that ask each other where their inputs lie: they must decide alike, whatever one of them says.
-#include "comm/peer_inputs.h"
+#include "comm/peer_buffers.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -12,10 +13,12 @@ namespace {
 // Ranks, each with memory and a view of its own, and the messages between them.
 class Ranks {
  public:
-  explicit Ranks(int count, PeerInputs::Memory memory = PeerInputs::Memory::kOfSegments)
-      : map_(GroupMap::blocks(1, count)), lists_(static_cast<size_t>(count)) {
+  explicit Ranks(int count, PeerBuffers::Memory memory = PeerBuffers::Memory::kOfSegments)
+      : map_(GroupMap::blocks(1, count)),
+        lists_(static_cast<size_t>(count)),
+        outputs_(static_cast<size_t>(count)) {
     for (int rank = 0; rank < count; ++rank)
-      views_.push_back(std::make_unique<PeerInputs>(list(rank), map_, rank, memory));
+      views_.push_back(std::make_unique<PeerBuffers>(list(rank), map_, rank, memory));
   }
   SegmentList& list(int rank) { return lists_[static_cast<size_t>(rank)]; }
   // Changes what a rank says in the next rounds.
@@ -24,23 +27,30 @@ class Ranks {
   // All ranks' answers to one question, by rank; all are null, or none is.
   std::vector<const std::byte* const*> ask(const std::vector<const std::byte*>& inputs, size_t bytes) {
     confirmed_ = false;
-    exchange([&](size_t rank) { return views_[rank]->offer(inputs[rank], bytes); });
+    exchange([&](size_t rank) { return views_[rank]->offer({inputs[rank], bytes}, outputs_[rank]); });
     size_t wanting = 0;
     for (const auto& view : views_) wanting += view->needsConfirmation();
     EXPECT_TRUE(wanting == 0 || wanting == views_.size()) << "a second round of some ranks only";
     if (wanting > 0) exchange([&](size_t rank) { return views_[rank]->confirmation(); });
     confirmed_ = wanting > 0;
     std::vector<const std::byte* const*> answers;
+    found_outputs_.clear();
     for (const auto& view : views_) {
       const auto agreed = view->agreed();
       EXPECT_TRUE(agreed.ok()) << agreed.status().toString();
-      answers.push_back(agreed.ok() ? agreed.value() : nullptr);
+      answers.push_back(agreed.ok() ? agreed.value().inputs : nullptr);
+      found_outputs_.push_back(agreed.ok() ? agreed.value().outputs : nullptr);
+      EXPECT_EQ(found_outputs_.back() == nullptr, found_outputs_[0] == nullptr) << "ranks decide differently";
       EXPECT_EQ(answers.back() == nullptr, answers[0] == nullptr) << "ranks decide differently";
     }
     return answers;
   }
   bool confirmed() const { return confirmed_; }
-  PeerInputs& view(int rank) { return *views_[static_cast<size_t>(rank)]; }
+  // Those of the next questions; none at first.
+  void setOutputs(std::vector<std::span<std::byte>> outputs) { outputs_ = std::move(outputs); }
+  // By rank; those by position that it may write.
+  const std::vector<std::byte* const*>& outputs() const { return found_outputs_; }
+  PeerBuffers& view(int rank) { return *views_[static_cast<size_t>(rank)]; }
 
  private:
   void exchange(const std::function<Call(size_t)>& callOf) {
@@ -56,9 +66,11 @@ class Ranks {
 
   GroupMap map_;
   std::vector<SegmentList> lists_;
-  std::vector<std::unique_ptr<PeerInputs>> views_;
+  std::vector<std::unique_ptr<PeerBuffers>> views_;
   std::function<void(int, std::byte*, size_t)> lie_;
   bool confirmed_ = false;
+  std::vector<std::span<std::byte>> outputs_;
+  std::vector<std::byte* const*> found_outputs_;
 };
 
 constexpr size_t kBytes = 10000;
@@ -73,7 +85,7 @@ std::vector<const std::byte*> allocateAll(Ranks& ranks, int count) {
   return inputs;
 }
 
-TEST(PeerInputs, AreFoundInTheMemoryOfTheOthers) {
+TEST(PeerBuffers, AreFoundInTheMemoryOfTheOthers) {
   Ranks ranks(3);
   const auto inputs = allocateAll(ranks, 3);
   for (const bool is_first : {true, false}) {
@@ -86,8 +98,31 @@ TEST(PeerInputs, AreFoundInTheMemoryOfTheOthers) {
   }
 }
 
-TEST(PeerInputs, OfOneProcessMayLieAnywhere) {
-  Ranks ranks(2, PeerInputs::Memory::kOfProcess);
+TEST(PeerBuffers, AreWrittenWhereAllOutputsAreShared) {
+  Ranks ranks(2);
+  auto inputs = allocateAll(ranks, 2);
+  std::vector<std::span<std::byte>> outputs;
+  for (const int rank : {0, 1}) outputs.emplace_back(ranks.list(rank).allocate(kBytes).take(), kBytes);
+  ranks.setOutputs(outputs);
+  EXPECT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  ASSERT_NE(ranks.outputs()[0], nullptr);
+  ranks.outputs()[0][1][kBytes - 1] = std::byte{7};
+  EXPECT_EQ(outputs[1][kBytes - 1], std::byte{7});
+  EXPECT_EQ(ranks.outputs()[0][0], outputs[0].data()) << "its own";
+  // Each kind for itself.
+  std::vector<std::byte> ordinary(kBytes);
+  inputs[0] = ordinary.data();
+  EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
+  EXPECT_NE(ranks.outputs()[0], nullptr);
+  outputs[0] = ordinary;
+  ranks.setOutputs(outputs);
+  inputs = allocateAll(ranks, 2);
+  EXPECT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  EXPECT_EQ(ranks.outputs()[0], nullptr);
+}
+
+TEST(PeerBuffers, OfOneProcessMayLieAnywhere) {
+  Ranks ranks(2, PeerBuffers::Memory::kOfProcess);
   const std::byte mine{1}, theirs{2};
   const auto answers = ranks.ask({&mine, &theirs}, 1);
   ASSERT_NE(answers[0], nullptr);
@@ -96,7 +131,7 @@ TEST(PeerInputs, OfOneProcessMayLieAnywhere) {
   EXPECT_FALSE(ranks.confirmed());
 }
 
-TEST(PeerInputs, AreRefusedByAllIfOneLiesElsewhere) {
+TEST(PeerBuffers, AreRefusedByAllIfOneLiesElsewhere) {
   Ranks ranks(3);
   auto inputs = allocateAll(ranks, 3);
   const std::vector<std::byte> ordinary(kBytes);
@@ -108,11 +143,12 @@ TEST(PeerInputs, AreRefusedByAllIfOneLiesElsewhere) {
   EXPECT_EQ(ranks.ask(inputs, 2 * kBytes)[0], nullptr) << "reaches beyond the segment";
 }
 
-TEST(PeerInputs, AreRefusedByAllIfOneCannotMap) {
+TEST(PeerBuffers, AreRefusedByAllIfOneCannotMap) {
   Ranks ranks(3);
   const auto inputs = allocateAll(ranks, 3);
   ranks.setLie([](int from, std::byte* said, size_t bytes) {
-    if (from == 2 && bytes == sizeof(InputOffer)) reinterpret_cast<InputOffer*>(said)->segment.fd += 1000;
+    if (from == 2 && bytes == 2 * sizeof(BufferOffer))
+      reinterpret_cast<BufferOffer*>(said)->segment.fd += 1000;
   });
   for (const bool is_first : {true, false}) {
     EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
@@ -120,38 +156,38 @@ TEST(PeerInputs, AreRefusedByAllIfOneCannotMap) {
   }
 }
 
-TEST(PeerInputs, SurviveOffersThatLie) {
-  const std::function<void(InputOffer&)> lies[] = {
-      [](InputOffer& offer) { offer.offset = UINT64_MAX; },
-      [](InputOffer& offer) { offer.offset = UINT64_MAX - kBytes + 1; },
-      [](InputOffer& offer) { offer.segment.bytes = UINT64_MAX; },
-      [](InputOffer& offer) { offer.segment.bytes = 1; },
-      [](InputOffer& offer) { ++offer.segment.id; },
-      [](InputOffer& offer) { offer.segment.pid = -1; },
-      [](InputOffer& offer) { offer.segment.pid = 1; },
-      [](InputOffer& offer) { offer.segment.fd = 0; },
+TEST(PeerBuffers, SurviveOffersThatLie) {
+  const std::function<void(BufferOffer&)> lies[] = {
+      [](BufferOffer& offer) { offer.offset = UINT64_MAX; },
+      [](BufferOffer& offer) { offer.offset = UINT64_MAX - kBytes + 1; },
+      [](BufferOffer& offer) { offer.segment.bytes = UINT64_MAX; },
+      [](BufferOffer& offer) { offer.segment.bytes = 1; },
+      [](BufferOffer& offer) { ++offer.segment.id; },
+      [](BufferOffer& offer) { offer.segment.pid = -1; },
+      [](BufferOffer& offer) { offer.segment.pid = 1; },
+      [](BufferOffer& offer) { offer.segment.fd = 0; },
   };
   for (const auto& lie : lies) {
     Ranks ranks(2);
     const auto inputs = allocateAll(ranks, 2);
     ranks.setLie([&](int from, std::byte* said, size_t bytes) {
-      if (from == 1 && bytes == sizeof(InputOffer)) lie(*reinterpret_cast<InputOffer*>(said));
+      if (from == 1 && bytes == 2 * sizeof(BufferOffer)) lie(*reinterpret_cast<BufferOffer*>(said));
     });
     EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
   }
 }
 
-TEST(PeerInputs, OfFreedMemoryAreAnError) {
+TEST(PeerBuffers, OfFreedMemoryAreAnError) {
   Ranks ranks(2);
   const auto inputs = allocateAll(ranks, 2);
   ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
-  InputOffer stale;
+  std::array<BufferOffer, 2> stale;
   ranks.setLie([&](int from, std::byte* said, size_t bytes) {
-    if (from == 1 && bytes == sizeof(InputOffer)) std::memcpy(&stale, said, sizeof stale);
+    if (from == 1 && bytes == 2 * sizeof(BufferOffer)) std::memcpy(&stale, said, sizeof stale);
   });
   ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
   ASSERT_TRUE(ranks.list(1).free(const_cast<std::byte*>(inputs[1] - 100)).ok());
-  Call call = ranks.view(0).offer(inputs[0], kBytes);
+  Call call = ranks.view(0).offer({inputs[0], kBytes}, {});
   std::memcpy(call.output, call.input, call.count);
   std::memcpy(call.output + call.count, &stale, sizeof stale);
   EXPECT_FALSE(ranks.view(0).needsConfirmation());
@@ -161,7 +197,7 @@ TEST(PeerInputs, OfFreedMemoryAreAnError) {
   EXPECT_NE(agreed.status().message().find("the input of rank 1"), std::string::npos);
 }
 
-TEST(PeerInputs, KeepAnswersForSegmentsThatComeAndGo) {
+TEST(PeerBuffers, KeepAnswersForSegmentsThatComeAndGo) {
   Ranks ranks(2);
   for (size_t i = 0; i < kMaxKnownSegments; ++i) {
     std::vector<const std::byte*> inputs;
@@ -172,7 +208,7 @@ TEST(PeerInputs, KeepAnswersForSegmentsThatComeAndGo) {
   }
 }
 
-TEST(PeerInputs, AreAskedForLessOftenWhereTheAnswerIsNo) {
+TEST(PeerBuffers, AreAskedForLessOftenWhereTheAnswerIsNo) {
   Ranks ranks(2);
   const std::vector<std::byte> ordinary(kBytes);
   int asked = 0;
