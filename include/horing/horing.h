@@ -17,8 +17,8 @@
  * operation is complete. `sendbuff` is read only. Two buffers overlap either exactly as the collective's "in place" says or
  * not at all. They are in host memory, or, on every rank, on a GPU: then all those of a rank on the one that its communicator
  * worked on first. Collectives run as kernels, which take 32 MiB of each rank's GPU, where horingCommInitAll made the ranks, on
- * GPUs that reach each other's memory; and where each rank is a process, on any nodes, with a GPU of its own: then with 32 MiB of
- * pinned memory, connections and a thread for each rank, and the first call of each (collective, algorithm, root) waits on the
+ * GPUs that reach each other's memory; and where each rank is a process, on any nodes, with a GPU of its own: then with 1 MiB of
+ * pinned memory, 32 where the host carries messages to some rank, connections and a thread for each rank, and the first call of each (collective, algorithm, root) waits on the
  * host until all ranks have made it. Processes that share a GPU run no kernels that wait for each other, unless MPS runs those of
  * several processes at once. HORING_DEBUG=info says where kernels cannot serve. Everything else goes through pinned host memory,
  * 8 MiB for a communicator; blocks that differ in size and messages take as much as they are large. Memory of a GPU that another
@@ -32,7 +32,8 @@
  * launched there would be; what goes wrong later frees the stream and sticks to the communicator (horingCommGetAsyncError). A call
  * may wait until those of other ranks of the process have been made, so one thread that drives several puts their calls into a
  * group. While the stream records a graph only what runs as a kernel may be called, by ranks that have a GPU each. With NULL,
- * operations on a GPU begin after what its default stream was told before. Any other pointer is refused with
+ * operations on a GPU begin after what its default stream was told before. cudaStreamPerThread is refused where one rank launches
+ * for others: where ranks share a GPU, and for large all-gathers of one process. Any other pointer is refused with
  * horingInvalidUsage.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
@@ -333,15 +334,18 @@ HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_
  * while a collective runs. Errors as horingCommCount, and horingInvalidArgument (length 0). */
 HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buffer, size_t length);
 
-/* ---- Memory that the other ranks of a node can read. Ordinary memory works everywhere; this is faster. ----
+/* ---- Memory that the other ranks of a node can reach. Ordinary memory works everywhere; this is faster. ----
  *
  * All-reduce, reduce-scatter and all-gather read the sendbuff of every rank in place when it lies in such memory on all
- * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do).
+ * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do). All-reduce and
+ * all-gather write their results straight into every recvbuff that does so on all ranks, if each is a process. When such a call fails
+ * its recvbuff is cut off from ranks that may still write: its whole pages then hold zeros, and the allocation serves as ordinary
+ * memory from then on.
  * Over RDMA, messages of 64 KiB and more are sent straight from such memory, or from what was registered with the communicator, and
  * land there unless they are to be reduced. */
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which ranks of the
- * same user on this node can read without a copy. Allocated and touched at once, in huge pages where the system can be made to
+ * same user on this node can read and write without a copy. Allocated and touched at once, in huge pages where the system can be made to
  * give them, so this takes time (0.2 s for 64 MiB was seen); and one file descriptor. Belongs to the process, not to a
  * communicator; give it back with horingMemFree. A size of 0 gives NULL. A forked child shares the pages with its parent, as any
  * shared mapping: what it writes there, the parent sees; its own collectives take them for ordinary memory. Any thread. Errors:
