@@ -90,7 +90,7 @@ struct Setting {
   void forget() {
     planner.reset();
     connector = makeConnector(config, map.ranks());
-    planner = std::make_unique<Planner>(config, map, 0, *connector);
+    planner = std::make_unique<Planner>(config, map, 0, *connector, 1);
   }
   // As Communicator::run does before it drives. nullptr on failure.
   HostOperation* prepare() {

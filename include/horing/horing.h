@@ -339,8 +339,8 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
  * All-reduce, reduce-scatter and all-gather read the sendbuff of every rank in place when it lies in such memory on all
  * ranks of a communicator and all of them are on one node (for ranks of horingCommInitAll any memory will do). All-reduce and
  * all-gather write their results straight into every recvbuff that does so on all ranks, if each is a process. When such a call fails
- * its recvbuff is cut off from ranks that may still write: its whole pages then hold zeros, and the allocation serves as ordinary
- * memory from then on.
+ * the whole pages of its recvbuff, with what they hold, are taken from ranks that may still be about to write, and the allocation
+ * serves as ordinary memory from then on.
  * Over RDMA, messages of 64 KiB and more are sent straight from such memory, or from what was registered with the communicator, and
  * land there unless they are to be reduced. */
 

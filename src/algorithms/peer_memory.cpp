@@ -28,14 +28,14 @@ std::vector<int32_t> othersOf(int32_t n, int32_t me) {
   return others;
 }
 
-// `last_read`: the step of the lane with data, the next one, after which no input is read any more; -1 where messages say so.
-Lane signals(const std::vector<int32_t>& others, int32_t last_read) {
+// `last_access`: the step of the lane with data, the next one, after which no peer's memory is touched any more; -1 where messages say so.
+Lane signals(const std::vector<int32_t>& others, int32_t last_access) {
   LaneBuilder lane;
   BlockBuilder steps = lane.once();
   steps.at(0).signal(others);
   steps.at(0).await(others);
-  if (last_read < 0) return lane.build();
-  steps.at(0).signal(others).after(kSignalLane + 1, last_read);
+  if (last_access < 0) return lane.build();
+  steps.at(0).signal(others).after(kSignalLane + 1, last_access);
   steps.at(0).await(others);
   return lane.build();
 }
@@ -57,9 +57,9 @@ void copyBlocks(BlockBuilder& steps, int32_t n, int32_t me) {
   }
 }
 
-Schedule scheduleOf(const std::vector<int32_t>& others, int32_t last_read, const LaneBuilder& data) {
+Schedule scheduleOf(const std::vector<int32_t>& others, int32_t last_access, const LaneBuilder& data) {
   Schedule schedule{.grid = {1, static_cast<int32_t>(others.size()) + 1}};
-  if (!others.empty()) schedule.lanes.push_back(signals(others, last_read));
+  if (!others.empty()) schedule.lanes.push_back(signals(others, last_access));
   schedule.lanes.push_back(data.build());
   return schedule;
 }
@@ -85,20 +85,20 @@ Schedule buildPeerRead(Collective collective, Shape shape, int32_t position, int
   const std::vector<int32_t> others = othersOf(n, position);
   LaneBuilder data;
   BlockBuilder steps = data.once();
-  int32_t last_read = -1;
+  int32_t last_access = -1;
   if (collective == Collective::kAllGather) {
     copyBlocks(steps, n, position);
-    last_read = position == n - 1 ? n - 2 : n - 1;
+    last_access = position == n - 1 ? n - 2 : n - 1;
   } else if (collective == Collective::kReduceScatter) {
     foldOwnChunk(steps, others, position);
-    last_read = 0;
+    last_access = 0;
   } else {
     StepBuilder fold = foldOwnChunk(steps, others, position);
     if (n > 1) fold.send(others[0]);
     for (size_t i = 1; i < others.size(); ++i) steps.at(position).read(kOutput).send(others[i]);
     for (size_t i = others.size(); i-- > 0;) steps.at(others[i]).recv(others[i]).keep(kOutput);
   }
-  return scheduleOf(others, last_read, data);
+  return scheduleOf(others, last_access, data);
 }
 
 }  // namespace horing

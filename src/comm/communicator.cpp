@@ -155,28 +155,33 @@ PlannedOperation* Communicator::readyFor(Collective collective, const Call& call
 Status Communicator::perform(Collective collective, const Call& call, Deadline deadline) {
   const size_t bytes = totalBytes(collective, call, options_.ranks);
   if (const auto shared = sharedFor(collective, call); !shared.empty()) {
-    const bool may_write =
-        in_own_processes_ && std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
-          return selection.algorithm->buffers == Buffers::kWrittenByPeers;
-        });
+    const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
+      return selection.algorithm->buffers == Buffers::kWrittenByPeers;
+    });
     HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(collective, call, may_write, deadline));
     Call reaching = call;
     reaching.peer_inputs = reachable.inputs;
     reaching.peer_outputs = reachable.outputs;
-    for (const Selection& selection : shared)
-      if (serves(*selection.algorithm, collective, reachable))
-        return reach(collective, selection, reaching, deadline);
+    const auto serving = std::find_if(shared.begin(), shared.end(), [&](const Selection& selection) {
+      return serves(*selection.algorithm, collective, reachable);
+    });
+    peer_buffers_->learn(serving != shared.end());
+    if (serving != shared.end()) return reach(collective, *serving, reaching, deadline);
   }
   return carryOut(collective, selector_->select(collective, bytes), call, deadline);
 }
 
 // Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
-// be stopped, or slow: what the caller does with that memory from now on must be safe from it.
+// be stopped, or slow: what the caller does with that memory from now on must be safe from it. And a rank that was stopped so long
+// that others gave up may have read what they did with theirs.
 Status Communicator::reach(Collective collective, const Selection& selection, const Call& call,
                            Deadline deadline) {
   Status status = carryOut(collective, selection, call, deadline);
-  if (!status.ok() && selection.algorithm->buffers == Buffers::kWrittenByPeers)
-    options_.segments->cutOff(call.output, bytesIn(contractOf(collective).out, collective, call));
+  if (status.ok()) status = lookAround();
+  if (status.ok() || selection.algorithm->buffers != Buffers::kWrittenByPeers) return status;
+  const size_t bytes = bytesIn(contractOf(collective).out, collective, call);
+  if (const Status cut = options_.segments->cutOff(call.output, bytes); !cut.ok())
+    log_.warn("comm", "%s", cut.message().c_str());
   return status;
 }
 

@@ -151,7 +151,9 @@ Status Communicator::initialise() {
     const auto memory = options_.hub ? PeerBuffers::Memory::kOfProcess : PeerBuffers::Memory::kOfSegments;
     peer_buffers_ = std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory);
   }
-  planner_ = std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_);
+  planner_ =
+      std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_,
+                                kernels().at(identities_[static_cast<size_t>(options_.rank)].boot_id).cores);
   pairs_ = std::make_unique<PairConnections>(*connector_);
   point_to_point_ = std::make_unique<PointToPoint>(
       options_.rank, options_.ranks, linkShapeOf(options_.config, "", options_.ranks).slot_bytes, *pairs_);
@@ -371,7 +373,8 @@ std::vector<std::string> Communicator::groupLabels(const TransportReach& reach) 
 }
 
 Selector Communicator::makeSelector() const {
-  return Selector({options_.config, *map_, selection_table_, shares_memory_, jobShape().ranks_per_core});
+  return Selector({options_.config, *map_, selection_table_, shares_memory_, in_own_processes_,
+                   jobShape().ranks_per_core});
 }
 
 JobShape Communicator::jobShape() const {

@@ -122,14 +122,16 @@ Result<ReachableBuffers> PeerBuffers::agreed() {
             return std::find(fresh_.begin(), fresh_.end(), offers[kind].segment) != fresh_.end();
           });
   }
-  const bool is_any_shared = is_shared_[kInput] || is_shared_[kOutput];
-  refusals_ = is_any_shared ? 0 : std::min(refusals_ + 1, kPatience);
   ReachableBuffers buffers;
   for (size_t kind = 0; kind < kKinds; ++kind)
     if (is_shared_[kind]) HORING_TRY(findAll(kind));
   if (is_shared_[kInput]) buffers.inputs = found_[kInput].data();
   if (is_shared_[kOutput]) buffers.outputs = found_[kOutput].data();
   return buffers;
+}
+
+void PeerBuffers::learn(bool served) {
+  refusals_ = served ? 0 : std::min(refusals_ + 1, kPatience);
 }
 
 Status PeerBuffers::findAll(size_t kind) {

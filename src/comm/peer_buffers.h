@@ -55,6 +55,8 @@ class PeerBuffers {
   Call confirmation();
   // After it. Errors: a rank offers memory that it has freed.
   Result<ReachableBuffers> agreed();
+  // Whether the call could be served by that: what asks() goes by. The same on every rank.
+  void learn(bool served);
 
  private:
   // A segment that was offered before, by whichever rank; the same list on every rank, but for the mappings.
@@ -79,7 +81,7 @@ class PeerBuffers {
   int rank_;
   Memory memory_;
   uint64_t questions_ = 0;
-  uint32_t refusals_ = 0;  // since the last yes
+  uint32_t refusals_ = 0;  // since a call was served
   uint32_t skipped_ = 0;
   std::array<size_t, kKinds> bytes_{};
   std::array<bool, kKinds> is_shared_{};

@@ -6,7 +6,6 @@
 #include "comm/proof.h"
 #include "schedule/postcondition.h"
 #include "topology/cpu_caches.h"
-#include "topology/cpu_mask.h"
 
 namespace horing {
 
@@ -32,11 +31,12 @@ class PositionedConnections final : public ConnectionSource {
 
 }  // namespace
 
-Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector& connector)
+Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores)
     : config_(config),
       map_(map),
       rank_(rank),
       connector_(connector),
+      cores_(cores),
       entries_(kCollectives * algorithmCatalogue().size()) {
   for (int position = 0; position < map.ranks(); ++position)
     rank_of_position_.push_back(map.rankOfPosition(position));
@@ -53,7 +53,7 @@ PlanSettings Planner::settings() const {
   // Beyond a good part of this rank's share of the last-level cache nobody finds the output there again.
   const CpuCaches caches = cachesOfThisThread();
   const auto ranksOn = [&](int32_t cpus) {
-    const int32_t all = std::max(onlineCpus(), cpus);
+    const int32_t all = std::max(cores_, cpus);
     return (static_cast<uint64_t>(map_.largestGroup()) * static_cast<uint64_t>(cpus) +
             static_cast<uint64_t>(all) - 1) /
            static_cast<uint64_t>(all);

@@ -30,7 +30,8 @@ inline constexpr uint64_t kRoomBytes = uint64_t{8} << 20;
 // One thread at a time. Everything it takes must outlive it.
 class Planner {
  public:
-  Planner(const Config& config, const GroupMap& map, int rank, Connector& connector);
+  // `cores`: that the ranks of this machine may run on, all together.
+  Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores);
 
   PlanSettings settings() const;
 
@@ -52,6 +53,7 @@ class Planner {
   const GroupMap& map_;
   int rank_;
   Connector& connector_;
+  int32_t cores_;
   std::vector<int32_t> rank_of_position_;
   // By collective and place in the catalogue, then by root; null or not there: never asked for.
   std::vector<std::vector<std::unique_ptr<PlannedOperation>>> entries_;

@@ -135,6 +135,8 @@ class StepCheck {
 
   Status checkTargets(const Step& step) {
     if (step.send_to != -1) HORING_TRY(checkPeer("sends to", step.send_to));
+    if (step.send_to != -1 && step.keep.kind == Keep::Kind::kEveryOut)
+      return fault("sends what it keeps in all outputs");
     switch (step.keep.kind) {
       case Keep::Kind::kNone:
       case Keep::Kind::kOut:

@@ -49,7 +49,7 @@ constexpr bool readsInput(const Source& source) {
 
 // Where a step stores its value, besides sending it.
 //   kOut:      the chunk in the output.
-//   kEveryOut: the chunk in the outputs of all positions, whose memory this rank can write. As with kPeerIn, their owners must
+//   kEveryOut: the chunk in the outputs of all positions, whose memory this rank can write; such a step sends nothing. As with kPeerIn, their owners must
 //              have said that they have entered, and may not leave before they have heard that the write is done.
 //   kScratch:  the end of scratch queue `index`.
 struct Keep {

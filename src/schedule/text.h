@@ -14,7 +14,7 @@
 //       chunk 0 = out -> send 1 after lane 0 step 3
 //
 // One line per step: `chunk C = SOURCE + SOURCE ..., complete -> TARGET, send P after lane L step S stride D`, of which only
-// the chunk and one source must be there. Sources: in, out, recv P, scratch Q, in of P; targets: out, scratch Q. A step of a
+// the chunk and one source must be there. Sources: in, out, recv P, scratch Q, in of P; targets: out, out of all, scratch Q. A step of a
 // lane of signals: `await P Q ... signal P Q ... after lane L step S`, of which one of the two must be there. A `#` starts a comment;
 // spaces and empty lines mean nothing. A collective with a root names it: `schedule tree broadcast root 2 position 0 ...`.
 #include <cstddef>

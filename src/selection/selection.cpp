@@ -35,12 +35,18 @@ std::string unequalGroups(const char* algorithm, const GroupMap& map) {
       algorithm, map.smallestGroup(), map.largestGroup());
 }
 
+bool mayReach(const Algorithm& algorithm, const SelectionGround& ground) {
+  if (ground.config.reproducible || ground.map.ranks() == 1 || !ground.shares_memory) return false;
+  return algorithm.buffers != Buffers::kWrittenByPeers || ground.writes_memory;
+}
+
 // What reaches for peers' buffers: what writes them moves the least.
-std::vector<Selection> sharedSelections(Collective collective, const GroupMap& map) {
+std::vector<Selection> sharedSelections(Collective collective, const SelectionGround& ground) {
   std::vector<Selection> selections;
   for (const char* name : {"peer_write", "peer_read"})
-    if (const Algorithm& algorithm = *findAlgorithm(name); algorithm.has(collective))
-      selections.push_back(selectionOf(algorithm, map));
+    if (const Algorithm& algorithm = *findAlgorithm(name);
+        algorithm.has(collective) && mayReach(algorithm, ground))
+      selections.push_back(selectionOf(algorithm, ground.map));
   return selections;
 }
 
@@ -73,10 +79,10 @@ Status checkForced(const Config& config) {
 Selector::Selector(const SelectionGround& ground) {
   Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(ground.config.algorithm);
   if (forced.ok()) forced_ = forced.take();  // else checkForced() has refused it
-  may_share_ = !ground.config.reproducible && ground.map.ranks() > 1 && ground.shares_memory;
   for (const ForcedRow& row : forced_.rows())
-    if (row.algorithm->reachesPeers() && !may_share_)
-      fallback_ = formatString("%s needs ranks that share memory: others run instead", row.algorithm->name);
+    if (row.algorithm->reachesPeers() && !mayReach(*row.algorithm, ground))
+      fallback_ = formatString("%s needs ranks that share memory%s: others run instead", row.algorithm->name,
+                               ground.shares_memory ? ", each a process of its own" : "");
   for (int number = 0; number < kCollectives; ++number)
     choices_[static_cast<size_t>(number)] = choicesFor(static_cast<Collective>(number), ground);
 }
@@ -100,7 +106,7 @@ Selector::Choices Selector::choicesFor(Collective collective, const SelectionGro
   const GroupMap& map = ground.map;
   if (ground.config.reproducible && contractOf(collective).folds()) return reproducibleChoice(ground);
   const Choices table = tableChoices(collective, ground);
-  const std::vector<Selection> shared = sharedSelections(collective, map);
+  const std::vector<Selection> shared = sharedSelections(collective, ground);
   const size_t least_shared_bytes = leastSharedBytes(map.ranks());
   std::set<size_t> edges = {least_shared_bytes - 1};
   for (const Choice& choice : table) edges.insert(choice.most_bytes);
@@ -114,23 +120,23 @@ Selector::Choices Selector::choicesFor(Collective collective, const SelectionGro
         *std::find_if(table.begin(), table.end(), [&](const Choice& c) { return c.most_bytes >= edge; });
     choice.most_bytes = edge;
     if (const Algorithm* forced = forced_.find(collective, edge)) {
-      choice = forcedChoice(choice, collective, *forced, map);
+      choice = forcedChoice(choice, collective, *forced, ground);
     } else {
       // A name without a collective says what the user wants to see; reaching for buffers would hide it.
       const bool names_all = !forced_.rows().empty() && !forced_.rows().front().collective;
       if (map.groups() == 1 && edge >= least_shared_bytes && !names_all) choice.shared = shared;
     }
-    if (!may_share_) choice.shared.clear();
     choices.push_back(choice);
   }
   return choices;
 }
 
 Selector::Choice Selector::forcedChoice(const Choice& otherwise, Collective collective,
-                                        const Algorithm& forced, const GroupMap& map) {
+                                        const Algorithm& forced, const SelectionGround& ground) {
+  const GroupMap& map = ground.map;
   Choice choice = otherwise;
   if (forced.reachesPeers()) {
-    if (forced.has(collective)) choice.shared = {selectionOf(forced, map)};
+    if (forced.has(collective) && mayReach(forced, ground)) choice.shared = {selectionOf(forced, map)};
   } else if (fitsGroups(forced, map)) {
     choice.selection = selectionOf(forced, map);
   } else {

@@ -32,6 +32,8 @@ struct SelectionGround {
   const SelectionTable& table = SelectionTable::builtIn();
   // Every rank has opened memory of every other: ranks of one node, or of one process.
   bool shares_memory = false;
+  // And may write into it: each is a process of its own.
+  bool writes_memory = false;
   RanksPerCore ranks_per_core = RanksPerCore::kAtMostOne;
 };
 
@@ -65,12 +67,11 @@ class Selector {
   Choices choicesFor(Collective collective, const SelectionGround& ground);
   Choices tableChoices(Collective collective, const SelectionGround& ground);
   Choice forcedChoice(const Choice& otherwise, Collective collective, const Algorithm& forced,
-                      const GroupMap& map);
+                      const SelectionGround& ground);
   const Choice& choiceOf(Collective collective, size_t bytes) const;
 
   ForcedAlgorithms forced_;
   std::array<Choices, kCollectives> choices_;  // by collective, up to growing sizes, the last without limit
-  bool may_share_ = false;
   std::string fallback_;
 };
 

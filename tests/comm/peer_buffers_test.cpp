@@ -43,6 +43,7 @@ class Ranks {
       EXPECT_EQ(found_outputs_.back() == nullptr, found_outputs_[0] == nullptr) << "ranks decide differently";
       EXPECT_EQ(answers.back() == nullptr, answers[0] == nullptr) << "ranks decide differently";
     }
+    for (const auto& view : views_) view->learn(answers[0] != nullptr);
     return answers;
   }
   bool confirmed() const { return confirmed_; }

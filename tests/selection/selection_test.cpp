@@ -124,10 +124,10 @@ TEST(Selector, ChoosesForSharedCoresWhatIsRightThere) {
       tableOf("* * * >1 64K star\n* * * <=1 4K direct\n* * * >1 128K doubling\n* * * * * ring");
   const Config config = configWith("auto");
   const GroupMap map = GroupMap::blocks(1, 4);
-  const Selector own({config, map, table, false, RanksPerCore::kAtMostOne});
+  const Selector own({config, map, table, false, false, RanksPerCore::kAtMostOne});
   EXPECT_EQ(chosen(own, Collective::kAllReduce, 4 << 10), "direct");
   EXPECT_EQ(chosen(own, Collective::kAllReduce, (4 << 10) + 1), "ring");
-  const Selector shared({config, map, table, false, RanksPerCore::kMore});
+  const Selector shared({config, map, table, false, false, RanksPerCore::kMore});
   EXPECT_EQ(chosen(shared, Collective::kAllReduce, 64 << 10), "star");
   EXPECT_EQ(chosen(shared, Collective::kAllReduce, 128 << 10), "doubling");
   EXPECT_EQ(chosen(shared, Collective::kAllReduce, 1 << 20), "ring");
@@ -217,8 +217,9 @@ TEST(Selector, DoesAsItIsForcedByCollectiveAndSize) {
 TEST(Selector, PrefersWritingToReadingAndBothToTheTable) {
   const Config config = configWith("auto"), forced = configWith("all_reduce=peer_read");
   const GroupMap map = GroupMap::blocks(1, 2);
+  bool writes = true;
   const auto names = [&](const Config& asked, Collective collective) {
-    const Selector selector({asked, map, SelectionTable::builtIn(), true});
+    const Selector selector({asked, map, SelectionTable::builtIn(), true, writes});
     std::string text;
     for (const Selection& selection : selector.selectShared(collective, 1 << 20))
       text += std::string(selection.algorithm->name) + " ";
@@ -228,6 +229,12 @@ TEST(Selector, PrefersWritingToReadingAndBothToTheTable) {
   EXPECT_EQ(names(config, Collective::kAllGather), "peer_write peer_read ");
   EXPECT_EQ(names(config, Collective::kReduceScatter), "peer_read ");
   EXPECT_EQ(names(forced, Collective::kAllReduce), "peer_read ");
+  writes = false;
+  EXPECT_EQ(names(config, Collective::kAllReduce), "peer_read ");
+  const Config cannot = configWith("peer_write");
+  EXPECT_EQ(names(cannot, Collective::kAllReduce), "");
+  EXPECT_EQ(Selector({cannot, map, SelectionTable::builtIn(), true, false}).fallback(),
+            "peer_write needs ranks that share memory, each a process of its own: others run instead");
 }
 
 TEST(Selector, LeavesPeersBuffersToWhatIsNotForced) {

@@ -1,5 +1,5 @@
 #pragma once
-// The arithmetic of a step: fold operands, scale, round once, store to one or two places.
+// The arithmetic of a step: fold operands, scale, round once, store to one place or several.
 #include <climits>
 #include <cstddef>
 #include <cstdint>

@@ -171,17 +171,17 @@ void foldTile(const R& rule, const FoldArguments& arguments, int streams_from, s
           [&](auto j) { value[p.value][j.value] = R::apply(value[p.value][j.value], operand[j.value]); });
     });
   }
-  unrolled<kPacks>([&](auto p) {
-    const typename R::Isa::Bits result = rule.write(value[p.value]);
-    for (int d = 0; d < arguments.destination_count; ++d) {
-      std::byte* const to = arguments.destinations[d] + at + p.value * kBytes;
-      if (d >= streams_from) {
-        Memory::stream(to, result, bytes);
-      } else {
-        Memory::store(to, result, bytes);
-      }
+  typename R::Isa::Bits results[kPacks];
+  unrolled<kPacks>([&](auto p) { results[p.value] = rule.write(value[p.value]); });
+  // One destination after the other, so that what streams leaves in whole lines.
+  for (int d = 0; d < arguments.destination_count; ++d) {
+    std::byte* const to = arguments.destinations[d] + at;
+    if (d >= streams_from) {
+      unrolled<kPacks>([&](auto p) { Memory::stream(to + p.value * kBytes, results[p.value], bytes); });
+    } else {
+      unrolled<kPacks>([&](auto p) { Memory::store(to + p.value * kBytes, results[p.value], bytes); });
     }
-  });
+  }
 }
 
 // What of them can indeed go past the caches.

@@ -300,6 +300,7 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   compute(step, kept, in_place ? nullptr : sent, range.count);
   // Moves on while the stores of this slice drain; to post and to release wait for them.
   nextSlice(lane);
+  if (step.sender) publishOutputs();
   if (in_place) {
     step.sender->postFrom(lasting, static_cast<uint32_t>(bytes), tag);
   } else if (step.sender) {
@@ -308,6 +309,11 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   if (step.keep_queue) step.keep_queue->push();
   release(step);
   return true;
+}
+
+// Who hears from this rank must find what it wrote into outputs of others.
+inline void HostOperation::publishOutputs() const {
+  if (plan_.writesPeers()) streamFence();
 }
 
 // A signal is a message without data, and so is an empty block.
@@ -327,8 +333,7 @@ bool HostOperation::tryWithoutData(LaneState& lane) {
   for (Sender* sender : step.bound->signals)
     if (!sender->tryAcquire()) return false;
   nextSlice(lane);
-  // Who is told that the outputs are written must find them so.
-  if (plan_.writesPeers()) streamFence();
+  publishOutputs();
   if (step.sender) step.sender->post(0, tag);
   for (Sender* sender : step.bound->signals) sender->post(0, tag);
   release(step);

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
@@ -151,15 +152,22 @@ bool Segment::contains(const void* begin, uint64_t bytes) const {
   return from >= first && bytes <= name_.bytes && from - first <= name_.bytes - bytes;
 }
 
-void Segment::cutOff(void* begin, uint64_t bytes) {
+Status Segment::cutOff(void* begin, uint64_t bytes) {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const auto from = reinterpret_cast<uintptr_t>(begin);
-  const uintptr_t first = roundUp(from, kSegmentPageBytes),
-                  end = (from + bytes) / kSegmentPageBytes * kSegmentPageBytes;
+  const uint64_t first = roundUp(from, page), end = (from + bytes) / page * page;
   is_cut_ = true;
-  if (first >= end) return;
-  auto* const pages = static_cast<std::byte*>(begin) + (first - from);
-  [[maybe_unused]] void* const other =
-      ::mmap(pages, end - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (first >= end) return {};
+  std::byte* const pages = static_cast<std::byte*>(begin) + (first - from);
+  void* const copy = ::mmap(nullptr, end - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED)
+    return systemError(errno, "no memory to take %" PRIu64 " bytes from peers that may write them",
+                       end - first);
+  std::memcpy(copy, pages, end - first);
+  if (::mremap(copy, end - first, end - first, MREMAP_MAYMOVE | MREMAP_FIXED, pages) != MAP_FAILED) return {};
+  const int error = errno;
+  ::munmap(copy, end - first);
+  return systemError(error, "taking %" PRIu64 " bytes from peers that may write them", end - first);
 }
 
 Result<PeerSegment> PeerSegment::open(const SegmentName& name) {

@@ -66,9 +66,9 @@ class Segment {
   std::byte* data() const { return map_.data(); }
   uint64_t bytes() const { return name_.bytes; }
   bool contains(const void* begin, uint64_t bytes) const;
-  // Puts other memory, zeros, in place of whole pages of [begin, begin + bytes): peers no longer reach these. They keep what is on a
-  // page with other memory.
-  void cutOff(void* begin, uint64_t bytes);
+  // Puts other memory with the same contents in place of the whole pages of [begin, begin + bytes): peers reach these no longer, but
+  // still what is on a page with other memory. Errors: no memory; then nothing has changed.
+  Status cutOff(void* begin, uint64_t bytes);
   bool isCut() const { return is_cut_; }
 
  private:

@@ -50,12 +50,12 @@ Status SegmentList::free(void* data) {
   return {};
 }
 
-void SegmentList::cutOff(void* data, uint64_t bytes) {
+Status SegmentList::cutOff(void* data, uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Segment* const segment = segmentAt(data, bytes);
-  if (!segment) return;
+  if (!segment) return {};
   for (Watcher* watcher : watchers_) watcher->freed(segment->name().id);
-  segment->cutOff(data, bytes);
+  return segment->cutOff(data, bytes);
 }
 
 // Null if there is none. Under mutex_.

@@ -41,10 +41,10 @@ class SegmentList {
   void unwatch(Watcher& watcher);
   // `data` as allocate() gave it. kInvalidArgument if it did not, or it was freed; kInvalidUsage for a parent's.
   Status free(void* data);
-  // Peers that write into this memory do so no longer: for the output of a call that failed here while a peer may still be in it.
-  // See Segment::cutOff(). From now on its segment is ordinary memory; watchers hear of it as if it was freed. Nothing happens to
-  // memory of no segment.
-  void cutOff(void* data, uint64_t bytes);
+  // Peers that write into this memory reach its whole pages no longer: for the output of a call that failed here while a peer may
+  // still be in it. See Segment::cutOff(). From now on its segment is ordinary memory; watchers hear of it as if it was freed.
+  // Nothing happens to memory of no segment.
+  Status cutOff(void* data, uint64_t bytes);
   // The segment that has all of [data, data + bytes); nothing if none has, or if it was cut off. Locks, briefly.
   std::optional<SegmentPlace> find(const void* data, uint64_t bytes) const;
   // The memory of this process' segment of that name, null if it has none. Locks, briefly.
