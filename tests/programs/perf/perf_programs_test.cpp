@@ -73,7 +73,7 @@ TEST(PerfPrograms, GiveRightDataInMemoryThatPeersReach) {
   for (const char* program : {"all_reduce_perf", "all_gather_perf", "reduce_scatter_perf"})
     for (const char* shift : {"0", "1"})
       expectGoodRows(runProgram(underRun(3, {binary(program), "-R", "1", "-u", shift, "-b", "192K", "-e",
-                                             "48M", "-f", "16", "-n", "2"})),
+                                             "12M", "-f", "8", "-n", "2"})),
                      3);
 }
 
