@@ -1,11 +1,7 @@
 // Caches as a folder of files, never those of the machine that the test runs on.
 #include "topology/cpu_caches.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include "fake_root.h"
 
 namespace horing {
 namespace {
@@ -14,27 +10,17 @@ struct Cache {
   const char *level, *type, *size, *shared_cpu_map;
 };
 
-class CpuCachesTest : public testing::Test {
+class CpuCachesTest : public FakeRoot {
  protected:
-  void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "horing-caches-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    root_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void add(const Cache& cache) {
-    const std::filesystem::path folder =
-        root_ / "sys/devices/system/cpu/cpu5/cache" / ("index" + std::to_string(count_++));
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "level") << cache.level << "\n";
-    std::ofstream(folder / "type") << cache.type << "\n";
-    std::ofstream(folder / "size") << cache.size << "\n";
-    std::ofstream(folder / "shared_cpu_map") << cache.shared_cpu_map << "\n";
+    const std::string folder = "sys/devices/system/cpu/cpu5/cache/index" + std::to_string(count_++) + "/";
+    write(folder + "level", cache.level + std::string("\n"));
+    write(folder + "type", cache.type + std::string("\n"));
+    write(folder + "size", cache.size + std::string("\n"));
+    write(folder + "shared_cpu_map", cache.shared_cpu_map + std::string("\n"));
   }
   CpuCaches found() { return findCpuCaches(5, root_.string()); }
 
-  std::filesystem::path root_;
   int count_ = 0;
 };
 

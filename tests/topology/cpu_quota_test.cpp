@@ -1,30 +1,15 @@
 // Control groups as folders and files, never those that the test runs in.
 #include "topology/cpu_quota.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include "fake_root.h"
 
 namespace horing {
 namespace {
 
-class CpuQuotaTest : public testing::Test {
+class CpuQuotaTest : public FakeRoot {
  protected:
-  void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "horing-quota-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    root_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_ / path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
   // One of v2, with this limit.
   void group(const std::string& path, const std::string& limit) {
     write("sys/fs/cgroup" + path + "/cpu.max", limit);
@@ -35,8 +20,6 @@ class CpuQuotaTest : public testing::Test {
     return info.st_ino;
   }
   CpuQuota found() { return findCpuQuota(root_.string()); }
-
-  std::filesystem::path root_;
 };
 
 TEST_F(CpuQuotaTest, IsTheTightestOnTheWayUp) {
