@@ -18,12 +18,12 @@
  * not at all. They are in host memory, or, on every rank, on a GPU: then all those of a rank on the one that its communicator
  * worked on first. Collectives run as kernels, which take 32 MiB of each rank's GPU, where horingCommInitAll made the ranks, on
  * GPUs that reach each other's memory; and where each rank is a process, on any nodes, with a GPU of its own: then with 1 MiB of
- * pinned memory, 32 where the host carries messages to some rank, connections and a thread for each rank, and the first call of each (collective, algorithm, root) waits on the
- * host until all ranks have made it. Processes that share a GPU run no kernels that wait for each other, unless MPS runs those of
- * several processes at once. HORING_DEBUG=info says where kernels cannot serve. Everything else goes through pinned host memory,
- * 8 MiB for a communicator; blocks that differ in size and messages take as much as they are large. Memory of a GPU that another
- * process of the node still uses a second after horingCommDestroy is given back when this process ends. Compiled and emulated, not
- * yet run on a GPU.
+ * pinned memory, 32 where the host carries messages to some rank, connections and a thread for each rank, and the first call of each
+ * (collective, algorithm, root) waits on the host until all ranks have made it. Processes that share a GPU run no kernels that wait
+ * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve. Everything
+ * else goes through pinned host memory, 8 MiB for a communicator; blocks that differ in size and messages take as much as they are
+ * large. Memory of a GPU that another process of the node still uses a second after horingCommDestroy is given back when this
+ * process ends. Compiled and emulated, not yet run on a GPU.
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
  * on the same communicator. With a stream of horingStreamCreate it returns at once; the operation runs when those

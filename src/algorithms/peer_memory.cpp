@@ -28,7 +28,8 @@ std::vector<int32_t> othersOf(int32_t n, int32_t me) {
   return others;
 }
 
-// `last_access`: the step of the lane with data, the next one, after which no peer's memory is touched any more; -1 where messages say so.
+// `last_access`: the step of the lane with data, the next one, after which no peer's memory is touched any more; -1 where
+// messages say so.
 Lane signals(const std::vector<int32_t>& others, int32_t last_access) {
   LaneBuilder lane;
   BlockBuilder steps = lane.once();

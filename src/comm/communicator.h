@@ -247,8 +247,8 @@ class Communicator {
   SelectionTable selection_table_;
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other
-  bool in_own_processes_ =
-      false;  // every rank: a thread's output could not be taken from another thread that writes into it
+  // Each rank: the output of a thread could not be taken from another thread that writes into it.
+  bool in_own_processes_ = false;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PeerConnections> pairs_;
   std::unique_ptr<PointToPoint> point_to_point_;
