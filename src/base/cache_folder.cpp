@@ -1,0 +1,79 @@
+#include "base/cache_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/fd.h"
+
+namespace horing {
+
+namespace {
+
+// A folder that the environment names; relative ones are to be ignored.
+std::string folderIn(const char* variable) {
+  const char* folder = std::getenv(variable);
+  return folder && *folder == '/' ? folder : "";
+}
+
+Status writeAll(int fd, const std::string& text, const std::string& path) {
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t more = ::write(fd, text.data() + written, text.size() - written);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return systemError(errno, "cannot write %s", path.c_str());
+    written += static_cast<size_t>(more);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string cacheFolder(const std::string& setting) {
+  if (setting == kNoCache) return "";
+  if (!setting.empty()) return setting;
+  const std::string caches = folderIn("XDG_CACHE_HOME"), home = folderIn("HOME");
+  if (!caches.empty()) return caches + "/horing";
+  return home.empty() ? "" : home + "/.cache/horing";
+}
+
+Result<std::optional<std::string>> readWhole(const std::string& path, size_t most_bytes) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return std::optional<std::string>();
+  struct stat info {};
+  if (!file.valid() || ::fstat(file.get(), &info) != 0)
+    return systemError(errno, "cannot read %s", path.c_str());
+  if (!S_ISREG(info.st_mode)) return makeStatus(Code::kInvalidArgument, "%s is no file", path.c_str());
+  std::string text(most_bytes + 1, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t more = ::read(file.get(), text.data() + size, text.size() - size);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return systemError(errno, "cannot read %s", path.c_str());
+    if (more == 0) break;
+    size += static_cast<size_t>(more);
+  }
+  if (size > most_bytes)
+    return makeStatus(Code::kInvalidArgument, "%s is longer than %zu bytes", path.c_str(), most_bytes);
+  text.resize(size);
+  return std::optional(std::move(text));
+}
+
+Status replaceWhole(const std::string& path, const std::string& text) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  std::string draft = path + ".XXXXXX";
+  const Fd file(::mkostemp(draft.data(), O_CLOEXEC));
+  if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
+  Status status = writeAll(file.get(), text, path);
+  if (status.ok() && std::rename(draft.c_str(), path.c_str()) != 0)
+    status = systemError(errno, "cannot write %s", path.c_str());
+  if (!status.ok()) ::unlink(draft.c_str());
+  return status;
+}
+
+}  // namespace horing
