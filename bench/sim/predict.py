@@ -52,7 +52,7 @@ class Programs:
     def run(self, command, ranks, nodes, rate_mbit, algorithm="auto"):
         command = [self.path("horing-run"), "-n", str(ranks), "--timeout", "900", "--nodes", str(nodes), "--rate", str(rate_mbit),
                    "--bind-to", "core", "--", self.path(command[0]), *command[1:]]
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, HORING_ALGO=algorithm))
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, HORING_ALGO=algorithm, HORING_CACHE_DIR="off"))
         if done.returncode != 0:
             sys.exit(f"predict.py: {' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 

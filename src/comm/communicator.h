@@ -27,6 +27,7 @@
 #include "control/root_service.h"
 #include "control/unique_id.h"
 #include "engine/host/point_to_point.h"
+#include "selection/kept_table.h"
 #include "sim/machine_model.h"
 
 namespace horing {
@@ -152,6 +153,8 @@ class Communicator {
   void setWaitPolicy(const WaitPolicy& policy) { waiter_->setPolicy(policy); }
   // Not while a call runs, and the same on every rank: from now on this table chooses.
   void chooseBy(SelectionTable table);
+  // Jobs like this one. Its versions are those of this machine and library.
+  KeptFor keptFor() const;
   uint64_t memoryBytes() const;
   // Over RDMA, by this rank.
   DataMoved dataMoved() const { return connector_->dataMoved(); }
@@ -166,6 +169,9 @@ class Communicator {
   Status settle();
   Status learnMachine();
   Status selectByModel();
+  Status selectByKept();
+  void keepFirst(const std::string& text) const;
+  Status chooseByFirst(const std::string& text);
   std::string settingsText() const;
   std::vector<std::byte> reserveMeetingPlace();
   Status exchangeIdentities(const Fragment& place, Deadline deadline);
@@ -245,6 +251,8 @@ class Communicator {
   std::unique_ptr<GroupMap> map_;
   std::vector<int32_t> rail_major_blocks_;  // empty where groups differ in size
   SelectionTable selection_table_;
+  bool asks_for_kept_ = false;  // rank 0 keeps tables, perhaps one for this job
+  std::string table_from_;      // on rank 0, for people: where the table was found; empty: it was not
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other
   // Each rank: the output of a thread could not be taken from another thread that writes into it.

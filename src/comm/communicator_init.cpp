@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "base/cache_folder.h"
 #include "comm/communicator.h"
 #include "comm/transports.h"
 #include "control/flight_file.h"
 #include "control/rank_list.h"
 #include "control/wire.h"
+#include "selection/kept_table.h"
 #include "selection/model_selection.h"
 #include "topology/machine.h"
 
@@ -89,6 +91,12 @@ void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) 
   const std::string why = connector.whyUnreachable(without.front(), verbs);
   log.warn("verbs", "rank(s) %s have no RDMA, or none that this rank's reaches%s%s: sockets serve instead",
            rankList(without).c_str(), why.empty() ? "" : "; of the first: ", why.c_str());
+}
+
+// Rank 0's: whether it is worth the question what it keeps for this job.
+bool hasKeptTables(const Config& config) {
+  return config.selection == kSelectionAuto && config.calibrate == "0" &&
+         !KeptTables(cacheFolder(config.cache_dir)).paths().empty();
 }
 
 // Measured, read by rank 0 from its file, or not at all: the same for all.
@@ -228,7 +236,7 @@ std::string Communicator::settingsText() const {
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
       c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), static_cast<long long>(c.gpu_copy_bytes),
-      selectsByModel(c) ? c.selection.c_str() : "",
+      c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c.calibrate));
 }
 
@@ -253,6 +261,7 @@ Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline
   HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config));
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
+  writer.number(static_cast<uint8_t>(options_.rank == 0 && hasKeptTables(options_.config)));
   writer.blob(encodeHostIdentity(self));
   writer.blob(encodeFragment(place));
   writer.blob(reserveMeetingPlace());
@@ -269,6 +278,8 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     WireReader reader(blobs[rank]);
     const std::string theirs = reader.text(kMaxSettingsBytes);
+    const bool has_kept_tables = reader.number<uint8_t>() != 0;
+    if (rank == 0) asks_for_kept_ = has_kept_tables;
     const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
     const auto fragment_bytes = reader.blob(kMaxFragmentBytes);
     const auto place = reader.blob(kUniqueIdBytes);
@@ -442,6 +453,7 @@ std::string Communicator::describe() const {
                          choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
   }
   if (!selector_->fallback().empty()) text += selector_->fallback() + '\n';
+  if (!table_from_.empty()) text += "algorithms by " + table_from_ + '\n';
   for (const size_t bytes : {size_t{1} << 10, size_t{1} << 20, size_t{64} << 20}) {
     text += formatString("at %zu KiB:", bytes >> 10);
     for (int number = 0; number < kCollectives; ++number) {

@@ -11,6 +11,7 @@ Status Communicator::settle() {
   if (by_model && options_.config.calibrate == "0") return modelNeedsMachine();
   HORING_TRY(learnMachine());
   if (by_model) HORING_TRY(selectByModel());
+  if (asks_for_kept_) HORING_TRY(selectByKept());
   logWhoIsWhere();
   return {};
 }
@@ -42,20 +43,27 @@ Status Communicator::learnMachine() {
 
 // Rank 0 predicts, and every rank reads its table: so they choose alike, whatever each would have worked out.
 Status Communicator::selectByModel() {
-  Result<std::string> text = std::string();
+  std::string text;
   if (options_.rank == 0) {
     MachineModel machine = machine_.value_or(MachineModel());
     machine.nodes = map_->groups();
     machine.ranks_per_node = map_->largestGroup();
-    text = modelTableText(options_.config, machine, jobShape());
-    if (!text.ok()) log_.warn("init", "the built-in table chooses: %s", text.status().message().c_str());
-    log_.info("init", "by HORING_SELECTION=%s:\n%s", options_.config.selection.c_str(),
-              text.ok() ? text.value().c_str() : "");
+    const Result<std::string> predicted = modelTableText(options_.config, machine, jobShape());
+    if (!predicted.ok())
+      log_.warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
+    text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();
+    log_.info("init", "by HORING_SELECTION=%s:\n%s", options_.config.selection.c_str(), text.c_str());
+    if (predicted.ok() && options_.config.calibrate == "1" && !options_.machine) keepFirst(text);
   }
-  const std::string mine = text.ok() ? text.value() : SelectionTable::builtIn().text();
-  HORING_ASSIGN(const auto all, allGather(std::as_bytes(std::span(mine))));
+  return chooseByFirst(text);
+}
+
+// Rank 0's table on every rank; where its text is empty they keep the one that they have.
+Status Communicator::chooseByFirst(const std::string& text) {
+  HORING_ASSIGN(const auto all, allGather(std::as_bytes(std::span(text))));
   const std::string_view first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
-  HORING_ASSIGN(SelectionTable table, SelectionTable::parse(first, "that rank 0 predicted"));
+  if (first.empty()) return {};
+  HORING_ASSIGN(SelectionTable table, SelectionTable::parse(first, "the table of rank 0"));
   chooseBy(std::move(table));
   return {};
 }

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "selection/forced_algorithms.h"
+#include "selection/kept_table.h"
 #include "selection/selection_table.h"
 #include "sim/machine_model.h"
 #include "targets.h"
@@ -18,6 +19,9 @@ void selectionText(Bytes bytes) {
     const Result<MachineModel> again = parseMachine(described, "again");
     HORING_CHECK(again.ok() && describeMachine(again.value()) == described);
   }
+  const KeptFor job = {"a job", "a version"};
+  [[maybe_unused]] const Result<SelectionTable> foreign = parseKept(job, text);
+  HORING_CHECK(parseKept(job, keptText(job, text)).ok() == SelectionTable::parse(text, "text").ok());
   [[maybe_unused]] const Result<ForcedAlgorithms> forced = ForcedAlgorithms::parse(text);
 }
 

@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "base/cache_folder.h"
 #include "base/config.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
+#include "selection/kept_table.h"
 #include "selection/model_selection.h"
 #include "selection/selection_table.h"
 
@@ -35,12 +37,27 @@ Exit code: 0; 1 when the environment holds a HORING_ variable with a wrong value
 command line, or a file that cannot be read.
 )help";
 
+// As comments: where the rows come from, and for which jobs others take their place.
+std::string sourceOfTable(const Config& config) {
+  const bool is_auto = config.selection == kSelectionAuto;
+  if (!is_auto && config.selection != kSelectionByTable) return "# the table in " + config.selection + "\n";
+  std::string text = "# the table that is built in\n";
+  const KeptTables kept(is_auto ? cacheFolder(config.cache_dir) : "");
+  for (const std::string& path : kept.paths()) {
+    const Result<std::optional<std::string>> kept_text = readWhole(path, kMaxSelectionBytes);
+    const std::string what = kept_text.ok() && kept_text.value() ? keptForLine(*kept_text.value()) : "";
+    text += "# kept (HORING_CACHE_DIR): " + path + " for " + (what.empty() ? "no job: it is damaged" : what) +
+            "\n";
+  }
+  return text;
+}
+
 // The table in effect, in a form that HORING_SELECTION takes. The model's has what it predicts as comments.
 Result<std::string> selectionInEffect() {
   HORING_ASSIGN(const Config config, Config::fromEnvironment());
   if (!selectsByModel(config)) {
     HORING_ASSIGN(const SelectionTable table, SelectionTable::fromSetting(config.selection));
-    return table.text();
+    return sourceOfTable(config) + table.text();
   }
   if (config.calibrate == "0") return modelNeedsMachine();
   if (config.calibrate == "1")
@@ -48,7 +65,8 @@ Result<std::string> selectionInEffect() {
                       "HORING_CALIBRATE=1 measures while a job starts: let 'horing-tune -o FILE' measure, "
                       "and give FILE here");
   HORING_ASSIGN(const MachineModel machine, readMachine(config.calibrate));
-  return modelTableText(config, machine, jobOn(machine));
+  HORING_ASSIGN(const std::string table, modelTableText(config, machine, jobOn(machine)));
+  return "# the machine in " + config.calibrate + "\n" + table;
 }
 
 int printSelection() {

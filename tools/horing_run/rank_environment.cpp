@@ -12,6 +12,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/cache_folder.h"
+#include "base/config.h"
+
 namespace horing::run {
 
 namespace {
@@ -51,6 +54,15 @@ void setVariable(std::vector<std::string>& environment, const std::string& name,
   environment.push_back(start + value);
 }
 
+// Links of other speeds are another machine, which nothing that a rank sees of them tells.
+std::string cacheOfNetwork(const EmulatedNetwork& network) {
+  const Result<Config> config = Config::fromEnvironment();
+  const std::string folder = cacheFolder(config.ok() ? config.value().cache_dir : kNoCache);
+  return folder.empty() ? kNoCache
+                        : formatString("%s/emulated-%dx%dmbit", folder.c_str(), network.spec().rails,
+                                       network.spec().rate_mbit);
+}
+
 }  // namespace
 
 Result<Rendezvous> makeRendezvous(const EmulatedNetwork* network) {
@@ -85,6 +97,7 @@ std::vector<std::string> rankEnvironment(const Placement& place, int world_size,
   setVariable(environment, "HORING_RUN_NODE", std::to_string(place.node));
   setVariable(environment, "HORING_RUN_NODES", std::to_string(network->spec().nodes));
   setVariable(environment, "HORING_RUN_INTERFACES", interfaces);
+  setVariable(environment, "HORING_CACHE_DIR", cacheOfNetwork(*network));
   setVariable(environment, "HORING_RUN_RATE_MBIT", std::to_string(network->spec().rate_mbit));
   return environment;
 }

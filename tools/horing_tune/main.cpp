@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cache_folder.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -16,6 +17,8 @@
 #include "comm/communicator.h"
 #include "launch/launcher.h"
 #include "quantity.h"
+#include "selection/kept_table.h"
+#include "selection/model_selection.h"
 #include "selection/table_words.h"
 #include "text_file.h"
 
@@ -47,6 +50,9 @@ Examples
   Let a job measure by itself while it starts (100 to 200 ms, less exact), or read what was measured:
       HORING_CALIBRATE=1 horing-run -n 4 -- my_program
       HORING_CALIBRATE=lab.machine horing-run -n 8 --nodes 2 --rate 1000 -- my_program
+
+Whatever -o says, what follows from a measurement for the choice of algorithms is kept in a folder of yours (HORING_CACHE_DIR; "off":
+it is not), where jobs like this one find it by themselves: of the same shape, bound alike, on such hosts.
 
 The file is text, "key = value": edit it. 'horing-sim machine' prints all keys with their defaults.
 Exit code: 0; 1 when it cannot be measured or written; 2 for a wrong command line.
@@ -97,6 +103,23 @@ Status checkOutput(Communicator& communicator, const TuneOptions& options) {
                     reinterpret_cast<const char*>(all[0].data()));
 }
 
+// What follows from it for jobs like this one, where they look for it. A machine that cannot be kept is measured all the same.
+void keep(const Communicator& communicator, const MachineModel& machine) {
+  Config config = communicator.options().config;
+  config.selection = kSelectionAuto;
+  const KeptTables kept(cacheFolder(config.cache_dir));
+  if (kept.folder().empty()) return;
+  const KeptFor what = communicator.keptFor();
+  const Result<std::string> table = modelTableText(config, machine, communicator.jobShape());
+  const Status status = table.ok() ? kept.keep(what, table.value()) : table.status();
+  if (status.ok()) {
+    std::printf("# jobs like this one choose by %s\n#   %s\n", kept.pathFor(what).c_str(), what.job.c_str());
+  } else {
+    communicator.log().warn("tune", "not kept for later jobs (HORING_CACHE_DIR=off: nothing is): %s",
+                            status.message().c_str());
+  }
+}
+
 Status measure(Communicator& communicator, const TuneOptions& options) {
   HORING_TRY(checkOutput(communicator, options));
   std::string text;
@@ -107,6 +130,7 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
   } else {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));
     text = describeReadings(calibration.readings) + describeMachine(calibration.machine);
+    if (communicator.rank() == 0) keep(communicator, calibration.machine);
   }
   Status reported;
   if (communicator.rank() == 0) reported = report(text, options);

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "program.h"
+#include "selection/kept_table.h"
 #include "sim/machine_model.h"
 #include "topology/cpu_mask.h"
 
@@ -84,7 +86,7 @@ TEST(HoringTune, KnowsWhetherBoundRanksShareACore) {
         runProgram({"sh", "-c",
                     "taskset -c " + on + " " HORING_RUN_PROGRAM " --bind-to core -n " + ranks +
                         " -- " HORING_TUNE_PROGRAM " --measure-algorithms --collective all_reduce --from 256 "
-                                                   "--to 256 | awk '/^all_reduce/ {print $4}'"});
+                        "--to 256 | awk '/^all_reduce/ {print $4}'"});
     EXPECT_EQ(outcome.errors, "");
     return outcome.output;
   };
@@ -146,6 +148,138 @@ TEST(HoringCalibrate, IsAMatterOfTheParent) {
   const size_t first = said.find(sign);
   EXPECT_NE(first, std::string::npos) << said;
   EXPECT_EQ(said.find(sign, first + 1), std::string::npos) << said;
+}
+
+// What is measured inside a group while other programs run is not kept; between groups nobody can tell.
+constexpr const char* kApart = "export HORING_GROUP=$RANK; ";
+
+// A folder in which nothing is kept yet, gone in the end.
+class Cache {
+ public:
+  Cache() : path_(formatString("%shoring_cache_%d", testing::TempDir().c_str(), static_cast<int>(getpid()))) {
+    std::filesystem::remove_all(path_);
+  }
+  ~Cache() { std::filesystem::remove_all(path_); }
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+  const std::string& path() const { return path_; }
+  // The one that is kept; empty: there is none, or more.
+  std::string file() const {
+    const std::vector<std::string> paths = KeptTables(path_).paths();
+    return paths.size() == 1 ? paths.front() : "";
+  }
+  Outcome tune(int ranks) const {
+    return runRanks(ranks, kApart + ("HORING_CACHE_DIR=" + path_) + " exec " HORING_TUNE_PROGRAM " --quick");
+  }
+
+ private:
+  std::string path_;
+};
+
+// What the ranks of a small job say, of which rank 0 alone knows the folder.
+Outcome runJob(int ranks, const std::string& folder, const std::string& settings = "") {
+  return runRanks(ranks, kApart + ("test $RANK = 0 && export HORING_CACHE_DIR=" + folder) + "; " + settings +
+                             " HORING_DEBUG=info exec " ALL_REDUCE_PROGRAM " -b 1K -e 64K -f 8 -n 1 -w 0");
+}
+
+constexpr const char* kMeasuredChooses = "what was measured chooses: ";
+
+TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
+  const Cache cache;
+  const Outcome tuned = cache.tune(2);
+  ASSERT_EQ(tuned.code, 0) << tuned.errors;
+  const std::string file = cache.file();
+  ASSERT_NE(file, "");
+  EXPECT_NE(tuned.output.find("jobs like this one choose by " + file), std::string::npos) << tuned.output;
+  const Outcome like = runJob(2, cache.path());
+  EXPECT_EQ(like.code, 0) << like.output << like.errors;
+  EXPECT_NE(like.errors.find(kMeasuredChooses + file), std::string::npos) << like.errors;
+  const Outcome unlike = runJob(3, cache.path());
+  EXPECT_EQ(unlike.code, 0) << unlike.errors;
+  EXPECT_NE(
+      unlike.errors.find("the built-in table chooses: nothing was measured for 3 groups of 1 to 1 ranks"),
+      std::string::npos)
+      << unlike.errors;
+  for (const auto& [folder, settings] :
+       {std::pair<std::string, std::string>("off", ""), {cache.path(), "HORING_SELECTION=table"}}) {
+    const Outcome without = runJob(2, folder, settings);
+    EXPECT_EQ(without.code, 0) << without.errors;
+    EXPECT_EQ(without.errors.find(kMeasuredChooses), std::string::npos) << without.errors;
+  }
+  const Outcome info =
+      runProgram({"env", "HORING_CACHE_DIR=" + cache.path(), HORING_INFO_PROGRAM, "selection"});
+  EXPECT_NE(info.output.find("# kept (HORING_CACHE_DIR): " + file + " for 2 groups of 1 to 1 ranks"),
+            std::string::npos)
+      << info.output;
+}
+
+// The others know no folder, and would choose otherwise.
+TEST(HoringCache, IsRankZerosOnAllRanks) {
+  const Cache cache;
+  ASSERT_EQ(cache.tune(3).code, 0);
+  const std::string file = cache.file();
+  std::ifstream kept(file);
+  std::string job, versions;
+  std::getline(kept, job);
+  std::getline(kept, versions);
+  const auto words = [](const std::string& line) { return line.substr(line.find(": ") + 2); };
+  std::ofstream(file) << keptText({words(job), words(versions)},
+                                  "* * * * * halving_doubling\n* * * * * star\n* * * * * pairwise\n");
+  const Outcome outcome = runJob(3, cache.path());
+  EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  EXPECT_NE(outcome.errors.find("at 1 KiB: all_reduce halving_doubling"), std::string::npos)
+      << outcome.errors;
+}
+
+TEST(HoringCache, GivesWayToTheTableWhenItIsDamaged) {
+  const Cache cache;
+  ASSERT_EQ(cache.tune(2).code, 0);
+  const std::string file = cache.file(),
+                    warning = "the built-in table chooses, for " + file + " cannot serve: ";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  const Outcome damaged = runJob(2, cache.path());
+  EXPECT_EQ(damaged.code, 0) << damaged.output << damaged.errors;
+  EXPECT_NE(damaged.errors.find(warning + "it was cut off"), std::string::npos) << damaged.errors;
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  const Outcome folder = runJob(2, cache.path());
+  EXPECT_EQ(folder.code, 0) << folder.output << folder.errors;
+  EXPECT_NE(folder.errors.find(warning + file + " is no file"), std::string::npos) << folder.errors;
+}
+
+// HORING_CALIBRATE=1 keeps what nobody has kept; what cannot be kept is no reason to fail.
+TEST(HoringCache, KeepsWhatAJobMeasures) {
+  const Cache cache;
+  const Outcome measured = runJob(2, cache.path(), "HORING_CALIBRATE=1");
+  EXPECT_EQ(measured.code, 0) << measured.output << measured.errors;
+  const std::string file = cache.file();
+  ASSERT_NE(file, "") << measured.errors;
+  EXPECT_NE(measured.errors.find("later jobs like this one choose by " + file), std::string::npos)
+      << measured.errors;
+  const auto written = std::filesystem::last_write_time(file);
+  EXPECT_EQ(runJob(2, cache.path(), "HORING_CALIBRATE=1").code, 0);
+  EXPECT_EQ(std::filesystem::last_write_time(file), written);
+  EXPECT_NE(runJob(2, cache.path()).errors.find(kMeasuredChooses + file), std::string::npos);
+  const Outcome unwritable = runJob(2, file + "/below", "HORING_CALIBRATE=1");
+  EXPECT_EQ(unwritable.code, 0) << unwritable.output << unwritable.errors;
+  EXPECT_NE(unwritable.errors.find("what was measured is not kept"), std::string::npos) << unwritable.errors;
+  const Outcome tuned =
+      runRanks(2, kApart + ("HORING_CACHE_DIR=" + file) + "/below exec " HORING_TUNE_PROGRAM " --quick");
+  EXPECT_EQ(tuned.code, 0) << tuned.errors;
+  EXPECT_NE(tuned.errors.find("not kept for later jobs"), std::string::npos) << tuned.errors;
+  EXPECT_NE(tuned.output.find("step_us"), std::string::npos) << tuned.output;
+}
+
+TEST(HoringCache, OfEmulatedNodesIsOfTheirLinks) {
+  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  const auto folder = [](const std::string& setting) {
+    return runProgram({"env", "HORING_CACHE_DIR=" + setting, HORING_RUN_PROGRAM, "-n", "2", "--nodes", "2",
+                       "--rate", "500", "--", "sh", "-c", "test $RANK = 1 || echo $HORING_CACHE_DIR"})
+        .output;
+  };
+  EXPECT_EQ(folder("/kept"), "/kept/emulated-1x500mbit\n");
+  EXPECT_EQ(folder("off"), "off\n");
 }
 
 // Rank 0 predicts for all: a machine in which it alone believes does not divide the ranks.

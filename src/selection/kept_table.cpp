@@ -1,0 +1,98 @@
+#include "selection/kept_table.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/cache_folder.h"
+#include "base/printable.h"
+
+namespace horing {
+
+namespace {
+
+constexpr const char* kSuffix = ".selection";
+constexpr std::string_view kForMark = "# for: ", kVersionsMark = "# made with: ", kDigestMark = "# digest: ";
+constexpr size_t kMostShown = 200;
+
+uint64_t digestOf(std::string_view text) {
+  uint64_t digest = 0xcbf29ce484222325;
+  for (const char c : text) digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return digest;
+}
+
+std::string digestText(std::string_view text) {
+  return formatString("%016llx", static_cast<unsigned long long>(digestOf(text)));
+}
+
+// Takes a line that begins with `mark`, and gives what follows; nothing: it does not.
+std::optional<std::string_view> takeLine(std::string_view& text, std::string_view mark) {
+  const size_t end = text.find('\n');
+  if (!text.starts_with(mark) || end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(mark.size(), end - mark.size());
+  text.remove_prefix(end + 1);
+  return line;
+}
+
+}  // namespace
+
+std::string keptText(const KeptFor& what, std::string_view table) {
+  std::string text;
+  for (const auto& [mark, words] : {std::pair(kForMark, what.job), std::pair(kVersionsMark, what.versions),
+                                    std::pair(kDigestMark, digestText(table))})
+    text += std::string(mark) + words + '\n';
+  return text.append(table);
+}
+
+Result<SelectionTable> parseKept(const KeptFor& what, std::string_view text) {
+  const auto job = takeLine(text, kForMark), versions = takeLine(text, kVersionsMark),
+             digest = takeLine(text, kDigestMark);
+  const auto unlike = [](const char* wrong, std::string_view theirs, const std::string& mine) {
+    return makeStatus(Code::kInvalidArgument, "it is %s: it says '%s', here is '%s'", wrong,
+                      printable(theirs, kMostShown).c_str(), mine.c_str());
+  };
+  if (!job || !versions || !digest)
+    return makeStatus(Code::kInvalidArgument, "it does not begin as horing-tune writes it");
+  if (*job != what.job) return unlike("for another job", *job, what.job);
+  if (*versions != what.versions) return unlike("out of date", *versions, what.versions);
+  if (*digest != digestText(text))
+    return makeStatus(Code::kInvalidArgument,
+                      "it was cut off or changed (what you edit, HORING_SELECTION takes)");
+  return SelectionTable::parse(text, "it");
+}
+
+std::string keptForLine(std::string_view text) {
+  const auto job = takeLine(text, kForMark);
+  return job ? printable(*job, kMostShown) : "";
+}
+
+std::vector<std::string> KeptTables::paths() const {
+  std::vector<std::string> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder_, error), end;
+  for (; !error && entries != end && paths.size() < kMostListed; entries.increment(error))
+    if (entries->path().extension() == kSuffix) paths.push_back(entries->path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string KeptTables::pathFor(const KeptFor& what) const {
+  return folder_ + "/" + digestText(what.job) + kSuffix;
+}
+
+Result<std::optional<SelectionTable>> KeptTables::find(const KeptFor& what) const {
+  if (folder_.empty()) return std::optional<SelectionTable>();
+  HORING_ASSIGN(const std::optional<std::string> text, readWhole(pathFor(what), kMaxSelectionBytes));
+  if (!text) return std::optional<SelectionTable>();
+  HORING_ASSIGN(SelectionTable table, parseKept(what, *text));
+  return std::optional(std::move(table));
+}
+
+Status KeptTables::keep(const KeptFor& what, std::string_view text) const {
+  if (folder_.empty())
+    return makeStatus(Code::kInvalidUsage,
+                      "there is no folder to keep it in: HORING_CACHE_DIR is off, or neither it nor "
+                      "XDG_CACHE_HOME nor HOME names one");
+  return replaceWhole(pathFor(what), keptText(what, text));
+}
+
+}  // namespace horing

@@ -1,0 +1,78 @@
+#include "selection/kept_table.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace horing {
+namespace {
+
+const KeptFor kJob = {"4 ranks on this", "model 1"};
+constexpr const char* kTable = "# measured\nall_reduce 1 4 * * ring\n";
+
+class KeptTable : public testing::Test {
+ protected:
+  KeptTable() : kept_(testing::TempDir() + formatString("horing_kept_%d", static_cast<int>(getpid()))) {}
+  ~KeptTable() override { std::filesystem::remove_all(kept_.folder()); }
+
+  const KeptTables kept_;
+};
+
+TEST_F(KeptTable, IsFoundByTheSameJob) {
+  EXPECT_TRUE(kept_.paths().empty());
+  EXPECT_EQ(kept_.find(kJob).value(), std::nullopt);
+  ASSERT_TRUE(kept_.keep(kJob, kTable).ok());
+  const Result<std::optional<SelectionTable>> found = kept_.find(kJob);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found.value(), SelectionTable::parse(kTable, "table").value());
+  EXPECT_EQ(kept_.paths(), std::vector{kept_.pathFor(kJob)});
+  EXPECT_EQ(kept_.find({"8 ranks on this", "model 1"}).value(), std::nullopt);
+}
+
+TEST_F(KeptTable, OfOtherVersionsIsRefusedAndReplaced) {
+  ASSERT_TRUE(kept_.keep(kJob, kTable).ok());
+  const KeptFor later = {kJob.job, "model 2"};
+  EXPECT_EQ(kept_.find(later).status().message(), "it is out of date: it says 'model 1', here is 'model 2'");
+  ASSERT_TRUE(kept_.keep(later, kTable).ok());
+  EXPECT_TRUE(kept_.find(later).ok());
+  EXPECT_EQ(kept_.paths().size(), 1u);
+}
+
+TEST_F(KeptTable, IsKeptNowhereWithoutAFolder) {
+  const KeptTables none("");
+  EXPECT_FALSE(none.keep(kJob, kTable).ok());
+  EXPECT_EQ(none.find(kJob).value(), std::nullopt);
+  EXPECT_TRUE(none.paths().empty());
+}
+
+TEST(KeptText, IsRefusedWhenItIsOfAnotherJob) {
+  EXPECT_EQ(parseKept({"8 ranks", "model 1"}, keptText(kJob, kTable)).status().message(),
+            "it is for another job: it says '4 ranks on this', here is '8 ranks'");
+}
+
+TEST(KeptText, IsRefusedWhenItIsNotWhole) {
+  const std::string whole = keptText(kJob, kTable);
+  ASSERT_TRUE(parseKept(kJob, whole).ok());
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(parseKept(kJob, whole.substr(0, size)).ok()) << size;
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = changed[at] == '4' ? '3' : '4';
+    EXPECT_FALSE(parseKept(kJob, changed).ok()) << at;
+  }
+}
+
+TEST(KeptText, IsRefusedWhenItHoldsNoTable) {
+  const Status status = parseKept(kJob, keptText(kJob, "all_reduce 1 4 * * rong\n")).status();
+  EXPECT_NE(status.message().find("expected an algorithm"), std::string::npos) << status.message();
+}
+
+TEST(KeptText, ShowsWhatItIsForAsATerminalMayShowIt) {
+  EXPECT_EQ(keptForLine(keptText(kJob, kTable)), kJob.job);
+  EXPECT_EQ(keptForLine("# for: \x1b[2J\n"), "?[2J");
+  EXPECT_EQ(keptForLine("for nothing"), "");
+}
+
+}  // namespace
+}  // namespace horing
