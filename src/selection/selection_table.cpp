@@ -74,6 +74,8 @@ reduce_scatter  2    5-    *    8K    ho_leaders
 reduce_scatter  2    2-    *    512K  ho_direct
 reduce_scatter  2    2-    *    2M    ho_leaders
 reduce_scatter  2    2-    *    4M    ho_direct
+reduce_scatter  3-4  2-3   >1   128K  ho_leaders
+reduce_scatter  3-4  2-16  >1   64K   ho_leaders
 reduce_scatter  3-4  2-16  *    32K   ho_leaders
 reduce_scatter  3-   2-    *    128K  ho_halving
 all_gather      1    2     *    64K   direct
@@ -81,8 +83,9 @@ all_gather      1    3-4   *    2M    direct
 all_gather      1    5-8   *    512K  direct
 all_gather      1    9-16  *    512K  direct
 all_gather      1    17-32 *    1M    direct
-all_gather      2    3-    >1   32K   ho_leaders
+all_gather      2    3-    >1   64K   ho_leaders
 all_gather      2    5-    *    8K    ho_leaders
+all_gather      3-4  2-    >1   64K   ho_leaders
 all_gather      3-4  2-    *    32K   ho_leaders
 all_gather      3-   2-    *    512K  ho_halving
 all_gather      2    2-    *    4M    ho_direct
