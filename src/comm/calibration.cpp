@@ -64,12 +64,38 @@ std::vector<Pair> spread(const std::vector<Pair>& all) {
   return some;
 }
 
-// Neighbours in their group.
-std::vector<Pair> nearPairs(const GroupMap& map) {
-  std::vector<Pair> pairs;
+// Who is bound to one core, and whether both are to the same.
+bool shareOneCore(const HostIdentity& a, const HostIdentity& b) {
+  return a.boot_id == b.boot_id && a.cpus == b.cpus && a.cpus.size() == 1;
+}
+
+// Neighbours in their group, but for those that share a core as long as there are others.
+std::vector<Pair> nearPairs(const Communicator& communicator) {
+  const GroupMap& map = communicator.map();
+  std::vector<Pair> apart, all;
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
-    for (size_t i = 1; i < members.size(); i += 2) pairs.push_back({members[i - 1], members[i]});
+    for (size_t i = 1; i < members.size(); i += 2) {
+      const Pair pair{members[i - 1], members[i]};
+      all.push_back(pair);
+      if (!shareOneCore(communicator.identityOf(pair.first), communicator.identityOf(pair.second)))
+        apart.push_back(pair);
+    }
+  }
+  return spread(apart.empty() ? all : apart);
+}
+
+// In each group the first two that are bound to one core, if there are any.
+std::vector<Pair> sameCorePairs(const Communicator& communicator) {
+  std::vector<Pair> pairs;
+  const GroupMap& map = communicator.map();
+  for (int group = 0; group < map.groups(); ++group) {
+    const std::span<const int> members = map.members(group);
+    for (const int member : members.subspan(1))
+      if (shareOneCore(communicator.identityOf(members[0]), communicator.identityOf(member))) {
+        pairs.push_back({members[0], member});
+        break;
+      }
   }
   return spread(pairs);
 }
@@ -247,9 +273,13 @@ Result<double> Measurement::wakeTime(const Peers& pair) {
 }
 
 Status Measurement::readNear(MachineReadings& readings) {
-  const std::vector<Pair> pairs = nearPairs(map_);
+  const std::vector<Pair> pairs = nearPairs(communicator_);
   HORING_ASSIGN(readings.near_small_us, timeOfEach(pairs, kSmallBytes, readings.unequal));
   HORING_ASSIGN(readings.near_large_us, timeOfEach(pairs, readings.near_bytes, readings.unequal));
+  if (const std::vector<Pair> same_core = sameCorePairs(communicator_); !same_core.empty()) {
+    HORING_ASSIGN(readings.same_core_small_us, timeOfEach(same_core, kSmallBytes, readings.unequal));
+    HORING_ASSIGN(readings.same_core_large_us, timeOfEach(same_core, readings.near_bytes, readings.unequal));
+  }
   HORING_ASSIGN(readings.near_burst_us, time(peersIn(pairs[0]), kSmallBytes, kBurst));
   HORING_ASSIGN(readings.near_crowd_us, time(nearRing(), kSmallBytes));
   HORING_ASSIGN(readings.wake_us, wakeTime(peersIn(pairs[0])));

@@ -83,6 +83,12 @@ MachineModel fitMachine(const MachineReadings& readings) {
       std::min(near_bytes_us, microsecondsAt(2 * near_bytes, 1.5 * readings.fold_gbytes_per_s));
   machine.copy_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, copies_us));
   machine.inside.cpu_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, near_bytes_us - copies_us));
+  // Two ranks of one core do the work of both one after the other.
+  machine.same_core_cpu_gbytes_per_s = machine.inside.cpu_gbytes_per_s;
+  if (readings.same_core_large_us > 0) {
+    const double bytes_us = bytesTime(readings.same_core_large_us, readings.same_core_small_us) / 2;
+    machine.same_core_cpu_gbytes_per_s = rounded(gbytesPerSecond(2 * near_bytes, bytes_us - copies_us));
+  }
   machine.wake_us = rounded(readings.wake_us);
   machine.patience_us = readings.patience_us;
   machine.links = readings.groups == 1    ? Links::kInside
@@ -122,6 +128,9 @@ std::string describeReadings(const MachineReadings& readings) {
   const std::string large = formatString("%zu KiB", readings.large_bytes >> 10);
   line("in a group, 8 bytes", readings.near_small_us);
   line(formatString("in a group, %zu KiB", readings.near_bytes >> 10).c_str(), readings.near_large_us);
+  line("in a group, on one core, 8 bytes", readings.same_core_small_us);
+  line(formatString("in a group, on one core, %zu KiB", readings.near_bytes >> 10).c_str(),
+       readings.same_core_large_us);
   line(formatString("in a group, 8 bytes, %d exchanges at once", kBurst).c_str(), readings.near_burst_us);
   line("in a group, 8 bytes, all ranks at once", readings.near_crowd_us);
   line("between groups, 8 bytes", readings.far_small_us);

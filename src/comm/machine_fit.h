@@ -39,17 +39,19 @@ struct MachineReadings {
   size_t large_bytes = 0;  // of large messages between groups; small ones are of few bytes
   size_t near_bytes = 0;   // of large messages in a group
   double near_small_us = 0, near_large_us = 0;  // two ranks of one group, all others asleep (timeOfPairs)
-  double near_burst_us = 0;                     // small; two ranks of one group, all others asleep
-  double far_small_us = 0, far_large_us = 0;    // two ranks of two groups, all others asleep (timeOfPairs)
-  double far_burst_us = 0;                      // small; two ranks of two groups, all others asleep
-  std::string unequal;                          // links of one class that are not: a line for each reading
-  double far_handling_us = 0;                   // of a rank's core, for a large one between groups
-  double near_crowd_us = 0;                     // small; all ranks at once, each in a ring through its group
-  double far_crowd_us = 0;                      // small; all ranks at once, each in a ring through the groups
-  double far_shared_us = 0;                     // large; all ranks of two groups at once, in pairs
-  int32_t sharing = 1;                          // pairs of far_shared_us
-  double wake_us = 0;                           // longer answer of a rank that had blocked
-  double fold_gbytes_per_s = 0;                 // one operand folded into another, by one core
+  // The same of two ranks of one group that are bound to one core.
+  double same_core_small_us = 0, same_core_large_us = 0;
+  double near_burst_us = 0;                   // small; two ranks of one group, all others asleep
+  double far_small_us = 0, far_large_us = 0;  // two ranks of two groups, all others asleep (timeOfPairs)
+  double far_burst_us = 0;                    // small; two ranks of two groups, all others asleep
+  std::string unequal;                        // links of one class that are not: a line for each reading
+  double far_handling_us = 0;                 // of a rank's core, for a large one between groups
+  double near_crowd_us = 0;                   // small; all ranks at once, each in a ring through its group
+  double far_crowd_us = 0;                    // small; all ranks at once, each in a ring through the groups
+  double far_shared_us = 0;                   // large; all ranks of two groups at once, in pairs
+  int32_t sharing = 1;                        // pairs of far_shared_us
+  double wake_us = 0;                         // longer answer of a rank that had blocked
+  double fold_gbytes_per_s = 0;               // one operand folded into another, by one core
 };
 
 MachineModel fitMachine(const MachineReadings& readings);

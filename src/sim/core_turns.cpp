@@ -6,22 +6,28 @@
 
 namespace horing {
 
-CoreTurns::CoreTurns(const MachineModel& machine, const Folding& folding)
-    : turn_(toPicoseconds(machine.turn_us)),
-      wake_(std::max(turn_, toPicoseconds(machine.wake_us))),
-      patience_(toPicoseconds(machine.patience_us)) {
-  if (!takesTurns(machine)) return;
+std::vector<size_t> coresOfPositions(const MachineModel& machine, const Folding& folding) {
+  if (!takesTurns(machine)) return {};
   const auto cores = std::max<size_t>(static_cast<size_t>(machine.cores), 1);
   const int32_t simulated = folding.simulatedRanks(), members = folding.ranksPerNode();
   const int32_t together = machine.cores_of == Owner::kMachine ? simulated : members;
   std::vector<int32_t> local_ranks;
   for (int32_t i = 0; i < together; ++i) local_ranks.push_back(i % members);
   const std::vector<size_t> core_of = coresOfRanks(local_ranks, cores);
-  ranks_.resize(static_cast<size_t>(simulated));
-  cores_.resize(cores * static_cast<size_t>(simulated / together));
-  for (int32_t i = 0; i < simulated; ++i) {
-    rank(i).core = static_cast<size_t>(i / together) * cores + core_of[static_cast<size_t>(i % together)];
-    cores_[rank(i).core].ranks.push_back(i);
+  std::vector<size_t> all;
+  for (int32_t i = 0; i < simulated; ++i)
+    all.push_back(static_cast<size_t>(i / together) * cores + core_of[static_cast<size_t>(i % together)]);
+  return all;
+}
+
+CoreTurns::CoreTurns(const MachineModel& machine, const Folding& folding)
+    : turn_(toPicoseconds(machine.turn_us)),
+      wake_(std::max(turn_, toPicoseconds(machine.wake_us))),
+      patience_(toPicoseconds(machine.patience_us)) {
+  for (const size_t core : coresOfPositions(machine, folding)) {
+    ranks_.push_back({.core = core});
+    cores_.resize(std::max(cores_.size(), core + 1));
+    cores_[core].ranks.push_back(static_cast<int32_t>(ranks_.size()) - 1);
   }
   for (Core& core : cores_) {
     core.since = -turn_;  // it is there, and has looked

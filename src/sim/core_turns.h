@@ -24,6 +24,9 @@ constexpr bool nodesTakeTurns(const MachineModel& machine) {
   return takesTurns(machine) && machine.cores_of == Owner::kMachine;
 }
 
+// The number of the core of each simulated position, different ones for nodes with cores of their own; empty: nobody takes turns.
+std::vector<size_t> coresOfPositions(const MachineModel& machine, const Folding& folding);
+
 // A value. Times of calls do not decrease.
 class CoreTurns {
  public:

@@ -22,7 +22,7 @@ struct Number {
 };
 
 // What is a number, of one machine. `nodes` and `ranks` stand in for the two that are whole.
-std::array<Number, 20> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
+std::array<Number, 21> numbersOf(MachineModel& machine, double& nodes, double& ranks) {
   LinkModel &between = machine.between, &inside = machine.inside;
   return {{{"nodes", &nodes, 1, kMaxModelNodes, true},
            {"ranks_per_node", &ranks, 1, kMaxModelRanksPerNode, true},
@@ -36,6 +36,7 @@ std::array<Number, 20> numbersOf(MachineModel& machine, double& nodes, double& r
            {"intra_message_us", &inside.message_us, 0, 1e9, false},
            {"intra_start_us", &inside.start_us, 0, 1e9, false},
            {"intra_cpu_gbytes_per_s", &inside.cpu_gbytes_per_s, 0, 1e9, false},
+           {"same_core_cpu_gbytes_per_s", &machine.same_core_cpu_gbytes_per_s, 0, 1e9, false},
            {"memory_gbytes_per_s", &machine.memory_gbytes_per_s, 0, 1e9, false},
            {"cores", &machine.cores, 0, 1e6, false},
            {"step_us", &machine.step_us, 0, 1e9, false},

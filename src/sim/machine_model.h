@@ -48,14 +48,16 @@ struct MachineModel {
   int32_t ranks_per_node = 8;
   LinkModel between{5, 12.5, 0, 0, 0};  // nodes
   LinkModel inside{2, 200, 0, 0, 0};    // a node
-  Links links = Links::kBoth;           // the others' numbers are without meaning, and not described
-  Owner nic = Owner::kRank;             // or kNode: the ranks of a node share one
-  double memory_gbytes_per_s = 0;       // of what the ranks of a node send each other, all together
-  double cores = 0;                     // 0: as many as there are ranks
-  Owner cores_of = Owner::kNode;        // or kMachine: all nodes share them, as emulated ones do
-  double step_us = 0;                   // of a core, for each slice of a step
-  double copy_gbytes_per_s = 0;         // of a core, for each place that a value is stored in
-  double fold_gbytes_per_s = 0;         // of a core, for two operands folded; a third of that for each more
+  double same_core_cpu_gbytes_per_s =
+      0;                       // as inside.cpu_gbytes_per_s, where ranks take turns and both have one core
+  Links links = Links::kBoth;  // the others' numbers are without meaning, and not described
+  Owner nic = Owner::kRank;    // or kNode: the ranks of a node share one
+  double memory_gbytes_per_s = 0;  // of what the ranks of a node send each other, all together
+  double cores = 0;                // 0: as many as there are ranks
+  Owner cores_of = Owner::kNode;   // or kMachine: all nodes share them, as emulated ones do
+  double step_us = 0;              // of a core, for each slice of a step
+  double copy_gbytes_per_s = 0;    // of a core, for each place that a value is stored in
+  double fold_gbytes_per_s = 0;    // of a core, for two operands folded; a third of that for each more
   // Of a core, for a rank to go on that had nothing to do. Where ranks share cores it is what each turn costs that a rank takes on
   // its core, also one in which it finds nothing to do (core_turns.h); 0: they share them evenly.
   double turn_us = 0;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "sim/core_turns.h"
+
 namespace horing {
 
 MachinePipes::MachinePipes(const MachineModel& machine, const FoldedNetwork& network)
     : machine_(machine),
       network_(network),
+      core_of_(coresOfPositions(machine, network.folding())),
       latency_between_(toPicoseconds(machine.between.latency_us)),
       latency_inside_(toPicoseconds(machine.inside.latency_us)) {
   const Folding& folding = network.folding();
@@ -54,17 +57,23 @@ SharedPipes::Resources MachinePipes::resourcesOf(const Wire& wire) const {
   return {at(nic_out_, node(from)), at(nic_in_, node(to)), -1};
 }
 
-const LinkModel& MachinePipes::link(int32_t wire) const {
-  return network_.wires()[static_cast<size_t>(wire)].crosses_nodes ? machine_.between : machine_.inside;
+// What one core has written another gets from its caches; between ranks of one core there is no such way.
+double MachinePipes::handlingGBytesPerS(const Wire& wire) const {
+  if (wire.crosses_nodes) return machine_.between.cpu_gbytes_per_s;
+  const auto core = [&](int32_t position) { return core_of_[static_cast<size_t>(position)]; };
+  const bool is_same_core =
+      !core_of_.empty() && core(wire.from) == core(network_.folding().representative(wire.to));
+  return is_same_core ? machine_.same_core_cpu_gbytes_per_s : machine_.inside.cpu_gbytes_per_s;
 }
 
 StepCost MachinePipes::costOf(const Step& step, const StepWires& wires) const {
   StepCost cost{machine_.step_us * kPicosecondsPerMicrosecond, 0};
   const int32_t last_send = wires.first_send + wires.sends, last_recv = wires.first_recv + wires.recvs;
   for (int32_t i = std::min(wires.first_send, wires.first_recv); i < std::max(last_send, last_recv); ++i) {
-    const LinkModel& used = link(network_.wireAt(i));
+    const Wire& wire = network_.wires()[static_cast<size_t>(network_.wireAt(i))];
+    const LinkModel& used = wire.crosses_nodes ? machine_.between : machine_.inside;
     cost.fixed += used.message_us * kPicosecondsPerMicrosecond;
-    cost.per_byte += picosecondsPerByte(used.cpu_gbytes_per_s);
+    cost.per_byte += picosecondsPerByte(handlingGBytesPerS(wire));
   }
   const auto sources = static_cast<int>(step.sources.size());
   const int kept = step.keep.kind == Keep::Kind::kEveryOut ? network_.folding().ranks()

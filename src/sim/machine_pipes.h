@@ -53,10 +53,11 @@ class MachinePipes {
   // Of a simulated position; the nodes that are not simulated are the one that is.
   int32_t node(int32_t position) const;
   SharedPipes::Resources resourcesOf(const Wire& wire) const;
-  const LinkModel& link(int32_t wire) const;
+  double handlingGBytesPerS(const Wire& wire) const;
 
   const MachineModel machine_;
   const FoldedNetwork& network_;
+  const std::vector<size_t> core_of_;  // of each position; empty: nobody takes turns
   SharedPipes pipes_;
   int32_t first_core_ = 0;
   Picoseconds latency_between_, latency_inside_;

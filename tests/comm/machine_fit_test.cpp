@@ -59,6 +59,19 @@ TEST(MachineFit, TakesTheMedianOfPairsUnlessOneIsFar) {
   EXPECT_DOUBLE_EQ(timeOfPairs({{7, 0, 1}, {20, 2, 3}}).us, 20);
 }
 
+// Both ranks' copies, of 100 us each, are one after the other; what else it takes, 20 us, is of both, too.
+TEST(MachineFit, TellsMessagesOnOneCoreFromThoseBetweenTwo) {
+  MachineReadings readings = readingsOf(2);
+  EXPECT_DOUBLE_EQ(fitMachine(readings).same_core_cpu_gbytes_per_s, 20)
+      << "as between two where none was read";
+  readings.same_core_small_us = 4;
+  readings.same_core_large_us = 224;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).same_core_cpu_gbytes_per_s, 200);
+  EXPECT_DOUBLE_EQ(fitMachine(readings).inside.cpu_gbytes_per_s, 20);
+  readings.same_core_large_us = 150;
+  EXPECT_DOUBLE_EQ(fitMachine(readings).same_core_cpu_gbytes_per_s, 0) << "nothing but the copies";
+}
+
 TEST(MachineFit, GivesEachRankALineWherePairsDoNotSlowEachOther) {
   MachineReadings readings = readingsOf(8);
   readings.far_shared_us = 9000;

@@ -145,6 +145,28 @@ TEST(Cores, AreKeptFromOthersByWhoOnlyLooks) {
             44 * 1'000'000);
 }
 
+// Four messages' ends of 4096 bytes at 1000 ps, one after the other on the one core; then a ring whose neighbours never share one.
+TEST(Cores, HandBytesToEachOtherAtAnotherRateThanToThemselves) {
+  MachineModel machine;
+  machine.inside = {};
+  machine.cores = 1;
+  machine.turn_us = 1e-6;
+  machine.patience_us = 1e6;
+  machine.same_core_cpu_gbytes_per_s = 1;
+  constexpr double kTurns = 100;
+  EXPECT_NEAR(
+      static_cast<double>(
+          simulated({"direct", Collective::kAllGather, {1, 2}, 2 * kChunk, machine, unsliced()}).time),
+      4 * kChunk * 1000, kTurns);
+  machine.cores = 2;
+  const Simulated ring{"ring", Collective::kAllGather, {1, 4}, 4 * kChunk, machine, unsliced()};
+  EXPECT_NEAR(static_cast<double>(simulated(ring).time), 0, kTurns);
+  Simulated apart = ring;
+  std::swap(apart.machine.same_core_cpu_gbytes_per_s, apart.machine.inside.cpu_gbytes_per_s);
+  EXPECT_NEAR(static_cast<double>(simulated(apart).time), 3 * 2 * 2 * kChunk * 1000, kTurns)
+      << "two ranks of each core send and take three messages";
+}
+
 // Two hops of one message each: both ends of each pay, for the line is empty. Of four slices at once the first alone does.
 TEST(Messages, PayForAnEmptyLine) {
   MachineModel machine;

@@ -34,6 +34,17 @@ std::pair<int32_t, Picoseconds> nextOf(CoreTurns& turns) {
 
 using Begun = std::pair<int32_t, Picoseconds>;
 
+TEST(CoreTurns, SayWhoIsOnWhichCore) {
+  const auto cores_of = [](const MachineModel& machine) {
+    return coresOfPositions(machine, Folding(Folding::Kind::kNone, machine.nodes, machine.ranks_per_node));
+  };
+  EXPECT_EQ(cores_of(machineOf(4, 2)), (std::vector<size_t>{0, 1, 0, 1}));
+  EXPECT_TRUE(cores_of(machineOf(4, 4)).empty());
+  MachineModel nodes = machineOf(3, 2);
+  nodes.nodes = 2;
+  EXPECT_EQ(cores_of(nodes), (std::vector<size_t>{0, 1, 0, 2, 3, 2}));
+}
+
 // Of four ranks on a core, the last one: those before it look first. Then the first one: its turn has passed.
 TEST(CoreTurns, LetOneWaitForTheLooksOfAllBeforeIt) {
   CoreTurns turns = turnsOf(machineOf(4, 1));
