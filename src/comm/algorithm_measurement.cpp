@@ -135,7 +135,7 @@ Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator,
   return points;
 }
 
-std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job) {
+std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job, Larger larger) {
   std::string times =
       "# measured: microseconds, and what two halves of the rounds differ by; algorithms without that "
       "looked\n"
@@ -158,7 +158,8 @@ std::string measuredTableText(const std::vector<MeasuredPoint>& points, const Jo
     const auto edge = static_cast<size_t>(static_cast<double>(point.bytes) * std::sqrt(ratio));
     rows += formatString("%-14s %-7d %-14d %-15s %-12s %s\n", collectiveName(point.collective), job.groups,
                          job.members, ranksPerCoreText(job.ranks_per_core),
-                         is_last ? "*" : tableBytesText(edge).c_str(), serving->name);
+                         is_last && larger == Larger::kServed ? "*" : tableBytesText(edge).c_str(),
+                         serving->name);
   }
   return times + rows;
 }

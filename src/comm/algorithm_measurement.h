@@ -33,8 +33,11 @@ struct MeasuredPoint {
 // communicator's; kInvalidArgument: a collective that no algorithm can run here.
 Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator, const AlgorithmGrid& grid);
 
+// Calls of more than was measured: the last row serves them, or other rows that are put behind these.
+enum class Larger { kServed, kLeftOut };
 // Rows for jobs of this shape, with all times as comments. An algorithm serves up to half-way (of a factor) between
 // the last size at which it is the fastest and the next; one that is hardly slower than the next serves that, too.
-std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job);
+std::string measuredTableText(const std::vector<MeasuredPoint>& points, const JobShape& job,
+                              Larger larger = Larger::kServed);
 
 }  // namespace horing

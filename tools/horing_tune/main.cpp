@@ -51,12 +51,15 @@ Examples
       HORING_CALIBRATE=1 horing-run -n 4 -- my_program
       HORING_CALIBRATE=lab.machine horing-run -n 8 --nodes 2 --rate 1000 -- my_program
 
-Whatever -o says, what follows from a measurement for the choice of algorithms is kept in a folder of yours (HORING_CACHE_DIR; "off":
-it is not), where jobs like this one find it by themselves: of the same shape, bound alike, on such hosts.
+Whatever -o says, what follows for the choice of algorithms is kept in a folder of yours (HORING_CACHE_DIR; "off": it is not), where
+jobs like this one find it by themselves: of the same shape, bound alike, on such hosts. The last measurement counts: predictions
+from the machine, or what was the fastest (--measure-algorithms from 256 bytes or less; the built-in table serves the rest).
 
 The file is text, "key = value": edit it. 'horing-sim machine' prints all keys with their defaults.
 Exit code: 0; 1 when it cannot be measured or written; 2 for a wrong command line.
 )help";
+
+constexpr uint64_t kSmallestKept = 256;  // of --measure-algorithms
 
 struct TuneOptions {
   std::string output;
@@ -103,14 +106,11 @@ Status checkOutput(Communicator& communicator, const TuneOptions& options) {
                     reinterpret_cast<const char*>(all[0].data()));
 }
 
-// What follows from it for jobs like this one, where they look for it. A machine that cannot be kept is measured all the same.
-void keep(const Communicator& communicator, const MachineModel& machine) {
-  Config config = communicator.options().config;
-  config.selection = kSelectionAuto;
-  const KeptTables kept(cacheFolder(config.cache_dir));
+// For jobs like this one, where they look for it. What cannot be kept has been measured all the same.
+void keep(const Communicator& communicator, const Result<std::string>& table) {
+  const KeptTables kept(cacheFolder(communicator.options().config.cache_dir));
   if (kept.folder().empty()) return;
   const KeptFor what = communicator.keptFor();
-  const Result<std::string> table = modelTableText(config, machine, communicator.jobShape());
   const Status status = table.ok() ? kept.keep(what, table.value()) : table.status();
   if (status.ok()) {
     std::printf("# jobs like this one choose by %s\n#   %s\n", kept.pathFor(what).c_str(), what.job.c_str());
@@ -120,6 +120,12 @@ void keep(const Communicator& communicator, const MachineModel& machine) {
   }
 }
 
+Result<std::string> predictedTable(const Communicator& communicator, const MachineModel& machine) {
+  Config config = communicator.options().config;
+  config.selection = kSelectionAuto;
+  return modelTableText(config, machine, communicator.jobShape());
+}
+
 Status measure(Communicator& communicator, const TuneOptions& options) {
   HORING_TRY(checkOutput(communicator, options));
   std::string text;
@@ -127,10 +133,14 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
     HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
     HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
     text = measuredTableText(points, communicator.jobShape());
+    // A row serves all that is smaller, too.
+    if (communicator.rank() == 0 && grid.sizes.front() <= kSmallestKept)
+      keep(communicator, measuredTableText(points, communicator.jobShape(), Larger::kLeftOut) +
+                             SelectionTable::builtIn().text());
   } else {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));
     text = describeReadings(calibration.readings) + describeMachine(calibration.machine);
-    if (communicator.rank() == 0) keep(communicator, calibration.machine);
+    if (communicator.rank() == 0) keep(communicator, predictedTable(communicator, calibration.machine));
   }
   Status reported;
   if (communicator.rank() == 0) reported = report(text, options);

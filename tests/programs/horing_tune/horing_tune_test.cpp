@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "program.h"
 #include "selection/kept_table.h"
@@ -211,6 +212,30 @@ TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
   EXPECT_NE(info.output.find("# kept (HORING_CACHE_DIR): " + file + " for 2 groups of 1 to 1 ranks"),
             std::string::npos)
       << info.output;
+}
+
+// What was measured comes first, the built-in table serves the rest; what says nothing of small calls is not kept.
+TEST(HoringCache, KeepsWhichAlgorithmsWereTheFastest) {
+  const Cache cache;
+  const auto tune = [&](const std::string& sizes) {
+    return runRanks(2, kApart + ("HORING_CACHE_DIR=" + cache.path()) +
+                           " exec " HORING_TUNE_PROGRAM " --measure-algorithms --collective all_gather " +
+                           sizes);
+  };
+  ASSERT_EQ(tune("--from 1K --to 1K").code, 0);
+  EXPECT_EQ(cache.file(), "");
+  const Outcome tuned = tune("--from 256 --to 256");
+  ASSERT_EQ(tuned.code, 0) << tuned.errors;
+  const std::string file = cache.file();
+  ASSERT_NE(file, "");
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  const Result<SelectionTable> table = SelectionTable::parse(text.str(), file);
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_EQ(table.value().rows().front().collective, Collective::kAllGather);
+  EXPECT_EQ(table.value().rows().front().most_bytes, 256u);
+  EXPECT_EQ(table.value().rows().size(), SelectionTable::builtIn().rows().size() + 1);
+  EXPECT_NE(runJob(2, cache.path()).errors.find(kMeasuredChooses + file), std::string::npos);
 }
 
 // The others know no folder, and would choose otherwise.
