@@ -3,6 +3,7 @@
 // operations that NCCL has no number for; see redOpNumber().
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace horing {
 
@@ -54,6 +55,8 @@ bool hasRedOp(DataType type, RedOp op);
 // The operation's number in the C API: up to kAvg its own, then far from all that NCCL may yet number. Not of kPreMulSum:
 // its numbers are handles that users make.
 int redOpNumber(RedOp op);
+// The operation of that number; nothing if there is none.
+std::optional<RedOp> redOpOf(int number);
 const char* dataTypeName(DataType type);   // "float32"
 const char* redOpName(RedOp op);           // "sum"
 const char* collectiveName(Collective c);  // "all_reduce"

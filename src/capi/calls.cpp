@@ -46,9 +46,9 @@ Status setOperation(Command& command, horingComm_t comm, horingRedOp_t number) {
     call.factor_at = made.factor_at;
     return {};
   }
-  for (int op = 0; op < static_cast<int>(RedOp::kPreMulSum); ++op) {
-    call.op = static_cast<RedOp>(op);
-    if (redOpNumber(call.op) == static_cast<int>(number)) return {};
+  if (const std::optional<RedOp> op = redOpOf(number)) {
+    call.op = *op;
+    return {};
   }
   return makeStatus(Code::kInvalidArgument,
                     "op is %d: expected horingSum (0) to horingAvg (4), horingBitAnd, horingBitOr, "

@@ -1,12 +1,41 @@
 // The collectives of include/horing/horing.h whose blocks all have one size.
 #include "capi/calls.h"
+#include "capi/device_memory.h"
+#include "capi/streams.h"
 
 namespace horing {
 namespace {
 
-Status issueReduction(horingComm_t comm, Command&& command, horingRedOp_t op, horingStream_t stream) {
-  HORING_TRY(setOperation(command, comm, op));
-  return issue(comm, std::move(command), stream);
+struct Arguments {
+  Collective collective;
+  const void* send;
+  void* recv;
+  size_t count;
+  horingDataType_t type;
+  horingRedOp_t op = horingSum;  // of reductions
+  int root = 0;                  // where there is one
+};
+
+// The short way, for small calls that programs repeat: 0.1 us less than that of issue(). Nothing, and nothing has been done: this one
+// has to take that, or something is wrong, which that will say.
+std::optional<Status> runAgain(horingComm_t comm, const Arguments& given, horingStream_t stream) {
+  const std::optional<RedOp> op = redOpOf(given.op);
+  if (stream || !op || groupIsOpen() || !checkMayWait().ok() || !checkHandle(comm).ok()) return std::nullopt;
+  const PlainCall call{
+      given.collective, given.send, given.recv, given.count, static_cast<DataType>(given.type), *op,
+      given.root};
+  if (!comm->communicator->mayRunAgain(call) || processDriver()) return std::nullopt;
+  return comm->queue->runAgain(call);
+}
+
+horingResult_t issueUniform(const Arguments& given, horingComm_t comm, horingStream_t stream) {
+  return guardedLaunch(comm, [&]() -> Status {
+    if (std::optional<Status> done = runAgain(comm, given, stream)) return *std::move(done);
+    Command command = makeCommand(given.collective, given.send, given.recv, given.count, given.type);
+    command.call.root = given.root;
+    if (isReduction(given.collective)) HORING_TRY(setOperation(command, comm, given.op));
+    return issue(comm, std::move(command), stream);
+  });
 }
 
 }  // namespace
@@ -16,39 +45,27 @@ extern "C" {
 
 horingResult_t horingAllReduce(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                                horingRedOp_t op, horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issueReduction(comm, makeCommand(Collective::kAllReduce, sendbuff, recvbuff, count, datatype), op,
-                          stream);
-  });
+  return horing::issueUniform({horing::Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op}, comm,
+                              stream);
 }
 
 horingResult_t horingReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                    horingDataType_t datatype, horingRedOp_t op, horingComm_t comm,
                                    horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issueReduction(
-        comm, makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype), op, stream);
-  });
+  return horing::issueUniform(
+      {horing::Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op}, comm, stream);
 }
 
 horingResult_t horingAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                horingDataType_t datatype, horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issue(comm, makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype), stream);
-  });
+  return horing::issueUniform({horing::Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype}, comm,
+                              stream);
 }
 
 horingResult_t horingBroadcast(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                                int root, horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issue(comm,
-                 withRoot(makeCommand(Collective::kBroadcast, sendbuff, recvbuff, count, datatype), root),
-                 stream);
-  });
+  return horing::issueUniform(
+      {horing::Collective::kBroadcast, sendbuff, recvbuff, count, datatype, horingSum, root}, comm, stream);
 }
 
 horingResult_t horingBcast(void* buff, size_t count, horingDataType_t datatype, int root, horingComm_t comm,
@@ -58,38 +75,26 @@ horingResult_t horingBcast(void* buff, size_t count, horingDataType_t datatype, 
 
 horingResult_t horingReduce(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                             horingRedOp_t op, int root, horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issueReduction(
-        comm, withRoot(makeCommand(Collective::kReduce, sendbuff, recvbuff, count, datatype), root), op,
-        stream);
-  });
+  return horing::issueUniform({horing::Collective::kReduce, sendbuff, recvbuff, count, datatype, op, root},
+                              comm, stream);
 }
 
 horingResult_t horingGather(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                             int root, horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issue(comm, withRoot(makeCommand(Collective::kGather, sendbuff, recvbuff, count, datatype), root),
-                 stream);
-  });
+  return horing::issueUniform(
+      {horing::Collective::kGather, sendbuff, recvbuff, count, datatype, horingSum, root}, comm, stream);
 }
 
 horingResult_t horingScatter(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                              int root, horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issue(comm, withRoot(makeCommand(Collective::kScatter, sendbuff, recvbuff, count, datatype), root),
-                 stream);
-  });
+  return horing::issueUniform(
+      {horing::Collective::kScatter, sendbuff, recvbuff, count, datatype, horingSum, root}, comm, stream);
 }
 
 horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, size_t count, horingDataType_t datatype,
                               horingComm_t comm, horingStream_t stream) {
-  using namespace horing;
-  return guardedLaunch(comm, [&] {
-    return issue(comm, makeCommand(Collective::kAllToAll, sendbuff, recvbuff, count, datatype), stream);
-  });
+  return horing::issueUniform({horing::Collective::kAllToAll, sendbuff, recvbuff, count, datatype}, comm,
+                              stream);
 }
 
 }  // extern "C"

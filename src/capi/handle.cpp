@@ -138,15 +138,19 @@ Status checkAlive(horingComm_t comm) {
   return comm->maker_guard && comm->maker_guard->isForkedChild() ? inForkedChild() : Status();
 }
 
-Status checkHandle(horingComm_t comm) {
+Status whyRefused(horingComm_t comm) {
   HORING_TRY(checkAlive(comm));
-  const horingComm::Making making = comm->making.load(std::memory_order_acquire);
-  if (making == horingComm::Making::kFailed) return comm->making_error;
-  if (making == horingComm::Making::kInProgress)
-    return makeStatus(
-        Code::kInvalidUsage,
-        "comm is still being made (config.blocking is 0): wait until horingCommGetAsyncError says "
-        "horingSuccess, or end it with horingCommAbort");
+  switch (comm->making.load(std::memory_order_acquire)) {
+    case horingComm::Making::kFailed:
+      return comm->making_error;
+    case horingComm::Making::kInProgress:
+      return makeStatus(
+          Code::kInvalidUsage,
+          "comm is still being made (config.blocking is 0): wait until horingCommGetAsyncError says "
+          "horingSuccess, or end it with horingCommAbort");
+    case horingComm::Making::kMade:
+      break;
+  }
   return comm->communicator->isForkedChild() ? inForkedChild() : Status();
 }
 

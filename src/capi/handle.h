@@ -87,8 +87,16 @@ horingResult_t reportOutOfMemory() noexcept;
 
 // The handle is alive; if its communicator is made on a thread, this is the process of that.
 Status checkAlive(horingComm_t comm);
+// Why checkHandle() refuses it.
+Status whyRefused(horingComm_t comm);
 // And its communicator is made, and belongs to this process.
-Status checkHandle(horingComm_t comm);
+inline Status checkHandle(horingComm_t comm) {
+  // acquire: pairs with the release where the making ends.
+  const bool is_well = comm && comm->alive &&
+                       comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade &&
+                       !comm->communicator->isForkedChild();
+  return is_well ? Status() : whyRefused(comm);
+}
 
 // Every entry point is one call of this: no exception leaves the library. `comm` may be NULL or stale.
 template <typename Body>

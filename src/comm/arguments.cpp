@@ -8,20 +8,6 @@ namespace horing {
 
 namespace {
 
-// What one rank passes to a collective, as far as it has that buffer.
-struct Buffers {
-  const void* send = nullptr;
-  void* recv = nullptr;
-  bool has_send = true;
-  bool has_recv = true;
-  size_t send_elements = 0;
-  size_t recv_elements = 0;
-  bool may_be_in_place = true;
-  // Where `recv` and `send` begin relative to each other when in place, in elements from the larger one's
-  // start.
-  size_t in_place_offset = 0;
-};
-
 Status checkTypeAndOperation(DataType type, RedOp op) {
   HORING_TRY(checkType(type));
   if (!hasRedOp(type, op))
@@ -30,72 +16,56 @@ Status checkTypeAndOperation(DataType type, RedOp op) {
   return {};
 }
 
-// In place exactly as declared, or not overlapping at all.
-Status checkOverlap(const Buffers& buffers, size_t element_bytes) {
-  const auto send = reinterpret_cast<uintptr_t>(buffers.send),
-             recv = reinterpret_cast<uintptr_t>(buffers.recv);
-  const size_t send_bytes = buffers.send_elements * element_bytes,
-               recv_bytes = buffers.recv_elements * element_bytes;
-  if (send_bytes == 0 || recv_bytes == 0) return {};
-  if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
-  const size_t offset = buffers.in_place_offset * element_bytes;
-  const bool in_place = send_bytes >= recv_bytes ? recv == send + offset : send == recv + offset;
-  if (in_place && buffers.may_be_in_place) return {};
-  if (!buffers.may_be_in_place)
+Status checkBuffers(const BufferRules& rules, const void* send, const void* recv) {
+  if (rules.allow(send, recv)) return {};
+  const auto check = [&](const char* name, const void* buffer, size_t bytes) -> Status {
+    if (bytes == 0) return {};
+    if (!buffer) return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0", name);
+    if (reinterpret_cast<uintptr_t>(buffer) % rules.element_bytes != 0)
+      return makeStatus(Code::kInvalidArgument, "%s is not aligned to its elements of %zu bytes", name,
+                        rules.element_bytes);
+    return {};
+  };
+  if (rules.has_send) HORING_TRY(check("sendbuff", send, rules.send_bytes));
+  if (rules.has_recv) HORING_TRY(check("recvbuff", recv, rules.recv_bytes));
+  if (!rules.may_be_in_place)
     return makeStatus(
         Code::kInvalidArgument,
         "sendbuff %p (%zu bytes) and recvbuff %p (%zu bytes) overlap: expected separate buffers, this "
         "collective has no in place",
-        buffers.send, send_bytes, buffers.recv, recv_bytes);
+        send, rules.send_bytes, recv, rules.recv_bytes);
   return makeStatus(Code::kInvalidArgument,
                     "sendbuff %p (%zu bytes) and recvbuff %p (%zu bytes) overlap: expected separate buffers, "
                     "or in place, which is "
                     "%zu bytes into the larger one",
-                    buffers.send, send_bytes, buffers.recv, recv_bytes, offset);
+                    send, rules.send_bytes, recv, rules.recv_bytes, rules.in_place_offset);
 }
 
-Status checkBuffers(const Buffers& buffers, size_t element_bytes) {
-  // A power of two.
-  const auto misaligned = [&](const void* p) {
-    return (reinterpret_cast<uintptr_t>(p) & (element_bytes - 1)) != 0;
-  };
-  const auto check = [&](const char* name, const void* buffer, size_t elements) -> Status {
-    if (elements == 0) return {};
-    if (!buffer) return makeStatus(Code::kInvalidArgument, "%s is NULL and count is not 0", name);
-    if (misaligned(buffer))
-      return makeStatus(Code::kInvalidArgument, "%s is not aligned to its elements of %zu bytes", name,
-                        element_bytes);
-    return {};
-  };
-  if (buffers.has_send) HORING_TRY(check("sendbuff", buffers.send, buffers.send_elements));
-  if (buffers.has_recv) HORING_TRY(check("recvbuff", buffers.recv, buffers.recv_elements));
-  return buffers.has_send && buffers.has_recv ? checkOverlap(buffers, element_bytes) : Status();
-}
-
-// Those that this rank has, without their sizes.
-void findBuffers(const Contract& contract, const Call& call, const Caller& caller, Buffers& buffers) {
-  const bool is_root = call.root == caller.rank;
-  buffers.send = call.input;
-  buffers.recv = call.output;
-  buffers.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
-  buffers.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
-  buffers.may_be_in_place = contract.may_be_in_place;
-}
-
-// The buffers of a collective whose blocks all have `call.count` elements. Filled where they are: to hand them on as a Result
-// would read what was written a moment ago in other pieces, for which a processor waits 20 ns.
-Status findUniformBuffers(Collective collective, const Call& call, const Caller& caller, Buffers& buffers) {
+void setAllButSizes(Collective collective, const Call& call, const Caller& caller, BufferRules& rules) {
   const Contract contract = contractOf(collective);
-  const size_t element_bytes = dataTypeBytes(call.type), blocks = blocksOf(collective, caller.ranks);
+  const bool is_root = call.root == caller.rank;
+  rules.has_send = contract.in != ChunkSet::kEveryAtRoot || is_root;
+  rules.has_recv = contract.out != ChunkSet::kEveryAtRoot || is_root;
+  rules.element_bytes = dataTypeBytes(call.type);
+  rules.may_be_in_place = contract.may_be_in_place;
+}
+
+// Of a collective whose blocks all have `call.count` elements. Written where they are: to hand them on as a Result would read what
+// was written a moment ago in other pieces, for which a processor waits 20 ns.
+Status setUniform(Collective collective, const Call& call, const Caller& caller, BufferRules& rules) {
+  setAllButSizes(collective, call, caller, rules);
+  const size_t blocks = blocksOf(collective, caller.ranks);
   size_t total_bytes = 0;
-  if (__builtin_mul_overflow(call.count, blocks * element_bytes, &total_bytes) || total_bytes > PTRDIFF_MAX)
+  if (__builtin_mul_overflow(call.count, blocks * rules.element_bytes, &total_bytes) ||
+      total_bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count is %zu: %zu blocks of so many %s do not fit into memory",
                       call.count, blocks, dataTypeName(call.type));
-  findBuffers(contract, call, caller, buffers);
-  buffers.send_elements = blocksIn(contract.in, collective, caller.ranks) * call.count;
-  buffers.recv_elements = blocksIn(contract.out, collective, caller.ranks) * call.count;
+  const Contract contract = contractOf(collective);
+  const size_t block_bytes = call.count * rules.element_bytes;
+  rules.send_bytes = blocksIn(contract.in, collective, caller.ranks) * block_bytes;
+  rules.recv_bytes = blocksIn(contract.out, collective, caller.ranks) * block_bytes;
   const int32_t own = call.block_of_position ? call.block_of_position[caller.position] : caller.rank;
-  buffers.in_place_offset = isCutAtWill(collective) ? 0 : static_cast<size_t>(own) * call.count;
+  rules.in_place_offset = isCutAtWill(collective) ? 0 : static_cast<size_t>(own) * block_bytes;
   return {};
 }
 
@@ -114,18 +84,18 @@ Result<size_t> extentOf(const Blocks& blocks, const char* name, const Call& call
   return most;
 }
 
-// The buffers of a collective whose blocks differ.
-Status findUnevenBuffers(Collective collective, const Call& call, const Caller& caller, Buffers& buffers) {
+// Of a collective whose blocks differ.
+Status setUneven(Collective collective, const Call& call, const Caller& caller, BufferRules& rules) {
+  setAllButSizes(collective, call, caller, rules);
   const auto me = static_cast<size_t>(caller.rank);
-  findBuffers(contractOf(collective), call, caller, buffers);
-  buffers.send_elements = buffers.recv_elements = call.count;
+  size_t send_elements = call.count, recv_elements = call.count, in_place_element = 0;
   if (call.input_blocks.given()) {
-    HORING_ASSIGN(buffers.send_elements, extentOf(call.input_blocks, "sendcounts", call, caller.ranks));
-    buffers.in_place_offset = call.input_blocks.offsets[me];
+    HORING_ASSIGN(send_elements, extentOf(call.input_blocks, "sendcounts", call, caller.ranks));
+    in_place_element = call.input_blocks.offsets[me];
   }
   if (call.output_blocks.given()) {
-    HORING_ASSIGN(buffers.recv_elements, extentOf(call.output_blocks, "recvcounts", call, caller.ranks));
-    buffers.in_place_offset = call.output_blocks.offsets[me];
+    HORING_ASSIGN(recv_elements, extentOf(call.output_blocks, "recvcounts", call, caller.ranks));
+    in_place_element = call.output_blocks.offsets[me];
   }
   const bool both = call.input_blocks.given() && call.output_blocks.given();
   const Blocks& blocks = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
@@ -135,19 +105,26 @@ Status findUnevenBuffers(Collective collective, const Call& call, const Caller& 
     return makeStatus(Code::kInvalidArgument,
                       "rank %d: its own block has %zu elements on the one side and %zu on the other",
                       caller.rank, own, own_elsewhere);
+  rules.send_bytes = send_elements * rules.element_bytes;
+  rules.recv_bytes = recv_elements * rules.element_bytes;
+  rules.in_place_offset = in_place_element * rules.element_bytes;
   return {};
 }
 
 }  // namespace
 
-Status checkArguments(Collective collective, const Call& call, const Caller& caller) {
+Status findBufferRules(Collective collective, const Call& call, const Caller& caller, BufferRules& rules) {
   HORING_TRY(checkTypeAndOperation(call.type, call.op));
   if (call.root < 0 || call.root >= caller.ranks)
     return makeStatus(Code::kInvalidArgument, "root is %d: expected 0 to %d", call.root, caller.ranks - 1);
-  Buffers buffers;
-  HORING_TRY(call.uneven ? findUnevenBuffers(collective, call, caller, buffers)
-                         : findUniformBuffers(collective, call, caller, buffers));
-  return checkBuffers(buffers, dataTypeBytes(call.type));
+  return call.uneven ? setUneven(collective, call, caller, rules)
+                     : setUniform(collective, call, caller, rules);
+}
+
+Status checkArguments(Collective collective, const Call& call, const Caller& caller) {
+  BufferRules rules;
+  HORING_TRY(findBufferRules(collective, call, caller, rules));
+  return checkBuffers(rules, call.input, call.output);
 }
 
 Status checkType(DataType type) {

@@ -12,8 +12,32 @@ struct Caller {
   int position = 0;
 };
 
+// What buffers a rank must pass to a call of these sizes, type and root.
+struct BufferRules {
+  bool has_send = true;
+  bool has_recv = true;
+  size_t send_bytes = 0;
+  size_t recv_bytes = 0;
+  size_t element_bytes = 1;  // a power of two
+  bool may_be_in_place = true;
+  size_t in_place_offset = 0;  // where the smaller one begins then, in bytes from the larger one's start
+
+  // Both are there, aligned to their elements, and do not overlap but exactly in place.
+  bool allow(const void* send, const void* recv) const {
+    const auto from = reinterpret_cast<uintptr_t>(send), to = reinterpret_cast<uintptr_t>(recv);
+    const bool sends = has_send && send_bytes > 0, receives = has_recv && recv_bytes > 0;
+    if (sends && (from == 0 || (from & (element_bytes - 1)) != 0)) return false;
+    if (receives && (to == 0 || (to & (element_bytes - 1)) != 0)) return false;
+    if (!sends || !receives || from + send_bytes <= to || to + recv_bytes <= from) return true;
+    return may_be_in_place &&
+           (send_bytes >= recv_bytes ? to == from + in_place_offset : from == to + in_place_offset);
+  }
+};
+
 // kInvalidArgument names the argument of include/horing/horing.h and says what was expected: an unknown type or
-// operation, a root that is no rank, sizes beyond memory, buffers that are missing, misaligned or overlap.
+// operation, a root that is no rank, sizes beyond memory.
+Status findBufferRules(Collective collective, const Call& call, const Caller& caller, BufferRules& rules);
+// The same, and the buffers that are missing, misaligned or overlap.
 Status checkArguments(Collective collective, const Call& call, const Caller& caller);
 
 // The same for the type alone, which may be any number.

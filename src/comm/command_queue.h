@@ -34,6 +34,12 @@ class CommandQueue {
 
   // Carries it out, after all that was submitted before.
   Status run(const Command& command);
+  // The same of a call on host memory that differs from the last one in its buffers only; see Communicator::runAgain().
+  std::optional<Status> runAgain(const PlainCall& call) {
+    // acquire: pairs with the release in submit().
+    if (has_thread_.load(std::memory_order_acquire)) return std::nullopt;
+    return communicator_.runAgain(call);
+  }
   // To be carried out when it is its turn on the stream, which must outlive it. Blocks only while kMaxQueued are
   // waiting. Errors: no thread to be had; whatever happens later is the stream's to tell.
   Status submit(Command command, Stream& stream);

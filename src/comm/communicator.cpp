@@ -118,23 +118,57 @@ Status Communicator::run(Collective collective, const Call& call) {
   Call numbered = call;
   numbered.sequence = sequence_++;
   PlannedOperation* const ready = readyFor(collective, numbered);
+  prepared_.forget(collective);
   if (ready) {
+    if (mayRepeat(collective, call))
+      prepared_.keep(collective, call, {rank(), ranks(), positionOf(rank())}, *ready);
     ready->operation->begin(numbered);
     ready->operation->poll();
   }
-  const int64_t begun_ns = looked_ns_ = clock_.nowNs();
-  calls_.recorder().begin({.sequence = numbered.sequence,
-                           .count = agreedCount(collective, call, options_.ranks),
-                           .begun_ns = begun_ns,
-                           .root = call.root,
-                           .collective = collective,
-                           .type = call.type,
-                           .op = call.op});
-  const Deadline deadline = Deadline::at(clock_, begun_ns, options_.config.timeout_ms);
-  const Status status = ready ? finish(*ready, numbered, deadline) : perform(collective, numbered, deadline);
-  const int64_t ended_ns = ready ? looked_ns_ : clock_.nowNs();
-  calls_.recorder().end(numbered.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
-  if (timeline_) timeline_->call(*calls_.recorder().find(numbered.sequence));
+  const FlightRecord record{.sequence = numbered.sequence,
+                            .count = agreedCount(collective, call, options_.ranks),
+                            .root = call.root,
+                            .collective = collective,
+                            .type = call.type,
+                            .op = call.op};
+  return recorded(record, ready != nullptr, [&](Deadline deadline) {
+    return ready ? finish(*ready, numbered.sequence, deadline) : perform(collective, numbered, deadline);
+  });
+}
+
+std::optional<Status> Communicator::runAgain(const PlainCall& call) {
+  Exclusive exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return std::nullopt;
+  PlannedOperation* const planned = prepared_.find(call);
+  if (!planned || !mayBegin().ok()) return std::nullopt;
+  const uint64_t sequence = sequence_++;
+  planned->operation->beginAgain(static_cast<const std::byte*>(call.input),
+                                 static_cast<std::byte*>(call.output), sequence);
+  planned->operation->poll();
+  const FlightRecord record{.sequence = sequence,
+                            .count = call.count,
+                            .root = call.root,
+                            .collective = call.collective,
+                            .type = call.type,
+                            .op = call.op};
+  return recorded(record, true, [&](Deadline deadline) { return finish(*planned, sequence, deadline); });
+}
+
+// All ranks do so alike: where they may reach for each other's buffers, they ask, now and then.
+bool Communicator::mayRepeat(Collective collective, const Call& call) const {
+  return call.isPlain() &&
+         selector_->selectShared(collective, totalBytes(collective, call, options_.ranks)).empty();
+}
+
+// Tiny calls have begun already, and do without a look at the clock when they end.
+template <typename CarryOut>
+Status Communicator::recorded(FlightRecord record, bool is_tiny, const CarryOut& carry_out) {
+  record.begun_ns = looked_ns_ = clock_.nowNs();
+  calls_.recorder().begin(record);
+  const Status status = carry_out(Deadline::at(clock_, record.begun_ns, options_.config.timeout_ms));
+  const int64_t ended_ns = is_tiny ? looked_ns_ : clock_.nowNs();
+  calls_.recorder().end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
+  if (timeline_) timeline_->call(*calls_.recorder().find(record.sequence));
   return status.ok() ? status : fail(status);
 }
 
@@ -213,15 +247,15 @@ Status Communicator::carryOut(Collective collective, const Selection& selection,
     for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
       lend(planned->transports, memory);
   planned->operation->begin(call);
-  const Status status = finish(*planned, call, deadline);
+  const Status status = finish(*planned, call.sequence, deadline);
   takeBack(planned->transports, status);
   return status;
 }
 
-Status Communicator::finish(const PlannedOperation& planned, const Call& call, Deadline deadline) {
+Status Communicator::finish(const PlannedOperation& planned, uint64_t sequence, Deadline deadline) {
   return drive({.operation = *planned.operation,
                 .transports = planned.transports,
-                .sequence = call.sequence,
+                .sequence = sequence,
                 .deadline = deadline,
                 .lanes = planned.operation.get()});
 }

@@ -16,6 +16,7 @@
 #include "comm/host_identity.h"
 #include "comm/peer_buffers.h"
 #include "comm/planner.h"
+#include "comm/prepared_calls.h"
 #include "comm/rank_place.h"
 #include "comm/registrations.h"
 #include "comm/timeline.h"
@@ -78,6 +79,12 @@ class Communicator {
 
   // `count` as in Call. Returns when the output is complete. Errors after the first message are sticky.
   Status run(Collective collective, const Call& call);
+  // Carries out a tiny call that differs from the last one of its collective in its buffers at most, without asking again what was
+  // found out then. Nothing, and nothing has been done: it is no such call, or something is wrong with it; checkArguments() and run()
+  // say what.
+  std::optional<Status> runAgain(const PlainCall& call);
+  // Any thread: false where that would return nothing.
+  bool mayRunAgain(const PlainCall& call) const { return prepared_.mayHave(call); }
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
@@ -202,8 +209,11 @@ class Communicator {
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
   // the call is written down.
   PlannedOperation* readyFor(Collective collective, const Call& call);
+  bool mayRepeat(Collective collective, const Call& call) const;
+  template <typename CarryOut>
+  Status recorded(FlightRecord record, bool is_tiny, const CarryOut& carry_out);
   // What has begun.
-  Status finish(const PlannedOperation& planned, const Call& call, Deadline deadline);
+  Status finish(const PlannedOperation& planned, uint64_t sequence, Deadline deadline);
   Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
   // What to drive to its end, over which transports.
   struct Drive {
@@ -263,6 +273,7 @@ class Communicator {
   std::unique_ptr<PeerBuffers> peer_buffers_;  // null where no memory is shared
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter
+  PreparedCalls prepared_;
   uint64_t sequence_ = 0;
   int64_t looked_ns_ = 0;  // the clock as it was last looked at in a collective
   bool left_ = false;

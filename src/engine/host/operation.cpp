@@ -177,10 +177,21 @@ void HostOperation::begin(const Call& call) {
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
   call_ = call;
+  if (scales_) factor_ = factorOf(call);
+  start();
+}
+
+void HostOperation::beginAgain(const std::byte* input, std::byte* output, uint64_t sequence) {
+  call_.input = input;
+  call_.output = output;
+  call_.sequence = sequence;
+  start();
+}
+
+void HostOperation::start() {
   input_lasts_ = inputLasts();
   if (!is_tiny_) plan_.roam(roams_);
-  if (scales_) factor_ = factorOf(call);
-  digest_ = mixBits(layout_digest_ ^ call.sequence);
+  digest_ = mixBits(layout_digest_ ^ call_.sequence);
   if (!status_.ok()) status_ = {};
   lanes_running_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {

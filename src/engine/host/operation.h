@@ -41,6 +41,11 @@ struct Call {
   // And the outputs, where they write them.
   std::byte* const* peer_outputs = nullptr;
 
+  // Nothing in it but buffers is the caller's, and all blocks have one size, in the order of the ranks.
+  bool isPlain() const {
+    return !uneven && !block_of_position && list == 0 && op != RedOp::kPreMulSum && !peer_inputs &&
+           !peer_outputs;
+  }
   Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
 };
 
@@ -58,6 +63,12 @@ class HostOperation final : public Driven {
 
   // In constant time if count, type and operation are those of the call before, else in the time of a look at every step.
   void begin(const Call& call);
+  // The call before was of these sizes, and nothing but its buffers was about it alone.
+  bool repeats(size_t count, DataType type, RedOp op) const {
+    return call_.count == count && call_.type == type && call_.op == op && call_.isPlain();
+  }
+  // begin() with that call, but for these.
+  void beginAgain(const std::byte* input, std::byte* output, uint64_t sequence);
   bool poll() override;
   bool done() const override;
   const Status& status() const override { return status_; }
@@ -110,6 +121,7 @@ class HostOperation final : public Driven {
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
 
+  void start();
   // By what the inputs of a call are multiplied.
   Factor factorOf(const Call& call) const;
   bool inputLasts() const;
