@@ -54,6 +54,10 @@ constexpr Algorithm kCatalogue[] = {
      "one rank of each group collects, exchanges with the others like it, and hands back; fewest slow "
      "messages",
      hasSymmetric, buildHoLeaders},
+    {"ho_leaders_split",
+     "as ho_leaders, but each leader reduces its part of the vector; fewest bytes between more than two "
+     "groups",
+     hasAllReduce, buildHoLeadersSplit},
     {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
     {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
      hasSymmetric, buildHalvingDoubling},

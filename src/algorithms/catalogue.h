@@ -45,6 +45,7 @@ Schedule buildHoOrdered(Collective collective, Shape shape, int32_t position, in
 Schedule buildHoHalving(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoLeaders(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildHoLeadersSplit(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildDirect(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHalvingDoubling(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildDoubling(Collective collective, Shape shape, int32_t position, int32_t root);

@@ -5,6 +5,10 @@
 //
 //   all-reduce:  the leader folds its group, the leaders double (doubling.h), each hands the result back. M log2 M slow
 //                messages; D log2 M bytes into each group; hops: log2 M slow, 2 fast.
+//   all-reduce split among the leaders (`ho_leaders_split`): each leader has a part of the vector, of which the others send it
+//                what they have folded of their groups, and hands all of them the result. 2 M(M-1) slow messages;
+//                2D(M-1)/M bytes into each group, the least possible; hops: 2 slow, 2 fast. For more than two groups, from
+//                where the bytes count.
 //   reduce-scatter: the leader folds its group's shares of every chunk. Then the leaders halve: in each round a leader sends half of
 //                the partial sums it has to one other, by the trees of halving (pattern.h), and folds what comes into the
 //                others, which lie in scratch in between, each chunk in a queue of its own for each round. Of the own group's
@@ -39,6 +43,14 @@ class Leaders {
       lane.at(0).recv(leader_).keep(kOutput);
     }
     return {.grid = {1, 1}, .lanes = {lane.build()}};
+  }
+
+  // Chunk g is the part of the leader of group g.
+  Schedule splitAllReduce() const {
+    LaneBuilder reducing, gathering;
+    reduceParts(reducing);
+    gatherParts(gathering);
+    return {.grid = {1, shape_.groups}, .lanes = {reducing.build(), gathering.build()}};
   }
 
   Schedule reduceScatter() const {
@@ -120,6 +132,49 @@ class Leaders {
     }
     const Line leaders(Pattern::kDoubling, shape_.groups, shape_.members, me_);
     if (!is_only_one) reduceByDoubling(lane, leaders, 0, shape_.members > 1 ? kOutput : kInput, {});
+  }
+
+  // Going round from this group: 0 is its own part, and chunk.
+  int32_t part(int32_t distance) const { return (me_ / shape_.members + distance) % shape_.groups; }
+  int32_t leaderOf(int32_t part) const { return part * shape_.members; }
+
+  // The group's shares of the others' parts leave first, since others wait for them.
+  void reduceParts(LaneBuilder& lane) const {
+    for (int32_t distance = 1; distance <= shape_.groups; ++distance) {
+      const bool is_own = distance == shape_.groups;
+      StepBuilder step = lane.at(part(distance)).read(kInput);
+      if (!leads()) {
+        step.send(leader_);
+        continue;
+      }
+      forEachOtherMember([&](int32_t member) { step.recv(member); });
+      if (!is_own) {
+        step.send(leaderOf(part(distance)));
+        continue;
+      }
+      for (int32_t other = 1; other < shape_.groups; ++other) step.recv(leaderOf(part(other)));
+      step.complete().keep(kOutput);
+    }
+  }
+
+  // The own part goes to the other leaders first, and into the group while theirs are on their way.
+  void gatherParts(LaneBuilder& lane) const {
+    const int32_t reduced = shape_.groups - 1;  // the last step of the lane that reduces
+    for (int32_t distance = 1; leads() && distance < shape_.groups; ++distance)
+      lane.at(part(0)).read(kOutput).send(leaderOf(part(distance))).after(0, reduced);
+    for (int32_t distance = shape_.groups; distance > 0; --distance) {
+      const bool is_own = distance == shape_.groups;
+      const int32_t chunk = part(distance);
+      if (!leads()) {
+        lane.at(chunk).recv(leader_).keep(kOutput);
+        continue;
+      }
+      if (!is_own) lane.at(chunk).recv(leaderOf(chunk)).keep(kOutput);
+      forEachOtherMember([&](int32_t member) {
+        StepBuilder step = lane.at(chunk).read(kOutput).send(member);
+        if (is_own) step.after(0, reduced);
+      });
+    }
   }
 
   // What the leader has folded of the chunks of a group: in scratch, one queue for each chunk from `queue` on; -1: nothing yet.
@@ -234,6 +289,10 @@ Schedule buildHoLeaders(Collective collective, Shape shape, int32_t position, in
   const Leaders leaders(shape, position);
   if (collective == Collective::kAllReduce) return leaders.allReduce();
   return collective == Collective::kReduceScatter ? leaders.reduceScatter() : leaders.allGather();
+}
+
+Schedule buildHoLeadersSplit(Collective /*collective*/, Shape shape, int32_t position, int32_t /*root*/) {
+  return Leaders(shape, position).splitAllReduce();
 }
 
 }  // namespace horing

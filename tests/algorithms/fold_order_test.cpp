@@ -12,6 +12,7 @@
 //   of a pair with their partner before that. ho_doubling: so the groups, inside which as in ho_ring_direct.
 //   ho_leaders: locals 0, 1, ... of each group in one pass, over the groups as doubling; reduce-scatter: the groups as the tree of
 //   ho_halving, but locals 0, 1, ... and the share of distance d+1 in one pass, and then those of d+2, d+4, ... one after another.
+//   ho_leaders_split: locals 0, 1, ... of group c and what each other group, c+1, c+2, ..., has folded like that, in one pass.
 //   chain, root r: r+1, ..., r, one after another. binomial: at each rank, in one pass, the shares of its children at growing
 //   distance, then its own; a child of distance d is d+1, d+2, d+4, ..., below the lowest bit of d. Distance of position p:
 //   r - p. ho_chain, ho_binomial: such trees inside the groups, then over those with the root's local index.
@@ -90,6 +91,16 @@ std::string leaders(Shape shape) {
   return doubling(shape.groups, [&](int32_t group) {
     return inOnePass(round(group * shape.members, shape.members, shape.members - 1));
   });
+}
+
+std::string splittingLeaders(Shape shape, int32_t chunk) {
+  const auto locals = [&](int32_t group) {
+    return round(group * shape.members, shape.members, shape.members - 1);
+  };
+  std::vector<std::string> operands = locals(chunk);
+  for (int32_t i = 1; i < shape.groups; ++i)
+    operands.push_back(inOnePass(locals((chunk + i) % shape.groups)));
+  return inOnePass(operands);
 }
 
 std::string scatteringLeaders(Shape shape, int32_t home, int32_t distance = 0) {
@@ -172,6 +183,7 @@ std::string expectedOrder(const std::string& algorithm, Collective collective, S
   if (algorithm == "ho_leaders")
     return collective == Collective::kReduceScatter ? scatteringLeaders(shape, chunk / shape.members)
                                                     : leaders(shape);
+  if (algorithm == "ho_leaders_split") return splittingLeaders(shape, chunk);
   if (algorithm == "binomial") return treeOverGroups(algorithm, {1, shape.ranks()}, chunk, 0);
   if (algorithm == "ho_binomial" || algorithm == "ho_chain")
     return treeOverGroups(algorithm, shape, chunk, 0);

@@ -15,6 +15,7 @@
 //   ho_leaders: locals 0, 1, ... of each group, all but the first rounded, in one pass, rounded; the groups as in doubling.
 //             reduce-scatter: the groups as the tree of ho_halving, the locals of each and the share of distance d+1 so in one
 //             pass, rounded, and then those of d+2, d+4, ..., rounded after each.
+//   ho_leaders_split: so the locals of group d, and in the same pass those of d+1, ..., each group's rounded.
 //   star: ranks 0, 1, ..., n-1, the centre; the others' shares rounded on their way, folded in one pass, rounded once.
 //   peer_read, peer_write: as direct, but the others' shares as they are.
 //   one_shot: ranks 0, 1, ...; each share rounded, folded in one pass, rounded once.
@@ -247,10 +248,20 @@ class Reference {
     }
     if (case_.algorithm == "halving_doubling") return a.store(a.finish(tree(n, chunk, input)), at);
     if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
-    if (case_.algorithm == "ho_leaders") {
-      const auto share = [&](int g, int l) { return sentExcept(g * m)(g * m + l); };
+    const auto collected = [&](int g, int l) { return sentExcept(g * m)(g * m + l); };
+    if (case_.algorithm == "ho_leaders_split") {
       const auto group = [&](int g) {
-        const auto local = [&](int l) { return share(g, l); };
+        return a.round(chain(
+            0, m, [&](int l) { return collected(g, l); }, false));
+      };
+      const auto operand = [&](int k) {
+        return k < m ? collected(chunk, k) : group((chunk + k - m + 1) % groups);
+      };
+      return a.store(a.finish(chain(0, m + groups - 1, operand, false)), at);
+    }
+    if (case_.algorithm == "ho_leaders") {
+      const auto group = [&](int g) {
+        const auto local = [&](int l) { return collected(g, l); };
         // As with rails: kept in between, but where a group is one rank or all are one group.
         return m > 1 && groups > 1 ? a.round(chain(0, m, local, false)) : chain(0, m, local, false);
       };
@@ -260,7 +271,7 @@ class Reference {
           const int g = std::has_single_bit(unsigned(groups)) ? home ^ distance : (home + distance) % groups;
           const auto child = [&](int bit) { return a.round(sum(distance + bit)); };
           const auto has = [&](int bit) { return distance + bit < groups && !(distance & bit); };
-          const auto first = [&](int k) { return k < m ? share(g, k) : child(1); };
+          const auto first = [&](int k) { return k < m ? collected(g, k) : child(1); };
           Value folded = chain(0, m + has(1), first, false);
           for (int bit = 2; has(1) && has(bit); bit *= 2) folded = a.fold(a.round(folded), child(bit));
           return folded;
@@ -345,6 +356,7 @@ void fillRandom(std::vector<std::byte>& bytes, DataType type, std::mt19937& rand
 size_t chunksOf(const Case& c) {
   for (const char* whole : {"one_shot", "star", "doubling", "ho_leaders"})
     if (c.algorithm == whole) return 1;
+  if (c.algorithm == "ho_leaders_split") return static_cast<size_t>(c.shape.groups);
   return static_cast<size_t>(c.algorithm == "ho_doubling" ? c.shape.members : c.shape.ranks());
 }
 
@@ -544,6 +556,8 @@ INSTANTIATE_TEST_SUITE_P(
                     AlgorithmShape{"ho_doubling", {7, 2}}, AlgorithmShape{"ho_doubling", {4, 1}},
                     AlgorithmShape{"ho_leaders", {2, 3}}, AlgorithmShape{"ho_leaders", {3, 2}},
                     AlgorithmShape{"ho_leaders", {4, 1}}, AlgorithmShape{"ho_leaders", {1, 3}},
+                    AlgorithmShape{"ho_leaders_split", {2, 3}}, AlgorithmShape{"ho_leaders_split", {3, 2}},
+                    AlgorithmShape{"ho_leaders_split", {4, 1}}, AlgorithmShape{"ho_leaders_split", {1, 3}},
                     AlgorithmShape{"doubling", {1, 4}}, AlgorithmShape{"doubling", {1, 6}},
                     AlgorithmShape{"peer_read", {1, 1}}, AlgorithmShape{"peer_read", {1, 2}},
                     AlgorithmShape{"peer_read", {1, 5}}, AlgorithmShape{"peer_write", {1, 1}},
