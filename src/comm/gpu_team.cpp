@@ -634,32 +634,50 @@ Status GpuTeam::await(int number, const GpuPatience& patience) {
   std::unique_lock lock(gpu.mutex);
   while (gpu.launches < rank.entered && gpu.failed.ok()) {
     gpu.launched.wait_for(lock, kLook);
+    if (gpu.launches >= rank.entered || !gpu.failed.ok()) break;
+    const uint64_t launched = gpu.launches;
+    const bool is_copied = rank.waiting.front().is_copied;
     lock.unlock();
     Status news = patience.news();
+    if (news.ok() && patience.deadline.passed()) news = overdue(number, launched, is_copied);
     lock.lock();
-    if (gpu.launches >= rank.entered || !gpu.failed.ok()) break;
-    if (news.ok() && !patience.deadline.passed()) continue;
-    gpu.failed = !news.ok() ? news : overdue(number);
+    // What went on meanwhile is not to blame.
+    if (news.ok() || gpu.launches > launched || !gpu.failed.ok()) continue;
+    gpu.failed = news;
     gpu.launched.notify_all();
   }
   return gpu.failed;
 }
 
-Status GpuTeam::overdue(int number) const {
-  const bool is_copied = at(number).waiting.front().is_copied;
-  std::vector<int> missing = behind(number);
-  if (!is_copied) std::erase_if(missing, [&](int other) { return at(other).gpu != at(number).gpu; });
-  if (missing.empty())
+Status GpuTeam::overdue(int number, uint64_t launched, bool is_copied) {
+  // The others must have come to the launch with that number: those that share the GPU, and for copies all.
+  std::vector<int> missing, gone;
+  for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
+    if (!isHere(other) || (!is_copied && at(other).gpu != at(number).gpu)) continue;
+    Gpu& gpu = *gpus_[at(other).gpu];
+    const std::lock_guard lock(gpu.mutex);
+    if (gpu.launches > launched) {
+      gone.push_back(other);
+    } else if (gpu.launches + at(other).started <= launched) {
+      missing.push_back(other);
+    }
+  }
+  if (!missing.empty())
     return makeStatus(
         Code::kTimeout,
-        "rank %d: others made this call while their streams recorded a graph (HORING_TIMEOUT_MS): "
-        "either all ranks do so, or none",
-        number);
-  return makeStatus(
-      Code::kTimeout,
-      "rank %d: rank(s) %s%s did not make this call (HORING_TIMEOUT_MS). Calls of one thread for "
-      "several ranks belong into a group",
-      number, rankList(missing).c_str(), is_copied ? "" : ", which share its GPU,");
+        "rank %d: rank(s) %s%s did not make this call (HORING_TIMEOUT_MS). Calls of one thread for "
+        "several ranks belong into a group",
+        number, rankList(missing).c_str(), is_copied ? "" : ", which share its GPU,");
+  if (!gone.empty())
+    return makeStatus(
+        Code::kTimeout,
+        "rank %d: rank(s) %s launched kernels where this rank copies (HORING_TIMEOUT_MS): their streams "
+        "recorded a graph, or they called something else. Either all ranks record a call, or none",
+        number, rankList(gone).c_str());
+  return makeStatus(Code::kTimeout,
+                    "rank %d: other ranks made this call so late that it was not on its way in time "
+                    "(HORING_TIMEOUT_MS)",
+                    number);
 }
 
 uint64_t GpuTeam::firstWaiting(int number) {

@@ -206,8 +206,9 @@ class GpuTeam {
   Result<cuda::Port*> place(int rank, const cuda::Port& port);
   // As far as it can be done without other GPUs. True: what comes next are copies, in which they take part.
   bool launchUpToCopies(Gpu& gpu);
+  // Why the rank's first launch that waits, behind so many that its GPU has been given, is not on its way.
+  Status overdue(int rank, uint64_t launched, bool is_copied);
   // Under the mutex of the GPU.
-  Status overdue(int rank) const;
   bool mayLaunch(const Gpu& gpu) const;
   bool copiesAreNext(const Gpu& gpu) const;
   Status checkAgreement(const std::vector<int>& ranks) const;
