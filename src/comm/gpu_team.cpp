@@ -202,7 +202,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     lock.unlock();
     HORING_TRY(patience.news());
     lock.lock();
-    if (patience.deadline.passed())
+    if (patience.deadline.passed() && !missing().empty())
       return makeStatus(Code::kTimeout,
                         "rank %d: rank(s) %s of this process never came with an operation on a GPU "
                         "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a group",
