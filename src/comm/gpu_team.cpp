@@ -56,12 +56,15 @@ static_assert(kMaxRanks - 1 <= kMostOfReplays.root);
 static_assert(cuda::kMaxParts - 1 <= kMostOfReplays.part);
 static_assert(kMostOfReplays.run == ReplayNumber::kRunMask);
 
+ReplayNumber replayNumber(const std::array<int, 3>& key, int32_t part, uint64_t run) {
+  return {static_cast<uint32_t>(key[0]), static_cast<uint32_t>(key[1]), static_cast<uint32_t>(key[2]),
+          static_cast<uint32_t>(part), static_cast<uint32_t>(run & ReplayNumber::kRunMask)};
+}
+
 // What a graph replayed when this happened; nothing: a host launched it.
 std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::Failure& failure) {
   if ((failure.call & cuda::kInGraph) == 0) return std::nullopt;
-  return ReplayNumber{static_cast<uint32_t>(key[0]), static_cast<uint32_t>(key[1]),
-                      static_cast<uint32_t>(key[2]), static_cast<uint32_t>(failure.part),
-                      static_cast<uint32_t>(failure.run & ReplayNumber::kRunMask)};
+  return replayNumber(key, failure.part, failure.run);
 }
 
 // Whether one launch of a rank must have ended before another begins: for its buffers, or since lanes of different plans would
@@ -730,15 +733,16 @@ void GpuTeam::abort() {
   if (uint32_t* const flag = abort_.load(std::memory_order_acquire)) cuda::storeFlag(flag, 1);
 }
 
-ReplayRuns GpuTeam::replayRuns(int rank, const ReplayNumber& number) const {
-  const PlanKey key{static_cast<int>(number.collective), static_cast<int>(number.algorithm),
-                    static_cast<int>(number.root)};
+std::vector<ReplayRuns> GpuTeam::replayRuns(int rank) const {
+  std::vector<ReplayRuns> runs;
   const std::lock_guard lock(made_mutex_);
-  const auto made = made_.find(key);
-  if (made == made_.end()) return {};
-  const auto position = static_cast<size_t>(map_->positionOfRank(rank));
-  const cuda::Activity runs = (*made->second)[position]->runs(static_cast<int32_t>(number.part));
-  return {runs.begun, runs.ended};
+  for (const auto& [key, plans] : made_) {
+    const cuda::BoundPlan& plan = *(*plans)[static_cast<size_t>(map_->positionOfRank(rank))];
+    for (int32_t part = 0; part < plan.parts(); ++part)
+      if (const cuda::Activity of_part = plan.runs(part); of_part.begun > 0)
+        runs.push_back({of_part.begun, of_part.ended, replayNumber(key, part, 0)});
+  }
+  return runs;
 }
 
 GpuTeam::Ended GpuTeam::outcome() {

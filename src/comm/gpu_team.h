@@ -121,8 +121,8 @@ class GpuTeam {
     std::optional<ReplayNumber> replay{};  // where a graph replayed it
   };
   Ended outcome();
-  // How often the kernels of this rank have run what graphs replay, as they tell. Any thread.
-  ReplayRuns replayRuns(int rank, const ReplayNumber& number) const;
+  // How often the kernels of this rank have run what graphs replay, as they tell, of every part of a plan that has run. Any thread.
+  std::vector<ReplayRuns> replayRuns(int rank) const;
   // How many of this rank's launches its GPU has done; of many at a time not the latest. Error: the GPU's.
   Result<uint64_t> done(int rank);
   // The ranks of this process that have launched less than this one.

@@ -20,9 +20,8 @@ LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
     : communicator_(communicator),
       team_(team),
       watchdog_(communicator.launches(), communicator.control(), clock_) {
-  communicator.launches().answerReplaysFrom([&team, rank = communicator.rank()](const ReplayNumber& number) {
-    return team.replayRuns(rank, number);
-  });
+  communicator.launches().answerReplaysFrom(
+      [&team, rank = communicator.rank()] { return team.replayRuns(rank); });
 }
 
 LaunchWatch::~LaunchWatch() {

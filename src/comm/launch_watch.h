@@ -4,8 +4,8 @@
 //
 // The caller has gone on, and a GPU tells nobody; so a thread looks after launches that are under way. It reports those that
 // do not end, ends kernels when another rank has failed, and has the ranks judge why kernels gave up. It sleeps while there are
-// none. What was recorded into a graph counts as done when it was; of replays that give up, and of those that others wait in, the
-// counts tell that kernels keep (control/replay_number.h).
+// none. What was recorded into a graph counts as done when it was; of replays that give up, of those that others wait in, and in
+// flight records, the counts tell that kernels keep (control/replay_number.h).
 #include <condition_variable>
 #include <mutex>
 #include <optional>

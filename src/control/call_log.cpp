@@ -83,11 +83,19 @@ void CallLog::answerReplaysFrom(Replays replays) {
   replays_ = std::move(replays);
 }
 
+std::vector<ReplayRuns> CallLog::replays() const {
+  const std::lock_guard lock(replays_mutex_);
+  return replays_ ? replays_() : std::vector<ReplayRuns>();
+}
+
 // What all must call alike, the messages of kernels say.
 void CallLog::reportReplay(CallReport& report) const {
   const ReplayNumber number = ReplayNumber::decoded(report.sequence);
-  const std::lock_guard lock(replays_mutex_);
-  const ReplayRuns runs = replays_ ? replays_(number) : ReplayRuns();
+  ReplayNumber first = number;
+  first.run = 0;
+  ReplayRuns runs;
+  for (const ReplayRuns& known : replays())
+    if (known.of == first) runs = known;
   // Numbers begin anew after so many runs: those of ranks that wait for each other are near each other.
   const auto numberBehind = [&](uint64_t count) {
     constexpr uint64_t kRuns = uint64_t{ReplayNumber::kRunMask} + 1;

@@ -48,9 +48,11 @@ class CallLog {
   RankState state(int64_t now_ns) const;
   // What is known of the call. Any thread.
   CallReport report(uint64_t sequence) const;
-  // What is known of replays is asked of it, by any thread, until it is null.
-  using Replays = std::function<ReplayRuns(const ReplayNumber&)>;
+  // Of every part of a plan that has run, how often. Asked by any thread, until it is null.
+  using Replays = std::function<std::vector<ReplayRuns>()>;
   void answerReplaysFrom(Replays replays);
+  // What that tells. Any thread.
+  std::vector<ReplayRuns> replays() const;
 
  private:
   void reportReplay(CallReport& report) const;

@@ -60,6 +60,18 @@ std::string waitingText(const CallReport& open) {
                       jsonEscaped(open.obstacle).c_str());
 }
 
+// How often kernels have run what graphs replay, and with the number of the first of these runs.
+std::string replaysText(const CallLog& launches) {
+  std::string text;
+  for (const ReplayRuns& runs : launches.replays())
+    text += formatString("%s\n{\"first\":%llu,\"call\":\"%s\",\"begun\":%llu,\"ended\":%llu}",
+                         text.empty() ? "" : ",", static_cast<unsigned long long>(runs.of.encoded()),
+                         collectiveName(static_cast<Collective>(runs.of.collective)),
+                         static_cast<unsigned long long>(runs.begun),
+                         static_cast<unsigned long long>(runs.ended));
+  return text;
+}
+
 std::string logText(const CallLog& log) {
   const CallReport open = log.report(log.first() + log.recorder().ended());
   std::string text = formatString("\"begun\":%llu,\"ended\":%llu,\"waiting\":%s,\n\"operations\":[",
@@ -81,10 +93,11 @@ Result<std::string> writeFlightFile(const FlightFileOptions& options, const Call
   const std::string text = formatString(
       "{\"horing_flight\":1,\"job\":\"%s\",\"rank\":%d,\"ranks\":%d,\"host\":\"%s\",\"pid\":%lld,\"now_ns\":%"
       "lld,\n"
-      "\"error\":\"%s\",\n%s,\n\"launches\":{%s}}\n",
+      "\"error\":\"%s\",\n%s,\n\"launches\":{%s,\n\"replays\":[%s]}}\n",
       options.job.c_str(), options.rank, options.ranks, jsonEscaped(process.host).c_str(),
       static_cast<long long>(process.pid), static_cast<long long>(clock.nowNs()),
-      jsonEscaped(error.toString()).c_str(), logText(calls).c_str(), logText(launches).c_str());
+      jsonEscaped(error.toString()).c_str(), logText(calls).c_str(), logText(launches).c_str(),
+      replaysText(launches).c_str());
   const std::string path =
       formatString("%s/horing-%s-rank%d-%lld.json", options.folder.c_str(), options.job.c_str(), options.rank,
                    static_cast<long long>(process.pid));

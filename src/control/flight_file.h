@@ -15,7 +15,8 @@ struct FlightFileOptions {
   int ranks = 1;
 };
 
-// Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes.
+// Writes <folder>/horing-<job>-rank<rank>-<pid>.json and returns its path. Any thread. Several kilobytes, and 100 bytes for each part
+// of a plan that graphs ran.
 Result<std::string> writeFlightFile(const FlightFileOptions& options, const CallLog& calls,
                                     const CallLog& launches, const Clock& clock, const Status& error);
 

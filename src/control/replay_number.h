@@ -29,10 +29,11 @@ struct ReplayNumber {
   }
 };
 
-// Of a part of a plan.
+// Of a part of a plan, how many a rank has begun and ended.
 struct ReplayRuns {
   uint64_t begun = 0;
   uint64_t ended = 0;
+  ReplayNumber of{};  // the first of them
 };
 
 }  // namespace horing

@@ -485,12 +485,6 @@ TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
       refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank 1 never called all_reduce launch #1"));
 }
 
-TEST_F(GpuKernelTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
-  begin();
-  expectNamedWhoNeverReplays();
-}
-
 TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
@@ -601,6 +595,22 @@ class WrittenFolder {
   const bool made_;
   const Setting setting_;
 };
+
+// And each rank leaves how often it has run which plan.
+TEST_F(GpuKernelTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
+  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const WrittenFolder records("HORING_FLIGHT_DIR");
+  begin();
+  expectNamedWhoNeverReplays();
+  while (records.files() < 2) std::this_thread::yield();
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  size_t of_one = 0;
+  for (const std::string& text : records.texts()) {
+    EXPECT_NE(text.find("\"replays\":[\n{\"first\":"), std::string::npos) << text;
+    of_one += text.find("\"call\":\"all_reduce\",\"begun\":1,\"ended\":1}") != std::string::npos;
+  }
+  EXPECT_EQ(of_one, 1u);
+}
 
 TEST_F(GpuKernelTrouble, IsWrittenDown) {
   const WrittenFolder records("HORING_FLIGHT_DIR");

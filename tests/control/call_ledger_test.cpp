@@ -265,7 +265,12 @@ TEST(CallLedger, NamesWhoNeverReplayedWhatAKernelWaitsIn) {
   const uint64_t sequence = number.encoded();
   CallLog waits(kFirstLaunch), never(kFirstLaunch);
   const auto ran = [&](uint64_t runs) {
-    return [=](const ReplayNumber& asked) { return asked == number ? ReplayRuns{runs, runs} : ReplayRuns{}; };
+    return [=] {
+      std::vector<ReplayRuns> all(2, {runs, runs, number});
+      all[0].of.run = 0;
+      all[1] = {20000, 20000, {.collective = 7, .algorithm = 5, .root = 1000, .part = 62}};
+      return all;
+    };
   };
   waits.answerReplaysFrom(ran(12346));
   never.answerReplaysFrom(ran(12345));
@@ -292,7 +297,7 @@ TEST(CallLedger, NamesWhoNeverReplayedWhatAKernelWaitsIn) {
 TEST(CallLedger, TellsWhatAReplayWaitedForThatGaveUp) {
   const uint64_t sequence = ReplayNumber{.run = 3}.encoded();
   CallLog gave_up(kFirstLaunch);
-  gave_up.answerReplaysFrom([](const ReplayNumber&) { return ReplayRuns{4, 4}; });
+  gave_up.answerReplaysFrom([] { return std::vector{ReplayRuns{4, 4}}; });
   EXPECT_EQ(gave_up.report(sequence).ended, sequence + 1);
   gave_up.waits(sequence, {{1}, "lane 0 waited for the rank at position 1"});
   const CallReport report = gave_up.report(sequence);
@@ -306,7 +311,8 @@ TEST(CallLedger, KnowsReplaysWhoseNumbersHaveBegunAnew) {
   const uint64_t runs = uint64_t{ReplayNumber::kRunMask} + 1;
   CallLog log(kFirstLaunch);
   const auto reportOf = [&](uint32_t run, ReplayRuns made) {
-    log.answerReplaysFrom([made](const ReplayNumber&) { return made; });
+    made.of.collective = 1;
+    log.answerReplaysFrom([made] { return std::vector{made}; });
     return log.report(ReplayNumber{.collective = 1, .run = run}.encoded());
   };
   for (const uint32_t run : {0U, 1U, ReplayNumber::kRunMask}) {

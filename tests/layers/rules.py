@@ -59,7 +59,7 @@ TESTS = {
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "topology", "base"],  # it runs the engine over a network of its own
     "tests/capi": ["transport", "engine"],
     "tests/fuzz": ["comm", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
-    "tests/programs": ["base", "engine", "selection", "sim", "topology"],
+    "tests/programs": ["base", "control", "engine", "selection", "sim", "topology"],
 }
 
 # Folders whose headers are private to their layer, but for the front header <folder>_transport.h and those named here.

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "control/call_ledger.h"
 #include "control/rank_list.h"
@@ -31,12 +32,19 @@ struct CallsOfRank {
   std::string obstacle;
 };
 
+// Of a part of a plan that kernels run (control/replay_number.h).
+struct Runs {
+  std::string call;
+  uint64_t begun = 0;
+};
+
 // One file.
 struct Flight {
   std::string job, where, error;
   int rank = 0, ranks = 0;
   int64_t now_ns = 0;
   CallsOfRank calls, launches;
+  std::map<uint64_t, Runs> replays;  // by the number of the first
 };
 using Kind = CallsOfRank Flight::*;
 
@@ -57,6 +65,17 @@ CallsOfRank parseCalls(const json& from) {
   return calls;
 }
 
+std::map<uint64_t, Runs> parseReplays(const json& from) {
+  std::map<uint64_t, Runs> replays;
+  for (const json& one : from) {
+    const uint64_t first = one.at("first");
+    if (first < kFirstReplay || ReplayNumber::decoded(first).run != 0)
+      throw std::invalid_argument("what graphs replay has no such number");
+    replays[first] = {one.at("call"), one.at("begun")};
+  }
+  return replays;
+}
+
 // Throws json::exception and std::logic_error where the file is not as writeFlightFile() makes it.
 Flight parseFlight(const json& file) {
   Flight flight;
@@ -70,6 +89,7 @@ Flight parseFlight(const json& file) {
   flight.error = file.at("error");
   flight.calls = parseCalls(file);
   flight.launches = parseCalls(file.at("launches"));
+  flight.replays = parseReplays(file.at("launches").at("replays"));
   if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
     throw std::invalid_argument("its rank is out of range");
   return flight;
@@ -133,35 +153,76 @@ std::string verdictBetweenCalls(const std::map<int, Flight>& flights, uint64_t c
       absent.size() == 1 ? "rank" : "ranks", rankList(absent).c_str(), calls.c_str());
 }
 
-// The ranks' answers about the first call that is not complete everywhere go to the same judge as in the live job.
-std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks) {
+// The ranks' answers about a call go to the same judge as in the live job.
+std::string judged(const std::map<int, CallReport>& reports, int ranks) {
+  CallLedger ledger;
+  CallReport overdue = reports.begin()->second;
+  for (const auto& [rank, report] : reports) {
+    overdue.timeout_ms = std::max(overdue.timeout_ms, report.timeout_ms);
+    ledger.report(rank, ranks, report, 0);
+  }
+  // The call's deadline has passed, as it were; what the first rank said stands, and all have had their time to answer.
+  overdue.kind = CallReport::Kind::kOverdue;
+  ledger.report(reports.begin()->first, ranks, overdue, 0);
+  ledger.takeInquiries();
+  for (const auto& [rank, report] : reports) {
+    CallReport again = report;
+    again.round = 1;
+    ledger.report(rank, ranks, again, 0);
+  }
+  const auto verdict = ledger.judge({ranks, ranks, [](int) { return true; }}, INT64_MAX - 1);
+  return verdict ? verdict->reason : "no verdict";
+}
+
+// The first call that is not complete everywhere; nothing: all that any rank has begun.
+std::optional<uint64_t> firstOpen(const std::map<int, Flight>& flights, Kind kind) {
   uint64_t first_open = UINT64_MAX, last_begun = 0;
   for (const auto& [rank, flight] : flights) {
     first_open = std::min(first_open, (flight.*kind).ended);
     last_begun = std::max(last_begun, (flight.*kind).begun);
   }
-  if (first_open >= last_begun) return verdictBetweenCalls(flights, first_open, ranks);
-  CallLedger ledger;
-  CallReport overdue;
-  for (const auto& [rank, flight] : flights) {
-    CallReport report = reportOf(flight, kind, first_open);
-    overdue.timeout_ms = std::max(overdue.timeout_ms, report.timeout_ms);
-    ledger.report(rank, ranks, report, 0);
+  return first_open < last_begun ? std::optional(first_open) : std::nullopt;
+}
+
+std::string verdictOn(const std::map<int, Flight>& flights, Kind kind, int ranks) {
+  const std::optional<uint64_t> open = firstOpen(flights, kind);
+  if (!open) return verdictBetweenCalls(flights, (flights.begin()->second.*kind).ended, ranks);
+  std::map<int, CallReport> reports;
+  for (const auto& [rank, flight] : flights) reports[rank] = reportOf(flight, kind, *open);
+  return judged(reports, ranks);
+}
+
+// On those that some ranks have begun and others never did. Where ranks are processes, kernels that a host launched are counted,
+// too; but those are complete, or it is them that the ranks wait in.
+std::set<std::string> verdictsOnReplays(const std::map<int, Flight>& flights, int ranks) {
+  std::set<std::string> verdicts;
+  if (firstOpen(flights, &Flight::launches)) return verdicts;
+  std::map<uint64_t, std::map<int, Runs>> plans;
+  for (const auto& [rank, flight] : flights)
+    for (const auto& [first, runs] : flight.replays) plans[first][rank] = runs;
+  for (auto& [first, runs_of] : plans) {
+    const std::string call = runs_of.begin()->second.call;
+    for (const auto& [rank, flight] : flights) runs_of[rank];  // who tells nothing has begun none
+    const auto begun = [](const auto& one, const auto& other) {
+      return one.second.begun < other.second.begun;
+    };
+    const auto [least, most] = std::minmax_element(runs_of.begin(), runs_of.end(), begun);
+    const uint64_t run = least->second.begun;
+    if (run == most->second.begun) continue;
+    std::map<int, CallReport> reports;
+    for (const auto& [rank, runs] : runs_of) {
+      CallReport& report = reports[rank];
+      report.sequence = first + run % (uint64_t{ReplayNumber::kRunMask} + 1);
+      // Kernels that gave up have ended as well; how long they waited nobody has noted.
+      report.begun = report.ended = report.sequence + (runs.begun > run);
+      if (runs.begun > run) {
+        report.digest = 1;
+        report.name = call;
+      }
+    }
+    verdicts.insert(judged(reports, ranks));
   }
-  // The call's deadline has passed, as it were; what the first rank said stands, and all have had their time to answer.
-  const auto& [first, flight] = *flights.begin();
-  CallReport last = reportOf(flight, kind, first_open);
-  last.kind = CallReport::Kind::kOverdue;
-  last.timeout_ms = overdue.timeout_ms;
-  ledger.report(first, ranks, last, 0);
-  ledger.takeInquiries();
-  for (const auto& [rank, again] : flights) {
-    CallReport report = reportOf(again, kind, first_open);
-    report.round = 1;
-    ledger.report(rank, ranks, report, 0);
-  }
-  const auto verdict = ledger.judge({ranks, ranks, [](int) { return true; }}, INT64_MAX - 1);
-  return verdict ? verdict->reason : "no verdict";
+  return verdicts;
 }
 
 bool haveLaunched(const std::map<int, Flight>& flights) {
@@ -204,6 +265,8 @@ Result<std::string> mergeFlights(const std::vector<std::string>& files) {
   std::string text = "verdict: " + verdictOn(flights, &Flight::calls, ranks) + "\n";
   if (haveLaunched(flights))
     text += "verdict on kernels: " + verdictOn(flights, &Flight::launches, ranks) + "\n";
+  for (const std::string& verdict : verdictsOnReplays(flights, ranks))
+    text += "verdict on replays: " + verdict + "\n";
   const std::vector<int> absent = ranksWithoutFile(flights, ranks);
   for (const auto& [rank, flight] : flights) errors[flight.error].push_back(rank);
   for (const auto& [error, who] : errors)

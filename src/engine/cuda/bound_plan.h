@@ -49,6 +49,7 @@ class BoundPlan {
   Result<LaneCall> prepare(const Call& call) const;
   // The grid that runs it: a block for each of these of each part that the call uses.
   int32_t lanes() const { return view_.lane_count; }
+  int32_t parts() const { return view_.parts; }
 
   // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and where.
   Status outcome(Failure* where = nullptr) const;

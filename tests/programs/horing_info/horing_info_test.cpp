@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "../../rdma_machine.h"
+#include "../../temporary_folder.h"
 #include "base/config.h"
+#include "control/flight_file.h"
 #include "program.h"
 
 namespace horing::test {
@@ -165,6 +167,40 @@ TEST(HoringInfo, PrintsWhatTheModelWouldChoose) {
             std::string::npos);
   std::remove(path.c_str());
   std::remove((path + ".table").c_str());
+}
+
+// What a rank leaves that has replayed graphs: of two parts of a plan, and of another.
+void writeReplays(const std::string& folder, int rank, uint64_t runs) {
+  CallLog calls, launches(kFirstLaunch);
+  FlightRecorder& recorder = launches.recorder();
+  recorder.begin({});
+  recorder.end(0, 1, horing::Outcome::kDone);
+  const auto part = [](uint64_t count, uint32_t number) {
+    return ReplayRuns{
+        count, count, {.collective = static_cast<uint32_t>(Collective::kAllReduce), .part = number}};
+  };
+  launches.answerReplaysFrom([&] { return std::vector{part(runs, 0), part(runs, 1), part(4, 2)}; });
+  ASSERT_TRUE(writeFlightFile({folder, "job", rank, 3}, calls, launches, ManualClock(), {}).ok());
+}
+
+// Runs that numbers have begun anew since, too.
+TEST(HoringInfo, NamesWhoNeverReplayedAGraph) {
+  const uint64_t all = uint64_t{ReplayNumber::kRunMask} + 1;
+  for (const uint64_t before : {uint64_t{0}, all - 7, all}) {
+    const TemporaryFolder folder;
+    std::vector<std::string> command = {"trace"};
+    for (const int rank : {0, 1, 2}) writeReplays(folder.path().string(), rank, before + (rank == 1 ? 7 : 9));
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      command.push_back(entry.path().string());
+    const Outcome merged = runInfo(command);
+    EXPECT_EQ(merged.code, 0) << merged.errors;
+    const std::string verdict = "verdict on replays: rank 1 never called all_reduce run #" +
+                                std::to_string((before + 7) % all) + " in a graph\n";
+    EXPECT_NE(merged.output.find(verdict), std::string::npos) << merged.output;
+    EXPECT_EQ(merged.output.find("on replays", merged.output.find(verdict) + verdict.size()),
+              std::string::npos)
+        << merged.output;
+  }
 }
 
 }  // namespace
