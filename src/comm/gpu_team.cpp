@@ -61,9 +61,10 @@ ReplayNumber replayNumber(const std::array<int, 3>& key, int32_t part, uint64_t 
           static_cast<uint32_t>(part), static_cast<uint32_t>(run & ReplayNumber::kRunMask)};
 }
 
-// What a graph replayed when this happened; nothing: a host launched it.
+// What a graph replayed when this happened; nothing: a host launched it, or memory of the GPU was written over.
 std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::Failure& failure) {
-  if ((failure.call & cuda::kInGraph) == 0) return std::nullopt;
+  if ((failure.call & cuda::kInGraph) == 0 || failure.part < 0 || failure.part >= cuda::kMaxParts)
+    return std::nullopt;
   return replayNumber(key, failure.part, failure.run);
 }
 
@@ -355,6 +356,7 @@ Result<cuda::Port*> GpuTeam::place(int rank, const cuda::Port& port) {
 }
 
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
+  HORING_CHECK(root >= 0 && static_cast<size_t>(root) < ranks_.size());
   const std::array key{static_cast<int>(collective),
                        static_cast<int>(selection.algorithm - algorithmCatalogue().data()), root};
   const std::lock_guard lock(mutex_);

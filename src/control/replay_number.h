@@ -3,6 +3,8 @@
 // are alike on all ranks: so the plan, its part and the count there are known to all.
 #include <cstdint>
 
+#include "base/check.h"
+
 namespace horing {
 
 // Behind calls and launches (control/call_report.h).
@@ -18,9 +20,12 @@ struct ReplayNumber {
   bool operator==(const ReplayNumber&) const = default;
 
   static constexpr uint32_t kRunMask = (1U << 27) - 1;
+  // Of numbers that fit; who makes them sees to that.
   constexpr uint64_t encoded() const {
-    return kFirstReplay | uint64_t{collective & 15} << 59 | uint64_t{algorithm & 63} << 53 |
-           uint64_t{root & 0xfffff} << 33 | uint64_t{part & 63} << 27 | (run & kRunMask);
+    const uint64_t number = kFirstReplay | uint64_t{collective} << 59 | uint64_t{algorithm} << 53 |
+                            uint64_t{root} << 33 | uint64_t{part} << 27 | run;
+    HORING_CHECK(decoded(number) == *this);
+    return number;
   }
   static constexpr ReplayNumber decoded(uint64_t number) {
     return {static_cast<uint32_t>(number >> 59 & 15), static_cast<uint32_t>(number >> 53 & 63),
