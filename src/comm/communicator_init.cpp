@@ -157,7 +157,10 @@ Status Communicator::initialise() {
   selector_ = std::make_unique<Selector>(makeSelector());
   if (shares_memory_) {
     const auto memory = options_.hub ? PeerBuffers::Memory::kOfProcess : PeerBuffers::Memory::kOfSegments;
-    peer_buffers_ = std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory);
+    std::vector<int64_t> processes;
+    for (const HostIdentity& identity : identities_) processes.push_back(identity.pid);
+    peer_buffers_ =
+        std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory, std::move(processes));
   }
   planner_ =
       std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_,

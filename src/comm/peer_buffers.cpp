@@ -1,6 +1,7 @@
 #include "comm/peer_buffers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace horing {
 
@@ -22,11 +23,13 @@ Call gatherOf(const T& own, std::vector<T>& all) {
 
 }  // namespace
 
-PeerBuffers::PeerBuffers(const SegmentList& segments, const GroupMap& map, int rank, Memory memory)
+PeerBuffers::PeerBuffers(const SegmentList& segments, const GroupMap& map, int rank, Memory memory,
+                         std::vector<int64_t> processes)
     : segments_(segments),
       map_(map),
       rank_(rank),
       memory_(memory),
+      processes_(std::move(processes)),
       offers_(static_cast<size_t>(map.ranks())),
       confirmations_(static_cast<size_t>(map.ranks())) {
   for (auto& buffers : found_) buffers.resize(static_cast<size_t>(map.ranks()));
@@ -62,12 +65,16 @@ BufferOffer PeerBuffers::place(const std::byte* buffer, size_t bytes) const {
 bool PeerBuffers::areSound(size_t kind) const {
   const size_t bytes = bytes_[kind];
   if (bytes == 0) return false;
-  return std::all_of(offers_.begin(), offers_.end(), [&](const Offers& offers) {
-    const BufferOffer& offer = offers[kind];
-    if (memory_ == Memory::kOfProcess) return offer.address != 0;
-    return offer.segment.id != 0 && bytes <= offer.segment.bytes &&
-           offer.offset <= offer.segment.bytes - bytes;
-  });
+  for (size_t rank = 0; rank < offers_.size(); ++rank) {
+    const BufferOffer& offer = offers_[rank][kind];
+    const SegmentName& segment = offer.segment;
+    const bool is_sound = memory_ == Memory::kOfProcess
+                              ? offer.address != 0
+                              : segment.id != 0 && segment.pid == processes_[rank] &&
+                                    bytes <= segment.bytes && offer.offset <= segment.bytes - bytes;
+    if (!is_sound) return false;
+  }
+  return true;
 }
 
 bool PeerBuffers::needsConfirmation() {

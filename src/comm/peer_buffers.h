@@ -40,8 +40,9 @@ class PeerBuffers {
     kOfProcess,   // all ranks are threads of one process: any memory will do
     kOfSegments,  // processes of one node
   };
-  // `segments` and `map` must outlive it.
-  PeerBuffers(const SegmentList& segments, const GroupMap& map, int rank, Memory memory);
+  // `segments` and `map` must outlive it. `processes`: of each rank, by its number; memory of any other is refused.
+  PeerBuffers(const SegmentList& segments, const GroupMap& map, int rank, Memory memory,
+              std::vector<int64_t> processes);
 
   // Whether the ranks ask each other this time; they stop asking often where the answer was always no. The same answer on
   // every rank, once for each call.
@@ -80,6 +81,7 @@ class PeerBuffers {
   const GroupMap& map_;
   int rank_;
   Memory memory_;
+  std::vector<int64_t> processes_;
   uint64_t questions_ = 0;
   uint32_t refusals_ = 0;  // since a call was served
   uint32_t skipped_ = 0;

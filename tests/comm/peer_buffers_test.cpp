@@ -2,6 +2,7 @@
 #include "comm/peer_buffers.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -17,8 +18,13 @@ class Ranks {
       : map_(GroupMap::blocks(1, count)),
         lists_(static_cast<size_t>(count)),
         outputs_(static_cast<size_t>(count)) {
-    for (int rank = 0; rank < count; ++rank)
-      views_.push_back(std::make_unique<PeerBuffers>(list(rank), map_, rank, memory));
+    processes_.assign(lists_.size(), ::getpid());
+    makeViews(memory);
+  }
+  // That rank is of another process than its memory.
+  void moveAway(int rank) {
+    processes_[static_cast<size_t>(rank)] = ::getppid();
+    makeViews(PeerBuffers::Memory::kOfSegments);
   }
   SegmentList& list(int rank) { return lists_[static_cast<size_t>(rank)]; }
   // Changes what a rank says in the next rounds.
@@ -54,6 +60,11 @@ class Ranks {
   PeerBuffers& view(int rank) { return *views_[static_cast<size_t>(rank)]; }
 
  private:
+  void makeViews(PeerBuffers::Memory memory) {
+    views_.clear();
+    for (int rank = 0; rank < map_.ranks(); ++rank)
+      views_.push_back(std::make_unique<PeerBuffers>(list(rank), map_, rank, memory, processes_));
+  }
   void exchange(const std::function<Call(size_t)>& callOf) {
     std::vector<Call> calls;
     for (size_t rank = 0; rank < views_.size(); ++rank) calls.push_back(callOf(rank));
@@ -67,6 +78,7 @@ class Ranks {
 
   GroupMap map_;
   std::vector<SegmentList> lists_;
+  std::vector<int64_t> processes_;
   std::vector<std::unique_ptr<PeerBuffers>> views_;
   std::function<void(int, std::byte*, size_t)> lie_;
   bool confirmed_ = false;
@@ -155,6 +167,16 @@ TEST(PeerBuffers, AreRefusedByAllIfOneCannotMap) {
     EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
     EXPECT_EQ(ranks.confirmed(), is_first) << "what could not be mapped is remembered";
   }
+}
+
+// It could be mapped: of the same user, and as named.
+TEST(PeerBuffers, AreRefusedByAllIfOneIsOfAThirdProcess) {
+  Ranks ranks(3);
+  const auto inputs = allocateAll(ranks, 3);
+  ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
+  ranks.moveAway(1);
+  EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
+  EXPECT_FALSE(ranks.confirmed()) << "nobody tries";
 }
 
 TEST(PeerBuffers, SurviveOffersThatLie) {
