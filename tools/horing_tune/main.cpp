@@ -108,8 +108,9 @@ Status checkOutput(Communicator& communicator, const TuneOptions& options) {
 
 // For jobs like this one, where they look for it. What cannot be kept has been measured all the same.
 void keep(const Communicator& communicator, const Result<std::string>& table) {
-  const KeptTables kept(cacheFolder(communicator.options().config.cache_dir));
-  if (kept.folder().empty()) return;
+  const std::string& setting = communicator.options().config.cache_dir;
+  if (setting == kNoCache) return;
+  const KeptTables kept(cacheFolder(setting));
   const KeptFor what = communicator.keptFor();
   const Status status = table.ok() ? kept.keep(what, table.value()) : table.status();
   if (status.ok()) {

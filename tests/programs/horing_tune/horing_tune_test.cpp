@@ -295,6 +295,20 @@ TEST(HoringCache, KeepsWhatAJobMeasures) {
   EXPECT_NE(tuned.output.find("step_us"), std::string::npos) << tuned.output;
 }
 
+// As in many a container.
+TEST(HoringCache, IsMissedWhereThereIsNoHome) {
+  const Outcome tuned = runRanks(
+      2, kApart + std::string("exec env -u HOME -u XDG_CACHE_HOME -u HORING_CACHE_DIR " HORING_TUNE_PROGRAM
+                              " --quick"));
+  EXPECT_EQ(tuned.code, 0) << tuned.errors;
+  EXPECT_NE(tuned.errors.find("not kept for later jobs"), std::string::npos) << tuned.errors;
+  EXPECT_NE(tuned.errors.find("there is no folder to keep it in"), std::string::npos) << tuned.errors;
+  const Outcome job = runRanks(2, "exec env -u HOME -u XDG_CACHE_HOME -u HORING_CACHE_DIR " ALL_REDUCE_PROGRAM
+                                  " -b 1K -e 1K -n 1 -w 0");
+  EXPECT_EQ(job.code, 0) << job.errors;
+  EXPECT_EQ(job.errors.find("kept"), std::string::npos) << job.errors;
+}
+
 TEST(HoringCache, OfEmulatedNodesIsOfTheirLinks) {
   const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
   if (possible.code != 0) GTEST_SKIP() << possible.errors;
