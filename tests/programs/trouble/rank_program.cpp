@@ -15,9 +15,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <list>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "trap.h"
 
 namespace {
 
@@ -39,6 +43,11 @@ struct Script {
   long late_round = 0;
   long signal = SIGKILL;      // what it sends to itself
   long signal_after_ms = -1;  // after its first collective began; -1: never
+  long trapped = 0;  // 1: in its first collective, in the middle of its own part of its input; lent=1
+  long lent = 0;     // 1: from and into memory of horingMemAlloc()
+  long in_place = 0;
+  std::string
+      keep_until;  // a file: when a collective has failed, writes over its output, and looks at it once it exists
 };
 
 int rank_here = 0;
@@ -81,6 +90,7 @@ bool setField(Script& script, const std::string& name, const std::string& value)
   if (name == "end") return script.end = value, true;
   if (name == "join_when") return script.join_when = value, true;
   if (name == "call_when") return script.call_when = value, true;
+  if (name == "keep_until") return script.keep_until = value, true;
   const std::pair<const char*, long*> numbers[] = {{"type", &script.type},
                                                    {"op", &script.op},
                                                    {"root", &script.root},
@@ -91,7 +101,10 @@ bool setField(Script& script, const std::string& name, const std::string& value)
                                                    {"call_late_ms", &script.call_late_ms},
                                                    {"late_round", &script.late_round},
                                                    {"signal", &script.signal},
-                                                   {"signal_after_ms", &script.signal_after_ms}};
+                                                   {"signal_after_ms", &script.signal_after_ms},
+                                                   {"trapped", &script.trapped},
+                                                   {"lent", &script.lent},
+                                                   {"in_place", &script.in_place}};
   for (const auto& [known, number] : numbers)
     if (name == known) return *number = std::atol(value.c_str()), true;
   return false;
@@ -136,21 +149,24 @@ class Rank {
     horingCommCount(comm_, &ranks_);
     const auto elements = static_cast<size_t>(script.count);
     const size_t bytes = elements * 8 * (script.collective == "all_reduce" ? 1 : static_cast<size_t>(ranks_));
-    in_.resize(bytes / sizeof(int32_t));
+    in_ = memoryOf(bytes / sizeof(int32_t));
     for (size_t i = 0; i < in_.size(); ++i) in_[i] = element(static_cast<long>(i), rank_here);
-    out_.resize(in_.size());
+    out_ = script.in_place ? in_ : memoryOf(in_.size());
   }
 
   void run() {
     for (long round = 0; round < script_.rounds; ++round) {
       if (round == script_.late_round) beLate(script_.call_late_ms, script_.call_when);
       if (round == 0 && script_.signal_after_ms >= 0) std::thread([this] { signalMyself(); }).detach();
+      if (round == 0 && script_.trapped &&
+          !trap::set(middleOfOwnPart(), static_cast<int>(script_.signal), [this] { saySignal(); }))
+        return say("trap", errno, {});
       const Clocks began;
       int code = call();
       const std::string text = code == horingSuccess ? "" : horingGetLastError(comm_);
       if (code == horingSuccess && checked() && !right()) code = kWrongData;
       if (code != horingSuccess || round + 1 == script_.rounds) say("collective", code, began, text);
-      if (code != horingSuccess) return;
+      if (code != horingSuccess) return script_.keep_until.empty() ? void() : keep();
     }
   }
 
@@ -160,6 +176,40 @@ class Rank {
   }
   bool right() const {
     return rightSums({out_.begin(), out_.begin() + static_cast<ptrdiff_t>(script_.count)}, ranks_);
+  }
+
+  // In the middle of memory that is filled with something else, whose pages it does not share.
+  std::span<int32_t> memoryOf(size_t elements) {
+    const size_t all = 3 * elements;
+    int32_t* begin = nullptr;
+    if (script_.lent) {
+      void* memory = nullptr;
+      if (horingMemAlloc(&memory, all * sizeof(int32_t)) != horingSuccess) std::abort();
+      begin = static_cast<int32_t*>(memory);
+    } else {
+      begin = ordinary_.emplace_back(all).data();
+    }
+    around_.emplace_back(begin, all);
+    std::fill_n(begin, all, kAround);
+    return {begin + elements, elements};
+  }
+  const int32_t* middleOfOwnPart() const {
+    const auto part = static_cast<size_t>(script_.count / ranks_);
+    return &in_[static_cast<size_t>(rank_here) * part + part / 2];
+  }
+
+  void keep() {
+    const Clocks began;
+    std::fill(out_.begin(), out_.end(), kOwn);
+    say("wrote", 0, began);
+    beLate(0, script_.keep_until);
+    const auto all = [](std::span<const int32_t> part, int32_t value) {
+      return std::all_of(part.begin(), part.end(), [value](int32_t each) { return each == value; });
+    };
+    bool kept = all(out_, kOwn);
+    for (const auto& memory : around_)
+      kept &= all(memory.first(memory.size() / 3), kAround) && all(memory.last(memory.size() / 3), kAround);
+    say("kept", kept ? 0 : kWrongData, began);
   }
 
   horingResult_t call() {
@@ -178,14 +228,21 @@ class Rank {
 
   void signalMyself() const {
     sleepMs(script_.signal_after_ms);
-    say("signal", static_cast<int>(script_.signal), Clocks(), std::to_string(getpid()));
+    saySignal();
     kill(getpid(), static_cast<int>(script_.signal));
   }
 
+  void saySignal() const {
+    say("signal", static_cast<int>(script_.signal), Clocks(), std::to_string(getpid()));
+  }
+
+  static constexpr int32_t kAround = 0x77777777, kOwn = 0x5a5a5a5a;
   const Script& script_;
   horingComm_t comm_;
   int ranks_ = 0;
-  std::vector<int32_t> in_, out_;
+  std::list<std::vector<int32_t>> ordinary_;
+  std::vector<std::span<int32_t>> around_;  // all memory
+  std::span<int32_t> in_, out_;
 };
 
 void end(const Script& script, horingComm_t comm) {
