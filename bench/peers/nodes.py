@@ -63,7 +63,7 @@ def serve(connection, children, starting):
         try:
             with starting:
                 child = subprocess.Popen(request["command"], env={**os.environ, **request["environment"]},
-                                         stdin=files[0], stdout=files[1], stderr=files[2], start_new_session=True)
+                                         stdin=files[0], stdout=files[1], stderr=files[2], process_group=0)
                 children.add(child)
         except OSError as error:
             os.write(files[2], f"nodes.py: {error}\n".encode())

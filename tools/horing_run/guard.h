@@ -10,7 +10,7 @@
 
 namespace horing::run {
 
-// A process of its own that waits for horing-run to end and then kills the sessions it was told of. Resource.
+// A process of its own that waits for horing-run to end and then kills the process groups it was told of. Resource.
 class Guard {
  public:
   static Result<std::unique_ptr<Guard>> start();

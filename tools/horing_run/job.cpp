@@ -116,8 +116,8 @@ Status Job::startRank(const Placement& place, const Rendezvous& rendezvous) {
     spec.output = output.get();
     spec.error = error.get();
   }
-  // Rank 0 may be fed through a pipe or a file. A terminal stays with us: ranks in sessions of their own
-  // cannot read it.
+  // Rank 0 may be fed through a pipe or a file. A terminal stays with us: ranks in groups of their own
+  // are stopped when they read it.
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (place.rank != 0 || isatty(STDIN_FILENO)) spec.input = nothing.get();
   HORING_ASSIGN(const pid_t pid, spawn(spec));

@@ -31,7 +31,7 @@ struct SpawnSpec {
   sigset_t signal_mask{};
 };
 
-// Starts the command as a child of this process, in a session and process group of its own whose number is
+// Starts the command as a child of this process, in a process group of its own whose number is
 // its pid. The rank gets SIGKILL when this process ends. Returns once the command has been executed, or with
 // the reason why not.
 Result<pid_t> spawn(const SpawnSpec& spec);
