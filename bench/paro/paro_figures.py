@@ -181,6 +181,7 @@ def loss(bench):
 
 
 def main():
+    os.environ.setdefault("HORING_CACHE_DIR", "off")  # what somebody measured on this machine decides no figure
     parser = argparse.ArgumentParser(description="PaRO's figures on emulated nodes.")
     parser.add_argument("--bin", default="build/release/bin", help="folder of horing-run and horing-paro")
     parser.add_argument("--out", default="build/bench/paro", help="folder for what was measured")
