@@ -70,6 +70,9 @@ Status replaceWhole(const std::string& path, const std::string& text) {
   const Fd file(::mkostemp(draft.data(), O_CLOEXEC));
   if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
   Status status = writeAll(file.get(), text, path);
+  // For everyone who may come by: a folder may be that of a whole cluster.
+  if (status.ok() && ::fchmod(file.get(), 0644) != 0)
+    status = systemError(errno, "cannot write %s", path.c_str());
   if (status.ok() && std::rename(draft.c_str(), path.c_str()) != 0)
     status = systemError(errno, "cannot write %s", path.c_str());
   if (!status.ok()) ::unlink(draft.c_str());

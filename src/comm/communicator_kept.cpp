@@ -74,8 +74,9 @@ KeptFor Communicator::keptFor() const {
               "%zu to %zu, ranks per core %s; slots %lld %lld %lld of %lld bytes",
               map_->groups(), map_->smallestGroup(), map_->largestGroup(), joined(transports).c_str(),
               kernels_of_job.size(), joined(hosts).c_str(), cpuModel().c_str(), rail.empty() ? "" : ", ",
-              rail.c_str(), least_cores, least_cpus, most_cpus, ranksPerCoreText(jobShape().ranks_per_core),
-              number(c.window), number(c.slots), number(c.socket_slots), number(c.slice_bytes)),
+              printable(rail, 80).c_str(), least_cores, least_cpus, most_cpus,
+              ranksPerCoreText(jobShape().ranks_per_core), number(c.window), number(c.slots),
+              number(c.socket_slots), number(c.slice_bytes)),
           formatString("model %d, table %016llx, kernel %s", kModelVersion,
                        static_cast<unsigned long long>(SelectionTable::builtIn().digest()),
                        kernelRelease().c_str())};

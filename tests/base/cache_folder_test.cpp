@@ -87,6 +87,7 @@ TEST(CacheFolder, MakesFoldersAndLeavesNothingBehind) {
   EXPECT_TRUE(replaceWhole(folder / "a/b/file", "one").ok());
   EXPECT_TRUE(replaceWhole(folder / "a/b/file", "two").ok());
   EXPECT_EQ(readWhole(folder / "a/b/file", 10).value(), "two");
+  EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(folder / "a/b/file").permissions()), 0644u);
   std::ofstream(folder / "file") << "in the way";
   EXPECT_NE(replaceWhole(folder / "file/below", "text").message().find("cannot write"), std::string::npos);
   std::filesystem::create_directories(folder / "taken/by");
