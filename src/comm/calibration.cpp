@@ -85,7 +85,7 @@ std::vector<Pair> nearPairs(const Communicator& communicator) {
   return spread(apart.empty() ? all : apart);
 }
 
-// In each group the first two that are bound to one core, if there are any.
+// In each group the first rank and the next that is bound to the same core, if there is one.
 std::vector<Pair> sameCorePairs(const Communicator& communicator) {
   std::vector<Pair> pairs;
   const GroupMap& map = communicator.map();

@@ -131,6 +131,9 @@ class Reader {
     machine.nodes = static_cast<int32_t>(nodes_);
     machine.ranks_per_node = static_cast<int32_t>(ranks_);
     setChoices(choices_, machine);
+    // Written before ranks of one core were measured apart.
+    if (!seen_.contains("same_core_cpu_gbytes_per_s"))
+      machine.same_core_cpu_gbytes_per_s = machine.inside.cpu_gbytes_per_s;
     return machine;
   }
 

@@ -48,10 +48,10 @@ struct MachineModel {
   int32_t ranks_per_node = 8;
   LinkModel between{5, 12.5, 0, 0, 0};  // nodes
   LinkModel inside{2, 200, 0, 0, 0};    // a node
-  double same_core_cpu_gbytes_per_s =
-      0;                       // as inside.cpu_gbytes_per_s, where ranks take turns and both have one core
-  Links links = Links::kBoth;  // the others' numbers are without meaning, and not described
-  Owner nic = Owner::kRank;    // or kNode: the ranks of a node share one
+  // As inside.cpu_gbytes_per_s, where ranks take turns and both have one core. A text that leaves it out means the same.
+  double same_core_cpu_gbytes_per_s = 0;
+  Links links = Links::kBoth;      // the others' numbers are without meaning, and not described
+  Owner nic = Owner::kRank;        // or kNode: the ranks of a node share one
   double memory_gbytes_per_s = 0;  // of what the ranks of a node send each other, all together
   double cores = 0;                // 0: as many as there are ranks
   Owner cores_of = Owner::kNode;   // or kMachine: all nodes share them, as emulated ones do
