@@ -89,7 +89,7 @@ Flight parseFlight(const json& file) {
   flight.error = file.at("error");
   flight.calls = parseCalls(file);
   flight.launches = parseCalls(file.at("launches"));
-  flight.replays = parseReplays(file.at("launches").at("replays"));
+  flight.replays = parseReplays(file.at("launches").value("replays", json::array()));
   if (flight.ranks < 1 || flight.ranks > kMaxRanks || flight.rank < 0 || flight.rank >= flight.ranks)
     throw std::invalid_argument("its rank is out of range");
   return flight;
