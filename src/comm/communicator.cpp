@@ -117,7 +117,8 @@ Status Communicator::run(Collective collective, const Call& call) {
   if (isEmptyEverywhere(call)) return {};
   Call numbered = call;
   numbered.sequence = sequence_++;
-  PlannedOperation* const ready = readyFor(collective, numbered);
+  const std::span<const Selection> shared = sharedFor(collective, call);
+  PlannedOperation* const ready = shared.empty() ? readyFor(collective, call) : nullptr;
   prepared_.forget(collective);
   if (ready) {
     if (mayRepeat(collective, call))
@@ -132,7 +133,8 @@ Status Communicator::run(Collective collective, const Call& call) {
                             .type = call.type,
                             .op = call.op};
   return recorded(record, ready != nullptr, [&](Deadline deadline) {
-    return ready ? finish(*ready, numbered.sequence, deadline) : perform(collective, numbered, deadline);
+    return ready ? finish(*ready, numbered.sequence, deadline)
+                 : perform(collective, numbered, shared, deadline);
   });
 }
 
@@ -182,13 +184,14 @@ std::span<const Selection> Communicator::sharedFor(Collective collective, const 
 PlannedOperation* Communicator::readyFor(Collective collective, const Call& call) {
   const size_t bytes = totalBytes(collective, call, options_.ranks);
   // A timeline begins before the first step.
-  if (bytes > kTinyBytes || timeline_ || !sharedFor(collective, call).empty()) return nullptr;
+  if (bytes > kTinyBytes || timeline_) return nullptr;
   return planner_->find(collective, selector_->select(collective, bytes), call.root);
 }
 
-Status Communicator::perform(Collective collective, const Call& call, Deadline deadline) {
+Status Communicator::perform(Collective collective, const Call& call, std::span<const Selection> shared,
+                             Deadline deadline) {
   const size_t bytes = totalBytes(collective, call, options_.ranks);
-  if (const auto shared = sharedFor(collective, call); !shared.empty()) {
+  if (!shared.empty()) {
     const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
       return selection.algorithm->buffers == Buffers::kWrittenByPeers;
     });

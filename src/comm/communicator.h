@@ -203,8 +203,10 @@ class Communicator {
   Status reach(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
   size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
   Status carryOut(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
-  Status perform(Collective collective, const Call& call, Deadline deadline);
-  // What may reach for the buffers of others in such a call; none if they are not asked whether it can.
+  // `shared`: what may reach for the buffers of others.
+  Status perform(Collective collective, const Call& call, std::span<const Selection> shared,
+                 Deadline deadline);
+  // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
   std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
   // the call is written down.
