@@ -10,26 +10,17 @@
 #include <fstream>
 #include <thread>
 
+#include "../temporary_folder.h"
+
 namespace horing {
 namespace {
 
-// An empty folder that is gone in the end.
-class Folder {
+class Folder : public test::TemporaryFolder {
  public:
-  Folder() : path_(testing::TempDir() + formatString("horing_cache_%d", static_cast<int>(getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
+  std::string operator/(const char* name) const { return path() / name; }
   size_t entries() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path()), {}));
   }
-
- private:
-  std::string path_;
 };
 
 // Of the environment, for one test.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "../temporary_folder.h"
 #include "gpu_ranks.h"
 
 namespace {
@@ -573,17 +574,14 @@ TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
 // A folder that a setting names, and what is written there.
 class WrittenFolder {
  public:
-  explicit WrittenFolder(const char* setting) : made_(::mkdtemp(path_) != nullptr), setting_(setting, path_) {
-    EXPECT_TRUE(made_) << "no folder in /tmp";
-  }
-  ~WrittenFolder() { std::filesystem::remove_all(path_); }
+  explicit WrittenFolder(const char* setting) : setting_(setting, folder_.path().c_str()) {}
   size_t files() const {
-    const std::filesystem::directory_iterator folder(path_);
+    const std::filesystem::directory_iterator folder(folder_.path());
     return static_cast<size_t>(std::distance(begin(folder), end(folder)));
   }
   std::vector<std::string> texts() const {
     std::vector<std::string> texts;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       std::ifstream file(entry.path());
       texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     }
@@ -591,8 +589,7 @@ class WrittenFolder {
   }
 
  private:
-  char path_[23] = "/tmp/horing-gpu-XXXXXX";
-  const bool made_;
+  const horing::test::TemporaryFolder folder_;
   const Setting setting_;
 };
 

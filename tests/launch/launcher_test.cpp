@@ -8,6 +8,7 @@
 #include <map>
 
 #include "../control/control_ranks.h"
+#include "../temporary_folder.h"
 #include "control/socket_address.h"
 #include "launch/job_secret.h"
 #include "launch/launch_variables.h"
@@ -62,19 +63,14 @@ void expectToMeet(const Variables& variables, const char* rank_name, int ranks) 
 
 class KeyFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "horing-key-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string file(const std::string& name, size_t bytes, mode_t mode) {
     const std::string path = (folder_ / name).string();
     std::ofstream(path) << std::string(bytes, 's');
     ::chmod(path.c_str(), mode);
     return path;
   }
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 const std::string kSecret(64, 'a');

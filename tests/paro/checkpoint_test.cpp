@@ -9,24 +9,16 @@
 #include <functional>
 #include <sstream>
 
+#include "../temporary_folder.h"
 #include "job.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that is gone at the end.
-class Folder {
+class Folder : public horing::test::TemporaryFolder {
  public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "horing_paro_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
+  std::string operator/(const std::string& name) const { return path() / name; }
 };
 
 std::vector<std::string> filesIn(const std::string& folder) {

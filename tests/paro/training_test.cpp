@@ -1,6 +1,5 @@
 // Training on every strategy gives what one rank alone would get.
-#include <filesystem>
-
+#include "../temporary_folder.h"
 #include "job.h"
 
 namespace {
@@ -226,8 +225,8 @@ TEST(TrainingOnSmallModels, EqualsOneRank) {
       {{0, horingFloat32, 1}, {0, horingBfloat16, 0}},
       {{5, horingFloat32, 0}, {1, horingBfloat16, 0}},
       {{1, horingBfloat16, 1}, {0, horingFloat64, 1}, {2, horingFloat64, 0}}};
-  std::string folder = testing::TempDir() + "horing_paro_small_XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const horing::test::TemporaryFolder temporary;
+  const std::string folder = temporary.path();
   const std::vector<horingComm_t> comms = makeGrid(2, 2);
   for (const auto& params : models)
     for (int number = 0; number < horingParoNumStrategies; ++number) {
@@ -251,7 +250,6 @@ TEST(TrainingOnSmallModels, EqualsOneRank) {
       if (testing::Test::HasFailure()) break;
     }
   destroyAll(comms);
-  std::filesystem::remove_all(folder);
 }
 
 // Group numbers that are not the order of ranks.

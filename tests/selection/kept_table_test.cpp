@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "../temporary_folder.h"
+
 namespace horing {
 namespace {
 
@@ -13,10 +15,8 @@ constexpr const char* kTable = "# measured\nall_reduce 1 4 * * ring\n";
 
 class KeptTable : public testing::Test {
  protected:
-  KeptTable() : kept_(testing::TempDir() + formatString("horing_kept_%d", static_cast<int>(getpid()))) {}
-  ~KeptTable() override { std::filesystem::remove_all(kept_.folder()); }
-
-  const KeptTables kept_;
+  const test::TemporaryFolder parent_;
+  const KeptTables kept_{parent_.path() / "kept"};
 };
 
 TEST_F(KeptTable, IsFoundByTheSameJob) {

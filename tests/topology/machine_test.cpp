@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "../temporary_folder.h"
+
 namespace horing {
 namespace {
 
@@ -49,17 +51,12 @@ TEST(Machine, CountsOnlyTheUnitsThisThreadMayUse) {
 
 class Interfaces : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "horing-net-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   void write(const std::string& path, const std::string& text) {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text << "\n";
   }
-  std::filesystem::path root_;
+  const test::TemporaryFolder folder_;
+  const std::filesystem::path& root_ = folder_.path();
 };
 
 TEST_F(Interfaces, AreReadWithTheirSpeeds) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "../temporary_folder.h"
 #include "graphs.h"
 #include "topology/hwloc_graph.h"
 
@@ -92,9 +93,8 @@ TEST(TopologyFile, IsReadAsHwlocReadsIt) {
 
 // What the kernel knows and hwloc does not: speeds, and interfaces that stand on no bus.
 TEST(TopologyFile, AddsWhatTheKernelKnowsOfNics) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "horing-sysfs-XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path root = pattern;
+  const test::TemporaryFolder folder;
+  const std::filesystem::path& root = folder.path();
   const auto put = [&](const char* path, const char* text) {
     std::filesystem::create_directories((root / path).parent_path());
     std::ofstream(root / path) << text << "\n";
@@ -104,7 +104,6 @@ TEST(TopologyFile, AddsWhatTheKernelKnowsOfNics) {
   put("class/net/tun8/flags", "0x1002");
   put("class/net/lo/flags", "0x9");
   const Result<MachineGraph> graph = graphOfThisMachine({root.string(), HORING_FAKE_NVML});
-  std::filesystem::remove_all(root);
   ASSERT_TRUE(graph.ok()) << graph.status().toString();
   const auto tunnel = graph.value().find(NodeKind::kNic, "tun7");
   ASSERT_TRUE(tunnel);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../temporary_folder.h"
 #include "base/port_range.h"
 #include "gtest/gtest.h"
 #include "transport/socket/endpoint.h"
@@ -116,15 +117,14 @@ TEST(Interfaces, AreNearWhereNoneIsNearer) {
 }
 
 TEST(Interfaces, AreWhereTheirRdmaDevicesAre) {
-  std::string net = ::testing::TempDir() + "horing_net_XXXXXX";
-  ASSERT_NE(::mkdtemp(net.data()), nullptr);
+  const test::TemporaryFolder folder;
+  const std::string net = folder.path();
   std::filesystem::create_directories(net + "/eth0/device/infiniband/mlx5_0");
   std::filesystem::create_directories(net + "/ib0/device/infiniband/mlx5_1");
   std::filesystem::create_directories(net + "/eth1/device");
   EXPECT_EQ(
       nearOnes({kMachine[1], kMachine[3], kMachine[5]}, {{"mlx5_0", 9}, {"mlx5_1", 2}, {"eth1", 2}}, net),
       "eth1 ib0");
-  std::filesystem::remove_all(net);
 }
 
 TEST(Interfaces, ListsThisMachine) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "../../temporary_folder.h"
 #include "program.h"
 
 namespace horing::test {
@@ -19,18 +20,13 @@ Outcome runTopo(std::vector<std::string> arguments) {
 
 class HoringTopo : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "horing-topo-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string content(const std::string& name) const {
     std::stringstream text;
     text << std::ifstream(folder_ / name).rdbuf();
     return text.str();
   }
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 TEST_F(HoringTopo, ShowsThisMachine) {

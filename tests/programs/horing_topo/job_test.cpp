@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../../temporary_folder.h"
 #include "program.h"
 
 namespace horing::test {
@@ -21,12 +22,8 @@ class JobMapOfBoundRanks : public testing::Test {
     for (size_t cpu = 0; cpu < 32; ++cpu)
       if (CPU_ISSET(cpu, &set)) cpus_.push_back(cpu);
     if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
-    std::string pattern = (std::filesystem::temp_directory_path() / "horing-map-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     write("machine.xml", "16");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void write(const char* name, const char* nic_gbit, const char* nics = "eth") const {
     std::ofstream file(folder_ / name);
@@ -51,7 +48,8 @@ class JobMapOfBoundRanks : public testing::Test {
   std::string path(const char* name) const { return (folder_ / name).string(); }
 
   std::vector<size_t> cpus_;
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 TEST_F(JobMapOfBoundRanks, LaysTheRingAlongNumaNodes) {

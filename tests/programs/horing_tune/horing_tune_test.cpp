@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../../temporary_folder.h"
 #include "program.h"
 #include "selection/kept_table.h"
 #include "sim/machine_model.h"
@@ -154,15 +155,9 @@ TEST(HoringCalibrate, IsAMatterOfTheParent) {
 // What is measured inside a group while other programs run is not kept; between groups nobody can tell.
 constexpr const char* kApart = "export HORING_GROUP=$RANK; ";
 
-// A folder in which nothing is kept yet, gone in the end.
+// A folder that is not there yet, in which nothing is kept.
 class Cache {
  public:
-  Cache() : path_(formatString("%shoring_cache_%d", testing::TempDir().c_str(), static_cast<int>(getpid()))) {
-    std::filesystem::remove_all(path_);
-  }
-  ~Cache() { std::filesystem::remove_all(path_); }
-  Cache(const Cache&) = delete;
-  Cache& operator=(const Cache&) = delete;
   const std::string& path() const { return path_; }
   // The one that is kept; empty: there is none, or more.
   std::string file() const {
@@ -174,7 +169,8 @@ class Cache {
   }
 
  private:
-  std::string path_;
+  const TemporaryFolder parent_;
+  const std::string path_ = parent_.path() / "cache";
 };
 
 // What the ranks of a small job say, of which rank 0 alone knows the folder.

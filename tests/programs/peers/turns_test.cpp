@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "../../temporary_folder.h"
 #include "base/fd.h"
 
 namespace horing::bench {
@@ -45,19 +46,12 @@ class OneRank final : public Library {
 class Conductor {
  public:
   Conductor() {
-    char folder[] = "/tmp/horing-turns-XXXXXX";
-    folder_ = mkdtemp(folder);
-    path_ = folder_ + "/socket";
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
     listener_ = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     EXPECT_EQ(listen(listener_.get(), 1), 0);
-  }
-  ~Conductor() {
-    unlink(path_.c_str());
-    rmdir(folder_.c_str());
   }
 
   // What the library's rank answers to each line, first of all its greeting; then the connection ends.
@@ -88,8 +82,8 @@ class Conductor {
     return line;
   }
 
-  std::string folder_;
-  std::string path_;
+  const test::TemporaryFolder folder_{"/tmp"};  // the name of a socket is short
+  std::string path_ = folder_.path() / "socket";
   Fd listener_;
 };
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../../sanitizer.h"
+#include "../../temporary_folder.h"
 #include "job.h"
 
 namespace horing::test {
@@ -18,13 +19,6 @@ using nlohmann::json;
 
 class Records : public testing::Test {
  protected:
-  Records() {
-    if (!mkdtemp(folder_.data())) ADD_FAILURE() << "no folder in /tmp";
-  }
-  ~Records() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   std::string variable(const std::string& name) const { return name + "=" + folder_; }
   std::vector<std::string> files() const {
     std::vector<std::string> paths;
@@ -38,7 +32,8 @@ class Records : public testing::Test {
     return runProgram(command);
   }
 
-  std::string folder_ = "/tmp/horing-records-XXXXXX";
+  const TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 // Also the rank that never called leaves one, though it computes.
