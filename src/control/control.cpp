@@ -58,6 +58,8 @@ class JoinedControl final : public Control {
   int ranks() const override { return options_.ranks; }
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                         Deadline deadline) override;
+  bool isBehind() const override;
+  Status catchUp(Deadline deadline) override;
   Status status() const override;
   int fd() const override;
   int failedRank() const override;
@@ -95,6 +97,7 @@ class JoinedControl final : public Control {
   void beat(int64_t now_ns);
   void send(const RankMessage& message);
   Status fail(Status status);
+  Status giveUp(Status why);
   void judgeChannel(const Status& moved);
   Status readMessages(int64_t now_ns);
   Status handle(RootMessage message);
@@ -140,7 +143,8 @@ class JoinedControl final : public Control {
   const CallLog* launches_ = nullptr;
   std::function<void(const Status&)> on_failure_;
   std::optional<WelcomeMessage> welcome_;
-  uint64_t exchange_ = 1;  // the next one
+  uint64_t exchange_ = 1;              // the next one
+  uint64_t asked_ = 0, answered_ = 0;  // the last ping, the last pong
   std::optional<std::vector<std::vector<std::byte>>> gathered_;
 };
 
@@ -314,6 +318,22 @@ void JoinedControl::send(const RankMessage& message) {
   if (channel_->wantsWrite()) wakeThread();
 }
 
+bool JoinedControl::isBehind() const {
+  const Lock lock(mutex_);
+  pollfd entry{channel_->fd(), POLLIN, 0};
+  return !over() && (away_ || ::poll(&entry, 1, 0) != 0);
+}
+
+// A rendezvous that closes has said all it had to say.
+Status JoinedControl::catchUp(Deadline deadline) {
+  Lock lock(mutex_);
+  if (over()) return status_;
+  send(PingMessage{++asked_});
+  HORING_TRY(waitUntil(lock, deadline, "what the others decided",
+                       [this, ping = asked_] { return answered_ >= ping || root_closed_; }));
+  return status_;
+}
+
 Status JoinedControl::status() const {
   // acquire: pairs with the release in tellNews().
   if (!news_told_.load(std::memory_order_acquire)) return {};
@@ -349,6 +369,14 @@ Status JoinedControl::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
   tellNews();
   return status_;
+}
+
+// For a reason that the others are to hear.
+Status JoinedControl::giveUp(Status why) {
+  if (!finished()) send(AnnounceMessage{why.code(), why.message()});
+  announced_ = untold_ = true;
+  wakeThread();
+  return fail(std::move(why));
 }
 
 // What a broken channel means, once its last messages have been read.
@@ -397,6 +425,7 @@ Status JoinedControl::handle(RootMessage message) {
   }
   if (const CallInquiry* inquiry = std::get_if<CallInquiry>(&message)) answer(*inquiry);
   if (const StateInquiry* inquiry = std::get_if<StateInquiry>(&message)) answer(*inquiry);
+  if (const PongMessage* pong = std::get_if<PongMessage>(&message)) answered_ = pong->number;
   if (std::holds_alternative<ClosingMessage>(message)) {
     root_closed_ = true;
     tellNews();
@@ -425,6 +454,7 @@ Status JoinedControl::handleReturned(const ReturnedMessage& returned) {
         "cannot say all of them again",
         options_.rank, kMaxJournal));
   away_ = false;
+  if (answered_ < asked_) send(PingMessage{asked_});  // pings are not said again of themselves
   options_.log.info("control", "rank %d is back at the rendezvous", options_.rank);
   return channel_->flush();
 }
@@ -449,11 +479,11 @@ Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what,
       return fail(makeStatus(Code::kRemoteError, "%s closed it while rank %d waited for %s",
                              rootName().c_str(), options_.rank, what));
     if (patience.aborted())
-      return fail(
+      return giveUp(
           makeStatus(Code::kInvalidUsage, "rank %d was aborted while it waited for %s", options_.rank, what));
     if (patience.over())
-      return fail(makeStatus(Code::kTimeout, "rank %d waited in vain for %s: %s does not answer",
-                             options_.rank, what, rootName().c_str()));
+      return giveUp(makeStatus(Code::kTimeout, "rank %d waited in vain for %s: %s does not answer",
+                               options_.rank, what, rootName().c_str()));
     const int wait_ms = std::min(patience.deadline.remainingMs(), options_.abort ? kAbortCheckMs : kPollMs);
     changed_.wait_for(lock, std::chrono::milliseconds(wait_ms));
   }
@@ -495,14 +525,10 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
 void JoinedControl::announceError(const Status& error) {
   const Lock lock(mutex_);
   if (announced_ || left_ || error.ok()) return;
-  announced_ = true;
   // What it learned from the others they know already.
-  if (!status_.ok()) return;
-  if (!finished()) send(AnnounceMessage{error.code(), error.message()});
-  untold_ = true;
-  status_ = error;
-  tellNews();
-  wakeThread();
+  if (status_.ok()) [[maybe_unused]]
+    const Status why = giveUp(error);
+  announced_ = true;
 }
 
 void JoinedControl::answerFrom(const CallLog& calls, const CallLog& launches) {

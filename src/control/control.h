@@ -61,6 +61,11 @@ class Control {
   virtual Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
                                                                 Deadline deadline) = 0;
 
+  // Whether something that the rendezvous said has arrived, and this rank has not heard it yet.
+  virtual bool isBehind() const = 0;
+  // Waits until this rank has heard all that the rendezvous had decided before, some 100 us; returns what status() is then. For who
+  // may have been stopped without knowing. kTimeout, which sticks: no answer by 2 s after the deadline.
+  virtual Status catchUp(Deadline deadline) = 0;
   // The first error; kRemoteError names the rank that is lost or announced an error. Takes nanoseconds while there is none.
   virtual Status status() const = 0;
   // Becomes readable, and stays so, when there is an error or the rendezvous has closed; -1 from then on. Belongs to this

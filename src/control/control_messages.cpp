@@ -19,6 +19,7 @@ enum class Kind : uint8_t {
   kCall = 6,
   kReturn = 7,
   kState = 8,
+  kPing = 9,
   kWelcome = 17,
   kGathered = 18,
   kFailure = 19,
@@ -27,6 +28,7 @@ enum class Kind : uint8_t {
   kInquiry = 22,
   kReturned = 23,
   kStateInquiry = 24,
+  kPong = 25,
 };
 
 constexpr size_t kMaxProcessBytes = 4 + kMaxHostText + 16;
@@ -176,6 +178,10 @@ struct Writer {
     out.number(static_cast<uint8_t>(Kind::kState));
     write(out, m);
   }
+  void operator()(const PingMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kPing));
+    out.number(m.number);
+  }
   void operator()(const WelcomeMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kWelcome));
     out.number(m.host_rank);
@@ -213,6 +219,10 @@ struct Writer {
   void operator()(const StateInquiry& m) {
     out.number(static_cast<uint8_t>(Kind::kStateInquiry));
     out.number(m.round);
+  }
+  void operator()(const PongMessage& m) {
+    out.number(static_cast<uint8_t>(Kind::kPong));
+    out.number(m.number);
   }
 };
 
@@ -314,6 +324,8 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
       return readCall(in);
     case Kind::kState:
       return readState(in);
+    case Kind::kPing:
+      return finish(in, RankMessage(PingMessage{in.number<uint64_t>()}));
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }
@@ -351,6 +363,8 @@ Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
     }
     case Kind::kStateInquiry:
       return finish(in, RootMessage(StateInquiry{in.number<uint32_t>()}));
+    case Kind::kPong:
+      return finish(in, RootMessage(PongMessage{in.number<uint64_t>()}));
     default:
       return makeStatus(Code::kRemoteError, "a control message of unknown kind");
   }
@@ -358,12 +372,12 @@ Result<RootMessage> decodeRootMessage(std::span<const std::byte> bytes) {
 
 bool isCounted(const RankMessage& message) {
   return !std::holds_alternative<HelloMessage>(message) && !std::holds_alternative<BeatMessage>(message) &&
-         !std::holds_alternative<ReturnMessage>(message);
+         !std::holds_alternative<ReturnMessage>(message) && !std::holds_alternative<PingMessage>(message);
 }
 
 bool isCounted(const RootMessage& message) {
   return !std::holds_alternative<BeatEchoMessage>(message) &&
-         !std::holds_alternative<ReturnedMessage>(message);
+         !std::holds_alternative<ReturnedMessage>(message) && !std::holds_alternative<PongMessage>(message);
 }
 
 size_t maxRankMessageBytes() {

@@ -10,6 +10,7 @@
 //                  Call       what I know of call k; unasked when I wait in it
 //                  Return     I am rank r still; my connection broke
 //                  State      what I do now; unasked when I wait for messages
+//                  Ping       let me hear all that is decided already
 //   root -> rank   Welcome    all have come: who they are, and who hosts the rendezvous
 //                  Gathered   all parts of exchange k
 //                  Failure    it is over for everybody, because of rank r
@@ -18,6 +19,7 @@
 //                  Returned   then let us go on; the answer to a Return
 //                  Inquiry    what do you know of call k?
 //                  StateInquiry  what do you do now?
+//                  Pong       that was all; the answer to a Ping
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +78,9 @@ struct ReturnMessage {
   ReturnSecret secret{};
   uint64_t heard = 0;
 };
+struct PingMessage {
+  uint64_t number = 0;
+};
 struct WelcomeMessage {
   int32_t host_rank = -1;  // whose process hosts the rendezvous; -1: none
   ProcessName host;
@@ -101,11 +106,14 @@ struct BeatEchoMessage {
 struct ReturnedMessage {
   uint64_t heard = 0;
 };
+struct PongMessage {
+  uint64_t number = 0;
+};
 
 using RankMessage = std::variant<HelloMessage, GatherMessage, AnnounceMessage, GoodbyeMessage, BeatMessage,
-                                 CallReport, ReturnMessage, RankState>;
+                                 CallReport, ReturnMessage, RankState, PingMessage>;
 using RootMessage = std::variant<WelcomeMessage, GatheredMessage, FailureMessage, ClosingMessage,
-                                 BeatEchoMessage, CallInquiry, ReturnedMessage, StateInquiry>;
+                                 BeatEchoMessage, CallInquiry, ReturnedMessage, StateInquiry, PongMessage>;
 
 // Whether both ends count a message, see control/control_journal.h.
 bool isCounted(const RankMessage& message);

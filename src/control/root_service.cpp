@@ -128,6 +128,7 @@ class RootThread final : public RootService {
   void expire(int64_t now_ns);
   void judgeSilence(int64_t now_ns);
   Status answerBeat(Client& client, const BeatMessage& beat, int64_t now_ns);
+  void answerPings();
   void listenForReturns();
   void stopListening();
   void deliver(std::span<const SharedMessage> messages);
@@ -154,6 +155,7 @@ class RootThread final : public RootService {
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by file descriptor
   std::set<std::pair<int64_t, int>> deadlines_;               // (time, file descriptor)
   std::map<int, Seat> seats_;                                 // by rank
+  std::map<int, uint64_t> pings_;                             // by rank, not yet answered
   int away_ = 0;                                              // seats without a connection
   int strangers_ = 0;
   int64_t begun_ns_ = 0;
@@ -217,6 +219,7 @@ void RootThread::loop() {
     const std::vector<SharedMessage> decided = rendezvous_.takeBroadcasts();
     if (!decided.empty()) listenForReturns();
     deliver(decided);
+    answerPings();
     if (over(now_ns)) return;
   }
 }
@@ -360,6 +363,10 @@ Status RootThread::handle(Client& client, std::span<const std::byte> bytes, int6
   liveness_.heard(client.rank, now_ns);
   if (isCounted(message)) seats_.at(client.rank).journal.noteHeard();
   if (const BeatMessage* beat = std::get_if<BeatMessage>(&message)) return answerBeat(client, *beat, now_ns);
+  if (const PingMessage* ping = std::get_if<PingMessage>(&message)) {
+    pings_[client.rank] = ping->number;
+    return {};
+  }
   if (CallReport* report = std::get_if<CallReport>(&message)) {
     rendezvous_.report(client.rank, std::move(*report), now_ns);
     return {};
@@ -474,6 +481,19 @@ Status RootThread::answerBeat(Client& client, const BeatMessage& beat, int64_t n
   client.channel.send(std::make_shared<const std::vector<std::byte>>(
       encodeMessage(RootMessage(BeatEchoMessage{journal.heard()}))));
   return {};
+}
+
+// After what was decided in this turn has been sent, which an answer vouches for. Whose connection broke will ask again.
+void RootThread::answerPings() {
+  for (const auto& [rank, number] : std::exchange(pings_, {})) {
+    const auto seat = seats_.find(rank);
+    if (seat == seats_.end() || seat->second.fd < 0) continue;
+    Client& client = *clients_.at(seat->second.fd);
+    client.channel.send(
+        std::make_shared<const std::vector<std::byte>>(encodeMessage(RootMessage(PongMessage{number}))));
+    [[maybe_unused]] const Status flushed = client.channel.flush();
+    watchWrites(client);
+  }
 }
 
 void RootThread::judgeSilence(int64_t now_ns) {

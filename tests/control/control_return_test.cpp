@@ -121,6 +121,16 @@ TEST(ControlReturn, ALeavingRankComesBackToSaySo) {
       << alone.status().toString();
 }
 
+TEST(ControlReturn, WhoCatchesUpAsksAgainAfterABreak) {
+  const auto root = startRoot();
+  const auto controls = joinBeating(root->id(), 2);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_GE(breakConnections([] { return true; }), 1);  // the other may not be back yet
+    const Status status = controls[1]->catchUp(in(30'000));
+    ASSERT_TRUE(status.ok()) << i << ": " << status.toString();
+  }
+}
+
 // Whether the thread of the connection knows of the break already is left to chance, so these try several times.
 constexpr int kTries = 6;
 

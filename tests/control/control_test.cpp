@@ -205,6 +205,31 @@ TEST(Control, TellsEverybodyOfAnAnnouncedError) {
   }
 }
 
+// Whether the news or the question is under way first is left to chance, so this tries several times.
+TEST(Control, WhoCatchesUpHasHeardWhatWasDecidedBefore) {
+  for (int i = 0; i < 100; ++i) {
+    const auto root = startRoot();
+    const auto controls = joinAll(root->id(), 2);
+    for (const auto& control : controls)
+      for (int again = 0; again < 2; ++again)
+        ASSERT_TRUE(control->catchUp(in(30'000)).ok()) << control->status().toString();
+    controls[1]->announceError(makeStatus(Code::kTimeout, "operation 17 took too long"));
+    const Status status = controls[0]->catchUp(in(30'000));
+    ASSERT_TRUE(mentions(status, "operation 17 took too long")) << i << ": " << status.toString();
+  }
+}
+
+TEST(Control, TakesACloseOfTheRootForAllThatThereIsToCatchUpWith) {
+  auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  std::thread closes([&] { root.reset(); });
+  for (const auto& control : controls)
+    EXPECT_TRUE(control->catchUp(in(30'000)).ok()) << control->status().toString();
+  closes.join();
+  for (const auto& control : controls)
+    EXPECT_TRUE(control->catchUp(in(30'000)).ok()) << control->status().toString();
+}
+
 TEST(Control, KeepsTheFirstOfTwoErrors) {
   const auto root = startRoot();
   const auto controls = joinAll(root->id(), 3);

@@ -97,6 +97,8 @@ TEST(ControlMessages, SurviveHostileBytes) {
       encodeMessage(
           RankMessage(RankState{RankState::Doing::kCollective, 1, 7, "all_gather", 5000, 300, {1, 2}, {3}})),
       encodeMessage(RootMessage(StateInquiry{1})),
+      encodeMessage(RankMessage(PingMessage{3})),
+      encodeMessage(RootMessage(PongMessage{3})),
       encodeMessage(RootMessage(welcome)),
       encodeMessage(RootMessage(gathered)),
       encodeMessage(RootMessage(FailureMessage{Code::kRemoteError, 2, "gone"})),
