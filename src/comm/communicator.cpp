@@ -21,6 +21,9 @@ namespace {
 constexpr int64_t kLookAroundNs = 1'000'000;
 // How often in rounds without a wait, so that endless progress does not hide an abort.
 constexpr uint32_t kLookAroundRounds = 1024;
+// ... where each round may read a megabyte of what a rank that gave up waits to have back.
+constexpr uint32_t kInsideRounds = 8;
+constexpr int64_t kGiveUpMs = 2000;
 constexpr int kLongestBlockMs = 50;
 // Links that come up wait for things that no descriptor announces (a peer's file, a retry).
 constexpr int kConnectBlockMs = 2;
@@ -29,6 +32,10 @@ constexpr int64_t kRootCauseMs = kReturnTryMs + 1000;
 // Calls in which a look at the clock counts: the message travels in 58 ns, and the look takes 25.
 constexpr size_t kTinyBytes = 16 << 10;
 static_assert(kTinyBytes < kInPlaceBytes, "they lend no memory");
+// A rank that did not run for so long may have been given up without having heard; and a question to the rendezvous is little beside it.
+constexpr int64_t kStoppedNs = 100'000'000;
+// Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
+constexpr int64_t kInstantNs = 1'000'000;
 
 // Takes the communicator for one thread. A call finds it taken if another call is inside; asyncError(), which only looks and
 // may come from any thread at any time, is waited for.
@@ -190,31 +197,52 @@ PlannedOperation* Communicator::readyFor(Collective collective, const Call& call
 
 Status Communicator::perform(Collective collective, const Call& call, std::span<const Selection> shared,
                              Deadline deadline) {
-  const size_t bytes = totalBytes(collective, call, options_.ranks);
   if (!shared.empty()) {
-    const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
-      return selection.algorithm->buffers == Buffers::kWrittenByPeers;
-    });
-    HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(collective, call, may_write, deadline));
-    Call reaching = call;
-    reaching.peer_inputs = reachable.inputs;
-    reaching.peer_outputs = reachable.outputs;
-    const auto serving = std::find_if(shared.begin(), shared.end(), [&](const Selection& selection) {
-      return serves(*selection.algorithm, collective, reachable);
-    });
-    peer_buffers_->learn(serving != shared.end());
-    if (serving != shared.end()) return reach(collective, *serving, reaching, deadline);
+    Status status = performInside(collective, call, shared, deadline);
+    if (!status.ok() && !buffer_users_->giveUp(Deadline::after(clock_, kGiveUpMs)))
+      log_.warn(
+          "comm",
+          "rank %d: a call has failed, and after %lld ms another rank of this process still reads from its "
+          "buffers: keep them until the calls of all ranks have returned",
+          options_.rank, static_cast<long long>(kGiveUpMs));
+    return status;
   }
+  const size_t bytes = totalBytes(collective, call, options_.ranks);
+  return carryOut(collective, selector_->select(collective, bytes), call, deadline);
+}
+
+Status Communicator::performInside(Collective collective, const Call& call, std::span<const Selection> shared,
+                                   Deadline deadline) {
+  const BufferUsers::Inside inside(*buffer_users_);
+  const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
+    return selection.algorithm->buffers == Buffers::kWrittenByPeers;
+  });
+  HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(collective, call, may_write, deadline));
+  HORING_TRY(lookAround());
+  Call reaching = call;
+  reaching.peer_inputs = reachable.inputs;
+  reaching.peer_outputs = reachable.outputs;
+  const auto serving = std::find_if(shared.begin(), shared.end(), [&](const Selection& selection) {
+    return serves(*selection.algorithm, collective, reachable);
+  });
+  peer_buffers_->learn(serving != shared.end());
+  if (serving != shared.end()) return reach(collective, *serving, reaching, deadline);
+  const size_t bytes = totalBytes(collective, call, options_.ranks);
   return carryOut(collective, selector_->select(collective, bytes), call, deadline);
 }
 
 // Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
 // be stopped, or slow: what the caller does with that memory from now on must be safe from it. And a rank that was stopped so long
-// that others gave up may have read what they did with theirs.
+// that others gave up may have read what they did with theirs, and find all done that it waits for: it asks before it says so.
 Status Communicator::reach(Collective collective, const Selection& selection, const Call& call,
                            Deadline deadline) {
+  const int64_t begun_ns = clock_.nowNs();
   Status status = carryOut(collective, selection, call, deadline);
-  if (status.ok()) status = lookAround();
+  if (status.ok()) {
+    const int64_t took_ns = clock_.nowNs() - begun_ns;
+    const bool asks = took_ns >= kStoppedNs || (took_ns >= kInstantNs && control_->isBehind());
+    status = asks ? control_->catchUp(deadline) : lookAround();
+  }
   if (status.ok() || selection.algorithm->buffers != Buffers::kWrittenByPeers) return status;
   const size_t bytes = bytesIn(contractOf(collective).out, collective, call);
   if (const Status cut = options_.segments->cutOff(call.output, bytes); !cut.ok())
@@ -421,6 +449,7 @@ Status Communicator::drive(const Drive& drive) {
   };
   int64_t next_look_ns = 0;  // nothing to look for before the clock has been looked at
   Timeline* timeline = drive.lanes ? timeline_.get() : nullptr;
+  const uint32_t look_rounds = drive.lanes && drive.lanes->readsPeers() ? kInsideRounds : kLookAroundRounds;
   if (timeline) timeline->lanesBegin(*drive.lanes);
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
@@ -439,7 +468,7 @@ Status Communicator::drive(const Drive& drive) {
       waiter_->progressed();
       watchdog_->wentOn();
     }
-    if (round % kLookAroundRounds != 0 && (progressed || waiter_->looksAgain())) continue;
+    if (round % look_rounds != 0 && (progressed || waiter_->looksAgain())) continue;
 
     const int64_t now_ns = looked_ns_ = clock_.nowNs();
     if (next_look_ns == 0) next_look_ns = now_ns + kLookAroundNs;
@@ -493,6 +522,9 @@ Status Communicator::lookAround() {
   if (aborted_.load(std::memory_order_relaxed))
     return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", options_.rank);
   Status news = control_->status();
+  if (news.ok() && buffer_users_->givenUp())
+    news = makeStatus(Code::kRemoteError, "rank %d: another rank of this process could not go on",
+                      options_.rank);
   // The rendezvous has closed in good order: its end of the connection stays readable for ever.
   if (watched_control_fd_ >= 0 && control_->fd() < 0) waiter_->forget(std::exchange(watched_control_fd_, -1));
   return news;

@@ -12,6 +12,7 @@
 #include "base/fork_guard.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/buffer_users.h"
 #include "comm/connector.h"
 #include "comm/host_identity.h"
 #include "comm/peer_buffers.h"
@@ -206,6 +207,8 @@ class Communicator {
   // `shared`: what may reach for the buffers of others.
   Status perform(Collective collective, const Call& call, std::span<const Selection> shared,
                  Deadline deadline);
+  Status performInside(Collective collective, const Call& call, std::span<const Selection> shared,
+                       Deadline deadline);
   // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
   std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
@@ -239,6 +242,7 @@ class Communicator {
 
   CommunicatorOptions options_;
   JobId job_{};
+  std::shared_ptr<BufferUsers> buffer_users_;
   Log log_;
   SteadyClock clock_;
   ForkGuard fork_guard_;

@@ -201,6 +201,7 @@ std::string Communicator::jobName() const {
 Status Communicator::keepRecords() {
   HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options_.id));
   job_ = id.job;
+  buffer_users_ = BufferUsers::of(job_);
   if (!options_.config.flight_dir.empty())
     control_->onFailure([this](const Status& error) {
       const Result<std::string> path =

@@ -1,5 +1,6 @@
 // Making, sharing, losing and ending communicators.
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +61,35 @@ TEST(Lifecycle, AStoppedRankIsWaitedForOnlyUntilTheDeadline) {
   EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[0], nullptr), horingTimeout)
       << "errors stick";
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Ranks that are threads of one process read each other's buffers, and whose call has failed gets its own back.
+TEST(Lifecycle, NobodyTouchesTheBuffersOfACallThatHasFailed) {
+  constexpr int kRanks = 3, kTries = 12;
+  constexpr size_t kCount = 8u << 20;
+  std::vector<float*> buffers(kRanks);
+  for (int i = 0; i < kTries; ++i) {
+    const auto comms = makeCommunicators(kRanks, Meeting::kInitAll);
+    for (float*& buffer : buffers) {
+      buffer = static_cast<float*>(mmap(nullptr, kCount * sizeof(float), PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+      ASSERT_NE(buffer, MAP_FAILED);
+    }
+    // Some end before they have begun, some after the rank that is aborted has done its part, some in between.
+    std::thread ends([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(i));
+      EXPECT_HORING(horingCommAbort(comms[0]));
+    });
+    onEveryRank(kRanks, [&](int rank) {
+      float* const buffer = buffers[static_cast<size_t>(rank)];
+      horingAllReduce(buffer, buffer, kCount, horingFloat32, horingSum, comms[static_cast<size_t>(rank)],
+                      nullptr);
+      munmap(buffer, kCount * sizeof(float));
+    });
+    ends.join();
+    for (int rank = 1; rank < kRanks; ++rank)
+      EXPECT_HORING(horingCommAbort(comms[static_cast<size_t>(rank)]));
+  }
 }
 
 TEST(Lifecycle, AbortEndsARunningCollectiveAndItsPeersHear) {

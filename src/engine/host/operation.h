@@ -76,6 +76,7 @@ class HostOperation final : public Driven {
   std::string describeProgress() const override;
   std::vector<int32_t> waitsFor() const override;
   uint64_t memoryBytes() const;
+  bool readsPeers() const { return plan_.readsPeers(); }
   // For a timeline: the step that a lane is at; -1: it has finished.
   size_t laneCount() const { return lanes_.size(); }
   int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
