@@ -34,7 +34,7 @@ function(horing_library)
   horing_outside_libraries(outside "${layers}")
   set(objects)
   foreach(layer ${layers})
-    list(APPEND objects $<FILTER:$<TARGET_OBJECTS:${layer}>,EXCLUDE,\\.pch$>)  # a precompiled header is none
+    list(APPEND objects $<FILTER:$<TARGET_OBJECTS:${layer}>,EXCLUDE,\\.[pg]ch$>)  # a precompiled header is none
   endforeach()
 
   set(script ${CMAKE_CURRENT_BINARY_DIR}/horing.map)
