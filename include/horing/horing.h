@@ -27,7 +27,9 @@
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
  * on the same communicator. With a stream of horingStreamCreate it returns at once; the operation runs when those
- * before it on the stream, and those before it on the communicator, are complete. Different communicators overlap.
+ * before it on the stream, and those before it on the communicator, are complete. Different communicators overlap. While
+ * 4096 of them are queued on a communicator the next one waits for room, and is not issued if there is none before
+ * HORING_TIMEOUT_MS (horingTimeout, which does not stick).
  * With a cudaStream_t, for buffers on the GPU of that stream, it returns at once as well: the operation is ordered as a kernel
  * launched there would be; what goes wrong later frees the stream and sticks to the communicator (horingCommGetAsyncError). A call
  * may wait until those of other ranks of the process have been made, so one thread that drives several puts their calls into a
@@ -604,7 +606,9 @@ typedef void (*horingStreamCallback_t)(horingStream_t stream, horingResult_t sta
 /* Calls back once, when all operations issued on the stream so far are complete, with the first error among them: on a
  * thread of the library, or on the calling thread if they are complete already. In the callback all that waits for
  * operations, or ends a communicator or a stream, returns horingInvalidUsage, and so does horingCommAbort: the thread that runs the
- * callback is one that an abort waits for. Let another thread abort. New operations on streams may be issued. */
+ * callback is one that an abort waits for. Let another thread abort. New operations on streams may be issued, and wait for no
+ * room there; but on a stream of CUDA they return horingInvalidUsage while operations on the GPU that were issued on streams of
+ * horingStreamCreate are queued on the same communicator, behind which they belong. */
 HORING_API horingResult_t horingStreamAddCallback(horingStream_t stream, horingStreamCallback_t callback,
                                                   void* userData);
 

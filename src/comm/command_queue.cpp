@@ -1,11 +1,18 @@
 #include "comm/command_queue.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/service_thread.h"
 
 namespace horing {
+
+namespace {
+// Whether this is the thread of a queue, of this one or another. In a callback there, what a call would wait for may wait for the
+// callback.
+thread_local bool serves_a_queue = false;
+}  // namespace
 
 CommandQueue::CommandQueue(Communicator& communicator)
     : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
@@ -91,8 +98,20 @@ Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
     HORING_ASSIGN(thread_, startServiceThread("a communicator's operations", [this] { serve(); }));
     has_thread_.store(true, std::memory_order_release);
   }
-  changed_.wait(lock, [this] { return entries_.size() < kMaxQueued; });
-  return {};
+  if (serves_a_queue || await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: %zu operations are queued on the communicator and none of them ended within %lld "
+      "ms (HORING_TIMEOUT_MS), so this one was not issued: is a callback waiting, or another "
+      "operation on the same stream?",
+      communicator_.rank(), entries_.size(),
+      static_cast<long long>(communicator_.options().config.timeout_ms));
+}
+
+template <typename Condition>
+bool CommandQueue::await(std::unique_lock<std::mutex>& lock, Condition condition) {
+  const std::chrono::milliseconds limit(communicator_.options().config.timeout_ms);
+  return changed_.wait_for(lock, limit, [&] { return turns_abandoned_ || condition(); });
 }
 
 Status CommandQueue::submit(Command command, Stream& stream) {
@@ -111,7 +130,7 @@ Status CommandQueue::submit(Command command, CudaStream stream) {
 Result<bool> CommandQueue::enqueue(const Command& command, CudaStream stream) {
   HORING_TRY(asyncError());
   if (!kernels_) return false;
-  awaitKernelsOfThread();
+  HORING_TRY(awaitKernelsOfThread());
   Result<bool> taken = kernels_->enqueue(command, stream);
   if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
   return communicator_.breakOff(taken.status());
@@ -137,7 +156,7 @@ Status CommandQueue::enqueueStaged(Command command, CudaStream stream) {
 Result<bool> CommandQueue::enqueueBlocking(const Command& command) {
   if (!kernels_ || !command.on_gpu) return false;
   HORING_TRY(asyncError());
-  awaitKernelsOfThread();
+  HORING_TRY(awaitKernelsOfThread());
   Result<bool> taken = kernels_->enqueueBlocking(command);
   if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
   return communicator_.breakOff(taken.status());
@@ -162,14 +181,31 @@ Status CommandQueue::asyncError() {
 
 // Kernels are launched in the order of the calls, on every rank; and ranks that agree on them do so one after the other with
 // those that make children.
-void CommandQueue::awaitKernelsOfThread() {
-  if (!has_thread_.load(std::memory_order_acquire)) return;
+Status CommandQueue::awaitKernelsOfThread() {
+  if (!has_thread_.load(std::memory_order_acquire)) return {};
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] {
+  const auto none_left = [this] {
     return std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
       return !entry.staged && (entry.command.on_gpu || entry.command.task);
     });
-  });
+  };
+  if (none_left()) return {};
+  if (serves_a_queue)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d: called in a callback while operations on the GPU that were issued on streams of "
+        "horingStreamCreate are queued: it would have to wait for them, and they wait for the "
+        "callback. Issue it on such a stream, too, or from a thread of the program",
+        communicator_.rank());
+  if (!await(lock, none_left))
+    return makeStatus(
+        Code::kTimeout,
+        "rank %d: operations on the GPU that were issued on streams of horingStreamCreate did not "
+        "end within %lld ms (HORING_TIMEOUT_MS), so this one, which comes behind them, was not "
+        "issued",
+        communicator_.rank(), static_cast<long long>(communicator_.options().config.timeout_ms));
+  if (none_left()) return {};
+  return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", communicator_.rank());
 }
 
 void CommandQueue::drain() {
@@ -182,10 +218,12 @@ void CommandQueue::abandonTurns() {
   turns_abandoned_ = true;
   if (kernels_) kernels_->abort();
   if (!entries_.empty() && entries_.front().stream) entries_.front().stream->wake();
+  changed_.notify_all();
 }
 
 // The thread: ends when it is told to and nothing is left.
 void CommandQueue::serve() {
+  serves_a_queue = true;
   for (;;) {
     Entry* entry = nullptr;
     {

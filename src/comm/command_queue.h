@@ -40,8 +40,9 @@ class CommandQueue {
     if (has_thread_.load(std::memory_order_acquire)) return std::nullopt;
     return communicator_.runAgain(call);
   }
-  // To be carried out when it is its turn on the stream, which must outlive it. Blocks only while kMaxQueued are
-  // waiting. Errors: no thread to be had; whatever happens later is the stream's to tell.
+  // To be carried out when it is its turn on the stream, which must outlive it. Blocks only while kMaxQueued are waiting, and not in
+  // a callback on a thread of a queue, which would wait for itself: from there they may become more. Errors: no thread to be had,
+  // no room before the deadline of a call; whatever happens later is the stream's to tell.
   Status submit(Command command, Stream& stream);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
   // communicator.
@@ -83,7 +84,10 @@ class CommandQueue {
   Status carryOutStaged(const StagedOperation& operation);
   // Starts the thread, and waits for room behind the others.
   Status makeRoom(std::unique_lock<std::mutex>& lock);
-  void awaitKernelsOfThread();
+  // Waits until `condition` holds, or turns are abandoned. False: the time that a call may take has passed.
+  template <typename Condition>
+  bool await(std::unique_lock<std::mutex>& lock, Condition condition);
+  Status awaitKernelsOfThread();
   void serve();
 
   Communicator& communicator_;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <memory>
 #include <utility>
 
@@ -473,6 +475,32 @@ TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
   on_0_.writeOn(stream, threes);
   stream.synchronize();
   EXPECT_EQ(on_0_.read(), threes);
+}
+
+// Behind it is what the thread of the callback carries out, and kernels are launched in the order of the calls.
+TEST_F(GpuKernelTrouble, OfACallbackThatWouldWaitForItselfIsRefused) {
+  begin();
+  const GpuStream stream(cuda_, 0);
+  std::promise<void> queued;
+  std::promise<testing::AssertionResult> refused;
+  std::function<void()> issues = [&, is_queued = queued.get_future().share()] {
+    is_queued.wait();
+    refused.set_value(refuses(add(0, on(0).data(), stream.get()), horingInvalidUsage, "in a callback"));
+  };
+  std::vector<horingStream_t> own(2);
+  for (horingStream_t& each : own) ASSERT_HORING(horingStreamCreate(&each));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_HORING(add(rank, on(rank).data(), own[static_cast<size_t>(rank)]));
+  const auto call = [](horingStream_t, horingResult_t, void* function) {
+    (*static_cast<std::function<void()>*>(function))();
+  };
+  ASSERT_HORING(horingStreamAddCallback(own[0], call, &issues));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_HORING(add(rank, on(rank).data(), own[static_cast<size_t>(rank)]));
+  queued.set_value();
+  EXPECT_TRUE(refused.get_future().get());
+  for (const horingStream_t each : own) EXPECT_HORING(horingStreamDestroy(each));
+  EXPECT_EQ(on(0).read(), std::vector<float>(8, 8));
 }
 
 TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {

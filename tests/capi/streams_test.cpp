@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 
 #include "ways.h"
@@ -244,6 +245,90 @@ TEST(StreamErrors, ACallbackThatWouldWaitForItselfIsRefused) {
   EXPECT_HORING(horingStreamDestroy(stream));
   EXPECT_EQ(in.more, 3);
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// As many as a communicator queues before the next has to wait for room.
+constexpr int kMostQueued = 4096;
+
+// A communicator of one rank whose thread is in a callback, and behind that as much as it queues.
+class FullQueue {
+ public:
+  explicit FullQueue(std::function<void(FullQueue&)> in_callback) : in_callback_(std::move(in_callback)) {
+    EXPECT_HORING(horingStreamCreate(&stream_));
+    // Holds the stream up until all is queued.
+    EXPECT_HORING(horingRecv(&received_, 1, horingInt32, 1, pair_[0], stream_));
+    EXPECT_HORING(issue());
+    const auto call = [](horingStream_t, horingResult_t, void* self) {
+      auto& queue = *static_cast<FullQueue*>(self);
+      queue.began.set_value();
+      queue.in_callback_(queue);
+    };
+    EXPECT_HORING(horingStreamAddCallback(stream_, call, this));
+    for (int i = 1; i < kMostQueued; ++i) EXPECT_HORING(issue());
+    const int32_t sent = 7;
+    EXPECT_HORING(horingSend(&sent, 1, horingInt32, 0, pair_[1], nullptr));
+    began.get_future().wait();
+    // In place of that which is done.
+    EXPECT_HORING(issue());
+  }
+  FullQueue(const FullQueue&) = delete;
+  FullQueue& operator=(const FullQueue&) = delete;
+  ~FullQueue() {
+    horingStreamDestroy(stream_);
+    for (const horingComm_t comm : pair_) EXPECT_HORING(horingCommDestroy(comm));
+    if (alone) {
+      EXPECT_HORING(horingCommDestroy(alone));
+    }
+  }
+  horingResult_t issue() {
+    return horingAllReduce(&data_, &data_, 1, horingInt32, horingSum, alone, stream_);
+  }
+  horingResult_t synchronize() { return horingStreamSynchronize(stream_); }
+
+  horingComm_t alone = makeCommunicators(1, Meeting::kInitAll)[0];
+  std::promise<void> began;
+
+ private:
+  std::function<void(FullQueue&)> in_callback_;
+  std::vector<horingComm_t> pair_ = makeCommunicators(2, Meeting::kInitAll);
+  horingStream_t stream_ = nullptr;
+  int32_t received_ = 0, data_ = 1;
+};
+
+TEST(StreamCallback, IssuesOperationsAlsoBehindAsManyAsAreQueued) {
+  std::promise<void> filled;
+  FullQueue queue([filled = filled.get_future().share()](FullQueue& full) {
+    filled.wait();
+    for (int i = 0; i < 3; ++i) EXPECT_HORING(full.issue());
+  });
+  filled.set_value();
+  EXPECT_HORING(queue.synchronize());
+}
+
+TEST(StreamCallback, ThatWaitsHoldsUpCallsNoLongerThanTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  std::promise<void> release;
+  FullQueue queue([released = release.get_future().share()](FullQueue&) { released.wait(); });
+  EXPECT_TRUE(refuses(queue.issue(), horingTimeout, "HORING_TIMEOUT_MS"));
+  release.set_value();
+  EXPECT_HORING(queue.synchronize());
+  EXPECT_HORING(queue.issue()) << "nothing sticks";
+  EXPECT_HORING(queue.synchronize());
+}
+
+TEST(StreamErrors, AbortEndsAWaitForRoom) {
+  const Setting timeout("HORING_TIMEOUT_MS", "60000");
+  std::promise<void> release;
+  FullQueue queue([released = release.get_future().share()](FullQueue&) { released.wait(); });
+  std::thread waits([&] {
+    EXPECT_HORING(queue.issue());
+    release.set_value();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it waits already, as a rule
+  EXPECT_HORING(horingCommAbort(queue.alone));
+  queue.alone = nullptr;
+  waits.join();
+  EXPECT_EQ(queue.synchronize(), horingInvalidUsage) << "of what was aborted";
 }
 
 TEST(StreamErrors, TwoThreadsInOneCommunicatorDoNoHarm) {
