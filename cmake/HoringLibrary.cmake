@@ -43,7 +43,8 @@ function(horing_library)
   add_library(horing SHARED ${objects})
   add_library(horing::shared ALIAS horing)
   # Program and library may both use a layer's code (a test that looks inside); each keeps its own copy.
-  target_link_options(horing PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL)
+  # dlclose does not unload it: threads of its own may be in it, such as one for each ID that nobody has used.
+  target_link_options(horing PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
   target_link_libraries(horing PRIVATE horing_flags ${outside})
   target_include_directories(horing INTERFACE ${PROJECT_SOURCE_DIR}/include)
   # A sanitizer's runtime belongs to the program, not to a shared library.

@@ -226,9 +226,10 @@ HORING_API const char* horingGetLastError(horingComm_t comm);
 /* ---- Making and ending communicators ---- */
 
 /* Makes a new ID, and opens the port on which the ranks that have it will meet, in this process: call it in
- * the process of one rank, as a rule 0, and keep that process alive until all ranks are initialised. Each
- * call gives another ID. Any thread. Errors: horingInvalidArgument (NULL), horingSystemError (no interface,
- * no port, no randomness). */
+ * the process of one rank, as a rule 0, and keep that process alive until all ranks are initialised. Until the first rank
+ * comes the ID stays valid as long as that process lives, and costs it a port, a thread and a few descriptors: make none
+ * that nobody will use. Each call gives another ID. Any thread. Errors: horingInvalidArgument (NULL), horingSystemError (no
+ * interface, no port, no randomness, no thread). */
 HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
 
 /* Makes rank `rank` of `nranks`. Collective: blocks until all ranks have called it with the same ID and

@@ -128,7 +128,8 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
     return makeStatus(Code::kInvalidArgument, "ndev is %d: expected 1 to %d", ranks, kMaxLoopbackRanks);
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
-  HORING_ASSIGN(options.id, openRendezvous(options.config, RootOptions::Reach::kThisMachine));
+  HORING_ASSIGN(options.id,
+                openRendezvous(options.config, RootOptions::Reach::kThisMachine, Patience::kUntilRanksCome));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   if (options.config.gpu_path == "auto") options.gpus = std::make_shared<GpuTeam>(ranks);
   options.ranks = ranks;
@@ -180,7 +181,8 @@ horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
   return guarded(nullptr, [&]() -> Status {
     if (!uniqueId) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
     HORING_ASSIGN(const Config config, Config::fromEnvironment());
-    HORING_ASSIGN(const UniqueId id, openRendezvous(config, RootOptions::Reach::kNetwork));
+    HORING_ASSIGN(const UniqueId id,
+                  openRendezvous(config, RootOptions::Reach::kNetwork, Patience::kEndless));
     std::memcpy(uniqueId->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
     return {};
   });

@@ -18,7 +18,8 @@ namespace {
 // Ranks that are threads of one process need no network.
 Result<UniqueId> openForChild(const CommunicatorOptions& parent) {
   return openRendezvous(parent.config,
-                        parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork);
+                        parent.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork,
+                        Patience::kUntilRanksCome);
 }
 
 // A child of `comm` as its options say; the rendezvous, if this process hosts it, is claimed before the ranks meet.

@@ -23,8 +23,9 @@ RendezvousList& rendezvousList() {
 
 }  // namespace
 
-Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach) {
+Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, Patience patience) {
   RootOptions options;
+  if (patience == Patience::kEndless) options.idle_timeout_ms.reset();
   options.reach = reach;
   options.family = config.socket_family;
   options.interfaces = config.socket_ifname;

@@ -9,8 +9,11 @@
 
 namespace horing {
 
-// Begins a rendezvous for a new ID. Kept here until the first rank claims it; nobody coming, it ends by itself.
-Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach);
+// How long a rendezvous waits for the first rank. Of an ID that the program has, as long as the process lives: only the program knows
+// when it will be used. Of one that ranks use at once, some minutes: should all of them fail before they come, it ends by itself.
+enum class Patience : uint8_t { kEndless, kUntilRanksCome };
+// Begins a rendezvous for a new ID. Kept here until the first rank claims it.
+Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, Patience patience);
 
 // The rendezvous of this ID if this process hosts it, else null. It belongs to those who claimed it: it ends with the last
 // of them, and says so to the ranks elsewhere.

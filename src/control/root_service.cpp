@@ -137,7 +137,7 @@ class RootThread final : public RootService {
   void clearDeadline(Client& client);
 
   Log log_;
-  int64_t idle_timeout_ms_;
+  std::optional<int64_t> idle_timeout_ms_;
   int64_t handshake_timeout_ms_;
   std::optional<RootAddress> address_;
   uint16_t port_;
@@ -245,7 +245,8 @@ int64_t RootThread::turn(int wait_ms) {
 
 // Nobody will need this service any more.
 bool RootThread::over(int64_t now_ns) {
-  if (!rendezvous_.anyoneCame() && !rendezvous_.failed()) return now_ns - begun_ns_ >= toNs(idle_timeout_ms_);
+  if (!rendezvous_.anyoneCame() && !rendezvous_.failed())
+    return idle_timeout_ms_ && now_ns - begun_ns_ >= toNs(*idle_timeout_ms_);
   if (rendezvous_.present() > 0) return false;
   if (rendezvous_.complete()) return true;
   // Refused ranks are clients until they have read why.
@@ -255,7 +256,7 @@ bool RootThread::over(int64_t now_ns) {
 }
 
 int RootThread::waitMs(int64_t now_ns) const {
-  int64_t until_ns = begun_ns_ + toNs(idle_timeout_ms_);
+  int64_t until_ns = idle_timeout_ms_ ? begun_ns_ + toNs(*idle_timeout_ms_) : INT64_MAX;
   if (rendezvous_.anyoneCame() || rendezvous_.failed()) until_ns = now_ns + toNs(kLingerMs);
   if (failed_ns_ != 0) until_ns = std::min(until_ns, failed_ns_ + toNs(kLingerMs));
   if (accept_again_ns_ != 0) until_ns = std::min(until_ns, accept_again_ns_);

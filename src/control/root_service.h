@@ -9,6 +9,7 @@
 // is not missed before kReturnMs.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/auth.h"
@@ -47,8 +48,8 @@ struct RootOptions {
   std::string interfaces;
   // Made at random when not given.
   const UniqueIdParts* secret = nullptr;  // only .job and .key are used
-  // Ends the service when nobody has come after this time.
-  int64_t idle_timeout_ms = 600'000;
+  // Ends the service when nobody has come after this time. Nothing: it waits as long as it lives.
+  std::optional<int64_t> idle_timeout_ms = 600'000;
   // A connection that has not proved the key and said who it is by then is dropped.
   int64_t handshake_timeout_ms = kHandshakeTimeoutMs;
   Log log{};

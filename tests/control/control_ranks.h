@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,7 +19,7 @@ namespace horing::testing_comm {
 using horing::test::kShortDeadlineMs;
 inline const SteadyClock kClock;
 
-inline std::unique_ptr<RootService> startRoot(int64_t idle_timeout_ms = 60'000,
+inline std::unique_ptr<RootService> startRoot(std::optional<int64_t> idle_timeout_ms = 60'000,
                                               int64_t handshake_timeout_ms = 60'000) {
   RootOptions options;
   options.host = "127.0.0.1";

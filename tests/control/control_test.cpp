@@ -68,6 +68,15 @@ TEST(Control, NamesEveryRanksProcess) {
   EXPECT_NE(controls[0]->describeRank(1).find("pid " + std::to_string(::getpid())), std::string::npos);
 }
 
+TEST(Control, FindsARendezvousThatWaitsAsLongAsItLives) {
+  const auto gives_up = startRoot(0), waits = startRoot(std::nullopt);
+  EXPECT_TRUE(gives_up->waitFinished(10'000));
+  EXPECT_FALSE(waits->finished());
+  const auto controls = joinAll(waits->id(), 2);
+  for (const auto& control : controls) control->leave();
+  EXPECT_TRUE(waits->waitFinished(10'000)) << "the ranks have come and gone";
+}
+
 TEST(Control, TakesTheLargestPartAndRefusesMore) {
   const auto root = startRoot();
   const auto controls = joinAll(root->id(), 1);
