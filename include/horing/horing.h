@@ -178,7 +178,7 @@ typedef struct {
   size_t size;             /* of the initialiser */
   unsigned int magic;      /* of the initialiser */
   unsigned int version;    /* of the initialiser */
-  int blocking;            /* 1, or undefined; 0: see horingCommInitRankConfig */
+  int blocking;            /* 1; 0: see horingCommInitRankConfig; undefined: 1, or that of the communicator it is made of */
   int cgaClusterSize;      /* ignored */
   int minCTAs;             /* ignored */
   int maxCTAs;             /* ignored */
@@ -244,8 +244,8 @@ HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, hor
  * the communicator is made by a thread of the library: *comm is written at once, horingCommGetAsyncError says horingInProgress,
  * then horingSuccess or the error; until then every other call with it returns horingInvalidUsage, but horingCommAbort, which ends
  * it at any time. One whose making failed is given back with horingCommDestroy or horingCommAbort. Its collectives and its end
- * wait as those of any other. Errors: also horingInvalidArgument (config not initialised, a field with a value that is not
- * allowed). */
+ * wait as those of any other; communicators made of it are made so, too, unless their config says blocking = 1. Errors: also
+ * horingInvalidArgument (config not initialised, a field with a value that is not allowed). */
 HORING_API horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUniqueId commId,
                                                    int rank, horingConfig_t* config);
 

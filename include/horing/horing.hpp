@@ -199,7 +199,8 @@ class Stream {
 
 // Settings of one communicator; what is not set is as the environment says, or as with the parent.
 struct Config {
-  bool blocking = true;  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
+  std::optional<bool>
+      blocking{};  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
   std::optional<bool> reproducible{};
   std::optional<int> timeout_ms{};
   std::string name{};
@@ -207,7 +208,7 @@ struct Config {
   // As C wants it; the name stays this one's.
   horingConfig_t forC() const {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
-    if (!blocking) config.blocking = 0;
+    if (blocking) config.blocking = *blocking ? 1 : 0;
     if (reproducible) config.reproducible = *reproducible ? 1 : 0;
     if (timeout_ms) config.timeoutMs = *timeout_ms;
     if (!name.empty()) config.commName = name.c_str();
@@ -274,7 +275,7 @@ class Communicator {
   explicit operator bool() const noexcept { return handle() != nullptr; }
 
   // The ranks of one color, ordered by key; nothing (NULL) with HORING_SPLIT_NOCOLOR. Collective. As for shrink(), a
-  // config may say not to block.
+  // config may say whether to block; else it does so if this one did when it was made.
   [[nodiscard]] Communicator split(int color, int key, const Config& config = {}) {
     horingConfig_t settings = config.forC();
     horingComm_t made = nullptr;

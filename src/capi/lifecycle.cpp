@@ -28,11 +28,10 @@ Result<Config> readEnvironment() {
 }
 
 // One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
-enum class Wait { kUntilMade, kNot };
-Status initRankNow(horingComm_t* comm, CommunicatorOptions options, Wait wait) {
+Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
   // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
   std::shared_ptr<RootService> root = claimRendezvous(options.id);
-  if (wait == Wait::kNot)
+  if (!options.blocking)
     return makeHandleLater([origin = Origin{std::move(options), std::move(root)}] { return origin; }, comm);
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
   publishHandle(handle, comm);
@@ -72,9 +71,8 @@ Status initRank(const InitRank& init) {
   options.rank = init.rank;
   options.ranks = init.ranks;
   options.gpu_bus = gpuBus();
-  const Wait wait = makesWithoutBlocking(init.config) ? Wait::kNot : Wait::kUntilMade;
-  if (!groupIsOpen()) return initRankNow(init.comm, std::move(options), wait);
-  addInitToGroup([=] { return initRankNow(init.comm, options, wait); }, {nullptr, init.comm});
+  if (!groupIsOpen()) return initRankNow(init.comm, std::move(options));
+  addInitToGroup([=] { return initRankNow(init.comm, options); }, {nullptr, init.comm});
   return {};
 }
 

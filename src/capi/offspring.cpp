@@ -35,12 +35,13 @@ struct ChildSettings {
   std::string name;
   int64_t timeout_ms;
   bool reproducible;
-  bool waits;  // until the child is made
+  bool blocking;
 
   void applyTo(CommunicatorOptions& child) const {
     child.name = name;
     child.config.timeout_ms = timeout_ms;
     child.config.reproducible = reproducible;
+    child.blocking = blocking;
   }
 };
 
@@ -48,7 +49,7 @@ Result<ChildSettings> settingsOf(const Communicator& parent, const horingConfig_
   CommunicatorOptions options = parent.options();
   HORING_TRY(applySettings(config, options));
   return ChildSettings{options.name, options.config.timeout_ms, options.config.reproducible,
-                       !makesWithoutBlocking(config)};
+                       options.blocking};
 }
 
 // Makes a child on a thread, while the caller goes on. `meet`, what the ranks of the parent do together, has its turn among
@@ -85,7 +86,7 @@ Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newc
     return child;
   };
   // Who gets no child only takes part.
-  if (!settings.waits && choice.color != kNoColor)
+  if (!settings.blocking && choice.color != kNoColor)
     return makeChildLater(
         comm,
         [meet]() -> Result<CommunicatorOptions> {
@@ -156,7 +157,7 @@ Status shrinkNow(horingComm_t comm, const std::vector<int>& excluded, horingComm
     settings.applyTo(child);
     return child;
   };
-  if (!settings.waits) return makeChildLater(comm, meet, newcomm);
+  if (!settings.blocking) return makeChildLater(comm, meet, newcomm);
   comm->queue->drain();
   HORING_ASSIGN(CommunicatorOptions child, meet());
   return makeChild(std::move(child), newcomm);

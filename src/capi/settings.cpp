@@ -49,6 +49,7 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   if (config->blocking != HORING_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
     return makeStatus(Code::kInvalidArgument, "config.blocking is %d: expected 0, 1 or undefined",
                       config->blocking);
+  if (config->blocking != HORING_CONFIG_UNDEF_INT) options.blocking = config->blocking == 1;
   if (config->netName && ::strcasecmp(config->netName, "socket") != 0)
     return makeStatus(Code::kInvalidArgument, "config.netName is '%s': the only network here is Socket",
                       config->netName);
@@ -66,12 +67,6 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   }
   if (config->commName) options.name.assign(config->commName, ::strnlen(config->commName, kMaxNameBytes));
   return {};
-}
-
-bool makesWithoutBlocking(const horingConfig_t* config) {
-  if (!config) return false;
-  const Result<horingConfig_t> read = readConfig(config);
-  return read.ok() && read.value().blocking == 0;
 }
 
 }  // namespace horing

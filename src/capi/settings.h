@@ -8,7 +8,5 @@ namespace horing {
 
 // Overrides what the options have; null changes nothing. Errors: a config that was not initialised, a value not allowed.
 Status applySettings(const horingConfig_t* config, CommunicatorOptions& options);
-// Whether config.blocking is 0, in a config that was applied without an error.
-bool makesWithoutBlocking(const horingConfig_t* config);
 
 }  // namespace horing

@@ -59,6 +59,8 @@ struct CommunicatorOptions {
   SegmentList* segments = nullptr;
   // For descriptions and log lines; may be empty.
   std::string name;
+  // Whether those who make it, and communicators out of it, wait until that is done.
+  bool blocking = true;
   // What the machine costs, if a communicator that this one comes of knows; the same on all ranks. Nothing: HORING_CALIBRATE says.
   std::optional<MachineModel> machine;
   // Set from any thread: the communicator, or the making of it, ends with an error. Null: it has one of its own.

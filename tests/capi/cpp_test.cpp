@@ -283,12 +283,17 @@ TEST(Cpp, ACommunicatorThatIsBeingMadeMayGo) {
 }
 
 TEST(Cpp, OneThreadSplitsForAllRanksIfItDoesNotBlock) {
-  std::vector<Communicator> parents = Communicator::all(2), children;
+  std::vector<Communicator> parents = Communicator::all(2), children, grandchildren;
+  const auto expectMade = [](const std::vector<Communicator>& comms) {
+    for (const Communicator& comm : comms) {
+      while (comm.asyncError() == horingInProgress) std::this_thread::yield();
+      EXPECT_EQ(comm.size(), 2);
+    }
+  };
   for (Communicator& parent : parents) children.push_back(parent.split(0, 0, {.blocking = false}));
-  for (const Communicator& child : children) {
-    while (child.asyncError() == horingInProgress) std::this_thread::yield();
-    EXPECT_EQ(child.size(), 2);
-  }
+  expectMade(children);
+  for (Communicator& child : children) grandchildren.push_back(child.split(0, 0));
+  expectMade(grandchildren);
 }
 
 TEST(Cpp, ListsTravelAndSizesAreChecked) {

@@ -142,6 +142,30 @@ TEST(Nonblocking, OneThreadSplitsForAllRanks) {
   for (const horingComm_t comm : parents) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// Unless a config says otherwise; grandchildren, too.
+TEST(Nonblocking, HoldsForCommunicatorsMadeOfIt) {
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  std::vector<horingComm_t> parents;
+  for (int rank = 0; rank < 2; ++rank) parents.push_back(begin(id, rank, 2));
+  for (const horingComm_t comm : parents) ASSERT_EQ(outcome(comm), horingSuccess);
+  std::vector<horingComm_t> children(2), grandchildren, waited_for(2);
+  horingConfig_t undefined = HORING_CONFIG_INITIALIZER, blocking = undefined;
+  blocking.blocking = 1;
+  // One thread for both: it would wait for ever.
+  for (size_t rank = 0; rank < 2; ++rank)
+    ASSERT_EQ(horingCommSplit(parents[rank], 0, 0, &children[rank], nullptr), horingInProgress);
+  for (const horingComm_t comm : children) ASSERT_EQ(outcome(comm), horingSuccess);
+  for (const horingComm_t comm : children)
+    ASSERT_EQ(horingCommSplit(comm, 0, 0, &grandchildren.emplace_back(nullptr), &undefined),
+              horingInProgress);
+  onEveryRank(2, [&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    EXPECT_HORING(horingCommSplit(parents[at], 0, 0, &waited_for[at], &blocking));
+  });
+  for (const auto& comms : {grandchildren, waited_for, children, parents}) expectWorks(comms);
+}
+
 TEST(Nonblocking, WhoHasNoColorWaitsForTheOthers) {
   std::vector<horingComm_t> parents = makeCommunicators(3, Meeting::kInitAll);
   std::vector<horingComm_t> children(3, parents[0]);
