@@ -541,7 +541,7 @@ Status Communicator::fail(Status status) {
 
 Status Communicator::breakOff(Status why) {
   Exclusive exclusive(use_, Use::kCall);
-  return exclusive.owns() ? fail(std::move(why)) : occupied();
+  return exclusive.owns() ? fail(std::move(why)) : why;
 }
 
 Status Communicator::rootCause(Status status) {

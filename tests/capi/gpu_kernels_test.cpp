@@ -525,6 +525,26 @@ TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
               "all_reduce (8 x float32, max)"));
 }
 
+TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAnotherThreadIsInACall) {
+  begin();
+  float data = 1;
+  std::thread inside([&] {
+    // The probe below may be inside just then.
+    while (
+        refuses(horingRecv(&data, 1, horingFloat, 1, comm(0), nullptr), horingInvalidUsage, "another thread"))
+      std::this_thread::yield();
+  });
+  while (horingAllReduce(nullptr, nullptr, 0, horingFloat, horingSum, comm(0), nullptr) != horingInvalidUsage)
+    std::this_thread::yield();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  callDifferently(stream, other);
+  EXPECT_EQ(asyncError(0), horingInvalidUsage);
+  const std::string text = horingGetLastError(comm(0));
+  EXPECT_NE(text.find("ranks disagree about launch #1"), std::string::npos) << text;
+  EXPECT_EQ(asyncError(1), horingInvalidUsage);  // of which the thread hears
+  inside.join();
+}
+
 TEST_F(GpuKernelTrouble, OfRanksThatShareAGpuAndCallDifferentThingsIsNamed) {
   meet();
   const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
