@@ -91,6 +91,15 @@ Status runInTurn(const std::vector<Pending>& commands) {
 // other to go on.
 class BlockingStreams {
  public:
+  BlockingStreams() = default;
+  // Whatever happened: threads of queues have these streams as long as their operations last.
+  ~BlockingStreams() {
+    for (auto& [owner, stream] : streams_) {
+      [[maybe_unused]] const Status told = stream.synchronize();
+    }
+  }
+  BlockingStreams(const BlockingStreams&) = delete;
+  BlockingStreams& operator=(const BlockingStreams&) = delete;
   Stream& of(horingComm_t comm) {
     for (auto& [owner, stream] : streams_)
       if (owner == comm) return stream;
@@ -137,9 +146,13 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   BlockingStreams blocking;
   std::vector<Pending*> staged;
   Status submitted;
-  for (Pending& pending : commands) {
-    if (!submitted.ok()) break;
-    submitted = submit(pending, blocking, staged);
+  try {
+    for (Pending& pending : commands) {
+      if (!submitted.ok()) break;
+      submitted = submit(pending, blocking, staged);
+    }
+  } catch (...) {
+    submitted = noMemory();
   }
   // What was submitted is started, and complete on return, whatever became of the rest: the other ranks wait for it.
   const auto note = [&submitted](Status status) {
@@ -241,6 +254,12 @@ void addInitToGroup(std::function<Status()> init, InitPlace place) {
   of_parent->in_turn.push_back({std::move(init), place.made});
 }
 
+const Status& noMemory() {
+  static const auto* const status =
+      new Status(Code::kSystemError, "no memory");  // never destroyed, as the handles
+  return *status;
+}
+
 void refuseGroup(const Status& why) {
   if (groupIsOpen() && open_group.refused.ok()) open_group.refused = why;
 }
@@ -251,6 +270,8 @@ extern "C" {
 
 horingResult_t horingGroupStart(void) {
   return horing::guarded(nullptr, []() -> horing::Status {
+    // While there is some.
+    [[maybe_unused]] const horing::Status& made = horing::noMemory();
     ++horing::open_group.depth;
     return {};
   });

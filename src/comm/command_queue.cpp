@@ -117,7 +117,9 @@ bool CommandQueue::await(std::unique_lock<std::mutex>& lock, Condition condition
 Status CommandQueue::submit(Command command, Stream& stream) {
   std::unique_lock lock(mutex_);
   HORING_TRY(makeRoom(lock));
-  entries_.push_back({std::move(command), &stream, stream.enter(), {}});
+  entries_.push_back({std::move(command), &stream, 0, {}});
+  // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
+  entries_.back().turn = stream.enter();
   changed_.notify_all();
   return {};
 }
