@@ -41,12 +41,27 @@ void fill(horingComm& handle, std::unique_ptr<Communicator> communicator, std::s
   handle.root = std::move(root);
 }
 
+constexpr int64_t kLatecomersMs = 3000;
+constexpr int64_t kLatecomersLookMs = 10;
+
+// A communicator, by ranks that meet at `root` if this process hosts it. After a failure that is not about missing ranks, or an
+// abort, those that are about to come shall hear of it, rather than look for a rendezvous that is gone until their deadline passes.
+Result<std::unique_ptr<Communicator>> makeCommunicator(CommunicatorOptions options, const RootService* root) {
+  const std::shared_ptr<std::atomic<bool>> ends = options.aborted;
+  Result<std::unique_ptr<Communicator>> made = Communicator::create(std::move(options));
+  if (made.ok() || !root || made.status().code() == Code::kTimeout) return made;
+  for (int64_t waited_ms = 0; waited_ms < kLatecomersMs; waited_ms += kLatecomersLookMs)
+    if ((ends && *ends) || root->waitFinished(kLatecomersLookMs)) break;
+  return made;
+}
+
 Status tryToMake(horingComm& handle, const std::function<Result<Origin>()>& find) {
   HORING_ASSIGN(Origin origin, find());
   origin.options.segments = &processSegments();
   origin.options.aborted = handle.ends_making;
   origin.options.failed_rank = &handle.making_failed_rank;
-  HORING_ASSIGN(std::unique_ptr<Communicator> made, Communicator::create(std::move(origin.options)));
+  HORING_ASSIGN(std::unique_ptr<Communicator> made,
+                makeCommunicator(std::move(origin.options), origin.root.get()));
   fill(handle, std::move(made), std::move(origin.root));
   return {};
 }
@@ -66,7 +81,7 @@ void makeNow(horingComm& handle, const std::function<Result<Origin>()>& find) no
 
 Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
   options.segments = &processSegments();
-  HORING_ASSIGN(std::unique_ptr<Communicator> communicator, Communicator::create(std::move(options)));
+  HORING_ASSIGN(std::unique_ptr<Communicator> communicator, makeCommunicator(std::move(options), root.get()));
   const horingComm_t handle = takeHandle();
   fill(*handle, std::move(communicator), std::move(root));
   return handle;

@@ -94,13 +94,6 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
   return status;
 }
 
-// After a failure that is not about missing ranks: those that are about to come shall hear of it, rather than look for a
-// rendezvous that is gone until their deadline passes.
-void waitForLatecomers(const RootService& root, const Status& why) {
-  constexpr int64_t kLatecomersMs = 3000;
-  if (why.code() != Code::kTimeout) root.waitFinished(kLatecomersMs);
-}
-
 Status initFromEnv(horingComm_t* comm) {
   if (!comm)
     return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
@@ -111,11 +104,8 @@ Status initFromEnv(horingComm_t* comm) {
   options.rank = launched.rank;
   options.ranks = launched.ranks;
   options.gpu_bus = gpuBus();
-  const std::shared_ptr<RootService> root = std::move(launched.root);
-  const auto made = makeHandle(std::move(options), root);
-  if (!made.ok() && root) waitForLatecomers(*root, made.status());
-  HORING_TRY(made.status());
-  publishHandle(made.value(), comm);
+  HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(launched.root)));
+  publishHandle(handle, comm);
   return {};
 }
 

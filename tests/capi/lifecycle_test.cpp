@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 
 #include "ranks.h"
@@ -37,6 +38,33 @@ TEST(Lifecycle, AMissingRankIsNamedAtTheDeadline) {
     EXPECT_NE(std::string(horingGetLastError(nullptr)).find("rank 1"), std::string::npos)
         << horingGetLastError(nullptr);
   });
+}
+
+TEST(Lifecycle, ARankThatComesWhenTheOthersHaveFailedHearsWhy) {
+  const Setting patience("HORING_INIT_TIMEOUT_MS", "10000");
+  for (const bool blocks : {true, false}) {
+    horingUniqueId id;
+    ASSERT_HORING(horingGetUniqueId(&id));
+    horingConfig_t config = HORING_CONFIG_INITIALIZER;
+    config.blocking = blocks ? 1 : 0;
+    std::vector<horingComm_t> comms(2, nullptr);
+    // Both are rank 0, and all of this process host the rendezvous.
+    std::thread others([&] {
+      onEveryRank(2, [&](int rank) {
+        EXPECT_EQ(horingCommInitRankConfig(&comms[static_cast<size_t>(rank)], 3, id, 0, &config),
+                  blocks ? horingInvalidUsage : horingInProgress);
+      });
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that they have failed, as a rule
+    horingComm_t late = nullptr;
+    EXPECT_TRUE(
+        refuses(horingCommInitRank(&late, 3, id, 2), horingInvalidUsage, "two processes came as one rank"));
+    others.join();
+    for (const horingComm_t comm : comms)
+      if (comm) {
+        EXPECT_HORING(horingCommAbort(comm));
+      }
+  }
 }
 
 TEST(Lifecycle, AStoppedRankIsWaitedForOnlyUntilTheDeadline) {
