@@ -572,8 +572,10 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * Calls of one thread between start and end are launched together by the end: sends and receives that need each other,
  * operations of several communicators (the ranks that one thread drives, say), and horingCommInitRank, horingCommSplit
  * or horingCommShrink for several ranks. Buffers and comm pointers are used from the end on. The sends and receives of a
- * communicator on one stream all progress at once, after its collectives, which run in the order of the calls. Operations of
- * different communicators have no order among them where there is one on a GPU. Groups
+ * communicator all progress at once, after its collectives, which run in the order of the calls. They may be on several streams:
+ * they begin when what is before them on each of these is complete, and what comes later on any waits for all of them. All are on
+ * streams of CUDA, or all on ones of horingStreamCreate or none (horingInvalidUsage). Operations of different communicators have
+ * no order among them where there is one on a GPU. Groups
  * nest; the outermost end launches. If one communicator of a group cannot be made, the others that it made are aborted: calls on
  * them return an error, their other ranks hear of it, and what is left is to end them. */
 

@@ -16,7 +16,7 @@ struct Pending {
   horingComm_t comm;
   uint64_t life;  // of the handle
   Command command;
-  horingStream_t stream;
+  std::vector<horingStream_t> streams;  // several for an exchange only
 };
 
 struct Init {
@@ -41,26 +41,45 @@ struct Group {
 // What the API gives no object for: a group belongs to a thread.
 thread_local Group open_group;
 
-// The sends and receives of one communicator on one stream become one exchange, so that all of them progress at once.
+// Whether the command goes to streams that are none of ours: then they are of CUDA.
+bool isForCuda(const Command& command, horingStream_t stream) {
+  return command.on_gpu && !isOwnStream(stream);
+}
+bool isForCuda(const Pending& pending) {
+  return isForCuda(pending.command, pending.streams.front());
+}
+// Whether it is to be complete on return and nothing else.
+bool isBlocking(const Pending& pending) {
+  return pending.streams.size() == 1 && !pending.streams.front();
+}
+
+// The sends and receives of one communicator become one exchange, on all their streams, so that all of them progress at once.
 // It comes after the communicator's collectives, on every rank.
-std::vector<Pending> mergeTransfers(std::vector<Pending> commands) {
+Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   std::vector<Pending> merged, exchanges;
   for (Pending& pending : commands) {
     if (pending.command.transfers.empty()) {
       merged.push_back(std::move(pending));
       continue;
     }
-    const auto same = std::find_if(exchanges.begin(), exchanges.end(), [&](const Pending& other) {
-      return other.comm == pending.comm && other.stream == pending.stream;
-    });
+    const auto same = std::find_if(exchanges.begin(), exchanges.end(),
+                                   [&](const Pending& other) { return other.comm == pending.comm; });
     if (same == exchanges.end()) {
       exchanges.push_back(std::move(pending));
-    } else {
-      auto& transfers = same->command.transfers;
-      transfers.insert(transfers.end(), pending.command.transfers.begin(), pending.command.transfers.end());
-      // A driver copies memory of the host as well.
-      same->command.on_gpu |= pending.command.on_gpu;
+      continue;
     }
+    if (isForCuda(*same) != isForCuda(pending))
+      return makeStatus(
+          Code::kInvalidUsage,
+          "a group has sends or receives of one communicator on a stream of CUDA and others on none, "
+          "or on one of horingStreamCreate: they go together, so issue all on streams of one kind");
+    auto& transfers = same->command.transfers;
+    transfers.insert(transfers.end(), pending.command.transfers.begin(), pending.command.transfers.end());
+    // A driver copies memory of the host as well.
+    same->command.on_gpu |= pending.command.on_gpu;
+    const horingStream_t stream = pending.streams.front();
+    if (std::find(same->streams.begin(), same->streams.end(), stream) == same->streams.end())
+      same->streams.push_back(stream);
   }
   std::move(exchanges.begin(), exchanges.end(), std::back_inserter(merged));
   return merged;
@@ -118,26 +137,24 @@ class BlockingStreams {
   std::list<std::pair<horingComm_t, Stream>> streams_;  // a list, for streams do not move
 };
 
-// Whether the command goes to a stream that is none of ours: then it is one of CUDA.
-bool isForCuda(const Command& command, horingStream_t stream) {
-  return command.on_gpu && !isOwnStream(stream);
-}
-
 // Into `staged`: what kernels do not take of those on streams of CUDA.
 Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>& staged) {
-  if (isForCuda(pending.command, pending.stream)) {
+  if (isForCuda(pending)) {
     HORING_ASSIGN(const bool taken,
-                  pending.comm->queue->enqueue(pending.command, CudaStream{pending.stream}));
+                  pending.comm->queue->enqueue(pending.command, CudaStream{pending.streams.front()}));
     if (!taken) staged.push_back(&pending);
     return {};
   }
-  if (!pending.stream) {
+  if (isBlocking(pending)) {
     HORING_ASSIGN(const bool taken, pending.comm->queue->enqueueBlocking(pending.command));
     if (taken) return {};
   }
-  HORING_ASSIGN(Stream* const stream, findStream(pending.stream));
-  return pending.comm->queue->submit(std::move(pending.command),
-                                     stream ? *stream : blocking.of(pending.comm));
+  std::vector<Stream*> streams;
+  for (const horingStream_t each : pending.streams) {
+    HORING_ASSIGN(Stream* const stream, findStream(each));
+    streams.push_back(stream ? stream : &blocking.of(pending.comm));
+  }
+  return pending.comm->queue->submit(std::move(pending.command), streams);
 }
 
 // Kernels may have to wait on the host for those of other ranks, and then come behind what is on their streams by then: so what hosts
@@ -161,7 +178,7 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   for (const auto step : {&CommandQueue::start, &CommandQueue::settle})
     for (const Pending& pending : commands) note((pending.comm->queue.get()->*step)());
   for (Pending* const pending : staged)
-    note(pending->comm->queue->enqueueStaged(std::move(pending->command), CudaStream{pending->stream}));
+    note(pending->comm->queue->enqueueStaged(std::move(pending->command), pending->streams));
   // Who only waits keeps no handle from being ended.
   uses.clear();
   Status carried_out = blocking.synchronize();
@@ -170,7 +187,7 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
 
 Status launchAll(std::vector<Pending> commands) {
   for (const Pending& pending : commands)
-    if (!pending.stream) HORING_TRY(checkMayWait());
+    if (isBlocking(pending)) HORING_TRY(checkMayWait());
   std::list<HandleUse> uses;
   for (const Pending& pending : commands) {
     uses.emplace_back(pending.comm);
@@ -178,12 +195,12 @@ Status launchAll(std::vector<Pending> commands) {
     if (pending.comm->life != pending.life)
       return makeStatus(Code::kInvalidUsage,
                         "a communicator was ended in a group that holds operations of it");
-    if (!isForCuda(pending.command, pending.stream)) HORING_TRY(findStream(pending.stream).status());
+    if (!isForCuda(pending)) HORING_TRY(findStream(pending.streams.front()).status());
   }
-  commands = mergeTransfers(std::move(commands));
+  HORING_ASSIGN(commands, mergeTransfers(std::move(commands)));
   orderLaunches(commands);
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {
-    return pending.comm == commands.front().comm && !pending.stream && !pending.command.on_gpu;
+    return pending.comm == commands.front().comm && isBlocking(pending) && !pending.command.on_gpu;
   });
   return in_this_thread ? runInTurn(commands) : submitAll(std::move(commands), std::move(uses));
 }
@@ -236,11 +253,11 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     HORING_ASSIGN(own, findStream(stream));
   }
   if (groupIsOpen()) {
-    open_group.commands.push_back({comm, comm->life, std::move(command), stream});
+    open_group.commands.push_back({comm, comm->life, std::move(command), {stream}});
     return {};
   }
   if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});
-  if (own) return comm->queue->submit(std::move(command), *own);
+  if (own) return comm->queue->submit(std::move(command), {&own, 1});
   HORING_TRY(checkMayWait());
   return comm->queue->run(command);
 }

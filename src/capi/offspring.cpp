@@ -1,5 +1,6 @@
 // Making communicators out of others.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 
@@ -66,7 +67,7 @@ Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOpti
     meeting->child = meet();
     return meeting->child.status();
   };
-  HORING_TRY(parent->queue->submit(std::move(command), meeting->stream));
+  HORING_TRY(parent->queue->submit(std::move(command), std::array{&meeting->stream}));
   const auto find = [meeting]() -> Result<Origin> {
     HORING_TRY(meeting->stream.synchronize());
     HORING_ASSIGN(CommunicatorOptions options, std::move(meeting->child));

@@ -114,19 +114,21 @@ bool CommandQueue::await(std::unique_lock<std::mutex>& lock, Condition condition
   return changed_.wait_for(lock, limit, [&] { return turns_abandoned_ || condition(); });
 }
 
-Status CommandQueue::submit(Command command, Stream& stream) {
+Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
+  std::vector<StreamTurn> turns;
+  for (Stream* const stream : streams) turns.push_back({stream});
   std::unique_lock lock(mutex_);
   HORING_TRY(makeRoom(lock));
-  entries_.push_back({std::move(command), &stream, 0, {}});
+  entries_.push_back({std::move(command), std::move(turns), {}});
   // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
-  entries_.back().turn = stream.enter();
+  Stream::enter(entries_.back().turns);
   changed_.notify_all();
   return {};
 }
 
 Status CommandQueue::submit(Command command, CudaStream stream) {
   HORING_ASSIGN(const bool taken, enqueue(command, stream));
-  return taken ? settle() : enqueueStaged(std::move(command), stream);
+  return taken ? settle() : enqueueStaged(std::move(command), {&stream, 1});
 }
 
 Result<bool> CommandQueue::enqueue(const Command& command, CudaStream stream) {
@@ -138,19 +140,19 @@ Result<bool> CommandQueue::enqueue(const Command& command, CudaStream stream) {
   return communicator_.breakOff(taken.status());
 }
 
-Status CommandQueue::enqueueStaged(Command command, CudaStream stream) {
+Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> streams) {
   HORING_TRY(asyncError());
   {
     std::unique_lock lock(mutex_);
     HORING_TRY(makeRoom(lock));
   }
   // Without the lock: the driver may take its time, and only this thread adds.
-  Result<StagedOperation> staged = staged_->enqueue(command, stream);
+  Result<StagedOperation> staged = staged_->enqueue(command, streams);
   if (staged.status().code() == Code::kInvalidUsage) return staged.status();
   if (!staged.ok()) staged = StagedOperation{.pieces = {}, .failed = staged.status()};
   Status failed = staged.value().failed;
   const std::lock_guard lock(mutex_);
-  entries_.push_back({{}, nullptr, 0, staged.take()});
+  entries_.push_back({{}, {}, staged.take()});
   changed_.notify_all();
   return failed;
 }
@@ -219,7 +221,8 @@ void CommandQueue::abandonTurns() {
   const std::lock_guard lock(mutex_);
   turns_abandoned_ = true;
   if (kernels_) kernels_->abort();
-  if (!entries_.empty() && entries_.front().stream) entries_.front().stream->wake();
+  if (!entries_.empty())
+    for (const StreamTurn& each : entries_.front().turns) each.stream->wake();
   changed_.notify_all();
 }
 
@@ -242,21 +245,22 @@ void CommandQueue::serve() {
       changed_.notify_all();
       continue;
     }
-    entry->stream->awaitTurn(entry->turn, turns_abandoned_);
+    for (const StreamTurn& each : entry->turns) each.stream->awaitTurn(each.turn, turns_abandoned_);
     const Status status = carryOut(entry->command);
-    Stream* stream = nullptr;
+    std::vector<StreamTurn> turns;
     {
       const std::lock_guard lock(mutex_);
-      stream = std::exchange(entry->stream, nullptr);  // which may be gone once its turn is finished
+      turns = std::exchange(entry->turns, {});  // whose streams may be gone once their turns are finished
     }
-    // Before anybody hears that the queue is empty: who drained it finds the stream idle.
-    const Stream::DueCallbacks callbacks = stream->finish(entry->turn, status);
+    // Before anybody hears that the queue is empty: who drained it finds the streams idle.
+    std::vector<Stream::DueCallbacks> callbacks;
+    for (const StreamTurn& each : turns) callbacks.push_back(each.stream->finish(each.turn, status));
     {
       const std::lock_guard lock(mutex_);
       entries_.pop_front();
       changed_.notify_all();
     }
-    callbacks.call();
+    for (const Stream::DueCallbacks& due : callbacks) due.call();
   }
 }
 

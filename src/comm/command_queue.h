@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -40,10 +41,10 @@ class CommandQueue {
     if (has_thread_.load(std::memory_order_acquire)) return std::nullopt;
     return communicator_.runAgain(call);
   }
-  // To be carried out when it is its turn on the stream, which must outlive it. Blocks only while kMaxQueued are waiting, and not in
+  // To be carried out when it is its turn on all these streams, which differ and must outlive it. Blocks only while kMaxQueued are waiting, and not in
   // a callback on a thread of a queue, which would wait for itself: from there they may become more. Errors: no thread to be had,
-  // no room before the deadline of a call; whatever happens later is the stream's to tell.
-  Status submit(Command command, Stream& stream);
+  // no room before the deadline of a call; whatever happens later is the streams' to tell.
+  Status submit(Command command, std::span<Stream* const> streams);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
   // communicator.
   Status submit(Command command, CudaStream stream);
@@ -53,7 +54,8 @@ class CommandQueue {
   Result<bool> enqueue(const Command& command, CudaStream stream);
   Status start();
   Status settle();
-  Status enqueueStaged(Command command, CudaStream stream);
+  // On several streams, which differ, it is behind what is on each, and before what comes there later.
+  Status enqueueStaged(Command command, std::span<const CudaStream> streams);
   // One of a group that is complete on return, of settle(). False: it is to be submitted to a stream instead.
   Result<bool> enqueueBlocking(const Command& command);
   // The sticky error of the communicator, with news of others and of kernels. Any thread.
@@ -75,9 +77,8 @@ class CommandQueue {
  private:
   struct Entry {
     Command command;
-    Stream* stream;  // null when its turn there is finished, and for a stream of CUDA
-    Stream::Turn turn;
-    std::optional<StagedOperation> staged;  // of a stream of CUDA, instead of `command`
+    std::vector<StreamTurn> turns;          // none when they are finished, and for streams of CUDA
+    std::optional<StagedOperation> staged;  // of streams of CUDA, instead of `command`
   };
   Status carryOut(const Command& command);
   Status carryOutOnHost(const Command& command);

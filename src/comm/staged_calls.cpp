@@ -98,14 +98,17 @@ Status StagedCalls::copyOutWhenDone(const StagedPiece& piece, uint32_t number, C
   return copy(piece.out, stream);
 }
 
-Result<StagedOperation> StagedCalls::enqueue(const Command& command, CudaStream stream) {
-  HORING_TRY(device_->checkStream(stream));
-  HORING_ASSIGN(const bool capturing, device_->isCapturing(stream));
-  if (capturing)
-    return makeStatus(Code::kInvalidUsage,
-                      "stream %p records a graph: operations that go through the host cannot be part of one "
-                      "yet; launch them outside",
-                      stream);
+Result<StagedOperation> StagedCalls::enqueue(const Command& command, std::span<const CudaStream> streams) {
+  for (const CudaStream stream : streams) {
+    HORING_TRY(device_->checkStream(stream));
+    HORING_ASSIGN(const bool capturing, device_->isCapturing(stream));
+    if (capturing)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "stream %p records a graph: operations that go through the host cannot be part of one "
+          "yet; launch them outside",
+          stream);
+  }
   const StagedPieces pieces(command, place_);
   std::array<std::byte*, kSlots> staging{};
   for (size_t slot = 0; slot < std::min(kSlots, pieces.count()); ++slot) {
@@ -116,20 +119,36 @@ Result<StagedOperation> StagedCalls::enqueue(const Command& command, CudaStream 
   operation.first = next_;
   next_ += static_cast<uint32_t>(pieces.count());
   const CudaDevice::Current current(*device_);
-  operation.failed = enqueuePieces(pieces, staging, stream, operation);
+  const CudaApi& api = device_->api();
+  const CudaStream stream = streams.front();
+  const std::span<const CudaStream> others = streams.subspan(1);
+  operation.failed = comeBehind(others, stream);
+  if (operation.failed.ok()) operation.failed = enqueuePieces(pieces, staging, stream, operation);
   // Also behind what was put there before it failed: that uses the pinned memory, too.
-  const Status recorded =
-      device_->api().check(device_->api().event_record(last_, stream), "recording an event");
+  const Status recorded = api.check(api.event_record(last_, stream), "recording an event");
   if (operation.failed.ok()) operation.failed = recorded;
+  for (const CudaStream other : others) {
+    const Status ordered = api.check(api.stream_wait_event(other, last_, 0), "ordering two streams");
+    if (operation.failed.ok()) operation.failed = ordered;
+  }
   return operation;
+}
+
+// Slots and numbers belong to one operation after the other. Of an event that was never recorded this waits for nothing.
+Status StagedCalls::comeBehind(std::span<const CudaStream> others, CudaStream stream) const {
+  const CudaApi& api = device_->api();
+  HORING_TRY(api.check(api.stream_wait_event(stream, last_, 0), "ordering two streams"));
+  for (const CudaStream other : others) {
+    HORING_TRY(api.check(api.event_record(last_, other), "recording an event"));
+    HORING_TRY(api.check(api.stream_wait_event(stream, last_, 0), "ordering two streams"));
+  }
+  return {};
 }
 
 Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
                                   CudaStream stream, StagedOperation& operation) {
   const CudaApi& api = device_->api();
   const CudaAddress arrived = progress_memory_.address() + offsetof(Progress, arrived);
-  // Slots and numbers belong to one operation after the other. Of an event that was never recorded this waits for nothing.
-  HORING_TRY(api.check(api.stream_wait_event(stream, last_, 0), "ordering two streams"));
   std::array<StagedPiece, kSlots> under_way;
   for (size_t i = 0; i < pieces.count() + kSlots; ++i) {
     StagedPiece& piece = under_way[i % kSlots];

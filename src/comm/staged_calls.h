@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -49,9 +50,10 @@ class StagedCalls {
 
   // Makes a transfer one in place.
   void moveInPlace(Transfer& transfer) { transfer.copier = &in_place_; }
-  // Puts the GPU's part on the stream. Operations of several streams come one after the other. Errors: kInvalidUsage for a stream
-  // that is not this GPU's, kUnhandledCudaError where there is no memory; then nothing was put there.
-  Result<StagedOperation> enqueue(const Command& command, CudaStream stream);
+  // Puts the GPU's part on the first stream, behind what is on all of them, and before what comes there later. Operations of several
+  // streams come one after the other. Errors: kInvalidUsage for a stream that is not this GPU's, kUnhandledCudaError where there is no
+  // memory; then nothing was put there.
+  Result<StagedOperation> enqueue(const Command& command, std::span<const CudaStream> streams);
   // The host's part, when the GPU comes to it: no later than the deadline, or `aborted`.
   Status carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                   const std::atomic<bool>& aborted);
@@ -83,6 +85,7 @@ class StagedCalls {
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
   Status enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
                        CudaStream stream, StagedOperation& operation);
+  Status comeBehind(std::span<const CudaStream> others, CudaStream stream) const;
   Status copy(const std::vector<StagedCopy>& copies, CudaStream stream) const;
   Status copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;

@@ -1,12 +1,17 @@
 #include "comm/stream.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace horing {
 
-Stream::Turn Stream::enter() {
-  const std::lock_guard lock(mutex_);
-  return next_++;
+void Stream::enter(std::span<StreamTurn> turns) {
+  // In one order by all threads that lock several.
+  std::ranges::sort(turns, std::less(), &StreamTurn::stream);
+  for (const StreamTurn& each : turns) each.stream->mutex_.lock();
+  for (StreamTurn& each : turns) each.turn = each.stream->next_++;
+  for (const StreamTurn& each : turns) each.stream->mutex_.unlock();
 }
 
 void Stream::awaitTurn(Turn turn, const std::atomic<bool>& abandoned) {

@@ -12,10 +12,18 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "base/status.h"
 
 namespace horing {
+
+class Stream;
+// The place of an operation on one of its streams.
+struct StreamTurn {
+  Stream* stream;
+  uint64_t turn = 0;
+};
 
 // Any thread, but that nobody may use it while it is destroyed.
 class Stream {
@@ -27,8 +35,9 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Takes the next turn; finish() must follow for it.
-  Turn enter();
+  // Takes the next turn on each of these streams, which differ; finish() must follow for it on each. At once: what another thread
+  // enters comes before this on all of them, or after it. Reorders them.
+  static void enter(std::span<StreamTurn> turns);
   // Blocks until all turns before are finished, no longer than their operations' deadlines, or `abandoned` is true.
   void awaitTurn(Turn turn, const std::atomic<bool>& abandoned);
   // Lets those that await a turn look at `abandoned`.

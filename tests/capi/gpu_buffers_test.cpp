@@ -182,6 +182,33 @@ TEST_P(GpuBuffers, CarryMessages) {
   });
 }
 
+// Which none of the ranks could carry out one after the other.
+TEST_P(GpuBuffers, CarryMessagesOnSeveralStreams) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    const size_t n = 2 << 20;
+    const GpuVector<float> sent(cuda_, kGpu, std::vector<float>(n)),
+        received(cuda_, kGpu, std::vector<float>(n));
+    const std::vector<float> mine = filled(rank, n);
+    std::vector<float> result(n);
+    const GpuStream sends(cuda_, kGpu), receives(cuda_, kGpu);
+    std::atomic<bool> gate{false};
+    sends.waitFor(gate);
+    sent.writeOn(sends, mine);
+    ASSERT_HORING(horingGroupStart());
+    ASSERT_HORING(horingRecv(received.data(), n, horingFloat, previous, comm, receives.get()));
+    ASSERT_HORING(horingSend(sent.data(), n, horingFloat, next, comm, sends.get()));
+    ASSERT_HORING(horingGroupEnd());
+    received.readOn(sends, result);
+    EXPECT_FALSE(receives.idle());
+    gate = true;
+    sends.synchronize();
+    receives.synchronize();
+    EXPECT_EQ(result, filled(previous, n));
+  });
+}
+
 TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
   onEveryRank(ranks(), [&](int rank) {
     const horingComm_t comm = this->comm(rank);
@@ -310,6 +337,11 @@ TEST_F(GpuTrouble, IsNamedWhereBuffersOrStreamsDoNotGoTogether) {
   EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingInvalidUsage, "records a graph"));
   ASSERT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
   EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph), 0);
+  std::vector<float> received(8);
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingSend(here_.data(), 8, horingFloat, 0, comm, stream.get()));
+  EXPECT_HORING(horingRecv(received.data(), 8, horingFloat, 0, comm, nullptr));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "streams of one kind"));
   // None of these sticks.
   onEveryRank(2, [&](int rank) {
     EXPECT_HORING(add(rank, rank == 0 ? here_.data() : there_.data(), rank == 0 ? stream.get() : nullptr));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <utility>
 
 #include "ways.h"
 
@@ -50,6 +51,30 @@ TEST_P(Streams, MixWithCallsThatBlock) {
   });
 }
 
+// Which none of the ranks could carry out one after the other.
+TEST_P(Streams, CarryTheMessagesOfAGroupTogether) {
+  onEveryRank(ranks(), [&](int rank) {
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    const size_t n = 2 << 20;
+    std::vector<int32_t> sent(n, 0), received(n, -1);
+    int32_t small = rank, other = -1;
+    std::vector<horingStream_t> streams(2);
+    for (horingStream_t& each : streams) ASSERT_HORING(horingStreamCreate(&each));
+    std::vector<int32_t> ones(n, 1);
+    ASSERT_HORING(
+        horingAllReduce(ones.data(), sent.data(), n, horingInt32, horingSum, comm(rank), streams[0]));
+    ASSERT_HORING(horingGroupStart());
+    ASSERT_HORING(horingSend(sent.data(), n, horingInt32, next, comm(rank), streams[0]));
+    ASSERT_HORING(horingSend(&small, 1, horingInt32, next, comm(rank), nullptr));
+    ASSERT_HORING(horingRecv(received.data(), n, horingInt32, previous, comm(rank), streams[1]));
+    ASSERT_HORING(horingRecv(&other, 1, horingInt32, previous, comm(rank), streams[1]));
+    ASSERT_HORING(horingGroupEnd());
+    EXPECT_EQ(other, previous) << "one is on no stream: all are complete";
+    EXPECT_EQ(received, std::vector<int32_t>(n, ranks()));
+    for (const horingStream_t each : streams) EXPECT_HORING(horingStreamDestroy(each));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, Streams, testing::ValuesIn(kWays));
 
 TEST(StreamOfOneThread, DrivesSeveralRanksInAGroup) {
@@ -75,6 +100,57 @@ TEST(StreamOfOneThread, DrivesSeveralRanksInAGroup) {
   EXPECT_EQ(data[1], 7);
   EXPECT_HORING(horingStreamDestroy(stream));
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// Two ranks of this thread; what is on several streams is an exchange of theirs, and another pair holds one of these up.
+class MessagesOnTwoStreams : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (horingStream_t* each : {&first_, &second_, &third_}) ASSERT_HORING(horingStreamCreate(each));
+    ASSERT_HORING(horingRecv(&held_, 1, horingInt32, 1, other_[0], second_));
+    ASSERT_HORING(horingGroupStart());
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto at = static_cast<size_t>(rank);
+      ASSERT_HORING(horingSend(&sent_[at], 1, horingInt32, 1 - rank, pair_[at], rank == 0 ? first_ : third_));
+      ASSERT_HORING(
+          horingRecv(&received_[at], 1, horingInt32, 1 - rank, pair_[at], rank == 0 ? second_ : third_));
+    }
+    ASSERT_HORING(horingGroupEnd());
+  }
+  void TearDown() override {
+    for (const horingStream_t each : {first_, second_, third_}) horingStreamDestroy(each);
+    std::erase(pair_, nullptr);
+    for (const auto& comms : {pair_, other_})
+      for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  void letGo() {
+    const int32_t seven = 7;
+    EXPECT_HORING(horingSend(&seven, 1, horingInt32, 0, other_[1], nullptr));
+  }
+  const Setting timeout_{"HORING_TIMEOUT_MS", "60000"};
+  std::vector<horingComm_t> pair_ = makeCommunicators(2, Meeting::kInitAll),
+                            other_ = makeCommunicators(2, Meeting::kInitAll);
+  horingStream_t first_ = nullptr, second_ = nullptr, third_ = nullptr;
+  int32_t held_ = 0, sent_[2] = {3, 4}, received_[2] = {};
+};
+
+TEST_F(MessagesOnTwoStreams, WaitForWhatIsBeforeThemOnEach) {
+  EXPECT_EQ(horingStreamQuery(first_), horingInProgress);
+  letGo();
+  EXPECT_HORING(horingStreamSynchronize(first_));
+  EXPECT_EQ(received_[0], 4);
+  EXPECT_HORING(horingStreamSynchronize(second_));
+  EXPECT_HORING(horingStreamSynchronize(third_));
+  EXPECT_EQ(received_[1], 3);
+}
+
+TEST_F(MessagesOnTwoStreams, AreEndedByAnAbortOnBoth) {
+  EXPECT_HORING(horingCommAbort(std::exchange(pair_[0], nullptr)));
+  EXPECT_EQ(horingStreamSynchronize(first_), horingInvalidUsage);
+  EXPECT_EQ(horingStreamQuery(second_), horingInProgress) << "what is before is another communicator's";
+  letGo();
+  EXPECT_EQ(horingStreamSynchronize(second_), horingInvalidUsage);
+  EXPECT_EQ(horingStreamSynchronize(third_), horingRemoteError);
 }
 
 // What comes after it on the communicator has waited for it, so the stream is idle.
