@@ -39,8 +39,10 @@
  * horingInvalidUsage.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
- * operation. Every rank gets the same bits, and the same call on the same ranks gives the same bits again, if
- * it comes with the same kind of memory (horingMemAlloc or not). With HORING_REPRODUCIBLE=1, or a config's reproducible, the
+ * operation. Every rank gets the same bits. A communicator whose calls are the same as those of another run, on the same ranks,
+ * each with the same kind of memory (horingMemAlloc or not) as there, gives the same bits as there. Within a run the bits of a call
+ * may also depend on the memory of earlier ones: after 8 large ones in a row whose buffers could not be reached in place only every 16th
+ * asks whether they can. Who wants bits that depend on no memory sets HORING_REPRODUCIBLE=1, or a config's reproducible: then the
  * result of all-reduce, reduce-scatter and reduce depends on the inputs and on who is in which group only, to the bit: not on
  * counts, offsets, slices, memory, transports or the collective. Each input is multiplied first (horingAvg of floating point,
  * premulsum) and rounded to the data type; those of each group are folded from the left by rank and rounded, then the groups'
