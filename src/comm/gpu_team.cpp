@@ -13,6 +13,7 @@
 #include "control/rank_list.h"
 #include "control/root_service.h"
 #include "engine/cuda/device_memory.h"
+#include "engine/cuda/pinned_memory.h"
 #include "engine/host/plan.h"
 
 namespace horing {
@@ -133,9 +134,11 @@ GpuTeam::~GpuTeam() {
   // Something in front of a launch holds its stream up.
   if (remote_) remote_->leak();
   flags_.leak();
-  for (PinnedMemory& memory : activities_) memory.leak();
   plans_.clear();
-  for (Rank& rank : ranks_) (void)rank.memory.release();
+  for (Rank& rank : ranks_) {
+    (void)rank.memory.release();
+    (void)rank.told.release();
+  }
   for (auto& gpu : gpus_) (void)gpu.release();
 }
 
@@ -147,10 +150,10 @@ void GpuTeam::release() {
     const std::lock_guard lock(made_mutex_);
     made_.clear();
   }
-  activities_.clear();
   queues_.clear();
   for (Rank& rank : ranks_) {
     rank.memory.reset();
+    rank.told.reset();
     if (!rank.device) continue;
     const CudaDevice::Current current(*rank.device);
     if (rank.called) rank.device->api().event_destroy(std::exchange(rank.called, nullptr));
@@ -295,6 +298,9 @@ Status GpuTeam::setUpMemory() {
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
     HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, kGpuMemoryBytes));
+    if (!remote_) {
+      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
+    }
     const CudaDevice::Current current(*rank.device);
     const CudaApi& api = rank.device->api();
     HORING_TRY(api.check(api.event_create(&rank.called, kEventWithoutTime), "making an event"));
@@ -363,9 +369,9 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     const OutsideOfGraphs outside(anyDevice().api());
-    std::vector<size_t> used;
-    for (const Rank& rank : ranks_) used.push_back(rank.memory ? rank.memory->used() : 0);
-    const size_t activities = activities_.size();
+    std::vector<Used> used;
+    for (const Rank& rank : ranks_)
+      used.push_back({rank.memory ? rank.memory->used() : 0, rank.told ? rank.told->used() : 0});
     queues_of_plan_.clear();
     Result<Plans> made = makePlans(collective, selection, root);
     if (remote_) {
@@ -376,7 +382,7 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
-      HORING_TRY(undoPlans(used, activities));
+      HORING_TRY(undoPlans(used));
     }
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
     const std::lock_guard made_lock(made_mutex_);
@@ -387,18 +393,16 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
 
 Result<cuda::Activity*> GpuTeam::makeActivity(int rank, size_t blocks) {
   if (remote_) return remote_->activity(blocks);
-  const size_t bytes = blocks * sizeof(cuda::Activity);
-  HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(at(rank).device, bytes));
-  std::memset(memory.data(), 0, bytes);
-  activities_.push_back(std::move(memory));
-  return reinterpret_cast<cuda::Activity*>(activities_.back().data());
+  HORING_ASSIGN(std::byte* const told, at(rank).told->allocate(blocks * sizeof(cuda::Activity)));
+  return reinterpret_cast<cuda::Activity*>(told);
 }
 
-Status GpuTeam::undoPlans(const std::vector<size_t>& used, size_t activities) {
-  activities_.resize(activities);
+Status GpuTeam::undoPlans(const std::vector<Used>& used) {
   for (const QueueName& name : queues_of_plan_) queues_.erase(name);
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank]));
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank].memory));
+    if (ranks_[rank].told) HORING_TRY(ranks_[rank].told->rewind(used[rank].told));
+  }
   return {};
 }
 

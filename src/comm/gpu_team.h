@@ -135,6 +135,8 @@ class GpuTeam {
   struct Rank {
     std::shared_ptr<const CudaDevice> device;
     std::unique_ptr<cuda::Memory> memory;
+    std::unique_ptr<cuda::Memory>
+        told;                    // where its plans tell of their runs, unless `remote_` has a place for that
     size_t gpu = 0;              // in gpus_
     CudaEvent called = nullptr;  // behind what its stream had to do before a shared launch
     CudaStream own = nullptr;    // see ownStream()
@@ -186,7 +188,10 @@ class GpuTeam {
   void adopt(const GpuTerms& terms);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
   // Gives back what was taken for the plan at hand, which is none after all: all that each rank has used since.
-  Status undoPlans(const std::vector<size_t>& used, size_t activities);
+  struct Used {
+    size_t memory, told;
+  };
+  Status undoPlans(const std::vector<Used>& used);
   Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
   int32_t partsFor(const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
@@ -252,8 +257,6 @@ class GpuTeam {
   std::vector<QueueName> queues_of_plan_;  // made for the plan at hand
   using PlanKey = std::array<int, 3>;      // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
-  std::vector<PinnedMemory>
-      activities_;  // where plans tell of their runs, unless `remote_` has a place for that
   mutable std::mutex
       made_mutex_;  // of the next alone, for mutex_ may be held while ranks wait for each other
   std::map<PlanKey, const Plans*> made_;

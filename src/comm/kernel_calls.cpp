@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "comm/outside_of_graphs.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -165,6 +166,7 @@ Status KernelCalls::settle() {
 
 Status KernelCalls::complete(CudaStream stream) {
   const GpuPatience patience = this->patience();
+  const OutsideOfGraphs outside(device_->api());
   HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
   return watch_.outcome();
 }

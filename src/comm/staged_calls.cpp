@@ -37,6 +37,7 @@ Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int
 }
 
 Status StagedCalls::initialise() {
+  const OutsideOfGraphs outside(device_->api());
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
@@ -75,6 +76,7 @@ StagedCalls::~StagedCalls() {
 Result<std::byte*> StagedCalls::reserve(Slot& slot, size_t bytes) {
   const size_t has = slot.empty() ? 0 : slot.back().bytes();
   if (bytes > has) {
+    const OutsideOfGraphs outside(device_->api());
     const size_t wanted = std::max({bytes, 2 * has, StagedPieces::kPieceBytes + 4096});
     HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device_, wanted));
     slot.push_back(std::move(memory));
@@ -232,6 +234,7 @@ Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<boo
                ? makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank)
                : Status();
   };
+  const OutsideOfGraphs outside(device_->api());
   const Status status = device_->synchronize(kDefaultStream, news, Deadline::after(clock, timeout_ms));
   if (status.ok()) return status;
   // It may still come to the copies, which use pinned memory: that goes no sooner.

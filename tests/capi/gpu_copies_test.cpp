@@ -2,6 +2,7 @@
 // other, each in its own time, and copies between GPUs take theirs.
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <memory>
 #include <string>
 #include <thread>
@@ -211,12 +212,14 @@ TEST_P(GpuCopies, ComeInAGroup) {
 
 // There kernels do it, which a replay needs no host for.
 TEST_P(GpuCopies, AreNoPartOfGraphs) {
+  std::barrier all_here(ranks());  // nobody may allocate or look while another thread records
   onEveryRank(ranks(), [&](int rank) {
     const GpuVector<float> mine(cuda_, gpu(rank), block(rank)),
         gathered(cuda_, gpu(rank), std::vector<float>(all()));
     const GpuStream stream(cuda_, gpu(rank));
     const CurrentGpu current(cuda_, gpu(rank));
     const bool records = ranks() <= GetParam().gpus;
+    all_here.arrive_and_wait();
     const RecordedGraph graph(cuda_, stream, [&] {
       if (records) {
         EXPECT_HORING(gather(rank, mine.data(), gathered.data(), stream));
@@ -225,6 +228,7 @@ TEST_P(GpuCopies, AreNoPartOfGraphs) {
                             "records a graph"));
       }
     });
+    all_here.arrive_and_wait();
     for (int replay = 0; records && replay < 2; ++replay) {
       gathered.write(std::vector<float>(all()));
       graph.launch();

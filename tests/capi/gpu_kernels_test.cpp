@@ -715,6 +715,22 @@ TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
   EXPECT_EQ(cuda_.live(), live);
 }
 
+// An allocation may wait for kernels that run, which may wait for what this thread, or one that it holds up, launches next.
+TEST_F(GpuKernelTrouble, IsNoneWhereNothingCanBeAllocatedAfterTheFirst) {
+  begin();
+  cuda_.fail("cuMemHostAlloc", 2);
+  onEveryRank(2, [&](int rank) {
+    const GpuVector<float> gathered(cuda_, rank, std::vector<float>(16, 0));
+    const GpuStream stream(cuda_, rank);
+    EXPECT_HORING(
+        horingAllGather(on(rank).data(), gathered.data(), 8, horingFloat, comm(rank), stream.get()));
+    EXPECT_HORING(horingReduceScatter(gathered.data(), on(rank).data(), 8, horingFloat, horingSum, comm(rank),
+                                      stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+  });
+}
+
 TEST_F(GpuKernelTrouble, WithAPlanIsNoneForLaterKernels) {
   expectKernelsAfterAPlanThatIsRefused();
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Ranks with a GPU of the fake driver each, whose kernels are the engine's, run on threads of the host.
+#include <barrier>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -51,16 +52,19 @@ class RecordedGraph {
 
 // Two ranks: each records two sums of ones into a graph of its own, runs nothing by that, and replays it three times.
 inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<horingComm_t>& comms) {
+  std::barrier all_here(2);  // nobody may allocate or look while another thread records
   onEveryRank(2, [&](int rank) {
     const std::vector<int64_t> ones(3000, 1);
     const horing::test::GpuVector<int64_t> data(cuda, rank, ones);
     const horing::test::GpuStream stream(cuda, rank);
     const horing::test::CurrentGpu current(cuda, rank);
+    all_here.arrive_and_wait();
     const RecordedGraph graph(cuda, stream, [&] {
       for (int i = 0; i < 2; ++i)
         EXPECT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
                                       comms[static_cast<size_t>(rank)], stream.get()));
     });
+    all_here.arrive_and_wait();
     EXPECT_EQ(data.read(), ones);
     for (int replay = 0; replay < 3; ++replay) graph.launch();
     stream.synchronize();

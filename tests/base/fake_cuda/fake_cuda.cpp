@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -12,7 +13,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fake_kernels.h"
@@ -77,8 +80,9 @@ struct Driver {
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
-  std::atomic<int> flushes = 0;  // of what adapters wrote
-  std::atomic<int> live = 0;     // things that were made and are to be given back, but for contexts
+  std::atomic<int> flushes = 0;    // of what adapters wrote
+  std::atomic<int> recording = 0;  // streams, in CUDA's default mode
+  std::atomic<int> live = 0;       // things that were made and are to be given back, but for contexts
   std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
   uintptr_t marked = 0;                              // of them, the one that a test chose
@@ -91,8 +95,19 @@ Driver driver;
 
 thread_local std::vector<Context*> current;
 
+thread_local int capture_mode = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL
+
+// While some thread records in the default mode, no thread of that mode may call these.
+bool isProhibited(std::string_view function) {
+  static constexpr std::string_view kUnsafe[] = {"cuMemAlloc", "cuMemHostAlloc", "cuStreamQuery",
+                                                 "cuEventQuery"};
+  return driver.recording > 0 && capture_mode == 0 &&
+         std::find(std::begin(kUnsafe), std::end(kUnsafe), function) != std::end(kUnsafe);
+}
+
 // What a test wants this call to return; kSuccess: to do what it is for.
 int wanted(const char* function) {
+  if (isProhibited(function)) return kUnsupportedInCapture;
   const std::lock_guard lock(driver.mutex);
   if (driver.failing != function || driver.failures_left == 0) return kSuccess;
   if (driver.successes_left-- > 0) return kSuccess;
@@ -284,12 +299,15 @@ FAKE int cuStreamIsCapturing(void* stream, int* status) {
   *status = own->recorded ? 1 : 0;
   return kSuccess;
 }
-FAKE int cuStreamBeginCapture_v2(void* stream, int) {
+FAKE int cuStreamBeginCapture_v2(void* stream, int mode) {
+  if (mode != 0) return kInvalidValue;
   streamOf(stream)->recorded = std::make_unique<Graph>();
+  ++driver.recording;
   return kSuccess;
 }
 FAKE int cuStreamEndCapture(void* stream, void** graph) {
   *graph = streamOf(stream)->recorded.release();
+  --driver.recording;
   return kSuccess;
 }
 // A graph is as good as its executable.
@@ -310,7 +328,8 @@ FAKE int cuGraphDestroy(void* graph) {
   delete static_cast<Graph*>(graph);
   return kSuccess;
 }
-FAKE int cuThreadExchangeStreamCaptureMode(int*) {
+FAKE int cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(capture_mode, *mode);
   return kSuccess;
 }
 FAKE int cuStreamSynchronize(void* stream) {
