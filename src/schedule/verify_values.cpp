@@ -57,6 +57,22 @@ size_t cellsPerRank(const Contract& contract, size_t chunks) {
   return contract.out == ChunkSet::kColumn ? chunks / static_cast<size_t>(contract.columns) : chunks;
 }
 
+// Enough for 4096 ranks in a ring; a few hundred kilobytes of text may ask for terabytes.
+constexpr uint64_t kMostBytes = uint64_t{2} << 30;
+
+// What the largest lists of a run take: cells with the reads of each lane, and a clock for each lane.
+uint64_t bytesOfRun(const Network& network) {
+  size_t lanes_per_rank = 0;
+  for (const Schedule& schedule : network.schedules())
+    lanes_per_rank = std::max(lanes_per_rank, schedule.lanes.size());
+  const auto lanes = static_cast<uint64_t>(network.lanes());
+  const Schedule& first = network.schedule(0);
+  const auto chunks = static_cast<size_t>(first.grid.chunks());
+  const uint64_t cells =
+      uint64_t{cellsPerRank(contractOf(first), chunks)} * static_cast<uint64_t>(network.ranks());
+  return cells * (sizeof(Cell) + lanes_per_rank * sizeof(Count)) + lanes * lanes * sizeof(Count);
+}
+
 class ValueRun {
  public:
   ValueRun(const Network& network, InPlace in_place);
@@ -643,6 +659,12 @@ Status ValueRun::checkResult(int32_t position, int32_t chunk) {
 
 Status verifyValues(std::span<const Schedule> all_ranks, InPlace in_place) {
   HORING_ASSIGN(const Network network, Network::build(all_ranks));
+  if (const uint64_t bytes = bytesOfRun(network); bytes > kMostBytes)
+    return makeStatus(Code::kInvalidArgument,
+                      "a proof of %d ranks, %d chunks and %d lanes takes %llu MiB; at most %llu are granted",
+                      network.ranks(), network.schedule(0).grid.chunks(), network.lanes(),
+                      static_cast<unsigned long long>(bytes >> 20),
+                      static_cast<unsigned long long>(kMostBytes >> 20));
   return ValueRun(network, in_place).run();
 }
 

@@ -47,6 +47,12 @@ TEST(VerifyValues, AcceptsAnExchange) {
   EXPECT_TRUE(verifyValues(all, InPlace::kYes).ok()) << verifyValues(all, InPlace::kYes).message();
 }
 
+TEST(VerifyValues, RefusesWhatWouldTakeAllMemory) {
+  std::vector<Schedule> all;
+  for (int32_t me = 0; me < 64; ++me) all.push_back({"hand", kAllReduce, me, 64, {4096, 4096}, 0, {}});
+  expectRefused(all, InPlace::kNo, "a proof of 64 ranks, 16777216 chunks and 0 lanes takes 12288 MiB");
+}
+
 TEST(VerifyValues, RefusesDoubleCounting) {
   const auto all = pair(kAllReduce, [](auto& lanes, int32_t me, int32_t other) {
     exchange(lanes, me, other);
