@@ -67,7 +67,7 @@ void giveBackHandle(horingComm_t comm);
 class HandleUse {
  public:
   explicit HandleUse(horingComm_t comm) : comm_(comm) {
-    // seq_cst, as the accesses in endHandle: one of the two threads sees the other.
+    // seq_cst, as the accesses in giveBackHandle(): one of the two threads sees the other.
     if (comm_) comm_->callers.fetch_add(1);
   }
   ~HandleUse() {

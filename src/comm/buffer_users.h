@@ -24,7 +24,7 @@ class BufferUsers {
    public:
     // seq_cst: who gives up sees this one inside, or this one sees that it gave up.
     explicit Inside(BufferUsers& users) : users_(users) { users_.inside_.fetch_add(1); }
-    // release: pairs with awaitNone(), whose caller frees what was read.
+    // release: pairs with giveUp(), whose caller frees what was read.
     ~Inside() { users_.inside_.fetch_sub(1, std::memory_order_release); }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/cache_folder.h"
+#include "base/folder_entries.h"
 #include "base/printable.h"
 
 namespace horing {
@@ -67,10 +68,8 @@ std::string keptForLine(std::string_view text) {
 
 std::vector<std::string> KeptTables::paths() const {
   std::vector<std::string> paths;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(folder_, error), end;
-  for (; !error && entries != end && paths.size() < kMostListed; entries.increment(error))
-    if (entries->path().extension() == kSuffix) paths.push_back(entries->path().string());
+  for (const std::filesystem::path& path : folderEntries(folder_))
+    if (path.extension() == kSuffix && paths.size() < kMostListed) paths.push_back(path.string());
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/folder_entries.h"
 #include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
@@ -215,9 +216,8 @@ void HwlocWalk::addNvLinks(const std::vector<NvLinks>& links) {
 // "400 Gb/sec (4X NDR)" of a port of an RDMA device; 0: none is up.
 double rdmaGBytesPerS(const std::filesystem::path& device) {
   double fastest = 0;
-  std::error_code ignored;
-  for (const auto& port : std::filesystem::directory_iterator(device / "ports", ignored)) {
-    std::ifstream file(port.path() / "rate");
+  for (const auto& port : folderEntries(device / "ports")) {
+    std::ifstream file(port / "rate");
     double gbits = 0;
     if (file >> gbits) fastest = std::max(fastest, gbits / 8);
   }
@@ -240,12 +240,11 @@ void HwlocWalk::addSpeeds(const std::string& sysfs) {
       builder_.add(std::move(nic));
     }
   }
-  std::error_code ignored;
-  for (const auto& device : std::filesystem::directory_iterator(sysfs + "/class/infiniband", ignored)) {
-    const auto known = nic_of_name_.find(device.path().filename().string());
+  for (const auto& device : folderEntries(sysfs + "/class/infiniband")) {
+    const auto known = nic_of_name_.find(device.filename().string());
     if (known == nic_of_name_.end()) continue;
     double& speed = builder_.node(known->second).port_gbytes_per_s;
-    speed = std::max(speed, rdmaGBytesPerS(device.path()));
+    speed = std::max(speed, rdmaGBytesPerS(device));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/folder_entries.h"
 #include "topology/hwloc_handle.h"
 
 namespace horing {
@@ -72,9 +73,7 @@ std::vector<NetworkInterface> readInterfaces(const std::string& sysfs_directory)
   constexpr int64_t kFlagUp = 0x1;
   constexpr int64_t kFlagLoopback = 0x8;
   std::vector<NetworkInterface> found;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(sysfs_directory, ignored)) {
-    const std::filesystem::path& path = entry.path();
+  for (const std::filesystem::path& path : folderEntries(sysfs_directory)) {
     const int64_t flags = numberIn(path / "flags", -1);
     if (flags < 0) continue;  // not an interface: bonding_masters and the like
     NetworkInterface interface;

@@ -9,8 +9,9 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <filesystem>
 #include <memory>
+
+#include "base/folder_entries.h"
 
 namespace horing::tcp {
 
@@ -40,10 +41,8 @@ constexpr int kUnknown = INT_MAX;
 int distanceOf(const std::string& interface, const std::map<std::string, int>& distances,
                const std::string& net) {
   if (const auto known = distances.find(interface); known != distances.end()) return known->second;
-  std::error_code ignored;
-  for (const auto& device :
-       std::filesystem::directory_iterator(net + "/" + interface + "/device/infiniband", ignored))
-    if (const auto known = distances.find(device.path().filename().string()); known != distances.end())
+  for (const auto& device : folderEntries(net + "/" + interface + "/device/infiniband"))
+    if (const auto known = distances.find(device.filename().string()); known != distances.end())
       return known->second;
   return kUnknown;
 }
