@@ -113,6 +113,8 @@ class GpuTeam::Ports final : public cuda::PortSource {
 };
 
 GpuTeam::~GpuTeam() {
+  std::optional<OutsideOfGraphs> outside;
+  if (!gpus_.empty()) outside.emplace(gpus_.front()->lanes.device().api());
   const SteadyClock clock;
   bool idle = true;
   for (const auto& gpu : gpus_) {

@@ -59,6 +59,7 @@ StagedCalls::~StagedCalls() {
   if (!last_) return;
   progress_->done.store(next_ - 1, std::memory_order_release);
   const CudaApi& api = device_->api();
+  const OutsideOfGraphs outside(api);
   const SteadyClock clock;
   const Deadline deadline = Deadline::after(clock, kLastCopiesMs);
   int state = CudaApi::kNotReady;
