@@ -39,8 +39,8 @@ Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 Status GpuInPlace::received(std::span<const Transfer> transfers) const {
-  const bool any = std::any_of(transfers.begin(), transfers.end(), [](const Transfer& transfer) {
-    return transfer.copier && transfer.direction == Transfer::Direction::kReceive;
+  const bool any = std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
+    return transfer.copier == this && transfer.direction == Transfer::Direction::kReceive;
   });
   return any ? flushAdapterWrites(*device_) : Status();
 }

@@ -28,7 +28,7 @@ class GpuInPlace final : public MemoryCopier {
 
   // By the GPU, beside whatever its other streams do. Errors: kUnhandledCudaError, kTimeout, kInvalidUsage when aborted.
   Status copy(std::byte* to, const std::byte* from, size_t bytes) override;
-  // Once these are done: what came is what the GPU reads from now on.
+  // Once these are done: what came for those of which this is the copier is what the GPU reads from now on.
   Status received(std::span<const Transfer> transfers) const;
   // In a forked child, which has no GPU.
   void abandon() { stream_ = nullptr; }

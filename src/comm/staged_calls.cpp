@@ -53,6 +53,7 @@ void StagedCalls::abandon() {
   for (PinnedMemory& memory : blocking_slot_) memory.leak();
   last_ = nullptr;
   in_place_.abandon();
+  large_.abandon();
 }
 
 StagedCalls::~StagedCalls() {

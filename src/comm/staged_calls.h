@@ -8,7 +8,7 @@
 // kernel, and nothing of the GPU waits for anything but its own host. When the host fails, it says that all is done: a stream is
 // never left waiting.
 //
-// Two pieces are under way at a time, so that copies and network overlap.
+// Two pieces are under way at a time, so that copies and network overlap. So pinned memory is bounded (comm/staged_pieces.h).
 #include <array>
 #include <atomic>
 #include <functional>
@@ -79,7 +79,9 @@ class StagedCalls {
 
   StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place,
               const GpuInPlace::Limits& copies)
-      : device_(device), place_(place), in_place_(device, copies) {}
+      : device_(device), in_place_(device, copies), large_(device, copies), place_(place) {
+    place_.copier = &large_;
+  }
   Status initialise();
   // Null for nothing, where nothing was reserved before.
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
@@ -93,8 +95,9 @@ class StagedCalls {
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
 
   const std::shared_ptr<const CudaDevice> device_;
-  const StagedPlace place_;
   GpuInPlace in_place_;
+  GpuInPlace large_;  // of messages for which there is no room in pinned memory, and which no adapter moves
+  StagedPlace place_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;
   CudaEvent last_ = nullptr;  // behind all that was put on streams

@@ -1,6 +1,8 @@
 #include "comm/staged_pieces.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 
 #include "schedule/postcondition.h"
 
@@ -13,6 +15,14 @@ constexpr size_t kAlignment = 64;
 CudaAddress addressOf(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
+
+// Elements of every block.
+struct Range {
+  size_t from;
+  size_t count;
+  // How many a block of `elements` has of them.
+  size_t of(size_t elements) const { return std::min(count, elements - std::min(from, elements)); }
+};
 
 }  // namespace
 
@@ -37,6 +47,8 @@ class StagedPieces::Builder {
 
   void addTransfers() {
     for (Transfer transfer : command_.transfers) {
+      const bool has_room = !place_.copier || next_ - begin_ + transfer.bytes <= kPieceBytes;
+      if (!transfer.copier && !has_room) transfer.copier = place_.copier;
       if (transfer.copier) {
         piece_.command.transfers.push_back(transfer);
         continue;
@@ -87,16 +99,19 @@ class StagedPieces::Builder {
     piece_.command.list.push_back(addEven(entry, entry.count, from, count));
   }
 
-  // Blocks that differ in size, packed one after the other; a buffer without a table is this rank's own block.
-  void addUneven() {
+  // Elements [from, from + count) of blocks that differ in size, where they have them, packed one after the other; a buffer without a
+  // table is this rank's own block.
+  void addUneven(size_t from, size_t count) {
     Call& call = piece_.command.call;
     const auto ranks = static_cast<size_t>(place_.ranks);
     piece_.command.tables.resize(4 * ranks);
     size_t* const tables = piece_.command.tables.data();
+    const Range range{from, count};
+    call.count = range.of(call.count);
     if (hasInput()) {
       const CudaAddress theirs = addressOf(call.input);
-      const CudaAddress at = addUnevenBuffer(call.input_blocks, tables);
-      forEachBlock(call.input_blocks, tables, [&](size_t offset, size_t packed, size_t bytes) {
+      const CudaAddress at = addUnevenBuffer(call.input_blocks, range, tables);
+      forEachBlock(call.input_blocks, range, tables, [&](size_t offset, size_t packed, size_t bytes) {
         copyIn(at + packed, theirs + offset, bytes);
       });
       call.input = pointer(at);
@@ -104,12 +119,13 @@ class StagedPieces::Builder {
     }
     if (hasOutput()) {
       const CudaAddress theirs = addressOf(call.output);
-      const CudaAddress at = addUnevenBuffer(call.output_blocks, tables + 2 * ranks);
-      forEachBlock(call.output_blocks, tables + 2 * ranks, [&](size_t offset, size_t packed, size_t bytes) {
+      size_t* const outputs = tables + 2 * ranks;
+      const CudaAddress at = addUnevenBuffer(call.output_blocks, range, outputs);
+      forEachBlock(call.output_blocks, range, outputs, [&](size_t offset, size_t packed, size_t bytes) {
         copyOut(theirs + offset, at + packed, bytes);
       });
       call.output = pointer(at);
-      if (call.output_blocks.given()) call.output_blocks = {tables + 2 * ranks, tables + 3 * ranks};
+      if (call.output_blocks.given()) call.output_blocks = {outputs, outputs + ranks};
     }
   }
 
@@ -158,24 +174,25 @@ class StagedPieces::Builder {
   }
 
   // Fills a table of counts and offsets of packed blocks, and reserves what they take.
-  CudaAddress addUnevenBuffer(const Blocks& given, size_t* table) {
-    if (!given.given()) return reserve(command_.call.count * element_bytes_);
+  CudaAddress addUnevenBuffer(const Blocks& given, Range range, size_t* table) {
+    if (!given.given()) return reserve(piece_.command.call.count * element_bytes_);
     const auto ranks = static_cast<size_t>(place_.ranks);
     size_t elements = 0;
     for (size_t rank = 0; rank < ranks; ++rank) {
-      table[rank] = given.counts[rank];
+      table[rank] = range.of(given.counts[rank]);
       table[ranks + rank] = elements;
-      elements += given.counts[rank];
+      elements += table[rank];
     }
     return reserve(elements * element_bytes_);
   }
   template <typename Visit>
-  void forEachBlock(const Blocks& given, const size_t* table, const Visit& visit) const {
-    if (!given.given()) return visit(0, 0, command_.call.count * element_bytes_);
+  void forEachBlock(const Blocks& given, Range range, const size_t* table, const Visit& visit) const {
+    if (!given.given())
+      return visit(range.from * element_bytes_, 0, piece_.command.call.count * element_bytes_);
     const auto ranks = static_cast<size_t>(place_.ranks);
     for (size_t rank = 0; rank < ranks; ++rank)
-      visit(given.offsets[rank] * element_bytes_, table[ranks + rank] * element_bytes_,
-            given.counts[rank] * element_bytes_);
+      visit((given.offsets[rank] + range.from) * element_bytes_, table[ranks + rank] * element_bytes_,
+            table[rank] * element_bytes_);
   }
 
   const Command& command_;
@@ -188,8 +205,13 @@ class StagedPieces::Builder {
 };
 
 StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_(command), place_(place) {
-  if (!command.transfers.empty() || command.call.uneven) {
+  if (!command.transfers.empty()) {
     cuts_.push_back({});
+  } else if (command.call.uneven) {
+    const Call& call = command.call;
+    const bool is_gather = command.collective == Collective::kAllGather;
+    const bool all_know = is_gather || command.collective == Collective::kReduceScatter;
+    cutUnevenly(!all_know ? nullptr : is_gather ? call.output_blocks.counts : call.input_blocks.counts);
   } else if (!command.list.empty()) {
     cutList();
   } else {
@@ -237,6 +259,30 @@ void StagedPieces::cutEvenly(Cut whole) {
   } while (from < whole.count);
 }
 
+// Null: of blocks that this rank does not know.
+void StagedPieces::cutUnevenly(const size_t* counts) {
+  if (!counts) return cuts_.push_back({.count = SIZE_MAX});
+  const std::span<const size_t> blocks(counts, static_cast<size_t>(place_.ranks));
+  const size_t longest = *std::max_element(blocks.begin(), blocks.end());
+  const size_t room = kPieceBytes / (2 * dataTypeBytes(command_.call.type));
+  // The more blocks have come to their end, the longer.
+  const auto fits = [&](Range range) {
+    size_t left = room;
+    for (const size_t block : blocks) {
+      if (range.of(block) > left) return false;
+      left -= range.of(block);
+    }
+    return true;
+  };
+  size_t from = 0;
+  do {
+    size_t count = std::min(room, longest - from);
+    while (count > 1 && !fits({from, count})) count = (count + 1) / 2;
+    cuts_.push_back({.from = from, .count = count});
+    from += count;
+  } while (from < longest);
+}
+
 StagedPiece StagedPieces::build(const Cut& cut, std::byte* staging) const {
   Builder builder(command_, place_, staging);
   if (!command_.transfers.empty()) {
@@ -244,7 +290,7 @@ StagedPiece StagedPieces::build(const Cut& cut, std::byte* staging) const {
     return builder.take();
   }
   if (command_.call.uneven) {
-    builder.addUneven();
+    builder.addUneven(cut.from, cut.count);
   } else if (cut.last == cut.first) {
     builder.addEvenCall(cut.from, cut.count);
   } else {

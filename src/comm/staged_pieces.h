@@ -2,9 +2,10 @@
 // A command on a GPU's memory as pieces that the host can carry out: each is copied into memory of the host, done there, and
 // copied back, but for transfers in place, which have a copier. Pure: no GPU is asked.
 //
-// Vectors and blocks of one size are cut, the same way on every rank, so that memory of the host stays bounded and copies and
-// network overlap: a piece is the same elements of every block. Messages, and blocks that differ in size, are one piece whatever
-// their size: no rank knows how many pieces the others would need.
+// Vectors and blocks are cut, the same way on every rank, so that memory of the host stays bounded and copies and network overlap: a
+// piece is the same elements of every block, where it has them. Of gather, scatter and all-to-all with blocks that differ in size no rank
+// knows how many pieces the others would need: they are one piece whatever their size. Messages are one piece, too, since each goes on
+// without the others: those for which there is no room in it are left where they are, to be copied by what the place names.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,12 +31,13 @@ struct StagedPiece {
 struct StagedPlace {
   int rank = 0;
   int ranks = 1;
+  MemoryCopier* copier = nullptr;  // reaches the GPU's memory; null: all of a group's messages are staged
 };
 
 // The pieces of one command. A value that borrows the command.
 class StagedPieces {
  public:
-  // What a piece of vectors or of blocks of one size takes of the host's memory, where an element of each block fits.
+  // The most that a piece takes of the host's memory, but for its alignment, where an element of each block fits.
   static constexpr size_t kPieceBytes = 4 << 20;
 
   StagedPieces(const Command& command, StagedPlace place);
@@ -57,6 +59,7 @@ class StagedPieces {
 
   void cutList();
   void cutEvenly(Cut whole);
+  void cutUnevenly(const size_t* counts);
   StagedPiece build(const Cut& cut, std::byte* staging) const;
 
   const Command& command_;

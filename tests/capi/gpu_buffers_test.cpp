@@ -43,6 +43,14 @@ class GpuBuffers : public Collectives {
     EXPECT_EQ(gpu_receive.read(), expected) << "complete on return";
     EXPECT_EQ(gpu_send.read(), send);
   }
+  template <typename Body>
+  uint64_t memoryTakenBy(int rank, const Body& body) const {
+    uint64_t before = 0, after = 0;
+    EXPECT_HORING(horingCommMemoryBytes(comm(rank), &before));
+    body();
+    EXPECT_HORING(horingCommMemoryBytes(comm(rank), &after));
+    return after - before;
+  }
   size_t size() const { return static_cast<size_t>(ranks()); }
   const FakeCuda cuda_;
 };
@@ -50,6 +58,9 @@ class GpuBuffers : public Collectives {
 // The last of each: several pieces, of unequal sizes; of vectors, and of blocks.
 constexpr size_t kSizes[] = {0, 1, 1000, 1'300'003};
 constexpr size_t kBlockSizes[] = {0, 1, 1000, 300'003};
+
+// Two pieces under way on streams, one of what is complete on return, and what hosts may need more for pieces than for all at once.
+constexpr uint64_t kMostPinned = 20 << 20;
 
 TEST_P(GpuBuffers, CarryEveryReduction) {
   onEveryRank(ranks(), [&](int rank) {
@@ -179,6 +190,95 @@ TEST_P(GpuBuffers, CarryMessages) {
         EXPECT_HORING(horingRecv(receive + n, n, horingFloat, previous, comm, stream));
         return horingGroupEnd();
       });
+  });
+}
+
+// Of what moves, most goes through other memory than that which is pinned. Both ends leave room for other messages.
+TEST_P(GpuBuffers, PinLittleForLargeMessages) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    const size_t small = 100'003, large = 3'000'001, all = 2 * (small + large);
+    const auto exchange = [&](const float* send, float* receive, void* stream) {
+      EXPECT_HORING(horingGroupStart());
+      for (const size_t n : {small, large}) {
+        EXPECT_HORING(horingSend(send, n, horingFloat, next, comm, stream));
+        EXPECT_HORING(horingSend(send + n, n, horingFloat, rank, comm, stream));
+        EXPECT_HORING(horingRecv(receive, n, horingFloat, previous, comm, stream));
+        EXPECT_HORING(horingRecv(receive + n, n, horingFloat, rank, comm, stream));
+        send += 2 * n;
+        receive += 2 * n;
+      }
+      return horingGroupEnd();
+    };
+    const std::vector<float> of_host(all);
+    std::vector<float> to_host(all);
+    ASSERT_HORING(exchange(of_host.data(), to_host.data(), nullptr));  // takes what hosts need
+    EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, all, all, exchange); }), kMostPinned);
+  });
+}
+
+// Each message goes on while the others of its group wait.
+TEST_P(GpuBuffers, CarryLargeMessagesThatOthersWaitFor) {
+  if (ranks() < 3) return;
+  onEveryRank(ranks(), [&](int rank) {
+    const size_t large = 3'000'001, small = 5;
+    const GpuVector<float> sent(cuda_, kGpu, filled(rank, large)),
+        received(cuda_, kGpu, std::vector<float>(large, -7));
+    const GpuStream stream(cuda_, kGpu);
+    const auto send = [&](size_t n, int peer) {
+      EXPECT_HORING(horingSend(sent.data(), n, horingFloat, peer, comm(rank), stream.get()));
+    };
+    const auto receive = [&](size_t n, int peer) {
+      EXPECT_HORING(horingRecv(received.data(), n, horingFloat, peer, comm(rank), stream.get()));
+    };
+    if (rank == 0) {
+      ASSERT_HORING(horingGroupStart());
+      receive(small, 2);  // which sends once rank 1 has all of the other message
+      send(large, 1);
+      ASSERT_HORING(horingGroupEnd());
+    } else if (rank == 1) {
+      receive(large, 0);
+      send(small, 2);
+    } else if (rank == 2) {
+      receive(small, 1);
+      send(small, 0);
+    }
+    stream.synchronize();
+    std::vector<float> expected(large, -7);
+    if (rank < 3) {
+      const std::vector<float> came = filled((rank + 2) % 3, rank == 1 ? large : small);
+      std::copy(came.begin(), came.end(), expected.begin());
+    }
+    EXPECT_EQ(received.read(), expected);
+  });
+}
+
+// Several pieces: some blocks end before others.
+TEST_P(GpuBuffers, PinLittleForLargeBlocksThatDiffer) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    std::vector<size_t> counts, offsets;
+    size_t end = 2;
+    for (size_t r = 0; r < size(); ++r) {
+      counts.push_back(r == 1 ? 0 : 3'000'001 / (r + 1));
+      offsets.push_back(end);
+      end += counts.back() + 2;
+    }
+    const size_t own = counts[static_cast<size_t>(rank)];
+    const auto gather = [&](const float* send, float* receive, void* stream) {
+      return horingAllGatherV(send, own, receive, counts.data(), offsets.data(), horingFloat, comm, stream);
+    };
+    const auto reduce = [&](const float* send, float* receive, void* stream) {
+      return horingReduceScatterV(send, counts.data(), offsets.data(), receive, horingFloat, horingSum, comm,
+                                  stream);
+    };
+    const std::vector<float> of_host(end);
+    std::vector<float> to_host(end);
+    ASSERT_HORING(gather(of_host.data(), to_host.data(), nullptr));  // takes what hosts need
+    ASSERT_HORING(reduce(of_host.data(), to_host.data(), nullptr));
+    EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, own, end, gather); }), kMostPinned);
+    EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, end, own, reduce); }), kMostPinned);
   });
 }
 

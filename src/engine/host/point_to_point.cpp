@@ -54,8 +54,14 @@ Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
     if (sends[i]->bytes != receives[i]->bytes)
       return makeStatus(Code::kInvalidUsage, "rank %d sends itself %zu bytes and receives %zu", rank_,
                         sends[i]->bytes, receives[i]->bytes);
-  for (size_t i = 0; i < sends.size(); ++i)
-    if (sends[i]->bytes > 0) std::memmove(receives[i]->output, sends[i]->input, sends[i]->bytes);
+  for (size_t i = 0; i < sends.size(); ++i) {
+    MemoryCopier* const copier = sends[i]->copier ? sends[i]->copier : receives[i]->copier;
+    if (copier) {
+      HORING_TRY(copier->copy(receives[i]->output, sends[i]->input, sends[i]->bytes));
+    } else if (sends[i]->bytes > 0) {
+      std::memmove(receives[i]->output, sends[i]->input, sends[i]->bytes);
+    }
+  }
   return {};
 }
 

@@ -32,8 +32,7 @@ struct Transfer {
   const std::byte* input = nullptr;  // kSend
   std::byte* output = nullptr;       // kReceive
   size_t bytes = 0;
-  // Of memory of a GPU, which moves in place or is copied by this; must outlive the transfer, whose peer is another rank. Null: memory
-  // of the host.
+  // Of memory of a GPU, which moves in place or is copied by this; must outlive the transfer. Null: memory of the host.
   MemoryCopier* copier = nullptr;
 };
 
@@ -52,7 +51,7 @@ class PointToPoint final : public Driven {
   // `slot_bytes`: of every connection.
   PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections);
 
-  // kInvalidUsage: sends and receives to the own rank that do not meet; nothing is begun then.
+  // kInvalidUsage: sends and receives to the own rank that do not meet; nothing is begun then, nor after what a copier met.
   Status begin(std::span<const Transfer> transfers);
   bool poll() override;
   bool done() const override;
