@@ -73,6 +73,7 @@ struct FoldCase {
   Simd simd = Simd::kPlain;
   int sources = 2;
   int destinations = 1;
+  bool streams = false;  // stores past the caches
 };
 
 void benchFold(benchmark::State& state, const FoldCase& fold_case) {
@@ -91,10 +92,12 @@ void benchFold(benchmark::State& state, const FoldCase& fold_case) {
   std::byte* const destinations[] = {first.get(), second.get()};
   arguments.destinations = destinations;
   arguments.destination_count = fold_case.destinations;
+  if (fold_case.streams) arguments.streams_from = 0;
   arguments.count = bytes / dataTypeBytes(fold_case.type);
   const FoldFunction fold = foldFunction(fold_case.type, fold_case.op, fold_case.simd);
   for (auto _ : state) {
     fold(arguments);
+    if (fold_case.streams) streamFence();
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
@@ -103,8 +106,11 @@ void benchFold(benchmark::State& state, const FoldCase& fold_case) {
 void addFold(const FoldCase& fold_case, int64_t bytes) {
   std::string name = std::string("fold/") + simdName(fold_case.simd) + "/" + dataTypeName(fold_case.type) +
                      "/" + redOpName(fold_case.op) + "/k" + std::to_string(fold_case.sources) + "/d" +
-                     std::to_string(fold_case.destinations);
-  benchmark::RegisterBenchmark(name.c_str(), benchFold, fold_case)->Arg(bytes);
+                     std::to_string(fold_case.destinations) + (fold_case.streams ? "/past_caches" : "");
+  benchmark::internal::Benchmark* const added =
+      benchmark::RegisterBenchmark(name.c_str(), benchFold, fold_case)->Arg(bytes);
+  // One thread cannot ask for as much as memory has to give.
+  if (fold_case.streams) added->Threads(2)->UseRealTime();
 }
 
 constexpr int64_t kSlice = 64 * 1024;
@@ -125,6 +131,7 @@ const bool kRegistered = [] {
   addFold({.simd = best, .sources = 1}, kSlice);
   addFold({.simd = best, .sources = 1, .destinations = 2}, kSlice);
   addFold({.simd = best, .sources = 2, .destinations = 2}, kSlice);
+  for (int sources : {2, 4, 8}) addFold({.simd = best, .sources = sources, .streams = true}, kBeyondCaches);
   for (int sources : {4, 16, 64, 1024}) addFold({.simd = best, .sources = sources}, kSlice);
   return true;
 }();

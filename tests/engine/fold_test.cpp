@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <tuple>
@@ -23,13 +25,15 @@ std::vector<Simd> availableSimds() {
   return simds;
 }
 
+constexpr size_t kLine = 64;  // what stores past the caches are aligned to
+
 // Elements at a chosen distance from the start of an allocation that ends with them, so that a sanitizer sees
 // a step beyond the end; the bytes before are watched by intact().
 class Block {
  public:
   Block(DataType type, size_t count, size_t shift) : bytes_(count * dataTypeBytes(type)), shift_(shift) {
     element_bytes_ = dataTypeBytes(type);
-    memory_.reset(new std::byte[shift_ + bytes_ + kGuardBytes]);
+    memory_.reset(new (std::align_val_t{kLine}) std::byte[shift_ + bytes_ + kGuardBytes]);
     std::memset(memory_.get(), 0x5a, shift_ + bytes_ + kGuardBytes);
   }
   Block(const Block& other, size_t shift) : Block(DataType::kUint8, other.bytes_, shift) {
@@ -58,11 +62,14 @@ class Block {
   }
 
  private:
+  struct Free {
+    void operator()(std::byte* bytes) const { operator delete[](bytes, std::align_val_t{kLine}); }
+  };
   static constexpr size_t kGuardBytes = 80;
   size_t bytes_;
   size_t shift_;
   size_t element_bytes_ = 1;
-  std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<std::byte[], Free> memory_;
 };
 
 // A third of anything at all (NaN, infinities, subnormals among it), a third of small whole numbers and
@@ -135,6 +142,7 @@ struct Scenario {
     arguments.factor = op == RedOp::kAvg ? Factor{.number = 1.0 / ranks} : factor;
     arguments.ranks = ranks;
     arguments.is_final = is_final;
+    arguments.streams_from = streams_from;
     foldFunction(type, op, simd)(arguments);
   }
 
@@ -152,6 +160,7 @@ struct Scenario {
   Factor factor = {.number = -0.3125, .integer = 0xfedcba9876543217};
   int ranks = 3;
   bool is_final = true;
+  int streams_from = INT_MAX;
 };
 
 void expectElements(const Block& block, const std::vector<uint64_t>& expected, const std::string& what) {
@@ -202,6 +211,30 @@ TEST_P(Fold, WritesOverItsOwnSources) {
         scenario.run(op(), simd, both, both[s].data(), other.data());
         expectElements(both[s], expected, what + ", first of two");
         expectElements(other, expected, what + ", second of two");
+      }
+    }
+  }
+}
+
+TEST_P(Fold, StoresPastTheCachesWhatItStoresElse) {
+  for (size_t count : {1, 15, 64, 67, 509, 2048}) {
+    for (int source_count : {1, 2, 4}) {
+      Scenario scenario(type(), count, source_count);
+      const std::vector<uint64_t> expected = scenario.expected(op());
+      for (int streams_from : {0, 1}) {
+        scenario.streams_from = streams_from;
+        for (size_t shift : {size_t{0}, kLine, dataTypeBytes(type())}) {
+          for (Simd simd : availableSimds()) {
+            const std::string what = std::string(simdName(simd)) + " of " + std::to_string(source_count) + " sources at " +
+                                     std::to_string(shift) + ", from destination " + std::to_string(streams_from);
+            const Block first(type(), count, 0);
+            const Block second(type(), count, shift);
+            scenario.run(op(), simd, scenario.sources, first.data(), second.data());
+            streamFence();
+            expectElements(first, expected, what);
+            expectElements(second, expected, what + ", second of two");
+          }
+        }
       }
     }
   }
