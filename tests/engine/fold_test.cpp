@@ -225,8 +225,9 @@ TEST_P(Fold, StoresPastTheCachesWhatItStoresElse) {
         scenario.streams_from = streams_from;
         for (size_t shift : {size_t{0}, kLine, dataTypeBytes(type())}) {
           for (Simd simd : availableSimds()) {
-            const std::string what = std::string(simdName(simd)) + " of " + std::to_string(source_count) + " sources at " +
-                                     std::to_string(shift) + ", from destination " + std::to_string(streams_from);
+            const std::string what = std::string(simdName(simd)) + " of " + std::to_string(source_count) +
+                                     " sources at " + std::to_string(shift) + ", from destination " +
+                                     std::to_string(streams_from);
             const Block first(type(), count, 0);
             const Block second(type(), count, shift);
             scenario.run(op(), simd, scenario.sources, first.data(), second.data());

@@ -194,7 +194,7 @@ inline int firstStreamed(const FoldArguments& arguments) {
 constexpr size_t kLineBytes = 64;
 // Measured with fold_bench, two and four sources: 512 to 2048 are alike, 256 and 4096 gain less.
 constexpr size_t kAheadBytes = 1024;
-constexpr int kToRead = 0;           // arguments of __builtin_prefetch
+constexpr int kToRead = 0;  // arguments of __builtin_prefetch
 constexpr int kIntoSecondLevel = 2;
 
 template <class R, int kElementBytes>
