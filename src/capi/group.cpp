@@ -271,12 +271,6 @@ void addInitToGroup(std::function<Status()> init, InitPlace place) {
   of_parent->in_turn.push_back({std::move(init), place.made});
 }
 
-const Status& noMemory() {
-  static const auto* const status =
-      new Status(Code::kSystemError, "no memory");  // never destroyed, as the handles
-  return *status;
-}
-
 void refuseGroup(const Status& why) {
   if (groupIsOpen() && open_group.refused.ok()) open_group.refused = why;
 }

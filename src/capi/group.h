@@ -2,6 +2,7 @@
 // Calls between horingGroupStart and horingGroupEnd: kept by the calling thread, launched together.
 #include <functional>
 
+#include "base/no_memory.h"
 #include "capi/handle.h"
 
 namespace horing {
@@ -22,19 +23,11 @@ void addInitToGroup(std::function<Status()> init, InitPlace place);
 // A call of the open group was refused: horingGroupEnd shall say so, too, and launch nothing.
 void refuseGroup(const Status& why);
 
-// Why a call failed that ran out of memory; in a group there is some left for it.
-const Status& noMemory();
-
 // guarded() for calls that a group holds: an error refuses the open group, too.
 template <typename Body>
 horingResult_t guardedLaunch(horingComm_t comm, Body body) noexcept {
   return guarded(comm, [&]() -> Status {
-    Status status;
-    try {
-      status = body();
-    } catch (...) {
-      status = noMemory();
-    }
+    Status status = withoutExceptions(body);
     if (!status.ok()) refuseGroup(status);
     return status;
   });

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/no_memory.h"
 #include "base/service_thread.h"
 
 namespace horing {
@@ -15,7 +16,9 @@ thread_local bool serves_a_queue = false;
 }  // namespace
 
 CommandQueue::CommandQueue(Communicator& communicator)
-    : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
+    : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {
+  [[maybe_unused]] const Status& made = noMemory();  // while there is memory for its text
+}
 
 CommandQueue::~CommandQueue() {
   // Nor has it a GPU, or may it free what the parent uses.
@@ -146,13 +149,15 @@ Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> 
     std::unique_lock lock(mutex_);
     HORING_TRY(makeRoom(lock));
   }
+  // Before the stream is told anything: it waits for what the thread finds here.
+  std::list<Entry> entry(1);
+  StagedOperation& operation = entry.front().staged.emplace();
   // Without the lock: the driver may take its time, and only this thread adds.
-  Result<StagedOperation> staged = staged_->enqueue(command, streams);
-  if (staged.status().code() == Code::kInvalidUsage) return staged.status();
-  if (!staged.ok()) staged = StagedOperation{.pieces = {}, .failed = staged.status()};
-  Status failed = staged.value().failed;
+  Status failed = withoutExceptions([&] { return staged_->enqueue(command, streams, operation); });
+  if (failed.code() == Code::kInvalidUsage) return failed;
+  operation.failed = failed;
   const std::lock_guard lock(mutex_);
-  entries_.push_back({{}, {}, staged.take()});
+  entries_.splice(entries_.end(), entry);
   changed_.notify_all();
   return failed;
 }

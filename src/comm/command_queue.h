@@ -4,7 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -98,7 +98,7 @@ class CommandQueue {
   std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Entry> entries_;  // the first is being carried out
+  std::list<Entry> entries_;  // the first is being carried out
   bool stop_ = false;
   std::thread thread_;                   // from the first submit() on
   std::atomic<bool> has_thread_{false};  // spares run() the lock where nothing was ever submitted

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/no_memory.h"
 #include "comm/outside_of_graphs.h"
 
 namespace horing {
@@ -102,7 +103,8 @@ Status StagedCalls::copyOutWhenDone(const StagedPiece& piece, uint32_t number, C
   return copy(piece.out, stream);
 }
 
-Result<StagedOperation> StagedCalls::enqueue(const Command& command, std::span<const CudaStream> streams) {
+Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> streams,
+                            StagedOperation& operation) {
   for (const CudaStream stream : streams) {
     HORING_TRY(device_->checkStream(stream));
     HORING_ASSIGN(const bool capturing, device_->isCapturing(stream));
@@ -118,7 +120,6 @@ Result<StagedOperation> StagedCalls::enqueue(const Command& command, std::span<c
   for (size_t slot = 0; slot < std::min(kSlots, pieces.count()); ++slot) {
     HORING_ASSIGN(staging[slot], reserve(slots_[slot], pieces.largestBytes()));
   }
-  StagedOperation operation;
   operation.pieces.reserve(pieces.count());
   operation.first = next_;
   next_ += static_cast<uint32_t>(pieces.count());
@@ -126,16 +127,20 @@ Result<StagedOperation> StagedCalls::enqueue(const Command& command, std::span<c
   const CudaApi& api = device_->api();
   const CudaStream stream = streams.front();
   const std::span<const CudaStream> others = streams.subspan(1);
-  operation.failed = comeBehind(others, stream);
-  if (operation.failed.ok()) operation.failed = enqueuePieces(pieces, staging, stream, operation);
+  Status told = withoutExceptions([&]() -> Status {
+    HORING_TRY(comeBehind(others, stream));
+    return enqueuePieces(pieces, staging, stream, operation);
+  });
   // Also behind what was put there before it failed: that uses the pinned memory, too.
-  const Status recorded = api.check(api.event_record(last_, stream), "recording an event");
-  if (operation.failed.ok()) operation.failed = recorded;
+  const Status recorded =
+      withoutExceptions([&] { return api.check(api.event_record(last_, stream), "recording an event"); });
+  if (told.ok()) told = recorded;
   for (const CudaStream other : others) {
-    const Status ordered = api.check(api.stream_wait_event(other, last_, 0), "ordering two streams");
-    if (operation.failed.ok()) operation.failed = ordered;
+    const Status ordered = withoutExceptions(
+        [&] { return api.check(api.stream_wait_event(other, last_, 0), "ordering two streams"); });
+    if (told.ok()) told = ordered;
   }
-  return operation;
+  return told;
 }
 
 // Slots and numbers belong to one operation after the other. Of an event that was never recorded this waits for nothing.

@@ -51,9 +51,9 @@ class StagedCalls {
   // Makes a transfer one in place.
   void moveInPlace(Transfer& transfer) { transfer.copier = &in_place_; }
   // Puts the GPU's part on the first stream, behind what is on all of them, and before what comes there later. Operations of several
-  // streams come one after the other. Errors: kInvalidUsage for a stream that is not this GPU's, kUnhandledCudaError where there is no
-  // memory; then nothing was put there.
-  Result<StagedOperation> enqueue(const Command& command, std::span<const CudaStream> streams);
+  // streams come one after the other. Writes what the host has to do, also where it fails or throws: then the host must let go what
+  // waits. Errors: kInvalidUsage for a stream that is not this GPU's; then nothing was put there, as where there is no memory.
+  Status enqueue(const Command& command, std::span<const CudaStream> streams, StagedOperation& operation);
   // The host's part, when the GPU comes to it: no later than the deadline, or `aborted`.
   Status carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                   const std::atomic<bool>& aborted);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fake_cuda/fake_gpu.h"
+#include "scarce_memory.h"
 #include "ways.h"
 
 namespace {
@@ -402,6 +403,33 @@ class GpuTrouble : public testing::Test {
   const GpuVector<float> here_{cuda_, kGpu, std::vector<float>(8, 1)},
       there_{cuda_, kGpu, std::vector<float>(8, 2)};
 };
+
+// With each allocation in turn as the first for which there is no memory: the stream goes on, and both ranks hear of it.
+TEST_F(GpuTrouble, OfACallThatRunsOutOfMemoryFreesTheStream) {
+  bool ran_out = true;
+  for (int64_t enough_for = 0; ran_out; ++enough_for) {
+    std::erase(comms_, nullptr);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    comms_ = makeCommunicators(2, Meeting::kInitAll);
+    here_.write(std::vector<float>(8, 1));
+    const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+    // So that the call in question finds all made that is made once.
+    EXPECT_HORING(add(0, here_.data(), stream.get()));
+    EXPECT_HORING(add(1, there_.data(), other.get()));
+    stream.synchronize();
+    other.synchronize();
+    allocations_left = enough_for;
+    const horingResult_t ours = add(0, here_.data(), stream.get());
+    ran_out = allocations_left < 0;
+    allocations_left = kNever;
+    EXPECT_EQ(ours == horingSuccess, !ran_out) << "memory for " << enough_for;
+    if (asyncError(0) == horingSuccess && ran_out) end(0);  // nothing was begun
+    // Which it may have heard before.
+    EXPECT_TRUE(add(1, there_.data(), other.get()) == horingSuccess || ran_out);
+    stream.synchronize();
+    other.synchronize();
+  }
+}
 
 TEST_F(GpuTrouble, OneThreadDrivesSeveralRanksInAGroup) {
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
