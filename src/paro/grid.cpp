@@ -41,10 +41,13 @@ Status Grid::connect(const Row& row) {
   for (const Move& move : movesOf(row)) wants[move.scope] = true;
   // The norm of the gradient is summed over those that share out the state.
   wants[horingParoGroup] |= row.state == horingParoByGroup;
+  // Else they would be as the user's communicator is, and perhaps be made later.
+  horingConfig_t config = HORING_CONFIG_INITIALIZER;
+  config.blocking = 1;
   if (wants[horingParoGroup])
-    HORING_TRY(statusOf(horingCommSplit(global_, group_number_, local_, &group_, nullptr)));
+    HORING_TRY(statusOf(horingCommSplit(global_, group_number_, local_, &group_, &config)));
   if (wants[horingParoRail])
-    HORING_TRY(statusOf(horingCommSplit(global_, local_, group_number_, &rail_, nullptr)));
+    HORING_TRY(statusOf(horingCommSplit(global_, local_, group_number_, &rail_, &config)));
   return {};
 }
 

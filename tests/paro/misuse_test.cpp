@@ -271,6 +271,29 @@ TEST_F(Misuse, ACommunicatorThatWasDestroyedIsAnErrorThatSticks) {
   comms_.clear();
 }
 
+// Its groups and rails are this library's own, and complete when horingParoCreate returns.
+TEST(Nonblocking, ACommunicatorThatDoesNotBlockServesEveryStrategy) {
+  constexpr int kRanks = 4;
+  const std::vector<horingComm_t> parents = makeGrid(2, 2);
+  std::vector<horingComm_t> comms(kRanks);
+  onEveryRank(kRanks, [&](int rank) {
+    const auto own = static_cast<size_t>(rank);
+    horingConfig_t config = HORING_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const horingResult_t split = horingCommSplit(parents[own], 0, rank, &comms[own], &config);
+    EXPECT_TRUE(split == horingSuccess || split == horingInProgress) << split;
+    horingResult_t state = horingInProgress;
+    while (state == horingInProgress) ASSERT_HORING(horingCommGetAsyncError(comms[own], &state));
+    ASSERT_HORING(state);
+    const horingParoConfig_t wanted = configOf(horingParoIIG);
+    horingParo_t paro = nullptr;
+    EXPECT_PARO(horingParoCreate(&paro, comms[own], &wanted, kModel.data(), kModel.size()));
+    EXPECT_PARO(horingParoDestroy(paro));
+  });
+  destroyAll(comms);
+  destroyAll(parents);
+}
+
 TEST(MisuseOfGroups, GroupsThatAreNoGridRefuseWhatSharesOutInsideThem) {
   const std::vector<horingComm_t> comms = makeGroups({"a", "a", "b"});
   onEveryRank(3, [&](int rank) {
