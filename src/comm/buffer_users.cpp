@@ -9,7 +9,8 @@ namespace horing {
 
 std::shared_ptr<BufferUsers> BufferUsers::of(const JobId& communicator) {
   static std::mutex mutex;
-  static std::map<JobId, std::weak_ptr<BufferUsers>> known;
+  // Never destroyed: communicators may still be in the making while the program ends.
+  static auto& known = *new std::map<JobId, std::weak_ptr<BufferUsers>>;
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<BufferUsers>& entry = known[communicator];
@@ -18,7 +19,17 @@ std::shared_ptr<BufferUsers> BufferUsers::of(const JobId& communicator) {
   return users;
 }
 
-bool BufferUsers::giveUp(Deadline deadline) {
+Status BufferUsers::givenUp() const {
+  if (!given_up_.load()) return {};
+  const std::lock_guard lock(mutex_);
+  return why_;
+}
+
+bool BufferUsers::giveUp(const Status& why, Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (why_.ok()) why_ = why;
+  }
   given_up_.store(true);
   while (inside_.load() != 0) {
     if (deadline.passed()) return false;

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "control/unique_id.h"
 
 namespace horing {
@@ -33,12 +35,15 @@ class BufferUsers {
     BufferUsers& users_;
   };
 
-  // To be looked at inside, now and then: who finds it true leaves.
-  bool givenUp() const { return given_up_.load(); }
+  // To be looked at inside, now and then: who finds an error leaves. It is the first of those who gave up, and so what everybody is to
+  // hear, whoever tells the others first.
+  Status givenUp() const;
   // For good, by who is not inside. False: somebody still was at the deadline.
-  bool giveUp(Deadline deadline);
+  bool giveUp(const Status& why, Deadline deadline);
 
  private:
+  mutable std::mutex mutex_;
+  Status why_;
   std::atomic<uint32_t> inside_{0};
   std::atomic<bool> given_up_{false};
 };

@@ -199,7 +199,7 @@ Status Communicator::perform(Collective collective, const Call& call, std::span<
                              Deadline deadline) {
   if (!shared.empty()) {
     Status status = performInside(collective, call, shared, deadline);
-    if (!status.ok() && !buffer_users_->giveUp(Deadline::after(clock_, kGiveUpMs)))
+    if (!status.ok() && !buffer_users_->giveUp(status, Deadline::after(clock_, kGiveUpMs)))
       log_.warn(
           "comm",
           "rank %d: a call has failed, and after %lld ms another rank of this process still reads from its "
@@ -522,9 +522,8 @@ Status Communicator::lookAround() {
   if (aborted_.load(std::memory_order_relaxed))
     return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", options_.rank);
   Status news = control_->status();
-  if (news.ok() && buffer_users_->givenUp())
-    news = makeStatus(Code::kRemoteError, "rank %d: another rank of this process could not go on",
-                      options_.rank);
+  if (const Status why = buffer_users_->givenUp(); news.ok() && !why.ok())
+    news = makeStatus(Code::kRemoteError, "%s", why.message().c_str());
   // The rendezvous has closed in good order: its end of the connection stays readable for ever.
   if (watched_control_fd_ >= 0 && control_->fd() < 0) waiter_->forget(std::exchange(watched_control_fd_, -1));
   return news;
