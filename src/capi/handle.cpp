@@ -49,7 +49,7 @@ constexpr int64_t kLatecomersLookMs = 10;
 Result<std::unique_ptr<Communicator>> makeCommunicator(CommunicatorOptions options, const RootService* root) {
   const std::shared_ptr<std::atomic<bool>> ends = options.aborted;
   Result<std::unique_ptr<Communicator>> made = Communicator::create(std::move(options));
-  if (made.ok() || !root || made.status().code() == Code::kTimeout) return made;
+  if (made.ok() || !root || !root->failed() || made.status().code() == Code::kTimeout) return made;
   for (int64_t waited_ms = 0; waited_ms < kLatecomersMs; waited_ms += kLatecomersLookMs)
     if ((ends && *ends) || root->waitFinished(kLatecomersLookMs)) break;
   return made;

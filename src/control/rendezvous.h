@@ -1,6 +1,7 @@
 #pragma once
 // What the rendezvous knows and decides, without any I/O: who has come, the exchange that is going on, and
 // the first thing that went wrong. control/root_service.cpp feeds it and sends what it says.
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -92,7 +93,7 @@ class Rendezvous {
   std::vector<Member> members_;
   std::optional<int64_t> deadline_ns_;
   uint32_t timeout_ms_ = 0;
-  bool failed_ = false;
+  std::atomic<bool> failed_{false};  // looked at by other threads, too
   FailureMessage failure_;
   CallLedger ledger_;
   WaitGraph waiting_;

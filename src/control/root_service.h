@@ -81,7 +81,9 @@ class RootService {
   virtual uint16_t port() const = 0;
   // True when the thread has ended by itself: every rank has left, or nobody ever came.
   virtual bool finished() const = 0;
-  // Waits for that. False when the time passes first.
+  // Ranks that come now are told why there will be no communicator.
+  virtual bool failed() const = 0;
+  // Waits until it is finished. False when the time passes first.
   virtual bool waitFinished(int64_t timeout_ms) const = 0;
 };
 
