@@ -88,7 +88,8 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
   InitRank at_first = init;
   at_first.id = given[0];
   Status status = initRank(at_first);
-  if (!status.ok() && status.code() != Code::kInProgress) return status;
+  // Then nothing was tried, and the IDs are as good as before.
+  if (status.code() == Code::kInvalidArgument) return status;
   for (int i = 1; i < ids; ++i)
     if (idOf(given[i]) != idOf(given[0])) claimRendezvous(idOf(given[i]));
   return status;
