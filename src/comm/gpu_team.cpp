@@ -202,6 +202,7 @@ const CudaDevice& GpuTeam::anyDevice() const {
 Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
   std::unique_lock lock(mutex_);
   if (state_ == State::kGathering && !remote_) {
+    const OutsideOfGraphs outside(at(member.rank).device->api());
     // What this rank alone finds out spares all the wait.
     const Status loads = gpuOf(at(member.rank)).lanes.load();
     if (!loads.ok()) stage(member, loads);

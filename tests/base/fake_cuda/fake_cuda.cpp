@@ -99,8 +99,8 @@ thread_local int capture_mode = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL
 
 // While some thread records in the default mode, no thread of that mode may call these.
 bool isProhibited(std::string_view function) {
-  static constexpr std::string_view kUnsafe[] = {"cuMemAlloc", "cuMemHostAlloc", "cuStreamQuery",
-                                                 "cuEventQuery"};
+  static constexpr std::string_view kUnsafe[] = {"cuMemAlloc", "cuMemHostAlloc", "cuModuleLoadData",
+                                                 "cuStreamQuery", "cuEventQuery"};
   return driver.recording > 0 && capture_mode == 0 &&
          std::find(std::begin(kUnsafe), std::end(kUnsafe), function) != std::end(kUnsafe);
 }
