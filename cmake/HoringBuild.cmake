@@ -80,6 +80,19 @@ function(horing_precompile target kind)
   endif()
 endfunction()
 
+# Where no ccache keeps objects, eight files of a target are compiled as one, too: what they all include is parsed, and what they
+# instantiate is generated, once. Files with options of their own stay alone (CMake sees to that).
+if(NOT HORING_CCACHE)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+endif()
+
+# For files that name in an anonymous namespace what others of their target name, too, and for those in C, which would want a
+# precompiled header of C: compiled alone in such a build as well.
+function(horing_compile_alone)
+  set_property(SOURCE ${ARGN} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # One layer of src/: horing_layer(NAME SOURCES ... USES layer ... [LIBRARIES ...]).
 # USES may only name layers below; tests/layers checks that the includes agree.
 function(horing_layer name)

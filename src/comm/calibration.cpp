@@ -15,10 +15,10 @@ namespace horing {
 namespace {
 
 constexpr size_t kSmallBytes = 8;
-constexpr int kRounds = 3;        // of which the best counts: what others do on the machine only adds
+constexpr int kCalibrationRounds = 3;  // of which the best counts: what others do on the machine only adds
 constexpr size_t kMostPairs = 3;  // of one class of links
 constexpr int kAnswers = 9;
-constexpr int kMostTimes = 2000;
+constexpr int kCalibrationTimes = 2000;
 // In a group: of the size that most chunks have, for which there is room in the caches.
 constexpr size_t kNearBytes = 256 << 10;
 
@@ -206,8 +206,8 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) 
   Round repeated{.peers = peers, .bytes = bytes, .at_once = at_once};
   HORING_ASSIGN(double best_us, round(repeated));
   repeated.times =
-      static_cast<int>(std::clamp(effort_.round_us / std::max(best_us, 0.1), 1.0, double{kMostTimes}));
-  for (int i = 0; i < kRounds; ++i) {
+      static_cast<int>(std::clamp(effort_.round_us / std::max(best_us, 0.1), 1.0, double{kCalibrationTimes}));
+  for (int i = 0; i < kCalibrationRounds; ++i) {
     HORING_ASSIGN(const double us, round(repeated));
     best_us = std::min(best_us, us);
   }
@@ -315,7 +315,7 @@ double foldRate() {
   fold.count = a.size();
   const FoldFunction function = foldFunction(DataType::kFloat32, RedOp::kSum, detectSimd());
   double best_us = 1e9;
-  for (int i = 0; i < 2 * kRounds; ++i) {
+  for (int i = 0; i < 2 * kCalibrationRounds; ++i) {
     const double begun = microseconds(CLOCK_MONOTONIC);
     function(fold);
     best_us = std::min(best_us, microseconds(CLOCK_MONOTONIC) - begun);

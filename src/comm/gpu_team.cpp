@@ -35,7 +35,7 @@ constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
 constexpr size_t kQueueBytes = size_t{24} << 20;
 constexpr int32_t kGoodParts = 8;          // smaller slots are worth so many
 constexpr int32_t kMostScratchQueues = 4;  // that count for the size of slots
-constexpr std::chrono::milliseconds kLook{1};
+constexpr std::chrono::milliseconds kTeamLook{1};
 constexpr int64_t kEndMs = 1000;
 
 bool isSame(const GpuLaunch& one, const GpuLaunch& other) {
@@ -125,7 +125,7 @@ GpuTeam::~GpuTeam() {
       if (told) abort();
       const Deadline deadline = Deadline::after(clock, kEndMs);
       while (api.event_query(gpu->latest()) == CudaApi::kNotReady && !deadline.passed())
-        std::this_thread::sleep_for(kLook);
+        std::this_thread::sleep_for(kTeamLook);
     }
     idle &= api.event_query(gpu->latest()) != CudaApi::kNotReady;
   }
@@ -208,7 +208,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     if (!loads.ok()) stage(member, loads);
   }
   while (state_ == State::kGathering && !missing().empty()) {
-    changed_.wait_for(lock, kLook);
+    changed_.wait_for(lock, kTeamLook);
     lock.unlock();
     HORING_TRY(patience.news());
     lock.lock();
@@ -645,7 +645,7 @@ Status GpuTeam::await(int number, const GpuPatience& patience) {
   Gpu& gpu = *gpus_[rank.gpu];
   std::unique_lock lock(gpu.mutex);
   while (gpu.launches < rank.entered && gpu.failed.ok()) {
-    gpu.launched.wait_for(lock, kLook);
+    gpu.launched.wait_for(lock, kTeamLook);
     if (gpu.launches >= rank.entered || !gpu.failed.ok()) break;
     const uint64_t launched = gpu.launches;
     const bool is_copied = rank.waiting.front().is_copied;

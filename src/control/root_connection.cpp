@@ -12,7 +12,7 @@ namespace horing {
 
 namespace {
 
-constexpr int kAbortCheckMs = 50;
+constexpr int kRootCheckMs = 50;
 constexpr int64_t kAttemptMs = 2000;      // before the next address gets its turn
 constexpr int64_t kOnlyAttemptMs = 5000;  // when there is no other
 constexpr int kFirstPauseMs = 10;
@@ -57,7 +57,7 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
   pollfd item{channel.fd(), POLLIN, 0};
   if (channel.wantsWrite()) item.events |= POLLOUT;
   int wait_ms = std::min(patience.deadline.remainingMs(), at_most_ms);
-  if (patience.abort) wait_ms = std::min(wait_ms, kAbortCheckMs);
+  if (patience.abort) wait_ms = std::min(wait_ms, kRootCheckMs);
   if (::poll(&item, 1, wait_ms) < 0 && errno != EINTR)
     return systemError(errno, "waiting for the rendezvous failed");
   return channel.progress();
@@ -70,7 +70,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, 
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
   // Nothing is read or written before the connect is complete: it would look like an error.
   pollfd item{channel->fd(), POLLOUT, 0};
-  while (::poll(&item, 1, std::min(patience.deadline.remainingMs(), kAbortCheckMs)) <= 0) {
+  while (::poll(&item, 1, std::min(patience.deadline.remainingMs(), kRootCheckMs)) <= 0) {
     if (patience.aborted()) return abortedStatus();
     if (patience.deadline.passed()) return makeStatus(Code::kTimeout, "no answer");
   }
@@ -79,7 +79,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, 
   if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
     return systemError(error, "%s", address.toString().c_str());
   while (!channel->proven()) {
-    HORING_TRY(waitAndProgress(*channel, patience, kAbortCheckMs));
+    HORING_TRY(waitAndProgress(*channel, patience, kRootCheckMs));
     if (patience.aborted()) return abortedStatus();
     if (!channel->proven() && patience.deadline.passed())
       return makeStatus(Code::kTimeout, "something listens there, but does not answer");

@@ -33,7 +33,7 @@ constexpr uint8_t kPmixGlobal = 3;
 constexpr uint32_t kPmixRankWildcard = UINT32_MAX - 1;
 constexpr int kPmixSuccess = 0;
 constexpr int kPmixDoneAtOnce = -157;
-constexpr const char* kKey = "horing.unique_id";
+constexpr const char* kPmixKey = "horing.unique_id";
 
 using OperationCallback = void (*)(int status, void* context);
 using ValueCallback = void (*)(int status, PmixValue* value, void* context);
@@ -125,7 +125,7 @@ Result<std::string> exchange(const PmixLibrary& pmix, PmixProcess self, const st
     PmixValue value{};
     value.type = kPmixString;
     value.string = copy.data();
-    if (const int put = pmix.put(kPmixGlobal, kKey, &value); put != kPmixSuccess)
+    if (const int put = pmix.put(kPmixGlobal, kPmixKey, &value); put != kPmixSuccess)
       return failed("store the unique ID", put);
     if (const int done = pmix.commit(); done != kPmixSuccess) return failed("publish the unique ID", done);
   }
@@ -136,7 +136,7 @@ Result<std::string> exchange(const PmixLibrary& pmix, PmixProcess self, const st
   target.rank = 0;
   const auto answer = std::make_shared<Answer>();
   HORING_TRY(await(answer, "read the unique ID of rank 0", timeout_ms,
-                   [&](void* context) { return pmix.get(&target, kKey, nullptr, 0, onValue, context); }));
+                   [&](void* context) { return pmix.get(&target, kPmixKey, nullptr, 0, onValue, context); }));
   const std::lock_guard lock(answer->mutex);
   return answer->text;
 }

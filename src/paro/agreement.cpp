@@ -52,7 +52,7 @@ std::vector<WireParam> wireParams(const Description& description) {
   return params;
 }
 
-Digest digestOf(const WireConfig& config, const std::vector<WireParam>& params) {
+Digest agreedDigest(const WireConfig& config, const std::vector<WireParam>& params) {
   Hasher hasher;
   hasher.add(&config, sizeof config);
   hasher.add(params.data(), params.size() * sizeof(WireParam));
@@ -115,7 +115,7 @@ Status agreeOn(horingComm_t comm, const Description& mine) {
   HORING_TRY(statusOf(horingCommCount(comm, &ranks)));
   WireConfig config = wireConfig(mine);
   std::vector<WireParam> params = wireParams(mine);
-  const Digest digest = digestOf(config, params);
+  const Digest digest = agreedDigest(config, params);
   std::vector<Digest> digests(static_cast<size_t>(ranks));
   HORING_TRY(
       statusOf(horingAllGather(digest.data(), digests.data(), sizeof digest, horingUint8, comm, nullptr)));

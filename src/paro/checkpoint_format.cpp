@@ -69,7 +69,7 @@ Result<std::string> checkedBody(const std::string& text) {
   return body;
 }
 
-uint64_t bytesOf(const Section& section) {
+uint64_t sectionBytes(const Section& section) {
   return section.count * paro::bytesOf(static_cast<horingDataType_t>(section.type));
 }
 
@@ -98,7 +98,7 @@ Status checkSection(const Manifest& manifest, size_t file, const Section& sectio
   const FileEntry& entry = manifest.files[file];
   const uint64_t index_bytes = entry.sections * sizeof(Section);
   if (section.offset < index_bytes || section.offset > entry.bytes ||
-      bytesOf(section) > entry.bytes - section.offset)
+      sectionBytes(section) > entry.bytes - section.offset)
     return refuse("elements that are not in the file");
   return {};
 }
@@ -186,12 +186,12 @@ Result<FileEntry> writeFile(const std::string& path, std::span<Piece> pieces) {
   HORING_ASSIGN(NewFile file, NewFile::create(path));
   for (Piece& piece : pieces) {
     piece.section.offset = entry.bytes;
-    piece.section.digest = digestOf(piece.data, bytesOf(piece.section));
-    entry.bytes += bytesOf(piece.section);
+    piece.section.digest = digestOf(piece.data, sectionBytes(piece.section));
+    entry.bytes += sectionBytes(piece.section);
     index.add(&piece.section, sizeof(Section));
   }
   for (const Piece& piece : pieces) HORING_TRY(file.write(&piece.section, sizeof(Section)));
-  for (const Piece& piece : pieces) HORING_TRY(file.write(piece.data, bytesOf(piece.section)));
+  for (const Piece& piece : pieces) HORING_TRY(file.write(piece.data, sectionBytes(piece.section)));
   HORING_TRY(file.commit());
   entry.index = index.digest();
   return entry;
@@ -241,9 +241,9 @@ Status checkSections(const Manifest& manifest, std::span<const Section> sections
 
 Status verifySection(const OldFile& file, const Section& section) {
   Hasher hasher;
-  std::vector<std::byte> block(std::min<uint64_t>(bytesOf(section), kBlockBytes));
-  for (uint64_t done = 0; done < bytesOf(section); done += block.size()) {
-    const size_t bytes = std::min<uint64_t>(block.size(), bytesOf(section) - done);
+  std::vector<std::byte> block(std::min<uint64_t>(sectionBytes(section), kBlockBytes));
+  for (uint64_t done = 0; done < sectionBytes(section); done += block.size()) {
+    const size_t bytes = std::min<uint64_t>(block.size(), sectionBytes(section) - done);
     HORING_TRY(file.read(section.offset + done, block.data(), bytes));
     hasher.add(block.data(), bytes);
   }

@@ -20,7 +20,7 @@ namespace horing {
 
 namespace {
 
-constexpr const char* kFabricName = "nvswitch";
+constexpr const char* kHwlocFabric = "nvswitch";
 
 const char* infoOf(hwloc_obj_t object, const char* name) {
   const char* value = object ? hwloc_obj_get_info_by_name(object, name) : nullptr;
@@ -192,7 +192,7 @@ void HwlocWalk::addLinks(const char* name) {
 
 void HwlocWalk::joinFabric(const std::map<int32_t, double>& into_fabric) {
   if (into_fabric.empty()) return;
-  if (fabric_ < 0) fabric_ = builder_.add({NodeKind::kFabric, 0, kFabricName});
+  if (fabric_ < 0) fabric_ = builder_.add({NodeKind::kFabric, 0, kHwlocFabric});
   for (const auto& [gpu, gbytes_per_s] : into_fabric) builder_.link(gpu, fabric_, gbytes_per_s);
 }
 

@@ -13,7 +13,7 @@ namespace horing {
 
 namespace {
 
-constexpr const char* kFabricName = "nvswitch";
+constexpr const char* kXmlFabric = "nvswitch";
 constexpr size_t kMaxDistances = 512;  // objects of one matrix
 
 // What an <osdev> is. Version 2 numbers the kinds, version 3 has a bit for each.
@@ -260,7 +260,7 @@ Status HwlocXmlReader::readLinks(size_t index) {
       if (gpus[column] < 0 && switches[column]) into_fabric[gpus[row]] += gbytes;
     }
   if (into_fabric.empty()) return {};
-  const int32_t fabric = builder_.add({NodeKind::kFabric, 0, kFabricName});
+  const int32_t fabric = builder_.add({NodeKind::kFabric, 0, kXmlFabric});
   for (const auto& [gpu, gbytes] : into_fabric) builder_.link(gpu, fabric, std::min(gbytes, kMaxGBytesPerS));
   return {};
 }

@@ -19,7 +19,7 @@ constexpr char kPrefix[] = "horing-";
 constexpr char kPresenceSuffix[] = ".rank";
 constexpr int kCreateAttempts = 8;
 constexpr char kMemoryName[] = "horing-slots";
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr int kMailboxSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::string folderOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
@@ -77,7 +77,7 @@ Result<Fd> createMemory(uint64_t bytes, const std::string& purpose) {
   if (!fd.valid()) return systemError(errno, "making memory for %s", purpose.c_str());
   if (const int error = allocate(fd.get(), bytes); error != 0)
     return systemError(error, "allocating %" PRIu64 " bytes for %s", bytes, purpose.c_str());
-  if (::fchmod(fd.get(), 0600) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
+  if (::fchmod(fd.get(), 0600) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kMailboxSeals | F_SEAL_SEAL) != 0)
     return systemError(errno, "sealing the memory for %s", purpose.c_str());
   return fd;
 }
@@ -261,7 +261,7 @@ Result<Fd> openShmMemory(const std::string& path) {
     Fd fd(::open(target.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     const std::string opened = formatString("/proc/self/fd/%d", fd.get());
     if (fd.valid() && targetOf(opened) == formatString("/memfd:%s (deleted)", kMemoryName) &&
-        (::fcntl(fd.get(), F_GET_SEALS) & kSeals) == kSeals) {
+        (::fcntl(fd.get(), F_GET_SEALS) & kMailboxSeals) == kMailboxSeals) {
       HORING_TRY(checkOwn(fd.get(), S_IFREG, path));
       return fd;
     }

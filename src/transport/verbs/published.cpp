@@ -46,7 +46,7 @@ int commonBits(const PublishedPort& a, const PublishedPort& b) {
   return bits;
 }
 
-bool ofIpv4(const PublishedPort& port) {
+bool hasIpv4(const PublishedPort& port) {
   ibv_gid gid{};
   std::copy(port.gid.begin(), port.gid.end(), gid.raw);
   return verbs::ofIpv4(gid);
@@ -57,7 +57,7 @@ bool ofIpv4(const PublishedPort& port) {
 std::optional<int> apart(const PublishedPort& a, const PublishedPort& b) {
   if (a.kind != b.kind) return {};
   if (a.infiniband()) return commonBits(a, b) >= kInfinibandBits ? std::optional(0) : std::nullopt;
-  if (ofIpv4(a) != ofIpv4(b)) return {};
+  if (hasIpv4(a) != hasIpv4(b)) return {};
   if (commonBits(a, b) >= std::max(a.subnet.bits, b.subnet.bits)) return 0;
   const bool routed = a.kind == GidEntry::Kind::kRoce2 && a.subnet.routed && b.subnet.routed;
   return routed ? std::optional(1) : std::nullopt;
@@ -78,7 +78,7 @@ PublishedPort PublishedPort::of(const Port& port) {
 }
 
 std::string PublishedPort::describe() const {
-  const bool v4 = !infiniband() && ofIpv4(*this);
+  const bool v4 = !infiniband() && hasIpv4(*this);
   const uint8_t* const address = gid.data() + (v4 ? 12 : 0);
   char text[INET6_ADDRSTRLEN] = "";
   ::inet_ntop(v4 ? AF_INET : AF_INET6, address, text, sizeof text);
