@@ -1,11 +1,14 @@
 // memory_limits_bench: what the memory of this machine allows. One line of JSON:
-//   copy_bytes_per_s   bytes read plus bytes written per second while two threads copy, each its own 64 MiB, past the caches
+//   copy_bytes_per_s   bytes read plus bytes written per second while two threads copy, each its own 64 MiB, past the caches:
+//                      the median of 9 copies, as a collective's time is a median, and as warm
 //   round_trip_ns      a word to another thread and back, both spinning: the least time of any answer in shared memory
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -22,7 +25,8 @@ namespace {
 
 constexpr size_t kBytes = size_t{64} << 20;
 constexpr int kThreads = 2;
-constexpr int kCopies = 5;
+constexpr int kWarmUps = 2;
+constexpr int kCopies = 9;
 constexpr int kTrips = 2'000;
 constexpr int kSpins = 10'000;
 constexpr int kBatches = 9;
@@ -62,18 +66,25 @@ Result<double> copyBytesPerSecond() {
     std::memset(copier.to.get(), 1, kBytes);
     std::memset(copier.from.get(), 2, kBytes);
   }
-  const SteadyClock clock;
-  double best = 0;
-  for (int turn = 0; turn < kCopies; ++turn) {
-    const int64_t start_ns = clock.nowNs();
-    std::vector<std::thread> threads;
-    for (const Copier& copier : copiers)
-      threads.emplace_back([&] { copyPastCaches(copier.to.get(), copier.from.get(), kBytes); });
-    for (std::thread& thread : threads) thread.join();
-    const double seconds = static_cast<double>(clock.nowNs() - start_ns) * 1e-9;
-    best = std::max(best, 2.0 * kThreads * kBytes / seconds);
-  }
-  return best;
+  // Threads that have just begun copy at two thirds of the rate of those that go on, so the first copies do not count.
+  std::barrier together(kThreads);
+  std::vector<double> rates;
+  const auto copy = [&](const Copier& copier, bool measures) {
+    const SteadyClock clock;
+    for (int turn = 0; turn < kWarmUps + kCopies; ++turn) {
+      together.arrive_and_wait();
+      const int64_t start_ns = clock.nowNs();
+      copyPastCaches(copier.to.get(), copier.from.get(), kBytes);
+      together.arrive_and_wait();
+      const double seconds = static_cast<double>(clock.nowNs() - start_ns) * 1e-9;
+      if (measures && turn >= kWarmUps) rates.push_back(2.0 * kThreads * kBytes / seconds);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const Copier& copier : copiers) threads.emplace_back(copy, std::cref(copier), &copier == &copiers[0]);
+  for (std::thread& thread : threads) thread.join();
+  std::ranges::nth_element(rates, rates.begin() + kCopies / 2);
+  return rates[kCopies / 2];
 }
 
 // With a core for each thread it never comes to yielding; without, a word would wait for a time slice.
