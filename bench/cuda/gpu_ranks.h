@@ -138,8 +138,8 @@ class GpuRanks {
     cuda::LaneCalls calls;
     calls.each[0] = call;
     calls.count = 1;
-    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), call.used_parts, 1},
-                               DataType::kFloat32, RedOp::kSum, streams_[rank]));
+    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), call.used_parts, 1}, DataType::kFloat32,
+                               RedOp::kSum, streams_[rank]));
   }
   void launch(const std::vector<cuda::LaneCall>& calls) {
     for (int32_t rank = 0; rank < world_->ranks(); ++rank) launch(rank, calls[static_cast<size_t>(rank)]);

@@ -181,7 +181,7 @@ typedef struct {
   size_t size;             /* of the initialiser */
   unsigned int magic;      /* of the initialiser */
   unsigned int version;    /* of the initialiser */
-  int blocking;            /* 1; 0: see horingCommInitRankConfig; undefined: 1, or that of the communicator it is made of */
+  int blocking;            /* 1; 0: see horingCommInitRankConfig; undefined: 1, or as its parent */
   int cgaClusterSize;      /* ignored */
   int minCTAs;             /* ignored */
   int maxCTAs;             /* ignored */

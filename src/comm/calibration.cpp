@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kSmallBytes = 8;
 constexpr int kCalibrationRounds = 3;  // of which the best counts: what others do on the machine only adds
-constexpr size_t kMostPairs = 3;  // of one class of links
+constexpr size_t kMostPairs = 3;       // of one class of links
 constexpr int kAnswers = 9;
 constexpr int kCalibrationTimes = 2000;
 // In a group: of the size that most chunks have, for which there is room in the caches.

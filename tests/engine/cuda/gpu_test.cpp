@@ -88,8 +88,7 @@ class GpuRanks {
     cuda::LaneCalls calls;
     calls.each[0] = call;
     calls.count = 1;
-    return gpu_.launch(calls, {world_->plan(p).lanes(), call.used_parts, 1}, type, op,
-                       stream(p));
+    return gpu_.launch(calls, {world_->plan(p).lanes(), call.used_parts, 1}, type, op, stream(p));
   }
 
   // Inputs on the GPU, `shift` bytes off the alignment, and outputs; what each rank would call.
