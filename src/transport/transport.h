@@ -25,6 +25,9 @@ inline constexpr int kMaxLinksPerPeer = 4;
 inline constexpr uint32_t kMaxSlots = 128;
 inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
 
+// Below, lines that go from cache to cache are there sooner than memory, wherever the reader is.
+inline constexpr uint32_t kFarBytes = 4096;
+
 // Identifies a message: both ends compute it, the receiver compares (it names operation, lane, step and slice).
 using Tag = uint64_t;
 
@@ -46,6 +49,9 @@ class Sender {
   // From the next message on: whether messages go through all the room of a link (LinkShape::room), or keep to few slots. Costs
   // nothing to be called; this end's own affair.
   virtual void roam(bool /*far*/) {}
+  // Of messages of kFarBytes or more: whether they are better stored past the caches (engine/host/fold.h), since the reader's are far.
+  // May change from one message to the next.
+  virtual bool readerIsFar() const { return false; }
 
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
   // Whether tryAcquireLanding() may wait; the same at both ends of a connection.

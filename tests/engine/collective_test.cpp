@@ -623,25 +623,28 @@ TEST(Collectives, GiveTheSameBitsWithEveryWindow) {
 }
 
 // Past the caches or not: the same bits, wherever a buffer begins, and nothing outside it.
-TEST(Collectives, GiveTheSameBitsWhenOutputsAreStreamed) {
+TEST(Collectives, GiveTheSameBitsPastTheCaches) {
   for (int simd = 0; simd <= static_cast<int>(detectSimd()); ++simd)
     for (const AlgorithmShape& a :
          {AlgorithmShape{"peer_read", {1, 2}}, AlgorithmShape{"peer_read", {1, 4}},
           AlgorithmShape{"peer_write", {1, 2}}, AlgorithmShape{"peer_write", {1, 3}},
           AlgorithmShape{"ring", {1, 3}}, AlgorithmShape{"direct", {1, 3}}})
-      for (const Collective collective : kAll) {
-        if (!findAlgorithm(a.algorithm)->has(collective)) continue;
-        World world({.algorithm = a.algorithm,
-                     .collective = collective,
-                     .shape = a.shape,
-                     .simd = static_cast<Simd>(simd),
-                     .stream_bytes = 1});
-        for (const size_t count : {size_t{1}, size_t{63}, size_t{5003}, size_t{40000}})
-          for (const auto& [type, op] :
-               {std::pair{DataType::kFloat32, RedOp::kSum}, std::pair{DataType::kBfloat16, RedOp::kAvg},
-                std::pair{DataType::kInt8, RedOp::kMax}})
-            runAndCheck(world, {a.algorithm, collective, a.shape, type, op, count});
-      }
+      for (const Collective collective : kAll)
+        for (const auto& [outputs, messages] :
+             {std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
+          if (!findAlgorithm(a.algorithm)->has(collective)) continue;
+          World world({.algorithm = a.algorithm,
+                       .collective = collective,
+                       .shape = a.shape,
+                       .simd = static_cast<Simd>(simd),
+                       .stream_bytes = outputs ? 1 : SIZE_MAX,
+                       .far_readers = messages});
+          for (const size_t count : {size_t{1}, size_t{63}, size_t{5003}, size_t{40000}})
+            for (const auto& [type, op] :
+                 {std::pair{DataType::kFloat32, RedOp::kSum}, std::pair{DataType::kBfloat16, RedOp::kAvg},
+                  std::pair{DataType::kInt8, RedOp::kMax}})
+              runAndCheck(world, {a.algorithm, collective, a.shape, type, op, count});
+        }
 }
 
 TEST(HostOperation, SaysWhoseSignalItWaitsFor) {

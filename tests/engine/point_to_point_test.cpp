@@ -5,12 +5,13 @@
 
 #include <memory>
 
+#include "transport/faulty/faulty_transport.h"
 #include "transport/loopback/loopback_transport.h"
 
 namespace horing {
 namespace {
 
-constexpr uint32_t kSlotBytes = 256;
+constexpr uint32_t kSlotBytes = 256, kLargeSlotBytes = 3 * kFarBytes;
 constexpr uint32_t kSlots = 3;
 
 std::vector<std::byte> pattern(size_t bytes, int seed) {
@@ -30,26 +31,40 @@ Transfer receiveFrom(int peer, std::vector<std::byte>& data) {
 
 class PointToPointRanks : public testing::Test {
  protected:
-  void make(int ranks) {
+  void make(int ranks, uint32_t slot_bytes = kSlotBytes, const FaultPlan& faults = {}) {
     auto hub = LoopbackHub::create(ranks).take();
-    for (int rank = 0; rank < ranks; ++rank) transports_.push_back(makeLoopbackTransport(hub, rank).take());
+    for (int rank = 0; rank < ranks; ++rank)
+      transports_.push_back(makeFaultyTransport(makeLoopbackTransport(hub, rank).take(), rank, faults));
     links_.resize(static_cast<size_t>(ranks * ranks));
     for (int rank = 0; rank < ranks; ++rank)
       for (int peer = 0; peer < ranks; ++peer)
         if (peer != rank)
           links_[static_cast<size_t>(rank * ranks + peer)] =
               transports_[static_cast<size_t>(rank)]
-                  ->connect(peer, transports_[static_cast<size_t>(peer)]->address(), {1, kSlots, kSlotBytes})
+                  ->connect(peer, transports_[static_cast<size_t>(peer)]->address(), {1, kSlots, slot_bytes})
                   .take();
     for (int round = 0; round < 4; ++round)
       for (auto& transport : transports_) ASSERT_TRUE(transport->progress().ok());
     for (int rank = 0; rank < ranks; ++rank) {
       connections_.push_back(std::make_unique<Connections>(*this, rank, ranks));
-      engines_.push_back(std::make_unique<PointToPoint>(rank, ranks, kSlotBytes, *connections_.back()));
+      engines_.push_back(std::make_unique<PointToPoint>(rank, ranks, slot_bytes, *connections_.back()));
     }
   }
 
   PointToPoint& rank(int number) { return *engines_[static_cast<size_t>(number)]; }
+
+  // Between two ranks, both ways.
+  void exchange(const std::vector<size_t>& sizes) {
+    for (const size_t bytes : sizes) {
+      const auto a = pattern(bytes, 1), b = pattern(bytes, 2);
+      std::vector<std::byte> at_0(bytes), at_1(bytes);
+      ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, a), receiveFrom(1, at_0)}).ok());
+      ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, at_1), sendTo(0, b)}).ok());
+      ASSERT_TRUE(run()) << bytes << ": " << rank(0).describeProgress();
+      EXPECT_EQ(at_0, b) << bytes;
+      EXPECT_EQ(at_1, a) << bytes;
+    }
+  }
 
   // Polls everybody in turn until all are done, or nobody gets on any more.
   bool run() {
@@ -82,15 +97,12 @@ class PointToPointRanks : public testing::Test {
 
 TEST_F(PointToPointRanks, ExchangeMessagesOfEverySize) {
   make(2);
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{10'000}}) {
-    const auto a = pattern(bytes, 1), b = pattern(bytes, 2);
-    std::vector<std::byte> at_0(bytes), at_1(bytes);
-    ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, a), receiveFrom(1, at_0)}).ok());
-    ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, at_1), sendTo(0, b)}).ok());
-    ASSERT_TRUE(run()) << bytes << ": " << rank(0).describeProgress();
-    EXPECT_EQ(at_0, b) << bytes;
-    EXPECT_EQ(at_1, a) << bytes;
-  }
+  exchange({0, 1, 255, 256, 257, 10'000});
+}
+
+TEST_F(PointToPointRanks, ExchangeMessagesOfEverySizePastTheCaches) {
+  make(2, kLargeSlotBytes, {.far_readers = true});
+  exchange({1, kFarBytes - 1, kFarBytes, kFarBytes + 1, kLargeSlotBytes + kFarBytes + 77});
 }
 
 TEST_F(PointToPointRanks, MeetInTheOrderOfTheirCallsAcrossGroups) {

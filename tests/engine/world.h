@@ -11,6 +11,7 @@
 
 #include "algorithms/catalogue.h"
 #include "engine/host/operation.h"
+#include "transport/faulty/faulty_transport.h"
 #include "transport/loopback/loopback_transport.h"
 
 namespace horing {
@@ -25,6 +26,7 @@ struct WorldOptions {
   uint32_t slot_bytes = 65536;
   Simd simd = Simd::kPlain;
   size_t stream_bytes = SIZE_MAX;
+  bool far_readers = false;               // what is sent goes past the caches
   std::vector<int32_t> rank_of_position;  // empty: position = rank
   // Not over loopback but over these, one for each rank; they must outlive the world.
   std::vector<Transport*> transports{};
@@ -40,6 +42,8 @@ class World final {
       EXPECT_TRUE(hub.ok()) << hub.status().toString();
       for (int rank = 0; rank < ranks_; ++rank) {
         loopback_.push_back(makeLoopbackTransport(hub.value(), rank).take());
+        if (options_.far_readers)
+          loopback_.back() = makeFaultyTransport(std::move(loopback_.back()), rank, {.far_readers = true});
         options_.transports.push_back(loopback_.back().get());
       }
     }

@@ -266,6 +266,42 @@ bool rung(int fd) {
   return ::poll(&ready, 1, 0) == 1;
 }
 
+// One time in five says the opposite.
+void learn(ReaderDistance& distance, int times, int64_t most_ns, int64_t some_ns) {
+  for (int i = 0; i < times; ++i) distance.learn(i % 5 == 4 ? some_ns : most_ns);
+}
+
+TEST(ReaderDistance, BelievesWhatMostTimesSay) {
+  constexpr int64_t kNearNs = 40, kFarNs = 160, kPreemptedNs = 3'000'000;
+  ReaderDistance distance;
+  EXPECT_FALSE(distance.isFar());
+  for (int i = 0; i < 1000; ++i) {
+    distance.learn(i % 5 == 4 ? kPreemptedNs : kNearNs);
+    ASSERT_FALSE(distance.isFar()) << i;
+  }
+  learn(distance, 20, kFarNs, kNearNs);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(distance.isFar()) << i;
+    distance.learn(i % 5 == 4 ? kNearNs : kFarNs);
+  }
+  learn(distance, 20, kNearNs, kPreemptedNs);
+  EXPECT_FALSE(distance.isFar());
+}
+
+TEST(ReaderDistance, AsksSeldomUnlessInDoubt) {
+  ReaderDistance distance;
+  const auto due = [&] {
+    int count = 0;
+    for (int i = 0; i < 80; ++i) count += distance.isDue();
+    return count;
+  };
+  EXPECT_EQ(due(), 10);
+  distance.learn(INT64_MAX);
+  EXPECT_EQ(due(), 80);
+  distance.learn(0);
+  EXPECT_EQ(due(), 10);
+}
+
 TEST(Doorbell, RingsOnlyWhoSleeps) {
   Pipe pipe;
   Doorbell bell(&pipe.flag, pipe.event());

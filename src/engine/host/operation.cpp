@@ -392,7 +392,8 @@ inline const std::byte* HostOperation::lastingValue(const CallStep& step, const 
 }
 
 inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
-  if (step.streams) return computeAndStream(step, kept, sent, count);
+  const bool sends_far = sent && count * element_bytes_ >= kFarBytes && step.sender->readerIsFar();
+  if (step.streams || sends_far) return computeAndStream(step, kept, sent, count, sends_far);
   std::byte* first = kept ? kept : sent;
   std::byte* second = kept ? sent : nullptr;
   if (step.only_moves) {
@@ -403,14 +404,25 @@ inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::b
   fold(step, first, second, count);
 }
 
-// What is sent stays in the cache, for the peer; what is kept takes no room in it and need not be read before it is written.
-void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
-  const size_t bytes = count * element_bytes_;
+// What is sent stays in the cache, for a peer that shares it; what is kept takes no room in it and need not be read before it is
+// written.
+void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count,
+                                     bool sends_far) {
+  if (step.only_moves && kept == operands_[0]) kept = nullptr;
+  std::byte* places[2];
+  size_t given = 0;
+  if (kept && !step.streams) places[given++] = kept;
+  if (sent && !sends_far) places[given++] = sent;
+  const size_t streams_from = given;
+  if (kept && step.streams) places[given++] = kept;
+  if (sent && sends_far) places[given++] = sent;
+  const std::span<std::byte* const> all(places, given);
   if (step.only_moves) {
-    if (sent) copyBytes(operands_[0], sent, nullptr, bytes);
-    if (kept != operands_[0]) streamBytes(operands_[0], {&kept, 1}, bytes);
+    const size_t bytes = count * element_bytes_;
+    for (std::byte* const place : all.first(streams_from)) copyBytes(operands_[0], place, nullptr, bytes);
+    streamBytes(operands_[0], all.subspan(streams_from), bytes);
   } else {
-    fold(step, sent ? sent : kept, sent ? kept : nullptr, count);
+    foldTo(step, all, static_cast<int>(streams_from), count);
   }
   streamFence();
 }

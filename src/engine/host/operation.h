@@ -149,7 +149,7 @@ class HostOperation final : public Driven {
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void computeForAll(const CallStep& step, size_t output_offset, size_t count);
   void publishOutputs() const;
-  void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
+  void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count, bool sends_far);
   void fold(const CallStep& step, std::byte* first, std::byte* second, size_t count);
   void foldTo(const CallStep& step, std::span<std::byte* const> places, int streams_from, size_t count);
   void nextSlice(LaneState& lane);

@@ -105,7 +105,12 @@ bool PointToPoint::trySend(Flow& flow) {
   if (transfer.bytes >= kInPlaceBytes && flow.sender->sendsFrom(data, static_cast<uint32_t>(bytes))) {
     flow.sender->postFrom(data, static_cast<uint32_t>(bytes), tag);
   } else {
-    if (!copy(transfer, slot, data, bytes)) return false;
+    if (!transfer.copier && bytes >= kFarBytes && flow.sender->readerIsFar()) {
+      streamBytes(data, {&slot, 1}, bytes);
+      streamFence();
+    } else if (!copy(transfer, slot, data, bytes)) {
+      return false;
+    }
     flow.sender->post(static_cast<uint32_t>(bytes), tag);
   }
   passOn(flow, bytes);

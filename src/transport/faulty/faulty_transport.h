@@ -23,6 +23,8 @@ struct FaultPlan {
   uint64_t cut_after_messages = UINT64_MAX;
   // One bit of one in so many messages, on average, is flipped before it leaves. 0: none.
   uint32_t flip_one_in = 0;
+  // All readers pass for far (Sender::readerIsFar).
+  bool far_readers = false;
 };
 
 // Owns `inner`. `rank` is this rank's, for messages and to give every rank faults of its own.

@@ -4,8 +4,10 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "transport/slots/doorbell.h"
+#include "transport/slots/reader_distance.h"
 #include "transport/slots/slot_queue.h"
 #include "transport/transport.h"
 
@@ -69,6 +71,8 @@ class SlotSender final : public Sender {
   void post(uint32_t bytes, Tag tag) override {
     HORING_CHECK_LE(bytes, place_ ? kInlineBytes : queue_.slot_bytes);
     HORING_CHECK_LT(head_ - tail_, queue_.count);
+    const bool is_timed = bytes >= kFarBytes && distance_.isDue();
+    const int64_t before_ns = is_timed ? drainedNs() : 0;
     auto* slot = reinterpret_cast<SlotHeader*>(slot_);
     slot->tag.store(tag, std::memory_order_relaxed);               // ordered by sequence
     slot->bytes.store(bytes | place_, std::memory_order_relaxed);  // ordered by sequence
@@ -77,15 +81,22 @@ class SlotSender final : public Sender {
     slot->next.store(number_, std::memory_order_relaxed);  // ordered by sequence
     // release: pairs with the acquire in SlotReceiver::look().
     slot->sequence.store(++head_, std::memory_order_release);
+    if (is_timed) distance_.learn(drainedNs() - before_ns);
     slot_ = queue_.slot(number_);
     bell_.press();
   }
   bool flushed() const override { return true; }
+  bool readerIsFar() const override { return distance_.isFar(); }
   void roam(bool far) override { turn_ = far ? queue_.room : queue_.count; }
 
  private:
   // Reads the peer's counter. True if there is a free slot.
   bool look();
+  // When all that this thread stored has left it.
+  static int64_t drainedNs() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return SteadyClock().nowNs();
+  }
 
   SlotQueue queue_;
   std::byte* slot_;  // of the next message
@@ -94,6 +105,7 @@ class SlotSender final : public Sender {
   uint32_t number_ = 0;  // of that slot
   uint32_t turn_;        // slots in turn
   uint32_t place_ = 0;   // kIsInline: what was acquired is in the header
+  ReaderDistance distance_;
   DoorbellButton bell_;
   SlotLinkState* state_;
   int channel_;
