@@ -1,6 +1,8 @@
 // Registered buffers over RDMA: what is copied through slots and what is not, with a wire that is pulled as well.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -21,7 +23,7 @@ class InPlace : public ::testing::Test {
  protected:
   void SetUp() override { HORING_NEEDS_RDMA_MACHINE(); }
   void TearDown() override {
-    for (const auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
+    onEveryRank([this](int rank) { leave(rank); });
   }
 
   bool meet(int64_t registered_mb = 1024, const char* algorithm = "auto") {
@@ -46,6 +48,14 @@ class InPlace : public ::testing::Test {
     return !HasFailure();
   }
   Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  // As programs do, behind the last call: what others lack is sent again only by who is in a call, or leaves.
+  // A rank that did neither until all others were through could keep them waiting, once a wire was pulled.
+  void leave(int rank) {
+    std::unique_ptr<Communicator> left = std::move(ranks_[static_cast<size_t>(rank)]);
+    if (!left) return;
+    left_[static_cast<size_t>(rank)] = left->dataMoved();
+    EXPECT_TRUE(left->leave().ok());
+  }
   static void onEveryRank(const std::function<void(int)>& body) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
@@ -54,7 +64,8 @@ class InPlace : public ::testing::Test {
   // Of all ranks since the last time.
   DataMoved moved() {
     DataMoved all;
-    for (const auto& rank : ranks_) all += rank->dataMoved();
+    for (size_t rank = 0; rank < kRanks; ++rank)
+      all += ranks_[rank] ? ranks_[rank]->dataMoved() : left_[rank];
     const DataMoved before = std::exchange(before_, all);
     return {all.sent_in_place - before.sent_in_place, all.sent_through_slots - before.sent_through_slots,
             all.received_in_place - before.received_in_place,
@@ -65,13 +76,20 @@ class InPlace : public ::testing::Test {
     return static_cast<uint32_t>(rank) * 1'000'003u + static_cast<uint32_t>(index) * 2'654'435'761u +
            static_cast<uint32_t>(round) * 97u;
   }
-  void allGather(Buffers kind, size_t words, int rounds = 1);
-  void exchange(Buffers kind, size_t words);
+  void allGather(Buffers kind, size_t words) {
+    onEveryRank([=, this](int rank) { allGatherOn(rank, kind, words, 1); });
+  }
+  void exchange(Buffers kind, size_t words) {
+    onEveryRank([=, this](int rank) { exchangeOn(rank, kind, words); });
+  }
+  void allGatherOn(int rank, Buffers kind, size_t words, int rounds);
+  void exchangeOn(int rank, Buffers kind, size_t words);
   void allReduce(Buffers kind, size_t words, bool in_place);
 
   SegmentList segments_;
   std::unique_ptr<RootService> root_;
   std::vector<std::unique_ptr<Communicator>> ranks_{kRanks};
+  std::array<DataMoved, kRanks> left_;  // of those that have
   DataMoved before_;
 };
 
@@ -114,39 +132,35 @@ class Memory {
   void* handle_ = nullptr;
 };
 
-void InPlace::allGather(Buffers kind, size_t words, int rounds) {
-  onEveryRank([&](int rank) {
-    Memory input(comm(rank), segments_, kind, words), output(comm(rank), segments_, kind, words * kRanks);
-    for (int round = 0; round < rounds; ++round) {
-      for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, round);
-      Call call;
-      call.input = input.bytes();
-      call.output = output.bytes();
-      call.count = words;
-      call.type = DataType::kUint32;
-      const Status status = comm(rank).run(Collective::kAllGather, call);
-      ASSERT_TRUE(status.ok()) << status.toString();
-      for (size_t i = 0; i < words * kRanks; ++i)
-        ASSERT_EQ(output[i], word(static_cast<int>(i / words), i % words, round))
-            << "rank " << rank << ", " << i;
-    }
-  });
+void InPlace::allGatherOn(int rank, Buffers kind, size_t words, int rounds) {
+  Memory input(comm(rank), segments_, kind, words), output(comm(rank), segments_, kind, words * kRanks);
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, round);
+    Call call;
+    call.input = input.bytes();
+    call.output = output.bytes();
+    call.count = words;
+    call.type = DataType::kUint32;
+    const Status status = comm(rank).run(Collective::kAllGather, call);
+    ASSERT_TRUE(status.ok()) << status.toString();
+    for (size_t i = 0; i < words * kRanks; ++i)
+      ASSERT_EQ(output[i], word(static_cast<int>(i / words), i % words, round))
+          << "rank " << rank << ", " << i;
+  }
 }
 
 // Everybody sends to the next rank.
-void InPlace::exchange(Buffers kind, size_t words) {
-  onEveryRank([&](int rank) {
-    Memory input(comm(rank), segments_, kind, words), output(comm(rank), segments_, kind, words);
-    for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, 0);
-    const int next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
-    const size_t bytes = words * sizeof(uint32_t);
-    const Transfer both[] = {{Transfer::Direction::kSend, next, input.bytes(), nullptr, bytes},
-                             {Transfer::Direction::kReceive, previous, nullptr, output.bytes(), bytes}};
-    const Status status = comm(rank).exchange(both);
-    ASSERT_TRUE(status.ok()) << status.toString();
-    for (size_t i = 0; i < words; ++i)
-      ASSERT_EQ(output[i], word(previous, i, 0)) << "rank " << rank << ", " << i;
-  });
+void InPlace::exchangeOn(int rank, Buffers kind, size_t words) {
+  Memory input(comm(rank), segments_, kind, words), output(comm(rank), segments_, kind, words);
+  for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, 0);
+  const int next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
+  const size_t bytes = words * sizeof(uint32_t);
+  const Transfer both[] = {{Transfer::Direction::kSend, next, input.bytes(), nullptr, bytes},
+                           {Transfer::Direction::kReceive, previous, nullptr, output.bytes(), bytes}};
+  const Status status = comm(rank).exchange(both);
+  ASSERT_TRUE(status.ok()) << status.toString();
+  for (size_t i = 0; i < words; ++i)
+    ASSERT_EQ(output[i], word(previous, i, 0)) << "rank " << rank << ", " << i;
 }
 
 void InPlace::allReduce(Buffers kind, size_t words, bool in_place) {
@@ -225,7 +239,6 @@ TEST_F(InPlace, AllReducesAreRightInEveryMixture) {
       for (const bool in_place : {false, true}) allReduce(kind, kLeastWords * 9 + 5, in_place);
     EXPECT_GT(moved().sent_in_place, 0u) << algorithm;
     TearDown();
-    for (auto& rank : ranks_) rank.reset();
     before_ = {};
   }
 }
@@ -236,13 +249,31 @@ TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
   exchange(Buffers::kAllocated, kLeastWords * 4);
   moved();
   std::thread puller([] { EXPECT_TRUE(testing::pullWire(0)); });
-  allGather(Buffers::kAllocated, kLeastWords * 16, 8);
-  puller.join();
-  exchange(Buffers::kRegistered, kLeastWords * 16);
+  onEveryRank([&](int rank) {
+    allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 8);
+    if (rank == 0) puller.join();
+    exchangeOn(rank, Buffers::kRegistered, kLeastWords * 16);
+    leave(rank);
+  });
   const DataMoved data = moved();
   EXPECT_EQ(data.sent_through_slots, 0u);
   EXPECT_EQ(data.received_through_slots, 0u);
   EXPECT_TRUE(testing::plugWire(0));
+}
+
+// The last credits are on their way still when the first rank is through, and none of them arrives.
+TEST_F(InPlace, WhoLeavesSaysWhatCameBeforeAWireWasPulled) {
+  ASSERT_TRUE(meet());
+  allGather(Buffers::kAllocated, kLeastWords);
+  EXPECT_TRUE(testing::shapeWire(0, "delay 80ms"));
+  std::atomic<bool> pulled = false;
+  onEveryRank([&](int rank) {
+    allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 1);
+    EXPECT_TRUE(pulled.exchange(true) || testing::pullWire(0));
+    leave(rank);
+  });
+  EXPECT_TRUE(testing::plugWire(0));
+  EXPECT_TRUE(testing::shapeWire(0, ""));
 }
 
 }  // namespace
