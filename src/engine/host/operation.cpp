@@ -404,7 +404,7 @@ inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::b
   fold(step, first, second, count);
 }
 
-// What is sent stays in the cache, for a peer that shares it; what is kept takes no room in it and need not be read before it is
+// What is sent stays in the cache, for a peer that is near; what is kept takes no room in it and need not be read before it is
 // written.
 void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count,
                                      bool sends_far) {

@@ -4,8 +4,8 @@
 
 namespace horing {
 
-// Learns from how long it takes to write a line that the reader has read since it was last written: 20 to 80 ns between cores that
-// share a cache, 120 to 200 between those that do not, where data stored past the caches arrives several times sooner (README.md).
+// Learns from how long it takes to write a line that the reader has read since it was last written: 20 to 80 ns between cores of
+// one socket, 120 to 200 between those that are farther apart, where data stored past the caches arrives several times sooner (README.md).
 // What else happens on the machine makes single times longer, and what this core fetched by chance shorter, so that most of several
 // must agree. Nobody says where a virtual machine's cores are, and they move.
 class ReaderDistance {
