@@ -49,9 +49,9 @@ class Sender {
   // From the next message on: whether messages go through all the room of a link (LinkShape::room), or keep to few slots. Costs
   // nothing to be called; this end's own affair.
   virtual void roam(bool /*far*/) {}
-  // Of messages of kFarBytes or more: whether they are better stored past the caches (engine/host/fold.h), since the reader's are far.
-  // May change from one message to the next.
-  virtual bool readerIsFar() const { return false; }
+  // Whether kFarBytes or more are better stored past the caches (engine/host/fold.h), since those of who reads them are far. May change
+  // from one message to the next.
+  virtual bool readerIsFar() { return false; }
 
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
   // Whether tryAcquireLanding() may wait; the same at both ends of a connection.

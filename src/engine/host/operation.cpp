@@ -427,22 +427,26 @@ void HostOperation::computeAndStream(const CallStep& step, std::byte* kept, std:
   streamFence();
 }
 
-// All outputs in one pass, so that each input is read once, from memory, and no more is written than they hold. Each rank begins
-// with another's output.
+// All outputs in one pass, so that each input is read once, from memory, and no more is written than they hold. Those past the caches
+// are the last. Each rank begins with another's output.
 void HostOperation::computeForAll(const CallStep& step, size_t output_offset, size_t count) {
-  const int32_t ranks = plan_.schedule().ranks;
-  size_t places = 0;
-  for (int32_t distance = 1; distance <= ranks; ++distance) {
-    std::byte* const to = call_.peer_outputs[(plan_.schedule().position + distance) % ranks] + output_offset;
-    if (!step.only_moves || to != operands_[0]) outputs_[places++] = to;
+  const Schedule& schedule = plan_.schedule();
+  const size_t bytes = count * element_bytes_;
+  size_t places = 0, streamed = 0;
+  for (int32_t distance = 1; distance <= schedule.ranks; ++distance) {
+    const int32_t owner = (schedule.position + distance) % schedule.ranks;
+    std::byte* const to = call_.peer_outputs[owner] + output_offset;
+    if (step.only_moves && to == operands_[0]) continue;
+    const bool streams = step.streams || (bytes >= kFarBytes && plan_.ownerIsFar(owner));
+    outputs_[streams ? outputs_.size() - ++streamed : places++] = to;
   }
-  const std::span<std::byte* const> outputs(outputs_.data(), places);
-  if (!step.only_moves) {
-    foldTo(step, outputs, step.streams ? 0 : ranks, count);
-  } else if (step.streams) {
-    streamBytes(operands_[0], outputs, count * element_bytes_);
+  const std::span<std::byte* const> all(outputs_);
+  const auto near = all.first(places), far = all.last(streamed);
+  if (step.only_moves) {
+    for (std::byte* const to : near) copyBytes(operands_[0], to, nullptr, bytes);
+    streamBytes(operands_[0], far, bytes);
   } else {
-    for (std::byte* const to : outputs) copyBytes(operands_[0], to, nullptr, count * element_bytes_);
+    foldTo(step, all, static_cast<int>(places), count);
   }
 }
 

@@ -30,6 +30,7 @@ Plan::Plan(Schedule schedule, const PlanSettings& settings, ConnectionSource& co
   for (int32_t q = 0; q < schedule_.scratch_queues; ++q)
     queues_.push_back(std::make_unique<ScratchQueue>(settings.window + 1, settings.slot_bytes));
   bound_.resize(schedule_.lanes.size());
+  signals_.resize(static_cast<size_t>(schedule_.ranks));
   for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane) {
     for (const Block& block : schedule_.lanes[lane].blocks)
       for (const Step& step : block.body) bound_[lane].push_back(bindStep(step, lane, connections));
@@ -66,6 +67,7 @@ BoundStep Plan::bindStep(const Step& step, size_t lane, ConnectionSource& connec
   for (const int32_t peer : step.signal_to) {
     bound.signals.push_back(&connections.sender(peer, channelOf(schedule_, lane, peer, sendPeers)));
     addOnce(senders_, bound.signals.back());
+    signals_[static_cast<size_t>(peer)] = bound.signals.back();
   }
   largest_source_count_ = std::max(largest_source_count_, static_cast<int32_t>(bound.sources.size()));
   return bound;

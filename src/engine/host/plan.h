@@ -108,6 +108,11 @@ class Plan {
   bool flushed() const;
   // Of all that it sends from now on: Sender::roam().
   void roam(bool far);
+  // Of this rank's outputs at that position: whether its caches are far (Sender::readerIsFar). Of plans that write peers' memory.
+  bool ownerIsFar(int32_t position) {
+    Sender* const signals = signals_[static_cast<size_t>(position)];
+    return signals && signals->readerIsFar();
+  }
   // No peer's memory waits for a credit any more; else to be called again.
   bool settle();
   uint64_t memoryBytes() const;
@@ -121,6 +126,7 @@ class Plan {
   std::vector<std::vector<BoundStep>> bound_;  // [lane][step as written down]
   std::vector<Sender*> senders_;               // each once
   std::vector<Receiver*> receivers_;           // each once
+  std::vector<Sender*> signals_;               // by position; null where no step sends one
   int32_t largest_source_count_ = 1;
   bool reads_peers_ = false;
   bool writes_peers_ = false;

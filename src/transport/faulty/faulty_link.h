@@ -60,7 +60,7 @@ class FaultySender final : public Sender {
   void post(uint32_t bytes, Tag tag) override;
   bool flushed() const override { return state_->cut() || inner_->flushed(); }
   void roam(bool far) override { inner_->roam(far); }
-  bool readerIsFar() const override { return state_->plan.far_readers || inner_->readerIsFar(); }
+  bool readerIsFar() override { return state_->plan.far_readers || inner_->readerIsFar(); }
 
  private:
   Sender* inner_;

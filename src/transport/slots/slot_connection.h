@@ -2,6 +2,7 @@
 // Sender and Receiver over a SlotQueue: a few nanoseconds a call and one fence a message.
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -71,7 +72,7 @@ class SlotSender final : public Sender {
   void post(uint32_t bytes, Tag tag) override {
     HORING_CHECK_LE(bytes, place_ ? kInlineBytes : queue_.slot_bytes);
     HORING_CHECK_LT(head_ - tail_, queue_.count);
-    const bool is_timed = bytes >= kFarBytes && distance_.isDue();
+    const bool is_timed = std::exchange(is_asked_, false) && distance_.isDue();
     const int64_t before_ns = is_timed ? drainedNs() : 0;
     auto* slot = reinterpret_cast<SlotHeader*>(slot_);
     slot->tag.store(tag, std::memory_order_relaxed);               // ordered by sequence
@@ -86,7 +87,11 @@ class SlotSender final : public Sender {
     bell_.press();
   }
   bool flushed() const override { return true; }
-  bool readerIsFar() const override { return distance_.isFar(); }
+  // Messages are timed for those who ask.
+  bool readerIsFar() override {
+    is_asked_ = true;
+    return distance_.isFar();
+  }
   void roam(bool far) override { turn_ = far ? queue_.room : queue_.count; }
 
  private:
@@ -106,6 +111,7 @@ class SlotSender final : public Sender {
   uint32_t turn_;        // slots in turn
   uint32_t place_ = 0;   // kIsInline: what was acquired is in the header
   ReaderDistance distance_;
+  bool is_asked_ = false;  // how far the reader is, since the last message
   DoorbellButton bell_;
   SlotLinkState* state_;
   int channel_;
