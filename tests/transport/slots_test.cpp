@@ -292,12 +292,12 @@ TEST(ReaderDistance, AsksSeldomUnlessInDoubt) {
   ReaderDistance distance;
   const auto due = [&] {
     int count = 0;
-    for (int i = 0; i < 80; ++i) count += distance.isDue();
+    for (int i = 0; i < 320; ++i) count += distance.isDue();
     return count;
   };
   EXPECT_EQ(due(), 10);
   distance.learn(INT64_MAX);
-  EXPECT_EQ(due(), 80);
+  EXPECT_EQ(due(), 320);
   distance.learn(0);
   EXPECT_EQ(due(), 10);
 }

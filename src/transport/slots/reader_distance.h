@@ -10,7 +10,7 @@ namespace horing {
 // must agree. Nobody says where a virtual machine's cores are, and they move.
 class ReaderDistance {
  public:
-  // Whether the next message is to be timed: every one in doubt, else every eighth.
+  // Whether the next message is to be timed: every one in doubt, else one of 32.
   bool isDue() { return calls_++ % kCallsPerTime == 0 || isInDoubt(); }
   void learn(int64_t line_ns) {
     if (line_ns < kFarNs) {
@@ -24,7 +24,7 @@ class ReaderDistance {
   bool isFar() const { return is_far_; }
 
  private:
-  static constexpr uint32_t kCallsPerTime = 8;
+  static constexpr uint32_t kCallsPerTime = 32;
   static constexpr int64_t kFarNs = 100;
   static constexpr int kMostSlow = 6;
 
