@@ -22,9 +22,9 @@
  * (collective, algorithm, root) waits on the host until all ranks have made it. Processes that share a GPU run no kernels that wait
  * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve. Everything
  * else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on return. Messages
- * of a group for which that has no room go, copy by copy, through what the host has for its connections; only gather, scatter and
- * all-to-all of blocks that differ in size take as much pinned memory as they are large. Memory of a GPU that another process of the
- * node still uses a second after horingCommDestroy is given back when this process ends. Compiled and emulated, not yet run on a GPU.
+ * of a group, and gather, scatter and all-to-all of blocks that differ in size, for which that has no room go, copy by copy, through
+ * what the host has for its connections. Memory of a GPU that another process of the node still uses a second after
+ * horingCommDestroy is given back when this process ends. Compiled and emulated, not yet run on a GPU.
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
  * on the same communicator. With a stream of horingStreamCreate it returns at once; the operation runs when those

@@ -96,7 +96,7 @@ class StagedCalls {
 
   const std::shared_ptr<const CudaDevice> device_;
   GpuInPlace in_place_;
-  GpuInPlace large_;  // of messages for which there is no room in pinned memory, and which no adapter moves
+  GpuInPlace large_;  // of what has no room in pinned memory, and which no adapter moves
   StagedPlace place_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;

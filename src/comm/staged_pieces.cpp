@@ -129,6 +129,22 @@ class StagedPieces::Builder {
     }
   }
 
+  // Blocks that stay where they are.
+  void addUnevenInPlace() {
+    Call& call = piece_.command.call;
+    call.copier = place_.copier;
+    std::vector<size_t>& tables = piece_.command.tables;
+    const auto ranks = static_cast<size_t>(place_.ranks);
+    tables.reserve(4 * ranks);
+    for (Blocks* const blocks : {&call.input_blocks, &call.output_blocks}) {
+      if (!blocks->given()) continue;
+      const size_t begin = tables.size();
+      tables.insert(tables.end(), blocks->counts, blocks->counts + ranks);
+      tables.insert(tables.end(), blocks->offsets, blocks->offsets + ranks);
+      *blocks = {tables.data() + begin, tables.data() + begin + ranks};
+    }
+  }
+
   // The factor of a premulsum that is read when the operation begins: also one in the host's memory, which a driver copies as well.
   void addScalar() {
     Call& call = piece_.command.call;
@@ -261,7 +277,11 @@ void StagedPieces::cutEvenly(Cut whole) {
 
 // Null: of blocks that this rank does not know.
 void StagedPieces::cutUnevenly(const size_t* counts) {
-  if (!counts) return cuts_.push_back({.count = SIZE_MAX});
+  if (!counts) {
+    const Cut all{.count = SIZE_MAX};
+    const bool has_room = !place_.copier || build(all, nullptr).staged_bytes <= kPieceBytes;
+    return cuts_.push_back(has_room ? all : Cut{.stays = true});
+  }
   const std::span<const size_t> blocks(counts, static_cast<size_t>(place_.ranks));
   const size_t longest = *std::max_element(blocks.begin(), blocks.end());
   const size_t room = kPieceBytes / (2 * dataTypeBytes(command_.call.type));
@@ -289,7 +309,9 @@ StagedPiece StagedPieces::build(const Cut& cut, std::byte* staging) const {
     builder.addTransfers();
     return builder.take();
   }
-  if (command_.call.uneven) {
+  if (cut.stays) {
+    builder.addUnevenInPlace();
+  } else if (command_.call.uneven) {
     builder.addUneven(cut.from, cut.count);
   } else if (cut.last == cut.first) {
     builder.addEvenCall(cut.from, cut.count);

@@ -4,8 +4,8 @@
 //
 // Vectors and blocks are cut, the same way on every rank, so that memory of the host stays bounded and copies and network overlap: a
 // piece is the same elements of every block, where it has them. Of gather, scatter and all-to-all with blocks that differ in size no rank
-// knows how many pieces the others would need: they are one piece whatever their size. Messages are one piece, too, since each goes on
-// without the others: those for which there is no room in it are left where they are, to be copied by what the place names.
+// knows how many pieces the others would need, and messages go on one without the others: these are one piece. What has no room in it
+// is left where it is, to be copied by what the place names.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -31,7 +31,7 @@ struct StagedPiece {
 struct StagedPlace {
   int rank = 0;
   int ranks = 1;
-  MemoryCopier* copier = nullptr;  // reaches the GPU's memory; null: all of a group's messages are staged
+  MemoryCopier* copier = nullptr;  // reaches the GPU's memory; null: all that is one piece is staged
 };
 
 // The pieces of one command. A value that borrows the command.
@@ -54,6 +54,7 @@ class StagedPieces {
     size_t last = 0;
     size_t from = 0;
     size_t count = 0;
+    bool stays = false;  // all of the call, where it is
   };
   class Builder;
 

@@ -283,6 +283,55 @@ TEST_P(GpuBuffers, PinLittleForLargeBlocksThatDiffer) {
   });
 }
 
+// Where the ranks cannot cut alike: some have large blocks, others small ones or none.
+TEST_P(GpuBuffers, PinLittleForLargeBlocksThatNotAllRanksKnow) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int root = ranks() - 1;
+    // Of rank `from` for rank `to`.
+    const auto block = [&](size_t from, size_t to) -> size_t {
+      return to == 1 ? from : 3'000'001 / (from + to + 1);
+    };
+    struct Table {
+      std::vector<size_t> counts, offsets;
+      size_t end = 2;
+      void add(size_t count) {
+        counts.push_back(count);
+        offsets.push_back(end);
+        end += count + 2;
+      }
+    };
+    const auto self = static_cast<size_t>(rank);
+    Table of_root, sent, received;
+    for (size_t r = 0; r < size(); ++r) {
+      of_root.add(block(0, r));
+      sent.add(block(self, r));
+      received.add(block(r, self));
+    }
+    const size_t own = of_root.counts[self], all = rank == root ? of_root.end : 0;
+    const auto gather = [&](const float* send, float* receive, void* stream) {
+      return horingGatherV(send, own, receive, of_root.counts.data(), of_root.offsets.data(), horingFloat, root,
+                           comm, stream);
+    };
+    const auto scatter = [&](const float* send, float* receive, void* stream) {
+      return horingScatterV(send, of_root.counts.data(), of_root.offsets.data(), receive, own, horingFloat, root,
+                            comm, stream);
+    };
+    const auto exchange = [&](const float* send, float* receive, void* stream) {
+      return horingAlltoAllV(send, sent.counts.data(), sent.offsets.data(), receive, received.counts.data(),
+                             received.offsets.data(), horingFloat, comm, stream);
+    };
+    const std::vector<float> of_host(std::max(of_root.end, sent.end));
+    std::vector<float> to_host(std::max(of_root.end, received.end));
+    ASSERT_HORING(gather(of_host.data(), to_host.data(), nullptr));  // takes what hosts need
+    ASSERT_HORING(scatter(of_host.data(), to_host.data(), nullptr));
+    ASSERT_HORING(exchange(of_host.data(), to_host.data(), nullptr));
+    EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, own, all, gather); }), kMostPinned);
+    EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, all, own, scatter); }), kMostPinned);
+    EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, sent.end, received.end, exchange); }), kMostPinned);
+  });
+}
+
 // Which none of the ranks could carry out one after the other.
 TEST_P(GpuBuffers, CarryMessagesOnSeveralStreams) {
   onEveryRank(ranks(), [&](int rank) {

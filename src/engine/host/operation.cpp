@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/host/message_tag.h"
+#include "engine/host/point_to_point.h"
 
 namespace horing {
 
@@ -155,8 +156,9 @@ HostOperation::Lasting HostOperation::lastingOf(const CallStep& step, const Step
 }
 
 // Where results replace inputs, an input that is under way may have to be sent again when it is no more. Other collectives replace
-// it by itself.
+// it by itself. What is copied for this rank is none that transports reach.
 bool HostOperation::inputLasts() const {
+  if (call_.copier) return false;
   const Collective collective = plan_.schedule().collective;
   if (!isReduction(collective) && collective != Collective::kAllToAll) return true;
   const auto input = reinterpret_cast<uintptr_t>(call_.input);
@@ -176,6 +178,7 @@ void HostOperation::begin(const Call& call) {
     layOut(call);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
+  HORING_CHECK(!call.copier || !contractOf(plan_.schedule()).folds());
   call_ = call;
   if (scales_) factor_ = factorOf(call);
   start();
@@ -308,7 +311,11 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   }
   const std::byte* const lasting = lastingValue(step, kept);
   const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
-  compute(step, kept, in_place ? nullptr : sent, range.count);
+  if (call_.copier) [[unlikely]] {
+    if (!copy(kept, sent, bytes)) return false;
+  } else {
+    compute(step, kept, in_place ? nullptr : sent, range.count);
+  }
   // Moves on while the stores of this slice drain; to post and to release wait for them.
   nextSlice(lane);
   if (step.sender) publishOutputs();
@@ -378,6 +385,7 @@ inline bool HostOperation::gatherOperands(const LaneState& lane, size_t byte_off
 }
 
 inline const std::byte* HostOperation::lastingValue(const CallStep& step, const std::byte* kept) const {
+  if (call_.copier) return nullptr;
   switch (step.lasting) {
     case Lasting::kNone:
       return nullptr;
@@ -389,6 +397,17 @@ inline const std::byte* HostOperation::lastingValue(const CallStep& step, const 
       return operands_[0];
   }
   return nullptr;
+}
+
+bool HostOperation::copy(std::byte* kept, std::byte* sent, size_t bytes) {
+  for (std::byte* const to : {kept, sent}) {
+    if (!to || to == operands_[0] || !status_.ok()) continue;
+    const Status copied = call_.copier->copy(to, operands_[0], bytes);
+    if (!copied.ok())
+      status_ = makeStatus(copied.code(), "rank %d: %s", rank_of_position_[plan_.schedule().position],
+                           copied.message().c_str());
+  }
+  return status_.ok();
 }
 
 inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {

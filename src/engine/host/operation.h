@@ -18,6 +18,8 @@
 
 namespace horing {
 
+class MemoryCopier;
+
 // What the caller of a collective gave, already checked.
 struct Call {
   const std::byte* input = nullptr;
@@ -40,11 +42,13 @@ struct Call {
   const std::byte* const* peer_inputs = nullptr;
   // And the outputs, where they write them.
   std::byte* const* peer_outputs = nullptr;
+  // Of buffers in a GPU's memory, slice by slice, where nothing is folded; must outlive the call. Null: memory of the host.
+  MemoryCopier* copier = nullptr;
 
   // Nothing in it but buffers is the caller's, and all blocks have one size, in the order of the ranks.
   bool isPlain() const {
     return !uneven && !block_of_position && list == 0 && op != RedOp::kPreMulSum && !peer_inputs &&
-           !peer_outputs;
+           !peer_outputs && !copier;
   }
   Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
 };
@@ -146,6 +150,7 @@ class HostOperation final : public Driven {
                                : step.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
   }
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
+  bool copy(std::byte* kept, std::byte* sent, size_t bytes);
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void computeForAll(const CallStep& step, size_t output_offset, size_t count);
   void publishOutputs() const;
