@@ -310,12 +310,12 @@ TEST_P(GpuBuffers, PinLittleForLargeBlocksThatNotAllRanksKnow) {
     }
     const size_t own = of_root.counts[self], all = rank == root ? of_root.end : 0;
     const auto gather = [&](const float* send, float* receive, void* stream) {
-      return horingGatherV(send, own, receive, of_root.counts.data(), of_root.offsets.data(), horingFloat, root,
-                           comm, stream);
+      return horingGatherV(send, own, receive, of_root.counts.data(), of_root.offsets.data(), horingFloat,
+                           root, comm, stream);
     };
     const auto scatter = [&](const float* send, float* receive, void* stream) {
-      return horingScatterV(send, of_root.counts.data(), of_root.offsets.data(), receive, own, horingFloat, root,
-                            comm, stream);
+      return horingScatterV(send, of_root.counts.data(), of_root.offsets.data(), receive, own, horingFloat,
+                            root, comm, stream);
     };
     const auto exchange = [&](const float* send, float* receive, void* stream) {
       return horingAlltoAllV(send, sent.counts.data(), sent.offsets.data(), receive, received.counts.data(),
