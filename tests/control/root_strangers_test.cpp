@@ -43,8 +43,9 @@ bool isClosed(const Fd& fd) {
 }
 
 // A process of its own name; `ranks` of them make up the communicator.
-std::vector<std::byte> welcomeBytes(int host_rank, int ranks) {
+std::vector<std::byte> welcomeBytes(int host_rank, int ranks, uint16_t return_port = 0) {
   WelcomeMessage welcome;
+  welcome.return_port = return_port;
   welcome.host_rank = host_rank;
   welcome.host = {"node-a", 12, 2};
   welcome.ranks.assign(static_cast<size_t>(ranks), welcome.host);
@@ -248,6 +249,7 @@ class FalseRoot {
     ::poll(&item, 1, 20'000);
     return Fd(::accept4(listener_.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   }
+  uint16_t port() const { return listener_.port; }
   std::unique_ptr<ControlChannel> acceptProven(size_t max_message_bytes = 1 << 20) const {
     auto channel = std::make_unique<ControlChannel>(accept(), jobKey(parts_, "control"),
                                                     HandshakeRole::kAcceptor, max_message_bytes);
@@ -323,6 +325,53 @@ TEST(FalseRoots, OrRealOnesMayCloseRightAfterTheWelcome) {
   ASSERT_TRUE(joined.ok()) << joined.status().toString();
   const Status status = waitForError(*joined.value());
   EXPECT_TRUE(status.ok()) << status.toString();
+}
+
+// The next message of that kind.
+template <typename Message>
+Message hear(ControlChannel& channel) {
+  const Patience patience{in(20'000)};
+  do {
+    while (const auto bytes = channel.receive()) {
+      const RankMessage message = decodeRankMessage(*bytes).take();
+      if (const Message* found = std::get_if<Message>(&message)) return *found;
+    }
+  } while (!patience.over() && waitAndProgress(channel, patience, 1000).ok());
+  ADD_FAILURE() << "not heard";
+  return {};
+}
+
+// The next words to this connection break it.
+void reset(std::unique_ptr<ControlChannel> channel) {
+  const linger abort{.l_onoff = 1, .l_linger = 0};
+  EXPECT_EQ(::setsockopt(channel->fd(), SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
+}
+
+TEST(FalseRoots, OrRealOnesMayBeCutOffAgainBeforeARankHasSaidTheRest) {
+  const FalseRoot root;
+  std::thread server([&] {
+    auto channel = root.acceptProven();
+    hear<BeatMessage>(*channel);
+    sendMessage(*channel, welcomeBytes(0, 1, root.port()));
+    hear<GatherMessage>(*channel);
+    for (int cut = 0; cut < 6; ++cut) {
+      reset(std::move(channel));
+      channel = root.acceptProven();
+      hear<ReturnMessage>(*channel);
+      sendMessage(*channel, encodeMessage(RootMessage(ReturnedMessage{0})));
+    }
+    hear<GatherMessage>(*channel);
+    sendMessage(*channel, gatheredBytes(1, 1));
+  });
+  JoinOptions options = joinOptions(root.id(), 0, 1);
+  options.heartbeat_ms = 500;
+  const auto joined = Control::join(options);
+  if (joined.ok()) {
+    const auto all = joined.value()->allGather({}, in(20'000));
+    EXPECT_TRUE(all.ok()) << all.status().toString();
+  }
+  server.join();
+  EXPECT_TRUE(joined.ok()) << joined.status().toString();
 }
 
 TEST(FalseRoots, ThatVanishAreNamed) {
