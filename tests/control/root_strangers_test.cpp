@@ -342,7 +342,7 @@ Message hear(ControlChannel& channel) {
 }
 
 // The next words to this connection break it.
-void reset(std::unique_ptr<ControlChannel> channel) {
+void cutOff(std::unique_ptr<ControlChannel> channel) {
   const linger abort{.l_onoff = 1, .l_linger = 0};
   EXPECT_EQ(::setsockopt(channel->fd(), SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
 }
@@ -355,7 +355,7 @@ TEST(FalseRoots, OrRealOnesMayBeCutOffAgainBeforeARankHasSaidTheRest) {
     sendMessage(*channel, welcomeBytes(0, 1, root.port()));
     hear<GatherMessage>(*channel);
     for (int cut = 0; cut < 6; ++cut) {
-      reset(std::move(channel));
+      cutOff(std::move(channel));
       channel = root.acceptProven();
       hear<ReturnMessage>(*channel);
       sendMessage(*channel, encodeMessage(RootMessage(ReturnedMessage{0})));
