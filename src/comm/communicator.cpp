@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kLookAroundNs = 1'000'000;
 // How often in rounds without a wait, so that endless progress does not hide an abort.
 constexpr uint32_t kLookAroundRounds = 1024;
+// Of a rank that is in no call, when it is asked why others wait; tens of microseconds, for which a call that begins now waits.
+constexpr int kServiceRounds = 16;
 // ... where each round may read a megabyte of what a rank that gave up waits to have back.
 constexpr uint32_t kInsideRounds = 8;
 constexpr int64_t kGiveUpMs = 2000;
@@ -37,8 +39,8 @@ constexpr int64_t kStoppedNs = 100'000'000;
 // Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
 constexpr int64_t kInstantNs = 1'000'000;
 
-// Takes the communicator for one thread. A call finds it taken if another call is inside; asyncError(), which only looks and
-// may come from any thread at any time, is waited for.
+// Takes the communicator for one thread. A call finds it taken if another call is inside; who only looks, and may come from any
+// thread at any time, is waited for.
 class Exclusive {
  public:
   Exclusive(std::atomic<Communicator::Use>& use, Communicator::Use wanted) : use_(use) {
@@ -57,6 +59,8 @@ class Exclusive {
   Exclusive(const Exclusive&) = delete;
   Exclusive& operator=(const Exclusive&) = delete;
   bool owns() const { return owns_; }
+  // For good.
+  void keep() { owns_ = false; }
 
  private:
   std::atomic<Communicator::Use>& use_;
@@ -95,6 +99,8 @@ bool serves(const Algorithm& algorithm, Collective collective, const ReachableBu
 }  // namespace
 
 Communicator::~Communicator() {
+  // So that the thread of control_ finds it taken; a forked child has none, and perhaps a copy of the moment in which it looked.
+  if (!isForkedChild()) Exclusive(use_, Use::kCall).keep();
   if (timeline_ && !isForkedChild()) writeTimeline();
   // A child that was forked must not close what its parent still talks through; it only drops its copies.
   if (control_ && !isForkedChild() && !left_ && control_->status().ok())
@@ -527,6 +533,19 @@ Status Communicator::lookAround() {
   // The rendezvous has closed in good order: its end of the connection stays readable for ever.
   if (watched_control_fd_ >= 0 && control_->fd() < 0) waiter_->forget(std::exchange(watched_control_fd_, -1));
   return news;
+}
+
+// Between calls nobody drives the transports, and what was lost on its way is not sent again, nor a connection that broke made
+// again. So a rank that is asked because others wait looks after that; whoever is inside a call does so anyhow.
+void Communicator::serveOthers() {
+  const Exclusive exclusive(use_, Use::kLook);
+  if (!exclusive.owns() || left_ || !error_.ok()) return;
+  const uint32_t all = connector_->allTransports();
+  connector_->beginWait(all);
+  // A link that fails tells the next call, and its other end the peer's.
+  for (int round = 0; round < kServiceRounds; ++round)
+    if (!connector_->progress(all).ok()) break;
+  connector_->endWait(all);
 }
 
 // Makes the error stick and tells the others.

@@ -238,6 +238,7 @@ class Communicator {
   void takeBack(uint32_t transports, const Status& status);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
+  void serveOthers();
   Status timedOut(const Drive& drive) const;
   Status fail(Status status);
   Status rootCause(Status status);

@@ -124,6 +124,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     if (made->control_ && made->control_->status().ok()) made->control_->announceError(status);
     return status;
   }
+  made->control_->onQuestion([comm = made.get()] { comm->serveOthers(); });
   return made;
 }
 

@@ -67,6 +67,7 @@ class JoinedControl final : public Control {
   void leave() override;
   void answerFrom(const CallLog& calls, const CallLog& launches) override;
   void onFailure(std::function<void(const Status& error)> action) override;
+  void onQuestion(std::function<void()> action) override;
   void reportCall(const CallReport& report) override;
   void reportState(const RankState& state) override;
   std::string describeRank(int rank) const override;
@@ -76,6 +77,7 @@ class JoinedControl final : public Control {
 
   void serve();
   void runFailureAction(Lock& lock);
+  void runQuestionAction(Lock& lock);
   void stopServing();
   // mutex_ is held in all that follow.
   bool over() const { return root_closed_ || !status_.ok(); }
@@ -142,6 +144,8 @@ class JoinedControl final : public Control {
   const CallLog* calls_ = nullptr;
   const CallLog* launches_ = nullptr;
   std::function<void(const Status&)> on_failure_;
+  std::function<void()> on_question_;
+  bool was_asked_ = false;
   std::optional<WelcomeMessage> welcome_;
   uint64_t exchange_ = 1;              // the next one
   uint64_t asked_ = 0, answered_ = 0;  // the last ping, the last pong
@@ -210,6 +214,7 @@ void JoinedControl::serve() {
     lock.lock();
     if (!stop_) progress(options_.clock->nowNs());
     runFailureAction(lock);
+    if (!stop_) runQuestionAction(lock);
   }
   // The rendezvous waits for a sign that its last word was heard.
   if (root_closed_) channel_->hangUp();
@@ -224,6 +229,15 @@ void JoinedControl::runFailureAction(Lock& lock) {
   lock.unlock();
   action(error);
   lock.lock();
+}
+
+void JoinedControl::runQuestionAction(Lock& lock) {
+  if (!std::exchange(was_asked_, false) || !on_question_) return;
+  auto action = std::move(on_question_);
+  lock.unlock();
+  action();
+  lock.lock();
+  on_question_ = std::move(action);
 }
 
 int64_t JoinedControl::wakeNs() const {
@@ -544,7 +558,13 @@ void JoinedControl::onFailure(std::function<void(const Status& error)> action) {
   on_failure_ = std::move(action);
 }
 
+void JoinedControl::onQuestion(std::function<void()> action) {
+  const Lock lock(mutex_);
+  on_question_ = std::move(action);
+}
+
 void JoinedControl::answer(const CallInquiry& inquiry) {
+  was_asked_ = true;
   CallReport report;
   report.sequence = inquiry.sequence;
   if (calls_) report = (inquiry.sequence < kFirstLaunch ? calls_ : launches_)->report(inquiry.sequence);
@@ -553,6 +573,7 @@ void JoinedControl::answer(const CallInquiry& inquiry) {
 }
 
 void JoinedControl::answer(const StateInquiry& inquiry) {
+  was_asked_ = true;
   RankState state;
   if (calls_) state = calls_->state(options_.clock->nowNs());
   state.round = inquiry.round;

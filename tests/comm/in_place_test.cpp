@@ -48,8 +48,6 @@ class InPlace : public ::testing::Test {
     return !HasFailure();
   }
   Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  // As programs do, behind the last call: what others lack is sent again only by who is in a call, or leaves.
-  // A rank that did neither until all others were through could keep them waiting, once a wire was pulled.
   void leave(int rank) {
     std::unique_ptr<Communicator> left = std::move(ranks_[static_cast<size_t>(rank)]);
     if (!left) return;
@@ -253,7 +251,6 @@ TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
     allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 8);
     if (rank == 0) puller.join();
     exchangeOn(rank, Buffers::kRegistered, kLeastWords * 16);
-    leave(rank);
   });
   const DataMoved data = moved();
   EXPECT_EQ(data.sent_through_slots, 0u);
@@ -262,18 +259,22 @@ TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
 }
 
 // The last credits are on their way still when the first rank is through, and none of them arrives.
-TEST_F(InPlace, WhoLeavesSaysWhatCameBeforeAWireWasPulled) {
-  ASSERT_TRUE(meet());
-  allGather(Buffers::kAllocated, kLeastWords);
-  EXPECT_TRUE(testing::shapeWire(0, "delay 80ms"));
-  std::atomic<bool> pulled = false;
-  onEveryRank([&](int rank) {
-    allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 1);
-    EXPECT_TRUE(pulled.exchange(true) || testing::pullWire(0));
-    leave(rank);
-  });
-  EXPECT_TRUE(testing::plugWire(0));
-  EXPECT_TRUE(testing::shapeWire(0, ""));
+TEST_F(InPlace, WhoIsThroughSaysWhatCameBeforeAWireWasPulled) {
+  for (const bool leaves : {true, false}) {
+    ASSERT_TRUE(meet());
+    allGather(Buffers::kAllocated, kLeastWords);
+    EXPECT_TRUE(testing::shapeWire(0, "delay 80ms"));
+    std::atomic<bool> pulled = false;
+    onEveryRank([&](int rank) {
+      allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 1);
+      EXPECT_TRUE(pulled.exchange(true) || testing::pullWire(0));
+      if (leaves) leave(rank);
+    });
+    EXPECT_TRUE(testing::plugWire(0));
+    EXPECT_TRUE(testing::shapeWire(0, ""));
+    TearDown();
+    before_ = {};
+  }
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+// What a rank owes others while it is in no call.
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "../break_connections.h"
+#include "comm/communicator.h"
+#include "control/root_service.h"
+
+namespace horing {
+namespace {
+
+std::unique_ptr<Communicator> join(const UniqueId& id, int rank) {
+  CommunicatorOptions options;
+  options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+  options.config.transports = "socket";
+  options.config.socket_ifname = "lo";
+  options.config.timeout_ms = 20'000;
+  options.id = id;
+  options.rank = rank;
+  options.ranks = 2;
+  auto made = Communicator::create(std::move(options));
+  EXPECT_TRUE(made.ok()) << made.status().toString();
+  return made.ok() ? made.take() : nullptr;
+}
+
+Status send(Communicator& comm, const uint64_t& word) {
+  const Transfer transfer{Transfer::Direction::kSend, 1, reinterpret_cast<const std::byte*>(&word), nullptr,
+                          sizeof word};
+  return comm.exchange({&transfer, 1});
+}
+
+Status receive(Communicator& comm, uint64_t& word) {
+  const Transfer transfer{Transfer::Direction::kReceive, 0, nullptr, reinterpret_cast<std::byte*>(&word),
+                          sizeof word};
+  return comm.exchange({&transfer, 1});
+}
+
+// Its message would fit into what the receiver has ready, but the way there has to be made again by both.
+TEST(BetweenCalls, ARankTakesBackConnectionsThatBrokeForThoseThatWait) {
+  const auto root = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+  std::latch first_through(2), second_sent(1);
+  std::thread receiver([&] {
+    const auto comm = join(root->id(), 1);
+    uint64_t word = 0;
+    const Status first = receive(*comm, word);
+    EXPECT_TRUE(first.ok() && word == 17) << first.toString();
+    first_through.arrive_and_wait();
+    second_sent.wait();
+    const Status second = receive(*comm, word);
+    EXPECT_TRUE(second.ok() && word == 18) << second.toString();
+    EXPECT_TRUE(comm->leave().ok());
+  });
+  const auto comm = join(root->id(), 0);
+  Status sent = send(*comm, 17);
+  EXPECT_TRUE(sent.ok()) << sent.toString();
+  first_through.arrive_and_wait();
+  EXPECT_GE(testing::breakConnections([] { return true; }), 1);
+  sent = send(*comm, 18);
+  EXPECT_TRUE(sent.ok()) << sent.toString();
+  second_sent.count_down();
+  receiver.join();
+  EXPECT_TRUE(comm->leave().ok());
+}
+
+}  // namespace
+}  // namespace horing
