@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/outside_of_graphs.h"
+
 namespace horing {
 
 namespace {
@@ -126,6 +128,7 @@ Status CudaDevice::push(const CudaDevice& peer, std::byte* to, std::span<const s
 
 Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
   const CudaApi& api = device->api();
+  const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device);
   void* data = nullptr;
   HORING_TRY(
@@ -151,6 +154,7 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
 
 void PinnedMemory::free() {
   if (!data_) return;
+  const OutsideOfGraphs outside(device_->api());
   const CudaDevice::Current current(*device_);
   device_->api().host_free(data_);
   data_ = nullptr;

@@ -78,7 +78,7 @@ class CudaDevice {
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  // Aligned to a page. Errors: kUnhandledCudaError says how much was asked for.
+  // Aligned to a page; never part of a graph. Errors: kUnhandledCudaError says how much was asked for.
   static Result<PinnedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept { *this = std::move(other); }
   PinnedMemory& operator=(PinnedMemory&& other) noexcept;

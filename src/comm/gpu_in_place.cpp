@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/cuda_dmabuf.h"
-#include "comm/outside_of_graphs.h"
+#include "base/outside_of_graphs.h"
 
 namespace horing {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/outside_of_graphs.h"
 #include "comm/gpu_queue_shape.h"
-#include "comm/outside_of_graphs.h"
 #include "comm/proof.h"
 #include "control/rank_list.h"
 #include "control/root_service.h"

@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "comm/outside_of_graphs.h"
+#include "base/outside_of_graphs.h"
 #include "schedule/postcondition.h"
 
 namespace horing {

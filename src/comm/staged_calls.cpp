@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/no_memory.h"
-#include "comm/outside_of_graphs.h"
+#include "base/outside_of_graphs.h"
 
 namespace horing {
 
@@ -38,7 +38,6 @@ Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int
 }
 
 Status StagedCalls::initialise() {
-  const OutsideOfGraphs outside(device_->api());
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
@@ -79,7 +78,6 @@ StagedCalls::~StagedCalls() {
 Result<std::byte*> StagedCalls::reserve(Slot& slot, size_t bytes) {
   const size_t has = slot.empty() ? 0 : slot.back().bytes();
   if (bytes > has) {
-    const OutsideOfGraphs outside(device_->api());
     const size_t wanted = std::max({bytes, 2 * has, StagedPieces::kPieceBytes + 4096});
     HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device_, wanted));
     slot.push_back(std::move(memory));

@@ -715,6 +715,17 @@ TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
   EXPECT_EQ(cuda_.live(), live);
 }
 
+// In the mode in which no thread may allocate or give back, unless it says that this is no part of a graph.
+TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
+  const GpuStream stream(cuda_, 0);
+  const int live = cuda_.live();
+  begin();
+  const RecordedGraph nothing(cuda_, stream, [&] {
+    for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+    EXPECT_EQ(cuda_.live(), live);
+  });
+}
+
 // An allocation may wait for kernels that run, which may wait for what this thread, or one that it holds up, launches next.
 TEST_F(GpuKernelTrouble, IsNoneWhereNothingCanBeAllocatedAfterTheFirst) {
   begin();

@@ -1,5 +1,6 @@
 #include "engine/cuda/device_memory.h"
 
+#include "base/outside_of_graphs.h"
 #include "engine/cuda/arena.h"
 
 namespace horing::cuda {
@@ -19,6 +20,7 @@ class DeviceMemory final : public Memory {
   explicit DeviceMemory(std::shared_ptr<const CudaDevice> device)
       : device_(std::move(device)), api_(device_->api()) {}
   ~DeviceMemory() override {
+    const OutsideOfGraphs outside(api_);
     const CudaDevice::Current current(*device_);
     if (stream_) api_.stream_destroy(stream_);
     if (begin_) api_.memory_free(begin_);

@@ -99,8 +99,9 @@ thread_local int capture_mode = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL
 
 // While some thread records in the default mode, no thread of that mode may call these.
 bool isProhibited(std::string_view function) {
-  static constexpr std::string_view kUnsafe[] = {"cuMemAlloc", "cuMemHostAlloc", "cuModuleLoadData",
-                                                 "cuStreamQuery", "cuEventQuery"};
+  static constexpr std::string_view kUnsafe[] = {"cuMemAlloc",    "cuMemFree",        "cuMemHostAlloc",
+                                                 "cuMemFreeHost", "cuModuleLoadData", "cuStreamQuery",
+                                                 "cuEventQuery"};
   return driver.recording > 0 && capture_mode == 0 &&
          std::find(std::begin(kUnsafe), std::end(kUnsafe), function) != std::end(kUnsafe);
 }
@@ -396,6 +397,7 @@ FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   return addPages(at, size, current.back()->device, pages);
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
+  if (const int result = wanted("cuMemFree")) return result;
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end()) return kInvalidValue;
@@ -471,6 +473,7 @@ FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   return kSuccess;
 }
 FAKE int cuMemFreeHost(void* at) {
+  if (const int result = wanted("cuMemFreeHost")) return result;
   {
     const std::lock_guard lock(driver.mutex);
     if (driver.host_memory.erase(at) == 0) return kInvalidValue;
