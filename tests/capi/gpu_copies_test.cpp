@@ -254,7 +254,7 @@ class GpuCopyTrouble : public GpuKernelTrouble {
 };
 
 TEST_F(GpuCopyTrouble, OfAPeerThatNeverComesIsNamedAtTheDeadlineAndHoldsNoStreamUp) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
   const GpuStream stream(cuda_, 0);
   EXPECT_TRUE(refuses(gather(0, 8, stream.get()), horingTimeout, "rank 1 never called all_gather launch #1"));
@@ -309,7 +309,7 @@ TEST_F(GpuCopyTrouble, IsNoneForMessagesInAGroup) {
 
 // A replay of the one would never meet the other.
 TEST_F(GpuCopyTrouble, OfACallThatOneRankAloneRecordsEndsAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
   const GpuStream stream(cuda_, 0), other(cuda_, 1);
   const CurrentGpu current(cuda_, 1);

@@ -504,7 +504,7 @@ TEST_F(GpuKernelTrouble, OfACallbackThatWouldWaitForItselfIsRefused) {
 }
 
 TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
   const GpuStream stream(cuda_, 0);
   EXPECT_HORING(add(0, on_0_.data(), stream.get()));
@@ -577,7 +577,7 @@ TEST_F(GpuKernelTrouble, OfAPeerEndsTheWaitForItsFirstOperation) {
 }
 
 TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   meet();
   const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
   onEveryRank(2,
@@ -652,7 +652,7 @@ class WrittenFolder {
 
 // And each rank leaves how often it has run which plan.
 TEST_F(GpuKernelTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   const WrittenFolder records("HORING_FLIGHT_DIR");
   begin();
   expectNamedWhoNeverReplays();

@@ -43,7 +43,7 @@ TEST_F(GpuNodeTrouble, ReplaysOfGraphsNeedNoCallOfTheHost) {
 }
 
 TEST_F(GpuNodeTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
   expectNamedWhoNeverReplays();
 }
@@ -58,7 +58,7 @@ TEST_F(GpuNodeTrouble, AbortEndsTheKernelsOfOtherNodes) {
 }
 
 TEST_F(GpuNodeTrouble, OfAPeerThatNeverComesEndsAtTheDeadlineAndReachesIt) {
-  const Setting timeout("HORING_TIMEOUT_MS", "6000");
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
   const GpuStream stream(cuda_, 0);
   EXPECT_HORING(add(0, on_0_.data(), stream.get()));
