@@ -96,6 +96,16 @@ def ratios(job, collective):
     return found
 
 
+def spread(job, collective, size):
+    """How far one and the same lies apart in this run (A/A), as a factor: the medians of even and of odd rounds, of ours or of the best
+    peer, whichever differ more. 1 where there are too few rounds."""
+    rounds = {line["library"]: line["seconds"] for line in job["times"] if (line["collective"], line["bytes"]) == (collective, size)}
+    best = best_peer({name: statistics.median(seconds) for name, seconds in rounds.items()})
+    halves = [(statistics.median(rounds[name][::2]), statistics.median(rounds[name][1::2]))
+              for name in (OURS, best and best[0]) if len(rounds.get(name, ())) >= 2]
+    return max((max(half) / min(half) for half in halves), default=1)
+
+
 def summary_line(job, collective):
     found = ratios(job, collective)
     if not found:

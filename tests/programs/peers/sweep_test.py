@@ -15,6 +15,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path[:0] = [str(BENCH / "peers"), str(BENCH)]
+import marks  # noqa: E402
 import nodes  # noqa: E402
 import report  # noqa: E402
 import slices  # noqa: E402
@@ -69,6 +70,26 @@ class Bounds(unittest.TestCase):
 
     def test_there_is_none_without_a_measured_rate(self):
         self.assertEqual(report.least_s(job(limits=[]), "all_reduce", 1e6), 0)
+
+
+class Marks(unittest.TestCase):
+    def between_nodes(self, ours, peers):
+        found = marks.marks(results(job(nodes=2, rate_mbit=1000, times=[
+            line("horing", "all_reduce", MIB, *ours), line("MPICH", "all_reduce", MIB, *peers)])))
+        return next(mark for mark in found if "between nodes" in mark.figure)
+
+    def test_slower_by_less_than_the_spread_of_the_same_is_not_slower(self):
+        # Even rounds of the peer: 100; odd ones: 102.
+        mark = self.between_nodes([101.5, 101.5, 101.5, 101.5], [100, 102, 100, 102])
+        self.assertTrue(mark.met, mark)
+        self.assertIn("1.005 at worst (all-reduce, 1 MiB, 2 x 2; spread 1.020); 0 of 1 cases ≤ 1, 1 with the spread", mark.measured)
+
+    def test_slower_by_more_is(self):
+        for ours, peers in [([104, 104, 104, 104], [100, 102, 100, 102]), ([100.5] * 4, [100] * 4), ([101], [100])]:
+            self.assertFalse(self.between_nodes(ours, peers).met, (ours, peers))
+
+    def test_one_faster_is_not(self):
+        self.assertTrue(self.between_nodes([90, 90], [100, 100]).met)
 
 
 class Table(unittest.TestCase):
