@@ -39,15 +39,15 @@ constexpr int64_t kStoppedNs = 100'000'000;
 // Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
 constexpr int64_t kInstantNs = 1'000'000;
 
-// Takes the communicator for one thread. A call finds it taken if another call is inside; who only looks, and may come from any
-// thread at any time, is waited for.
+// Takes the communicator for one thread. Who finds a call inside does not get it; who only looks, and may come from any thread at
+// any time, is waited for.
 class Exclusive {
  public:
   Exclusive(std::atomic<Communicator::Use>& use, Communicator::Use wanted) : use_(use) {
     Communicator::Use found = Communicator::Use::kNone;
     // acquire: pairs with the release in the destructor.
     while (!use_.compare_exchange_weak(found, wanted, std::memory_order_acquire)) {
-      if (found == Communicator::Use::kCall || (found != Communicator::Use::kNone && wanted == found)) return;
+      if (found == Communicator::Use::kCall) return;
       if (found == Communicator::Use::kLook) ::sched_yield();
       found = Communicator::Use::kNone;
     }
@@ -548,10 +548,13 @@ void Communicator::serveOthers() {
   connector_->endWait(all);
 }
 
-// Makes the error stick and tells the others.
 Status Communicator::fail(Status status) {
-  if (!error_.ok()) return error_;
-  error_ = rootCause(std::move(status));
+  return error_.ok() ? stick(rootCause(std::move(status))) : error_;
+}
+
+// Tells the others.
+Status Communicator::stick(Status error) {
+  error_ = std::move(error);
   if (control_->status().ok()) control_->announceError(error_);
   log_.warn("comm", "%s", error_.toString().c_str());
   return error_;
@@ -612,11 +615,11 @@ void Communicator::abort() {
 
 Status Communicator::asyncError() {
   Exclusive exclusive(use_, Use::kLook);
-  // Whoever is inside will return the error.
+  // The call that is inside will return the error.
   if (!exclusive.owns()) return {};
   if (error_.ok()) {
     Status news = lookAround();
-    if (!news.ok()) return fail(news);
+    if (!news.ok()) return stick(std::move(news));
   }
   return error_;
 }

@@ -240,7 +240,8 @@ class Communicator {
   Status lookAround();
   void serveOthers();
   Status timedOut(const Drive& drive) const;
-  Status fail(Status status);
+  Status fail(Status status);  // once its cause is known, or there has been time enough to hear of it
+  Status stick(Status error);
   Status rootCause(Status status);
 
   CommunicatorOptions options_;
