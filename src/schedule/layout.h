@@ -133,7 +133,7 @@ struct Slicing {
   static Slicing choose(size_t largest_chunk, size_t element_bytes, size_t slot_bytes) {
     const size_t most = slot_bytes / element_bytes;
     const size_t least = std::min(most, kSmallestSlice / element_bytes);
-    const size_t wanted = largest_chunk / kSlicesWanted + 1;
+    const size_t wanted = (largest_chunk + kSlicesWanted - 1) / kSlicesWanted;
     const size_t aligned = wanted + (64 - wanted % 64) % 64;
     return {std::clamp(aligned, least, most)};
   }
