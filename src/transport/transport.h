@@ -46,8 +46,8 @@ class Sender {
   virtual void post(uint32_t bytes, Tag tag) = 0;
   // True when everything posted will arrive without further help from this rank, and nothing of it lies in a caller's memory.
   virtual bool flushed() const = 0;
-  // From the next message on: whether messages go through all the room of a link (LinkShape::room), or keep to few slots. Costs
-  // nothing to be called; this end's own affair.
+  // From the next message on: whether messages go through all the room of a link (LinkShape::room), each in the smallest place that
+  // it fits, or keep to few slots. Costs nothing to be called; this end's own affair.
   virtual void roam(bool /*far*/) {}
   // Whether kFarBytes or more are better stored past the caches (engine/host/fold.h), since those of who reads them are far. May change
   // from one message to the next.
@@ -114,8 +114,8 @@ struct LinkShape {
   int channels = 1;             // 1 .. kMaxLinkChannels
   uint32_t slots = 8;           // per connection, 2 .. kMaxSlots
   uint32_t slot_bytes = 65536;  // multiple of 64, 64 .. kMaxSlotBytes
-  // Where slots are memory that both ends reach: there is memory for so many, `slots` .. kMaxSlots, though no more than `slots` are
-  // in use at a time; 0: for `slots`. Others take no notice. transport/slots/README.md says what that is good for.
+  // Where slots are memory that both ends reach: there is memory for so many, `slots` .. kMaxSlots, though no more than `slots` messages
+  // are under way at a time; 0: for `slots`. Others take no notice. transport/slots/README.md says what that is good for.
   uint32_t room = 0;
   bool operator==(const LinkShape&) const = default;
 };

@@ -111,7 +111,7 @@ void shmFiles(Bytes bytes) {
 
 // Both ends of one queue whose counter and headers change under them.
 void slotQueue(Bytes bytes) {
-  constexpr LinkShape kQueue{1, 4, 64, 6};
+  constexpr LinkShape kQueue{1, 4, 8192, 8};
   const std::unique_ptr<std::byte, decltype(&std::free)> memory(
       static_cast<std::byte*>(std::aligned_alloc(128, slotQueuePitch(kQueue))), &std::free);
   Input in(bytes);
@@ -126,15 +126,16 @@ void slotQueue(Bytes bytes) {
   SlotReceiver receiver(queue, DoorbellButton(&flag, -1), &receiving, 0);
   for (int actions = 0; !in.empty() && actions < 200; ++actions) {
     const auto action = in.number<uint8_t>();
-    auto& slot = *reinterpret_cast<SlotHeader*>(queue.slot(action / 8 % kQueue.room));
+    auto& slot = *reinterpret_cast<SlotHeader*>(queue.slot(action / 8 % queue.all));
     if (action % 8 == 0) slot.sequence.store(in.number<uint64_t>());
     if (action % 8 == 1) queue.header->tail.store(in.number<uint64_t>());
     if (action % 8 == 2) slot.sequence.fetch_add(in.number<uint8_t>());
     if (action % 8 == 3) queue.header->tail.fetch_add(in.number<uint8_t>());
-    if (action % 8 == 4) (action < 128 ? slot.bytes : slot.next).store(in.number<uint32_t>());
+    if (action % 8 == 4 && action < 128) slot.bytes.store(in.number<uint32_t>());
+    if (action % 8 == 4 && action >= 128) (action < 192 ? slot.next : slot.data).store(in.number<uint16_t>());
     if (action % 8 == 5) departed.store(1);
     if (action % 8 == 6) {
-      const uint32_t length = action / 8 * 2;
+      const uint32_t length = action / 8 * 256;
       sender.roam(action < 128);
       if (std::byte* const place = sender.tryAcquireFor(length)) {
         std::fill_n(place, length, std::byte{1});

@@ -6,8 +6,9 @@
 namespace horing::testing {
 namespace {
 
-constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 256, .room = 11};
-constexpr uint32_t kSizes[] = {0, 1, 7, 8, 39, 40, 41, 63, 64, 65, 200, kShape.slot_bytes};
+constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 16384, .room = 11};
+constexpr uint32_t kSizes[] = {0,  1,  7,   8,    39,   40,   41,   63,
+                               64, 65, 200, 3000, 4096, 5000, 8192, kShape.slot_bytes};
 constexpr uint32_t kMostOfSmall = 64;  // bytes; of longer ones the alignment is that of slots
 
 class RoomContract : public TransportContract {

@@ -2,8 +2,10 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <set>
@@ -16,7 +18,9 @@
 namespace horing {
 namespace {
 
-constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 128, .room = 11};
+constexpr LinkShape kShape{.channels = 1, .slots = 4, .slot_bytes = 16384, .room = 11};
+// The room for 7 slots more is cut into halves and quarters.
+constexpr uint32_t kHalves = 4, kQuarters = 20, kHalfBytes = 8192, kQuarterBytes = 4096;
 
 // One connection with both ends in one thread, and its memory open to tampering.
 class Pipe {
@@ -64,14 +68,17 @@ void expectDamage(const Status& status, const char* peer) {
 
 TEST(SlotQueue, LaysSlotsOutAlignedAndInsideItsBytes) {
   for (const LinkShape& shape : {LinkShape{1, 2, 64}, kShape, LinkShape{8, 7, 4096 + 64}}) {
-    const uint32_t room = shape.room == 0 ? shape.slots : shape.room;
     std::vector<std::byte> memory(slotQueueBytes(shape) + 128);
     auto* base = memory.data() + (128 - reinterpret_cast<uintptr_t>(memory.data()) % 128) % 128;
     formatSlotQueue(base, shape);
     const SlotQueue queue = viewSlotQueue(base, shape);
-    EXPECT_EQ(queue.slot(room), base + slotQueueBytes(shape));
+    EXPECT_EQ(queue.slot(queue.all), base + slotQueueBytes(shape));
+    EXPECT_EQ(queue.all, shape.slots + (shape.room == 0 ? 0 : kHalves + kQuarters));
     EXPECT_EQ((reinterpret_cast<uintptr_t>(queue.slots) + sizeof(SlotHeader)) % 64, 0u);
-    EXPECT_EQ((queue.slot(1) - queue.slot(0)) % 64, 0);
+    for (uint32_t number = 0; number < queue.all; ++number) {
+      EXPECT_EQ((queue.slot(number + 1) - queue.slot(number)) % 64, 0);
+      EXPECT_GE(queue.slot(number + 1) - queue.slot(number), sizeof(SlotHeader) + queue.rowOf(number).bytes);
+    }
     EXPECT_GE(slotQueuePitch(shape), slotQueueBytes(shape));
     EXPECT_EQ(slotQueuePitch(shape) % 128, 0u);
     EXPECT_EQ(slotRowBytes(shape), static_cast<uint64_t>(shape.channels) * slotQueuePitch(shape));
@@ -92,11 +99,11 @@ TEST(SlotQueue, CountsPastThirtyTwoBits) {
 }
 
 // The slots of `messages` messages, of which one is under way at a time.
-std::set<const std::byte*> slotsTaken(Pipe& pipe, int messages) {
+std::set<const std::byte*> slotsTaken(Pipe& pipe, int messages, uint32_t bytes = kQuarterBytes) {
   std::set<const std::byte*> slots;
   for (int i = 0; i < messages; ++i) {
-    slots.insert(pipe.sender->tryAcquire());
-    pipe.sender->post(8, 0);
+    slots.insert(pipe.sender->tryAcquireFor(bytes));
+    pipe.sender->post(bytes, 0);
     EXPECT_NE(pipe.receiver->tryPeek(), nullptr);
     pipe.receiver->release();
   }
@@ -107,52 +114,89 @@ TEST(SlotSender, TakesFewSlotsInTurnOrAllThatThereIsRoomFor) {
   Pipe pipe;
   EXPECT_EQ(slotsTaken(pipe, 50).size(), kShape.slots);
   pipe.sender->roam(true);
-  EXPECT_EQ(slotsTaken(pipe, 50).size(), kShape.room);
+  EXPECT_EQ(slotsTaken(pipe, 100).size(), kQuarters + 1) << "one that was promised before";
+  EXPECT_EQ(slotsTaken(pipe, 100).size(), kQuarters);
   pipe.sender->roam(false);
   slotsTaken(pipe, 11);
   EXPECT_EQ(slotsTaken(pipe, 50).size(), kShape.slots);
 }
 
-// Whenever the turn changes, no message is overwritten before it was read.
+TEST(SlotSender, TakesTheSmallestSlotsThatMessagesFit) {
+  Pipe pipe;
+  pipe.sender->roam(true);
+  for (int times = 0; times < 2; ++times) {
+    for (const auto& [bytes, slots] : {std::pair{kHalfBytes + 1, kShape.slots},
+                                       {kHalfBytes, kHalves},
+                                       {kQuarterBytes, kQuarters},
+                                       {kQuarterBytes + 1, kHalves},
+                                       {kRoamingBytes, kQuarters},
+                                       {kRoamingBytes - 1, kShape.slots}}) {
+      slotsTaken(pipe, 1, bytes);
+      EXPECT_EQ(slotsTaken(pipe, 50, bytes).size(), slots) << bytes;
+    }
+  }
+  EXPECT_TRUE(pipe.transportStatus().ok());
+}
+
+// Whenever the turn or the size changes, no message is overwritten before it was read.
 TEST(SlotSender, MayChangeTheTurnWithMessagesUnderWay) {
+  constexpr uint32_t kSizes[] = {8,          kInlineBytes + 1, kQuarterBytes,
+                                 kHalfBytes, kHalfBytes + 1,   kShape.slot_bytes};
   std::mt19937 random(20261122);
   Pipe pipe;
   uint64_t sent = 0, received = 0;
   const auto happens = [&](int percent) { return static_cast<int>(random() % 100) < percent; };
-  while (received < 20000) {
+  while (received < 20000 && pipe.transportStatus().ok()) {
     if (happens(20)) pipe.sender->roam(happens(50));
-    for (std::byte* slot = nullptr; happens(80) && (slot = pipe.sender->tryAcquire()) != nullptr; ++sent) {
-      std::memcpy(slot, &sent, sizeof sent);
-      pipe.sender->post(sizeof sent, sent);
+    while (happens(80)) {
+      const uint32_t bytes = kSizes[random() % std::size(kSizes)];
+      std::byte* const slot = happens(50) ? pipe.sender->tryAcquireFor(bytes) : pipe.sender->tryAcquire();
+      if (!slot) break;
+      std::fill_n(slot, bytes, static_cast<std::byte>(sent));
+      pipe.sender->post(bytes, sent++);
     }
     for (; happens(70); ++received) {
       const Message* message = pipe.receiver->tryPeek();
       if (!message) break;
-      uint64_t number = 0;
-      std::memcpy(&number, message->data, sizeof number);
-      ASSERT_EQ(number, received);
       ASSERT_EQ(message->tag, received);
+      ASSERT_TRUE(std::all_of(message->data, message->data + message->bytes,
+                              [&](std::byte byte) { return byte == static_cast<std::byte>(received); }));
       pipe.receiver->release();
     }
   }
   EXPECT_LE(sent - received, kShape.slots);
-  EXPECT_TRUE(pipe.transportStatus().ok());
+  EXPECT_EQ(pipe.transportStatus().message(), "");
 }
 
 TEST(SlotReceiver, RefusesASlotThatIsNotThere) {
-  for (const uint32_t next : {kShape.room, 0x80000000u, UINT32_MAX}) {
+  for (const uint32_t number : {kShape.slots + kHalves + kQuarters, 0x8000u, uint32_t{UINT16_MAX}}) {
     Pipe pipe;
     pipe.send(8, 1);
-    pipe.slot(0).next.store(next);
-    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << next;
+    pipe.slot(0).next.store(static_cast<uint16_t>(number));
+    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << number;
     expectDamage(pipe.receivingStatus(), "rank 3");
+    Pipe other;
+    other.send(8, 1);
+    other.slot(0).bytes.store(8 | kIsElsewhere);
+    other.slot(0).data.store(static_cast<uint16_t>(number));
+    EXPECT_EQ(other.receiver->tryPeek(), nullptr) << number;
+    expectDamage(other.receivingStatus(), "rank 3");
   }
 }
 
 TEST(SlotReceiver, RefusesALengthBeyondTheSlot) {
-  for (const uint32_t bytes : {129u, 0x40000000u, UINT32_MAX}) {
+  // As if it were in the first smaller slot.
+  for (const uint32_t bytes : {kHalfBytes + 1, kShape.slot_bytes}) {
     Pipe pipe;
-    pipe.send(128, 1);
+    pipe.send(8, 1);
+    pipe.slot(0).data.store(kShape.slots);
+    pipe.slot(0).bytes.store(bytes | kIsElsewhere);
+    EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << bytes;
+    expectDamage(pipe.receivingStatus(), "rank 3");
+  }
+  for (const uint32_t bytes : {kShape.slot_bytes + 1, 0x20000000u, UINT32_MAX}) {
+    Pipe pipe;
+    pipe.send(kShape.slot_bytes, 1);
     pipe.slot(0).bytes.store(bytes);
     EXPECT_EQ(pipe.receiver->tryPeek(), nullptr) << bytes;
     expectDamage(pipe.receivingStatus(), "rank 3");
@@ -195,7 +239,7 @@ TEST(SlotReceiver, WaitsWhileAnOldMessageIsWhereOneIsDue) {
 
 TEST(SlotReceiver, FindsSmallMessagesInTheirHeaderAndRefusesOnesThatWouldNotFit) {
   Pipe pipe;
-  for (const uint32_t bytes : {0u, 1u, kInlineBytes, kInlineBytes + 1, 128u}) {
+  for (const uint32_t bytes : {0u, 1u, kInlineBytes, kInlineBytes + 1, kShape.slot_bytes}) {
     std::byte* const slot = pipe.sender->tryAcquireFor(bytes);
     ASSERT_NE(slot, nullptr);
     std::memset(slot, static_cast<int>(bytes), bytes);
@@ -207,7 +251,7 @@ TEST(SlotReceiver, FindsSmallMessagesInTheirHeaderAndRefusesOnesThatWouldNotFit)
     for (uint32_t i = 0; i < bytes; ++i) ASSERT_EQ(message->data[i], static_cast<std::byte>(bytes));
     pipe.receiver->release();
   }
-  EXPECT_EQ(pipe.slot(0).bytes.load() & kIsInline, 0u) << "128 bytes are not there";
+  EXPECT_EQ(pipe.slot(0).bytes.load() & kIsInline, 0u) << "so many are not there";
   pipe.send(8, 8);
   pipe.slot(1).bytes.store((kInlineBytes + 1) | kIsInline);
   EXPECT_EQ(pipe.receiver->tryPeek(), nullptr);
@@ -255,7 +299,7 @@ TEST(SlotReceiver, TakesMessagesOfAPeerThatLeftBeforeItFails) {
 TEST(SlotSender, StopsTheProgramWhenMisused) {
   Pipe pipe;
   ASSERT_NE(pipe.sender->tryAcquire(), nullptr);
-  EXPECT_DEATH(pipe.sender->post(129, 0), "check failed");
+  EXPECT_DEATH(pipe.sender->post(kShape.slot_bytes + 1, 0), "check failed");
   ASSERT_NE(pipe.sender->tryAcquireFor(8), nullptr);
   EXPECT_DEATH(pipe.sender->post(kInlineBytes + 1, 0), "check failed");
   EXPECT_DEATH(pipe.receiver->release(), "check failed");

@@ -347,9 +347,9 @@ bool HostOperation::tryWithoutData(LaneState& lane) {
       return false;
     }
   }
-  if (step.sender && !step.sender->tryAcquire()) return false;
+  if (step.sender && !step.sender->tryAcquireFor(0)) return false;
   for (Sender* sender : step.bound->signals)
-    if (!sender->tryAcquire()) return false;
+    if (!sender->tryAcquireFor(0)) return false;
   nextSlice(lane);
   publishOutputs();
   if (step.sender) step.sender->post(0, tag);

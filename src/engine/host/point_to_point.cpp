@@ -124,7 +124,7 @@ bool PointToPoint::lands(const Flow& flow) {
 
 // A message without data before those that wait for a landing: a receiver that expects another size, and may not tell any, sees it.
 bool PointToPoint::tryAnnounce(Flow& flow, Tag tag) {
-  if (!flow.sender->tryAcquire()) return false;
+  if (!flow.sender->tryAcquireFor(0)) return false;
   flow.sender->post(0, tag);
   return flow.announced = true;
 }

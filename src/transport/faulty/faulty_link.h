@@ -55,14 +55,19 @@ class FaultySender final : public Sender {
         flips_(state->random(channel, 1)),
         fresh_slots_(slots) {}
 
-  std::byte* tryAcquire() override { return tryAcquireFor(UINT32_MAX); }
-  std::byte* tryAcquireFor(uint32_t bytes) override;
+  std::byte* tryAcquire() override { return state_->cut() ? nullptr : show(inner_->tryAcquire()); }
+  std::byte* tryAcquireFor(uint32_t bytes) override {
+    return state_->cut() ? nullptr : show(inner_->tryAcquireFor(bytes));
+  }
   void post(uint32_t bytes, Tag tag) override;
   bool flushed() const override { return state_->cut() || inner_->flushed(); }
   void roam(bool far) override { inner_->roam(far); }
   bool readerIsFar() override { return state_->plan.far_readers || inner_->readerIsFar(); }
 
  private:
+  // What was acquired, when it is time.
+  std::byte* show(std::byte* slot);
+
   Sender* inner_;
   FaultyState* state_;
   Delay delay_;

@@ -60,7 +60,7 @@ Result<bool> ShmLink::openOutbound() {
   HORING_ASSIGN(const Fd fd, openShmMemory(path));
   if (!fd.valid()) return false;
   HORING_ASSIGN(const uint64_t bytes, shmFileBytes(fd.get(), path));
-  if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkChannels, kMaxSlots, kMaxSlotBytes})) {
+  if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkChannels, 2, kMaxSlotBytes, kMaxSlots})) {
     return makeStatus(Code::kRemoteError, "%s has an impossible size", path.c_str());
   }
   HORING_ASSIGN(outbound_, Mapping::map(fd.get(), bytes, path));

@@ -55,12 +55,28 @@ bool SlotReceiver::look() {
   return false;
 }
 
+bool SlotReceiver::isThere(uint32_t number) {
+  if (number < queue_.all) return true;
+  state_->fail(makeStatus(
+      Code::kRemoteError,
+      "rank %d, link to rank %d, channel %d: a message in slot %u of %u: the peer's memory is damaged",
+      state_->rank(), state_->peer(), channel_, number, queue_.all));
+  return false;
+}
+
 const Message* SlotReceiver::show() {
   const auto* slot = reinterpret_cast<const SlotHeader*>(slot_);
   const uint32_t word = slot->bytes.load(std::memory_order_relaxed);  // ordered by sequence, read once
-  const bool is_inline = (word & kIsInline) != 0;
-  const uint32_t bytes = word & ~kIsInline;
-  const uint32_t most = is_inline ? kInlineBytes : queue_.slot_bytes;
+  const uint32_t flags = word & (kIsInline | kIsElsewhere);
+  const uint32_t bytes = word & ~flags;
+  uint32_t place = number_;
+  message_.data = slot_ + (flags == kIsInline ? offsetof(SlotHeader, small) : sizeof(SlotHeader));
+  if (flags & kIsElsewhere) [[unlikely]] {
+    place = slot->data.load(std::memory_order_relaxed);  // ordered by sequence, read once
+    if (!isThere(place)) return nullptr;
+    message_.data = queue_.slot(place) + sizeof(SlotHeader);
+  }
+  const uint32_t most = flags == kIsInline ? kInlineBytes : queue_.rowOf(place).bytes;
   if (bytes > most) {
     state_->fail(makeStatus(
         Code::kRemoteError,
@@ -70,15 +86,8 @@ const Message* SlotReceiver::show() {
     return nullptr;
   }
   const uint32_t next = slot->next.load(std::memory_order_relaxed);  // ordered by sequence, read once
-  if (next >= queue_.room) {
-    state_->fail(makeStatus(
-        Code::kRemoteError,
-        "rank %d, link to rank %d, channel %d: a message in slot %u of %u: the peer's memory is damaged",
-        state_->rank(), state_->peer(), channel_, next, queue_.room));
-    return nullptr;
-  }
-  next_ = queue_.slot(next);
-  message_.data = slot_ + (is_inline ? offsetof(SlotHeader, small) : sizeof(SlotHeader));
+  if (!isThere(next)) return nullptr;
+  next_ = next;
   message_.bytes = bytes;
   message_.tag = slot->tag.load(std::memory_order_relaxed);  // ordered by sequence
   shown_ = true;

@@ -1,5 +1,6 @@
 #include "transport/slots/slot_queue.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/check.h"
@@ -8,15 +9,36 @@ namespace horing {
 
 namespace {
 
-uint32_t roomOf(const LinkShape& shape) {
-  return shape.room == 0 ? shape.slots : shape.room;
+// Slots of `slot_bytes` that are cut into those of each smaller size, of so many that `room` pays for.
+std::array<uint32_t, SlotQueue::kSizes> sharesOf(const LinkShape& shape) {
+  const uint32_t spare = std::max(shape.room, shape.slots) - shape.slots;
+  // Fewer than may be in use would be written again while they are.
+  const uint32_t least_halves = (shape.slots + 1) / 2, least_quarters = (shape.slots + 3) / 4;
+  if (spare < least_halves + least_quarters) return {shape.slots, 0, 0};
+  // Most of what goes through slots comes in small messages, or else in so many that they stay with few slots.
+  const uint32_t halves = std::max(spare / 4, least_halves);
+  return {shape.slots, halves, spare - halves};
+}
+
+// Without its memory.
+SlotQueue shapeOf(const LinkShape& shape) {
+  SlotQueue queue;
+  queue.count = shape.slots;
+  const auto shares = sharesOf(shape);
+  size_t begin = 0;
+  for (size_t size = 0; size < SlotQueue::kSizes; ++size) {
+    SlotRow& row = queue.rows[size];
+    row = {begin, queue.all, shares[size] << size, (shape.slot_bytes >> size) / 64 * 64};
+    queue.all += row.count;
+    begin = row.end();
+  }
+  return queue;
 }
 
 }  // namespace
 
 uint64_t slotQueueBytes(const LinkShape& shape) {
-  return sizeof(SlotQueueHeader) +
-         static_cast<uint64_t>(roomOf(shape)) * (sizeof(SlotHeader) + shape.slot_bytes);
+  return sizeof(SlotQueueHeader) + shapeOf(shape).rows.back().end();
 }
 
 uint64_t slotQueuePitch(const LinkShape& shape) {
@@ -30,13 +52,15 @@ void formatSlotQueue(std::byte* memory, const LinkShape& shape, uint64_t first) 
   // relaxed: whoever hands the memory to the sending side publishes it.
   header->tail.store(first, std::memory_order_relaxed);
   const SlotQueue queue = viewSlotQueue(memory, shape);
-  for (uint32_t number = 0; number < queue.room; ++number)
+  for (uint32_t number = 0; number < queue.all; ++number)
     new (queue.slot(number)) SlotHeader{.sequence = first};
 }
 
 SlotQueue viewSlotQueue(std::byte* memory, const LinkShape& shape) {
-  return SlotQueue{reinterpret_cast<SlotQueueHeader*>(memory), memory + sizeof(SlotQueueHeader), shape.slots,
-                   roomOf(shape), shape.slot_bytes};
+  SlotQueue queue = shapeOf(shape);
+  queue.header = reinterpret_cast<SlotQueueHeader*>(memory);
+  queue.slots = memory + sizeof(SlotQueueHeader);
+  return queue;
 }
 
 }  // namespace horing
