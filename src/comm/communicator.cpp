@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/cuda_dmabuf.h"
+#include "base/no_memory.h"
 #include "control/root_service.h"
 #include "schedule/postcondition.h"
 
@@ -21,10 +22,11 @@ namespace {
 constexpr int64_t kLookAroundNs = 1'000'000;
 // How often in rounds without a wait, so that endless progress does not hide an abort.
 constexpr uint32_t kLookAroundRounds = 1024;
-// Of a rank that is in no call, when it is asked why others wait; tens of microseconds, for which a call that begins now waits.
-constexpr int kServiceRounds = 16;
 // ... where each round may read a megabyte of what a rank that gave up waits to have back.
 constexpr uint32_t kInsideRounds = 8;
+// Of a rank that is in no call, when it is asked why others wait. A call that begins meanwhile waits for them: for microseconds where
+// nothing comes, for milliseconds where all that a late rank has been sent does.
+constexpr int kServiceRounds = 16;
 constexpr int64_t kGiveUpMs = 2000;
 constexpr int kLongestBlockMs = 50;
 // Links that come up wait for things that no descriptor announces (a peer's file, a retry).
@@ -542,9 +544,11 @@ void Communicator::serveOthers() {
   if (!exclusive.owns() || left_ || !error_.ok()) return;
   const uint32_t all = connector_->allTransports();
   connector_->beginWait(all);
-  // A link that fails tells the next call, and its other end the peer's.
-  for (int round = 0; round < kServiceRounds; ++round)
-    if (!connector_->progress(all).ok()) break;
+  // A link that fails tells the next call; so does memory that runs out.
+  [[maybe_unused]] const Status moved = withoutExceptions([&]() -> Status {
+    for (int round = 0; round < kServiceRounds; ++round) HORING_TRY(connector_->progress(all));
+    return {};
+  });
   connector_->endWait(all);
 }
 
@@ -629,6 +633,7 @@ const Selection& Communicator::selectionFor(Collective collective, const Call& c
 }
 
 uint64_t Communicator::memoryBytes() const {
+  const Exclusive exclusive(use_, Use::kLook);  // between calls the control thread may be driving transports
   return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes();
 }
 

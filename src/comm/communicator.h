@@ -170,7 +170,7 @@ class Communicator {
   DataMoved dataMoved() const { return connector_->dataMoved(); }
   std::string describe() const;
 
-  // What a thread does inside: a call that must be alone, or a look at the state.
+  // What a thread does inside: a call that must be alone, or a look at the state, which may drive transports (serveOthers()).
   enum class Use : uint8_t { kNone, kLook, kCall };
 
  private:
@@ -251,7 +251,7 @@ class Communicator {
   SteadyClock clock_;
   ForkGuard fork_guard_;
   std::atomic<bool>& aborted_;  // of the options
-  std::atomic<Use> use_{Use::kNone};
+  mutable std::atomic<Use> use_{Use::kNone};
   Status error_;  // sticky; under use_
   CallLog calls_;
   CallLog launches_{kFirstLaunch};

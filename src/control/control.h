@@ -87,7 +87,7 @@ class Control {
   // not use this object. To be set before anything fails.
   virtual void onFailure(std::function<void(const Status& error)> action) = 0;
   // Has this done, by the thread of this object as well, after each of the rendezvous' questions: somebody waits, perhaps for something
-  // that this rank owes. Beats wait meanwhile. To be set once.
+  // that this rank owes. Beats wait meanwhile; it may use this object. To be set once.
   virtual void onQuestion(std::function<void()> action) = 0;
   // Tells the rendezvous that this rank waits, or why it cannot go on. If somebody is to blame, status() says so soon.
   virtual void reportCall(const CallReport& report) = 0;

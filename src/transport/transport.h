@@ -7,7 +7,7 @@
 // sender fills a free slot and posts it; the receiver peeks at the oldest slot, uses it in place and releases it, which
 // returns the credit. Several links may join the same two ranks; they differ in their *number* and share nothing.
 //
-// Threads: one thread drives a transport and all that it made. Nothing blocks; nothing allocates or locks after
+// Threads: one at a time drives a transport and all that it made. Nothing blocks; nothing allocates or locks after
 // Link::established(). Errors are sticky: the first one of a link is what it reports ever after.
 #include <cstddef>
 #include <cstdint>
