@@ -74,6 +74,7 @@ struct FoldCase {
   int sources = 2;
   int destinations = 1;
   bool streams = false;  // stores past the caches
+  size_t shift = 0;  // bytes from a page's begin to the destinations; large blocks of malloc() begin at 16
 };
 
 void benchFold(benchmark::State& state, const FoldCase& fold_case) {
@@ -84,12 +85,12 @@ void benchFold(benchmark::State& state, const FoldCase& fold_case) {
     operands.push_back(makeOperand(fold_case.type, bytes));
     sources.push_back(operands.back().get());
   }
-  const Buffer first = makeOperand(fold_case.type, bytes);
-  const Buffer second = makeOperand(fold_case.type, bytes);
+  const Buffer first = makeOperand(fold_case.type, bytes + fold_case.shift);
+  const Buffer second = makeOperand(fold_case.type, bytes + fold_case.shift);
   FoldArguments arguments;
   arguments.sources = sources.data();
   arguments.source_count = fold_case.sources;
-  std::byte* const destinations[] = {first.get(), second.get()};
+  std::byte* const destinations[] = {first.get() + fold_case.shift, second.get() + fold_case.shift};
   arguments.destinations = destinations;
   arguments.destination_count = fold_case.destinations;
   if (fold_case.streams) arguments.streams_from = 0;
@@ -106,7 +107,8 @@ void benchFold(benchmark::State& state, const FoldCase& fold_case) {
 void addFold(const FoldCase& fold_case, int64_t bytes) {
   std::string name = std::string("fold/") + simdName(fold_case.simd) + "/" + dataTypeName(fold_case.type) +
                      "/" + redOpName(fold_case.op) + "/k" + std::to_string(fold_case.sources) + "/d" +
-                     std::to_string(fold_case.destinations) + (fold_case.streams ? "/past_caches" : "");
+                     std::to_string(fold_case.destinations) + (fold_case.streams ? "/past_caches" : "") +
+                     (fold_case.shift > 0 ? "/shifted" : "");
   benchmark::internal::Benchmark* const added =
       benchmark::RegisterBenchmark(name.c_str(), benchFold, fold_case)->Arg(bytes);
   // One thread cannot ask for as much as memory has to give.
@@ -131,7 +133,10 @@ const bool kRegistered = [] {
   addFold({.simd = best, .sources = 1}, kSlice);
   addFold({.simd = best, .sources = 1, .destinations = 2}, kSlice);
   addFold({.simd = best, .sources = 2, .destinations = 2}, kSlice);
-  for (int sources : {2, 4, 8}) addFold({.simd = best, .sources = sources, .streams = true}, kBeyondCaches);
+  for (int sources : {2, 4, 8}) {
+    addFold({.simd = best, .sources = sources, .streams = true}, kBeyondCaches);
+    addFold({.simd = best, .sources = sources, .streams = true, .shift = 16}, kBeyondCaches);
+  }
   for (int sources : {4, 16, 64, 1024}) addFold({.simd = best, .sources = sources}, kSlice);
   return true;
 }();

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "reference_fold.h"
@@ -217,19 +218,25 @@ TEST_P(Fold, WritesOverItsOwnSources) {
 }
 
 TEST_P(Fold, StoresPastTheCachesWhatItStoresElse) {
+  const size_t element = dataTypeBytes(type());
+  // Of both destinations, in bytes: all in the same place of a line, in none that begins with an element, each in its own.
+  const std::pair<size_t, size_t> shifts[] = {
+      {0, 0}, {0, kLine},   {element, element},    {3 * element, 3 * element},
+      {1, 1}, {0, element}, {element, 2 * element}};
   for (size_t count : {1, 15, 64, 67, 509, 2048}) {
     for (int source_count : {1, 2, 4}) {
       Scenario scenario(type(), count, source_count);
       const std::vector<uint64_t> expected = scenario.expected(op());
       for (int streams_from : {0, 1}) {
         scenario.streams_from = streams_from;
-        for (size_t shift : {size_t{0}, kLine, dataTypeBytes(type())}) {
+        for (const auto& [to_first, to_second] : shifts) {
           for (Simd simd : availableSimds()) {
             const std::string what = std::string(simdName(simd)) + " of " + std::to_string(source_count) +
-                                     " sources at " + std::to_string(shift) + ", from destination " +
+                                     " sources to " + std::to_string(to_first) + " and " +
+                                     std::to_string(to_second) + ", from destination " +
                                      std::to_string(streams_from);
-            const Block first(type(), count, 0);
-            const Block second(type(), count, shift);
+            const Block first(type(), count, to_first);
+            const Block second(type(), count, to_second);
             scenario.run(op(), simd, scenario.sources, first.data(), second.data());
             streamFence();
             expectElements(first, expected, what);

@@ -43,8 +43,8 @@ struct FoldArguments {
   Factor factor;
   int32_t ranks = 1;  // at least 1
   bool is_final = false;
-  // The destinations from this one on are stored past the caches, where the machine can and all of them are aligned to 64 bytes.
-  // Other ranks may be told of the data only after a streamFence().
+  // The destinations from this one on are stored past the caches, where the machine can: those whose elements lie in lines of 64 bytes
+  // as the last one's do. Other ranks may be told of the data only after a streamFence().
   int streams_from = INT_MAX;
 };
 

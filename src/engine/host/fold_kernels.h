@@ -184,18 +184,34 @@ void foldTile(const R& rule, const FoldArguments& arguments, int streams_from, s
   }
 }
 
-// What of them can indeed go past the caches.
-inline int firstStreamed(const FoldArguments& arguments) {
-  for (int d = arguments.streams_from; d < arguments.destination_count; ++d)
-    if (reinterpret_cast<uintptr_t>(arguments.destinations[d]) % 64 != 0) return arguments.destination_count;
-  return arguments.streams_from;
-}
-
 constexpr size_t kLineBytes = 64;
 // Measured with fold_bench, two and four sources: 512 to 2048 are alike, 256 and 4096 gain less.
 constexpr size_t kAheadBytes = 1024;
 constexpr int kToRead = 0;  // arguments of __builtin_prefetch
 constexpr int kIntoSecondLevel = 2;
+
+inline size_t placeInLine(const std::byte* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % kLineBytes;
+}
+
+// What of the destinations indeed goes past the caches: in whole lines of all of them, so the last ones, of those that may, whose
+// lines begin at the same elements.
+struct Streamed {
+  int from = 0;
+  size_t before_lines = 0;  // bytes
+};
+
+inline Streamed streamedOf(const FoldArguments& arguments, size_t element_bytes) {
+  Streamed streamed{.from = arguments.destination_count};
+  if (arguments.streams_from >= streamed.from) return streamed;
+  const size_t place = placeInLine(arguments.destinations[streamed.from - 1]);
+  if (place % element_bytes != 0) return streamed;
+  streamed.before_lines = (kLineBytes - place) % kLineBytes;
+  while (streamed.from > arguments.streams_from &&
+         placeInLine(arguments.destinations[streamed.from - 1]) == place)
+    --streamed.from;
+  return streamed;
+}
 
 template <class R, int kElementBytes>
 void fold(const FoldArguments& arguments) {
@@ -210,11 +226,19 @@ void fold(const FoldArguments& arguments) {
   constexpr int kPacks =
       R::kParts == 4 ? 2 : 4;  // measured: more run out of registers or of outstanding loads
   const R rule(arguments);
-  const int streams_from = firstStreamed(arguments);
+  const Streamed streamed = streamedOf(arguments, kElementBytes);
+  const int streams_from = streamed.from;
   size_t at = 0;
   if (streams_from < arguments.destination_count) {
+    const size_t lines = streamed.before_lines < bytes ? streamed.before_lines : bytes;
+    while (at < lines) {
+      const size_t piece = lines - at < kBytes ? lines - at : kBytes;
+      foldTile<R, 1, Access<Isa, false>>(rule, arguments, streams_from, at, piece);
+      at += piece;
+    }
     // What is too large for the caches on its way out was so on its way in. Memory is waited for less where lines of all sources
-    // are asked for in turn, and ahead of their use, which the hardware does only within a page.
+    // are asked for in turn, and ahead of their use, which the hardware does only within a page. Behind the end the next slice begins;
+    // where none does, asking is harmless.
     for (; bytes - at >= kLineBytes; at += kLineBytes) {
       for (int s = 0; s < arguments.source_count; ++s)
         __builtin_prefetch(arguments.sources[s] + at + kAheadBytes, kToRead, kIntoSecondLevel);
