@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "gtest/gtest.h"
+#include "transport/slots/reader_distance.h"
 #include "transport/slots/slot_link.h"
 
 namespace horing {
@@ -330,6 +331,17 @@ TEST(ReaderDistance, BelievesWhatMostTimesSay) {
   }
   learn(distance, 20, kNearNs, kPreemptedNs);
   EXPECT_FALSE(distance.isFar());
+}
+
+TEST(ReaderDistance, StaysWhatItWasBetweenNearAndFar) {
+  constexpr int64_t kBetweenNs = 70;
+  ReaderDistance distance;
+  learn(distance, 50, kBetweenNs, kBetweenNs);
+  EXPECT_FALSE(distance.isFar());
+  learn(distance, 20, 160, kBetweenNs);
+  EXPECT_TRUE(distance.isFar());
+  learn(distance, 50, kBetweenNs, kBetweenNs);
+  EXPECT_TRUE(distance.isFar());
 }
 
 TEST(ReaderDistance, AsksSeldomUnlessInDoubt) {

@@ -83,6 +83,7 @@ class SlotSender final : public Sender {
                     place_ == kIsInline ? kInlineBytes : queue_.rows[place_ == 0 ? size_ : data_size_].bytes);
     HORING_CHECK_LT(head_ - tail_, queue_.count);
     const bool is_timed = std::exchange(is_asked_, false) && distance_.isDue();
+    const int64_t asked_ns = is_timed ? drainedNs() : 0;
     const int64_t before_ns = is_timed ? drainedNs() : 0;
     auto* slot = reinterpret_cast<SlotHeader*>(slot_);
     slot->tag.store(tag, std::memory_order_relaxed);               // ordered by sequence
@@ -95,7 +96,7 @@ class SlotSender final : public Sender {
     slot->next.store(next, std::memory_order_relaxed);  // ordered by sequence
     // release: pairs with the acquire in SlotReceiver::look().
     slot->sequence.store(++head_, std::memory_order_release);
-    if (is_timed) distance_.learn(drainedNs() - before_ns);
+    if (is_timed) distance_.learn((drainedNs() - before_ns) - (before_ns - asked_ns));
     slot_ = queue_.slot(queue_.rows[size_], next);
     bell_.press();
   }
