@@ -309,6 +309,7 @@ Status SealedChannel::seal(std::span<const std::byte> text, std::vector<std::byt
     return makeStatus(Code::kInvalidArgument, "a control message of %zu bytes exceeds the limit of %zu",
                       text.size(), max_frame_bytes_);
   const size_t at = out.size();
+  out.reserve(at + kLengthBytes + text.size() + kTagBytes);  // if it throws, nothing has changed
   appendU32(out, static_cast<uint32_t>(text.size() + kTagBytes));
   out.resize(at + kLengthBytes + text.size() + kTagBytes);
   const FrameNonce nonce = frameNonce(sent_frames_++);

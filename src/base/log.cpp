@@ -8,20 +8,31 @@
 
 namespace horing {
 
-void Log::write(LogLevel level, const char* subsystem, const char* format, va_list arguments) const {
+namespace {
+
+std::string lineOf(LogLevel level, int rank, const char* subsystem, const std::string& text) {
   char host[64] = "?";
   ::gethostname(host, sizeof host - 1);
-  std::string line = rank_ >= 0 ? formatString("horing %s:%d rank %d", host, ::getpid(), rank_)
-                                : formatString("horing %s:%d", host, ::getpid());
+  std::string line = rank >= 0 ? formatString("horing %s:%d rank %d", host, ::getpid(), rank)
+                               : formatString("horing %s:%d", host, ::getpid());
   line += formatString(" %s %s: ",
                        level == LogLevel::kWarn   ? "WARN"
                        : level == LogLevel::kInfo ? "INFO"
                                                   : "TRACE",
                        subsystem);
-  line += formatStringV(format, arguments);
-  line += '\n';
-  // One write(2): lines of concurrent ranks do not mix. A lost log line is not worth an error.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  return line + text + '\n';
+}
+
+}  // namespace
+
+// A lost log line is not worth an error.
+void Log::write(LogLevel level, const char* subsystem, const char* format, va_list arguments) const noexcept {
+  try {
+    const std::string line = lineOf(level, rank_, subsystem, formatStringV(format, arguments));
+    // One write(2): lines of concurrent ranks do not mix.
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (...) {  // no memory
+  }
 }
 
 #define HORING_LOG_BODY(level)                \

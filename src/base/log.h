@@ -6,7 +6,8 @@ namespace horing {
 
 enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 
-// A value: copy it, give the copy a rank. Lines are written whole, so ranks and threads may share stderr.
+// A value: copy it, give the copy a rank. Lines are written whole, so ranks and threads may share stderr. One for which there is no
+// memory is lost.
 class Log {
  public:
   explicit Log(LogLevel level = LogLevel::kWarn, int rank = -1) : level_(level), rank_(rank) {}
@@ -20,7 +21,7 @@ class Log {
   void trace(const char* subsystem, const char* format, ...) const __attribute__((format(printf, 3, 4)));
 
  private:
-  void write(LogLevel level, const char* subsystem, const char* format, va_list arguments) const;
+  void write(LogLevel level, const char* subsystem, const char* format, va_list arguments) const noexcept;
   LogLevel level_;
   int rank_;
 };

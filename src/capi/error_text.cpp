@@ -9,13 +9,17 @@ thread_local std::string shown;         // what horingGetLastError gave out
 thread_local bool out_of_memory = false;
 }  // namespace
 
-horingResult_t report(const Status& status, horingComm_t comm) {
+horingResult_t report(const Status& status, horingComm_t comm) noexcept {
   if (status.ok()) return horingSuccess;
-  out_of_memory = false;
-  last_failure = status.toString();
-  if (comm && comm->alive) {
-    std::lock_guard lock(comm->error_mutex);
-    comm->last_error = last_failure;
+  try {
+    last_failure = status.toString();
+    out_of_memory = false;
+    if (comm && comm->alive) {
+      std::lock_guard lock(comm->error_mutex);
+      comm->last_error = last_failure;
+    }
+  } catch (...) {
+    out_of_memory = true;
   }
   return static_cast<horingResult_t>(status.code());
 }
@@ -35,7 +39,7 @@ const char* horingGetErrorString(horingResult_t result) {
 
 const char* horingGetLastError(horingComm_t comm) {
   using namespace horing;
-  constexpr const char* kOutOfMemory = "system error: no memory, not even for a message";
+  constexpr const char* kOutOfMemory = "no memory, not even for a message";
   try {
     if (!comm && out_of_memory) return kOutOfMemory;
     shown.clear();

@@ -80,8 +80,8 @@ class HandleUse {
   horingComm_t comm_;
 };
 
-// Remembers the text of the calling thread's latest failure and, if given, of the communicator's.
-horingResult_t report(const Status& status, horingComm_t comm);
+// Remembers the text of the calling thread's latest failure and, if given, of the communicator's, if there is memory for it.
+horingResult_t report(const Status& status, horingComm_t comm) noexcept;
 // What is reported when there is no memory for a text.
 horingResult_t reportOutOfMemory() noexcept;
 

@@ -16,9 +16,7 @@ thread_local bool serves_a_queue = false;
 }  // namespace
 
 CommandQueue::CommandQueue(Communicator& communicator)
-    : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {
-  [[maybe_unused]] const Status& made = noMemory();  // while there is memory for its text
-}
+    : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
 
 CommandQueue::~CommandQueue() {
   // Nor has it a GPU, or may it free what the parent uses.
@@ -62,6 +60,14 @@ void CommandQueue::moveInPlace(Command& command) const {
 }
 
 Status CommandQueue::carryOut(const Command& command) {
+  try {
+    return tryToCarryOut(command);
+  } catch (...) {
+    return communicator_.breakOff(noMemory());
+  }
+}
+
+Status CommandQueue::tryToCarryOut(const Command& command) {
   if (!command.on_gpu || movesNothing(command)) return carryOutOnHost(command);
   Result<bool> by_kernels = kernels_ ? kernels_->run(command) : Result<bool>(false);
   if (!by_kernels.ok()) return communicator_.breakOff(by_kernels.status());
@@ -77,9 +83,11 @@ Status CommandQueue::carryOut(const Command& command) {
 // Who failed to take part tells the others.
 Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
   const Deadline deadline = Deadline::after(clock_, communicator_.options().config.timeout_ms);
-  Status status = staged_->carryOut(
-      operation, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
-      turns_abandoned_);
+  Status status = withoutExceptions([&] {
+    return staged_->carryOut(
+        operation, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
+        turns_abandoned_);
+  });
   return status.ok() ? status : communicator_.breakOff(status);
 }
 
@@ -258,14 +266,14 @@ void CommandQueue::serve() {
       turns = std::exchange(entry->turns, {});  // whose streams may be gone once their turns are finished
     }
     // Before anybody hears that the queue is empty: who drained it finds the streams idle.
-    std::vector<Stream::DueCallbacks> callbacks;
-    for (const StreamTurn& each : turns) callbacks.push_back(each.stream->finish(each.turn, status));
+    Stream::DueCallbacks due;
+    for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);
     {
       const std::lock_guard lock(mutex_);
       entries_.pop_front();
       changed_.notify_all();
     }
-    for (const Stream::DueCallbacks& due : callbacks) due.call();
+    due.call();
   }
 }
 

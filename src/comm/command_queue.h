@@ -80,7 +80,9 @@ class CommandQueue {
     std::vector<StreamTurn> turns;          // none when they are finished, and for streams of CUDA
     std::optional<StagedOperation> staged;  // of streams of CUDA, instead of `command`
   };
+  // Also where memory runs out on the way: then the communicator ends, since the other ranks may wait for what is left undone.
   Status carryOut(const Command& command);
+  Status tryToCarryOut(const Command& command);
   Status carryOutOnHost(const Command& command);
   Status carryOutStaged(const StagedOperation& operation);
   // Starts the thread, and waits for room behind the others.

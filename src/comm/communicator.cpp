@@ -49,7 +49,7 @@ class Exclusive {
     Communicator::Use found = Communicator::Use::kNone;
     // acquire: pairs with the release in the destructor.
     while (!use_.compare_exchange_weak(found, wanted, std::memory_order_acquire)) {
-      if (found == Communicator::Use::kCall) return;
+      if (found == Communicator::Use::kCall || found == Communicator::Use::kAway) return;
       if (found == Communicator::Use::kLook) ::sched_yield();
       found = Communicator::Use::kNone;
     }
@@ -67,6 +67,26 @@ class Exclusive {
  private:
   std::atomic<Communicator::Use>& use_;
   bool owns_ = false;
+};
+
+// In a call: while it waits for the rendezvous, which others may come to only when they have what this rank owes them.
+class Away {
+ public:
+  explicit Away(std::atomic<Communicator::Use>& use) : use_(use) {
+    use_.store(Communicator::Use::kAway, std::memory_order_release);
+  }
+  ~Away() {
+    Communicator::Use found = Communicator::Use::kAway;
+    while (!use_.compare_exchange_weak(found, Communicator::Use::kCall, std::memory_order_acquire)) {
+      ::sched_yield();
+      found = Communicator::Use::kAway;
+    }
+  }
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+
+ private:
+  std::atomic<Communicator::Use>& use_;
 };
 
 // Bytes of the whole vector, or of all blocks that one rank has: the measure by which an algorithm is chosen.
@@ -182,7 +202,8 @@ template <typename CarryOut>
 Status Communicator::recorded(FlightRecord record, bool is_tiny, const CarryOut& carry_out) {
   record.begun_ns = looked_ns_ = clock_.nowNs();
   calls_.recorder().begin(record);
-  const Status status = carry_out(Deadline::at(clock_, record.begun_ns, options_.config.timeout_ms));
+  const Status status = withoutExceptions(
+      [&] { return carry_out(Deadline::at(clock_, record.begun_ns, options_.config.timeout_ms)); });
   const int64_t ended_ns = is_tiny ? looked_ns_ : clock_.nowNs();
   calls_.recorder().end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
   if (timeline_) timeline_->call(*calls_.recorder().find(record.sequence));
@@ -206,7 +227,7 @@ PlannedOperation* Communicator::readyFor(Collective collective, const Call& call
 Status Communicator::perform(Collective collective, const Call& call, std::span<const Selection> shared,
                              Deadline deadline) {
   if (!shared.empty()) {
-    Status status = performInside(collective, call, shared, deadline);
+    Status status = withoutExceptions([&] { return performInside(collective, call, shared, deadline); });
     if (!status.ok() && !buffer_users_->giveUp(status, Deadline::after(clock_, kGiveUpMs)))
       log_.warn(
           "comm",
@@ -249,7 +270,7 @@ Status Communicator::reach(Collective collective, const Selection& selection, co
   if (status.ok()) {
     const int64_t took_ns = clock_.nowNs() - begun_ns;
     const bool asks = took_ns >= kStoppedNs || (took_ns >= kInstantNs && control_->isBehind());
-    status = asks ? control_->catchUp(deadline) : lookAround();
+    status = withoutExceptions([&] { return asks ? control_->catchUp(deadline) : lookAround(); });
   }
   if (status.ok() || selection.algorithm->buffers != Buffers::kWrittenByPeers) return status;
   const size_t bytes = bytesIn(contractOf(collective).out, collective, call);
@@ -280,14 +301,18 @@ Result<ReachableBuffers> Communicator::askForBuffers(Collective collective, cons
 
 Status Communicator::carryOut(Collective collective, const Selection& selection, const Call& call,
                               Deadline deadline) {
-  HORING_ASSIGN(PlannedOperation * planned, planner_->prepare(collective, selection, call.root));
-  if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
-  if (totalBytes(collective, call, options_.ranks) >= kInPlaceBytes)
-    for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
-      lend(planned->transports, memory);
-  planned->operation->begin(call);
-  const Status status = finish(*planned, call.sequence, deadline);
-  takeBack(planned->transports, status);
+  uint32_t transports = 0;
+  const Status status = withoutExceptions([&]() -> Status {
+    HORING_ASSIGN(PlannedOperation* const planned, planner_->prepare(collective, selection, call.root));
+    if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
+    transports = planned->transports;
+    if (totalBytes(collective, call, options_.ranks) >= kInPlaceBytes)
+      for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
+        lend(transports, memory);
+    planned->operation->begin(call);
+    return finish(*planned, call.sequence, deadline);
+  });
+  takeBack(transports, status);
   return status;
 }
 
@@ -303,6 +328,7 @@ void Communicator::lend(uint32_t transports, const void* memory) {
   if (!memory || !connector_->usesLentMemory(transports)) return;
   const std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
   if (!region) return;
+  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
   connector_->lend(transports, *region);
   lent_.push_back(*region);
 }
@@ -358,13 +384,16 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   calls_.beginExchange();
   if (status.ok()) {
     const uint32_t transports = connector_->transportsOf(links);
-    for (const Transfer& transfer : transfers)
-      if (transfer.bytes >= kInPlaceBytes)
-        lend(transports, transfer.direction == Transfer::Direction::kSend ? transfer.input : transfer.output);
-    status = drive({.operation = *point_to_point_,
+    status = withoutExceptions([&] {
+      for (const Transfer& transfer : transfers)
+        if (transfer.bytes >= kInPlaceBytes)
+          lend(transports,
+               transfer.direction == Transfer::Direction::kSend ? transfer.input : transfer.output);
+      return drive({.operation = *point_to_point_,
                     .transports = transports,
                     .deadline = Deadline::after(clock_, options_.config.timeout_ms),
                     .links = &links});
+    });
     takeBack(transports, status);
   }
   calls_.endExchange();
@@ -375,7 +404,10 @@ Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<co
   Exclusive exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
-  auto gathered = control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms));
+  auto gathered = [&] {
+    const Away away(use_);
+    return control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms));
+  }();
   if (!gathered.ok()) return fail(gathered.status());
   return gathered;
 }
@@ -411,6 +443,7 @@ Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {
   if (!aborted_.load(std::memory_order_relaxed)) join.abort = &aborted_;
   join.heartbeat_ms = options_.config.heartbeat_ms;
   join.log = log_;
+  const Away away(use_);
   HORING_ASSIGN(meeting.control, Control::join(join));
   return meeting;
 }
@@ -465,9 +498,10 @@ Status Communicator::drive(const Drive& drive) {
     const bool progressed = operation.poll();
     if (timeline && progressed) timeline->lanesWentOn(*drive.lanes);
     if (operation.done()) return {};
-    if (!operation.status().ok()) [[unlikely]]
-      return is_exchange ? operation.status()
-                         : watchdog_->mismatch(drive.sequence, obstacle(), operation.status(), aborted_);
+    if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
+      const bool others_disagree = !is_exchange && own.code() == Code::kInvalidUsage;
+      return others_disagree ? watchdog_->mismatch(drive.sequence, obstacle(), own, aborted_) : own;
+    }
     if (Status moved = connector_->progress(drive.transports); !moved.ok()) [[unlikely]] {
       if (!is_exchange) watchdog_->suspect(drive.sequence, obstacle());
       return moved;
@@ -538,10 +572,20 @@ Status Communicator::lookAround() {
 }
 
 // Between calls nobody drives the transports, and what was lost on its way is not sent again, nor a connection that broke made
-// again. So a rank that is asked because others wait looks after that; whoever is inside a call does so anyhow.
+// again. So a rank that is asked because others wait looks after that; whoever is inside a call and not away does so anyhow.
 void Communicator::serveOthers() {
-  const Exclusive exclusive(use_, Use::kLook);
-  if (!exclusive.owns() || left_ || !error_.ok()) return;
+  Use before = Use::kNone;
+  while (!use_.compare_exchange_weak(before, Use::kLook, std::memory_order_acquire)) {
+    if (before == Use::kCall) return;
+    if (before != Use::kLook) continue;
+    ::sched_yield();
+    before = Use::kNone;
+  }
+  if (!left_ && error_.ok()) driveForOthers();
+  use_.store(before, std::memory_order_release);
+}
+
+void Communicator::driveForOthers() {
   const uint32_t all = connector_->allTransports();
   connector_->beginWait(all);
   // A link that fails tells the next call; so does memory that runs out.
@@ -556,11 +600,11 @@ Status Communicator::fail(Status status) {
   return error_.ok() ? stick(rootCause(std::move(status))) : error_;
 }
 
-// Tells the others.
+// Tells the others; needs no memory.
 Status Communicator::stick(Status error) {
   error_ = std::move(error);
   if (control_->status().ok()) control_->announceError(error_);
-  log_.warn("comm", "%s", error_.toString().c_str());
+  log_.warn("comm", "%s: %s", codeName(error_.code()), error_.message().c_str());
   return error_;
 }
 

@@ -170,8 +170,9 @@ class Communicator {
   DataMoved dataMoved() const { return connector_->dataMoved(); }
   std::string describe() const;
 
-  // What a thread does inside: a call that must be alone, or a look at the state, which may drive transports (serveOthers()).
-  enum class Use : uint8_t { kNone, kLook, kCall };
+  // What a thread does inside: a call that must be alone, which may be away waiting for the rendezvous, or a look at the state, which
+  // may drive transports (serveOthers()).
+  enum class Use : uint8_t { kNone, kLook, kCall, kAway };
 
  private:
   explicit Communicator(CommunicatorOptions options);
@@ -239,6 +240,7 @@ class Communicator {
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
   void serveOthers();
+  void driveForOthers();
   Status timedOut(const Drive& drive) const;
   Status fail(Status status);  // once its cause is known, or there has been time enough to hear of it
   Status stick(Status error);

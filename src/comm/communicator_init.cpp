@@ -116,7 +116,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   Fd::closeInForkedChildren();
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
   Status status = made->initialise();
-  if (status.ok()) status = made->settle();
+  if (status.ok()) {
+    made->control_->onQuestion([comm = made.get()] { comm->serveOthers(); });
+    status = made->settle();
+  }
   if (!status.ok()) {
     if (made->control_ && made->options_.failed_rank)
       *made->options_.failed_rank = made->control_->failedRank();
@@ -124,7 +127,6 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     if (made->control_ && made->control_->status().ok()) made->control_->announceError(status);
     return status;
   }
-  made->control_->onQuestion([comm = made.get()] { comm->serveOthers(); });
   return made;
 }
 

@@ -30,24 +30,21 @@ void Stream::finishNext(const Status& status) {
   if (error_.ok() && !status.ok()) error_ = status;
 }
 
-Stream::DueCallbacks Stream::finish(Turn turn, const Status& status) {
-  DueCallbacks callbacks;
+void Stream::finish(Turn turn, const Status& status, DueCallbacks& due) {
   const std::lock_guard lock(mutex_);
   if (turn != finished_) {
     abandoned_.emplace(turn, status);
-    return callbacks;
+    return;
   }
   finishNext(status);
   for (auto next = abandoned_.begin(); next != abandoned_.end() && next->first == finished_;
        next = abandoned_.erase(next))
     finishNext(next->second);
-  callbacks.error_ = error_;
   while (!callbacks_.empty() && callbacks_.front().after <= finished_) {
-    callbacks.due_.push_back(std::move(callbacks_.front()));
-    callbacks_.pop_front();
+    callbacks_.front().error = error_;
+    due.due_.splice(due.due_.end(), callbacks_, callbacks_.begin());
   }
   finished_turn_.notify_all();
-  return callbacks;
 }
 
 void Stream::callBack(Callback callback) {

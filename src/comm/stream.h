@@ -8,8 +8,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 #include <span>
@@ -42,10 +42,10 @@ class Stream {
   void awaitTurn(Turn turn, const std::atomic<bool>& abandoned);
   // Lets those that await a turn look at `abandoned`.
   void wake();
-  // A turn that was abandoned counts as finished when those before it are. Returns what is to be called back now; the stream may
-  // be gone then.
+  // A turn that was abandoned counts as finished when those before it are. Adds what is to be called back now; the stream may
+  // be gone then. Takes memory only for a turn that was abandoned.
   class DueCallbacks;
-  [[nodiscard]] DueCallbacks finish(Turn turn, const Status& status);
+  void finish(Turn turn, const Status& status, DueCallbacks& due);
 
   // Calls back once all turns taken so far are finished, with the first error among them since the last
   // synchronize(): from the thread that finishes the last, or at once.
@@ -60,6 +60,7 @@ class Stream {
   struct Waiting {
     Turn after;  // call when so many turns are finished
     Callback callback;
+    Status error{};  // once it is due
   };
 
   void finishNext(const Status& status);
@@ -70,20 +71,19 @@ class Stream {
   Turn finished_ = 0;                 // all turns before this one are
   std::map<Turn, Status> abandoned_;  // ended before all turns before them were finished
   Status error_;
-  std::deque<Waiting> callbacks_;
+  std::list<Waiting> callbacks_;
 };
 
-// A value.
+// Of any streams.
 class Stream::DueCallbacks {
  public:
   void call() const {
-    for (const Waiting& waiting : due_) waiting.callback(error_);
+    for (const Waiting& waiting : due_) waiting.callback(waiting.error);
   }
 
  private:
   friend class Stream;
-  std::deque<Waiting> due_;
-  Status error_;
+  std::list<Waiting> due_;
 };
 
 }  // namespace horing

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/fork_guard.h"
+#include "base/no_memory.h"
 #include "base/service_thread.h"
 #include "control/control_journal.h"
 #include "control/control_messages.h"
@@ -29,6 +30,8 @@ namespace {
 // The rendezvous ends an exchange at the deadline and names who is missing; it gets this long to say so.
 constexpr int64_t kVerdictMs = 2000;
 constexpr int64_t kGoodbyeMs = 1000;
+// What others wait for may take several rounds with them, as making a connection does.
+constexpr int64_t kServiceNs = 50'000'000, kServicePauseNs = 1'000'000;
 constexpr int kPollMs = 1000;
 constexpr int kAbortCheckMs = 50;
 // One attempt to return. The kernel would ask a machine that does not answer again only after a second.
@@ -45,6 +48,7 @@ class JoinedControl final : public Control {
   JoinedControl(const JoinOptions& options, const UniqueIdParts& parts,
                 std::unique_ptr<ControlChannel> channel)
       : options_(options), where_(parts.roots.front().toString()), key_(jobKey(parts, "control")) {
+    [[maybe_unused]] const Status& made = noMemory();  // while there is memory for its text
     randomBytes(secret_);
     takeChannel(std::move(channel));
   }
@@ -86,7 +90,7 @@ class JoinedControl final : public Control {
   // A last word was said, and nothing shows that it has arrived.
   bool owesWord() const { return !finished() && (untold_ || left_); }
   bool beats() const { return status_.ok() && !away_ && !left_; }
-  int64_t wakeNs() const;
+  int64_t wakeNs(int64_t now_ns) const;
   void wakeThread() const;
   void takeChannel(std::unique_ptr<ControlChannel> channel);
   void progress(int64_t now_ns);
@@ -136,6 +140,7 @@ class JoinedControl final : public Control {
   Status status_;
   int failed_rank_ = -1;
   bool announced_ = false;
+  bool unsaid_ = false;  // there was no memory for the announcement of status_
   bool untold_ = false;  // announced an error, and has not heard of any failure since
   bool left_ = false;    // said goodbye; the rendezvous closes the connection when it has heard that
   bool root_closed_ = false;
@@ -146,6 +151,7 @@ class JoinedControl final : public Control {
   std::function<void(const Status&)> on_failure_;
   std::function<void()> on_question_;
   bool was_asked_ = false;
+  int64_t serves_until_ns_ = INT64_MIN;  // with on_question_
   std::optional<WelcomeMessage> welcome_;
   uint64_t exchange_ = 1;              // the next one
   uint64_t asked_ = 0, answered_ = 0;  // the last ping, the last pong
@@ -203,7 +209,8 @@ void JoinedControl::serve() {
     if (stop_ || finished()) break;
     pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (channel_->wantsWrite()) items[0].events |= POLLOUT;
-    const int64_t wait_ns = wakeNs() - options_.clock->nowNs();
+    const int64_t now_ns = options_.clock->nowNs();
+    const int64_t wait_ns = wakeNs(now_ns) - now_ns;
     const int64_t most_ms = away_ ? kAbortCheckMs : kPollMs;
     const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, most_ms));
     lock.unlock();
@@ -232,7 +239,9 @@ void JoinedControl::runFailureAction(Lock& lock) {
 }
 
 void JoinedControl::runQuestionAction(Lock& lock) {
-  if (!std::exchange(was_asked_, false) || !on_question_) return;
+  const int64_t now_ns = options_.clock->nowNs();
+  if (std::exchange(was_asked_, false)) serves_until_ns_ = now_ns + kServiceNs;
+  if (!on_question_ || now_ns >= serves_until_ns_) return;
   auto action = std::move(on_question_);
   lock.unlock();
   action();
@@ -240,8 +249,9 @@ void JoinedControl::runQuestionAction(Lock& lock) {
   on_question_ = std::move(action);
 }
 
-int64_t JoinedControl::wakeNs() const {
-  return beats() ? std::min(next_beat_ns_, liveness_.nextLookNs()) : INT64_MAX;
+int64_t JoinedControl::wakeNs(int64_t now_ns) const {
+  const int64_t service_ns = on_question_ && now_ns < serves_until_ns_ ? now_ns + kServicePauseNs : INT64_MAX;
+  return beats() ? std::min({service_ns, next_beat_ns_, liveness_.nextLookNs()}) : service_ns;
 }
 
 void JoinedControl::takeChannel(std::unique_ptr<ControlChannel> channel) {
@@ -290,6 +300,7 @@ void JoinedControl::blameRoot(Status status) {
 }
 
 void JoinedControl::progress(int64_t now_ns) {
+  if (std::exchange(unsaid_, false) && !finished()) send(AnnounceMessage{status_.code(), status_.message()});
   const Status moved = channel_->progress();
   // Who breaks the protocol is not listened to any more.
   if (!readMessages(now_ns).ok()) gone_ = true;
@@ -385,9 +396,13 @@ Status JoinedControl::fail(Status status) {
   return status_;
 }
 
-// For a reason that the others are to hear.
+// For a reason that the others are to hear. Where memory has run out the thread says it, which may find some.
 Status JoinedControl::giveUp(Status why) {
-  if (!finished()) send(AnnounceMessage{why.code(), why.message()});
+  const auto announce = [&]() -> Status {
+    send(AnnounceMessage{why.code(), why.message()});
+    return {};
+  };
+  if (!finished()) unsaid_ = !withoutExceptions(announce).ok();
   announced_ = untold_ = true;
   wakeThread();
   return fail(std::move(why));

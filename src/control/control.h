@@ -86,8 +86,8 @@ class Control {
   // Has this done once, by the thread of this object, when there is an error, this rank's own or another's; what it does must
   // not use this object. To be set before anything fails.
   virtual void onFailure(std::function<void(const Status& error)> action) = 0;
-  // Has this done, by the thread of this object as well, after each of the rendezvous' questions: somebody waits, perhaps for something
-  // that this rank owes. Beats wait meanwhile; it may use this object. To be set once.
+  // Has this done, by the thread of this object as well, again and again for a moment after each of the rendezvous' questions: somebody
+  // waits, perhaps for something that this rank owes. Beats wait meanwhile; it may use this object. To be set once.
   virtual void onQuestion(std::function<void()> action) = 0;
   // Tells the rendezvous that this rank waits, or why it cannot go on. If somebody is to blame, status() says so soon.
   virtual void reportCall(const CallReport& report) = 0;

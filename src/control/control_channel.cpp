@@ -138,8 +138,8 @@ Status ControlChannel::sealNext() {
               message.begin() + static_cast<std::ptrdiff_t>(outbox_offset_ + piece));
   out_.clear();
   out_sent_ = 0;
-  outbox_offset_ = last ? 0 : outbox_offset_ + piece;
   const Status sealed = sealed_->seal(text, out_);
+  outbox_offset_ = last ? 0 : outbox_offset_ + piece;
   if (last) outbox_.pop_front();
   return sealed;
 }

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "../scarce_memory.h"
 #include "fake_cuda/fake_gpu.h"
-#include "scarce_memory.h"
 #include "ways.h"
 
 namespace {

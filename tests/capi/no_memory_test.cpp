@@ -1,8 +1,9 @@
-// What becomes of groups when memory runs out.
+// What becomes of groups and of operations on streams when memory runs out.
+#include <atomic>
 #include <chrono>
 
+#include "../scarce_memory.h"
 #include "ranks.h"
-#include "scarce_memory.h"
 
 namespace {
 
@@ -52,6 +53,49 @@ TEST(NoMemory, InTheMiddleOfALaunchLeavesNothingBehind) {
     ASSERT_EQ(other, 2) << "memory for " << enough_for;
   }
   for (const horingComm_t comm : {pair[0], pair[1], alone}) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// The thread that carries operations out has memory for so many allocations from one callback to the next.
+struct Scarcity {
+  int64_t enough_for;
+  std::atomic<bool> ran_out{false};
+};
+
+// The same with an operation on a stream, which a thread of the library carries out: the program lives, and both ranks hear of it.
+TEST(NoMemory, OnTheThreadOfAStreamEndsTheCommunicator) {
+  const auto begin = [](horingStream_t, horingResult_t, void* of) {
+    allocations_left = static_cast<Scarcity*>(of)->enough_for;
+  };
+  const auto end = [](horingStream_t, horingResult_t, void* of) {
+    static_cast<Scarcity*>(of)->ran_out = allocations_left < 0;
+    allocations_left = kNever;
+  };
+  bool ran_out = true;
+  for (int64_t enough_for = 0; ran_out; enough_for += 1 + enough_for / 4) {
+    const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+    Scarcity scarcity{.enough_for = enough_for};
+    int32_t mine = 1, other = 1;
+    horingStream_t stream = nullptr;
+    ASSERT_HORING(horingStreamCreate(&stream));
+    // The first keeps the thread until the other rank comes, so that the callbacks are its own.
+    ASSERT_HORING(horingAllReduce(&mine, &mine, 1, horingInt32, horingSum, comms[0], stream));
+    ASSERT_HORING(horingStreamAddCallback(stream, begin, &scarcity));
+    ASSERT_HORING(horingBroadcast(&mine, &mine, 1, horingInt32, 0, comms[0], stream));
+    ASSERT_HORING(horingStreamAddCallback(stream, end, &scarcity));
+    EXPECT_HORING(horingAllReduce(&other, &other, 1, horingInt32, horingSum, comms[1], nullptr));
+    const horingResult_t theirs = horingBroadcast(&other, &other, 1, horingInt32, 0, comms[1], nullptr);
+    const horingResult_t ours = horingStreamSynchronize(stream);
+    EXPECT_TRUE(ours == horingSuccess || refuses(ours, horingSystemError, "no memory"));
+    ASSERT_HORING(horingStreamDestroy(stream));
+    horingResult_t error = horingSuccess;
+    ASSERT_HORING(horingCommGetAsyncError(comms[0], &error));
+    EXPECT_EQ(ours, error) << "memory for " << enough_for;
+    // It may have been complete before.
+    EXPECT_TRUE(theirs == horingSuccess || (ours != horingSuccess && theirs == horingRemoteError)) << theirs;
+    for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+    ran_out = scarcity.ran_out;  // now that the thread has called back
+    EXPECT_TRUE(ran_out || ours == horingSuccess);
+  }
 }
 
 }  // namespace

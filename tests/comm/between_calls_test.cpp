@@ -1,6 +1,7 @@
 // What a rank owes others while it is in no call.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <latch>
 #include <thread>
 
@@ -16,7 +17,7 @@ std::unique_ptr<Communicator> join(const UniqueId& id, int rank) {
   options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
   options.config.transports = "socket";
   options.config.socket_ifname = "lo";
-  options.config.timeout_ms = 20'000;
+  options.config.timeout_ms = options.config.init_timeout_ms = 20'000;
   options.id = id;
   options.rank = rank;
   options.ranks = 2;
@@ -37,17 +38,19 @@ Status receive(Communicator& comm, uint64_t& word) {
   return comm.exchange({&transfer, 1});
 }
 
-// Its message would fit into what the receiver has ready, but the way there has to be made again by both.
-TEST(BetweenCalls, ARankTakesBackConnectionsThatBrokeForThoseThatWait) {
+// The second message would fit into what the receiver has ready, but the way there has to be made again by both. What the sender does
+// when it is through, the receiver does before.
+void breakBetween(const std::function<void(Communicator&)>& sender_after,
+                  const std::function<void(Communicator&)>& receiver_before) {
   const auto root = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
-  std::latch first_through(2), second_sent(1);
+  std::latch first_through(2);
   std::thread receiver([&] {
     const auto comm = join(root->id(), 1);
     uint64_t word = 0;
     const Status first = receive(*comm, word);
     EXPECT_TRUE(first.ok() && word == 17) << first.toString();
     first_through.arrive_and_wait();
-    second_sent.wait();
+    receiver_before(*comm);
     const Status second = receive(*comm, word);
     EXPECT_TRUE(second.ok() && word == 18) << second.toString();
     EXPECT_TRUE(comm->leave().ok());
@@ -59,9 +62,22 @@ TEST(BetweenCalls, ARankTakesBackConnectionsThatBrokeForThoseThatWait) {
   EXPECT_GE(testing::breakConnections([] { return true; }), 1);
   sent = send(*comm, 18);
   EXPECT_TRUE(sent.ok()) << sent.toString();
-  second_sent.count_down();
+  sender_after(*comm);
   receiver.join();
   EXPECT_TRUE(comm->leave().ok());
+}
+
+TEST(BetweenCalls, ARankTakesBackConnectionsThatBrokeForThoseThatWait) {
+  std::latch second_sent(1);
+  breakBetween([&](Communicator&) { second_sent.count_down(); }, [&](Communicator&) { second_sent.wait(); });
+}
+
+TEST(BetweenCalls, SoDoesOneThatWaitsForTheRendezvous) {
+  const auto exchange = [](Communicator& comm) {
+    const auto gathered = comm.allGather({});
+    EXPECT_TRUE(gathered.ok()) << gathered.status().toString();
+  };
+  breakBetween(exchange, exchange);
 }
 
 }  // namespace

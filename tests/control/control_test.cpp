@@ -361,6 +361,18 @@ TEST(Control, EndsItsWaitWhenAborted) {
   EXPECT_TRUE(mentions(status, "abort")) << status.toString();
 }
 
+// One question, since what others wait for may take several rounds with them.
+TEST(Control, HasARankThatIsAskedServeOthersMoreThanOnce) {
+  const auto root = startRoot();
+  std::atomic<int> served{0};
+  const auto controls = joinAll(root->id(), 2);
+  controls[1]->onQuestion([&] { ++served; });
+  controls[0]->reportState({.doing = RankState::Doing::kExchange});
+  const Deadline deadline = in(20'000);
+  while (served < 3 && !deadline.passed()) ::poll(nullptr, 0, 1);
+  EXPECT_GE(served, 3);
+}
+
 TEST(RootService, EndsByItselfWhenNobodyComes) {
   const auto root = startRoot(20);
   EXPECT_TRUE(root->waitFinished(10'000));

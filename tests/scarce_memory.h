@@ -5,7 +5,7 @@
 #include <limits>
 #include <new>
 
-#include "../sanitizer.h"
+#include "sanitizer.h"
 
 namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

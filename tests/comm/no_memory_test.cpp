@@ -1,0 +1,88 @@
+// What becomes of a call when memory runs out in it.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "../scarce_memory.h"
+#include "comm/communicator.h"
+#include "control/root_service.h"
+#include "transport/loopback/hub.h"
+
+namespace horing {
+namespace {
+
+constexpr int kRanks = 2;
+
+// Threads of one process, which reach for each other's buffers.
+class NoMemory : public ::testing::Test {
+ protected:
+  void meet() {
+    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+    const std::shared_ptr<LoopbackHub> hub = LoopbackHub::create(kRanks).take();
+    onEveryRank([&](int rank) {
+      CommunicatorOptions options;
+      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+      options.config.cache_dir = "off";
+      options.config.debug = "none";
+      options.id = root_->id();
+      options.rank = rank;
+      options.ranks = kRanks;
+      options.hub = hub;
+      options.segments = &segments_;
+      auto made = Communicator::create(std::move(options));
+      ASSERT_TRUE(made.ok()) << made.status().toString();
+      ranks_[static_cast<size_t>(rank)] = made.take();
+    });
+  }
+  static void onEveryRank(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
+    for (std::thread& thread : threads) thread.join();
+  }
+  Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  Status sum(int rank, std::vector<float>& data) {
+    Call call;
+    call.input = reinterpret_cast<const std::byte*>(data.data());
+    call.output = reinterpret_cast<std::byte*>(data.data());
+    call.count = data.size();
+    call.type = DataType::kFloat32;
+    return comm(rank).run(Collective::kAllReduce, call);
+  }
+
+  SegmentList segments_;
+  std::unique_ptr<RootService> root_;
+  std::vector<std::unique_ptr<Communicator>> ranks_{kRanks};
+};
+
+// With each of some allocations in turn as the first for which there is no memory: the rank gives its buffers back as after any other
+// error, when the others have left them, and these hear of it.
+TEST_F(NoMemory, InACallThatReachesForBuffersIsAnErrorLikeOthers) {
+  bool ran_out = true;
+  for (int64_t enough_for = 0; ran_out; enough_for += 1 + enough_for / 4) {
+    meet();
+    ASSERT_FALSE(HasFailure());
+    Status statuses[kRanks];
+    onEveryRank([&](int rank) {
+      std::vector<float> data(1 << 16, 1);
+      if (rank == 0) allocations_left = enough_for;
+      statuses[rank] = sum(rank, data);
+      if (rank != 0) return;
+      ran_out = allocations_left < 0;
+      allocations_left = kNever;
+    });
+    const bool failed = !statuses[0].ok();
+    EXPECT_TRUE(ran_out || !failed) << statuses[0].toString();
+    // It was the first to give them up.
+    EXPECT_EQ(BufferUsers::of(comm(0).job())->givenUp().message(), statuses[0].message())
+        << "memory for " << enough_for;
+    // It may have been complete before.
+    EXPECT_TRUE(statuses[1].ok() || (failed && statuses[1].code() == Code::kRemoteError))
+        << "memory for " << enough_for << ": " << statuses[1].toString();
+    if (HasFailure()) break;
+  }
+}
+
+}  // namespace
+}  // namespace horing
