@@ -276,12 +276,12 @@ Result<MachineGraph> load(hwloc_topology_t topology, const HwlocWalk::Local& loc
 
 // hwloc would build what is asked for, whatever it costs: time grows with the square of the objects.
 Status checkSynthetic(const std::string& description) {
-  constexpr uint64_t kMostObjects = 8192;
+  constexpr uint64_t kMostObjects = 4096;  // of all levels: a second or less
   const auto wrong = [&](const char* what) {
     return makeStatus(Code::kInvalidArgument, "\"%.200s\" %s, like \"pack:2 numa:2 core:8 pu:2\"",
                       printable(description, 200).c_str(), what);
   };
-  uint64_t objects = 1;
+  uint64_t across = 1, objects = 0;
   size_t at = 0;
   while (at < description.size()) {
     const size_t end = std::min(description.find(' ', at), description.size());
@@ -289,15 +289,18 @@ Status checkSynthetic(const std::string& description) {
     at = end + 1;
     const size_t colon = level.find(':');
     if (level.empty()) continue;
-    const bool plain = colon != std::string::npos && colon > 0 && colon + 1 < level.size() &&
+    const auto isLetter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+    // What begins with a digit is a count of its own to hwloc.
+    const bool plain = colon != std::string::npos && isLetter(level[0]) && colon + 1 < level.size() &&
                        level.size() < colon + 7 &&
-                       level.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
-                       std::all_of(level.begin(), level.begin() + static_cast<long>(colon), [](char c) {
-                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-                       });
+                       std::all_of(level.begin(), level.begin() + static_cast<long>(colon),
+                                   [&](char c) { return isLetter(c) || isDigit(c); }) &&
+                       std::all_of(level.begin() + static_cast<long>(colon) + 1, level.end(), isDigit);
     if (!plain) return wrong("is not levels with counts");
-    objects *= std::strtoul(level.c_str() + colon + 1, nullptr, 10);
-    if (objects == 0 || objects > kMostObjects) return wrong("asks for no objects, or for more than 8,192");
+    across *= std::strtoul(level.c_str() + colon + 1, nullptr, 10);
+    objects += across;
+    if (across == 0 || objects > kMostObjects) return wrong("asks for no objects, or for more than 4,096");
   }
   return {};
 }

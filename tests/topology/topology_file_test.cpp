@@ -64,8 +64,8 @@ TEST(TopologyFile, RefusesHwlocXmlThatCannotBeAndSaysWhere) {
 }
 
 TEST(TopologyFile, RefusesSyntheticMachinesThatNobodyCouldBuild) {
-  for (const char* text :
-       {"pu:99999", "pack:300 core:300", "core:0", "pack:-1", "pack", "pack:2(memory=9)", "pu:99999999999"})
+  for (const char* text : {"pu:99999", "pack:300 core:300", "core:0", "pack:-1", "pack", "pack:2(memory=9)",
+                           "pu:99999999999", "50500pu:4", "4 pu:2", "group:3000 core:1 pu:1"})
     EXPECT_NE(refusal(text), "") << text;
 }
 
