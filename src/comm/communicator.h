@@ -63,6 +63,8 @@ struct CommunicatorOptions {
   bool blocking = true;
   // What the machine costs, if a communicator that this one comes of knows; the same on all ranks. Nothing: HORING_CALIBRATE says.
   std::optional<MachineModel> machine;
+  // Comes of another communicator: only the first of a job is measured where nothing is kept (HORING_CALIBRATE=auto).
+  bool is_child = false;
   // Set from any thread: the communicator, or the making of it, ends with an error. Null: it has one of its own.
   std::shared_ptr<std::atomic<bool>> aborted{};
   // Where to put the rank that the error is about when the communicator cannot be made; untouched if it is about no one rank.
@@ -181,8 +183,11 @@ class Communicator {
   Status learnMachine();
   Status selectByModel();
   Status selectByKept();
+  bool measuresItself() const;
+  std::string findKept();
   void keepFirst(const std::string& text) const;
-  Status chooseByFirst(const std::string& text);
+  Result<std::string> textOfFirst(const std::string& text);
+  Status chooseByText(const std::string& text);
   std::string settingsText() const;
   std::vector<std::byte> reserveMeetingPlace();
   Status exchangeIdentities(const Fragment& place, Deadline deadline);
@@ -273,7 +278,8 @@ class Communicator {
   std::unique_ptr<GroupMap> map_;
   std::vector<int32_t> rail_major_blocks_;  // empty where groups differ in size
   SelectionTable selection_table_;
-  bool asks_for_kept_ = false;  // rank 0 keeps tables, perhaps one for this job
+  bool first_keeps_tables_ = false;  // rank 0 keeps tables, perhaps one for this job
+  bool first_measures_ = false;      // rank 0 can keep what is measured where there is none
   std::string table_from_;      // on rank 0, for people: where the table was found; empty: it was not
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other

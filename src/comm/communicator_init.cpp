@@ -95,13 +95,21 @@ void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) 
 
 // Rank 0's: whether it is worth the question what it keeps for this job.
 bool hasKeptTables(const Config& config) {
-  return config.selection == kSelectionAuto && config.calibrate == "0" &&
+  return config.selection == kSelectionAuto && !selectsByModel(config) &&
          !KeptTables(cacheFolder(config.cache_dir)).paths().empty();
 }
 
+// Rank 0's: whether what is not kept yet is measured. What is forced asks for no choice.
+bool measuresOnce(const CommunicatorOptions& options) {
+  const Config& config = options.config;
+  return config.selection == kSelectionAuto && config.calibrate == kCalibrateOnce &&
+         (!options.is_child || options.machine) && config.algorithm == kSelectionAuto &&
+         !config.reproducible && KeptTables(cacheFolder(config.cache_dir)).canKeep();
+}
+
 // Measured, read by rank 0 from its file, or not at all: the same for all.
-const char* calibrationKind(const std::string& calibrate) {
-  return calibrate == "0" || calibrate == "1" ? calibrate.c_str() : "(a file)";
+const char* calibrationKind(const Config& config) {
+  return readsMachine(config) ? "(a file)" : config.calibrate.c_str();
 }
 
 }  // namespace
@@ -244,7 +252,7 @@ std::string Communicator::settingsText() const {
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
       c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), static_cast<long long>(c.gpu_copy_bytes),
       c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
-      static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c.calibrate));
+      static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c));
 }
 
 // The ID, or nothing: a communicator works without it.
@@ -269,6 +277,7 @@ Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.number(static_cast<uint8_t>(options_.rank == 0 && hasKeptTables(options_.config)));
+  writer.number(static_cast<uint8_t>(options_.rank == 0 && measuresOnce(options_)));
   writer.blob(encodeHostIdentity(self));
   writer.blob(encodeFragment(place));
   writer.blob(reserveMeetingPlace());
@@ -285,8 +294,11 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     WireReader reader(blobs[rank]);
     const std::string theirs = reader.text(kMaxSettingsBytes);
-    const bool has_kept_tables = reader.number<uint8_t>() != 0;
-    if (rank == 0) asks_for_kept_ = has_kept_tables;
+    const bool keeps_tables = reader.number<uint8_t>() != 0, measures = reader.number<uint8_t>() != 0;
+    if (rank == 0) {
+      first_keeps_tables_ = keeps_tables;
+      first_measures_ = measures;
+    }
     const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
     const auto fragment_bytes = reader.blob(kMaxFragmentBytes);
     const auto place = reader.blob(kUniqueIdBytes);

@@ -18,6 +18,10 @@ namespace {
 // for it, changes.
 constexpr int kModelVersion = 2;
 constexpr size_t kMostHosts = 8;
+// Rank 0's word instead of a table, which it cannot be.
+constexpr const char* kMeasureFirst = "measure";
+// That measure themselves: to predict for more takes rank 0 longer than users expect of a start.
+constexpr int kMostMeasuredRanks = 256;
 
 std::string cpuModel() {
   std::ifstream file("/proc/cpuinfo");
@@ -98,31 +102,45 @@ void Communicator::keepFirst(const std::string& text) const {
   }
 }
 
+// Inside a node the built-in table is better than predictions (selection/README.md), so that there is nothing to measure for.
+bool Communicator::measuresItself() const {
+  return first_measures_ && map_->groups() > 1 && options_.ranks <= kMostMeasuredRanks;
+}
+
+// Rank 0's: a table, kMeasureFirst, or nothing where the built-in table chooses.
+std::string Communicator::findKept() {
+  const KeptTables kept(cacheFolder(options_.config.cache_dir));
+  const KeptFor what = keptFor();
+  const std::string path = kept.pathFor(what);
+  const Result<std::optional<SelectionTable>> found = kept.find(what);
+  if (found.ok() && found.value()) {
+    log_.info("init", "what was measured chooses: %s", path.c_str());
+    table_from_ = path;
+    return found.value()->text();
+  }
+  const std::string why =
+      found.ok() ? "nothing was measured for " + what.job
+                 : path + " cannot serve: " + found.status().message();
+  if (measuresItself()) {
+    log_.info("init", "measured now, once (HORING_CALIBRATE=0: never): %s", why.c_str());
+    return kMeasureFirst;
+  }
+  if (found.ok()) {
+    log_.info("init", "the built-in table chooses: %s (horing-tune does, started as this job is)",
+              why.c_str());
+  } else {
+    log_.warn("init", "the built-in table chooses, for %s; let horing-tune measure again, or remove it",
+              why.c_str());
+  }
+  return "";
+}
+
 // Rank 0 looks, and every rank reads what it found. Whatever is wrong with that, the built-in table chooses.
 Status Communicator::selectByKept() {
-  std::string text;
-  if (options_.rank == 0) {
-    const KeptTables kept(cacheFolder(options_.config.cache_dir));
-    const KeptFor what = keptFor();
-    const std::string path = kept.pathFor(what);
-    const Result<std::optional<SelectionTable>> found = kept.find(what);
-    if (!found.ok()) {
-      log_.warn(
-          "init",
-          "the built-in table chooses, for %s cannot serve: %s; let horing-tune measure again, or remove it",
-          path.c_str(), found.status().message().c_str());
-    } else if (!found.value()) {
-      log_.info("init",
-                "the built-in table chooses: nothing was measured for %s (horing-tune does, started as this "
-                "job is)",
-                what.job.c_str());
-    } else {
-      log_.info("init", "what was measured chooses: %s", path.c_str());
-      table_from_ = path;
-      text = found.value()->text();
-    }
-  }
-  return chooseByFirst(text);
+  HORING_ASSIGN(const std::string first, textOfFirst(options_.rank == 0 ? findKept() : ""));
+  if (first != kMeasureFirst) return chooseByText(first);
+  HORING_TRY(learnMachine());
+  return selectByModel();
 }
 
 }  // namespace horing

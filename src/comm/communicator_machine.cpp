@@ -7,24 +7,27 @@ namespace horing {
 
 // The last part of making a communicator: messages may be sent by now.
 Status Communicator::settle() {
-  const bool by_model = selectsByModel(options_.config);
-  if (by_model && options_.config.calibrate == "0") return modelNeedsMachine();
-  HORING_TRY(learnMachine());
-  if (by_model) HORING_TRY(selectByModel());
-  if (asks_for_kept_) HORING_TRY(selectByKept());
+  const Config& config = options_.config;
+  const bool by_model = selectsByModel(config);
+  if (by_model && config.calibrate == kCalibrateNever) return modelNeedsMachine();
+  if (by_model || config.calibrate == kCalibrateAlways || readsMachine(config)) HORING_TRY(learnMachine());
+  if (by_model) {
+    HORING_TRY(selectByModel());
+  } else if (first_keeps_tables_ || measuresItself()) {
+    HORING_TRY(selectByKept());
+  }
   logWhoIsWhere();
   return {};
 }
 
 // Rank 0's measurement, or its file, on every rank.
 Status Communicator::learnMachine() {
-  const std::string& asked = options_.config.calibrate;
-  if (asked == "0") return {};
   if (options_.machine) {
     machine_ = options_.machine;
     return {};
   }
-  if (asked == "1") {
+  const std::string& asked = options_.config.calibrate;
+  if (!readsMachine(options_.config)) {
     HORING_ASSIGN(const Calibration calibration, calibrate(*this, CalibrationEffort::kQuick));
     machine_ = calibration.machine;
     if (options_.rank == 0 && !calibration.readings.unequal.empty())
@@ -53,17 +56,22 @@ Status Communicator::selectByModel() {
       log_.warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();
     log_.info("init", "by HORING_SELECTION=%s:\n%s", options_.config.selection.c_str(), text.c_str());
-    if (predicted.ok() && options_.config.calibrate == "1" && !options_.machine) keepFirst(text);
+    if (predicted.ok() && !readsMachine(options_.config)) keepFirst(text);
   }
-  return chooseByFirst(text);
+  HORING_ASSIGN(const std::string first, textOfFirst(text));
+  return chooseByText(first);
 }
 
-// Rank 0's table on every rank; where its text is empty they keep the one that they have.
-Status Communicator::chooseByFirst(const std::string& text) {
+// Rank 0's text on every rank.
+Result<std::string> Communicator::textOfFirst(const std::string& text) {
   HORING_ASSIGN(const auto all, allGather(std::as_bytes(std::span(text))));
-  const std::string_view first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
-  if (first.empty()) return {};
-  HORING_ASSIGN(SelectionTable table, SelectionTable::parse(first, "the table of rank 0"));
+  return std::string(reinterpret_cast<const char*>(all[0].data()), all[0].size());
+}
+
+// Where it is empty the ranks keep the table that they have.
+Status Communicator::chooseByText(const std::string& text) {
+  if (text.empty()) return {};
+  HORING_ASSIGN(SelectionTable table, SelectionTable::parse(text, "the table of rank 0"));
   chooseBy(std::move(table));
   return {};
 }

@@ -49,6 +49,7 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.machine();
+  child.is_child = true;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
   if (child.gpus) child.gpus = child.gpus->branch(parts.job, ranks);

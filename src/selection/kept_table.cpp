@@ -1,5 +1,7 @@
 #include "selection/kept_table.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -76,6 +78,13 @@ std::vector<std::string> KeptTables::paths() const {
 
 std::string KeptTables::pathFor(const KeptFor& what) const {
   return folder_ + "/" + digestText(what.job) + kSuffix;
+}
+
+bool KeptTables::canKeep() const {
+  if (folder_.empty()) return false;
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  return ::access(folder_.c_str(), W_OK | X_OK) == 0;
 }
 
 Result<std::optional<SelectionTable>> KeptTables::find(const KeptFor& what) const {

@@ -27,6 +27,8 @@ class KeptTables {
   static constexpr size_t kMostListed = 1000;
   std::vector<std::string> paths() const;
   std::string pathFor(const KeptFor& what) const;
+  // Whether files can be put there; makes the folder where it is missing.
+  bool canKeep() const;
   // Nothing: none is kept. Errors: those of readWhole() and parseKept().
   Result<std::optional<SelectionTable>> find(const KeptFor& what) const;
   // `text`: a table. In place of what was kept. Errors: those of replaceWhole(); there is no folder.

@@ -134,14 +134,20 @@ Result<std::string> selectionText(const SelectionQuestion& asked) {
 
 bool selectsByModel(const Config& config) {
   return config.selection == kSelectionByModel ||
-         (config.selection == kSelectionAuto && config.calibrate != "0");
+         (config.selection == kSelectionAuto &&
+          (config.calibrate == kCalibrateAlways || readsMachine(config)));
+}
+
+bool readsMachine(const Config& config) {
+  return config.calibrate != kCalibrateOnce && config.calibrate != kCalibrateNever &&
+         config.calibrate != kCalibrateAlways;
 }
 
 Status modelNeedsMachine() {
   return makeStatus(
       Code::kInvalidUsage,
-      "HORING_SELECTION=model needs to know the machine: set HORING_CALIBRATE=1 to have it measured "
-      "while a job starts, or to a file that 'horing-tune -o FILE' wrote");
+      "HORING_SELECTION=model needs to know the machine: leave HORING_CALIBRATE at auto to have it measured "
+      "while a job starts, or set it to a file that 'horing-tune -o FILE' wrote");
 }
 
 Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job) {

@@ -36,7 +36,15 @@ Result<std::string> selectionText(const SelectionQuestion& question);
 // The error of a job that asks for the model and says nothing of the machine: by its defaults messages cost no CPU time.
 Status modelNeedsMachine();
 
-// Whether config.selection asks for predictions: model, or auto where the machine is known.
+// Values of HORING_CALIBRATE that are no files.
+inline constexpr const char* kCalibrateOnce = "auto";  // where nothing is kept of jobs like this one
+inline constexpr const char* kCalibrateNever = "0";
+inline constexpr const char* kCalibrateAlways = "1";
+// Whether it names a file.
+bool readsMachine(const Config& config);
+
+// Whether config.selection asks for predictions before all else: model, or auto where the machine is measured or read for every
+// communicator.
 bool selectsByModel(const Config& config);
 
 // What HORING_SELECTION=model or auto means on a machine: such rows for what a communicator does most, with the settings of `config`,

@@ -39,8 +39,16 @@ TEST_F(KeptTable, OfOtherVersionsIsRefusedAndReplaced) {
   EXPECT_EQ(kept_.paths().size(), 1u);
 }
 
+TEST_F(KeptTable, CanBeKeptWhereAFolderIsOrCanBeMade) {
+  EXPECT_TRUE(kept_.canKeep());
+  EXPECT_TRUE(std::filesystem::is_directory(kept_.folder()));
+  ASSERT_TRUE(kept_.keep(kJob, kTable).ok());
+  EXPECT_FALSE(KeptTables(kept_.pathFor(kJob) + "/below").canKeep()) << "below a file";
+}
+
 TEST_F(KeptTable, IsKeptNowhereWithoutAFolder) {
   const KeptTables none("");
+  EXPECT_FALSE(none.canKeep());
   EXPECT_FALSE(none.keep(kJob, kTable).ok());
   EXPECT_EQ(none.find(kJob).value(), std::nullopt);
   EXPECT_TRUE(none.paths().empty());

@@ -71,10 +71,10 @@ Result<std::string> selectionInEffect() {
     HORING_ASSIGN(const SelectionTable table, SelectionTable::fromSetting(config.selection));
     return sourceOfTable(config) + table.text();
   }
-  if (config.calibrate == "0") return modelNeedsMachine();
-  if (config.calibrate == "1")
+  if (config.calibrate == kCalibrateNever) return modelNeedsMachine();
+  if (!readsMachine(config))
     return makeStatus(Code::kInvalidUsage,
-                      "HORING_CALIBRATE=1 measures while a job starts: let 'horing-tune -o FILE' measure, "
+                      "HORING_CALIBRATE=auto or 1 measures while a job starts: let 'horing-tune -o FILE' measure, "
                       "and give FILE here");
   HORING_ASSIGN(const MachineModel machine, readMachine(config.calibrate));
   HORING_ASSIGN(const std::string table, modelTableText(config, machine, jobOn(machine)));

@@ -47,7 +47,7 @@ Examples
   Which algorithm is the best for which size here, by trial:
       horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune --measure-algorithms -o lab.selection
       HORING_SELECTION=lab.selection horing-run -n 8 --nodes 2 --rate 1000 -- my_program
-  Let a job measure by itself while it starts (100 to 200 ms, less exact), or read what was measured:
+  Let every job measure by itself while it starts (else the first of a kind does, less exact), or read what was measured:
       HORING_CALIBRATE=1 horing-run -n 4 -- my_program
       HORING_CALIBRATE=lab.machine horing-run -n 8 --nodes 2 --rate 1000 -- my_program
 
@@ -151,7 +151,7 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
 
 Status tune(const TuneOptions& options) {
   HORING_ASSIGN(Config config, Config::fromEnvironment());
-  config.calibrate = "0";
+  config.calibrate = kCalibrateNever;
   config.algorithm = "auto";
   config.reproducible = false;
   config.selection = kSelectionByTable;

@@ -163,7 +163,10 @@ TEST(HoringInfo, PrintsWhatTheModelWouldChoose) {
   EXPECT_NE(
       runInfo({"selection"}, {"HORING_SELECTION=model", "HORING_CALIBRATE=1"}).errors.find("horing-tune -o"),
       std::string::npos);
-  EXPECT_NE(runInfo({"selection"}, {"HORING_SELECTION=model"}).errors.find("needs to know the machine"),
+  EXPECT_NE(runInfo({"selection"}, {"HORING_SELECTION=model"}).errors.find("horing-tune -o"),
+            std::string::npos);
+  EXPECT_NE(runInfo({"selection"}, {"HORING_SELECTION=model", "HORING_CALIBRATE=0"})
+                .errors.find("needs to know the machine"),
             std::string::npos);
   std::remove(path.c_str());
   std::remove((path + ".table").c_str());

@@ -191,7 +191,7 @@ TEST(HoringCache, LetsLaterJobsChooseByWhatWasMeasured) {
   const Outcome like = runJob(2, cache.path());
   EXPECT_EQ(like.code, 0) << like.output << like.errors;
   EXPECT_NE(like.errors.find(kMeasuredChooses + file), std::string::npos) << like.errors;
-  const Outcome unlike = runJob(3, cache.path());
+  const Outcome unlike = runJob(3, cache.path(), "HORING_CALIBRATE=0");
   EXPECT_EQ(unlike.code, 0) << unlike.errors;
   EXPECT_NE(
       unlike.errors.find("the built-in table chooses: nothing was measured for 3 groups of 1 to 1 ranks"),
@@ -258,12 +258,12 @@ TEST(HoringCache, GivesWayToTheTableWhenItIsDamaged) {
   const std::string file = cache.file(),
                     warning = "the built-in table chooses, for " + file + " cannot serve: ";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
-  const Outcome damaged = runJob(2, cache.path());
+  const Outcome damaged = runJob(2, cache.path(), "HORING_CALIBRATE=0");
   EXPECT_EQ(damaged.code, 0) << damaged.output << damaged.errors;
   EXPECT_NE(damaged.errors.find(warning + "it was cut off"), std::string::npos) << damaged.errors;
   std::filesystem::remove(file);
   std::filesystem::create_directory(file);
-  const Outcome folder = runJob(2, cache.path());
+  const Outcome folder = runJob(2, cache.path(), "HORING_CALIBRATE=0");
   EXPECT_EQ(folder.code, 0) << folder.output << folder.errors;
   EXPECT_NE(folder.errors.find(warning + file + " is no file"), std::string::npos) << folder.errors;
 }
@@ -289,6 +289,70 @@ TEST(HoringCache, KeepsWhatAJobMeasures) {
   EXPECT_EQ(tuned.code, 0) << tuned.errors;
   EXPECT_NE(tuned.errors.find("not kept for later jobs"), std::string::npos) << tuned.errors;
   EXPECT_NE(tuned.output.find("step_us"), std::string::npos) << tuned.output;
+}
+
+constexpr const char* kMeasuredNow = "measured now, once";
+
+// What a job of several groups does by default.
+TEST(HoringCache, IsFilledByTheFirstJobOfAKind) {
+  const Cache cache;
+  const Outcome first = runJob(2, cache.path());
+  EXPECT_EQ(first.code, 0) << first.output << first.errors;
+  EXPECT_NE(first.errors.find(kMeasuredNow), std::string::npos) << first.errors;
+  const std::string file = cache.file();
+  ASSERT_NE(file, "") << first.errors;
+  const Outcome second = runJob(2, cache.path());
+  EXPECT_EQ(second.code, 0) << second.output << second.errors;
+  EXPECT_NE(second.errors.find(kMeasuredChooses + file), std::string::npos) << second.errors;
+  EXPECT_EQ(second.errors.find(kMeasuredNow), std::string::npos) << second.errors;
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  const Outcome damaged = runJob(2, cache.path());
+  EXPECT_EQ(damaged.code, 0) << damaged.output << damaged.errors;
+  EXPECT_NE(damaged.errors.find("it was cut off"), std::string::npos) << damaged.errors;
+  EXPECT_NE(runJob(2, cache.path()).errors.find(kMeasuredChooses + file), std::string::npos);
+}
+
+// Where nothing can be kept, in one group, and where nothing is to be chosen.
+TEST(HoringCache, IsNotFilledWhereThatIsOfNoUse) {
+  const Cache cache;
+  const TemporaryFile file("no folder");
+  for (const auto& [folder, settings] : {std::pair<std::string, std::string>("off", ""),
+                                         {file.path(), ""},
+                                         {cache.path(), "HORING_GROUP=0"},
+                                         {cache.path(), "HORING_ALGO=ring"},
+                                         {cache.path(), "HORING_REPRODUCIBLE=1"},
+                                         {cache.path(), "HORING_CALIBRATE=0"},
+                                         {cache.path(), "HORING_SELECTION=table"}}) {
+    const Outcome job = runJob(2, folder, settings);
+    EXPECT_EQ(job.code, 0) << settings << job.output << job.errors;
+    EXPECT_EQ(job.errors.find(kMeasuredNow), std::string::npos) << folder << settings << job.errors;
+    EXPECT_EQ(cache.file(), "") << settings;
+  }
+}
+
+// Communicators that come of it are not measured again, and their tables are kept, too.
+TEST(HoringCache, IsFilledForThoseThatComeOfACommunicator) {
+  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
+  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  const TemporaryFolder folder;
+  const auto run = [&] {
+    const Outcome outcome =
+        runProgram({"env", "HORING_CACHE_DIR=" + folder.path().string(), HORING_RUN_PROGRAM, "-n", "4", "--nodes", "2",
+                    "--timeout", "60", "--", "env", "HORING_DEBUG=info", HORING_OFFSPRING_PROGRAM});
+    EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+    return outcome.output + outcome.errors;
+  };
+  const auto count = [](const std::string& text, const std::string& word) {
+    int found = 0;
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  const std::string first = run();
+  EXPECT_EQ(count(first, "the machine, by HORING_CALIBRATE=auto"), 1) << first;
+  EXPECT_GE(count(first, "later jobs like this one choose by"), 1) << first;
+  const std::string second = run();
+  EXPECT_EQ(count(second, kMeasuredNow), 0) << second;
+  EXPECT_GE(count(second, kMeasuredChooses), 1) << second;
 }
 
 // As in many a container.
@@ -330,10 +394,15 @@ TEST(HoringSelection, ByTheModelIsRankZerosOnAllRanks) {
 }
 
 TEST(HoringSelection, ByTheModelNeedsAMachine) {
-  const Outcome outcome = runRanks(2, "HORING_SELECTION=model exec " ALL_REDUCE_PROGRAM " -b 8 -e 8");
-  EXPECT_NE(outcome.code, 0);
-  EXPECT_NE((outcome.output + outcome.errors).find("set HORING_CALIBRATE=1"), std::string::npos)
-      << outcome.output << outcome.errors;
+  const std::string job = "HORING_SELECTION=model exec " ALL_REDUCE_PROGRAM " -b 8 -e 8";
+  const Outcome never = runRanks(2, "HORING_CALIBRATE=0 " + job);
+  EXPECT_NE(never.code, 0);
+  EXPECT_NE((never.output + never.errors).find("leave HORING_CALIBRATE at auto"), std::string::npos)
+      << never.output << never.errors;
+  const Outcome measured = runRanks(2, "HORING_DEBUG=info " + job);
+  EXPECT_EQ(measured.code, 0) << measured.output << measured.errors;
+  EXPECT_NE(measured.errors.find("the machine, by HORING_CALIBRATE=auto"), std::string::npos)
+      << measured.errors;
 }
 
 }  // namespace
