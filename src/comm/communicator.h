@@ -280,7 +280,7 @@ class Communicator {
   SelectionTable selection_table_;
   bool first_keeps_tables_ = false;  // rank 0 keeps tables, perhaps one for this job
   bool first_measures_ = false;      // rank 0 can keep what is measured where there is none
-  std::string table_from_;      // on rank 0, for people: where the table was found; empty: it was not
+  std::string table_from_;           // on rank 0, for people: where the table was found; empty: it was not
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other
   // Each rank: the output of a thread could not be taken from another thread that writes into it.

@@ -118,9 +118,8 @@ std::string Communicator::findKept() {
     table_from_ = path;
     return found.value()->text();
   }
-  const std::string why =
-      found.ok() ? "nothing was measured for " + what.job
-                 : path + " cannot serve: " + found.status().message();
+  const std::string why = found.ok() ? "nothing was measured for " + what.job
+                                     : path + " cannot serve: " + found.status().message();
   if (measuresItself()) {
     log_.info("init", "measured now, once (HORING_CALIBRATE=0: never): %s", why.c_str());
     return kMeasureFirst;

@@ -73,9 +73,10 @@ Result<std::string> selectionInEffect() {
   }
   if (config.calibrate == kCalibrateNever) return modelNeedsMachine();
   if (!readsMachine(config))
-    return makeStatus(Code::kInvalidUsage,
-                      "HORING_CALIBRATE=auto or 1 measures while a job starts: let 'horing-tune -o FILE' measure, "
-                      "and give FILE here");
+    return makeStatus(
+        Code::kInvalidUsage,
+        "HORING_CALIBRATE=auto or 1 measures while a job starts: let 'horing-tune -o FILE' measure, "
+        "and give FILE here");
   HORING_ASSIGN(const MachineModel machine, readMachine(config.calibrate));
   HORING_ASSIGN(const std::string table, modelTableText(config, machine, jobOn(machine)));
   return "# the machine in " + config.calibrate + "\n" + table;

@@ -336,9 +336,9 @@ TEST(HoringCache, IsFilledForThoseThatComeOfACommunicator) {
   if (possible.code != 0) GTEST_SKIP() << possible.errors;
   const TemporaryFolder folder;
   const auto run = [&] {
-    const Outcome outcome =
-        runProgram({"env", "HORING_CACHE_DIR=" + folder.path().string(), HORING_RUN_PROGRAM, "-n", "4", "--nodes", "2",
-                    "--timeout", "60", "--", "env", "HORING_DEBUG=info", HORING_OFFSPRING_PROGRAM});
+    const Outcome outcome = runProgram({"env", "HORING_CACHE_DIR=" + folder.path().string(),
+                                        HORING_RUN_PROGRAM, "-n", "4", "--nodes", "2", "--timeout", "60",
+                                        "--", "env", "HORING_DEBUG=info", HORING_OFFSPRING_PROGRAM});
     EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
     return outcome.output + outcome.errors;
   };
