@@ -15,6 +15,7 @@ namespace {
 std::unique_ptr<Communicator> join(const UniqueId& id, int rank) {
   CommunicatorOptions options;
   options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+  options.config.cache_dir = "off";
   options.config.transports = "socket";
   options.config.socket_ifname = "lo";
   options.config.timeout_ms = options.config.init_timeout_ms = 20'000;

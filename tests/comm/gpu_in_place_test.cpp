@@ -44,6 +44,7 @@ class GpuInPlaceTest : public ::testing::Test {
     onEveryRank([&](int rank) {
       CommunicatorOptions options;
       options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+      options.config.cache_dir = "off";
       options.config.transports = "verbs";
       options.config.ib_hca = rank == 0 ? "=a0,a1" : "=b0,b1";
       options.config.timeout_ms = 600'000;  // nothing here waits for it

@@ -31,6 +31,7 @@ class InPlace : public ::testing::Test {
     onEveryRank([&](int rank) {
       CommunicatorOptions options;
       options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+      options.config.cache_dir = "off";  // nor measured while it starts
       options.config.transports = "verbs";
       options.config.algorithm = algorithm;
       options.config.ib_registered_mb = registered_mb;
