@@ -59,6 +59,7 @@ namespace horing {
   X(ib_sl, Int, "0", "0..15", "HORING_IB_SL", "Service level of InfiniBand packets.")                                               \
   X(ib_registered_mb, Int, "65536", "0..16777216", "HORING_IB_REGISTERED_MB", "Most MiB of buffers from horingMemAlloc or horingCommRegister that a communicator keeps locked for RDMA in place, on each device; 0: none, all is copied through slots.") \
   X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Where shared-memory segments are made.")                                     \
+  X(single_copy, Choice, "auto", "auto|0|1", "HORING_SINGLE_COPY", "All-gathers between processes of a node of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), where it lets ranks read each other; 0: twice, through slots; auto: the first calls of each size try both, and the faster stays.") \
   X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Proving schedules when they are first built; auto: up to 64 ranks.")
 // clang-format on
 

@@ -113,6 +113,10 @@ bool isEmptyEverywhere(const Call& call) {
   return call.count == 0 && !call.uneven && call.list == 0;
 }
 
+bool onlyMoves(Collective collective, const Call& call) {
+  return !contractOf(collective).folds() && !call.copier;
+}
+
 bool serves(const Algorithm& algorithm, Collective collective, const ReachableBuffers& reachable) {
   if (algorithm.buffers == Buffers::kReadByPeers) return reachable.inputs != nullptr;
   return reachable.outputs && (reachable.inputs || !contractOf(collective).folds());
@@ -214,7 +218,8 @@ std::span<const Selection> Communicator::sharedFor(Collective collective, const 
   // Who reads a peer's input scales it by a factor of its own; those of a premulsum may differ.
   if (call.uneven || call.op == RedOp::kPreMulSum) return {};
   const auto shared = selector_->selectShared(collective, totalBytes(collective, call, options_.ranks));
-  return !shared.empty() && peer_buffers_->asks() ? shared : std::span<const Selection>();
+  return !shared.empty() && peer_buffers_->asks(onlyMoves(collective, call)) ? shared
+                                                                             : std::span<const Selection>();
 }
 
 PlannedOperation* Communicator::readyFor(Collective collective, const Call& call) {
@@ -246,18 +251,25 @@ Status Communicator::performInside(Collective collective, const Call& call, std:
   const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
     return selection.algorithm->buffers == Buffers::kWrittenByPeers;
   });
+  const int64_t begun_ns = clock_.nowNs();
   HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(collective, call, may_write, deadline));
+  const int64_t asked_ns = clock_.nowNs();
   HORING_TRY(lookAround());
   Call reaching = call;
   reaching.peer_inputs = reachable.inputs;
+  reaching.reader = reachable.reader;
   reaching.peer_outputs = reachable.outputs;
   const auto serving = std::find_if(shared.begin(), shared.end(), [&](const Selection& selection) {
     return serves(*selection.algorithm, collective, reachable);
   });
-  peer_buffers_->learn(serving != shared.end());
-  if (serving != shared.end()) return reach(collective, *serving, reaching, deadline);
-  const size_t bytes = totalBytes(collective, call, options_.ranks);
-  return carryOut(collective, selector_->select(collective, bytes), call, deadline);
+  const bool served = serving != shared.end();
+  const Status status =
+      served
+          ? reach(collective, *serving, reaching, deadline)
+          : carryOut(collective, selector_->select(collective, totalBytes(collective, call, options_.ranks)),
+                     call, deadline);
+  peer_buffers_->learn(served, asked_ns - begun_ns, clock_.nowNs() - asked_ns);
+  return status;
 }
 
 // Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
@@ -288,7 +300,8 @@ Result<ReachableBuffers> Communicator::askForBuffers(Collective collective, cons
   const Contract contract = contractOf(collective);
   const Selection exchange{findAlgorithm("direct"), {1, options_.ranks}};
   Call round = peer_buffers_->offer({call.input, bytesIn(contract.in, collective, call)},
-                                    {call.output, may_write ? bytesIn(contract.out, collective, call) : 0});
+                                    {call.output, may_write ? bytesIn(contract.out, collective, call) : 0},
+                                    onlyMoves(collective, call));
   round.sequence = call.sequence;
   HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
   if (peer_buffers_->needsConfirmation()) {

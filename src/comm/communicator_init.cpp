@@ -107,6 +107,11 @@ bool measuresOnce(const CommunicatorOptions& options) {
          !config.reproducible && KeptTables(cacheFolder(config.cache_dir)).canKeep();
 }
 
+PeerBuffers::SingleCopy singleCopyOf(const Config& config) {
+  using enum PeerBuffers::SingleCopy;
+  return config.single_copy == "0" ? kNever : config.single_copy == "1" ? kAlways : kWhereFaster;
+}
+
 // Measured, read by rank 0 from its file, or not at all: the same for all.
 const char* calibrationKind(const Config& config) {
   return readsMachine(config) ? "(a file)" : config.calibrate.c_str();
@@ -170,8 +175,8 @@ Status Communicator::initialise() {
     const auto memory = options_.hub ? PeerBuffers::Memory::kOfProcess : PeerBuffers::Memory::kOfSegments;
     std::vector<int64_t> processes;
     for (const HostIdentity& identity : identities_) processes.push_back(identity.pid);
-    peer_buffers_ =
-        std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory, std::move(processes));
+    peer_buffers_ = std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory,
+                                                  std::move(processes), singleCopyOf(options_.config));
   }
   planner_ =
       std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_,
@@ -247,10 +252,11 @@ std::string Communicator::settingsText() const {
   return formatString(
       "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld "
       "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s HORING_GPU_PATH=%s "
-      "HORING_GPU_COPY_BYTES=%lld HORING_SELECTION=%s(%016llx) HORING_CALIBRATE=%s",
+      "HORING_GPU_COPY_BYTES=%lld HORING_SINGLE_COPY=%s HORING_SELECTION=%s(%016llx) HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
       c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), static_cast<long long>(c.gpu_copy_bytes),
+      c.single_copy.c_str(),
       c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c));
 }

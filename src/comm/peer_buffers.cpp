@@ -24,49 +24,86 @@ Call gatherOf(const T& own, std::vector<T>& all) {
 }  // namespace
 
 PeerBuffers::PeerBuffers(const SegmentList& segments, const GroupMap& map, int rank, Memory memory,
-                         std::vector<int64_t> processes)
+                         std::vector<int64_t> processes, SingleCopy single_copy)
     : segments_(segments),
       map_(map),
       rank_(rank),
       memory_(memory),
       processes_(std::move(processes)),
+      process_memory_(map, processes_),
+      single_copy_(single_copy),
       offers_(static_cast<size_t>(map.ranks())),
       confirmations_(static_cast<size_t>(map.ranks())) {
   for (auto& buffers : found_) buffers.resize(static_cast<size_t>(map.ranks()));
 }
 
-bool PeerBuffers::asks() {
-  if (refusals_ < kPatience || ++skipped_ >= kQuietPeriod) {
-    skipped_ = 0;
+bool PeerBuffers::asks(bool only_moves) {
+  Patience& patience = patience_[only_moves];
+  if (patience.refusals < kPatience || ++patience.skipped >= kQuietPeriod) {
+    patience.skipped = 0;
     return true;
   }
   return false;
 }
 
-Call PeerBuffers::offer(std::span<const std::byte> input, std::span<std::byte> output) {
+Call PeerBuffers::offer(std::span<const std::byte> input, std::span<std::byte> output, bool only_moves) {
   dropFreed();
   ++questions_;
+  only_moves_ = only_moves;
   bytes_ = {input.size(), output.size()};
-  own_ = {place(input.data(), input.size()), place(output.data(), output.size())};
+  own_ = {{place(input), place(output)}, process_memory_.proof(), trial_.own(bytes_[kInput])};
+  BufferOffer& from = own_.buffers[kInput];
+  if (couldBeRead() && (from.segment.id != 0 || ProcessMemory::canBeRead(input)))
+    from.address = reinterpret_cast<uintptr_t>(input.data());
   return gatherOf(own_, offers_);
 }
 
-BufferOffer PeerBuffers::place(const std::byte* buffer, size_t bytes) const {
+BufferOffer PeerBuffers::place(std::span<const std::byte> buffer) const {
   BufferOffer offer;
   if (memory_ == Memory::kOfProcess) {
-    offer.address = reinterpret_cast<uintptr_t>(buffer);
-  } else if (const auto found = segments_.find(buffer, bytes)) {
+    offer.address = reinterpret_cast<uintptr_t>(buffer.data());
+  } else if (const auto found = segments_.find(buffer.data(), buffer.size())) {
     offer.segment = found->name;
     offer.offset = found->offset;
   }
   return offer;
 }
 
+// Whether this call's inputs could be, by what is known on every rank.
+bool PeerBuffers::couldBeRead() const {
+  return memory_ == Memory::kOfSegments && single_copy_ != SingleCopy::kNever && only_moves_ &&
+         bytes_[kInput] > 0 && may_read_.value_or(true);
+}
+
+// Where there is no better way.
+bool PeerBuffers::wantsReading() const {
+  return couldBeRead() && !is_shared_[kInput] && !is_shared_[kOutput] &&
+         std::all_of(offers_.begin(), offers_.end(),
+                     [](const RankOffer& offers) { return offers.buffers[kInput].address != 0; });
+}
+
+bool PeerBuffers::readsAll() const {
+  for (size_t rank = 0; rank < offers_.size(); ++rank)
+    if (static_cast<int>(rank) != rank_ &&
+        !process_memory_.reaches(static_cast<int>(rank), offers_[rank].proof))
+      return false;
+  return true;
+}
+
+CopyTimes PeerBuffers::slowest() const {
+  CopyTimes slowest;
+  for (const RankOffer& offers : offers_) {
+    slowest.slots = std::max(slowest.slots, offers.times.slots);
+    slowest.kernel = std::max(slowest.kernel, offers.times.kernel);
+  }
+  return slowest;
+}
+
 bool PeerBuffers::areSound(size_t kind) const {
   const size_t bytes = bytes_[kind];
   if (bytes == 0) return false;
   for (size_t rank = 0; rank < offers_.size(); ++rank) {
-    const BufferOffer& offer = offers_[rank][kind];
+    const BufferOffer& offer = offers_[rank].buffers[kind];
     const SegmentName& segment = offer.segment;
     const bool is_sound = memory_ == Memory::kOfProcess
                               ? offer.address != 0
@@ -79,11 +116,12 @@ bool PeerBuffers::areSound(size_t kind) const {
 
 bool PeerBuffers::needsConfirmation() {
   fresh_.clear();
+  confirmed_ = kMapped;
   for (size_t kind = 0; kind < kKinds; ++kind) {
     is_shared_[kind] = areSound(kind);
     if (!is_shared_[kind] || memory_ == Memory::kOfProcess) continue;
-    for (const Offers& offers : offers_) {
-      const SegmentName& name = offers[kind].segment;
+    for (const RankOffer& offers : offers_) {
+      const SegmentName& name = offers.buffers[kind].segment;
       if (Known* known = find(name)) {
         known->used = questions_;
         is_shared_[kind] = is_shared_[kind] && known->is_reachable;
@@ -93,11 +131,13 @@ bool PeerBuffers::needsConfirmation() {
     }
   }
   while (known_.size() > kMaxKnownSegments) forgetOldest();
-  return !fresh_.empty();
+  wants_reading_ = wantsReading();
+  tries_reading_ = wants_reading_ && !may_read_;
+  if (tries_reading_ && readsAll()) confirmed_ |= kRead;
+  return !fresh_.empty() || tries_reading_;
 }
 
 void PeerBuffers::remember(const SegmentName& name) {
-  if (fresh_.empty()) could_map_ = std::byte{1};
   fresh_.push_back(name);
   Known& known = known_.emplace_back();
   known.name = name;
@@ -109,24 +149,28 @@ void PeerBuffers::remember(const SegmentName& name) {
   if (mapped.ok()) {
     known.mapped.emplace(mapped.take());
   } else {
-    could_map_ = std::byte{0};
+    confirmed_ &= ~kMapped;
   }
 }
 
 Call PeerBuffers::confirmation() {
-  return gatherOf(could_map_, confirmations_);
+  return gatherOf(confirmed_, confirmations_);
+}
+
+bool PeerBuffers::allConfirmed(std::byte what) const {
+  return std::all_of(confirmations_.begin(), confirmations_.end(),
+                     [&](std::byte said) { return (said & what) == what; });
 }
 
 Result<ReachableBuffers> PeerBuffers::agreed() {
   if (!fresh_.empty()) {
-    const bool all = std::all_of(confirmations_.begin(), confirmations_.end(),
-                                 [](std::byte b) { return b == std::byte{1}; });
+    const bool all = allConfirmed(kMapped);
     for (const SegmentName& name : fresh_)
       if (Known* known = find(name)) known->is_reachable = all;
     for (size_t kind = 0; kind < kKinds && !all; ++kind)
       is_shared_[kind] =
-          is_shared_[kind] && std::none_of(offers_.begin(), offers_.end(), [&](const Offers& offers) {
-            return std::find(fresh_.begin(), fresh_.end(), offers[kind].segment) != fresh_.end();
+          is_shared_[kind] && std::none_of(offers_.begin(), offers_.end(), [&](const RankOffer& offers) {
+            return std::find(fresh_.begin(), fresh_.end(), offers.buffers[kind].segment) != fresh_.end();
           });
   }
   ReachableBuffers buffers;
@@ -134,16 +178,32 @@ Result<ReachableBuffers> PeerBuffers::agreed() {
     if (is_shared_[kind]) HORING_TRY(findAll(kind));
   if (is_shared_[kInput]) buffers.inputs = found_[kInput].data();
   if (is_shared_[kOutput]) buffers.outputs = found_[kOutput].data();
+  if (tries_reading_) may_read_ = allConfirmed(kRead);
+  way_.reset();
+  if (!wants_reading_ || !*may_read_) return buffers;
+  way_ = single_copy_ == SingleCopy::kAlways ? CopyWay::kKernel : trial_.choose(bytes_[kInput], slowest());
+  if (*way_ == CopyWay::kSlots) return buffers;
+  for (int rank = 0; rank < map_.ranks(); ++rank)
+    found_[kInput][static_cast<size_t>(map_.positionOfRank(rank))] =
+        reinterpret_cast<std::byte*>(offers_[static_cast<size_t>(rank)].buffers[kInput].address);
+  buffers.inputs = found_[kInput].data();
+  buffers.reader = &process_memory_;
   return buffers;
 }
 
-void PeerBuffers::learn(bool served) {
-  refusals_ = served ? 0 : std::min(refusals_ + 1, kPatience);
+void PeerBuffers::learn(bool served, int64_t asked_ns, int64_t carried_ns) {
+  // Others may have come late: the shortest is what asking takes.
+  least_asked_ns_ = std::min(least_asked_ns_, asked_ns);
+  const bool is_trying = way_ && !trial_.isDecided(bytes_[kInput]);
+  if (is_trying)
+    trial_.took(bytes_[kInput], *way_, carried_ns + (*way_ == CopyWay::kKernel ? least_asked_ns_ : 0));
+  uint32_t& refusals = patience_[only_moves_].refusals;
+  refusals = served || is_trying ? 0 : std::min(refusals + 1, kPatience);
 }
 
 Status PeerBuffers::findAll(size_t kind) {
   for (int rank = 0; rank < map_.ranks(); ++rank) {
-    const BufferOffer& offer = offers_[static_cast<size_t>(rank)][kind];
+    const BufferOffer& offer = offers_[static_cast<size_t>(rank)].buffers[kind];
     std::byte*& buffer = found_[kind][static_cast<size_t>(map_.positionOfRank(rank))];
     buffer = reinterpret_cast<std::byte*>(offer.address);
     if (memory_ == Memory::kOfProcess) continue;

@@ -14,8 +14,10 @@ namespace {
 // Ranks, each with memory and a view of its own, and the messages between them.
 class Ranks {
  public:
-  explicit Ranks(int count, PeerBuffers::Memory memory = PeerBuffers::Memory::kOfSegments)
+  explicit Ranks(int count, PeerBuffers::Memory memory = PeerBuffers::Memory::kOfSegments,
+                 PeerBuffers::SingleCopy single_copy = PeerBuffers::SingleCopy::kNever)
       : map_(GroupMap::blocks(1, count)),
+        single_copy_(single_copy),
         lists_(static_cast<size_t>(count)),
         outputs_(static_cast<size_t>(count)) {
     processes_.assign(lists_.size(), ::getpid());
@@ -30,10 +32,17 @@ class Ranks {
   // Changes what a rank says in the next rounds.
   void setLie(std::function<void(int rank, std::byte* said, size_t bytes)> lie) { lie_ = std::move(lie); }
 
+  // Of the next questions; at first their calls fold.
+  void onlyMove() { only_moves_ = true; }
+  // How long the next calls take a rank, by which way.
+  void setTimes(std::function<int64_t(int rank, CopyWay way)> times) { times_ = std::move(times); }
+
   // All ranks' answers to one question, by rank; all are null, or none is.
   std::vector<const std::byte* const*> ask(const std::vector<const std::byte*>& inputs, size_t bytes) {
     confirmed_ = false;
-    exchange([&](size_t rank) { return views_[rank]->offer({inputs[rank], bytes}, outputs_[rank]); });
+    exchange([&](size_t rank) {
+      return views_[rank]->offer({inputs[rank], bytes}, outputs_[rank], only_moves_);
+    });
     size_t wanting = 0;
     for (const auto& view : views_) wanting += view->needsConfirmation();
     EXPECT_TRUE(wanting == 0 || wanting == views_.size()) << "a second round of some ranks only";
@@ -41,18 +50,25 @@ class Ranks {
     confirmed_ = wanting > 0;
     std::vector<const std::byte* const*> answers;
     found_outputs_.clear();
+    readers_.clear();
     for (const auto& view : views_) {
       const auto agreed = view->agreed();
       EXPECT_TRUE(agreed.ok()) << agreed.status().toString();
       answers.push_back(agreed.ok() ? agreed.value().inputs : nullptr);
       found_outputs_.push_back(agreed.ok() ? agreed.value().outputs : nullptr);
+      readers_.push_back(agreed.ok() ? agreed.value().reader : nullptr);
       EXPECT_EQ(found_outputs_.back() == nullptr, found_outputs_[0] == nullptr) << "ranks decide differently";
       EXPECT_EQ(answers.back() == nullptr, answers[0] == nullptr) << "ranks decide differently";
+      EXPECT_EQ(readers_.back() == nullptr, readers_[0] == nullptr) << "ranks decide differently";
     }
-    for (const auto& view : views_) view->learn(answers[0] != nullptr);
+    const CopyWay way = readers_[0] ? CopyWay::kKernel : CopyWay::kSlots;
+    for (size_t rank = 0; rank < views_.size(); ++rank)
+      views_[rank]->learn(answers[0] != nullptr, 0, times_ ? times_(static_cast<int>(rank), way) : 0);
     return answers;
   }
   bool confirmed() const { return confirmed_; }
+  // By which the inputs that were found last are read; null: they are mapped.
+  const std::vector<PeerReader*>& readers() const { return readers_; }
   // Those of the next questions; none at first.
   void setOutputs(std::vector<std::span<std::byte>> outputs) { outputs_ = std::move(outputs); }
   // By rank; those by position that it may write.
@@ -63,7 +79,8 @@ class Ranks {
   void makeViews(PeerBuffers::Memory memory) {
     views_.clear();
     for (int rank = 0; rank < map_.ranks(); ++rank)
-      views_.push_back(std::make_unique<PeerBuffers>(list(rank), map_, rank, memory, processes_));
+      views_.push_back(
+          std::make_unique<PeerBuffers>(list(rank), map_, rank, memory, processes_, single_copy_));
   }
   void exchange(const std::function<Call(size_t)>& callOf) {
     std::vector<Call> calls;
@@ -77,6 +94,10 @@ class Ranks {
   }
 
   GroupMap map_;
+  PeerBuffers::SingleCopy single_copy_;
+  bool only_moves_ = false;
+  std::function<int64_t(int, CopyWay)> times_;
+  std::vector<PeerReader*> readers_;
   std::vector<SegmentList> lists_;
   std::vector<int64_t> processes_;
   std::vector<std::unique_ptr<PeerBuffers>> views_;
@@ -160,8 +181,7 @@ TEST(PeerBuffers, AreRefusedByAllIfOneCannotMap) {
   Ranks ranks(3);
   const auto inputs = allocateAll(ranks, 3);
   ranks.setLie([](int from, std::byte* said, size_t bytes) {
-    if (from == 2 && bytes == 2 * sizeof(BufferOffer))
-      reinterpret_cast<BufferOffer*>(said)->segment.fd += 1000;
+    if (from == 2 && bytes == sizeof(RankOffer)) reinterpret_cast<BufferOffer*>(said)->segment.fd += 1000;
   });
   for (const bool is_first : {true, false}) {
     EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
@@ -194,7 +214,7 @@ TEST(PeerBuffers, SurviveOffersThatLie) {
     Ranks ranks(2);
     const auto inputs = allocateAll(ranks, 2);
     ranks.setLie([&](int from, std::byte* said, size_t bytes) {
-      if (from == 1 && bytes == 2 * sizeof(BufferOffer)) lie(*reinterpret_cast<BufferOffer*>(said));
+      if (from == 1 && bytes == sizeof(RankOffer)) lie(*reinterpret_cast<BufferOffer*>(said));
     });
     EXPECT_EQ(ranks.ask(inputs, kBytes)[0], nullptr);
   }
@@ -204,13 +224,13 @@ TEST(PeerBuffers, OfFreedMemoryAreAnError) {
   Ranks ranks(2);
   const auto inputs = allocateAll(ranks, 2);
   ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
-  std::array<BufferOffer, 2> stale;
+  RankOffer stale;
   ranks.setLie([&](int from, std::byte* said, size_t bytes) {
-    if (from == 1 && bytes == 2 * sizeof(BufferOffer)) std::memcpy(&stale, said, sizeof stale);
+    if (from == 1 && bytes == sizeof(RankOffer)) std::memcpy(&stale, said, sizeof stale);
   });
   ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
   ASSERT_TRUE(ranks.list(1).free(const_cast<std::byte*>(inputs[1] - 100)).ok());
-  Call call = ranks.view(0).offer({inputs[0], kBytes}, {});
+  Call call = ranks.view(0).offer({inputs[0], kBytes}, {}, false);
   std::memcpy(call.output, call.input, call.count);
   std::memcpy(call.output + call.count, &stale, sizeof stale);
   EXPECT_FALSE(ranks.view(0).needsConfirmation());
@@ -236,8 +256,8 @@ TEST(PeerBuffers, AreAskedForLessOftenWhereTheAnswerIsNo) {
   const std::vector<std::byte> ordinary(kBytes);
   int asked = 0;
   for (int call = 0; call < 160; ++call) {
-    const bool asks = ranks.view(0).asks();
-    ASSERT_EQ(ranks.view(1).asks(), asks);
+    const bool asks = ranks.view(0).asks(false);
+    ASSERT_EQ(ranks.view(1).asks(false), asks);
     if (!asks) continue;
     ++asked;
     EXPECT_EQ(ranks.ask({ordinary.data(), ordinary.data()}, kBytes)[0], nullptr);
@@ -246,10 +266,165 @@ TEST(PeerBuffers, AreAskedForLessOftenWhereTheAnswerIsNo) {
   EXPECT_LE(asked, 20);
   // A yes makes them curious again.
   const auto inputs = allocateAll(ranks, 2);
-  while (!ranks.view(0).asks()) ASSERT_FALSE(ranks.view(1).asks());
-  ASSERT_TRUE(ranks.view(1).asks());
+  while (!ranks.view(0).asks(false)) ASSERT_FALSE(ranks.view(1).asks(false));
+  ASSERT_TRUE(ranks.view(1).asks(false));
   ASSERT_NE(ranks.ask(inputs, kBytes)[0], nullptr);
-  for (const int rank : {0, 1}) EXPECT_TRUE(ranks.view(rank).asks());
+  for (const int rank : {0, 1}) EXPECT_TRUE(ranks.view(rank).asks(false));
+}
+
+constexpr auto kOfSegments = PeerBuffers::Memory::kOfSegments;
+using SingleCopy = PeerBuffers::SingleCopy;
+
+// Ranks with ordinary inputs, each of its own bytes.
+class OrdinaryInputs : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 3;
+  OrdinaryInputs() {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      memory_.emplace_back(kBytes, static_cast<std::byte>(rank + 1));
+      inputs_.push_back(memory_.back().data());
+    }
+  }
+  Ranks make(SingleCopy single_copy) const { return Ranks(kRanks, kOfSegments, single_copy); }
+  // In calls that move only.
+  bool areRead(Ranks& ranks) const {
+    ranks.onlyMove();
+    const auto answers = ranks.ask(inputs_, kBytes);
+    EXPECT_EQ(answers[0] != nullptr, ranks.readers()[0] != nullptr);
+    return answers[0] != nullptr;
+  }
+
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<const std::byte*> inputs_;
+};
+
+TEST_F(OrdinaryInputs, AreReadThroughTheKernelWhereTold) {
+  Ranks ranks = make(SingleCopy::kAlways);
+  ranks.onlyMove();
+  for (const bool is_first : {true, false}) {
+    const auto answers = ranks.ask(inputs_, kBytes);
+    EXPECT_EQ(ranks.confirmed(), is_first) << "whether they can is found out once";
+    ASSERT_NE(answers[0], nullptr);
+    for (size_t rank = 0; rank < kRanks; ++rank)
+      for (int32_t peer = 0; peer < kRanks; ++peer) {
+        std::byte found{};
+        const Status read = ranks.readers()[rank]->read(peer, &found, answers[rank][peer] + kBytes - 1, 1);
+        ASSERT_TRUE(read.ok()) << read.toString();
+        EXPECT_EQ(found, static_cast<std::byte>(peer + 1));
+      }
+  }
+}
+
+TEST_F(OrdinaryInputs, AreNotReadWhereNotWanted) {
+  Ranks never = make(SingleCopy::kNever);
+  EXPECT_FALSE(areRead(never));
+  Ranks folding = make(SingleCopy::kAlways);
+  EXPECT_EQ(folding.ask(inputs_, kBytes)[0], nullptr) << "what is folded is read again and again";
+  Ranks sharing = make(SingleCopy::kAlways);
+  const auto shared = allocateAll(sharing, kRanks);
+  sharing.onlyMove();
+  EXPECT_NE(sharing.ask(shared, kBytes)[0], nullptr);
+  EXPECT_EQ(sharing.readers()[0], nullptr) << "what is mapped is read where it is";
+  std::vector<std::span<std::byte>> outputs;
+  for (int rank = 0; rank < kRanks; ++rank)
+    outputs.emplace_back(sharing.list(rank).allocate(kBytes).take(), kBytes);
+  sharing.setOutputs(outputs);
+  EXPECT_FALSE(areRead(sharing)) << "all outputs can be written";
+  EXPECT_NE(sharing.outputs()[0], nullptr);
+}
+
+TEST_F(OrdinaryInputs, AndSharedOnesAreReadAlike) {
+  Ranks ranks = make(SingleCopy::kAlways);
+  inputs_[1] = allocateAll(ranks, kRanks)[1];
+  EXPECT_TRUE(areRead(ranks));
+}
+
+TEST_F(OrdinaryInputs, AreNotReadByAnybodyWhereOneRankCannot) {
+  Ranks ranks = make(SingleCopy::kAlways);
+  ranks.moveAway(1);  // its number is another process's, which has no such memory
+  for (const bool is_first : {true, false}) {
+    EXPECT_FALSE(areRead(ranks));
+    EXPECT_EQ(ranks.confirmed(), is_first) << "nobody tries again";
+  }
+}
+
+TEST_F(OrdinaryInputs, OfWhichOneCannotBeReadAreNotReadThisTime) {
+  Ranks ranks = make(SingleCopy::kAlways);
+  const std::byte* const readable = std::exchange(inputs_[1], reinterpret_cast<const std::byte*>(64));
+  EXPECT_FALSE(areRead(ranks));
+  inputs_[1] = readable;
+  EXPECT_TRUE(areRead(ranks));
+}
+
+TEST_F(OrdinaryInputs, SurviveProofsThatLie) {
+  const std::function<void(RankOffer&)> lies[] = {
+      [](RankOffer& offer) { offer.proof = {}; },
+      [](RankOffer& offer) { ++offer.proof.number; },
+      [](RankOffer& offer) { offer.proof.address = 8; },
+      [](RankOffer& offer) { offer.proof.address = UINT64_MAX; },
+      [](RankOffer& offer) { offer.buffers[0].address = 0; },
+  };
+  for (const auto& lie : lies) {
+    Ranks ranks = make(SingleCopy::kAlways);
+    ranks.setLie([&](int from, std::byte* said, size_t bytes) {
+      if (from == 1 && bytes == sizeof(RankOffer)) lie(*reinterpret_cast<RankOffer*>(said));
+    });
+    EXPECT_FALSE(areRead(ranks));
+  }
+}
+
+TEST_F(OrdinaryInputs, ThatAreNoMemoryAreAnErrorOfTheirRank) {
+  Ranks ranks = make(SingleCopy::kAlways);
+  ASSERT_TRUE(areRead(ranks));
+  std::vector<std::byte> output(kBytes);
+  const Status nowhere =
+      ranks.readers()[0]->read(1, output.data(), reinterpret_cast<const std::byte*>(64), kBytes);
+  EXPECT_EQ(nowhere.code(), Code::kRemoteError);
+  EXPECT_NE(nowhere.message().find("the input of rank 1"), std::string::npos) << nowhere.message();
+}
+
+TEST_F(OrdinaryInputs, TakeTheWayThatWasFasterForTheSlowestRank) {
+  for (const CopyWay faster : {CopyWay::kSlots, CopyWay::kKernel}) {
+    Ranks ranks = make(SingleCopy::kWhereFaster);
+    // To all but one rank the other way is the faster one.
+    ranks.setTimes([&](int rank, CopyWay way) -> int64_t {
+      if (rank == 1) return way == faster ? 1000 : 9000;
+      return way == faster ? 900 : 100;
+    });
+    int reads = 0;
+    for (int call = 0; call < 4; ++call) reads += areRead(ranks);
+    EXPECT_EQ(reads, 2) << "both are tried";
+    for (int call = 0; call < 5; ++call) EXPECT_EQ(areRead(ranks), faster == CopyWay::kKernel);
+  }
+}
+
+TEST_F(OrdinaryInputs, StillAskWhileBothWaysAreTried) {
+  Ranks ranks = make(SingleCopy::kWhereFaster);
+  ranks.setTimes([](int, CopyWay way) -> int64_t { return way == CopyWay::kSlots ? 100 : 101; });
+  int asked = 0;
+  for (int call = 0; call < 60; ++call) {
+    const bool asks = ranks.view(0).asks(true);
+    for (int rank = 1; rank < kRanks; ++rank) ASSERT_EQ(ranks.view(rank).asks(true), asks);
+    if (!asks) continue;
+    ++asked;
+    areRead(ranks);
+  }
+  EXPECT_GE(asked, 20) << "12 tries, then patience";
+  EXPECT_LE(asked, 25);
+}
+
+TEST(CopyTrial, IsOverSoonerWhereOneWayIsClearlyFaster) {
+  for (const auto& [kernel_ns, calls] : {std::pair{100, 4}, std::pair{1000, 12}}) {
+    CopyTrial trial;
+    int tried = 0;
+    for (; !trial.isDecided(1 << 16); ++tried) {
+      const CopyWay way = trial.choose(1 << 16, trial.own(1 << 16));
+      if (trial.isDecided(1 << 16)) break;
+      trial.took(1 << 16, way, way == CopyWay::kSlots ? 1100 : kernel_ns);
+    }
+    EXPECT_EQ(tried, calls);
+    EXPECT_FALSE(trial.isDecided(1 << 20)) << "each class of sizes for itself";
+  }
 }
 
 }  // namespace

@@ -647,6 +647,63 @@ TEST(Collectives, GiveTheSameBitsPastTheCaches) {
         }
 }
 
+// Ranks whose inputs have addresses that are none here.
+class Elsewhere final : public PeerReader {
+ public:
+  explicit Elsewhere(std::vector<const std::byte*> inputs) : inputs_(std::move(inputs)) {
+    for (size_t p = 0; p < inputs_.size(); ++p)
+      addresses_.push_back(reinterpret_cast<std::byte*>((p + 1) << 32));
+  }
+  const std::byte* const* addresses() const { return addresses_.data(); }
+  void refuse(int32_t position) { refused_ = position; }
+  Status read(int32_t position, std::byte* to, const std::byte* from, size_t bytes) override {
+    if (position == refused_) return makeStatus(Code::kRemoteError, "it has moved away");
+    const auto at = static_cast<size_t>(position);
+    std::memcpy(to, inputs_[at] + (from - addresses_[at]), bytes);
+    return {};
+  }
+
+ private:
+  std::vector<const std::byte*> inputs_, addresses_;
+  int32_t refused_ = -1;
+};
+
+TEST(HostOperation, ReadsInputsThatAreNotMappedByTheirReader) {
+  constexpr size_t kRanks = 3, kCount = 200'000;  // several slices, the last one not full
+  for (const bool in_place : {false, true}) {
+    World world({.algorithm = "peer_read", .collective = Collective::kAllGather, .shape = {1, kRanks}});
+    std::vector<std::vector<uint8_t>> inputs, outputs(kRanks, std::vector<uint8_t>(kRanks * kCount));
+    std::vector<const std::byte*> at;
+    std::vector<Call> calls(kRanks);
+    for (size_t p = 0; p < kRanks; ++p) {
+      inputs.emplace_back(kCount);
+      for (size_t i = 0; i < kCount; ++i) inputs[p][i] = static_cast<uint8_t>(i * (p + 3) >> 3);
+    }
+    for (size_t p = 0; p < kRanks; ++p) {
+      uint8_t* const own = in_place ? &outputs[p][p * kCount] : inputs[p].data();
+      if (in_place) std::copy(inputs[p].begin(), inputs[p].end(), own);
+      at.push_back(reinterpret_cast<const std::byte*>(own));
+    }
+    Elsewhere elsewhere(at);
+    for (size_t p = 0; p < kRanks; ++p) {
+      calls[p].input = at[p];
+      calls[p].output = reinterpret_cast<std::byte*>(outputs[p].data());
+      calls[p].count = kCount;
+      calls[p].type = DataType::kUint8;
+      calls[p].peer_inputs = elsewhere.addresses();
+      calls[p].reader = &elsewhere;
+    }
+    ASSERT_TRUE(world.run(calls));
+    for (const auto& output : outputs)
+      for (size_t p = 0; p < kRanks; ++p)
+        ASSERT_TRUE(std::equal(inputs[p].begin(), inputs[p].end(), &output[p * kCount])) << "block " << p;
+    elsewhere.refuse(1);
+    EXPECT_FALSE(world.run(calls));
+    EXPECT_EQ(world.operation(2).status().code(), Code::kRemoteError);
+    EXPECT_EQ(world.operation(2).status().message(), "rank 2: it has moved away");
+  }
+}
+
 TEST(HostOperation, SaysWhoseSignalItWaitsFor) {
   World world({.algorithm = "peer_read", .shape = {1, 2}});
   std::vector<float> buffer(1024, 1.0f);

@@ -70,7 +70,8 @@ class World final {
     std::vector<std::byte*> outputs;
     for (const Call& call : calls) inputs.push_back(call.input);
     for (const Call& call : calls) outputs.push_back(call.output);
-    for (Call& call : calls) call.peer_inputs = inputs.data();
+    for (Call& call : calls)
+      if (!call.reader) call.peer_inputs = inputs.data();
     for (Call& call : calls) call.peer_outputs = outputs.data();
     for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p]);
     for (int idle = 0; idle < kIdleRounds;) {

@@ -178,7 +178,7 @@ void HostOperation::begin(const Call& call) {
     layOut(call);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
-  HORING_CHECK(!call.copier || !contractOf(plan_.schedule()).folds());
+  HORING_CHECK(!(call.copier || call.reader) || !contractOf(plan_.schedule()).folds());
   call_ = call;
   if (scales_) factor_ = factorOf(call);
   start();
@@ -311,8 +311,8 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   }
   const std::byte* const lasting = lastingValue(step, kept);
   const bool in_place = lasting && step.sender->sendsFrom(lasting, static_cast<uint32_t>(bytes));
-  if (call_.copier) [[unlikely]] {
-    if (!copy(kept, sent, bytes)) return false;
+  if (call_.copier || (call_.reader && step.sources[0].position >= 0)) [[unlikely]] {
+    if (!copy(step, kept, sent, bytes)) return false;
   } else {
     compute(step, kept, in_place ? nullptr : sent, range.count);
   }
@@ -399,10 +399,14 @@ inline const std::byte* HostOperation::lastingValue(const CallStep& step, const 
   return nullptr;
 }
 
-bool HostOperation::copy(std::byte* kept, std::byte* sent, size_t bytes) {
+bool HostOperation::copy(const CallStep& step, std::byte* kept, std::byte* sent, size_t bytes) {
   for (std::byte* const to : {kept, sent}) {
-    if (!to || to == operands_[0] || !status_.ok()) continue;
-    const Status copied = call_.copier->copy(to, operands_[0], bytes);
+    // An address in another process may be any here.
+    const bool is_there = call_.copier && to == operands_[0];
+    if (!to || is_there || !status_.ok()) continue;
+    const Status copied = call_.copier
+                              ? call_.copier->copy(to, operands_[0], bytes)
+                              : call_.reader->read(step.sources[0].position, to, operands_[0], bytes);
     if (!copied.ok())
       status_ = makeStatus(copied.code(), "rank %d: %s", rank_of_position_[plan_.schedule().position],
                            copied.message().c_str());

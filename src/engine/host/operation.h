@@ -20,6 +20,14 @@ namespace horing {
 
 class MemoryCopier;
 
+// Reads memory of other ranks that is not mapped here.
+class PeerReader {
+ public:
+  virtual ~PeerReader() = default;
+  // Complete on return. `from`: an address in the process of the rank at that position.
+  virtual Status read(int32_t position, std::byte* to, const std::byte* from, size_t bytes) = 0;
+};
+
 // What the caller of a collective gave, already checked.
 struct Call {
   const std::byte* input = nullptr;
@@ -40,6 +48,8 @@ struct Call {
   uint64_t sequence = 0;  // of the communicator; the same on every rank
   // The inputs of all ranks, by position, where schedules read them.
   const std::byte* const* peer_inputs = nullptr;
+  // By which they are read, where nothing is folded; must outlive the call. Null: they are mapped here.
+  PeerReader* reader = nullptr;
   // And the outputs, where they write them.
   std::byte* const* peer_outputs = nullptr;
   // Of buffers in a GPU's memory, slice by slice, where nothing is folded; must outlive the call. Null: memory of the host.
@@ -150,7 +160,7 @@ class HostOperation final : public Driven {
                                : step.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
   }
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
-  bool copy(std::byte* kept, std::byte* sent, size_t bytes);
+  bool copy(const CallStep& step, std::byte* kept, std::byte* sent, size_t bytes);
   void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
   void computeForAll(const CallStep& step, size_t output_offset, size_t count);
   void publishOutputs() const;

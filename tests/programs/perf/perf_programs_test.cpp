@@ -77,6 +77,14 @@ TEST(PerfPrograms, GiveRightDataInMemoryThatPeersReach) {
                      3);
 }
 
+// Ordinary memory that is copied once, by the kernel.
+TEST(PerfPrograms, GiveRightDataInMemoryThatTheKernelReads) {
+  for (const char* shift : {"0", "1"})
+    expectGoodRows(runProgram(underRun(3, {"env", "HORING_SINGLE_COPY=1", binary("all_gather_perf"), "-u",
+                                           shift, "-b", "192K", "-e", "12M", "-f", "8", "-n", "2"})),
+                   3);
+}
+
 // With a driver that owns no GPU, and memory that crashes whoever else touches it.
 TEST(PerfPrograms, GiveRightDataOnMemoryOfAGpu) {
   const std::string driver = "LD_LIBRARY_PATH=" HORING_FAKE_CUDA_FOLDER;

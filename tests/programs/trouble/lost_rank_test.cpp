@@ -39,6 +39,12 @@ TEST(LostRank, IsNamedOnEveryOtherOverSharedMemory) {
   killAndLook({.words = endlessWords("4000000")}, 2);
 }
 
+TEST(LostRank, IsNamedOnEveryOtherThatReadsItsMemory) {
+  std::vector<std::string> words = endlessWords("1000000");
+  words.insert(words.end(), {"collective=all_gather", "HORING_SINGLE_COPY=1"});
+  killAndLook({.words = words}, 2);
+}
+
 TEST(LostRank, MayBeTheOneThatHostsTheRendezvous) {
   killAndLook({.words = endlessWords("4000000")}, 0);
 }

@@ -1,0 +1,63 @@
+#pragma once
+// Which of two ways to move ordinary memory between processes is faster here: through slots (copied in and out, in the cache) or through
+// the kernel (copied once, after it has looked up the pages). That is the processor's affair: on some the one wins by four,
+// on others the other by two. So calls try both, in turns, for each class of sizes, and tell each other their times; all
+// ranks decide by the same times, and so alike.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace horing {
+
+enum class CopyWay : uint8_t { kSlots, kKernel };
+
+// The best of one rank's tries, nanoseconds. From a peer it may be anything.
+struct CopyTimes {
+  int64_t slots = 0;
+  int64_t kernel = 0;
+};
+
+class CopyTrial {
+ public:
+  // Of calls of about that size: what to take this time. `slowest`: the largest of all ranks' own(bytes).
+  CopyWay choose(size_t bytes, const CopyTimes& slowest) {
+    Class& one = of(bytes);
+    if (!one.decided && isEnough(one.tries, slowest))
+      one.decided = slowest.kernel < slowest.slots ? CopyWay::kKernel : CopyWay::kSlots;
+    if (one.decided) return *one.decided;
+    return one.tries++ % 2 == 0 ? CopyWay::kSlots : CopyWay::kKernel;
+  }
+  bool isDecided(size_t bytes) const { return of(bytes).decided.has_value(); }
+  // This rank's time of such a call.
+  void took(size_t bytes, CopyWay way, int64_t ns) {
+    CopyTimes& best = of(bytes).best;
+    int64_t& time = way == CopyWay::kSlots ? best.slots : best.kernel;
+    time = std::min(time, ns);
+  }
+  CopyTimes own(size_t bytes) const { return of(bytes).best; }
+
+ private:
+  static constexpr uint32_t kLeastTries = 4, kMostTries = 12;  // of both ways
+  static constexpr int64_t kClearly = 3;                       // halves
+
+  struct Class {
+    uint32_t tries = 0;
+    CopyTimes best{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
+    std::optional<CopyWay> decided;
+  };
+  static bool isEnough(uint32_t tries, const CopyTimes& times) {
+    if (tries < kLeastTries || tries % 2 != 0) return false;
+    const int64_t faster = std::min(times.slots, times.kernel), slower = std::max(times.slots, times.kernel);
+    return tries >= kMostTries || slower / kClearly >= faster / 2;
+  }
+  Class& of(size_t bytes) { return classes_[static_cast<size_t>(std::bit_width(bytes))]; }
+  const Class& of(size_t bytes) const { return classes_[static_cast<size_t>(std::bit_width(bytes))]; }
+
+  std::array<Class, 65> classes_;
+};
+
+}  // namespace horing
