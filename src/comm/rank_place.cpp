@@ -1,6 +1,5 @@
 #include "comm/rank_place.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "control/wire.h"
@@ -13,12 +12,6 @@ namespace horing {
 namespace {
 
 constexpr uint8_t kVersion = 2;
-// What comes through the host is further away than any number of bridges.
-constexpr int kFurtherThanBridges = static_cast<int>(kMaxFragmentNodes);
-// A line for maintenance beside those for data, however near it is.
-constexpr int kFurtherThanPaths = 16 * kFurtherThanBridges;
-static_assert(static_cast<int>(PathKind::kMachine) < 15);
-
 Status dump(const Config& config) {
   Result<MachineGraph> graph =
       config.topo_file.empty() ? graphOfThisMachine() : graphFromFile(config.topo_file);
@@ -54,24 +47,10 @@ Result<Fragment> findFragment(const Config& config, int rank, const std::string&
   return config.topo_file.empty() ? Result<Fragment>(Fragment()) : graph.status();
 }
 
-std::map<std::string, int> nicDistances(const Fragment& fragment) {
-  std::map<std::string, int> distances;
-  const Result<MachineGraph> graph = MachineGraph::make(fragment.nodes, {});
-  if (fragment.home == 0 || !graph.ok()) return distances;
-  const bool is_gpu = graph.value().node(fragment.home).kind == NodeKind::kGpu;
-  const std::vector<int32_t> nics = graph.value().ofKind(NodeKind::kNic);
-  double fastest = 0;
-  for (const int32_t nic : nics) fastest = std::max(fastest, graph.value().node(nic).port_gbytes_per_s);
-  for (const int32_t nic : nics) {
-    const GraphNode& node = graph.value().node(nic);
-    if (node.parent == 0) continue;
-    const bool slow = node.port_gbytes_per_s > 0 && 2 * node.port_gbytes_per_s < fastest;
-    const GraphPath path = graph.value().path(fragment.home, nic);
-    const int bridges = is_gpu && path.kind == PathKind::kBridge ? path.hops : 0;
-    distances[node.name] =
-        slow * kFurtherThanPaths + static_cast<int>(path.kind) * kFurtherThanBridges + bridges;
-  }
-  return distances;
+std::map<std::string, int> nicDistances(const Fragment& fragment, const std::string& sysfs) {
+  const Result<MachineGraph> graph =
+      fragment.nodes.size() > 1 ? MachineGraph::make(fragment.nodes, {}) : graphOfNics(sysfs);
+  return graph.ok() ? nicDistances(graph.value(), fragment.home) : std::map<std::string, int>();
 }
 
 std::vector<std::byte> encodeFragment(const Fragment& fragment) {

@@ -20,10 +20,9 @@ inline constexpr size_t kMaxFragmentBytes = 16384;
 // Fails when the file cannot be read, or the dump not be written.
 Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus = "");
 
-// How far away each NIC of the fragment is, by name: smaller is nearer. From a GPU, those that it reaches without the host by the bridges
-// between. One less than half as fast as the fastest is further than any that is not. Nothing for a rank that is nowhere in particular,
-// and of a NIC that is (a bond, a bridge).
-std::map<std::string, int> nicDistances(const Fragment& fragment);
+// As nicDistances() of the fragment's graph (topology/rails.h), which is what transports choose their NICs by. Of a rank that is nowhere in
+// particular `sysfs` still says which NICs are slow.
+std::map<std::string, int> nicDistances(const Fragment& fragment, const std::string& sysfs = "/sys");
 
 // Decoding takes hostile bytes: what it gives keeps the promises of MachineGraph::make().
 std::vector<std::byte> encodeFragment(const Fragment& fragment);

@@ -28,7 +28,7 @@ struct TransportRequest {
   const Clock* clock;                     // must outlive the transports
   std::function<bool()> deaths_are_told;  // as in SocketOptions
   Log log;
-  std::map<std::string, int> nic_distance = {};  // see rank_place.h
+  std::map<std::string, int> nic_distance = {};  // see topology/rails.h
   const verbs::Library* verbs = nullptr;         // as in VerbsOptions
   std::string purpose = {};                      // tells those of one rank from each other
 };

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "base/folder_entries.h"
@@ -315,6 +316,25 @@ Result<MachineGraph> graphOfThisMachine(const FindOptions& options) {
     if (Result<std::vector<NvLinks>> links = readNvLinks(options.nvml); links.ok())
       local.nvlinks = links.take();
   return load(topology.get(), local);
+}
+
+Result<MachineGraph> graphOfNics(const std::string& sysfs) {
+  GraphBuilder builder;
+  std::set<std::string> names;
+  const auto add = [&](const std::string& name, double gbytes_per_s) {
+    if (name.size() > kMaxNodeNameBytes || printable(name, kMaxNodeNameBytes) != name ||
+        names.size() == kMaxGraphNodes - 1 || !names.insert(name).second)
+      return;
+    GraphNode nic{NodeKind::kNic, 0, name};
+    nic.port_gbytes_per_s = gbytes_per_s;
+    builder.add(std::move(nic));
+  };
+  for (const NetworkInterface& interface : readInterfaces(sysfs + "/class/net"))
+    if (interface.up && !interface.loopback)
+      add(interface.name, static_cast<double>(interface.speed_mbit) / 8000);
+  for (const auto& device : folderEntries(sysfs + "/class/infiniband"))
+    add(device.filename().string(), rdmaGBytesPerS(device));
+  return std::move(builder).build();
 }
 
 Result<MachineGraph> graphFromSynthetic(const std::string& description) {

@@ -14,6 +14,8 @@ struct FindOptions {
 
 // This machine; tens of milliseconds. HWLOC_XMLFILE and HWLOC_SYNTHETIC are honoured by hwloc.
 Result<MachineGraph> graphOfThisMachine(const FindOptions& options = {});
+// Only the NICs that `sysfs` lists, each by all of its names, with their speeds and no word of where they are: less than a millisecond.
+Result<MachineGraph> graphOfNics(const std::string& sysfs);
 // "pack:2 numa:2 core:8 pu:2".
 Result<MachineGraph> graphFromSynthetic(const std::string& description);
 

@@ -1,6 +1,7 @@
 #include "topology/job_map.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -94,8 +95,12 @@ Result<Laid> layNode(const std::vector<size_t>& ranks, std::span<const Fragment>
 
 Fragment fragmentOf(const MachineGraph& graph, int32_t home) {
   std::vector<int32_t> nics = graph.ofKind(NodeKind::kNic);
-  std::stable_sort(nics.begin(), nics.end(),
-                   [&](int32_t a, int32_t b) { return graph.path(home, a).hops < graph.path(home, b).hops; });
+  const std::map<std::string, int> distances = nicDistances(graph, home);
+  const auto distance = [&](int32_t nic) {
+    const auto known = distances.find(graph.node(nic).name);
+    return known == distances.end() ? INT_MAX : known->second;
+  };
+  std::stable_sort(nics.begin(), nics.end(), [&](int32_t a, int32_t b) { return distance(a) < distance(b); });
   if (nics.size() > kMaxFragmentNics) nics.resize(kMaxFragmentNics);
   std::vector<int32_t> wanted = {home};
   Fragment fragment;

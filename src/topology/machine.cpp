@@ -78,7 +78,9 @@ std::vector<NetworkInterface> readInterfaces(const std::string& sysfs_directory)
     if (flags < 0) continue;  // not an interface: bonding_masters and the like
     NetworkInterface interface;
     interface.name = path.filename().string();
-    interface.speed_mbit = std::max<int64_t>(0, numberIn(path / "speed", 0));
+    // Unknown is -1, and was 2^32 - 1 once.
+    const int64_t speed_mbit = numberIn(path / "speed", 0);
+    interface.speed_mbit = speed_mbit > 0 && speed_mbit < INT32_MAX ? speed_mbit : 0;
     interface.numa_node = static_cast<int32_t>(numberIn(path / "device" / "numa_node", -1));
     interface.up = (flags & kFlagUp) != 0;
     interface.loopback = (flags & kFlagLoopback) != 0;

@@ -1,133 +1,92 @@
 #include "topology/rails.h"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
+#include <climits>
 
 namespace horing {
 
 namespace {
 
-constexpr int kMaxTries = 1 << 14;  // of changing one member over
+// What comes through the host is further away than any number of bridges.
+constexpr int kFurtherThanBridges = 64;
+constexpr int kFurtherThanPaths = 16 * kFurtherThanBridges;
+static_assert(static_cast<int>(PathKind::kMachine) < 15);
 
 // The line's speed, or that of its PCI link, or 0.
 double speedOf(const GraphNode& nic) {
   return nic.port_gbytes_per_s > 0 ? nic.port_gbytes_per_s : nic.gbytes_per_s;
 }
 
-class Assignment {
- public:
-  Assignment(const MachineGraph& graph, std::span<const int32_t> members)
-      : graph_(graph),
-        members_(members),
-        nics_(graph.ofKind(NodeKind::kNic)),
-        sharers_(nics_.size(), 0),
-        chosen_(members.size(), 0) {
-    for (const int32_t member : members)
-      for (const int32_t nic : nics_) paths_.push_back(graph.path(member, nic));
+// Of lines, where somebody knows that of any, since a PCI link may be far wider than its line.
+double fastestOf(const MachineGraph& graph, const std::vector<int32_t>& nics) {
+  double line = 0, link = 0;
+  for (const int32_t nic : nics) {
+    line = std::max(line, graph.node(nic).port_gbytes_per_s);
+    link = std::max(link, graph.node(nic).gbytes_per_s);
   }
+  return line > 0 ? line : link;
+}
 
-  std::vector<Rail> assign() {
-    std::vector<Rail> rails(members_.size());
-    if (nics_.empty() || members_.empty()) return rails;
-    for (size_t member = 0; member < members_.size(); ++member) chooseNearest(member);
-    changeOver();
-    for (size_t member = 0; member < members_.size(); ++member)
-      rails[member] = {{nics_[chosen_[member]]},
-                       static_cast<double>(mbytes(member)) / 1000,
-                       path(member, chosen_[member]).kind};
-    for (size_t nic = 0; nic < nics_.size(); ++nic)
-      if (sharers_[nic] == 0) giveAway(nic, rails);
-    return rails;
+std::vector<int32_t> nearestNics(const MachineGraph& graph, int32_t home) {
+  const std::map<std::string, int> distances = nicDistances(graph, home);
+  int least = INT_MAX;
+  for (const auto& [name, distance] : distances) least = std::min(least, distance);
+  std::vector<int32_t> nearest;
+  for (const int32_t nic : graph.ofKind(NodeKind::kNic)) {
+    const auto known = distances.find(graph.node(nic).name);
+    if (known == distances.end() ? least == INT_MAX : known->second == least) nearest.push_back(nic);
   }
+  return nearest;
+}
 
- private:
-  const GraphPath& path(size_t member, size_t nic) const { return paths_[member * nics_.size() + nic]; }
-
-  // What a member can send while all that chose its NIC do.
-  int64_t mbytes(size_t member) const {
-    const size_t nic = chosen_[member];
-    const double share = speedOf(graph_.node(nics_[nic])) / std::max(sharers_[nic], 1);
-    const double way = path(member, nic).gbytes_per_s;
-    return std::llround((way == 0 ? share : std::min(way, share)) * 1000);
+// A part of its NICs, and no more than goes through the member's own way up.
+double gbytesOf(const MachineGraph& graph, int32_t member, const Rail& rail,
+                const std::map<int32_t, int>& sharers) {
+  double all = 0;
+  for (const int32_t nic : rail.nics) {
+    const double share = speedOf(graph.node(nic)) / sharers.at(nic);
+    const double way = graph.path(member, nic).gbytes_per_s;
+    all += way == 0 ? share : std::min(way, share);
   }
-
-  // The narrowest rail, all together, and how near they are.
-  std::tuple<int64_t, int64_t, int64_t> score() const {
-    int64_t narrowest = INT64_MAX;
-    int64_t sum = 0;
-    int64_t edges = 0;
-    for (size_t member = 0; member < members_.size(); ++member) {
-      narrowest = std::min(narrowest, mbytes(member));
-      sum += mbytes(member);
-      edges += path(member, chosen_[member]).hops;
-    }
-    return {narrowest, sum, -edges};
-  }
-
-  void chooseNearest(size_t member) {
-    size_t best = 0;
-    const auto distance = [&](size_t nic) { return std::tuple(path(member, nic).hops, sharers_[nic]); };
-    for (size_t nic = 1; nic < nics_.size(); ++nic)
-      if (distance(nic) < distance(best)) best = nic;
-    chosen_[member] = best;
-    ++sharers_[best];
-  }
-
-  void move(size_t member, size_t to) {
-    --sharers_[chosen_[member]];
-    chosen_[member] = to;
-    ++sharers_[to];
-  }
-
-  void changeOver() {
-    int tries = 0;
-    for (bool better = true; better;) {
-      better = false;
-      for (size_t member = 0; member < members_.size(); ++member)
-        for (size_t nic = 0; nic < nics_.size(); ++nic) {
-          const size_t before = chosen_[member];
-          const auto known = score();
-          if (nic == before) continue;
-          if (++tries > kMaxTries) return;
-          move(member, nic);
-          if (score() > known)
-            better = true;
-          else
-            move(member, before);
-        }
-    }
-  }
-
-  // To the nearest member, of these to the one that has the fewest.
-  void giveAway(size_t nic, std::vector<Rail>& rails) const {
-    size_t nearest = 0;
-    const auto distance = [&](size_t member) {
-      return std::tuple(path(member, nic).hops, rails[member].nics.size());
-    };
-    for (size_t member = 1; member < members_.size(); ++member)
-      if (distance(member) < distance(nearest)) nearest = member;
-    Rail& rail = rails[nearest];
-    const double speed = speedOf(graph_.node(nics_[nic]));
-    const bool slow = speed * 2 < speedOf(graph_.node(rail.nics[0]));
-    if (slow || path(nearest, nic).kind > rail.path) return;
-    const double way = path(nearest, nic).gbytes_per_s;
-    rail.nics.push_back(nics_[nic]);
-    rail.gbytes_per_s += way == 0 ? speed : std::min(way, speed);
-  }
-
-  const MachineGraph& graph_;
-  std::span<const int32_t> members_;
-  std::vector<int32_t> nics_;
-  std::vector<int> sharers_;    // of each NIC
-  std::vector<size_t> chosen_;  // by each member, a place in nics_
-  std::vector<GraphPath> paths_;
-};
+  const GraphNode& node = graph.node(member);
+  const bool has_link = node.kind == NodeKind::kGpu && node.gbytes_per_s > 0;
+  return has_link ? std::min(all, node.gbytes_per_s) : all;
+}
 
 }  // namespace
 
+std::map<std::string, int> nicDistances(const MachineGraph& graph, int32_t home) {
+  std::map<std::string, int> distances;
+  const std::vector<int32_t> nics = graph.ofKind(NodeKind::kNic);
+  const double fastest = fastestOf(graph, nics);
+  const bool is_gpu = graph.node(home).kind == NodeKind::kGpu;
+  for (const int32_t nic : nics) {
+    const GraphNode& node = graph.node(nic);
+    if (node.parent == 0 && home != 0) continue;
+    int& distance = distances[node.name];
+    if (speedOf(node) > 0 && 2 * speedOf(node) < fastest) distance = kFurtherThanPaths;
+    if (home == 0) continue;
+    const GraphPath path = graph.path(home, nic);
+    distance += static_cast<int>(path.kind) * kFurtherThanBridges;
+    if (is_gpu && path.kind == PathKind::kBridge) distance += std::min(path.hops, kFurtherThanBridges - 1);
+  }
+  return distances;
+}
+
 std::vector<Rail> assignRails(const MachineGraph& graph, std::span<const int32_t> members) {
-  return Assignment(graph, members).assign();
+  std::vector<Rail> rails(members.size());
+  std::map<int32_t, int> sharers;
+  for (size_t member = 0; member < members.size(); ++member) {
+    rails[member].nics = nearestNics(graph, members[member]);
+    for (const int32_t nic : rails[member].nics) ++sharers[nic];
+  }
+  for (size_t member = 0; member < members.size(); ++member) {
+    Rail& rail = rails[member];
+    if (rail.nics.empty()) continue;
+    rail.path = graph.path(members[member], rail.nics[0]).kind;
+    rail.gbytes_per_s = gbytesOf(graph, members[member], rail, sharers);
+  }
+  return rails;
 }
 
 }  // namespace horing

@@ -1,24 +1,30 @@
 #pragma once
-// Which NICs each member of a group sends to other machines through.
+// Which NICs a rank sends to other machines through: what its transports choose by, and what is printed and drawn.
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "topology/machine_graph.h"
 
 namespace horing {
 
+// How far away each NIC is from this node of the graph, by name: smaller is nearer, and transports use all of the nearest ones at once.
+// From a GPU, NICs that it reaches without the host by the bridges between. One less than half as fast as the fastest is further than any
+// that is not: a line for maintenance. From the machine (a rank that may run anywhere) all others are equally near. Nothing of a
+// NIC whose place nobody knows (a bond, a bridge), unless the rank's is not known either.
+std::map<std::string, int> nicDistances(const MachineGraph& graph, int32_t home);
+
 struct Rail {
-  std::vector<int32_t> nics;        // nodes; empty: the machine has none
-  double gbytes_per_s = 0;          // of all of them, as far as they are this member's; 0: nobody said
-  PathKind path = PathKind::kSame;  // to the first
+  std::vector<int32_t> nics;        // nodes, in the order of the tree; empty: the machine has none
+  double gbytes_per_s = 0;          // of all of them together while all members send; 0: nobody said
+  PathKind path = PathKind::kSame;  // to each of them
   bool operator==(const Rail&) const = default;
 };
 
-// One for each member. All rails move in step, so that their narrowest counts: every member begins with the NIC nearest
-// to it (of equals the one that fewest chose), and members change over, one by one, as long as that makes the narrowest
-// rail wider, or all of them together and none narrower. NICs that are left then go to the nearest member, unless they are less than
-// half as fast as the one that it has, because a message is cut into equal parts. Counted, not timed: all ranks find the same.
+// One for each member: the NICs that are nearest to it, those whose place nobody knows where there are no others. Members share a NIC
+// evenly; each finds its own rail without knowing of the others.
 std::vector<Rail> assignRails(const MachineGraph& graph, std::span<const int32_t> members);
 
 }  // namespace horing

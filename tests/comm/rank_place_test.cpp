@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../topology/fake_root.h"
 #include "topology/topology_file.h"
 
 namespace horing {
@@ -83,7 +84,30 @@ TEST(RankPlace, SaysHowFarAwayNicsAre) {
     ASSERT_EQ(far.size(), 2u);
     EXPECT_LT(far[cpu == 0 ? "mlx5_0" : "mlx5_1"], far[cpu == 0 ? "mlx5_1" : "mlx5_0"]) << "from CPU " << cpu;
   }
-  EXPECT_TRUE(nicDistances(Fragment()).empty()) << "nowhere in particular";
+  std::map<std::string, int> far = nicDistances(fragmentOf(graph.value(), 0));
+  EXPECT_EQ(far["mlx5_0"], far["mlx5_1"]) << "from nowhere in particular";
+}
+
+using RankPlaceIn = FakeRoot;
+
+// A rank that may run on every CPU does not look at the machine, and yet leaves lines for maintenance alone.
+TEST_F(RankPlaceIn, NowhereInParticularKnowsSlowNics) {
+  const std::pair<const char*, const char*> interfaces[] = {
+      {"eth0", "1000"}, {"ens1", "100000"}, {"ens2", "50000"}, {"br0", "-1"}, {"old", "4294967295"}};
+  for (const auto& [name, speed] : interfaces) {
+    write(std::string("class/net/") + name + "/flags", "0x1003");
+    write(std::string("class/net/") + name + "/speed", speed);
+  }
+  write("class/net/lo/flags", "0x9");
+  write("class/net/down/flags", "0x1002");
+  write("class/infiniband/mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)\n");
+  write("class/infiniband/mlx5_1/ports/1/rate", "10 Gb/sec (4X SDR)\n");
+  std::map<std::string, int> far = nicDistances(Fragment(), root_);
+  ASSERT_EQ(far.size(), 7u);
+  for (const char* fast : {"ens1", "ens2", "br0", "old", "mlx5_0"}) EXPECT_EQ(far[fast], 0) << fast;
+  EXPECT_GT(far["eth0"], 0);
+  EXPECT_GT(far["mlx5_1"], 0);
+  EXPECT_TRUE(nicDistances(Fragment(), root_ / "nowhere").empty());
 }
 
 TEST(RankPlace, PrefersFastNicsToNearOnesOfAnotherKind) {

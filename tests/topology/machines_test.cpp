@@ -3,6 +3,7 @@
 
 #include "graphs.h"
 #include "plan.h"
+#include "topology/job_map.h"
 
 namespace horing::test {
 namespace {
@@ -31,6 +32,24 @@ TEST_P(Machines, MakePicturesAndJson) {
     EXPECT_NE(picture.find(">" + plan.memberName(member) + "<"), std::string::npos);
   EXPECT_EQ(picture.find("nan"), std::string::npos);
   EXPECT_NE(topo::planAsJson(plan).find("\"rails\""), std::string::npos);
+}
+
+std::vector<std::string> nicNames(const MachineGraph& graph, const Rail& rail) {
+  std::vector<std::string> names;
+  for (const int32_t nic : rail.nics) names.push_back(graph.node(nic).name);
+  return names;
+}
+
+// What is printed and drawn is what a rank's transports choose by, which know no more than the rank's fragment.
+TEST_P(Machines, HaveTheRailsThatTransportsUse) {
+  const topo::MachinePlan plan = topo::planMachine(read(fileText(HORING_MACHINES "/" + GetParam() + ".xml")));
+  for (size_t member = 0; member < plan.members.size(); ++member) {
+    const Fragment fragment = fragmentOf(plan.graph, plan.members[member]);
+    const Result<MachineGraph> part = MachineGraph::make(fragment.nodes, {});
+    ASSERT_TRUE(part.ok()) << part.status().toString();
+    const std::vector<Rail> rails = assignRails(part.value(), std::vector<int32_t>{fragment.home});
+    EXPECT_EQ(nicNames(part.value(), rails[0]), nicNames(plan.graph, plan.rails[member]));
+  }
 }
 
 std::string nameOf(const testing::TestParamInfo<std::string>& info) {

@@ -28,48 +28,77 @@ std::vector<Rail> railsOf(const MachineGraph& graph) {
 TEST(Rails, TakeTheNearestNic) {
   const MachineGraph graph = machineWith(1, {25}, {25});
   for (const Rail& rail : railsOf(graph)) {
+    ASSERT_EQ(rail.nics.size(), 1u);
     EXPECT_EQ(rail.path, PathKind::kNuma);
     EXPECT_EQ(rail.gbytes_per_s, 25);
   }
   EXPECT_NE(railsOf(graph)[0].nics, railsOf(graph)[1].nics);
 }
 
-TEST(Rails, SpreadOverNicsThatAreEquallyNear) {
+TEST(Rails, ShareAllNicsThatAreEquallyNear) {
   const MachineGraph graph = machineWith(4, {25, 25}, {25, 25});
   std::map<int32_t, int> users;
   for (const Rail& rail : railsOf(graph)) {
-    ASSERT_EQ(rail.nics.size(), 1u);
+    ASSERT_EQ(rail.nics.size(), 2u);
     EXPECT_EQ(rail.gbytes_per_s, 12.5);
-    ++users[rail.nics[0]];
+    for (const int32_t nic : rail.nics) ++users[nic];
   }
   EXPECT_EQ(users.size(), 4u);
-  for (const auto& [nic, count] : users) EXPECT_EQ(count, 2);
+  for (const auto& [nic, count] : users) EXPECT_EQ(count, 4);
 }
 
-TEST(Rails, PreferHalfOfAFastNicToAllOfASlowOne) {
-  const MachineGraph graph = machineWith(1, {25}, {1});
+TEST(Rails, PreferPartOfAFastNicToAllOfASlowOne) {
+  const MachineGraph graph = machineWith(1, {25}, {12});
   const std::vector<Rail> rails = railsOf(graph);
   EXPECT_EQ(rails[0].nics, rails[1].nics);
   EXPECT_EQ(rails[1].gbytes_per_s, 12.5);
+  EXPECT_EQ(rails[1].path, PathKind::kMachine);
+  EXPECT_NE(railsOf(machineWith(1, {25}, {13}))[1].nics, rails[1].nics) << "half as fast is fast enough";
 }
 
-TEST(Rails, ShareAccordingToSpeed) {
-  // 3 GPUs by the fast one (8.3 each) and one by the slow one (6) beats two and two.
-  const MachineGraph graph = machineWith(2, {25}, {6});
-  int fast = 0;
-  for (const Rail& rail : railsOf(graph)) {
-    fast += graph.node(rail.nics[0]).port_gbytes_per_s == 25;
-    EXPECT_GE(rail.gbytes_per_s, 6);
+// GB/s of PCI links and lines; a line of 0 does not say.
+std::vector<Rail> railsBeside(double link0, double line0, double link1, double line1) {
+  GraphBuilder builder;
+  const int32_t numa = builder.add({NodeKind::kNuma, 0, "0", 100});
+  builder.add({NodeKind::kNic, numa, "n0", link0, line0});
+  builder.add({NodeKind::kNic, numa, "n1", link1, line1});
+  return assignRails(built(builder), std::vector<int32_t>{numa});
+}
+
+TEST(Rails, CompareLinesAndWhereNobodyKnowsThemPciLinks) {
+  EXPECT_EQ(railsBeside(8, 12.5, 8, 1)[0].nics, (std::vector<int32_t>{2}));
+  EXPECT_EQ(railsBeside(8, 0, 0.25, 0)[0].nics, (std::vector<int32_t>{2}));
+  EXPECT_EQ(railsBeside(16, 12.5, 63, 0)[0].nics.size(), 2u) << "a wide link to a line of unknown speed";
+  EXPECT_EQ(railsBeside(16, 12.5, 0.25, 0)[0].nics, (std::vector<int32_t>{2}));
+}
+
+TEST(Rails, AreNoWiderThanTheWayToTheGpu) {
+  GraphBuilder builder;
+  const int32_t bridge = builder.add({NodeKind::kBridge, 0, "0000:01:00.0", 16});
+  builder.add({NodeKind::kGpu, bridge, "0000:02:00.0", 16});
+  for (const char* name : {"n0", "n1"}) builder.add({NodeKind::kNic, bridge, name, 16, 12.5});
+  EXPECT_EQ(railsOf(built(builder))[0].gbytes_per_s, 16);
+}
+
+TEST(Rails, UseNicsOfUnknownPlaceWhereThereAreNoOthers) {
+  for (const bool beside : {false, true}) {
+    GraphBuilder builder;
+    const int32_t numa = builder.add({NodeKind::kNuma, 0, "0", 100});
+    builder.add({NodeKind::kGpu, numa, "g0", 100});
+    builder.add({NodeKind::kNic, 0, "bond0", 0, 25});
+    if (beside) builder.add({NodeKind::kNic, numa, "n0", 100, 25});
+    const MachineGraph graph = built(builder);
+    ASSERT_EQ(railsOf(graph)[0].nics.size(), 1u);
+    EXPECT_EQ(graph.node(railsOf(graph)[0].nics[0]).name, beside ? "n0" : "bond0");
   }
-  EXPECT_GE(fast, 3);
 }
 
-TEST(Rails, UseNicsThatAreLeftUnlessTheyAreSlow) {
-  const MachineGraph graph = machineWith(1, {25, 25, 1}, {25, 25});
-  const std::vector<Rail> rails = railsOf(graph);
+// A rank that may run anywhere: all NICs but slow ones, wherever they are.
+TEST(Rails, OfTheMachineAreAllFastNics) {
+  const MachineGraph graph = machineWith(1, {25, 1}, {25});
+  const std::vector<Rail> rails = assignRails(graph, std::vector<int32_t>{0});
   EXPECT_EQ(rails[0].nics.size(), 2u);
-  EXPECT_EQ(rails[0].gbytes_per_s, 50);
-  EXPECT_EQ(rails[1].nics.size(), 2u);
+  for (const int32_t nic : rails[0].nics) EXPECT_EQ(graph.node(nic).port_gbytes_per_s, 25);
 }
 
 TEST(Rails, AreEmptyWithoutNics) {

@@ -27,8 +27,9 @@ Examples
       horing-topo --dump machine.xml
 
 How to read it: GB/s (1e9 bytes) are one way. A device's figure is that of its way up, `line` that of a NIC's cable. The
-ring joins the GPUs (without GPUs, the NUMA nodes) of one machine, and a rail is what one of them sends to other machines
-through. How wide the ways between NUMA nodes and packages are nobody says: 32 and 16 GB/s stand for them.
+ring joins the GPUs (without GPUs, the NUMA nodes) of one machine, and a rail is the NICs that a rank there sends to other
+machines through: the nearest ones, without those less than half as fast as the fastest; HORING_IB_HCA and
+HORING_SOCKET_IFNAME narrow it down. Its figure is what is left for it while all others send, too. How wide the ways between NUMA nodes and packages are nobody says: 32 and 16 GB/s stand for them.
 
 Exit code: 0; 1 when the machine cannot be read or the picture not be written; 2 for a wrong command line.
 )help";

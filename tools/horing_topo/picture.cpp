@@ -77,16 +77,26 @@ const char* hopClass(PathKind kind) {
   }
 }
 
+// "rail 3", "rails 0-3,6", "no rail".
+std::string railsText(const std::vector<size_t>& rails) {
+  std::string text;
+  for (size_t i = 0; i < rails.size();) {
+    size_t last = i;
+    while (last + 1 < rails.size() && rails[last + 1] == rails[last] + 1) ++last;
+    text += (i == 0 ? "" : ",") + std::to_string(rails[i]);
+    if (last > i) text += (last == i + 1 ? "," : "-") + std::to_string(rails[last]);
+    i = last + 1;
+  }
+  return text.empty() ? "no rail" : (rails.size() == 1 ? "rail " : "rails ") + text;
+}
+
 // Nested boxes whose lowest row are GPUs, NICs above them, and the ring hanging below.
 class Picture {
  public:
   Picture(const MachinePlan& plan, const std::string& title)
       : plan_(plan), graph_(plan.graph), title_(title) {
     for (size_t member = 0; member < plan.rails.size(); ++member)
-      for (const int32_t nic : plan.rails[member].nics) {
-        std::string& rails = rails_of_nic_[nic];
-        rails += (rails.empty() ? "rail " : ",") + std::to_string(member);
-      }
+      for (const int32_t nic : plan.rails[member].nics) rails_of_nic_[nic].push_back(member);
   }
 
   std::string draw() {
@@ -206,7 +216,7 @@ class Picture {
     svg_.text(middle, at.y + 28, "small", cut(where, room), Anchor::kMiddle);
     const double speed = gpu || node.port_gbytes_per_s == 0 ? node.gbytes_per_s : node.port_gbytes_per_s;
     svg_.text(middle, at.y + 41, "small", speed > 0 ? bandwidthText(speed) : "", Anchor::kMiddle);
-    svg_.text(middle, at.y + 54, "small", cut(gpu ? railOf(index) : rails_of_nic_[index], room),
+    svg_.text(middle, at.y + 54, "small", cut(gpu ? railOf(index) : railsText(rails_of_nic_[index]), room),
               Anchor::kMiddle);
   }
 
@@ -293,7 +303,7 @@ class Picture {
   const MachineGraph& graph_;
   std::string title_;
   SvgWriter svg_;
-  std::map<int32_t, std::string> rails_of_nic_;
+  std::map<int32_t, std::vector<size_t>> rails_of_nic_;
   std::map<int32_t, Size> sizes_;
   std::map<int32_t, Place> places_;
 };

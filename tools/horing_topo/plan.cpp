@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <set>
 
 namespace horing::topo {
 
@@ -67,15 +68,21 @@ std::string ringText(const MachinePlan& plan) {
 
 std::vector<std::string> railLines(const MachinePlan& plan) {
   std::vector<std::string> lines;
+  std::set<int32_t> used;
   for (size_t member = 0; member < plan.rails.size(); ++member) {
     const Rail& rail = plan.rails[member];
     if (rail.nics.empty()) return {"no rail: the description has no NIC"};
+    used.insert(rail.nics.begin(), rail.nics.end());
     std::string nics;
     for (const int32_t nic : rail.nics) nics += (nics.empty() ? "" : ", ") + plan.nodeName(nic);
     lines.push_back(formatString("rail %zu %s by %s: %s, %s", member,
                                  plan.memberName(static_cast<int32_t>(member)).c_str(), nics.c_str(),
                                  pathKindName(rail.path), bandwidthText(rail.gbytes_per_s).c_str()));
   }
+  std::string spare;
+  for (const int32_t nic : plan.graph.ofKind(NodeKind::kNic))
+    if (!used.contains(nic)) spare += (spare.empty() ? "" : ", ") + plan.nodeName(nic);
+  if (!spare.empty() && !lines.empty()) lines.push_back("no rail uses " + spare);
   return lines;
 }
 

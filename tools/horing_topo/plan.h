@@ -29,7 +29,7 @@ std::string summary(const MachineGraph& graph);
 std::string bandwidthText(double gbytes_per_s);
 // "GPU0 > GPU1 > GPU2 > back"; empty without a second member.
 std::string ringText(const MachinePlan& plan);
-// "rail 0 GPU0 by mlx5_0, mlx5_1: one PCIe switch, 50 GB/s", or one line that says that there is no NIC.
+// "rail 0 GPU0 by mlx5_0, mlx5_1: one PCIe switch, 50 GB/s", and "no rail uses eth0"; or one line that says that there is no NIC.
 std::vector<std::string> railLines(const MachinePlan& plan);
 
 std::string planAsText(const MachinePlan& plan);
