@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <vector>
+
+#include "base/printable.h"
 
 namespace horing {
 
@@ -11,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{16} << 20;
 constexpr size_t kMaxLabelBytes = 160;
-constexpr int kMostLevels = 16;  // of switches; a file may say that one is above itself
+constexpr size_t kMostLevels = 16;  // of switches
 
 std::string_view shortName(std::string_view host) {
   return host.substr(0, host.find('.'));
@@ -35,8 +38,45 @@ std::string_view takeItem(std::string_view& text) {
   return item;
 }
 
+bool readNumber(std::string_view text, uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size();
+}
+
+// Bytes of ranges that are read for one host, again and again where a host has many digits: a second or two.
+constexpr size_t kMostRangeBytes = size_t{64} << 20;
+// Slurm has fewer; each may end at any of a host's digits, so that many would take for ever.
+constexpr std::ptrdiff_t kMostBrackets = 4;
+
+class HostFinder {
+ public:
+  explicit HostFinder(std::string_view host) : host_(host) {}
+
+  bool isIn(std::string_view list) {
+    while (!list.empty()) {
+      const std::string_view item = takeItem(list);
+      if (std::count(item.begin(), item.end(), '[') <= kMostBrackets && itemNames(item, host_)) return true;
+    }
+    return false;
+  }
+  bool gaveUp() const { return gave_up_; }
+
+ private:
+  bool rangesHold(std::string_view ranges, std::string_view digits);
+  bool itemNames(std::string_view item, std::string_view host);
+
+  std::string_view host_;
+  size_t bytes_left_ = kMostRangeBytes;
+  bool gave_up_ = false;
+};
+
 // Whether the digits of a host are in "01-16,20". Leading zeros count: n1 is not n01.
-bool rangesHold(std::string_view ranges, std::string_view digits) {
+bool HostFinder::rangesHold(std::string_view ranges, std::string_view digits) {
+  uint64_t value = 0;
+  if (!readNumber(digits, value)) return false;
+  gave_up_ = gave_up_ || ranges.size() > bytes_left_;
+  if (gave_up_) return false;
+  bytes_left_ -= ranges.size();
   while (!ranges.empty()) {
     const size_t comma = std::min(ranges.find(','), ranges.size());
     const std::string_view range = ranges.substr(0, comma);
@@ -46,12 +86,7 @@ bool rangesHold(std::string_view ranges, std::string_view digits) {
     const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
     uint64_t first = 0;
     uint64_t last = 0;
-    uint64_t value = 0;
-    const auto read = [](std::string_view text, uint64_t& number) {
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-      return !text.empty() && error == std::errc() && end == text.data() + text.size();
-    };
-    if (!read(low, first) || !read(high, last) || !read(digits, value)) continue;
+    if (!readNumber(low, first) || !readNumber(high, last)) continue;
     const bool padded = low.size() > 1 && low[0] == '0';
     const bool same_form = padded ? digits.size() == low.size() : digits[0] != '0' || digits.size() == 1;
     if (same_form && first <= value && value <= last) return true;
@@ -59,10 +94,7 @@ bool rangesHold(std::string_view ranges, std::string_view digits) {
   return false;
 }
 
-// Slurm has fewer; each may end at any of a host's digits, so that many would take for ever.
-constexpr std::ptrdiff_t kMostBrackets = 4;
-
-bool itemNames(std::string_view item, std::string_view host) {
+bool HostFinder::itemNames(std::string_view item, std::string_view host) {
   while (!item.empty() && item[0] != '[') {
     if (host.empty() || host[0] != item[0]) return false;
     item.remove_prefix(1);
@@ -92,7 +124,8 @@ Result<std::string> readFile(const std::string& path) {
 }
 
 // The switch whose list of "nodes", or of "switches", names this one; empty: none does.
-std::string_view switchWith(std::string_view text, std::string_view list, std::string_view named) {
+Result<std::string_view> switchWith(std::string_view text, std::string_view list, std::string_view named) {
+  HostFinder finder(named);
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -110,9 +143,11 @@ std::string_view switchWith(std::string_view text, std::string_view list, std::s
       if (key == "switchname") name = word.substr(std::min(equals + 1, word.size()));
       if (key == list) members = word.substr(std::min(equals + 1, word.size()));
     }
-    if (!name.empty() && hostListNames(members, named)) return name;
+    if (!name.empty() && finder.isIn(members)) return name;
   }
-  return {};
+  if (!finder.gaveUp()) return std::string_view();
+  return makeStatus(Code::kInvalidArgument, "the lists are too long to look for %s in them",
+                    printable(named, 100).c_str());
 }
 
 // How much of `host` the pattern matches from its beginning on, as little as possible; npos: it does not.
@@ -137,24 +172,30 @@ size_t matchedPrefix(std::string_view pattern, std::string_view host) {
 }  // namespace
 
 bool hostListNames(std::string_view list, std::string_view host) {
-  while (!list.empty()) {
-    const std::string_view item = takeItem(list);
-    if (std::count(item.begin(), item.end(), '[') <= kMostBrackets && itemNames(item, host)) return true;
-  }
-  return false;
+  return HostFinder(host).isIn(list);
 }
 
 Result<std::string> switchesAbove(std::string_view text, std::string_view host) {
-  std::string path(switchWith(text, "nodes", shortName(host)).substr(0, kMaxLabelBytes));
-  if (path.empty())
-    return makeStatus(Code::kInvalidArgument, "no switch lists the host %.100s",
-                      std::string(shortName(host)).c_str());
-  for (int level = 1; level < kMostLevels; ++level) {
-    const std::string_view above = switchWith(text, "switches", path.substr(0, path.find('/')));
-    if (above.empty() || above.size() + 1 + path.size() > kMaxLabelBytes) break;
+  const auto wrong = [](const char* what, std::string_view name) {
+    return makeStatus(Code::kInvalidArgument, "%s %s", what, printable(name, 100).c_str());
+  };
+  HORING_ASSIGN(const std::string_view leaf, switchWith(text, "nodes", shortName(host)));
+  if (leaf.empty()) return wrong("no switch lists the host", shortName(host));
+  if (leaf.size() > kMaxLabelBytes) return wrong("the name of a switch is too long:", leaf);
+  std::vector<std::string_view> known = {leaf};
+  std::string path(leaf);
+  for (;;) {
+    const std::string_view name = known.back();
+    if (name.find('/') != name.npos) return wrong("the name of a switch has a slash:", name);
+    HORING_ASSIGN(const std::string_view above, switchWith(text, "switches", name));
+    if (std::find(known.begin(), known.end(), above) != known.end())
+      return wrong("a switch is above itself:", above);
+    // What is higher tells less.
+    if (above.empty() || known.size() == kMostLevels || above.size() + 1 + path.size() > kMaxLabelBytes)
+      return path;
+    known.push_back(above);
     path = std::string(above) + "/" + path;
   }
-  return path;
 }
 
 Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host) {

@@ -21,7 +21,8 @@ struct GroupPlace {
 Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host);
 
 // `text` is topology.conf as Slurm reads it: SwitchName=s0 Nodes=n[01-16,20],x7, SwitchName=s1 Switches=s[0,2]. Hosts are compared by
-// their short names. As GroupPlace::switches; the part after the last slash is the leaf.
+// their short names. As GroupPlace::switches; the part after the last slash is the leaf. Of several switches that list one host, or one
+// switch, the first counts. A switch that is above itself is an error.
 Result<std::string> switchesAbove(std::string_view text, std::string_view host);
 // Whether a list like "n[01-16,20]e[1-2],x7" names a host. A list that cannot be read names none.
 bool hostListNames(std::string_view list, std::string_view host);

@@ -11,9 +11,6 @@ namespace horing {
 
 namespace {
 
-constexpr int kStepsPerWidth = 1 << 15;  // of backtracking
-constexpr int kMaxWidths = 32;
-constexpr int kMaxSwaps = 4096;
 // Members in one place hand over in memory, which is no link.
 constexpr int64_t kSamePlaceMbytes = 200'000;
 
@@ -57,13 +54,15 @@ class Search {
   }
 
   // A ring of hops of at least this width, from `start`'s first member on; empty: none found in the steps allowed.
-  std::vector<int32_t> ringOfWidth(const std::vector<int32_t>& start, int64_t width) const;
+  std::vector<int32_t> ringOfWidth(const std::vector<int32_t>& start, int64_t width);
   std::vector<int64_t> widthsAbove(int64_t width) const;
-  void improveBySwaps(std::vector<int32_t>& order) const;
+  void improveBySwaps(std::vector<int32_t>& order);
+  int64_t steps() const { return steps_; }
 
  private:
   size_t size_;
   std::vector<Hop> hops_;
+  int64_t steps_ = 0;
 };
 
 std::vector<int64_t> Search::widthsAbove(int64_t width) const {
@@ -76,11 +75,11 @@ std::vector<int64_t> Search::widthsAbove(int64_t width) const {
   return all;
 }
 
-std::vector<int32_t> Search::ringOfWidth(const std::vector<int32_t>& start, int64_t width) const {
+std::vector<int32_t> Search::ringOfWidth(const std::vector<int32_t>& start, int64_t width) {
   std::vector<int32_t> ring = {start[0]};
   std::vector<bool> used(size_, false);
   used[static_cast<size_t>(start[0])] = true;
-  int steps = kStepsPerWidth;
+  int left = kMaxBacktrackingSteps;
   const std::function<bool()> extend = [&]() -> bool {
     if (ring.size() == size_) return hop(ring.back(), ring[0]).mbytes_per_s >= width;
     std::vector<int32_t> next;
@@ -91,7 +90,8 @@ std::vector<int32_t> Search::ringOfWidth(const std::vector<int32_t>& start, int6
       return hop(ring.back(), a).mbytes_per_s > hop(ring.back(), b).mbytes_per_s;
     });
     for (const int32_t member : next) {
-      if (--steps < 0) return false;
+      if (--left < 0) return false;
+      ++steps_;
       ring.push_back(member);
       used[static_cast<size_t>(member)] = true;
       if (extend()) return true;
@@ -104,13 +104,14 @@ std::vector<int32_t> Search::ringOfWidth(const std::vector<int32_t>& start, int6
 }
 
 // Turns a stretch of the ring round wherever that is better, until nothing is.
-void Search::improveBySwaps(std::vector<int32_t>& order) const {
+void Search::improveBySwaps(std::vector<int32_t>& order) {
   Score best = score(order);
   bool better = true;
   for (int swaps = 0; better && swaps < kMaxSwaps;) {
     better = false;
     for (size_t first = 1; first + 1 < order.size(); ++first)
       for (size_t last = first + 1; last < order.size() && ++swaps < kMaxSwaps; ++last) {
+        ++steps_;
         const auto stretch = [&] {
           std::reverse(order.begin() + static_cast<long>(first), order.begin() + static_cast<long>(last) + 1);
         };
@@ -160,7 +161,7 @@ Ring searchRing(const MachineGraph& graph, std::span<const int32_t> members) {
   const std::vector<int32_t> tree_order = treeOrder(graph, members);
   ring.order = tree_order;
   if (members.size() > 3 && members.size() <= kMaxSearchedMembers) {
-    const Search search(graph, members);
+    Search search(graph, members);
     for (const int64_t width : search.widthsAbove(std::get<0>(search.score(ring.order)))) {
       std::vector<int32_t> found = search.ringOfWidth(tree_order, width);
       if (found.empty()) continue;
@@ -168,6 +169,7 @@ Ring searchRing(const MachineGraph& graph, std::span<const int32_t> members) {
       break;
     }
     search.improveBySwaps(ring.order);
+    ring.steps = search.steps();
     turnToBegin(ring.order, tree_order);
   }
   measure(graph, members, ring);

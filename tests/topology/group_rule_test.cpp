@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -42,8 +43,55 @@ TEST(GroupRule, FindsTheSwitchesAboveAHost) {
   EXPECT_EQ(switchesAbove(conf, "m1").take(), "leaf2");
   EXPECT_NE(switchesAbove(conf, "n9").status().message().find("n9"), std::string::npos);
   EXPECT_FALSE(switchesAbove("", "n1").ok());
-  // Whoever is above himself is so for a while only.
-  EXPECT_TRUE(switchesAbove("SwitchName=a Nodes=n1 Switches=a\n", "n1").ok());
+}
+
+std::string whyNot(const std::string& conf, const std::string& host) {
+  const Result<std::string> above = switchesAbove(conf, host);
+  return above.ok() ? "" : above.status().message();
+}
+
+TEST(GroupRule, RefusesSwitchesAboveThemselves) {
+  EXPECT_EQ(whyNot("SwitchName=a Nodes=n1 Switches=a\n", "n1"), "a switch is above itself: a");
+  const std::string cycle =
+      "SwitchName=leaf Nodes=n1\nSwitchName=b Switches=leaf,d\n"
+      "SwitchName=c Switches=b\nSwitchName=d Switches=c\nSwitchName=other Nodes=n2\n";
+  EXPECT_EQ(whyNot(cycle, "n1"), "a switch is above itself: b");
+  EXPECT_EQ(switchesAbove(cycle, "n2").take(), "other") << "who is not below it need not care";
+}
+
+TEST(GroupRule, TakesTheFirstOfSeveralThatListOneHostOrSwitch) {
+  const std::string conf =
+      "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[2-3]\nSwitchName=a Nodes=n4\n"
+      "SwitchName=top Switches=a,b\nSwitchName=top2 Switches=[a-b],b\n";
+  EXPECT_EQ(switchesAbove(conf, "n2").take(), "top/a");
+  EXPECT_EQ(switchesAbove(conf, "n3").take(), "top/b");
+  EXPECT_EQ(switchesAbove(conf, "n4").take(), "top/a") << "one name, one switch";
+}
+
+TEST(GroupRule, SurvivesAbsurdFiles) {
+  EXPECT_EQ(switchesAbove("SwitchName=s Nodes=n[0-18446744073709551615]\n", "n18446744073709551615").take(),
+            "s");
+  EXPECT_NE(whyNot("SwitchName=s Nodes=n[0-99999999999999999999]\n", "n1"), "");
+  EXPECT_NE(whyNot("SwitchName=x/y Nodes=n1\n", "n1").find("slash: x/y"), std::string::npos);
+  EXPECT_NE(whyNot("SwitchName=" + std::string(5000, 'x') + " Nodes=n1\n", "n1").find("too long: xxx"),
+            std::string::npos);
+  EXPECT_EQ(whyNot("SwitchName=\x1b[2J Nodes=n1 Switches=\x1b[2J", "n1").find('\x1b'), std::string::npos);
+  std::string tower = "SwitchName=s0 Nodes=n1\n";
+  for (int level = 1; level < 1000; ++level)
+    tower += formatString("SwitchName=s%d Switches=s%d\n", level, level - 1);
+  const std::string path = switchesAbove(tower, "n1").take();
+  EXPECT_TRUE(path.starts_with("s15/s14/") && path.ends_with("/s1/s0")) << path;
+}
+
+// Three MiB of ranges in each bracket, of which only the last ones match, and a host with all the digits that its name can have.
+TEST(GroupRule, GivesUpOnListsThatAreTooLong) {
+  std::string ranges;
+  while (ranges.size() < size_t{3} << 20) ranges += "2-3,";
+  std::string conf = "SwitchName=s Nodes=";
+  for (int bracket = 0; bracket < 4; ++bracket) conf += "[" + ranges + "1-9999999999]";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NE(whyNot(conf + "x\n", std::string(63, '1')).find("too long"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 TEST(GroupRule, MakesALabelOrSaysWhyNot) {

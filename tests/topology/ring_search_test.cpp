@@ -1,6 +1,7 @@
 #include "topology/ring_search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
@@ -67,6 +68,28 @@ TEST(RingSearch, LeavesTheOrderWhereNothingTellsMembersApart) {
   EXPECT_TRUE(searchRing(graph, {}).order.empty());
 }
 
+// The limit is a number of steps, so that all ranks find the same ring; it is meant to be a second. How long a ring takes:
+std::chrono::duration<double> timeOf(const MachineGraph& graph, Ring& ring) {
+  const std::vector<int32_t> gpus = graph.ofKind(NodeKind::kGpu);
+  const auto begin = std::chrono::steady_clock::now();
+  ring = searchRing(graph, gpus);
+  return std::chrono::steady_clock::now() - begin;
+}
+
+constexpr std::chrono::duration<double> kGenerously = std::chrono::seconds(10);
+
+// Two hybrid cube meshes joined GPU by GPU; its ring is in machines/made-16-gpus-16-nics.txt.
+TEST(RingSearch, TakesFewStepsForSixteenGpusAndSixteenNics) {
+  const MachineGraph graph = read(fileText(HORING_MACHINES "/made-16-gpus-16-nics.xml"));
+  ASSERT_EQ(graph.ofKind(NodeKind::kNic).size(), 16u);
+  Ring ring;
+  EXPECT_LT(timeOf(graph, ring), kGenerously);
+  EXPECT_EQ(ring.order.size(), 16u);
+  EXPECT_EQ(ring.worst, PathKind::kDirect);
+  EXPECT_GT(ring.steps, 0);
+  EXPECT_LT(ring.steps, kMaxRingSteps / 10);
+}
+
 // Sixteen GPUs whose links allow many partial rings and no whole one: the worst for backtracking.
 TEST(RingSearch, EndsWhereThereIsNoRingToFind) {
   GraphBuilder builder = scattered(16);
@@ -74,8 +97,10 @@ TEST(RingSearch, EndsWhereThereIsNoRingToFind) {
     for (int b = 0; b < a; ++b)
       if (a < 8 && b < 8) builder.link(2 + 2 * b, 2 + 2 * a, 25 + a * 16 + b);
   const MachineGraph graph = built(builder);
-  const std::vector<int32_t> members = graph.ofKind(NodeKind::kGpu);
-  const Ring ring = searchRing(graph, members);
+  Ring ring;
+  EXPECT_LT(timeOf(graph, ring), kGenerously);
+  EXPECT_GT(ring.steps, kMaxBacktrackingSteps) << "else this is no hard case";
+  EXPECT_LE(ring.steps, kMaxRingSteps);
   std::vector<int32_t> all(16);
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(sorted(ring.order), all);
