@@ -25,7 +25,7 @@ namespace horing {
   X(simd, Choice, "auto", "auto|avx512|avx2|plain", "HORING_SIMD", "Instruction set of the reduction kernels.")                    \
   X(host_id, Text, "", "", "HORING_HOSTID", "Name of this rank's node; ranks with the same name share a node. Default: found out.") \
   X(group, Text, "", "", "HORING_GROUP", "Name of this rank's group; ranks with the same name form a group. Default: the node.")   \
-  X(group_by, Text, "node", "", "HORING_GROUP_BY", "Rule that names the group where HORING_GROUP does not: node; slurm:FILE, the leaf switch in Slurm's topology.conf; node,slurm:FILE, the node, laid beside others under its switches; host:PATTERN, the part of the host's name that PATTERN matches, like host:rack*-.") \
+  X(group_by, Text, "node", "", "HORING_GROUP_BY", "Rule that names the group where HORING_GROUP does not: node; slurm:FILE, the leaf switch in Slurm's topology.conf; node,slurm:FILE, the node, laid beside others under its switches; host:PATTERN, the part of the host's name that PATTERN matches, like host:rack*-; nvlink, the NVLink domain of the rank's GPU, which may span nodes.") \
   X(topo_file, Text, "", "", "HORING_TOPO_FILE", "Description of the machine to use instead of what is found: hwloc's XML, or NCCL's topology XML. `horing-topo` shows it.") \
   X(topo_dump, Text, "", "", "HORING_TOPO_DUMP", "File into which rank 0 writes the machine it found, in NCCL's format. Default: none.") \
   X(root, Text, "", "", "HORING_ROOT", "host:port where rank 0 listens when a communicator is made from the environment.")         \

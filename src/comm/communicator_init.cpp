@@ -279,7 +279,7 @@ std::vector<std::byte> Communicator::reserveMeetingPlace() {
 }
 
 Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline) {
-  HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config));
+  HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config, options_.gpu_bus));
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.number(static_cast<uint8_t>(options_.rank == 0 && hasKeptTables(options_.config)));

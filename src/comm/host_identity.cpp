@@ -121,7 +121,7 @@ std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> iden
   return loads;
 }
 
-Result<HostIdentity> findHostIdentity(const Config& config) {
+Result<HostIdentity> findHostIdentity(const Config& config, const std::string& gpu_bus) {
   HORING_TRY(checkLabel("HORING_HOSTID", config.host_id));
   HORING_TRY(checkLabel("HORING_GROUP", config.group));
   HostIdentity identity;
@@ -133,7 +133,7 @@ Result<HostIdentity> findHostIdentity(const Config& config) {
   identity.host_override = config.host_id;
   identity.group_override = config.group;
   if (config.group.empty()) {
-    HORING_ASSIGN(GroupPlace place, groupByRule(config.group_by, identity.host_name));
+    HORING_ASSIGN(GroupPlace place, groupByRule(config.group_by, identity.host_name, gpu_bus));
     identity.group_override = std::move(place.label);
     identity.switches = std::move(place.switches);
     HORING_TRY(checkLabel("HORING_GROUP_BY", identity.group_override));

@@ -56,8 +56,9 @@ struct KernelLoad {
 // By boot id.
 std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities);
 
-// Looks at this process. Uses host_id, group, group_by and shm_dir of the configuration.
-Result<HostIdentity> findHostIdentity(const Config& config);
+// Looks at this process, which computes on the GPU with this PCI address; empty: on none. Uses host_id, group, group_by and shm_dir of
+// the configuration.
+Result<HostIdentity> findHostIdentity(const Config& config, const std::string& gpu_bus = "");
 
 // For the exchange. Decoding takes hostile bytes.
 std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity);

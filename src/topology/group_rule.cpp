@@ -198,8 +198,15 @@ Result<std::string> switchesAbove(std::string_view text, std::string_view host) 
   }
 }
 
-Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host) {
+Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host, const std::string& gpu,
+                               const std::string& nvml) {
   if (rule.empty() || rule == "node") return GroupPlace();
+  if (rule == "nvlink") {
+    const Result<std::string> domain = readNvLinkDomain(gpu, nvml);
+    if (domain.ok()) return GroupPlace{domain.value().empty() ? "" : "nvlink " + domain.value(), ""};
+    return makeStatus(domain.status().code(), "HORING_GROUP_BY=nvlink: %s",
+                      domain.status().message().c_str());
+  }
   const bool by_node = rule.starts_with("node,");
   const std::string source = by_node ? rule.substr(5) : rule;
   if (source.starts_with("slurm:")) {
@@ -221,8 +228,8 @@ Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host)
   }
   return makeStatus(
       Code::kInvalidArgument,
-      "HORING_GROUP_BY=%.200s: expected node, slurm:FILE or node,slurm:FILE with Slurm's topology.conf, or "
-      "host:PATTERN, like host:rack*-",
+      "HORING_GROUP_BY=%.200s: expected node, slurm:FILE or node,slurm:FILE with Slurm's topology.conf, "
+      "host:PATTERN, like host:rack*-, or nvlink",
       rule.c_str());
 }
 

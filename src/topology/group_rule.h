@@ -5,10 +5,12 @@
 //   node,slurm:FILE            the node; the file's switches say only which nodes are near each other
 //   host:PATTERN               the beginning of the host's name that PATTERN matches, in which * stands for any letters, as
 //                              few as possible: rack*- puts rack12-n3 and rack12-n4 into one group
+//   nvlink                     the NVLink domain of the rank's GPU, of whatever nodes, by NVML; the node where NVLink ends there
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
+#include "topology/nvml.h"
 
 namespace horing {
 
@@ -17,8 +19,10 @@ struct GroupPlace {
   std::string switches;  // that the host is under, from the top: "spine/leaf0"; empty: nobody said
   bool operator==(const GroupPlace&) const = default;
 };
-// A rule that does not cover the host is an error that says so.
-Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host);
+// A rule that does not cover the rank is an error that says so, and then of the whole job: ranks hear of each other's errors while they meet.
+// `gpu`: the PCI address of the one that the rank computes on; empty: none.
+Result<GroupPlace> groupByRule(const std::string& rule, const std::string& host, const std::string& gpu = "",
+                               const std::string& nvml = kNvmlLibrary);
 
 // `text` is topology.conf as Slurm reads it: SwitchName=s0 Nodes=n[01-16,20],x7, SwitchName=s1 Switches=s[0,2]. Hosts are compared by
 // their short names. As GroupPlace::switches; the part after the last slash is the leaf. Of several switches that list one host, or one

@@ -14,7 +14,6 @@
 #include "topology/graph_builder.h"
 #include "topology/hwloc_handle.h"
 #include "topology/machine.h"
-#include "topology/nvml.h"
 #include "topology/pci_class.h"
 
 namespace horing {

@@ -3,13 +3,14 @@
 #include <string>
 
 #include "topology/machine_graph.h"
+#include "topology/nvml.h"
 
 namespace horing {
 
 // Where to look for what hwloc leaves out.
 struct FindOptions {
   std::string sysfs = "/sys";  // speeds of interfaces and RDMA devices, and interfaces that stand on no bus
-  std::string nvml = "libnvidia-ml.so.1";  // NVLink (topology/nvml.h); empty: do not look
+  std::string nvml = kNvmlLibrary;  // NVLink; empty: do not look
 };
 
 // This machine; tens of milliseconds. HWLOC_XMLFILE and HWLOC_SYNTHETIC are honoured by hwloc.

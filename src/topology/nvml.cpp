@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace horing {
 
@@ -28,6 +29,18 @@ struct NvmlPci {
 };
 static_assert(sizeof(NvmlPci) == 68);
 
+// What the fabric's manager tells of a GPU. Its clique are those that may talk to each other, of all in the cluster.
+struct NvmlFabric {
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
+static_assert(sizeof(NvmlFabric) == 28);
+constexpr int kNvmlNotSupported = 3;
+constexpr unsigned char kFabricNotSupported = 0;
+constexpr unsigned char kFabricCompleted = 3;
+
 struct CloseLibrary {
   void operator()(void* library) const { ::dlclose(library); }
 };
@@ -43,6 +56,7 @@ struct Nvml {
   int (*linkVersion)(NvmlDevice, unsigned, unsigned*) = nullptr;
   int (*linkRemote)(NvmlDevice, unsigned, NvmlPci*) = nullptr;
   int (*linkRemoteType)(NvmlDevice, unsigned, int*) = nullptr;  // may be missing: drivers before 460
+  int (*fabric)(NvmlDevice, NvmlFabric*) = nullptr;             // may be missing: drivers before 525
 };
 
 template <typename Function>
@@ -67,6 +81,7 @@ Result<Nvml> openNvml(const std::string& path) {
                         bind(nvml, "nvmlDeviceGetNvLinkRemotePciInfo_v2", nvml.linkRemote);
   if (!complete) return makeStatus(Code::kSystemError, "%s lacks functions of NVML", path.c_str());
   bind(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", nvml.linkRemoteType);
+  bind(nvml, "nvmlDeviceGetGpuFabricInfo", nvml.fabric);
   return nvml;
 }
 
@@ -105,23 +120,75 @@ void addLinksOf(const Nvml& nvml, NvmlDevice device, std::vector<NvLinks>& links
   }
 }
 
-}  // namespace
-
-Result<std::vector<NvLinks>> readNvLinks(const std::string& library) {
+// Runs with the library started, on its GPUs.
+template <typename Work>
+Status onDevices(const std::string& library, const Work& work) {
   HORING_ASSIGN(const Nvml nvml, openNvml(library));
   if (const int error = nvml.init(); error != kNvmlSuccess)
     return makeStatus(Code::kSystemError, "NVML does not start: its error %d", error);
-  std::vector<NvLinks> links;
-  unsigned devices = 0;
-  const int counted = nvml.deviceCount(&devices);
-  for (unsigned index = 0; counted == kNvmlSuccess && index < std::min(devices, kMaxDevices); ++index) {
+  std::vector<NvmlDevice> devices;
+  unsigned count = 0;
+  const int counted = nvml.deviceCount(&count);
+  for (unsigned index = 0; counted == kNvmlSuccess && index < std::min(count, kMaxDevices); ++index) {
     NvmlDevice device = nullptr;
-    if (nvml.deviceByIndex(index, &device) == kNvmlSuccess) addLinksOf(nvml, device, links);
+    if (nvml.deviceByIndex(index, &device) == kNvmlSuccess) devices.push_back(device);
   }
+  const Status done = counted == kNvmlSuccess
+                          ? work(nvml, devices)
+                          : makeStatus(Code::kSystemError, "NVML counts no GPUs: its error %d", counted);
   nvml.shutdown();
-  if (counted != kNvmlSuccess)
-    return makeStatus(Code::kSystemError, "NVML counts no GPUs: its error %d", counted);
+  return done;
+}
+
+// As readNvLinkDomain(), of one GPU.
+Result<std::string> domainOf(const Nvml& nvml, NvmlDevice device, const std::string& gpu) {
+  NvmlFabric fabric{};
+  const int error = nvml.fabric(device, &fabric);
+  if (error == kNvmlNotSupported || (error == kNvmlSuccess && fabric.state == kFabricNotSupported))
+    return std::string();
+  if (error != kNvmlSuccess || fabric.state != kFabricCompleted || fabric.status != kNvmlSuccess)
+    return makeStatus(Code::kSystemError,
+                      "GPU %s has not joined its NVLink fabric (error %d, state %d, status %d): look at the "
+                      "fabric manager",
+                      gpu.c_str(), error, fabric.state, fabric.status);
+  if (std::all_of(std::begin(fabric.cluster), std::end(fabric.cluster), [](auto byte) { return byte == 0; }))
+    return std::string();
+  std::string text;
+  for (const unsigned char byte : fabric.cluster) text += formatString("%02x", byte);
+  return text + formatString(" clique %u", fabric.clique);
+}
+
+}  // namespace
+
+Result<std::vector<NvLinks>> readNvLinks(const std::string& library) {
+  std::vector<NvLinks> links;
+  HORING_TRY(onDevices(library, [&](const Nvml& nvml, const std::vector<NvmlDevice>& devices) {
+    for (const NvmlDevice device : devices) addLinksOf(nvml, device, links);
+    return Status();
+  }));
   return links;
+}
+
+Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& library) {
+  std::optional<std::string> domain;
+  HORING_TRY(onDevices(library, [&](const Nvml& nvml, const std::vector<NvmlDevice>& devices) -> Status {
+    if (!nvml.fabric)
+      return makeStatus(Code::kSystemError, "%s lacks nvmlDeviceGetGpuFabricInfo", library.c_str());
+    for (const NvmlDevice device : devices) {
+      NvmlPci pci{};
+      if (nvml.pciInfo(device, &pci) != kNvmlSuccess || (!gpu.empty() && addressOf(pci) != gpu)) continue;
+      HORING_ASSIGN(const std::string found, domainOf(nvml, device, addressOf(pci)));
+      if (domain && *domain != found)
+        return makeStatus(
+            Code::kSystemError,
+            "this rank computes on no GPU, and those of its machine are in several NVLink domains");
+      domain = found;
+    }
+    return {};
+  }));
+  if (domain) return *domain;
+  return makeStatus(Code::kSystemError, gpu.empty() ? "NVML knows no GPU%s" : "NVML does not know GPU %s",
+                    gpu.c_str());
 }
 
 }  // namespace horing

@@ -8,6 +8,8 @@
 
 namespace horing {
 
+inline constexpr const char* kNvmlLibrary = "libnvidia-ml.so.1";
+
 // The active links of one GPU to one other device, together.
 struct NvLinks {
   std::string gpu;     // PCI address, "0000:3b:00.0"
@@ -18,6 +20,10 @@ struct NvLinks {
 
 // In the order of NVML's devices. A library that cannot be opened, or has no GPU, gives an error that says so; a link
 // that does not answer is left out. Opens and closes the library; some milliseconds, more where the driver sleeps.
-Result<std::vector<NvLinks>> readNvLinks(const std::string& library = "libnvidia-ml.so.1");
+Result<std::vector<NvLinks>> readNvLinks(const std::string& library = kNvmlLibrary);
+
+// The NVLink domain of the GPU with this PCI address; of all GPUs of the machine where that is empty, which must be in one then. Two GPUs of one
+// domain reach each other by NVLink, even in different nodes. Empty: their NVLink ends at the node. An error says what is missing.
+Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& library = kNvmlLibrary);
 
 }  // namespace horing

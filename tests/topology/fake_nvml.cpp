@@ -1,5 +1,6 @@
 // NVML of a machine with three GPUs: 0 and 1 joined by two links of 25 GB/s, 0 and 2 to a switch whose address is hidden,
-// and a link of GPU 1 that is down. FAKE_NVML_FAULT makes it fail: "init" or "count".
+// and a link of GPU 1 that is down. FAKE_NVML_FAULT makes it fail: "init" or "count". FAKE_NVML_FABRIC says to which clique of a cluster
+// each GPU belongs, "555"; "." has not joined yet, "-" has no fabric, "0" one that ends at the node.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,12 @@ bool fails(const char* where) {
   const char* fault = std::getenv("FAKE_NVML_FAULT");
   return fault && std::strcmp(fault, where) == 0;
 }
+struct Fabric {
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
 unsigned indexOf(void* device) {
   return static_cast<unsigned>(reinterpret_cast<size_t>(device)) - 1;
 }
@@ -61,5 +68,15 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
   return *type = toSwitch(indexOf(device), link) ? 2 : 0, 0;
+}
+int nvmlDeviceGetGpuFabricInfo(void* device, Fabric* fabric) {
+  const char* cliques = std::getenv("FAKE_NVML_FABRIC");
+  const char clique = cliques && std::strlen(cliques) == 3 ? cliques[indexOf(device)] : '-';
+  if (clique == '-') return 3;
+  std::memset(fabric, 0, sizeof *fabric);
+  fabric->state = clique == '.' ? 2 : 3;
+  fabric->clique = static_cast<unsigned>(clique - '0');
+  for (unsigned char& byte : fabric->cluster) byte = clique == '0' ? 0 : 0xab;
+  return 0;
 }
 }

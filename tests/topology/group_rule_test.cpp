@@ -116,5 +116,21 @@ TEST(GroupRule, MakesALabelOrSaysWhyNot) {
   std::filesystem::remove(path);
 }
 
+TEST(GroupRule, KnowsNvLinkDomainsThatSpanNodes) {
+  const auto place = [](const char* fabric, const std::string& gpu) {
+    setenv("FAKE_NVML_FABRIC", fabric, 1);
+    Result<GroupPlace> found = groupByRule("nvlink", "h", gpu, HORING_FAKE_NVML);
+    unsetenv("FAKE_NVML_FABRIC");
+    return found;
+  };
+  EXPECT_EQ(place("577", "0000:3b:00.0").take().label, "nvlink abababababababababababababababab clique 5");
+  EXPECT_EQ(place("577", "0000:5e:00.0").take(), place("557", "0000:d8:00.0").take()) << "on two nodes";
+  EXPECT_EQ(place("000", "0000:3b:00.0").take(), GroupPlace()) << "the node, where NVLink ends there";
+  const std::string wrong = place(".77", "0000:3b:00.0").status().message();
+  EXPECT_NE(wrong.find("HORING_GROUP_BY=nvlink: GPU 0000:3b:00.0 has not joined"), std::string::npos)
+      << wrong;
+  EXPECT_FALSE(groupByRule("nvlink", "h", "", "/nowhere/libnvidia-ml.so.1").ok());
+}
+
 }  // namespace
 }  // namespace horing

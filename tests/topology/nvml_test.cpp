@@ -9,7 +9,15 @@ namespace {
 
 class Nvml : public testing::Test {
  protected:
-  void TearDown() override { unsetenv("FAKE_NVML_FAULT"); }
+  void TearDown() override {
+    unsetenv("FAKE_NVML_FAULT");
+    unsetenv("FAKE_NVML_FABRIC");
+  }
+
+  static Result<std::string> domain(const char* fabric, const std::string& gpu = "") {
+    setenv("FAKE_NVML_FABRIC", fabric, 1);
+    return readNvLinkDomain(gpu, HORING_FAKE_NVML);
+  }
 };
 
 TEST_F(Nvml, AddsUpTheActiveLinksToEachTarget) {
@@ -28,6 +36,26 @@ TEST_F(Nvml, SaysWhyThereIsNone) {
   EXPECT_NE(readNvLinks(HORING_FAKE_NVML).status().message().find("error 9"), std::string::npos);
   setenv("FAKE_NVML_FAULT", "count", 1);
   EXPECT_FALSE(readNvLinks(HORING_FAKE_NVML).ok());
+}
+
+TEST_F(Nvml, NamesTheDomainThatSpansNodes) {
+  const std::string cluster = "abababababababababababababababab";
+  EXPECT_EQ(domain("577", "0000:3b:00.0").take(), cluster + " clique 5");
+  EXPECT_EQ(domain("577", "0000:5e:00.0").take(), cluster + " clique 7");
+  EXPECT_EQ(domain("555").take(), cluster + " clique 5");
+  EXPECT_EQ(domain("000").take(), "") << "NVLink ends at the node";
+  EXPECT_EQ(domain("---", "0000:d8:00.0").take(), "") << "there is no fabric";
+}
+
+TEST_F(Nvml, SaysWhyThereIsNoDomain) {
+  EXPECT_NE(domain("557").status().message().find("several NVLink domains"), std::string::npos);
+  EXPECT_NE(domain("5.5", "0000:5e:00.0").status().message().find("GPU 0000:5e:00.0 has not joined"),
+            std::string::npos);
+  EXPECT_TRUE(domain("5.5", "0000:3b:00.0").ok()) << "of another GPU";
+  EXPECT_NE(domain("555", "0000:01:00.0").status().message().find("0000:01:00.0"), std::string::npos);
+  EXPECT_FALSE(readNvLinkDomain("", "/nowhere/libnvidia-ml.so.1").ok());
+  setenv("FAKE_NVML_FAULT", "count", 1);
+  EXPECT_FALSE(domain("555").ok());
 }
 
 }  // namespace

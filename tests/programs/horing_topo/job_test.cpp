@@ -117,6 +117,16 @@ TEST_F(JobMapOfBoundRanks, FormsGroupsByRule) {
   EXPECT_EQ(run("HORING_GROUP_BY=host:$(hostname)").code, 0);
 }
 
+// One rank cannot tell its NVLink domain: all of the job hear why.
+TEST_F(JobMapOfBoundRanks, FailsAsAWholeWhereOneRankHasNoNvLinkDomain) {
+  const Outcome outcome = run("HORING_GROUP_BY=$([ $RANK = 2 ] && echo nvlink || echo node)");
+  if (outcome.code == 0) GTEST_SKIP() << "this machine has NVML";
+  const std::string said = outcome.output + outcome.errors;
+  for (const char* rank : {"rank 0", "rank 1", "rank 3"})
+    EXPECT_NE(said.find(rank), std::string::npos) << said;
+  EXPECT_NE(said.find("HORING_GROUP_BY=nvlink: NVML cannot be opened"), std::string::npos) << said;
+}
+
 // Four nodes, by name, under two switches.
 TEST_F(JobMapOfBoundRanks, LaysNodesUnderOneSwitchOneAfterTheOther) {
   char host[256] = "";
