@@ -278,8 +278,9 @@ Result<MachineGraph> load(hwloc_topology_t topology, const HwlocWalk::Local& loc
 Status checkSynthetic(const std::string& description) {
   constexpr uint64_t kMostObjects = 4096;  // of all levels: a second or less
   const auto wrong = [&](const char* what) {
-    return makeStatus(Code::kInvalidArgument, "\"%.200s\" %s, like \"pack:2 numa:2 core:8 pu:2\"",
-                      printable(description, 200).c_str(), what);
+    return makeStatus(Code::kInvalidArgument,
+                      "\"%s\" %s; expected are levels with counts, like \"pack:2 numa:2 core:8 pu:2\"",
+                      printable(description, 80).c_str(), what);
   };
   uint64_t across = 1, objects = 0;
   size_t at = 0;
@@ -293,14 +294,14 @@ Status checkSynthetic(const std::string& description) {
     const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
     // What begins with a digit is a count of its own to hwloc.
     const bool plain = colon != std::string::npos && isLetter(level[0]) && colon + 1 < level.size() &&
-                       level.size() < colon + 7 &&
                        std::all_of(level.begin(), level.begin() + static_cast<long>(colon),
                                    [&](char c) { return isLetter(c) || isDigit(c); }) &&
                        std::all_of(level.begin() + static_cast<long>(colon) + 1, level.end(), isDigit);
-    if (!plain) return wrong("is not levels with counts");
-    across *= std::strtoul(level.c_str() + colon + 1, nullptr, 10);
+    if (!plain) return wrong("is something else");
+    across *= std::min<uint64_t>(std::strtoull(level.c_str() + colon + 1, nullptr, 10), kMostObjects + 1);
     objects += across;
-    if (across == 0 || objects > kMostObjects) return wrong("asks for no objects, or for more than 4,096");
+    if (across == 0) return wrong("asks for no objects");
+    if (objects > kMostObjects) return wrong("asks for more than 4,096 objects");
   }
   return {};
 }

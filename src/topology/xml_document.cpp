@@ -93,8 +93,13 @@ Result<std::vector<XmlElement>> parseXml(std::string_view text) {
   const bool good =
       XML_Parse(parser.get(), text.data(), static_cast<int>(text.size()), XML_TRUE) == XML_STATUS_OK;
   if (good && !reading.refusal) return std::move(reading.elements);
-  return makeStatus(Code::kInvalidArgument, "line %lu: %s", XML_GetCurrentLineNumber(parser.get()),
-                    reading.refusal ? reading.refusal : XML_ErrorString(XML_GetErrorCode(parser.get())));
+  const XML_Error error = XML_GetErrorCode(parser.get());
+  const char* why = reading.refusal ? reading.refusal : XML_ErrorString(error);
+  // The usual cause, which expat's words do not name.
+  const bool ends_early =
+      !reading.refusal && (error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN);
+  return makeStatus(Code::kInvalidArgument, "line %lu: %s%s", XML_GetCurrentLineNumber(parser.get()), why,
+                    ends_early ? ": the end of the file is missing" : "");
 }
 
 }  // namespace horing

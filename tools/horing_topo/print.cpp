@@ -55,7 +55,11 @@ std::string planAsText(const MachinePlan& plan) {
   printTree(plan, 0, 0, text);
   if (!plan.graph.links().empty()) text += "\ndirect links\n" + linksText(plan);
   const std::string ring = ringText(plan);
-  text += "\nring   " + (ring.empty() ? std::string("none: one member") : ring) + "\n";
+  text += "\nring   " +
+          (ring.empty()
+               ? plan.members.empty() ? "none: there is neither a GPU nor a NUMA node" : "none: one member"
+               : ring) +
+          "\n";
   if (!ring.empty())
     text += "       narrowest hop " + bandwidthText(plan.ring.gbytes_per_s) +
             "; farthest: " + pathKindName(plan.ring.worst) + "\n";

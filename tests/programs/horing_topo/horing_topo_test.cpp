@@ -61,7 +61,25 @@ TEST_F(HoringTopo, SaysWhatIsWrong) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_NE(bad.errors.find("bad.xml: "), std::string::npos) << bad.errors;
   EXPECT_NE(bad.errors.find("line 1: <pci> needs a PCI address"), std::string::npos) << bad.errors;
-  EXPECT_EQ(runTopo({"/nowhere.xml"}).code, 1);
+  std::ofstream(folder_ / "short.xml") << "<system><cpu numaid=\"0\">\n";
+  std::ofstream(folder_ / "empty.xml") << "\n";
+  const std::pair<std::string, const char*> wrong[] = {
+      {(folder_ / "short.xml").string(), "line 2: no element found: the end of the file is missing"},
+      {(folder_ / "empty.xml").string(), "the description is empty"},
+      {folder_.string(), "Is a directory"},
+      {"/nowhere.xml", "No such file"},
+      {"/dev/zero", "is larger than"},
+      {"pack:0", "\"pack:0\" asks for no objects; expected are levels with counts"},
+      {"pack:99999999999999999999", "asks for more than 4,096 objects"},
+      {"pack:-1", "is something else; expected are levels with counts"}};
+  for (const auto& [what, why] : wrong) {
+    const Outcome outcome = runTopo({what});
+    EXPECT_EQ(outcome.code, 1) << what;
+    EXPECT_NE(outcome.errors.find(why), std::string::npos) << outcome.errors;
+  }
+  std::ofstream(folder_ / "nothing.xml") << "<system/>";
+  EXPECT_NE(runTopo({(folder_ / "nothing.xml").string()}).output.find("neither a GPU nor a NUMA node"),
+            std::string::npos);
   EXPECT_EQ(runTopo({"--no-such-option"}).code, 2);
   EXPECT_NE(runTopo({"--help"}).output.find("Examples"), std::string::npos);
 }
