@@ -46,7 +46,7 @@ void PrintTo(const Place& place, std::ostream* out) {
 class GpuCopies : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (FakeCuda::isReal() && cuda_.gpus() < GetParam().gpus) GTEST_SKIP() << "no GPU here, or too few";
+    if (FakeCuda::isReal() && cuda_.gpus() < GetParam().gpus) GTEST_SKIP() << "fewer GPUs here";
     cuda_.setKernels(&horing::test::emulatedKernels());
     comms_ = makeCommunicators(ranks(), Meeting::kInitAll);
     // What goes through hosts fails.
