@@ -9,6 +9,8 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr uint32_t kSlots = 9;  // twice a window and one more
+// Of a wait, which then ends the program and says where.
+constexpr uint64_t kTimeoutNs = 20'000'000'000;
 
 // GB/s that the GPU's memory moves, reads and writes counted, for a copy of `bytes`.
 double copyRate(size_t bytes) {
@@ -65,6 +67,7 @@ test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collec
   options.collective = collective;
   options.shape = shape;
   options.plan.parts = partsFor(shape.ranks(), lanesOf(algorithm, collective, shape));
+  options.plan.timeout_ns = kTimeoutNs;
   options.slots = kSlots;
   return options;
 }
@@ -113,6 +116,9 @@ void benchLatency() {
     must(cudaStreamEndCapture(gpu.streams()[rank], &graph), "cudaStreamEndCapture");
     must(cudaGraphInstantiate(&graphs[rank], graph, 0), "cudaGraphInstantiate");
     must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    // Before one of them runs, for it waits for the other.
+    must(cudaGraphUpload(graphs[rank], gpu.streams()[rank]), "cudaGraphUpload");
+    must(cudaStreamSynchronize(gpu.streams()[rank]), "cudaStreamSynchronize");
   }
   const double us = gpu.streams().measure(1, [&] {
     for (int rank = 0; rank < 2; ++rank)
