@@ -20,8 +20,9 @@ __global__ void __launch_bounds__(cuda::kLaneThreads)
   const size_t offset = begin * sizeof(float);
   const std::byte* const sources[] = {a + offset, b ? b + offset : nullptr};
   const uint8_t is_input[] = {1, 1};
-  const FoldWork work{sources,     is_input,  b ? 2 : 1, to + offset, nullptr, min(stretch, count - begin),
-                      threadIdx.x, blockDim.x};
+  const FoldWork work{sources,     is_input,          b ? 2 : 1,
+                      to + offset, nullptr,           min(stretch, count - begin),
+                      threadIdx.x, cuda::kLaneThreads};
   cuda::foldSlice<SumRule>({}, work);
 }
 
@@ -49,8 +50,8 @@ __device__ void ringSlice(const RingCall& call, int flags, size_t element, size_
   std::byte* const kept = flags & kKeeps ? call.output + offset : nullptr;
   std::byte* const sent = flags & kSends ? ahead.data() : nullptr;
   const int32_t source_count = (flags & kReceives ? 1 : 0) + (flags & kAdds ? 1 : 0);
-  const FoldWork work{sources, is_input,    source_count, kept ? kept : sent, kept ? sent : nullptr,
-                      count,   threadIdx.x, blockDim.x};
+  const FoldWork work{sources, is_input,    source_count,      kept ? kept : sent, kept ? sent : nullptr,
+                      count,   threadIdx.x, cuda::kLaneThreads};
   cuda::foldSlice<SumRule>({}, work);
   __syncthreads();
   if (threadIdx.x == 0) {

@@ -55,14 +55,20 @@ struct Tile {
   }
 };
 
-// Calls tile<kPacks>(at) until the block has covered `packs` packs.
+// Calls tile(at, kPacks) until the block has covered packs [begin, packs), and what is left of a tile by tiles of half as many packs,
+// down to one: a slice is often shorter than the largest tile, and its packs shall be in flight together, too.
 template <int kPacks, class Function>
-HORING_DEVICE inline void overPacks(const FoldWork& work, size_t packs, const Function& tile) {
+HORING_DEVICE inline void overPacks(const FoldWork& work, size_t packs, const Function& tile,
+                                    size_t begin = 0) {
   const size_t tile_packs = static_cast<size_t>(work.threads) * kPacks;
-  const size_t whole = packs / tile_packs * tile_packs;
-  for (size_t at = work.thread; at < whole; at += tile_packs) tile(at, std::integral_constant<int, kPacks>());
-  for (size_t at = whole + work.thread; at < packs; at += work.threads)
-    tile(at, std::integral_constant<int, 1>());
+  if constexpr (kPacks > 1) {
+    for (; begin + tile_packs <= packs; begin += tile_packs)
+      tile(begin + work.thread, std::integral_constant<int, kPacks>());
+    overPacks<kPacks / 2>(work, packs, tile, begin);
+  } else {
+    for (begin += work.thread; begin < packs; begin += tile_packs)
+      tile(begin, std::integral_constant<int, 1>());
+  }
 }
 
 template <class R>

@@ -10,7 +10,8 @@ class DeviceBlock {
  public:
   __device__ explicit DeviceBlock(LaneShared& shared) : shared_(shared) {}
   __device__ uint32_t thread() const { return threadIdx.x; }
-  __device__ uint32_t threads() const { return blockDim.x; }
+  // A constant, so that the packs of a tile are constants apart, which takes no registers.
+  __device__ static constexpr uint32_t threads() { return kLaneThreads; }
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ void pause() const {}
