@@ -13,6 +13,7 @@ using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
+using horing::test::PinnedVector;
 
 constexpr int kGpu = 1;
 
@@ -340,8 +341,7 @@ TEST_P(GpuBuffers, CarryMessagesOnSeveralStreams) {
     const size_t n = 2 << 20;
     const GpuVector<float> sent(cuda_, kGpu, std::vector<float>(n)),
         received(cuda_, kGpu, std::vector<float>(n));
-    const std::vector<float> mine = filled(rank, n);
-    std::vector<float> result(n);
+    const PinnedVector<float> mine(cuda_, kGpu, filled(rank, n)), result(cuda_, kGpu, n);
     const GpuStream sends(cuda_, kGpu), receives(cuda_, kGpu);
     std::atomic<bool> gate{false};
     sends.waitFor(gate);
@@ -355,7 +355,7 @@ TEST_P(GpuBuffers, CarryMessagesOnSeveralStreams) {
     gate = true;
     sends.synchronize();
     receives.synchronize();
-    EXPECT_EQ(result, filled(previous, n));
+    EXPECT_EQ(result.values(), filled(previous, n));
   });
 }
 
@@ -364,7 +364,7 @@ TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
     const horingComm_t comm = this->comm(rank);
     const std::vector<float> mine = filled(rank, 1'300'003);
     const GpuVector<float> data(cuda_, kGpu, mine), scalar(cuda_, kGpu, {99});
-    const std::vector<float> factor = {2};
+    const PinnedVector<float> factor(cuda_, kGpu, std::vector<float>(1, 2));
     const GpuStream stream(cuda_, kGpu);
     horingRedOp_t op;
     EXPECT_TRUE(
@@ -392,8 +392,9 @@ TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
 TEST_P(GpuBuffers, AreOrderedByTheirStream) {
   onEveryRank(ranks(), [&](int rank) {
     const size_t n = 5000;
-    const std::vector<int64_t> ones(n, 1), twos(n, 2);
-    std::vector<int64_t> first(n), second(n);
+    const std::vector<int64_t> twos(n, 2);
+    const PinnedVector<int64_t> ones(cuda_, kGpu, std::vector<int64_t>(n, 1)), first(cuda_, kGpu, n),
+        second(cuda_, kGpu, n);
     const GpuVector<int64_t> data(cuda_, kGpu, std::vector<int64_t>(n, 1000));
     const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
     std::atomic<bool> gate{false};
@@ -413,8 +414,8 @@ TEST_P(GpuBuffers, AreOrderedByTheirStream) {
     gate = true;
     stream.synchronize();
     other.synchronize();
-    EXPECT_EQ(first, std::vector<int64_t>(n, ranks() * ranks() * ranks()));
-    EXPECT_EQ(second, std::vector<int64_t>(n, 2 * ranks()));
+    EXPECT_EQ(first.values(), std::vector<int64_t>(n, ranks() * ranks() * ranks()));
+    EXPECT_EQ(second.values(), std::vector<int64_t>(n, 2 * ranks()));
     // Which also works after operations on memory of the host, and before.
     int64_t on_host = rank;
     ASSERT_HORING(horingAllReduce(&on_host, &on_host, 1, horingInt64, horingSum, comm(rank), nullptr));

@@ -18,6 +18,7 @@ using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
+using horing::test::PinnedVector;
 
 float element(int rank, size_t index) {
   return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
@@ -147,28 +148,32 @@ TEST_P(GpuKernels, TakeBuffersAtAnyElementAndInPlace) {
 TEST_P(GpuKernels, AreOrderedByTheirStreams) {
   onEveryRank(ranks(), [&](int rank) {
     const size_t n = 5000;
-    const std::vector<int64_t> ones(n, 1), twos(n, 2);
-    std::vector<int64_t> first(n), second(n);
+    const std::vector<int64_t> twos(n, 2);
+    const PinnedVector<int64_t> ones(cuda_, gpu(rank), std::vector<int64_t>(n, 1)),
+        first(cuda_, gpu(rank), n), second(cuda_, gpu(rank), n);
     const GpuVector<int64_t> data(cuda_, gpu(rank), std::vector<int64_t>(n, 1000));
     const GpuVector<int64_t> mine(cuda_, gpu(rank), twos);
     const GpuStream stream(cuda_, gpu(rank)), other(cuda_, gpu(rank));
+    const auto add = [&](const GpuVector<int64_t>& to, const GpuStream& on) {
+      return horingAllReduce(to.data(), to.data(), n, horingInt64, horingSum, comm(rank), on.get());
+    };
+    // Loads kernels and makes a plan, for which a driver may wait for all streams.
+    ASSERT_HORING(add(data, stream));
+    stream.synchronize();
     std::atomic<bool> gate{false};
     stream.waitFor(gate);
     data.writeOn(stream, ones);
-    for (int i = 0; i < 3; ++i)
-      ASSERT_HORING(
-          horingAllReduce(data.data(), data.data(), n, horingInt64, horingSum, comm(rank), stream.get()));
+    for (int i = 0; i < 3; ++i) ASSERT_HORING(add(data, stream));
     data.readOn(stream, first);
-    ASSERT_HORING(
-        horingAllReduce(mine.data(), mine.data(), n, horingInt64, horingSum, comm(rank), other.get()));
+    ASSERT_HORING(add(mine, other));
     mine.readOn(other, second);
     EXPECT_FALSE(stream.idle());
     EXPECT_FALSE(other.idle());
     gate = true;
     stream.synchronize();
     other.synchronize();
-    EXPECT_EQ(first, std::vector<int64_t>(n, ranks() * ranks() * ranks()));
-    EXPECT_EQ(second, std::vector<int64_t>(n, 2 * ranks()));
+    EXPECT_EQ(first.values(), std::vector<int64_t>(n, ranks() * ranks() * ranks()));
+    EXPECT_EQ(second.values(), std::vector<int64_t>(n, 2 * ranks()));
   });
 }
 
@@ -179,7 +184,9 @@ TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
   const bool are_shared = ranks() > std::min(GetParam().gpus, cuda_.gpus());
   onEveryRank(ranks(), [&](int rank) {
     const CurrentGpu current(cuda_, gpu(rank));
-    const std::vector<int64_t> ones(n, 1), thousands(n, 1000);
+    const std::vector<int64_t> thousands(n, 1000);
+    const PinnedVector<int64_t> ones(cuda_, gpu(rank), std::vector<int64_t>(n, 1)),
+        first(cuda_, gpu(rank), n), second(cuda_, gpu(rank), n);
     const GpuVector<int64_t> data(cuda_, gpu(rank), thousands), sum(cuda_, gpu(rank), thousands),
         total(cuda_, gpu(rank), thousands);
     const auto add = [&](const GpuVector<int64_t>& from, const GpuVector<int64_t>& to,
@@ -196,7 +203,6 @@ TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
       return;
     }
     std::atomic<bool> gate{false};
-    std::vector<int64_t> first(n), second(n);
     stream.waitFor(gate);
     data.writeOn(stream, ones);
     ASSERT_HORING(add(data, sum, stream));
@@ -214,8 +220,8 @@ TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
     });
     next.join();
     stream.synchronize();
-    EXPECT_EQ(first, std::vector<int64_t>(n, ranks()));
-    EXPECT_EQ(second, std::vector<int64_t>(n, ranks() * ranks()));
+    EXPECT_EQ(first.values(), std::vector<int64_t>(n, ranks()));
+    EXPECT_EQ(second.values(), std::vector<int64_t>(n, ranks() * ranks()));
   });
 }
 
@@ -471,10 +477,10 @@ TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
   while (asyncError(0) == horingSuccess) std::this_thread::yield();
   EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingRemoteError, "rank"));
   // The stream is usable again.
-  const std::vector<float> threes(8, 3);
+  const PinnedVector<float> threes(cuda_, 0, std::vector<float>(8, 3));
   on_0_.writeOn(stream, threes);
   stream.synchronize();
-  EXPECT_EQ(on_0_.read(), threes);
+  EXPECT_EQ(on_0_.read(), threes.values());
 }
 
 // Behind it is what the thread of the callback carries out, and kernels are launched in the order of the calls.

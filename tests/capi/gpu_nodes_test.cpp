@@ -17,6 +17,7 @@ using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
+using horing::test::PinnedVector;
 
 // Threads that know nothing of each other, and reach each other through their hosts alone.
 class GpuNodeTrouble : public GpuKernelTrouble {
@@ -361,10 +362,10 @@ TEST_F(GpuProcess, ThatDiesEndsTheKernelsThatWaitForIt) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   EXPECT_TRUE(refuses(add(data, 8, stream.get()), horingRemoteError, "rank 1"));
   // The stream is usable again.
-  const std::vector<float> threes(8, 3);
+  const PinnedVector<float> threes(cuda_, 0, std::vector<float>(8, 3));
   data.writeOn(stream, threes);
   stream.synchronize();
-  EXPECT_EQ(data.read(), threes);
+  EXPECT_EQ(data.read(), threes.values());
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ class RecordedGraph {
   RecordedGraph& operator=(const RecordedGraph&) = delete;
 
   void launch() const {
+    const auto current = stream_.use();
     EXPECT_EQ(cuda_.call<int(void*, void*)>("cuGraphLaunch")(executable_, stream_.get()), 0);
   }
 

@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <future>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -69,14 +72,14 @@ struct Driver {
   ~Driver() {
     for (auto& stream : default_streams) stream.reset();
     thread_streams.clear();
-    for (void* memory : host_memory) std::free(memory);
+    for (const auto& [memory, bytes] : host_memory) std::free(reinterpret_cast<void*>(memory));
   }
   std::mutex mutex;
   Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
   std::unique_ptr<Stream> default_streams[kDevices];
   std::map<std::pair<std::thread::id, int>, std::unique_ptr<Stream>> thread_streams;  // of a device each
   std::map<uintptr_t, Range> ranges;
-  std::set<void*> host_memory;
+  std::map<uintptr_t, size_t> host_memory;  // pinned
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
@@ -148,7 +151,7 @@ Stream* streamOf(void* stream) {
 }
 
 int addTo(void* stream, const char* function, std::function<void()> work) {
-  if (const int result = wanted(function)) return result;
+  if (const int result = wantedWithContext(function)) return result;
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
   if (own->recorded) {
@@ -180,6 +183,16 @@ class KernelRuns {
   KernelRuns(const KernelRuns&) = delete;
   KernelRuns& operator=(const KernelRuns&) = delete;
 };
+
+enum class HostPart { kNone, kPinned, kPageable };  // kNone: of a GPU, or managed
+HostPart hostPartOf(unsigned long long address) {
+  const std::lock_guard lock(driver.mutex);
+  if (rangeOf(address) != driver.ranges.end()) return HostPart::kNone;
+  const auto next = driver.host_memory.upper_bound(address);
+  if (next == driver.host_memory.begin()) return HostPart::kPageable;
+  const auto& [begin, bytes] = *std::prev(next);
+  return address - begin < bytes ? HostPart::kPinned : HostPart::kPageable;
+}
 
 std::atomic_ref<uint32_t> wordAt(unsigned long long address) {
   return std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(dataAt(address)));
@@ -283,7 +296,11 @@ FAKE int cuStreamCreate(void** stream, unsigned int) {
   ++driver.live;
   return kSuccess;
 }
+FAKE int cuStreamCreateWithPriority(void** stream, unsigned int flags, int) {
+  return cuStreamCreate(stream, flags);
+}
 FAKE int cuStreamDestroy_v2(void* stream) {
+  if (current.empty()) return kInvalidContext;
   delete static_cast<Stream*>(stream);
   --driver.live;
   return kSuccess;
@@ -334,13 +351,14 @@ FAKE int cuThreadExchangeStreamCaptureMode(int* mode) {
   return kSuccess;
 }
 FAKE int cuStreamSynchronize(void* stream) {
+  if (current.empty()) return kInvalidContext;
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
   own->queue.synchronize();
   return kSuccess;
 }
 FAKE int cuStreamQuery(void* stream) {
-  if (const int result = wanted("cuStreamQuery")) return result;
+  if (const int result = wantedWithContext("cuStreamQuery")) return result;
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
   return own->queue.idle() ? kSuccess : kNotReady;
@@ -397,7 +415,7 @@ FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   return addPages(at, size, current.back()->device, pages);
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
-  if (const int result = wanted("cuMemFree")) return result;
+  if (const int result = wantedWithContext("cuMemFree")) return result;
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end()) return kInvalidValue;
@@ -468,15 +486,15 @@ FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   *at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!*at) return kOutOfMemory;
   const std::lock_guard lock(driver.mutex);
-  driver.host_memory.insert(*at);
+  driver.host_memory[reinterpret_cast<uintptr_t>(*at)] = bytes;
   ++driver.live;
   return kSuccess;
 }
 FAKE int cuMemFreeHost(void* at) {
-  if (const int result = wanted("cuMemFreeHost")) return result;
+  if (const int result = wantedWithContext("cuMemFreeHost")) return result;
   {
     const std::lock_guard lock(driver.mutex);
-    if (driver.host_memory.erase(at) == 0) return kInvalidValue;
+    if (driver.host_memory.erase(reinterpret_cast<uintptr_t>(at)) == 0) return kInvalidValue;
   }
   std::free(at);
   --driver.live;
@@ -486,11 +504,24 @@ FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* at, uns
   *address = reinterpret_cast<uintptr_t>(at);
   return kSuccess;
 }
+// Of memory of the host that is not pinned, "asynchronous" says little: it is read before this returns, and where it is written, as in
+// all copies from host to host, this returns when the stream has come to it.
 FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
-  if (current.empty()) return kInvalidContext;
-  return addTo(stream, "cuMemcpyAsync", [=] {
-    if (bytes > 0) std::memcpy(dataAt(to), dataAt(from), bytes);  // a copy of nothing may have no buffer
+  const HostPart source = hostPartOf(from), target = hostPartOf(to);
+  std::shared_ptr<std::vector<char>> read;
+  if (source == HostPart::kPageable && target == HostPart::kNone)
+    read = std::make_shared<std::vector<char>>(dataAt(from), dataAt(from) + bytes);
+  const bool is_waited_for =
+      target == HostPart::kPageable || (target != HostPart::kNone && source != HostPart::kNone);
+  const auto done = is_waited_for ? std::make_shared<std::promise<void>>() : nullptr;
+  const int added = addTo(stream, "cuMemcpyAsync", [=] {
+    // A copy of nothing may have no buffer.
+    if (bytes > 0) std::memcpy(dataAt(to), read ? read->data() : dataAt(from), bytes);
+    if (done) done->set_value();
   });
+  const bool is_recorded = added == kSuccess && streamOf(stream)->recorded;
+  if (added == kSuccess && done && !is_recorded) done->get_future().wait();
+  return added;
 }
 // Each end is of the GPU that is named. Slow, so that who does not wait for it comes too early.
 FAKE int cuMemcpyPeerAsync(unsigned long long to, void* to_context, unsigned long long from,
