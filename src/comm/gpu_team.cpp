@@ -756,7 +756,7 @@ std::vector<ReplayRuns> GpuTeam::replayRuns(int rank) const {
 
 GpuTeam::Ended GpuTeam::outcome() {
   const uint32_t* const flag = abort_.load(std::memory_order_acquire);
-  if (!flag || cuda::loadFlag(flag) == 0) return {};
+  if (!flag || cuda::loadFlagAcquire(flag) == 0) return {};
   const std::lock_guard lock(mutex_);
   Ended ended{makeStatus(Code::kRemoteError, "kernels of this communicator were ended")};
   for (const auto& [key, plans] : plans_)

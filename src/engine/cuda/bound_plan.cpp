@@ -97,7 +97,8 @@ Activity BoundPlan::runs(int32_t part) const {
 Status BoundPlan::outcome(Failure* where) const {
   Failure failure;
   HORING_TRY(memory_.read(&failure, view_.failure, sizeof failure));
-  if (failure.kind == Failure::Kind::kNone) return {};
+  const auto kind = static_cast<Failure::Kind>(failure.kind);
+  if (kind == Failure::Kind::kNone) return {};
   if (where) *where = failure;
   const std::string place = formatString("lane %d part %d step %d slice %d", failure.lane, failure.part,
                                          failure.step, failure.slice);
@@ -105,10 +106,10 @@ Status BoundPlan::outcome(Failure* where) const {
   const std::string about = !port              ? "another lane"
                             : port->queue >= 0 ? formatString("scratch queue %d", port->queue)
                                                : formatString("the rank at position %d", port->position);
-  if (failure.kind == Failure::Kind::kAborted)
+  if (kind == Failure::Kind::kAborted)
     return makeStatus(Code::kRemoteError, "the kernel was ended while %s waited for %s", place.c_str(),
                       about.c_str());
-  if (failure.kind == Failure::Kind::kOverdue)
+  if (kind == Failure::Kind::kOverdue)
     return makeStatus(
         Code::kTimeout,
         "%s waited %llu ms for %s, which did not come (HORING_TIMEOUT_MS): a rank that is waited for "

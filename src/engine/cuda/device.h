@@ -36,7 +36,8 @@ HORING_DEVICE inline void storeRelease(uint64_t* counter, uint64_t value) {
 #endif
 }
 
-// A flag in memory of the host that ends the kernels of all ranks; nothing is ordered by it.
+// A flag in memory of the host that ends the kernels of all ranks. Whoever acquires (loadFlagAcquire(), for the host alone) sees what
+// was written before it was set.
 HORING_DEVICE inline uint32_t loadFlag(const uint32_t* flag) {
 #ifdef __CUDA_ARCH__
   uint32_t value;
@@ -49,10 +50,13 @@ HORING_DEVICE inline uint32_t loadFlag(const uint32_t* flag) {
 
 HORING_DEVICE inline void storeFlag(uint32_t* flag, uint32_t value) {
 #ifdef __CUDA_ARCH__
-  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 #else
-  __atomic_store_n(flag, value, __ATOMIC_RELAXED);
+  __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 #endif
+}
+inline uint32_t loadFlagAcquire(const uint32_t* flag) {
+  return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
 // Sets `flag`, in memory of this GPU; true for the first who does.

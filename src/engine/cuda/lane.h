@@ -234,7 +234,6 @@ class LaneRun {
   HORING_DEVICE void giveUp(Failure::Kind kind, const At& at, int32_t port) {
     Failure& failure = *plan_.failure;
     if (!claim(&failure.claimed)) return;
-    failure.kind = kind;
     failure.lane = lane_number_;
     failure.part = part_;
     failure.step = at.step;
@@ -242,6 +241,8 @@ class LaneRun {
     failure.port = port;
     failure.call = call_.number;
     failure.run = sequence_;
+    // Last, for the host looks when any kernel has set the flag: it shall find all of it, or nothing.
+    storeFlag(&failure.kind, static_cast<uint32_t>(kind));
     // The other ranks wait for this one in vain.
     storeFlag(plan_.abort, 1);
   }

@@ -76,7 +76,7 @@ struct Activity {
 struct Failure {
   enum class Kind : uint32_t { kNone, kAborted, kForeignMessage, kOverdue };
   uint32_t claimed = 0;  // not 0: all blocks give up
-  Kind kind = Kind::kNone;
+  uint32_t kind = 0;     // a Kind, written after all that follows
   int32_t lane = 0;
   int32_t part = 0;
   int32_t step = 0;
