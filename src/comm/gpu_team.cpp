@@ -749,6 +749,7 @@ std::vector<ReplayRuns> GpuTeam::replayRuns(int rank) const {
     const cuda::BoundPlan& plan = *(*plans)[static_cast<size_t>(map_->positionOfRank(rank))];
     for (int32_t part = 0; part < plan.parts(); ++part)
       if (const cuda::Activity of_part = plan.runs(part); of_part.begun > 0)
+  const OutsideOfGraphs outside(anyDevice().api());
         runs.push_back({of_part.begun, of_part.ended, replayNumber(key, part, 0)});
   }
   return runs;

@@ -531,6 +531,19 @@ TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
               "all_reduce (8 x float32, max)"));
 }
 
+// In the mode in which no thread may look at a stream unless it says that this is no part of a graph.
+TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAThreadRecords) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1), recorded(cuda_, 2);
+  const CurrentGpu current(cuda_, 2);
+  const RecordedGraph nothing(cuda_, recorded, [&] {
+    callDifferently(stream, other);
+    horingResult_t error = horingSuccess;
+    while (error == horingSuccess) error = asyncError(0);
+    EXPECT_EQ(error, horingInvalidUsage) << horingGetLastError(comm(0));
+  });
+}
+
 TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAnotherThreadIsInACall) {
   begin();
   float received = 0;
