@@ -611,9 +611,9 @@ void GpuTeam::pop(const Gpu& gpu, size_t count) {
 // put nothing behind their calls before these are on their way.
 Status GpuTeam::orderBefore(Gpu& gpu, CudaStream stream) {
   const CudaApi& api = gpu.lanes.device().api();
-  // The one of each thread may be that of another thread than before.
-  if (std::exchange(gpu.stream, stream) != stream || stream == kStreamPerThread)
-    HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
+  // Also where the latest launch was on this stream: another one may have got the handle of one that was destroyed meanwhile, as another
+  // thread has another one of cudaStreamPerThread.
+  HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
   for (const int number : gpu.ranks) {
     const Rank& rank = at(number);
     const CudaStream own = rank.waiting.front().stream;

@@ -158,7 +158,6 @@ class GpuTeam {
       uint64_t launches = 0;
     };
     std::array<Mark, kMarks> marks{};
-    CudaStream stream = nullptr;  // of the latest launch
     // Behind all launches so far.
     CudaEvent latest() const { return marks[(marked - 1) % kMarks].done; }
     // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs. Copies take all of them.
