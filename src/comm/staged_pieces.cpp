@@ -145,10 +145,11 @@ class StagedPieces::Builder {
     }
   }
 
-  // The factor of a premulsum that is read when the operation begins: also one in the host's memory, which a driver copies as well.
+  // The factor of a premulsum that is read when the operation begins. One in the host's memory is read there, as every piece is carried
+  // out: a driver copies from host to host before it returns, and the stream may be waiting for this very operation.
   void addScalar() {
     Call& call = piece_.command.call;
-    if (!call.factor_at) return;
+    if (!call.factor_at || command_.host_has_factor) return;
     const CudaAddress at = reserve(element_bytes_);
     copyIn(at, addressOf(call.factor_at), element_bytes_);
     call.factor_at = pointer(at);

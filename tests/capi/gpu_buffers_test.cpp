@@ -388,6 +388,33 @@ TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
   });
 }
 
+// In several pieces, behind what writes the scalar on the stream.
+TEST_P(GpuBuffers, MultiplyByAScalarInMemoryOfTheHost) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const std::vector<float> mine = filled(rank, 3'300'003);
+    const GpuVector<float> data(cuda_, kGpu, mine), factor(cuda_, kGpu, {2});
+    const PinnedVector<float> scalar(cuda_, kGpu, std::vector<float>(1, 99));
+    const GpuStream stream(cuda_, kGpu);
+    horingRedOp_t op;
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    std::atomic<bool> gate{false};
+    stream.waitFor(gate);
+    factor.readOn(stream, scalar);
+    ASSERT_HORING(
+        horingAllReduce(data.data(), data.data(), mine.size(), horingFloat, op, comm, stream.get()));
+    gate = true;
+    stream.synchronize();
+    const std::vector<float> sum = data.read();
+    for (const size_t i : {size_t{0}, mine.size() / 2, mine.size() - 1}) {
+      float expected = 0;
+      for (int r = 0; r < ranks(); ++r) expected += 2 * element(r, i);
+      EXPECT_EQ(sum[i], expected) << i;
+    }
+    ASSERT_HORING(horingRedOpDestroy(op, comm));
+  });
+}
+
 // Everything is called before the stream comes to any of it.
 TEST_P(GpuBuffers, AreOrderedByTheirStream) {
   onEveryRank(ranks(), [&](int rank) {
