@@ -148,8 +148,10 @@ class GpuTeam {
     std::atomic<uint64_t> entered = 0;  // launches; written under the mutex of its GPU, any thread may ask
   };
   struct Gpu {
-    explicit Gpu(std::shared_ptr<const CudaDevice> device) : lanes(std::move(device)) {}
-    cuda::LaneGpu lanes;
+    explicit Gpu(const std::shared_ptr<const CudaDevice>& device)
+        : shared(cuda::LaneGpu::of(device)), lanes(*shared) {}
+    const std::shared_ptr<cuda::LaneGpu> shared;
+    cuda::LaneGpu& lanes;
     std::vector<int> ranks;
     int resident_blocks = 0;
     // Behind the latest launches, in turn.

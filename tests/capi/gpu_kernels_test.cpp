@@ -745,6 +745,23 @@ TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
   });
 }
 
+// Two images for each of two GPUs.
+TEST_F(GpuKernelTrouble, IsNoneWithKernelsThatAnotherCommunicatorHasLoaded) {
+  const auto takes = [&](const std::vector<horingComm_t>& comms) {
+    const int before = cuda_.live();
+    onEveryRank(2, [&](int rank) {
+      EXPECT_HORING(horingAllReduce(on(rank).data(), on(rank).data(), 8, horingFloat, horingSum,
+                                    comms[static_cast<size_t>(rank)], nullptr));
+    });
+    return cuda_.live() - before;
+  };
+  meet();
+  const std::vector<horingComm_t> others = makeCommunicators(2, Meeting::kInitAll);
+  const int first = takes(comms_);
+  EXPECT_EQ(takes(others), first - 4);
+  for (const horingComm_t other : others) EXPECT_HORING(horingCommDestroy(other));
+}
+
 // An allocation may wait for kernels that run, which may wait for what this thread, or one that it holds up, launches next.
 TEST_F(GpuKernelTrouble, IsNoneWhereNothingCanBeAllocatedAfterTheFirst) {
   begin();

@@ -1,11 +1,23 @@
 #include "engine/cuda/lane_gpu.h"
 
 #include <algorithm>
+#include <map>
 
 namespace horing::cuda {
 
 namespace {
 constexpr int kAttributeProcessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+}
+
+std::shared_ptr<LaneGpu> LaneGpu::of(const std::shared_ptr<const CudaDevice>& device) {
+  static std::mutex mutex;
+  static auto* const gpus =
+      new std::map<int, std::weak_ptr<LaneGpu>>;  // calls may come while the program ends
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<LaneGpu>& known = (*gpus)[device->number()];
+  std::shared_ptr<LaneGpu> gpu = known.lock();
+  if (!gpu) known = gpu = std::make_shared<LaneGpu>(device);
+  return gpu;
 }
 
 LaneGpu::~LaneGpu() {

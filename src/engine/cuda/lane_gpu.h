@@ -21,6 +21,8 @@ struct LaneGrid {
 class LaneGpu {
  public:
   explicit LaneGpu(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  // The one that all of this process share for that GPU, while any of them has it: so kernels are loaded once.
+  static std::shared_ptr<LaneGpu> of(const std::shared_ptr<const CudaDevice>& device);
   ~LaneGpu();
   LaneGpu(const LaneGpu&) = delete;
   LaneGpu& operator=(const LaneGpu&) = delete;
