@@ -1,9 +1,17 @@
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
+#include "engine/cuda/bound_plan.h"
 #include "engine/cuda/queue.h"
+#include "engine/host/plan.h"
 
 namespace horing {
+
+// What each rank takes of its GPU, at most and at once; what queues may take of it, plans have the rest.
+inline constexpr size_t kGpuMemoryBytes = size_t{32} << 20;
+inline constexpr size_t kGpuQueueBytes = size_t{24} << 20;
 
 // Of queues between kernels: two windows and one more slot, so that a sender need not wait for each credit, each as large as
 // `fits(shape)` lets it be; the smallest whether it fits or not.
@@ -13,6 +21,24 @@ cuda::QueueShape gpuQueueShape(int32_t window, const Fits& fits) {
   cuda::QueueShape shape{2 * static_cast<uint32_t>(window) + 1, kLargestSlot};
   while (!fits(shape) && shape.slot_bytes > kSmallestSlot) shape.slot_bytes /= 2;
   return shape;
+}
+
+struct GpuQueues {
+  cuda::QueueShape shape;
+  int32_t parts = 1;  // the most of a plan, for each has queues of its own
+};
+
+// Of ranks whose kernels reach each other's memory, all of them.
+inline GpuQueues gpuQueues(size_t ranks, int32_t window) {
+  constexpr size_t kGoodParts = 8;          // smaller slots are worth so many
+  constexpr size_t kMostScratchQueues = 4;  // that count for the size of slots
+  const size_t queues = kLinkChannels * (ranks - 1) + kMostScratchQueues;
+  const auto parts = [&](const cuda::QueueShape& shape) {
+    return kGpuQueueBytes / (queues * cuda::queueBytes(shape));
+  };
+  const cuda::QueueShape shape =
+      gpuQueueShape(window, [&](const cuda::QueueShape& tried) { return parts(tried) >= kGoodParts; });
+  return {shape, static_cast<int32_t>(std::clamp<size_t>(parts(shape), 1, cuda::kMaxParts))};
 }
 
 }  // namespace horing

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/outside_of_graphs.h"
-#include "comm/gpu_queue_shape.h"
 #include "comm/proof.h"
 #include "control/rank_list.h"
 #include "control/root_service.h"
@@ -31,10 +30,6 @@ void keepUntilTheEnd(std::unique_ptr<cuda::Memory> memory) {
 // Of cuda.h.
 constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
 
-// Of kGpuMemoryBytes, what queues may take; plans have the rest.
-constexpr size_t kQueueBytes = size_t{24} << 20;
-constexpr int32_t kGoodParts = 8;          // smaller slots are worth so many
-constexpr int32_t kMostScratchQueues = 4;  // that count for the size of slots
 constexpr std::chrono::milliseconds kTeamLook{1};
 constexpr int64_t kEndMs = 1000;
 
@@ -321,14 +316,10 @@ Status GpuTeam::setUpMemory() {
 }
 
 void GpuTeam::chooseShape() {
-  const size_t queues = 2 * kLinkChannels * (ranks_.size() - 1) / 2 + kMostScratchQueues;
-  const auto parts = [&](const cuda::QueueShape& shape) {
-    return kQueueBytes / (queues * cuda::queueBytes(shape));
-  };
-  shape_ = gpuQueueShape(settings_.window,
-                         [&](const cuda::QueueShape& shape) { return parts(shape) >= kGoodParts; });
+  const GpuQueues queues = gpuQueues(ranks_.size(), settings_.window);
+  shape_ = queues.shape;
   settings_.slot_bytes = shape_.slot_bytes;
-  settings_.parts = static_cast<int32_t>(std::clamp<size_t>(parts(shape_), 1, cuda::kMaxParts));
+  settings_.parts = queues.parts;
 }
 
 Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
@@ -749,7 +740,6 @@ std::vector<ReplayRuns> GpuTeam::replayRuns(int rank) const {
     const cuda::BoundPlan& plan = *(*plans)[static_cast<size_t>(map_->positionOfRank(rank))];
     for (int32_t part = 0; part < plan.parts(); ++part)
       if (const cuda::Activity of_part = plan.runs(part); of_part.begun > 0)
-  const OutsideOfGraphs outside(anyDevice().api());
         runs.push_back({of_part.begun, of_part.ended, replayNumber(key, part, 0)});
   }
   return runs;
@@ -759,6 +749,7 @@ GpuTeam::Ended GpuTeam::outcome() {
   const uint32_t* const flag = abort_.load(std::memory_order_acquire);
   if (!flag || cuda::loadFlagAcquire(flag) == 0) return {};
   const std::lock_guard lock(mutex_);
+  const OutsideOfGraphs outside(anyDevice().api());
   Ended ended{makeStatus(Code::kRemoteError, "kernels of this communicator were ended")};
   for (const auto& [key, plans] : plans_)
     for (size_t position = 0; position < plans.size(); ++position) {

@@ -27,6 +27,7 @@
 #include "base/config.h"
 #include "base/cuda_device.h"
 #include "base/log.h"
+#include "comm/gpu_queue_shape.h"
 #include "comm/remote_gpus.h"
 #include "control/replay_number.h"
 #include "control/unique_id.h"
@@ -36,9 +37,6 @@
 #include "topology/group_map.h"
 
 namespace horing {
-
-// What each rank takes of its GPU, at most and at once.
-inline constexpr size_t kGpuMemoryBytes = size_t{32} << 20;
 
 // How long a rank waits for the others of its process, on the host.
 struct GpuPatience {

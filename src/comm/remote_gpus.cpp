@@ -58,17 +58,35 @@ RemoteGpus::RemoteGpus(Communicator& communicator)
   chooseShape();
 }
 
+// Links have few channels, and queues with hosts little memory; queues between neighbors need neither. Of ranks of one node, which may
+// all turn out to be neighbors, queues are as many as those of threads.
 void RemoteGpus::chooseShape() {
-  parts_ = cuda::kMaxBridgedParts;
-  const auto peers = static_cast<size_t>(std::min(communicator_.ranks() - 1, kPeersOfBudget));
-  const auto fits = [&](const cuda::QueueShape& shape) {
-    if (neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts_)) > GpuNeighbors::kMostBytes)
-      return false;
-    return 2 * kLinkChannels * peers * static_cast<size_t>(parts_) * (cuda::queueBytes(shape) + 512) <=
+  const auto ranks = static_cast<size_t>(communicator_.ranks());
+  const auto window = static_cast<int32_t>(communicator_.options().config.window);
+  const size_t peers = std::min<size_t>(ranks - 1, kPeersOfBudget);
+  const auto seatsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
+    return neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts)) <= GpuNeighbors::kMostBytes;
+  };
+  const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
+    return 2 * kLinkChannels * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape) + 512) <=
            kGpuPinnedQueueBytes;
   };
-  shape_ = gpuQueueShape(static_cast<int32_t>(communicator_.options().config.window), fits);
-  while (!fits(shape_) && parts_ > 1) --parts_;
+  bridged_parts_ = cuda::kMaxBridgedParts;
+  const bool is_one_node = neighbors_.seats().neighborsOf(rank()).size() + 1 == ranks;
+  if (is_one_node) {
+    const GpuQueues queues = gpuQueues(ranks, window);
+    shape_ = queues.shape;
+    parts_ = queues.parts;
+    while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
+  } else {
+    shape_ = gpuQueueShape(window, [&](const cuda::QueueShape& shape) {
+      return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
+    });
+    parts_ = bridged_parts_;
+    while (!(seatsFit(shape_, parts_) && hostsFit(shape_, parts_)) && parts_ > 1) --parts_;
+  }
+  bridged_parts_ = std::min(bridged_parts_, parts_);
+  while (!hostsFit(shape_, bridged_parts_) && bridged_parts_ > 1) --bridged_parts_;
   neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_));
 }
 
@@ -90,7 +108,7 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   options.rank = communicator_.rank();
   HORING_ASSIGN(options.transports, communicator_.makeOtherTransports("kernels"));
   const auto window = static_cast<uint32_t>(config.window);
-  options.shape = {cuda::bridgeChannel(0, parts_), window + 1, shape_.slot_bytes};
+  options.shape = {cuda::bridgeChannel(0, bridged_parts_), window + 1, shape_.slot_bytes};
   options.wait = communicator_.waitPolicy();
   options.timeout_ms = config.timeout_ms;
   options.abort = own.abort;
@@ -149,11 +167,15 @@ Status RemoteGpus::connect(Blobs told) {
   neighbors_.settle(reach, proxy_->transports());
   communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                            neighbors_.count());
+  bool all_neighbors = true;
   for (size_t a = 0; a < ranks; ++a)
-    for (size_t b = 0; b < a; ++b)
+    for (size_t b = 0; b < a; ++b) {
+      all_neighbors = all_neighbors && reach.both(a, b, proxy_->transports());
       if (reach.choice(a, b) < 0)
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
+    }
+  if (!all_neighbors) parts_ = bridged_parts_;
   // This rank's own affair, of which all hear when a plan is made.
   started_ = start(reach);
   return {};

@@ -82,6 +82,7 @@ class RemoteGpus {
   std::shared_ptr<const CudaDevice> device_;
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
+  int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
   // Pinned memory of the host, and how much of it plans have that all ranks have made.
   struct Pinned {
     std::unique_ptr<cuda::Memory> memory{};  // null: there is no need of it

@@ -309,6 +309,15 @@ class GpuProcess : public testing::Test {
     others_.clear();
     return taken;
   }
+  // How many parts a plan has at most, as the log tells.
+  int partsOfKernels(int ranks) {
+    const Setting debug("HORING_DEBUG", "info");
+    testing::internal::CaptureStderr();
+    (void)bytesOfKernels(ranks);
+    const std::string log = testing::internal::GetCapturedStderr();
+    const size_t at = log.find(" KiB, ");
+    return at == std::string::npos ? -1 : std::atoi(log.c_str() + at + 6);
+  }
 
   const FakeCuda cuda_;
   Membership me_;
@@ -326,6 +335,13 @@ TEST_F(GpuProcess, ReachesTheGpusOfOthersOfItsNodeWithoutTheHost) {
   // Of the GPU 32 MiB, and of the host what says that kernels run, but no queues, and no connections.
   for (const int ranks : {2, 3, 4}) EXPECT_LT(bytesOfKernels(ranks), (33U << 20) + (1U << 16)) << ranks;
   EXPECT_EQ(cuda_.live(), live);
+}
+
+// Links between hosts have so few channels, and queues between kernels need none of them.
+TEST_F(GpuProcess, HasMorePartsThanLinksHaveChannelsWhereAllRanksAreNeighbors) {
+  for (const int ranks : {2, 4}) EXPECT_GE(partsOfKernels(ranks), 8) << ranks;
+  cuda_.fail("cuIpcGetMemHandle", 1);
+  EXPECT_EQ(partsOfKernels(2), 4);
 }
 
 // One end alone cannot, and both take the other way.
