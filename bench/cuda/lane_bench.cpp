@@ -1,6 +1,7 @@
 // What the engine for GPUs does on one GPU, beside what that GPU can do in the same run. See bench/cuda/README.md.
 #include <algorithm>
 
+#include "comm/gpu_queue_shape.h"
 #include "cuda/gpu_ranks.h"
 #include "cuda/kernels.h"
 
@@ -8,7 +9,9 @@ namespace horing::cuda_bench {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr uint32_t kSlots = 9;  // twice a window and one more
+// Blocks, queues and slots: as many and as large as the GPU has room for, or what a communicator takes whose ranks are threads.
+enum class Room { kMost, kOfCommunicators };
+constexpr int32_t kBlocksOfCommunicators = 32;  // the default of HORING_GPU_BLOCKS
 // Of a wait, which then ends the program and says where.
 constexpr uint64_t kTimeoutNs = 20'000'000'000;
 
@@ -61,14 +64,23 @@ int32_t lanesOf(const std::string& algorithm, Collective collective, Shape shape
   return static_cast<int32_t>(must(buildSchedule(algorithm, collective, shape, 0)).lanes.size());
 }
 
-test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collective, Shape shape) {
+test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collective, Shape shape,
+                                 Room room) {
   test::GpuWorldOptions options;
   options.algorithm = algorithm;
   options.collective = collective;
   options.shape = shape;
-  options.plan.parts = partsFor(shape.ranks(), lanesOf(algorithm, collective, shape));
+  const int32_t lanes = lanesOf(algorithm, collective, shape);
+  options.plan.parts = partsFor(shape.ranks(), lanes);
+  options.slots = 2 * static_cast<uint32_t>(options.plan.window) + 1;
+  if (room == Room::kOfCommunicators) {
+    const GpuQueues queues = gpuQueues(static_cast<size_t>(shape.ranks()), options.plan.window);
+    options.plan.parts =
+        std::min({options.plan.parts, queues.parts, std::max(kBlocksOfCommunicators / lanes, 1)});
+    options.plan.slot_bytes = queues.shape.slot_bytes;
+    options.slots = queues.shape.slots;
+  }
   options.plan.timeout_ns = kTimeoutNs;
-  options.slots = kSlots;
   return options;
 }
 
@@ -78,15 +90,18 @@ double leastBytes(Collective collective, size_t bytes, int ranks) {
   return ranks * (collective == Collective::kAllReduce ? 2 * all : all + own);
 }
 
-void benchCollective(const std::string& algorithm, Collective collective, Shape shape) {
+void benchCollective(const std::string& algorithm, Collective collective, Shape shape, Room room) {
   const int ranks = shape.ranks();
   const size_t most = 256 * kMiB / sizeof(float);
-  GpuRanks gpu(optionsFor(algorithm, collective, shape), most);
+  const test::GpuWorldOptions options = optionsFor(algorithm, collective, shape, room);
+  GpuRanks gpu(options, most);
   const double limit = copyRate(256 * kMiB);
   std::printf(
-      "\n%s %s, %d x %d ranks on one GPU; of the whole vector; limit: each input read and each output "
-      "written once\n",
-      algorithm.c_str(), collectiveName(collective), shape.groups, shape.members);
+      "\n%s %s, %d x %d ranks on one GPU, %d parts, slots of %u KiB%s; of the whole vector; limit: each "
+      "input "
+      "read and each output written once\n",
+      algorithm.c_str(), collectiveName(collective), shape.groups, shape.members, options.plan.parts,
+      options.plan.slot_bytes >> 10, room == Room::kOfCommunicators ? ", as a communicator's" : "");
   std::printf("%10s %10s %10s %10s\n", "bytes", "us", "algbw", "of limit");
   for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 16) {
     const size_t count =
@@ -103,7 +118,7 @@ void benchCollective(const std::string& algorithm, Collective collective, Shape 
 // 8 bytes, in a graph for each rank with so many launches that those of the host do not count.
 void benchLatency() {
   constexpr int kLaunches = 100;
-  GpuRanks gpu(optionsFor("ring", Collective::kAllReduce, {1, 2}), 1024);
+  GpuRanks gpu(optionsFor("ring", Collective::kAllReduce, {1, 2}, Room::kOfCommunicators), 1024);
   const auto calls = gpu.prepare(2);
   gpu.launch(calls);
   (void)gpu.streams().measure(1, [] {});
@@ -159,14 +174,14 @@ std::vector<RingCall> ringByHand(GpuRanks& gpu, const test::GpuWorldOptions& opt
 }
 
 // The same blocks, parts, slices and window for both.
-void benchInterpreter(int ranks) {
-  const test::GpuWorldOptions options = optionsFor("ring", Collective::kAllReduce, {1, ranks});
+void benchInterpreter(int ranks, Room room) {
+  const test::GpuWorldOptions options = optionsFor("ring", Collective::kAllReduce, {1, ranks}, room);
   GpuRanks gpu(options, 256 * kMiB / sizeof(float));
   std::vector<RingCall> ring = ringByHand(gpu, options);
   std::printf(
-      "\nring all_reduce, %d ranks: the interpreter beside a ring written by hand with the same body, in "
-      "turns\n",
-      ranks);
+      "\nring all_reduce, %d ranks, %d parts, slots of %u KiB: the interpreter beside a ring written by hand "
+      "with the same body, in turns\n",
+      ranks, options.plan.parts, options.plan.slot_bytes >> 10);
   std::printf("%10s %14s %14s %10s %10s\n", "bytes", "interpreter us", "by hand us", "ratio", "more us");
   for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 4) {
     const auto calls = gpu.prepare(bytes / sizeof(float));
@@ -200,11 +215,13 @@ int run() {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
     for (const Shape shape : {Shape{1, 2}, Shape{1, 4}, Shape{1, 8}})
-      benchCollective("ring", collective, shape);
+      for (const Room room : {Room::kOfCommunicators, Room::kMost})
+        benchCollective("ring", collective, shape, room);
   for (const char* algorithm : {"ho_ring", "ho_direct", "direct"})
-    benchCollective(algorithm, Collective::kAllReduce, {2, 4});
+    benchCollective(algorithm, Collective::kAllReduce, {2, 4}, Room::kOfCommunicators);
   benchLatency();
-  for (const int ranks : {2, 4}) benchInterpreter(ranks);
+  for (const int ranks : {2, 4})
+    for (const Room room : {Room::kOfCommunicators, Room::kMost}) benchInterpreter(ranks, room);
   return 0;
 }
 
