@@ -31,6 +31,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
   X(pop_context, cuCtxPopCurrent, "cuCtxPopCurrent_v2", (CudaContext* context)) \
   X(context_device, cuCtxGetDevice, "cuCtxGetDevice", (int* device)) \
   X(stream_create, cuStreamCreate, "cuStreamCreate", (CudaStream* stream, unsigned int flags)) \
+  X(stream_create_with_priority, cuStreamCreateWithPriority, "cuStreamCreateWithPriority", (CudaStream* stream, unsigned int flags, int priority)) \
   X(stream_destroy, cuStreamDestroy, "cuStreamDestroy_v2", (CudaStream stream)) \
   X(stream_context, cuStreamGetCtx, "cuStreamGetCtx", (CudaStream stream, CudaContext* context)) \
   X(stream_is_capturing, cuStreamIsCapturing, "cuStreamIsCapturing", (CudaStream stream, int* status)) \

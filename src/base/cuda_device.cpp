@@ -1,6 +1,7 @@
 #include "base/cuda_device.h"
 
 #include <chrono>
+#include <climits>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -11,7 +12,7 @@ namespace horing {
 
 namespace {
 // Of cuda.h.
-constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2;
+constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2, kStreamNonBlocking = 1;
 constexpr int kPeerAccessAlreadyEnabled = 704;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED
 
@@ -67,6 +68,13 @@ Status CudaDevice::checkStream(CudaStream stream) const {
                       stream, other, number_);
   }
   return {};
+}
+
+Status CudaDevice::makeStream(CudaStream& stream) const {
+  const Current current(*this);
+  // A driver takes the highest one that it has.
+  return api_.check(api_.stream_create_with_priority(&stream, kStreamNonBlocking, INT_MIN / 2),
+                    "making a stream");
 }
 
 Result<bool> CudaDevice::isCapturing(CudaStream stream) const {

@@ -30,6 +30,9 @@ class CudaDevice {
   int number() const { return number_; }
   // kInvalidUsage: the stream is another GPU's, or of a context of its own.
   Status checkStream(CudaStream stream) const;
+  // For what the library does beside the program's streams, whatever these wait for: it waits for none of them, the default one
+  // included, and has a priority of its own, for which GPUs keep queues of the hardware of their own.
+  Status makeStream(CudaStream& stream) const;
   // Whether the stream records a graph.
   Result<bool> isCapturing(CudaStream stream) const;
   // Until the stream has done what it was told so far. Error: `news` is not ok any more, or kTimeout: the deadline has passed, and

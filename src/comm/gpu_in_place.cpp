@@ -8,8 +8,6 @@
 namespace horing {
 
 namespace {
-constexpr unsigned int kNonBlocking = 1;  // of cuda.h: it does not wait for the default stream
-
 CudaAddress addressOf(const std::byte* memory) {
   return reinterpret_cast<uintptr_t>(memory);
 }
@@ -26,7 +24,7 @@ Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes) {
   const CudaApi& api = device_->api();
   const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device_);
-  if (!stream_) HORING_TRY(api.check(api.stream_create(&stream_, kNonBlocking), "making a stream"));
+  if (!stream_) HORING_TRY(device_->makeStream(stream_));
   HORING_TRY(
       api.check(api.copy(addressOf(to), addressOf(from), bytes, stream_), "copying between GPU and host"));
   const auto news = [this] {

@@ -7,8 +7,7 @@ namespace horing::cuda {
 
 namespace {
 
-constexpr unsigned int kStreamNonBlocking = 1;  // of cuda.h
-constexpr int64_t kCopyMs = 60'000;             // of a few MiB, behind nothing else: the GPU is dead then
+constexpr int64_t kCopyMs = 60'000;  // of a few MiB, behind nothing else: the GPU is dead then
 
 CudaAddress addressOf(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
@@ -28,7 +27,7 @@ class DeviceMemory final : public Memory {
 
   Status take(size_t bytes) {
     const CudaDevice::Current current(*device_);
-    HORING_TRY(api_.check(api_.stream_create(&stream_, kStreamNonBlocking), "making a stream"));
+    HORING_TRY(device_->makeStream(stream_));
     HORING_TRY(api_.check(api_.memory_allocate(&begin_, bytes),
                           formatString("allocating %zu bytes on GPU %d", bytes, device_->number()).c_str()));
     arena_ = Arena(reinterpret_cast<std::byte*>(begin_), bytes, formatString("on GPU %d", device_->number()));
