@@ -14,12 +14,6 @@ constexpr uint64_t kLeastPredictedBytes = 256, kMostPredictedBytes = 16 << 20,
                    kMostPredictedBlock = 256 << 10;
 constexpr int64_t kMostPredictedWork = 300'000;  // of one simulation: Question::most_work
 
-struct Choice {
-  uint64_t bytes;
-  const Algorithm* algorithm;
-  Picoseconds time;  // 0: it is not known
-};
-
 // What each algorithm takes, by size; 0 where it cannot be predicted.
 struct PredictedTimes {
   const Algorithm* algorithm;
@@ -46,7 +40,6 @@ std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collectiv
   return all;
 }
 
-// Those that are asked for, and where the standing table changes its mind.
 std::vector<uint64_t> sizesOf(const SelectionQuestion& asked, Collective collective) {
   std::set<uint64_t> sizes(asked.sizes.begin(), asked.sizes.end());
   if (asked.standing)
@@ -55,31 +48,6 @@ std::vector<uint64_t> sizesOf(const SelectionQuestion& asked, Collective collect
           row.most_bytes <= asked.sizes.back())
         sizes.insert(row.most_bytes);
   return {sizes.begin(), sizes.end()};
-}
-
-// By size. The first in the catalogue of those that are equally fast.
-Result<std::vector<Choice>> choicesOf(const SelectionQuestion& asked, Collective collective) {
-  const MachineModel& machine = asked.question.machine;
-  const std::vector<uint64_t> sizes = sizesOf(asked, collective);
-  const std::vector<PredictedTimes> predicted = predictAll(asked, collective, sizes);
-  std::vector<Choice> choices;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const Algorithm* standing =
-        asked.standing ? asked.standing->find(collective, asked.job, sizes[i]) : nullptr;
-    Choice fastest{sizes[i], nullptr, 0}, stands{sizes[i], standing, 0};
-    for (const auto& [algorithm, times] : predicted) {
-      if (times[i] == 0) continue;
-      if (algorithm == standing) stands.time = times[i];
-      if (!fastest.algorithm || times[i] < fastest.time) fastest = {sizes[i], algorithm, times[i]};
-    }
-    if (!standing && !fastest.algorithm)
-      return makeStatus(Code::kInvalidArgument, "no algorithm can run %s of %s here",
-                        collectiveName(collective), tableBytesText(sizes[i]).c_str());
-    const double most_time = errorFactor(machine) * static_cast<double>(fastest.time);
-    const bool keeps = standing && (stands.time == 0 || static_cast<double>(stands.time) <= most_time);
-    choices.push_back(keeps ? stands : fastest);
-  }
-  return choices;
 }
 
 std::string commented(const std::string& described) {
@@ -112,12 +80,36 @@ JobShape jobOn(const MachineModel& machine) {
           sharesCores(machine) ? RanksPerCore::kMore : RanksPerCore::kAtMostOne};
 }
 
+Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, Collective collective) {
+  const MachineModel& machine = asked.question.machine;
+  const std::vector<uint64_t> sizes = sizesOf(asked, collective);
+  const std::vector<PredictedTimes> predicted = predictAll(asked, collective, sizes);
+  std::vector<ModelChoice> choices;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Algorithm* standing =
+        asked.standing ? asked.standing->find(collective, asked.job, sizes[i]) : nullptr;
+    ModelChoice fastest{sizes[i], nullptr, 0}, stands{sizes[i], standing, 0};
+    for (const auto& [algorithm, times] : predicted) {
+      if (times[i] == 0) continue;
+      if (algorithm == standing) stands.time = times[i];
+      if (!fastest.algorithm || times[i] < fastest.time) fastest = {sizes[i], algorithm, times[i]};
+    }
+    if (!standing && !fastest.algorithm)
+      return makeStatus(Code::kInvalidArgument, "no algorithm can run %s of %s here",
+                        collectiveName(collective), tableBytesText(sizes[i]).c_str());
+    const double most_time = errorFactor(machine) * static_cast<double>(fastest.time);
+    const bool keeps = standing && (stands.time == 0 || static_cast<double>(stands.time) <= most_time);
+    choices.push_back(keeps ? stands : fastest);
+  }
+  return choices;
+}
+
 Result<std::string> selectionText(const SelectionQuestion& asked) {
   const MachineModel& machine = asked.question.machine;
   std::string text = "# predicted, for:\n" + commented(describeMachine(machine));
   text += "# collective   groups  ranks of each  ranks per core  up to bytes  algorithm\n";
   for (const Collective collective : asked.collectives) {
-    HORING_ASSIGN(const std::vector<Choice> choices, choicesOf(asked, collective));
+    HORING_ASSIGN(const std::vector<ModelChoice> choices, chooseByModel(asked, collective));
     for (size_t i = 0; i < choices.size(); ++i) {
       const bool is_last = i + 1 == choices.size();
       if (!is_last && choices[i + 1].algorithm == choices[i].algorithm) continue;

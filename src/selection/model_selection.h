@@ -29,6 +29,17 @@ constexpr double errorFactor(const MachineModel& machine) {
   return machine.nodes == 1 ? 2 : 1.1;
 }
 
+// What serves up to `bytes`.
+struct ModelChoice {
+  uint64_t bytes;
+  const Algorithm* algorithm;
+  Picoseconds time;  // 0: it is not known
+};
+
+// By size: those that are asked for, and where the standing table changes its mind. Of equally fast ones the first in the catalogue.
+// Errors as selectionText().
+Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, Collective collective);
+
 // Rows for machines of this many nodes and ranks, with what was predicted as comments. Algorithms that ask for inputs that every
 // rank can read are left out. Errors: a collective that no algorithm can run here.
 Result<std::string> selectionText(const SelectionQuestion& question);

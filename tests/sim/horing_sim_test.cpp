@@ -11,11 +11,13 @@
 #include "compare.h"
 #include "goal.h"
 #include "options.h"
+#include "outer_ring.h"
 #include "quantity.h"
 #include "run_picture.h"
 #include "run_report.h"
 #include "selection/model_selection.h"
 #include "selection/selection_table.h"
+#include "sim/wire_bound.h"
 #include "units.h"
 
 namespace horing {
@@ -238,6 +240,53 @@ TEST(Compare, MarksTheFastestAndLeavesOutWhatCannotRun) {
   EXPECT_NE(nodes.value().table.find("# - ho_direct: "), std::string::npos);
   comparison.algorithms = {"nothing"};
   EXPECT_FALSE(compare(comparison).ok());
+}
+
+// Where few nodes are fast inside nothing keeps the rails from the wire; then latencies do, or rows that take too long.
+TEST(OuterRing, IsLimitedByLatencyAndByWhatIsInside) {
+  const auto limit = [](int32_t nodes, double inside_gbytes_per_s) {
+    Question question;
+    question.machine.nodes = nodes;
+    question.machine.inside.gbytes_per_s = inside_gbytes_per_s;
+    return ringLimit(question, wireBound(question.collective, 1u << 30, question.machine));
+  };
+  // 10 us for each node but the first, of 21.5 ms (M-1)/M: up to 85 nodes.
+  EXPECT_EQ(limit(85, 450), RingLimit::kNone);
+  EXPECT_EQ(limit(86, 450), RingLimit::kLatency);
+  // Seven messages at 12.5 x 7 = 87.5 GB/s are a hop, 2 us each instead of 5 aside; of two nodes two rows have one hop.
+  EXPECT_EQ(limit(2, 176), RingLimit::kNone);
+  EXPECT_EQ(limit(2, 174), RingLimit::kInside);
+  Question question;
+  question.machine.inside.gbytes_per_s = 88;
+  EXPECT_TRUE(rowIsBelowHop(question));
+  question.machine.inside.gbytes_per_s = 87;
+  EXPECT_FALSE(rowIsBelowHop(question));
+}
+
+TEST(Compare, SaysWhereSelectionLeavesTheOuterRing) {
+  Comparison comparison;
+  comparison.question = smallQuestion("", Collective::kAllReduce);
+  comparison.question.bytes = 4 << 20;
+  comparison.question.machine.between.latency_us = 2;
+  comparison.question.machine.inside.latency_us = 0.5;
+  comparison.algorithms = {"ho_ring", kSelected};
+  comparison.over = Comparison::Over::kNodes;
+  comparison.nodes = {3, 64};
+  const Result<ComparisonReport> report = compare(comparison);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const std::string& table = report.value().table;
+  EXPECT_NE(table.find("# on 3 nodes, ho_ring >= 0.9"), std::string::npos) << table;
+  const Curve& selected = report.value().chart.curves[1];
+  ASSERT_EQ(selected.points.size(), 2u);
+  ASSERT_EQ(selected.labels.size(), 2u) << table;
+  EXPECT_EQ(selected.labels[0].second, "ho_ring");
+  const auto& [nodes, other] = selected.labels[1];
+  EXPECT_NE(table.find(formatString("leaves the outer ring at %.0f nodes, for %s", nodes, other.c_str())),
+            std::string::npos)
+      << table;
+  ASSERT_EQ(report.value().chart.spans.size(), 1u);  // one node count makes no bar
+  EXPECT_EQ(report.value().chart.spans[0].from, nodes);
+  EXPECT_GT(selected.points[1].second, report.value().chart.curves[0].points[1].second);
 }
 
 // With one NIC for a node the gain is that of the bytes, less what latency takes.

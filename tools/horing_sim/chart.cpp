@@ -16,6 +16,9 @@ constexpr const char* kStyle = R"(
 .band{fill:#7b8694;fill-opacity:0.16}
 .c{stroke-width:2;stroke-linecap:round;fill:none}
 .dash{stroke-dasharray:6 5}
+.wide{stroke-width:8;stroke-opacity:0.3}
+.span{stroke:#7b8694;stroke-width:3}
+.mark{stroke:#7b8694;stroke-width:1.5}
 .c0{stroke:#c26a12}.c1{stroke:#2f6fc4}.c2{stroke:#23824a}.c3{stroke:#8a4fb8}
 .c4{stroke:#c43d2f}.c5{stroke:#0f8b8d}.c6{stroke:#6b7280}.c7{stroke:#a08500}
 .d{stroke:none}
@@ -88,7 +91,10 @@ class Drawing {
       svg_.text(kLeft, 46 + 16 * static_cast<double>(i), "note", chart_.notes[i]);
     drawBand();
     drawGrid();
-    for (size_t c = 0; c < chart_.curves.size(); ++c) drawCurve(c);
+    drawSpans();
+    for (const bool is_wide : {true, false})
+      for (size_t c = 0; c < chart_.curves.size(); ++c)
+        if (chart_.curves[c].is_wide == is_wide) drawCurve(c);
     drawNames();
     return svg_.finish(kLeft + kWidth + kRight, kTop + kHeight + kBottom, chart_.title, kStyle);
   }
@@ -143,10 +149,32 @@ class Drawing {
     svg_.text(kLeft, kTop - 10, "note", chart_.y_name);
   }
 
+  // One above the other, so that their names do not meet; lines are named at the right of bars.
+  void drawSpans() {
+    double bar = kTop + kHeight - 12, name = kTop + kHeight - 8;
+    for (const Span& span : chart_.spans) {
+      const double from = px(span.from), to = px(span.to);
+      const std::string dash = span.is_dashed ? " dash" : "";
+      if (span.from == span.to) {
+        svg_.line(from, kTop, from, kTop + kHeight, "mark" + dash);
+        const bool is_far = from > kLeft + kWidth / 2;
+        svg_.text(is_far ? from - 6 : from + 6, name, "note", span.name,
+                  is_far ? Anchor::kEnd : Anchor::kStart);
+        name -= 18;
+      } else {
+        svg_.line(from, bar, to, bar, "span" + dash);
+        for (const double end : {from, to}) svg_.line(end, bar - 5, end, bar + 5, "span");
+        svg_.text(from + 4, bar - 8, "note", span.name);
+        bar -= 32;
+      }
+    }
+  }
+
   void drawCurve(size_t number) {
     const Curve& curve = chart_.curves[number];
     const size_t look = curve.colour % kMaxColours;
-    const std::string line = formatString("c c%zu%s", look, curve.is_dashed ? " dash" : "");
+    const std::string line =
+        formatString("c c%zu%s%s", look, curve.is_dashed ? " dash" : "", curve.is_wide ? " wide" : "");
     for (size_t i = 1; i < curve.points.size(); ++i)
       svg_.line(px(curve.points[i - 1].first), py(curve.points[i - 1].second), px(curve.points[i].first),
                 py(curve.points[i].second), line);
@@ -157,6 +185,9 @@ class Drawing {
       svg_.rect(px(x) - 3, py(y) - 3, 6, 6, formatString("d d%zu", look));
       svg_.endGroup();
     }
+    for (const auto& [x, label] : curve.labels)
+      for (const auto& [at, y] : curve.points)
+        if (at == x) svg_.text(px(x), py(y) - 12, "note", label, Anchor::kMiddle);
   }
 
   // At the right ends of the curves, moved apart where they would lie on each other.

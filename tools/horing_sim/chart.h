@@ -13,6 +13,15 @@ struct Curve {
   std::vector<double> circled = {};  // the x of points that are better than those of other curves
   size_t colour = 0;                 // below kMaxColours
   bool is_dashed = false;
+  bool is_wide = false;                                     // and pale: lies below the others
+  std::vector<std::pair<double, std::string>> labels = {};  // beside the points at these x
+};
+
+// Where something holds, as a bar above the x axis, or, from == to, a line across the plot.
+struct Span {
+  double from = 0, to = 0;
+  std::string name;
+  bool is_dashed = false;
 };
 
 struct Chart {
@@ -27,6 +36,7 @@ struct Chart {
   // Marks off what others published; none if equal.
   double band_least = 0, band_most = 0;
   std::string band_name;
+  std::vector<Span> spans;
 };
 inline constexpr size_t kMaxColours = 8;
 

@@ -1,10 +1,13 @@
 #include "compare.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "algorithms/catalogue.h"
+#include "outer_ring.h"
 #include "quantity.h"
+#include "selection/model_selection.h"
 #include "units.h"
 
 namespace horing {
@@ -17,12 +20,17 @@ struct Series {
   std::string name;
   std::map<double, Prediction> at;  // without schedules
   std::string refusal;              // why it could not run, the first time
+
+  bool isSelected() const { return algorithm == kSelected; }
 };
+
+std::vector<double> ratesOf(const Comparison& comparison) {
+  return comparison.rates.empty() ? std::vector<double>{0} : comparison.rates;
+}
 
 std::vector<Series> seriesOf(const Comparison& comparison) {
   std::vector<Series> all;
-  const std::vector<double> rates = comparison.rates.empty() ? std::vector<double>{0} : comparison.rates;
-  for (const double rate : rates)
+  for (const double rate : ratesOf(comparison))
     for (const std::string& algorithm : comparison.algorithms) {
       Series& series = all.emplace_back();
       series.algorithm = algorithm;
@@ -48,8 +56,35 @@ void keep(Series& series, double x, const Result<Prediction>& prediction) {
   series.at[x].schedules.reset();
 }
 
+// Of one simulation: what takes longer is no candidate. Some seconds, for all of them.
+constexpr int64_t kMostCandidateWork = 20'000'000;
+
+// What is picked at each of `sizes` on this machine.
+void fillSelected(const Question& question, const std::vector<uint64_t>& sizes, Series& series,
+                  const std::function<double(uint64_t)>& x_of) {
+  SelectionQuestion asked;
+  asked.question = question;
+  asked.question.most_work = kMostCandidateWork;
+  asked.question.ranks = Ranks::kOneNodeIfLikely;
+  asked.sizes = sizes;
+  asked.standing = &SelectionTable::builtIn();
+  asked.job = jobOn(question.machine);
+  const Result<std::vector<ModelChoice>> choices = chooseByModel(asked, question.collective);
+  if (!choices.ok()) return keep(series, 0, choices.status());
+  for (const ModelChoice& choice : choices.value()) {
+    if (std::find(sizes.begin(), sizes.end(), choice.bytes) == sizes.end()) continue;
+    Question chosen = question;
+    chosen.algorithm = choice.algorithm->name;
+    chosen.bytes = choice.bytes;
+    keep(series, x_of(choice.bytes), predict(chosen, Record::kNothing));
+  }
+}
+
 void fillOverSizes(const Comparison& comparison, Series& series) {
   Question question = questionOf(comparison, series);
+  if (series.isSelected())
+    return fillSelected(question, comparison.sizes, series,
+                        [](uint64_t bytes) { return static_cast<double>(bytes); });
   question.bytes = comparison.sizes.front();
   Result<Prediction> first = predict(question, Record::kNothing);
   keep(series, static_cast<double>(question.bytes), first);
@@ -62,7 +97,12 @@ void fillOverNodes(const Comparison& comparison, Series& series) {
   Question question = questionOf(comparison, series);
   for (const int32_t nodes : comparison.nodes) {
     question.machine.nodes = nodes;
-    keep(series, nodes, predict(question, Record::kNothing));
+    if (series.isSelected()) {
+      fillSelected(question, {question.bytes}, series,
+                   [nodes](uint64_t) { return static_cast<double>(nodes); });
+    } else {
+      keep(series, nodes, predict(question, Record::kNothing));
+    }
   }
 }
 
@@ -84,13 +124,103 @@ Picoseconds fastestAt(const std::vector<Series>& all, double rate, double x) {
   return fastest;
 }
 
+// The nodes, of those that were asked for, at which something holds.
+std::string nodesText(const std::vector<double>& nodes) {
+  std::string text;
+  for (const double at : nodes) text += formatString("%s%.0f", text.empty() ? "" : ", ", at);
+  return text;
+}
+
+// At one speed.
+struct OuterRing {
+  std::string speed;            // empty: the machine's
+  std::vector<double> reaches;  // where nothing keeps it from the wire
+  std::vector<double> waits;    // where its rows do, though one of them takes less than a hop
+  double left_at = 0;  // where what is selected has another outer pattern, the first time; 0: nowhere
+  std::string left_for;
+  bool is_selected = false;  // there is something selected
+};
+
+OuterRing outerRingAt(const std::vector<Series>& all, double rate) {
+  OuterRing found;
+  if (rate > 0) found.speed = formatString("%g GB/s", rate);
+  std::map<double, const Prediction*> any;  // the machine of each point, whatever ran
+  for (const Series& series : all)
+    for (const auto& [x, prediction] : series.at)
+      if (series.rate == rate) {
+        any[x] = &prediction;
+        found.is_selected = found.is_selected || series.isSelected();
+        if (!series.isSelected() || found.left_at > 0 || hasOuterRing(prediction.question.algorithm))
+          continue;
+        found.left_at = x;
+        found.left_for = prediction.question.algorithm;
+      }
+  for (const auto& [x, prediction] : any) {
+    const RingLimit limit = ringLimit(prediction->question, prediction->bound);
+    if (limit == RingLimit::kNone) found.reaches.push_back(x);
+    if (limit == RingLimit::kInside && rowIsBelowHop(prediction->question)) found.waits.push_back(x);
+  }
+  return found;
+}
+
+// What each series of outer rings has there, the least of it.
+std::string efficienciesAt(const std::vector<Series>& all, double rate, const std::vector<double>& nodes) {
+  std::string text;
+  for (const Series& series : all) {
+    if (series.rate != rate || !hasOuterRing(series.algorithm)) continue;
+    double worst = 0;
+    for (const double at : nodes)
+      if (const auto found = series.at.find(at); found != series.at.end())
+        worst = std::max(worst, found->second.overBound());
+    if (worst > 0) text += formatString(", %s >= %.3f", series.algorithm.c_str(), 1 / worst);
+  }
+  return text;
+}
+
+std::string outerRingText(const std::vector<Series>& all, const std::vector<double>& rates) {
+  std::string text = formatString(
+      "# The outer ring should be at %g of the wire or above where all latencies between nodes are below %g "
+      "%% of the wire time\n"
+      "# and M rows inside a node take less than M-1 hops:\n",
+      kRingGoal, 100 * kMostLatency);
+  for (const double rate : rates) {
+    const OuterRing ring = outerRingAt(all, rate);
+    const std::string speed = ring.speed.empty() ? "" : ring.speed + ": ";
+    text += "# " + speed + (ring.reaches.empty() ? "nowhere" : "on " + nodesText(ring.reaches) + " nodes") +
+            efficienciesAt(all, rate, ring.reaches) + "\n";
+    if (!ring.waits.empty())
+      text += "# " + speed + "not on " + nodesText(ring.waits) +
+              ", where one row takes less than a hop but M rows more than M-1 hops" +
+              efficienciesAt(all, rate, ring.waits) + "\n";
+    if (ring.is_selected && ring.left_at == 0)
+      text += "# " + speed + "selection keeps the outer ring everywhere here\n";
+    if (ring.left_at > 0)
+      text += formatString("# %sselection leaves the outer ring at %.0f nodes, for %s\n", speed.c_str(),
+                           ring.left_at, ring.left_for.c_str());
+  }
+  return text;
+}
+
+std::string cellOf(const std::vector<Series>& all, const Series& series, double x) {
+  const auto found = series.at.find(x);
+  if (found == series.at.end())
+    return formatString("  %22s%s", "-", series.isSelected() ? "                  " : "");
+  const Prediction& prediction = found->second;
+  const bool is_fastest = prediction.result.time == fastestAt(all, series.rate, x);
+  std::string text = formatString("  %12s %8.3f%c", timeText(prediction.result.time).c_str(),
+                                  prediction.overBound(), is_fastest ? '*' : ' ');
+  if (series.isSelected()) text += formatString(" %-17s", prediction.question.algorithm.c_str());
+  return text;
+}
+
 std::string tableOf(const Comparison& comparison, const std::vector<Series>& all) {
   const bool is_size = comparison.over == Comparison::Over::kSize;
   std::string text =
       formatString("# %s, time and time / wire bound; * is the fastest%s\n%-12s %10s",
                    collectiveName(comparison.question.collective),
                    comparison.rates.size() > 1 ? " at its speed" : "", is_size ? "bytes" : "nodes", "bound");
-  for (const Series& series : all) text += formatString("  %22s", series.name.c_str());
+  for (const Series& series : all)
+    text += formatString("  %22s%s", series.name.c_str(), series.isSelected() ? "                  " : "");
   text += "\n";
   for (const double x : xsOf(comparison)) {
     Picoseconds bound = 0;
@@ -98,22 +228,13 @@ std::string tableOf(const Comparison& comparison, const std::vector<Series>& all
       if (const auto found = series.at.find(x); found != series.at.end()) bound = found->second.bound;
     text += formatString("%-12s %10s", xText(comparison.over, x).c_str(),
                          comparison.rates.size() > 1 ? "" : timeText(bound).c_str());
-    for (const Series& series : all) {
-      const auto found = series.at.find(x);
-      if (found == series.at.end()) {
-        text += formatString("  %22s", "-");
-        continue;
-      }
-      text += formatString("  %12s %8.3f%c", timeText(found->second.result.time).c_str(),
-                           found->second.overBound(),
-                           found->second.result.time == fastestAt(all, series.rate, x) ? '*' : ' ');
-    }
+    for (const Series& series : all) text += cellOf(all, series, x);
     text += "\n";
   }
   for (const Series& series : all)
     if (!series.refusal.empty())
       text += formatString("# - %s: %s\n", series.name.c_str(), series.refusal.c_str());
-  return text;
+  return is_size ? text : text + outerRingText(all, ratesOf(comparison));
 }
 
 std::string csvOf(const std::vector<Series>& all) {
@@ -121,9 +242,10 @@ std::string csvOf(const std::vector<Series>& all) {
   for (const Series& series : all)
     for (const auto& [x, prediction] : series.at) {
       const Question& question = prediction.question;
+      const std::string name = (series.isSelected() ? "selected:" : "") + question.algorithm;
       text +=
-          formatString("%s,%s,%d,%d,%g,%llu,%.6f,%.6f\n", collectiveName(question.collective),
-                       question.algorithm.c_str(), question.machine.nodes, question.machine.ranks_per_node,
+          formatString("%s,%s,%d,%d,%g,%llu,%.6f,%.6f\n", collectiveName(question.collective), name.c_str(),
+                       question.machine.nodes, question.machine.ranks_per_node,
                        question.machine.between.gbytes_per_s, static_cast<unsigned long long>(question.bytes),
                        toMicroseconds(prediction.result.time), toMicroseconds(prediction.bound));
     }
@@ -136,6 +258,24 @@ std::string machineNote(const MachineModel& machine, const std::vector<double>& 
                                          : "";
   return formatString("%g us%s between nodes; %g us, %g GB/s inside", machine.between.latency_us,
                       rate.c_str(), machine.inside.latency_us, machine.inside.gbytes_per_s);
+}
+
+// Where the outer ring ought to reach the wire, and where selection leaves it.
+std::vector<Span> spansOf(const std::vector<Series>& all, const std::vector<double>& rates) {
+  std::vector<Span> spans;
+  for (const double rate : rates) {
+    const OuterRing ring = outerRingAt(all, rate);
+    const std::string speed = ring.speed.empty() ? "" : ring.speed + ": ";
+    const bool is_dashed = rate != rates[0];
+    if (ring.reaches.size() > 1)
+      spans.push_back({ring.reaches.front(), ring.reaches.back(),
+                       formatString("%sthe ring is to be at %g or above", speed.c_str(), kRingGoal),
+                       is_dashed});
+    if (ring.left_at > 0)
+      spans.push_back({ring.left_at, ring.left_at,
+                       formatString("%s%s selected", speed.c_str(), ring.left_for.c_str()), is_dashed});
+  }
+  return spans;
 }
 
 Chart chartOf(const Comparison& comparison, const std::vector<Series>& all) {
@@ -162,11 +302,24 @@ Chart chartOf(const Comparison& comparison, const std::vector<Series>& all) {
     Curve& curve = chart.curves.emplace_back(Curve{series.name, {}});
     curve.colour = (chart.curves.size() - 1) % comparison.algorithms.size();
     curve.is_dashed = series.rate != all[0].rate;
+    curve.is_wide = series.isSelected();
+    std::string last;
     for (const auto& [x, prediction] : series.at) {
       curve.points.push_back(
           {x, is_size ? toMicroseconds(prediction.result.time) : 1 / std::max(prediction.overBound(), 1e-9)});
+      const std::string& name = prediction.question.algorithm;
+      if (series.isSelected() && name != last) curve.labels.push_back({x, name});
+      last = name;
+      if (series.isSelected()) continue;
       if (prediction.result.time == fastestAt(all, series.rate, x)) curve.circled.push_back(x);
     }
+  }
+  if (!is_size) {
+    chart.spans = spansOf(all, ratesOf(comparison));
+    chart.notes.push_back(
+        formatString("bar: latencies between nodes are below %g %% of the wire time, and M rows inside take "
+                     "less than M-1 hops",
+                     100 * kMostLatency));
   }
   return chart;
 }
@@ -176,7 +329,7 @@ Chart chartOf(const Comparison& comparison, const std::vector<Series>& all) {
 Result<ComparisonReport> compare(const Comparison& comparison) {
   std::vector<Series> all = seriesOf(comparison);
   for (Series& series : all) {
-    if (!findAlgorithm(series.algorithm))
+    if (!series.isSelected() && !findAlgorithm(series.algorithm))
       return makeStatus(Code::kInvalidArgument, "there is no algorithm '%s'; see 'horing-plan list'",
                         series.algorithm.c_str());
     if (comparison.over == Comparison::Over::kSize) {
@@ -189,109 +342,6 @@ Result<ComparisonReport> compare(const Comparison& comparison) {
                         series.refusal.c_str());
   }
   return ComparisonReport{tableOf(comparison, all), csvOf(all), chartOf(comparison, all)};
-}
-
-namespace {
-
-// What the paper does not say: how many NICs the rings of a node use. A ring on each of eight NICs is one ring over a NIC that is
-// eight times as fast.
-struct PaperCase {
-  const char* name;
-  double gbytes_per_s;
-};
-constexpr PaperCase kPaperCases[] = {{"1 NIC", 12.5}, {"8 NICs", 100}};
-
-// The third case: hops in lockstep, each with its cost besides the bytes, in which its line is idle.
-constexpr double kLockstepUs = 25;
-constexpr const char* kLockstepName = "lockstep, 25 us";
-
-constexpr const char* kPaperHead =
-    "# All-gather of 1 GB on nodes of 8 GPUs: how much more bandwidth ho_ring has than ring, in %.\n"
-    "# Published: 25.2 to 39.7 on 16 to 128 A100 (arXiv 2310.06003 v2); headlines 32.6 (v1) and 36.5 (v2).\n"
-    "# Model: 2400 Gbit/s and 2 us between the GPUs of a node; 100 Gbit/s for a NIC and 5 us between nodes.\n"
-    "# 'bytes' is what the slow bytes saved are worth: (n-1)/(m(M-1)) - 1. 'lockstep' is not simulated but "
-    "the closed form of\n"
-    "# hops that do not overlap, 8 NICs: n-1 of them for the ring, M-1 and one row inside a node for "
-    "ho_ring.\n";
-constexpr const char* kPaperFoot =
-    "# Bytes gain less and less as nodes are added, and a ring that is cut into slices hides its latency: so "
-    "do the simulated\n"
-    "# columns. The published gain does not fall. A cost for each hop explains that, for a ring has n-1 slow "
-    "hops and ho_ring\n"
-    "# M-1: with 25 us the closed form has 23 to 32 from 4 nodes on. On 2 nodes any model gains more than "
-    "was\n"
-    "# published: it overlaps what is inside a node with what is between nodes; the authors' released code "
-    "does not.\n";
-
-double lockstepGain(double nodes, double bytes) {
-  constexpr double kMembers = 8;
-  const double ranks = nodes * kMembers, chunk = bytes / ranks;
-  const double ring_hop = kLockstepUs + chunk / 100e3, rail_hop = kLockstepUs + chunk / 12.5e3;
-  const double row = (kMembers - 1) * (2 + chunk / 300e3);
-  const double ho_ring = (nodes - 1) * std::max(rail_hop, row) + row;
-  return 100 * ((ranks - 1) * ring_hop / ho_ring - 1);
-}
-
-Result<double> gainOf(Question question, const PaperCase& paper_case) {
-  question.machine.between = {5, paper_case.gbytes_per_s, 0, 0};
-  question.algorithm = "ring";
-  HORING_ASSIGN(const Prediction ring, predict(question, Record::kNothing));
-  question.algorithm = "ho_ring";
-  HORING_ASSIGN(const Prediction ho_ring, predict(question, Record::kNothing));
-  return 100 * (static_cast<double>(ring.result.time) / static_cast<double>(ho_ring.result.time) - 1);
-}
-
-Chart paperChart(std::vector<Curve> curves) {
-  Chart chart;
-  chart.title = "ho_ring against ring: all-gather of 1 GB, 8 GPUs in each node";
-  chart.notes = {"100 Gbit/s for a NIC and 5 us between nodes; 2400 Gbit/s and 2 us inside"};
-  chart.x_name = "nodes";
-  chart.y_name = "more bandwidth than ring, %";
-  chart.x_text = [](double x) { return formatString("%.0f", x); };
-  chart.curves = std::move(curves);
-  chart.band_least = 25.2;
-  chart.band_most = 39.7;
-  chart.band_name = "published: 25.2 to 39.7 %";
-  return chart;
-}
-
-}  // namespace
-
-Result<ComparisonReport> compareWithPaper(const Pipelining& pipelining) {
-  Question question;
-  question.collective = Collective::kAllGather;
-  question.bytes = 1'000'000'000;
-  question.pipelining = pipelining;
-  question.machine.nic = Owner::kNode;
-  question.machine.inside = {2, 300, 0, 0};
-  std::vector<Curve> curves = {{"bytes alone", {}}};
-  std::string table = std::string(kPaperHead) + "nodes  GPUs    bytes";
-  for (const PaperCase& paper_case : kPaperCases) {
-    curves.push_back({paper_case.name, {}});
-    table += formatString("  %13s", paper_case.name);
-  }
-  curves.push_back({kLockstepName, {}});
-  table += formatString("  %15s     published\n", kLockstepName);
-  for (size_t c = 0; c < curves.size(); ++c) curves[c].colour = c;
-  for (const int32_t nodes : {2, 4, 8, 16}) {
-    question.machine.nodes = nodes;
-    const double bytes_alone = 100 * ((nodes * 8 - 1) / (8.0 * (nodes - 1)) - 1);
-    curves[0].points.push_back({nodes, bytes_alone});
-    table += formatString("%5d  %4d  %7.1f", nodes, nodes * 8, bytes_alone);
-    for (size_t c = 1; c <= std::size(kPaperCases); ++c) {
-      HORING_ASSIGN(const double gain, gainOf(question, kPaperCases[c - 1]));
-      curves[c].points.push_back({nodes, gain});
-      table += formatString("  %13.1f", gain);
-    }
-    const double lockstep = lockstepGain(nodes, static_cast<double>(question.bytes));
-    curves.back().points.push_back({nodes, lockstep});
-    table += formatString("  %15.1f  25.2 to 39.7\n", lockstep);
-  }
-  std::string csv = "nodes,case,gain_percent\n";
-  for (const Curve& curve : curves)
-    for (const auto& [nodes, gain] : curve.points)
-      csv += formatString("%.0f,%s,%.2f\n", nodes, curve.name.c_str(), gain);
-  return ComparisonReport{table + kPaperFoot, csv, paperChart(std::move(curves))};
 }
 
 }  // namespace horing

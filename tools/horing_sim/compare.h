@@ -8,6 +8,9 @@
 
 namespace horing {
 
+// In place of an algorithm: what the library picks of itself on such a machine (HORING_SELECTION=auto), each time another.
+inline constexpr const char* kSelected = "selected";
+
 struct Comparison {
   Question question;  // its algorithm, and what is swept, are of no meaning
   std::vector<std::string> algorithms;
@@ -23,7 +26,8 @@ struct ComparisonReport {
   Chart chart;
 };
 
-// Time over the wire bound of each algorithm at each point, and the best; over nodes it is drawn as efficiency, bound / time.
+// Time over the wire bound of each algorithm at each point, and the best; over nodes it is drawn as efficiency, bound / time, with
+// where the outer ring ought to reach the wire (outer_ring.h) and where kSelected leaves it.
 // Algorithms that cannot run at a point are left out there. Errors: an algorithm that there is not, or that can run nowhere.
 Result<ComparisonReport> compare(const Comparison& comparison);
 

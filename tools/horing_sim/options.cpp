@@ -23,7 +23,7 @@ constexpr const char* kFooter = R"(Examples:
       A machine in a file: print one, change it, use it.
   horing-sim compare --nodes 16 --ranks 8 --algorithms ring,ho_ring,ho_halving --svg sizes.svg
       Algorithms beside each other, from 4 KiB to 1 GiB.
-  horing-sim compare --over nodes --bytes 1GiB --rates 12.5,50 --algorithms ho_ring,ho_halving --slice-bytes 1MiB --svg nodes.svg
+  horing-sim compare --over nodes --bytes 1GiB --rates 12.5,50 --intra-gbytes 450 --slice-bytes 1MiB --window 8 --svg nodes.svg
       Efficiency against the wire as the machine grows, for two speeds.
   horing-sim compare --paper --slice-bytes 1MiB --window 8 --svg paper.svg
       ring against ho_ring, beside what the paper of the HO-Ring measured.
@@ -46,7 +46,7 @@ struct Raw {
   std::optional<double> inter_latency, inter_rate, intra_latency, intra_rate, cores;
   std::optional<std::string> nic;
   std::vector<std::string> collectives = {"all_reduce", "reduce_scatter", "all_gather"};
-  std::vector<std::string> algorithms = {"ring", "ho_ring", "ho_ring_direct", "ho_halving"};
+  std::vector<std::string> algorithms = {"ring", "ho_ring", "ho_ring_direct", "ho_halving", kSelected};
   std::string over = "size";
   std::vector<int32_t> node_counts;
   std::string from = "4K", to = "1GiB";
@@ -180,7 +180,7 @@ void finish(const Raw& raw, SimOptions& options) {
   options.selection.sizes = comparison.sizes;
   for (const std::string& name : raw.collectives) options.selection.collectives.push_back(collectiveOf(name));
   comparison.nodes = raw.node_counts;
-  if (comparison.nodes.empty()) comparison.nodes = {2, 4, 8, 16, 32, 64, 128, 256};
+  if (comparison.nodes.empty()) comparison.nodes = {2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   options.against = raw.paper ? SimOptions::Against::kPaper : SimOptions::Against::kEachOther;
 }
 
@@ -202,12 +202,14 @@ void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
 void addCompare(CLI::App& compare, SimOptions& options, Raw& raw) {
   addMachine(compare, raw);
   addCall(compare, raw, options.question.pipelining);
-  compare.add_option("-a,--algorithms", raw.algorithms, "Which")->delimiter(',')->capture_default_str();
+  compare.add_option("-a,--algorithms", raw.algorithms, "Which; 'selected': what the library picks there")
+      ->delimiter(',')
+      ->capture_default_str();
   compare.add_option("--over", raw.over, "What to sweep: 'size' or 'nodes'")
       ->check(CLI::IsMember({"size", "nodes"}))
       ->capture_default_str();
   addSizes(compare, raw);
-  compare.add_option("--node-counts", raw.node_counts, "For --over nodes (default: 2,4,8,...,256)")
+  compare.add_option("--node-counts", raw.node_counts, "For --over nodes (default: 2,4,8,...,1024)")
       ->delimiter(',')
       ->check(CLI::Range(1, kMaxModelNodes));
   compare
