@@ -93,6 +93,26 @@ TEST(Prediction, IsTheSameOfOneNodeAndOfAllRanks) {
   }
 }
 
+// What it takes to simulate 2,048 nodes grows with the steps of one of them, not of all. Counted, for seconds differ from machine to
+// machine: a rank takes a step or two for each hop of a rail and each chunk inside, in both phases. Slices multiply that; one will do.
+TEST(Prediction, OfSixteenThousandRanksTakesTheStepsOfEight) {
+  constexpr int64_t kNodes = 2048, kRanks = 8, kMostSteps = 2 * 2 * kNodes * (kRanks + 1) * kRanks;
+  Question question;
+  question.machine.nodes = kNodes;
+  question.machine.ranks_per_node = kRanks;
+  question.bytes = 1u << 30;
+  question.pipelining.slices_per_chunk = 1;
+  question.most_work = 4 * kMostSteps;  // a message is given its share of a line once or twice
+  for (const char* algorithm : {"ho_ring", "ho_ring_direct"}) {
+    question.algorithm = algorithm;
+    const Result<Prediction> prediction = predict(question, Record::kNothing);
+    ASSERT_TRUE(prediction.ok()) << prediction.status().message();
+    EXPECT_EQ(prediction.value().schedules->size(), static_cast<size_t>(kRanks));
+    EXPECT_LE(prediction.value().result.slices, kMostSteps);
+    EXPECT_GT(prediction.value().result.slices, 0);
+  }
+}
+
 TEST(Prediction, SaysWhatCannotBePredicted) {
   Question question = smallQuestion("no_such", Collective::kAllReduce);
   EXPECT_NE(predict(question, Record::kNothing).status().message().find("no algorithm"), std::string::npos);
