@@ -26,6 +26,7 @@ COMMANDS = {
     "fold": ["{bin}/fold_bench", *MICRO, "--benchmark_filter=(memcpy|sum/k2/d1)/65536", "--benchmark_out={results}/fold.json"],
     "transport": ["{bin}/transport_bench"],
     "socket": ["{bin}/socket_bench"],
+    "sim": ["python3", "bench/sim/simulator.py", "--bin", "{bin}", "--out", "{results}/sim"],
 }
 
 # As one types them: without the options that only concern the results.
@@ -39,6 +40,7 @@ SHOWN = {
     "fold": "fold_bench --benchmark_filter='(memcpy\\|sum/k2/d1)/65536'",
     "transport": "transport_bench",
     "socket": "socket_bench",
+    "sim": "python3 bench/sim/simulator.py",
 }
 
 
@@ -53,6 +55,7 @@ ABOUT = {
     "fold": ("fold / memcpy", ""),
     "transport": ("shm", ""),
     "socket": ("socket transport / raw TCP", ""),
+    "sim": ("simulating 2,048 x 8 ranks; the outer ring against the wire; a schedule at 16,384 ranks", "< 60 s, < 8 GiB; ≥ 0.95; < 5 ms, < 1 MiB"),
 }
 
 
@@ -206,8 +209,34 @@ def socket(results):
                 ", ".join(f"{what} of {size} B {ratio}" for what, size, ratio in ratios))]
 
 
+def outer_ring(folder, rate):
+    text = (folder / f"nodes_{rate}.txt").read_text(encoding="utf-8")
+    nodes, efficiencies = re.search(r"^# [\d.]+ GB/s: on ([\d, ]+) nodes, (.*)$", text, re.MULTILINE).groups()
+    least = min(float(number) for number in re.findall(r">= ([\d.]+)", efficiencies))
+    waits = re.search(r": (not on [\d, ]+), where one row .*? M-1 hops, (.*)$", text, re.MULTILINE)
+    left = re.search(r"selection (leaves|keeps) (.*)$", text, re.MULTILINE)
+    return Row(f"outer ring, wire bound / time at {rate} GB/s where it should be at the wire; the crossover", "≥ 0.95",
+               f"on {nodes} nodes {efficiencies}; {waits[1] + ' (rows inside are too long): ' + waits[2] + '; ' if waits else ''}"
+               f"selection {left[1]} {left[2]}", least >= 0.95)
+
+
+def sim(results):
+    folder = results / "sim"
+    cost = json.loads((folder / "sim.json").read_text(encoding="utf-8"))
+    scale = max((cost["scale"], cost["scale_direct"]), key=lambda run: run["seconds"])
+    schedule = (folder / "schedule.txt").read_text(encoding="utf-8")
+    built = re.findall(r"/(\w+)/2048/8 +([\d.]+) us .*bytes=([\d.]+)(k?)", schedule)
+    kib = {name: float(number) * (1000 if kilo else 1) / 1024 for name, _, number, kilo in built}
+    return [Row("simulating all-reduce of 1 GiB on 2,048 x 8 ranks, one core", "< 60 s, < 8 GiB",
+                f"{scale['seconds']:.1f} s ({scale['core_seconds']:.1f} s of the core), {scale['mib']} MiB", scale["seconds"] < 60 and scale["mib"] < 8192),
+            *(outer_ring(folder, rate) for rate in ("12.5", "50")),
+            Row("build the schedule of a rank of 16,384", "< 5 ms, < 1 MiB",
+                ", ".join(f"`{name}` {us} us, {kib[name]:.1f} KiB" for name, us, *_ in built),
+                all(float(us) < 5000 for _, us, *_ in built) and all(size < 1024 for size in kib.values()))]
+
+
 READERS = {"main_job": main_job, "peers": peers, "interpreter": interpreter, "plan": plan, "oversubscription": oversubscription,
-           "limits": limits, "fold": fold, "transport": transport, "socket": socket}
+           "limits": limits, "fold": fold, "transport": transport, "socket": socket, "sim": sim}
 
 
 # ---- what people read ----

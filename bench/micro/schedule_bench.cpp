@@ -36,10 +36,27 @@ void finish(benchmark::State& state, const Status& status, int64_t steps) {
   state.counters["steps"] = static_cast<double>(steps);
 }
 
+// Bytes that a schedule takes, written down as it is.
+size_t memoryOf(const Schedule& schedule) {
+  size_t bytes = sizeof(Schedule) + schedule.lanes.capacity() * sizeof(Lane);
+  for (const Lane& lane : schedule.lanes) {
+    bytes += lane.blocks.capacity() * sizeof(Block);
+    for (const Block& block : lane.blocks) {
+      bytes += block.body.capacity() * sizeof(Step);
+      for (const Step& step : block.body)
+        bytes += step.sources.capacity() * sizeof(Source) + step.signal_to.capacity() * sizeof(int32_t);
+    }
+  }
+  return bytes;
+}
+
 void BuildOneRank(benchmark::State& state, const char* algorithm) {
   const Shape shape = shapeOf(state);
-  for (auto _ : state)
-    benchmark::DoNotOptimize(buildSchedule(algorithm, Collective::kAllReduce, shape, shape.ranks() - 1));
+  const auto build = [&] {
+    return buildSchedule(algorithm, Collective::kAllReduce, shape, shape.ranks() - 1);
+  };
+  for (auto _ : state) benchmark::DoNotOptimize(build());
+  state.counters["bytes"] = static_cast<double>(memoryOf(build().take()));
 }
 
 void BuildAllRanks(benchmark::State& state, const char* algorithm) {
