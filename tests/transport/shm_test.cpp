@@ -247,6 +247,31 @@ TEST(ShmFiles, OfOthersAreLeftAlone) {
   EXPECT_EQ(folder.entries().size(), 5u);
 }
 
+// Ranks that start at once all look for what dead ones left, while others make their files.
+TEST(ShmFiles, OfThoseThatLiveStayWhereManyLookForOrphans) {
+  ShmFolder folder;
+  std::atomic<int> makers{3}, lost{0};
+  const auto make = [&](int maker) {
+    for (int round = 0; round < 300; ++round) {
+      const std::string path =
+          folder.path() + "/horing-" + std::to_string(maker) + "-" + std::to_string(round) + ".rank";
+      const auto made = createPresenceFile(path, 4096, "a test");
+      EXPECT_TRUE(made.ok()) << made.status().toString();
+      std::this_thread::yield();
+      lost += ::access(path.c_str(), F_OK) != 0;
+    }
+    --makers;
+  };
+  std::vector<std::thread> threads;
+  for (int maker = 0; maker < 3; ++maker) threads.emplace_back(make, maker);
+  for (int looker = 0; looker < 4; ++looker)
+    threads.emplace_back([&] {
+      while (makers > 0) removeOrphans(folder.path());
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lost, 0);
+}
+
 TEST(ShmFiles, OfLinksAreUnlinkedOnceBothEndsAreThere) {
   ShmFolder folder;
   constexpr int kRanks = 3;

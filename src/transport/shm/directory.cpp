@@ -155,15 +155,20 @@ std::vector<std::string> ourNames(const std::string& directory) {
   return others;
 }
 
-// The orphan's presence file, locked so that a process that is just making it notices; invalid if there is
-// none. Nothing if its owner lives.
-bool claimOrphan(const std::string& presence_path, Fd* presence) {
+enum class Owner : uint8_t { kUnknown, kLives, kGone };
+
+// Of a presence file, which is locked if its owner is gone, so that a process that is just making it notices. kUnknown: there is none.
+Owner claimOrphan(const std::string& presence_path, Fd* presence) {
   Result<Fd> opened = openShmFile(presence_path);
-  if (!opened.ok()) return false;
+  if (!opened.ok()) return Owner::kLives;
   *presence = opened.take();
-  if (!presence->valid()) return true;
+  if (!presence->valid()) return Owner::kUnknown;
   struct flock lock = wholeFile(F_WRLCK);
-  return ::fcntl(presence->get(), F_OFD_SETLK, &lock) == 0;
+  if (::fcntl(presence->get(), F_OFD_SETLK, &lock) != 0) return Owner::kLives;
+  // Somebody else may have removed it since it was opened, and its maker have put another one there.
+  struct stat facts {};
+  const bool is_there = ::fstat(presence->get(), &facts) == 0 && facts.st_nlink > 0;
+  return is_there ? Owner::kGone : Owner::kLives;
 }
 
 }  // namespace
@@ -303,7 +308,10 @@ int removeOrphans(const std::string& directory) {
   int removed = 0;
   for (const std::string& name : ourNames(directory)) {
     Fd presence;
-    if (!claimOrphan(directory + "/" + name.substr(0, name.find('.')) + kPresenceSuffix, &presence)) continue;
+    const Owner owner =
+        claimOrphan(directory + "/" + name.substr(0, name.find('.')) + kPresenceSuffix, &presence);
+    // A presence file that was there a moment ago may be made again at any time.
+    if (owner == Owner::kLives || (owner == Owner::kUnknown && name.ends_with(kPresenceSuffix))) continue;
     if (::unlink((directory + "/" + name).c_str()) == 0) ++removed;
   }
   return removed;

@@ -347,7 +347,11 @@ TEST(HoringCache, IsFilledForThoseThatComeOfACommunicator) {
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
     return found;
   };
-  const std::string first = run();
+  // What was measured beside other programs is not kept, and says so; the next is the first again.
+  std::string first;
+  const auto was_disturbed = [&] { return count(first, "other programs had its cores") > 0; };
+  for (int tries = 0; tries == 0 || (was_disturbed() && tries < 10); ++tries) first = run();
+  if (was_disturbed()) GTEST_SKIP() << "other programs keep all cores busy";
   EXPECT_EQ(count(first, "the machine, by HORING_CALIBRATE=auto"), 1) << first;
   EXPECT_GE(count(first, "later jobs like this one choose by"), 1) << first;
   const std::string second = run();
