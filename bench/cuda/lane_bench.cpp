@@ -1,9 +1,9 @@
 // What the engine for GPUs does on one GPU, beside what that GPU can do in the same run. See bench/cuda/README.md.
 #include <algorithm>
 
-#include "comm/gpu_queue_shape.h"
 #include "cuda/gpu_ranks.h"
 #include "cuda/kernels.h"
+#include "engine/cuda/queue_shape.h"
 
 namespace horing::cuda_bench {
 namespace {
@@ -74,7 +74,7 @@ test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collec
   options.plan.parts = partsFor(shape.ranks(), lanes);
   options.slots = 2 * static_cast<uint32_t>(options.plan.window) + 1;
   if (room == Room::kOfCommunicators) {
-    const GpuQueues queues = gpuQueues(static_cast<size_t>(shape.ranks()), options.plan.window);
+    const cuda::GpuQueues queues = cuda::gpuQueues(static_cast<size_t>(shape.ranks()), options.plan.window);
     options.plan.parts =
         std::min({options.plan.parts, queues.parts, std::max(kBlocksOfCommunicators / lanes, 1)});
     options.plan.slot_bytes = queues.shape.slot_bytes;

@@ -230,7 +230,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     if (made.ok()) {
       state_ = State::kKernels;
       log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
-                kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
+                cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
       if (!remote_)
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));
@@ -295,7 +295,7 @@ Status GpuTeam::setUpGpus() {
 Status GpuTeam::setUpMemory() {
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
-    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, kGpuMemoryBytes));
+    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, cuda::kGpuMemoryBytes));
     if (!remote_) {
       HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
     }
@@ -316,7 +316,7 @@ Status GpuTeam::setUpMemory() {
 }
 
 void GpuTeam::chooseShape() {
-  const GpuQueues queues = gpuQueues(ranks_.size(), settings_.window);
+  const cuda::GpuQueues queues = cuda::gpuQueues(ranks_.size(), settings_.window);
   shape_ = queues.shape;
   settings_.slot_bytes = shape_.slot_bytes;
   settings_.parts = queues.parts;

@@ -27,12 +27,12 @@
 #include "base/config.h"
 #include "base/cuda_device.h"
 #include "base/log.h"
-#include "comm/gpu_queue_shape.h"
 #include "comm/remote_gpus.h"
 #include "control/replay_number.h"
 #include "control/unique_id.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/lane_gpu.h"
+#include "engine/cuda/queue_shape.h"
 #include "selection/selection.h"
 #include "topology/group_map.h"
 

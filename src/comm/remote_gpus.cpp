@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "comm/gpu_queue_shape.h"
 #include "control/wire.h"
 #include "engine/cuda/pinned_memory.h"
+#include "engine/cuda/queue_shape.h"
 
 namespace horing {
 
@@ -74,12 +74,12 @@ void RemoteGpus::chooseShape() {
   bridged_parts_ = cuda::kMaxBridgedParts;
   const bool is_one_node = neighbors_.seats().neighborsOf(rank()).size() + 1 == ranks;
   if (is_one_node) {
-    const GpuQueues queues = gpuQueues(ranks, window);
+    const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
     shape_ = queues.shape;
     parts_ = queues.parts;
     while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
   } else {
-    shape_ = gpuQueueShape(window, [&](const cuda::QueueShape& shape) {
+    shape_ = cuda::gpuQueueShape(window, [&](const cuda::QueueShape& shape) {
       return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
     });
     parts_ = bridged_parts_;

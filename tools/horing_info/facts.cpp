@@ -35,7 +35,7 @@ Facts gatherFacts(int trial_ranks) {
   if (machine.ok()) facts.machine = machine.take();
   facts.rdma_ports = readRdmaPorts("/sys/class/infiniband");
   facts.trial_ranks = trial_ranks;
-  facts.gpu_bytes_per_rank = kGpuMemoryBytes;
+  facts.gpu_bytes_per_rank = cuda::kGpuMemoryBytes;
   if (facts.configuration.ok() && trial_ranks > 0) facts.transports = tryTransports(trial_ranks);
   return facts;
 }

@@ -1,4 +1,5 @@
 #pragma once
+// How many slots of which size queues have, and how many parts a plan, in the memory that a rank may take of its GPU.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include "engine/cuda/queue.h"
 #include "engine/host/plan.h"
 
-namespace horing {
+namespace horing::cuda {
 
 // What each rank takes of its GPU, at most and at once; what queues may take of it, plans have the rest.
 inline constexpr size_t kGpuMemoryBytes = size_t{32} << 20;
@@ -16,15 +17,15 @@ inline constexpr size_t kGpuQueueBytes = size_t{24} << 20;
 // Of queues between kernels: two windows and one more slot, so that a sender need not wait for each credit, each as large as
 // `fits(shape)` lets it be; the smallest whether it fits or not.
 template <typename Fits>
-cuda::QueueShape gpuQueueShape(int32_t window, const Fits& fits) {
+QueueShape gpuQueueShape(int32_t window, const Fits& fits) {
   constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
-  cuda::QueueShape shape{2 * static_cast<uint32_t>(window) + 1, kLargestSlot};
+  QueueShape shape{2 * static_cast<uint32_t>(window) + 1, kLargestSlot};
   while (!fits(shape) && shape.slot_bytes > kSmallestSlot) shape.slot_bytes /= 2;
   return shape;
 }
 
 struct GpuQueues {
-  cuda::QueueShape shape;
+  QueueShape shape;
   int32_t parts = 1;  // the most of a plan, for each has queues of its own
 };
 
@@ -33,12 +34,10 @@ inline GpuQueues gpuQueues(size_t ranks, int32_t window) {
   constexpr size_t kGoodParts = 8;          // smaller slots are worth so many
   constexpr size_t kMostScratchQueues = 4;  // that count for the size of slots
   const size_t queues = kLinkChannels * (ranks - 1) + kMostScratchQueues;
-  const auto parts = [&](const cuda::QueueShape& shape) {
-    return kGpuQueueBytes / (queues * cuda::queueBytes(shape));
-  };
-  const cuda::QueueShape shape =
-      gpuQueueShape(window, [&](const cuda::QueueShape& tried) { return parts(tried) >= kGoodParts; });
-  return {shape, static_cast<int32_t>(std::clamp<size_t>(parts(shape), 1, cuda::kMaxParts))};
+  const auto parts = [&](const QueueShape& shape) { return kGpuQueueBytes / (queues * queueBytes(shape)); };
+  const QueueShape shape =
+      gpuQueueShape(window, [&](const QueueShape& tried) { return parts(tried) >= kGoodParts; });
+  return {shape, static_cast<int32_t>(std::clamp<size_t>(parts(shape), 1, kMaxParts))};
 }
 
-}  // namespace horing
+}  // namespace horing::cuda

@@ -1,0 +1,362 @@
+// What can go wrong with operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the
+// host.
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <utility>
+
+#include "../temporary_folder.h"
+#include "gpu_ranks.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::FakeCuda;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+using horing::test::PinnedVector;
+
+TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
+  begin();
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr)));
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingRemoteError, "rank"));
+  // The stream is usable again.
+  const PinnedVector<float> threes(cuda_, 0, std::vector<float>(8, 3));
+  on_0_.writeOn(stream, threes);
+  stream.synchronize();
+  EXPECT_EQ(on_0_.read(), threes.values());
+}
+
+// Behind it is what the thread of the callback carries out, and kernels are launched in the order of the calls.
+TEST_F(GpuKernelTrouble, OfACallbackThatWouldWaitForItselfIsRefused) {
+  begin();
+  const GpuStream stream(cuda_, 0);
+  std::promise<void> queued;
+  std::promise<testing::AssertionResult> refused;
+  std::function<void()> issues = [&, is_queued = queued.get_future().share()] {
+    is_queued.wait();
+    refused.set_value(refuses(add(0, on(0).data(), stream.get()), horingInvalidUsage, "in a callback"));
+  };
+  std::vector<horingStream_t> own(2);
+  for (horingStream_t& each : own) ASSERT_HORING(horingStreamCreate(&each));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_HORING(add(rank, on(rank).data(), own[static_cast<size_t>(rank)]));
+  const auto call = [](horingStream_t, horingResult_t, void* function) {
+    (*static_cast<std::function<void()>*>(function))();
+  };
+  ASSERT_HORING(horingStreamAddCallback(own[0], call, &issues));
+  for (int rank = 0; rank < 2; ++rank)
+    ASSERT_HORING(add(rank, on(rank).data(), own[static_cast<size_t>(rank)]));
+  queued.set_value();
+  EXPECT_TRUE(refused.get_future().get());
+  for (const horingStream_t each : own) EXPECT_HORING(horingStreamDestroy(each));
+  EXPECT_EQ(on(0).read(), std::vector<float>(8, 8));
+}
+
+TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesEndsAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  stream.synchronize();
+  EXPECT_EQ(asyncError(0), horingTimeout);
+  EXPECT_TRUE(
+      refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank 1 never called all_reduce launch #1"));
+}
+
+TEST_F(GpuKernelTrouble, OfCallsThatDifferIsNamed) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  callDifferently(stream, other);
+  EXPECT_EQ(asyncError(0), horingInvalidUsage);
+  EXPECT_TRUE(
+      refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage,
+              "ranks disagree about launch #1: rank 0 called all_reduce (8 x float32, sum), rank 1 called "
+              "all_reduce (8 x float32, max)"));
+}
+
+// In the mode in which no thread may look at a stream unless it says that this is no part of a graph.
+TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAThreadRecords) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1), recorded(cuda_, 2);
+  const CurrentGpu current(cuda_, 2);
+  const RecordedGraph nothing(cuda_, recorded, [&] {
+    callDifferently(stream, other);
+    horingResult_t error = horingSuccess;
+    while (error == horingSuccess) error = asyncError(0);
+    EXPECT_EQ(error, horingInvalidUsage) << horingGetLastError(comm(0));
+  });
+}
+
+TEST_F(GpuKernelTrouble, IsNamedAlsoWhileAnotherThreadIsInACall) {
+  begin();
+  float received = 0;
+  const float sent = 7;
+  std::thread inside([&] {
+    // The probe below may be inside just then.
+    while (refuses(horingRecv(&received, 1, horingFloat, 1, comm(0), nullptr), horingInvalidUsage,
+                   "another thread"))
+      std::this_thread::yield();
+  });
+  while (horingAllReduce(nullptr, nullptr, 0, horingFloat, horingSum, comm(0), nullptr) != horingInvalidUsage)
+    std::this_thread::yield();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  // By which it is known how far they are.
+  cuda_.fail("cuEventQuery", 700);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(add(1, on_1_.data(), other.get()));
+  horingResult_t error = horingSuccess;
+  while (error == horingSuccess) error = asyncError(0);
+  EXPECT_EQ(error, horingUnhandledCudaError) << horingGetLastError(comm(0));
+  cuda_.fail(nullptr, 0);
+  EXPECT_HORING(horingSend(&sent, 1, horingFloat, 0, comm(1), nullptr));
+  inside.join();
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(asyncError(0), horingUnhandledCudaError);
+  stream.synchronize();
+  other.synchronize();
+}
+
+TEST_F(GpuKernelTrouble, OfRanksThatShareAGpuAndCallDifferentThingsIsNamed) {
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
+  onEveryRank(2, [&](int rank) {
+    const GpuStream stream(cuda_, 0);
+    float* const data = rank == 0 ? on_0_.data() : there.data();
+    EXPECT_TRUE(refuses(horingAllReduce(data, data, 8, horingFloat, rank == 0 ? horingSum : horingMax,
+                                        comm(rank), stream.get()),
+                        horingInvalidUsage, "rank 1 called all_reduce (8 x float32, max)"));
+    stream.synchronize();
+  });
+}
+
+// Who waits for another rank on the host hears when that is gone, and says whom it waited for when it never comes.
+TEST_F(GpuKernelTrouble, OfAPeerEndsTheWaitForItsFirstOperation) {
+  meet();
+  std::thread ends([&] { EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr))); });
+  const GpuStream stream(cuda_, 0);
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingRemoteError, "rank 1"));
+  ends.join();
+}
+
+TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
+  onEveryRank(2,
+              [&](int rank) { EXPECT_HORING(add(rank, rank == 0 ? on_0_.data() : there.data(), nullptr)); });
+  const GpuStream stream(cuda_, 0);
+  EXPECT_TRUE(
+      refuses(add(0, on_0_.data(), stream.get()), horingTimeout, "rank 1 never called all_reduce launch #1"));
+  stream.synchronize();
+}
+
+// Their kernel comes onto the streams when the last of them has called.
+TEST_F(GpuKernelTrouble, IsNoneForMessagesInAGroupOfRanksThatShareAGpu) {
+  const Setting timeout("HORING_TIMEOUT_MS", "20000");
+  meet();
+  const GpuVector<float> there(cuda_, 0, std::vector<float>(8, 1));
+  expectMessagesBehind({0, 0}, [&](int rank, void* stream) {
+    EXPECT_HORING(add(rank, rank == 0 ? on_0_.data() : there.data(), stream));
+  });
+  EXPECT_EQ(there.read(), std::vector<float>(8, 2));
+}
+
+TEST_F(GpuKernelTrouble, OfAnotherGpuIsRefused) {
+  begin();
+  const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));
+  const GpuStream stream(cuda_, 0), stream_elsewhere(cuda_, 2);
+  std::vector<float> host(8);
+  EXPECT_TRUE(
+      refuses(add(0, elsewhere.data(), stream_elsewhere.get()), horingInvalidUsage, "works on GPU 0"));
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream_elsewhere.get()), horingInvalidUsage, "is one of GPU 2"));
+  EXPECT_TRUE(refuses(add(0, host.data(), stream.get()), horingInvalidUsage,
+                      "a stream of CUDA is for buffers on a GPU"));
+  // None of these sticks.
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+}
+
+// Both wait for messages of the other, and none is sent that could tell.
+TEST_F(GpuKernelTrouble, OfCallsThatWaitForEachOtherIsNamed) {
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(
+      horingReduce(on_0_.data(), on_0_.data(), 8, horingFloat, horingSum, 0, comm(0), stream.get()));
+  EXPECT_HORING(horingReduce(on_1_.data(), on_1_.data(), 8, horingFloat, horingSum, 1, comm(1), other.get()));
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_NE(asyncError(0), horingSuccess);
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingInvalidUsage,
+                      "rank 0 called reduce (8 x float32, sum, root 0), rank 1 called reduce (8 x float32, "
+                      "sum, root 1)"));
+}
+
+// A folder that a setting names, and what is written there.
+class WrittenFolder {
+ public:
+  explicit WrittenFolder(const char* setting) : setting_(setting, folder_.path().c_str()) {}
+  size_t files() const {
+    const std::filesystem::directory_iterator folder(folder_.path());
+    return static_cast<size_t>(std::distance(begin(folder), end(folder)));
+  }
+  std::vector<std::string> texts() const {
+    std::vector<std::string> texts;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      std::ifstream file(entry.path());
+      texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    }
+    return texts;
+  }
+
+ private:
+  const horing::test::TemporaryFolder folder_;
+  const Setting setting_;
+};
+
+// And each rank leaves how often it has run which plan.
+TEST_F(GpuKernelTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  const WrittenFolder records("HORING_FLIGHT_DIR");
+  begin();
+  expectNamedWhoNeverReplays();
+  while (records.files() < 2) std::this_thread::yield();
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  size_t of_one = 0;
+  for (const std::string& text : records.texts()) {
+    EXPECT_NE(text.find("\"replays\":[\n{\"first\":"), std::string::npos) << text;
+    of_one += text.find("\"call\":\"all_reduce\",\"begun\":1,\"ended\":1}") != std::string::npos;
+  }
+  EXPECT_EQ(of_one, 1u);
+}
+
+TEST_F(GpuKernelTrouble, IsWrittenDown) {
+  const WrittenFolder records("HORING_FLIGHT_DIR");
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  callDifferently(stream, other);
+  EXPECT_NE(asyncError(0), horingSuccess);
+  // By a thread of the control plane.
+  while (records.files() < 2) std::this_thread::yield();
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  for (const std::string& text : records.texts()) {
+    EXPECT_NE(text.find("\"launches\":{\"begun\":4611686018427387906,"), std::string::npos) << text;
+    EXPECT_NE(text.find("\"call\":\"all_reduce\",\"arguments\":\"8 x float32, "), std::string::npos) << text;
+  }
+}
+
+TEST_F(GpuKernelTrouble, IsLookedForInATimeline) {
+  const WrittenFolder timelines("HORING_TRACE");
+  begin();
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  onEveryRank(2, [&](int rank) {
+    const GpuStream& own = rank == 0 ? stream : other;
+    EXPECT_HORING(add(rank, on(rank).data(), own.get()));
+    own.synchronize();
+  });
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  const std::vector<std::string> texts = timelines.texts();
+  EXPECT_EQ(texts.size(), 2u);
+  for (const std::string& text : texts)
+    for (const char* const shown :
+         {"\"tid\":65535,\"args\":{\"name\":\"kernels\"}", "all_reduce launch #0", "all_reduce launch #1"})
+      EXPECT_NE(text.find(shown), std::string::npos) << text;
+}
+
+TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
+  const int live = cuda_.live();
+  meet();
+  cuda_.fail("cuMemHostAlloc", 2);
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(
+        refuses(add(rank, on(rank).data(), nullptr), horingUnhandledCudaError, "CUDA_ERROR_OUT_OF_MEMORY"));
+  });
+  cuda_.fail(nullptr, 0);
+  // It does not stick.
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+  EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2));
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  EXPECT_EQ(cuda_.live(), live);
+}
+
+// In the mode in which no thread may allocate or give back, unless it says that this is no part of a graph.
+TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
+  const GpuStream stream(cuda_, 0);
+  const int live = cuda_.live();
+  begin();
+  const RecordedGraph nothing(cuda_, stream, [&] {
+    for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+    EXPECT_EQ(cuda_.live(), live);
+  });
+}
+
+// Two images for each of two GPUs.
+TEST_F(GpuKernelTrouble, IsNoneWithKernelsThatAnotherCommunicatorHasLoaded) {
+  const auto takes = [&](const std::vector<horingComm_t>& comms) {
+    const int before = cuda_.live();
+    onEveryRank(2, [&](int rank) {
+      EXPECT_HORING(horingAllReduce(on(rank).data(), on(rank).data(), 8, horingFloat, horingSum,
+                                    comms[static_cast<size_t>(rank)], nullptr));
+    });
+    return cuda_.live() - before;
+  };
+  meet();
+  const std::vector<horingComm_t> others = makeCommunicators(2, Meeting::kInitAll);
+  const int first = takes(comms_);
+  EXPECT_EQ(takes(others), first - 4);
+  for (const horingComm_t other : others) EXPECT_HORING(horingCommDestroy(other));
+}
+
+// An allocation may wait for kernels that run, which may wait for what this thread, or one that it holds up, launches next.
+TEST_F(GpuKernelTrouble, IsNoneWhereNothingCanBeAllocatedAfterTheFirst) {
+  begin();
+  cuda_.fail("cuMemHostAlloc", 2);
+  onEveryRank(2, [&](int rank) {
+    const GpuVector<float> gathered(cuda_, rank, std::vector<float>(16, 0));
+    const GpuStream stream(cuda_, rank);
+    EXPECT_HORING(
+        horingAllGather(on(rank).data(), gathered.data(), 8, horingFloat, comm(rank), stream.get()));
+    EXPECT_HORING(horingReduceScatter(gathered.data(), on(rank).data(), 8, horingFloat, horingSum, comm(rank),
+                                      stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+  });
+}
+
+TEST_F(GpuKernelTrouble, WithAPlanIsNoneForLaterKernels) {
+  expectKernelsAfterAPlanThatIsRefused();
+}
+
+// Whatever keeps kernels from it, the host does it: with the same result, and nothing is left behind.
+TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
+  struct Trouble {
+    const char* function;
+    int error;
+    int successes = 0;
+  };
+  // Two events are those of the way through the host.
+  constexpr Trouble kTroubles[] = {
+      {"cuModuleLoadData", 218}, {"cuDeviceCanAccessPeer", 1}, {"cuCtxEnablePeerAccess", 2},
+      {"cuMemAlloc", 2},         {"cuMemAlloc", 2, 1},         {"cuStreamCreate", 2},
+      {"cuStreamCreate", 2, 2},  {"cuEventCreate", 2, 2},      {"cuEventCreate", 2, 20}};
+  for (const auto& [function, error, successes] : kTroubles) {
+    const int live = cuda_.live();
+    on_0_.write(std::vector<float>(8, 1));
+    on_1_.write(std::vector<float>(8, 1));
+    meet();
+    cuda_.fail(function, error, successes);
+    onEveryRank(
+        2, [&, name = function](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)) << name; });
+    cuda_.fail(nullptr, 0);
+    EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2)) << function;
+    for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+    EXPECT_EQ(cuda_.live(), live) << function;
+  }
+}
+
+}  // namespace
