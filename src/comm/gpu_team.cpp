@@ -108,8 +108,13 @@ class GpuTeam::Ports final : public cuda::PortSource {
 };
 
 GpuTeam::~GpuTeam() {
+  // Perhaps another communicator's, which only the shared kernels still have; it goes last.
+  std::shared_ptr<const CudaDevice> device;
   std::optional<OutsideOfGraphs> outside;
-  if (!gpus_.empty()) outside.emplace(gpus_.front()->lanes.device().api());
+  if (!gpus_.empty()) {
+    device = gpus_.front()->lanes.sharedDevice();
+    outside.emplace(device->api());
+  }
   const SteadyClock clock;
   bool idle = true;
   for (const auto& gpu : gpus_) {
