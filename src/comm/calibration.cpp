@@ -27,7 +27,7 @@ struct Effort {
   double round_us;  // that a round may take; one exchange if that takes longer
 };
 constexpr Effort effortOf(CalibrationEffort effort) {
-  return effort == CalibrationEffort::kQuick ? Effort{256 << 10, 1000} : Effort{4 << 20, 50'000};
+  return effort == CalibrationEffort::kQuick ? Effort{1 << 20, 1000} : Effort{4 << 20, 50'000};
 }
 
 double microseconds(clockid_t clock) {

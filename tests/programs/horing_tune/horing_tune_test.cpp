@@ -64,7 +64,7 @@ TEST(HoringTune, MeasuresBetweenGroups) {
   EXPECT_EQ(machine.value().nodes, 2);
   EXPECT_EQ(machine.value().ranks_per_node, 2);
   EXPECT_EQ(machine.value().cores_of, Owner::kMachine);
-  EXPECT_NE(outcome.output.find("between groups, 256 KiB"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("between groups, 1024 KiB"), std::string::npos) << outcome.output;
 }
 
 TEST(HoringTune, WritesATableByMeasurement) {
