@@ -29,8 +29,7 @@ PeerBuffers::PeerBuffers(const SegmentList& segments, const GroupMap& map, int r
       map_(map),
       rank_(rank),
       memory_(memory),
-      processes_(std::move(processes)),
-      process_memory_(map, processes_),
+      process_memory_(map, std::move(processes)),
       single_copy_(single_copy),
       offers_(static_cast<size_t>(map.ranks())),
       confirmations_(static_cast<size_t>(map.ranks())) {
@@ -107,7 +106,8 @@ bool PeerBuffers::areSound(size_t kind) const {
     const SegmentName& segment = offer.segment;
     const bool is_sound = memory_ == Memory::kOfProcess
                               ? offer.address != 0
-                              : segment.id != 0 && segment.pid == processes_[rank] &&
+                              : segment.id != 0 &&
+                                    segment.pid == process_memory_.processOf(static_cast<int>(rank)) &&
                                     bytes <= segment.bytes && offer.offset <= segment.bytes - bytes;
     if (!is_sound) return false;
   }
@@ -175,7 +175,7 @@ Result<ReachableBuffers> PeerBuffers::agreed() {
   }
   ReachableBuffers buffers;
   for (size_t kind = 0; kind < kKinds; ++kind)
-    if (is_shared_[kind]) HORING_TRY(findAll(kind));
+    if (is_shared_[kind]) HORING_TRY(findAll(kind, false));
   if (is_shared_[kInput]) buffers.inputs = found_[kInput].data();
   if (is_shared_[kOutput]) buffers.outputs = found_[kOutput].data();
   if (tries_reading_) may_read_ = allConfirmed(kRead);
@@ -183,30 +183,29 @@ Result<ReachableBuffers> PeerBuffers::agreed() {
   if (!wants_reading_ || !*may_read_) return buffers;
   way_ = single_copy_ == SingleCopy::kAlways ? CopyWay::kKernel : trial_.choose(bytes_[kInput], slowest());
   if (*way_ == CopyWay::kSlots) return buffers;
-  for (int rank = 0; rank < map_.ranks(); ++rank)
-    found_[kInput][static_cast<size_t>(map_.positionOfRank(rank))] =
-        reinterpret_cast<std::byte*>(offers_[static_cast<size_t>(rank)].buffers[kInput].address);
+  HORING_TRY(findAll(kInput, true));
   buffers.inputs = found_[kInput].data();
   buffers.reader = &process_memory_;
   return buffers;
 }
 
 void PeerBuffers::learn(bool served, int64_t asked_ns, int64_t carried_ns) {
-  // Others may have come late: the shortest is what asking takes.
-  least_asked_ns_ = std::min(least_asked_ns_, asked_ns);
   const bool is_trying = way_ && !trial_.isDecided(bytes_[kInput]);
-  if (is_trying)
+  if (is_trying) {
+    // Others may have come late: the shortest is what asking takes.
+    least_asked_ns_ = std::min(least_asked_ns_, asked_ns);
     trial_.took(bytes_[kInput], *way_, carried_ns + (*way_ == CopyWay::kKernel ? least_asked_ns_ : 0));
+  }
   uint32_t& refusals = patience_[only_moves_].refusals;
   refusals = served || is_trying ? 0 : std::min(refusals + 1, kPatience);
 }
 
-Status PeerBuffers::findAll(size_t kind) {
+Status PeerBuffers::findAll(size_t kind, bool are_read) {
   for (int rank = 0; rank < map_.ranks(); ++rank) {
     const BufferOffer& offer = offers_[static_cast<size_t>(rank)].buffers[kind];
     std::byte*& buffer = found_[kind][static_cast<size_t>(map_.positionOfRank(rank))];
     buffer = reinterpret_cast<std::byte*>(offer.address);
-    if (memory_ == Memory::kOfProcess) continue;
+    if (memory_ == Memory::kOfProcess || are_read) continue;
     const Known* known = find(offer.segment);
     std::byte* const base = known && known->mapped ? known->mapped->data() : segments_.dataOf(offer.segment);
     if (!base)

@@ -72,7 +72,7 @@ class PeerBuffers {
   // After it. Errors: a rank offers memory that it has freed.
   Result<ReachableBuffers> agreed();
   // After the call: whether it could be served by that, the same on every rank, and how long it took this rank to ask and then
-  // to carry it out. What asks() goes by, and which way the next such call takes.
+  // to carry it out, which counts for calls that only move. What asks() goes by, and which way the next such call takes.
   void learn(bool served, int64_t asked_ns, int64_t carried_ns);
 
  private:
@@ -96,7 +96,8 @@ class PeerBuffers {
   bool readsAll() const;
   CopyTimes slowest() const;
   bool allConfirmed(std::byte what) const;
-  Status findAll(size_t kind);
+  // Of inputs that are read, where they lie in their processes.
+  Status findAll(size_t kind, bool are_read);
   Known* find(const SegmentName& name);
   void remember(const SegmentName& name);
   void forgetOldest();
@@ -106,7 +107,6 @@ class PeerBuffers {
   const GroupMap& map_;
   int rank_;
   Memory memory_;
-  std::vector<int64_t> processes_;
   ProcessMemory process_memory_;
   SingleCopy single_copy_;
   std::optional<bool> may_read_;  // each rank that of all others; once they have tried

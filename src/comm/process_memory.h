@@ -26,6 +26,7 @@ class ProcessMemory final : public PeerReader {
   ProcessMemory(const ProcessMemory&) = delete;
   ProcessMemory& operator=(const ProcessMemory&) = delete;
 
+  int64_t processOf(int rank) const { return processes_[static_cast<size_t>(rank)]; }
   // Of this process; as long as this object lives.
   MemoryProof proof() const { return {reinterpret_cast<uintptr_t>(&number_), number_}; }
   // Whether others may read that memory of this process: not every mapping can be (those of devices).

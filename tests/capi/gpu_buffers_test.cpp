@@ -45,6 +45,14 @@ class GpuBuffers : public Collectives {
     EXPECT_EQ(gpu_receive.read(), expected) << "complete on return";
     EXPECT_EQ(gpu_send.read(), send);
   }
+  // Of what filled() gives each rank; looks at some elements.
+  void expectTwiceTheSum(const std::vector<float>& sum) const {
+    for (const size_t i : {size_t{0}, sum.size() / 2, sum.size() - 1}) {
+      float expected = 0;
+      for (int r = 0; r < ranks(); ++r) expected += 2 * element(r, i);
+      EXPECT_EQ(sum[i], expected) << i;
+    }
+  }
   template <typename Body>
   uint64_t memoryTakenBy(int rank, const Body& body) const {
     uint64_t before = 0, after = 0;
@@ -375,12 +383,7 @@ TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
     ASSERT_HORING(
         horingAllReduce(data.data(), data.data(), mine.size(), horingFloat, op, comm, stream.get()));
     stream.synchronize();
-    const std::vector<float> sum = data.read();
-    for (const size_t i : {size_t{0}, mine.size() / 2, mine.size() - 1}) {
-      float expected = 0;
-      for (int r = 0; r < ranks(); ++r) expected += 2 * element(r, i);
-      EXPECT_EQ(sum[i], expected) << i;
-    }
+    expectTwiceTheSum(data.read());
     std::vector<float> on_host = {1};
     EXPECT_TRUE(refuses(horingAllReduce(on_host.data(), on_host.data(), 1, horingFloat, op, comm, nullptr),
                         horingInvalidUsage, "the scalar of op"));
@@ -405,12 +408,7 @@ TEST_P(GpuBuffers, MultiplyByAScalarInMemoryOfTheHost) {
         horingAllReduce(data.data(), data.data(), mine.size(), horingFloat, op, comm, stream.get()));
     gate = true;
     stream.synchronize();
-    const std::vector<float> sum = data.read();
-    for (const size_t i : {size_t{0}, mine.size() / 2, mine.size() - 1}) {
-      float expected = 0;
-      for (int r = 0; r < ranks(); ++r) expected += 2 * element(r, i);
-      EXPECT_EQ(sum[i], expected) << i;
-    }
+    expectTwiceTheSum(data.read());
     ASSERT_HORING(horingRedOpDestroy(op, comm));
   });
 }

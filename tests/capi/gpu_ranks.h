@@ -158,6 +158,15 @@ class GpuKernelTrouble : public testing::Test {
     EXPECT_EQ(received[0]->read(), std::vector<float>(8, 1));
     EXPECT_EQ(received[1]->read(), std::vector<float>(8, 0));
   }
+  // Rank 0 calls, and rank 1 does not.
+  void expectNamedWhoNeverComes() {
+    const horing::test::GpuStream stream(cuda_, 0);
+    EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(asyncError(0), horingTimeout);
+    EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingTimeout,
+                        "rank 1 never called all_reduce launch #1"));
+  }
   // Both record a sum and replay it, and then rank 0 does so alone, three times without a look at the first.
   void expectNamedWhoNeverReplays() {
     const horing::test::GpuStream stream(cuda_, 0), other(cuda_, 1);
