@@ -125,15 +125,16 @@ class Layout {
 struct Slicing {
   size_t slice_elements = 1;
 
-  // Aims at `kSlicesWanted` slices per chunk, so that hops overlap, between `kSmallestSlice` bytes and a
-  // slot.
-  static constexpr size_t kSlicesWanted = 8;
+  // As few windows as slots allow, for each pays the latency of all hops again, and all of them full, for their slices overlap
+  // hops; but no slices below `kSmallestSlice` bytes.
   static constexpr size_t kSmallestSlice = 4096;
 
-  static Slicing choose(size_t largest_chunk, size_t element_bytes, size_t slot_bytes) {
+  static Slicing choose(size_t largest_chunk, size_t element_bytes, size_t slot_bytes, int32_t window) {
     const size_t most = slot_bytes / element_bytes;
     const size_t least = std::min(most, kSmallestSlice / element_bytes);
-    const size_t wanted = (largest_chunk + kSlicesWanted - 1) / kSlicesWanted;
+    const auto slices_of_window = static_cast<size_t>(window);
+    const size_t windows = std::max<size_t>(quotientUp(quotientUp(largest_chunk, most), slices_of_window), 1);
+    const size_t wanted = quotientUp(largest_chunk, windows * slices_of_window);
     const size_t aligned = wanted + (64 - wanted % 64) % 64;
     return {std::clamp(aligned, least, most)};
   }
@@ -143,13 +144,18 @@ struct Slicing {
   static Slicing fixed(size_t element_bytes, size_t slot_bytes) { return {slot_bytes / element_bytes}; }
 
   constexpr int64_t slicesOf(size_t chunk_count) const {
-    return static_cast<int64_t>(chunk_count / slice_elements + (chunk_count % slice_elements != 0));
+    return static_cast<int64_t>(quotientUp(chunk_count, slice_elements));
   }
 
   // Elements of slice s of a chunk of `chunk_count` elements, relative to the chunk.
   constexpr ElementRange range(size_t chunk_count, int64_t slice) const {
     const size_t begin = std::min(static_cast<size_t>(slice) * slice_elements, chunk_count);
     return {begin, std::min(slice_elements, chunk_count - begin)};
+  }
+
+ private:
+  static constexpr size_t quotientUp(size_t dividend, size_t divisor) {
+    return dividend / divisor + (dividend % divisor != 0);
   }
 };
 

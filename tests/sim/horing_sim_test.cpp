@@ -291,7 +291,7 @@ TEST(Compare, SaysWhereSelectionLeavesTheOuterRing) {
   comparison.question.machine.inside.latency_us = 0.5;
   comparison.algorithms = {"ho_ring", kSelected};
   comparison.over = Comparison::Over::kNodes;
-  comparison.nodes = {3, 64};
+  comparison.nodes = {3, 128};
   const Result<ComparisonReport> report = compare(comparison);
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string& table = report.value().table;

@@ -33,13 +33,13 @@ struct Work {
 };
 
 // Slices that exist, of one rank's steps.
-Work workOf(const CollectiveCall& call, int32_t position, uint32_t slot_bytes) {
+Work workOf(const CollectiveCall& call, int32_t position, const PlanSettings& settings) {
   std::vector<size_t> tables;
   const Layout layout = call.layout(static_cast<size_t>(position), tables);
   const size_t element_bytes = dataTypeBytes(call.type);
-  const Slicing slicing = layout.isUneven()
-                              ? Slicing::fixed(element_bytes, slot_bytes)
-                              : Slicing::choose(layout.largestChunk(), element_bytes, slot_bytes);
+  const Slicing slicing = layout.isUneven() ? Slicing::fixed(element_bytes, settings.slot_bytes)
+                                            : Slicing::choose(layout.largestChunk(), element_bytes,
+                                                              settings.slot_bytes, settings.window);
   const Schedule& schedule = call.schedules[static_cast<size_t>(position)];
   Work work;
   for (const Lane& lane : schedule.lanes)
@@ -124,7 +124,7 @@ void Simulation::countMessages() {
   uint64_t messages = 0;
   for (size_t i = 0; i < jobs_.size(); ++i)
     for (int32_t position = 0; position < scenario_.shape.ranks(); ++position)
-      messages += workOf(collectiveCall(i), position, scenario_.settings.slot_bytes).messages;
+      messages += workOf(collectiveCall(i), position, scenario_.settings).messages;
   fault_after_ = messages * static_cast<uint64_t>(scenario_.fault_permille) / 1000;
 }
 
@@ -227,7 +227,7 @@ void Simulation::complete(int32_t position) {
   Rank& me = rank(position);
   checkOutput(position);
   const CollectiveCall call = collectiveCall(me.at);
-  steps_ += workOf(call, position, scenario_.settings.slot_bytes).steps;
+  steps_ += workOf(call, position, scenario_.settings).steps;
   jobs_[me.at].shared_inputs[static_cast<size_t>(position)] = nullptr;
   jobs_[me.at].shared_outputs[static_cast<size_t>(position)] = nullptr;
   if (--jobs_[me.at].users == 0) jobs_[me.at] = {};
