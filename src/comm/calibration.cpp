@@ -19,6 +19,8 @@ constexpr int kCalibrationRounds = 3;  // of which the best counts: what others 
 constexpr size_t kMostPairs = 3;       // of one class of links
 constexpr int kAnswers = 9;
 constexpr int kCalibrationTimes = 2000;
+// Exchanges after which links are what they will be: TCP acknowledges the first 16 segments of a connection one by one.
+constexpr int kSettlingTimes = 20;
 // In a group: of the size that most chunks have, for which there is room in the caches.
 constexpr size_t kNearBytes = 256 << 10;
 
@@ -200,9 +202,9 @@ Result<double> Measurement::round(const Round& round) {
   return mostOfAll(communicator_, (microseconds(round.clock) - begun) / round.times);
 }
 
-// The first round makes the links, the second says how long the others may be.
+// The first round makes the links and lets them settle, the second says how long the others may be.
 Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) {
-  HORING_TRY(round({peers}).status());
+  HORING_TRY(round({.peers = peers, .times = kSettlingTimes}).status());
   Round repeated{.peers = peers, .bytes = bytes, .at_once = at_once};
   HORING_ASSIGN(double best_us, round(repeated));
   repeated.times =

@@ -97,7 +97,7 @@ Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, C
     if (!standing && !fastest.algorithm)
       return makeStatus(Code::kInvalidArgument, "no algorithm can run %s of %s here",
                         collectiveName(collective), tableBytesText(sizes[i]).c_str());
-    const double most_time = errorFactor(machine) * static_cast<double>(fastest.time);
+    const double most_time = errorFactor(machine, sizes[i]) * static_cast<double>(fastest.time);
     const bool keeps = standing && (stands.time == 0 || static_cast<double>(stands.time) <= most_time);
     choices.push_back(keeps ? stands : fastest);
   }

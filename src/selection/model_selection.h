@@ -23,10 +23,11 @@ struct SelectionQuestion {
 // The shape of a job with a rank wherever the machine has a place for one.
 JobShape jobOn(const MachineModel& machine);
 
-// By how much predictions must differ to say which of two is faster. Between nodes they choose as well as a measurement does
-// (bench/sim/README.md); inside one, caches count for more than the model knows of.
-constexpr double errorFactor(const MachineModel& machine) {
-  return machine.nodes == 1 ? 2 : 1.1;
+// By how much predictions must differ to say which of two is faster (bench/sim/README.md). Inside a node, caches count for more than
+// the model knows of; between nodes, small messages wait for each other's cores in ways that it averages, and large ones for the wire.
+constexpr double errorFactor(const MachineModel& machine, uint64_t bytes) {
+  if (machine.nodes == 1) return 2;
+  return bytes < (1 << 20) ? 1.5 : 1.1;
 }
 
 // What serves up to `bytes`.

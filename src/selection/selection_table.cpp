@@ -55,12 +55,13 @@ all_reduce      1    9-    *    16K   doubling
 all_reduce      1    9-16  *    512K  direct
 all_reduce      1    17-32 *    1M    direct
 all_reduce      2    3-4   *    8K    ho_leaders
+all_reduce      2    3-4   >1   32K   ho_leaders
 all_reduce      2    3-4   *    32K   ho_doubling
 all_reduce      2    2-    *    64K   ho_leaders
 all_reduce      2    2-    *    4M    ho_direct
 all_reduce      3-4  2-    *    8K    ho_leaders
 all_reduce      3-4  2-3   >1   16K   ho_leaders
-all_reduce      3-4  4-    >1   12K   ho_leaders
+all_reduce      3-4  4-    >1   32K   ho_leaders
 all_reduce      3-4  2-8   >1   256K  ho_leaders_split
 all_reduce      3-4  9-    >1   32K   ho_leaders
 all_reduce      3-4  2-    *    32K   ho_doubling
@@ -72,7 +73,7 @@ reduce_scatter  1    3-4   *    4M    direct
 reduce_scatter  1    5-8   *    256K  direct
 reduce_scatter  1    9-16  *    512K  direct
 reduce_scatter  1    17-32 *    1M    direct
-reduce_scatter  2    3-    >1   64K   ho_leaders
+reduce_scatter  2    3-    >1   2M    ho_leaders
 reduce_scatter  2    5-    *    8K    ho_leaders
 reduce_scatter  2    2-    *    512K  ho_direct
 reduce_scatter  2    2-    *    2M    ho_leaders
