@@ -48,8 +48,8 @@ class HandRing {
   void begin(const Call& call) {
     call_ = call;
     layout_ = Layout::make(shape_, call.extent(), rank_of_position_, 64 / sizeof(float));
-    slicing_ =
-        Slicing::choose(layout_.largestChunk(), sizeof(float), settings_.slot_bytes, settings_.block_slices);
+    slicing_ = Slicing::choose(settings_.collective, layout_.largestChunk(), sizeof(float),
+                               settings_.slot_bytes, settings_.block_slices);
     slices_ = slicing_.slicesOf(layout_.largestChunk());
     reduced_slices_ = 0;
     start(reduce_, settings_.collective != Collective::kAllGather, behind(1));

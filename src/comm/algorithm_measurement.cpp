@@ -18,10 +18,11 @@ constexpr double kRoundUs = 3000;
 constexpr double kLongUs = 20'000;  // of one call: then each round is one, and there are fewer
 constexpr int kLongRounds = 3;
 constexpr int kMostTimes = 300;
-// In turns, so that what disturbs one look does not disturb all of them. All but the first are long, for TCP acknowledges the first
-// 16 segments of each connection one by one, which took up to five times as long on emulated nodes.
+// In turns, so that what disturbs one look does not disturb all of them. All but the first let links settle, for TCP acknowledges
+// the first 16 segments of each connection one by one, which took up to five times as long on emulated nodes.
 constexpr int kLooks = 3;
-constexpr int kLookTimes = 3;  // of a round
+constexpr double kLookUs = 20'000;
+constexpr int kMostLookTimes = 20;
 constexpr double kForEverUs = 1e12;
 // How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
 constexpr double kHopeless = 3, kHardly = 1.03;
@@ -61,6 +62,11 @@ class AlgorithmMeasurement {
     return static_cast<int>(std::clamp(kRoundUs / us, 1.0, double{kMostTimes}));
   }
 
+  // One as long as nothing is known.
+  static int lookTimesOf(double us) {
+    return static_cast<int>(std::clamp(kLookUs / us, 1.0, double{kMostLookTimes}));
+  }
+
   Communicator& communicator_;
   std::vector<std::byte> input_, output_;
   Collective collective_ = Collective::kAllReduce;
@@ -97,7 +103,7 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
   for (int i = 0; i < kLooks; ++i)
     for (MeasuredPoint::Time& time : point.times) {
       if (i > 0 && time.us >= kLongUs) continue;
-      HORING_ASSIGN(const double us, round(*time.algorithm, i > 0 ? kLookTimes * timesOf(time.us) : 1));
+      HORING_ASSIGN(const double us, round(*time.algorithm, lookTimesOf(time.us)));
       time.us = std::min(time.us, us);
     }
   const double best_us = fastest(point).us;

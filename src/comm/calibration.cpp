@@ -19,7 +19,7 @@ constexpr int kCalibrationRounds = 3;  // of which the best counts: what others 
 constexpr size_t kMostPairs = 3;       // of one class of links
 constexpr int kAnswers = 9;
 constexpr int kCalibrationTimes = 2000;
-// Exchanges after which links are what they will be: TCP acknowledges the first 16 segments of a connection one by one.
+// Exchanges after which links between groups are what they will be: TCP acknowledges the first 16 segments of a connection one by one.
 constexpr int kSettlingTimes = 20;
 // In a group: of the size that most chunks have, for which there is room in the caches.
 constexpr size_t kNearBytes = 256 << 10;
@@ -204,7 +204,8 @@ Result<double> Measurement::round(const Round& round) {
 
 // The first round makes the links and lets them settle, the second says how long the others may be.
 Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) {
-  HORING_TRY(round({.peers = peers, .times = kSettlingTimes}).status());
+  const bool is_far = peers.to >= 0 && map_.groupOf(peers.to) != map_.groupOf(me_);
+  HORING_TRY(round({.peers = peers, .times = is_far ? kSettlingTimes : 1}).status());
   Round repeated{.peers = peers, .bytes = bytes, .at_once = at_once};
   HORING_ASSIGN(double best_us, round(repeated));
   repeated.times =

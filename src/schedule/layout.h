@@ -125,16 +125,18 @@ class Layout {
 struct Slicing {
   size_t slice_elements = 1;
 
-  // As few windows as slots allow, for each pays the latency of all hops again, and all of them full, for their slices overlap
-  // hops; but no slices below `kSmallestSlice` bytes.
+  // Slices let hops overlap, but where a rank waits for what comes of its own messages each window pays the latency of all hops
+  // again: as few windows as slots allow, and these full; in one window no more than `kSlicesWanted`. Down or up a tree windows follow
+  // each other without a wait, and slices are the depth of the pipeline. None is below `kSmallestSlice` bytes.
+  static constexpr size_t kSlicesWanted = 8;
   static constexpr size_t kSmallestSlice = 4096;
 
-  static Slicing choose(size_t largest_chunk, size_t element_bytes, size_t slot_bytes, int32_t window) {
+  static Slicing choose(Collective collective, size_t largest_chunk, size_t element_bytes, size_t slot_bytes,
+                        int32_t window) {
     const size_t most = slot_bytes / element_bytes;
     const size_t least = std::min(most, kSmallestSlice / element_bytes);
-    const auto slices_of_window = static_cast<size_t>(window);
-    const size_t windows = std::max<size_t>(quotientUp(quotientUp(largest_chunk, most), slices_of_window), 1);
-    const size_t wanted = quotientUp(largest_chunk, windows * slices_of_window);
+    const size_t wanted = quotientUp(largest_chunk, slicesWanted(collective, quotientUp(largest_chunk, most),
+                                                                 static_cast<size_t>(window)));
     const size_t aligned = wanted + (64 - wanted % 64) % 64;
     return {std::clamp(aligned, least, most)};
   }
@@ -154,6 +156,11 @@ struct Slicing {
   }
 
  private:
+  static size_t slicesWanted(Collective collective, size_t slots, size_t window) {
+    if (collective == Collective::kBroadcast || collective == Collective::kReduce) return kSlicesWanted;
+    return slots > window ? quotientUp(slots, window) * window
+                          : std::max(slots, std::min(window, kSlicesWanted));
+  }
   static constexpr size_t quotientUp(size_t dividend, size_t divisor) {
     return dividend / divisor + (dividend % divisor != 0);
   }

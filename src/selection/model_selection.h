@@ -24,10 +24,10 @@ struct SelectionQuestion {
 JobShape jobOn(const MachineModel& machine);
 
 // By how much predictions must differ to say which of two is faster (bench/sim/README.md). Inside a node, caches count for more than
-// the model knows of; between nodes, small messages wait for each other's cores in ways that it averages, and large ones for the wire.
+// the model knows of; between nodes, turns of ranks that share cores do, until the wire decides.
 constexpr double errorFactor(const MachineModel& machine, uint64_t bytes) {
   if (machine.nodes == 1) return 2;
-  return bytes < (1 << 20) ? 1.5 : 1.1;
+  return sharesCores(machine) && bytes < (1 << 20) ? 1.5 : 1.1;
 }
 
 // What serves up to `bytes`.

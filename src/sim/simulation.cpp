@@ -172,8 +172,8 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
   const size_t largest = layout_.largestChunk();
   const auto wanted = static_cast<size_t>(input.pipelining.slices_per_chunk);
   slicing_ = wanted > 0 ? Slicing{std::max<size_t>((largest + wanted - 1) / wanted, 1)}
-                        : Slicing::choose(largest, input.element_bytes, input.pipelining.slice_bytes,
-                                          input.pipelining.window);
+                        : Slicing::choose(input.schedules[0].collective, largest, input.element_bytes,
+                                          input.pipelining.slice_bytes, input.pipelining.window);
   result_.slices_per_chunk = slicing_.slicesOf(largest);
   scratch_queues_ = input.schedules[0].scratch_queues;
   scratch_slices_ = input.pipelining.scratch_slices > 0 ? input.pipelining.scratch_slices

@@ -21,7 +21,8 @@ class RankWriter {
     const size_t largest = layout_.largestChunk();
     const auto wanted = static_cast<size_t>(plan.slices_per_chunk);
     slicing_ = wanted > 0 ? Slicing{std::max<size_t>((largest + wanted - 1) / wanted, 1)}
-                          : Slicing::choose(largest, kElementBytes, plan.slice_bytes, plan.window);
+                          : Slicing::choose(schedule.collective, largest, kElementBytes, plan.slice_bytes,
+                                            plan.window);
     slices_ = static_cast<int32_t>(slicing_.slicesOf(largest));
   }
 

@@ -72,7 +72,8 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
   ready.used_parts = ready.cut.used(ready.layout.largestChunk());
   const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
-  ready.slicing = Slicing::choose(largest, element_bytes, settings_.slot_bytes, settings_.window);
+  ready.slicing =
+      Slicing::choose(schedule_.collective, largest, element_bytes, settings_.slot_bytes, settings_.window);
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;

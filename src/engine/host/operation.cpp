@@ -74,8 +74,8 @@ void HostOperation::layOut(const Call& call) {
   element_bytes_ = dataTypeBytes(call.type);
   layout_ = Layout::make(schedule, call.extent(), rank_of_position_, 64 / element_bytes_);
   slicing_ = layout_.isUneven() ? Slicing::fixed(element_bytes_, settings.slot_bytes)
-                                : Slicing::choose(layout_.largestChunk(), element_bytes_, settings.slot_bytes,
-                                                  settings.window);
+                                : Slicing::choose(schedule.collective, layout_.largestChunk(), element_bytes_,
+                                                  settings.slot_bytes, settings.window);
   turn_slices_ = settings.window *
                  static_cast<int64_t>(settings.slot_bytes / (slicing_.slice_elements * element_bytes_));
   const bool reduces = contractOf(schedule).folds();

@@ -218,7 +218,7 @@ TEST(HoringParo, RefusesSizesThatNoMachineHas) {
 
 TEST(HoringParoTrain, TakesWhatFitsOrSaysWhatIsMissing) {
   const Outcome none =
-      trainInGroups(2, 2, "13 --precision fp32 --learning-rate 0.01 --steps 1 --strategy NNN --memory 10kB");
+      inGroups(2, 2, std::string("train") + kModel + "13 --steps 1 --strategy NNN --memory 10kB");
   EXPECT_NE(none.code, 0);
   EXPECT_NE(none.errors.find("NNN"), std::string::npos) << none.errors;
   const Outcome unknown = runProgram({HORING_PARO_PROGRAM, "train", "--strategy", "XYZ"});
