@@ -77,7 +77,7 @@ reduce_scatter  2    2-    *    512K  ho_direct
 reduce_scatter  2    2-    *    2M    ho_leaders
 reduce_scatter  2    2-    *    4M    ho_direct
 reduce_scatter  3-4  2-3   >1   128K  ho_leaders
-reduce_scatter  3-4  2-16  >1   64K   ho_leaders
+reduce_scatter  3-4  9-16  >1   64K   ho_leaders
 reduce_scatter  3-4  2-16  *    32K   ho_leaders
 reduce_scatter  3-   2-    *    128K  ho_halving
 all_gather      1    2     *    64K   direct
