@@ -18,11 +18,9 @@ constexpr double kRoundUs = 3000;
 constexpr double kLongUs = 20'000;  // of one call: then each round is one, and there are fewer
 constexpr int kLongRounds = 3;
 constexpr int kMostTimes = 300;
-// In turns, so that what disturbs one look does not disturb all of them. All but the first let links settle, for TCP acknowledges
-// the first 16 segments of each connection one by one, which took up to five times as long on emulated nodes.
+// In turns, so that what disturbs one look does not disturb all of them. All but the first let links settle.
 constexpr int kLooks = 3;
 constexpr double kLookUs = 20'000;
-constexpr int kMostLookTimes = 20;
 constexpr double kForEverUs = 1e12;
 // How much slower than the best an algorithm may look before it is not looked at again, and be before another row is written.
 constexpr double kHopeless = 3, kHardly = 1.03;
@@ -58,13 +56,9 @@ class AlgorithmMeasurement {
   }
   bool canRun(const Algorithm& algorithm, Collective collective) const;
   Result<double> round(const Algorithm& algorithm, int times);
-  int timesOf(double us) const {
-    return static_cast<int>(std::clamp(kRoundUs / us, 1.0, double{kMostTimes}));
-  }
-
-  // One as long as nothing is known.
-  static int lookTimesOf(double us) {
-    return static_cast<int>(std::clamp(kLookUs / us, 1.0, double{kMostLookTimes}));
+  // Calls that fit, one as long as nothing is known of them.
+  static int timesIn(double within_us, double us, int most) {
+    return static_cast<int>(std::clamp(within_us / us, 1.0, static_cast<double>(most)));
   }
 
   Communicator& communicator_;
@@ -103,7 +97,7 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
   for (int i = 0; i < kLooks; ++i)
     for (MeasuredPoint::Time& time : point.times) {
       if (i > 0 && time.us >= kLongUs) continue;
-      HORING_ASSIGN(const double us, round(*time.algorithm, lookTimesOf(time.us)));
+      HORING_ASSIGN(const double us, round(*time.algorithm, timesIn(kLookUs, time.us, kSettlingTimes)));
       time.us = std::min(time.us, us);
     }
   const double best_us = fastest(point).us;
@@ -112,7 +106,7 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
     for (size_t which = 0; which < rounds.size(); ++which) {
       const MeasuredPoint::Time& time = point.times[which];
       if (time.us > kHopeless * best_us) continue;
-      HORING_ASSIGN(const double us, round(*time.algorithm, timesOf(time.us)));
+      HORING_ASSIGN(const double us, round(*time.algorithm, timesIn(kRoundUs, time.us, kMostTimes)));
       rounds[which].push_back(us);
     }
   for (size_t which = 0; which < rounds.size(); ++which)

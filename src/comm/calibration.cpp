@@ -19,8 +19,6 @@ constexpr int kCalibrationRounds = 3;  // of which the best counts: what others 
 constexpr size_t kMostPairs = 3;       // of one class of links
 constexpr int kAnswers = 9;
 constexpr int kCalibrationTimes = 2000;
-// Exchanges after which links between groups are what they will be: TCP acknowledges the first 16 segments of a connection one by one.
-constexpr int kSettlingTimes = 20;
 // In a group: of the size that most chunks have, for which there is room in the caches.
 constexpr size_t kNearBytes = 256 << 10;
 

@@ -12,6 +12,10 @@ enum class CalibrationEffort {
   kThorough,  // some seconds: repeated, with larger messages
 };
 
+// Messages after which a link between groups is what it will be: TCP acknowledges the first 16 segments of a connection one by one,
+// which takes up to five times as long on emulated nodes.
+inline constexpr int kSettlingTimes = 20;
+
 struct Calibration {
   MachineReadings readings;
   MachineModel machine;

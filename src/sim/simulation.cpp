@@ -170,10 +170,7 @@ Simulation::Simulation(const SimulationInput& input, const FoldedNetwork& networ
   extent.count = input.count;
   layout_ = Layout::make(input.schedules[0], extent, nullptr, std::max<size_t>(64 / input.element_bytes, 1));
   const size_t largest = layout_.largestChunk();
-  const auto wanted = static_cast<size_t>(input.pipelining.slices_per_chunk);
-  slicing_ = wanted > 0 ? Slicing{std::max<size_t>((largest + wanted - 1) / wanted, 1)}
-                        : Slicing::choose(input.schedules[0].collective, largest, input.element_bytes,
-                                          input.pipelining.slice_bytes, input.pipelining.window);
+  slicing_ = slicingOf(input.pipelining, input.schedules[0], largest, input.element_bytes);
   result_.slices_per_chunk = slicing_.slicesOf(largest);
   scratch_queues_ = input.schedules[0].scratch_queues;
   scratch_slices_ = input.pipelining.scratch_slices > 0 ? input.pipelining.scratch_slices
@@ -609,6 +606,14 @@ Status checkInput(const SimulationInput& input) {
 }
 
 }  // namespace
+
+Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t largest_chunk,
+                  size_t element_bytes) {
+  const auto wanted = static_cast<size_t>(pipelining.slices_per_chunk);
+  if (wanted > 0) return {std::max<size_t>((largest_chunk + wanted - 1) / wanted, 1)};
+  return Slicing::choose(schedule.collective, largest_chunk, element_bytes, pipelining.slice_bytes,
+                         pipelining.window);
+}
 
 Result<SimulationResult> simulate(const SimulationInput& input) {
   HORING_TRY(checkInput(input));

@@ -26,6 +26,10 @@ struct Pipelining {
   int32_t scratch_slices = 0;    // 0: as many as the window needs
 };
 
+// How chunks of this schedule are cut, of which the largest has so many elements.
+Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t largest_chunk,
+                  size_t element_bytes);
+
 inline constexpr int64_t kMaxSimulatedSlices = int64_t{1} << 32;
 inline constexpr int64_t kMaxRecords = 20'000'000;
 

@@ -19,10 +19,7 @@ class RankWriter {
     extent.count = count;
     layout_ = Layout::make(schedule, extent, nullptr, 16);
     const size_t largest = layout_.largestChunk();
-    const auto wanted = static_cast<size_t>(plan.slices_per_chunk);
-    slicing_ = wanted > 0 ? Slicing{std::max<size_t>((largest + wanted - 1) / wanted, 1)}
-                          : Slicing::choose(schedule.collective, largest, kElementBytes, plan.slice_bytes,
-                                            plan.window);
+    slicing_ = slicingOf(plan, schedule, largest, kElementBytes);
     slices_ = static_cast<int32_t>(slicing_.slicesOf(largest));
   }
 
