@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/quotient.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -267,8 +268,8 @@ void StagedPieces::cutEvenly(Cut whole) {
   const size_t bytes_of_one =
       2 * blocksOf(command_.collective, place_.ranks) * dataTypeBytes(command_.call.type);
   const size_t most = std::max<size_t>(kPieceBytes / bytes_of_one, 1);
-  const size_t pieces = std::max<size_t>(whole.count / most + (whole.count % most != 0), 1);
-  const size_t each = whole.count / pieces + (whole.count % pieces != 0);
+  const size_t pieces = std::max<size_t>(quotientUp(whole.count, most), 1);
+  const size_t each = quotientUp(whole.count, pieces);
   size_t from = 0;
   do {
     cuts_.push_back({whole.first, whole.last, from, std::min(each, whole.count - from)});

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/quotient.h"
 #include "base/types.h"
 #include "schedule/postcondition.h"
 #include "schedule/schedule.h"
@@ -59,9 +60,7 @@ class Layout {
     layout.extent_ = extent;
     layout.chunk_ = extent.count;
     if (layout.is_cut_) {
-      const size_t chunks = static_cast<size_t>(schedule.grid.chunks());
-      // Not (count + chunks - 1): counts near the top of size_t must not wrap.
-      const size_t even = extent.count / chunks + (extent.count % chunks != 0);
+      const size_t even = quotientUp(extent.count, static_cast<size_t>(schedule.grid.chunks()));
       layout.chunk_ = even + (alignment - even % alignment) % alignment;
     }
     return layout;
@@ -160,9 +159,6 @@ struct Slicing {
     if (collective == Collective::kBroadcast || collective == Collective::kReduce) return kSlicesWanted;
     return slots > window ? quotientUp(slots, window) * window
                           : std::max(slots, std::min(window, kSlicesWanted));
-  }
-  static constexpr size_t quotientUp(size_t dividend, size_t divisor) {
-    return dividend / divisor + (dividend % divisor != 0);
   }
 };
 

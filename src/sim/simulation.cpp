@@ -4,6 +4,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/quotient.h"
 #include "schedule/network.h"
 #include "schedule/plan_parameters.h"
 #include "sim/core_turns.h"
@@ -610,7 +611,7 @@ Status checkInput(const SimulationInput& input) {
 Slicing slicingOf(const Pipelining& pipelining, const Schedule& schedule, size_t largest_chunk,
                   size_t element_bytes) {
   const auto wanted = static_cast<size_t>(pipelining.slices_per_chunk);
-  if (wanted > 0) return {std::max<size_t>((largest_chunk + wanted - 1) / wanted, 1)};
+  if (wanted > 0) return {std::max<size_t>(quotientUp(largest_chunk, wanted), 1)};
   return Slicing::choose(schedule.collective, largest_chunk, element_bytes, pipelining.slice_bytes,
                          pipelining.window);
 }

@@ -1,6 +1,7 @@
 #pragma once
 // One call of a plan as its kernel gets it: by value, so that a graph that replays the launch repeats the call. What changes
 // from one replay to the next (sequence numbers, counters) is in the memory of the GPU.
+#include "base/quotient.h"
 #include "engine/cuda/fold_rules.h"
 #include "engine/cuda/plan_image.h"
 #include "schedule/layout.h"
@@ -16,8 +17,7 @@ struct PartCut {
 
   // Elements of each part but the last ones, which may have fewer or none.
   constexpr size_t sizeOf(size_t chunk_count) const {
-    const size_t cut = static_cast<size_t>(parts);
-    const size_t even = chunk_count / cut + (chunk_count % cut != 0);
+    const size_t even = quotientUp(chunk_count, static_cast<size_t>(parts));
     return (std::max(even, smallest) + kUnit - 1) / kUnit * kUnit;
   }
   constexpr ElementRange range(size_t chunk_count, int32_t part) const {
@@ -27,8 +27,7 @@ struct PartCut {
   }
   // Parts that have elements of a chunk, at least one.
   constexpr int32_t used(size_t chunk_count) const {
-    const size_t size = sizeOf(chunk_count);
-    const size_t used = chunk_count / size + (chunk_count % size != 0);
+    const size_t used = quotientUp(chunk_count, sizeOf(chunk_count));
     return used == 0 ? 1 : static_cast<int32_t>(used);
   }
 };
