@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/cache_folder.h"
+#include "base/hex.h"
 #include "comm/communicator.h"
 #include "comm/transports.h"
 #include "control/flight_file.h"
@@ -208,9 +209,7 @@ void Communicator::watchSegments() {
 
 // A short one, for files.
 std::string Communicator::jobName() const {
-  std::string name;
-  for (size_t i = 0; i < 4; ++i) name += formatString("%02x", static_cast<unsigned>(job_[i]));
-  return name;
+  return hexText(std::span(job_).first(4));
 }
 
 // What is wanted for later: a record of the last calls when something fails, a timeline.

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "base/hex.h"
 #include "comm/planner.h"
 #include "transport/loopback/loopback_transport.h"
 #include "transport/shm/shm_transport.h"
@@ -12,16 +13,10 @@ namespace horing {
 
 namespace {
 
-std::string hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) text += formatString("%02x", static_cast<unsigned>(byte));
-  return text;
-}
-
 Result<std::unique_ptr<Transport>> makeShm(const TransportRequest& request, const UniqueIdParts& parts) {
   ShmOptions options;
   options.directory = request.config.shm_dir;
-  options.job = hex(std::span(parts.job).first(8));
+  options.job = hexText(std::span(parts.job).first(8));
   const Key token = Key::derive(std::span(parts.key.bytes), "horing shm names" + request.purpose);
   for (size_t i = 0; i < options.token.size(); ++i) options.token[i] = static_cast<uint8_t>(token.bytes[i]);
   options.rank = request.rank;

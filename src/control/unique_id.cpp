@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/hex.h"
 #include "control/wire.h"
 
 namespace horing {
@@ -122,13 +123,7 @@ Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
 }
 
 std::string uniqueIdToHex(const UniqueId& id) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const std::byte byte : id.bytes) {
-    hex.push_back(kDigits[static_cast<unsigned>(byte) >> 4]);
-    hex.push_back(kDigits[static_cast<unsigned>(byte) & 15]);
-  }
-  return hex;
+  return hexText(id.bytes);
 }
 
 Result<UniqueId> uniqueIdFromHex(std::string_view hex) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/hex.h"
 #include "paro/bucket_list.h"
 #include "paro/convert.h"
 
@@ -22,9 +23,7 @@ constexpr size_t kBlockBytes = size_t{1} << 20;
 constexpr horingDataType_t kTypes[] = {horingFloat16, horingBfloat16, horingFloat32, horingFloat64};
 
 std::string hex(const Digest& digest) {
-  std::string text;
-  for (const uint8_t byte : digest) text += formatString("%02x", byte);
-  return text;
+  return hexText(std::as_bytes(std::span(digest)));
 }
 
 Status damaged(const char* what) {

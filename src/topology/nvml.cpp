@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/hex.h"
+
 namespace horing {
 
 namespace {
@@ -153,9 +155,7 @@ Result<std::string> domainOf(const Nvml& nvml, NvmlDevice device, const std::str
                       gpu.c_str(), error, fabric.state, fabric.status);
   if (std::all_of(std::begin(fabric.cluster), std::end(fabric.cluster), [](auto byte) { return byte == 0; }))
     return std::string();
-  std::string text;
-  for (const unsigned char byte : fabric.cluster) text += formatString("%02x", byte);
-  return text + formatString(" clique %u", fabric.clique);
+  return hexText(std::as_bytes(std::span(fabric.cluster))) + formatString(" clique %u", fabric.clique);
 }
 
 }  // namespace

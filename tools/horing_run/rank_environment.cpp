@@ -14,6 +14,7 @@
 
 #include "base/cache_folder.h"
 #include "base/config.h"
+#include "base/hex.h"
 
 namespace horing::run {
 
@@ -26,9 +27,7 @@ Result<std::string> makeSecret() {
   std::array<uint8_t, 32> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return systemError(errno, "reading random bytes for the job's secret");
-  std::string hex;
-  for (const uint8_t byte : bytes) hex += formatString("%02x", byte);
-  return hex;
+  return hexText(std::as_bytes(std::span(bytes)));
 }
 
 Result<int> bindFreePort(Fd& holder) {

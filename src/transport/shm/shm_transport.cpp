@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "base/hex.h"
 #include "transport/link_shape.h"
 #include "transport/shm/link.h"
 
@@ -20,9 +21,7 @@ std::string makeStem(const ShmOptions& options) {
   for (const char c : options.job.substr(0, kMaxShmJobBytes)) {
     stem += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   }
-  stem += '-';
-  for (const uint8_t byte : options.token) stem += formatString("%02x", byte);
-  return stem + "-" + std::to_string(options.rank);
+  return stem + "-" + hexText(std::as_bytes(std::span(options.token))) + "-" + std::to_string(options.rank);
 }
 
 class ShmTransport final : public Transport {
