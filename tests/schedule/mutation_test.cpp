@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "../sanitizer.h"
 #include "build_all.h"
 #include "mutants.h"
 #include "reference_run.h"
@@ -68,12 +69,15 @@ struct Tally {
   int accepted = 0;
 };
 
+// What is proven of each mutant does not depend on the build, and a sanitizer sees as much in some of them.
+constexpr int kOneOf = test::kSanitizer ? 8 : 1;
+
 Tally mutateAll(const std::vector<Schedule>& good) {
   Tally tally;
   std::vector<Schedule> all = good;
   for (size_t position = 0; position < good.size(); ++position) {
     for (const Mutant& mutant : mutantsOf(good[position])) {
-      ++tally.mutants;
+      if (++tally.mutants % kOneOf != 0) continue;
       all[position] = mutant.schedule;
       if (refused(all)) continue;
       ++tally.accepted;
@@ -104,9 +108,9 @@ TEST_P(Mutation, EverySingleFaultIsRefusedOrHarmless) {
   }
   RecordProperty("mutants", total.mutants);
   RecordProperty("accepted", total.accepted);
-  std::printf("%d mutants, %d of them harmless\n", total.mutants, total.accepted);
+  std::printf("%d mutants, one of %d tried, %d of those harmless\n", total.mutants, kOneOf, total.accepted);
   EXPECT_GT(total.mutants, 500);
-  EXPECT_LT(total.accepted * 15, total.mutants);
+  EXPECT_LT(total.accepted * 15 * kOneOf, total.mutants);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Mutation, testing::ValuesIn(kEveryCollective), [](const auto& param_info) {
