@@ -73,15 +73,11 @@ def chosen(table, collective, shape, size, algorithms):
     return sys.exit(f"selection.py: no row serves {collective} of {size} bytes")
 
 
-def main():
-    parser = argparse.ArgumentParser(description="What a selection table chooses, beside the fastest that there is.")
-    parser.add_argument("--shape", required=True, metavar="GROUPSxRANKS", help="in which it was measured, say 2x4")
-    parser.add_argument("--measured", required=True, action="append", help="what horing-tune --measure-algorithms wrote; several jobs differ: give some")
-    parser.add_argument("tables", nargs="+", help="tables, as horing-info selection prints them")
-    arguments = parser.parse_args()
-    shape = (*map(int, arguments.shape.split("x")), rows(arguments.measured[0])[0][3])
-    points = measured(arguments.measured)
-    for path in arguments.tables:
+def report(grid, measurements, tables):
+    """Prints how each table does, for GROUPSxRANKS."""
+    shape = (*map(int, grid.split("x")), rows(measurements[0])[0][3])
+    points = measured(measurements)
+    for path in tables:
         table, ratios, beyond = rows(path), [], []
         for (collective, size), times in points.items():
             best = min(times, key=lambda name: times[name][0])
@@ -92,7 +88,16 @@ def main():
                 beyond.append(f"  {collective} {size}: {name} {times[name][0]:.1f} us, {best} {times[best][0]:.1f} us: {ratio:.2f}")
         print(f"{path}: {len(ratios)} points, chosen / best: median {statistics.median(ratios):.3f} (goal {GOAL_MEDIAN:.2f}), "
               f"worst {max(ratios):.3f}, worse than {GOAL_WORST} beyond the spread: {len(beyond)}")
-        print("\n".join(beyond), end="\n" if beyond else "")
+        print("\n".join(beyond), end="\n" if beyond else "", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="What a selection table chooses, beside the fastest that there is.")
+    parser.add_argument("--shape", required=True, metavar="GROUPSxRANKS", help="in which it was measured, say 2x4")
+    parser.add_argument("--measured", required=True, action="append", help="what horing-tune --measure-algorithms wrote; several jobs differ: give some")
+    parser.add_argument("tables", nargs="+", help="tables, as horing-info selection prints them")
+    arguments = parser.parse_args()
+    report(arguments.shape, arguments.measured, arguments.tables)
     return 0
 
 
