@@ -4,8 +4,8 @@
 #include <atomic>
 #include <thread>
 
+#include "base/random.h"
 #include "contract_ranks.h"
-#include "transport/faulty/random.h"
 
 namespace horing::testing {
 namespace {
@@ -50,7 +50,7 @@ TEST_P(BreakContract, NothingIsLostWhenConnectionsBreakAtAnyTime) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     ContractRanks ranks(GetParam(), kRanks);
     ASSERT_TRUE(ranks.made(kRanks));
-    FaultRandom dice(seed);
+    Random dice(seed);
     // While they come up, too.
     uint64_t often = 40;
     const auto sometimes = [&] {

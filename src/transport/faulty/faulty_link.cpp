@@ -13,10 +13,10 @@ void FaultyState::count() {
                       peer, messages);
 }
 
-FaultRandom FaultyState::random(int channel, int direction) const {
-  FaultRandom mixed(plan.seed);
+Random FaultyState::random(int channel, int direction) const {
+  Random mixed(plan.seed);
   for (const int part : {rank, peer, number, channel, direction})
-    mixed = FaultRandom(mixed.next() ^ static_cast<uint64_t>(part));
+    mixed = Random(mixed.next() ^ static_cast<uint64_t>(part));
   return mixed;
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "transport/faulty/faulty_transport.h"
-#include "transport/faulty/random.h"
 #include "transport/transport.h"
 
 namespace horing {
@@ -25,13 +25,13 @@ struct FaultyState {
   // Counts one message and cuts the link when it is time.
   void count();
   // A sequence of its own for every rank, peer, link, channel and direction.
-  FaultRandom random(int channel, int direction) const;
+  Random random(int channel, int direction) const;
 };
 
 // Hides something that is there for a number of polls.
 class Delay {
  public:
-  Delay(FaultRandom random, uint32_t max_polls) : random_(random), max_polls_(max_polls) {}
+  Delay(Random random, uint32_t max_polls) : random_(random), max_polls_(max_polls) {}
   // To be asked when there is something to show: true when it may be shown. `held_back` counts those that
   // hide.
   bool passed(int* held_back);
@@ -39,7 +39,7 @@ class Delay {
   void rearm() { armed_ = false; }
 
  private:
-  FaultRandom random_;
+  Random random_;
   uint32_t max_polls_;
   bool armed_ = false;
   bool hiding_ = false;
@@ -71,7 +71,7 @@ class FaultySender final : public Sender {
   Sender* inner_;
   FaultyState* state_;
   Delay delay_;
-  FaultRandom flips_;
+  Random flips_;
   uint32_t fresh_slots_;  // never used so far: no credit to be late
   std::byte* acquired_ = nullptr;
 };

@@ -5,9 +5,9 @@
 namespace horing {
 
 // SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). A value.
-class FaultRandom {
+class Random {
  public:
-  explicit FaultRandom(uint64_t seed) : state_(seed) {}
+  explicit Random(uint64_t seed) : state_(seed) {}
 
   uint64_t next() {
     uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
