@@ -33,8 +33,16 @@ bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
+// Those that do not know groups come first: of two whose schedules are the same, the first is named.
 constexpr Algorithm kCatalogue[] = {
     {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasSymmetric, buildRing},
+    {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
+    {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
+     hasSymmetric, buildHalvingDoubling},
+    {"doubling", "recursive doubling of the whole vector over all ranks; few messages, log2 n hops",
+     hasAllReduce, buildDoubling},
+    {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
+     buildOneShot},
     {"ho_ring", "rails of rings between groups, overlapped with a ring inside each group", hasSymmetric,
      buildHoRing},
     {"ho_ring_direct", "rails of rings between groups, overlapped with direct exchange inside each group",
@@ -58,11 +66,6 @@ constexpr Algorithm kCatalogue[] = {
      "as ho_leaders, but each leader reduces its part of the vector; fewest bytes between more than two "
      "groups",
      hasAllReduce, buildHoLeadersSplit},
-    {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
-    {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
-     hasSymmetric, buildHalvingDoubling},
-    {"doubling", "recursive doubling of the whole vector over all ranks; few messages, log2 n hops",
-     hasAllReduce, buildDoubling},
     {"chain", "the whole vector from rank to rank, slice by slice; for large broadcasts and reductions",
      hasTree, buildChain},
     {"ho_chain",
@@ -73,8 +76,6 @@ constexpr Algorithm kCatalogue[] = {
      buildHoBinomial},
     {"star", "everything to and from one rank; fewest turns where ranks outnumber cores", hasStar, buildStar},
     {"pairwise", "every rank sends each other one its block", hasAllToAll, buildPairwise},
-    {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
-     buildOneShot},
     {"peer_read",
      "every rank folds or gathers straight from the inputs of the others; for memory they can read",
      hasSymmetric, buildPeerRead, Buffers::kReadByPeers},

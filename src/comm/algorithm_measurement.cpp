@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/random.h"
 #include "comm/calibration.h"
 #include "comm/communicator.h"
 #include "selection/table_words.h"
@@ -55,6 +56,9 @@ class AlgorithmMeasurement {
     return bytes + static_cast<size_t>(communicator_.ranks()) * sizeof(float);
   }
   bool canRun(const Algorithm& algorithm, Collective collective) const;
+  bool runTheSame(const Algorithm& one, const Algorithm& other, Collective collective) const;
+  std::vector<size_t> measuredFor(const MeasuredPoint& point) const;
+  void shuffle(std::vector<size_t>& order);
   Result<double> round(const Algorithm& algorithm, int times);
   // Calls that fit, one as long as nothing is known of them.
   static int timesIn(double within_us, double us, int most) {
@@ -65,6 +69,7 @@ class AlgorithmMeasurement {
   std::vector<std::byte> input_, output_;
   Collective collective_ = Collective::kAllReduce;
   Call call_;
+  Random dice_{1};
 };
 
 bool AlgorithmMeasurement::canRun(const Algorithm& algorithm, Collective collective) const {
@@ -72,6 +77,38 @@ bool AlgorithmMeasurement::canRun(const Algorithm& algorithm, Collective collect
   const Selection selection = selectionOf(algorithm, communicator_.map());
   return fitsGroups(algorithm, communicator_.map()) &&
          buildSchedule(algorithm.name, collective, selection.shape, 0).ok();
+}
+
+// Inside one group, and between two, many patterns are one: every rank has the same schedule.
+bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other,
+                                      Collective collective) const {
+  const auto scheduleOf = [&](const Algorithm& algorithm, int32_t position) {
+    const Selection selection = selectionOf(algorithm, communicator_.map());
+    Schedule schedule = buildSchedule(algorithm.name, collective, selection.shape, position).take();
+    schedule.algorithm.clear();
+    return schedule;
+  };
+  for (int32_t position = 0; position < communicator_.ranks(); ++position)
+    if (scheduleOf(one, position) != scheduleOf(other, position)) return false;
+  return true;
+}
+
+// The same time of all that run the same, by the number of the first of them, which is measured.
+std::vector<size_t> AlgorithmMeasurement::measuredFor(const MeasuredPoint& point) const {
+  std::vector<size_t> measured;
+  for (size_t i = 0; i < point.times.size(); ++i) {
+    size_t first = 0;
+    while (first < i &&
+           !runTheSame(*point.times[first].algorithm, *point.times[i].algorithm, point.collective))
+      ++first;
+    measured.push_back(first);
+  }
+  return measured;
+}
+
+// In another order each time, the same on every rank: what a call finds in caches and queues is what the one before has left there.
+void AlgorithmMeasurement::shuffle(std::vector<size_t>& order) {
+  for (size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[dice_.upTo(left - 1)]);
 }
 
 // Microseconds of a call.
@@ -94,24 +131,35 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
     if (canRun(algorithm, collective)) point.times.push_back({&algorithm, kForEverUs, 0});
   if (point.times.empty())
     return makeStatus(Code::kInvalidArgument, "no algorithm can run %s here", collectiveName(collective));
-  for (int i = 0; i < kLooks; ++i)
-    for (MeasuredPoint::Time& time : point.times) {
+  const std::vector<size_t> measured = measuredFor(point);
+  std::vector<size_t> order = measured;
+  std::sort(order.begin(), order.end());
+  order.erase(std::unique(order.begin(), order.end()), order.end());
+  for (int i = 0; i < kLooks; ++i) {
+    shuffle(order);
+    for (const size_t which : order) {
+      MeasuredPoint::Time& time = point.times[which];
       if (i > 0 && time.us >= kLongUs) continue;
       HORING_ASSIGN(const double us, round(*time.algorithm, timesIn(kLookUs, time.us, kSettlingTimes)));
       time.us = std::min(time.us, us);
     }
+  }
   const double best_us = fastest(point).us;
   std::vector<std::vector<double>> rounds(point.times.size());
-  for (int i = 0; i < (best_us < kLongUs ? kRounds : kLongRounds); ++i)
-    for (size_t which = 0; which < rounds.size(); ++which) {
+  for (int i = 0; i < (best_us < kLongUs ? kRounds : kLongRounds); ++i) {
+    shuffle(order);
+    for (const size_t which : order) {
       const MeasuredPoint::Time& time = point.times[which];
       if (time.us > kHopeless * best_us) continue;
       HORING_ASSIGN(const double us, round(*time.algorithm, timesIn(kRoundUs, time.us, kMostTimes)));
       rounds[which].push_back(us);
     }
-  for (size_t which = 0; which < rounds.size(); ++which)
-    if (!rounds[which].empty())
-      point.times[which] = {point.times[which].algorithm, median(rounds[which]), spreadOf(rounds[which])};
+  }
+  for (size_t i = 0; i < point.times.size(); ++i) {
+    const std::vector<double>& taken = rounds[measured[i]];
+    point.times[i].us = taken.empty() ? point.times[measured[i]].us : median(taken);
+    point.times[i].spread = taken.empty() ? 0 : spreadOf(taken);
+  }
   return point;
 }
 

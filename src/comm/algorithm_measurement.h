@@ -1,6 +1,6 @@
 #pragma once
-// The table by which the library chooses algorithms (HORING_SELECTION), written by measurement: every algorithm is timed, in turns,
-// at every size.
+// The table by which the library chooses algorithms (HORING_SELECTION), written by measurement: every schedule that there is is
+// timed at every size, in turns whose order changes from round to round.
 #include <string>
 #include <vector>
 
@@ -25,7 +25,8 @@ struct MeasuredPoint {
   };
   Collective collective = Collective::kAllReduce;
   uint64_t bytes = 0;
-  std::vector<Time> times;  // in the order of the catalogue
+  // In the order of the catalogue. Algorithms that have the same schedules here have the same time.
+  std::vector<Time> times;
 };
 
 // Collective; nothing else may run on the communicator, which afterwards chooses by the table that is built in. Every rank has

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "../../temporary_folder.h"
@@ -77,6 +78,23 @@ TEST(HoringTune, WritesATableByMeasurement) {
       runRanks(3, "HORING_SELECTION=" + file.path() + " exec " ALL_REDUCE_PROGRAM " -b 1K -e 4K");
   EXPECT_EQ(used.code, 0) << used.output << used.errors;
   EXPECT_EQ(runProgram({HORING_TUNE_PROGRAM, "--measure-algorithms", "--from", "2K", "--to", "1K"}).code, 2);
+}
+
+// Inside a node ho_direct is direct. Measured twice, the two would differ by what the one before each has left in caches.
+TEST(HoringTune, MeasuresOnceWhatHasTwoNames) {
+  const Outcome outcome = runRanks(
+      3, "exec " HORING_TUNE_PROGRAM " --measure-algorithms --collective all_gather --from 4K --to 4K");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto time_of = [&](const std::string& algorithm) {
+    std::smatch match;
+    EXPECT_TRUE(
+        std::regex_search(outcome.output, match, std::regex(" " + algorithm + R"( ([\d.]+( \([\d.]+\))?))")))
+        << algorithm << " in " << outcome.output;
+    return match[1].str();
+  };
+  EXPECT_EQ(time_of("ho_direct"), time_of("direct"));
+  EXPECT_EQ(time_of("ho_ring"), time_of("ring"));
+  EXPECT_NE(time_of("ring"), time_of("direct"));
 }
 
 // Ranks that are bound to a core each have it for themselves; of more than that, some share one.
