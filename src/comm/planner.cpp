@@ -5,7 +5,6 @@
 
 #include "comm/proof.h"
 #include "schedule/postcondition.h"
-#include "topology/cpu_caches.h"
 
 namespace horing {
 
@@ -42,7 +41,7 @@ Planner::Planner(const Config& config, const GroupMap& map, int rank, Connector&
     rank_of_position_.push_back(map.rankOfPosition(position));
 }
 
-PlanSettings Planner::settings() const {
+PlanSettings Planner::settings() {
   PlanSettings settings;
   settings.window = static_cast<int32_t>(config_.window);
   settings.slot_bytes = linkShapeOf(config_, "", map_.ranks()).slot_bytes;
@@ -51,7 +50,8 @@ PlanSettings Planner::settings() const {
                   : config_.simd == "avx2" ? std::min(best, Simd::kAvx2)
                                            : best;
   // Beyond a good part of this rank's share of the last-level cache nobody finds the output there again.
-  const CpuCaches caches = cachesOfThisThread();
+  if (!caches_) caches_ = cachesOfThisThread();
+  const CpuCaches& caches = *caches_;
   const auto ranksOn = [&](int32_t cpus) {
     const int32_t all = std::max(cores_, cpus);
     return (static_cast<uint64_t>(map_.largestGroup()) * static_cast<uint64_t>(cpus) +

@@ -1,12 +1,14 @@
 #pragma once
 // Builds, proves, connects and caches the plans of a communicator.
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/config.h"
 #include "comm/connector.h"
 #include "engine/host/operation.h"
 #include "selection/selection.h"
+#include "topology/cpu_caches.h"
 #include "topology/group_map.h"
 
 namespace horing {
@@ -33,8 +35,6 @@ class Planner {
   // `cores`: that the ranks of this machine may run on, all together.
   Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores);
 
-  PlanSettings settings() const;
-
   // The cached operation for this collective, algorithm and root (a rank, 0 where there is none). On a first call its schedule is built and proven
   // and links to its peers are begun; when connected() is true for it, bind() completes it.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
@@ -46,6 +46,7 @@ class Planner {
   uint64_t memoryBytes() const;
 
  private:
+  PlanSettings settings();
   size_t entryOf(Collective collective, const Selection& selection) const;
   Status prove(Collective collective, const Selection& selection, int32_t root_position) const;
 
@@ -55,6 +56,7 @@ class Planner {
   Connector& connector_;
   int32_t cores_;
   std::vector<int32_t> rank_of_position_;
+  std::optional<CpuCaches> caches_;  // of the thread that bound first: asking for them takes 0.1 ms
   // By collective and place in the catalogue, then by root; null or not there: never asked for.
   std::vector<std::vector<std::unique_ptr<PlannedOperation>>> entries_;
 };
