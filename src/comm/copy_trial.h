@@ -41,8 +41,9 @@ class CopyTrial {
   CopyTimes own(size_t bytes) const { return of(bytes).best; }
 
  private:
-  static constexpr uint32_t kLeastTries = 4, kMostTries = 12;  // of both ways
-  static constexpr int64_t kClearly = 3;                       // halves
+  static constexpr uint32_t kLeastTries = 8,
+                            kMostTries = 16;  // of both ways; the best of two took the wrong one once
+  static constexpr int64_t kClearly = 3;      // halves
 
   struct Class {
     uint32_t tries = 0;
