@@ -1,0 +1,89 @@
+"""A Slurm cluster of this one machine, for as long as a test takes, in namespaces and a folder of its own."""
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+READY_S = 30
+ADDRESS = "10.77.0.1"  # Slurm finds no address to listen on where there are only those of 127.0.0.0/8
+
+CONFIGURATION = """
+ClusterName=try
+SlurmctldHost={host}({address})
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ReturnToService=2
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+NodeName={host} NodeAddr={address} CPUs={cores} State=UNKNOWN
+PartitionName=all Nodes={host} Default=YES OverSubscribe=FORCE State=UP
+"""
+
+
+def inside(home):
+    """Words before a command that is to run in the namespaces of this process."""
+    namespaces = f"/proc/{home.pid}/ns"
+    return ["nsenter", f"--net={namespaces}/net", f"--mount={namespaces}/mnt", f"--pid={namespaces}/pid_for_children", "--"]
+
+
+def wait_until_ready(home, folder):
+    """Until a job runs. Exits with what the daemons said if none does."""
+    until = time.monotonic() + READY_S
+    while subprocess.run([*inside(home), "srun", "--immediate=2", "true"], capture_output=True, check=False).returncode != 0:
+        if time.monotonic() > until:
+            logs = [f"{path.name}:\n{path.read_text(encoding='utf-8', errors='replace')[-1500:]}" for path in sorted(folder.glob("*.log"))]
+            sys.exit("\n".join([f"slurm.py: no job runs after {READY_S} s", *logs]))
+        time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def cluster(parent, ranks):
+    """Gives the words by which a program is started with so many ranks. Exits where there is no Slurm, or it does not start."""
+    os.environ["PATH"] += ":/usr/sbin"
+    missing = [name for name in ("munged", "slurmctld", "slurmd", "srun", "ip", "unshare") if not shutil.which(name)]
+    if missing:
+        sys.exit(f"slurm.py: {', '.join(missing)}: not installed (./tools/dev install-packages launchers)")
+    folder = parent / "slurm"
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    key = folder / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(os.urandom(128))
+    host = os.uname().nodename.split(".")[0]
+    settings = folder / "slurm.conf"
+    settings.write_text(CONFIGURATION.format(host=host, address=ADDRESS, folder=folder, cores=len(os.sched_getaffinity(0))), encoding="utf-8")
+    os.environ["SLURM_CONF"] = str(settings)
+    processes = []
+    with open(folder / "daemons.log", "w", encoding="utf-8") as log:
+
+        def start(*words):
+            processes.append(subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL))
+            return processes[-1]
+
+        # All that runs inside ends with this process.
+        home = start("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+                     f"ip link set lo up && ip address add {ADDRESS} dev lo && exec sleep infinity")
+        try:
+            time.sleep(0.5)
+            start(*inside(home), "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket",
+                  f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed")
+            start(*inside(home), "slurmctld", "-D", "-i")
+            start(*inside(home), "slurmd", "-D", "-N", host)
+            wait_until_ready(home, folder)
+            yield [*inside(home), "srun", "--overcommit", "-n", str(ranks)]
+        finally:
+            home.kill()
+            for process in processes:
+                process.wait()
