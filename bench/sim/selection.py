@@ -46,7 +46,7 @@ def measured(paths):
     points = {}
     for point in set.intersection(*(set(job) for job in jobs)):
         fastest = [min(us for us, _ in job[point].values()) for job in jobs]
-        for name in set.intersection(*(set(job[point]) for job in jobs)):
+        for name in [name for name in jobs[0][point] if all(name in job[point] for job in jobs)]:  # in the catalogue's order
             times, spreads = zip(*(job[point][name] for job in jobs))
             ratio = statistics.median(us / least for us, least in zip(times, fastest))
             points.setdefault(point, {})[name] = ratio * statistics.median(fastest), statistics.median(spreads)

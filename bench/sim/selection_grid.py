@@ -4,10 +4,9 @@
     python3 bench/sim/selection_grid.py --bin build/release/bin [--shapes 2x4@1000 1x4] [--out build/bench/selection]
 
 For each shape, right after each other: a job that finds nothing kept and measures itself while it starts (SHAPE.cache, the default),
-horing-tune (auto; model: its predictions alone), horing-tune --measure-algorithms (measured1) and once more or more often as the
-judges. Then selection.py compares these tables, and the built-in one, with what the judges measured; only measured1 is no judge of
-itself. Leaves SHAPE.WHAT in the --out folder. Three minutes for the four shapes; nothing else may run on the machine. Python 3 and
-nothing else.
+horing-tune (auto; model: its predictions alone), horing-tune --measure-algorithms (measured0), and the same as often as there shall be
+judges. Then selection.py compares these tables, and the built-in one, with what the judges measured. Leaves SHAPE.WHAT in the
+--out folder. Four minutes for the four shapes; nothing else may run on the machine. Python 3 and nothing else.
 """
 import argparse
 import os
@@ -37,19 +36,18 @@ def compare(shape, binaries, out, judges, most):
     nodes, ranks = map(int, grid.split("x"))
     job = [binaries / "horing-run", "-n", nodes * ranks, "--bind-to", "core", *(["--nodes", nodes, "--rate", rate] if rate else []), "--"]
     table, auto, model, machine = (out / f"{grid}.{what}" for what in ["table", "auto", "model", "machine"])
-    measured = [out / f"{grid}.measured{judge + 1}" for judge in range(judges)]
+    measured, *judges = (out / f"{grid}.measured{job}" for job in range(judges + 1))
     cache = out / f"{grid}.cache"
     shutil.rmtree(cache, ignore_errors=True)
     run([*job, binaries / "all_reduce_perf", "-b", 8, "-e", 8, "-n", 1, "-w", 0], HORING_CACHE_DIR=str(cache.resolve()))
     first_job = list(cache.rglob("*.selection"))  # none of one node, where the built-in table chooses
     run([*job, binaries / "horing-tune", "-o", machine])
-    for file in measured:
+    for file in [measured, *judges]:
         run([*job, binaries / "horing-tune", "--measure-algorithms", "--to", most, "-o", file])
     run([binaries / "horing-info", "selection"], table)
     run([binaries / "horing-info", "selection"], auto, HORING_CALIBRATE=str(machine))
     run([binaries / "horing-info", "selection"], model, HORING_CALIBRATE=str(machine), HORING_SELECTION="model")
-    selection.report(grid, measured, [table, *first_job, auto, model])
-    selection.report(grid, measured[1:], measured[:1])
+    selection.report(grid, judges, [table, *first_job, auto, measured, model])
 
 
 def main():
@@ -57,13 +55,13 @@ def main():
     parser.add_argument("--bin", default="build/release/bin", type=Path)
     parser.add_argument("--out", default="build/bench/selection", type=Path)
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="NODESxRANKS[@MBIT]", help="default: %(default)s")
-    parser.add_argument("--judges", type=int, default=2, metavar="N", help="jobs that measure all algorithms, the first for its table (default 2)")
+    parser.add_argument("--judges", type=int, default=2, metavar="N", help="jobs whose times of all algorithms the tables are compared with (default 2)")
     parser.add_argument("--to", default="1M", metavar="SIZE", help="largest message (default 1M)")
     arguments = parser.parse_args()
     if not (arguments.bin / "horing-tune").exists():
         sys.exit(f"selection_grid.py: {arguments.bin / 'horing-tune'} is not there: build first (./tools/dev build), or give --bin")
-    if arguments.judges < 2:
-        sys.exit("selection_grid.py: --judges takes 2 or more: the first is judged by the others")
+    if arguments.judges < 1:
+        sys.exit("selection_grid.py: --judges takes 1 or more")
     arguments.out.mkdir(parents=True, exist_ok=True)
     for shape in arguments.shapes:
         compare(shape, arguments.bin, arguments.out, arguments.judges, arguments.to)

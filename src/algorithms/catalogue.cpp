@@ -33,7 +33,7 @@ bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
-// Those that do not know groups come first: of two whose schedules are the same, the first is named.
+// Of two of one collective whose schedules are the same somewhere, the first is named: the one that does not know groups.
 constexpr Algorithm kCatalogue[] = {
     {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasSymmetric, buildRing},
     {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "comm/calibration.h"
 #include "comm/communicator.h"
+#include "schedule/postcondition.h"
 #include "selection/table_words.h"
 #include "sim/simulation.h"
 
@@ -43,21 +44,15 @@ const MeasuredPoint::Time& fastest(const MeasuredPoint& point) {
                            [](const auto& a, const auto& b) { return a.us < b.us; });
 }
 
+// Of one collective.
 class AlgorithmMeasurement {
  public:
-  AlgorithmMeasurement(Communicator& communicator, uint64_t most_bytes)
-      : communicator_(communicator), input_(roomFor(most_bytes)), output_(roomFor(most_bytes)) {}
-
-  Result<MeasuredPoint> point(Collective collective, uint64_t bytes);
+  AlgorithmMeasurement(Communicator& communicator, Collective collective, uint64_t most_bytes);
+  Result<MeasuredPoint> point(uint64_t bytes);
 
  private:
-  // Each block has at least one element.
-  size_t roomFor(uint64_t bytes) const {
-    return bytes + static_cast<size_t>(communicator_.ranks()) * sizeof(float);
-  }
-  bool canRun(const Algorithm& algorithm, Collective collective) const;
-  bool runTheSame(const Algorithm& one, const Algorithm& other, Collective collective) const;
-  std::vector<size_t> measuredFor(const MeasuredPoint& point) const;
+  bool canRun(const Algorithm& algorithm) const;
+  bool runTheSame(const Algorithm& one, const Algorithm& other) const;
   void shuffle(std::vector<size_t>& order);
   Result<double> round(const Algorithm& algorithm, int times);
   // Calls that fit, one as long as nothing is known of them.
@@ -66,44 +61,51 @@ class AlgorithmMeasurement {
   }
 
   Communicator& communicator_;
+  Collective collective_;
+  std::vector<const Algorithm*> algorithms_;
+  // Whose time each of them has, by number: that of the first of those that run the same.
+  std::vector<size_t> measured_;
   std::vector<std::byte> input_, output_;
-  Collective collective_ = Collective::kAllReduce;
   Call call_;
   Random dice_{1};
 };
 
-bool AlgorithmMeasurement::canRun(const Algorithm& algorithm, Collective collective) const {
-  if (!algorithm.has(collective) || algorithm.reachesPeers()) return false;
-  const Selection selection = selectionOf(algorithm, communicator_.map());
-  return fitsGroups(algorithm, communicator_.map()) &&
-         buildSchedule(algorithm.name, collective, selection.shape, 0).ok();
+AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collective collective,
+                                           uint64_t most_bytes)
+    : communicator_(communicator), collective_(collective) {
+  // Each block has at least one element.
+  const size_t room = most_bytes + static_cast<size_t>(communicator.ranks()) * sizeof(float);
+  input_.resize(room);
+  output_.resize(room);
+  for (const Algorithm& algorithm : algorithmCatalogue()) {
+    if (!canRun(algorithm)) continue;
+    size_t first = 0;
+    while (first < algorithms_.size() && !runTheSame(*algorithms_[first], algorithm)) ++first;
+    algorithms_.push_back(&algorithm);
+    measured_.push_back(first);
+  }
 }
 
-// Inside one group, and between two, many patterns are one: every rank has the same schedule.
-bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other,
-                                      Collective collective) const {
+bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
+  if (!algorithm.has(collective_) || algorithm.reachesPeers()) return false;
+  const Selection selection = selectionOf(algorithm, communicator_.map());
+  return fitsGroups(algorithm, communicator_.map()) &&
+         buildSchedule(algorithm.name, collective_, selection.shape, 0).ok();
+}
+
+// Inside one group, and between two, many patterns are one: every rank has the same schedule. Trees may be the same for one root and
+// differ for another.
+bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other) const {
+  if (hasRoot(collective_)) return false;
   const auto scheduleOf = [&](const Algorithm& algorithm, int32_t position) {
     const Selection selection = selectionOf(algorithm, communicator_.map());
-    Schedule schedule = buildSchedule(algorithm.name, collective, selection.shape, position).take();
+    Schedule schedule = buildSchedule(algorithm.name, collective_, selection.shape, position).take();
     schedule.algorithm.clear();
     return schedule;
   };
   for (int32_t position = 0; position < communicator_.ranks(); ++position)
     if (scheduleOf(one, position) != scheduleOf(other, position)) return false;
   return true;
-}
-
-// The same time of all that run the same, by the number of the first of them, which is measured.
-std::vector<size_t> AlgorithmMeasurement::measuredFor(const MeasuredPoint& point) const {
-  std::vector<size_t> measured;
-  for (size_t i = 0; i < point.times.size(); ++i) {
-    size_t first = 0;
-    while (first < i &&
-           !runTheSame(*point.times[first].algorithm, *point.times[i].algorithm, point.collective))
-      ++first;
-    measured.push_back(first);
-  }
-  return measured;
 }
 
 // In another order each time, the same on every rank: what a call finds in caches and queues is what the one before has left there.
@@ -121,20 +123,18 @@ Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times
   return mostOfAll(communicator_, static_cast<double>(clock.nowNs() - begun_ns) / 1000 / times);
 }
 
-Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_t bytes) {
-  collective_ = collective;
+Result<MeasuredPoint> AlgorithmMeasurement::point(uint64_t bytes) {
   call_.input = input_.data();
   call_.output = output_.data();
-  call_.count = elementsOf(collective, communicator_.ranks(), bytes, sizeof(float));
-  MeasuredPoint point{collective, bytes, {}};
-  for (const Algorithm& algorithm : algorithmCatalogue())
-    if (canRun(algorithm, collective)) point.times.push_back({&algorithm, kForEverUs, 0});
-  if (point.times.empty())
-    return makeStatus(Code::kInvalidArgument, "no algorithm can run %s here", collectiveName(collective));
-  const std::vector<size_t> measured = measuredFor(point);
-  std::vector<size_t> order = measured;
-  std::sort(order.begin(), order.end());
-  order.erase(std::unique(order.begin(), order.end()), order.end());
+  call_.count = elementsOf(collective_, communicator_.ranks(), bytes, sizeof(float));
+  MeasuredPoint point{collective_, bytes, {}};
+  std::vector<size_t> order;
+  for (size_t i = 0; i < algorithms_.size(); ++i) {
+    point.times.push_back({algorithms_[i], kForEverUs, 0});
+    if (measured_[i] == i) order.push_back(i);
+  }
+  if (order.empty())
+    return makeStatus(Code::kInvalidArgument, "no algorithm can run %s here", collectiveName(collective_));
   for (int i = 0; i < kLooks; ++i) {
     shuffle(order);
     for (const size_t which : order) {
@@ -156,8 +156,8 @@ Result<MeasuredPoint> AlgorithmMeasurement::point(Collective collective, uint64_
     }
   }
   for (size_t i = 0; i < point.times.size(); ++i) {
-    const std::vector<double>& taken = rounds[measured[i]];
-    point.times[i].us = taken.empty() ? point.times[measured[i]].us : median(taken);
+    const std::vector<double>& taken = rounds[measured_[i]];
+    point.times[i].us = taken.empty() ? point.times[measured_[i]].us : median(taken);
     point.times[i].spread = taken.empty() ? 0 : spreadOf(taken);
   }
   return point;
@@ -175,12 +175,13 @@ const Algorithm* chosen(const MeasuredPoint& point, const Algorithm* before) {
 
 Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator, const AlgorithmGrid& grid) {
   std::vector<MeasuredPoint> points;
-  AlgorithmMeasurement measurement(communicator, grid.sizes.back());
-  for (const Collective collective : grid.collectives)
+  for (const Collective collective : grid.collectives) {
+    AlgorithmMeasurement measurement(communicator, collective, grid.sizes.back());
     for (const uint64_t bytes : grid.sizes) {
-      HORING_ASSIGN(MeasuredPoint point, measurement.point(collective, bytes));
+      HORING_ASSIGN(MeasuredPoint point, measurement.point(bytes));
       points.push_back(std::move(point));
     }
+  }
   communicator.chooseBy(SelectionTable::builtIn());
   return points;
 }
@@ -189,7 +190,7 @@ std::string measuredTableText(const std::vector<MeasuredPoint>& points, const Jo
   std::string times =
       "# measured: microseconds, and what two halves of the rounds differ by; algorithms without that "
       "looked\n"
-      "# hopeless at once\n";
+      "# hopeless at once; those that run the same schedules are measured as one\n";
   std::string rows = "# collective   groups  ranks of each  ranks per core  up to bytes  algorithm\n";
   const Algorithm* serving = nullptr;
   for (size_t i = 0; i < points.size(); ++i) {

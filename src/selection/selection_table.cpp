@@ -18,7 +18,8 @@ namespace {
 // more ranks, of more than four groups, and of more than two ranks with a core for each, follow from the number of hops.
 //
 // Where ranks share cores a message waits for a turn of its receiver, and all work of all ranks counts, so that those algorithms are
-// the fastest that send the fewest messages. One rank reducing for all took from 0.8 to 2.9 times as long as others from 16 KiB on. Broadcast
+// the fastest that send the fewest messages: one rank of a node reduces for all (star, ho_leaders) up to the size from which what it reads
+// costs more than the messages of the others, which differs between machines (star at 64 KiB took 0.7 to 1.3 of direct's time). Broadcast
 // and reduce were measured in calls one after the other, so that these overlap.
 constexpr std::string_view kBuiltIn = R"(
 all_reduce      1    3-4   >1   8K    one_shot
@@ -56,6 +57,7 @@ all_reduce      2    3-4   <=1  32K   ho_doubling
 all_reduce      2    2-    *    64K   ho_leaders
 all_reduce      2    2-    *    4M    ho_direct
 all_reduce      3-4  2-    *    8K    ho_leaders
+all_reduce      3-4  9-    >1   32K   ho_leaders
 all_reduce      3-4  2-8   >1   256K  ho_leaders_split
 all_reduce      3-4  2-    *    32K   ho_doubling
 all_reduce      5-   2-    *    16K   ho_leaders

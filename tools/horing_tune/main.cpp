@@ -32,7 +32,8 @@ ranks, one pair at a time and all at once, and works out what a message costs: l
 what a step takes of a core, how fast data are copied and folded, what it costs to wake a rank, who shares a line. No collective is
 timed.
 
-With --measure-algorithms it times nothing but collectives: all algorithms, in turns, at every size, and writes the table by which
+With --measure-algorithms it times nothing but collectives: all algorithms, in turns, at every size (those that run the same
+schedules here as one), and writes the table by which
 the library chooses on this machine for a job of this shape. That is the best choice that there is, and says nothing of other shapes.
 
 Examples
@@ -181,7 +182,7 @@ int tuneMain(int argc, char** argv) {
       "--quick", [&] { options.effort = CalibrationEffort::kQuick; },
       "Some 100 to 200 ms in place of some seconds: what HORING_CALIBRATE=1 does");
   app.add_flag("--measure-algorithms", options.measures_algorithms,
-               "Time every algorithm, and write a table for HORING_SELECTION instead");
+               "Time all algorithms, and write a table for HORING_SELECTION instead");
   app.add_option("--collective", options.collectives, "Of --measure-algorithms: only these")
       ->capture_default_str();
   app.add_option("--from", options.smallest,
