@@ -3,7 +3,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 
 READY_S = 30
@@ -38,23 +37,30 @@ def inside(home):
     return ["nsenter", f"--net={namespaces}/net", f"--mount={namespaces}/mnt", f"--pid={namespaces}/pid_for_children", "--"]
 
 
+class NoCluster(Exception):
+    """Slurm is not installed, or no job runs; says why."""
+
+
 def wait_until_ready(home, folder):
-    """Until a job runs. Exits with what the daemons said if none does."""
+    """Until a job runs."""
     until = time.monotonic() + READY_S
-    while subprocess.run([*inside(home), "srun", "--immediate=2", "true"], capture_output=True, check=False).returncode != 0:
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if subprocess.run([*inside(home), "srun", "--immediate=2", "true"], capture_output=True, timeout=READY_S, check=False).returncode == 0:
+                return
         if time.monotonic() > until:
             logs = [f"{path.name}:\n{path.read_text(encoding='utf-8', errors='replace')[-1500:]}" for path in sorted(folder.glob("*.log"))]
-            sys.exit("\n".join([f"slurm.py: no job runs after {READY_S} s", *logs]))
+            raise NoCluster("\n".join([f"no job runs after {READY_S} s", *logs]))
         time.sleep(0.5)
 
 
 @contextlib.contextmanager
 def cluster(parent, ranks):
-    """Gives the words by which a program is started with so many ranks. Exits where there is no Slurm, or it does not start."""
+    """Gives the words by which a program is started with so many ranks. NoCluster if that is not possible."""
     os.environ["PATH"] += ":/usr/sbin"
     missing = [name for name in ("munged", "slurmctld", "slurmd", "srun", "ip", "unshare") if not shutil.which(name)]
     if missing:
-        sys.exit(f"slurm.py: {', '.join(missing)}: not installed (./tools/dev install-packages launchers)")
+        raise NoCluster(f"{', '.join(missing)}: not installed (./tools/dev install-packages launchers)")
     folder = parent / "slurm"
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True)
@@ -68,15 +74,16 @@ def cluster(parent, ranks):
     processes = []
     with open(folder / "daemons.log", "w", encoding="utf-8") as log:
 
-        def start(*words):
-            processes.append(subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL))
+        def start(*words, **more):
+            processes.append(subprocess.Popen(words, **({"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL} | more)))
             return processes[-1]
 
-        # All that runs inside ends with this process.
+        # All that runs inside ends with this process, which says when there is an inside.
         home = start("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-                     f"ip link set lo up && ip address add {ADDRESS} dev lo && exec sleep infinity")
+                     f"ip link set lo up && ip address add {ADDRESS} dev lo && echo ready && exec sleep infinity", stdout=subprocess.PIPE)
         try:
-            time.sleep(0.5)
+            if home.stdout.readline() != b"ready\n":
+                raise NoCluster(f"no namespaces: Slurm is tried by root only\n{(folder / 'daemons.log').read_text(encoding='utf-8')}")
             start(*inside(home), "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket",
                   f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed")
             start(*inside(home), "slurmctld", "-D", "-i")
