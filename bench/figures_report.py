@@ -154,7 +154,7 @@ def plan(results):
 
     return [row("build the schedule of a rank", ["BuildOneRank"]),
             row("verify all ranks (4096: n² steps, some 10 GB)", ["VerifyValues", "VerifyProgress"]),
-            row("first use: build, bind, verify if n ≤ 64", ["FirstUse"]),
+            row("first use of a communicator: build, bind, ask sysfs for the caches, verify if n ≤ 64", ["FirstUse"]),
             row("find the plan again and begin a call", ["CachedAndBegun"])]
 
 
