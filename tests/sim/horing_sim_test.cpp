@@ -156,6 +156,23 @@ TEST(ChromeTrace, HoldsEverySliceAndMessage) {
   EXPECT_EQ(begun, ended);
 }
 
+// Of the first ranks, whole, and nothing of others: no arrow from a track that is not there.
+TEST(ChromeTrace, ShowsTheFirstRanksOfMany) {
+  const Prediction prediction = predicted(smallQuestion("ho_ring", Collective::kReduceScatter));
+  const auto all = nlohmann::json::parse(chromeTrace(prediction).take());
+  const auto events_of = [](const nlohmann::json& trace, int rank) {
+    return std::count_if(trace["traceEvents"].begin(), trace["traceEvents"].end(),
+                         [&](const auto& event) { return event["pid"] == rank && event["ph"] == "X"; });
+  };
+  const auto some = nlohmann::json::parse(chromeTrace(prediction, 1).take());
+  EXPECT_EQ(events_of(some, 0), events_of(all, 0));
+  EXPECT_GT(events_of(all, 1), 0);
+  for (const auto& event : some["traceEvents"]) EXPECT_EQ(event["pid"], 0);
+  EXPECT_NE(some["traceEvents"].back()["name"].get<std::string>().find(", the first 1 of 2 ranks"),
+            std::string::npos);
+  EXPECT_EQ(all["traceEvents"].back()["name"].get<std::string>().find("first"), std::string::npos);
+}
+
 // Lines that LogGOPSim's grammar knows, labels that exist, and a receive for each send.
 TEST(Goal, IsWellFormedAndBalanced) {
   for (const char* algorithm : {"ring", "ho_ring", "peer_read", "ho_doubling"}) {

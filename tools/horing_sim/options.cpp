@@ -190,8 +190,10 @@ void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
   run.add_option("-a,--algorithm", options.question.algorithm, "See 'horing-plan list'")
       ->capture_default_str();
   run.add_flag("--all-ranks", raw.all_ranks, "Simulate every rank, even where one node can stand for all");
-  run.add_option("--trace", options.trace_path,
-                 "Write a Chrome trace to this file, for https://ui.perfetto.dev");
+  run.add_option(
+      "--trace", options.trace_path,
+      "Write a Chrome trace to this file, for https://ui.perfetto.dev; of the first ranks where all have "
+      "more than 2 million events");
   run.add_option("--svg", options.svg_path, "Write a timeline to this file");
   run.add_option("--svg-ranks", options.drawn_ranks, "Ranks to draw")
       ->check(CLI::Range(1, 256))

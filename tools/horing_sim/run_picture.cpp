@@ -12,8 +12,9 @@ namespace horing {
 namespace {
 
 constexpr double kLeft = 190, kTop = 84, kWidth = 960, kRow = 17, kGap = 9, kFoot = 58;
-// Narrower than this, bars that follow each other are drawn as one.
-constexpr double kLeastGap = 0.6;
+// Bars of one thing that are no further apart are drawn as one, and so are bars of several where all together are hardly wider than a line.
+constexpr double kLeastGap = 0.6, kLeastBar = 1.5;
+constexpr const char* kSeveral = "several steps";
 
 constexpr const char* kStyle = R"(
 text{font-size:11px}
@@ -103,9 +104,13 @@ class Picture {
 
   // Joined to the one before where nobody could tell them apart.
   void add(std::vector<Bar>& bars, const Bar& bar) const {
-    if (!bars.empty() && bars.back().what == bar.what && bars.back().look == bar.look &&
-        x(bar.begin) - x(bars.back().end) < kLeastGap) {
+    const bool follows =
+        !bars.empty() && bars.back().look == bar.look && x(bar.begin) - x(bars.back().end) < kLeastGap;
+    if (follows && bars.back().what == bar.what) {
       bars.back().end = std::max(bars.back().end, bar.end);
+    } else if (follows && x(bar.end) - x(bars.back().begin) < kLeastBar) {
+      bars.back().end = std::max(bars.back().end, bar.end);
+      bars.back().what = kSeveral;
     } else if (bar.end > bar.begin) {
       bars.push_back(bar);
     }
