@@ -77,6 +77,8 @@ AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collectiv
   const size_t room = most_bytes + static_cast<size_t>(communicator.ranks()) * sizeof(float);
   input_.resize(room);
   output_.resize(room);
+  call_.input = input_.data();
+  call_.output = output_.data();
   for (const Algorithm& algorithm : algorithmCatalogue()) {
     if (!canRun(algorithm)) continue;
     size_t first = 0;
@@ -124,8 +126,6 @@ Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times
 }
 
 Result<MeasuredPoint> AlgorithmMeasurement::point(uint64_t bytes) {
-  call_.input = input_.data();
-  call_.output = output_.data();
   call_.count = elementsOf(collective_, communicator_.ranks(), bytes, sizeof(float));
   MeasuredPoint point{collective_, bytes, {}};
   std::vector<size_t> order;

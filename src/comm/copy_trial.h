@@ -41,9 +41,9 @@ class CopyTrial {
   CopyTimes own(size_t bytes) const { return of(bytes).best; }
 
  private:
-  static constexpr uint32_t kLeastTries = 8,
-                            kMostTries = 16;  // of both ways; the best of two took the wrong one once
-  static constexpr int64_t kClearly = 3;      // halves
+  // Of both ways together. By the best of two each the wrong one was taken once.
+  static constexpr uint32_t kLeastTries = 8, kMostTries = 16;
+  static constexpr int64_t kClearly = 3;  // halves
 
   struct Class {
     uint32_t tries = 0;

@@ -35,7 +35,6 @@ reduce_scatter  1    3-8   >1   16M   halving_doubling
 reduce_scatter  1    9-16  >1   2M    halving_doubling
 reduce_scatter  1    17-32 >1   8K    direct
 reduce_scatter  1    17-32 >1   2M    ho_leaders
-reduce_scatter  1    9-32  >1   *     ring
 all_gather      1    3-4   >1   128K  direct
 all_gather      1    5-8   >1   512K  direct
 all_gather      1    3-8   >1   16M   halving_doubling

@@ -55,8 +55,8 @@ def wait_until_ready(home, folder):
 
 
 @contextlib.contextmanager
-def cluster(parent, ranks):
-    """Gives the words by which a program is started with so many ranks. NoCluster if that is not possible."""
+def cluster(parent):
+    """Gives the words before an srun that is to run there. NoCluster if that is not possible."""
     os.environ["PATH"] += ":/usr/sbin"
     missing = [name for name in ("munged", "slurmctld", "slurmd", "srun", "ip", "unshare") if not shutil.which(name)]
     if missing:
@@ -89,7 +89,7 @@ def cluster(parent, ranks):
             start(*inside(home), "slurmctld", "-D", "-i")
             start(*inside(home), "slurmd", "-D", "-N", host)
             wait_until_ready(home, folder)
-            yield [*inside(home), "srun", "--overcommit", "-n", str(ranks)]
+            yield inside(home)
         finally:
             home.kill()
             for process in processes:

@@ -25,28 +25,18 @@ LIMIT_S = 60
 SIZES = ["-b", "1K", "-e", "64K", "-f", "8", "-n", "2", "-w", "1"]
 
 
-class Launcher:
-    """How a program of RANKS ranks is started: the words before its name, and what the environment must say."""
-
-    def __init__(self, words, environment=None):
-        self.words = words
-        self.environment = environment or {}
-
-
-def launchers(binaries, key_file, cluster):
-    """By name. Where the launcher cannot carry the job's secret, a file does."""
-    secret = {"HORING_KEY_FILE": str(key_file)}
-    mpi = ["-n", str(RANKS)]
+MPI = ["-n", str(RANKS)]
+# The words before the program's name.
+LAUNCHERS = {
+    "horing-run": ["horing-run", *MPI, "--"],
+    "Open MPI": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", *MPI],
+    "MPICH": ["mpiexec.hydra", *MPI],
     # Debian 12's PyTorch 1.13 under Python 3.11 ends with an error where it is not told which output to redirect: that of no rank that there is.
-    torchrun = ["torchrun", "--redirects", "9:1", "--tee", "9:1", "--nnodes=1", f"--nproc_per_node={RANKS}", "--master_addr=127.0.0.1", "--no_python"]
-    return {
-        "horing-run": Launcher([str(binaries / "horing-run"), *mpi, "--"]),
-        "Open MPI": Launcher(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", *mpi]),
-        "MPICH": Launcher(["mpiexec.hydra", *mpi]),
-        "torchrun": Launcher(torchrun, secret),
-        "srun --mpi=pmi2": Launcher([*cluster, "--mpi=pmi2"]),
-        "srun": Launcher(cluster, secret),
-    }
+    "torchrun": ["torchrun", "--redirects", "9:1", "--tee", "9:1", "--nnodes=1", f"--nproc_per_node={RANKS}", "--master_addr=127.0.0.1", "--no_python"],
+    "srun --mpi=pmi2": ["srun", "--overcommit", *MPI, "--mpi=pmi2"],
+    "srun": ["srun", "--overcommit", *MPI],
+}
+CARRY_NO_SECRET = ["torchrun", "srun"]  # so that a file does (HORING_KEY_FILE)
 
 
 def own_environment():
@@ -70,27 +60,27 @@ def run(words, environment):
         return None, *process.communicate()
 
 
-def trouble(launcher, program):
+def trouble(words, program, environment):
     """Why the program did not do what it should; empty if it did."""
     try:
-        status, out, errors = run([*launcher.words, str(program), *SIZES], own_environment() | launcher.environment)
+        status, out, errors = run([*words, str(program), *SIZES], environment)
     except FileNotFoundError:
-        return f"{launcher.words[0]} is not installed"
+        return f"{words[0]} is not installed"
     said = f"{out[-1500:]}\n{errors[-1500:]}"
     if status is None:
         return f"not done after {LIMIT_S} s\n{said}"
     if status != 0:
         return f"exit {status}\n{said}"
-    if not re.search(r"# Out of bounds values : 0 OK", out):
+    if "# Out of bounds values : 0 OK" not in out:
         return f"no word that its results are right\n{said}"
     ranks = len(set(re.findall(r"^#\s+Rank\s+(\d+)", out, re.MULTILINE)))
     return "" if ranks == RANKS else f"{ranks} ranks instead of {RANKS}\n{said}"
 
 
-def right_programs(name, launcher, programs):
+def right_programs(name, words, programs, environment):
     """How many of them do what they should. None is tried after one that does not: it would say the same."""
     for right, program in enumerate(programs):
-        if said := trouble(launcher, program):
+        if said := trouble(words, program, environment):
             print(f"{name}: {program.name}: {said}", file=sys.stderr)
             return right
     return len(programs)
@@ -99,28 +89,28 @@ def right_programs(name, launcher, programs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", default="build/release/bin", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="LAUNCHER", help="these instead of all")
+    parser.add_argument("--only", nargs="+", default=LAUNCHERS, choices=LAUNCHERS, metavar="LAUNCHER", help=f"of {', '.join(LAUNCHERS)}; default: all")
     arguments = parser.parse_args()
     programs = sorted(arguments.bin.resolve().glob("*_perf"))
     if not programs:
         sys.exit(f"try_launchers.py: there is no *_perf in {arguments.bin}: build first (./tools/dev build), or give --bin")
+    os.environ["PATH"] = f"{arguments.bin.resolve()}:{os.environ['PATH']}"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started ends, too
-    names = list(launchers(arguments.bin.resolve(), Path(), []))
-    if unknown := set(arguments.only or []) - set(names):
-        sys.exit(f"try_launchers.py: --only takes {', '.join(names)}; not {', '.join(unknown)}")
     failures = 0
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         key_file = folder / "key"
         key_file.touch(mode=0o600)
         key_file.write_bytes(os.urandom(32))
-        cluster = []
-        for name in arguments.only or names:
+        inside = []
+        for name in arguments.only:
             begun = time.monotonic()
             try:
-                if name.startswith("srun") and not cluster:
-                    cluster = stack.enter_context(slurm.cluster(folder, RANKS))
-                right = right_programs(name, launchers(arguments.bin.resolve(), key_file, cluster)[name], programs)
+                if name.startswith("srun") and not inside:
+                    inside = stack.enter_context(slurm.cluster(folder))
+                words = [*inside, *LAUNCHERS[name]] if name.startswith("srun") else LAUNCHERS[name]
+                secret = {"HORING_KEY_FILE": str(key_file)} if name in CARRY_NO_SECRET else {}
+                right = right_programs(name, words, programs, own_environment() | secret)
             except slurm.NoCluster as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 right = 0

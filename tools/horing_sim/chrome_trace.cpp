@@ -103,16 +103,15 @@ class TraceWriter {
 
   // From the line that the slice waited for to the slice.
   void writeArrow(const SliceRecord& slice) {
-    const MessageRecord* const awaited = awaitedBy(slice);
-    if (!awaited || !isShown(slice) || !isShown(*awaited)) return;
-    const MessageRecord& message = *awaited;
-    const Wire& wire = wireOf(message);
+    const MessageRecord* const message = awaitedBy(slice);
+    if (!message || !isShown(slice) || !isShown(*message)) return;
+    const Wire& wire = wireOf(*message);
     const int32_t id = slice.cause.record;
     text_ += formatString(
         "{\"name\":\"message\",\"cat\":\"m\",\"ph\":\"s\",\"id\":%d,\"pid\":%d,\"tid\":%d,\"ts\":%.6f},\n"
         "{\"name\":\"message\",\"cat\":\"m\",\"ph\":\"f\",\"bp\":\"e\",\"id\":%d,\"pid\":%d,\"tid\":%d,"
         "\"ts\":%.6f},\n",
-        id, wire.from, trackOf(message.wire), toMicroseconds(message.left), id,
+        id, wire.from, trackOf(message->wire), toMicroseconds(message->left), id,
         network_.positionOf(slice.lane_id), network_.laneOf(slice.lane_id), toMicroseconds(slice.ready));
   }
 

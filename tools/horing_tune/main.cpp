@@ -33,8 +33,8 @@ what a step takes of a core, how fast data are copied and folded, what it costs 
 timed.
 
 With --measure-algorithms it times nothing but collectives: all algorithms, in turns, at every size (those that run the same
-schedules here as one), and writes the table by which
-the library chooses on this machine for a job of this shape. That is the best choice that there is, and says nothing of other shapes.
+schedules here as one), and writes the table by which the library chooses on this machine for a job of this shape. That is the
+best choice that there is, and says nothing of other shapes.
 
 Examples
   Measure this machine with four ranks, and two emulated nodes of four:
