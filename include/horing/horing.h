@@ -152,7 +152,7 @@ typedef enum {
 
 /* When the scalar of horingRedOpCreatePreMulSum is read. */
 typedef enum {
-  horingScalarDevice = 0,       /* whenever an operation that uses it begins; on a GPU, or in host memory */
+  horingScalarDevice = 0, /* whenever an operation that uses it begins, see horingRedOpCreatePreMulSum */
   horingScalarHostImmediate = 1 /* before horingRedOpCreatePreMulSum returns; in host memory */
 } horingScalarResidence_t;
 
@@ -382,8 +382,14 @@ HORING_API horingResult_t horingCommDeregister(const horingComm_t comm, void* ha
  * ones, and each makes its own. Products and sums are computed in float32, in float64 for that type; integers wrap around.
  * `scalar` is the address of one element of `datatype`, with which alone the operation may be used, on this communicator
  * alone. Give it back with horingRedOpDestroy; ending the communicator does so, too. Local, not collective. Any thread.
- * Errors: horingInvalidArgument (a pointer NULL, an unknown type or residence), horingInvalidUsage (forked child, too
- * many). */
+ *
+ * A scalar with horingScalarDevice is read whenever an operation begins. Where the buffers are on a GPU, it may be in memory of
+ * that GPU, managed, or pinned: then what a stream writes there before the operation counts, and replays of a graph read it
+ * anew. From other memory of the host it is read when the operation is called. Where the host has the buffers, it must have the
+ * scalar, too. It must not lie in what the operation writes.
+ *
+ * Errors: horingInvalidArgument (a pointer NULL, an unknown type or residence), horingInvalidUsage (forked child, too many;
+ * of the operation: a scalar on another GPU). */
 HORING_API horingResult_t horingRedOpCreatePreMulSum(horingRedOp_t* op, void* scalar,
                                                      horingDataType_t datatype,
                                                      horingScalarResidence_t residence, horingComm_t comm);

@@ -12,7 +12,7 @@ namespace {
 // Of cuda.h.
 constexpr int kSuccess = 0;
 constexpr int kAttributeMemoryType = 2, kAttributeIsManaged = 8, kAttributeDeviceOrdinal = 9;
-constexpr unsigned int kMemoryTypeDevice = 2;
+constexpr unsigned int kMemoryTypeHost = 1, kMemoryTypeDevice = 2;
 
 // How many libraries the process has loaded so far: changes whenever one is.
 unsigned long long librariesLoaded() {
@@ -52,16 +52,24 @@ CudaDriver::~CudaDriver() {
   ::dlclose(library_);
 }
 
-MemoryPlace CudaDriver::placeOf(const void* pointer) const {
+CudaDriver::Attributes CudaDriver::attributesOf(const void* pointer) const {
+  Attributes found;
   if (!pointer) return {};
-  unsigned int type = 0, is_managed = 0;
-  int device = -1;
   int attributes[] = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal};
-  void* values[] = {&type, &is_managed, &device};
+  void* values[] = {&found.type, &found.is_managed, &found.device};
   const auto address = static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer));
-  if (get_attributes_(3, attributes, values, address) != kSuccess) return {};
-  if (is_managed) return {MemoryKind::kManaged, device};
-  return type == kMemoryTypeDevice ? MemoryPlace{MemoryKind::kDevice, device} : MemoryPlace{};
+  return get_attributes_(3, attributes, values, address) == kSuccess ? found : Attributes();
+}
+
+MemoryPlace CudaDriver::placeOf(const void* pointer) const {
+  const Attributes found = attributesOf(pointer);
+  if (found.is_managed) return {MemoryKind::kManaged, found.device};
+  return found.type == kMemoryTypeDevice ? MemoryPlace{MemoryKind::kDevice, found.device} : MemoryPlace{};
+}
+
+bool CudaDriver::isPinned(const void* pointer) const {
+  const Attributes found = attributesOf(pointer);
+  return found.type == kMemoryTypeHost && !found.is_managed;
 }
 
 const CudaDriver* CudaDriverOfProcess::driver() {

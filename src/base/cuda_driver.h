@@ -31,6 +31,8 @@ class CudaDriver {
 
   // In less than a microsecond. What the driver cannot tell (it is not initialised, the pointer is none of its) is kHost.
   MemoryPlace placeOf(const void* pointer) const;
+  // Memory of the host that kernels read where it is. Managed memory is none.
+  bool isPinned(const void* pointer) const;
   // Its other functions. Error: this driver lacks one. Valid as long as the driver.
   const Result<CudaApi>& api() const { return api_; }
 
@@ -43,6 +45,12 @@ class CudaDriver {
   CudaDriver(void* library, GetAttributes get_attributes)
       : library_(library), get_attributes_(get_attributes), api_(CudaApi::lookUp(library)) {}
   static std::unique_ptr<CudaDriver> open(int dlopen_flags);
+  // As the driver has them; none of what it does not know.
+  struct Attributes {
+    unsigned int type = 0, is_managed = 0;
+    int device = -1;
+  };
+  Attributes attributesOf(const void* pointer) const;
 
   void* library_;
   GetAttributes get_attributes_;

@@ -56,6 +56,22 @@ Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& drive
   return std::optional<int>(device);
 }
 
+Status placeScalar(Command& command, const CudaDriver& driver, int device) {
+  Call& call = command.call;
+  if (!call.factor_at) return {};
+  const MemoryPlace place = driver.placeOf(call.factor_at);
+  if (place.kind == MemoryKind::kDevice && place.device != device)
+    return makeStatus(Code::kInvalidUsage,
+                      "the scalar of op, %p, is %s and the buffers are on GPU %d: expected it there, or in "
+                      "host memory",
+                      call.factor_at, placeText(place).c_str(), device);
+  command.host_has_factor = driver.isPinned(call.factor_at);
+  if (place.kind != MemoryKind::kHost || command.host_has_factor) return {};
+  call.factor = factorFrom(call.type, call.factor_at);
+  call.factor_at = nullptr;
+  return {};
+}
+
 Status checkHostReaches(const char* name, const void* buffer) {
   const CudaDriver* driver = processDriver();
   if (!driver) return {};

@@ -22,6 +22,10 @@ struct Where {
 // places.
 Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where);
 
+// Of a command on that GPU: the scalar of its operation stays where GPU and driver can read it in the order of a stream; from memory
+// of the host that is not pinned it is read now. kInvalidUsage: it is on another GPU.
+Status placeScalar(Command& command, const CudaDriver& driver, int device);
+
 // kInvalidUsage: the host does not reach it.
 Status checkHostReaches(const char* name, const void* buffer);
 

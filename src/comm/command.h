@@ -22,7 +22,7 @@ struct Command {
   std::function<Status()> task;     // if any, this: what else must wait for its turn with the communicator
   // Its buffers are ones that only a GPU reaches: of the GPU that the queue is bound to (CommandQueue::bind).
   bool on_gpu = false;
-  // Then: the host reaches what `call.factor_at` points to, which stays where it is.
+  // Then: `call.factor_at` is in memory of the host, which is pinned.
   bool host_has_factor = false;
 
   Command() = default;

@@ -68,7 +68,8 @@ std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::
 // meet at the same queues.
 bool collide(const GpuLaunch& one, const GpuLaunch& other) {
   if (overlap(one.writes, other.writes) || overlap(one.writes, other.reads) ||
-      overlap(one.reads, other.writes))
+      overlap(one.reads, other.writes) || overlap(one.writes, other.scalar) ||
+      overlap(one.scalar, other.writes))
     return true;
   const int32_t parts = one.call.plan.parts;
   const auto distance = [&](const GpuLaunch& from, const GpuLaunch& to) {

@@ -50,8 +50,8 @@ struct GpuLaunch {
   int rank = 0;
   cuda::LaneCall call;
   int32_t lanes = 1;
-  // Of the caller's buffers.
-  std::span<const std::byte> reads, writes;
+  // Of the caller's buffers; of premulsum, the scalar.
+  std::span<const std::byte> reads, writes, scalar;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   CudaStream stream = nullptr;

@@ -10,11 +10,10 @@ namespace horing {
 
 namespace {
 
-// What kernels have no tables for, the same on every rank. Premulsum may read a scalar in memory of the host on one rank, and not
-// on another.
+// The same on every rank. Kernels have no tables for the others.
 bool isForKernels(const Command& command) {
   return command.transfers.empty() && command.list.empty() && !command.task && !command.call.uneven &&
-         !command.call.block_of_position && command.call.op != RedOp::kPreMulSum && !movesNothing(command);
+         !command.call.block_of_position && !movesNothing(command);
 }
 
 size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
@@ -26,6 +25,10 @@ std::span<const std::byte> readsOf(const Command& command, int ranks) {
 }
 std::span<const std::byte> writesOf(const Command& command, int ranks) {
   return {command.call.output, bufferBytes(command, contractOf(command.collective).out, ranks)};
+}
+std::span<const std::byte> scalarOf(const Command& command) {
+  const auto* const at = static_cast<const std::byte*>(command.call.factor_at);
+  return {at, at ? dataTypeBytes(command.call.type) : 0};
 }
 
 FlightRecord recordOf(const Command& command, int ranks) {
@@ -97,6 +100,7 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
   launch.reads = readsOf(command, communicator_.ranks());
   launch.writes = writesOf(command, communicator_.ranks());
+  launch.scalar = scalarOf(command);
   launch.is_copied = command.collective == Collective::kAllGather && !launch.is_recorded &&
                      team_->copies(launch.reads.size());
   launch.stream = stream;

@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "fake_cuda/fake_cuda.h"
+#include "fake_cuda/fake_gpu.h"
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
 
 #include <type_traits>
 // What cuda_driver.cpp and the fake driver state without the toolkit.
-static_assert(CUDA_SUCCESS == 0 && CU_MEMORYTYPE_DEVICE == 2 && CU_POINTER_ATTRIBUTE_MEMORY_TYPE == 2);
+static_assert(CUDA_SUCCESS == 0 && CU_POINTER_ATTRIBUTE_MEMORY_TYPE == 2);
+static_assert(CU_MEMORYTYPE_HOST == 1 && CU_MEMORYTYPE_DEVICE == 2);
 static_assert(CU_POINTER_ATTRIBUTE_IS_MANAGED == 8 && CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL == 9);
 static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUpointer_attribute) == sizeof(int));
 static_assert(std::is_same_v<CUdeviceptr, unsigned long long>);
@@ -67,6 +71,25 @@ TEST(CudaDriver, TellsDeviceFromManagedFromOtherMemory) {
   EXPECT_EQ(driver->placeOf(memory + 32), kOnHost);
   fake.setManagedMemory(memory, 32, 1);
   EXPECT_EQ(driver->placeOf(memory), (MemoryPlace{MemoryKind::kManaged, 1}));
+}
+
+TEST(CudaDriver, TellsPinnedMemoryOfTheHost) {
+  const FakeCuda fake;
+  const auto driver = CudaDriver::ofProcess();
+  ASSERT_NE(driver, nullptr);
+  // On a thread of its own: while there is one with contexts, the driver is not unloaded.
+  std::thread([&] {
+    const test::PinnedVector<char> pinned(fake, 0, 32);
+    EXPECT_TRUE(driver->isPinned(pinned.data()));
+    EXPECT_EQ(driver->placeOf(pinned.data()), kOnHost);
+  }).join();
+  char memory[32] = {};
+  EXPECT_FALSE(driver->isPinned(memory));
+  EXPECT_FALSE(driver->isPinned(nullptr));
+  fake.setManagedMemory(memory, sizeof memory, 1);
+  EXPECT_FALSE(driver->isPinned(memory));
+  fake.setDeviceMemory(memory, sizeof memory, 1);
+  EXPECT_FALSE(driver->isPinned(memory));
 }
 
 TEST(CudaDriverOfProcess, FindsADriverThatComesLater) {

@@ -391,6 +391,20 @@ TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
   });
 }
 
+TEST_P(GpuBuffers, RefuseAScalarOnAnotherGpu) {
+  if (cuda_.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const GpuVector<float> data(cuda_, kGpu, filled(rank, 8)), scalar(cuda_, kGpu == 0 ? 1 : 0, {2});
+    horingRedOp_t op;
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    EXPECT_TRUE(refuses(horingAllReduce(data.data(), data.data(), 8, horingFloat, op, comm, nullptr),
+                        horingInvalidUsage, "the scalar of op"));
+    EXPECT_EQ(data.read(), filled(rank, 8));
+    ASSERT_HORING(horingRedOpDestroy(op, comm));
+  });
+}
+
 // In several pieces, behind what writes the scalar on the stream.
 TEST_P(GpuBuffers, MultiplyByAScalarInMemoryOfTheHost) {
   onEveryRank(ranks(), [&](int rank) {

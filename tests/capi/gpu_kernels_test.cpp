@@ -141,6 +141,68 @@ TEST_P(GpuKernels, TakeBuffersAtAnyElementAndInPlace) {
 }
 
 // Operations of two streams of one rank come one after the other, whatever holds a stream up.
+// A sum in which every rank scales what it gives, with the scalar wherever it may be.
+TEST_P(GpuKernels, MultiplyByAScalar) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const size_t n = 5001;
+    const std::vector<float> mine = filled(rank, n);
+    std::vector<float> sum(n, 0);
+    for (int r = 0; r < ranks(); ++r)
+      for (size_t i = 0; i < n; ++i) sum[i] += static_cast<float>(r + 2) * element(r, i);
+    const float factor = static_cast<float>(rank + 2);
+    const GpuVector<float> data(cuda_, gpu(rank), mine), on_gpu(cuda_, gpu(rank), {99});
+    const PinnedVector<float> pinned(cuda_, gpu(rank), std::vector<float>(1, 99));
+    const PinnedVector<float> source(cuda_, gpu(rank), std::vector<float>(1, factor));
+    const GpuVector<float> source_on_gpu(cuda_, gpu(rank), {factor});
+    const GpuStream stream(cuda_, gpu(rank));
+    float pageable = factor;
+    struct Scalar {
+      const char* where;
+      float* at;
+      horingScalarResidence_t residence;
+    };
+    for (const Scalar& scalar : {Scalar{"at once", &pageable, horingScalarHostImmediate},
+                                 Scalar{"memory of the host", &pageable, horingScalarDevice},
+                                 Scalar{"pinned memory", pinned.data(), horingScalarDevice},
+                                 Scalar{"the GPU", on_gpu.data(), horingScalarDevice}}) {
+      SCOPED_TRACE(scalar.where);
+      horingRedOp_t op;
+      ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.at, horingFloat, scalar.residence, comm));
+      data.write(mine);
+      if (scalar.at == on_gpu.data()) on_gpu.writeOn(stream, source);
+      if (scalar.at == pinned.data()) source_on_gpu.readOn(stream, pinned);
+      ASSERT_HORING(horingAllReduce(data.data(), data.data(), n, horingFloat, op, comm, stream.get()));
+      stream.synchronize();
+      EXPECT_EQ(data.read(), sum);
+      ASSERT_HORING(horingRedOpDestroy(op, comm));
+    }
+  });
+}
+
+// Of two calls of a group, the first of which makes the scalar of the second. One kernel serves both, so that nothing else keeps them
+// apart.
+TEST_P(GpuKernels, MultiplyByAScalarThatACallBeforeHasMade) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const auto own = static_cast<float>(rank), n = static_cast<float>(ranks());
+    const GpuVector<float> scalar(cuda_, gpu(rank), {own}), data(cuda_, gpu(rank), {own});
+    const GpuStream stream(cuda_, gpu(rank));
+    horingRedOp_t op;
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    ASSERT_HORING(horingGroupStart());
+    EXPECT_HORING(
+        horingAllReduce(scalar.data(), scalar.data(), 1, horingFloat, horingAvg, comm, stream.get()));
+    EXPECT_HORING(horingAllReduce(data.data(), data.data(), 1, horingFloat, op, comm, stream.get()));
+    ASSERT_HORING(horingGroupEnd());
+    stream.synchronize();
+    const float average = (n - 1) / 2;
+    EXPECT_FLOAT_EQ(scalar.read()[0], average);
+    EXPECT_FLOAT_EQ(data.read()[0], average * n * (n - 1) / 2);
+    ASSERT_HORING(horingRedOpDestroy(op, comm));
+  });
+}
+
 TEST_P(GpuKernels, AreOrderedByTheirStreams) {
   onEveryRank(ranks(), [&](int rank) {
     const size_t n = 5000;
@@ -454,6 +516,39 @@ constexpr Place kNodes[] = {{2, 2, "shm,socket"}, {3, 3, "shm,socket"}, {4, 4, "
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(kNodes));
 
 // What a stream records runs again at every replay, without a call of the host.
+// Each replay reads the scalar anew.
+TEST(GpuGraph, ReplaysReadAScalarOnTheGpu) {
+  const FakeCuda cuda;
+  if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  std::barrier all_here(2);  // nobody may allocate or look while another thread records
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    const GpuVector<float> data(cuda, rank, std::vector<float>(3000, 1)), scalar(cuda, rank, {2});
+    const GpuStream stream(cuda, rank);
+    const CurrentGpu current(cuda, rank);
+    horingRedOp_t op;
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda, stream, [&] {
+      EXPECT_HORING(horingAllReduce(data.data(), data.data(), 3000, horingFloat, op, comm, stream.get()));
+    });
+    all_here.arrive_and_wait();
+    float expected = 1;
+    for (const float factor : {2.0f, 3.0f, 0.5f}) {
+      scalar.write({factor});
+      graph.launch();
+      stream.synchronize();
+      expected *= 2 * factor;
+      EXPECT_EQ(data.read(), std::vector<float>(3000, expected));
+    }
+    ASSERT_HORING(horingRedOpDestroy(op, comm));
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
 TEST(GpuGraph, ReplaysOperations) {
   const FakeCuda cuda;
   if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";

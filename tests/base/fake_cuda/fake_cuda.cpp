@@ -618,13 +618,14 @@ FAKE int cuGetErrorString(int, const char** text) {
 
 FAKE int cuPointerGetAttributes(unsigned int count, const int* attributes, void** values,
                                 unsigned long long pointer) {
+  const bool is_pinned = hostPartOf(pointer) == HostPart::kPinned;
   const std::lock_guard lock(driver.mutex);
   const auto range = rangeOf(pointer);
   const bool known = range != driver.ranges.end();
   for (unsigned int i = 0; i < count; ++i) {
     switch (attributes[i]) {
-      case 2:  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE: CU_MEMORYTYPE_DEVICE, of managed memory too
-        *static_cast<unsigned int*>(values[i]) = known ? 2 : 0;
+      case 2:  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE: CU_MEMORYTYPE_DEVICE, of managed memory too; CU_MEMORYTYPE_HOST
+        *static_cast<unsigned int*>(values[i]) = known ? 2 : is_pinned;
         break;
       case 8:  // CU_POINTER_ATTRIBUTE_IS_MANAGED
         *static_cast<unsigned int*>(values[i]) = known && range->second.is_managed ? 1 : 0;

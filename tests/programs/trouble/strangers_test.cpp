@@ -208,8 +208,8 @@ TEST_F(AmongStrangers, InitAndAllReducesOverTcpAreUndisturbed) {
 // lets the strangers find rank 2 before the job is over.
 TEST_F(AmongStrangers, AJobOverSharedMemoryIsUndisturbed) {
   run({.ranks = 3,
-       .words = {"rounds=3", "2:join_when=" + file("drops-1"), "2:late_round=1", "2:call_when=" + file("drops-3"),
-                 "1:late_round=2", "1:call_when=" + file("ports-4")}},
+       .words = {"rounds=3", "2:join_when=" + file("drops-1"), "2:late_round=1",
+                 "2:call_when=" + file("drops-3"), "1:late_round=2", "1:call_when=" + file("ports-4")}},
       4, 3);
 }
 
