@@ -7,15 +7,11 @@
 #include <mutex>
 #include <numeric>
 
-#include "comm/gpu_team.h"
+#include "comm/gpu_launches.h"
 
 namespace horing {
 
-bool GpuTeam::copies(uint64_t bytes) const {
-  return !remote_ && bytes >= static_cast<uint64_t>(config_.gpu_copy_bytes);
-}
-
-bool GpuTeam::copyNext() {
+bool GpuLaunches::copyNext() {
   // Always in this order, so nobody who has one waits for who waits for it.
   std::vector<std::unique_lock<std::mutex>> locks;
   for (const auto& gpu : gpus_) locks.emplace_back(gpu->mutex);
@@ -29,7 +25,7 @@ bool GpuTeam::copyNext() {
   return copied.ok();
 }
 
-Status GpuTeam::copyBlocks() {
+Status GpuLaunches::copyBlocks() {
   std::vector<int> ranks(ranks_.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   HORING_TRY(checkAgreement(ranks));
@@ -49,7 +45,7 @@ Status GpuTeam::copyBlocks() {
   return {};
 }
 
-Status GpuTeam::meet() {
+Status GpuLaunches::meet() {
   const Gpu& first = *gpus_.front();
   const auto record = [this](const Gpu& gpu) {
     const CudaDevice& device = gpu.lanes.device();
@@ -74,7 +70,7 @@ Status GpuTeam::meet() {
 }
 
 // Each begins with the next rank: so not all write to one GPU at a time.
-Status GpuTeam::pushBlock(int number) {
+Status GpuLaunches::pushBlock(int number) {
   const Rank& rank = at(number);
   const CudaDevice::Current current(*rank.device);
   const std::span<const std::byte> block = rank.waiting.front().reads;

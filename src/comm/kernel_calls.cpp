@@ -97,14 +97,14 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   HORING_TRY(device_->checkStream(stream));
   GpuLaunch launch;
   launch.rank = communicator_.rank();
-  HORING_ASSIGN(launch.is_recorded, team_->isRecorded(launch.rank, stream));
+  HORING_ASSIGN(launch.is_recorded, team_->launches().isRecorded(launch.rank, stream));
   launch.reads = readsOf(command, communicator_.ranks());
   launch.writes = writesOf(command, communicator_.ranks());
   launch.scalar = scalarOf(command);
   launch.is_copied = command.collective == Collective::kAllGather && !launch.is_recorded &&
                      team_->copies(launch.reads.size());
   launch.stream = stream;
-  HORING_TRY(team_->checkThread(launch));
+  HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
   if (launch.is_copied) {
     launch.call.output = command.call.output;
@@ -117,7 +117,7 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
   launch.call.number = number;
   launch.type = command.call.type;
   launch.op = command.call.op;
-  HORING_TRY(team_->enter(launch));
+  HORING_TRY(team_->launches().enter(launch));
   if (launch.is_recorded) watch_.recorded(launch.call.number);
   return true;
 }
@@ -136,7 +136,7 @@ Result<CudaStream> KernelCalls::enterBlocking(const Command& command) {
   if (!isForKernels(command)) return nullptr;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return nullptr;
-  HORING_ASSIGN(const CudaStream stream, team_->ownStream(communicator_.rank()));
+  HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(communicator_.rank()));
   HORING_ASSIGN(const bool taken, enter(command, stream));
   return taken ? stream : nullptr;
 }
@@ -150,16 +150,17 @@ Result<bool> KernelCalls::enqueueBlocking(const Command& command) {
 }
 
 Status KernelCalls::judged(const Status& launched) {
-  return launched.ok() ? launched : watch_.judge(team_->firstWaiting(communicator_.rank()), launched);
+  return launched.ok() ? launched
+                       : watch_.judge(team_->launches().firstWaiting(communicator_.rank()), launched);
 }
 
 Status KernelCalls::start() {
-  return enqueued_ ? judged(team_->start(communicator_.rank())) : Status();
+  return enqueued_ ? judged(team_->launches().start(communicator_.rank())) : Status();
 }
 
 Status KernelCalls::launch() {
-  HORING_TRY(judged(team_->start(communicator_.rank())));
-  return judged(team_->await(communicator_.rank(), patience()));
+  HORING_TRY(judged(team_->launches().start(communicator_.rank())));
+  return judged(team_->launches().await(communicator_.rank(), patience()));
 }
 
 Status KernelCalls::settle() {

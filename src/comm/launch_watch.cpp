@@ -95,7 +95,7 @@ void LaunchWatch::serve() {
 }
 
 Status LaunchWatch::noteEnded() {
-  HORING_ASSIGN(const uint64_t done, team_.done(communicator_.rank()));
+  HORING_ASSIGN(const uint64_t done, team_.launches().done(communicator_.rank()));
   const std::lock_guard lock(mutex_);
   end(done);
   return {};
@@ -123,13 +123,14 @@ bool LaunchWatch::look() {
     went_on_ns = went_on_ns_;
   }
   watchdog_.look(kFirstLaunch + oldest, clock_.nowNs() - went_on_ns, [this] {
-    return Obstacle{team_.behind(communicator_.rank()), "the kernel on its GPU has not ended"};
+    return Obstacle{team_.launches().behind(communicator_.rank()), "the kernel on its GPU has not ended"};
   });
   return true;
 }
 
 Status LaunchWatch::judge(uint64_t launch, const Status& own) {
-  return judgeCall(kFirstLaunch + launch, {team_.behind(communicator_.rank()), own.message()}, own);
+  return judgeCall(kFirstLaunch + launch, {team_.launches().behind(communicator_.rank()), own.message()},
+                   own);
 }
 
 Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own) {

@@ -1,10 +1,9 @@
 // Why a launch that ranks of one process make together is not on its way, on GPUs of the fake driver whose kernels do nothing.
-#include "comm/gpu_team.h"
-
 #include <gtest/gtest.h>
 
 #include "../base/fake_cuda/fake_cuda.h"
 #include "base/cuda_driver.h"
+#include "comm/gpu_team.h"
 
 namespace horing {
 namespace {
@@ -37,16 +36,16 @@ class LateLaunch : public testing::Test {
   GpuLaunch kernel(int rank) {
     GpuLaunch launch;
     launch.rank = rank;
-    launch.stream = team_.ownStream(rank).value();
+    launch.stream = team_.launches().ownStream(rank).value();
     launch.call.plan.parts = 1;
     return launch;
   }
   void make(const GpuLaunch& launch) {
-    ASSERT_TRUE(team_.enter(launch).ok());
-    ASSERT_TRUE(team_.start(launch.rank).ok());
+    ASSERT_TRUE(team_.launches().enter(launch).ok());
+    ASSERT_TRUE(team_.launches().start(launch.rank).ok());
   }
   void expectLate(const char* why) {
-    const Status late = team_.await(0, none());
+    const Status late = team_.launches().await(0, none());
     EXPECT_EQ(late.code(), Code::kTimeout);
     EXPECT_NE(late.message().find(why), std::string::npos) << late.message();
   }
@@ -65,14 +64,14 @@ TEST_F(LateLaunch, NamesWhoDidNotCall) {
 TEST_F(LateLaunch, NamesWhoDidNotEndItsGroup) {
   meet(1);
   make(copy(0));
-  ASSERT_TRUE(team_.enter(copy(1)).ok());
+  ASSERT_TRUE(team_.launches().enter(copy(1)).ok());
   expectLate("rank(s) 1 did not make this call");
 }
 
 TEST_F(LateLaunch, NamesWhoSharesTheGpuAndDidNotEndItsGroup) {
   meet(0);
   make(kernel(0));
-  ASSERT_TRUE(team_.enter(kernel(1)).ok());
+  ASSERT_TRUE(team_.launches().enter(kernel(1)).ok());
   expectLate("rank(s) 1, which share its GPU, did not make this call");
 }
 
@@ -90,7 +89,7 @@ TEST_F(LateLaunch, IsNoneThatIsOnItsWay) {
   meet(0);
   make(kernel(0));
   make(kernel(1));
-  EXPECT_TRUE(team_.await(0, none()).ok());
+  EXPECT_TRUE(team_.launches().await(0, none()).ok());
 }
 
 }  // namespace
