@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -69,7 +70,8 @@ class GpuStream {
   void waitFor(const std::atomic<bool>& gate) const {
     const auto current = use();
     const auto wait = [](void* data) {
-      while (!static_cast<const std::atomic<bool>*>(data)->load()) std::this_thread::yield();
+      while (!static_cast<const std::atomic<bool>*>(data)->load())
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
     };
     EXPECT_EQ(cuda_.call<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(
                   stream_, wait, const_cast<std::atomic<bool>*>(&gate)),

@@ -1,6 +1,7 @@
 #pragma once
 // A block of a GPU's threads on the host, for code that takes its block as a parameter (engine/cuda/lane.h).
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "base/clock.h"
@@ -31,11 +32,11 @@ class EmulatedBlock {
   }
 
   static void pause() {
-    if (Fibers* const fibers = Fibers::running()) {
-      fibers->yield();
-    } else {
-      std::this_thread::yield();
-    }
+    if (Fibers* const fibers = Fibers::running()) return fibers->yield();
+    // Dozens of threads that only yield leave those that have something to do no time.
+    static thread_local uint32_t pauses = 0;
+    if (++pauses % 8 != 0) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 
  private:
