@@ -1,9 +1,11 @@
 #pragma once
 // Ranks with a GPU of the fake driver each, whose kernels are the engine's, run on threads of the host.
 #include <barrier>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -191,6 +193,15 @@ class GpuKernelTrouble : public testing::Test {
     horingResult_t error = horingSuccess;
     EXPECT_HORING(horingCommGetAsyncError(comm(rank), &error));
     return error;
+  }
+  // What another rank ran into, which comes a moment later than it is known there.
+  horingResult_t heardError(int rank) {
+    horingResult_t heard = horingSuccess;
+    for (int look = 0; heard == horingSuccess && look < 10'000; ++look) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      heard = asyncError(rank);
+    }
+    return heard;
   }
   const horing::test::FakeCuda cuda_;
   std::vector<horingComm_t> comms_;
