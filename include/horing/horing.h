@@ -386,7 +386,7 @@ HORING_API horingResult_t horingCommDeregister(const horingComm_t comm, void* ha
  * A scalar with horingScalarDevice is read whenever an operation begins. Where the buffers are on a GPU, it may be in memory of
  * that GPU, managed, or pinned: then what a stream writes there before the operation counts, and replays of a graph read it
  * anew. From other memory of the host it is read when the operation is called. Where the host has the buffers, it must have the
- * scalar, too. It must not lie in what the operation writes.
+ * scalar, too. On a GPU it may be read until the operation is complete, so it must not lie in what that writes.
  *
  * Errors: horingInvalidArgument (a pointer NULL, an unknown type or residence), horingInvalidUsage (forked child, too many;
  * of the operation: a scalar on another GPU). */

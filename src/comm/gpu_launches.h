@@ -45,7 +45,7 @@ struct GpuLaunch {
   bool is_copied = false;    // an all-gather of `reads`; of the call there are its number and its output
 };
 
-// From setUp() to release(): any thread, but one at a time for each rank.
+// From setUp() to release(): any thread, but one at a time for each rank; done() and behind() beside it.
 class GpuLaunches {
  public:
   // `remote`: has the other ranks, which are of other processes; null: all are of this one. Must outlive what is launched.

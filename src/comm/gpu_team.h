@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/cuda_device.h"
 #include "base/log.h"

@@ -146,7 +146,7 @@ class StagedPieces::Builder {
     }
   }
 
-  // The factor of a premulsum that is read when the operation begins. One in the host's memory is read there, as every piece is carried
+  // The factor of a premulsum that is read when the operation begins. One in pinned memory is read there, as every piece is carried
   // out: a driver copies from host to host before it returns, and the stream may be waiting for this very operation.
   void addScalar() {
     Call& call = piece_.command.call;

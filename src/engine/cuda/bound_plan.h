@@ -44,7 +44,7 @@ class BoundPlan {
   BoundPlan& operator=(const BoundPlan&) = delete;
 
   const Schedule& schedule() const { return schedule_; }
-  // A call with even blocks, as a kernel gets it; `peer_inputs` and `factor_at` in memory of the GPU. kInvalidArgument: blocks that differ, which
+  // A call with even blocks, as a kernel gets it; `peer_inputs` and `factor_at` in memory that the GPU reaches. kInvalidArgument: blocks that differ, which
   // kernels have no tables for.
   Result<LaneCall> prepare(const Call& call) const;
   // The grid that runs it: a block for each of these of each part that the call uses.

@@ -15,7 +15,7 @@ struct FoldScale {
   Factor factor;
   int32_t ranks = 1;
   bool is_final = false;
-  // If not null, one element in memory of the GPU, at any alignment, that is read instead of `factor`.
+  // If not null, one element in memory that the GPU reaches, at any alignment, that is read instead of `factor`.
   const void* factor_at = nullptr;
 };
 

@@ -204,7 +204,7 @@ TEST_F(AmongStrangers, InitAndAllReducesOverTcpAreUndisturbed) {
       4, 4);
 }
 
-// Three ports have sent strangers away where those of the rendezvous, rank 0 and rank 1 have; only the wait of rank 1
+// Three ports have sent strangers away once those of the rendezvous, rank 0 and rank 1 have; only the wait of rank 1
 // lets the strangers find rank 2 before the job is over.
 TEST_F(AmongStrangers, AJobOverSharedMemoryIsUndisturbed) {
   run({.ranks = 3,
