@@ -65,8 +65,9 @@ Status placeScalar(Command& command, const CudaDriver& driver, int device) {
                       "the scalar of op, %p, is %s and the buffers are on GPU %d: expected it there, or in "
                       "host memory",
                       call.factor_at, placeText(place).c_str(), device);
+  if (place.kind != MemoryKind::kHost) return {};
   command.host_has_factor = driver.isPinned(call.factor_at);
-  if (place.kind != MemoryKind::kHost || command.host_has_factor) return {};
+  if (command.host_has_factor) return {};
   call.factor = factorFrom(call.type, call.factor_at);
   call.factor_at = nullptr;
   return {};

@@ -138,12 +138,6 @@ std::vector<int> GpuTeam::missing() const {
   return missing;
 }
 
-const CudaDevice& GpuTeam::anyDevice() const {
-  return *std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
-            return rank.device != nullptr;
-          })->device;
-}
-
 Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
   std::unique_lock lock(mutex_);
   if (state_ == State::kGathering && !remote_) {
@@ -283,7 +277,7 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   const std::lock_guard lock(mutex_);
   auto found = plans_.find(key);
   if (found == plans_.end()) {
-    const OutsideOfGraphs outside(anyDevice().api());
+    const OutsideOfGraphs outside(launches_.anyDevice()->api());
     std::vector<Used> used;
     for (const Rank& rank : ranks_)
       used.push_back({rank.memory ? rank.memory->used() : 0, rank.told ? rank.told->used() : 0});
@@ -388,7 +382,7 @@ GpuTeam::Ended GpuTeam::outcome() {
   const uint32_t* const flag = abort_.load(std::memory_order_acquire);
   if (!flag || cuda::loadFlagAcquire(flag) == 0) return {};
   const std::lock_guard lock(mutex_);
-  const OutsideOfGraphs outside(anyDevice().api());
+  const OutsideOfGraphs outside(launches_.anyDevice()->api());
   Ended ended{makeStatus(Code::kRemoteError, "kernels of this communicator were ended")};
   for (const auto& [key, plans] : plans_)
     for (size_t position = 0; position < plans.size(); ++position) {

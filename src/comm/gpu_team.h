@@ -95,7 +95,6 @@ class GpuTeam {
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
   const Rank& at(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   bool isHere(int rank) const { return !remote_ || rank == remote_->rank(); }
-  const CudaDevice& anyDevice() const;
   std::vector<int> missing() const;
   void stage(const Member& member, const Status& why);
   // Under mutex_.
