@@ -362,11 +362,7 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   }
   HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(reach), job_map_.precedence, switches));
   map_ = std::make_unique<GroupMap>(std::move(map));
-  if (map_->uniform())
-    for (int position = 0; position < map_->ranks(); ++position) {
-      const int rank = map_->rankOfPosition(position);
-      rail_major_blocks_.push_back(map_->localIndexOf(rank) * map_->groups() + map_->groupOf(rank));
-    }
+  rail_major_blocks_ = map_->railMajorBlocks();
   return {};
 }
 

@@ -355,7 +355,7 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
     Ports ports(*this, static_cast<int32_t>(position));
     cuda::Memory& memory = *at(rank_of_position_[position]).memory;
     HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedules[position]), settings,
-                                                   rank_of_position_.data(), abort_.load(), memory, ports));
+                                                   rank_of_position_, map_->railMajorBlocks(), abort_.load(), memory, ports));
     plans.push_back(std::move(plan));
   }
   return plans;

@@ -85,6 +85,15 @@ GroupMap GroupMap::blocks(int groups, int members) {
   return fromLabels(labels).take();
 }
 
+std::vector<int32_t> GroupMap::railMajorBlocks() const {
+  std::vector<int32_t> blocks;
+  for (int position = 0; uniform() && position < ranks(); ++position) {
+    const int rank = rankOfPosition(position);
+    blocks.push_back(localIndexOf(rank) * groups() + groupOf(rank));
+  }
+  return blocks;
+}
+
 std::string GroupMap::describe() const {
   constexpr int kShownGroups = 8;
   constexpr int kShownMembers = 16;

@@ -39,6 +39,8 @@ class GroupMap {
   bool uniform() const { return smallest_group_ == largest_group_; }
   int smallestGroup() const { return smallest_group_; }
   int largestGroup() const { return largest_group_; }
+  // By position: the block of its rank where blocks lie rail by rail, in each by group. Empty where groups differ in size.
+  std::vector<int32_t> railMajorBlocks() const;
   // "2 groups of 4: {0 2 4 6} {1 3 5 7}"; long lists are shortened.
   std::string describe() const;
 

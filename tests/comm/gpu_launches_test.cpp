@@ -8,8 +8,8 @@
 namespace horing {
 namespace {
 
-constexpr fake::Kernels kIdle = {[](const char*) { return true; },
-                                 [](const char*, const void*, const fake::Grid&) {}, sizeof(cuda::LaneCalls)};
+constexpr fake::Kernels kIdle = {[](const char*) { return sizeof(cuda::LaneCalls); },
+                                 [](const char*, const void*, const fake::Grid&) {}};
 
 class LateLaunch : public testing::Test {
  protected:

@@ -8,22 +8,29 @@ namespace {
 
 // Copies an array to the GPU; the address there.
 template <class T>
-Result<T*> place(Memory& memory, const std::vector<T>& items) {
+Result<T*> place(Memory& memory, std::span<const T> items) {
   const size_t bytes = std::max<size_t>(items.size(), 1) * sizeof(T);
   HORING_ASSIGN(std::byte* const at, memory.allocate(bytes));
   if (!items.empty()) HORING_TRY(memory.write(at, items.data(), items.size() * sizeof(T)));
   return reinterpret_cast<T*>(at);
 }
+template <class T>
+Result<T*> place(Memory& memory, const std::vector<T>& items) {
+  return place(memory, std::span<const T>(items));
+}
 
 }  // namespace
 
 Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const BoundPlanSettings& settings,
-                                                   const int32_t* rank_of_position, uint32_t* abort,
-                                                   Memory& memory, PortSource& ports) {
+                                                   std::span<const int32_t> rank_of_position,
+                                                   std::span<const int32_t> block_of_position,
+                                                   uint32_t* abort, Memory& memory, PortSource& ports) {
   const PlanImage image = PlanImage::make(schedule);
   std::unique_ptr<BoundPlan> plan(new BoundPlan(std::move(schedule), settings, memory));
-  const std::vector<int32_t> ranks(rank_of_position, rank_of_position + plan->schedule_.ranks);
-  HORING_ASSIGN(plan->rank_of_position_, place(memory, ranks));
+  HORING_ASSIGN(plan->rank_of_position_, place(memory, rank_of_position));
+  if (!block_of_position.empty()) {
+    HORING_ASSIGN(plan->block_of_position_, place(memory, block_of_position));
+  }
   plan->view_.abort = abort;
   HORING_TRY(plan->upload(image, ports));
   return plan;
@@ -59,16 +66,18 @@ Status BoundPlan::uploadPorts(const PlanImage& image, PortSource& ports) {
 }
 
 Result<LaneCall> BoundPlan::prepare(const Call& call) const {
-  if (call.uneven || call.block_of_position)
+  if (call.uneven || (call.block_of_position && !block_of_position_))
     return makeStatus(Code::kInvalidArgument,
-                      "blocks of different sizes, or in an order of their own, do not run on GPUs yet");
+                      "kernels have no tables for blocks of different sizes, or in this order");
   LaneCall ready;
   const size_t element_bytes = dataTypeBytes(call.type);
   ready.plan = view_;
   ready.input = call.input;
   ready.output = call.output;
   ready.peer_inputs = call.peer_inputs;
-  ready.layout = Layout::make(schedule_, call.extent(), rank_of_position_, 64 / element_bytes);
+  Extent extent = call.extent();
+  if (extent.block_of_position) extent.block_of_position = block_of_position_;
+  ready.layout = Layout::make(schedule_, extent, rank_of_position_, 64 / element_bytes);
   ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
   ready.used_parts = ready.cut.used(ready.layout.largestChunk());
   const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());

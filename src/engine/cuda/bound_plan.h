@@ -1,15 +1,13 @@
 #pragma once
 // A plan on a GPU: the image of a schedule in its memory, bound to queues.
 #include <memory>
+#include <span>
 
 #include "engine/cuda/lane_call.h"
 #include "engine/cuda/memory.h"
 #include "engine/host/operation.h"
 
 namespace horing::cuda {
-
-// In LaneCall::number: a graph replays the call.
-inline constexpr uint64_t kInGraph = uint64_t{1} << 63;
 
 // The same on every rank, but for the number of threads.
 struct BoundPlanSettings {
@@ -36,15 +34,17 @@ class PortSource {
 // A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.
 class BoundPlan {
  public:
-  // `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. `rank_of_position` is copied.
+  // `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. Copied: `rank_of_position`,
+  // and `block_of_position`, of calls that have blocks in an order of their own; empty: there are none.
   static Result<std::unique_ptr<BoundPlan>> make(Schedule schedule, const BoundPlanSettings& settings,
-                                                 const int32_t* rank_of_position, uint32_t* abort,
+                                                 std::span<const int32_t> rank_of_position,
+                                                 std::span<const int32_t> block_of_position, uint32_t* abort,
                                                  Memory& memory, PortSource& ports);
   BoundPlan(const BoundPlan&) = delete;
   BoundPlan& operator=(const BoundPlan&) = delete;
 
   const Schedule& schedule() const { return schedule_; }
-  // A call with even blocks, as a kernel gets it; `peer_inputs` and `factor_at` in memory that the GPU reaches. kInvalidArgument: blocks that differ, which
+  // A call with blocks of one size, in the order of ranks or in the other one, as a kernel gets it; `peer_inputs` and `factor_at` in memory that the GPU reaches. kInvalidArgument: blocks that differ, which
   // kernels have no tables for.
   Result<LaneCall> prepare(const Call& call) const;
   // The grid that runs it: a block for each of these of each part that the call uses.
@@ -68,7 +68,7 @@ class BoundPlan {
   Memory& memory_;
   PlanView view_;
   std::vector<PortName> port_names_;
-  int32_t* rank_of_position_ = nullptr;  // in memory of the GPU
+  int32_t *rank_of_position_ = nullptr, *block_of_position_ = nullptr;  // in memory of the GPU
 };
 
 }  // namespace horing::cuda

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/cuda/exchange_kernel.h"
+
 namespace horing::cuda {
 
 namespace {
@@ -28,8 +30,9 @@ LaneGpu::~LaneGpu() {
 
 Status LaneGpu::load() {
   const std::lock_guard lock(mutex_);
-  HORING_TRY(loadImage(LaneImage::kFloats));
-  return loadImage(LaneImage::kIntegers);
+  for (const LaneImage image : {LaneImage::kFloats, LaneImage::kIntegers, LaneImage::kExchange})
+    HORING_TRY(loadImage(image));
+  return {};
 }
 
 Status LaneGpu::loadImage(LaneImage image) {
@@ -52,43 +55,68 @@ Result<CudaFunction> LaneGpu::find(DataType type, RedOp op) {
   CudaFunction& function = functions_[static_cast<size_t>(type)][static_cast<size_t>(op)];
   if (function) return function;
   const LaneImage image = isFloatingPoint(type) ? LaneImage::kFloats : LaneImage::kIntegers;
-  HORING_TRY(loadImage(image));
-  const std::string name = laneKernelName(type, op);
-  const CudaDevice::Current current(*device_);
-  HORING_TRY(device_->api().check(
-      device_->api().module_function(&function, modules_[static_cast<size_t>(image)], name.c_str()),
-      name.c_str()));
+  HORING_TRY(lookUp(function, image, laneKernelName(type, op).c_str()));
   return function;
 }
 
-Result<int> LaneGpu::mostResidentBlocks() {
+Result<CudaFunction> LaneGpu::findExchange() {
+  const std::lock_guard lock(mutex_);
+  if (!exchange_) HORING_TRY(lookUp(exchange_, LaneImage::kExchange, kExchangeKernel));
+  return exchange_;
+}
+
+Status LaneGpu::lookUp(CudaFunction& function, LaneImage image, const char* name) {
+  HORING_TRY(loadImage(image));
+  const CudaDevice::Current current(*device_);
   const CudaApi& api = device_->api();
-  int processors = 0, least = INT32_MAX;
-  HORING_TRY(api.check(api.device_attribute(&processors, kAttributeProcessors, device_->number()),
-                       "asking for a GPU's processors"));
+  return api.check(api.module_function(&function, modules_[static_cast<size_t>(image)], name), name);
+}
+
+Result<int> LaneGpu::mostResidentBlocks() {
+  HORING_ASSIGN(const CudaFunction exchange, findExchange());
+  HORING_ASSIGN(int least, residentBlocks(exchange, kExchangeThreads));
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
       if (!hasRedOp(static_cast<DataType>(type), static_cast<RedOp>(op))) continue;
       HORING_ASSIGN(const CudaFunction function, find(static_cast<DataType>(type), static_cast<RedOp>(op)));
-      const CudaDevice::Current current(*device_);
-      int blocks = 0;
-      HORING_TRY(api.check(api.occupancy(&blocks, function, kLaneThreads, 0),
-                           "asking how many blocks are resident at once"));
+      HORING_ASSIGN(const int blocks, residentBlocks(function, kLaneThreads));
       least = std::min(least, blocks);
     }
-  return least * processors;
+  return least;
+}
+
+Result<int> LaneGpu::residentBlocks(CudaFunction function, int threads) const {
+  const CudaApi& api = device_->api();
+  const CudaDevice::Current current(*device_);
+  int blocks = 0, processors = 0;
+  HORING_TRY(
+      api.check(api.occupancy(&blocks, function, threads, 0), "asking how many blocks are resident at once"));
+  HORING_TRY(api.check(api.device_attribute(&processors, kAttributeProcessors, device_->number()),
+                       "asking for a GPU's processors"));
+  return blocks * processors;
 }
 
 Status LaneGpu::launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op,
                        CudaStream stream) {
   HORING_ASSIGN(const CudaFunction function, find(type, op));
+  return launch(function, {grid.lanes, grid.parts, grid.ranks}, kLaneThreads, &calls, stream);
+}
+
+Status LaneGpu::launch(const ExchangeCall& call, int32_t blocks, CudaStream stream) {
+  HORING_ASSIGN(const CudaFunction function, findExchange());
+  return launch(function, {blocks, 1, 1}, kExchangeThreads, &call, stream);
+}
+
+Status LaneGpu::launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,
+                       CudaStream stream) const {
   const CudaDevice::Current current(*device_);
-  void* parameters[] = {const_cast<LaneCalls*>(&calls)};
-  return device_->api().check(
-      device_->api().launch(function, static_cast<unsigned>(grid.lanes), static_cast<unsigned>(grid.parts),
-                            static_cast<unsigned>(grid.ranks), kLaneThreads, 1, 1, 0, stream, parameters,
-                            nullptr),
-      "launching the kernel of a collective");
+  const CudaApi& api = device_->api();
+  const auto [x, y, z] = grid;
+  void* parameters[] = {const_cast<void*>(parameter)};
+  return api.check(
+      api.launch(function, static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z),
+                 static_cast<unsigned>(threads), 1, 1, 0, stream, parameters, nullptr),
+      "launching a kernel");
 }
 
 }  // namespace horing::cuda

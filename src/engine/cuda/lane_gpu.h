@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/cuda_device.h"
+#include "engine/cuda/exchange_call.h"
 #include "engine/cuda/lane_image.h"
 #include "engine/cuda/lane_kernels.h"
 
@@ -29,22 +30,30 @@ class LaneGpu {
 
   const CudaDevice& device() const { return *device_; }
   const std::shared_ptr<const CudaDevice>& sharedDevice() const { return device_; }
-  // Loads the kernels of all types, so that no launch has to while another kernel waits for it.
+  // Loads all kernels, so that no launch has to while another kernel waits for it.
   Status load();
   // All blocks of all ranks that share the GPU and wait for each other must be resident at once. The least of all kernels.
   Result<int> mostResidentBlocks();
   // Asynchronously, on `stream`.
   Status launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op, CudaStream stream);
+  Status launch(const ExchangeCall& call, int32_t blocks, CudaStream stream);
 
  private:
   Result<CudaFunction> find(DataType type, RedOp op);
+  Result<CudaFunction> findExchange();
   Status loadImage(LaneImage image);
+  // Under mutex_.
+  Status lookUp(CudaFunction& function, LaneImage image, const char* name);
+  Result<int> residentBlocks(CudaFunction function, int threads) const;
+  Status launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,
+                CudaStream stream) const;
 
   const std::shared_ptr<const CudaDevice> device_;
   std::mutex mutex_;
   std::array<CudaModule, kLaneImages> modules_{};  // under mutex_
   std::array<std::array<CudaFunction, kRedOps>, kDataTypes>
-      functions_{};  // under mutex_; null: not looked up yet
+      functions_{};                  // under mutex_; null: not looked up yet
+  CudaFunction exchange_ = nullptr;  // as these
 };
 
 }  // namespace horing::cuda

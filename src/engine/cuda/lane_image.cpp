@@ -8,15 +8,25 @@
   extern "C" __attribute__((visibility("hidden"))) const unsigned char name[]
 HORING_EMBED(horing_lane_image_floats, "lane_kernels_float.fatbin");
 HORING_EMBED(horing_lane_image_integers, "lane_kernels_integer.fatbin");
+HORING_EMBED(horing_lane_image_exchange, "exchange_kernel.fatbin");
 #undef HORING_EMBED
 #else
-static constexpr unsigned char horing_lane_image_floats[64] = {}, horing_lane_image_integers[64] = {};
+static constexpr unsigned char horing_lane_image_floats[64] = {}, horing_lane_image_integers[64] = {},
+                               horing_lane_image_exchange[64] = {};
 #endif
 
 namespace horing::cuda {
 
 const void* laneImage(LaneImage image) {
-  return image == LaneImage::kFloats ? horing_lane_image_floats : horing_lane_image_integers;
+  switch (image) {
+    case LaneImage::kFloats:
+      return horing_lane_image_floats;
+    case LaneImage::kIntegers:
+      return horing_lane_image_integers;
+    case LaneImage::kExchange:
+      return horing_lane_image_exchange;
+  }
+  return nullptr;
 }
 
 bool hasLaneImages() {

@@ -1,35 +1,15 @@
 #pragma once
 // The interpreter as kernels.
+#include "engine/cuda/device_block.cuh"
 #include "engine/cuda/lane.h"
 #include "engine/cuda/lane_kernels.h"
 
 namespace horing::cuda {
 
-// A thread's view of its block, see engine/cuda/lane.h.
-class DeviceBlock {
- public:
-  __device__ explicit DeviceBlock(LaneShared& shared) : shared_(shared) {}
-  __device__ uint32_t thread() const { return threadIdx.x; }
-  // A constant, so that the packs of a tile are constants apart, which takes no registers.
-  __device__ static constexpr uint32_t threads() { return kLaneThreads; }
-  __device__ void sync() const { __syncthreads(); }
-  __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
-  __device__ void pause() const {}
-  __device__ uint64_t nowNs() const {
-    uint64_t now_ns;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
-    return now_ns;
-  }
-  __device__ LaneShared& shared() const { return shared_; }
-
- private:
-  LaneShared& shared_;
-};
-
 template <class R>
 __device__ void runLane(const LaneCalls& calls) {
   __shared__ LaneShared shared;
-  DeviceBlock block(shared);
+  DeviceBlock<LaneShared, kLaneThreads> block(shared);
   runCalls<R>(calls,
               {static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(blockIdx.y),
                static_cast<int32_t>(blockIdx.z), static_cast<int32_t>(gridDim.z)},

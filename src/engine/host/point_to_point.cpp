@@ -21,6 +21,27 @@ Tag tagOf(uint64_t number, size_t bytes) {
 
 }  // namespace
 
+Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> transfers) {
+  std::vector<const Transfer*> sends, receives;
+  for (const Transfer& transfer : transfers)
+    if (transfer.peer == rank)
+      (transfer.direction == Transfer::Direction::kSend ? sends : receives).push_back(&transfer);
+  if (sends.size() != receives.size())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d sends itself %zu messages and receives %zu of them in one group: each needs its "
+        "counterpart in the same group",
+        rank, sends.size(), receives.size());
+  std::vector<OwnMessage> messages;
+  for (size_t i = 0; i < sends.size(); ++i) {
+    if (sends[i]->bytes != receives[i]->bytes)
+      return makeStatus(Code::kInvalidUsage, "rank %d sends itself %zu bytes and receives %zu", rank,
+                        sends[i]->bytes, receives[i]->bytes);
+    messages.push_back({sends[i], receives[i]});
+  }
+  return messages;
+}
+
 PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnections& connections)
     : rank_(rank),
       slot_bytes_(slot_bytes),
@@ -40,26 +61,13 @@ Status PointToPoint::begin(std::span<const Transfer> transfers) {
 }
 
 Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
-  std::vector<const Transfer*> sends, receives;
-  for (const Transfer& transfer : transfers)
-    if (transfer.peer == rank_)
-      (transfer.direction == Transfer::Direction::kSend ? sends : receives).push_back(&transfer);
-  if (sends.size() != receives.size())
-    return makeStatus(
-        Code::kInvalidUsage,
-        "rank %d sends itself %zu messages and receives %zu of them in one group: each needs its "
-        "counterpart in the same group",
-        rank_, sends.size(), receives.size());
-  for (size_t i = 0; i < sends.size(); ++i)
-    if (sends[i]->bytes != receives[i]->bytes)
-      return makeStatus(Code::kInvalidUsage, "rank %d sends itself %zu bytes and receives %zu", rank_,
-                        sends[i]->bytes, receives[i]->bytes);
-  for (size_t i = 0; i < sends.size(); ++i) {
-    MemoryCopier* const copier = sends[i]->copier ? sends[i]->copier : receives[i]->copier;
+  HORING_ASSIGN(const std::vector<OwnMessage> messages, ownMessages(rank_, transfers));
+  for (const auto& [send, receive] : messages) {
+    MemoryCopier* const copier = send->copier ? send->copier : receive->copier;
     if (copier) {
-      HORING_TRY(copier->copy(receives[i]->output, sends[i]->input, sends[i]->bytes));
-    } else if (sends[i]->bytes > 0) {
-      std::memmove(receives[i]->output, sends[i]->input, sends[i]->bytes);
+      HORING_TRY(copier->copy(receive->output, send->input, send->bytes));
+    } else if (send->bytes > 0) {
+      std::memmove(receive->output, send->input, send->bytes);
     }
   }
   return {};

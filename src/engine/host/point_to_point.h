@@ -32,9 +32,18 @@ struct Transfer {
   const std::byte* input = nullptr;  // kSend
   std::byte* output = nullptr;       // kReceive
   size_t bytes = 0;
-  // Of memory of a GPU, which moves in place or is copied by this; must outlive the transfer. Null: memory of the host.
+  bool on_gpu = false;  // in memory that only a GPU reaches
+  // Of such memory, which moves in place or is copied by this; must outlive the transfer. Null: memory of the host.
   MemoryCopier* copier = nullptr;
 };
+
+// The messages that a group has from the rank to itself: each send with the receive that it meets.
+struct OwnMessage {
+  const Transfer* send;
+  const Transfer* receive;
+};
+// Error: kInvalidUsage, some do not meet.
+Result<std::vector<OwnMessage>> ownMessages(int rank, std::span<const Transfer> transfers);
 
 // Gives the connections to a peer, which nothing else uses.
 class PeerConnections {

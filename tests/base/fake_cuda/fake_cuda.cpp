@@ -590,7 +590,7 @@ FAKE int cuModuleUnload(void*) {
 }
 FAKE int cuModuleGetFunction(void** function, void*, const char* name) {
   const std::lock_guard lock(driver.mutex);
-  if (!driver.kernels->has(name)) return kNotFound;
+  if (driver.kernels->parameter_bytes(name) == 0) return kNotFound;
   *function = const_cast<std::string*>(&*driver.functions.insert(name).first);
   return kSuccess;
 }
@@ -603,9 +603,10 @@ FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned
   ++driver.launches;
   const horing::fake::Grid grid{static_cast<int>(x), static_cast<int>(y), static_cast<int>(z)};
   const Kernels* const kernels = driver.kernels;
+  const std::string name = *static_cast<std::string*>(function);
   const auto* const first = static_cast<const char*>(parameters[0]);
-  auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes);
-  return addTo(stream, "cuLaunchKernel", [=, name = *static_cast<std::string*>(function)] {
+  auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes(name.c_str()));
+  return addTo(stream, "cuLaunchKernel", [=] {
     const KernelRuns runs;
     kernels->run(name.c_str(), own->data(), grid);
   });

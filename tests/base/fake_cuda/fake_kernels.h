@@ -9,10 +9,10 @@ struct Grid {
 };
 
 struct Kernels {
-  bool (*has)(const char* name);
-  // Runs a grid to its end, with the kernel's only parameter. On the thread of a stream.
+  // Of the kernel's only parameter; 0: there is no such kernel.
+  size_t (*parameter_bytes)(const char* name);
+  // Runs a grid to its end. On the thread of a stream.
   void (*run)(const char* name, const void* parameter, const Grid& grid);
-  size_t parameter_bytes;
 };
 
 }  // namespace horing::fake

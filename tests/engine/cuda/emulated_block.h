@@ -5,18 +5,18 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "engine/cuda/exchange.h"
 #include "engine/cuda/lane.h"
 #include "fibers.h"
 
 namespace horing::test {
 
-// What the threads of a block share. The barrier orders what they do, as a GPU's does.
-class EmulatedBlock {
+// The threads of a block. The barrier orders what they do, as a GPU's does.
+class EmulatedThreads {
  public:
-  explicit EmulatedBlock(uint32_t threads) : threads_(threads) {}
+  explicit EmulatedThreads(uint32_t threads) : threads_(threads) {}
 
   uint32_t threads() const { return threads_; }
-  cuda::LaneShared& shared() { return shared_; }
 
   bool any(bool value) {
     const uint64_t generation = generation_.load(std::memory_order_relaxed);
@@ -44,24 +44,40 @@ class EmulatedBlock {
   std::atomic<uint32_t> arrived_ = 0;
   std::atomic<uint64_t> generation_ = 0;
   std::atomic<bool> any_[2] = {false, false};
-  cuda::LaneShared shared_;
+};
+
+// With what they share.
+template <class Shared>
+class EmulatedBlockOf : public EmulatedThreads {
+ public:
+  using EmulatedThreads::EmulatedThreads;
+  Shared& shared() { return shared_; }
+
+ private:
+  Shared shared_;
 };
 
 // One of its threads.
-class EmulatedThread {
+template <class Shared>
+class EmulatedThreadOf {
  public:
-  EmulatedThread(EmulatedBlock& block, uint32_t thread) : block_(block), thread_(thread) {}
+  EmulatedThreadOf(EmulatedBlockOf<Shared>& block, uint32_t thread) : block_(block), thread_(thread) {}
   uint32_t thread() const { return thread_; }
   uint32_t threads() const { return block_.threads(); }
   void sync() { block_.any(false); }
   bool any(bool value) { return block_.any(value); }
-  void pause() { EmulatedBlock::pause(); }
+  void pause() { EmulatedThreads::pause(); }
   uint64_t nowNs() const { return static_cast<uint64_t>(SteadyClock().nowNs()); }
-  cuda::LaneShared& shared() { return block_.shared(); }
+  Shared& shared() { return block_.shared(); }
 
  private:
-  EmulatedBlock& block_;
+  EmulatedBlockOf<Shared>& block_;
   uint32_t thread_;
 };
+
+using EmulatedBlock = EmulatedBlockOf<cuda::LaneShared>;
+using EmulatedThread = EmulatedThreadOf<cuda::LaneShared>;
+using EmulatedExchangeBlock = EmulatedBlockOf<cuda::ExchangeShared>;
+using EmulatedExchangeThread = EmulatedThreadOf<cuda::ExchangeShared>;
 
 }  // namespace horing::test

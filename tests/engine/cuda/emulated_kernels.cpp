@@ -10,6 +10,7 @@
 
 #include "../../sanitizer.h"
 #include "emulated_block.h"
+#include "engine/cuda/exchange_kernel.h"
 #include "engine/cuda/lane_kernels.h"
 
 namespace horing::test {
@@ -18,10 +19,25 @@ namespace {
 
 constexpr uint32_t kThreads = 2;  // of each block
 
+using Bodies = std::vector<std::function<void()>>;
+
+// All threads of all blocks at once.
+void runAll(Bodies bodies) {
+#if defined(HORING_TEST_TSAN)  // which does not see fibers switch stacks
+  std::vector<std::thread> threads;
+  for (const auto& body : bodies) threads.emplace_back(body);
+  for (std::thread& thread : threads) thread.join();
+#else
+  Fibers fibers(1);
+  for (auto& body : bodies) fibers.add(std::move(body));
+  (void)fibers.run(UINT64_MAX);
+#endif
+}
+
 template <class R>
 void runLaunch(const cuda::LaneCalls& calls, const fake::Grid& grid) {
   std::vector<std::unique_ptr<EmulatedBlock>> blocks;
-  std::vector<std::function<void()>> bodies;
+  Bodies bodies;
   for (int32_t rank = 0; rank < grid.z; ++rank)
     for (int32_t part = 0; part < grid.y; ++part)
       for (int32_t lane = 0; lane < grid.x; ++lane) {
@@ -33,15 +49,21 @@ void runLaunch(const cuda::LaneCalls& calls, const fake::Grid& grid) {
             (void)cuda::runCalls<R>(calls, place, self);
           });
       }
-#if defined(HORING_TEST_TSAN)  // which does not see fibers switch stacks
-  std::vector<std::thread> threads;
-  for (const auto& body : bodies) threads.emplace_back(body);
-  for (std::thread& thread : threads) thread.join();
-#else
-  Fibers fibers(1);
-  for (auto& body : bodies) fibers.add(std::move(body));
-  (void)fibers.run(UINT64_MAX);
-#endif
+  runAll(std::move(bodies));
+}
+
+void runExchange(const cuda::ExchangeCall& call, const fake::Grid& grid) {
+  std::vector<std::unique_ptr<EmulatedExchangeBlock>> blocks;
+  Bodies bodies;
+  for (int32_t number = 0; number < grid.x; ++number) {
+    EmulatedExchangeBlock& block = *blocks.emplace_back(std::make_unique<EmulatedExchangeBlock>(kThreads));
+    for (uint32_t thread = 0; thread < kThreads; ++thread)
+      bodies.push_back([&call, &block, number, blocks = grid.x, thread] {
+        EmulatedExchangeThread self(block, thread);
+        (void)cuda::ExchangeRun(call, number, blocks, self).run();
+      });
+  }
+  runAll(std::move(bodies));
 }
 
 template <DataType kType, RedOp kOp>
@@ -62,11 +84,17 @@ constexpr Named kKernels[] = {
     {DataType::kBfloat16, RedOp::kSum, kernel<DataType::kBfloat16, RedOp::kSum>},
 };
 
-bool has(const char* name) {
-  return std::string_view(name).starts_with("horing_lane_");
+bool isExchange(const char* name) {
+  return std::string_view(name) == cuda::kExchangeKernel;
+}
+
+size_t parameterBytes(const char* name) {
+  if (isExchange(name)) return sizeof(cuda::ExchangeCall);
+  return std::string_view(name).starts_with("horing_lane_") ? sizeof(cuda::LaneCalls) : 0;
 }
 
 void run(const char* name, const void* parameter, const fake::Grid& grid) {
+  if (isExchange(name)) return runExchange(*static_cast<const cuda::ExchangeCall*>(parameter), grid);
   for (const Named& each : kKernels)
     if (cuda::laneKernelName(each.type, each.op) == name)
       return each.run(*static_cast<const cuda::LaneCalls*>(parameter), grid);
@@ -74,7 +102,7 @@ void run(const char* name, const void* parameter, const fake::Grid& grid) {
   std::abort();
 }
 
-constexpr fake::Kernels kEmulated = {has, run, sizeof(cuda::LaneCalls)};
+constexpr fake::Kernels kEmulated = {parameterBytes, run};
 
 }  // namespace
 

@@ -133,8 +133,8 @@ class GpuWorld {
     HORING_ASSIGN(Schedule schedule, buildSchedule(options_.algorithm, options_.collective, options_.shape,
                                                    position, options_.root));
     Ports ports{*this, position};
-    HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedule), options_.plan,
-                                                   rank_of_position.data(), abort, memory_, ports));
+    HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedule), options_.plan, rank_of_position, {},
+                                                   abort, memory_, ports));
     plans_.push_back(std::move(plan));
     return {};
   }

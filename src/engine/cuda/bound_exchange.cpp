@@ -1,0 +1,127 @@
+#include "engine/cuda/bound_exchange.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace horing::cuda {
+
+namespace {
+
+// Messages in one direction between this rank and a peer.
+struct Flow {
+  ExchangeFlow flow;
+  std::vector<ExchangeMessage> messages;
+};
+
+std::vector<Flow> flowsOf(std::span<const Transfer> transfers) {
+  std::vector<Flow> flows;
+  for (const Transfer& transfer : transfers) {
+    const bool sends = transfer.direction == Transfer::Direction::kSend;
+    const int32_t number = BoundExchange::flowNumber(transfer.peer, sends);
+    auto flow = std::find_if(flows.begin(), flows.end(),
+                             [&](const Flow& other) { return other.flow.number == number; });
+    if (flow == flows.end()) {
+      flow = flows.insert(flow, Flow());
+      flow->flow.number = number;
+      flow->flow.sends = sends;
+    }
+    // Kernels only read what is sent.
+    flow->messages.push_back(
+        {sends ? const_cast<std::byte*>(transfer.input) : transfer.output, transfer.bytes});
+  }
+  return flows;
+}
+
+}  // namespace
+
+int32_t exchangeParts(size_t ranks, int32_t parts, int32_t blocks) {
+  const auto flows = static_cast<int32_t>(2 * (ranks - 1));
+  if (ranks < 2 || flows > kMaxFlows || blocks < 1) return 0;
+  return std::min({parts, blocks, kMaxItemsOfBlock * blocks / flows});
+}
+
+Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Port*>& ports,
+                                                           const BoundExchangeSettings& settings,
+                                                           uint32_t* abort, Memory& memory) {
+  std::unique_ptr<BoundExchange> exchange(new BoundExchange(settings, memory));
+  const auto per_peer = static_cast<size_t>(2 * settings.parts);
+  for (size_t peer = 0; peer < ports.size() / per_peer; ++peer)
+    exchange->reached_.push_back(ports[peer * per_peer] != nullptr);
+  ExchangeView& view = exchange->view_;
+  const size_t bytes = ports.size() * sizeof(Port*);
+  HORING_ASSIGN(std::byte* const table, memory.allocate(bytes));
+  HORING_TRY(memory.write(table, ports.data(), bytes));
+  view.ports = reinterpret_cast<Port**>(table);
+  HORING_ASSIGN(std::byte* const failure, memory.allocate(sizeof(ExchangeFailure)));
+  const ExchangeFailure none;
+  HORING_TRY(memory.write(failure, &none, sizeof none));
+  view.failure = reinterpret_cast<ExchangeFailure*>(failure);
+  view.abort = abort;
+  view.cut = {settings.parts, settings.smallest_part_bytes};
+  view.timeout_ns = settings.timeout_ns;
+  return exchange;
+}
+
+std::vector<ExchangeCall> BoundExchange::prepare(std::span<const Transfer> transfers, uint64_t number) const {
+  const std::vector<Flow> flows = flowsOf(transfers);
+  if (flows.empty()) return {};
+  HORING_CHECK_LE(flows.size(), size_t{kMaxFlows});
+  size_t longest = 0;
+  for (const Flow& flow : flows) longest = std::max(longest, flow.messages.size());
+  // Whichever of all messages is the first that is not through, both its ends are at a kernel that has it: those before it are through.
+  const size_t most = kMaxMessages / flows.size();
+  std::vector<ExchangeCall> calls;
+  for (size_t begin = 0; begin < longest; begin += most) {
+    ExchangeCall& call = calls.emplace_back();
+    call.view = view_;
+    call.number = number;
+    uint16_t count = 0;
+    for (const Flow& flow : flows) {
+      if (flow.messages.size() <= begin) continue;
+      ExchangeFlow& here = call.flows[call.flow_count++] = flow.flow;
+      here.first = count;
+      here.message_count = static_cast<uint16_t>(std::min(most, flow.messages.size() - begin));
+      for (size_t i = begin; i < begin + here.message_count; ++i) {
+        call.messages[count++] = flow.messages[i];
+        call.used_parts = std::max(call.used_parts, view_.cut.used(flow.messages[i].bytes));
+      }
+    }
+  }
+  return calls;
+}
+
+int32_t BoundExchange::blocks(const ExchangeCall& call) const {
+  return std::min(call.items(), settings_.most_blocks);
+}
+
+Status BoundExchange::outcome(ExchangeFailure* where) const {
+  ExchangeFailure failure;
+  HORING_TRY(memory_.read(&failure, view_.failure, sizeof failure));
+  const auto kind = static_cast<Failure::Kind>(failure.kind);
+  if (kind == Failure::Kind::kNone) return {};
+  if (where) *where = failure;
+  const int32_t peer = failure.flow / 2;
+  const std::string message =
+      formatString("a message of %llu bytes %s rank %d", static_cast<unsigned long long>(failure.expected),
+                   failure.flow % 2 != 0 ? "to" : "from", peer);
+  if (kind == Failure::Kind::kAborted)
+    return makeStatus(Code::kRemoteError, "the kernel was ended while it waited for %s", message.c_str());
+  if (kind == Failure::Kind::kOverdue)
+    return makeStatus(
+        Code::kTimeout,
+        "%s did not get on for %llu ms (HORING_TIMEOUT_MS): that rank is stopped, or never made "
+        "the call that meets it",
+        message.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000));
+  const std::string came =
+      failure.found == ExchangeFailure::kNoMessage
+          ? std::string("and what came is of another operation")
+          : formatString("and one of %llu bytes came", static_cast<unsigned long long>(failure.found));
+  return makeStatus(
+      Code::kInvalidUsage,
+      "%s was expected, %s: sends and receives between two ranks meet in the order of their calls, "
+      "and must agree on count and type; and collectives come between them at both alike",
+      message.c_str(), came.c_str());
+}
+
+}  // namespace horing::cuda

@@ -1,0 +1,58 @@
+#pragma once
+// The sends and receives of a rank's GPU, bound to the queues of its peers.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/cuda/exchange_call.h"
+#include "engine/cuda/memory.h"
+#include "engine/host/point_to_point.h"
+
+namespace horing::cuda {
+
+// The same on every rank.
+struct BoundExchangeSettings {
+  int32_t parts = 1;                     // of a message, at most
+  int32_t most_blocks = 1;               // of a kernel
+  uint32_t smallest_part_bytes = 16384;  // less is not worth a block
+  uint64_t timeout_ns = UINT64_MAX;      // how long a kernel waits for anything
+};
+
+// A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.
+class BoundExchange {
+ public:
+  // Where the ports of a flow are, by part: its number.
+  static constexpr int32_t flowNumber(int32_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
+
+  // `ports`: [flow number * parts + part], null for ranks that kernels do not reach. `abort`: see BoundPlan.
+  static Result<std::unique_ptr<BoundExchange>> make(const std::vector<Port*>& ports,
+                                                     const BoundExchangeSettings& settings, uint32_t* abort,
+                                                     Memory& memory);
+  BoundExchange(const BoundExchange&) = delete;
+  BoundExchange& operator=(const BoundExchange&) = delete;
+
+  bool reaches(int32_t peer) const { return reached_[static_cast<size_t>(peer)]; }
+  // Messages with ranks that it reaches, of kMaxFlows / 2 peers at most, for kernels to run one after the other: more than one where
+  // there are more than a kernel takes. Then the messages between two ranks meet all the same: each kernel has the next few of each flow.
+  std::vector<ExchangeCall> prepare(std::span<const Transfer> transfers, uint64_t number) const;
+  // The grid that runs it.
+  int32_t blocks(const ExchangeCall& call) const;
+
+  // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and where.
+  Status outcome(ExchangeFailure* where = nullptr) const;
+
+ private:
+  explicit BoundExchange(const BoundExchangeSettings& settings, Memory& memory)
+      : settings_(settings), memory_(memory) {}
+
+  BoundExchangeSettings settings_;
+  Memory& memory_;
+  ExchangeView view_;
+  std::vector<bool> reached_;  // by rank
+};
+
+// The most parts that messages may have, at most `parts`, where each of so many ranks sends to all others by kernels of `blocks` blocks; 0: they are
+// too many.
+int32_t exchangeParts(size_t ranks, int32_t parts, int32_t blocks);
+
+}  // namespace horing::cuda
