@@ -20,10 +20,13 @@
  * GPUs that reach each other's memory; and where each rank is a process, on any nodes, with a GPU of its own: then with 1 MiB of
  * pinned memory, 32 where the host carries messages to some rank, connections and a thread for each rank, and the first call of each
  * (collective, algorithm, root) waits on the host until all ranks have made it. Processes that share a GPU run no kernels that wait
- * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve. Everything
- * else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on return. Messages
- * of a group, and gather, scatter and all-to-all of blocks that differ in size, for which that has no room go, copy by copy, through
- * what the host has for its connections. Memory of a GPU that another process of the node still uses a second after
+ * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve. So do
+ * sends and receives between ranks whose GPUs reach each other's memory and have no other rank on them, as soon as the communicator
+ * has made a collective on GPUs, or, of two processes, its first message, whose call waits on the host for the other; and gather,
+ * scatter and all-to-all of blocks that differ in size, if that holds for all ranks. Both ends of a message are on GPUs, or neither
+ * is. Everything else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on
+ * return. Messages of a group, and gather, scatter and all-to-all of blocks that differ in size, for which that has no room go, copy
+ * by copy, through what the host has for its connections. Memory of a GPU that another process of the node still uses a second after
  * horingCommDestroy is given back when this process ends. Compiled and emulated, not yet run on a GPU.
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones
@@ -563,7 +566,7 @@ HORING_API horingResult_t horingAllGatherList(const void* const* sendbuffs, void
 /* ---- Messages between two ranks ----
  *
  * The first send from a to b meets the first receive of b from a, the second the second, and so on; they must agree on
- * the number of bytes. A rank may send itself messages inside a group. Errors: horingInvalidArgument (comm NULL, a peer
+ * the number of bytes. On GPUs, collectives come between the messages of two ranks at the same place at both. A rank may send itself messages inside a group. Errors: horingInvalidArgument (comm NULL, a peer
  * outside 0 .. n-1, a buffer NULL with count > 0, an unknown type), horingInvalidUsage (sizes that differ; a message to
  * the own rank without its counterpart in the same group), and those of collectives. */
 

@@ -86,6 +86,7 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
   HORING_ASSIGN(const std::optional<int> device, gpuOf(command, *driver, where));
   if (!device) return checkHostReaches("the scalar of op", command.call.factor_at);
   command.on_gpu = true;
+  for (Transfer& transfer : command.transfers) transfer.on_gpu = true;
   HORING_TRY(placeScalar(command, *driver, *device));
   HORING_TRY(comm->queue->bind(*driver, *device));
   comm->queue->moveInPlace(command);

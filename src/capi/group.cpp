@@ -97,9 +97,9 @@ void orderLaunches(std::vector<Pending>& commands) {
 }
 
 // Carried out by the calling thread.
-Status runInTurn(const std::vector<Pending>& commands) {
+Status runInTurn(std::vector<Pending>& commands) {
   Status first;
-  for (const Pending& pending : commands) {
+  for (Pending& pending : commands) {
     Status status = pending.comm->queue->run(pending.command);
     if (first.ok()) first = std::move(status);
   }
@@ -140,8 +140,7 @@ class BlockingStreams {
 // Into `staged`: what kernels do not take of those on streams of CUDA.
 Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>& staged) {
   if (isForCuda(pending)) {
-    HORING_ASSIGN(const bool taken,
-                  pending.comm->queue->enqueue(pending.command, CudaStream{pending.streams.front()}));
+    HORING_ASSIGN(const bool taken, pending.comm->queue->enqueue(pending.command, pending.streams));
     if (!taken) staged.push_back(&pending);
     return {};
   }

@@ -59,7 +59,7 @@ void CommandQueue::moveInPlace(Command& command) const {
     if (communicator_.movesInPlace(transfer)) staged_->moveInPlace(transfer);
 }
 
-Status CommandQueue::carryOut(const Command& command) {
+Status CommandQueue::carryOut(Command& command) {
   try {
     return tryToCarryOut(command);
   } catch (...) {
@@ -67,11 +67,22 @@ Status CommandQueue::carryOut(const Command& command) {
   }
 }
 
-Status CommandQueue::tryToCarryOut(const Command& command) {
+Status CommandQueue::tryToCarryOut(Command& command) {
   if (!command.on_gpu || movesNothing(command)) return carryOutOnHost(command);
-  Result<bool> by_kernels = kernels_ ? kernels_->run(command) : Result<bool>(false);
-  if (!by_kernels.ok()) return communicator_.breakOff(by_kernels.status());
-  if (by_kernels.value()) return {};
+  const Result<bool> taken = kernels_ ? kernels_->begin(command) : Result<bool>(false);
+  if (!taken.ok()) {
+    // Messages that do not meet were not begun.
+    const bool sticks = command.transfers.empty() || taken.status().code() != Code::kInvalidUsage;
+    return sticks ? communicator_.breakOff(taken.status()) : taken.status();
+  }
+  Status status;
+  if (!taken.value()) status = carryOutStaged(command);
+  const Status finished = kernels_ ? kernels_->finish() : Status();
+  if (!finished.ok()) return communicator_.breakOff(finished);
+  return status;
+}
+
+Status CommandQueue::carryOutStaged(const Command& command) {
   Status status = staged_->run(
       command, [this](const Command& staged) { return carryOutOnHost(staged); },
       communicator_.options().config.timeout_ms, turns_abandoned_);
@@ -98,7 +109,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
                                    : communicator_.exchange(command.transfers);
 }
 
-Status CommandQueue::run(const Command& command) {
+Status CommandQueue::run(Command& command) {
   // acquire: pairs with the release in submit().
   if (has_thread_.load(std::memory_order_acquire)) drain();
   return carryOut(command);
@@ -138,15 +149,16 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
 }
 
 Status CommandQueue::submit(Command command, CudaStream stream) {
-  HORING_ASSIGN(const bool taken, enqueue(command, stream));
-  return taken ? settle() : enqueueStaged(std::move(command), {&stream, 1});
+  HORING_ASSIGN(const bool taken, enqueue(command, {&stream, 1}));
+  HORING_TRY(settle());
+  return taken ? Status() : enqueueStaged(std::move(command), {&stream, 1});
 }
 
-Result<bool> CommandQueue::enqueue(const Command& command, CudaStream stream) {
+Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream> streams) {
   HORING_TRY(asyncError());
   if (!kernels_) return false;
   HORING_TRY(awaitKernelsOfThread());
-  Result<bool> taken = kernels_->enqueue(command, stream);
+  Result<bool> taken = kernels_->enqueue(command, streams);
   if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
   return communicator_.breakOff(taken.status());
 }
@@ -162,6 +174,8 @@ Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> 
   StagedOperation& operation = entry.front().staged.emplace();
   // Without the lock: the driver may take its time, and only this thread adds.
   Status failed = withoutExceptions([&] { return staged_->enqueue(command, streams, operation); });
+  const Status followed = kernels_ ? kernels_->follow() : Status();
+  if (failed.ok()) failed = followed;
   if (failed.code() == Code::kInvalidUsage) return failed;
   operation.failed = failed;
   const std::lock_guard lock(mutex_);
@@ -170,7 +184,7 @@ Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> 
   return failed;
 }
 
-Result<bool> CommandQueue::enqueueBlocking(const Command& command) {
+Result<bool> CommandQueue::enqueueBlocking(Command& command) {
   if (!kernels_ || !command.on_gpu) return false;
   HORING_TRY(asyncError());
   HORING_TRY(awaitKernelsOfThread());

@@ -34,7 +34,7 @@ class CommandQueue {
   CommandQueue& operator=(const CommandQueue&) = delete;
 
   // Carries it out, after all that was submitted before.
-  Status run(const Command& command);
+  Status run(Command& command);
   // The same of a call on host memory that differs from the last one in its buffers only; see Communicator::runAgain().
   std::optional<Status> runAgain(const PlainCall& call) {
     // acquire: pairs with the release in submit().
@@ -49,15 +49,15 @@ class CommandQueue {
   // communicator.
   Status submit(Command command, CudaStream stream);
   // In steps for those of a group, since they may have to be launched together, and with those of other ranks of the same thread.
-  // False: it is not for kernels, but for enqueueStaged() once what they have taken is settled. Before that it may come before it on
-  // its stream.
-  Result<bool> enqueue(const Command& command, CudaStream stream);
+  // Takes out of the command what is for kernels. False: something is left for enqueueStaged(), once what they have taken is settled.
+  // Before that it may come before it on its stream. On several streams, which differ, it is behind what is on each, and before what
+  // comes there later.
+  Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
   Status start();
   Status settle();
-  // On several streams, which differ, it is behind what is on each, and before what comes there later.
   Status enqueueStaged(Command command, std::span<const CudaStream> streams);
-  // One of a group that is complete on return, of settle(). False: it is to be submitted to a stream instead.
-  Result<bool> enqueueBlocking(const Command& command);
+  // One of a group that is complete on return, of settle(). False: what is left of it is to be submitted to a stream instead.
+  Result<bool> enqueueBlocking(Command& command);
   // The sticky error of the communicator, with news of others and of kernels. Any thread.
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
@@ -81,8 +81,9 @@ class CommandQueue {
     std::optional<StagedOperation> staged;  // of streams of CUDA, instead of `command`
   };
   // Also where memory runs out on the way: then the communicator ends, since the other ranks may wait for what is left undone.
-  Status carryOut(const Command& command);
-  Status tryToCarryOut(const Command& command);
+  Status carryOut(Command& command);
+  Status tryToCarryOut(Command& command);
+  Status carryOutStaged(const Command& command);
   Status carryOutOnHost(const Command& command);
   Status carryOutStaged(const StagedOperation& operation);
   // Starts the thread, and waits for room behind the others.

@@ -20,6 +20,10 @@ constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
 constexpr std::chrono::milliseconds kLaunchLook{1};
 constexpr int64_t kEndMs = 1000;
 
+bool isCall(const GpuLaunch& launch) {
+  return (launch.call.number & ~cuda::kInGraph) != cuda::kNoCall;
+}
+
 bool isSame(const GpuLaunch& one, const GpuLaunch& other) {
   return one.is_copied == other.is_copied && one.type == other.type && one.op == other.op &&
          one.call.digest == other.call.digest && (!one.is_copied || one.reads.size() == other.reads.size());
@@ -100,6 +104,10 @@ std::shared_ptr<const CudaDevice> GpuLaunches::anyDevice() const {
   return gpus_.empty() ? nullptr : gpus_.front()->lanes.sharedDevice();
 }
 
+bool GpuLaunches::sharesGpus() const {
+  return std::any_of(gpus_.begin(), gpus_.end(), [](const auto& gpu) { return gpu->ranks.size() > 1; });
+}
+
 bool GpuLaunches::awaitEnd(const std::function<void()>& abort) {
   const SteadyClock clock;
   bool idle = true;
@@ -149,7 +157,11 @@ Result<bool> GpuLaunches::isRecorded(int number, CudaStream stream) {
 }
 
 Status GpuLaunches::checkThread(const GpuLaunch& launch) {
-  if (launch.stream != kStreamPerThread) return {};
+  const auto isOfThread = [](CudaStream stream) { return stream == kStreamPerThread; };
+  if (!isOfThread(launch.stream) &&
+      (!launch.exchange ||
+       std::none_of(launch.exchange->others.begin(), launch.exchange->others.end(), isOfThread)))
+    return {};
   const Rank& rank = at(launch.rank);
   Gpu& gpu = *gpus_[rank.gpu];
   const std::lock_guard lock(gpu.mutex);
@@ -173,7 +185,7 @@ Status GpuLaunches::enter(GpuLaunch launch) {
   Gpu& gpu = *gpus_[rank.gpu];
   const std::lock_guard lock(gpu.mutex);
   HORING_TRY(gpu.failed);
-  if (!launch.is_copied) {
+  if (!launch.is_copied && !launch.exchange) {
     launch.call.first_part =
         static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
     rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
@@ -182,6 +194,7 @@ Status GpuLaunches::enter(GpuLaunch launch) {
     if (launch.is_recorded) launch.call.number |= cuda::kInGraph;
   }
   ++rank.entered;
+  if (isCall(launch)) ++rank.calls_entered;
   rank.waiting.push_back(launch);
   return {};
 }
@@ -236,7 +249,7 @@ bool GpuLaunches::joins(const Gpu& gpu, size_t index) const {
     const Rank& rank = at(number);
     if (rank.started <= index) return false;
     const GpuLaunch &one = rank.waiting[index], &first = rank.waiting.front();
-    if (one.is_copied) return false;
+    if (one.is_copied || one.exchange || first.exchange) return false;
     if (!isSame(one, at(gpu.ranks.front()).waiting[index])) return false;
     if (one.stream != first.stream || one.is_recorded != first.is_recorded) return false;
     if (one.call.plan.parts != first.call.plan.parts) return false;
@@ -252,6 +265,7 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   HORING_TRY(checkAgreement(gpu.ranks));
   const size_t most = cuda::kMaxCallsOfLaunch / gpu.ranks.size();
   const GpuLaunch lead = at(gpu.ranks.front()).waiting.front();
+  if (lead.exchange) return launchExchange(gpu, lead);
   cuda::LaneCalls calls;
   calls.first_part = lead.call.first_part;
   cuda::LaneGrid grid{0, 0, static_cast<int32_t>(gpu.ranks.size())};
@@ -267,7 +281,7 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   grid.parts = std::min(grid.parts, lead.call.plan.parts);
   if (!lead.is_recorded) HORING_TRY(orderBefore(gpu, lead.stream));
   HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
-  gpu.launches += count;
+  gpu.launched_so_far.calls += count;
   for (int32_t call = 0; remote_ && call < calls.count; ++call) {
     const auto blocks = calls.each[call].used_parts * calls.each[call].plan.lane_count;
     if (blocks > 0)
@@ -276,6 +290,42 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   }
   if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
   pop(gpu, count);
+  return {};
+}
+
+// Its queues are those of calls, so it runs between them.
+Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
+  const CudaDevice& device = gpu.lanes.device();
+  const CudaApi& api = device.api();
+  const Rank& rank = at(launch.rank);
+  const GpuExchange& exchange = *launch.exchange;
+  for (const CudaStream other : exchange.others) {
+    HORING_TRY(api.check(api.event_record(rank.called, other), "recording an event"));
+    HORING_TRY(api.check(api.stream_wait_event(launch.stream, rank.called, 0), "ordering two streams"));
+  }
+  if (!launch.is_recorded) HORING_TRY(orderBefore(gpu, launch.stream));
+  for (const GpuExchange::Copy& copy : exchange.to_self)
+    HORING_TRY(device.push(device, copy.to, copy.from, launch.stream));
+  for (size_t i = 0; i < exchange.kernels.size(); ++i)
+    HORING_TRY(gpu.lanes.launch(exchange.kernels[i], exchange.blocks[i], launch.stream));
+  ++(isCall(launch) ? gpu.launched_so_far.calls : gpu.launched_so_far.messages);
+  if (!launch.is_recorded) HORING_TRY(orderAfter(gpu, launch.stream));
+  if (!exchange.is_followed_later && !exchange.others.empty()) {
+    HORING_TRY(api.check(api.event_record(rank.called, launch.stream), "recording an event"));
+    for (const CudaStream other : exchange.others)
+      HORING_TRY(api.check(api.stream_wait_event(other, rank.called, 0), "ordering two streams"));
+  }
+  pop(gpu, 1);
+  return {};
+}
+
+Status GpuLaunches::follow(int number, std::span<const CudaStream> streams) {
+  Gpu& gpu = *gpus_[at(number).gpu];
+  const CudaDevice::Current current(gpu.lanes.device());
+  const CudaApi& api = gpu.lanes.device().api();
+  const std::lock_guard lock(gpu.mutex);
+  for (const CudaStream stream : streams)
+    HORING_TRY(api.check(api.stream_wait_event(stream, gpu.latest(), 0), "ordering two streams"));
   return {};
 }
 
@@ -315,7 +365,7 @@ Status GpuLaunches::orderAfter(Gpu& gpu, CudaStream stream) {
 
 Status GpuLaunches::mark(Gpu& gpu, CudaStream stream) {
   Gpu::Mark& next = gpu.marks[gpu.marked++ % kMarks];
-  next.launches = gpu.launches;
+  next.launched = gpu.launched_so_far;
   const CudaApi& api = gpu.lanes.device().api();
   return api.check(api.event_record(next.done, stream), "recording an event");
 }
@@ -324,33 +374,36 @@ Status GpuLaunches::await(int number, const GpuPatience& patience) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
   std::unique_lock lock(gpu.mutex);
-  while (gpu.launches < rank.entered && gpu.failed.ok()) {
+  while (gpu.launches() < rank.entered && gpu.failed.ok()) {
     gpu.launched.wait_for(lock, kLaunchLook);
-    if (gpu.launches >= rank.entered || !gpu.failed.ok()) break;
-    const uint64_t launched = gpu.launches;
+    if (gpu.launches() >= rank.entered || !gpu.failed.ok()) break;
+    const uint64_t launched = gpu.launches(), calls = gpu.launched_so_far.calls;
     const bool is_copied = rank.waiting.front().is_copied;
     lock.unlock();
     Status news = patience.news();
-    if (news.ok() && patience.deadline.passed()) news = overdue(number, launched, is_copied);
+    if (news.ok() && patience.deadline.passed()) news = overdue(number, calls, is_copied);
     lock.lock();
     // What went on meanwhile is not to blame.
-    if (news.ok() || gpu.launches > launched || !gpu.failed.ok()) continue;
+    if (news.ok() || gpu.launches() > launched || !gpu.failed.ok()) continue;
     gpu.failed = news;
     gpu.launched.notify_all();
   }
   return gpu.failed;
 }
 
-Status GpuLaunches::overdue(int number, uint64_t launched, bool is_copied) {
+Status GpuLaunches::overdue(int number, uint64_t calls, bool is_copied) {
   // The others must have come to the launch with that number: those that share the GPU, and for copies all.
   std::vector<int> missing, gone;
   for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
     if (!at(other).device || (!is_copied && at(other).gpu != at(number).gpu)) continue;
     Gpu& gpu = *gpus_[at(other).gpu];
     const std::lock_guard lock(gpu.mutex);
-    if (gpu.launches > launched) {
+    const auto& waiting = at(other).waiting;
+    const auto started = waiting.begin() + static_cast<std::ptrdiff_t>(at(other).started);
+    const uint64_t launched = gpu.launched_so_far.calls;
+    if (launched > calls) {
       gone.push_back(other);
-    } else if (gpu.launches + at(other).started <= launched) {
+    } else if (launched + static_cast<uint64_t>(std::count_if(waiting.begin(), started, isCall)) <= calls) {
       missing.push_back(other);
     }
   }
@@ -378,7 +431,7 @@ uint64_t GpuLaunches::firstWaiting(int number) {
   return rank.waiting.empty() ? 0 : rank.waiting.front().call.number & ~cuda::kInGraph;
 }
 
-Result<uint64_t> GpuLaunches::done(int number) {
+Result<GpuLaunches::Done> GpuLaunches::done(int number) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
   const CudaDevice::Current current(*rank.device);
@@ -390,14 +443,16 @@ Result<uint64_t> GpuLaunches::done(int number) {
     const int state = api.event_query(next.done);
     if (state == CudaApi::kNotReady) break;
     HORING_TRY(api.check(state, formatString("kernels on GPU %d", rank.device->number()).c_str()));
-    gpu.ended = next.launches;
+    gpu.ended = next.launched;
   }
   return gpu.ended;
 }
 
 std::vector<int> GpuLaunches::behind(int number) const {
   // Nothing is ordered by it.
-  const auto entered = [this](size_t rank) { return ranks_[rank].entered.load(std::memory_order_relaxed); };
+  const auto entered = [this](size_t rank) {
+    return ranks_[rank].calls_entered.load(std::memory_order_relaxed);
+  };
   std::vector<int> behind;
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
     if (ranks_[rank].device && entered(rank) < entered(static_cast<size_t>(number)))

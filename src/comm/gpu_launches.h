@@ -31,9 +31,24 @@ struct GpuPatience {
   std::function<Status()> news;
 };
 
+// Messages of a rank that has a GPU of its own.
+struct GpuExchange {
+  std::vector<cuda::ExchangeCall> kernels;  // one after the other, and ...
+  std::vector<int32_t> blocks;              // ... the grid of each
+  struct Copy {
+    std::byte* to;
+    std::span<const std::byte> from;
+  };
+  std::vector<Copy> to_self;
+  // Comes behind what is on these streams, too, and before what comes there later, unless they are told to follow() it.
+  std::vector<CudaStream> others;
+  bool is_followed_later = false;
+};
+
 // What a rank launches.
 struct GpuLaunch {
   int rank = 0;
+  std::shared_ptr<const GpuExchange> exchange{};  // if any, this is all, and of the call there is its number
   cuda::LaneCall call;
   int32_t lanes = 1;
   // Of the caller's buffers; of premulsum, the scalar.
@@ -71,6 +86,8 @@ class GpuLaunches {
   // --- Before a launch.
   // Whether the stream records a graph. kInvalidUsage: this rank's launches cannot be part of one.
   Result<bool> isRecorded(int rank, CudaStream stream);
+  // More than one rank on any of them.
+  bool sharesGpus() const;
   // kInvalidUsage: the thread of another rank may launch it, and cudaStreamPerThread is another stream there.
   Status checkThread(const GpuLaunch& launch);
   // Not while the stream records a graph: a stream of this rank for calls that are complete on return.
@@ -83,13 +100,20 @@ class GpuLaunches {
   Status start(int rank);
   // ... and waits until it is on its way.
   Status await(int rank, const GpuPatience& patience);
+  // What comes on these streams is behind all of that.
+  Status follow(int rank, std::span<const CudaStream> streams);
 
   // --- And then.
-  // Of what this rank has entered, the number of the first that is not on its way. After an error of the three.
+  // Of what this rank has entered, the number of the first that is not on its way; kNoCall: it is one of messages. After an error of
+  // the three.
   uint64_t firstWaiting(int rank);
   // How many of this rank's launches its GPU has done; of many at a time not the latest. Error: the GPU's.
-  Result<uint64_t> done(int rank);
-  // The ranks of this process that have launched less than this one.
+  struct Done {
+    uint64_t calls = 0;     // those that all ranks make, ...
+    uint64_t messages = 0;  // ... and those of sends and receives
+  };
+  Result<Done> done(int rank);
+  // The ranks of this process that have launched fewer of the calls that all make than this one.
   std::vector<int> behind(int rank) const;
 
  private:
@@ -104,7 +128,8 @@ class GpuLaunches {
     std::deque<GpuLaunch> waiting;
     size_t started = 0;
     uint64_t parts_entered = 0;  // of calls so far, the same on every rank: where the parts of the next begin
-    std::atomic<uint64_t> entered = 0;  // launches; written under the mutex of its GPU, any thread may ask
+    uint64_t entered = 0;        // launches
+    std::atomic<uint64_t> calls_entered = 0;  // of these, calls of all ranks; any thread may ask
   };
   struct Gpu {
     explicit Gpu(const std::shared_ptr<const CudaDevice>& device)
@@ -116,7 +141,7 @@ class GpuLaunches {
     // Behind the latest launches, in turn.
     struct Mark {
       CudaEvent done = nullptr;
-      uint64_t launches = 0;
+      Done launched{};
     };
     std::array<Mark, kMarks> marks{};
     // Behind all launches so far.
@@ -124,10 +149,11 @@ class GpuLaunches {
     // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs. Copies take all of them.
     std::mutex mutex;
     std::condition_variable launched;
-    uint64_t launches = 0;     // under mutex, as what waits for one; so is what follows
+    Done launched_so_far;  // under mutex, as what waits for one; so is what follows
+    uint64_t launches() const { return launched_so_far.calls + launched_so_far.messages; }
     uint64_t marked = kMarks;  // as often as marks were set
     uint64_t looked = 0;       // how many of them have been seen
-    uint64_t ended = 0;        // launches, by these
+    Done ended;                // by these
     Status failed;
   };
 
@@ -136,8 +162,8 @@ class GpuLaunches {
   Gpu& gpuOf(int rank, const std::shared_ptr<const CudaDevice>& device);
   // As far as it can be done without other GPUs. True: what comes next are copies, in which they take part.
   bool launchUpToCopies(Gpu& gpu);
-  // Why the rank's first launch that waits, behind so many that its GPU has been given, is not on its way.
-  Status overdue(int rank, uint64_t launched, bool is_copied);
+  // Why the rank's first launch that waits, behind so many calls that its GPU has been given, is not on its way.
+  Status overdue(int rank, uint64_t calls, bool is_copied);
   // Under the mutex of the GPU.
   bool mayLaunch(const Gpu& gpu) const;
   bool copiesAreNext(const Gpu& gpu) const;
@@ -146,6 +172,7 @@ class GpuLaunches {
   // So many have been launched for each of its ranks.
   void pop(const Gpu& gpu, size_t count);
   Status launchNext(Gpu& gpu);
+  Status launchExchange(Gpu& gpu, const GpuLaunch& launch);
   Status orderBefore(Gpu& gpu, CudaStream stream);
   Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);

@@ -87,6 +87,7 @@ GpuTeam::~GpuTeam() {
   if (remote_) remote_->leak();
   flags_.leak();
   plans_.clear();
+  exchanges_.clear();
   for (Rank& rank : ranks_) {
     (void)rank.memory.release();
     (void)rank.told.release();
@@ -98,6 +99,7 @@ void GpuTeam::release() {
   if (remote_ && !remote_->leave()) keepUntilTheEnd(std::move(at(remote_->rank()).memory));
   remote_.reset();
   plans_.clear();
+  exchanges_.clear();
   {
     const std::lock_guard lock(made_mutex_);
     made_.clear();
@@ -170,6 +172,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
                     remote_->agree({own.device, made, own.memory.get(), blocks, abort_.load(), member.news}));
       made = verdict.why_not;
       if (made.ok()) adopt(verdict.terms);
+      // Their queues have their place, and nobody could hear now that they could not be made.
+      if (made.ok()) HORING_TRY(makeExchanges());
     }
     if (made.ok()) {
       state_ = State::kKernels;
@@ -247,7 +251,7 @@ Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
   HORING_ASSIGN(ends.send, place(name.sender, queue.send));
   HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
   queues_.emplace(name, ends);
-  queues_of_plan_.push_back(name);
+  new_queues_.push_back(name);
   return ends;
 }
 
@@ -259,7 +263,7 @@ Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name) {
   QueueEnds ends{};
   HORING_ASSIGN((sends ? ends.send : ends.receive), place(remote_->rank(), port));
   queues_.emplace(name, ends);
-  queues_of_plan_.push_back(name);
+  new_queues_.push_back(name);
   return ends;
 }
 
@@ -278,10 +282,8 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     const OutsideOfGraphs outside(launches_.anyDevice()->api());
-    std::vector<Used> used;
-    for (const Rank& rank : ranks_)
-      used.push_back({rank.memory ? rank.memory->used() : 0, rank.told ? rank.told->used() : 0});
-    queues_of_plan_.clear();
+    const std::vector<Used> used = this->used();
+    new_queues_.clear();
     Result<Plans> made = makePlans(collective, selection, root);
     if (remote_) {
       HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
@@ -291,7 +293,7 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
-      HORING_TRY(undoPlans(used));
+      HORING_TRY(undo(used));
     }
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
     const std::lock_guard made_lock(made_mutex_);
@@ -306,8 +308,15 @@ Result<cuda::Activity*> GpuTeam::makeActivity(int rank, size_t blocks) {
   return reinterpret_cast<cuda::Activity*>(told);
 }
 
-Status GpuTeam::undoPlans(const std::vector<Used>& used) {
-  for (const QueueName& name : queues_of_plan_) queues_.erase(name);
+std::vector<GpuTeam::Used> GpuTeam::used() const {
+  std::vector<Used> used;
+  for (const Rank& rank : ranks_)
+    used.push_back({rank.memory ? rank.memory->used() : 0, rank.told ? rank.told->used() : 0});
+  return used;
+}
+
+Status GpuTeam::undo(const std::vector<Used>& used) {
+  for (const QueueName& name : new_queues_) queues_.erase(name);
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank].memory));
     if (ranks_[rank].told) HORING_TRY(ranks_[rank].told->rewind(used[rank].told));
@@ -354,11 +363,65 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
     }
     Ports ports(*this, static_cast<int32_t>(position));
     cuda::Memory& memory = *at(rank_of_position_[position]).memory;
-    HORING_ASSIGN(auto plan, cuda::BoundPlan::make(std::move(schedules[position]), settings,
-                                                   rank_of_position_, map_->railMajorBlocks(), abort_.load(), memory, ports));
+    HORING_ASSIGN(auto plan,
+                  cuda::BoundPlan::make(std::move(schedules[position]), settings, rank_of_position_,
+                                        map_->railMajorBlocks(), abort_.load(), memory, ports));
     plans.push_back(std::move(plan));
   }
   return plans;
+}
+
+Result<cuda::BoundExchange*> GpuTeam::exchange(int rank) {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kKernels) return nullptr;
+  if (!has_exchanges_) {
+    const OutsideOfGraphs outside(launches_.anyDevice()->api());
+    HORING_TRY(makeExchanges());
+  }
+  return exchanges_.empty() ? nullptr : exchanges_[static_cast<size_t>(rank)].get();
+}
+
+// Between threads those of all ranks, or none.
+Status GpuTeam::makeExchanges() {
+  has_exchanges_ = true;
+  const int blocks = std::min(most_blocks_, remote_ ? resident_blocks_ : launches_.residentBlocks());
+  cuda::BoundExchangeSettings settings;
+  settings.parts = cuda::exchangeParts(ranks_.size(), settings_.parts, blocks);
+  settings.most_blocks = blocks;
+  settings.timeout_ns = settings_.timeout_ns;
+  // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
+  if (settings.parts == 0 || launches_.sharesGpus() || (remote_ && remote_->neighbors() == 0)) return {};
+  const std::vector<Used> used = this->used();
+  new_queues_.clear();
+  Status made;
+  for (int rank = 0; made.ok() && rank < static_cast<int>(ranks_.size()); ++rank) {
+    exchanges_.emplace_back();
+    if (!isHere(rank)) continue;
+    Result<std::unique_ptr<cuda::BoundExchange>> exchange = makeExchange(rank, settings);
+    made = exchange.status();
+    if (made.ok()) exchanges_.back() = exchange.take();
+  }
+  if (made.ok() || remote_) return made;
+  log_.info("gpu", "sends and receives go through memory of the host: %s", made.message().c_str());
+  exchanges_.clear();
+  return undo(used);
+}
+
+Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
+    int rank, const cuda::BoundExchangeSettings& settings) {
+  std::vector<cuda::Port*> ports;
+  for (int peer = 0; peer < static_cast<int>(ranks_.size()); ++peer)
+    for (const bool sends : {false, true})
+      for (int32_t part = 0; part < settings.parts; ++part) {
+        if (peer == rank || (remote_ && !remote_->isNeighbor(peer))) {
+          ports.push_back(nullptr);
+          continue;
+        }
+        HORING_ASSIGN(const QueueEnds ends,
+                      queue(sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part}));
+        ports.push_back(sends ? ends.send : ends.receive);
+      }
+  return cuda::BoundExchange::make(ports, settings, abort_.load(), *at(rank).memory);
 }
 
 void GpuTeam::abort() {
@@ -396,6 +459,15 @@ GpuTeam::Ended GpuTeam::outcome() {
       // Who was ended says less than who gave up.
       if (outcome.code() != Code::kRemoteError) return ended;
     }
+  for (size_t rank = 0; rank < exchanges_.size(); ++rank) {
+    if (!exchanges_[rank]) continue;
+    cuda::ExchangeFailure failure;
+    const Status outcome = exchanges_[rank]->outcome(&failure);
+    if (outcome.ok()) continue;
+    ended = {makeStatus(outcome.code(), "on the GPU of rank %zu: %s", rank, outcome.message().c_str())};
+    if (failure.call != cuda::kNoCall && (failure.call & cuda::kInGraph) == 0) ended.launch = failure.call;
+    if (outcome.code() != Code::kRemoteError) return ended;
+  }
   return ended;
 }
 

@@ -23,6 +23,7 @@
 #include "comm/remote_gpus.h"
 #include "control/replay_number.h"
 #include "control/unique_id.h"
+#include "engine/cuda/bound_exchange.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/queue_shape.h"
 #include "selection/selection.h"
@@ -65,6 +66,14 @@ class GpuTeam {
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
 
+  // Of ranks of other processes.
+  bool isRemote() const { return remote_ != nullptr; }
+  // This rank's sends and receives by kernels, with those ranks that it reaches, which then reach it. Null: kernels serve none, on no
+  // rank; or serves() has not said yet that they serve collectives. So ranks that made the same collectives before are told alike.
+  Result<cuda::BoundExchange*> exchange(int rank);
+  // Whether all ranks reach each other, if any has an exchange: the same on every rank.
+  bool allReached() const { return !remote_ || remote_->areAllNeighbors(); }
+
   // For ranks that kernels serve.
   GpuLaunches& launches() { return launches_; }
 
@@ -73,7 +82,7 @@ class GpuTeam {
   // What kernels that gave up left; ok: none did. `launch`: its number, as its LaneCall has it.
   struct Ended {
     Status status;
-    uint64_t launch = 0;
+    std::optional<uint64_t> launch{};      // none: sends and receives, which are no call of the ledger
     std::optional<ReplayNumber> replay{};  // where a graph replayed it
   };
   Ended outcome();
@@ -102,12 +111,16 @@ class GpuTeam {
   Status setUpMemory();
   void chooseShape();
   void adopt(const GpuTerms& terms);
+  Status makeExchanges();
+  Result<std::unique_ptr<cuda::BoundExchange>> makeExchange(int rank,
+                                                            const cuda::BoundExchangeSettings& settings);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
   // Gives back what was taken for the plan at hand, which is none after all: all that each rank has used since.
   struct Used {
     size_t memory, told;
   };
-  Status undoPlans(const std::vector<Used>& used);
+  std::vector<Used> used() const;
+  Status undo(const std::vector<Used>& used);
   Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
   int32_t partsFor(const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
@@ -145,9 +158,12 @@ class GpuTeam {
   cuda::QueueShape shape_;
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
-  std::vector<QueueName> queues_of_plan_;  // made for the plan at hand
-  using PlanKey = std::array<int, 3>;      // collective, place in the catalogue, root
+  std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
+  using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
+  bool has_exchanges_ = false;  // or tried to have
+  std::vector<std::unique_ptr<cuda::BoundExchange>>
+      exchanges_;  // by rank; null for those of other processes; empty: there are none
   mutable std::mutex
       made_mutex_;  // of the next alone, for mutex_ may be held while ranks wait for each other
   std::map<PlanKey, const Plans*> made_;

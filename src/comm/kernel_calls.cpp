@@ -1,20 +1,15 @@
 #include "comm/kernel_calls.h"
 
-#include <span>
+#include <algorithm>
 #include <utility>
 
 #include "base/outside_of_graphs.h"
+#include "comm/kernel_parts.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
 
 namespace {
-
-// The same on every rank. Kernels have no tables for the others.
-bool isForKernels(const Command& command) {
-  return command.transfers.empty() && command.list.empty() && !command.task && !command.call.uneven &&
-         !command.call.block_of_position && !movesNothing(command);
-}
 
 size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
   return command.call.count * dataTypeBytes(command.call.type) * blocksIn(holds, command.collective, ranks);
@@ -90,19 +85,17 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint
   return nullptr;
 }
 
-Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
-  if (!isForKernels(command)) return false;
-  HORING_ASSIGN(const bool serves, teamServes());
-  if (!serves) return false;
-  HORING_TRY(device_->checkStream(stream));
+// None: it is withdrawn, on all ranks.
+Result<std::optional<GpuLaunch>> KernelCalls::prepare(const Command& command, CudaStream stream,
+                                                      bool is_recorded) {
   GpuLaunch launch;
   launch.rank = communicator_.rank();
-  HORING_ASSIGN(launch.is_recorded, team_->launches().isRecorded(launch.rank, stream));
+  launch.is_recorded = is_recorded;
   launch.reads = readsOf(command, communicator_.ranks());
   launch.writes = writesOf(command, communicator_.ranks());
   launch.scalar = scalarOf(command);
-  launch.is_copied = command.collective == Collective::kAllGather && !launch.is_recorded &&
-                     team_->copies(launch.reads.size());
+  launch.is_copied = command.collective == Collective::kAllGather && !command.call.block_of_position &&
+                     !is_recorded && team_->copies(launch.reads.size());
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
@@ -110,43 +103,178 @@ Result<bool> KernelCalls::enter(const Command& command, CudaStream stream) {
     launch.call.output = command.call.output;
   } else {
     HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
-    if (!plan) return false;
+    if (!plan) return std::optional<GpuLaunch>();
     HORING_ASSIGN(launch.call, plan->prepare(command.call));
     launch.lanes = plan->lanes();
   }
   launch.call.number = number;
   launch.type = command.call.type;
   launch.op = command.call.op;
-  HORING_TRY(team_->launches().enter(launch));
-  if (launch.is_recorded) watch_.recorded(launch.call.number);
-  return true;
+  return std::optional<GpuLaunch>(launch);
 }
 
-Result<bool> KernelCalls::enqueue(const Command& command, CudaStream stream) {
-  if (movesNothing(command)) {
+Result<KernelCalls::Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) {
+  if (command.task) return Taken::kNothing;
+  HORING_ASSIGN(const bool serves, teamServes());
+  if (!serves) return Taken::kNothing;
+  if (isOfMessages(command)) return enterAsMessages(command, stream);
+  HORING_TRY(device_->checkStream(stream));
+  HORING_ASSIGN(const bool is_recorded, team_->launches().isRecorded(communicator_.rank(), stream));
+  std::vector<GpuLaunch> launches;
+  std::vector<ListEntry> left;
+  for (const Command& part : evenParts(command, communicator_.rank(), communicator_.ranks())) {
+    HORING_ASSIGN(std::optional<GpuLaunch> launch, prepare(part, stream, is_recorded));
+    if (launch) {
+      launches.push_back(*std::move(launch));
+    } else {
+      left.push_back({part.call.input, part.call.output, part.call.count});
+    }
+  }
+  // Hosts can take entries of a list, and neither parts of anything else nor what is recorded.
+  if (!left.empty() && (launches.empty() || command.list.empty() || is_recorded)) {
+    for (const GpuLaunch& launch : launches) watch_.withdrawn(launch.call.number);
+    return Taken::kNothing;
+  }
+  for (const GpuLaunch& launch : launches) HORING_TRY(enter(launch));
+  if (left.empty()) return Taken::kAll;
+  command.list = std::move(left);
+  return Taken::kSome;
+}
+
+// Null: kernels serve no sends and receives. Two processes that exchange messages both are here, and may agree on it now.
+Result<cuda::BoundExchange*> KernelCalls::exchangeOf(const Command& command) {
+  const auto isOwn = [own = communicator_.rank()](const Transfer& each) { return each.peer == own; };
+  if (team_->isRemote() && communicator_.ranks() == 2 &&
+      !std::all_of(command.transfers.begin(), command.transfers.end(), isOwn))
+    HORING_TRY(teamServes().status());
+  return team_->exchange(communicator_.rank());
+}
+
+Status KernelCalls::enter(const GpuLaunch& launch) {
+  HORING_TRY(team_->launches().enter(launch));
+  const uint64_t number = launch.call.number;
+  if (launch.is_recorded && number != cuda::kNoCall) watch_.recorded(number);
+  return {};
+}
+
+Result<KernelCalls::Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaStream> streams) {
+  const int own = communicator_.rank();
+  HORING_ASSIGN(cuda::BoundExchange* const exchange, exchangeOf(command));
+  if (!exchange) return Taken::kNothing;
+  bool is_recorded = false;
+  for (const CudaStream stream : streams) {
     HORING_TRY(device_->checkStream(stream));
+    HORING_ASSIGN(const bool records, team_->launches().isRecorded(own, stream));
+    is_recorded |= records;
+  }
+  std::vector<Transfer> taken, rest;
+  // Both ends of a message are on GPUs, or neither is.
+  for (const Transfer& each : command.transfers)
+    (each.peer == own || (each.on_gpu && exchange->reaches(each.peer)) ? taken : rest).push_back(each);
+  HORING_ASSIGN(GpuExchange messages, makeMessages(*exchange, taken, cuda::kNoCall));
+  if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
+  if (is_recorded && !rest.empty())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph yet; "
+        "launch it outside",
+        own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer);
+  GpuLaunch launch;
+  launch.rank = own;
+  launch.is_recorded = is_recorded;
+  launch.call.number = cuda::kNoCall;
+  launch.stream = streams.front();
+  messages.others.assign(streams.begin() + 1, streams.end());
+  // Hosts and kernels carry their messages at the same time, so not on the same stream.
+  if (!rest.empty()) {
+    HORING_ASSIGN(launch.stream, team_->launches().ownStream(own));
+    messages.others.assign(streams.begin(), streams.end());
+    messages.is_followed_later = true;
+  }
+  launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
+  HORING_TRY(team_->launches().checkThread(launch));
+  if (!is_recorded) HORING_TRY(watch_.beginMessages());
+  HORING_TRY(enter(launch));
+  if (rest.empty()) return Taken::kAll;
+  followers_.assign(streams.begin(), streams.end());
+  command.transfers = std::move(rest);
+  return Taken::kSome;
+}
+
+Result<KernelCalls::Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
+  HORING_ASSIGN(cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  if (!exchange || !team_->allReached()) return Taken::kNothing;
+  HORING_TRY(device_->checkStream(stream));
+  GpuLaunch launch;
+  launch.rank = communicator_.rank();
+  HORING_ASSIGN(launch.is_recorded, team_->launches().isRecorded(launch.rank, stream));
+  launch.stream = stream;
+  HORING_TRY(team_->launches().checkThread(launch));
+  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
+  launch.call.number = number;
+  HORING_ASSIGN(GpuExchange messages, makeMessages(*exchange, messagesOf(command, communicator_.ranks()),
+                                                   launch.is_recorded ? number | cuda::kInGraph : number));
+  launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
+  HORING_TRY(enter(launch));
+  return Taken::kAll;
+}
+
+// Of those that `exchange` reaches, and to itself.
+Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange& exchange,
+                                              std::span<const Transfer> transfers, uint64_t number) const {
+  const int own = communicator_.rank();
+  HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
+  GpuExchange messages;
+  for (const auto& [send, receive] : to_self)
+    if (send->bytes > 0 && receive->output != send->input)
+      messages.to_self.push_back({receive->output, {send->input, send->bytes}});
+  std::vector<Transfer> to_others;
+  for (const Transfer& each : transfers)
+    if (each.peer != own) to_others.push_back(each);
+  messages.kernels = exchange.prepare(to_others, number);
+  for (const cuda::ExchangeCall& kernel : messages.kernels)
+    messages.blocks.push_back(exchange.blocks(kernel));
+  return messages;
+}
+
+Result<KernelCalls::Taken> KernelCalls::enter(Command& command, std::span<const CudaStream> streams) {
+  return command.transfers.empty() ? enterCollective(command, streams.front())
+                                   : enterMessages(command, streams);
+}
+
+Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> streams) {
+  if (movesNothing(command)) {
+    HORING_TRY(device_->checkStream(streams.front()));
     return true;
   }
-  HORING_ASSIGN(const bool taken, enter(command, stream));
-  enqueued_ |= taken;
+  HORING_ASSIGN(const Taken taken, enter(command, streams));
+  enqueued_ |= taken != Taken::kNothing;
+  return taken == Taken::kAll;
+}
+
+Result<KernelCalls::Taken> KernelCalls::enterBlocking(Command& command, CudaStream& stream) {
+  if (!command.transfers.empty()) {
+    HORING_ASSIGN(const cuda::BoundExchange* const exchange, exchangeOf(command));
+    if (!exchange) return Taken::kNothing;
+  } else {
+    if (command.task || movesNothing(command)) return Taken::kNothing;
+    HORING_ASSIGN(const bool serves, teamServes());
+    if (!serves) return Taken::kNothing;
+  }
+  HORING_ASSIGN(stream, team_->launches().ownStream(communicator_.rank()));
+  HORING_ASSIGN(const Taken taken, enter(command, {&stream, 1}));
+  followers_.clear();  // who waits for it needs none
   return taken;
 }
 
-Result<CudaStream> KernelCalls::enterBlocking(const Command& command) {
-  if (!isForKernels(command)) return nullptr;
-  HORING_ASSIGN(const bool serves, teamServes());
-  if (!serves) return nullptr;
-  HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(communicator_.rank()));
-  HORING_ASSIGN(const bool taken, enter(command, stream));
-  return taken ? stream : nullptr;
-}
-
-Result<bool> KernelCalls::enqueueBlocking(const Command& command) {
-  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
-  if (!stream) return false;
-  enqueued_ = true;
-  awaited_ = stream;
-  return true;
+Result<bool> KernelCalls::enqueueBlocking(Command& command) {
+  CudaStream stream = nullptr;
+  HORING_ASSIGN(const Taken taken, enterBlocking(command, stream));
+  if (taken != Taken::kNothing) {
+    enqueued_ = true;
+    awaited_ = stream;
+  }
+  return taken == Taken::kAll;
 }
 
 Status KernelCalls::judged(const Status& launched) {
@@ -176,12 +304,24 @@ Status KernelCalls::complete(CudaStream stream) {
   return watch_.outcome();
 }
 
-Result<bool> KernelCalls::run(const Command& command) {
-  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
-  if (!stream) return false;
-  HORING_TRY(launch());
-  HORING_TRY(complete(stream));
-  return true;
+Status KernelCalls::follow() {
+  if (followers_.empty()) return {};
+  return team_->launches().follow(communicator_.rank(), std::exchange(followers_, {}));
+}
+
+Result<bool> KernelCalls::begin(Command& command) {
+  CudaStream stream = nullptr;
+  HORING_ASSIGN(const Taken taken, enterBlocking(command, stream));
+  if (taken != Taken::kNothing) {
+    HORING_TRY(launch());
+    begun_ = stream;
+  }
+  return taken == Taken::kAll;
+}
+
+Status KernelCalls::finish() {
+  const CudaStream stream = std::exchange(begun_, nullptr);
+  return stream ? complete(stream) : Status();
 }
 
 }  // namespace horing

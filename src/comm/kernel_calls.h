@@ -1,6 +1,9 @@
 #pragma once
 // A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu_team.h).
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "comm/command.h"
 #include "comm/communicator.h"
@@ -20,17 +23,23 @@ class KernelCalls {
 
   // From now on the rank works on that GPU.
   void bind(std::shared_ptr<const CudaDevice> device);
-  // In three steps, for ranks of one thread and operations that go together: takes the operation, ... False: it is not one for
-  // kernels, on no rank. Errors: kInvalidUsage, and then it is not taken; the driver's.
-  Result<bool> enqueue(const Command& command, CudaStream stream);
+  // In three steps, for ranks of one thread and operations that go together: takes out of the command what is for kernels, ... False:
+  // the rest is not, nor on other ranks. Errors: kInvalidUsage, and then nothing is taken; the driver's. Several streams, which differ:
+  // for sends and receives.
+  Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
   // The same, after what the default stream was told before: settle() returns when it is complete.
-  Result<bool> enqueueBlocking(const Command& command);
+  Result<bool> enqueueBlocking(Command& command);
   // ... puts what was taken on its streams, ...
   Status start();
   // ... and waits until it is on its way.
   Status settle();
-  // All three for one operation, complete on return, whatever another thread has taken. False as above.
-  Result<bool> run(const Command& command);
+  // If messages were taken out of a command, what comes on its streams from here on is behind them: once the rest of it is there, since
+  // neither waits for the other.
+  Status follow();
+  // For one operation, whatever another thread has taken: puts on its way what is for kernels. False as above.
+  Result<bool> begin(Command& command);
+  // That is complete on return.
+  Status finish();
 
   // What kernels left that gave up; ok: none did.
   Status outcome() { return watch_.outcome(); }
@@ -43,9 +52,19 @@ class KernelCalls {
   Result<bool> teamServes();
   // Null: kernels cannot serve it.
   Result<const cuda::BoundPlan*> planFor(const Command& command, uint64_t launch);
-  Result<bool> enter(const Command& command, CudaStream stream);
-  // The stream that it is complete on; null: it is not one for kernels.
-  Result<CudaStream> enterBlocking(const Command& command);
+  // Of a command.
+  enum class Taken { kNothing, kSome, kAll };
+  Result<Taken> enter(Command& command, std::span<const CudaStream> streams);
+  Result<Taken> enterCollective(Command& command, CudaStream stream);
+  Result<Taken> enterMessages(Command& command, std::span<const CudaStream> streams);
+  Result<Taken> enterAsMessages(const Command& command, CudaStream stream);
+  Result<std::optional<GpuLaunch>> prepare(const Command& command, CudaStream stream, bool is_recorded);
+  Result<GpuExchange> makeMessages(const cuda::BoundExchange& exchange, std::span<const Transfer> transfers,
+                                   uint64_t number) const;
+  Status enter(const GpuLaunch& launch);
+  Result<cuda::BoundExchange*> exchangeOf(const Command& command);
+  // Into `stream`: where what was taken is complete.
+  Result<Taken> enterBlocking(Command& command, CudaStream& stream);
   Status judged(const Status& launched);
   // What this rank has entered: puts it on its streams, and waits until it is on its way.
   Status launch();
@@ -56,8 +75,10 @@ class KernelCalls {
   LaunchWatch watch_;
   std::shared_ptr<const CudaDevice> device_;
   SteadyClock clock_;
-  bool enqueued_ = false;         // something that settle() must wait for
-  CudaStream awaited_ = nullptr;  // that settle() must wait for
+  bool enqueued_ = false;              // something that settle() must wait for
+  CudaStream awaited_ = nullptr;       // that settle() must wait for
+  std::vector<CudaStream> followers_;  // that follow() must tell
+  CudaStream begun_ = nullptr;         // that finish() must wait for
 };
 
 }  // namespace horing

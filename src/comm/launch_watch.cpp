@@ -39,15 +39,27 @@ LaunchWatch::~LaunchWatch() {
 
 Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) {
-    HORING_ASSIGN(thread_, startServiceThread("a watch over kernels", [this] { serve(); }));
-  }
+  HORING_TRY(startThread());
   launch.sequence = next_++;
   launch.begun_ns = clock_.nowNs();
   if (ended_ == launch.sequence) went_on_ns_ = launch.begun_ns;
   communicator_.launches().recorder().begin(launch);
   if (sleeps_) changed_.notify_all();
   return launch.sequence;
+}
+
+Status LaunchWatch::beginMessages() {
+  const std::lock_guard lock(mutex_);
+  HORING_TRY(startThread());
+  ++messages_begun_;
+  if (sleeps_) changed_.notify_all();
+  return {};
+}
+
+Status LaunchWatch::startThread() {
+  if (thread_.joinable()) return {};
+  HORING_ASSIGN(thread_, startServiceThread("a watch over kernels", [this] { serve(); }));
+  return {};
 }
 
 void LaunchWatch::recorded(uint64_t launch) {
@@ -84,7 +96,7 @@ void LaunchWatch::serve() {
   while (!stop_) {
     sleeps_ = idle >= kIdleLooks;
     if (sleeps_) {
-      changed_.wait(lock, [this] { return stop_ || ended_ < next_; });
+      changed_.wait(lock, [this] { return stop_ || ended_ < next_ || areMessagesUnderWay(); });
     } else {
       changed_.wait_for(lock, communicator_.timeline() ? kPauseOfTimeline : kPause, [this] { return stop_; });
     }
@@ -95,9 +107,10 @@ void LaunchWatch::serve() {
 }
 
 Status LaunchWatch::noteEnded() {
-  HORING_ASSIGN(const uint64_t done, team_.launches().done(communicator_.rank()));
+  HORING_ASSIGN(const GpuLaunches::Done done, team_.launches().done(communicator_.rank()));
   const std::lock_guard lock(mutex_);
-  end(done);
+  messages_ended_ = done.messages;
+  end(done.calls);
   return {};
 }
 
@@ -117,7 +130,7 @@ bool LaunchWatch::look() {
     const std::lock_guard lock(mutex_);
     if (ended_ == next_) {
       watchdog_.wentOn();
-      return false;
+      return areMessagesUnderWay();
     }
     oldest = ended_;
     went_on_ns = went_on_ns_;
@@ -129,6 +142,11 @@ bool LaunchWatch::look() {
 }
 
 Status LaunchWatch::judge(uint64_t launch, const Status& own) {
+  // Nobody else need have called it.
+  if (launch == cuda::kNoCall) {
+    Status known = communicator_.control().status();
+    return known.ok() ? own : known;
+  }
   return judgeCall(kFirstLaunch + launch, {team_.launches().behind(communicator_.rank()), own.message()},
                    own);
 }
@@ -153,7 +171,7 @@ Status LaunchWatch::outcome() {
   if (ended.status.ok()) return {};
   const Status judged = ended.replay
                             ? judgeCall(ended.replay->encoded(), {{}, ended.status.message()}, ended.status)
-                            : judge(ended.launch, ended.status);
+                            : judge(ended.launch.value_or(cuda::kNoCall), ended.status);
   const std::lock_guard judging(judge_mutex_);
   if (!judged_) judged_ = judged;
   return *judged_;

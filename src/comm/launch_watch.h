@@ -28,6 +28,8 @@ class LaunchWatch {
 
   // The rank launches that; its number, for the LaneCall. `sequence` and times of the record are set here. Error: no thread to be had.
   Result<uint64_t> begin(FlightRecord launch);
+  // The rank launches sends and receives, which are no call of the ledger: kernels shall end with what they wait for. Error: as above.
+  Status beginMessages();
   // It is part of a graph.
   void recorded(uint64_t launch);
   // It is none after all, on no rank.
@@ -45,6 +47,9 @@ class LaunchWatch {
   bool look();
   Status noteEnded();
   void end(uint64_t done);
+  Status startThread();
+  // Under mutex_.
+  bool areMessagesUnderWay() const { return messages_ended_ < messages_begun_; }
 
   Communicator& communicator_;
   GpuTeam& team_;
@@ -60,7 +65,8 @@ class LaunchWatch {
   std::set<uint64_t> recorded_;   // not before ended_: parts of graphs, behind a launch that is under way
   std::set<uint64_t> withdrawn_;  // as these: none after all
   uint64_t passed_over_ = 0;      // of those before ended_, how many were withdrawn: no GPU has counted them
-  int64_t went_on_ns_ = 0;        // when the latest ended, or began after none
+  uint64_t messages_begun_ = 0, messages_ended_ = 0;  // launches of sends and receives
+  int64_t went_on_ns_ = 0;                            // when the latest ended, or began after none
   bool sleeps_ = false;
   bool stop_ = false;
   std::thread thread_;

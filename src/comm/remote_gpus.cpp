@@ -167,15 +167,14 @@ Status RemoteGpus::connect(Blobs told) {
   neighbors_.settle(reach, proxy_->transports());
   communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                            neighbors_.count());
-  bool all_neighbors = true;
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b) {
-      all_neighbors = all_neighbors && reach.both(a, b, proxy_->transports());
+      all_neighbors_ = all_neighbors_ && reach.both(a, b, proxy_->transports());
       if (reach.choice(a, b) < 0)
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
     }
-  if (!all_neighbors) parts_ = bridged_parts_;
+  if (!all_neighbors_) parts_ = bridged_parts_;
   // This rank's own affair, of which all hear when a plan is made.
   started_ = start(reach);
   return {};
@@ -219,8 +218,8 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
 }
 
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
-  HORING_TRY(started_);
   if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
+  HORING_TRY(started_);
   HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, *queues_.memory, *queues_.memory));
   lane.end = lane.sends ? queue.receive : queue.send;
   lanes_.push_back(lane);

@@ -55,6 +55,10 @@ class RemoteGpus {
   // After a good verdict, the same on all ranks: of queues, and the most parts of a plan.
   const cuda::QueueShape& shape() const { return shape_; }
   int32_t parts() const { return parts_; }
+  // Whose memory kernels reach, and whose kernels reach this rank's; and whether all ranks are so to each other, the same on each.
+  bool isNeighbor(int peer) const { return neighbors_.reaches(peer); }
+  size_t neighbors() const { return neighbors_.count(); }
+  bool areAllNeighbors() const { return all_neighbors_; }
   // The kernel's end of a queue to another rank; `lane.end` is not used.
   Result<cuda::Port> port(GpuProxy::Lane lane);
   // Where blocks of one more plan tell that they run.
@@ -82,6 +86,7 @@ class RemoteGpus {
   std::shared_ptr<const CudaDevice> device_;
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
+  bool all_neighbors_ = true;
   int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
   // Pinned memory of the host, and how much of it plans have that all ranks have made.
   struct Pinned {

@@ -120,6 +120,83 @@ TEST_P(GpuKernels, GiveWhatTheHostGives) {
   });
 }
 
+TEST_P(GpuKernels, GiveWhatTheHostGivesForBlocksThatDiffer) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    for (const size_t unit : {size_t{1}, size_t{700}}) {
+      // Block 1 is empty; gaps between them, the last ones first.
+      std::vector<size_t> counts, offsets(size());
+      size_t all = 3;
+      for (size_t r = 0; r < size(); ++r) counts.push_back(r == 1 ? 0 : unit * (r + 1));
+      for (size_t r = size(); r-- > 0; all += counts[r] + 2) offsets[r] = all;
+      const size_t own = counts[static_cast<size_t>(rank)];
+      expectSame(rank, own, all, [&](const float* send, float* receive, void* stream) {
+        return horingAllGatherV(send, own, receive, counts.data(), offsets.data(), horingFloat, comm, stream);
+      });
+      expectSame(rank, all, own, [&](const float* send, float* receive, void* stream) {
+        return horingReduceScatterV(send, counts.data(), offsets.data(), receive, horingFloat, horingSum,
+                                    comm, stream);
+      });
+      // In place.
+      const size_t at = offsets[static_cast<size_t>(rank)];
+      expectSame(rank, 0, all, [&](const float*, float* data, void* stream) {
+        return horingAllGatherV(data + at, own, data, counts.data(), offsets.data(), horingFloat, comm,
+                                stream);
+      });
+    }
+  });
+}
+
+TEST_P(GpuKernels, GiveWhatTheHostGivesForBlocksInAnotherOrder) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const size_t n = 1001;
+    expectSame(rank, n, n * size(), [&](const float* send, float* receive, void* stream) {
+      return horingAllGatherOrdered(send, receive, n, horingFloat, horingRailMajor, comm, stream);
+    });
+    expectSame(rank, n * size(), n, [&](const float* send, float* receive, void* stream) {
+      return horingReduceScatterOrdered(send, receive, n, horingFloat, horingSum, horingRailMajor, comm,
+                                        stream);
+    });
+  });
+}
+
+TEST_P(GpuKernels, GiveWhatTheHostGivesForLists) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const std::vector<size_t> counts = {5, 0, 3000, 1, 17, 900, 2, 2, 2, 2};
+    size_t all = 0;
+    for (const size_t count : counts) all += count;
+    // One after the other in one buffer.
+    const auto in = [&](auto* data, size_t blocks) {
+      std::vector<decltype(data)> entries;
+      for (const size_t count : counts) {
+        entries.push_back(data);
+        data += count * blocks;
+      }
+      return entries;
+    };
+    const auto pointers = [](const std::vector<const float*>& entries) {
+      return std::vector<const void*>(entries.begin(), entries.end());
+    };
+    const auto places = [](const std::vector<float*>& entries) {
+      return std::vector<void*>(entries.begin(), entries.end());
+    };
+    expectSame(rank, all, all, [&](const float* send, float* receive, void* stream) {
+      return horingAllReduceList(pointers(in(send, 1)).data(), places(in(receive, 1)).data(), counts.data(),
+                                 counts.size(), horingFloat, horingSum, comm, stream);
+    });
+    expectSame(rank, all * size(), all, [&](const float* send, float* receive, void* stream) {
+      return horingReduceScatterList(pointers(in(send, size())).data(), places(in(receive, 1)).data(),
+                                     counts.data(), counts.size(), horingFloat, horingAvg, comm, stream);
+    });
+    expectSame(rank, all, all * size(), [&](const float* send, float* receive, void* stream) {
+      return horingAllGatherList(pointers(in(send, 1)).data(), places(in(receive, size())).data(),
+                                 counts.data(), counts.size(), horingFloat, comm, stream);
+    });
+  });
+}
+
 TEST_P(GpuKernels, TakeBuffersAtAnyElementAndInPlace) {
   onEveryRank(ranks(), [&](int rank) {
     const size_t n = 5001;

@@ -289,6 +289,39 @@ class GpuProcess : public testing::Test {
     EXPECT_EQ(sum.read(), std::vector<float>(n, expected));
     EXPECT_EQ(gathered.read(), std::vector<float>(n * ranks, expected / static_cast<float>(ranks)));
   }
+  // To every other rank and back, so many at once that no queue holds them; on a stream of CUDA, or complete on return.
+  void exchangeMessages(const GpuStream* stream) {
+    void* const on = stream ? stream->get() : nullptr;
+    const size_t n = 150'001;
+    const auto from = [](int rank, int to) { return static_cast<float>(10 * rank + to); };
+    std::vector<std::unique_ptr<GpuVector<float>>> sent, received;
+    EXPECT_HORING(horingGroupStart());
+    for (int peer = 0; peer < me_.ranks; ++peer) {
+      const auto box = [&](float value) {
+        return std::make_unique<GpuVector<float>>(cuda_, me_.rank, std::vector<float>(n, value));
+      };
+      sent.push_back(box(from(me_.rank, peer)));
+      received.push_back(box(-1));
+      EXPECT_HORING(horingSend(sent.back()->data(), n, horingFloat, peer, comm_, on));
+      EXPECT_HORING(horingRecv(received.back()->data(), n, horingFloat, peer, comm_, on));
+    }
+    EXPECT_HORING(horingGroupEnd());
+    if (stream) stream->synchronize();
+    for (int peer = 0; peer < me_.ranks; ++peer)
+      EXPECT_EQ(received[static_cast<size_t>(peer)]->read(), std::vector<float>(n, from(peer, me_.rank)))
+          << "from rank " << peer;
+  }
+  void exchangeMessagesTwice() {
+    const GpuStream stream(cuda_, me_.rank);
+    for (int round = 0; round < 2; ++round) {
+      exchangeMessages(&stream);
+      exchangeMessages(nullptr);
+    }
+  }
+  // Of ranks that are `per_node` to a node.
+  static void liveOnNodeOf(int rank, int per_node) {
+    ::setenv("HORING_HOSTID", ("node " + std::to_string(rank / per_node)).c_str(), 1);
+  }
   uint64_t memoryBytes() {
     uint64_t bytes = 0;
     EXPECT_HORING(horingCommMemoryBytes(comm_, &bytes));
@@ -332,6 +365,50 @@ TEST_F(GpuProcess, ReachesTheGpusOfOthersOfItsNodeWithoutTheHost) {
   // Of the GPU 32 MiB, and of the host what says that kernels run, but no queues, and no connections.
   for (const int ranks : {2, 3, 4}) EXPECT_LT(bytesOfKernels(ranks), (33U << 20) + (1U << 16)) << ranks;
   EXPECT_EQ(cuda_.live(), live);
+}
+
+TEST_F(GpuProcess, DISABLED_ExchangesMessages) {
+  join(Membership::fromEnvironment());
+  // Two find out by messages alone that kernels serve them.
+  const GpuVector<float> first(cuda_, me_.rank, {1});
+  if (me_.ranks > 2) {
+    EXPECT_HORING(add(first, 1, nullptr));
+  } else {
+    EXPECT_HORING(me_.rank == 0 ? horingSend(first.data(), 1, horingFloat, 1, comm_, nullptr)
+                                : horingRecv(first.data(), 1, horingFloat, 0, comm_, nullptr));
+  }
+  cuda_.fail("cuStreamWaitValue32", 999);  // what hosts carry on streams
+  exchangeMessagesTwice();
+  cuda_.fail(nullptr, 0);
+}
+
+TEST_F(GpuProcess, SendsMessagesToTheGpusOfItsNodeWithoutTheHost) {
+  for (const int ranks : {2, 3}) {
+    Membership membership{{}, 0, ranks};
+    ASSERT_HORING(horingGetUniqueId(&membership.id));
+    for (membership.rank = 0; membership.rank < ranks; ++membership.rank)
+      others_.push_back(std::make_unique<OtherProcess>("GpuProcess.DISABLED_ExchangesMessages", membership));
+    for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
+    others_.clear();
+  }
+}
+
+TEST_F(GpuProcess, DISABLED_ExchangesMessagesWithAnotherNode) {
+  const Membership membership = Membership::fromEnvironment();
+  liveOnNodeOf(membership.rank, 2);
+  join(membership);
+  EXPECT_HORING(add(GpuVector<float>(cuda_, me_.rank, {1}), 1, nullptr));
+  exchangeMessagesTwice();
+}
+
+// Kernels carry some messages of a group, and hosts the others, at the same time.
+TEST_F(GpuProcess, SendsMessagesToItsNodeAndToAnotherInOneGroup) {
+  Membership membership{{}, 0, 4};
+  ASSERT_HORING(horingGetUniqueId(&membership.id));
+  for (membership.rank = 0; membership.rank < 4; ++membership.rank)
+    others_.push_back(
+        std::make_unique<OtherProcess>("GpuProcess.DISABLED_ExchangesMessagesWithAnotherNode", membership));
+  for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
 }
 
 // Links between hosts have so few channels, and queues between kernels need none of them.
