@@ -76,6 +76,7 @@ template <class Codec, class Op>
 struct Rule : Codec {
   using typename Codec::Stored;
   using typename Codec::Value;
+  static constexpr bool kIsScaled = false;
   HORING_DEVICE explicit Rule(const FoldScale&) {}
   // Whether the result of a single source is that source, bit by bit.
   HORING_DEVICE bool keepsSingle(bool) const { return true; }
@@ -88,6 +89,7 @@ template <class Codec>
 struct ScaledRule : Rule<Codec, Add> {
   using typename Codec::Stored;
   using typename Codec::Value;
+  static constexpr bool kIsScaled = true;
   HORING_DEVICE explicit ScaledRule(const FoldScale& scale) : Rule<Codec, Add>(scale) {
     if (scale.factor_at) {
       Stored stored;

@@ -24,6 +24,7 @@ struct LaneShared {
   uint8_t is_input[kMaxSources];
   std::byte* kept;
   std::byte* sent;
+  uint64_t scalar;  // the call's, if it has one in memory
 };
 
 template <class R, class Block>
@@ -42,6 +43,7 @@ class LaneRun {
 
   // False if it gave up; PlanView::failure says why.
   HORING_DEVICE bool run() {
+    if constexpr (R::kIsScaled) readScalar();
     const bool tells = plan_.activity && block_.thread() == 0;
     if (tells) storeRelease(&activity().begun, sequence_ + 1);
     const bool ran = runSteps();
@@ -60,6 +62,12 @@ class LaneRun {
     block_.sync();
     if (block_.thread() == 0) record_.sequence = sequence_ + 1;
     return true;
+  }
+
+  // Once, for memory of the host is far. All threads meet before the first slice.
+  HORING_DEVICE void readScalar() {
+    if (block_.thread() == 0 && call_.scale.factor_at)
+      memcpy(&shared_.scalar, call_.scale.factor_at, call_.element_bytes);
   }
 
   // Where the slice at hand is.
@@ -96,6 +104,8 @@ class LaneRun {
     if (count > 0) {  // signals move nothing
       FoldScale scale = call_.scale;
       scale.is_final = step.completes;
+      if constexpr (R::kIsScaled)
+        if (scale.factor_at) scale.factor_at = &shared_.scalar;
       std::byte* const first = shared_.kept ? shared_.kept : shared_.sent;
       const FoldWork work{shared_.operands,
                           shared_.is_input,
