@@ -26,6 +26,21 @@ __global__ void __launch_bounds__(cuda::kLaneThreads)
   cuda::foldSlice<SumRule>({}, work);
 }
 
+// Ends the program when it has waited in vain: there is nobody to tell.
+template <class Condition>
+__device__ void await(const Condition& is_there) {
+  constexpr uint32_t kLooks = 1 << 16;
+  constexpr uint64_t kTimeoutNs = 20'000'000'000;
+  uint64_t begun_ns = 0;
+  for (uint32_t looks = 1; !is_there(); ++looks) {
+    if (looks % kLooks != 0) continue;
+    uint64_t now_ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
+    if (begun_ns == 0) begun_ns = now_ns;
+    if (now_ns - begun_ns > kTimeoutNs) __trap();
+  }
+}
+
 // What a step of the ring has: the message from behind, the own input, or both; kept, sent on, or both.
 enum Flags : int { kReceives = 1, kAdds = 2, kKeeps = 4, kSends = 8 };
 
@@ -38,13 +53,11 @@ __device__ void ringSlice(const RingCall& call, int flags, size_t element, size_
   if (threadIdx.x == 0) {
     int s = 0;
     if (flags & kReceives) {
-      while (!behind.canReceive()) {
-      }
+      await([&] { return behind.canReceive(); });
       sources[s++] = behind.data();
     }
     if (flags & kAdds) sources[s] = call.input + offset;
-    while ((flags & kSends) && !ahead.canSend()) {
-    }
+    if (flags & kSends) await([&] { return ahead.canSend(); });
   }
   __syncthreads();
   std::byte* const kept = flags & kKeeps ? call.output + offset : nullptr;

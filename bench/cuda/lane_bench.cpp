@@ -3,6 +3,7 @@
 
 #include "cuda/gpu_ranks.h"
 #include "cuda/kernels.h"
+#include "engine/cuda/exchange_world.h"
 #include "engine/cuda/queue_shape.h"
 
 namespace horing::cuda_bench {
@@ -201,6 +202,52 @@ void benchInterpreter(int ranks, Room room) {
   }
 }
 
+// Two ranks send each other a message, with the queues and parts of a communicator. Limit: both read and written once, at the copy's
+// bandwidth; through queues they are read and written twice.
+void benchMessages() {
+  const cuda::GpuQueues queues = cuda::gpuQueues(2, cuda::BoundPlanSettings().window);
+  const int32_t blocks = std::min(kBlocksOfCommunicators, must(Machine::gpu().mostResidentBlocks()) / 2);
+  const size_t most = 256 * kMiB;
+  const auto memory = Machine::memory((size_t{1} << 30) + 4 * most);
+  const PinnedMemory flags = must(PinnedMemory::allocate(Machine::device(), sizeof(uint32_t)));
+  auto* const abort = reinterpret_cast<uint32_t*>(flags.data());
+  *abort = 0;
+  test::ExchangeWorld world({.ranks = 2,
+                             .parts = cuda::exchangeParts(2, queues.parts, blocks),
+                             .blocks = blocks,
+                             .slot_bytes = queues.shape.slot_bytes,
+                             .slots = queues.shape.slots,
+                             .smallest_part_bytes = cuda::BoundExchangeSettings().smallest_part_bytes,
+                             .timeout_ns = kTimeoutNs},
+                            *memory, abort);
+  must(world.made());
+  std::byte *sent[2], *received[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    sent[rank] = must(memory->allocate(most));
+    received[rank] = must(memory->allocate(most));
+  }
+  const double limit = copyRate(most);
+  Streams streams(2);
+  std::printf("\nmessages between 2 ranks on one GPU, both ways at once, %d blocks each\n", blocks);
+  std::printf("%10s %10s %10s %10s\n", "bytes", "us", "GB/s", "of limit");
+  for (size_t bytes = 8; bytes <= most; bytes = bytes < 1024 ? 1024 : bytes * 16) {
+    std::vector<cuda::ExchangeCall> calls;
+    for (int rank = 0; rank < 2; ++rank) {
+      world.send(rank, 1 - rank, {sent[rank], bytes});
+      world.receive(rank, 1 - rank, {received[rank], bytes});
+      calls.push_back(world.take(static_cast<size_t>(rank)).front());
+    }
+    const double us = streams.measure(20, [&] {
+      for (size_t rank = 0; rank < 2; ++rank)
+        must(Machine::gpu().launch(calls[rank], world.exchange(rank).blocks(calls[rank]),
+                                   streams[static_cast<int>(rank)]));
+    });
+    for (size_t rank = 0; rank < 2; ++rank) must(world.outcome(rank));
+    const double rate = static_cast<double>(bytes) / us / 1000;
+    std::printf("%10zu %10.1f %10.1f %10.2f\n", bytes, us, rate, 4 * rate / limit);
+  }
+}
+
 int run() {
   if (!Machine::hasGpu()) {
     std::printf("no GPU here\n");
@@ -220,6 +267,7 @@ int run() {
   for (const char* algorithm : {"ho_ring", "ho_direct", "direct"})
     benchCollective(algorithm, Collective::kAllReduce, {2, 4}, Room::kOfCommunicators);
   benchLatency();
+  benchMessages();
   for (const int ranks : {2, 4})
     for (const Room room : {Room::kOfCommunicators, Room::kMost}) benchInterpreter(ranks, room);
   return 0;

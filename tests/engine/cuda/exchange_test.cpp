@@ -3,98 +3,45 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <functional>
 #include <thread>
 
+#include "../../sanitizer.h"
 #include "emulated_block.h"
-#include "engine/cuda/bound_exchange.h"
+#include "exchange_world.h"
 #include "gpu_world.h"
 
 namespace horing {
 namespace {
 
-using cuda::BoundExchange;
 using cuda::ExchangeCall;
 using test::EmulatedExchangeBlock;
 using test::EmulatedExchangeThread;
+using test::ExchangeShape;
 using test::Fibers;
 using test::HostMemory;
+using test::messageOf;
 
 using Bytes = std::vector<std::byte>;
 
-// What rank `from` sends to `to` in its message `number`.
-Bytes message(int from, int to, size_t number, size_t bytes) {
-  Bytes data(bytes);
-  for (size_t i = 0; i < bytes; ++i)
-    data[i] =
-        static_cast<std::byte>(i * 7 + i / 251 + static_cast<size_t>(from * 31 + to * 13) + number * 101);
-  return data;
-}
-
-struct Shape {
-  int ranks = 2;
-  int32_t parts = 3;
-  int32_t blocks = 4;
-  uint32_t slot_bytes = 256;
-  uint32_t slots = 3;
-  uint32_t smallest_part_bytes = 512;
-  uint64_t timeout_ns = UINT64_MAX;
-};
-
-// Ranks with queues to each other, and what each has to do.
 class Ranks {
  public:
-  explicit Ranks(const Shape& shape) : shape_(shape), transfers_(static_cast<size_t>(shape.ranks)) {
-    const auto number = [&](int from, int to) { return static_cast<size_t>(from * shape_.ranks + to); };
-    std::vector<std::vector<cuda::Queue*>> queues(number(shape_.ranks, 0));
-    for (int from = 0; from < shape_.ranks; ++from)
-      for (int to = 0; to < shape_.ranks; ++to)
-        for (int32_t part = 0; from != to && part < shape_.parts; ++part) {
-          auto* const at = reinterpret_cast<cuda::Queue*>(memory_.allocate(sizeof(cuda::Queue)).take());
-          *at = cuda::makeQueue({shape_.slots, shape_.slot_bytes}, memory_, memory_).take();
-          queues[number(from, to)].push_back(at);
-        }
-    for (int rank = 0; rank < shape_.ranks; ++rank) {
-      std::vector<cuda::Port*> ports;
-      for (int peer = 0; peer < shape_.ranks; ++peer)
-        for (const bool sends : {false, true})
-          for (int32_t part = 0; part < shape_.parts; ++part) {
-            const auto at = static_cast<size_t>(part);
-            ports.push_back(peer == rank ? nullptr
-                            : sends      ? &queues[number(rank, peer)][at]->send
-                                         : &queues[number(peer, rank)][at]->receive);
-          }
-      exchanges_.push_back(
-          BoundExchange::make(ports,
-                              {shape_.parts, shape_.blocks, shape_.smallest_part_bytes, shape_.timeout_ns},
-                              &abort_, memory_)
-              .take());
-    }
-  }
+  explicit Ranks(const ExchangeShape& shape) : world_(shape, memory_, &abort_) {}
 
-  void send(int from, int to, std::span<const std::byte> data) {
-    transfers_[static_cast<size_t>(from)].push_back(
-        {.direction = Transfer::Direction::kSend, .peer = to, .input = data.data(), .bytes = data.size()});
-  }
-  void receive(int to, int from, std::span<std::byte> data) {
-    transfers_[static_cast<size_t>(to)].push_back({.direction = Transfer::Direction::kReceive,
-                                                   .peer = from,
-                                                   .output = data.data(),
-                                                   .bytes = data.size()});
-  }
+  void send(int from, int to, std::span<const std::byte> data) { world_.send(from, to, data); }
+  void receive(int to, int from, std::span<std::byte> data) { world_.receive(to, from, data); }
 
-  // The kernels of every rank, one after the other; seed < 0: each GPU thread a thread of the system. False: they hang.
+  // The kernels of every rank; seed < 0: each GPU thread a thread of the system. False: they hang.
   bool run(int64_t seed, uint32_t threads = 2) {
     std::vector<std::function<void()>> bodies;
     std::vector<std::unique_ptr<EmulatedExchangeBlock>> blocks;
-    std::vector<std::unique_ptr<std::vector<ExchangeCall>>> calls;
+    std::vector<std::vector<ExchangeCall>> calls;
     std::vector<std::unique_ptr<std::atomic<int>>> left;
-    for (size_t rank = 0; rank < transfers_.size(); ++rank) {
-      const auto& own = *calls.emplace_back(
-          std::make_unique<std::vector<ExchangeCall>>(exchanges_[rank]->prepare(transfers_[rank], 5)));
+    for (size_t rank = 0; rank < world_.ranks(); ++rank) calls.push_back(world_.take(rank));
+    for (size_t rank = 0; rank < world_.ranks(); ++rank) {
       std::atomic<int>* before = nullptr;
-      for (const ExchangeCall& call : own) {
-        const int32_t count = exchanges_[rank]->blocks(call);
+      for (const ExchangeCall& call : calls[rank]) {
+        const int32_t count = world_.exchange(rank).blocks(call);
         auto& running =
             *left.emplace_back(std::make_unique<std::atomic<int>>(count * static_cast<int>(threads)));
         for (int32_t number = 0; number < count; ++number) {
@@ -109,9 +56,8 @@ class Ranks {
         }
         before = &running;
       }
-      kernels_ = std::max(kernels_, own.size());
+      kernels_ = std::max(kernels_, calls[rank].size());
     }
-    for (auto& transfers : transfers_) transfers.clear();
     if (seed < 0) {
       std::vector<std::thread> system;
       for (const auto& body : bodies) system.emplace_back(body);
@@ -123,21 +69,19 @@ class Ranks {
     return fibers.run(4'000'000);
   }
 
-  Status outcome(int rank) const { return exchanges_[static_cast<size_t>(rank)]->outcome(); }
+  Status outcome(int rank) const { return world_.outcome(static_cast<size_t>(rank)); }
   size_t kernels() const { return kernels_; }  // of the rank that needed most
   uint32_t& abort() { return abort_; }
 
  private:
-  Shape shape_;
   HostMemory memory_;
   uint32_t abort_ = 0;
-  std::vector<std::unique_ptr<BoundExchange>> exchanges_;
-  std::vector<std::vector<Transfer>> transfers_;
+  test::ExchangeWorld world_;
   size_t kernels_ = 0;
 };
 
 // Every rank sends each other one of these sizes, all at once, which shall arrive.
-void expectAllArrive(const Shape& shape, const std::vector<size_t>& sizes, int64_t seed,
+void expectAllArrive(const ExchangeShape& shape, const std::vector<size_t>& sizes, int64_t seed,
                      uint32_t threads = 2) {
   Ranks ranks(shape);
   struct Sent {
@@ -148,7 +92,7 @@ void expectAllArrive(const Shape& shape, const std::vector<size_t>& sizes, int64
     for (int from = 0; from < shape.ranks; ++from)
       for (int to = 0; to < shape.ranks; ++to)
         for (size_t number = 0; from != to && number < sizes.size(); ++number) {
-          const Bytes data = message(from, to, number, sizes[number]);
+          const Bytes data = messageOf(from, to, number, sizes[number]);
           Sent& one = *all.emplace_back(std::make_unique<Sent>(Sent{data, Bytes(data.size())}));
           ranks.send(from, to, one.sent);
           ranks.receive(to, from, one.received);
@@ -182,7 +126,7 @@ TEST(CudaExchange, TakesWhatIsNotAligned) {
   for (const size_t shift : {0, 1, 2, 4, 100})
     for (const size_t bytes : {1, 3000, 3004, 3010}) {
       Ranks ranks({});
-      const Bytes sent = message(0, 1, 0, shift + bytes);
+      const Bytes sent = messageOf(0, 1, 0, shift + bytes);
       Bytes received(bytes + 2);
       ranks.send(0, 1, std::span(sent).subspan(shift));
       ranks.receive(1, 0, std::span(received).subspan(1, bytes));
@@ -206,14 +150,14 @@ TEST(CudaExchange, NeedsNoEqualNumberOfKernels) {
   Ranks ranks({.ranks = 3, .parts = 1, .slots = 2});
   std::vector<Bytes> sent, received;
   for (size_t i = 0; i < 190; ++i) {
-    sent.push_back(message(0, 1, i, 700));
+    sent.push_back(messageOf(0, 1, i, 700));
     received.emplace_back(700);
   }
   for (size_t i = 0; i < 190; ++i) {
     ranks.send(0, 1, sent[i]);
     ranks.receive(1, 0, received[i]);
   }
-  Bytes other = message(2, 0, 0, 9000), from_other(9000);
+  Bytes other = messageOf(2, 0, 0, 9000), from_other(9000);
   ranks.send(2, 0, other);
   ranks.receive(0, 2, from_other);
   ASSERT_TRUE(ranks.run(2));

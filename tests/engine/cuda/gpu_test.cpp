@@ -10,6 +10,7 @@
 #include "collective_case.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/lane_gpu.h"
+#include "exchange_world.h"
 #include "gpu_world.h"
 #include "world.h"
 
@@ -258,6 +259,60 @@ TEST_F(Gpu, ReplaysAGraph) {
   test::expectHostResults(c, expected, DataType::kInt32, RedOp::kSum, kCount);
   for (size_t p = 0; p < got.outputs.size(); ++p) ASSERT_TRUE(got.outputs[p] == expected.outputs[p]);
   for (const cudaGraphExec_t graph : graphs) EXPECT_CUDA(cudaGraphExecDestroy(graph));
+}
+
+// Each of three ranks sends to both others, again and again, by kernels on a stream of its own.
+TEST_F(Gpu, CarriesMessages) {
+  constexpr size_t kRanks = 3;
+  const auto memory = cuda::makeDeviceMemory(Machine::gpu(), size_t{128} << 20).take();
+  const PinnedMemory flags = PinnedMemory::allocate(Machine::gpu(), sizeof(uint32_t)).take();
+  auto* const abort = reinterpret_cast<uint32_t*>(flags.data());
+  *abort = 0;
+  test::ExchangeWorld world({.ranks = kRanks,
+                             .parts = 4,
+                             .blocks = 8,
+                             .slot_bytes = kSlot,
+                             .slots = 9,
+                             .smallest_part_bytes = 16384,
+                             .timeout_ns = GpuRanks::kTimeoutNs},
+                            *memory, abort);
+  ASSERT_TRUE(world.made().ok()) << world.made().toString();
+  cuda::LaneGpu gpu(Machine::gpu());
+  ASSERT_TRUE(gpu.mostResidentBlocks().ok());  // loads all kernels
+  std::vector<cudaStream_t> streams(kRanks);
+  for (cudaStream_t& stream : streams) ASSERT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  struct Sent {
+    std::vector<std::byte> data;
+    std::byte* received;
+  };
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4099}, size_t{100'000}, size_t{3'000'004}}) {
+    const size_t used = memory->used();
+    std::vector<Sent> all;
+    for (int from = 0; from < static_cast<int>(kRanks); ++from)
+      for (int to = 0; to < static_cast<int>(kRanks); ++to) {
+        if (from == to) continue;
+        // Sent from what is aligned to 4 bytes, received where nothing is.
+        const Sent& sent = all.emplace_back(Sent{test::messageOf(from, to, 0, bytes), nullptr});
+        std::byte* const source = memory->allocate(bytes + 4).take() + 4;
+        all.back().received = memory->allocate(bytes + 1).take() + 1;
+        ASSERT_TRUE(bytes == 0 || memory->write(source, sent.data.data(), bytes).ok());
+        world.send(from, to, {source, bytes});
+        world.receive(to, from, {sent.received, bytes});
+      }
+    for (size_t rank = 0; rank < kRanks; ++rank)
+      for (const cuda::ExchangeCall& call : world.take(rank))
+        ASSERT_TRUE(gpu.launch(call, world.exchange(rank).blocks(call), streams[rank]).ok());
+    for (const cudaStream_t stream : streams) ASSERT_CUDA(cudaStreamSynchronize(stream));
+    for (size_t rank = 0; rank < kRanks; ++rank)
+      ASSERT_TRUE(world.outcome(rank).ok()) << world.outcome(rank).toString();
+    for (const Sent& sent : all) {
+      std::vector<std::byte> received(bytes);
+      ASSERT_TRUE(bytes == 0 || memory->read(received.data(), sent.received, bytes).ok());
+      ASSERT_TRUE(received == sent.data) << bytes << " bytes";
+    }
+    ASSERT_TRUE(memory->rewind(used).ok());
+  }
+  for (const cudaStream_t stream : streams) EXPECT_CUDA(cudaStreamDestroy(stream));
 }
 
 TEST_F(Gpu, EndsAKernelWhosePeerNeverComes) {
