@@ -318,6 +318,33 @@ class GpuProcess : public testing::Test {
       exchangeMessages(nullptr);
     }
   }
+  // From 0 to 2 by hosts, then to 1 by hosts, then back to 0 by a kernel: 0 waits for the last in a group with the first.
+  void passAround() {
+    const size_t n = 150'001;
+    const GpuVector<float> data(cuda_, me_.rank, std::vector<float>(n, 5)),
+        back(cuda_, me_.rank, std::vector<float>(n, -1));
+    const GpuStream stream(cuda_, me_.rank);
+    const auto send = [&](int peer) {
+      EXPECT_HORING(horingSend(data.data(), n, horingFloat, peer, comm_, stream.get()));
+    };
+    const auto receive = [&](const GpuVector<float>& into, int peer) {
+      EXPECT_HORING(horingRecv(into.data(), n, horingFloat, peer, comm_, stream.get()));
+    };
+    if (me_.rank == 0) {
+      EXPECT_HORING(horingGroupStart());
+      receive(back, 1);
+      send(2);
+      EXPECT_HORING(horingGroupEnd());
+    } else if (me_.rank == 1) {
+      receive(data, 2);
+      send(0);
+    } else if (me_.rank == 2) {
+      receive(data, 0);
+      send(1);
+    }
+    stream.synchronize();
+    EXPECT_EQ(back.read(), std::vector<float>(n, me_.rank == 0 ? 5 : -1));
+  }
   // Of ranks that are `per_node` to a node.
   static void liveOnNodeOf(int rank, int per_node) {
     ::setenv("HORING_HOSTID", ("node " + std::to_string(rank / per_node)).c_str(), 1);
@@ -399,6 +426,7 @@ TEST_F(GpuProcess, DISABLED_ExchangesMessagesWithAnotherNode) {
   join(membership);
   EXPECT_HORING(add(GpuVector<float>(cuda_, me_.rank, {1}), 1, nullptr));
   exchangeMessagesTwice();
+  passAround();
 }
 
 // Kernels carry some messages of a group, and hosts the others, at the same time.

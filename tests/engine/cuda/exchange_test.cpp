@@ -167,16 +167,19 @@ TEST(CudaExchange, NeedsNoEqualNumberOfKernels) {
 }
 
 TEST(CudaExchange, NamesMessagesOfOtherSizes) {
-  Ranks ranks({});
-  Bytes sent(300), received(200);
-  ranks.send(0, 1, sent);
-  ranks.receive(1, 0, received);
-  ASSERT_TRUE(ranks.run(1));
-  const Status outcome = ranks.outcome(1);
-  EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
-  EXPECT_NE(outcome.message().find("200 bytes from rank 0 was expected, and one of 300 bytes came"),
-            std::string::npos)
-      << outcome.toString();
+  for (const size_t bytes : {0, 300}) {
+    Ranks ranks({});
+    const Bytes sent(bytes);
+    Bytes received(200);
+    ranks.send(0, 1, sent);
+    ranks.receive(1, 0, received);
+    ASSERT_TRUE(ranks.run(1));
+    const Status outcome = ranks.outcome(1);
+    EXPECT_EQ(outcome.code(), Code::kInvalidUsage);
+    const std::string what =
+        formatString("200 bytes from rank 0 was expected, and one of %zu bytes came", bytes);
+    EXPECT_NE(outcome.message().find(what), std::string::npos) << outcome.toString();
+  }
 }
 
 TEST(CudaExchange, GivesUpInTimeAndNamesWhoNeverCame) {
