@@ -16,12 +16,12 @@
  * (4) Buffers belong to the caller, are aligned to the size of an element, and must neither be freed nor be touched until the
  * operation is complete. `sendbuff` is read only. Two buffers overlap either exactly as the collective's "in place" says or
  * not at all. They are in host memory, or, on every rank, on a GPU: then all those of a rank on the one that its communicator
- * worked on first. Collectives run as kernels, which take 32 MiB of each rank's GPU, where horingCommInitAll made the ranks, on
+ * worked on first. A rank that has no buffer in a call with NULL is taken to have it on that GPU, if there is one. Collectives run as kernels, which take 32 MiB of each rank's GPU, where horingCommInitAll made the ranks, on
  * GPUs that reach each other's memory; and where each rank is a process, on any nodes, with a GPU of its own: then with 1 MiB of
  * pinned memory, 32 where the host carries messages to some rank, connections and a thread for each rank, and the first call of each
  * (collective, algorithm, root) waits on the host until all ranks have made it. Processes that share a GPU run no kernels that wait
  * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve. So do
- * sends and receives between ranks whose GPUs reach each other's memory and have no other rank on them, as soon as the communicator
+ * sends and receives between ranks whose GPUs reach each other's memory and have no other rank of the process on them, as soon as the communicator
  * has made a collective on GPUs, or, of two processes, its first message, whose call waits on the host for the other; and gather,
  * scatter and all-to-all of blocks that differ in size, if that holds for all ranks. Both ends of a message are on GPUs, or neither
  * is. Everything else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on
@@ -545,7 +545,7 @@ HORING_API horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* se
  *
  * One call for many buffers: for each i in 0 .. length-1 as the collective without List of sendbuffs[i], recvbuffs[i] and
  * counts[i], in place or not. Small entries travel together, so that a list of many costs about as much as one call of their
- * bytes; large ones are not copied. The arrays are copied; all ranks pass the same length and counts. Entries of count 0 are
+ * bytes; large ones are not copied. As kernels on a GPU each is a call of its own, up to eight of them in a launch. The arrays are copied; all ranks pass the same length and counts. Entries of count 0 are
  * skipped, and a length of 0 is no call. No two buffers that are written may overlap. Errors as for the collective, with the
  * number of the entry; horingInvalidArgument (an array NULL). */
 
@@ -566,7 +566,8 @@ HORING_API horingResult_t horingAllGatherList(const void* const* sendbuffs, void
 /* ---- Messages between two ranks ----
  *
  * The first send from a to b meets the first receive of b from a, the second the second, and so on; they must agree on
- * the number of bytes. On GPUs, collectives come between the messages of two ranks at the same place at both. A rank may send itself messages inside a group. Errors: horingInvalidArgument (comm NULL, a peer
+ * the number of bytes. On GPUs, collectives come between the messages of two ranks at the same place at both, and of the messages
+ * of one group 192 progress at once; with more, only those do that are the first few of each pair. A rank may send itself messages inside a group. Errors: horingInvalidArgument (comm NULL, a peer
  * outside 0 .. n-1, a buffer NULL with count > 0, an unknown type), horingInvalidUsage (sizes that differ; a message to
  * the own rank without its counterpart in the same group), and those of collectives. */
 

@@ -39,7 +39,10 @@ Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& drive
     MemoryPlace place;
   };
   std::optional<Found> first;
-  for (const CommandBuffer& buffer : buffersOf(command, where.rank)) {
+  const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
+  // Other ranks have some, where kernels may wait for this one.
+  if (buffers.empty() && !where.foreign_stream && where.gpu) return where.gpu;
+  for (const CommandBuffer& buffer : buffers) {
     const MemoryPlace place = driver.placeOf(buffer.at);
     if (place.kind == MemoryKind::kManaged) continue;
     if (!first) first = Found{buffer, place};

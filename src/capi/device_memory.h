@@ -16,9 +16,10 @@ std::string gpuBus(int device = -1);
 struct Where {
   int rank = 0;
   horingStream_t foreign_stream = nullptr;  // one that is not this library's; null: the call has none
+  std::optional<int> gpu{};                 // that the communicator works on, if it has had any
 };
 // The GPU that a command works on; none: its buffers are ones that the host reaches, pinned and managed memory included. Managed
-// memory, and no buffers at all, are the stream's GPU's on a foreign stream. kInvalidUsage names two buffers that are in different
+// memory is the stream's GPU's on a foreign stream; no buffers at all are there too, or on the communicator's GPU. kInvalidUsage names two buffers that are in different
 // places.
 Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where);
 

@@ -11,6 +11,9 @@
 
 namespace horing {
 
+// What kernels have taken out of a command.
+enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
+
 // One collective, a list of them, a group of sends and receives, or a task. What its pointers name belongs to the caller, but for the
 // tables.
 struct Command {
@@ -24,6 +27,7 @@ struct Command {
   bool on_gpu = false;
   // Then: `call.factor_at` is in memory of the host, which is pinned.
   bool host_has_factor = false;
+  Taken taken = Taken::kUnasked;  // the rest is for hosts
 
   Command() = default;
   Command(Command&&) = default;

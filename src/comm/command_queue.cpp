@@ -69,7 +69,8 @@ Status CommandQueue::carryOut(Command& command) {
 
 Status CommandQueue::tryToCarryOut(Command& command) {
   if (!command.on_gpu || movesNothing(command)) return carryOutOnHost(command);
-  const Result<bool> taken = kernels_ ? kernels_->begin(command) : Result<bool>(false);
+  const bool asks = kernels_ && command.taken == Taken::kUnasked;
+  const Result<bool> taken = asks ? kernels_->begin(command) : Result<bool>(false);
   if (!taken.ok()) {
     // Messages that do not meet were not begun.
     const bool sticks = command.transfers.empty() || taken.status().code() != Code::kInvalidUsage;
@@ -164,6 +165,16 @@ Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream>
 }
 
 Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> streams) {
+  const bool is_rest = command.taken == Taken::kSome;
+  const Status enqueued = tryToEnqueueStaged(std::move(command), streams);
+  if (!is_rest) return enqueued;
+  // The others count on all of it.
+  const Status followed = kernels_->follow();
+  const Status& failed = enqueued.ok() ? followed : enqueued;
+  return failed.ok() ? failed : communicator_.breakOff(failed);
+}
+
+Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStream> streams) {
   HORING_TRY(asyncError());
   {
     std::unique_lock lock(mutex_);
@@ -174,8 +185,6 @@ Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> 
   StagedOperation& operation = entry.front().staged.emplace();
   // Without the lock: the driver may take its time, and only this thread adds.
   Status failed = withoutExceptions([&] { return staged_->enqueue(command, streams, operation); });
-  const Status followed = kernels_ ? kernels_->follow() : Status();
-  if (failed.ok()) failed = followed;
   if (failed.code() == Code::kInvalidUsage) return failed;
   operation.failed = failed;
   const std::lock_guard lock(mutex_);

@@ -62,6 +62,8 @@ class CommandQueue {
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
   Status bind(const CudaDriver& driver, int device);
+  // Of bind(); nothing: there was none yet.
+  std::optional<int> gpu() const { return staged_ ? std::optional(staged_->device()) : std::nullopt; }
   // Has those transfers of a command on that GPU's memory done without the host's that can be.
   void moveInPlace(Command& command) const;
   // Waits until nothing is left of what was submitted.
@@ -84,6 +86,7 @@ class CommandQueue {
   Status carryOut(Command& command);
   Status tryToCarryOut(Command& command);
   Status carryOutStaged(const Command& command);
+  Status tryToEnqueueStaged(Command command, std::span<const CudaStream> streams);
   Status carryOutOnHost(const Command& command);
   Status carryOutStaged(const StagedOperation& operation);
   // Starts the thread, and waits for room behind the others.

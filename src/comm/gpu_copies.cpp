@@ -38,6 +38,7 @@ Status GpuLaunches::copyBlocks() {
   HORING_TRY(meet());
   for (const auto& gpu : gpus_) {
     const CudaDevice::Current current(gpu->lanes.device());
+    ++gpu->launches;
     ++gpu->launched_so_far.calls;
     HORING_TRY(orderAfter(*gpu, nextStream(*gpu)));
     pop(*gpu, 1);

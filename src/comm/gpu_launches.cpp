@@ -281,16 +281,21 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   grid.parts = std::min(grid.parts, lead.call.plan.parts);
   if (!lead.is_recorded) HORING_TRY(orderBefore(gpu, lead.stream));
   HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
+  gpu.launches += count;
   gpu.launched_so_far.calls += count;
   for (int32_t call = 0; remote_ && call < calls.count; ++call) {
     const auto blocks = calls.each[call].used_parts * calls.each[call].plan.lane_count;
-    if (blocks > 0)
-      remote_->launched(lead.is_recorded ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
-                        static_cast<uint64_t>(blocks));
+    if (blocks > 0) tellHost(lead, blocks);
   }
   if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
   pop(gpu, count);
   return {};
+}
+
+// Its thread shall expect so many blocks.
+void GpuLaunches::tellHost(const GpuLaunch& launch, int32_t blocks) {
+  remote_->launched(launch.is_recorded ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
+                    static_cast<uint64_t>(blocks));
 }
 
 // Its queues are those of calls, so it runs between them.
@@ -306,9 +311,16 @@ Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
   if (!launch.is_recorded) HORING_TRY(orderBefore(gpu, launch.stream));
   for (const GpuExchange::Copy& copy : exchange.to_self)
     HORING_TRY(device.push(device, copy.to, copy.from, launch.stream));
-  for (size_t i = 0; i < exchange.kernels.size(); ++i)
-    HORING_TRY(gpu.lanes.launch(exchange.kernels[i], exchange.blocks[i], launch.stream));
-  ++(isCall(launch) ? gpu.launched_so_far.calls : gpu.launched_so_far.messages);
+  for (const cuda::ExchangeCall& kernel : exchange.kernels) {
+    HORING_TRY(gpu.lanes.launch(kernel, launch.stream));
+    if (remote_) tellHost(launch, kernel.blocks);
+  }
+  ++gpu.launches;
+  if (isCall(launch)) {
+    ++gpu.launched_so_far.calls;
+  } else if (!launch.is_recorded) {
+    ++gpu.launched_so_far.messages;
+  }
   if (!launch.is_recorded) HORING_TRY(orderAfter(gpu, launch.stream));
   if (!exchange.is_followed_later && !exchange.others.empty()) {
     HORING_TRY(api.check(api.event_record(rank.called, launch.stream), "recording an event"));
@@ -374,17 +386,17 @@ Status GpuLaunches::await(int number, const GpuPatience& patience) {
   Rank& rank = at(number);
   Gpu& gpu = *gpus_[rank.gpu];
   std::unique_lock lock(gpu.mutex);
-  while (gpu.launches() < rank.entered && gpu.failed.ok()) {
+  while (gpu.launches < rank.entered && gpu.failed.ok()) {
     gpu.launched.wait_for(lock, kLaunchLook);
-    if (gpu.launches() >= rank.entered || !gpu.failed.ok()) break;
-    const uint64_t launched = gpu.launches(), calls = gpu.launched_so_far.calls;
+    if (gpu.launches >= rank.entered || !gpu.failed.ok()) break;
+    const uint64_t launched = gpu.launches, calls = gpu.launched_so_far.calls;
     const bool is_copied = rank.waiting.front().is_copied;
     lock.unlock();
     Status news = patience.news();
     if (news.ok() && patience.deadline.passed()) news = overdue(number, calls, is_copied);
     lock.lock();
     // What went on meanwhile is not to blame.
-    if (news.ok() || gpu.launches() > launched || !gpu.failed.ok()) continue;
+    if (news.ok() || gpu.launches > launched || !gpu.failed.ok()) continue;
     gpu.failed = news;
     gpu.launched.notify_all();
   }

@@ -33,8 +33,7 @@ struct GpuPatience {
 
 // Messages of a rank that has a GPU of its own.
 struct GpuExchange {
-  std::vector<cuda::ExchangeCall> kernels;  // one after the other, and ...
-  std::vector<int32_t> blocks;              // ... the grid of each
+  std::vector<cuda::ExchangeCall> kernels;  // one after the other
   struct Copy {
     std::byte* to;
     std::span<const std::byte> from;
@@ -90,7 +89,8 @@ class GpuLaunches {
   bool sharesGpus() const;
   // kInvalidUsage: the thread of another rank may launch it, and cudaStreamPerThread is another stream there.
   Status checkThread(const GpuLaunch& launch);
-  // Not while the stream records a graph: a stream of this rank for calls that are complete on return.
+  // A stream of this rank, not to be recorded; and behind what the default stream was told, for calls that are complete on return.
+  CudaStream sideStream(int rank) { return at(rank).own; }
   Result<CudaStream> ownStream(int rank);
 
   // --- Three steps, for ranks of one thread and for launches that go together: each rank enters what it has, ...
@@ -110,7 +110,7 @@ class GpuLaunches {
   // How many of this rank's launches its GPU has done; of many at a time not the latest. Error: the GPU's.
   struct Done {
     uint64_t calls = 0;     // those that all ranks make, ...
-    uint64_t messages = 0;  // ... and those of sends and receives
+    uint64_t messages = 0;  // ... and those of sends and receives, but for what was recorded
   };
   Result<Done> done(int rank);
   // The ranks of this process that have launched fewer of the calls that all make than this one.
@@ -149,8 +149,8 @@ class GpuLaunches {
     // Of its ranks alone: a launch may wait for room, and kernels for those of other GPUs. Copies take all of them.
     std::mutex mutex;
     std::condition_variable launched;
-    Done launched_so_far;  // under mutex, as what waits for one; so is what follows
-    uint64_t launches() const { return launched_so_far.calls + launched_so_far.messages; }
+    uint64_t launches = 0;     // under mutex, as what waits for one; so is what follows
+    Done launched_so_far;      // of them
     uint64_t marked = kMarks;  // as often as marks were set
     uint64_t looked = 0;       // how many of them have been seen
     Done ended;                // by these
@@ -173,6 +173,7 @@ class GpuLaunches {
   void pop(const Gpu& gpu, size_t count);
   Status launchNext(Gpu& gpu);
   Status launchExchange(Gpu& gpu, const GpuLaunch& launch);
+  void tellHost(const GpuLaunch& launch, int32_t blocks);
   Status orderBefore(Gpu& gpu, CudaStream stream);
   Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);

@@ -34,6 +34,8 @@ class GpuSeats {
   explicit GpuSeats(std::vector<std::string> node_of_rank);
   // Ascending, without the rank itself.
   std::vector<int> neighborsOf(int rank) const;
+  // Of the rank that has most.
+  size_t mostNeighbors() const { return most_neighbors_; }
   // Of the memory of each rank, from its begin on, where two ranks have so many queues in each direction; 0: no rank has neighbors.
   size_t bytes(const cuda::QueueShape& shape, int channels) const;
 
@@ -66,6 +68,7 @@ class GpuNeighbors {
   GpuNeighbors& operator=(const GpuNeighbors&) = delete;
 
   GpuSeats& seats() { return seats_; }
+  const GpuSeats& seats() const { return seats_; }
   // For the others: by what they open the memory of this rank's GPU, of which nothing must have been given so far, and which must
   // stay until leave() says so. Nothing: there is nobody, or the log tells why not.
   std::optional<CudaIpcHandle> offer(std::shared_ptr<const CudaDevice> device, cuda::Memory& memory,

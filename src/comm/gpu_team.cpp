@@ -186,7 +186,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       stage(member, made);
     }
   }
-  return state_ == State::kKernels;
+  at(member.rank).is_served = state_ == State::kKernels;
+  return at(member.rank).is_served;
 }
 
 void GpuTeam::stage(const Member& member, const Status& why) {
@@ -373,7 +374,7 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
 
 Result<cuda::BoundExchange*> GpuTeam::exchange(int rank) {
   const std::lock_guard lock(mutex_);
-  if (state_ != State::kKernels) return nullptr;
+  if (!at(rank).is_served) return nullptr;
   if (!has_exchanges_) {
     const OutsideOfGraphs outside(launches_.anyDevice()->api());
     HORING_TRY(makeExchanges());
@@ -385,12 +386,22 @@ Result<cuda::BoundExchange*> GpuTeam::exchange(int rank) {
 Status GpuTeam::makeExchanges() {
   has_exchanges_ = true;
   const int blocks = std::min(most_blocks_, remote_ ? resident_blocks_ : launches_.residentBlocks());
+  const size_t peers = remote_ ? remote_->mostNeighbors() : ranks_.size() - 1;
   cuda::BoundExchangeSettings settings;
-  settings.parts = cuda::exchangeParts(ranks_.size(), settings_.parts, blocks);
+  settings.parts = cuda::exchangeParts(peers, settings_.parts, blocks);
   settings.most_blocks = blocks;
   settings.timeout_ns = settings_.timeout_ns;
+  if (ranks_.size() == 1) return {};
   // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
-  if (settings.parts == 0 || launches_.sharesGpus() || (remote_ && remote_->neighbors() == 0)) return {};
+  const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"
+                              : remote_ && remote_->neighbors() == 0
+                                  ? "this rank's GPU reaches no other's memory"
+                              : settings.parts == 0 ? "too many ranks reach each other"
+                                                    : nullptr;
+  if (why_not) {
+    log_.info("gpu", "sends and receives go through memory of the host: %s", why_not);
+    return {};
+  }
   const std::vector<Used> used = this->used();
   new_queues_.clear();
   Status made;
@@ -421,7 +432,11 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
                       queue(sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part}));
         ports.push_back(sends ? ends.send : ends.receive);
       }
-  return cuda::BoundExchange::make(ports, settings, abort_.load(), *at(rank).memory);
+  cuda::Activity* activity = nullptr;
+  if (remote_) {
+    HORING_ASSIGN(activity, remote_->activityOfMessages(static_cast<size_t>(settings.most_blocks)));
+  }
+  return cuda::BoundExchange::make(ports, settings, {abort_.load(), activity}, *at(rank).memory);
 }
 
 void GpuTeam::abort() {

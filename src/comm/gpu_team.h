@@ -69,7 +69,7 @@ class GpuTeam {
   // Of ranks of other processes.
   bool isRemote() const { return remote_ != nullptr; }
   // This rank's sends and receives by kernels, with those ranks that it reaches, which then reach it. Null: kernels serve none, on no
-  // rank; or serves() has not said yet that they serve collectives. So ranks that made the same collectives before are told alike.
+  // rank; or serves() has not told this one yet that they serve collectives. So ranks that made the same ones before are told alike.
   Result<cuda::BoundExchange*> exchange(int rank);
   // Whether all ranks reach each other, if any has an exchange: the same on every rank.
   bool allReached() const { return !remote_ || remote_->areAllNeighbors(); }
@@ -97,6 +97,7 @@ class GpuTeam {
     std::unique_ptr<cuda::Memory> memory;
     // Where its plans tell of their runs, unless `remote_` has a place for that.
     std::unique_ptr<cuda::Memory> told;
+    bool is_served = false;  // serves() has told it so
   };
   enum class State { kGathering, kKernels, kStaged };
   class Ports;

@@ -85,9 +85,8 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint
   return nullptr;
 }
 
-// None: it is withdrawn, on all ranks.
-Result<std::optional<GpuLaunch>> KernelCalls::prepare(const Command& command, CudaStream stream,
-                                                      bool is_recorded) {
+// All of it but its number and its plan. Error: kInvalidUsage.
+Result<GpuLaunch> KernelCalls::makeLaunch(const Command& command, CudaStream stream, bool is_recorded) {
   GpuLaunch launch;
   launch.rank = communicator_.rank();
   launch.is_recorded = is_recorded;
@@ -96,42 +95,50 @@ Result<std::optional<GpuLaunch>> KernelCalls::prepare(const Command& command, Cu
   launch.scalar = scalarOf(command);
   launch.is_copied = command.collective == Collective::kAllGather && !command.call.block_of_position &&
                      !is_recorded && team_->copies(launch.reads.size());
+  launch.call.output = command.call.output;
+  launch.type = command.call.type;
+  launch.op = command.call.op;
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
+  return launch;
+}
+
+// From here on it is a call of the ledger. False: it is withdrawn, on all ranks.
+Result<bool> KernelCalls::prepare(const Command& command, GpuLaunch& launch) {
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
-  if (launch.is_copied) {
-    launch.call.output = command.call.output;
-  } else {
+  if (!launch.is_copied) {
     HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
-    if (!plan) return std::optional<GpuLaunch>();
+    if (!plan) return false;
     HORING_ASSIGN(launch.call, plan->prepare(command.call));
     launch.lanes = plan->lanes();
   }
   launch.call.number = number;
-  launch.type = command.call.type;
-  launch.op = command.call.op;
-  return std::optional<GpuLaunch>(launch);
+  return true;
 }
 
-Result<KernelCalls::Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) {
+Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) {
   if (command.task) return Taken::kNothing;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return Taken::kNothing;
   if (isOfMessages(command)) return enterAsMessages(command, stream);
-  HORING_TRY(device_->checkStream(stream));
-  HORING_ASSIGN(const bool is_recorded, team_->launches().isRecorded(communicator_.rank(), stream));
-  std::vector<GpuLaunch> launches;
+  HORING_ASSIGN(const bool is_recorded, isRecorded({&stream, 1}));
+  const std::vector<Command> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
+  std::vector<GpuLaunch> made, launches;
+  for (const Command& part : parts) {
+    HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, is_recorded));
+    made.push_back(std::move(launch));
+  }
   std::vector<ListEntry> left;
-  for (const Command& part : evenParts(command, communicator_.rank(), communicator_.ranks())) {
-    HORING_ASSIGN(std::optional<GpuLaunch> launch, prepare(part, stream, is_recorded));
-    if (launch) {
-      launches.push_back(*std::move(launch));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    HORING_ASSIGN(const bool is_prepared, prepare(parts[i], made[i]));
+    if (is_prepared) {
+      launches.push_back(made[i]);
     } else {
-      left.push_back({part.call.input, part.call.output, part.call.count});
+      left.push_back({parts[i].call.input, parts[i].call.output, parts[i].call.count});
     }
   }
   // Hosts can take entries of a list, and neither parts of anything else nor what is recorded.
-  if (!left.empty() && (launches.empty() || command.list.empty() || is_recorded)) {
+  if (launches.empty() || (!left.empty() && (command.list.empty() || is_recorded))) {
     for (const GpuLaunch& launch : launches) watch_.withdrawn(launch.call.number);
     return Taken::kNothing;
   }
@@ -141,13 +148,18 @@ Result<KernelCalls::Taken> KernelCalls::enterCollective(Command& command, CudaSt
   return Taken::kSome;
 }
 
-// Null: kernels serve no sends and receives. Two processes that exchange messages both are here, and may agree on it now.
-Result<cuda::BoundExchange*> KernelCalls::exchangeOf(const Command& command) {
-  const auto isOwn = [own = communicator_.rank()](const Transfer& each) { return each.peer == own; };
+// Whether kernels carry messages at all. Two processes that exchange some both are here, and may agree on it now; who is alone has
+// nobody to agree with.
+Result<bool> KernelCalls::carriesMessages(const Command& command) {
+  const auto isOfBoth = [own = communicator_.rank()](const Transfer& each) {
+    return each.on_gpu && each.peer != own;
+  };
+  if (communicator_.ranks() == 1) return teamServes();
   if (team_->isRemote() && communicator_.ranks() == 2 &&
-      !std::all_of(command.transfers.begin(), command.transfers.end(), isOwn))
+      std::any_of(command.transfers.begin(), command.transfers.end(), isOfBoth))
     HORING_TRY(teamServes().status());
-  return team_->exchange(communicator_.rank());
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  return exchange != nullptr;
 }
 
 Status KernelCalls::enter(const GpuLaunch& launch) {
@@ -157,70 +169,80 @@ Status KernelCalls::enter(const GpuLaunch& launch) {
   return {};
 }
 
-Result<KernelCalls::Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaStream> streams) {
+Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaStream> streams) {
   const int own = communicator_.rank();
-  HORING_ASSIGN(cuda::BoundExchange* const exchange, exchangeOf(command));
-  if (!exchange) return Taken::kNothing;
-  bool is_recorded = false;
-  for (const CudaStream stream : streams) {
-    HORING_TRY(device_->checkStream(stream));
-    HORING_ASSIGN(const bool records, team_->launches().isRecorded(own, stream));
-    is_recorded |= records;
-  }
+  HORING_ASSIGN(const bool carries, carriesMessages(command));
+  if (!carries) return Taken::kNothing;
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(own));
+  GpuLaunch launch;
+  launch.rank = own;
+  launch.call.number = cuda::kNoCall;
+  HORING_ASSIGN(launch.is_recorded, isRecorded(streams));
   std::vector<Transfer> taken, rest;
   // Both ends of a message are on GPUs, or neither is.
   for (const Transfer& each : command.transfers)
     (each.peer == own || (each.on_gpu && exchange->reaches(each.peer)) ? taken : rest).push_back(each);
-  HORING_ASSIGN(GpuExchange messages, makeMessages(*exchange, taken, cuda::kNoCall));
+  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, cuda::kNoCall));
   if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
-  if (is_recorded && !rest.empty())
+  if (launch.is_recorded && !rest.empty())
     return makeStatus(
         Code::kInvalidUsage,
         "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph yet; "
         "launch it outside",
         own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer);
-  GpuLaunch launch;
-  launch.rank = own;
-  launch.is_recorded = is_recorded;
-  launch.call.number = cuda::kNoCall;
   launch.stream = streams.front();
   messages.others.assign(streams.begin() + 1, streams.end());
   // Hosts and kernels carry their messages at the same time, so not on the same stream.
   if (!rest.empty()) {
-    HORING_ASSIGN(launch.stream, team_->launches().ownStream(own));
+    launch.stream = team_->launches().sideStream(own);
     messages.others.assign(streams.begin(), streams.end());
     messages.is_followed_later = true;
   }
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(team_->launches().checkThread(launch));
-  if (!is_recorded) HORING_TRY(watch_.beginMessages());
+  if (!launch.is_recorded) HORING_TRY(watch_.beginMessages());
   HORING_TRY(enter(launch));
   if (rest.empty()) return Taken::kAll;
-  followers_.assign(streams.begin(), streams.end());
   command.transfers = std::move(rest);
   return Taken::kSome;
 }
 
-Result<KernelCalls::Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
-  HORING_ASSIGN(cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
-  if (!exchange || !team_->allReached()) return Taken::kNothing;
-  HORING_TRY(device_->checkStream(stream));
+// kInvalidUsage: some are a GPU's of another rank, or may not record, or some record and others do not.
+Result<bool> KernelCalls::isRecorded(std::span<const CudaStream> streams) const {
+  size_t recorded = 0;
+  for (const CudaStream stream : streams) {
+    HORING_TRY(device_->checkStream(stream));
+    HORING_ASSIGN(const bool records, team_->launches().isRecorded(communicator_.rank(), stream));
+    recorded += records;
+  }
+  if (recorded > 0 && recorded < streams.size())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d: some streams of a group's sends and receives record a graph, and others do not: "
+        "they go together, so either all record it or none",
+        communicator_.rank());
+  return recorded > 0;
+}
+
+Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  if (communicator_.ranks() > 1 && (!exchange || !team_->allReached())) return Taken::kNothing;
   GpuLaunch launch;
   launch.rank = communicator_.rank();
-  HORING_ASSIGN(launch.is_recorded, team_->launches().isRecorded(launch.rank, stream));
+  HORING_ASSIGN(launch.is_recorded, isRecorded({&stream, 1}));
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
   launch.call.number = number;
-  HORING_ASSIGN(GpuExchange messages, makeMessages(*exchange, messagesOf(command, communicator_.ranks()),
+  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, messagesOf(command, communicator_.ranks()),
                                                    launch.is_recorded ? number | cuda::kInGraph : number));
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(enter(launch));
   return Taken::kAll;
 }
 
-// Of those that `exchange` reaches, and to itself.
-Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange& exchange,
+// Of those that `exchange` reaches, and to itself; null: there are no others.
+Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchange,
                                               std::span<const Transfer> transfers, uint64_t number) const {
   const int own = communicator_.rank();
   HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
@@ -231,13 +253,11 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange& exchang
   std::vector<Transfer> to_others;
   for (const Transfer& each : transfers)
     if (each.peer != own) to_others.push_back(each);
-  messages.kernels = exchange.prepare(to_others, number);
-  for (const cuda::ExchangeCall& kernel : messages.kernels)
-    messages.blocks.push_back(exchange.blocks(kernel));
+  if (exchange) messages.kernels = exchange->prepare(to_others, number);
   return messages;
 }
 
-Result<KernelCalls::Taken> KernelCalls::enter(Command& command, std::span<const CudaStream> streams) {
+Result<Taken> KernelCalls::enter(Command& command, std::span<const CudaStream> streams) {
   return command.transfers.empty() ? enterCollective(command, streams.front())
                                    : enterMessages(command, streams);
 }
@@ -247,34 +267,32 @@ Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> 
     HORING_TRY(device_->checkStream(streams.front()));
     return true;
   }
-  HORING_ASSIGN(const Taken taken, enter(command, streams));
-  enqueued_ |= taken != Taken::kNothing;
-  return taken == Taken::kAll;
+  HORING_ASSIGN(command.taken, enter(command, streams));
+  enqueued_ |= command.taken != Taken::kNothing;
+  if (command.taken == Taken::kSome && !command.transfers.empty())
+    followers_.assign(streams.begin(), streams.end());
+  return command.taken == Taken::kAll;
 }
 
-Result<KernelCalls::Taken> KernelCalls::enterBlocking(Command& command, CudaStream& stream) {
-  if (!command.transfers.empty()) {
-    HORING_ASSIGN(const cuda::BoundExchange* const exchange, exchangeOf(command));
-    if (!exchange) return Taken::kNothing;
-  } else {
-    if (command.task || movesNothing(command)) return Taken::kNothing;
-    HORING_ASSIGN(const bool serves, teamServes());
-    if (!serves) return Taken::kNothing;
-  }
-  HORING_ASSIGN(stream, team_->launches().ownStream(communicator_.rank()));
-  HORING_ASSIGN(const Taken taken, enter(command, {&stream, 1}));
-  followers_.clear();  // who waits for it needs none
-  return taken;
+// The stream that what was taken is complete on; null: nothing was.
+Result<CudaStream> KernelCalls::enterBlocking(Command& command) {
+  command.taken = Taken::kNothing;
+  if (command.task || movesNothing(command)) return nullptr;
+  // Before, the rank has no stream.
+  HORING_ASSIGN(const bool serves, command.transfers.empty() ? teamServes() : carriesMessages(command));
+  if (!serves) return nullptr;
+  HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(communicator_.rank()));
+  HORING_ASSIGN(command.taken, enter(command, {&stream, 1}));
+  return command.taken == Taken::kNothing ? nullptr : stream;
 }
 
 Result<bool> KernelCalls::enqueueBlocking(Command& command) {
-  CudaStream stream = nullptr;
-  HORING_ASSIGN(const Taken taken, enterBlocking(command, stream));
-  if (taken != Taken::kNothing) {
+  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
+  if (stream) {
     enqueued_ = true;
     awaited_ = stream;
   }
-  return taken == Taken::kAll;
+  return command.taken == Taken::kAll;
 }
 
 Status KernelCalls::judged(const Status& launched) {
@@ -310,13 +328,12 @@ Status KernelCalls::follow() {
 }
 
 Result<bool> KernelCalls::begin(Command& command) {
-  CudaStream stream = nullptr;
-  HORING_ASSIGN(const Taken taken, enterBlocking(command, stream));
-  if (taken != Taken::kNothing) {
-    HORING_TRY(launch());
-    begun_ = stream;
-  }
-  return taken == Taken::kAll;
+  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
+  if (!stream) return false;
+  begun_ = stream;
+  const Status launched = launch();
+  if (!launched.ok()) return communicator_.breakOff(launched);
+  return command.taken == Taken::kAll;
 }
 
 Status KernelCalls::finish() {

@@ -1,7 +1,6 @@
 #pragma once
 // A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu_team.h).
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,8 +32,8 @@ class KernelCalls {
   Status start();
   // ... and waits until it is on its way.
   Status settle();
-  // If messages were taken out of a command, what comes on its streams from here on is behind them: once the rest of it is there, since
-  // neither waits for the other.
+  // What comes from here on on the streams of messages of which a rest was for hosts is behind those that were taken. Once the rest is
+  // there, since neither waits for the other.
   Status follow();
   // For one operation, whatever another thread has taken: puts on its way what is for kernels. False as above.
   Result<bool> begin(Command& command);
@@ -52,19 +51,18 @@ class KernelCalls {
   Result<bool> teamServes();
   // Null: kernels cannot serve it.
   Result<const cuda::BoundPlan*> planFor(const Command& command, uint64_t launch);
-  // Of a command.
-  enum class Taken { kNothing, kSome, kAll };
   Result<Taken> enter(Command& command, std::span<const CudaStream> streams);
   Result<Taken> enterCollective(Command& command, CudaStream stream);
   Result<Taken> enterMessages(Command& command, std::span<const CudaStream> streams);
   Result<Taken> enterAsMessages(const Command& command, CudaStream stream);
-  Result<std::optional<GpuLaunch>> prepare(const Command& command, CudaStream stream, bool is_recorded);
-  Result<GpuExchange> makeMessages(const cuda::BoundExchange& exchange, std::span<const Transfer> transfers,
+  Result<bool> isRecorded(std::span<const CudaStream> streams) const;
+  Result<GpuLaunch> makeLaunch(const Command& command, CudaStream stream, bool is_recorded);
+  Result<bool> prepare(const Command& command, GpuLaunch& launch);
+  Result<GpuExchange> makeMessages(const cuda::BoundExchange* exchange, std::span<const Transfer> transfers,
                                    uint64_t number) const;
   Status enter(const GpuLaunch& launch);
-  Result<cuda::BoundExchange*> exchangeOf(const Command& command);
-  // Into `stream`: where what was taken is complete.
-  Result<Taken> enterBlocking(Command& command, CudaStream& stream);
+  Result<bool> carriesMessages(const Command& command);
+  Result<CudaStream> enterBlocking(Command& command);
   Status judged(const Status& launched);
   // What this rank has entered: puts it on its streams, and waits until it is on its way.
   Status launch();

@@ -233,6 +233,14 @@ Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
   return activity;
 }
 
+Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
+  HORING_ASSIGN(std::byte* const at, told_.memory->allocate(blocks * sizeof(cuda::Activity)));
+  auto* const activity = reinterpret_cast<cuda::Activity*>(at);
+  told_.kept_bytes = told_.memory->used();
+  proxy_->watch({activity, blocks});
+  return activity;
+}
+
 bool RemoteGpus::leave() {
   proxy_.reset();
   return neighbors_.leave();

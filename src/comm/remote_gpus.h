@@ -58,11 +58,15 @@ class RemoteGpus {
   // Whose memory kernels reach, and whose kernels reach this rank's; and whether all ranks are so to each other, the same on each.
   bool isNeighbor(int peer) const { return neighbors_.reaches(peer); }
   size_t neighbors() const { return neighbors_.count(); }
+  // Of any rank, if all of its node are such; the same on every rank.
+  size_t mostNeighbors() const { return neighbors_.seats().mostNeighbors(); }
   bool areAllNeighbors() const { return all_neighbors_; }
   // The kernel's end of a queue to another rank; `lane.end` is not used.
   Result<cuda::Port> port(GpuProxy::Lane lane);
   // Where blocks of one more plan tell that they run.
   Result<cuda::Activity*> activity(size_t blocks);
+  // The same of messages, for good and at once.
+  Result<cuda::Activity*> activityOfMessages(size_t blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks) { proxy_->launched(launch, blocks); }
   uint64_t memoryBytes() const;
   // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's

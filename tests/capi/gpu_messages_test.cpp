@@ -1,7 +1,9 @@
 // Sends and receives on GPUs by kernels: emulated, or on the GPUs of this machine with HORING_TEST_GPU in the environment.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "gpu_ranks.h"
@@ -228,14 +230,15 @@ TEST_P(GpuMessages, AreWhatCollectivesWithBlocksThatDifferAreMadeOf) {
     }
     const size_t block = blocks[static_cast<size_t>(rank)];
     const auto expectSame = [&](size_t in, size_t out, const auto& call) {
-      const std::vector<float> send = message(rank, 0, in), before(out, -1);
+      // Of the host even where they are empty; without any, a rank is taken to be on its GPU.
+      const std::vector<float> send = message(rank, 0, in + 1), before(out + 1, -1);
       std::vector<float> expected = before;
       EXPECT_HORING(call(send.data(), expected.data(), nullptr));
       const Floats from(cuda_, rank, send), to(cuda_, rank, before);
       const GpuStream stream(cuda_, rank);
       for (void* const on : {stream.get(), static_cast<void*>(nullptr)}) {
         to.write(before);
-        EXPECT_HORING(call(from.data(), to.data(), on));
+        EXPECT_HORING(call(in > 0 ? from.data() : nullptr, out > 0 ? to.data() : nullptr, on));
         stream.synchronize();
         EXPECT_EQ(to.read(), expected);
       }
@@ -306,6 +309,79 @@ TEST_P(GpuMessages, GoThroughHostsBeforeTheFirstCollective) {
   round();
 }
 
+// A rank may be told that kernels serve all while another has not come to that yet, and the message before goes by hosts at both.
+TEST_P(GpuMessages, MeetWhereOneRankIsAheadOfTheFirstCollective) {
+  constexpr size_t count = 3000;
+  const auto meet = [&](int rank, bool is_late) {
+    const GpuStream stream(cuda_, rank);
+    const Floats data(cuda_, rank, std::vector<float>(count, rank == 0 ? 3 : 1));
+    if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (rank == 0) {
+      EXPECT_HORING(horingSend(data.data(), count, horingFloat, 1, comm(0), stream.get()));
+    }
+    if (rank == 1) {
+      EXPECT_HORING(horingRecv(data.data(), count, horingFloat, 0, comm(1), stream.get()));
+    }
+    EXPECT_HORING(
+        horingAllReduce(data.data(), data.data(), count, horingFloat, horingMax, comm(rank), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(count, 3));
+  };
+  // All are known to have a GPU.
+  onEveryRank(ranks(), [&](int rank) {
+    const std::vector<Box> all = boxes(rank, count);
+    exchange(rank, all, count, [](int) { return nullptr; });
+  });
+  onEveryRank(ranks(), [&](int rank) { meet(rank, rank == 1); });
+  onEveryRank(ranks(), [&](int rank) { meet(rank, rank == 1); });
+}
+
+// Both go through the same queues, whatever their streams.
+TEST_P(GpuMessages, WaitForACollectiveBeforeThemOnAnotherStream) {
+  begin();
+  std::atomic<bool> gate{false};
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    gate = true;
+  });
+  onEveryRank(ranks(), [&](int rank) {
+    constexpr size_t count = 3000;
+    const GpuStream one(cuda_, rank), other(cuda_, rank);
+    const Floats data(cuda_, rank, std::vector<float>(count, 1));
+    const std::vector<Box> all = boxes(rank, count);
+    if (rank == 0) one.waitFor(gate);
+    EXPECT_HORING(
+        horingAllReduce(data.data(), data.data(), count, horingFloat, horingSum, comm(rank), one.get()));
+    exchange(rank, all, count, [&](int) { return other.get(); });
+    one.synchronize();
+    other.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(count, static_cast<float>(ranks())));
+    expectReceived(rank, all, count);
+  });
+  opens.join();
+}
+
+// More than a kernel has room for.
+TEST_P(GpuMessages, MayBeHundredsInAGroup) {
+  begin();
+  onEveryRank(ranks(), [&](int rank) {
+    constexpr size_t count = 300, messages = 150;
+    const GpuStream stream(cuda_, rank);
+    const int next = (rank + 1) % ranks(), before = (rank + ranks() - 1) % ranks();
+    const Floats sent(cuda_, rank, message(rank, next, count * messages)),
+        received(cuda_, rank, std::vector<float>(count * messages));
+    EXPECT_HORING(horingGroupStart());
+    for (size_t i = 0; i < messages; ++i) {
+      EXPECT_HORING(horingSend(sent.data() + i * count, count, horingFloat, next, comm(rank), stream.get()));
+      EXPECT_HORING(
+          horingRecv(received.data() + i * count, count, horingFloat, before, comm(rank), stream.get()));
+    }
+    EXPECT_HORING(horingGroupEnd());
+    stream.synchronize();
+    EXPECT_EQ(received.read(), message(before, rank, count * messages));
+  });
+}
+
 TEST_P(GpuMessages, ToOneselfNeedTheirCounterpart) {
   begin();
   const GpuStream stream(cuda_, 0);
@@ -323,6 +399,30 @@ TEST_P(GpuMessages, ToOneselfNeedTheirCounterpart) {
 
 constexpr int kRanks[] = {2, 3, 4};
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessages, testing::ValuesIn(kRanks));
+
+// Who is alone has nobody to agree with.
+TEST(GpuMessagesOfOne, ArePartOfGraphs) {
+  const FakeCuda cuda;
+  if (cuda.gpus() < 1) GTEST_SKIP() << "no GPU here";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  {
+    const Floats from(cuda, 0, {1, 2, 3}), to(cuda, 0, {0, 0, 0});
+    const GpuStream stream(cuda, 0);
+    const CurrentGpu current(cuda, 0);
+    const RecordedGraph graph(cuda, stream, [&] {
+      EXPECT_HORING(horingGroupStart());
+      EXPECT_HORING(horingSend(from.data(), 3, horingFloat, 0, comms[0], stream.get()));
+      EXPECT_HORING(horingRecv(to.data(), 3, horingFloat, 0, comms[0], stream.get()));
+      EXPECT_HORING(horingGroupEnd());
+    });
+    graph.launch();
+    stream.synchronize();
+    EXPECT_EQ(to.read(), std::vector<float>({1, 2, 3}));
+  }
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+  cuda.setKernels(nullptr);
+}
 
 // Of two, made for the fake driver.
 class GpuMessageTrouble : public GpuKernelTrouble {
@@ -378,6 +478,19 @@ TEST_F(GpuMessageTrouble, OfRanksThatShareAGpuIsNone) {
     stream.synchronize();
   });
   EXPECT_EQ(on_0_.read(), std::vector<float>(8, 4));
+}
+
+TEST_F(GpuMessageTrouble, OnStreamsOfWhichOneRecordsIsRefused) {
+  begin();
+  const GpuStream one(cuda_, 0), other(cuda_, 0);
+  const CurrentGpu current(cuda_, 0);
+  const RecordedGraph graph(cuda_, one, [&] {
+    EXPECT_HORING(horingGroupStart());
+    for (const GpuStream* const stream : {&one, &other})
+      EXPECT_HORING(horingSend(on_0_.data(), 8, horingFloat, 1, comm(0), stream->get()));
+    EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "either all record it or none"));
+  });
+  EXPECT_EQ(asyncError(0), horingSuccess);
 }
 
 // Queues to all find no memory: hosts carry messages, and kernels the rest.

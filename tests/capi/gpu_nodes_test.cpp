@@ -290,8 +290,7 @@ class GpuProcess : public testing::Test {
     EXPECT_EQ(gathered.read(), std::vector<float>(n * ranks, expected / static_cast<float>(ranks)));
   }
   // To every other rank and back, so many at once that no queue holds them; on a stream of CUDA, or complete on return.
-  void exchangeMessages(const GpuStream* stream) {
-    void* const on = stream ? stream->get() : nullptr;
+  void exchangeMessages(const std::vector<const GpuStream*>& streams) {
     const size_t n = 150'001;
     const auto from = [](int rank, int to) { return static_cast<float>(10 * rank + to); };
     std::vector<std::unique_ptr<GpuVector<float>>> sent, received;
@@ -300,22 +299,24 @@ class GpuProcess : public testing::Test {
       const auto box = [&](float value) {
         return std::make_unique<GpuVector<float>>(cuda_, me_.rank, std::vector<float>(n, value));
       };
+      void* const on = streams.empty() ? nullptr : streams[static_cast<size_t>(peer) % streams.size()]->get();
       sent.push_back(box(from(me_.rank, peer)));
       received.push_back(box(-1));
       EXPECT_HORING(horingSend(sent.back()->data(), n, horingFloat, peer, comm_, on));
       EXPECT_HORING(horingRecv(received.back()->data(), n, horingFloat, peer, comm_, on));
     }
     EXPECT_HORING(horingGroupEnd());
-    if (stream) stream->synchronize();
+    for (const GpuStream* const stream : streams) stream->synchronize();
     for (int peer = 0; peer < me_.ranks; ++peer)
       EXPECT_EQ(received[static_cast<size_t>(peer)]->read(), std::vector<float>(n, from(peer, me_.rank)))
           << "from rank " << peer;
   }
   void exchangeMessagesTwice() {
-    const GpuStream stream(cuda_, me_.rank);
+    const GpuStream stream(cuda_, me_.rank), other(cuda_, me_.rank);
     for (int round = 0; round < 2; ++round) {
-      exchangeMessages(&stream);
-      exchangeMessages(nullptr);
+      exchangeMessages({&stream});
+      exchangeMessages({});
+      exchangeMessages({&other, &stream});
     }
   }
   // From 0 to 2 by hosts, then to 1 by hosts, then back to 0 by a kernel: 0 waits for the last in a group with the first.
@@ -484,6 +485,36 @@ TEST_F(GpuProcess, ThatDiesEndsTheKernelsThatWaitForIt) {
   data.writeOn(stream, threes);
   stream.synchronize();
   EXPECT_EQ(data.read(), threes.values());
+}
+
+// It looks at nothing but its own kernels, which tell that they run, also when a graph replays them.
+TEST_F(GpuProcess, ThatDiesEndsTheKernelsThatWaitForItsMessages) {
+  for (const bool is_replayed : {false, true}) {
+    host("GpuProcess.DISABLED_TakesPartOnceAndDies");
+    const GpuVector<float> data(cuda_, 0, std::vector<float>(8, 1));
+    const GpuStream stream(cuda_, 0);
+    ASSERT_HORING(add(data, 8, stream.get()));
+    stream.synchronize();
+    const auto receive = [&] {
+      EXPECT_HORING(horingRecv(data.data(), 8, horingFloat, 1, comm_, stream.get()));
+    };
+    std::vector<std::unique_ptr<RecordedGraph>> graphs;
+    {
+      const CurrentGpu current(cuda_, 0);
+      for (int i = 0; i < 3; ++i) graphs.push_back(std::make_unique<RecordedGraph>(cuda_, stream, receive));
+    }
+    if (is_replayed) {
+      graphs.front()->launch();
+    } else {
+      receive();
+    }
+    stream.synchronize();
+    (void)others_.front()->wait();
+    EXPECT_TRUE(refuses(add(data, 8, stream.get()), horingRemoteError, "rank 1")) << is_replayed;
+    graphs.clear();
+    EXPECT_HORING(horingCommDestroy(std::exchange(comm_, nullptr)));
+    others_.clear();
+  }
 }
 
 }  // namespace

@@ -290,6 +290,51 @@ TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
   });
 }
 
+// Kernels have no plan for the large entry: hosts take it.
+TEST_F(GpuKernelTrouble, WithOneEntryOfAListIsNoneForTheOthers) {
+  begin();
+  const int launches = cuda_.launches();
+  cuda_.fail("cuMemcpyAsync", 2, 30, 1);
+  onEveryRank(2, [&](int rank) {
+    const size_t large = 300'000;
+    const GpuVector<float> small(cuda_, rank, std::vector<float>(8, 1)),
+        big(cuda_, rank, std::vector<float>(large, 2));
+    const GpuStream stream(cuda_, rank);
+    const void* const sends[] = {small.data(), big.data()};
+    void* const receives[] = {small.data(), big.data()};
+    const size_t counts[] = {8, large};
+    EXPECT_HORING(
+        horingAllReduceList(sends, receives, counts, 2, horingFloat, horingSum, comm(rank), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(small.read(), std::vector<float>(8, 2));
+    EXPECT_EQ(big.read(), std::vector<float>(large, 4));
+    EXPECT_HORING(add(rank, on(rank).data(), stream.get()));
+    stream.synchronize();
+  });
+  EXPECT_EQ(cuda_.launches() - launches, 4);
+  EXPECT_EQ(asyncError(0), horingSuccess);
+}
+
+// Of two broadcasts that it is made of, the second finds no room: hosts do all of it.
+TEST_F(GpuKernelTrouble, WithAPartOfACollectiveIsNoneForAllOfIt) {
+  begin();
+  const int launches = cuda_.launches();
+  cuda_.fail("cuMemcpyAsync", 2, 30, 1);
+  onEveryRank(2, [&](int rank) {
+    const GpuVector<float> all(cuda_, rank, std::vector<float>(12, -1));
+    const GpuStream stream(cuda_, rank);
+    const size_t counts[] = {8, 4};
+    EXPECT_HORING(horingAllGatherV(on(rank).data(), counts[rank], all.data(), counts, nullptr, horingFloat,
+                                   comm(rank), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(all.read(), std::vector<float>(12, 2));
+    EXPECT_HORING(add(rank, on(rank).data(), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+  });
+  EXPECT_EQ(cuda_.launches() - launches, 2);
+}
+
 // Three images for each of two GPUs.
 TEST_F(GpuKernelTrouble, IsNoneWithKernelsThatAnotherCommunicatorHasLoaded) {
   const auto takes = [&](const std::vector<horingComm_t>& comms) {

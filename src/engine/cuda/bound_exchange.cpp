@@ -35,15 +35,15 @@ std::vector<Flow> flowsOf(std::span<const Transfer> transfers) {
 
 }  // namespace
 
-int32_t exchangeParts(size_t ranks, int32_t parts, int32_t blocks) {
-  const auto flows = static_cast<int32_t>(2 * (ranks - 1));
-  if (ranks < 2 || flows > kMaxFlows || blocks < 1) return 0;
+int32_t exchangeParts(size_t peers, int32_t parts, int32_t blocks) {
+  const auto flows = static_cast<int32_t>(2 * std::min<size_t>(peers, kMaxFlows));
+  if (peers == 0 || flows > kMaxFlows || blocks < 1) return 0;
   return std::min({parts, blocks, kMaxItemsOfBlock * blocks / flows});
 }
 
 Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Port*>& ports,
                                                            const BoundExchangeSettings& settings,
-                                                           uint32_t* abort, Memory& memory) {
+                                                           const Host& host, Memory& memory) {
   std::unique_ptr<BoundExchange> exchange(new BoundExchange(settings, memory));
   const auto per_peer = static_cast<size_t>(2 * settings.parts);
   for (size_t peer = 0; peer < ports.size() / per_peer; ++peer)
@@ -57,7 +57,13 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
   const ExchangeFailure none;
   HORING_TRY(memory.write(failure, &none, sizeof none));
   view.failure = reinterpret_cast<ExchangeFailure*>(failure);
-  view.abort = abort;
+  view.abort = host.abort;
+  if (host.activity) {
+    HORING_ASSIGN(std::byte* const runs,
+                  memory.allocate(static_cast<size_t>(settings.most_blocks) * sizeof(uint64_t)));
+    view.runs = reinterpret_cast<uint64_t*>(runs);
+    view.activity = host.activity;
+  }
   view.cut = {settings.parts, settings.smallest_part_bytes};
   view.timeout_ns = settings.timeout_ns;
   return exchange;
@@ -67,10 +73,14 @@ std::vector<ExchangeCall> BoundExchange::prepare(std::span<const Transfer> trans
   const std::vector<Flow> flows = flowsOf(transfers);
   if (flows.empty()) return {};
   HORING_CHECK_LE(flows.size(), size_t{kMaxFlows});
-  size_t longest = 0;
-  for (const Flow& flow : flows) longest = std::max(longest, flow.messages.size());
-  // Whichever of all messages is the first that is not through, both its ends are at a kernel that has it: those before it are through.
-  const size_t most = kMaxMessages / flows.size();
+  size_t longest = 0, total = 0;
+  for (const Flow& flow : flows) {
+    longest = std::max(longest, flow.messages.size());
+    total += flow.messages.size();
+  }
+  // Where the messages between two ranks are in one group at both: whichever of all is the first that is not through, both its ends are
+  // at a kernel that has it, for those before it are through.
+  const size_t most = total <= kMaxMessages ? longest : kMaxMessages / flows.size();
   std::vector<ExchangeCall> calls;
   for (size_t begin = 0; begin < longest; begin += most) {
     ExchangeCall& call = calls.emplace_back();
@@ -87,12 +97,9 @@ std::vector<ExchangeCall> BoundExchange::prepare(std::span<const Transfer> trans
         call.used_parts = std::max(call.used_parts, view_.cut.used(flow.messages[i].bytes));
       }
     }
+    call.blocks = std::min(call.items(), settings_.most_blocks);
   }
   return calls;
-}
-
-int32_t BoundExchange::blocks(const ExchangeCall& call) const {
-  return std::min(call.items(), settings_.most_blocks);
 }
 
 Status BoundExchange::outcome(ExchangeFailure* where) const {

@@ -24,9 +24,14 @@ class BoundExchange {
   // Where the ports of a flow are, by part: its number.
   static constexpr int32_t flowNumber(int32_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
 
-  // `ports`: [flow number * parts + part], null for ranks that kernels do not reach. `abort`: see BoundPlan.
+  // `ports`: [flow number * parts + part], null for ranks that kernels do not reach.
+  struct Host {
+    uint32_t* abort = nullptr;  // see BoundPlan
+    Activity* activity =
+        nullptr;  // where each of `most_blocks` tells whether it runs; null: nobody wants to know
+  };
   static Result<std::unique_ptr<BoundExchange>> make(const std::vector<Port*>& ports,
-                                                     const BoundExchangeSettings& settings, uint32_t* abort,
+                                                     const BoundExchangeSettings& settings, const Host& host,
                                                      Memory& memory);
   BoundExchange(const BoundExchange&) = delete;
   BoundExchange& operator=(const BoundExchange&) = delete;
@@ -35,8 +40,6 @@ class BoundExchange {
   // Messages with ranks that it reaches, of kMaxFlows / 2 peers at most, for kernels to run one after the other: more than one where
   // there are more than a kernel takes. Then the messages between two ranks meet all the same: each kernel has the next few of each flow.
   std::vector<ExchangeCall> prepare(std::span<const Transfer> transfers, uint64_t number) const;
-  // The grid that runs it.
-  int32_t blocks(const ExchangeCall& call) const;
 
   // What the kernels of the last calls left, once they have ended: ok, or why they gave up, and where.
   Status outcome(ExchangeFailure* where = nullptr) const;
@@ -51,8 +54,7 @@ class BoundExchange {
   std::vector<bool> reached_;  // by rank
 };
 
-// The most parts that messages may have, at most `parts`, where each of so many ranks sends to all others by kernels of `blocks` blocks; 0: they are
-// too many.
-int32_t exchangeParts(size_t ranks, int32_t parts, int32_t blocks);
+// The most parts that messages may have, at most `parts`, of ranks with so many peers each and kernels of `blocks` blocks; 0: they are too many.
+int32_t exchangeParts(size_t peers, int32_t parts, int32_t blocks);
 
 }  // namespace horing::cuda

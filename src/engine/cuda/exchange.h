@@ -24,11 +24,24 @@ struct ExchangeShared {
 template <class Block>
 class ExchangeRun {
  public:
-  HORING_DEVICE ExchangeRun(const ExchangeCall& call, int32_t number, int32_t blocks, Block& block)
-      : call_(call), number_(number), blocks_(blocks), block_(block), shared_(block.shared()) {}
+  HORING_DEVICE ExchangeRun(const ExchangeCall& call, int32_t number, Block& block)
+      : call_(call), number_(number), block_(block), shared_(block.shared()) {}
 
   // False if it gave up; ExchangeView::failure says why.
   HORING_DEVICE bool run() {
+    const ExchangeView& view = call_.view;
+    const bool tells = view.activity && own() == 0;
+    const uint64_t run = tells ? ++view.runs[number_] : 0;
+    if (tells) storeRelease(&view.activity[number_].begun, run);
+    const bool ran = runItems();
+    if (tells) storeRelease(&view.activity[number_].ended, run);
+    return ran;
+  }
+
+ private:
+  static constexpr uint32_t kLooks = 64;  // as in lane.h
+
+  HORING_DEVICE bool runItems() {
     for (int32_t i = own(); i < items(); i += stride()) begin(i);
     uint64_t idle_since_ns = 0;
     for (uint32_t looks = 0;; ++looks) {
@@ -49,9 +62,6 @@ class ExchangeRun {
       block_.pause();
     }
   }
-
- private:
-  static constexpr uint32_t kLooks = 64;  // as in lane.h
 
   // Which of the flow's messages the item is at, and which bytes of it are the item's.
   struct Share {
@@ -164,8 +174,8 @@ class ExchangeRun {
   }
 
   // Of this block.
-  HORING_DEVICE int32_t items() const { return (call_.items() - number_ + blocks_ - 1) / blocks_; }
-  HORING_DEVICE int32_t itemOfCall(int32_t item) const { return number_ + item * blocks_; }
+  HORING_DEVICE int32_t items() const { return (call_.items() - number_ + call_.blocks - 1) / call_.blocks; }
+  HORING_DEVICE int32_t itemOfCall(int32_t item) const { return number_ + item * call_.blocks; }
   HORING_DEVICE const ExchangeFlow& flow(int32_t item) const {
     return call_.flows[itemOfCall(item) / call_.used_parts];
   }
@@ -178,8 +188,7 @@ class ExchangeRun {
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }
 
   const ExchangeCall& call_;
-  const int32_t number_;  // of the block, of so many:
-  const int32_t blocks_;
+  const int32_t number_;  // of the block
   Block& block_;
   ExchangeShared& shared_;
 };

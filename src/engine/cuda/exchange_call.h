@@ -40,7 +40,9 @@ struct ExchangeView {
   Port* const* ports = nullptr;
   uint32_t* abort = nullptr;  // see PlanView
   ExchangeFailure* failure = nullptr;
-  PartCut cut;  // of a message: elements are bytes
+  uint64_t* runs = nullptr;      // of each block, in memory of the GPU; written by it alone
+  Activity* activity = nullptr;  // of each block; null: the host has no part in it
+  PartCut cut;                   // of a message: elements are bytes
   uint64_t timeout_ns = UINT64_MAX;
 };
 
@@ -49,6 +51,7 @@ struct ExchangeCall {
   ExchangeView view;
   int32_t flow_count = 0;
   int32_t used_parts = 1;  // of the largest message
+  int32_t blocks = 1;      // of the grid
   uint64_t number = 0;     // for whoever asks which one failed
   ExchangeFlow flows[kMaxFlows];
   ExchangeMessage messages[kMaxMessages];

@@ -8,5 +8,5 @@ extern "C" __global__ void __launch_bounds__(horing::cuda::kExchangeThreads)
   using namespace horing::cuda;
   __shared__ ExchangeShared shared;
   DeviceBlock<ExchangeShared, kExchangeThreads> block(shared);
-  ExchangeRun(call, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x), block).run();
+  ExchangeRun(call, static_cast<int32_t>(blockIdx.x), block).run();
 }

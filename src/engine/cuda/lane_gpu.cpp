@@ -102,9 +102,9 @@ Status LaneGpu::launch(const LaneCalls& calls, const LaneGrid& grid, DataType ty
   return launch(function, {grid.lanes, grid.parts, grid.ranks}, kLaneThreads, &calls, stream);
 }
 
-Status LaneGpu::launch(const ExchangeCall& call, int32_t blocks, CudaStream stream) {
+Status LaneGpu::launch(const ExchangeCall& call, CudaStream stream) {
   HORING_ASSIGN(const CudaFunction function, findExchange());
-  return launch(function, {blocks, 1, 1}, kExchangeThreads, &call, stream);
+  return launch(function, {call.blocks, 1, 1}, kExchangeThreads, &call, stream);
 }
 
 Status LaneGpu::launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,

@@ -36,7 +36,7 @@ class LaneGpu {
   Result<int> mostResidentBlocks();
   // Asynchronously, on `stream`.
   Status launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op, CudaStream stream);
-  Status launch(const ExchangeCall& call, int32_t blocks, CudaStream stream);
+  Status launch(const ExchangeCall& call, CudaStream stream);
 
  private:
   Result<CudaFunction> find(DataType type, RedOp op);

@@ -58,9 +58,9 @@ void runExchange(const cuda::ExchangeCall& call, const fake::Grid& grid) {
   for (int32_t number = 0; number < grid.x; ++number) {
     EmulatedExchangeBlock& block = *blocks.emplace_back(std::make_unique<EmulatedExchangeBlock>(kThreads));
     for (uint32_t thread = 0; thread < kThreads; ++thread)
-      bodies.push_back([&call, &block, number, blocks = grid.x, thread] {
+      bodies.push_back([&call, &block, number, thread] {
         EmulatedExchangeThread self(block, thread);
-        (void)cuda::ExchangeRun(call, number, blocks, self).run();
+        (void)cuda::ExchangeRun(call, number, self).run();
       });
   }
   runAll(std::move(bodies));

@@ -31,26 +31,36 @@ class Ranks {
   void send(int from, int to, std::span<const std::byte> data) { world_.send(from, to, data); }
   void receive(int to, int from, std::span<std::byte> data) { world_.receive(to, from, data); }
 
+  // What the rank does from here on is for kernels behind those before.
+  void nextGroup(int rank) {
+    groups_.resize(world_.ranks());
+    auto& kernels = groups_[static_cast<size_t>(rank)];
+    for (const ExchangeCall& call : world_.take(static_cast<size_t>(rank))) kernels.push_back(call);
+  }
   // The kernels of every rank; seed < 0: each GPU thread a thread of the system. False: they hang.
   bool run(int64_t seed, uint32_t threads = 2) {
     std::vector<std::function<void()>> bodies;
     std::vector<std::unique_ptr<EmulatedExchangeBlock>> blocks;
     std::vector<std::vector<ExchangeCall>> calls;
     std::vector<std::unique_ptr<std::atomic<int>>> left;
-    for (size_t rank = 0; rank < world_.ranks(); ++rank) calls.push_back(world_.take(rank));
+    groups_.resize(world_.ranks());
+    for (size_t rank = 0; rank < world_.ranks(); ++rank) {
+      nextGroup(static_cast<int>(rank));
+      calls.push_back(std::exchange(groups_[rank], {}));
+    }
     for (size_t rank = 0; rank < world_.ranks(); ++rank) {
       std::atomic<int>* before = nullptr;
       for (const ExchangeCall& call : calls[rank]) {
-        const int32_t count = world_.exchange(rank).blocks(call);
+        const int32_t count = call.blocks;
         auto& running =
             *left.emplace_back(std::make_unique<std::atomic<int>>(count * static_cast<int>(threads)));
         for (int32_t number = 0; number < count; ++number) {
           auto& block = *blocks.emplace_back(std::make_unique<EmulatedExchangeBlock>(threads));
           for (uint32_t thread = 0; thread < threads; ++thread)
-            bodies.push_back([&call, &block, &running, before, number, count, thread] {
+            bodies.push_back([&call, &block, &running, before, number, thread] {
               while (before && before->load() > 0) EmulatedExchangeBlock::pause();
               EmulatedExchangeThread self(block, thread);
-              (void)cuda::ExchangeRun(call, number, count, self).run();
+              (void)cuda::ExchangeRun(call, number, self).run();
               --running;
             });
         }
@@ -77,6 +87,7 @@ class Ranks {
   HostMemory memory_;
   uint32_t abort_ = 0;
   test::ExchangeWorld world_;
+  std::vector<std::vector<ExchangeCall>> groups_;  // by rank
   size_t kernels_ = 0;
 };
 
@@ -149,11 +160,11 @@ TEST(CudaExchange, CarriesMoreThanAKernelTakes) {
 TEST(CudaExchange, NeedsNoEqualNumberOfKernels) {
   Ranks ranks({.ranks = 3, .parts = 1, .slots = 2});
   std::vector<Bytes> sent, received;
-  for (size_t i = 0; i < 190; ++i) {
+  for (size_t i = 0; i < 380; ++i) {
     sent.push_back(messageOf(0, 1, i, 700));
     received.emplace_back(700);
   }
-  for (size_t i = 0; i < 190; ++i) {
+  for (size_t i = 0; i < 380; ++i) {
     ranks.send(0, 1, sent[i]);
     ranks.receive(1, 0, received[i]);
   }
@@ -161,9 +172,25 @@ TEST(CudaExchange, NeedsNoEqualNumberOfKernels) {
   ranks.send(2, 0, other);
   ranks.receive(0, 2, from_other);
   ASSERT_TRUE(ranks.run(2));
-  EXPECT_EQ(ranks.kernels(), 2u);
+  EXPECT_EQ(ranks.kernels(), 4u);
   for (size_t i = 0; i < sent.size(); ++i) ASSERT_TRUE(sent[i] == received[i]) << i;
   EXPECT_TRUE(other == from_other);
+}
+
+// A rank that waits in one group for what its peer has in the next: a kernel has all messages of a group, if it has room.
+TEST(CudaExchange, NeedsNoEqualGroups) {
+  Ranks ranks({.ranks = 2, .parts = 1, .slots = 2});
+  std::vector<Bytes> sent, received(100, Bytes(700));
+  for (size_t i = 0; i < 100; ++i) sent.push_back(messageOf(0, 1, i, 700));
+  Bytes back = messageOf(1, 0, 0, 5000), got(5000);
+  for (size_t i = 0; i < 100; ++i) ranks.send(0, 1, sent[i]);
+  ranks.receive(0, 1, got);
+  for (size_t i = 0; i < 100; ++i) ranks.receive(1, 0, received[i]);
+  ranks.nextGroup(1);
+  ranks.send(1, 0, back);
+  ASSERT_TRUE(ranks.run(1));
+  EXPECT_TRUE(sent == received);
+  EXPECT_TRUE(back == got);
 }
 
 TEST(CudaExchange, NamesMessagesOfOtherSizes) {
@@ -207,11 +234,11 @@ TEST(CudaExchange, EndsWhenTold) {
 #endif
 
 TEST(CudaExchange, HasPartsThatAllItemsFindABlock) {
-  EXPECT_EQ(cuda::exchangeParts(1, 8, 8), 0);
-  EXPECT_EQ(cuda::exchangeParts(2, 64, 32), 32);
-  EXPECT_EQ(cuda::exchangeParts(8, 8, 64), 8);
-  EXPECT_EQ(cuda::exchangeParts(33, 8, 1), 1);
-  EXPECT_EQ(cuda::exchangeParts(34, 8, 64), 0);
+  EXPECT_EQ(cuda::exchangeParts(0, 8, 8), 0);
+  EXPECT_EQ(cuda::exchangeParts(1, 64, 32), 32);
+  EXPECT_EQ(cuda::exchangeParts(7, 8, 64), 8);
+  EXPECT_EQ(cuda::exchangeParts(32, 8, 1), 1);
+  EXPECT_EQ(cuda::exchangeParts(33, 8, 64), 0);
 }
 
 }  // namespace

@@ -53,8 +53,9 @@ class ExchangeWorld {
                             : sends      ? &queues[number(rank, peer, part)]->send
                                          : &queues[number(peer, rank, part)]->receive);
       exchanges_.push_back(
-          cuda::BoundExchange::make(
-              ports, {shape.parts, shape.blocks, shape.smallest_part_bytes, shape.timeout_ns}, abort, memory)
+          cuda::BoundExchange::make(ports,
+                                    {shape.parts, shape.blocks, shape.smallest_part_bytes, shape.timeout_ns},
+                                    {abort}, memory)
               .take());
     }
   }

@@ -301,7 +301,7 @@ TEST_F(Gpu, CarriesMessages) {
       }
     for (size_t rank = 0; rank < kRanks; ++rank)
       for (const cuda::ExchangeCall& call : world.take(rank))
-        ASSERT_TRUE(gpu.launch(call, world.exchange(rank).blocks(call), streams[rank]).ok());
+        ASSERT_TRUE(gpu.launch(call, streams[rank]).ok());
     for (const cudaStream_t stream : streams) ASSERT_CUDA(cudaStreamSynchronize(stream));
     for (size_t rank = 0; rank < kRanks; ++rank)
       ASSERT_TRUE(world.outcome(rank).ok()) << world.outcome(rank).toString();
