@@ -345,7 +345,7 @@ TEST_P(GpuMessages, WaitForACollectiveBeforeThemOnAnotherStream) {
     gate = true;
   });
   onEveryRank(ranks(), [&](int rank) {
-    constexpr size_t count = 3000;
+    constexpr size_t count = 60'000;  // of which each queue has a part
     const GpuStream one(cuda_, rank), other(cuda_, rank);
     const Floats data(cuda_, rank, std::vector<float>(count, 1));
     const std::vector<Box> all = boxes(rank, count);
