@@ -24,9 +24,9 @@ using test::messageOf;
 
 using Bytes = std::vector<std::byte>;
 
-class Ranks {
+class Messages {
  public:
-  explicit Ranks(const ExchangeShape& shape) : world_(shape, memory_, &abort_) {}
+  explicit Messages(const ExchangeShape& shape) : world_(shape, memory_, &abort_) {}
 
   void send(int from, int to, std::span<const std::byte> data) { world_.send(from, to, data); }
   void receive(int to, int from, std::span<std::byte> data) { world_.receive(to, from, data); }
@@ -94,7 +94,7 @@ class Ranks {
 // Every rank sends each other one of these sizes, all at once, which shall arrive.
 void expectAllArrive(const ExchangeShape& shape, const std::vector<size_t>& sizes, int64_t seed,
                      uint32_t threads = 2) {
-  Ranks ranks(shape);
+  Messages ranks(shape);
   struct Sent {
     Bytes sent, received;
   };
@@ -136,7 +136,7 @@ TEST(CudaExchange, CutsThemIntoPartsAndLetsBlocksLookAfterMany) {
 TEST(CudaExchange, TakesWhatIsNotAligned) {
   for (const size_t shift : {0, 1, 2, 4, 100})
     for (const size_t bytes : {1, 3000, 3004, 3010}) {
-      Ranks ranks({});
+      Messages ranks({});
       const Bytes sent = messageOf(0, 1, 0, shift + bytes);
       Bytes received(bytes + 2);
       ranks.send(0, 1, std::span(sent).subspan(shift));
@@ -158,7 +158,7 @@ TEST(CudaExchange, CarriesMoreThanAKernelTakes) {
 
 // A rank that has messages with one other only comes to its last while its peer is at its first kernel.
 TEST(CudaExchange, NeedsNoEqualNumberOfKernels) {
-  Ranks ranks({.ranks = 3, .parts = 1, .slots = 2});
+  Messages ranks({.ranks = 3, .parts = 1, .slots = 2});
   std::vector<Bytes> sent, received;
   for (size_t i = 0; i < 380; ++i) {
     sent.push_back(messageOf(0, 1, i, 700));
@@ -179,7 +179,7 @@ TEST(CudaExchange, NeedsNoEqualNumberOfKernels) {
 
 // A rank that waits in one group for what its peer has in the next: a kernel has all messages of a group, if it has room.
 TEST(CudaExchange, NeedsNoEqualGroups) {
-  Ranks ranks({.ranks = 2, .parts = 1, .slots = 2});
+  Messages ranks({.ranks = 2, .parts = 1, .slots = 2});
   std::vector<Bytes> sent, received(100, Bytes(700));
   for (size_t i = 0; i < 100; ++i) sent.push_back(messageOf(0, 1, i, 700));
   Bytes back = messageOf(1, 0, 0, 5000), got(5000);
@@ -195,7 +195,7 @@ TEST(CudaExchange, NeedsNoEqualGroups) {
 
 TEST(CudaExchange, NamesMessagesOfOtherSizes) {
   for (const size_t bytes : {0, 300}) {
-    Ranks ranks({});
+    Messages ranks({});
     const Bytes sent(bytes);
     Bytes received(200);
     ranks.send(0, 1, sent);
@@ -210,7 +210,7 @@ TEST(CudaExchange, NamesMessagesOfOtherSizes) {
 }
 
 TEST(CudaExchange, GivesUpInTimeAndNamesWhoNeverCame) {
-  Ranks ranks({.timeout_ns = 1'000'000});
+  Messages ranks({.timeout_ns = 1'000'000});
   Bytes received(200);
   ranks.receive(1, 0, received);
   ASSERT_TRUE(ranks.run(1));
@@ -224,7 +224,7 @@ TEST(CudaExchange, GivesUpInTimeAndNamesWhoNeverCame) {
 }
 
 TEST(CudaExchange, EndsWhenTold) {
-  Ranks ranks({});
+  Messages ranks({});
   ranks.abort() = 1;
   Bytes sent(100'000);
   ranks.send(0, 1, sent);
