@@ -16,15 +16,15 @@
  * (4) Buffers belong to the caller, are aligned to the size of an element, and must neither be freed nor be touched until the
  * operation is complete. `sendbuff` is read only. Two buffers overlap either exactly as the collective's "in place" says or
  * not at all. They are in host memory, or, on every rank, on a GPU: then all those of a rank on the one that its communicator
- * worked on first. A rank that has no buffer in a call with NULL is taken to have it on that GPU, if there is one. Collectives run as kernels, which take 32 MiB of each rank's GPU, where horingCommInitAll made the ranks, on
+ * worked on first. Collectives run as kernels, which take 32 MiB of each rank's GPU, where horingCommInitAll made the ranks, on
  * GPUs that reach each other's memory; and where each rank is a process, on any nodes, with a GPU of its own: then with 1 MiB of
  * pinned memory, 32 where the host carries messages to some rank, connections and a thread for each rank, and the first call of each
  * (collective, algorithm, root) waits on the host until all ranks have made it. Processes that share a GPU run no kernels that wait
- * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve. So do
- * sends and receives between ranks whose GPUs reach each other's memory and have no other rank of the process on them, as soon as the communicator
- * has made a collective on GPUs, or, of two processes, its first message, whose call waits on the host for the other; and gather,
- * scatter and all-to-all of blocks that differ in size, if that holds for all ranks. Both ends of a message are on GPUs, or neither
- * is. Everything else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on
+ * for each other, unless MPS runs those of several processes at once. HORING_DEBUG=info says where kernels cannot serve.
+ * Sends and receives run as kernels between ranks whose GPUs reach each other's memory and have no other rank of the process on
+ * them, once the communicator has made a collective on GPUs, or, of two processes, from its first message on, whose call waits on
+ * the host for the other. Gather, scatter and all-to-all of blocks that differ in size do on a cudaStream_t, if that holds for all
+ * ranks: either all ranks pass one, or none does. Both ends of a message are on GPUs, or neither is. Everything else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on
  * return. Messages of a group, and gather, scatter and all-to-all of blocks that differ in size, for which that has no room go, copy
  * by copy, through what the host has for its connections. Memory of a GPU that another process of the node still uses a second after
  * horingCommDestroy is given back when this process ends. Compiled and emulated, not yet run on a GPU.
@@ -587,7 +587,8 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * or horingCommShrink for several ranks. Buffers and comm pointers are used from the end on. The sends and receives of a
  * communicator all progress at once, after its collectives, which run in the order of the calls. They may be on several streams:
  * they begin when what is before them on each of these is complete, and what comes later on any waits for all of them. All are on
- * streams of CUDA, or all on ones of horingStreamCreate or none (horingInvalidUsage). Operations of different communicators have
+ * streams of CUDA, or all on ones of horingStreamCreate or none (horingInvalidUsage); those of CUDA all record the same graph, or
+ * none of them records. Operations of different communicators have
  * no order among them where there is one on a GPU. Groups
  * nest; the outermost end launches. If one communicator of a group cannot be made, the others that it made are aborted: calls on
  * them return an error, their other ranks hear of it, and what is left is to end them. */

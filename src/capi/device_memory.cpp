@@ -40,8 +40,8 @@ Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& drive
   };
   std::optional<Found> first;
   const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
-  // Other ranks have some, where kernels may wait for this one.
-  if (buffers.empty() && !where.foreign_stream && where.gpu) return where.gpu;
+  // The peer of an empty message takes it alike.
+  if (!command.transfers.empty() && buffers.empty() && !where.foreign_stream && where.gpu) return where.gpu;
   for (const CommandBuffer& buffer : buffers) {
     const MemoryPlace place = driver.placeOf(buffer.at);
     if (place.kind == MemoryKind::kManaged) continue;

@@ -19,7 +19,8 @@ struct Where {
   std::optional<int> gpu{};                 // that the communicator works on, if it has had any
 };
 // The GPU that a command works on; none: its buffers are ones that the host reaches, pinned and managed memory included. Managed
-// memory is the stream's GPU's on a foreign stream; no buffers at all are there too, or on the communicator's GPU. kInvalidUsage names two buffers that are in different
+// memory is the stream's GPU's on a foreign stream; no buffers at all are there too, and empty messages else on the communicator's GPU.
+// kInvalidUsage names two buffers that are in different
 // places.
 Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where);
 

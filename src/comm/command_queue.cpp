@@ -141,7 +141,10 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
   std::vector<StreamTurn> turns;
   for (Stream* const stream : streams) turns.push_back({stream});
   std::unique_lock lock(mutex_);
-  HORING_TRY(makeRoom(lock));
+  if (const Status room = makeRoom(lock); !room.ok()) {
+    lock.unlock();
+    return command.taken == Taken::kSome ? communicator_.breakOff(room) : room;
+  }
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
   Stream::enter(entries_.back().turns);

@@ -15,7 +15,7 @@ namespace horing {
 namespace {
 
 // Of cuda.h.
-constexpr unsigned int kEventWithoutTime = 2, kStreamNonBlocking = 1;
+constexpr unsigned int kEventWithoutTime = 2;
 
 constexpr std::chrono::milliseconds kLaunchLook{1};
 constexpr int64_t kEndMs = 1000;
@@ -88,7 +88,8 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     const CudaDevice::Current current(*rank.device);
     const CudaApi& api = rank.device->api();
     HORING_TRY(api.check(api.event_create(&rank.called, kEventWithoutTime), "making an event"));
-    HORING_TRY(api.check(api.stream_create(&rank.own, kStreamNonBlocking), "making a stream"));
+    // Of its messages' kernels hosts carry the rest at the same time, and their copies must not come to wait behind them.
+    HORING_TRY(rank.device->makeStream(rank.own));
   }
   return {};
 }

@@ -277,7 +277,8 @@ Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> 
 // The stream that what was taken is complete on; null: nothing was.
 Result<CudaStream> KernelCalls::enterBlocking(Command& command) {
   command.taken = Taken::kNothing;
-  if (command.task || movesNothing(command)) return nullptr;
+  // Of messages a rank may have none, and then no way to know that they are on GPUs.
+  if (command.task || movesNothing(command) || isOfMessages(command)) return nullptr;
   // Before, the rank has no stream.
   HORING_ASSIGN(const bool serves, command.transfers.empty() ? teamServes() : carriesMessages(command));
   if (!serves) return nullptr;

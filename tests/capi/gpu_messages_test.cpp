@@ -230,8 +230,7 @@ TEST_P(GpuMessages, AreWhatCollectivesWithBlocksThatDifferAreMadeOf) {
     }
     const size_t block = blocks[static_cast<size_t>(rank)];
     const auto expectSame = [&](size_t in, size_t out, const auto& call) {
-      // Of the host even where they are empty; without any, a rank is taken to be on its GPU.
-      const std::vector<float> send = message(rank, 0, in + 1), before(out + 1, -1);
+      const std::vector<float> send = message(rank, 0, in), before(out, -1);
       std::vector<float> expected = before;
       EXPECT_HORING(call(send.data(), expected.data(), nullptr));
       const Floats from(cuda_, rank, send), to(cuda_, rank, before);
