@@ -346,9 +346,31 @@ class GpuProcess : public testing::Test {
     stream.synchronize();
     EXPECT_EQ(back.read(), std::vector<float>(n, me_.rank == 0 ? 5 : -1));
   }
-  // Of ranks that are `per_node` to a node.
-  static void liveOnNodeOf(int rank, int per_node) {
-    ::setenv("HORING_HOSTID", ("node " + std::to_string(rank / per_node)).c_str(), 1);
+  void exchangeAsNeighbors() {
+    const GpuVector<float> first(cuda_, me_.rank, {1});
+    // Two find out by messages alone that kernels serve them.
+    if (me_.ranks > 2) {
+      EXPECT_HORING(add(first, 1, nullptr));
+    } else {
+      EXPECT_HORING(me_.rank == 0 ? horingSend(first.data(), 1, horingFloat, 1, comm_, nullptr)
+                                  : horingRecv(first.data(), 1, horingFloat, 0, comm_, nullptr));
+    }
+    cuda_.fail("cuStreamWaitValue32", 999);  // what hosts carry on streams
+    exchangeMessagesTwice();
+    cuda_.fail(nullptr, 0);
+  }
+  void exchangeWithAnotherNode() {
+    const GpuVector<float> one(cuda_, me_.rank, {1});
+    EXPECT_HORING(add(one, 1, nullptr));
+    exchangeMessagesTwice();
+    passAround();
+    // Rank 3 has no part in that, and nobody may go before the others are done.
+    EXPECT_HORING(add(one, 1, nullptr));
+  }
+  void expectOthersEndWell() {
+    EXPECT_HORING(horingCommDestroy(std::exchange(comm_, nullptr)));
+    for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
+    others_.clear();
   }
   uint64_t memoryBytes() {
     uint64_t bytes = 0;
@@ -397,47 +419,30 @@ TEST_F(GpuProcess, ReachesTheGpusOfOthersOfItsNodeWithoutTheHost) {
 
 TEST_F(GpuProcess, DISABLED_ExchangesMessages) {
   join(Membership::fromEnvironment());
-  // Two find out by messages alone that kernels serve them.
-  const GpuVector<float> first(cuda_, me_.rank, {1});
-  if (me_.ranks > 2) {
-    EXPECT_HORING(add(first, 1, nullptr));
-  } else {
-    EXPECT_HORING(me_.rank == 0 ? horingSend(first.data(), 1, horingFloat, 1, comm_, nullptr)
-                                : horingRecv(first.data(), 1, horingFloat, 0, comm_, nullptr));
-  }
-  cuda_.fail("cuStreamWaitValue32", 999);  // what hosts carry on streams
-  exchangeMessagesTwice();
-  cuda_.fail(nullptr, 0);
+  exchangeAsNeighbors();
 }
 
 TEST_F(GpuProcess, SendsMessagesToTheGpusOfItsNodeWithoutTheHost) {
   for (const int ranks : {2, 3}) {
-    Membership membership{{}, 0, ranks};
-    ASSERT_HORING(horingGetUniqueId(&membership.id));
-    for (membership.rank = 0; membership.rank < ranks; ++membership.rank)
-      others_.push_back(std::make_unique<OtherProcess>("GpuProcess.DISABLED_ExchangesMessages", membership));
-    for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
-    others_.clear();
+    host("GpuProcess.DISABLED_ExchangesMessages", ranks);
+    exchangeAsNeighbors();
+    expectOthersEndWell();
   }
 }
 
 TEST_F(GpuProcess, DISABLED_ExchangesMessagesWithAnotherNode) {
   const Membership membership = Membership::fromEnvironment();
-  liveOnNodeOf(membership.rank, 2);
+  const Setting node("HORING_HOSTID", membership.rank < 2 ? "node 0" : "node 1");
   join(membership);
-  EXPECT_HORING(add(GpuVector<float>(cuda_, me_.rank, {1}), 1, nullptr));
-  exchangeMessagesTwice();
-  passAround();
+  exchangeWithAnotherNode();
 }
 
 // Kernels carry some messages of a group, and hosts the others, at the same time.
 TEST_F(GpuProcess, SendsMessagesToItsNodeAndToAnotherInOneGroup) {
-  Membership membership{{}, 0, 4};
-  ASSERT_HORING(horingGetUniqueId(&membership.id));
-  for (membership.rank = 0; membership.rank < 4; ++membership.rank)
-    others_.push_back(
-        std::make_unique<OtherProcess>("GpuProcess.DISABLED_ExchangesMessagesWithAnotherNode", membership));
-  for (const auto& other : others_) EXPECT_EQ(other->wait(), 0);
+  const Setting node("HORING_HOSTID", "node 0");
+  host("GpuProcess.DISABLED_ExchangesMessagesWithAnotherNode", 4);
+  exchangeWithAnotherNode();
+  expectOthersEndWell();
 }
 
 // Links between hosts have so few channels, and queues between kernels need none of them.
