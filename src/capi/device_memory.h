@@ -20,8 +20,7 @@ struct Where {
 };
 // The GPU that a command works on; none: its buffers are ones that the host reaches, pinned and managed memory included. Managed
 // memory is the stream's GPU's on a foreign stream; no buffers at all are there too, and empty messages else on the communicator's GPU.
-// kInvalidUsage names two buffers that are in different
-// places.
+// kInvalidUsage names two buffers that are in different places.
 Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where);
 
 // Of a command on that GPU: the scalar of its operation stays where GPU and driver can read it in the order of a stream; from memory

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -269,10 +270,7 @@ Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name) {
 }
 
 Result<cuda::Port*> GpuTeam::place(int rank, const cuda::Port& port) {
-  cuda::Memory& memory = *at(rank).memory;
-  HORING_ASSIGN(std::byte* const there, memory.allocate(sizeof port));
-  HORING_TRY(memory.write(there, &port, sizeof port));
-  return reinterpret_cast<cuda::Port*>(there);
+  return cuda::place(*at(rank).memory, std::span(&port, 1));
 }
 
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {

@@ -226,16 +226,19 @@ Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
   return lane.sends ? queue.send : queue.receive;
 }
 
-Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
+Result<cuda::Activity*> RemoteGpus::takeActivity(size_t blocks) {
   HORING_ASSIGN(std::byte* const at, told_.memory->allocate(blocks * sizeof(cuda::Activity)));
-  auto* const activity = reinterpret_cast<cuda::Activity*>(at);
+  return reinterpret_cast<cuda::Activity*>(at);
+}
+
+Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
+  HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
   activities_.emplace_back(activity, blocks);
   return activity;
 }
 
 Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
-  HORING_ASSIGN(std::byte* const at, told_.memory->allocate(blocks * sizeof(cuda::Activity)));
-  auto* const activity = reinterpret_cast<cuda::Activity*>(at);
+  HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
   told_.kept_bytes = told_.memory->used();
   proxy_->watch({activity, blocks});
   return activity;

@@ -84,6 +84,7 @@ class RemoteGpus {
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status connect(Blobs told);
   Status start(const TransportReach& reach);
+  Result<cuda::Activity*> takeActivity(size_t blocks);
 
   Communicator& communicator_;
   GpuNeighbors neighbors_;

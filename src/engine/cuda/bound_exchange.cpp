@@ -49,14 +49,9 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
   for (size_t peer = 0; peer < ports.size() / per_peer; ++peer)
     exchange->reached_.push_back(ports[peer * per_peer] != nullptr);
   ExchangeView& view = exchange->view_;
-  const size_t bytes = ports.size() * sizeof(Port*);
-  HORING_ASSIGN(std::byte* const table, memory.allocate(bytes));
-  HORING_TRY(memory.write(table, ports.data(), bytes));
-  view.ports = reinterpret_cast<Port**>(table);
-  HORING_ASSIGN(std::byte* const failure, memory.allocate(sizeof(ExchangeFailure)));
+  HORING_ASSIGN(view.ports, place(memory, std::span<Port* const>(ports)));
   const ExchangeFailure none;
-  HORING_TRY(memory.write(failure, &none, sizeof none));
-  view.failure = reinterpret_cast<ExchangeFailure*>(failure);
+  HORING_ASSIGN(view.failure, place(memory, std::span(&none, 1)));
   view.abort = host.abort;
   if (host.activity) {
     HORING_ASSIGN(std::byte* const runs,

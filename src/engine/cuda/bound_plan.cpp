@@ -6,14 +6,6 @@ namespace horing::cuda {
 
 namespace {
 
-// Copies an array to the GPU; the address there.
-template <class T>
-Result<T*> place(Memory& memory, std::span<const T> items) {
-  const size_t bytes = std::max<size_t>(items.size(), 1) * sizeof(T);
-  HORING_ASSIGN(std::byte* const at, memory.allocate(bytes));
-  if (!items.empty()) HORING_TRY(memory.write(at, items.data(), items.size() * sizeof(T)));
-  return reinterpret_cast<T*>(at);
-}
 template <class T>
 Result<T*> place(Memory& memory, const std::vector<T>& items) {
   return place(memory, std::span<const T>(items));

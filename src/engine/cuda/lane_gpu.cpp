@@ -73,27 +73,29 @@ Status LaneGpu::lookUp(CudaFunction& function, LaneImage image, const char* name
 }
 
 Result<int> LaneGpu::mostResidentBlocks() {
+  int processors = 0;
+  HORING_TRY(device_->api().check(
+      device_->api().device_attribute(&processors, kAttributeProcessors, device_->number()),
+      "asking for a GPU's processors"));
   HORING_ASSIGN(const CudaFunction exchange, findExchange());
-  HORING_ASSIGN(int least, residentBlocks(exchange, kExchangeThreads));
+  HORING_ASSIGN(int least, blocksOfProcessor(exchange, kExchangeThreads));
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
       if (!hasRedOp(static_cast<DataType>(type), static_cast<RedOp>(op))) continue;
       HORING_ASSIGN(const CudaFunction function, find(static_cast<DataType>(type), static_cast<RedOp>(op)));
-      HORING_ASSIGN(const int blocks, residentBlocks(function, kLaneThreads));
+      HORING_ASSIGN(const int blocks, blocksOfProcessor(function, kLaneThreads));
       least = std::min(least, blocks);
     }
-  return least;
+  return least * processors;
 }
 
-Result<int> LaneGpu::residentBlocks(CudaFunction function, int threads) const {
+Result<int> LaneGpu::blocksOfProcessor(CudaFunction function, int threads) const {
   const CudaApi& api = device_->api();
   const CudaDevice::Current current(*device_);
-  int blocks = 0, processors = 0;
+  int blocks = 0;
   HORING_TRY(
       api.check(api.occupancy(&blocks, function, threads, 0), "asking how many blocks are resident at once"));
-  HORING_TRY(api.check(api.device_attribute(&processors, kAttributeProcessors, device_->number()),
-                       "asking for a GPU's processors"));
-  return blocks * processors;
+  return blocks;
 }
 
 Status LaneGpu::launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op,

@@ -44,7 +44,8 @@ class LaneGpu {
   Status loadImage(LaneImage image);
   // Under mutex_.
   Status lookUp(CudaFunction& function, LaneImage image, const char* name);
-  Result<int> residentBlocks(CudaFunction function, int threads) const;
+  // That are resident at once on one.
+  Result<int> blocksOfProcessor(CudaFunction function, int threads) const;
   Status launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,
                 CudaStream stream) const;
 

@@ -1,6 +1,8 @@
 #pragma once
 // Memory that kernels of one GPU reach, as the host that lays out queues and plans in it sees it.
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "base/status.h"
 
@@ -20,5 +22,13 @@ class Memory {
   virtual Status read(void* to, const void* from, size_t bytes) = 0;
   virtual size_t bytes() const = 0;
 };
+
+// Copies an array there; its address, also of none.
+template <class T>
+Result<T*> place(Memory& memory, std::span<const T> items) {
+  HORING_ASSIGN(std::byte* const at, memory.allocate(std::max<size_t>(items.size(), 1) * sizeof(T)));
+  if (!items.empty()) HORING_TRY(memory.write(at, items.data(), items.size_bytes()));
+  return reinterpret_cast<T*>(at);
+}
 
 }  // namespace horing::cuda
