@@ -468,7 +468,7 @@ GpuTeam::Ended GpuTeam::outcome() {
       if (outcome.ok()) continue;
       ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
                           outcome.message().c_str()),
-               failure.call & ~cuda::kInGraph, replayOf(key, failure)};
+               failure.call & ~cuda::kInGraph, replayOf(key, failure), rank_of_position_[position]};
       // Who was ended says less than who gave up.
       if (outcome.code() != Code::kRemoteError) return ended;
     }
@@ -478,6 +478,7 @@ GpuTeam::Ended GpuTeam::outcome() {
     const Status outcome = exchanges_[rank]->outcome(&failure);
     if (outcome.ok()) continue;
     ended = {makeStatus(outcome.code(), "on the GPU of rank %zu: %s", rank, outcome.message().c_str())};
+    ended.rank = static_cast<int>(rank);
     if (failure.call != cuda::kNoCall && (failure.call & cuda::kInGraph) == 0) ended.launch = failure.call;
     if (outcome.code() != Code::kRemoteError) return ended;
   }

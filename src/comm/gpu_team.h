@@ -84,6 +84,7 @@ class GpuTeam {
     Status status;
     std::optional<uint64_t> launch{};      // none: sends and receives, which are no call of the ledger
     std::optional<ReplayNumber> replay{};  // where a graph replayed it
+    int rank = -1;                         // on whose GPU; -1: nobody's in particular
   };
   Ended outcome();
   // How often the kernels of this rank have run what graphs replay, as they tell, of every part of a plan that has run. Any thread.

@@ -169,9 +169,11 @@ Status LaunchWatch::outcome() {
     if (judged_) return *judged_;
   }
   if (ended.status.ok()) return {};
-  const Status judged = ended.replay
-                            ? judgeCall(ended.replay->encoded(), {{}, ended.status.message()}, ended.status)
-                            : judge(ended.launch.value_or(cuda::kNoCall), ended.status);
+  // Messages are no call that ranks judge together, and their kernels may be seen here before their rank has told of them.
+  const bool is_heard = !ended.replay && !ended.launch && ended.rank != communicator_.rank();
+  const Status own = is_heard ? Status(Code::kRemoteError, ended.status.message()) : ended.status;
+  const Status judged = ended.replay ? judgeCall(ended.replay->encoded(), {{}, own.message()}, own)
+                                     : judge(ended.launch.value_or(cuda::kNoCall), own);
   const std::lock_guard judging(judge_mutex_);
   if (!judged_) judged_ = judged;
   return *judged_;
