@@ -34,6 +34,7 @@ class NowhereLink final : public Link {
   int number() const override { return number_; }
   bool established() const override { return true; }
   const Status& status() const override { return status_; }
+  bool departed() const override { return false; }
   Sender& sender(int) override { return sender_; }
   Receiver& receiver(int) override { return receiver_; }
   uint64_t memoryBytes() const override { return 0; }

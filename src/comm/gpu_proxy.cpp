@@ -194,8 +194,11 @@ void GpuProxy::lookAround(int64_t now_ns) {
   if (ended_ || (!underWay() && !stopping_ && cuda::loadFlag(options_.abort) == 0)) return;
   ended_ = !options_.news().ok();
   if (ended_ || now_ns - idle_since_ns_ < kStalledNs) return;
-  for (const auto& [rank, peer] : peers_)
-    if (!peer.failed.ok() && underWay()) return options_.fail(peer.failed);
+  for (const auto& [rank, peer] : peers_) {
+    // Kernels may wait for others: whether one is missed who has left in order, the ranks know of the calls that they tell of.
+    const bool has_left = peer.link && peer.link->departed();
+    if (!peer.failed.ok() && !has_left && underWay()) return options_.fail(peer.failed);
+  }
 }
 
 void GpuProxy::sleep() {

@@ -129,6 +129,8 @@ class Link {
   virtual bool established() const = 0;
   // The first error of this link, naming the peer; ok() while there is none.
   virtual const Status& status() const = 0;
+  // The peer has left in order: nothing comes but what it had sent. That is an error, of status(), once more is asked of it.
+  virtual bool departed() const = 0;
   // Owned by the link.
   virtual Sender& sender(int channel) = 0;
   virtual Receiver& receiver(int channel) = 0;

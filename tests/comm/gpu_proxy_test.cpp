@@ -78,6 +78,7 @@ class Side {
     for (const int enough = sleeps_ + 3; sleeps_ < enough;) std::this_thread::yield();
   }
   Status failure() { return failure_.get_future().get(); }
+  bool hasFailed() const { return failed_; }
 
  private:
   bool sends() const { return rank_ == 0; }
@@ -183,6 +184,20 @@ TEST_F(GpuProxies, TellOfALinkThatFailsWhileAKernelRuns) {
   EXPECT_EQ(failure.code(), Code::kRemoteError);
   EXPECT_NE(failure.message().find("rank 0"), std::string::npos) << failure.message();
   for (const auto& side : sides_) side->kernelEnds();
+}
+
+// Its kernel has ended, and this one may wait for another rank: who is missed, the ranks know of each other's calls.
+TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
+  start();
+  for (const auto& side : sides_) side->kernelBegins();
+  send(1);
+  EXPECT_EQ(receive(), 1U);
+  sender().kernelEnds();
+  sides_.erase(sides_.begin());
+  // Twice as long as a kernel has to stand still beside a link that has failed.
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_FALSE(sides_[0]->hasFailed());
+  sides_[0]->kernelEnds();
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ class ScriptedControl final : public Link, private Sender, private Receiver {
   int number() const override { return 0; }
   bool established() const override { return true; }
   const Status& status() const override { return status_; }
+  bool departed() const override { return false; }
   Sender& sender(int) override { return *this; }
   Receiver& receiver(int) override { return *this; }
   uint64_t memoryBytes() const override { return 0; }

@@ -277,6 +277,21 @@ TEST_P(LinkContract, DeliversWhatWasSentBeforeThePeerLeft) {
   for (uint64_t i = 0; i < kSmall.slots; ++i) expectPattern(ranks, link->receiver(0), 200, i);
 }
 
+TEST_P(LinkContract, TellsThatThePeerHasLeftAndFailsOnceMoreIsAskedOfIt) {
+  ContractRanks ranks(GetParam(), 2);
+  ASSERT_TRUE(ranks.made(2));
+  Link* const link = ranks.link(0, 1, kSmall).first;
+  ASSERT_NE(link, nullptr);
+  for (int i = 0; i < 50; ++i) ranks.pump();
+  EXPECT_FALSE(link->departed());
+  ranks.destroy(1);
+  EXPECT_TRUE(ranks.pumpUntil([&] { return link->departed(); }));
+  EXPECT_TRUE(link->status().ok()) << link->status().toString();
+  EXPECT_EQ(link->receiver(0).tryPeek(), nullptr);
+  EXPECT_EQ(link->status().code(), Code::kRemoteError);
+  EXPECT_TRUE(link->departed());
+}
+
 TEST_P(LinkContract, FailsALinkWhosePeerLeavesDuringTheHandshake) {
   ContractRanks ranks(GetParam(), 2);
   ASSERT_TRUE(ranks.made(2));

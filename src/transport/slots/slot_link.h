@@ -36,6 +36,7 @@ class SlotLink final : public Link {
   int number() const override { return state_.number(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.status(); }
+  bool departed() const override { return state_.peerDeparted(); }
   Sender& sender(int channel) override {
     HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());
     return senders_[static_cast<size_t>(channel)];

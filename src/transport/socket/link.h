@@ -80,7 +80,7 @@ class SocketLink final : public Link, private FrameSink {
   void messageCredited(size_t stream, uint32_t bytes) { streams_[stream].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
   // The peer has left in order, and everything that it sent has been read.
-  bool departed() const { return departed_; }
+  bool departed() const override { return departed_; }
   void failDeparted(int channel);
 
  private:
