@@ -588,7 +588,8 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * communicator all progress at once, after its collectives, which run in the order of the calls. They may be on several streams:
  * they begin when what is before them on each of these is complete, and what comes later on any waits for all of them. All are on
  * streams of CUDA, or all on ones of horingStreamCreate or none (horingInvalidUsage); those of CUDA all record the same graph, or
- * none of them records. Operations of different communicators have
+ * none of them records. A message to another node is recorded by both ranks or by neither, in communicators of at most 33 ranks
+ * (horingInvalidUsage). Operations of different communicators have
  * no order among them where there is one on a GPU. Groups
  * nest; the outermost end launches. If one communicator of a group cannot be made, the others that it made are aborted: calls on
  * them return an error, their other ranks hear of it, and what is left is to end them. */

@@ -370,7 +370,7 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
   return plans;
 }
 
-Result<cuda::BoundExchange*> GpuTeam::exchange(int rank) {
+Result<const cuda::BoundExchange*> GpuTeam::exchange(int rank) {
   const std::lock_guard lock(mutex_);
   if (!at(rank).is_served) return nullptr;
   if (!has_exchanges_) {
@@ -384,15 +384,17 @@ Result<cuda::BoundExchange*> GpuTeam::exchange(int rank) {
 Status GpuTeam::makeExchanges() {
   has_exchanges_ = true;
   const int blocks = std::min(most_blocks_, remote_ ? resident_blocks_ : launches_.residentBlocks());
-  const size_t peers = remote_ ? remote_->mostNeighbors() : ranks_.size() - 1;
+  const int32_t bridged_parts = remote_ ? remote_->bridgedMessageParts() : 0;
+  bridges_messages_ = bridged_parts > 0;
+  const size_t peers = remote_ && !bridges_messages_ ? remote_->mostNeighbors() : ranks_.size() - 1;
   cuda::BoundExchangeSettings settings;
-  settings.parts = cuda::exchangeParts(peers, settings_.parts, blocks);
+  settings.parts = cuda::exchangeParts(peers, bridges_messages_ ? bridged_parts : settings_.parts, blocks);
   settings.most_blocks = blocks;
   settings.timeout_ns = settings_.timeout_ns;
   if (ranks_.size() == 1) return {};
   // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
   const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"
-                              : remote_ && remote_->neighbors() == 0
+                              : remote_ && !bridges_messages_ && remote_->neighbors() == 0
                                   ? "this rank's GPU reaches no other's memory"
                               : settings.parts == 0 ? "too many ranks reach each other"
                                                     : nullptr;
@@ -426,8 +428,7 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
           ports.push_back(nullptr);
           continue;
         }
-        HORING_ASSIGN(const QueueEnds ends,
-                      queue(sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part}));
+        HORING_ASSIGN(const QueueEnds ends, queue(queueOfMessages(rank, peer, sends, part)));
         ports.push_back(sends ? ends.send : ends.receive);
       }
   cuda::Activity* activity = nullptr;
@@ -435,6 +436,42 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
     HORING_ASSIGN(activity, remote_->activityOfMessages(static_cast<size_t>(settings.most_blocks)));
   }
   return cuda::BoundExchange::make(ports, settings, {abort_.load(), activity}, *at(rank).memory);
+}
+
+GpuTeam::QueueName GpuTeam::queueOfMessages(int rank, int peer, bool sends, int32_t part) {
+  return sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part};
+}
+
+Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
+  const std::lock_guard lock(mutex_);
+  const OutsideOfGraphs outside(launches_.anyDevice()->api());
+  cuda::BoundExchange& exchange = *exchanges_[static_cast<size_t>(rank)];
+  for (const Transfer& each : transfers) {
+    const bool sends = each.direction == Transfer::Direction::kSend;
+    const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
+    if (each.peer == rank || exchange.isConnected(flow)) continue;
+    std::vector<cuda::Port*> ports;
+    for (int32_t part = 0; part < exchange.parts(); ++part) {
+      HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, each.peer, sends, part));
+      ports.push_back(port);
+    }
+    HORING_TRY(exchange.connect(flow, ports));
+  }
+  return {};
+}
+
+// Of a plan, too, if one has it or comes to need it: so kernels of both find what the other left there.
+Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int32_t part) {
+  const QueueName name = queueOfMessages(rank, peer, sends, part);
+  auto found = queues_.find(name);
+  if (found == queues_.end()) {
+    HORING_ASSIGN(const cuda::Port port,
+                  remote_->portOfMessages({peer, cuda::bridgeChannel(name.channel, part), sends}));
+    QueueEnds ends{};
+    HORING_ASSIGN((sends ? ends.send : ends.receive), place(rank, port));
+    found = queues_.emplace(name, ends).first;
+  }
+  return sends ? found->second.send : found->second.receive;
 }
 
 void GpuTeam::abort() {

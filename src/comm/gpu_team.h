@@ -68,11 +68,19 @@ class GpuTeam {
 
   // Of ranks of other processes.
   bool isRemote() const { return remote_ != nullptr; }
-  // This rank's sends and receives by kernels, with those ranks that it reaches, which then reach it. Null: kernels serve none, on no
-  // rank; or serves() has not told this one yet that they serve collectives. So ranks that made the same ones before are told alike.
-  Result<cuda::BoundExchange*> exchange(int rank);
-  // Whether all ranks reach each other, if any has an exchange: the same on every rank.
-  bool allReached() const { return !remote_ || remote_->areAllNeighbors(); }
+  // This rank's sends and receives by kernels. Null: kernels serve none of this rank's; or serves() has not told it yet that they serve
+  // collectives. So ranks that made the same ones before are told alike.
+  Result<const cuda::BoundExchange*> exchange(int rank);
+  // With which ranks, if it has one, and whether with all, on every rank: the same at both ends. Those whose memory its GPU reaches;
+  // where a graph records them, with the others too, whose messages hosts carry between kernels.
+  bool carriesMessagesWith(int peer, bool is_recorded) const {
+    return !remote_ || remote_->isNeighbor(peer) || (is_recorded && bridges_messages_);
+  }
+  bool carriesAllMessages(bool is_recorded) const {
+    return !remote_ || remote_->areAllNeighbors() || (is_recorded && bridges_messages_);
+  }
+  // Before calls are prepared: queues for those of other nodes. Errors stick on this rank alone: the driver's.
+  Status connectMessages(int rank, std::span<const Transfer> transfers);
 
   // For ranks that kernels serve.
   GpuLaunches& launches() { return launches_; }
@@ -139,6 +147,8 @@ class GpuTeam {
   };
   Result<QueueEnds> queue(const QueueName& name);
   Result<QueueEnds> makeRemoteQueue(const QueueName& name);
+  static QueueName queueOfMessages(int rank, int peer, bool sends, int32_t part);
+  Result<cuda::Port*> portOfMessages(int rank, int peer, bool sends, int32_t part);
   Result<cuda::Port*> place(int rank, const cuda::Port& port);
   void release();
 
@@ -163,7 +173,8 @@ class GpuTeam {
   std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
-  bool has_exchanges_ = false;  // or tried to have
+  bool has_exchanges_ = false;     // or tried to have
+  bool bridges_messages_ = false;  // where graphs record them
   std::vector<std::unique_ptr<cuda::BoundExchange>>
       exchanges_;  // by rank; null for those of other processes; empty: there are none
   mutable std::mutex

@@ -180,16 +180,21 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   HORING_ASSIGN(launch.is_recorded, isRecorded(streams));
   std::vector<Transfer> taken, rest;
   // Both ends of a message are on GPUs, or neither is.
-  for (const Transfer& each : command.transfers)
-    (each.peer == own || (each.on_gpu && exchange->reaches(each.peer)) ? taken : rest).push_back(each);
-  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, cuda::kNoCall));
-  if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
+  for (const Transfer& each : command.transfers) {
+    const bool is_taken =
+        each.peer == own || (each.on_gpu && team_->carriesMessagesWith(each.peer, launch.is_recorded));
+    (is_taken ? taken : rest).push_back(each);
+  }
   if (launch.is_recorded && !rest.empty())
     return makeStatus(
         Code::kInvalidUsage,
-        "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph yet; "
+        "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph: %s; "
         "launch it outside",
-        own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer);
+        own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
+        rest.front().on_gpu ? "kernels carry messages to other nodes among at most 33 ranks"
+                            : "kernels carry what is in a GPU's memory");
+  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.is_recorded, cuda::kNoCall));
+  if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
   launch.stream = streams.front();
   messages.others.assign(streams.begin() + 1, streams.end());
   // Hosts and kernels carry their messages at the same time, so not on the same stream.
@@ -226,24 +231,26 @@ Result<bool> KernelCalls::isRecorded(std::span<const CudaStream> streams) const 
 
 Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
   HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
-  if (communicator_.ranks() > 1 && (!exchange || !team_->allReached())) return Taken::kNothing;
   GpuLaunch launch;
   launch.rank = communicator_.rank();
   HORING_ASSIGN(launch.is_recorded, isRecorded({&stream, 1}));
+  if (communicator_.ranks() > 1 && (!exchange || !team_->carriesAllMessages(launch.is_recorded)))
+    return Taken::kNothing;
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
   launch.call.number = number;
   HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, messagesOf(command, communicator_.ranks()),
-                                                   launch.is_recorded ? number | cuda::kInGraph : number));
+                                                   launch.is_recorded, number));
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(enter(launch));
   return Taken::kAll;
 }
 
-// Of those that `exchange` reaches, and to itself; null: there are no others.
+// With ranks that `exchange` serves, and to itself; null: there are no others.
 Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchange,
-                                              std::span<const Transfer> transfers, uint64_t number) const {
+                                              std::span<const Transfer> transfers, bool is_recorded,
+                                              uint64_t number) const {
   const int own = communicator_.rank();
   HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
   GpuExchange messages;
@@ -253,7 +260,12 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchang
   std::vector<Transfer> to_others;
   for (const Transfer& each : transfers)
     if (each.peer != own) to_others.push_back(each);
-  if (exchange) messages.kernels = exchange->prepare(to_others, number);
+  if (!exchange) return messages;
+  // Nobody else hears of it otherwise, and they would wait for these messages.
+  if (is_recorded)
+    if (const Status made = team_->connectMessages(own, to_others); !made.ok())
+      return communicator_.breakOff(made);
+  messages.kernels = exchange->prepare(to_others, is_recorded ? number | cuda::kInGraph : number);
   return messages;
 }
 

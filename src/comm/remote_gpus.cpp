@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "control/wire.h"
+#include "engine/cuda/exchange_call.h"
 #include "engine/cuda/pinned_memory.h"
 #include "engine/cuda/queue_shape.h"
 
@@ -220,10 +221,37 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
   if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
   HORING_TRY(started_);
-  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, *queues_.memory, *queues_.memory));
-  lane.end = lane.sends ? queue.receive : queue.send;
+  HORING_ASSIGN(const cuda::Port port, makeBridged(lane, *queues_.memory));
   lanes_.push_back(lane);
+  return port;
+}
+
+Result<cuda::Port> RemoteGpus::makeBridged(GpuProxy::Lane& lane, cuda::Memory& memory) const {
+  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, memory, memory));
+  lane.end = lane.sends ? queue.receive : queue.send;
   return lane.sends ? queue.send : queue.receive;
+}
+
+size_t RemoteGpus::bytesOfMessages(int32_t parts) const {
+  const auto peers = static_cast<size_t>(communicator_.ranks()) - 1;
+  return 2 * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape_) + cuda::kQueueCounterBytes);
+}
+
+int32_t RemoteGpus::bridgedMessageParts() const {
+  if (all_neighbors_ || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  int32_t parts = bridged_parts_;
+  while (parts > 0 && bytesOfMessages(parts) > kGpuPinnedMessageBytes) --parts;
+  return parts;
+}
+
+Result<cuda::Port> RemoteGpus::portOfMessages(GpuProxy::Lane lane) {
+  HORING_TRY(started_);
+  if (!messages_) {
+    HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(bridgedMessageParts())));
+  }
+  HORING_ASSIGN(const cuda::Port port, makeBridged(lane, *messages_));
+  proxy_->add(lane);
+  return port;
 }
 
 Result<cuda::Activity*> RemoteGpus::takeActivity(size_t blocks) {
@@ -254,11 +282,13 @@ void RemoteGpus::leak() {
   proxy_.reset();
   (void)told_.memory.release();
   (void)queues_.memory.release();
+  (void)messages_.release();
 }
 
 uint64_t RemoteGpus::memoryBytes() const {
   if (!proxy_) return 0;
-  return told_.memory->bytes() + (queues_.memory ? queues_.memory->bytes() : 0) + proxy_->memoryBytes();
+  return told_.memory->bytes() + (queues_.memory ? queues_.memory->bytes() : 0) +
+         (messages_ ? messages_->bytes() : 0) + proxy_->memoryBytes();
 }
 
 }  // namespace horing

@@ -22,6 +22,8 @@ namespace horing {
 // rank, for their queues.
 inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
 inline constexpr size_t kGpuPinnedQueueBytes = size_t{31} << 20;
+// And at most, from when a graph first records a message that the host carries.
+inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
 
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
 class RemoteGpus {
@@ -63,6 +65,11 @@ class RemoteGpus {
   bool areAllNeighbors() const { return all_neighbors_; }
   // The kernel's end of a queue to another rank; `lane.end` is not used.
   Result<cuda::Port> port(GpuProxy::Lane lane);
+  // Of messages with ranks that are no neighbors, so many parts have room in the host's memory; 0: not one, or there are no such ranks.
+  // The same on every rank.
+  int32_t bridgedMessageParts() const;
+  // The kernel's end of a queue to one of these, for good and at once: the other end may come later.
+  Result<cuda::Port> portOfMessages(GpuProxy::Lane lane);
   // Where blocks of one more plan tell that they run.
   Result<cuda::Activity*> activity(size_t blocks);
   // The same of messages, for good and at once.
@@ -85,6 +92,9 @@ class RemoteGpus {
   Status connect(Blobs told);
   Status start(const TransportReach& reach);
   Result<cuda::Activity*> takeActivity(size_t blocks);
+  // Makes a queue there; the kernel's end of it.
+  Result<cuda::Port> makeBridged(GpuProxy::Lane& lane, cuda::Memory& memory) const;
+  size_t bytesOfMessages(int32_t parts) const;
 
   Communicator& communicator_;
   GpuNeighbors neighbors_;
@@ -99,7 +109,8 @@ class RemoteGpus {
     size_t kept_bytes = 0;
   };
   Pinned told_, queues_;
-  std::unique_ptr<GpuProxy> proxy_;  // goes before the memory
+  std::unique_ptr<cuda::Memory> messages_;  // pinned, for queues that no plan has; null: none was asked for
+  std::unique_ptr<GpuProxy> proxy_;         // goes before the memory
   // Of the plan at hand.
   std::vector<GpuProxy::Lane> lanes_;
   std::vector<std::span<const cuda::Activity>> activities_;

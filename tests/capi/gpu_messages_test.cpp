@@ -25,12 +25,15 @@ std::vector<float> message(int from, int to, size_t count) {
 }
 
 // Ranks that are threads, each with a GPU of its own.
-class GpuMessages : public testing::TestWithParam<int> {
+class GpuMessageRanks : public testing::Test {
  protected:
+  // `transports`: each is a node of its own, and they reach each other by these alone.
+  explicit GpuMessageRanks(int ranks, const char* transports = nullptr)
+      : ranks_(ranks), transports_(transports) {}
   void SetUp() override {
     if (cuda_.gpus() < ranks()) GTEST_SKIP() << "no GPU here for each of " << ranks() << " ranks";
     cuda_.setKernels(&horing::test::emulatedKernels());
-    comms_ = makeCommunicators(ranks(), Meeting::kInitAll);
+    comms_ = transports_ ? makeNodes(ranks(), transports_) : makeCommunicators(ranks(), Meeting::kInitAll);
   }
   void TearDown() override {
     if (cuda_.loaded()) cuda_.fail(nullptr, 0);
@@ -38,7 +41,7 @@ class GpuMessages : public testing::TestWithParam<int> {
     for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
     if (cuda_.loaded()) cuda_.setKernels(nullptr);
   }
-  int ranks() const { return GetParam(); }
+  int ranks() const { return ranks_; }
   horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
   // From here on kernels serve all, and what goes through hosts on a stream fails.
   void begin() {
@@ -78,8 +81,27 @@ class GpuMessages : public testing::TestWithParam<int> {
           << "from rank " << peer;
   }
 
+  const int ranks_;
+  const char* const transports_;
   const FakeCuda cuda_;
   std::vector<horingComm_t> comms_;
+};
+
+class GpuMessages : public GpuMessageRanks, public testing::WithParamInterface<int> {
+ protected:
+  GpuMessages() : GpuMessageRanks(GetParam()) {}
+};
+
+struct World {
+  int ranks;
+  const char* transports;
+};
+
+class GpuMessagesInGraphs : public GpuMessageRanks, public testing::WithParamInterface<World> {
+ protected:
+  GpuMessagesInGraphs() : GpuMessageRanks(GetParam().ranks, GetParam().transports) {}
+  // Whose plans have no queues to most ranks.
+  const Setting algorithm_{"HORING_ALGO", "ring"};
 };
 
 #ifdef HORING_TEST_TSAN  // where each thread of a GPU is one of the system
@@ -186,28 +208,6 @@ TEST_P(GpuMessages, ComeBehindTheCollectivesOfTheirGroupAndBeforeThoseAfterIt) {
   });
 }
 
-TEST_P(GpuMessages, AreReplayedByGraphs) {
-  begin();
-  std::barrier all_here(ranks());  // nobody may allocate or look while another thread records
-  onEveryRank(ranks(), [&](int rank) {
-    constexpr size_t count = 20'000;
-    const GpuStream stream(cuda_, rank);
-    const std::vector<Box> all = boxes(rank, count);
-    const CurrentGpu current(cuda_, rank);
-    all_here.arrive_and_wait();
-    const RecordedGraph graph(cuda_, stream,
-                              [&] { exchange(rank, all, count, [&](int) { return stream.get(); }); });
-    all_here.arrive_and_wait();
-    EXPECT_EQ(all.front().received->read(), std::vector<float>(count, -1));
-    for (int replay = 0; replay < 3; ++replay) {
-      for (const Box& box : all) box.received->write(std::vector<float>(count, -2));
-      graph.launch();
-      stream.synchronize();
-      expectReceived(rank, all, count);
-    }
-  });
-}
-
 // All-to-all, gather and scatter with blocks that differ are messages to kernels.
 TEST_P(GpuMessages, AreWhatCollectivesWithBlocksThatDifferAreMadeOf) {
   begin();
@@ -254,36 +254,6 @@ TEST_P(GpuMessages, AreWhatCollectivesWithBlocksThatDifferAreMadeOf) {
         return horingScatterV(send, blocks.data(), nullptr, receive, block, horingFloat, root, comm, stream);
       });
     }
-  });
-}
-
-// In the order of their calls with others, and recorded.
-TEST_P(GpuMessages, OfAllToAllAreReplayedBetweenOtherCollectives) {
-  begin();
-  std::barrier all_here(ranks());
-  onEveryRank(ranks(), [&](int rank) {
-    const auto n = static_cast<size_t>(ranks());
-    const std::vector<size_t> counts(n, 500);
-    const Floats data(cuda_, rank, std::vector<float>(500 * n, 1)),
-        turned(cuda_, rank, std::vector<float>(500 * n, 0));
-    const GpuStream stream(cuda_, rank);
-    const CurrentGpu current(cuda_, rank);
-    all_here.arrive_and_wait();
-    const RecordedGraph graph(cuda_, stream, [&] {
-      EXPECT_HORING(horingGroupStart());
-      EXPECT_HORING(horingAllReduce(data.data(), data.data(), 500 * n, horingFloat, horingSum, comm(rank),
-                                    stream.get()));
-      EXPECT_HORING(horingAlltoAllV(data.data(), counts.data(), nullptr, turned.data(), counts.data(),
-                                    nullptr, horingFloat, comm(rank), stream.get()));
-      EXPECT_HORING(horingAllReduce(turned.data(), data.data(), 500 * n, horingFloat, horingMax, comm(rank),
-                                    stream.get()));
-      EXPECT_HORING(horingGroupEnd());
-    });
-    all_here.arrive_and_wait();
-    for (int replay = 0; replay < 3; ++replay) graph.launch();
-    stream.synchronize();
-    const auto ranks_as_float = static_cast<float>(n);
-    EXPECT_EQ(data.read(), std::vector<float>(500 * n, ranks_as_float * ranks_as_float * ranks_as_float));
   });
 }
 
@@ -398,6 +368,91 @@ TEST_P(GpuMessages, ToOneselfNeedTheirCounterpart) {
 
 constexpr int kRanks[] = {2, 3, 4};
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessages, testing::ValuesIn(kRanks));
+
+TEST_P(GpuMessagesInGraphs, AreReplayed) {
+  begin();
+  std::barrier all_here(ranks());  // nobody may allocate or look while another thread records
+  onEveryRank(ranks(), [&](int rank) {
+    constexpr size_t count = kCounts[std::size(kCounts) - 1];  // more than queues hold
+    const GpuStream stream(cuda_, rank);
+    const std::vector<Box> all = boxes(rank, count);
+    const CurrentGpu current(cuda_, rank);
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda_, stream,
+                              [&] { exchange(rank, all, count, [&](int) { return stream.get(); }); });
+    all_here.arrive_and_wait();
+    EXPECT_EQ(all.front().received->read(), std::vector<float>(count, -1));
+    for (int replay = 0; replay < 3; ++replay) {
+      for (const Box& box : all) box.received->write(std::vector<float>(count, -2));
+      graph.launch();
+      stream.synchronize();
+      expectReceived(rank, all, count);
+    }
+  });
+}
+
+// In the order of their calls with others, and recorded.
+TEST_P(GpuMessagesInGraphs, OfAllToAllAreReplayedBetweenOtherCollectives) {
+  begin();
+  std::barrier all_here(ranks());
+  onEveryRank(ranks(), [&](int rank) {
+    const auto n = static_cast<size_t>(ranks());
+    const std::vector<size_t> counts(n, 500);
+    const Floats data(cuda_, rank, std::vector<float>(500 * n, 1)),
+        turned(cuda_, rank, std::vector<float>(500 * n, 0));
+    const GpuStream stream(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda_, stream, [&] {
+      EXPECT_HORING(horingGroupStart());
+      EXPECT_HORING(horingAllReduce(data.data(), data.data(), 500 * n, horingFloat, horingSum, comm(rank),
+                                    stream.get()));
+      EXPECT_HORING(horingAlltoAllV(data.data(), counts.data(), nullptr, turned.data(), counts.data(),
+                                    nullptr, horingFloat, comm(rank), stream.get()));
+      EXPECT_HORING(horingAllReduce(turned.data(), data.data(), 500 * n, horingFloat, horingMax, comm(rank),
+                                    stream.get()));
+      EXPECT_HORING(horingGroupEnd());
+    });
+    all_here.arrive_and_wait();
+    for (int replay = 0; replay < 3; ++replay) graph.launch();
+    stream.synchronize();
+    const auto ranks_as_float = static_cast<float>(n);
+    EXPECT_EQ(data.read(), std::vector<float>(500 * n, ranks_as_float * ranks_as_float * ranks_as_float));
+  });
+}
+
+// Each way has its order: what streams do at once between nodes goes by hosts, and what graphs replay by kernels.
+TEST_P(GpuMessagesInGraphs, MayComeBetweenOthers) {
+  begin();
+  cuda_.fail(nullptr, 0);
+  std::barrier all_here(ranks());
+  onEveryRank(ranks(), [&](int rank) {
+    constexpr size_t count = 3000;
+    const GpuStream stream(cuda_, rank);
+    const std::vector<Box> recorded = boxes(rank, count), launched = boxes(rank, count + 1);
+    const auto on_stream = [&](int) { return stream.get(); };
+    const CurrentGpu current(cuda_, rank);
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda_, stream, [&] { exchange(rank, recorded, count, on_stream); });
+    all_here.arrive_and_wait();
+    for (int round = 0; round < 2; ++round) {
+      graph.launch();
+      exchange(rank, launched, count + 1, on_stream);
+    }
+    stream.synchronize();
+    expectReceived(rank, recorded, count);
+    expectReceived(rank, launched, count + 1);
+  });
+}
+
+constexpr World kWorlds[] = {{2, nullptr}, {4, nullptr}, {2, "shm,socket"}, {4, "socket"}};
+INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessagesInGraphs, testing::ValuesIn(kWorlds),
+                         [](const testing::TestParamInfo<World>& each) {
+                           return std::to_string(each.param.ranks) + (!each.param.transports ? "OfOneProcess"
+                                                                      : each.param.transports[1] == 'o'
+                                                                          ? "NodesBySockets"
+                                                                          : "NodesByMemory");
+                         });
 
 // Who is alone has nobody to agree with.
 TEST(GpuMessagesOfOne, ArePartOfGraphs) {

@@ -49,6 +49,43 @@ TEST_F(GpuNodeTrouble, OfAReplayThatOneRankNeverMakesIsNamed) {
   expectNamedWhoNeverReplays();
 }
 
+// A kernel waits for what no other sends, and nobody would look after it.
+TEST_F(GpuNodeTrouble, OfARecordedMessageThatNeverComesEndsAtTheDeadlineAndReachesAll) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  const GpuStream stream(cuda_, 1);
+  {
+    const CurrentGpu current(cuda_, 1);
+    const RecordedGraph graph(cuda_, stream, [&] {
+      EXPECT_HORING(horingRecv(on_1_.data(), 8, horingFloat, 0, comm(1), stream.get()));
+    });
+    graph.launch();
+    stream.synchronize();
+  }
+  EXPECT_TRUE(refuses(add(1, on_1_.data(), stream.get()), horingTimeout,
+                      "a message of 32 bytes from rank 0 did not"));
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), nullptr), horingRemoteError, "outside of a graph"));
+}
+
+// From rank 0 to rank 2 no ring of three has a queue.
+TEST_F(GpuNodeTrouble, OfQueuesForRecordedMessagesThatFindNoMemoryReachesAll) {
+  const Setting algorithm("HORING_ALGO", "ring");
+  comms_ = makeNodes(3, "shm,socket");
+  onEveryRank(3, [&](int rank) {
+    EXPECT_HORING(add(rank, GpuVector<float>(cuda_, rank, std::vector<float>(8, 1)).data(), nullptr));
+  });
+  const GpuStream stream(cuda_, 0);
+  const CurrentGpu current(cuda_, 0);
+  const RecordedGraph graph(cuda_, stream, [&] {
+    cuda_.fail("cuMemHostAlloc", 2);
+    EXPECT_TRUE(refuses(horingSend(on_0_.data(), 8, horingFloat, 2, comm(0), stream.get()),
+                        horingUnhandledCudaError, "of pinned host memory"));
+    cuda_.fail(nullptr, 0);
+  });
+  EXPECT_EQ(asyncError(0), horingUnhandledCudaError);
+  EXPECT_EQ(heardError(1), horingRemoteError);
+}
+
 TEST_F(GpuNodeTrouble, AbortEndsTheKernelsOfOtherNodes) {
   begin();
   const GpuStream stream(cuda_, 0);
@@ -319,6 +356,36 @@ class GpuProcess : public testing::Test {
       exchangeMessages({&other, &stream});
     }
   }
+  // With every rank at once, those of other nodes too, though no host copies anything.
+  void replayMessages() {
+    const size_t n = 150'001;
+    const auto ranks = static_cast<size_t>(me_.ranks);
+    const std::vector<size_t> counts(ranks, n);
+    std::vector<float> expected;
+    for (size_t peer = 0; peer < ranks; ++peer) expected.insert(expected.end(), n, static_cast<float>(peer));
+    const GpuVector<float> from(cuda_, me_.rank, std::vector<float>(ranks * n, static_cast<float>(me_.rank))),
+        to(cuda_, me_.rank, std::vector<float>(ranks * n, -1));
+    const GpuStream stream(cuda_, me_.rank);
+    const CurrentGpu current(cuda_, me_.rank);
+    cuda_.fail("cuStreamWaitValue32", 999);
+    const RecordedGraph graph(cuda_, stream, [&] {
+      EXPECT_HORING(horingAlltoAllV(from.data(), counts.data(), nullptr, to.data(), counts.data(), nullptr,
+                                    horingFloat, comm_, stream.get()));
+      EXPECT_HORING(horingGroupStart());
+      for (size_t peer = 0; peer < ranks; ++peer) {
+        EXPECT_HORING(
+            horingSend(to.data() + peer * n, n, horingFloat, static_cast<int>(peer), comm_, stream.get()));
+        EXPECT_HORING(
+            horingRecv(from.data() + peer * n, n, horingFloat, static_cast<int>(peer), comm_, stream.get()));
+      }
+      EXPECT_HORING(horingGroupEnd());
+    });
+    for (int replay = 0; replay < 3; ++replay) graph.launch();
+    stream.synchronize();
+    cuda_.fail(nullptr, 0);
+    EXPECT_EQ(to.read(), expected);
+    EXPECT_EQ(from.read(), std::vector<float>(ranks * n, static_cast<float>(me_.rank)));
+  }
   // From 0 to 2 by hosts, then to 1 by hosts, then back to 0 by a kernel: 0 waits for the last in a group with the first.
   void passAround() {
     const size_t n = 150'001;
@@ -362,6 +429,7 @@ class GpuProcess : public testing::Test {
   void exchangeWithAnotherNode() {
     EXPECT_HORING(add(GpuVector<float>(cuda_, me_.rank, {1}), 1, nullptr));
     exchangeMessagesTwice();
+    replayMessages();
     // Rank 3 has no part in that, and leaves while the others are at it.
     passAround();
   }

@@ -45,11 +45,12 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
                                                            const BoundExchangeSettings& settings,
                                                            const Host& host, Memory& memory) {
   std::unique_ptr<BoundExchange> exchange(new BoundExchange(settings, memory));
-  const auto per_peer = static_cast<size_t>(2 * settings.parts);
-  for (size_t peer = 0; peer < ports.size() / per_peer; ++peer)
-    exchange->reached_.push_back(ports[peer * per_peer] != nullptr);
+  const auto parts = static_cast<size_t>(settings.parts);
+  for (size_t flow = 0; flow < ports.size() / parts; ++flow)
+    exchange->connected_.push_back(ports[flow * parts] != nullptr);
+  HORING_ASSIGN(exchange->ports_, place(memory, std::span<Port* const>(ports)));
   ExchangeView& view = exchange->view_;
-  HORING_ASSIGN(view.ports, place(memory, std::span<Port* const>(ports)));
+  view.ports = exchange->ports_;
   const ExchangeFailure none;
   HORING_ASSIGN(view.failure, place(memory, std::span(&none, 1)));
   view.abort = host.abort;
@@ -62,6 +63,13 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
   view.cut = {settings.parts, settings.smallest_part_bytes};
   view.timeout_ns = settings.timeout_ns;
   return exchange;
+}
+
+Status BoundExchange::connect(int32_t flow, std::span<Port* const> ports) {
+  HORING_CHECK_EQ(ports.size(), static_cast<size_t>(settings_.parts));
+  HORING_TRY(memory_.write(ports_ + flow * settings_.parts, ports.data(), ports.size_bytes()));
+  connected_[static_cast<size_t>(flow)] = true;
+  return {};
 }
 
 std::vector<ExchangeCall> BoundExchange::prepare(std::span<const Transfer> transfers, uint64_t number) const {
@@ -113,8 +121,9 @@ Status BoundExchange::outcome(ExchangeFailure* where) const {
     return makeStatus(
         Code::kTimeout,
         "%s did not get on for %llu ms (HORING_TIMEOUT_MS): that rank is stopped, or never made "
-        "the call that meets it",
-        message.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000));
+        "the call that meets it%s",
+        message.c_str(), static_cast<unsigned long long>(settings_.timeout_ns / 1'000'000),
+        (failure.call & kInGraph) == 0 ? "" : ", or made it outside of a graph and is on another node");
   const std::string came =
       failure.found == ExchangeFailure::kNoMessage
           ? std::string("and what came is of another operation")

@@ -24,7 +24,7 @@ class BoundExchange {
   // Where the ports of a flow are, by part: its number.
   static constexpr int32_t flowNumber(int32_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
 
-  // `ports`: [flow number * parts + part], null for ranks that kernels do not reach.
+  // `ports`: [flow number * parts + part], null for flows that are not connected, or not yet.
   struct Host {
     uint32_t* abort = nullptr;  // see BoundPlan
     Activity* activity =
@@ -36,8 +36,11 @@ class BoundExchange {
   BoundExchange(const BoundExchange&) = delete;
   BoundExchange& operator=(const BoundExchange&) = delete;
 
-  bool reaches(int32_t peer) const { return reached_[static_cast<size_t>(peer)]; }
-  // Messages with ranks that it reaches, of kMaxFlows / 2 peers at most, for kernels to run one after the other: more than one where
+  int32_t parts() const { return settings_.parts; }
+  bool isConnected(int32_t flow) const { return connected_[static_cast<size_t>(flow)]; }
+  // A flow that is not, by its ports, one for each part; kernels of others may run.
+  Status connect(int32_t flow, std::span<Port* const> ports);
+  // Messages of flows that are connected, of kMaxFlows / 2 peers at most, for kernels to run one after the other: more than one where
   // there are more than a kernel takes. Then the messages between two ranks meet all the same: each kernel has the next few of each flow.
   std::vector<ExchangeCall> prepare(std::span<const Transfer> transfers, uint64_t number) const;
 
@@ -51,7 +54,8 @@ class BoundExchange {
   BoundExchangeSettings settings_;
   Memory& memory_;
   ExchangeView view_;
-  std::vector<bool> reached_;  // by rank
+  Port** ports_ = nullptr;       // the view's
+  std::vector<bool> connected_;  // by flow
 };
 
 // The most parts that messages may have, at most `parts`, of ranks with so many peers each and kernels of `blocks` blocks; 0: they are too many.
