@@ -69,6 +69,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
 // The same of those that a driver may lack: null then.
 // clang-format off
 #define HORING_CUDA_API_IF_THERE(X) \
+  X(capture_info, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3", (CudaStream stream, int* status, uint64_t* id, void** graph, const void* const** dependencies, const void** edges, size_t* dependency_count)) \
   X(range_handle, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", (void* handle, CudaAddress at, size_t bytes, int type, unsigned long long flags)) \
   X(ipc_handle, cuIpcGetMemHandle, "cuIpcGetMemHandle", (CudaIpcHandle* handle, CudaAddress at)) \
   X(ipc_open, cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CudaAddress* at, CudaIpcHandle handle, unsigned int flags)) \

@@ -77,12 +77,19 @@ Status CudaDevice::makeStream(CudaStream& stream) const {
                     "making a stream");
 }
 
-Result<bool> CudaDevice::isCapturing(CudaStream stream) const {
+Result<uint64_t> CudaDevice::recordedGraph(CudaStream stream) const {
+  constexpr int kActive = 1;  // or something has broken the recording off, and there is no number
+  constexpr uint64_t kUnknown = UINT64_MAX;
   const Current current(*this);
-  int capturing = 0;
-  HORING_TRY(
-      api_.check(api_.stream_is_capturing(stream, &capturing), "asking whether the stream records a graph"));
-  return capturing != 0;
+  const char* const what = "asking whether the stream records a graph";
+  int state = 0;
+  HORING_TRY(api_.check(api_.stream_is_capturing(stream, &state), what));
+  if (state == 0) return uint64_t{0};
+  uint64_t number = kUnknown;
+  if (state == kActive && api_.capture_info)
+    HORING_TRY(
+        api_.check(api_.capture_info(stream, &state, &number, nullptr, nullptr, nullptr, nullptr), what));
+  return number;
 }
 
 Status CudaDevice::synchronize(CudaStream stream, const std::function<Status()>& news,

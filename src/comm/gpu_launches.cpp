@@ -146,15 +146,15 @@ void GpuLaunches::release() {
   gpus_.clear();
 }
 
-Result<bool> GpuLaunches::isRecorded(int number, CudaStream stream) {
+Result<uint64_t> GpuLaunches::recordedGraph(int number, CudaStream stream) {
   Rank& rank = at(number);
-  HORING_ASSIGN(const bool records, rank.device->isCapturing(stream));
-  if (records && gpus_[rank.gpu]->ranks.size() > 1)
+  HORING_ASSIGN(const uint64_t graph, rank.device->recordedGraph(stream));
+  if (graph != 0 && gpus_[rank.gpu]->ranks.size() > 1)
     return makeStatus(
         Code::kInvalidUsage,
         "stream %p records a graph: operations of ranks that share GPU %d cannot be part of one", stream,
         rank.device->number());
-  return records;
+  return graph;
 }
 
 Status GpuLaunches::checkThread(const GpuLaunch& launch) {

@@ -83,8 +83,8 @@ class GpuLaunches {
   void leak();
 
   // --- Before a launch.
-  // Whether the stream records a graph. kInvalidUsage: this rank's launches cannot be part of one.
-  Result<bool> isRecorded(int rank, CudaStream stream);
+  // See CudaDevice. kInvalidUsage: this rank's launches cannot be part of a graph.
+  Result<uint64_t> recordedGraph(int rank, CudaStream stream);
   // More than one rank on any of them.
   bool sharesGpus() const;
   // kInvalidUsage: the thread of another rank may launch it, and cudaStreamPerThread is another stream there.

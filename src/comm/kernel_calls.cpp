@@ -1,6 +1,7 @@
 #include "comm/kernel_calls.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/outside_of_graphs.h"
@@ -212,21 +213,22 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   return Taken::kSome;
 }
 
-// kInvalidUsage: some are a GPU's of another rank, or may not record, or some record and others do not.
+// kInvalidUsage: some are a GPU's of another rank, or may not record, or they do not all record the same graph, or none.
 Result<bool> KernelCalls::isRecorded(std::span<const CudaStream> streams) const {
-  size_t recorded = 0;
+  std::set<uint64_t> graphs;
   for (const CudaStream stream : streams) {
     HORING_TRY(device_->checkStream(stream));
-    HORING_ASSIGN(const bool records, team_->launches().isRecorded(communicator_.rank(), stream));
-    recorded += records;
+    HORING_ASSIGN(const uint64_t graph, team_->launches().recordedGraph(communicator_.rank(), stream));
+    graphs.insert(graph);
   }
-  if (recorded > 0 && recorded < streams.size())
+  if (graphs.size() > 1)
     return makeStatus(
         Code::kInvalidUsage,
-        "rank %d: some streams of a group's sends and receives record a graph, and others do not: "
-        "they go together, so either all record it or none",
-        communicator_.rank());
-  return recorded > 0;
+        "rank %d: streams of a group's sends and receives %s: they go together, so either all record "
+        "the same one or none",
+        communicator_.rank(),
+        graphs.contains(0) ? "record a graph, and others of them do not" : "record different graphs");
+  return !graphs.contains(0);
 }
 
 Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {

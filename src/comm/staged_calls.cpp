@@ -105,8 +105,8 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
                             StagedOperation& operation) {
   for (const CudaStream stream : streams) {
     HORING_TRY(device_->checkStream(stream));
-    HORING_ASSIGN(const bool capturing, device_->isCapturing(stream));
-    if (capturing)
+    HORING_ASSIGN(const uint64_t graph, device_->recordedGraph(stream));
+    if (graph != 0)
       return makeStatus(
           Code::kInvalidUsage,
           "stream %p records a graph: operations that go through the host cannot be part of one "

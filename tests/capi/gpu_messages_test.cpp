@@ -542,7 +542,22 @@ TEST_F(GpuMessageTrouble, OnStreamsOfWhichOneRecordsIsRefused) {
     EXPECT_HORING(horingGroupStart());
     for (const GpuStream* const stream : {&one, &other})
       EXPECT_HORING(horingSend(on_0_.data(), 8, horingFloat, 1, comm(0), stream->get()));
-    EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "either all record it or none"));
+    EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "either all record the same one or none"));
+  });
+  EXPECT_EQ(asyncError(0), horingSuccess);
+}
+
+TEST_F(GpuMessageTrouble, OnStreamsThatRecordDifferentGraphsIsRefused) {
+  begin();
+  const GpuStream one(cuda_, 0), other(cuda_, 0);
+  const CurrentGpu current(cuda_, 0);
+  const RecordedGraph outer(cuda_, one, [&] {
+    const RecordedGraph inner(cuda_, other, [&] {
+      EXPECT_HORING(horingGroupStart());
+      for (const GpuStream* const stream : {&one, &other})
+        EXPECT_HORING(horingSend(on_0_.data(), 8, horingFloat, 1, comm(0), stream->get()));
+      EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "record different graphs"));
+    });
   });
   EXPECT_EQ(asyncError(0), horingSuccess);
 }

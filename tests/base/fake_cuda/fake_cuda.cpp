@@ -49,6 +49,7 @@ struct Context {
   int device;
 };
 struct Graph {
+  uint64_t number = 0;
   std::vector<std::function<void()>> works;
 };
 struct Stream {
@@ -317,9 +318,19 @@ FAKE int cuStreamIsCapturing(void* stream, int* status) {
   *status = own->recorded ? 1 : 0;
   return kSuccess;
 }
+FAKE int cuStreamGetCaptureInfo_v3(void* stream, int* status, uint64_t* id, void**, const void* const**,
+                                   const void**, size_t*) {
+  Stream* const own = streamOf(stream);
+  if (!own) return kInvalidContext;
+  *status = own->recorded ? 1 : 0;
+  if (own->recorded) *id = own->recorded->number;
+  return kSuccess;
+}
 FAKE int cuStreamBeginCapture_v2(void* stream, int mode) {
   if (mode != 0) return kInvalidValue;
+  static std::atomic<uint64_t> graphs{0};
   streamOf(stream)->recorded = std::make_unique<Graph>();
+  streamOf(stream)->recorded->number = ++graphs;
   ++driver.recording;
   return kSuccess;
 }
