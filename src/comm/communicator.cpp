@@ -625,7 +625,9 @@ Status Communicator::stick(Status error) {
 
 Status Communicator::breakOff(Status why) {
   Exclusive exclusive(use_, Use::kCall);
-  return exclusive.owns() ? fail(std::move(why)) : why;
+  if (exclusive.owns()) return fail(std::move(why));
+  announce(why);
+  return why;
 }
 
 Status Communicator::rootCause(Status status) {

@@ -114,7 +114,7 @@ class Communicator {
   // Ends it in good order. Later calls are refused; nothing happens when it has left already.
   Status leave();
   // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
-  // that sticks; `why`, of which nobody hears then, while another thread is in a call.
+  // that sticks; `why` while another thread is in a call, which ends for it.
   Status breakOff(Status why);
   // Any thread: as horingCommRegister and horingCommDeregister. Null: that gains nothing. `gpu`: whose memory it is; null: the host's.
   Result<void*> registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu = nullptr);
