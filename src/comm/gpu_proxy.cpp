@@ -122,8 +122,9 @@ void GpuProxy::drive() {
   if (status.ok()) return;
   bool is_of_link = false;
   for (auto& [rank, peer] : peers_) {
-    if (peer.failed.ok() && peer.link) peer.failed = peer.link->status();
-    is_of_link |= !peer.failed.ok();
+    // An error of one that has left says only that somebody looked for more.
+    if (peer.failed.ok() && peer.link && !peer.hasLeft()) peer.failed = peer.link->status();
+    is_of_link |= !peer.failed.ok() || peer.hasLeft();
   }
   if (is_of_link) return;
   for (auto& [rank, peer] : peers_) peer.failed = status;
@@ -134,7 +135,8 @@ bool GpuProxy::carry() {
   for (auto& [rank, peer] : peers_) {
     if (!peer.failed.ok()) continue;
     if (!peer.lanes.empty() && !bindLanes(peer)) continue;
-    for (cuda::OutgoingBridge& bridge : peer.outgoing) moved |= bridge.poll();
+    if (!peer.hasLeft())
+      for (cuda::OutgoingBridge& bridge : peer.outgoing) moved |= bridge.poll();
     for (cuda::IncomingBridge& bridge : peer.incoming) moved |= bridge.poll();
   }
   return moved;
@@ -158,7 +160,7 @@ bool GpuProxy::flushed() const {
   const auto isFlushed = [](const auto& bridge) { return bridge.flushed(); };
   return std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
     const Peer& peer = entry.second;
-    if (!peer.failed.ok()) return true;
+    if (!peer.failed.ok() || peer.hasLeft()) return true;
     return std::none_of(peer.lanes.begin(), peer.lanes.end(),
                         [](const Lane& lane) { return lane.sends && lane.end.canReceive(); }) &&
            std::all_of(peer.outgoing.begin(), peer.outgoing.end(), isFlushed) &&
@@ -168,7 +170,8 @@ bool GpuProxy::flushed() const {
 
 bool GpuProxy::connects() const {
   return std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-    return entry.second.failed.ok() && !entry.second.lanes.empty();
+    const Peer& peer = entry.second;
+    return peer.failed.ok() && !peer.hasLeft() && !peer.lanes.empty();
   });
 }
 
@@ -191,13 +194,23 @@ bool GpuProxy::expectsKernels() const {
 
 void GpuProxy::lookAround(int64_t now_ns) {
   looked_ns_ = now_ns;
-  if (ended_ || (!underWay() && !stopping_ && cuda::loadFlag(options_.abort) == 0)) return;
+  const bool runs = underWay();
+  // What a kernel has not waited for yet does not count.
+  if (!runs) idle_since_ns_ = now_ns;
+  if (ended_ || (!runs && !stopping_ && cuda::loadFlag(options_.abort) == 0)) return;
   ended_ = !options_.news().ok();
-  if (ended_ || now_ns - idle_since_ns_ < kStalledNs) return;
+  if (ended_ || !runs || now_ns - idle_since_ns_ < kStalledNs) return;
   for (const auto& [rank, peer] : peers_) {
-    // Kernels may wait for others: whether one is missed who has left in order, the ranks know of the calls that they tell of.
-    const bool has_left = peer.link && peer.link->departed();
-    if (!peer.failed.ok() && !has_left && underWay()) return options_.fail(peer.failed);
+    if (!peer.failed.ok()) return options_.fail(peer.failed);
+    // Kernels may wait for another, who is late. Whether one that has left is missed in what hosts launch, the ranks know of their calls.
+    if (peer.hasLeft() && replays_.load(std::memory_order_relaxed) &&
+        now_ns - idle_since_ns_ >= options_.left_ms * 1'000'000)
+      return options_.fail(makeStatus(
+          Code::kRemoteError,
+          "rank %d has left (it destroyed or aborted its communicator), and kernels of rank %d that talk to "
+          "other nodes have not got on for %lld ms since: all ranks must be done with graphs before one "
+          "leaves",
+          rank, options_.rank, static_cast<long long>(options_.left_ms)));
   }
 }
 

@@ -27,8 +27,9 @@ struct GpuProxyOptions {
   std::vector<std::unique_ptr<Transport>> transports{};
   LinkShape shape{};  // see cuda::bridgeChannel()
   WaitPolicy wait{};
-  int64_t timeout_ms = 0;  // how long to wait for peers that are to take what ended kernels have sent
-  int sleep_ms = 500;      // at a time, while no kernel is expected; a launch and peers wake it
+  int64_t timeout_ms = 0;    // how long to wait for peers that are to take what ended kernels have sent
+  int64_t left_ms = 30'000;  // how long what graphs replay may stand still beside a peer that has left
+  int sleep_ms = 500;        // at a time, while no kernel is expected; a launch and peers wake it
   const uint32_t* abort = nullptr;  // set: kernels end, and what they sent is of no use
   // Asked now and then: whether something has ended the communicator. Then it has told kernels to end.
   std::function<Status()> news{};
@@ -75,6 +76,8 @@ class GpuProxy {
     std::vector<cuda::OutgoingBridge> outgoing{};
     std::vector<cuda::IncomingBridge> incoming{};
     Status failed{};  // nothing more goes over the link
+    // What it sent before still comes.
+    bool hasLeft() const { return link && link->departed(); }
   };
 
   void ring();

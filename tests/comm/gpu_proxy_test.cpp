@@ -42,16 +42,18 @@ class CountingTransport final : public Transport {
   std::atomic<int>& sleeps_;
 };
 
-// A rank with one kernel of one block. Who sleeps while there is something to look after does so for an hour.
+// A rank with one kernel of one block, which uses the first of two queues. Who sleeps while there is something to look after does so for an hour.
 class Side {
  public:
-  Side(const std::shared_ptr<LoopbackHub>& hub, int rank, const FaultPlan& faults = {}) : rank_(rank) {
+  Side(const std::shared_ptr<LoopbackHub>& hub, int rank, const FaultPlan& faults, int64_t left_ms)
+      : rank_(rank) {
     GpuProxyOptions options;
     options.rank = rank;
     options.transports.push_back(std::make_unique<CountingTransport>(
         makeFaultyTransport(makeLoopbackTransport(hub, rank).take(), rank, faults), sleeps_));
-    options.shape = {1, kShape.slots, kShape.slot_bytes};
+    options.shape = {2, kShape.slots, kShape.slot_bytes};
     options.timeout_ms = 10'000;
+    options.left_ms = left_ms;
     options.sleep_ms = 3'600'000;
     options.abort = &abort_;
     options.news = [] { return Status(); };
@@ -60,6 +62,7 @@ class Side {
     };
     proxy_ = std::make_unique<GpuProxy>(std::move(options));
     queue_ = cuda::makeQueue(kShape, memory_, memory_).take();
+    idle_ = cuda::makeQueue(kShape, memory_, memory_).take();
   }
   GpuProxy& proxy() { return *proxy_; }
   cuda::Port& kernelsEnd() { return sends() ? queue_.send : queue_.receive; }
@@ -69,6 +72,7 @@ class Side {
     choices[static_cast<size_t>(rank_)] = -1;
     ASSERT_TRUE(proxy_->start(choices).ok());
     proxy_->add({1 - rank_, 0, sends(), sends() ? queue_.receive : queue_.send});
+    proxy_->add({1 - rank_, 1, sends(), sends() ? idle_.receive : idle_.send});
     proxy_->watch({&block_, 1});
   }
   void kernelBegins() { cuda::storeRelease(&block_.begun, block_.begun + 1); }
@@ -84,7 +88,7 @@ class Side {
   bool sends() const { return rank_ == 0; }
   const int rank_;
   test::HostMemory memory_;
-  cuda::Queue queue_;
+  cuda::Queue queue_, idle_;
   cuda::Activity block_;
   uint32_t abort_ = 0;
   std::atomic<int> sleeps_{0};
@@ -96,11 +100,11 @@ class Side {
 // Rank 0 sends to rank 1.
 class GpuProxies : public testing::Test {
  protected:
-  void start(const FaultPlan& faults = {}) {
+  void start(const FaultPlan& faults = {}, int64_t left_ms = 3'600'000) {
     const auto hub = LoopbackHub::create(2).take();
     AddressTable table;
     for (int rank = 0; rank < 2; ++rank) {
-      sides_.push_back(std::make_unique<Side>(hub, rank, faults));
+      sides_.push_back(std::make_unique<Side>(hub, rank, faults, left_ms));
       table.push_back(sides_.back()->proxy().addresses());
     }
     for (const auto& side : sides_) {
@@ -186,9 +190,32 @@ TEST_F(GpuProxies, TellOfALinkThatFailsWhileAKernelRuns) {
   for (const auto& side : sides_) side->kernelEnds();
 }
 
+// More than one queue holds, though on another channel nothing comes.
+TEST_F(GpuProxies, DeliverWhatAPeerHadSentBeforeItLeft) {
+  start();
+  for (const auto& side : sides_) side->kernelBegins();
+  send(1);
+  EXPECT_EQ(receive(), 1U);
+  constexpr uint64_t kLast = 1 + 2 * kShape.slots;
+  for (uint64_t tag = 2; tag <= kLast; ++tag) send(tag);
+  sender().kernelEnds();
+  sides_.erase(sides_.begin());
+  sides_[0]->awaitSleeps();  // it has seen that
+  cuda::Port& port = sides_[0]->kernelsEnd();
+  for (uint64_t tag = 2; tag <= kLast; ++tag) {
+    const auto begun = std::chrono::steady_clock::now();
+    while (!port.canReceive() && std::chrono::steady_clock::now() - begun < std::chrono::seconds(5))
+      std::this_thread::yield();
+    ASSERT_TRUE(port.canReceive()) << "message " << tag;
+    EXPECT_EQ(port.labels[port.slot].tag, tag);
+    port.advance();
+  }
+  sides_[0]->kernelEnds();
+}
+
 // Its kernel has ended, and this one may wait for another rank: who is missed, the ranks know of each other's calls.
 TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
-  start();
+  start({}, 100);
   for (const auto& side : sides_) side->kernelBegins();
   send(1);
   EXPECT_EQ(receive(), 1U);
@@ -197,6 +224,23 @@ TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
   // Twice as long as a kernel has to stand still beside a link that has failed.
   std::this_thread::sleep_for(std::chrono::seconds(2));
   EXPECT_FALSE(sides_[0]->hasFailed());
+  sides_[0]->kernelEnds();
+}
+
+// Of what graphs replay no rank tells.
+TEST_F(GpuProxies, TellAfterAWhileOfAPeerThatHasLeftWhileAReplayedKernelRuns) {
+  start({}, 1500);
+  sides_[1]->proxy().launched(GpuProxy::Launch::kReplayed, 1);
+  sides_.erase(sides_.begin());
+  // What it has not waited for does not count.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  EXPECT_FALSE(sides_[0]->hasFailed());
+  const auto begun = std::chrono::steady_clock::now();
+  sides_[0]->kernelBegins();
+  const Status failure = sides_[0]->failure();
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(1400));
+  EXPECT_EQ(failure.code(), Code::kRemoteError);
+  EXPECT_NE(failure.message().find("rank 0 has left"), std::string::npos) << failure.message();
   sides_[0]->kernelEnds();
 }
 

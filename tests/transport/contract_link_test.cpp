@@ -302,6 +302,9 @@ TEST_P(LinkContract, FailsALinkWhosePeerLeavesDuringTheHandshake) {
   // Not every transport can notice (there may be nothing to break); none may crash or pretend.
   for (int i = 0; i < 200; ++i) ranks.pump();
   EXPECT_FALSE(link->established());
+  if (link->status().message().find("has left") != std::string::npos) {
+    EXPECT_TRUE(link->departed()) << link->status().toString();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, LinkContract, ::testing::ValuesIn(contractCases()), caseName);

@@ -102,7 +102,7 @@ class FaultyLink final : public Link {
   int number() const override { return inner_->number(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.cut() ? state_.status : inner_->status(); }
-  bool departed() const override { return inner_->departed(); }
+  bool departed() const override { return !state_.cut() && inner_->departed(); }
   Sender& sender(int channel) override {
     HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());
     return senders_[static_cast<size_t>(channel)];

@@ -45,9 +45,12 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
   formatSlotRow(inbound.map.data() + sizeof(RowHeader), shape);
   // The kernel orders what we wrote before the name appears.
   HORING_TRY(publish(inbound, path));
-  return std::unique_ptr<ShmLink>(
+  std::unique_ptr<ShmLink> link(
       new ShmLink(self, SlotLinkState(self->rank(), peer.rank, number, &self->first_error), shape,
                   std::move(opened), std::move(inbound)));
+  // Already now: it may leave before the link is up.
+  link->link_.state().watch(&link->peer_.departed());
+  return link;
 }
 
 RowState ShmLink::answer() const {

@@ -111,7 +111,10 @@ class VerbsLink final : public Link {
   // At once. False: to be tried again.
   bool returnCredit(uint32_t channel);
   // The peer has left in order, and has had all before message lastMessage() delivered.
-  bool departed() const override { return departed_; }
+  bool departed() const override {
+    if (instead_) return instead_->departed();
+    return departed_ || (!ready() && control_.departed());
+  }
   uint64_t lastMessage(uint32_t channel) const { return goodbye_.posted[channel]; }
   void failDeparted(uint32_t channel);
 
