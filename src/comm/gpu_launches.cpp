@@ -117,6 +117,7 @@ bool GpuLaunches::awaitEnd(const std::function<void()>& abort) {
     const CudaDevice::Current current(gpu->lanes.device());
     const CudaApi& api = gpu->lanes.device().api();
     for (const bool told : {false, true}) {
+      if (api.event_query(gpu->latest()) != CudaApi::kNotReady) break;
       if (told) abort();
       const Deadline deadline = Deadline::after(clock, kEndMs);
       while (api.event_query(gpu->latest()) == CudaApi::kNotReady && !deadline.passed())
