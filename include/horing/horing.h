@@ -588,8 +588,9 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * communicator all progress at once, after its collectives, which run in the order of the calls. They may be on several streams:
  * they begin when what is before them on each of these is complete, and what comes later on any waits for all of them. All are on
  * streams of CUDA, or all on ones of horingStreamCreate or none (horingInvalidUsage); those of CUDA all record the same graph, or
- * none of them records. A message to another node is recorded by both ranks or by neither, in communicators of at most 33 ranks
- * (horingInvalidUsage). Operations of different communicators have
+ * none of them records. Where GPUs do not reach each other's memory (of two nodes, say), messages, and all-to-all, gather and scatter
+ * with blocks that differ, are recorded by all ranks that take part or by none of them, in communicators of 33 ranks at most, fewer
+ * with a large HORING_WINDOW (horingInvalidUsage). Operations of different communicators have
  * no order among them where there is one on a GPU. Groups
  * nest; the outermost end launches. If one communicator of a group cannot be made, the others that it made are aborted: calls on
  * them return an error, their other ranks hear of it, and what is left is to end them. */

@@ -62,7 +62,7 @@ class GpuTeam::Ports final : public cuda::PortSource {
       (sends ? wanted.receiver : wanted.sender) = rankAt(name.position);
       wanted.channel = name.channel;
     }
-    HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted));
+    HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted, QueueUse::kPlan));
     return sends ? ends.send : ends.receive;
   }
   Result<cuda::Activity*> activity(size_t blocks) override {
@@ -243,9 +243,9 @@ void GpuTeam::chooseShape() {
   settings_.parts = queues.parts;
 }
 
-Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
+Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name, QueueUse use) {
   if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
-  if (!isHere(name.sender) || !isHere(name.receiver)) return makeRemoteQueue(name);
+  if (!isHere(name.sender) || !isHere(name.receiver)) return makeRemoteQueue(name, use);
   cuda::Memory& sender = *at(name.sender).memory;
   cuda::Memory& receiver = *at(name.receiver).memory;
   HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, sender, receiver));
@@ -258,10 +258,11 @@ Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name) {
 }
 
 // The end that is here, of a queue that the host carries on.
-Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name) {
+Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name, QueueUse use) {
   const bool sends = isHere(name.sender);
   const int channel = cuda::bridgeChannel(name.channel, name.part);
-  HORING_ASSIGN(const cuda::Port port, remote_->port({sends ? name.receiver : name.sender, channel, sends}));
+  HORING_ASSIGN(const cuda::Port port,
+                remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
   QueueEnds ends{};
   HORING_ASSIGN((sends ? ends.send : ends.receive), place(remote_->rank(), port));
   queues_.emplace(name, ends);
@@ -384,17 +385,19 @@ Result<const cuda::BoundExchange*> GpuTeam::exchange(int rank) {
 Status GpuTeam::makeExchanges() {
   has_exchanges_ = true;
   const int blocks = std::min(most_blocks_, remote_ ? resident_blocks_ : launches_.residentBlocks());
-  const int32_t bridged_parts = remote_ ? remote_->bridgedMessageParts() : 0;
-  bridges_messages_ = bridged_parts > 0;
-  const size_t peers = remote_ && !bridges_messages_ ? remote_->mostNeighbors() : ranks_.size() - 1;
+  bridged_exchange_parts_ = remote_ ? remote_->bridgedMessageParts() : 0;
+  const bool reaches_all = !remote_ || bridged_exchange_parts_ > 0;
+  const size_t peers = reaches_all ? ranks_.size() - 1 : remote_->mostNeighbors();
+  exchange_parts_ = cuda::exchangeParts(peers, settings_.parts, blocks);
+  bridged_exchange_parts_ = std::min(bridged_exchange_parts_, exchange_parts_);
   cuda::BoundExchangeSettings settings;
-  settings.parts = cuda::exchangeParts(peers, bridges_messages_ ? bridged_parts : settings_.parts, blocks);
+  settings.parts = exchange_parts_;
   settings.most_blocks = blocks;
   settings.timeout_ns = settings_.timeout_ns;
   if (ranks_.size() == 1) return {};
   // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
   const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"
-                              : remote_ && !bridges_messages_ && remote_->neighbors() == 0
+                              : !reaches_all && remote_->neighbors() == 0
                                   ? "this rank's GPU reaches no other's memory"
                               : settings.parts == 0 ? "too many ranks reach each other"
                                                     : nullptr;
@@ -428,8 +431,8 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
           ports.push_back(nullptr);
           continue;
         }
-        HORING_ASSIGN(const QueueEnds ends, queue(queueOfMessages(rank, peer, sends, part)));
-        ports.push_back(sends ? ends.send : ends.receive);
+        HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, peer, sends, part));
+        ports.push_back(port);
       }
   cuda::Activity* activity = nullptr;
   if (remote_) {
@@ -438,40 +441,33 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
   return cuda::BoundExchange::make(ports, settings, {abort_.load(), activity}, *at(rank).memory);
 }
 
-GpuTeam::QueueName GpuTeam::queueOfMessages(int rank, int peer, bool sends, int32_t part) {
-  return sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part};
+Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int32_t part) {
+  const QueueName name = sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part};
+  HORING_ASSIGN(const QueueEnds ends, queue(name, QueueUse::kMessages));
+  return sends ? ends.send : ends.receive;
 }
 
 Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
   const std::lock_guard lock(mutex_);
   const OutsideOfGraphs outside(launches_.anyDevice()->api());
   cuda::BoundExchange& exchange = *exchanges_[static_cast<size_t>(rank)];
-  for (const Transfer& each : transfers) {
-    const bool sends = each.direction == Transfer::Direction::kSend;
-    const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
-    if (each.peer == rank || exchange.isConnected(flow)) continue;
-    std::vector<cuda::Port*> ports;
-    for (int32_t part = 0; part < exchange.parts(); ++part) {
-      HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, each.peer, sends, part));
-      ports.push_back(port);
+  const auto connectAll = [&]() -> Status {
+    for (const Transfer& each : transfers) {
+      const bool sends = each.direction == Transfer::Direction::kSend;
+      const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
+      if (exchange.isConnected(flow)) continue;
+      std::vector<cuda::Port*> ports;
+      for (int32_t part = 0; part < bridged_exchange_parts_; ++part) {
+        HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, each.peer, sends, part));
+        ports.push_back(port);
+      }
+      HORING_TRY(exchange.connect(flow, ports));
     }
-    HORING_TRY(exchange.connect(flow, ports));
-  }
-  return {};
-}
-
-// Of a plan, too, if one has it or comes to need it: so kernels of both find what the other left there.
-Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int32_t part) {
-  const QueueName name = queueOfMessages(rank, peer, sends, part);
-  auto found = queues_.find(name);
-  if (found == queues_.end()) {
-    HORING_ASSIGN(const cuda::Port port,
-                  remote_->portOfMessages({peer, cuda::bridgeChannel(name.channel, part), sends}));
-    QueueEnds ends{};
-    HORING_ASSIGN((sends ? ends.send : ends.receive), place(rank, port));
-    found = queues_.emplace(name, ends).first;
-  }
-  return sends ? found->second.send : found->second.receive;
+    return {};
+  };
+  const Status connected = connectAll();
+  if (remote_) remote_->connect(connected.ok());
+  return connected;
 }
 
 void GpuTeam::abort() {
@@ -505,7 +501,7 @@ GpuTeam::Ended GpuTeam::outcome() {
       if (outcome.ok()) continue;
       ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
                           outcome.message().c_str()),
-               failure.call & ~cuda::kInGraph, replayOf(key, failure), rank_of_position_[position]};
+               failure.call & ~cuda::kInGraph, replayOf(key, failure)};
       // Who was ended says less than who gave up.
       if (outcome.code() != Code::kRemoteError) return ended;
     }

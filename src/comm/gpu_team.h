@@ -74,12 +74,13 @@ class GpuTeam {
   // With which ranks, if it has one, and whether with all, on every rank: the same at both ends. Those whose memory its GPU reaches;
   // where a graph records them, with the others too, whose messages hosts carry between kernels.
   bool carriesMessagesWith(int peer, bool is_recorded) const {
-    return !remote_ || remote_->isNeighbor(peer) || (is_recorded && bridges_messages_);
+    return carriesAllMessages(is_recorded) || remote_->isNeighbor(peer);
   }
   bool carriesAllMessages(bool is_recorded) const {
-    return !remote_ || remote_->areAllNeighbors() || (is_recorded && bridges_messages_);
+    return !remote_ || remote_->areAllNeighbors() || (is_recorded && bridged_exchange_parts_ > 0);
   }
-  // Before calls are prepared: queues for those of other nodes. Errors stick on this rank alone: the driver's.
+  // Before a graph records these: queues to ranks whose memory is not reached. Errors, of this rank alone: the driver's; its GPU's memory
+  // has no room for them.
   Status connectMessages(int rank, std::span<const Transfer> transfers);
 
   // For ranks that kernels serve.
@@ -92,7 +93,7 @@ class GpuTeam {
     Status status;
     std::optional<uint64_t> launch{};      // none: sends and receives, which are no call of the ledger
     std::optional<ReplayNumber> replay{};  // where a graph replayed it
-    int rank = -1;                         // on whose GPU; -1: nobody's in particular
+    int rank = -1;                         // of messages: on whose GPU
   };
   Ended outcome();
   // How often the kernels of this rank have run what graphs replay, as they tell, of every part of a plan that has run. Any thread.
@@ -145,9 +146,10 @@ class GpuTeam {
     cuda::Port* send;
     cuda::Port* receive;
   };
-  Result<QueueEnds> queue(const QueueName& name);
-  Result<QueueEnds> makeRemoteQueue(const QueueName& name);
-  static QueueName queueOfMessages(int rank, int peer, bool sends, int32_t part);
+  // Of a plan and of messages it is the same: kernels of either find what the other left there.
+  using QueueUse = RemoteGpus::QueueUse;
+  Result<QueueEnds> queue(const QueueName& name, QueueUse use);
+  Result<QueueEnds> makeRemoteQueue(const QueueName& name, QueueUse use);
   Result<cuda::Port*> portOfMessages(int rank, int peer, bool sends, int32_t part);
   Result<cuda::Port*> place(int rank, const cuda::Port& port);
   void release();
@@ -173,8 +175,10 @@ class GpuTeam {
   std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
-  bool has_exchanges_ = false;     // or tried to have
-  bool bridges_messages_ = false;  // where graphs record them
+  bool has_exchanges_ = false;  // or tried to have
+  int32_t exchange_parts_ = 0;  // of messages, the most
+  // The most of those that hosts carry between kernels, where graphs record them; 0: none.
+  int32_t bridged_exchange_parts_ = 0;
   std::vector<std::unique_ptr<cuda::BoundExchange>>
       exchanges_;  // by rank; null for those of other processes; empty: there are none
   mutable std::mutex

@@ -192,9 +192,10 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
         "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph: %s; "
         "launch it outside",
         own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
-        rest.front().on_gpu ? "kernels carry messages to other nodes among at most 33 ranks"
-                            : "kernels carry what is in a GPU's memory");
-  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.is_recorded, cuda::kNoCall));
+        rest.front().on_gpu ? "its GPU's memory is not reached, and there are too many ranks for this "
+                              "(33, or fewer with a large HORING_WINDOW)"
+                            : "it is not in a GPU's memory");
+  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.is_recorded));
   if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
   launch.stream = streams.front();
   messages.others.assign(streams.begin() + 1, streams.end());
@@ -240,10 +241,11 @@ Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream st
     return Taken::kNothing;
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
-  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
-  launch.call.number = number;
-  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, messagesOf(command, communicator_.ranks()),
-                                                   launch.is_recorded, number));
+  HORING_ASSIGN(GpuExchange messages,
+                makeMessages(exchange, messagesOf(command, communicator_.ranks()), launch.is_recorded));
+  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
+  for (cuda::ExchangeCall& kernel : messages.kernels)
+    kernel.number = launch.is_recorded ? launch.call.number | cuda::kInGraph : launch.call.number;
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(enter(launch));
   return Taken::kAll;
@@ -251,8 +253,7 @@ Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream st
 
 // With ranks that `exchange` serves, and to itself; null: there are no others.
 Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchange,
-                                              std::span<const Transfer> transfers, bool is_recorded,
-                                              uint64_t number) const {
+                                              std::span<const Transfer> transfers, bool is_recorded) const {
   const int own = communicator_.rank();
   HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
   GpuExchange messages;
@@ -263,11 +264,9 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchang
   for (const Transfer& each : transfers)
     if (each.peer != own) to_others.push_back(each);
   if (!exchange) return messages;
-  // Nobody else hears of it otherwise, and they would wait for these messages.
-  if (is_recorded)
-    if (const Status made = team_->connectMessages(own, to_others); !made.ok())
-      return communicator_.breakOff(made);
-  messages.kernels = exchange->prepare(to_others, is_recorded ? number | cuda::kInGraph : number);
+  if (is_recorded) HORING_TRY(team_->connectMessages(own, to_others));
+  messages.kernels =
+      exchange->prepare(to_others, is_recorded ? cuda::kNoCall | cuda::kInGraph : cuda::kNoCall);
   return messages;
 }
 

@@ -59,7 +59,7 @@ class KernelCalls {
   Result<GpuLaunch> makeLaunch(const Command& command, CudaStream stream, bool is_recorded);
   Result<bool> prepare(const Command& command, GpuLaunch& launch);
   Result<GpuExchange> makeMessages(const cuda::BoundExchange* exchange, std::span<const Transfer> transfers,
-                                   bool is_recorded, uint64_t number) const;
+                                   bool is_recorded) const;
   Status enter(const GpuLaunch& launch);
   Result<bool> carriesMessages(const Command& command);
   Result<CudaStream> enterBlocking(Command& command);

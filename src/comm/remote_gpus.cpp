@@ -141,7 +141,7 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     verdict.terms = terms.value();
     neighbors_.open(offers, communicator_.log());
     HORING_ASSIGN(Blobs told, gather(reach(offers)));
-    verdict.why_not = connect(std::move(told));
+    verdict.why_not = meet(std::move(told));
   }
   if (!verdict.why_not.ok()) {
     proxy_.reset();
@@ -162,19 +162,24 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   });
 }
 
-Status RemoteGpus::connect(Blobs told) {
+Status RemoteGpus::meet(Blobs told) {
   const size_t ranks = told.size();
   const TransportReach reach(std::move(told), proxy_->transports() + 1);
   neighbors_.settle(reach, proxy_->transports());
   communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                            neighbors_.count());
+  std::vector<size_t> strangers(ranks);
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b) {
-      all_neighbors_ = all_neighbors_ && reach.both(a, b, proxy_->transports());
       if (reach.choice(a, b) < 0)
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
+      if (reach.both(a, b, proxy_->transports())) continue;
+      ++strangers[a];
+      ++strangers[b];
     }
+  most_strangers_ = *std::max_element(strangers.begin(), strangers.end());
+  all_neighbors_ = most_strangers_ == 0;
   if (!all_neighbors_) parts_ = bridged_parts_;
   // This rank's own affair, of which all hear when a plan is made.
   started_ = start(reach);
@@ -182,10 +187,31 @@ Status RemoteGpus::connect(Blobs told) {
 }
 
 Status RemoteGpus::start(const TransportReach& reach) {
-  if (neighbors_.count() + 1 < static_cast<size_t>(communicator_.ranks())) {
+  const size_t strangers = static_cast<size_t>(communicator_.ranks()) - 1 - neighbors_.count();
+  if (strangers > 0) {
     HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
+    if (const int32_t parts = bridgedMessageParts(); parts > 0) {
+      HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
+    }
   }
   return proxy_->start(reach.choicesOf(static_cast<size_t>(rank())));
+}
+
+size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {
+  return 2 * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape_) + cuda::kQueueCounterBytes);
+}
+
+int32_t RemoteGpus::bridgedMessageParts() const {
+  if (most_strangers_ == 0 || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  int32_t parts = bridged_parts_;
+  while (parts > 0 && bytesOfMessages(most_strangers_, parts) > kGpuPinnedMessageBytes) --parts;
+  return parts;
+}
+
+void RemoteGpus::connect(bool carries) {
+  if (carries)
+    for (const GpuProxy::Lane& lane : lanes_) proxy_->add(lane);
+  lanes_.clear();
 }
 
 Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
@@ -203,55 +229,26 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
           this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
     all = all && blobs[rank].back() == std::byte{1};
   }
-  if (all) {
-    // Not before: a link that only one end makes would fail.
-    for (const GpuProxy::Lane& lane : lanes_) proxy_->add(lane);
+  connect(all);
+  if (all)
     for (const auto& blocks : activities_) proxy_->watch(blocks);
-  }
   for (Pinned* const pinned : {&told_, &queues_}) {
     if (!pinned->memory) continue;
     if (!all) HORING_TRY(pinned->memory->rewind(pinned->kept_bytes));
     pinned->kept_bytes = pinned->memory->used();
   }
-  lanes_.clear();
   activities_.clear();
   return all;
 }
 
-Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane) {
+Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane, QueueUse use) {
   if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
   HORING_TRY(started_);
-  HORING_ASSIGN(const cuda::Port port, makeBridged(lane, *queues_.memory));
-  lanes_.push_back(lane);
-  return port;
-}
-
-Result<cuda::Port> RemoteGpus::makeBridged(GpuProxy::Lane& lane, cuda::Memory& memory) const {
+  cuda::Memory& memory = use == QueueUse::kPlan ? *queues_.memory : *messages_;
   HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, memory, memory));
   lane.end = lane.sends ? queue.receive : queue.send;
+  lanes_.push_back(lane);
   return lane.sends ? queue.send : queue.receive;
-}
-
-size_t RemoteGpus::bytesOfMessages(int32_t parts) const {
-  const auto peers = static_cast<size_t>(communicator_.ranks()) - 1;
-  return 2 * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape_) + cuda::kQueueCounterBytes);
-}
-
-int32_t RemoteGpus::bridgedMessageParts() const {
-  if (all_neighbors_ || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
-  int32_t parts = bridged_parts_;
-  while (parts > 0 && bytesOfMessages(parts) > kGpuPinnedMessageBytes) --parts;
-  return parts;
-}
-
-Result<cuda::Port> RemoteGpus::portOfMessages(GpuProxy::Lane lane) {
-  HORING_TRY(started_);
-  if (!messages_) {
-    HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(bridgedMessageParts())));
-  }
-  HORING_ASSIGN(const cuda::Port port, makeBridged(lane, *messages_));
-  proxy_->add(lane);
-  return port;
 }
 
 Result<cuda::Activity*> RemoteGpus::takeActivity(size_t blocks) {

@@ -22,7 +22,7 @@ namespace horing {
 // rank, for their queues.
 inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
 inline constexpr size_t kGpuPinnedQueueBytes = size_t{31} << 20;
-// And at most, from when a graph first records a message that the host carries.
+// And at most, where graphs may record messages that the host carries.
 inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
 
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
@@ -63,13 +63,15 @@ class RemoteGpus {
   // Of any rank, if all of its node are such; the same on every rank.
   size_t mostNeighbors() const { return neighbors_.seats().mostNeighbors(); }
   bool areAllNeighbors() const { return all_neighbors_; }
-  // The kernel's end of a queue to another rank; `lane.end` is not used.
-  Result<cuda::Port> port(GpuProxy::Lane lane);
-  // Of messages with ranks that are no neighbors, so many parts have room in the host's memory; 0: not one, or there are no such ranks.
-  // The same on every rank.
+  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages that a graph records; `lane.end` is not
+  // used. Of what the host carries: when allMade() or connect() has said so.
+  enum class QueueUse : uint8_t { kPlan, kMessages };
+  Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
+  // Messages to ranks that are no neighbors have so many parts at most; 0: no graph can record them, or there are no such ranks. The
+  // same on every rank.
   int32_t bridgedMessageParts() const;
-  // The kernel's end of a queue to one of these, for good and at once: the other end may come later.
-  Result<cuda::Port> portOfMessages(GpuProxy::Lane lane);
+  // From now on the host carries what goes through the queues that were asked for of late, or not. The other ends may come later.
+  void connect(bool carries);
   // Where blocks of one more plan tell that they run.
   Result<cuda::Activity*> activity(size_t blocks);
   // The same of messages, for good and at once.
@@ -89,12 +91,10 @@ class RemoteGpus {
   void chooseShape();
   Result<GpuOffer> setUp(const Own& own);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
-  Status connect(Blobs told);
+  Status meet(Blobs told);
   Status start(const TransportReach& reach);
   Result<cuda::Activity*> takeActivity(size_t blocks);
-  // Makes a queue there; the kernel's end of it.
-  Result<cuda::Port> makeBridged(GpuProxy::Lane& lane, cuda::Memory& memory) const;
-  size_t bytesOfMessages(int32_t parts) const;
+  size_t bytesOfMessages(size_t peers, int32_t parts) const;
 
   Communicator& communicator_;
   GpuNeighbors neighbors_;
@@ -102,6 +102,7 @@ class RemoteGpus {
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
   bool all_neighbors_ = true;
+  size_t most_strangers_ = 0;  // that are no neighbors of a rank
   int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
   // Pinned memory of the host, and how much of it plans have that all ranks have made.
   struct Pinned {
@@ -109,8 +110,10 @@ class RemoteGpus {
     size_t kept_bytes = 0;
   };
   Pinned told_, queues_;
-  std::unique_ptr<cuda::Memory> messages_;  // pinned, for queues that no plan has; null: none was asked for
-  std::unique_ptr<GpuProxy> proxy_;         // goes before the memory
+  // Pinned, too, for queues of messages that no plan has; null: there are none. From the begin, since asking for some may wait for kernels
+  // that run.
+  std::unique_ptr<cuda::Memory> messages_;
+  std::unique_ptr<GpuProxy> proxy_;  // goes before the memory
   // Of the plan at hand.
   std::vector<GpuProxy::Lane> lanes_;
   std::vector<std::span<const cuda::Activity>> activities_;

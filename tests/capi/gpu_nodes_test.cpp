@@ -67,23 +67,67 @@ TEST_F(GpuNodeTrouble, OfARecordedMessageThatNeverComesEndsAtTheDeadlineAndReach
   EXPECT_TRUE(refuses(add(0, on_0_.data(), nullptr), horingRemoteError, "outside of a graph"));
 }
 
-// From rank 0 to rank 2 no ring of three has a queue.
+// From rank 0 to rank 2 no ring of three has a queue. A thread of the library waits for messages meanwhile.
 TEST_F(GpuNodeTrouble, OfQueuesForRecordedMessagesThatFindNoMemoryReachesAll) {
   const Setting algorithm("HORING_ALGO", "ring");
   comms_ = makeNodes(3, "shm,socket");
   onEveryRank(3, [&](int rank) {
     EXPECT_HORING(add(rank, GpuVector<float>(cuda_, rank, std::vector<float>(8, 1)).data(), nullptr));
   });
-  const GpuStream stream(cuda_, 0);
-  const CurrentGpu current(cuda_, 0);
-  const RecordedGraph graph(cuda_, stream, [&] {
-    cuda_.fail("cuMemHostAlloc", 2);
-    EXPECT_TRUE(refuses(horingSend(on_0_.data(), 8, horingFloat, 2, comm(0), stream.get()),
-                        horingUnhandledCudaError, "of pinned host memory"));
-    cuda_.fail(nullptr, 0);
-  });
-  EXPECT_EQ(asyncError(0), horingUnhandledCudaError);
+  const GpuStream stream(cuda_, 0), waits(cuda_, 0);
+  const GpuVector<float> never(cuda_, 0, std::vector<float>(8, 1));
+  EXPECT_HORING(horingRecv(never.data(), 8, horingFloat, 1, comm(0), waits.get()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  {
+    const CurrentGpu current(cuda_, 0);
+    const RecordedGraph graph(cuda_, stream, [&] {
+      cuda_.fail("cuMemcpyAsync", 2, 0, 1);
+      EXPECT_TRUE(refuses(horingSend(on_0_.data(), 8, horingFloat, 2, comm(0), stream.get()),
+                          horingUnhandledCudaError, "copying to a GPU"));
+    });
+  }
+  EXPECT_NE(heardError(0), horingSuccess);
   EXPECT_EQ(heardError(1), horingRemoteError);
+  EXPECT_EQ(heardError(2), horingRemoteError);
+}
+
+// The queue of the receiver and the link are full: who leaves waits until all of the rest is on its way, and what is arrives.
+TEST_F(GpuNodeTrouble, IsNoneWhereASenderOfRecordedMessagesLeavesBeforeTheyAreReceived) {
+  constexpr int kMessages = 20;
+  for (const char* const transports : {"shm", "socket"}) {
+    comms_ = makeNodes(2, transports);
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)); });
+    const GpuStream stream(cuda_, 0), other(cuda_, 1);
+    const GpuVector<float> all(cuda_, 1, std::vector<float>(8 * kMessages, -1));
+    const auto record = [&](int rank, const GpuStream& on_stream, const auto& call) {
+      const CurrentGpu current(cuda_, rank);
+      return std::make_unique<RecordedGraph>(cuda_, on_stream, [&] {
+        EXPECT_HORING(horingGroupStart());
+        for (size_t i = 0; i < kMessages; ++i) EXPECT_HORING(call(i));
+        EXPECT_HORING(horingGroupEnd());
+      });
+    };
+    auto sends = record(0, stream, [&](size_t) {
+      return horingSend(on_0_.data(), 8, horingFloat, 1, comm(0), stream.get());
+    });
+    const auto receives = record(1, other, [&](size_t i) {
+      return horingRecv(all.data() + 8 * i, 8, horingFloat, 0, comm(1), other.get());
+    });
+    on_0_.write(std::vector<float>(8, 7));
+    sends->launch();
+    std::thread leaves([&] {
+      stream.synchronize();
+      sends.reset();
+      EXPECT_HORING(horingCommDestroy(std::exchange(comms_[0], nullptr)));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    receives->launch();
+    other.synchronize();
+    leaves.join();
+    EXPECT_EQ(asyncError(1), horingSuccess) << transports;
+    EXPECT_EQ(all.read(), std::vector<float>(8 * kMessages, 7)) << transports;
+    EXPECT_HORING(horingCommDestroy(std::exchange(comms_[1], nullptr)));
+  }
 }
 
 TEST_F(GpuNodeTrouble, AbortEndsTheKernelsOfOtherNodes) {

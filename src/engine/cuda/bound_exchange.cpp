@@ -46,8 +46,11 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
                                                            const Host& host, Memory& memory) {
   std::unique_ptr<BoundExchange> exchange(new BoundExchange(settings, memory));
   const auto parts = static_cast<size_t>(settings.parts);
-  for (size_t flow = 0; flow < ports.size() / parts; ++flow)
-    exchange->connected_.push_back(ports[flow * parts] != nullptr);
+  for (size_t begin = 0; begin < ports.size(); begin += parts) {
+    const auto of_flow = std::span(ports).subspan(begin, parts);
+    exchange->parts_of_flow_.push_back(static_cast<uint8_t>(
+        parts - static_cast<size_t>(std::count(of_flow.begin(), of_flow.end(), nullptr))));
+  }
   HORING_ASSIGN(exchange->ports_, place(memory, std::span<Port* const>(ports)));
   ExchangeView& view = exchange->view_;
   view.ports = exchange->ports_;
@@ -66,9 +69,9 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
 }
 
 Status BoundExchange::connect(int32_t flow, std::span<Port* const> ports) {
-  HORING_CHECK_EQ(ports.size(), static_cast<size_t>(settings_.parts));
+  HORING_CHECK_LE(ports.size(), static_cast<size_t>(settings_.parts));
   HORING_TRY(memory_.write(ports_ + flow * settings_.parts, ports.data(), ports.size_bytes()));
-  connected_[static_cast<size_t>(flow)] = true;
+  parts_of_flow_[static_cast<size_t>(flow)] = static_cast<uint8_t>(ports.size());
   return {};
 }
 
@@ -94,10 +97,13 @@ std::vector<ExchangeCall> BoundExchange::prepare(std::span<const Transfer> trans
       if (flow.messages.size() <= begin) continue;
       ExchangeFlow& here = call.flows[call.flow_count++] = flow.flow;
       here.first = count;
+      here.parts = parts_of_flow_[static_cast<size_t>(here.number)];
+      PartCut cut = view_.cut;
+      cut.parts = here.parts;
       here.message_count = static_cast<uint16_t>(std::min(most, flow.messages.size() - begin));
       for (size_t i = begin; i < begin + here.message_count; ++i) {
         call.messages[count++] = flow.messages[i];
-        call.used_parts = std::max(call.used_parts, view_.cut.used(flow.messages[i].bytes));
+        call.used_parts = std::max(call.used_parts, cut.used(flow.messages[i].bytes));
       }
     }
     call.blocks = std::min(call.items(), settings_.most_blocks);

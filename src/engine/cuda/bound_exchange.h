@@ -12,7 +12,7 @@ namespace horing::cuda {
 
 // The same on every rank.
 struct BoundExchangeSettings {
-  int32_t parts = 1;                     // of a message, at most
+  int32_t parts = 1;                     // of a message, at most: 255 or less
   int32_t most_blocks = 1;               // of a kernel
   uint32_t smallest_part_bytes = 16384;  // less is not worth a block
   uint64_t timeout_ns = UINT64_MAX;      // how long a kernel waits for anything
@@ -24,7 +24,7 @@ class BoundExchange {
   // Where the ports of a flow are, by part: its number.
   static constexpr int32_t flowNumber(int32_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
 
-  // `ports`: [flow number * parts + part], null for flows that are not connected, or not yet.
+  // `ports`: [flow number * parts + part], null where a flow has fewer, or none yet.
   struct Host {
     uint32_t* abort = nullptr;  // see BoundPlan
     Activity* activity =
@@ -36,9 +36,8 @@ class BoundExchange {
   BoundExchange(const BoundExchange&) = delete;
   BoundExchange& operator=(const BoundExchange&) = delete;
 
-  int32_t parts() const { return settings_.parts; }
-  bool isConnected(int32_t flow) const { return connected_[static_cast<size_t>(flow)]; }
-  // A flow that is not, by its ports, one for each part; kernels of others may run.
+  bool isConnected(int32_t flow) const { return parts_of_flow_[static_cast<size_t>(flow)] > 0; }
+  // A flow that is not, by its ports, one for each part that both ends give it; kernels of other flows may run.
   Status connect(int32_t flow, std::span<Port* const> ports);
   // Messages of flows that are connected, of kMaxFlows / 2 peers at most, for kernels to run one after the other: more than one where
   // there are more than a kernel takes. Then the messages between two ranks meet all the same: each kernel has the next few of each flow.
@@ -54,8 +53,8 @@ class BoundExchange {
   BoundExchangeSettings settings_;
   Memory& memory_;
   ExchangeView view_;
-  Port** ports_ = nullptr;       // the view's
-  std::vector<bool> connected_;  // by flow
+  Port** ports_ = nullptr;              // the view's
+  std::vector<uint8_t> parts_of_flow_;  // 0: it is not connected
 };
 
 // The most parts that messages may have, at most `parts`, of ranks with so many peers each and kernels of `blocks` blocks; 0: they are too many.

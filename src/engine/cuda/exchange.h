@@ -70,7 +70,9 @@ class ExchangeRun {
   };
   HORING_DEVICE Share share(int32_t item) const {
     const ExchangeMessage& message = call_.messages[flow(item).first + shared_.message[item]];
-    return {message, call_.view.cut.range(message.bytes, part(item))};
+    PartCut cut = call_.view.cut;
+    cut.parts = flow(item).parts;
+    return {message, cut.range(message.bytes, part(item))};
   }
 
   HORING_DEVICE void begin(int32_t item) {

@@ -19,6 +19,7 @@ struct ExchangeFlow {
   uint16_t first = 0;  // among the call's messages
   uint16_t message_count = 0;
   bool sends = false;
+  uint8_t parts = 1;  // of a message at most: for so many there are ports
 };
 inline constexpr int32_t kMaxFlows = 64;
 inline constexpr int32_t kMaxMessages = 192;
@@ -42,7 +43,7 @@ struct ExchangeView {
   ExchangeFailure* failure = nullptr;
   uint64_t* runs = nullptr;      // of each block, in memory of the GPU; written by it alone
   Activity* activity = nullptr;  // of each block; null: the host has no part in it
-  PartCut cut;                   // of a message: elements are bytes
+  PartCut cut;                   // of a message, of flows that have most parts: elements are bytes
   uint64_t timeout_ns = UINT64_MAX;
 };
 

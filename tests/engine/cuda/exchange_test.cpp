@@ -120,6 +120,12 @@ TEST(CudaExchange, CarriesMessagesOfAllSizesByThreadsOfTheSystem) {
   expectAllArrive({.ranks = 3}, {0, 1, 255, 256, 257, 5000}, -1);
 }
 
+// As those that hosts carry on, whose queues have less room.
+TEST(CudaExchange, CarriesThemWithFewerPartsBetweenSomeRanks) {
+  expectAllArrive({.ranks = 4, .most_far_parts = 1}, {0, 1, 257, 5000}, -1);
+  expectAllArrive({.ranks = 3, .parts = 5, .most_far_parts = 2}, {5000, 0, 9000}, -1);
+}
+
 // Fibers switch stacks behind ThreadSanitizer's back.
 #if !defined(HORING_TEST_TSAN)
 TEST(CudaExchange, CarriesThemInAnyOrderOfItsThreads) {
