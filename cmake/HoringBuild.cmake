@@ -88,11 +88,11 @@ function(horing_precompile target kind)
   endif()
 endfunction()
 
-# Where no ccache keeps objects, eight files of a target are compiled as one, too: what they all include is parsed, and what they
+# Where no ccache keeps objects, sixteen files of a target are compiled as one, too: what they all include is parsed, and what they
 # instantiate is generated, once. Files with options of their own stay alone (CMake sees to that).
 if(NOT HORING_CCACHE)
   set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 endif()
 
 # For files that name in an anonymous namespace what others of their target name, too, and for those in C, which would want a

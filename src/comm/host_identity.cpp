@@ -16,7 +16,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kIdentityVersion = 5;
 constexpr size_t kMaxText = 200;
 constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
@@ -156,7 +156,7 @@ Result<HostIdentity> findHostIdentity(const Config& config, const std::string& g
 
 std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
   WireWriter out;
-  out.number(kVersion);
+  out.number(kIdentityVersion);
   for (const std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
                                   &identity.group_override, &identity.switches})
     out.text(*text, kMaxText);
@@ -173,11 +173,11 @@ std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
 Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
   WireReader in(bytes);
   const uint32_t version = in.number<uint32_t>();
-  if (version != kVersion)
+  if (version != kIdentityVersion)
     return makeStatus(
         Code::kInvalidUsage,
         "host identity has format %u, this library speaks %u: use one version of horing on all ranks",
-        version, kVersion);
+        version, kIdentityVersion);
   HostIdentity identity;
   for (std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
                             &identity.group_override, &identity.switches})

@@ -11,7 +11,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint8_t kVersion = 2;
+constexpr uint8_t kPlaceVersion = 2;
 Status dump(const Config& config) {
   Result<MachineGraph> graph =
       config.topo_file.empty() ? graphOfThisMachine() : graphFromFile(config.topo_file);
@@ -55,7 +55,7 @@ std::map<std::string, int> nicDistances(const Fragment& fragment, const std::str
 
 std::vector<std::byte> encodeFragment(const Fragment& fragment) {
   WireWriter out;
-  out.number(kVersion);
+  out.number(kPlaceVersion);
   out.number(static_cast<uint8_t>(fragment.nodes.size()));
   out.number(static_cast<uint8_t>(fragment.home));
   for (size_t index = 1; index < fragment.nodes.size(); ++index) {
@@ -86,7 +86,7 @@ Result<Fragment> decodeFragment(std::span<const std::byte> bytes) {
   const size_t size = in.number<uint8_t>();
   Fragment fragment;
   fragment.home = in.number<uint8_t>();
-  if (version != kVersion || size < 1 || size > kMaxFragmentNodes ||
+  if (version != kPlaceVersion || size < 1 || size > kMaxFragmentNodes ||
       static_cast<size_t>(fragment.home) >= size)
     return damaged();
   while (fragment.nodes.size() < size && !in.failed()) {

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <set>
 
+#include "control/inquiry_times.h"
 #include "control/rank_list.h"
 
 namespace horing {
 
 namespace {
 
-// Answers are a thread's wake-up away, even on a machine that is busy.
-constexpr int64_t kAnswersNs = 500'000'000;
 // So long, more ranks may come into a call that some disagree about, so that the majority shows.
 constexpr int64_t kMoreCallersNs = 1'000'000'000;
-constexpr int64_t kAskAgainNs = 150'000'000;
 constexpr size_t kShownObstacles = 8;
 
 std::string callText(const CallReport& report) {

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "control/inquiry_times.h"
+
 namespace horing {
 
 namespace {
 
-// Answers are a thread's wake-up away, even on a machine that is busy.
-constexpr int64_t kAnswersNs = 500'000'000;
-constexpr int64_t kAskAgainNs = 150'000'000;
 constexpr int64_t kNsPerMs = 1'000'000;
 
 using Doing = RankState::Doing;

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kCount = 3;
 
 // The sum over all ranks of what they put there.
-float sumAt(int ranks, size_t i, float added) {
+float expectedSum(int ranks, size_t i, float added) {
   float sum = 0;
   for (int rank = 0; rank < ranks; ++rank) sum += element(rank, i) + added;
   return sum;
@@ -24,7 +24,7 @@ TEST_P(Collectives, RepeatedCallsUseTheBuffersOfEach) {
       float* const to = call % 2 == 0 ? output.data() : input.data();
       ASSERT_HORING(horingAllReduce(input.data(), to, kCount, horingFloat, horingSum, comm(rank), nullptr));
       for (size_t i = 0; i < kCount; ++i)
-        ASSERT_EQ(to[i], sumAt(ranks(), i, added)) << "call " << call << " element " << i;
+        ASSERT_EQ(to[i], expectedSum(ranks(), i, added)) << "call " << call << " element " << i;
     }
   });
 }
@@ -41,10 +41,10 @@ TEST_P(Collectives, RepeatedCallsFindAnotherCountTypeOrOperation) {
       for (const size_t count : {kCount, kCount, kCount + 1, kCount}) {
         ASSERT_HORING(reduce(count, horingFloat, horingSum));
         for (size_t i = 0; i < output.size(); ++i)
-          ASSERT_EQ(output[i], i < count ? sumAt(ranks(), i, 0) : -1.0f) << count << ' ' << i;
+          ASSERT_EQ(output[i], i < count ? expectedSum(ranks(), i, 0) : -1.0f) << count << ' ' << i;
       }
       ASSERT_HORING(reduce(kCount, horingFloat, horingAvg));
-      EXPECT_FLOAT_EQ(output[1], sumAt(ranks(), 1, 0) / static_cast<float>(ranks()));
+      EXPECT_FLOAT_EQ(output[1], expectedSum(ranks(), 1, 0) / static_cast<float>(ranks()));
       ASSERT_HORING(reduce(kCount, horingUint32, horingBitAnd));
       uint32_t common = ~0u, found = 0;
       for (int peer = 0; peer < ranks(); ++peer) {
@@ -89,7 +89,7 @@ TEST_P(Collectives, RepeatedCallsAreCheckedEachTime) {
     EXPECT_TRUE(refuses(reduce(input, output, -1), horingInvalidArgument, "op is -1"));
     for (size_t i = 0; i < kCount; ++i) input[i] = element(rank, i);
     ASSERT_HORING(reduce(input, output)) << "what was refused is no call";
-    for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(output[i], sumAt(ranks(), i, 0));
+    for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(output[i], expectedSum(ranks(), i, 0));
   });
 }
 
@@ -106,13 +106,13 @@ TEST_P(Collectives, RepeatedCallsKeepTheirPlaceBehindThoseOfGroupsAndStreams) {
     EXPECT_EQ(doubled, 0) << "a group holds it until it ends";
     ASSERT_HORING(horingGroupEnd());
     const auto all = static_cast<float>(ranks());
-    EXPECT_EQ(doubled, all * sumAt(ranks(), 0, 0));
+    EXPECT_EQ(doubled, all * expectedSum(ranks(), 0, 0));
     horingStream_t stream = nullptr;
     ASSERT_HORING(horingStreamCreate(&stream));
     float third = 0, fourth = 0;
     ASSERT_HORING(sumOf(&doubled, &third, stream));
     ASSERT_HORING(sumOf(&third, &fourth, nullptr)) << "comes after what is on the stream";
-    EXPECT_EQ(fourth, all * all * all * sumAt(ranks(), 0, 0));
+    EXPECT_EQ(fourth, all * all * all * expectedSum(ranks(), 0, 0));
     ASSERT_HORING(horingStreamDestroy(stream));
   });
 }
