@@ -230,6 +230,10 @@ TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
 // Of what graphs replay no rank tells.
 TEST_F(GpuProxies, TellAfterAWhileOfAPeerThatHasLeftWhileAReplayedKernelRuns) {
   start({}, 1500);
+  for (const auto& side : sides_) side->kernelBegins();
+  send(1);
+  EXPECT_EQ(receive(), 1U);
+  for (const auto& side : sides_) side->kernelEnds();
   sides_[1]->proxy().launched(GpuProxy::Launch::kReplayed, 1);
   sides_.erase(sides_.begin());
   // What it has not waited for does not count.
