@@ -388,10 +388,9 @@ Status GpuTeam::makeExchanges() {
   bridged_exchange_parts_ = remote_ ? remote_->bridgedMessageParts() : 0;
   const bool reaches_all = !remote_ || bridged_exchange_parts_ > 0;
   const size_t peers = reaches_all ? ranks_.size() - 1 : remote_->mostNeighbors();
-  exchange_parts_ = cuda::exchangeParts(peers, settings_.parts, blocks);
-  bridged_exchange_parts_ = std::min(bridged_exchange_parts_, exchange_parts_);
   cuda::BoundExchangeSettings settings;
-  settings.parts = exchange_parts_;
+  settings.parts = cuda::exchangeParts(peers, settings_.parts, blocks);
+  bridged_exchange_parts_ = std::min(bridged_exchange_parts_, settings.parts);
   settings.most_blocks = blocks;
   settings.timeout_ns = settings_.timeout_ns;
   if (ranks_.size() == 1) return {};
