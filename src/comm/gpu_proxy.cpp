@@ -124,7 +124,7 @@ void GpuProxy::drive() {
   for (auto& [rank, peer] : peers_) {
     // An error of one that has left says only that somebody looked for more.
     if (peer.failed.ok() && peer.link && !peer.hasLeft()) peer.failed = peer.link->status();
-    is_of_link |= !peer.failed.ok() || peer.hasLeft();
+    is_of_link |= peer.isGone();
   }
   if (is_of_link) return;
   for (auto& [rank, peer] : peers_) peer.failed = status;
@@ -160,7 +160,7 @@ bool GpuProxy::flushed() const {
   const auto isFlushed = [](const auto& bridge) { return bridge.flushed(); };
   return std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
     const Peer& peer = entry.second;
-    if (!peer.failed.ok() || peer.hasLeft()) return true;
+    if (peer.isGone()) return true;
     return std::none_of(peer.lanes.begin(), peer.lanes.end(),
                         [](const Lane& lane) { return lane.sends && lane.end.canReceive(); }) &&
            std::all_of(peer.outgoing.begin(), peer.outgoing.end(), isFlushed) &&
@@ -169,10 +169,8 @@ bool GpuProxy::flushed() const {
 }
 
 bool GpuProxy::connects() const {
-  return std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-    const Peer& peer = entry.second;
-    return peer.failed.ok() && !peer.hasLeft() && !peer.lanes.empty();
-  });
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& entry) { return !entry.second.isGone() && !entry.second.lanes.empty(); });
 }
 
 bool GpuProxy::underWay() const {

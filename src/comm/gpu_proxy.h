@@ -78,6 +78,8 @@ class GpuProxy {
     Status failed{};  // nothing more goes over the link
     // What it sent before still comes.
     bool hasLeft() const { return link && link->departed(); }
+    // It takes nothing any more.
+    bool isGone() const { return !failed.ok() || hasLeft(); }
   };
 
   void ring();

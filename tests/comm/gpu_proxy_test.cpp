@@ -42,7 +42,8 @@ class CountingTransport final : public Transport {
   std::atomic<int>& sleeps_;
 };
 
-// A rank with one kernel of one block, which uses the first of two queues. Who sleeps while there is something to look after does so for an hour.
+// A rank with one kernel of one block, which uses the first of two queues. Who sleeps while there is something to look after does so
+// for an hour.
 class Side {
  public:
   Side(const std::shared_ptr<LoopbackHub>& hub, int rank, const FaultPlan& faults, int64_t left_ms)
@@ -130,6 +131,12 @@ class GpuProxies : public testing::Test {
     port.advance();
     return value;
   }
+  // From here on kernels run, and the link is up.
+  void kernelsMeet() {
+    for (const auto& side : sides_) side->kernelBegins();
+    send(1);
+    EXPECT_EQ(receive(), 1U);
+  }
   std::vector<std::unique_ptr<Side>> sides_;
 };
 
@@ -193,9 +200,7 @@ TEST_F(GpuProxies, TellOfALinkThatFailsWhileAKernelRuns) {
 // More than one queue holds, though on another channel nothing comes.
 TEST_F(GpuProxies, DeliverWhatAPeerHadSentBeforeItLeft) {
   start();
-  for (const auto& side : sides_) side->kernelBegins();
-  send(1);
-  EXPECT_EQ(receive(), 1U);
+  kernelsMeet();
   constexpr uint64_t kLast = 1 + 2 * kShape.slots;
   for (uint64_t tag = 2; tag <= kLast; ++tag) send(tag);
   sender().kernelEnds();
@@ -216,9 +221,7 @@ TEST_F(GpuProxies, DeliverWhatAPeerHadSentBeforeItLeft) {
 // Its kernel has ended, and this one may wait for another rank: who is missed, the ranks know of each other's calls.
 TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
   start({}, 100);
-  for (const auto& side : sides_) side->kernelBegins();
-  send(1);
-  EXPECT_EQ(receive(), 1U);
+  kernelsMeet();
   sender().kernelEnds();
   sides_.erase(sides_.begin());
   // Twice as long as a kernel has to stand still beside a link that has failed.
@@ -230,9 +233,7 @@ TEST_F(GpuProxies, AreStillWhenAPeerHasLeftInOrderWhileAKernelRuns) {
 // Of what graphs replay no rank tells.
 TEST_F(GpuProxies, TellAfterAWhileOfAPeerThatHasLeftWhileAReplayedKernelRuns) {
   start({}, 1500);
-  for (const auto& side : sides_) side->kernelBegins();
-  send(1);
-  EXPECT_EQ(receive(), 1U);
+  kernelsMeet();
   for (const auto& side : sides_) side->kernelEnds();
   sides_[1]->proxy().launched(GpuProxy::Launch::kReplayed, 1);
   sides_.erase(sides_.begin());
