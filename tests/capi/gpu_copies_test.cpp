@@ -229,14 +229,17 @@ TEST_P(GpuCopies, AreNoPartOfGraphs) {
     const CurrentGpu current(cuda_, gpu(rank));
     const bool records = ranks() <= GetParam().gpus;
     all_here.arrive_and_wait();
-    const RecordedGraph graph(cuda_, stream, [&] {
-      if (records) {
-        EXPECT_HORING(gather(rank, mine.data(), gathered.data(), stream));
-      } else {
-        EXPECT_TRUE(refuses(gather(rank, mine.data(), gathered.data(), stream), horingInvalidUsage,
-                            "records a graph"));
-      }
-    });
+    const RecordedGraph graph(
+        cuda_, stream,
+        [&] {
+          if (records) {
+            EXPECT_HORING(gather(rank, mine.data(), gathered.data(), stream));
+          } else {
+            EXPECT_TRUE(refuses(gather(rank, mine.data(), gathered.data(), stream), horingInvalidUsage,
+                                "records a graph"));
+          }
+        },
+        RecordedGraph::kThreadLocal);
     all_here.arrive_and_wait();
     for (int replay = 0; records && replay < 2; ++replay) {
       gathered.write(std::vector<float>(all()));

@@ -26,13 +26,16 @@ inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
   return comms;
 }
 
-// What a call has recorded from a stream, to be replayed there. Its GPU must be current.
+// What a call has recorded from a stream, to be replayed there. Its GPU must be current. Meanwhile nobody may allocate, look, or make
+// graphs; or `kThreadLocal`: this thread may not.
 class RecordedGraph {
  public:
+  enum Mode : int { kGlobal = 0, kThreadLocal = 1 };
   template <typename Call>
-  RecordedGraph(const horing::test::FakeCuda& cuda, const horing::test::GpuStream& stream, const Call& call)
+  RecordedGraph(const horing::test::FakeCuda& cuda, const horing::test::GpuStream& stream, const Call& call,
+                Mode mode = kGlobal)
       : cuda_(cuda), stream_(stream) {
-    EXPECT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream_.get(), 0), 0);
+    EXPECT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream_.get(), mode), 0);
     call();
     EXPECT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream_.get(), &graph_), 0);
     const auto instantiate =

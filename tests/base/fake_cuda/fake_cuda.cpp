@@ -50,6 +50,7 @@ struct Context {
 };
 struct Graph {
   uint64_t number = 0;
+  bool forbids_others = true;  // to allocate, or to look, while it is recorded
   std::vector<std::function<void()>> works;
 };
 struct Stream {
@@ -327,16 +328,19 @@ FAKE int cuStreamGetCaptureInfo_v3(void* stream, int* status, uint64_t* id, void
   return kSuccess;
 }
 FAKE int cuStreamBeginCapture_v2(void* stream, int mode) {
-  if (mode != 0) return kInvalidValue;
+  constexpr int kGlobal = 0, kThreadLocal = 1;
+  if (mode != kGlobal && mode != kThreadLocal) return kInvalidValue;
   static std::atomic<uint64_t> graphs{0};
-  streamOf(stream)->recorded = std::make_unique<Graph>();
-  streamOf(stream)->recorded->number = ++graphs;
-  ++driver.recording;
+  Graph& graph = *(streamOf(stream)->recorded = std::make_unique<Graph>());
+  graph.number = ++graphs;
+  graph.forbids_others = mode == kGlobal;
+  if (graph.forbids_others) ++driver.recording;
   return kSuccess;
 }
 FAKE int cuStreamEndCapture(void* stream, void** graph) {
-  *graph = streamOf(stream)->recorded.release();
-  --driver.recording;
+  Graph* const recorded = streamOf(stream)->recorded.release();
+  *graph = recorded;
+  if (recorded->forbids_others) --driver.recording;
   return kSuccess;
 }
 // A graph is as good as its executable.
