@@ -134,14 +134,16 @@ class GpuRanks {
     }
     return calls;
   }
-  void launch(int32_t rank, const cuda::LaneCall& call) {
+  void launch(int32_t rank, const cuda::LaneCall& call) { launch(rank, std::vector{call}); }
+  // Of all ranks at once, or of one, on the stream of `rank`.
+  void launch(int32_t rank, const std::vector<cuda::LaneCall>& of_ranks) {
     cuda::LaneCalls calls;
-    calls.each[0] = call;
-    calls.count = 1;
-    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), call.used_parts, 1}, DataType::kFloat32,
-                               RedOp::kSum, streams_[rank]));
+    for (const cuda::LaneCall& call : of_ranks) calls.each[calls.count++] = call;
+    must(Machine::gpu().launch(calls, {world_->plan(rank).lanes(), of_ranks[0].used_parts, calls.count},
+                               DataType::kFloat32, RedOp::kSum, streams_[rank]));
   }
   void launch(const std::vector<cuda::LaneCall>& calls) {
+    if (world_->isOneLaunch()) return launch(0, calls);
     for (int32_t rank = 0; rank < world_->ranks(); ++rank) launch(rank, calls[static_cast<size_t>(rank)]);
   }
   void checkOutcome() {

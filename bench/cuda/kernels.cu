@@ -20,9 +20,10 @@ __global__ void __launch_bounds__(cuda::kLaneThreads)
   const size_t offset = begin * sizeof(float);
   const std::byte* const sources[] = {a + offset, b ? b + offset : nullptr};
   const uint8_t is_input[] = {1, 1};
-  const FoldWork work{sources,     is_input,          b ? 2 : 1,
-                      to + offset, nullptr,           min(stretch, count - begin),
-                      threadIdx.x, cuda::kLaneThreads};
+  __shared__ std::byte* destinations[1];
+  if (threadIdx.x == 0) destinations[0] = to + offset;
+  __syncthreads();
+  const FoldWork work{sources, is_input, b ? 2 : 1, destinations, 1, min(stretch, count - begin), threadIdx.x, cuda::kLaneThreads};
   cuda::foldSlice<SumRule>({}, work);
 }
 
@@ -44,37 +45,44 @@ __device__ void await(const Condition& is_there) {
 // What a step of the ring has: the message from behind, the own input, or both; kept, sent on, or both.
 enum Flags : int { kReceives = 1, kAdds = 2, kKeeps = 4, kSends = 8 };
 
-__device__ void ringSlice(const RingCall& call, int flags, size_t element, size_t count) {
+__device__ void ringSlice(const RingCall& call, Port& behind, Port& ahead, int flags, size_t element, size_t count) {
   __shared__ const std::byte* sources[2];
   __shared__ uint8_t is_input[2];
-  Port& behind = call.from_behind[blockIdx.x];
-  Port& ahead = call.to_ahead[blockIdx.x];
+  __shared__ std::byte* destinations[2];
   const size_t offset = element * sizeof(float);
   if (threadIdx.x == 0) {
-    int s = 0;
+    int s = 0, d = 0;
     if (flags & kReceives) {
       await([&] { return behind.canReceive(); });
       sources[s++] = behind.data();
     }
     if (flags & kAdds) sources[s] = call.input + offset;
-    if (flags & kSends) await([&] { return ahead.canSend(); });
+    if (flags & kKeeps) destinations[d++] = call.output + offset;
+    if (flags & kSends) {
+      await([&] { return ahead.canSend(); });
+      destinations[d] = ahead.data();
+    }
   }
   __syncthreads();
-  std::byte* const kept = flags & kKeeps ? call.output + offset : nullptr;
-  std::byte* const sent = flags & kSends ? ahead.data() : nullptr;
   const int32_t source_count = (flags & kReceives ? 1 : 0) + (flags & kAdds ? 1 : 0);
-  const FoldWork work{sources, is_input,    source_count,      kept ? kept : sent, kept ? sent : nullptr,
-                      count,   threadIdx.x, cuda::kLaneThreads};
+  const int32_t destination_count = (flags & kKeeps ? 1 : 0) + (flags & kSends ? 1 : 0);
+  const FoldWork work{sources, is_input, source_count, destinations, destination_count, count, threadIdx.x, cuda::kLaneThreads};
   cuda::foldSlice<SumRule>({}, work);
   __syncthreads();
   if (threadIdx.x == 0) {
-    if (flags & kSends) ahead.advance();
-    if (flags & kReceives) behind.advance();
+    cuda::releaseFence();
+    if (flags & kSends) ahead.advanceFenced();
+    if (flags & kReceives) behind.advanceFenced();
   }
 }
 
 __global__ void __launch_bounds__(cuda::kLaneThreads) ringKernel(const __grid_constant__ RingCall call) {
   const int32_t n = call.ranks;
+  __shared__ Port behind, ahead;
+  if (threadIdx.x == 0) {
+    behind = call.from_behind[blockIdx.x];
+    ahead = call.to_ahead[blockIdx.x];
+  }
   const size_t chunk = ((call.count + n - 1) / n + 15) / 16 * 16;
   const size_t largest = min(call.cut.sizeOf(chunk), chunk);
   const auto slices = static_cast<int32_t>(call.slicing.slicesOf(largest));
@@ -89,9 +97,13 @@ __global__ void __launch_bounds__(cuda::kLaneThreads) ringKernel(const __grid_co
           call.cut.range(min(chunk, call.count - first), static_cast<int32_t>(blockIdx.x));
       for (int32_t slice = begin; slice < min(begin + call.window, slices); ++slice) {
         const ElementRange range = call.slicing.range(own.count, slice);
-        if (range.count > 0) ringSlice(call, flags, first + own.offset + range.offset, range.count);
+        if (range.count > 0) ringSlice(call, behind, ahead, flags, first + own.offset + range.offset, range.count);
       }
     }
+  if (threadIdx.x == 0) {
+    call.from_behind[blockIdx.x] = behind;
+    call.to_ahead[blockIdx.x] = ahead;
+  }
 }
 
 }  // namespace

@@ -71,6 +71,12 @@ test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collec
   options.algorithm = algorithm;
   options.collective = collective;
   options.shape = shape;
+  options.plan.timeout_ns = kTimeoutNs;
+  options.plan.in_one_launch = findAlgorithm(algorithm)->reachesPeers();
+  if (options.plan.in_one_launch) {
+    options.plan.parts = room == Room::kMost ? cuda::kMaxParts : kBlocksOfCommunicators;
+    return options;
+  }
   const int32_t lanes = lanesOf(algorithm, collective, shape);
   options.plan.parts = partsFor(shape.ranks(), lanes);
   options.slots = 2 * static_cast<uint32_t>(options.plan.window) + 1;
@@ -81,7 +87,6 @@ test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collec
     options.plan.slot_bytes = queues.shape.slot_bytes;
     options.slots = queues.shape.slots;
   }
-  options.plan.timeout_ns = kTimeoutNs;
   return options;
 }
 
@@ -104,7 +109,8 @@ void benchCollective(const std::string& algorithm, Collective collective, Shape 
       algorithm.c_str(), collectiveName(collective), shape.groups, shape.members, options.plan.parts,
       options.plan.slot_bytes >> 10, room == Room::kOfCommunicators ? ", as a communicator's" : "");
   std::printf("%10s %10s %10s %10s\n", "bytes", "us", "algbw", "of limit");
-  for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 16) {
+  for (const size_t bytes :
+       {size_t{1} << 10, size_t{1} << 14, size_t{1} << 18, 4 * kMiB, 64 * kMiB, 256 * kMiB}) {
     const size_t count =
         bytes / sizeof(float) / (collective == Collective::kAllReduce ? 1 : static_cast<size_t>(ranks));
     const auto calls = gpu.prepare(count);
@@ -117,9 +123,9 @@ void benchCollective(const std::string& algorithm, Collective collective, Shape 
 }
 
 // 8 bytes, in a graph for each rank with so many launches that those of the host do not count.
-void benchLatency() {
+void benchLatency(const char* algorithm) {
   constexpr int kLaunches = 100;
-  GpuRanks gpu(optionsFor("ring", Collective::kAllReduce, {1, 2}, Room::kOfCommunicators), 1024);
+  GpuRanks gpu(optionsFor(algorithm, Collective::kAllReduce, {1, 2}, Room::kOfCommunicators), 1024);
   const auto calls = gpu.prepare(2);
   gpu.launch(calls);
   (void)gpu.streams().measure(1, [] {});
@@ -142,7 +148,7 @@ void benchLatency() {
   });
   gpu.checkOutcome();
   for (cudaGraphExec_t graph : graphs) (void)cudaGraphExecDestroy(graph);
-  std::printf("\nring all_reduce of 8 bytes, 2 ranks, in graphs of %d: %.2f us each\n", kLaunches,
+  std::printf("%s all_reduce of 8 bytes, 2 ranks, in graphs of %d: %.2f us each\n", algorithm, kLaunches,
               us / kLaunches);
 }
 
@@ -247,7 +253,7 @@ void benchMessages() {
   }
 }
 
-int run() {
+int run(const std::vector<std::string>& parts) {
   if (!Machine::hasGpu()) {
     std::printf("no GPU here\n");
     return 77;
@@ -257,26 +263,40 @@ int run() {
   must(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   std::printf("%s, %d processors; blocks of %s resident at once: %d\n", properties.name,
               properties.multiProcessorCount, "any kernel", must(Machine::gpu().mostResidentBlocks()));
-  benchBody();
-  for (const Collective collective :
-       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
-    for (const Shape shape : {Shape{1, 2}, Shape{1, 4}, Shape{1, 8}})
-      for (const Room room : {Room::kOfCommunicators, Room::kMost})
-        benchCollective("ring", collective, shape, room);
-  for (const char* algorithm : {"ho_ring", "ho_direct", "direct"})
-    benchCollective(algorithm, Collective::kAllReduce, {2, 4}, Room::kOfCommunicators);
-  benchLatency();
-  benchMessages();
-  for (const int ranks : {2, 4})
-    for (const Room room : {Room::kOfCommunicators, Room::kMost}) benchInterpreter(ranks, room);
+  const auto wants = [&](std::string_view part) {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  if (wants("body")) benchBody();
+  if (wants("collectives")) {
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
+      for (const Shape shape : {Shape{1, 2}, Shape{1, 4}, Shape{1, 8}})
+        for (const Room room : {Room::kOfCommunicators, Room::kMost})
+          benchCollective("ring", collective, shape, room);
+    for (const char* algorithm : {"ho_ring", "ho_direct", "direct"})
+      benchCollective(algorithm, Collective::kAllReduce, {2, 4}, Room::kOfCommunicators);
+  }
+  if (wants("one_launch"))
+    for (const auto& [algorithm, collective] : {std::pair{"peer_write", Collective::kAllReduce},
+                                                {"peer_read", Collective::kReduceScatter},
+                                                {"peer_write", Collective::kAllGather}})
+      for (const int ranks : {2, 4, 8})
+        for (const Room room : {Room::kOfCommunicators, Room::kMost})
+          benchCollective(algorithm, collective, {1, ranks}, room);
+  if (wants("latency"))
+    for (const char* algorithm : {"ring", "doubling", "one_shot"}) benchLatency(algorithm);
+  if (wants("messages")) benchMessages();
+  if (wants("interpreter"))
+    for (const int ranks : {2, 4})
+      for (const Room room : {Room::kOfCommunicators, Room::kMost}) benchInterpreter(ranks, room);
   return 0;
 }
 
 }  // namespace
 }  // namespace horing::cuda_bench
 
-int main() {
+int main(int argc, char** argv) {
   // Kernels that wait for each other need a queue of the hardware each; read when the driver starts.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  return horing::cuda_bench::run();
+  return horing::cuda_bench::run({argv + 1, argv + argc});
 }

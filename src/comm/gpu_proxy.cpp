@@ -156,13 +156,13 @@ bool GpuProxy::bindLanes(Peer& peer) {
   return true;
 }
 
-bool GpuProxy::flushed() const {
-  const auto isFlushed = [](const auto& bridge) { return bridge.flushed(); };
-  return std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
-    const Peer& peer = entry.second;
+bool GpuProxy::flushed() {
+  const auto isFlushed = [](auto& bridge) { return bridge.flushed(); };
+  return std::all_of(peers_.begin(), peers_.end(), [&](auto& entry) {
+    Peer& peer = entry.second;
     if (peer.isGone()) return true;
     return std::none_of(peer.lanes.begin(), peer.lanes.end(),
-                        [](const Lane& lane) { return lane.sends && lane.end.canReceive(); }) &&
+                        [](Lane& lane) { return lane.sends && lane.end.canReceive(); }) &&
            std::all_of(peer.outgoing.begin(), peer.outgoing.end(), isFlushed) &&
            std::all_of(peer.incoming.begin(), peer.incoming.end(), isFlushed);
   });

@@ -88,7 +88,7 @@ class GpuProxy {
   bool carry();
   void drive();
   bool bindLanes(Peer& peer);
-  bool flushed() const;
+  bool flushed();
   bool connects() const;
   bool isOver();
   void lookAround(int64_t now_ns);

@@ -17,9 +17,13 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const Boun
                                                    std::span<const int32_t> rank_of_position,
                                                    std::span<const int32_t> block_of_position,
                                                    uint32_t* abort, Memory& memory, PortSource& ports) {
-  const PlanImage image = PlanImage::make(schedule);
+  const PlanImage image = PlanImage::make(schedule, settings.in_one_launch);
+  if (image.reaches_peers && (!settings.in_one_launch || schedule.ranks > kMaxCallsOfLaunch))
+    return makeStatus(Code::kInvalidArgument,
+                      "kernels reach for buffers of those ranks alone that one launch serves, %d at most",
+                      kMaxCallsOfLaunch);
   std::unique_ptr<BoundPlan> plan(new BoundPlan(std::move(schedule), settings, memory));
-  HORING_ASSIGN(plan->rank_of_position_, place(memory, rank_of_position));
+  HORING_ASSIGN(plan->view_.rank_of_position, place(memory, rank_of_position));
   if (!block_of_position.empty()) {
     HORING_ASSIGN(plan->block_of_position_, place(memory, block_of_position));
   }
@@ -32,6 +36,8 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   view_.lane_count = static_cast<int32_t>(image.lanes.size());
   view_.port_count = static_cast<int32_t>(image.ports.size());
   view_.parts = settings_.parts;
+  view_.ranks = schedule_.ranks;
+  reaches_peers_ = image.reaches_peers;
   view_.window = settings_.window;
   view_.timeout_ns = settings_.timeout_ns;
   HORING_ASSIGN(view_.lanes, place(memory_, image.lanes));
@@ -61,20 +67,24 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   if (call.uneven || (call.block_of_position && !block_of_position_))
     return makeStatus(Code::kInvalidArgument,
                       "kernels have no tables for blocks of different sizes, or in this order");
+  if (reaches_peers_ && call.op == RedOp::kPreMulSum)
+    return makeStatus(Code::kInvalidArgument,
+                      "each rank has a factor of its own, and one rank folds all inputs");
   LaneCall ready;
   const size_t element_bytes = dataTypeBytes(call.type);
   ready.plan = view_;
   ready.input = call.input;
   ready.output = call.output;
-  ready.peer_inputs = call.peer_inputs;
   Extent extent = call.extent();
   if (extent.block_of_position) extent.block_of_position = block_of_position_;
-  ready.layout = Layout::make(schedule_, extent, rank_of_position_, 64 / element_bytes);
+  ready.layout = Layout::make(schedule_, extent, view_.rank_of_position, 64 / element_bytes);
   ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
   ready.used_parts = ready.cut.used(ready.layout.largestChunk());
   const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
-  ready.slicing =
-      Slicing::choose(schedule_.collective, largest, element_bytes, settings_.slot_bytes, settings_.window);
+  // Slices are for messages: without one they would only cost barriers.
+  ready.slicing = port_names_.empty() ? Slicing{std::max(largest, size_t{1})}
+                                      : Slicing::choose(schedule_.collective, largest, element_bytes,
+                                                        settings_.slot_bytes, settings_.window);
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;

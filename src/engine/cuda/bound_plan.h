@@ -16,6 +16,7 @@ struct BoundPlanSettings {
   uint32_t slot_bytes = 65536;
   uint32_t smallest_part_bytes = 16384;  // of a chunk; less is not worth a block
   uint64_t timeout_ns = UINT64_MAX;      // how long a kernel waits for anything
+  bool in_one_launch = false;  // all ranks, by rank: then kernels may reach for each other's buffers
 };
 inline constexpr int32_t kMaxParts = 64;
 
@@ -34,7 +35,7 @@ class PortSource {
 // A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.
 class BoundPlan {
  public:
-  // `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. Copied: `rank_of_position`,
+  // kInvalidArgument: the schedule reaches for peers' buffers, and not all ranks are in one launch. `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. Copied: `rank_of_position`,
   // and `block_of_position`, of calls that have blocks in an order of their own; empty: there are none.
   static Result<std::unique_ptr<BoundPlan>> make(Schedule schedule, const BoundPlanSettings& settings,
                                                  std::span<const int32_t> rank_of_position,
@@ -44,8 +45,9 @@ class BoundPlan {
   BoundPlan& operator=(const BoundPlan&) = delete;
 
   const Schedule& schedule() const { return schedule_; }
-  // A call with blocks of one size, in the order of ranks or in the other one, as a kernel gets it; `peer_inputs` and `factor_at` in memory that the GPU reaches. kInvalidArgument: blocks that differ, which
-  // kernels have no tables for.
+  // A call with blocks of one size, in the order of ranks or in the other one, as a kernel gets it; `factor_at` in memory that the GPU
+  // reaches. kInvalidArgument: blocks that differ, which kernels have no tables for; a factor of each rank, where one rank folds the inputs
+  // of others.
   Result<LaneCall> prepare(const Call& call) const;
   // The grid that runs it: a block for each of these of each part that the call uses.
   int32_t lanes() const { return view_.lane_count; }
@@ -68,7 +70,8 @@ class BoundPlan {
   Memory& memory_;
   PlanView view_;
   std::vector<PortName> port_names_;
-  int32_t *rank_of_position_ = nullptr, *block_of_position_ = nullptr;  // in memory of the GPU
+  bool reaches_peers_ = false;
+  int32_t* block_of_position_ = nullptr;  // in memory of the GPU
 };
 
 }  // namespace horing::cuda

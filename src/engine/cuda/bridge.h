@@ -21,7 +21,7 @@ class OutgoingBridge {
   // Sends on what there is room for. True if something moved.
   bool poll();
   // All that kernels have sent so far will arrive without further help.
-  bool flushed() const { return !end_.canReceive() && sender_.flushed(); }
+  bool flushed() { return !end_.canReceive() && sender_.flushed(); }
 
  private:
   Port end_;

@@ -7,6 +7,7 @@
 // Block: as in lane.h, with ExchangeShared.
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/fold_body.h"
+#include "engine/cuda/patience.h"
 
 namespace horing::cuda {
 
@@ -32,19 +33,17 @@ class ExchangeRun {
     const ExchangeView& view = call_.view;
     const bool tells = view.activity && own() == 0;
     const uint64_t run = tells ? ++view.runs[number_] : 0;
-    if (tells) storeRelease(&view.activity[number_].begun, run);
+    if (tells) storeFenced(&view.activity[number_].begun, run);
     const bool ran = runItems();
     if (tells) storeRelease(&view.activity[number_].ended, run);
     return ran;
   }
 
  private:
-  static constexpr uint32_t kLooks = 64;  // as in lane.h
-
   HORING_DEVICE bool runItems() {
     for (int32_t i = own(); i < items(); i += stride()) begin(i);
-    uint64_t idle_since_ns = 0;
-    for (uint32_t looks = 0;; ++looks) {
+    Patience patience;
+    for (uint32_t looks = 1;; ++looks) {
       bool ready = false, left = false;
       for (int32_t i = own(); i < items(); i += stride()) {
         left |= !isDone(i);
@@ -54,11 +53,11 @@ class ExchangeRun {
       if (block_.any(ready)) {
         move();
         looks = 0;
-        idle_since_ns = 0;
+        patience = {};
         continue;
       }
       if (!block_.any(left)) return true;
-      if (block_.any(looks % kLooks == kLooks - 1 && own() == 0 && mustEnd(idle_since_ns))) return false;
+      if (block_.any(looks % Patience::kLooks == 0 && own() == 0 && mustEnd(patience))) return false;
       block_.pause();
     }
   }
@@ -119,9 +118,10 @@ class ExchangeRun {
     for (int32_t i = 0; i < items(); ++i)
       if (shared_.is_ready[i]) copy(i);
     block_.sync();
+    releaseFence();
     for (int32_t i = own(); i < items(); i += stride()) {
       if (!shared_.is_ready[i]) continue;
-      portOf(i).advance();
+      portOf(i).advanceFenced();
       shared_.done[i] += shared_.bytes[i];
       if (shared_.done[i] == share(i).range.count) next(i);
     }
@@ -131,28 +131,25 @@ class ExchangeRun {
     FoldWork work;
     work.sources = &shared_.from[item];
     work.source_count = 1;
-    work.first = shared_.to[item];
+    work.destinations = &shared_.to[item];
+    work.destination_count = 1;
     work.count = shared_.bytes[item];
     work.thread = block_.thread();
     work.threads = block_.threads();
-    const auto any =
-        reinterpret_cast<uintptr_t>(work.first) | reinterpret_cast<uintptr_t>(work.sources[0]) | work.count;
+    const auto any = reinterpret_cast<uintptr_t>(shared_.to[item]) |
+                     reinterpret_cast<uintptr_t>(shared_.from[item]) | work.count;
     if (any % sizeof(uint32_t) != 0) return moveSlice<uint8_t>(work);
     work.count /= sizeof(uint32_t);
     moveSlice<uint32_t>(work);
   }
 
   // One thread: whether there is nothing to wait for any more.
-  HORING_DEVICE bool mustEnd(uint64_t& idle_since_ns) {
-    const int32_t waits = firstLeft();
-    if (loadFlag(call_.view.abort) || loadFlag(&call_.view.failure->claimed)) {
-      giveUp(Failure::Kind::kAborted, waits, ExchangeFailure::kNoMessage);
-      return true;
-    }
-    const uint64_t now_ns = block_.nowNs();
-    if (idle_since_ns == 0) idle_since_ns = now_ns;
-    if (now_ns - idle_since_ns <= call_.view.timeout_ns) return false;
-    giveUp(Failure::Kind::kOverdue, waits, ExchangeFailure::kNoMessage);
+  HORING_DEVICE bool mustEnd(Patience& patience) {
+    const ExchangeView& view = call_.view;
+    const Failure::Kind end =
+        patience.look(block_.nowNs(), view.abort, &view.failure->claimed, view.timeout_ns);
+    if (end == Failure::Kind::kNone) return false;
+    giveUp(end, firstLeft(), ExchangeFailure::kNoMessage);
     return true;
   }
   // Others look after it, but not between these barriers.

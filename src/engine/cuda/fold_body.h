@@ -1,5 +1,5 @@
 #pragma once
-// The one body that moves data: folds the operands of a slice and stores the result to one or two places, by all threads of a
+// The one body that moves data: folds the operands of a slice and stores the result to one place or several, by all threads of a
 // block together.
 //
 // Aligned data moves in packs of 16 bytes, several of them in flight for each thread: while the packs of one operand are
@@ -14,16 +14,18 @@ struct FoldWork {
   const std::byte* const* sources = nullptr;
   const uint8_t* is_input = nullptr;  // one per source
   int32_t source_count = 0;           // 1 or more
-  // The first may not be null. Either may equal a source, not overlap one otherwise.
-  std::byte* first = nullptr;
-  std::byte* second = nullptr;
-  size_t count = 0;  // elements
+  // Each may equal a source, not overlap one otherwise.
+  std::byte* const* destinations = nullptr;
+  int32_t destination_count = 0;  // 1 or more
+  size_t count = 0;               // elements
   uint32_t thread = 0;
   uint32_t threads = 1;
 };
 
 HORING_DEVICE inline bool isPacked(const FoldWork& work) {
-  uintptr_t any = reinterpret_cast<uintptr_t>(work.first) | reinterpret_cast<uintptr_t>(work.second);
+  uintptr_t any = 0;
+  for (int32_t d = 0; d < work.destination_count; ++d)
+    any |= reinterpret_cast<uintptr_t>(work.destinations[d]);
   for (int32_t s = 0; s < work.source_count; ++s) any |= reinterpret_cast<uintptr_t>(work.sources[s]);
   return any % sizeof(Pack) == 0;
 }
@@ -34,8 +36,8 @@ HORING_DEVICE inline Stored loadElement(const std::byte* from, size_t at) {
 }
 template <class Stored>
 HORING_DEVICE inline void storeElement(const FoldWork& work, size_t at, Stored value) {
-  reinterpret_cast<Stored*>(work.first)[at] = value;
-  if (work.second) reinterpret_cast<Stored*>(work.second)[at] = value;
+  for (int32_t d = 0; d < work.destination_count; ++d)
+    reinterpret_cast<Stored*>(work.destinations[d])[at] = value;
 }
 
 // Packs at, at + threads, ... of a block's data, one thread's share of a tile.
@@ -119,8 +121,8 @@ struct Fold {
       for (int e = 0; e < kInPack; ++e) stored[e] = rule.write(value[p][e]);
       memcpy(&tile.packs[p], stored, sizeof stored);
     }
-    tile.store(work.first, at, work.threads);
-    if (work.second) tile.store(work.second, at, work.threads);
+    HORING_NO_UNROLL
+    for (int32_t d = 0; d < work.destination_count; ++d) tile.store(work.destinations[d], at, work.threads);
   }
 
   HORING_DEVICE static void foldElement(const R& rule, const FoldWork& work, size_t at) {
@@ -148,8 +150,9 @@ HORING_DEVICE inline void moveSlice(const FoldWork& work) {
   overPacks<8>(work, packs, [&](size_t at, auto count) {
     Tile<count.value> tile;
     tile.load(source, at, work.threads);
-    if (work.first != source) tile.store(work.first, at, work.threads);
-    if (work.second && work.second != source) tile.store(work.second, at, work.threads);
+    HORING_NO_UNROLL
+    for (int32_t d = 0; d < work.destination_count; ++d)
+      if (work.destinations[d] != source) tile.store(work.destinations[d], at, work.threads);
   });
   for (size_t at = packs * kInPack + work.thread; at < work.count; at += work.threads)
     storeElement<Stored>(work, at, loadElement<Stored>(source, at));

@@ -1,9 +1,10 @@
 #pragma once
 // The interpreter: one block runs one lane of one part, slice by slice, in the order that engine/host/operation.h states.
 //
-// A slice takes two barriers. Before the first, threads wait, each for its share of what the slice needs: thread s for source
-// s, the last thread for room where the value goes, thread 0 for the other lane. Then all fold. After the second the same
-// threads post and release, which shows all that the block has written.
+// A slice takes two barriers. Before the first, the *watchers* wait, each for its share of what the slice needs: threads of the first
+// warp for sources, the first of them for the other lane, too, and the last thread of the block for room where the value goes. Then all
+// fold. After the second the same threads post and release, which shows all that the block has written: two warps, at the same time,
+// and one fence in each.
 //
 // Block, the thread's view of its block:
 //   uint32_t thread() const, threads() const;
@@ -14,40 +15,54 @@
 //   LaneShared& shared();    of the block
 #include "engine/cuda/fold_body.h"
 #include "engine/cuda/lane_call.h"
+#include "engine/cuda/patience.h"
 #include "engine/host/message_tag.h"
 
 namespace horing::cuda {
 
-// What the threads of a block tell each other about a slice.
+// Whom a step can write to: outputs of ranks that share the GPU, or one place that keeps the value and one that sends it.
+inline constexpr int kMaxDestinations = kMaxCallsOfLaunch;
+
+// What the threads of a block tell each other about a slice, and what they have near at hand: memory of the GPU is a quarter of a
+// microsecond away, and after each look at a counter so is all that the block has read of it before.
 struct LaneShared {
+  static constexpr int32_t kSources = 32, kPorts = 128;  // what is beyond stays where it is
+  ImageLane lane;
+  ImageStep steps[2];  // the one at hand and the next
+  ImageSource sources[2][kSources];
+  Port ports[kPorts];
   const std::byte* operands[kMaxSources];
   uint8_t is_input[kMaxSources];
-  std::byte* kept;
-  std::byte* sent;
-  uint64_t scalar;  // the call's, if it has one in memory
+  std::byte* destinations[kMaxDestinations];
+  int32_t destination_count;
+  uint64_t scalar;    // the call's, if it has one in memory
+  uint64_t sequence;  // of the call, see LaneRecord
 };
 
 template <class R, class Block>
 class LaneRun {
  public:
-  HORING_DEVICE LaneRun(const LaneCall& call, int32_t lane, int32_t part, Block& block)
-      : call_(call),
-        plan_(call.plan),
-        lane_(plan_.lanes[lane]),
+  // `number`: of the call; `first`: of the first rank's, which goes with it.
+  HORING_DEVICE LaneRun(const LaneCalls& calls, int32_t number, int32_t first, int32_t lane, int32_t part,
+                        Block& block)
+      : calls_(calls),
+        first_(first),
+        call_(calls.each[number]),
+        plan_(call_.plan),
+        lane_(block.shared().lane),
         lane_number_(lane),
         part_(part),
-        record_(plan_.records[part * plan_.lane_count + lane]),
-        sequence_(record_.sequence),
         block_(block),
         shared_(block.shared()) {}
 
   // False if it gave up; PlanView::failure says why.
   HORING_DEVICE bool run() {
-    if constexpr (R::kIsScaled) readScalar();
-    const bool tells = plan_.activity && block_.thread() == 0;
-    if (tells) storeRelease(&activity().begun, sequence_ + 1);
+    enter();
+    const bool tells = plan_.activity && own() == 0;
+    // No fence: there is nothing to show yet.
+    if (tells) storeFenced(&activity().begun, shared_.sequence + 1);
     const bool ran = runSteps();
-    if (tells) storeRelease(&activity().ended, sequence_ + 1);
+    if (tells) storeRelease(&activity().ended, shared_.sequence + 1);
     return ran;
   }
 
@@ -60,14 +75,29 @@ class LaneRun {
         if (!runStep(step, begin, end)) return false;
     }
     block_.sync();
-    if (block_.thread() == 0) record_.sequence = sequence_ + 1;
+    leave();
     return true;
   }
 
-  // Once, for memory of the host is far. All threads meet before the first slice.
-  HORING_DEVICE void readScalar() {
-    if (block_.thread() == 0 && call_.scale.factor_at)
-      memcpy(&shared_.scalar, call_.scale.factor_at, call_.element_bytes);
+  HORING_DEVICE void enter() {
+    const ImageLane lane = plan_.lanes[lane_number_];
+    if (lane.step_count > 0) fetch(lane.first_step);
+    for (int32_t p = own(); p < lane.port_count && p < LaneShared::kPorts; p += stride())
+      shared_.ports[p] = farPort(lane.first_port + p);
+    if (own() == 0) {
+      shared_.lane = lane;
+      shared_.sequence = record().sequence;
+      if constexpr (R::kIsScaled)
+        if (call_.scale.factor_at) memcpy(&shared_.scalar, call_.scale.factor_at, call_.element_bytes);
+    }
+    block_.sync();
+  }
+
+  // For the next call.
+  HORING_DEVICE void leave() {
+    for (int32_t p = own(); p < lane_.port_count && p < LaneShared::kPorts; p += stride())
+      farPort(lane_.first_port + p) = shared_.ports[p];
+    if (own() == 0) record().sequence = shared_.sequence + 1;
   }
 
   // Where the slice at hand is.
@@ -76,23 +106,23 @@ class LaneRun {
     int32_t slice;
     size_t offset;  // bytes from the chunk's start
     size_t bytes;
-    size_t chunk_count;
   };
 
   HORING_DEVICE bool runStep(int32_t number, int32_t begin, int32_t end) {
-    const ImageStep& step = plan_.steps[lane_.first_step + number];
-    // Another thread may have used this step's ports in the step before.
+    // Shows the step, and its ports: another thread may have used them in the step before.
     block_.sync();
-    if (lane_.is_signals) return runSlice(step, {number, 0, 0, 0, 0}, 0);
-    const size_t chunk_count = call_.layout.count(step.chunk);
-    const ElementRange own = call_.cut.range(chunk_count, call_.shareOf(part_));
+    const ImageStep& step = shared_.steps[turn_];
+    turn_ ^= 1;
+    fetch(lane_.first_step + (number + 1 < lane_.step_count ? number + 1 : 0));
+    if (lane_.is_signals) return runSlice(step, {number, 0, 0, 0}, 0);
+    const ElementRange own = call_.cut.range(call_.layout.count(step.chunk), call_.shareOf(part_));
     for (int32_t slice = begin; slice < end; ++slice) {
       const ElementRange range = call_.slicing.range(own.count, slice);
-      const size_t offset = (own.offset + range.offset) * call_.element_bytes;
+      const At at{number, slice, (own.offset + range.offset) * call_.element_bytes,
+                  range.count * call_.element_bytes};
       if (range.count == 0) {
         tellProgress(number, slice);
-      } else if (const size_t bytes = range.count * call_.element_bytes;
-                 !runSlice(step, {number, slice, offset, bytes, chunk_count}, range.count)) {
+      } else if (!runSlice(step, at, range.count)) {
         return false;
       }
     }
@@ -106,30 +136,43 @@ class LaneRun {
       scale.is_final = step.completes;
       if constexpr (R::kIsScaled)
         if (scale.factor_at) scale.factor_at = &shared_.scalar;
-      std::byte* const first = shared_.kept ? shared_.kept : shared_.sent;
-      const FoldWork work{shared_.operands,
-                          shared_.is_input,
-                          step.source_count,
-                          first,
-                          shared_.kept ? shared_.sent : nullptr,
-                          count,
-                          block_.thread(),
-                          block_.threads()};
+      const FoldWork work{shared_.operands,     shared_.is_input,          step.source_count,
+                          shared_.destinations, shared_.destination_count, count,
+                          block_.thread(),      block_.threads()};
       foldSlice<R>(scale, work);
     }
     block_.sync();
-    hand(step);
-    tellProgress(at.step, at.slice);
+    if (own() < watchers() || isLast()) hand(step, at);
     return true;
   }
 
-  // This thread's share of what the slice needs; false: given up.
+  // A step of the image and its sources, for the next turn. By the last threads, for the watchers, the first ones, have more to do. All
+  // meet before they look at it.
+  HORING_DEVICE void fetch(int32_t number) {
+    constexpr int32_t kWords = sizeof(ImageStep) / sizeof(uint32_t);
+    const ImageStep& from = plan_.steps[number];
+    for (int32_t at = stride() - 1 - own(); at < kWords + LaneShared::kSources; at += stride()) {
+      if (at < kWords) {
+        copyWord(&shared_.steps[turn_], &from, at);
+      } else if (const int32_t s = at - kWords; s < from.source_count) {
+        shared_.sources[turn_][s] = plan_.sources[from.first_source + s];
+      }
+    }
+  }
+  HORING_DEVICE static void copyWord(void* to, const void* from, int32_t number) {
+    const size_t offset = static_cast<size_t>(number) * sizeof(uint32_t);
+    memcpy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset,
+           sizeof(uint32_t));
+  }
+
+  // A watcher's share of what the slice needs; false: given up.
   HORING_DEVICE bool gather(const ImageStep& step, const At& at) {
     bool there = true;
-    if (block_.thread() == 0) there = awaitLane(step, at);
-    for (int32_t s = own(); there && s < step.source_count; s += stride()) there = findSource(step, at, s);
+    if (own() == 0) there = awaitLane(step, at);
+    for (int32_t s = firstOwn(); there && s < step.source_count; s += watchers())
+      there = findSource(step, at, s);
     if (there && isLast()) there = findRoom(step, at);
-    for (int32_t s = own(); there && s < step.signal_count; s += stride())
+    for (int32_t s = firstOwn(); there && s < step.signal_count; s += watchers())
       there = acquire(plan_.signals[step.first_signal + s], step, at) != nullptr;
     return there;
   }
@@ -141,20 +184,20 @@ class LaneRun {
     if (clock.slices == 0) return true;
     // Signals wait for all slices, and all slices wait for signals.
     const int32_t slice = lane_.is_signals ? clock.slices - 1 : other.is_signals ? 0 : at.slice;
-    const uint64_t target = clock.after(sequence_, step.wait_step, slice);
+    const uint64_t target = clock.after(shared_.sequence, step.wait_step, slice);
     const uint64_t* const progress = &plan_.records[part_ * plan_.lane_count + step.wait_lane].progress;
     return await([&] { return LaneClock::reached(loadAcquire(progress), target); }, at, -1);
   }
 
   HORING_DEVICE bool findSource(const ImageStep& step, const At& at, int32_t s) {
-    const ImageSource source = plan_.sources[step.first_source + s];
+    const ImageSource source = sourceAt(step, s);
     const std::byte* operand = nullptr;
     switch (source.kind) {
       case Source::Kind::kIn:
         operand = call_.input + inputBytes(step) + at.offset;
         break;
       case Source::Kind::kPeerIn:
-        operand = call_.peer_inputs[source.index] + inputBytes(step) + at.offset;
+        operand = callAt(source.index).input + inputBytes(step) + at.offset;
         break;
       case Source::Kind::kOut:
         operand = call_.output + outputBytes(step) + at.offset;
@@ -170,7 +213,7 @@ class LaneRun {
 
   // The oldest message of a port, or null.
   HORING_DEVICE const std::byte* receive(const ImageStep& step, const At& at, const ImageSource& source) {
-    const Port& port = portAt(source.index);
+    Port& port = portAt(source.index);
     if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
     if (port.labels[port.slot].tag == tagOf(step, at)) return port.data();
     giveUp(Failure::Kind::kForeignMessage, at, source.index);
@@ -178,18 +221,17 @@ class LaneRun {
   }
 
   HORING_DEVICE bool findRoom(const ImageStep& step, const At& at) {
-    std::byte* kept = step.keeps_out ? call_.output + outputBytes(step) + at.offset : nullptr;
-    std::byte* sent = nullptr;
-    if (step.keep_port >= 0) {
-      kept = acquire(step.keep_port, step, at);
-      if (!kept) return false;
-    }
-    if (step.send_port >= 0) {
-      sent = acquire(step.send_port, step, at);
-      if (!sent) return false;
-    }
-    shared_.kept = kept;
-    shared_.sent = sent;
+    int32_t count = 0;
+    const size_t offset = outputBytes(step) + at.offset;
+    if (step.keeps_out) shared_.destinations[count++] = call_.output + offset;
+    if (step.keeps_every_out)
+      for (; count < plan_.ranks; ++count)
+        shared_.destinations[count] = calls_.each[first_ + count].output + offset;
+    if (step.keep_port >= 0 && !(shared_.destinations[count++] = acquire(step.keep_port, step, at)))
+      return false;
+    if (step.send_port >= 0 && !(shared_.destinations[count++] = acquire(step.send_port, step, at)))
+      return false;
+    shared_.destination_count = count;
     return true;
   }
 
@@ -201,38 +243,39 @@ class LaneRun {
     return port.data();
   }
 
-  // Posts and releases what this thread has looked after.
-  HORING_DEVICE void hand(const ImageStep& step) {
-    for (int32_t s = own(); s < step.source_count; s += stride()) {
-      const ImageSource source = plan_.sources[step.first_source + s];
-      if (takesPort(source.kind)) portAt(source.index).advance();
+  // Posts and releases what this watcher has looked after.
+  HORING_DEVICE void hand(const ImageStep& step, const At& at) {
+    releaseFence();
+    if (isLast() && step.send_port >= 0) portAt(step.send_port).advanceFenced();
+    if (isLast() && step.keep_port >= 0) portAt(step.keep_port).advanceFenced();
+    for (int32_t s = firstOwn(); s < step.signal_count; s += watchers())
+      portAt(plan_.signals[step.first_signal + s]).advanceFenced();
+    for (int32_t s = firstOwn(); s < step.source_count; s += watchers()) {
+      const ImageSource source = sourceAt(step, s);
+      if (takesPort(source.kind)) portAt(source.index).advanceFenced();
     }
-    if (isLast() && step.keep_port >= 0) portAt(step.keep_port).advance();
-    if (isLast() && step.send_port >= 0) portAt(step.send_port).advance();
-    for (int32_t s = own(); s < step.signal_count; s += stride())
-      portAt(plan_.signals[step.first_signal + s]).advance();
+    tellProgress(at.step, at.slice);
   }
 
+  // After a releaseFence(), or where there is nothing to show.
   HORING_DEVICE void tellProgress(int32_t step, int32_t slice) {
-    if (block_.thread() != 0) return;
+    if (own() != 0) return;
     const LaneClock clock{lane_.step_count, lane_.is_signals ? 1 : call_.slices, plan_.window};
-    storeRelease(&record_.progress, clock.after(sequence_, step, slice));
+    storeFenced(&record().progress, clock.after(shared_.sequence, step, slice));
   }
 
   template <class Condition>
   HORING_DEVICE bool await(const Condition& is_there, const At& at, int32_t port) {
-    constexpr uint32_t kLooks = 64;  // between two at the flags, of which one is in memory of the host
-    uint64_t begun_ns = 0;
-    for (uint32_t looks = 0; !is_there(); ++looks) {
-      if (looks % kLooks == kLooks - 1) {
-        if (loadFlag(plan_.abort) || loadFlag(&plan_.failure->claimed)) {
-          giveUp(Failure::Kind::kAborted, at, port);
-          return false;
-        }
-        const uint64_t now_ns = block_.nowNs();
-        if (begun_ns == 0) begun_ns = now_ns;
-        if (now_ns - begun_ns > plan_.timeout_ns) {
-          giveUp(Failure::Kind::kOverdue, at, port);
+    // Lanes of one rank do not fail for each other: who waits for a peer in vain says so.
+    const bool is_lane = port < 0;
+    const uint32_t* const claimed = &plan_.failure->claimed;
+    Patience patience;
+    for (uint32_t looks = 1; !is_there(); ++looks) {
+      if (looks % Patience::kLooks == 0) {
+        const Failure::Kind end = patience.look(block_.nowNs(), is_lane ? claimed : plan_.abort, claimed,
+                                                is_lane ? UINT64_MAX : plan_.timeout_ns);
+        if (end != Failure::Kind::kNone) {
+          giveUp(end, at, port);
           return false;
         }
       }
@@ -250,7 +293,7 @@ class LaneRun {
     failure.slice = at.slice;
     failure.port = port;
     failure.call = call_.number;
-    failure.run = sequence_;
+    failure.run = shared_.sequence;
     // Last, for the host looks when any kernel has set the flag: it shall find all of it, or nothing.
     storeFlag(&failure.kind, static_cast<uint32_t>(kind));
     // The other ranks wait for this one in vain.
@@ -259,7 +302,8 @@ class LaneRun {
 
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
   HORING_DEVICE uint64_t tagOf(const ImageStep& step, const At& at) const {
-    return mixBits(call_.digest ^ sequence_) ^ mixBits(at.chunk_count) ^
+    const size_t chunk_count = lane_.is_signals ? 0 : call_.layout.count(step.chunk);
+    return mixBits(call_.digest ^ shared_.sequence) ^ mixBits(chunk_count) ^
            static_cast<uint64_t>(step.chunk) << 32 ^ static_cast<uint64_t>(at.slice);
   }
 
@@ -272,21 +316,39 @@ class LaneRun {
   HORING_DEVICE size_t outputBytes(const ImageStep& step) const {
     return call_.layout.outputOffset(step.chunk) * call_.element_bytes;
   }
-  HORING_DEVICE Activity& activity() const { return plan_.activity[&record_ - plan_.records]; }
-  HORING_DEVICE Port& portAt(int32_t port) const { return *plan_.ports[part_ * plan_.port_count + port]; }
+  HORING_DEVICE const LaneCall& callAt(int32_t position) const {
+    return calls_.each[first_ + plan_.rank_of_position[position]];
+  }
+  HORING_DEVICE LaneRecord& record() const { return plan_.records[part_ * plan_.lane_count + lane_number_]; }
+  HORING_DEVICE Activity& activity() const { return plan_.activity[&record() - plan_.records]; }
+  HORING_DEVICE ImageSource sourceAt(const ImageStep& step, int32_t s) const {
+    return s < LaneShared::kSources ? shared_.sources[turn_ ^ 1][s] : plan_.sources[step.first_source + s];
+  }
+  HORING_DEVICE Port& farPort(int32_t number) const {
+    return *plan_.ports[part_ * plan_.port_count + number];
+  }
+  HORING_DEVICE Port& portAt(int32_t number) const {
+    const int32_t near = number - lane_.first_port;
+    return near < LaneShared::kPorts ? shared_.ports[near] : farPort(number);
+  }
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }
-  HORING_DEVICE bool isLast() const { return block_.thread() + 1 == block_.threads(); }
+  // A warp, if the block has one.
+  HORING_DEVICE int32_t watchers() const { return stride() < 32 ? stride() : 32; }
+  // Of the sources, or signals, that a thread looks after; others have none.
+  HORING_DEVICE int32_t firstOwn() const { return own() < watchers() ? own() : INT32_MAX; }
+  HORING_DEVICE bool isLast() const { return own() + 1 == stride(); }
 
+  const LaneCalls& calls_;
+  const int32_t first_;
   const LaneCall& call_;
   const PlanView& plan_;
   const ImageLane& lane_;
   const int32_t lane_number_;
   const int32_t part_;
-  LaneRecord& record_;
-  const uint64_t sequence_;
   Block& block_;
   LaneShared& shared_;
+  uint32_t turn_ = 0;  // where in LaneShared::steps the next step is
 };
 
 // Where a block is in its grid, see LaneCalls.
@@ -305,7 +367,7 @@ HORING_DEVICE inline bool runCalls(const LaneCalls& calls, const BlockPlace& pla
     const int32_t end = calls.first_part + place.part;
     const int32_t part = end < call.plan.parts ? end : end - call.plan.parts;
     if (place.lane >= call.plan.lane_count || call.shareOf(part) >= call.used_parts) continue;
-    if (!LaneRun<R, Block>(call, place.lane, part, block).run()) return false;
+    if (!LaneRun<R, Block>(calls, c, c - place.rank, place.lane, part, block).run()) return false;
     // All threads shall see what the call leaves in the record.
     block.sync();
   }

@@ -43,9 +43,8 @@ struct LaneCall {
   PlanView plan;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  const std::byte* const* peer_inputs = nullptr;  // by position, where schedules read them
-  Layout layout;                                  // its tables in memory of the GPU
-  Slicing slicing;                                // of a part
+  Layout layout;    // its tables in memory of the GPU
+  Slicing slicing;  // of a part
   PartCut cut;
   int32_t first_part = 0;
   int32_t used_parts = 1;
@@ -63,7 +62,7 @@ struct LaneCall {
 
 // What a kernel gets: of each rank that it serves, which share a GPU, as many calls: the first of every rank, then the second, and
 // so on. A block for each lane (x) of each part (y, from `first_part` on) of each rank (z); where ranks have different lanes, blocks
-// without one end at once.
+// without one end at once. Where one launch serves all ranks of a communicator, by rank, a call can reach for the buffers of the others.
 inline constexpr int kMaxCallsOfLaunch = 8;
 struct LaneCalls {
   LaneCall each[kMaxCallsOfLaunch];

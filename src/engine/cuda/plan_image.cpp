@@ -11,10 +11,15 @@ namespace {
 
 class ImageMaker {
  public:
-  explicit ImageMaker(const Schedule& schedule) : schedule_(schedule) {}
+  ImageMaker(const Schedule& schedule, bool in_one_launch) : schedule_(schedule) {
+    int32_t kept = 0;
+    for (const Lane& lane : schedule.lanes)
+      kept_lanes_.push_back(in_one_launch && lane.isSignals() ? -1 : kept++);
+  }
 
   PlanImage make() && {
-    for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane) addLane(lane);
+    for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane)
+      if (kept_lanes_[lane] >= 0) addLane(lane);
     return std::move(image_);
   }
 
@@ -22,9 +27,11 @@ class ImageMaker {
   void addLane(size_t number) {
     const Lane& lane = schedule_.lanes[number];
     const auto first = static_cast<int32_t>(image_.steps.size());
+    first_port_ = static_cast<int32_t>(image_.ports.size());
     for (StepCursor cursor(lane, schedule_.grid); !cursor.done(); cursor.next()) addStep(number, cursor);
     const auto end = static_cast<int32_t>(image_.steps.size());
-    image_.lanes.push_back({first, end - first, lane.isSignals()});
+    const auto end_port = static_cast<int32_t>(image_.ports.size());
+    image_.lanes.push_back({first, end - first, first_port_, end_port - first_port_, lane.isSignals()});
   }
 
   void addStep(size_t lane, const StepCursor& cursor) {
@@ -33,14 +40,17 @@ class ImageMaker {
     step.chunk = cursor.chunk();
     step.first_source = static_cast<int32_t>(image_.sources.size());
     step.source_count = static_cast<int32_t>(from.sources.size());
-    for (const Source& source : from.sources)
+    for (const Source& source : from.sources) {
       image_.sources.push_back({source.kind, sourceIndex(lane, source)});
-    HORING_CHECK(from.keep.kind != Keep::Kind::kEveryOut);  // only the host's engine has it
-    step.keeps_out = keepsOut(from.keep);
+      image_.reaches_peers |= source.kind == Source::Kind::kPeerIn;
+    }
+    step.keeps_out = from.keep.kind == Keep::Kind::kOut;
+    step.keeps_every_out = from.keep.kind == Keep::Kind::kEveryOut;
+    image_.reaches_peers |= step.keeps_every_out;
     if (from.keep.kind == Keep::Kind::kScratch)
       step.keep_port = port({PortName::Kind::kScratchSend, -1, 0, from.keep.index});
     if (from.send_to >= 0) step.send_port = sendPort(lane, from.send_to);
-    step.wait_lane = from.wait.lane;
+    if (from.wait.lane >= 0) step.wait_lane = kept_lanes_[static_cast<size_t>(from.wait.lane)];
     step.wait_step = cursor.waitStep();
     step.completes = from.completes;
     step.first_signal = static_cast<int32_t>(image_.signals.size());
@@ -65,17 +75,20 @@ class ImageMaker {
     const auto found = std::find(image_.ports.begin(), image_.ports.end(), name);
     const auto number = static_cast<int32_t>(found - image_.ports.begin());
     if (found == image_.ports.end()) image_.ports.push_back(name);
+    HORING_CHECK_LE(first_port_, number);  // connections and ends of scratch queues have one lane each
     return number;
   }
 
   const Schedule& schedule_;
+  int32_t first_port_ = 0;           // of the lane at hand
+  std::vector<int32_t> kept_lanes_;  // the number of each in the image; -1: it has none
   PlanImage image_;
 };
 
 }  // namespace
 
-PlanImage PlanImage::make(const Schedule& schedule) {
-  return ImageMaker(schedule).make();
+PlanImage PlanImage::make(const Schedule& schedule, bool in_one_launch) {
+  return ImageMaker(schedule, in_one_launch).make();
 }
 
 }  // namespace horing::cuda

@@ -28,12 +28,15 @@ struct ImageStep {
   int32_t first_signal = 0;  // among the image's signals
   int32_t signal_count = 0;
   bool keeps_out = false;
+  bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls
   bool completes = false;
 };
 
 struct ImageLane {
   int32_t first_step = 0;  // among the image's steps
   int32_t step_count = 0;
+  int32_t first_port = 0;  // among the image's ports, of which no other lane uses these
+  int32_t port_count = 0;
   bool is_signals = false;
 };
 
@@ -55,8 +58,10 @@ struct PlanImage {
   std::vector<ImageSource> sources;
   std::vector<int32_t> signals;  // ports that signals go to
   std::vector<PortName> ports;
+  bool reaches_peers = false;  // reads their inputs, or writes into their outputs
 
-  static PlanImage make(const Schedule& schedule);
+  // `in_one_launch`: of all ranks. It begins when all have entered, and ends when all are done, so signals say nothing and are left out.
+  static PlanImage make(const Schedule& schedule, bool in_one_launch = false);
 };
 
 // What one lane of one part keeps from call to call, in memory of the GPU. Written by its block alone.
@@ -97,9 +102,11 @@ struct PlanView {
   uint32_t* abort = nullptr;      // not 0: give up; who does so sets it
   Failure* failure = nullptr;
   Activity* activity = nullptr;  // as records; null: the host has no part in it
+  const int32_t* rank_of_position = nullptr;
   int32_t lane_count = 0;
   int32_t port_count = 0;
   int32_t parts = 1;
+  int32_t ranks = 1;
   int32_t window = 4;
   uint64_t timeout_ns = UINT64_MAX;  // of a wait
 };

@@ -17,25 +17,37 @@ struct alignas(16) SlotLabel {
 };
 
 // One end of a queue. Written by the one block that uses it, and by the host while no kernel runs.
-struct Port {
+struct alignas(16) Port {
   std::byte* slots = nullptr;        // aligned to 64 bytes
   SlotLabel* labels = nullptr;       // one per slot
   uint64_t* mine = nullptr;          // messages that this end has posted or released
   const uint64_t* theirs = nullptr;  // and the other one
   uint64_t count = 0;                // what is in *mine
+  uint64_t seen = 0;                 // what was in *theirs at the last look
   uint32_t slot = 0;                 // of the next message: count % slot_count
   uint32_t slot_count = 0;
   uint32_t slot_bytes = 0;  // a multiple of 64
 
   HORING_DEVICE std::byte* data() const { return slots + static_cast<size_t>(slot) * slot_bytes; }
-  // Whether there is a message to receive, or a free slot to send from.
-  HORING_DEVICE bool canReceive() const { return loadAcquire(theirs) != count; }
-  HORING_DEVICE bool canSend() const { return count - loadAcquire(theirs) < slot_count; }
+  // Whether there is a message to receive, or a free slot to send from. Looks only where it does not know it: memory is far.
+  HORING_DEVICE bool canReceive() {
+    if (seen == count) seen = loadAcquire(theirs);
+    return seen != count;
+  }
+  HORING_DEVICE bool canSend() {
+    if (count - seen >= slot_count) seen = loadAcquire(theirs);
+    return count - seen < slot_count;
+  }
   // Posts the slot, or releases it.
   HORING_DEVICE void advance() {
+    releaseFence();
+    advanceFenced();
+  }
+  // The same after a releaseFence() of the caller's.
+  HORING_DEVICE void advanceFenced() {
     ++count;
     if (++slot == slot_count) slot = 0;
-    storeRelease(mine, count);
+    storeFenced(mine, count);
   }
 };
 struct QueueShape {

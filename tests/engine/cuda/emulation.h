@@ -13,17 +13,23 @@
 namespace horing::test {
 
 template <class R>
-bool runLane(const cuda::LaneCall& call, int32_t lane, int32_t part, EmulatedThread& thread) {
-  return cuda::LaneRun<R, EmulatedThread>(call, lane, part, thread).run();
+bool runLane(const cuda::LaneCalls& calls, int32_t rank, int32_t lane, int32_t part, EmulatedThread& thread) {
+  return cuda::LaneRun<R, EmulatedThread>(calls, rank, 0, lane, part, thread).run();
 }
 template <class R>
 struct LaneOf {
-  static constexpr bool (*value)(const cuda::LaneCall&, int32_t, int32_t, EmulatedThread&) = runLane<R>;
+  static constexpr bool (*value)(const cuda::LaneCalls&, int32_t, int32_t, int32_t,
+                                 EmulatedThread&) = runLane<R>;
 };
 
-// A kernel about to run.
+// A kernel about to run: a call of one rank, or of all.
 struct Launch {
-  cuda::LaneCall call;
+  Launch(const cuda::LaneCall& call, DataType t = DataType::kFloat32, RedOp o = RedOp::kSum)
+      : Launch(std::vector{call}, t, o) {}
+  Launch(const std::vector<cuda::LaneCall>& of_ranks, DataType t, RedOp o) : type(t), op(o) {
+    for (const cuda::LaneCall& call : of_ranks) calls.each[calls.count++] = call;
+  }
+  cuda::LaneCalls calls;
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   uint32_t threads = 3;  // of each block
@@ -33,18 +39,19 @@ class Emulation {
  public:
   void add(const Launch& launch) {
     const auto run = ruleFor<LaneOf>(launch.type, launch.op);
-    const auto& call = *calls_.emplace_back(std::make_unique<cuda::LaneCall>(launch.call));
-    for (int32_t part = 0; part < call.used_parts; ++part)
-      for (int32_t lane = 0; lane < call.plan.lane_count; ++lane) {
-        EmulatedBlock& block = *blocks_.emplace_back(std::make_unique<EmulatedBlock>(launch.threads));
-        threads_ += static_cast<int>(launch.threads);
-        for (uint32_t thread = 0; thread < launch.threads; ++thread)
-          bodies_.push_back([left = threads_left_, run, &call, &block, lane, part, thread] {
-            EmulatedThread self(block, thread);
-            (void)run(call, lane, part, self);
-            left->fetch_sub(1, std::memory_order_relaxed);
-          });
-      }
+    const auto& calls = *calls_.emplace_back(std::make_unique<cuda::LaneCalls>(launch.calls));
+    for (int32_t rank = 0; rank < calls.count; ++rank)
+      for (int32_t part = 0; part < calls.each[rank].used_parts; ++part)
+        for (int32_t lane = 0; lane < calls.each[rank].plan.lane_count; ++lane) {
+          EmulatedBlock& block = *blocks_.emplace_back(std::make_unique<EmulatedBlock>(launch.threads));
+          threads_ += static_cast<int>(launch.threads);
+          for (uint32_t thread = 0; thread < launch.threads; ++thread)
+            bodies_.push_back([left = threads_left_, run, &calls, &block, rank, lane, part, thread] {
+              EmulatedThread self(block, thread);
+              (void)run(calls, rank, lane, part, self);
+              left->fetch_sub(1, std::memory_order_relaxed);
+            });
+        }
   }
 
   // Runs beside the kernels, again and again until they have ended.
@@ -73,7 +80,7 @@ class Emulation {
   }
 
  private:
-  std::vector<std::unique_ptr<cuda::LaneCall>> calls_;
+  std::vector<std::unique_ptr<cuda::LaneCalls>> calls_;
   std::vector<std::unique_ptr<EmulatedBlock>> blocks_;
   std::vector<std::function<void()>> bodies_;
   int threads_ = 0;                                                                         // of all blocks

@@ -104,9 +104,10 @@ void expectTheHostsBits(const Scenario& s) {
 
   Shifted first(bytes, shift), second(bytes, shift);
   const auto fold = test::ruleFor<FoldOf>(s.type, s.op);
+  std::byte* const both[] = {first.data(), second.data()};
   for (uint32_t thread = 0; thread < s.threads; ++thread)
-    fold({factor, 3, s.is_final}, {pointers.data(), is_input.data(), s.sources, first.data(), second.data(),
-                                   s.count, thread, s.threads});
+    fold({factor, 3, s.is_final},
+         {pointers.data(), is_input.data(), s.sources, both, 2, s.count, thread, s.threads});
   for (Shifted* got : {&first, &second}) {
     for (size_t e = 0; e < s.count; ++e)
       ASSERT_EQ(std::memcmp(got->data() + e * size, expected.data() + e * size, size), 0)
@@ -114,9 +115,10 @@ void expectTheHostsBits(const Scenario& s) {
     ASSERT_EQ(got->data()[bytes], std::byte{0x5a}) << s.text() << ": wrote beyond the end";
   }
   // In place: over the last source, with a second destination, and over the only one.
+  std::byte* const in_place[] = {sources.back().data(), second.data()};
   for (uint32_t thread = 0; thread < s.threads; ++thread)
-    fold({factor, 3, s.is_final}, {pointers.data(), is_input.data(), s.sources, sources.back().data(),
-                                   second.data(), s.count, thread, s.threads});
+    fold({factor, 3, s.is_final},
+         {pointers.data(), is_input.data(), s.sources, in_place, 2, s.count, thread, s.threads});
   ASSERT_EQ(std::memcmp(sources.back().data(), expected.data(), bytes), 0) << s.text() << ", in place";
   ASSERT_EQ(std::memcmp(second.data(), expected.data(), bytes), 0) << s.text() << ", in place and a copy";
 }
@@ -193,7 +195,8 @@ void expectTheHostsPairs(DataType type, RedOp op) {
   arguments.ranks = 2;
   arguments.is_final = true;
   foldFunction(type, op, Simd::kPlain)(arguments);
-  FoldWork work{sources, is_input, 2, reinterpret_cast<std::byte*>(got.data()), nullptr, a.size(), 0, 1};
+  std::byte* const destinations[] = {reinterpret_cast<std::byte*>(got.data())};
+  FoldWork work{sources, is_input, 2, destinations, 1, a.size(), 0, 1};
   test::ruleFor<FoldOf>(type, op)({Factor{}, 2, true}, work);
   for (size_t pair = 0; pair < a.size(); ++pair)
     ASSERT_EQ(got[pair], expected[pair]) << dataTypeName(type) << ' ' << redOpName(op) << " of "

@@ -66,7 +66,7 @@ class GpuRanks {
                                      c.collective,
                                      c.shape,
                                      0,
-                                     {c.parts, c.window, c.slot_bytes, 4096, kTimeoutNs},
+                                     {c.parts, c.window, c.slot_bytes, 4096, kTimeoutNs, c.isOneLaunch()},
                                      static_cast<uint32_t>(c.window) + 1},
                                     *memory_, flag())
                    .take()) {
@@ -88,25 +88,24 @@ class GpuRanks {
   void setFlag(uint32_t value) { __atomic_store_n(flag(), value, __ATOMIC_RELAXED); }
   cuda::LaneGpu& gpu() { return gpu_; }
   Status launch(int32_t p, const cuda::LaneCall& call, DataType type, RedOp op) {
+    return launch(p, std::vector{call}, type, op);
+  }
+  // Of all ranks at once, or of one, on the stream of `p`.
+  Status launch(int32_t p, const std::vector<cuda::LaneCall>& of_ranks, DataType type, RedOp op) {
     cuda::LaneCalls calls;
-    calls.each[0] = call;
-    calls.count = 1;
-    return gpu_.launch(calls, {world_->plan(p).lanes(), call.used_parts, 1}, type, op, stream(p));
+    for (const cuda::LaneCall& call : of_ranks) calls.each[calls.count++] = call;
+    return gpu_.launch(calls, {world_->plan(p).lanes(), of_ranks[0].used_parts, calls.count}, type, op,
+                       stream(p));
   }
 
   // Inputs on the GPU, `shift` bytes off the alignment, and outputs; what each rank would call.
   std::vector<Call> upload(Buffers& from, DataType type, RedOp op, size_t count, size_t shift) {
     std::vector<Call> calls = from.calls(type, op, count);
-    std::vector<const std::byte*> inputs;
     for (size_t p = 0; p < calls.size(); ++p) {
       calls[p].input = place(from.inputs[p], shift);
       calls[p].output = place(from.outputs[p], shift);
-      inputs.push_back(calls[p].input);
+      if (calls[p].factor_at) calls[p].factor_at = calls[p].input;
     }
-    auto table = buffers_->allocate(inputs.size() * sizeof(inputs[0]));
-    EXPECT_TRUE(table.ok() &&
-                buffers_->write(table.value(), inputs.data(), inputs.size() * sizeof(inputs[0])).ok());
-    for (Call& call : calls) call.peer_inputs = reinterpret_cast<const std::byte* const*>(table.value());
     return calls;
   }
   void download(const std::vector<Call>& calls, Buffers& to) {
@@ -130,6 +129,11 @@ class GpuRanks {
     auto resident = gpu_.mostResidentBlocks();
     ASSERT_TRUE(resident.ok()) << resident.status().toString();
     ASSERT_LE(blocks, resident.value()) << text(case_);
+    if (world_->isOneLaunch()) {
+      const Status status = launch(0, ready, calls[0].type, calls[0].op);
+      ASSERT_TRUE(status.ok()) << status.toString();
+      return;
+    }
     for (int32_t p = 0; p < ranks(); ++p) {
       const Status status = launch(p, ready[static_cast<size_t>(p)], calls[0].type, calls[0].op);
       ASSERT_TRUE(status.ok()) << status.toString();

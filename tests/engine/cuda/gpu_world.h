@@ -87,6 +87,8 @@ class GpuWorld {
   }
 
   int32_t ranks() const { return options_.shape.ranks(); }
+  // Of one launch, if plans want that: then it serves all ranks.
+  bool isOneLaunch() const { return options_.plan.in_one_launch; }
   cuda::BoundPlan& plan(int32_t position) { return *plans_[static_cast<size_t>(position)]; }
   // By position; none where there is one node.
   std::vector<HostOfGpu>& hosts() { return hosts_; }

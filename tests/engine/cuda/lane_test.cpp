@@ -28,22 +28,24 @@ class Ranks {
                              c.collective,
                              c.shape,
                              0,
-                             {c.parts, c.window, c.slot_bytes, 512, timeout_ns},
+                             {c.parts, c.window, c.slot_bytes, 512, timeout_ns, c.isOneLaunch()},
                              static_cast<uint32_t>(c.window) + 1},
                             memory_, &abort_)
                  .take()),
         host_({.algorithm = c.algorithm, .collective = c.collective, .shape = c.shape, .slots = 9}) {}
 
-  Emulation prepare(std::vector<Call> calls) {
-    peer_buffers_.clear();
-    for (const Call& call : calls) peer_buffers_.push_back(call.input);
-    Emulation emulation;
+  Emulation prepare(const std::vector<Call>& calls) {
+    std::vector<cuda::LaneCall> ready;
     for (int32_t p = 0; p < gpu_->ranks(); ++p) {
-      Call& call = calls[static_cast<size_t>(p)];
-      call.peer_inputs = peer_buffers_.data();
-      auto ready = gpu_->plan(p).prepare(call);
-      EXPECT_TRUE(ready.ok()) << ready.status().toString();
-      emulation.add({ready.take(), call.type, call.op});
+      auto made = gpu_->plan(p).prepare(calls[static_cast<size_t>(p)]);
+      EXPECT_TRUE(made.ok()) << made.status().toString();
+      ready.push_back(made.take());
+    }
+    Emulation emulation;
+    if (case_.isOneLaunch()) {
+      emulation.add({ready, calls[0].type, calls[0].op});
+    } else {
+      for (const cuda::LaneCall& call : ready) emulation.add({call, calls[0].type, calls[0].op});
     }
     return emulation;
   }
@@ -75,7 +77,6 @@ class Ranks {
   uint32_t abort_ = 0;
   std::unique_ptr<GpuWorld> gpu_;
   World host_;
-  std::vector<const std::byte*> peer_buffers_;
 };
 
 // Fibers switch stacks behind ThreadSanitizer's back.
@@ -89,7 +90,7 @@ TEST(CudaLane, GivesTheBitsOfTheHostEngineForEveryAlgorithm) {
 }
 
 TEST(CudaLane, GivesThemInAnyOrderOfItsThreads) {
-  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read"})
+  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_write"})
     for (int64_t seed = 0; seed < 12; ++seed) {
       Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 512});
       ranks.expectTheHostsBits(9001, DataType::kFloat32, RedOp::kSum, seed);
@@ -194,9 +195,25 @@ TEST(CudaLane, SaysWhichRunItGaveUpAlsoWhenTheNextHasBegun) {
 #endif
 
 TEST(CudaLane, GivesTheBitsOfTheHostEngineOnThreads) {
-  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read"}) {
+  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_write"}) {
     Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 1024});
     for (const size_t count : {1, 9001}) ranks.expectTheHostsBits(count, DataType::kFloat32, RedOp::kSum, -1);
+  }
+}
+
+TEST(CudaCall, RefusesAFactorOfEachRankWhereOneFoldsAllInputs) {
+  Ranks ranks({"peer_write", Collective::kAllReduce, {1, 2}});
+  Call call;
+  call.op = RedOp::kPreMulSum;
+  EXPECT_EQ(ranks.gpu().plan(0).prepare(call).status().code(), Code::kInvalidArgument);
+}
+
+TEST(CudaPlan, RefusesToReachForBuffersOfOtherLaunches) {
+  HostMemory memory;
+  uint32_t abort = 0;
+  for (const char* algorithm : {"peer_read", "peer_write"}) {
+    const auto world = GpuWorld::make({.algorithm = algorithm, .shape = {1, 2}}, memory, &abort);
+    EXPECT_EQ(world.status().code(), Code::kInvalidArgument) << algorithm;
   }
 }
 
