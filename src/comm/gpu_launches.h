@@ -74,6 +74,8 @@ class GpuLaunches {
   Status setUp(const std::vector<std::shared_ptr<const CudaDevice>>& devices);
   // Blocks that are resident at once, for each rank of the GPU that has the fewest.
   int residentBlocks() const;
+  // So one launch serves all ranks, by rank, and begins and ends for all at once.
+  bool isOneLaunch() const { return gpus_.size() == 1 && ranks_.size() > 1 && !remote_; }
   // Of one of the GPUs; null: there is none yet.
   std::shared_ptr<const CudaDevice> anyDevice() const;
   // Waits a second for all that was launched, and another when `abort` was called. False: something still holds a stream up.

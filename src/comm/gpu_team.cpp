@@ -205,7 +205,26 @@ Status GpuTeam::setUp() {
   std::vector<std::shared_ptr<const CudaDevice>> devices;
   for (const Rank& rank : ranks_) devices.push_back(rank.device);
   HORING_TRY(launches_.setUp(devices));
+  settings_.in_one_launch = launches_.isOneLaunch();
+  if (settings_.in_one_launch) chooseInOneLaunch();
   return setUpMemory();
+}
+
+// Each byte of inputs is read once, and each of outputs written once, and nobody waits: nothing else can be faster.
+void GpuTeam::chooseInOneLaunch() {
+  if (config_.algorithm != "auto" || config_.reproducible) return;
+  const auto choose = [this](Collective collective, const char* algorithm) {
+    in_one_launch_[static_cast<size_t>(collective)] = selectionOf(*findAlgorithm(algorithm), *map_);
+  };
+  choose(Collective::kAllReduce, "peer_write");
+  choose(Collective::kAllGather, "peer_write");
+  choose(Collective::kReduceScatter, "peer_read");
+}
+
+const Selection& GpuTeam::selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const {
+  const std::optional<Selection>& in_one_launch = in_one_launch_[static_cast<size_t>(collective)];
+  // Of premulsum each rank has a factor of its own.
+  return in_one_launch && op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
 }
 
 // What all ranks have agreed on.
@@ -325,7 +344,9 @@ Status GpuTeam::undo(const std::vector<Used>& used) {
 }
 
 // As many as let every block of every rank be resident at once, and as HORING_GPU_BLOCKS grants; 0: not even one does.
-int32_t GpuTeam::partsFor(const std::vector<Schedule>& schedules) const {
+int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const {
+  // No block waits for another, and none has a queue.
+  if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
   const auto granted = std::max<size_t>(static_cast<size_t>(most_blocks_) / lanes, 1);
@@ -350,7 +371,7 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
   parameters.scratch_slices = static_cast<int32_t>(shape_.slots);
   if (wantsProof(config_, selection.shape.ranks())) HORING_TRY(proveSchedules(schedules, parameters));
   cuda::BoundPlanSettings settings = settings_;
-  settings.parts = partsFor(schedules);
+  settings.parts = partsFor(selection, schedules);
   if (settings.parts == 0)
     return makeStatus(Code::kInvalidUsage,
                       "the blocks of %s %s of all ranks that share a GPU are not resident at once",

@@ -63,6 +63,9 @@ class GpuTeam {
 
   // Whether an all-gather of so many bytes from each rank is to be copied, by all ranks, unless it is recorded into a graph.
   bool copies(uint64_t bytes) const;
+  // What kernels run instead of what hosts would, after serves(): ranks that all share one GPU are served by one launch, which reaches
+  // all their buffers. The same on every rank.
+  const Selection& selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const;
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
 
@@ -120,6 +123,7 @@ class GpuTeam {
   // Under mutex_.
   Status setUp();
   Status setUpMemory();
+  void chooseInOneLaunch();
   void chooseShape();
   void adopt(const GpuTerms& terms);
   Status makeExchanges();
@@ -133,7 +137,7 @@ class GpuTeam {
   std::vector<Used> used() const;
   Status undo(const std::vector<Used>& used);
   Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
-  int32_t partsFor(const std::vector<Schedule>& schedules) const;
+  int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
   struct QueueName {
     int sender;
@@ -173,6 +177,7 @@ class GpuTeam {
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
   std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
+  std::array<std::optional<Selection>, kCollectives> in_one_launch_;
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   bool has_exchanges_ = false;  // or tried to have
