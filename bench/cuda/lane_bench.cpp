@@ -79,7 +79,7 @@ test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collec
   }
   const int32_t lanes = lanesOf(algorithm, collective, shape);
   options.plan.parts = partsFor(shape.ranks(), lanes);
-  options.slots = 2 * static_cast<uint32_t>(options.plan.window) + 1;
+  options.slots = static_cast<uint32_t>(options.plan.window) + 1;
   if (room == Room::kOfCommunicators) {
     const cuda::GpuQueues queues = cuda::gpuQueues(static_cast<size_t>(shape.ranks()), options.plan.window);
     options.plan.parts =

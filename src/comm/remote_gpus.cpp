@@ -80,7 +80,8 @@ void RemoteGpus::chooseShape() {
     parts_ = queues.parts;
     while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
   } else {
-    shape_ = cuda::gpuQueueShape(window, [&](const cuda::QueueShape& shape) {
+    // Two windows, so that a sender need not wait for each credit that hosts carry.
+    shape_ = cuda::gpuQueueShape(2 * window + 1, [&](const cuda::QueueShape& shape) {
       return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
     });
     parts_ = bridged_parts_;

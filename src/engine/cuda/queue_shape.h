@@ -14,12 +14,11 @@ namespace horing::cuda {
 inline constexpr size_t kGpuMemoryBytes = size_t{32} << 20;
 inline constexpr size_t kGpuQueueBytes = size_t{24} << 20;
 
-// Of queues between kernels: two windows and one more slot, so that a sender need not wait for each credit, each as large as
-// `fits(shape)` lets it be; the smallest whether it fits or not.
+// Slots, each as large as `fits(shape)` lets it be; the smallest whether it fits or not.
 template <typename Fits>
-QueueShape gpuQueueShape(int32_t window, const Fits& fits) {
+QueueShape gpuQueueShape(int32_t slots, const Fits& fits) {
   constexpr uint32_t kLargestSlot = 64 << 10, kSmallestSlot = 4 << 10;
-  QueueShape shape{2 * static_cast<uint32_t>(window) + 1, kLargestSlot};
+  QueueShape shape{static_cast<uint32_t>(slots), kLargestSlot};
   while (!fits(shape) && shape.slot_bytes > kSmallestSlot) shape.slot_bytes /= 2;
   return shape;
 }
@@ -29,14 +28,15 @@ struct GpuQueues {
   int32_t parts = 1;  // the most of a plan, for each has queues of its own
 };
 
-// Of ranks whose kernels reach each other's memory, all of them.
+// Of ranks whose kernels reach each other's memory, all of them: as few slots as do, since a block moves one at a time, and larger slots
+// and more parts are what keeps the memory busy.
 inline GpuQueues gpuQueues(size_t ranks, int32_t window) {
   constexpr size_t kGoodParts = 8;          // smaller slots are worth so many
   constexpr size_t kMostScratchQueues = 4;  // that count for the size of slots
   const size_t queues = kLinkChannels * (ranks - 1) + kMostScratchQueues;
   const auto parts = [&](const QueueShape& shape) { return kGpuQueueBytes / (queues * queueBytes(shape)); };
   const QueueShape shape =
-      gpuQueueShape(window, [&](const QueueShape& tried) { return parts(tried) >= kGoodParts; });
+      gpuQueueShape(window + 1, [&](const QueueShape& tried) { return parts(tried) >= kGoodParts; });
   return {shape, static_cast<int32_t>(std::clamp<size_t>(parts(shape), 1, kMaxParts))};
 }
 
