@@ -17,7 +17,7 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const Boun
                                                    std::span<const int32_t> rank_of_position,
                                                    std::span<const int32_t> block_of_position,
                                                    uint32_t* abort, Memory& memory, PortSource& ports) {
-  const PlanImage image = PlanImage::make(schedule, settings.in_one_launch);
+  const PlanImage image = PlanImage::make(schedule);
   if (image.reaches_peers && (!settings.in_one_launch || schedule.ranks > kMaxCallsOfLaunch))
     return makeStatus(Code::kInvalidArgument,
                       "kernels reach for buffers of those ranks alone that one launch serves, %d at most",
@@ -43,7 +43,6 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   HORING_ASSIGN(view_.lanes, place(memory_, image.lanes));
   HORING_ASSIGN(view_.steps, place(memory_, image.steps));
   HORING_ASSIGN(view_.sources, place(memory_, image.sources));
-  HORING_ASSIGN(view_.signals, place(memory_, image.signals));
   const size_t records = image.lanes.size() * static_cast<size_t>(settings_.parts);
   HORING_ASSIGN(view_.records, place(memory_, std::vector<LaneRecord>(records)));
   HORING_ASSIGN(view_.failure, place(memory_, std::vector<Failure>(1)));

@@ -18,8 +18,8 @@
 namespace horing::cuda {
 
 // Counters that one end advances and the other watches: in memory of this GPU, of a peer, or pinned memory of the host.
-// Acquire here pairs with storeRelease() by the end that owns the counter. A block's threads that meet at a barrier before
-// its leader releases, or after its leader has acquired, are ordered with it (causality order of the PTX memory model).
+// Acquire here pairs with storeRelease(), or storeFenced(), by the end that owns the counter. A block's threads that meet at a barrier
+// before one of them releases, or after one has acquired, are ordered with it (causality order of the PTX memory model).
 HORING_DEVICE inline uint64_t loadAcquire(const uint64_t* counter) {
 #ifdef __CUDA_ARCH__
   uint64_t value;

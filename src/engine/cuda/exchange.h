@@ -118,7 +118,7 @@ class ExchangeRun {
     for (int32_t i = 0; i < items(); ++i)
       if (shared_.is_ready[i]) copy(i);
     block_.sync();
-    releaseFence();
+    if (own() < items()) releaseFence();
     for (int32_t i = own(); i < items(); i += stride()) {
       if (!shared_.is_ready[i]) continue;
       portOf(i).advanceFenced();

@@ -37,6 +37,7 @@ struct LaneShared {
   int32_t destination_count;
   uint64_t scalar;    // the call's, if it has one in memory
   uint64_t sequence;  // of the call, see LaneRecord
+  bool has_failed;    // a run before it, or a lane beside it
 };
 
 template <class R, class Block>
@@ -59,23 +60,23 @@ class LaneRun {
   HORING_DEVICE bool run() {
     enter();
     const bool tells = plan_.activity && own() == 0;
-    // No fence: there is nothing to show yet.
+    // No fence: there is nothing to show yet, and who looks does not mind whether the end of the run before comes later.
     if (tells) storeFenced(&activity().begun, shared_.sequence + 1);
-    const bool ran = runSteps();
+    // Nothing is right any more behind a run that gave up.
+    const bool ran = !shared_.has_failed && runSteps();
+    block_.sync();
+    leave(ran);
     if (tells) storeRelease(&activity().ended, shared_.sequence + 1);
     return ran;
   }
 
  private:
   HORING_DEVICE bool runSteps() {
-    const int32_t slices = lane_.is_signals ? 1 : call_.slices;
-    for (int32_t begin = 0; begin < slices; begin += plan_.window) {
-      const int32_t end = std::min(begin + plan_.window, slices);
+    for (int32_t begin = 0; begin < call_.slices; begin += plan_.window) {
+      const int32_t end = std::min(begin + plan_.window, call_.slices);
       for (int32_t step = 0; step < lane_.step_count; ++step)
         if (!runStep(step, begin, end)) return false;
     }
-    block_.sync();
-    leave();
     return true;
   }
 
@@ -87,17 +88,18 @@ class LaneRun {
     if (own() == 0) {
       shared_.lane = lane;
       shared_.sequence = record().sequence;
+      shared_.has_failed = loadFlag(&plan_.failure->claimed) != 0;
       if constexpr (R::kIsScaled)
         if (call_.scale.factor_at) memcpy(&shared_.scalar, call_.scale.factor_at, call_.element_bytes);
     }
     block_.sync();
   }
 
-  // For the next call.
-  HORING_DEVICE void leave() {
+  // For the next call; and ends of queues always, for others see how far they have come.
+  HORING_DEVICE void leave(bool ran) {
     for (int32_t p = own(); p < lane_.port_count && p < LaneShared::kPorts; p += stride())
       farPort(lane_.first_port + p) = shared_.ports[p];
-    if (own() == 0) record().sequence = shared_.sequence + 1;
+    if (own() == 0 && ran) record().sequence = shared_.sequence + 1;
   }
 
   // Where the slice at hand is.
@@ -114,7 +116,6 @@ class LaneRun {
     const ImageStep& step = shared_.steps[turn_];
     turn_ ^= 1;
     fetch(lane_.first_step + (number + 1 < lane_.step_count ? number + 1 : 0));
-    if (lane_.is_signals) return runSlice(step, {number, 0, 0, 0}, 0);
     const ElementRange own = call_.cut.range(call_.layout.count(step.chunk), call_.shareOf(part_));
     for (int32_t slice = begin; slice < end; ++slice) {
       const ElementRange range = call_.slicing.range(own.count, slice);
@@ -131,18 +132,16 @@ class LaneRun {
 
   HORING_DEVICE bool runSlice(const ImageStep& step, const At& at, size_t count) {
     if (block_.any(!gather(step, at))) return false;
-    if (count > 0) {  // signals move nothing
-      FoldScale scale = call_.scale;
-      scale.is_final = step.completes;
-      if constexpr (R::kIsScaled)
-        if (scale.factor_at) scale.factor_at = &shared_.scalar;
-      const FoldWork work{shared_.operands,     shared_.is_input,          step.source_count,
-                          shared_.destinations, shared_.destination_count, count,
-                          block_.thread(),      block_.threads()};
-      foldSlice<R>(scale, work);
-    }
+    FoldScale scale = call_.scale;
+    scale.is_final = step.completes;
+    if constexpr (R::kIsScaled)
+      if (scale.factor_at) scale.factor_at = &shared_.scalar;
+    const FoldWork work{shared_.operands,     shared_.is_input,          step.source_count,
+                        shared_.destinations, shared_.destination_count, count,
+                        block_.thread(),      block_.threads()};
+    foldSlice<R>(scale, work);
     block_.sync();
-    if (own() < watchers() || isLast()) hand(step, at);
+    if (isWatched() && (own() < watchers() || isLast())) hand(step, at);
     return true;
   }
 
@@ -172,19 +171,14 @@ class LaneRun {
     for (int32_t s = firstOwn(); there && s < step.source_count; s += watchers())
       there = findSource(step, at, s);
     if (there && isLast()) there = findRoom(step, at);
-    for (int32_t s = firstOwn(); there && s < step.signal_count; s += watchers())
-      there = acquire(plan_.signals[step.first_signal + s], step, at) != nullptr;
     return there;
   }
 
   HORING_DEVICE bool awaitLane(const ImageStep& step, const At& at) {
     if (step.wait_lane < 0) return true;
     const ImageLane& other = plan_.lanes[step.wait_lane];
-    const LaneClock clock{other.step_count, other.is_signals ? 1 : call_.slices, plan_.window};
-    if (clock.slices == 0) return true;
-    // Signals wait for all slices, and all slices wait for signals.
-    const int32_t slice = lane_.is_signals ? clock.slices - 1 : other.is_signals ? 0 : at.slice;
-    const uint64_t target = clock.after(shared_.sequence, step.wait_step, slice);
+    const LaneClock clock{other.step_count, call_.slices, plan_.window};
+    const uint64_t target = clock.after(shared_.sequence, step.wait_step, at.slice);
     const uint64_t* const progress = &plan_.records[part_ * plan_.lane_count + step.wait_lane].progress;
     return await([&] { return LaneClock::reached(loadAcquire(progress), target); }, at, -1);
   }
@@ -248,8 +242,6 @@ class LaneRun {
     releaseFence();
     if (isLast() && step.send_port >= 0) portAt(step.send_port).advanceFenced();
     if (isLast() && step.keep_port >= 0) portAt(step.keep_port).advanceFenced();
-    for (int32_t s = firstOwn(); s < step.signal_count; s += watchers())
-      portAt(plan_.signals[step.first_signal + s]).advanceFenced();
     for (int32_t s = firstOwn(); s < step.source_count; s += watchers()) {
       const ImageSource source = sourceAt(step, s);
       if (takesPort(source.kind)) portAt(source.index).advanceFenced();
@@ -260,20 +252,19 @@ class LaneRun {
   // After a releaseFence(), or where there is nothing to show.
   HORING_DEVICE void tellProgress(int32_t step, int32_t slice) {
     if (own() != 0) return;
-    const LaneClock clock{lane_.step_count, lane_.is_signals ? 1 : call_.slices, plan_.window};
+    const LaneClock clock{lane_.step_count, call_.slices, plan_.window};
     storeFenced(&record().progress, clock.after(shared_.sequence, step, slice));
   }
 
   template <class Condition>
   HORING_DEVICE bool await(const Condition& is_there, const At& at, int32_t port) {
-    // Lanes of one rank do not fail for each other: who waits for a peer in vain says so.
-    const bool is_lane = port < 0;
-    const uint32_t* const claimed = &plan_.failure->claimed;
+    // Another lane of this rank that waits for a peer in vain says so itself; but it may never have begun.
+    const uint64_t later_ns = port < 0 ? Patience::kLaterNs : 0;
     Patience patience;
     for (uint32_t looks = 1; !is_there(); ++looks) {
       if (looks % Patience::kLooks == 0) {
-        const Failure::Kind end = patience.look(block_.nowNs(), is_lane ? claimed : plan_.abort, claimed,
-                                                is_lane ? UINT64_MAX : plan_.timeout_ns);
+        const Failure::Kind end =
+            patience.look(block_.nowNs(), plan_.abort, &plan_.failure->claimed, plan_.timeout_ns, later_ns);
         if (end != Failure::Kind::kNone) {
           giveUp(end, at, port);
           return false;
@@ -302,13 +293,12 @@ class LaneRun {
 
   // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
   HORING_DEVICE uint64_t tagOf(const ImageStep& step, const At& at) const {
-    const size_t chunk_count = lane_.is_signals ? 0 : call_.layout.count(step.chunk);
-    return mixBits(call_.digest ^ shared_.sequence) ^ mixBits(chunk_count) ^
+    return mixBits(call_.digest ^ shared_.sequence) ^ mixBits(call_.layout.count(step.chunk)) ^
            static_cast<uint64_t>(step.chunk) << 32 ^ static_cast<uint64_t>(at.slice);
   }
 
   HORING_DEVICE static bool takesPort(Source::Kind kind) {
-    return kind == Source::Kind::kRecv || kind == Source::Kind::kSignal || kind == Source::Kind::kScratch;
+    return kind == Source::Kind::kRecv || kind == Source::Kind::kScratch;
   }
   HORING_DEVICE size_t inputBytes(const ImageStep& step) const {
     return call_.layout.inputOffset(step.chunk) * call_.element_bytes;
@@ -335,7 +325,9 @@ class LaneRun {
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }
   // A warp, if the block has one.
   HORING_DEVICE int32_t watchers() const { return stride() < 32 ? stride() : 32; }
-  // Of the sources, or signals, that a thread looks after; others have none.
+  // Whether anybody looks at counters of this lane.
+  HORING_DEVICE bool isWatched() const { return lane_.port_count > 0 || plan_.lane_count > 1; }
+  // Of the sources that a thread looks after; others have none.
   HORING_DEVICE int32_t firstOwn() const { return own() < watchers() ? own() : INT32_MAX; }
   HORING_DEVICE bool isLast() const { return own() + 1 == stride(); }
 

@@ -11,12 +11,14 @@ class Patience {
  public:
   static constexpr uint32_t kLooks = 64;              // at what is waited for, between two at the clock
   static constexpr uint64_t kBetweenNs = 10'000'000;  // two looks at the abort flag
+  static constexpr uint64_t kLaterNs = 200'000'000;   // so that others say before why they waited in vain
 
-  // Why to give up; kNone: go on.
+  // Why to give up; kNone: go on. `later_ns`: before that neither the abort flag nor the timeout counts.
   HORING_DEVICE Failure::Kind look(uint64_t now_ns, const uint32_t* abort, const uint32_t* claimed,
-                                   uint64_t timeout_ns) {
+                                   uint64_t timeout_ns, uint64_t later_ns = 0) {
     if (loadFlag(claimed)) return Failure::Kind::kAborted;
-    if (begun_ns_ == 0) begun_ns_ = looked_ns_ = now_ns;
+    if (begun_ns_ == 0) begun_ns_ = looked_ns_ = now_ns + later_ns;
+    if (now_ns < looked_ns_) return Failure::Kind::kNone;
     const bool is_overdue = now_ns - begun_ns_ > timeout_ns;
     if (!is_overdue && now_ns - looked_ns_ < kBetweenNs) return Failure::Kind::kNone;
     looked_ns_ = now_ns;

@@ -11,10 +11,9 @@ namespace {
 
 class ImageMaker {
  public:
-  ImageMaker(const Schedule& schedule, bool in_one_launch) : schedule_(schedule) {
+  explicit ImageMaker(const Schedule& schedule) : schedule_(schedule) {
     int32_t kept = 0;
-    for (const Lane& lane : schedule.lanes)
-      kept_lanes_.push_back(in_one_launch && lane.isSignals() ? -1 : kept++);
+    for (const Lane& lane : schedule.lanes) kept_lanes_.push_back(lane.isSignals() ? -1 : kept++);
   }
 
   PlanImage make() && {
@@ -31,7 +30,7 @@ class ImageMaker {
     for (StepCursor cursor(lane, schedule_.grid); !cursor.done(); cursor.next()) addStep(number, cursor);
     const auto end = static_cast<int32_t>(image_.steps.size());
     const auto end_port = static_cast<int32_t>(image_.ports.size());
-    image_.lanes.push_back({first, end - first, first_port_, end_port - first_port_, lane.isSignals()});
+    image_.lanes.push_back({first, end - first, first_port_, end_port - first_port_});
   }
 
   void addStep(size_t lane, const StepCursor& cursor) {
@@ -53,9 +52,6 @@ class ImageMaker {
     if (from.wait.lane >= 0) step.wait_lane = kept_lanes_[static_cast<size_t>(from.wait.lane)];
     step.wait_step = cursor.waitStep();
     step.completes = from.completes;
-    step.first_signal = static_cast<int32_t>(image_.signals.size());
-    step.signal_count = static_cast<int32_t>(from.signal_to.size());
-    for (const int32_t peer : from.signal_to) image_.signals.push_back(sendPort(lane, peer));
     image_.steps.push_back(step);
   }
 
@@ -87,8 +83,8 @@ class ImageMaker {
 
 }  // namespace
 
-PlanImage PlanImage::make(const Schedule& schedule, bool in_one_launch) {
-  return ImageMaker(schedule, in_one_launch).make();
+PlanImage PlanImage::make(const Schedule& schedule) {
+  return ImageMaker(schedule).make();
 }
 
 }  // namespace horing::cuda

@@ -11,7 +11,7 @@
 
 namespace horing::cuda {
 
-// `index`: of the port (kRecv, kSignal, kScratch), or the position (kPeerIn).
+// `index`: of the port (kRecv, kScratch), or the position (kPeerIn).
 struct ImageSource {
   Source::Kind kind = Source::Kind::kIn;
   int32_t index = 0;
@@ -25,8 +25,6 @@ struct ImageStep {
   int32_t send_port = -1;  // -1: not sent
   int32_t wait_lane = -1;  // -1: waits for nothing
   int32_t wait_step = 0;
-  int32_t first_signal = 0;  // among the image's signals
-  int32_t signal_count = 0;
   bool keeps_out = false;
   bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls
   bool completes = false;
@@ -37,7 +35,6 @@ struct ImageLane {
   int32_t step_count = 0;
   int32_t first_port = 0;  // among the image's ports, of which no other lane uses these
   int32_t port_count = 0;
-  bool is_signals = false;
 };
 
 // One end of a queue that the schedule uses, to be bound to a Port: of a connection to `position` on `channel`
@@ -56,12 +53,12 @@ struct PlanImage {
   std::vector<ImageLane> lanes;
   std::vector<ImageStep> steps;
   std::vector<ImageSource> sources;
-  std::vector<int32_t> signals;  // ports that signals go to
   std::vector<PortName> ports;
   bool reaches_peers = false;  // reads their inputs, or writes into their outputs
 
-  // `in_one_launch`: of all ranks. It begins when all have entered, and ends when all are done, so signals say nothing and are left out.
-  static PlanImage make(const Schedule& schedule, bool in_one_launch = false);
+  // Without lanes of signals: these are of schedules that reach for peers' buffers, and such a one kernels run in one launch of all ranks,
+  // which begins when all have entered, and ends when all are done.
+  static PlanImage make(const Schedule& schedule);
 };
 
 // What one lane of one part keeps from call to call, in memory of the GPU. Written by its block alone.
@@ -96,7 +93,6 @@ struct PlanView {
   const ImageLane* lanes = nullptr;
   const ImageStep* steps = nullptr;
   const ImageSource* sources = nullptr;
-  const int32_t* signals = nullptr;
   Port* const* ports = nullptr;
   LaneRecord* records = nullptr;  // [part * lane_count + lane]
   uint32_t* abort = nullptr;      // not 0: give up; who does so sets it

@@ -22,9 +22,9 @@ struct alignas(16) Port {
   SlotLabel* labels = nullptr;       // one per slot
   uint64_t* mine = nullptr;          // messages that this end has posted or released
   const uint64_t* theirs = nullptr;  // and the other one
-  uint64_t count = 0;                // what is in *mine
-  uint64_t seen = 0;                 // what was in *theirs at the last look
-  uint32_t slot = 0;                 // of the next message: count % slot_count
+  uint64_t count = 0;  // what is in *mine, but for what the copy of a kernel that runs knows better
+  uint64_t seen = 0;   // what was in *theirs at the last look
+  uint32_t slot = 0;   // of the next message: count % slot_count
   uint32_t slot_count = 0;
   uint32_t slot_bytes = 0;  // a multiple of 64
 

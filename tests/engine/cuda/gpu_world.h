@@ -58,7 +58,8 @@ struct GpuWorldOptions {
   int32_t root = 0;
   cuda::BoundPlanSettings plan;
   uint32_t slots = 5;
-  std::vector<Transport*> transports{};  // by position, if groups are nodes; must outlive the world
+  std::vector<Transport*> transports{};     // by position, if groups are nodes; must outlive the world
+  std::vector<int32_t> rank_of_position{};  // empty: they are the same
 };
 
 // The part that a rank's host has in the kernels of its GPU. One thread at a time.
@@ -87,6 +88,10 @@ class GpuWorld {
   }
 
   int32_t ranks() const { return options_.shape.ranks(); }
+  // Of the first queue to another rank, part 0.
+  const cuda::Port& sendingEnd(int32_t from, int32_t to) const {
+    return *queues_[static_cast<size_t>((from * ranks() + to) * kLinkChannels * options_.plan.parts)];
+  }
   // Of one launch, if plans want that: then it serves all ranks.
   bool isOneLaunch() const { return options_.plan.in_one_launch; }
   cuda::BoundPlan& plan(int32_t position) { return *plans_[static_cast<size_t>(position)]; }
@@ -130,8 +135,9 @@ class GpuWorld {
   }
 
   Status addRank(int32_t position, uint32_t* abort) {
-    std::vector<int32_t> rank_of_position;
-    for (int32_t rank = 0; rank < ranks(); ++rank) rank_of_position.push_back(rank);
+    std::vector<int32_t> rank_of_position = options_.rank_of_position;
+    for (auto rank = static_cast<int32_t>(rank_of_position.size()); rank < ranks(); ++rank)
+      rank_of_position.push_back(rank);
     HORING_ASSIGN(Schedule schedule, buildSchedule(options_.algorithm, options_.collective, options_.shape,
                                                    position, options_.root));
     Ports ports{*this, position};

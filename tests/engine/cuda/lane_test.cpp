@@ -90,7 +90,7 @@ TEST(CudaLane, GivesTheBitsOfTheHostEngineForEveryAlgorithm) {
 }
 
 TEST(CudaLane, GivesThemInAnyOrderOfItsThreads) {
-  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_write"})
+  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read", "peer_write"})
     for (int64_t seed = 0; seed < 12; ++seed) {
       Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 512});
       ranks.expectTheHostsBits(9001, DataType::kFloat32, RedOp::kSum, seed);
@@ -112,6 +112,32 @@ TEST(CudaLane, MultipliesByAScalarThatItReadsItself) {
       Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}});
       ranks.expectTheHostsBits(3000, type, RedOp::kPreMulSum, 1);
     }
+}
+
+// Calls of one launch come by rank, and schedules name positions.
+TEST(CudaLane, FindsTheBuffersOfRanksInAnotherOrder) {
+  const Case c{"peer_write", Collective::kAllReduce, {1, 3}};
+  const std::vector<int32_t> rank_of_position{2, 0, 1};
+  HostMemory memory;
+  uint32_t abort = 0;
+  const auto world = GpuWorld::make({.algorithm = c.algorithm,
+                                     .shape = c.shape,
+                                     .plan = {.in_one_launch = true},
+                                     .rank_of_position = rank_of_position},
+                                    memory, &abort)
+                         .take();
+  constexpr size_t kCount = 3000;
+  Buffers got(c, DataType::kFloat32, kCount), expected(c, DataType::kFloat32, kCount);
+  const std::vector<Call> calls = got.calls(DataType::kFloat32, RedOp::kSum, kCount);
+  std::vector<cuda::LaneCall> by_rank(3);
+  for (int32_t p = 0; p < 3; ++p)
+    by_rank[static_cast<size_t>(rank_of_position[static_cast<size_t>(p)])] =
+        world->plan(p).prepare(calls[static_cast<size_t>(p)]).take();
+  Emulation emulation;
+  emulation.add({by_rank, DataType::kFloat32, RedOp::kSum});
+  ASSERT_TRUE(emulation.runSeeded(1));
+  test::expectHostResults(c, expected, DataType::kFloat32, RedOp::kSum, kCount);
+  EXPECT_TRUE(got.outputs == expected.outputs);
 }
 
 // As the replays of a graph: the same launches, again and again, and nothing told to them in between.
@@ -192,10 +218,32 @@ TEST(CudaLane, SaysWhichRunItGaveUpAlsoWhenTheNextHasBegun) {
   EXPECT_EQ(ranks.gpu().plan(0).outcome(&where).code(), Code::kRemoteError);
   EXPECT_EQ(where.run, 2U);
 }
+
+// Else those behind it would write over slots that a peer has not read yet.
+TEST(CudaLane, LeavesNothingToThoseBehindOneThatGaveUp) {
+  const Case c{"ring", Collective::kAllReduce, {1, 3}};
+  Ranks ranks(c);
+  Buffers buffers(c, DataType::kFloat32, 9000);
+  const std::vector<Call> calls = buffers.calls(DataType::kFloat32, RedOp::kSum, 9000);
+  const auto launch = [&] {
+    Emulation alone;
+    alone.add({ranks.gpu().plan(0).prepare(calls[0]).take()});
+    ASSERT_TRUE(alone.runSeeded(1));
+  };
+  ranks.abort() = 1;
+  launch();
+  const cuda::Port& sent = ranks.gpu().sendingEnd(0, 1);
+  const uint64_t count = *sent.mine;
+  EXPECT_GT(count, 0U) << "it gave up before it had sent anything";
+  EXPECT_EQ(sent.count, count);
+  ranks.abort() = 0;
+  launch();
+  EXPECT_EQ(*sent.mine, count);
+}
 #endif
 
 TEST(CudaLane, GivesTheBitsOfTheHostEngineOnThreads) {
-  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_write"}) {
+  for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read", "peer_write"}) {
     Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 1024});
     for (const size_t count : {1, 9001}) ranks.expectTheHostsBits(count, DataType::kFloat32, RedOp::kSum, -1);
   }
