@@ -36,20 +36,22 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
   return begin(one) < begin(other) + other.size() && begin(other) < begin(one) + one.size();
 }
 
-// Whether one launch of a rank must have ended before another begins: for its buffers, or since lanes of different plans would
-// meet at the same queues.
-bool collide(const GpuLaunch& one, const GpuLaunch& other) {
-  if (overlap(one.writes, other.writes) || overlap(one.writes, other.reads) ||
-      overlap(one.reads, other.writes) || overlap(one.writes, other.scalar) ||
-      overlap(one.scalar, other.writes))
-    return true;
+// Whether one launch must have ended before another begins, for its buffers.
+bool shareBuffers(const GpuLaunch& one, const GpuLaunch& other) {
+  return overlap(one.writes, other.writes) || overlap(one.writes, other.reads) ||
+         overlap(one.reads, other.writes) || overlap(one.writes, other.scalar) ||
+         overlap(one.scalar, other.writes);
+}
+
+// The same for two of one rank since lanes of different plans would meet at the same queues.
+bool meetAtQueues(const GpuLaunch& one, const GpuLaunch& other) {
   const int32_t parts = one.call.plan.parts;
   const auto distance = [&](const GpuLaunch& from, const GpuLaunch& to) {
     return (to.call.first_part - from.call.first_part + parts) % parts;
   };
-  const bool meet =
+  const bool share_parts =
       distance(one, other) < one.call.used_parts || distance(other, one) < other.call.used_parts;
-  return meet && one.call.plan.records != other.call.plan.records;
+  return share_parts && one.call.plan.records != other.call.plan.records;
 }
 
 }  // namespace
@@ -256,8 +258,12 @@ bool GpuLaunches::joins(const Gpu& gpu, size_t index) const {
     if (one.stream != first.stream || one.is_recorded != first.is_recorded) return false;
     if (one.call.plan.parts != first.call.plan.parts) return false;
     if (cuda::laneKernelName(one.type, one.op) != cuda::laneKernelName(first.type, first.op)) return false;
-    for (size_t before = 0; before < index; ++before)
-      if (collide(rank.waiting[before], one)) return false;
+    for (size_t before = 0; before < index; ++before) {
+      if (meetAtQueues(rank.waiting[before], one)) return false;
+      // One rank's may be on what another's has left.
+      for (const int other : gpu.ranks)
+        if (shareBuffers(at(other).waiting[before], one)) return false;
+    }
   }
   return true;
 }

@@ -13,6 +13,8 @@
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/pinned_memory.h"
 #include "engine/host/plan.h"
+#include "schedule/postcondition.h"
+#include "selection/forced_algorithms.h"
 
 namespace horing {
 
@@ -206,19 +208,27 @@ Status GpuTeam::setUp() {
   for (const Rank& rank : ranks_) devices.push_back(rank.device);
   HORING_TRY(launches_.setUp(devices));
   settings_.in_one_launch = launches_.isOneLaunch();
-  if (settings_.in_one_launch) chooseInOneLaunch();
+  if (settings_.in_one_launch) HORING_TRY(chooseInOneLaunch());
   return setUpMemory();
 }
 
-// Each byte of inputs is read once, and each of outputs written once, and nobody waits: nothing else can be faster.
-void GpuTeam::chooseInOneLaunch() {
-  if (config_.algorithm != "auto" || config_.reproducible) return;
-  const auto choose = [this](Collective collective, const char* algorithm) {
+// Each byte of inputs is read once, and each of outputs written once, and nobody waits. Not where the user names another algorithm.
+Status GpuTeam::chooseInOneLaunch() {
+  HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config_.algorithm));
+  const auto choose = [&](Collective collective, const char* algorithm) {
+    if (config_.reproducible && contractOf(collective).folds()) return;
+    for (const ForcedRow& row : forced.rows())
+      if (row.collective.value_or(collective) == collective && row.algorithm->has(collective) &&
+          row.algorithm->name != std::string_view(algorithm))
+        return;
     in_one_launch_[static_cast<size_t>(collective)] = selectionOf(*findAlgorithm(algorithm), *map_);
+    log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
+              algorithm);
   };
   choose(Collective::kAllReduce, "peer_write");
   choose(Collective::kAllGather, "peer_write");
   choose(Collective::kReduceScatter, "peer_read");
+  return {};
 }
 
 const Selection& GpuTeam::selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const {
@@ -343,9 +353,10 @@ Status GpuTeam::undo(const std::vector<Used>& used) {
   return {};
 }
 
-// As many as let every block of every rank be resident at once, and as HORING_GPU_BLOCKS grants; 0: not even one does.
+// As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
+// even one does.
 int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const {
-  // No block waits for another, and none has a queue.
+  // Of these, see chooseInOneLaunch(), no block waits for another, and none has a queue.
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());

@@ -1,5 +1,5 @@
 // Operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host. With
-// HORING_TEST_GPU in the environment, on real GPUs.
+// TEST_ON_GPU in the environment, on real GPUs.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -31,10 +31,12 @@ struct Place {
   int ranks;
   int gpus;
   const char* transports = nullptr;
+  const char* algorithm = "auto";
 };
 void PrintTo(const Place& place, std::ostream* out) {
   *out << place.ranks << " ranks on " << place.gpus << " GPUs";
   if (place.transports) *out << ", nodes over " << place.transports;
+  if (place.algorithm != std::string("auto")) *out << ", " << place.algorithm;
 }
 
 class GpuKernels : public testing::TestWithParam<Place> {
@@ -44,6 +46,7 @@ class GpuKernels : public testing::TestWithParam<Place> {
     if (areNodes() && cuda_.gpus() < ranks()) GTEST_SKIP() << "fewer GPUs here than processes";
     ASSERT_TRUE(cuda_.loaded());
     cuda_.setKernels(&horing::test::emulatedKernels());
+    const Setting algorithm("HORING_ALGO", GetParam().algorithm);
     comms_ = areNodes() ? makeNodes(ranks(), GetParam().transports)
                         : makeCommunicators(ranks(), Meeting::kInitAll);
     // Whatever goes through the host needs pinned memory for its pieces.
@@ -591,6 +594,8 @@ TEST_P(GpuKernels, TakeNoMoreThanTheirShareOfMemory) {
 
 constexpr Place kPlaces[] = {{1, 1}, {2, 2}, {4, 4}, {3, 1}, {4, 2}};
 INSTANTIATE_TEST_SUITE_P(Places, GpuKernels, testing::ValuesIn(kPlaces));
+// That wait for each other in one launch.
+INSTANTIATE_TEST_SUITE_P(Queues, GpuKernels, testing::Values(Place{2, 1, nullptr, "ring"}));
 INSTANTIATE_TEST_SUITE_P(Places, GpuKernelsOfThreads, testing::ValuesIn(kPlaces));
 constexpr Place kNodes[] = {{2, 2, "shm,socket"}, {3, 3, "shm,socket"}, {4, 4, "socket"}};
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(kNodes));

@@ -100,14 +100,15 @@ Driver driver;
 
 thread_local std::vector<Context*> current;
 
-thread_local int capture_mode = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL
+thread_local int capture_mode = 0;                          // CU_STREAM_CAPTURE_MODE_GLOBAL
+thread_local std::atomic<int> recorded_by_this_thread = 0;  // streams, in the mode of a thread
 
-// While some thread records in the default mode, no thread of that mode may call these.
+// While some thread records in the default mode, or this one in its own, no thread of that mode may call these.
 bool isProhibited(std::string_view function) {
   static constexpr std::string_view kUnsafe[] = {"cuMemAlloc",    "cuMemFree",        "cuMemHostAlloc",
                                                  "cuMemFreeHost", "cuModuleLoadData", "cuStreamQuery",
                                                  "cuEventQuery"};
-  return driver.recording > 0 && capture_mode == 0 &&
+  return (driver.recording > 0 || recorded_by_this_thread > 0) && capture_mode == 0 &&
          std::find(std::begin(kUnsafe), std::end(kUnsafe), function) != std::end(kUnsafe);
 }
 
@@ -334,13 +335,13 @@ FAKE int cuStreamBeginCapture_v2(void* stream, int mode) {
   Graph& graph = *(streamOf(stream)->recorded = std::make_unique<Graph>());
   graph.number = ++graphs;
   graph.forbids_others = mode == kGlobal;
-  if (graph.forbids_others) ++driver.recording;
+  ++(graph.forbids_others ? driver.recording : recorded_by_this_thread);
   return kSuccess;
 }
 FAKE int cuStreamEndCapture(void* stream, void** graph) {
   Graph* const recorded = streamOf(stream)->recorded.release();
   *graph = recorded;
-  if (recorded->forbids_others) --driver.recording;
+  --(recorded->forbids_others ? driver.recording : recorded_by_this_thread);
   return kSuccess;
 }
 // A graph is as good as its executable.
