@@ -44,7 +44,7 @@ namespace horing {
   X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once where other programs use the core.")              \
   X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, where they can serve all ranks; staged: through memory of the host.") \
   X(gpu_blocks, Int, "32", "1..1024", "HORING_GPU_BLOCKS", "Blocks that a rank's kernel has at most; fewer where those of all ranks that share a GPU wait for each other and would not be resident at once.") \
-  X(gpu_copy_bytes, Int, "8388608", "1..1152921504606846976", "HORING_GPU_COPY_BYTES", "All-gathers of that many bytes from each rank and more, of ranks that are threads of one process, are copies between their GPUs instead of kernels.") \
+  X(gpu_copy_bytes, Int, "8388608", "1..1152921504606846976", "HORING_GPU_COPY_BYTES", "All-gathers of that many bytes from each rank and more, of ranks that are threads of one process, are copies between their GPUs instead of kernels, unless all share one.") \
   X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly; ^docker all but. Default: all but lo and docker.") \
   X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
   X(ports, Text, "", "", "HORING_PORTS", "Ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator, one more to shrink it, one more for kernels on its GPUs, and two where ranks meet. Default: whichever the system gives.") \

@@ -133,7 +133,9 @@ void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
 }
 
 bool GpuTeam::copies(uint64_t bytes) const {
-  return !remote_ && bytes >= static_cast<uint64_t>(config_.gpu_copy_bytes);
+  // Of one GPU copies read each block for every rank again.
+  return !remote_ && !in_one_launch_[static_cast<size_t>(Collective::kAllGather)] &&
+         bytes >= static_cast<uint64_t>(config_.gpu_copy_bytes);
 }
 
 std::vector<int> GpuTeam::missing() const {
@@ -182,7 +184,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       state_ = State::kKernels;
       log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
                 cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
-      if (!remote_)
+      if (copies(UINT64_MAX))
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));
     } else {

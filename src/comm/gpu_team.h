@@ -64,7 +64,7 @@ class GpuTeam {
   // Whether an all-gather of so many bytes from each rank is to be copied, by all ranks, unless it is recorded into a graph.
   bool copies(uint64_t bytes) const;
   // What kernels run instead of what hosts would, after serves(): ranks that all share one GPU are served by one launch, which reaches
-  // all their buffers, but for all-gathers that are copied. The same on every rank.
+  // all their buffers. The same on every rank.
   const Selection& selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const;
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);

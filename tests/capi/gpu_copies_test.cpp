@@ -50,6 +50,8 @@ class GpuCopies : public testing::TestWithParam<Place> {
   void SetUp() override {
     if (FakeCuda::isReal() && cuda_.gpus() < GetParam().gpus) GTEST_SKIP() << "fewer GPUs here";
     cuda_.setKernels(&horing::test::emulatedKernels());
+    // Else ranks that all share one GPU have no use for copies.
+    const Setting algorithm("HORING_ALGO", "all_gather=ring");
     comms_ = makeCommunicators(ranks(), Meeting::kInitAll);
     // What goes through hosts fails.
     cuda_.fail("cuStreamWaitValue32", 999);
