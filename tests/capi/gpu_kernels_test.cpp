@@ -600,6 +600,36 @@ INSTANTIATE_TEST_SUITE_P(Places, GpuKernelsOfThreads, testing::ValuesIn(kPlaces)
 constexpr Place kNodes[] = {{2, 2, "shm,socket"}, {3, 3, "shm,socket"}, {4, 4, "socket"}};
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(kNodes));
 
+// Streams order them, though the buffers are those of another rank's call.
+TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
+  const FakeCuda cuda;
+  if (cuda.gpus() == 0) GTEST_SKIP() << "no GPU here";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  {
+    constexpr size_t n = 40'000;
+    const GpuStream stream(cuda, 0);
+    const GpuVector<float> ones(cuda, 0, std::vector<float>(n, 1));
+    const GpuVector<float> sums_0(cuda, 0, std::vector<float>(n)), sums_1(cuda, 0, std::vector<float>(n));
+    const GpuVector<float> out_0(cuda, 0, std::vector<float>(n)), out_1(cuda, 0, std::vector<float>(n));
+    const auto add = [&](size_t rank, const GpuVector<float>& from, const GpuVector<float>& to) {
+      EXPECT_HORING(
+          horingAllReduce(from.data(), to.data(), n, horingFloat, horingSum, comms[rank], stream.get()));
+    };
+    EXPECT_HORING(horingGroupStart());
+    add(0, ones, sums_0);
+    add(1, ones, sums_1);
+    add(0, sums_1, out_0);
+    add(1, sums_0, out_1);
+    EXPECT_HORING(horingGroupEnd());
+    stream.synchronize();
+    EXPECT_EQ(out_0.read(), std::vector<float>(n, 4));
+    EXPECT_EQ(out_1.read(), std::vector<float>(n, 4));
+  }
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
 TEST(GpuGraph, ReplaysReadAScalarOnTheGpu) {
   const FakeCuda cuda;
   if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
