@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(cuda::kLaneThreads)
   __shared__ std::byte* destinations[1];
   if (threadIdx.x == 0) destinations[0] = to + offset;
   __syncthreads();
-  const FoldWork work{sources, is_input, b ? 2 : 1, destinations, 1, min(stretch, count - begin), threadIdx.x, cuda::kLaneThreads};
+  const FoldWork work{sources, is_input, b ? 2 : 1, destinations, 1, min(stretch, count - begin),
+                      threadIdx.x, cuda::kLaneThreads};
   cuda::foldSlice<SumRule>({}, work);
 }
 
@@ -45,7 +46,8 @@ __device__ void await(const Condition& is_there) {
 // What a step of the ring has: the message from behind, the own input, or both; kept, sent on, or both.
 enum Flags : int { kReceives = 1, kAdds = 2, kKeeps = 4, kSends = 8 };
 
-__device__ void ringSlice(const RingCall& call, Port& behind, Port& ahead, int flags, size_t element, size_t count) {
+__device__ void ringSlice(const RingCall& call, Port& behind, Port& ahead, int flags, size_t element,
+                          size_t count) {
   __shared__ const std::byte* sources[2];
   __shared__ uint8_t is_input[2];
   __shared__ std::byte* destinations[2];
@@ -66,7 +68,8 @@ __device__ void ringSlice(const RingCall& call, Port& behind, Port& ahead, int f
   __syncthreads();
   const int32_t source_count = (flags & kReceives ? 1 : 0) + (flags & kAdds ? 1 : 0);
   const int32_t destination_count = (flags & kKeeps ? 1 : 0) + (flags & kSends ? 1 : 0);
-  const FoldWork work{sources, is_input, source_count, destinations, destination_count, count, threadIdx.x, cuda::kLaneThreads};
+  const FoldWork work{sources, is_input,    source_count, destinations, destination_count,
+                      count,   threadIdx.x, cuda::kLaneThreads};
   cuda::foldSlice<SumRule>({}, work);
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -97,7 +100,8 @@ __global__ void __launch_bounds__(cuda::kLaneThreads) ringKernel(const __grid_co
           call.cut.range(min(chunk, call.count - first), static_cast<int32_t>(blockIdx.x));
       for (int32_t slice = begin; slice < min(begin + call.window, slices); ++slice) {
         const ElementRange range = call.slicing.range(own.count, slice);
-        if (range.count > 0) ringSlice(call, behind, ahead, flags, first + own.offset + range.offset, range.count);
+        if (range.count > 0)
+          ringSlice(call, behind, ahead, flags, first + own.offset + range.offset, range.count);
       }
     }
   if (threadIdx.x == 0) {

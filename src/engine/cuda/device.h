@@ -8,11 +8,9 @@
 #ifdef __CUDACC__
 #define HORING_DEVICE __device__
 #define HORING_UNROLL _Pragma("unroll")
-#define HORING_NO_UNROLL _Pragma("unroll 1")
 #else
 #define HORING_DEVICE
 #define HORING_UNROLL
-#define HORING_NO_UNROLL
 #endif
 
 namespace horing::cuda {

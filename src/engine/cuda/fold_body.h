@@ -121,7 +121,6 @@ struct Fold {
       for (int e = 0; e < kInPack; ++e) stored[e] = rule.write(value[p][e]);
       memcpy(&tile.packs[p], stored, sizeof stored);
     }
-    HORING_NO_UNROLL
     for (int32_t d = 0; d < work.destination_count; ++d) tile.store(work.destinations[d], at, work.threads);
   }
 
@@ -150,7 +149,6 @@ HORING_DEVICE inline void moveSlice(const FoldWork& work) {
   overPacks<8>(work, packs, [&](size_t at, auto count) {
     Tile<count.value> tile;
     tile.load(source, at, work.threads);
-    HORING_NO_UNROLL
     for (int32_t d = 0; d < work.destination_count; ++d)
       if (work.destinations[d] != source) tile.store(work.destinations[d], at, work.threads);
   });
