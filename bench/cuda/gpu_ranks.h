@@ -77,6 +77,34 @@ class Streams {
 
   cudaStream_t operator[](int rank) const { return streams_[static_cast<size_t>(rank)]; }
 
+  // Microseconds of a round by graphs, which spare launches of the host: one for each stream, of `rounds` rounds. `launch`: of one round
+  // on the stream of that number.
+  double measureInGraphs(int rounds, const std::function<void(int)>& launch) {
+    const int streams = static_cast<int>(streams_.size());
+    // Loads kernels, which no stream that records may do.
+    for (int number = 0; number < streams; ++number) launch(number);
+    for (cudaStream_t stream : streams_) must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    std::vector<cudaGraphExec_t> graphs;
+    for (int number = 0; number < streams; ++number) {
+      cudaStream_t const stream = (*this)[number];
+      cudaGraph_t graph;
+      must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      for (int round = 0; round < rounds; ++round) launch(number);
+      must(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+      must(cudaGraphInstantiate(&graphs.emplace_back(), graph, 0), "cudaGraphInstantiate");
+      must(cudaGraphDestroy(graph), "cudaGraphDestroy");
+      // Before one of them runs, for it waits for the others.
+      must(cudaGraphUpload(graphs.back(), stream), "cudaGraphUpload");
+      must(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    }
+    const double us = measure(1, [&] {
+      for (int number = 0; number < streams; ++number)
+        must(cudaGraphLaunch(graphs[static_cast<size_t>(number)], (*this)[number]), "cudaGraphLaunch");
+    });
+    for (cudaGraphExec_t graph : graphs) (void)cudaGraphExecDestroy(graph);
+    return us / rounds;
+  }
+
   // Microseconds of a round, the median of several runs of `rounds` after one that does not count. `launch`: of one round, on
   // all streams. From the first kernel of stream 0 to its last, which all others take part in.
   double measure(int rounds, const std::function<void()>& launch) {

@@ -122,34 +122,15 @@ void benchCollective(const std::string& algorithm, Collective collective, Shape 
   }
 }
 
-// 8 bytes, in a graph for each rank with so many launches that those of the host do not count.
+// 8 bytes, in graphs of so many launches that those of the host do not count.
 void benchLatency(const char* algorithm) {
   constexpr int kLaunches = 100;
   GpuRanks gpu(optionsFor(algorithm, Collective::kAllReduce, {1, 2}, Room::kOfCommunicators), 1024);
   const auto calls = gpu.prepare(2);
-  gpu.launch(calls);
-  (void)gpu.streams().measure(1, [] {});
-  cudaGraphExec_t graphs[2];
-  for (int rank = 0; rank < 2; ++rank) {
-    cudaGraph_t graph;
-    must(cudaStreamBeginCapture(gpu.streams()[rank], cudaStreamCaptureModeThreadLocal),
-         "cudaStreamBeginCapture");
-    for (int i = 0; i < kLaunches; ++i) gpu.launch(rank, calls[static_cast<size_t>(rank)]);
-    must(cudaStreamEndCapture(gpu.streams()[rank], &graph), "cudaStreamEndCapture");
-    must(cudaGraphInstantiate(&graphs[rank], graph, 0), "cudaGraphInstantiate");
-    must(cudaGraphDestroy(graph), "cudaGraphDestroy");
-    // Before one of them runs, for it waits for the other.
-    must(cudaGraphUpload(graphs[rank], gpu.streams()[rank]), "cudaGraphUpload");
-    must(cudaStreamSynchronize(gpu.streams()[rank]), "cudaStreamSynchronize");
-  }
-  const double us = gpu.streams().measure(1, [&] {
-    for (int rank = 0; rank < 2; ++rank)
-      must(cudaGraphLaunch(graphs[rank], gpu.streams()[rank]), "cudaGraphLaunch");
-  });
+  const double us = gpu.streams().measureInGraphs(
+      kLaunches, [&](int rank) { gpu.launch(rank, calls[static_cast<size_t>(rank)]); });
   gpu.checkOutcome();
-  for (cudaGraphExec_t graph : graphs) (void)cudaGraphExecDestroy(graph);
-  std::printf("%s all_reduce of 8 bytes, 2 ranks, in graphs of %d: %.2f us each\n", algorithm, kLaunches,
-              us / kLaunches);
+  std::printf("%s all_reduce of 8 bytes, 2 ranks, in graphs of %d: %.2f us each\n", algorithm, kLaunches, us);
 }
 
 std::vector<RingCall> ringByHand(GpuRanks& gpu, const test::GpuWorldOptions& options) {
@@ -180,15 +161,16 @@ std::vector<RingCall> ringByHand(GpuRanks& gpu, const test::GpuWorldOptions& opt
   return calls;
 }
 
-// The same blocks, parts, slices and window for both.
+// The same blocks, parts, slices and window for both, in graphs: a launch of the host takes longer the more parameters it has.
 void benchInterpreter(int ranks, Room room) {
+  constexpr int kLaunches = 20;
   const test::GpuWorldOptions options = optionsFor("ring", Collective::kAllReduce, {1, ranks}, room);
   GpuRanks gpu(options, 256 * kMiB / sizeof(float));
   std::vector<RingCall> ring = ringByHand(gpu, options);
   std::printf(
       "\nring all_reduce, %d ranks, %d parts, slots of %u KiB: the interpreter beside a ring written by hand "
-      "with the same body, in turns\n",
-      ranks, options.plan.parts, options.plan.slot_bytes >> 10);
+      "with the same body, in graphs of %d, in turns\n",
+      ranks, options.plan.parts, options.plan.slot_bytes >> 10, kLaunches);
   std::printf("%10s %14s %14s %10s %10s\n", "bytes", "interpreter us", "by hand us", "ratio", "more us");
   for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 4) {
     const auto calls = gpu.prepare(bytes / sizeof(float));
@@ -197,11 +179,10 @@ void benchInterpreter(int ranks, Room room) {
       call.cut = calls[0].cut;
       call.slicing = calls[0].slicing;
     }
-    const double interpreted = gpu.streams().measure(20, [&] { gpu.launch(calls); });
-    const double by_hand = gpu.streams().measure(20, [&] {
-      for (int rank = 0; rank < ranks; ++rank)
-        launchRing(ring[static_cast<size_t>(rank)], gpu.streams()[rank]);
-    });
+    const double interpreted = gpu.streams().measureInGraphs(
+        kLaunches, [&](int rank) { gpu.launch(rank, calls[static_cast<size_t>(rank)]); });
+    const double by_hand = gpu.streams().measureInGraphs(
+        kLaunches, [&](int rank) { launchRing(ring[static_cast<size_t>(rank)], gpu.streams()[rank]); });
     gpu.checkOutcome();
     std::printf("%10zu %14.2f %14.2f %10.3f %10.2f\n", bytes, interpreted, by_hand, interpreted / by_hand,
                 interpreted - by_hand);

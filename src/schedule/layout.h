@@ -126,14 +126,14 @@ struct Slicing {
 
   // Slices let hops overlap, but where a rank waits for what comes of its own messages each window pays the latency of all hops
   // again: as few windows as slots allow, and these full; in one window no more than `kSlicesWanted`. Down or up a tree windows follow
-  // each other without a wait, and slices are the depth of the pipeline. None is below `kSmallestSlice` bytes.
+  // each other without a wait, and slices are the depth of the pipeline. None is below `smallest_slice` bytes, but for the last.
   static constexpr size_t kSlicesWanted = 8;
   static constexpr size_t kSmallestSlice = 4096;
 
   static Slicing choose(Collective collective, size_t largest_chunk, size_t element_bytes, size_t slot_bytes,
-                        int32_t window) {
+                        int32_t window, size_t smallest_slice = kSmallestSlice) {
     const size_t most = slot_bytes / element_bytes;
-    const size_t least = std::min(most, kSmallestSlice / element_bytes);
+    const size_t least = std::min(most, smallest_slice / element_bytes);
     const size_t wanted = quotientUp(largest_chunk, slicesWanted(collective, quotientUp(largest_chunk, most),
                                                                  static_cast<size_t>(window)));
     const size_t aligned = wanted + (64 - wanted % 64) % 64;

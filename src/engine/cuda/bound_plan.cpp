@@ -6,6 +6,15 @@ namespace horing::cuda {
 
 namespace {
 
+// Each slice more of a step takes a block as long as some 100 KiB of data (H200, `interpreter` in bench/cuda/README.md): cut in two a slot
+// takes longer, but for what goes down or up a tree of several ranks.
+constexpr size_t kSmallestSliceOfTree = 32 << 10;
+
+size_t smallestSlice(Collective collective, size_t slot_bytes) {
+  const bool is_tree = collective == Collective::kBroadcast || collective == Collective::kReduce;
+  return is_tree ? kSmallestSliceOfTree : slot_bytes;
+}
+
 template <class T>
 Result<T*> place(Memory& memory, const std::vector<T>& items) {
   return place(memory, std::span<const T>(items));
@@ -81,9 +90,11 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.used_parts = ready.cut.used(ready.layout.largestChunk());
   const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
   // Slices are for messages: without one they would only cost barriers.
-  ready.slicing = port_names_.empty() ? Slicing{std::max(largest, size_t{1})}
-                                      : Slicing::choose(schedule_.collective, largest, element_bytes,
-                                                        settings_.slot_bytes, settings_.window);
+  ready.slicing =
+      port_names_.empty()
+          ? Slicing{std::max(largest, size_t{1})}
+          : Slicing::choose(schedule_.collective, largest, element_bytes, settings_.slot_bytes,
+                            settings_.window, smallestSlice(schedule_.collective, settings_.slot_bytes));
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;

@@ -45,6 +45,13 @@ HORING_DEVICE inline void releaseFence() {
 #endif
 }
 
+// The same for those who look from this GPU: 0.25 us on an H200.
+HORING_DEVICE inline void releaseFenceOfGpu() {
+#ifdef __CUDA_ARCH__
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#endif
+}
+
 HORING_DEVICE inline void storeFenced(uint64_t* counter, uint64_t value) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");

@@ -4,7 +4,8 @@
 // A slice takes two barriers. Before the first, the *watchers* wait, each for its share of what the slice needs: threads of the first
 // warp for sources, the first of them for the other lane, too, and the last thread of the block for room where the value goes. Then all
 // fold. After the second the same threads post and release, which shows all that the block has written: two warps, at the same time,
-// and one fence in each.
+// and one fence in each. What a small slice takes is what comes one after the other: looks at memory, fences and barriers; so all that
+// can be known before a slice is, and a message's label comes while its data does.
 //
 // Block, the thread's view of its block:
 //   uint32_t thread() const, threads() const;
@@ -23,13 +24,24 @@ namespace horing::cuda {
 // Whom a step can write to: outputs of ranks that share the GPU, or one place that keeps the value and one that sends it.
 inline constexpr int kMaxDestinations = kMaxCallsOfLaunch;
 
+// What a step is of one part of a call.
+struct StepOfPart {
+  size_t input = 0;   // bytes from the start of the rank's buffers
+  size_t output = 0;  //
+  size_t count = 0;   // elements
+  uint64_t tag = 0;   // of its messages, but for the slice
+};
+
 // What the threads of a block tell each other about a slice, and what they have near at hand: memory of the GPU is a quarter of a
 // microsecond away, and after each look at a counter so is all that the block has read of it before.
 struct LaneShared {
-  static constexpr int32_t kSources = 32, kPorts = 128;  // what is beyond stays where it is
+  static constexpr int32_t kSteps = 32;                  // so many of the lane at a time
+  static constexpr int32_t kSources = 64, kPorts = 128;  // what is beyond stays where it is
   ImageLane lane;
-  ImageStep steps[2];  // the one at hand and the next
-  ImageSource sources[2][kSources];
+  ImageStep steps[kSteps];
+  StepOfPart steps_of_part[kSteps];
+  int32_t first_source;  // among the image's
+  ImageSource sources[kSources];
   Port ports[kPorts];
   const std::byte* operands[kMaxSources];
   uint8_t is_input[kMaxSources];
@@ -82,7 +94,7 @@ class LaneRun {
 
   HORING_DEVICE void enter() {
     const ImageLane lane = plan_.lanes[lane_number_];
-    if (lane.step_count > 0) fetch(lane.first_step);
+    loadSteps(lane, 0);
     for (int32_t p = own(); p < lane.port_count && p < LaneShared::kPorts; p += stride())
       shared_.ports[p] = farPort(lane.first_port + p);
     if (own() == 0) {
@@ -102,36 +114,67 @@ class LaneRun {
     if (own() == 0 && ran) record().sequence = shared_.sequence + 1;
   }
 
+  // Steps [first, first + kSteps) of the lane. Each by a thread, for it takes divisions.
+  HORING_DEVICE void loadSteps(const ImageLane& lane, int32_t first) {
+    loaded_ = first;
+    const ImageStep* const steps = plan_.steps + lane.first_step + first;
+    constexpr int32_t kSteps = LaneShared::kSteps, kSources = LaneShared::kSources;
+    const int32_t count = std::min(kSteps, lane.step_count - first);
+    if (count <= 0) return;
+    for (int32_t i = stride() - 1 - own(); i < count; i += stride()) {
+      const ImageStep step = steps[i];
+      shared_.steps[i] = step;
+      shared_.steps_of_part[i] = ofPart(step);
+    }
+    const int32_t first_source = steps->first_source;
+    const int32_t sources = std::min(kSources, lane.end_source - first_source);
+    for (int32_t s = own(); s < sources; s += stride()) shared_.sources[s] = plan_.sources[first_source + s];
+    if (own() == 0) shared_.first_source = first_source;
+  }
+
+  HORING_DEVICE StepOfPart ofPart(const ImageStep& step) const {
+    const size_t chunk = call_.layout.count(step.chunk);
+    const ElementRange range = call_.cut.range(chunk, call_.shareOf(part_));
+    // The tag is equal at both ends exactly if they agree on what is being done.
+    return {
+        (call_.layout.inputOffset(step.chunk) + range.offset) * call_.element_bytes,
+        (call_.layout.outputOffset(step.chunk) + range.offset) * call_.element_bytes, range.count,
+        mixBits(call_.digest ^ record().sequence) ^ mixBits(chunk) ^ static_cast<uint64_t>(step.chunk) << 32};
+  }
+
   // Where the slice at hand is.
   struct At {
     int32_t step;
     int32_t slice;
-    size_t offset;  // bytes from the chunk's start
+    size_t offset;  // bytes from the start of the part's elements of the chunk
     size_t bytes;
+    uint64_t tag;
   };
 
   HORING_DEVICE bool runStep(int32_t number, int32_t begin, int32_t end) {
-    // Shows the step, and its ports: another thread may have used them in the step before.
+    // The step before is over for all: another thread may have used its ports.
     block_.sync();
-    const ImageStep& step = shared_.steps[turn_];
-    turn_ ^= 1;
-    fetch(lane_.first_step + (number + 1 < lane_.step_count ? number + 1 : 0));
-    const ElementRange own = call_.cut.range(call_.layout.count(step.chunk), call_.shareOf(part_));
+    if (const int32_t first = number - number % LaneShared::kSteps; first != loaded_) {
+      loadSteps(lane_, first);
+      block_.sync();
+    }
+    const ImageStep& step = shared_.steps[number - loaded_];
+    const StepOfPart& of_part = shared_.steps_of_part[number - loaded_];
     for (int32_t slice = begin; slice < end; ++slice) {
-      const ElementRange range = call_.slicing.range(own.count, slice);
-      const At at{number, slice, (own.offset + range.offset) * call_.element_bytes,
-                  range.count * call_.element_bytes};
+      const ElementRange range = call_.slicing.range(of_part.count, slice);
+      const At at{number, slice, range.offset * call_.element_bytes, range.count * call_.element_bytes,
+                  of_part.tag ^ static_cast<uint64_t>(slice)};
       if (range.count == 0) {
-        tellProgress(number, slice);
-      } else if (!runSlice(step, at, range.count)) {
+        tellProgress(step, at);
+      } else if (!runSlice(step, of_part, at, range.count)) {
         return false;
       }
     }
     return true;
   }
 
-  HORING_DEVICE bool runSlice(const ImageStep& step, const At& at, size_t count) {
-    if (block_.any(!gather(step, at))) return false;
+  HORING_DEVICE bool runSlice(const ImageStep& step, const StepOfPart& of_part, const At& at, size_t count) {
+    if (block_.any(!gather(step, of_part, at))) return false;
     FoldScale scale = call_.scale;
     scale.is_final = step.completes;
     if constexpr (R::kIsScaled)
@@ -140,64 +183,45 @@ class LaneRun {
                         shared_.destinations, shared_.destination_count, count,
                         block_.thread(),      block_.threads()};
     foldSlice<R>(scale, work);
-    block_.sync();
-    if (isWatched() && (own() < watchers() || isLast())) hand(step, at);
+    if (block_.any(isForeign(step, at))) return false;
+    hand(step, at);
     return true;
   }
 
-  // A step of the image and its sources, for the next turn. By the last threads, for the watchers, the first ones, have more to do. All
-  // meet before they look at it.
-  HORING_DEVICE void fetch(int32_t number) {
-    constexpr int32_t kWords = sizeof(ImageStep) / sizeof(uint32_t);
-    const ImageStep& from = plan_.steps[number];
-    for (int32_t at = stride() - 1 - own(); at < kWords + LaneShared::kSources; at += stride()) {
-      if (at < kWords) {
-        copyWord(&shared_.steps[turn_], &from, at);
-      } else if (const int32_t s = at - kWords; s < from.source_count) {
-        shared_.sources[turn_][s] = plan_.sources[from.first_source + s];
-      }
-    }
-  }
-  HORING_DEVICE static void copyWord(void* to, const void* from, int32_t number) {
-    const size_t offset = static_cast<size_t>(number) * sizeof(uint32_t);
-    memcpy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset,
-           sizeof(uint32_t));
-  }
-
   // A watcher's share of what the slice needs; false: given up.
-  HORING_DEVICE bool gather(const ImageStep& step, const At& at) {
+  HORING_DEVICE bool gather(const ImageStep& step, const StepOfPart& of_part, const At& at) {
     bool there = true;
+    label_ = at.tag;
     if (own() == 0) there = awaitLane(step, at);
     for (int32_t s = firstOwn(); there && s < step.source_count; s += watchers())
-      there = findSource(step, at, s);
-    if (there && isLast()) there = findRoom(step, at);
+      there = findSource(step, of_part, at, s);
+    if (there && isLast()) there = findRoom(step, of_part, at);
     return there;
   }
 
   HORING_DEVICE bool awaitLane(const ImageStep& step, const At& at) {
     if (step.wait_lane < 0) return true;
-    const ImageLane& other = plan_.lanes[step.wait_lane];
-    const LaneClock clock{other.step_count, call_.slices, plan_.window};
+    const LaneClock clock{step.wait_step_count, call_.slices, plan_.window};
     const uint64_t target = clock.after(shared_.sequence, step.wait_step, at.slice);
     const uint64_t* const progress = &plan_.records[part_ * plan_.lane_count + step.wait_lane].progress;
     return await([&] { return LaneClock::reached(loadAcquire(progress), target); }, at, -1);
   }
 
-  HORING_DEVICE bool findSource(const ImageStep& step, const At& at, int32_t s) {
+  HORING_DEVICE bool findSource(const ImageStep& step, const StepOfPart& of_part, const At& at, int32_t s) {
     const ImageSource source = sourceAt(step, s);
     const std::byte* operand = nullptr;
     switch (source.kind) {
       case Source::Kind::kIn:
-        operand = call_.input + inputBytes(step) + at.offset;
+        operand = call_.input + of_part.input + at.offset;
         break;
       case Source::Kind::kPeerIn:
-        operand = callAt(source.index).input + inputBytes(step) + at.offset;
+        operand = callAt(source.index).input + of_part.input + at.offset;
         break;
       case Source::Kind::kOut:
-        operand = call_.output + outputBytes(step) + at.offset;
+        operand = call_.output + of_part.output + at.offset;
         break;
       default:
-        operand = receive(step, at, source);
+        operand = receive(at, source);
         if (!operand) return false;
     }
     shared_.operands[s] = operand;
@@ -205,55 +229,73 @@ class LaneRun {
     return true;
   }
 
-  // The oldest message of a port, or null.
-  HORING_DEVICE const std::byte* receive(const ImageStep& step, const At& at, const ImageSource& source) {
+  // The oldest message of a port, or null. What its label says is asked once the data is read.
+  HORING_DEVICE const std::byte* receive(const At& at, const ImageSource& source) {
     Port& port = portAt(source.index);
     if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
-    if (port.labels[port.slot].tag == tagOf(step, at)) return port.data();
-    giveUp(Failure::Kind::kForeignMessage, at, source.index);
-    return nullptr;
+    if (label_ == at.tag) label_ = port.labels[port.slot].tag;
+    return port.data();
   }
 
-  HORING_DEVICE bool findRoom(const ImageStep& step, const At& at) {
+  // Whether a message that this watcher has received is of another operation: gives up then.
+  HORING_DEVICE bool isForeign(const ImageStep& step, const At& at) {
+    if (label_ == at.tag) return false;
+    for (int32_t s = firstOwn(); s < step.source_count; s += watchers()) {
+      const ImageSource source = sourceAt(step, s);
+      if (!takesPort(source.kind)) continue;
+      const Port& port = portAt(source.index);
+      if (port.labels[port.slot].tag != at.tag) giveUp(Failure::Kind::kForeignMessage, at, source.index);
+    }
+    return true;
+  }
+
+  HORING_DEVICE bool findRoom(const ImageStep& step, const StepOfPart& of_part, const At& at) {
     int32_t count = 0;
-    const size_t offset = outputBytes(step) + at.offset;
+    const size_t offset = of_part.output + at.offset;
     if (step.keeps_out) shared_.destinations[count++] = call_.output + offset;
     if (step.keeps_every_out)
       for (; count < plan_.ranks; ++count)
         shared_.destinations[count] = calls_.each[first_ + count].output + offset;
-    if (step.keep_port >= 0 && !(shared_.destinations[count++] = acquire(step.keep_port, step, at)))
-      return false;
-    if (step.send_port >= 0 && !(shared_.destinations[count++] = acquire(step.send_port, step, at)))
-      return false;
+    if (step.keep_port >= 0 && !(shared_.destinations[count++] = acquire(step.keep_port, at))) return false;
+    if (step.send_port >= 0 && !(shared_.destinations[count++] = acquire(step.send_port, at))) return false;
     shared_.destination_count = count;
     return true;
   }
 
   // The next free slot of a port, with the message's label on it, or null.
-  HORING_DEVICE std::byte* acquire(int32_t number, const ImageStep& step, const At& at) {
+  HORING_DEVICE std::byte* acquire(int32_t number, const At& at) {
     Port& port = portAt(number);
     if (!await([&] { return port.canSend(); }, at, number)) return nullptr;
-    port.labels[port.slot] = {tagOf(step, at), at.bytes};
+    port.labels[port.slot] = {at.tag, at.bytes};
     return port.data();
   }
 
   // Posts and releases what this watcher has looked after.
   HORING_DEVICE void hand(const ImageStep& step, const At& at) {
-    releaseFence();
-    if (isLast() && step.send_port >= 0) portAt(step.send_port).advanceFenced();
-    if (isLast() && step.keep_port >= 0) portAt(step.keep_port).advanceFenced();
+    if (own() == 0 && step.is_awaited) {
+      releaseFenceOfGpu();
+      tellProgress(step, at);
+    }
+    if (isLast() && (step.send_port >= 0 || step.keep_port >= 0)) {
+      releaseFence();
+      if (step.send_port >= 0) portAt(step.send_port).advanceFenced();
+      if (step.keep_port >= 0) portAt(step.keep_port).advanceFenced();
+    }
+    bool is_fenced = false;
     for (int32_t s = firstOwn(); s < step.source_count; s += watchers()) {
       const ImageSource source = sourceAt(step, s);
-      if (takesPort(source.kind)) portAt(source.index).advanceFenced();
+      if (!takesPort(source.kind)) continue;
+      if (!is_fenced) releaseFence();
+      is_fenced = true;
+      portAt(source.index).advanceFenced();
     }
-    tellProgress(at.step, at.slice);
   }
 
-  // After a releaseFence(), or where there is nothing to show.
-  HORING_DEVICE void tellProgress(int32_t step, int32_t slice) {
-    if (own() != 0) return;
+  // To lanes of this GPU, after a releaseFenceOfGpu(), or where there is nothing to show.
+  HORING_DEVICE void tellProgress(const ImageStep& step, const At& at) {
+    if (own() != 0 || !step.is_awaited) return;
     const LaneClock clock{lane_.step_count, call_.slices, plan_.window};
-    storeFenced(&record().progress, clock.after(shared_.sequence, step, slice));
+    storeFenced(&record().progress, clock.after(shared_.sequence, at.step, at.slice));
   }
 
   template <class Condition>
@@ -291,20 +333,8 @@ class LaneRun {
     storeFlag(plan_.abort, 1);
   }
 
-  // Identifies a message to the peer: equal at both ends exactly if they agree on what is being done.
-  HORING_DEVICE uint64_t tagOf(const ImageStep& step, const At& at) const {
-    return mixBits(call_.digest ^ shared_.sequence) ^ mixBits(call_.layout.count(step.chunk)) ^
-           static_cast<uint64_t>(step.chunk) << 32 ^ static_cast<uint64_t>(at.slice);
-  }
-
   HORING_DEVICE static bool takesPort(Source::Kind kind) {
     return kind == Source::Kind::kRecv || kind == Source::Kind::kScratch;
-  }
-  HORING_DEVICE size_t inputBytes(const ImageStep& step) const {
-    return call_.layout.inputOffset(step.chunk) * call_.element_bytes;
-  }
-  HORING_DEVICE size_t outputBytes(const ImageStep& step) const {
-    return call_.layout.outputOffset(step.chunk) * call_.element_bytes;
   }
   HORING_DEVICE const LaneCall& callAt(int32_t position) const {
     return calls_.each[first_ + plan_.rank_of_position[position]];
@@ -312,7 +342,8 @@ class LaneRun {
   HORING_DEVICE LaneRecord& record() const { return plan_.records[part_ * plan_.lane_count + lane_number_]; }
   HORING_DEVICE Activity& activity() const { return plan_.activity[&record() - plan_.records]; }
   HORING_DEVICE ImageSource sourceAt(const ImageStep& step, int32_t s) const {
-    return s < LaneShared::kSources ? shared_.sources[turn_ ^ 1][s] : plan_.sources[step.first_source + s];
+    const int32_t near = step.first_source + s - shared_.first_source;
+    return near < LaneShared::kSources ? shared_.sources[near] : plan_.sources[step.first_source + s];
   }
   HORING_DEVICE Port& farPort(int32_t number) const {
     return *plan_.ports[part_ * plan_.port_count + number];
@@ -325,8 +356,6 @@ class LaneRun {
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }
   // A warp, if the block has one.
   HORING_DEVICE int32_t watchers() const { return stride() < 32 ? stride() : 32; }
-  // Whether anybody looks at counters of this lane.
-  HORING_DEVICE bool isWatched() const { return lane_.port_count > 0 || plan_.lane_count > 1; }
   // Of the sources that a thread looks after; others have none.
   HORING_DEVICE int32_t firstOwn() const { return own() < watchers() ? own() : INT32_MAX; }
   HORING_DEVICE bool isLast() const { return own() + 1 == stride(); }
@@ -340,7 +369,9 @@ class LaneRun {
   const int32_t part_;
   Block& block_;
   LaneShared& shared_;
-  uint32_t turn_ = 0;  // where in LaneShared::steps the next step is
+  int32_t loaded_ = 0;  // the first step in LaneShared::steps
+  uint64_t label_ =
+      0;  // of a message that this watcher has received; as it should be while there is none, or once one was not
 };
 
 // Where a block is in its grid, see LaneCalls.

@@ -19,10 +19,19 @@ class ImageMaker {
   PlanImage make() && {
     for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane)
       if (kept_lanes_[lane] >= 0) addLane(lane);
+    for (ImageStep& step : image_.steps) joinLanes(step);
     return std::move(image_);
   }
 
  private:
+  void joinLanes(ImageStep& step) {
+    if (step.wait_lane < 0) return;
+    const ImageLane& other = image_.lanes[static_cast<size_t>(step.wait_lane)];
+    step.wait_step_count = other.step_count;
+    HORING_CHECK_LT(step.wait_step, other.step_count);
+    image_.steps[static_cast<size_t>(other.first_step + step.wait_step)].is_awaited = true;
+  }
+
   void addLane(size_t number) {
     const Lane& lane = schedule_.lanes[number];
     const auto first = static_cast<int32_t>(image_.steps.size());
@@ -30,7 +39,8 @@ class ImageMaker {
     for (StepCursor cursor(lane, schedule_.grid); !cursor.done(); cursor.next()) addStep(number, cursor);
     const auto end = static_cast<int32_t>(image_.steps.size());
     const auto end_port = static_cast<int32_t>(image_.ports.size());
-    image_.lanes.push_back({first, end - first, first_port_, end_port - first_port_});
+    image_.lanes.push_back({first, end - first, first_port_, end_port - first_port_,
+                            static_cast<int32_t>(image_.sources.size())});
   }
 
   void addStep(size_t lane, const StepCursor& cursor) {

@@ -25,6 +25,8 @@ struct ImageStep {
   int32_t send_port = -1;  // -1: not sent
   int32_t wait_lane = -1;  // -1: waits for nothing
   int32_t wait_step = 0;
+  int32_t wait_step_count = 0;  // of that lane
+  bool is_awaited = false;      // by another lane
   bool keeps_out = false;
   bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls
   bool completes = false;
@@ -35,6 +37,7 @@ struct ImageLane {
   int32_t step_count = 0;
   int32_t first_port = 0;  // among the image's ports, of which no other lane uses these
   int32_t port_count = 0;
+  int32_t end_source = 0;  // among the image's sources, behind those of its steps
 };
 
 // One end of a queue that the schedule uses, to be bound to a Port: of a connection to `position` on `channel`

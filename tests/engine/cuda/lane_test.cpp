@@ -106,6 +106,14 @@ TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
       }
 }
 
+// More steps, sources and ports of a lane than LaneShared has.
+TEST(CudaLane, RunsLanesLargerThanWhatBlocksKeepNear) {
+  for (const auto& [algorithm, members] : {std::pair{"ring", 33}, {"one_shot", 66}}) {
+    Ranks ranks({algorithm, Collective::kAllReduce, {1, members}, 1, 2, 2048});
+    ranks.expectTheHostsBits(100, DataType::kFloat32, RedOp::kSum, 3);
+  }
+}
+
 TEST(CudaLane, MultipliesByAScalarThatItReadsItself) {
   for (const char* algorithm : {"ring", "ho_ring"})
     for (const DataType type : {DataType::kFloat32, DataType::kInt32, DataType::kInt8}) {
@@ -246,6 +254,29 @@ TEST(CudaLane, GivesTheBitsOfTheHostEngineOnThreads) {
   for (const char* algorithm : {"ring", "ho_ring", "ho_direct", "peer_read", "peer_write"}) {
     Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 1024});
     for (const size_t count : {1, 9001}) ranks.expectTheHostsBits(count, DataType::kFloat32, RedOp::kSum, -1);
+  }
+}
+
+// Cut in more it would take longer; down a tree slices are on their way at once.
+TEST(CudaCall, IsCutWhereSlotsWantItOnly) {
+  struct {
+    const char* algorithm;
+    Collective collective;
+    size_t count;
+    int32_t slices;
+  } const cases[] = {{"ring", Collective::kAllReduce, 16384 * 2, 1},
+                     {"ring", Collective::kAllReduce, 16384 * 2 + 64, 2},
+                     {"ring", Collective::kAllReduce, 16384 * 2 * 3, 3},
+                     {"chain", Collective::kBroadcast, 4096, 1},
+                     {"chain", Collective::kBroadcast, 32768, 4}};
+  for (const auto& c : cases) {
+    const auto ranks =
+        Case{.algorithm = c.algorithm, .collective = c.collective, .shape = {1, 2}, .slot_bytes = 65536};
+    Call call;
+    call.count = c.count;
+    const auto prepared = Ranks(ranks).gpu().plan(0).prepare(call);
+    ASSERT_TRUE(prepared.ok()) << prepared.status().toString();
+    EXPECT_EQ(prepared.value().slices, c.slices) << text(ranks) << ", count " << c.count;
   }
 }
 
