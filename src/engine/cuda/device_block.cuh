@@ -4,21 +4,51 @@
 
 namespace horing::cuda {
 
+__device__ inline uint64_t globalTimerNs() {
+  uint64_t now_ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
+  return now_ns;
+}
+
+// Two warps, so that the first can wait for what comes and the second for room, with a barrier of the hardware: 0 is the block's.
+class DeviceCrew {
+ public:
+  static constexpr bool kIsCrew = true;
+  static constexpr int kThreads = 64;
+  __device__ int32_t number() const { return static_cast<int32_t>(threadIdx.x / kThreads); }
+  __device__ uint32_t thread() const { return threadIdx.x % kThreads; }
+  __device__ static constexpr uint32_t threads() { return kThreads; }
+  __device__ void sync() const { asm volatile("barrier.sync %0, %1;" ::"r"(number() + 1), "n"(kThreads) : "memory"); }
+  __device__ bool any(bool value) const {
+    uint32_t result;
+    asm volatile(
+        "{\n\t.reg .pred given, any;\n\t"
+        "setp.ne.u32 given, %1, 0;\n\t"
+        "barrier.red.or.pred any, %2, %3, given;\n\t"
+        "selp.u32 %0, 1, 0, any;\n\t}"
+        : "=r"(result)
+        : "r"(static_cast<uint32_t>(value)), "r"(number() + 1), "n"(kThreads)
+        : "memory");
+    return result != 0;
+  }
+  __device__ void pause() const {}
+  __device__ uint64_t nowNs() const { return globalTimerNs(); }
+};
+
 // `kThreads`: a constant, so that the packs of a tile are constants apart, which takes no registers.
 template <class Shared, int kThreads>
 class DeviceBlock {
  public:
+  static constexpr bool kIsCrew = false;
   __device__ explicit DeviceBlock(Shared& shared) : shared_(shared) {}
   __device__ uint32_t thread() const { return threadIdx.x; }
   __device__ static constexpr uint32_t threads() { return kThreads; }
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ void pause() const {}
-  __device__ uint64_t nowNs() const {
-    uint64_t now_ns;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
-    return now_ns;
-  }
+  __device__ uint64_t nowNs() const { return globalTimerNs(); }
+  __device__ static constexpr int32_t crews() { return kThreads / DeviceCrew::kThreads; }
+  __device__ DeviceCrew crew() const { return {}; }
   __device__ Shared& shared() const { return shared_; }
 
  private:

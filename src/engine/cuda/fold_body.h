@@ -132,9 +132,10 @@ struct Fold {
     storeElement<Stored>(work, at, rule.write(value));
   }
 
+  template <int kMostPacks = kPacks>
   HORING_DEVICE static void run(const R& rule, const FoldWork& work) {
     const size_t packs = isPacked(work) ? work.count / kInPack : 0;
-    overPacks<kPacks>(work, packs, [&](size_t at, auto count) { foldTile<count.value>(rule, work, at); });
+    overPacks<kMostPacks>(work, packs, [&](size_t at, auto count) { foldTile<count.value>(rule, work, at); });
     for (size_t at = packs * kInPack + work.thread; at < work.count; at += work.threads)
       foldElement(rule, work, at);
   }
@@ -162,6 +163,14 @@ HORING_DEVICE inline void foldSlice(const FoldScale& scale, const FoldWork& work
   if (work.source_count == 1 && rule.keepsSingle(work.is_input[0] != 0))
     return moveSlice<typename R::Stored>(work);
   Fold<R>::run(rule, work);
+}
+
+// The same of one source, in less code.
+template <class R>
+HORING_DEVICE inline void copySlice(const FoldScale& scale, const FoldWork& work) {
+  const R rule(scale);
+  if (rule.keepsSingle(work.is_input[0] != 0)) return moveSlice<typename R::Stored>(work);
+  Fold<R>::template run<1>(rule, work);
 }
 
 }  // namespace horing::cuda

@@ -1,6 +1,7 @@
 #include "engine/cuda/plan_image.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "engine/host/plan.h"
@@ -8,6 +9,9 @@
 namespace horing::cuda {
 
 namespace {
+
+// Fewer steps a block does as fast one after the other: a crew of a few warps moves less of a slice at once.
+constexpr int32_t kWorthCrews = 3;
 
 class ImageMaker {
  public:
@@ -20,6 +24,9 @@ class ImageMaker {
     for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane)
       if (kept_lanes_[lane] >= 0) addLane(lane);
     for (ImageStep& step : image_.steps) joinLanes(step);
+    for (const ImageLane& lane : image_.lanes)
+      for (int32_t step = lane.first_step; step < lane.first_step + lane.step_count;)
+        step += findConcurrent(step, lane.first_step + lane.step_count);
     return std::move(image_);
   }
 
@@ -31,6 +38,62 @@ class ImageMaker {
     HORING_CHECK_LT(step.wait_step, other.step_count);
     image_.steps[static_cast<size_t>(other.first_step + step.wait_step)].is_awaited = true;
   }
+
+  // Lets as many steps as it can run at once, from `first` on; says how many these are, one or more.
+  int32_t findConcurrent(int32_t first, int32_t end) {
+    int32_t last = first + 1;
+    while (last < end && last - first < kMaxConcurrentSteps && isApart(first, last)) ++last;
+    const int32_t count = last - first;
+    if (count < kWorthCrews) return 1;
+    step(first).concurrent_steps = count;
+    for (int32_t s = first + 1; s < last; ++s) waitAsThoseBefore(step(s), step(s - 1));
+    return count;
+  }
+
+  // Whether step `next` may run at once with all of [first, next).
+  bool isApart(int32_t first, int32_t next) {
+    if (!isCopy(step(next))) return false;
+    for (int32_t s = first; s < next; ++s)
+      if (!isCopy(step(s)) || touchSame(step(s), step(next)) || !coversWait(step(next), step(s)))
+        return false;
+    return true;
+  }
+
+  // What a step has waited for, those behind it need not wait for again; but side by side each has to.
+  static void waitAsThoseBefore(ImageStep& step, const ImageStep& before) {
+    if (step.wait_lane >= 0) return;
+    step.wait_lane = before.wait_lane;
+    step.wait_step = before.wait_step;
+    step.wait_step_count = before.wait_step_count;
+  }
+  static bool coversWait(const ImageStep& step, const ImageStep& before) {
+    return step.wait_lane < 0 || before.wait_lane < 0 ||
+           (step.wait_lane == before.wait_lane && step.wait_step >= before.wait_step);
+  }
+
+  // One place to another or to two, which a crew does as well as a block. Other lanes take a step for done when they see one behind it done.
+  bool isCopy(const ImageStep& step) const {
+    return step.source_count == 1 && sourceOf(step).kind != Source::Kind::kPeerIn && !step.keeps_every_out &&
+           !step.is_awaited;
+  }
+
+  // Input and output may be one buffer: then a chunk has one place in it (Contract::aliases()).
+  bool touchSame(const ImageStep& a, const ImageStep& b) const {
+    if (a.chunk == b.chunk && (a.keeps_out || b.keeps_out)) return true;
+    const std::array ports{a.keep_port, a.send_port, portOf(sourceOf(a))};
+    const auto uses = [&](int32_t port) {
+      return port >= 0 && std::find(ports.begin(), ports.end(), port) != ports.end();
+    };
+    return uses(b.keep_port) || uses(b.send_port) || uses(portOf(sourceOf(b)));
+  }
+  static int32_t portOf(const ImageSource& source) {
+    const bool takes = source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kScratch;
+    return takes ? source.index : -1;
+  }
+  const ImageSource& sourceOf(const ImageStep& step) const {
+    return image_.sources[static_cast<size_t>(step.first_source)];
+  }
+  ImageStep& step(int32_t number) { return image_.steps[static_cast<size_t>(number)]; }
 
   void addLane(size_t number) {
     const Lane& lane = schedule_.lanes[number];

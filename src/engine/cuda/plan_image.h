@@ -17,6 +17,9 @@ struct ImageSource {
   int32_t index = 0;
 };
 
+// Steps of a lane that run at once, at most.
+inline constexpr int32_t kMaxConcurrentSteps = 32;
+
 struct ImageStep {
   int32_t chunk = 0;
   int32_t first_source = 0;  // among the image's sources
@@ -27,6 +30,9 @@ struct ImageStep {
   int32_t wait_step = 0;
   int32_t wait_step_count = 0;  // of that lane
   bool is_awaited = false;      // by another lane
+  // This one and those behind it that may run at once, since nothing that one of them leaves or takes is another's business. Of the
+  // first of them.
+  int32_t concurrent_steps = 1;
   bool keeps_out = false;
   bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls
   bool completes = false;

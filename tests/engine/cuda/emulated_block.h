@@ -2,6 +2,7 @@
 // A block of a GPU's threads on the host, for code that takes its block as a parameter (engine/cuda/lane.h).
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <thread>
 
 #include "base/clock.h"
@@ -46,37 +47,73 @@ class EmulatedThreads {
   std::atomic<bool> any_[2] = {false, false};
 };
 
-// With what they share.
+// With what they share. Crews of two, where they can be divided so, else each thread is one.
 template <class Shared>
 class EmulatedBlockOf : public EmulatedThreads {
  public:
-  using EmulatedThreads::EmulatedThreads;
+  explicit EmulatedBlockOf(uint32_t threads)
+      : EmulatedThreads(threads), threads_of_crew_(threads > 2 && threads % 2 == 0 ? 2 : 1) {
+    for (uint32_t first = 0; first < threads; first += threads_of_crew_)
+      crews_.emplace_back(threads_of_crew_);
+  }
   Shared& shared() { return shared_; }
+  uint32_t threadsOfCrew() const { return threads_of_crew_; }
+  EmulatedThreads& crew(size_t number) { return crews_[number]; }
+  int32_t crews() const { return static_cast<int32_t>(crews_.size()); }
 
  private:
   Shared shared_;
+  const uint32_t threads_of_crew_;
+  std::deque<EmulatedThreads> crews_;
 };
 
-// One of its threads.
-template <class Shared>
-class EmulatedThreadOf {
+// One thread of those that have a barrier.
+class EmulatedThread {
  public:
-  EmulatedThreadOf(EmulatedBlockOf<Shared>& block, uint32_t thread) : block_(block), thread_(thread) {}
+  EmulatedThread(EmulatedThreads& all, uint32_t thread) : all_(all), thread_(thread) {}
   uint32_t thread() const { return thread_; }
-  uint32_t threads() const { return block_.threads(); }
-  void sync() { block_.any(false); }
-  bool any(bool value) { return block_.any(value); }
+  uint32_t threads() const { return all_.threads(); }
+  void sync() { all_.any(false); }
+  bool any(bool value) { return all_.any(value); }
   void pause() { EmulatedThreads::pause(); }
   uint64_t nowNs() const { return static_cast<uint64_t>(SteadyClock().nowNs()); }
+
+ private:
+  EmulatedThreads& all_;
+  const uint32_t thread_;
+};
+
+class EmulatedCrew : public EmulatedThread {
+ public:
+  static constexpr bool kIsCrew = true;
+  EmulatedCrew(EmulatedThreads& all, uint32_t thread, int32_t number)
+      : EmulatedThread(all, thread), number_(number) {}
+  int32_t number() const { return number_; }
+
+ private:
+  const int32_t number_;
+};
+
+// One of a block's.
+template <class Shared>
+class EmulatedThreadOf : public EmulatedThread {
+ public:
+  static constexpr bool kIsCrew = false;
+  EmulatedThreadOf(EmulatedBlockOf<Shared>& block, uint32_t thread)
+      : EmulatedThread(block, thread), block_(block) {}
   Shared& shared() { return block_.shared(); }
+  int32_t crews() const { return block_.crews(); }
+  EmulatedCrew crew() {
+    const uint32_t number = thread() / block_.threadsOfCrew();
+    return {block_.crew(number), thread() % block_.threadsOfCrew(), static_cast<int32_t>(number)};
+  }
 
  private:
   EmulatedBlockOf<Shared>& block_;
-  uint32_t thread_;
 };
 
 using EmulatedBlock = EmulatedBlockOf<cuda::LaneShared>;
-using EmulatedThread = EmulatedThreadOf<cuda::LaneShared>;
+using EmulatedLaneThread = EmulatedThreadOf<cuda::LaneShared>;
 using EmulatedExchangeBlock = EmulatedBlockOf<cuda::ExchangeShared>;
 using EmulatedExchangeThread = EmulatedThreadOf<cuda::ExchangeShared>;
 

@@ -45,7 +45,7 @@ void runLaunch(const cuda::LaneCalls& calls, const fake::Grid& grid) {
         const cuda::BlockPlace place{lane, part, rank, grid.z};
         for (uint32_t thread = 0; thread < kThreads; ++thread)
           bodies.push_back([&calls, &block, place, thread] {
-            EmulatedThread self(block, thread);
+            EmulatedLaneThread self(block, thread);
             (void)cuda::runCalls<R>(calls, place, self);
           });
       }

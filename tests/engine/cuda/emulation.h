@@ -13,13 +13,14 @@
 namespace horing::test {
 
 template <class R>
-bool runLane(const cuda::LaneCalls& calls, int32_t rank, int32_t lane, int32_t part, EmulatedThread& thread) {
-  return cuda::LaneRun<R, EmulatedThread>(calls, rank, 0, lane, part, thread).run();
+bool runLane(const cuda::LaneCalls& calls, int32_t rank, int32_t lane, int32_t part,
+             EmulatedLaneThread& thread) {
+  return cuda::LaneRun<R, EmulatedLaneThread>({calls, rank, 0, lane, part, thread.shared()}, thread).run();
 }
 template <class R>
 struct LaneOf {
   static constexpr bool (*value)(const cuda::LaneCalls&, int32_t, int32_t, int32_t,
-                                 EmulatedThread&) = runLane<R>;
+                                 EmulatedLaneThread&) = runLane<R>;
 };
 
 // A kernel about to run: a call of one rank, or of all.
@@ -47,7 +48,7 @@ class Emulation {
           threads_ += static_cast<int>(launch.threads);
           for (uint32_t thread = 0; thread < launch.threads; ++thread)
             bodies_.push_back([left = threads_left_, run, &calls, &block, rank, lane, part, thread] {
-              EmulatedThread self(block, thread);
+              EmulatedLaneThread self(block, thread);
               (void)run(calls, rank, lane, part, self);
               left->fetch_sub(1, std::memory_order_relaxed);
             });

@@ -22,8 +22,10 @@ using test::text;
 
 class Ranks {
  public:
-  explicit Ranks(const Case& c, uint64_t timeout_ns = UINT64_MAX)
+  // `threads`: of a block.
+  explicit Ranks(const Case& c, uint64_t timeout_ns = UINT64_MAX, uint32_t threads = 3)
       : case_(c),
+        threads_(threads),
         gpu_(GpuWorld::make({c.algorithm,
                              c.collective,
                              c.shape,
@@ -42,10 +44,15 @@ class Ranks {
       ready.push_back(made.take());
     }
     Emulation emulation;
+    const auto add = [&](const std::vector<cuda::LaneCall>& of_ranks) {
+      test::Launch launch(of_ranks, calls[0].type, calls[0].op);
+      launch.threads = threads_;
+      emulation.add(launch);
+    };
     if (case_.isOneLaunch()) {
-      emulation.add({ready, calls[0].type, calls[0].op});
+      add(ready);
     } else {
-      for (const cuda::LaneCall& call : ready) emulation.add({call, calls[0].type, calls[0].op});
+      for (const cuda::LaneCall& call : ready) add({call});
     }
     return emulation;
   }
@@ -53,19 +60,45 @@ class Ranks {
   // One call; in the order of a seed, or with threads of the system.
   void expectTheHostsBits(size_t count, DataType type, RedOp op, int64_t seed) {
     Buffers got(case_, type, count), expected(case_, type, count);
-    Emulation emulation = prepare(got.calls(type, op, count));
+    run(got.calls(type, op, count), seed);
+    ASSERT_TRUE(host_.run(expected.calls(type, op, count)));
+    for (size_t p = 0; p < got.outputs.size(); ++p)
+      ASSERT_TRUE(got.outputs[p] == expected.outputs[p])
+          << text(case_) << ", count " << count << " of " << dataTypeName(type) << ", position " << p;
+  }
+
+  // The same of an all-reduce, reduce-scatter or all-gather in place.
+  void expectThemInPlace(size_t count, DataType type, RedOp op, int64_t seed) {
+    Buffers got(case_, type, count), expected(case_, type, count);
+    std::vector<Call> calls = got.calls(type, op, count);
+    for (size_t p = 0; p < calls.size(); ++p) {
+      auto &in = got.inputs[p], &out = got.outputs[p];
+      const size_t own = p * std::min(in.size(), out.size()) % std::max(in.size(), out.size());
+      if (in.size() > out.size()) {
+        calls[p].output = &in[own];
+      } else {
+        std::copy(in.begin(), in.end(), out.begin() + static_cast<ptrdiff_t>(own));
+        calls[p].input = &out[own];
+      }
+    }
+    run(calls, seed);
+    ASSERT_TRUE(host_.run(expected.calls(type, op, count)));
+    for (size_t p = 0; p < calls.size(); ++p)
+      ASSERT_TRUE(std::equal(expected.outputs[p].begin(), expected.outputs[p].end(), calls[p].output))
+          << text(case_) << ", count " << count << " of " << dataTypeName(type) << " in place, position "
+          << p;
+  }
+
+  void run(const std::vector<Call>& calls, int64_t seed) {
+    Emulation emulation = prepare(calls);
     if (seed >= 0) {
       ASSERT_TRUE(emulation.runSeeded(static_cast<uint64_t>(seed)))
-          << text(case_) << ", count " << count << " hangs";
+          << text(case_) << ", count " << calls[0].count << " hangs";
     } else {
       emulation.runThreads();
     }
     for (int32_t p = 0; p < gpu_->ranks(); ++p)
       ASSERT_TRUE(gpu_->plan(p).outcome().ok()) << text(case_) << ": " << gpu_->plan(p).outcome().toString();
-    ASSERT_TRUE(host_.run(expected.calls(type, op, count)));
-    for (size_t p = 0; p < got.outputs.size(); ++p)
-      ASSERT_TRUE(got.outputs[p] == expected.outputs[p])
-          << text(case_) << ", count " << count << " of " << dataTypeName(type) << ", position " << p;
   }
 
   GpuWorld& gpu() { return *gpu_; }
@@ -73,6 +106,7 @@ class Ranks {
 
  private:
   Case case_;
+  uint32_t threads_;
   HostMemory memory_;
   uint32_t abort_ = 0;
   std::unique_ptr<GpuWorld> gpu_;
@@ -104,6 +138,18 @@ TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
         Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, parts, window, 2048});
         ranks.expectTheHostsBits(70001, DataType::kInt8, RedOp::kMax, 5);
       }
+}
+
+// What runs at once, by crews of one thread or two.
+TEST(CudaLane, RunsStepsAtOnce) {
+  for (const char* algorithm : {"direct", "one_shot", "star", "ho_ring_direct", "ho_leaders"})
+    for (const Shape shape : {Shape{1, 6}, Shape{2, 5}})
+      for (const uint32_t threads : {3U, 4U})
+        for (const RedOp op : {RedOp::kSum, RedOp::kAvg}) {
+          Ranks ranks({algorithm, Collective::kAllReduce, shape, 2, 2, 512}, UINT64_MAX, threads);
+          ranks.expectTheHostsBits(2001, DataType::kFloat32, op, threads);
+          ranks.expectThemInPlace(2001, DataType::kFloat32, op, threads + 1);
+        }
 }
 
 // More steps, sources and ports of a lane than LaneShared has.
@@ -257,6 +303,19 @@ TEST(CudaLane, GivesTheBitsOfTheHostEngineOnThreads) {
   }
 }
 
+TEST(CudaLane, RunsStepsAtOnceOnThreads) {
+  for (const char* algorithm : {"direct", "one_shot", "star"}) {
+    Ranks ranks({algorithm, Collective::kAllReduce, {1, 5}, 1, 2, 1024});
+    ranks.expectTheHostsBits(3001, DataType::kFloat32, RedOp::kSum, -1);
+    ranks.expectThemInPlace(3001, DataType::kFloat32, RedOp::kSum, -1);
+  }
+  for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+    Ranks ranks({"direct", collective, {1, 5}, 1, 2, 1024});
+    ranks.expectTheHostsBits(601, DataType::kFloat32, RedOp::kSum, -1);
+    ranks.expectThemInPlace(601, DataType::kFloat32, RedOp::kSum, -1);
+  }
+}
+
 // Cut in more it would take longer; down a tree slices are on their way at once.
 TEST(CudaCall, IsCutWhereSlotsWantItOnly) {
   struct {
@@ -278,6 +337,28 @@ TEST(CudaCall, IsCutWhereSlotsWantItOnly) {
     ASSERT_TRUE(prepared.ok()) << prepared.status().toString();
     EXPECT_EQ(prepared.value().slices, c.slices) << text(ranks) << ", count " << c.count;
   }
+}
+
+TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
+  const auto concurrent = [](const char* algorithm, Collective collective, Shape shape) {
+    std::vector<int32_t> found;
+    const Schedule schedule = buildSchedule(algorithm, collective, shape, 0).take();
+    const cuda::PlanImage image = cuda::PlanImage::make(schedule);
+    for (const cuda::ImageLane& lane : image.lanes)
+      for (int32_t s = 0; s < lane.step_count;
+           s += image.steps[static_cast<size_t>(lane.first_step + s)].concurrent_steps)
+        found.push_back(image.steps[static_cast<size_t>(lane.first_step + s)].concurrent_steps);
+    return found;
+  };
+  using Steps = std::vector<int32_t>;
+  // To all, and of all; to all what was reduced, and of all.
+  EXPECT_EQ(concurrent("direct", Collective::kAllReduce, {1, 8}), (Steps{7, 1, 14}));
+  // The first leaves what the others send.
+  EXPECT_EQ(concurrent("one_shot", Collective::kAllReduce, {1, 8}), (Steps{1, 6, 1}));
+  // Each sends on what the one before has brought.
+  EXPECT_EQ(concurrent("ring", Collective::kAllGather, {1, 4}), (Steps{1, 1, 1, 1}));
+  // In place the own block is where the output has it.
+  EXPECT_EQ(concurrent("direct", Collective::kAllGather, {1, 2}), (Steps{1, 1}));
 }
 
 TEST(CudaCall, RefusesAFactorOfEachRankWhereOneFoldsAllInputs) {

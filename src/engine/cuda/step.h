@@ -1,0 +1,244 @@
+#pragma once
+// One step of a lane, slice by slice, by all threads of a block or by a crew of them.
+//
+// A slice takes two barriers. Before the first, the *watchers* wait, each for its share of what the slice needs: threads of the first
+// warp for sources, the first of them for the other lane, too, and the last thread of all for room where the value goes. Then all
+// fold. After the second the same threads post and release, which shows all that these threads have written: two warps, at the same time,
+// and one fence in each. What a small slice takes is what comes one after the other: looks at memory, fences and barriers; so all that
+// can be known before a slice is, and a message's label comes while its data does.
+//
+// Threads, a thread's view of those that run the step:
+//   uint32_t thread() const, threads() const;
+//   void sync();             a barrier
+//   bool any(bool value);    a barrier that says whether `value` was true in any thread
+//   void pause();            between two looks at something that others change
+//   uint64_t nowNs() const;  of a clock that never goes back
+//   static constexpr bool kIsCrew;
+#include "engine/cuda/fold_body.h"
+#include "engine/cuda/lane_context.h"
+#include "engine/cuda/patience.h"
+
+namespace horing::cuda {
+
+template <class R, class Threads, class Slice>
+class StepRun {
+ public:
+  // Step `number` of the lane is `near`-th of those that the block has near at hand.
+  HORING_DEVICE StepRun(const LaneContext& lane, int32_t number, int32_t near, Threads& threads, Slice& slice)
+      : lane_(lane),
+        number_(number),
+        step_(lane.shared.steps[near]),
+        of_part_(lane.shared.steps_of_part[near]),
+        threads_(threads),
+        slice_(slice) {}
+
+  // Slices [begin, end). False if it gave up; PlanView::failure says why.
+  HORING_DEVICE bool run(int32_t begin, int32_t end) {
+    const uint32_t element_bytes = lane_.call().element_bytes;
+    for (int32_t slice = begin; slice < end; ++slice) {
+      const ElementRange range = lane_.call().slicing.range(of_part_.count, slice);
+      const At at{slice, range.offset * element_bytes, range.count * element_bytes,
+                  of_part_.tag ^ static_cast<uint64_t>(slice)};
+      if (range.count == 0) {
+        tellProgress(at);
+      } else if (!runSlice(at, range.count)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  // Where the slice at hand is.
+  struct At {
+    int32_t slice;
+    size_t offset;  // bytes from the start of the part's elements of the chunk
+    size_t bytes;
+    uint64_t tag;
+  };
+
+  HORING_DEVICE bool runSlice(const At& at, size_t count) {
+    if (threads_.any(!gather(at))) return false;
+    FoldScale scale = lane_.call().scale;
+    scale.is_final = step_.completes;
+    if constexpr (R::kIsScaled)
+      if (scale.factor_at) scale.factor_at = &lane_.shared.scalar;
+    const FoldWork work{slice_.operands,          slice_.is_input, step_.source_count, slice_.destinations,
+                        slice_.destination_count, count,           threads_.thread(),  threads_.threads()};
+    if constexpr (Threads::kIsCrew) {
+      copySlice<R>(scale, work);
+    } else {
+      foldSlice<R>(scale, work);
+    }
+    if (threads_.any(isForeign(at))) return false;
+    hand(at);
+    return true;
+  }
+
+  // A watcher's share of what the slice needs; false: given up.
+  HORING_DEVICE bool gather(const At& at) {
+    bool there = true;
+    label_ = at.tag;
+    if (own() == 0) there = awaitLane(at);
+    for (int32_t s = firstOwn(); there && s < step_.source_count; s += watchers()) there = findSource(at, s);
+    if (there && isLast()) there = findRoom(at);
+    return there;
+  }
+
+  HORING_DEVICE bool awaitLane(const At& at) {
+    if (step_.wait_lane < 0) return true;
+    const LaneClock clock{step_.wait_step_count, lane_.call().slices, lane_.plan().window};
+    const uint64_t target = clock.after(lane_.shared.sequence, step_.wait_step, at.slice);
+    const uint64_t* const progress = &lane_.recordOf(step_.wait_lane).progress;
+    return await([&] { return LaneClock::reached(loadAcquire(progress), target); }, at, -1);
+  }
+
+  HORING_DEVICE bool findSource(const At& at, int32_t s) {
+    const ImageSource source = lane_.sourceAt(step_, s);
+    const std::byte* operand = nullptr;
+    switch (source.kind) {
+      case Source::Kind::kIn:
+        operand = lane_.call().input + of_part_.input + at.offset;
+        break;
+      case Source::Kind::kPeerIn:
+        operand = lane_.callAt(source.index).input + of_part_.input + at.offset;
+        break;
+      case Source::Kind::kOut:
+        operand = lane_.call().output + of_part_.output + at.offset;
+        break;
+      default:
+        operand = receive(at, source);
+        if (!operand) return false;
+    }
+    slice_.operands[s] = operand;
+    slice_.is_input[s] = source.kind == Source::Kind::kIn || source.kind == Source::Kind::kPeerIn;
+    return true;
+  }
+
+  // The oldest message of a port, or null. What its label says is asked once the data is read.
+  HORING_DEVICE const std::byte* receive(const At& at, const ImageSource& source) {
+    Port& port = lane_.portAt(source.index);
+    if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
+    if (label_ == at.tag) label_ = port.labels[port.slot].tag;
+    return port.data();
+  }
+
+  // Whether a message that this watcher has received is of another operation: gives up then.
+  HORING_DEVICE bool isForeign(const At& at) {
+    if (label_ == at.tag) return false;
+    for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
+      const ImageSource source = lane_.sourceAt(step_, s);
+      if (!takesPort(source.kind)) continue;
+      const Port& port = lane_.portAt(source.index);
+      if (port.labels[port.slot].tag != at.tag) giveUp(Failure::Kind::kForeignMessage, at, source.index);
+    }
+    return true;
+  }
+
+  HORING_DEVICE bool findRoom(const At& at) {
+    int32_t count = 0;
+    const size_t offset = of_part_.output + at.offset;
+    if (step_.keeps_out) slice_.destinations[count++] = lane_.call().output + offset;
+    if (step_.keeps_every_out)
+      for (; count < lane_.plan().ranks; ++count)
+        slice_.destinations[count] = lane_.callOfRank(count).output + offset;
+    if (step_.keep_port >= 0 && !(slice_.destinations[count++] = acquire(step_.keep_port, at))) return false;
+    if (step_.send_port >= 0 && !(slice_.destinations[count++] = acquire(step_.send_port, at))) return false;
+    slice_.destination_count = count;
+    return true;
+  }
+
+  // The next free slot of a port, with the message's label on it, or null.
+  HORING_DEVICE std::byte* acquire(int32_t number, const At& at) {
+    Port& port = lane_.portAt(number);
+    if (!await([&] { return port.canSend(); }, at, number)) return nullptr;
+    port.labels[port.slot] = {at.tag, at.bytes};
+    return port.data();
+  }
+
+  // Posts and releases what this watcher has looked after.
+  HORING_DEVICE void hand(const At& at) {
+    if (own() == 0 && step_.is_awaited) {
+      releaseFenceOfGpu();
+      tellProgress(at);
+    }
+    if (isLast() && (step_.send_port >= 0 || step_.keep_port >= 0)) {
+      releaseFence();
+      if (step_.send_port >= 0) lane_.portAt(step_.send_port).advanceFenced();
+      if (step_.keep_port >= 0) lane_.portAt(step_.keep_port).advanceFenced();
+    }
+    bool is_fenced = false;
+    for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
+      const ImageSource source = lane_.sourceAt(step_, s);
+      if (!takesPort(source.kind)) continue;
+      if (!is_fenced) releaseFence();
+      is_fenced = true;
+      lane_.portAt(source.index).advanceFenced();
+    }
+  }
+
+  // To lanes of this GPU, after a releaseFenceOfGpu(), or where there is nothing to show.
+  HORING_DEVICE void tellProgress(const At& at) {
+    if (own() != 0 || !step_.is_awaited) return;
+    const LaneClock clock{lane_.lane().step_count, lane_.call().slices, lane_.plan().window};
+    storeFenced(&lane_.record().progress, clock.after(lane_.shared.sequence, number_, at.slice));
+  }
+
+  template <class Condition>
+  HORING_DEVICE bool await(const Condition& is_there, const At& at, int32_t port) {
+    // Another lane of this rank that waits for a peer in vain says so itself; but it may never have begun.
+    const uint64_t later_ns = port < 0 ? Patience::kLaterNs : 0;
+    Patience patience;
+    for (uint32_t looks = 1; !is_there(); ++looks) {
+      if (looks % Patience::kLooks == 0) {
+        const Failure::Kind end =
+            patience.look(threads_.nowNs(), lane_.plan().abort, &lane_.plan().failure->claimed,
+                          lane_.plan().timeout_ns, later_ns);
+        if (end != Failure::Kind::kNone) {
+          giveUp(end, at, port);
+          return false;
+        }
+      }
+      threads_.pause();
+    }
+    return true;
+  }
+
+  HORING_DEVICE void giveUp(Failure::Kind kind, const At& at, int32_t port) {
+    Failure& failure = *lane_.plan().failure;
+    if (!claim(&failure.claimed)) return;
+    failure.lane = lane_.lane_number;
+    failure.part = lane_.part;
+    failure.step = number_;
+    failure.slice = at.slice;
+    failure.port = port;
+    failure.call = lane_.call().number;
+    failure.run = lane_.shared.sequence;
+    // Last, for the host looks when any kernel has set the flag: it shall find all of it, or nothing.
+    storeFlag(&failure.kind, static_cast<uint32_t>(kind));
+    // The other ranks wait for this one in vain.
+    storeFlag(lane_.plan().abort, 1);
+  }
+
+  HORING_DEVICE static bool takesPort(Source::Kind kind) {
+    return kind == Source::Kind::kRecv || kind == Source::Kind::kScratch;
+  }
+  HORING_DEVICE int32_t own() const { return static_cast<int32_t>(threads_.thread()); }
+  HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(threads_.threads()); }
+  // A warp, if there are as many.
+  HORING_DEVICE int32_t watchers() const { return stride() < 32 ? stride() : 32; }
+  // Of the sources that a thread looks after; others have none.
+  HORING_DEVICE int32_t firstOwn() const { return own() < watchers() ? own() : INT32_MAX; }
+  HORING_DEVICE bool isLast() const { return own() + 1 == stride(); }
+
+  const LaneContext& lane_;
+  const int32_t number_;
+  const ImageStep& step_;
+  const StepOfPart& of_part_;
+  Threads& threads_;
+  Slice& slice_;
+  // Of a message that this watcher has received; the right one while there is none, and kept once it was not right.
+  uint64_t label_ = 0;
+};
+
+}  // namespace horing::cuda
