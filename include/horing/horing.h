@@ -25,8 +25,9 @@
  * them, once the communicator has made a collective on GPUs, or, of two processes, from its first message on, whose call waits on
  * the host for the other. Gather, scatter and all-to-all of blocks that differ in size do on a cudaStream_t, if that holds for all
  * ranks: either all ranks pass one, or none does. Both ends of a message are on GPUs, or neither is. Everything else goes through pinned host memory, 8 MiB for calls on streams of CUDA and 4 for those that are complete on
- * return. Messages of a group, and gather, scatter and all-to-all of blocks that differ in size, for which that has no room go, copy
- * by copy, through what the host has for its connections. Memory of a GPU that another process of the node still uses a second after
+ * return. Messages of a group for which that has no room go through 4 MiB more, or 64 KiB for each rank where that is more; gather,
+ * scatter and all-to-all of blocks that differ in size, for which it has none, go, copy by copy, through what the host has for its
+ * connections. Memory of a GPU that another process of the node still uses a second after
  * horingCommDestroy is given back when this process ends. Compiled and emulated, not yet run on a GPU.
  *
  * (5) Streams order operations. With NULL an operation is complete on return, and begins after all earlier ones

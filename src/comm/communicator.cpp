@@ -5,8 +5,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "base/cuda_dmabuf.h"
@@ -29,6 +31,8 @@ constexpr uint32_t kInsideRounds = 8;
 constexpr int kServiceRounds = 16;
 constexpr int64_t kGiveUpMs = 2000;
 constexpr int kLongestBlockMs = 50;
+// Nor does anything announce that a device has copied.
+constexpr std::chrono::microseconds kCopyNap{20};
 // Links that come up wait for things that no descriptor announces (a peer's file, a retry).
 constexpr int kConnectBlockMs = 2;
 // A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
@@ -532,12 +536,16 @@ Status Communicator::drive(const Drive& drive) {
     if (now_ns >= next_look_ns) {
       HORING_TRY(lookAround());
       watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
-      if (drive.deadline.passed())
+      if (drive.deadline.passed() && !(operation.awaitsCopies() && operation.waitsFor().empty()))
         return watchdog_->overdue(drive.sequence, obstacle(), options_.config.timeout_ms, timedOut(drive),
                                   aborted_);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
+    if (operation.awaitsCopies()) {
+      std::this_thread::sleep_for(kCopyNap);
+      continue;
+    }
     const bool connects = drive.links && !connector_->established(*drive.links);
     HORING_TRY(sleep(&operation,
                      std::min(connects ? kConnectBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));

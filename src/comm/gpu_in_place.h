@@ -1,6 +1,6 @@
 #pragma once
-// What moving a GPU's memory in place needs of that GPU: copies where a message cannot go in place after all, and the order of what
-// adapters write.
+// What the host needs of a GPU for messages that are not staged as a whole (comm/staged_pieces.h): copies, and the order of what adapters
+// write in place.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cuda_device.h"
+#include "comm/bounce_buffers.h"
 #include "engine/host/point_to_point.h"
 
 namespace horing {
@@ -20,14 +21,25 @@ class GpuInPlace final : public MemoryCopier {
     int64_t timeout_ms;
     const std::atomic<bool>& aborted;
   };
-  GpuInPlace(std::shared_ptr<const CudaDevice> device, const Limits& limits)
-      : device_(std::move(device)), limits_(limits) {}
+  // `buffers` must outlive this.
+  GpuInPlace(std::shared_ptr<const CudaDevice> device, const Limits& limits, BounceBuffers& buffers)
+      : device_(std::move(device)), limits_(limits), buffers_(buffers) {}
   GpuInPlace(const GpuInPlace&) = delete;
   GpuInPlace& operator=(const GpuInPlace&) = delete;
   ~GpuInPlace() override;
 
   // By the GPU, beside whatever its other streams do. Errors: kUnhandledCudaError, kTimeout, kInvalidUsage when aborted.
   Status copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  void begin(size_t flows) override { buffers_.begin(flows); }
+  Result<size_t> tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes,
+                         size_t left) override {
+    return buffers_.tryRead(flow, to, from, bytes, left);
+  }
+  Result<size_t> tryWrite(size_t flow, std::byte* to, const std::byte* from, size_t bytes,
+                          size_t left) override {
+    return buffers_.tryWrite(flow, to, from, bytes, left);
+  }
+  Result<bool> trySettle(size_t flow) override { return buffers_.trySettle(flow); }
   // Once these are done: what came for those of which this is the copier is what the GPU reads from now on.
   Status received(std::span<const Transfer> transfers) const;
   // In a forked child, which has no GPU.
@@ -36,6 +48,7 @@ class GpuInPlace final : public MemoryCopier {
  private:
   const std::shared_ptr<const CudaDevice> device_;
   const Limits limits_;
+  BounceBuffers& buffers_;
   CudaStream stream_ = nullptr;
 };
 

@@ -52,6 +52,7 @@ void StagedCalls::abandon() {
     for (PinnedMemory& memory : slot) memory.leak();
   for (PinnedMemory& memory : blocking_slot_) memory.leak();
   last_ = nullptr;
+  bounce_buffers_.abandon();
   in_place_.abandon();
   large_.abandon();
 }
@@ -114,6 +115,7 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
           stream);
   }
   const StagedPieces pieces(command, place_);
+  if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
   std::array<std::byte*, kSlots> staging{};
   for (size_t slot = 0; slot < std::min(kSlots, pieces.count()); ++slot) {
     HORING_ASSIGN(staging[slot], reserve(slots_[slot], pieces.largestBytes()));
@@ -225,11 +227,20 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
   for (size_t i = 0; i < count; ++i) {
     const uint32_t number = operation.first + static_cast<uint32_t>(i);
     HORING_TRY(awaitArrival(number, deadline, aborted));
-    HORING_TRY(run(operation.pieces[i]));
-    HORING_TRY(in_place_.received(operation.pieces[i].transfers));
+    HORING_TRY(runOnHost(operation.pieces[i], run));
     progress_->done.store(number, std::memory_order_release);
   }
   return {};
+}
+
+Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
+  const Status status = run(command);
+  if (status.ok()) return in_place_.received(command.transfers);
+  // The caller may use its memory again.
+  const bool has_copied = std::any_of(command.transfers.begin(), command.transfers.end(),
+                                      [](const Transfer& transfer) { return transfer.copier; });
+  if (has_copied) bounce_buffers_.awaitCopies();
+  return status;
 }
 
 Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const {
@@ -251,6 +262,7 @@ Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<boo
 Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
                         const std::atomic<bool>& aborted) {
   const StagedPieces pieces(command, place_);
+  if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
   HORING_ASSIGN(std::byte* const staging, reserve(blocking_slot_, pieces.largestBytes()));
   const CudaApi& api = device_->api();
   for (size_t i = 0; i < pieces.count(); ++i) {
@@ -261,8 +273,7 @@ Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t 
       HORING_TRY(copy(piece.in, kDefaultStream));
     }
     HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
-    HORING_TRY(run_on_host(piece.command));
-    HORING_TRY(in_place_.received(piece.command.transfers));
+    HORING_TRY(runOnHost(piece.command, run_on_host));
     {
       const CudaDevice::Current current(*device_);
       HORING_TRY(copy(piece.out, kDefaultStream));

@@ -8,7 +8,8 @@
 // kernel, and nothing of the GPU waits for anything but its own host. When the host fails, it says that all is done: a stream is
 // never left waiting.
 //
-// Two pieces are under way at a time, so that copies and network overlap. So pinned memory is bounded (comm/staged_pieces.h).
+// Two pieces are under way at a time, so that copies and network overlap. So pinned memory is bounded (comm/staged_pieces.h), and what
+// the messages take that no piece has room for is, too (comm/bounce_buffers.h).
 #include <array>
 #include <atomic>
 #include <functional>
@@ -19,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/cuda_device.h"
+#include "comm/bounce_buffers.h"
 #include "comm/gpu_in_place.h"
 #include "comm/staged_pieces.h"
 
@@ -63,7 +65,9 @@ class StagedCalls {
              const std::atomic<bool>& aborted);
 
   // Pinned memory. Any thread.
-  uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+  uint64_t memoryBytes() const {
+    return memory_bytes_.load(std::memory_order_relaxed) + bounce_buffers_.memoryBytes();
+  }
   // In a forked child, which has no GPU: drops everything.
   void abandon();
 
@@ -79,7 +83,11 @@ class StagedCalls {
 
   StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place,
               const GpuInPlace::Limits& copies)
-      : device_(device), in_place_(device, copies), large_(device, copies), place_(place) {
+      : device_(device),
+        bounce_buffers_(device, place.ranks, copies.timeout_ms),
+        in_place_(device, copies, bounce_buffers_),
+        large_(device, copies, bounce_buffers_),
+        place_(place) {
     place_.copier = &large_;
   }
   Status initialise();
@@ -90,13 +98,15 @@ class StagedCalls {
   Status comeBehind(std::span<const CudaStream> others, CudaStream stream) const;
   Status copy(const std::vector<StagedCopy>& copies, CudaStream stream) const;
   Status copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const;
+  Status runOnHost(const Command& command, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) const;
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
 
   const std::shared_ptr<const CudaDevice> device_;
+  BounceBuffers bounce_buffers_;  // of both copiers: a flow may have messages of both
   GpuInPlace in_place_;
-  GpuInPlace large_;  // of what has no room in pinned memory, and which no adapter moves
+  GpuInPlace large_;  // of what has no room in a piece, and which no adapter moves
   StagedPlace place_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;

@@ -235,7 +235,12 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
   } else {
     cutEvenly({.count = command.call.count});
   }
-  for (const Cut& cut : cuts_) largest_bytes_ = std::max(largest_bytes_, build(cut, nullptr).staged_bytes);
+  for (const Cut& cut : cuts_) {
+    const StagedPiece piece = build(cut, nullptr);
+    largest_bytes_ = std::max(largest_bytes_, piece.staged_bytes);
+    for (const Transfer& transfer : piece.command.transfers)
+      has_copied_transfers_ = has_copied_transfers_ || transfer.copier;
+  }
 }
 
 // Small entries share a piece, where they travel together (comm/coalesced.h).

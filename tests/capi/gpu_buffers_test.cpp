@@ -1,5 +1,7 @@
 // Operations on a GPU's memory, with a driver that has none: what it calls memory of a GPU crashes whoever touches it but the driver.
 #include <atomic>
+#include <chrono>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -16,6 +18,7 @@ using horing::test::GpuVector;
 using horing::test::PinnedVector;
 
 constexpr int kGpu = 1;
+constexpr int64_t kForEverUs = std::numeric_limits<int64_t>::max();
 
 std::vector<float> filled(int rank, size_t count) {
   std::vector<float> values(count);
@@ -226,6 +229,33 @@ TEST_P(GpuBuffers, PinLittleForLargeMessages) {
     ASSERT_HORING(exchange(of_host.data(), to_host.data(), nullptr));  // takes what hosts need
     EXPECT_LT(memoryTakenBy(rank, [&] { expectSame(rank, all, all, exchange); }), kMostPinned);
   });
+}
+
+// To and from all others at once, of sizes that end anywhere, by a GPU that takes its time.
+TEST_P(GpuBuffers, CarryLargeMessagesBetweenAll) {
+  if (ranks() < 3) return;
+  cuda_.slowCopies(300);
+  onEveryRank(ranks(), [&](int rank) {
+    const auto count = [](int from, int to) {
+      return static_cast<size_t>(1'400'000 + 1009 * from + 101 * to);
+    };
+    size_t sends = 0, receives = 0;
+    for (int peer = 0; peer < ranks(); ++peer) {
+      sends += count(rank, peer);
+      receives += count(peer, rank);
+    }
+    expectSame(rank, sends, receives, [&](const float* send, float* receive, void* stream) {
+      EXPECT_HORING(horingGroupStart());
+      for (int peer = 0; peer < ranks(); ++peer) {
+        EXPECT_HORING(horingSend(send, count(rank, peer), horingFloat, peer, comm(rank), stream));
+        EXPECT_HORING(horingRecv(receive, count(peer, rank), horingFloat, peer, comm(rank), stream));
+        send += count(rank, peer);
+        receive += count(peer, rank);
+      }
+      return horingGroupEnd();
+    });
+  });
+  cuda_.slowCopies(0);
 }
 
 // Each message goes on while the others of its group wait.
@@ -473,6 +503,7 @@ class GpuTrouble : public testing::Test {
   void SetUp() override { comms_ = makeCommunicators(2, Meeting::kInitAll); }
   void TearDown() override {
     cuda_.fail(nullptr, 0);
+    cuda_.slowCopies(0);
     std::erase(comms_, nullptr);
     for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
   }
@@ -664,6 +695,99 @@ TEST_F(GpuTrouble, OfTheDriverFreesNoMemoryUnderAStreamThatIsHeldUp) {
   end(0);
   gate = true;
   stream.synchronize();
+}
+
+// Of a message from rank 0 to rank 1 that is not staged as a whole.
+class GpuMessageTrouble : public GpuTrouble {
+ protected:
+  horingResult_t send(void* stream) {
+    return horingSend(large_.data(), kLarge, horingFloat, 1, comms_[0], stream);
+  }
+  horingResult_t receive(void* stream) {
+    return horingRecv(target_.data(), kLarge, horingFloat, 0, comms_[1], stream);
+  }
+  static constexpr size_t kLarge = 4 << 20;
+  const GpuVector<float> large_{cuda_, kGpu, filled(0, kLarge)},
+      target_{cuda_, kGpu, std::vector<float>(kLarge, -7)};
+};
+
+TEST_F(GpuMessageTrouble, IsNoneAndCostsFewCopies) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  const int copies = cuda_.calls("cuMemcpyAsync"), looks = cuda_.calls("cuStreamQuery");
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  // By each of both ranks, of half a megabyte each.
+  EXPECT_EQ(cuda_.calls("cuMemcpyAsync") - copies, 2 * 32);
+  EXPECT_EQ(cuda_.calls("cuStreamQuery"), looks);
+  EXPECT_EQ(target_.read(), filled(0, kLarge));
+}
+
+TEST_F(GpuMessageTrouble, WithACopyInTheMiddleIsNamed) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  cuda_.fail("cuMemcpyAsync", 700, 20, 1);
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  while (asyncError(0) == horingSuccess || asyncError(1) == horingSuccess) std::this_thread::yield();
+  cuda_.fail(nullptr, 0);
+  // Either of them met it.
+  const bool sender_did = asyncError(0) == horingUnhandledCudaError;
+  EXPECT_EQ(asyncError(sender_did ? 1 : 0), horingRemoteError);
+  const char* const what = sender_did ? "rank 0, a message to rank 1: copying between GPU and host"
+                                      : "rank 1, a message from rank 0: copying between GPU and host";
+  EXPECT_TRUE(refuses(send(stream.get()), asyncError(0), what));
+  EXPECT_TRUE(refuses(receive(other.get()), asyncError(1), what));
+}
+
+// Which is that copy's, not that of the whole call; and not the peer is named, which has not even called.
+TEST_F(GpuMessageTrouble, WithACopyThatDoesNotEndIsNamedAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs), slots("HORING_SLOTS", "32");
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  const int copies = cuda_.calls("cuMemcpyAsync");
+  cuda_.slowCopies(100'000);
+  EXPECT_HORING(send(stream.get()));
+  while (cuda_.calls("cuMemcpyAsync") < copies + 4) std::this_thread::yield();
+  cuda_.slowCopies(kForEverUs);  // the third, which was asked for when the first was done
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  cuda_.slowCopies(0);
+  EXPECT_TRUE(refuses(send(stream.get()), horingTimeout,
+                      "rank 0, a message to rank 1: a copy between GPU 1 and the host did not end"));
+  EXPECT_NE(receive(other.get()), horingSuccess);
+}
+
+// Who aborts may free its memory when its stream goes on.
+TEST_F(GpuMessageTrouble, AbortLetsACopyEnd) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  const int copies = cuda_.calls("cuMemcpyAsync");
+  cuda_.slowCopies(kForEverUs);
+  EXPECT_HORING(receive(other.get()));
+  EXPECT_HORING(send(stream.get()));
+  while (cuda_.calls("cuMemcpyAsync") == copies) std::this_thread::yield();
+  // Nobody rings when it is done, so its rank looks again and again; one that slept would look ten times a second or twenty.
+  const auto begin = std::chrono::steady_clock::now();
+  for (const int looks = cuda_.calls("cuEventQuery"); cuda_.calls("cuEventQuery") < looks + 200;)
+    std::this_thread::yield();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  std::thread copy_ends([&] {
+    while (asyncError(1) == horingSuccess) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(stream.idle());
+    cuda_.slowCopies(0);
+  });
+  end(0);
+  copy_ends.join();
+  stream.synchronize();
+  other.synchronize();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -21,6 +22,7 @@ using test::GpuVector;
 using Bytes = std::vector<uint8_t>;
 
 constexpr int kRanks = 2;
+constexpr int64_t kForEverUs = std::numeric_limits<int64_t>::max();
 
 Bytes pattern(int rank, size_t bytes, int round) {
   Bytes values(bytes);
@@ -62,6 +64,7 @@ class GpuInPlaceTest : public ::testing::Test {
   }
   void TearDown() override {
     cuda_.fail(nullptr, 0);
+    cuda_.slowCopies(0);
     for (auto& queue : queues_) queue.reset();
     for (auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
   }
@@ -220,6 +223,7 @@ TEST_F(GpuInPlaceTest, ACopyThatFailsIsTheErrorOfItsRank) {
     queues_[rank]->moveInPlace(command);
     const Status status = queues_[rank]->run(command);
     EXPECT_EQ(status.code(), rank == 0 ? Code::kUnhandledCudaError : Code::kRemoteError) << status.toString();
+    EXPECT_NE(status.message().find("rank 0, a message to rank 1"), std::string::npos) << status.toString();
   });
 }
 
@@ -237,17 +241,20 @@ TEST_F(GpuInPlaceTest, ACopyThatDoesNotEndEndsWithTheCommunicator) {
   other.transfers = {
       {.direction = Transfer::Direction::kReceive, .peer = 0, .output = into.data(), .bytes = 100'000}};
   const GpuStream other_stream(cuda_, 1);
-  cuda_.fail("cuStreamQuery", CudaApi::kNotReady);
-  const int live = cuda_.live();
+  const int copies = cuda_.calls("cuMemcpyAsync");
+  cuda_.slowCopies(kForEverUs);
   ASSERT_TRUE(queues_[1]->submit(std::move(other), other_stream.get()).ok());
   ASSERT_TRUE(queues_[0]->submit(std::move(command), stream.get()).ok());
-  // Pinned memory of the receiver, and the stream of the copy.
-  while (cuda_.live() < live + 2) std::this_thread::yield();
+  // The receiver's, which its stream will come to, and the sender's.
+  while (cuda_.calls("cuMemcpyAsync") < copies + 2) std::this_thread::yield();
   ranks_[0]->abort();
   queues_[0]->drain();
   queues_[1]->drain();
+  cuda_.slowCopies(0);
   EXPECT_EQ(ranks_[0]->asyncError().code(), Code::kInvalidUsage);
   EXPECT_EQ(ranks_[1]->asyncError().code(), Code::kRemoteError);
+  // Before the memory goes: its stream is not destroyed before it is done.
+  queues_[0].reset();
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "transport/faulty/faulty_transport.h"
 #include "transport/loopback/loopback_transport.h"
@@ -29,6 +32,46 @@ Transfer receiveFrom(int peer, std::vector<std::byte>& data) {
       .direction = Transfer::Direction::kReceive, .peer = peer, .output = data.data(), .bytes = data.size()};
 }
 
+// Of memory that is the host's: copies a hundred bytes at most, and every other time nothing; what is written comes when it settles.
+class SlowCopier final : public MemoryCopier {
+ public:
+  Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    std::copy_n(from, bytes, to);
+    return {};
+  }
+  void begin(size_t flows) override { written_.assign(flows, {}); }
+  Result<size_t> tryRead(size_t, std::byte* to, const std::byte* from, size_t bytes, size_t left) override {
+    EXPECT_GE(left, bytes);
+    if (fails) return makeStatus(Code::kSystemError, "no copy");
+    if (is_stuck || (++turn_ % 2 != 0)) return size_t{0};
+    bytes = std::min<size_t>(bytes, 100);
+    std::copy_n(from, bytes, to);
+    return bytes;
+  }
+  Result<size_t> tryWrite(size_t flow, std::byte* to, const std::byte* from, size_t bytes,
+                          size_t left) override {
+    std::vector<std::byte> values(bytes);
+    HORING_ASSIGN(const size_t moved, tryRead(flow, values.data(), from, bytes, left));
+    values.resize(moved);
+    written_[flow].push_back({to, std::move(values)});
+    return moved;
+  }
+  Result<bool> trySettle(size_t flow) override {
+    if (fails) return makeStatus(Code::kSystemError, "no copy");
+    if (!written_[flow].empty() && (is_stuck || ++turn_ % 2 != 0)) return false;
+    for (const auto& [to, values] : written_[flow]) std::copy(values.begin(), values.end(), to);
+    written_[flow].clear();
+    return true;
+  }
+
+  bool fails = false;
+  bool is_stuck = false;
+
+ private:
+  size_t turn_ = 0;
+  std::vector<std::vector<std::pair<std::byte*, std::vector<std::byte>>>> written_;  // of each flow
+};
+
 class PointToPointRanks : public testing::Test {
  protected:
   void make(int ranks, uint32_t slot_bytes = kSlotBytes, const FaultPlan& faults = {}) {
@@ -51,6 +94,13 @@ class PointToPointRanks : public testing::Test {
     }
   }
 
+  void clear() {
+    engines_.clear();
+    connections_.clear();
+    links_.clear();
+    transports_.clear();
+  }
+
   PointToPoint& rank(int number) { return *engines_[static_cast<size_t>(number)]; }
 
   // Between two ranks, both ways.
@@ -68,7 +118,7 @@ class PointToPointRanks : public testing::Test {
 
   // Polls everybody in turn until all are done, or nobody gets on any more.
   bool run() {
-    for (int idle = 0; idle < 3;) {
+    for (int idle = 0; idle < 20;) {
       bool progressed = false, done = true;
       for (auto& engine : engines_) {
         progressed = engine->poll() || progressed;
@@ -155,6 +205,95 @@ TEST_F(PointToPointRanks, CopyWhatTheySendThemselves) {
   EXPECT_EQ(rank(0).begin(std::vector{sendTo(0, data)}).code(), Code::kInvalidUsage);
   EXPECT_EQ(rank(0).begin(std::vector{sendTo(0, data), receiveFrom(0, short_one)}).code(),
             Code::kInvalidUsage);
+}
+
+TEST_F(PointToPointRanks, HaveTheirMessagesCopied) {
+  make(3);
+  SlowCopier copier, another;
+  std::vector<std::vector<std::byte>> sent, received;
+  std::vector<std::vector<Transfer>> transfers(3);
+  constexpr size_t kSizes[] = {0, 1, 255, 256, 257, 10'000};
+  for (int me = 0; me < 3; ++me)
+    for (int peer = 0; peer < 3; ++peer)
+      for (const size_t bytes : kSizes) {
+        if (peer == me) continue;
+        sent.push_back(pattern(bytes, 3 * me + peer));
+        received.emplace_back(bytes);
+      }
+  size_t next = 0;
+  for (int me = 0; me < 3; ++me)
+    for (int peer = 0; peer < 3; ++peer)
+      for (size_t i = 0; peer != me && i < std::size(kSizes); ++i, ++next) {
+        Transfer send = sendTo(peer, sent[next]), receive = receiveFrom(me, received[next]);
+        // Some messages of a flow, and some flows.
+        if (i % 3 != 2 && me != 2) send.copier = receive.copier = i % 3 == 0 ? &copier : &another;
+        transfers[static_cast<size_t>(me)].push_back(send);
+        transfers[static_cast<size_t>(peer)].push_back(receive);
+      }
+  // One copier for each rank, which has flows of its own.
+  std::vector<std::unique_ptr<SlowCopier>> copiers;
+  for (int me = 0; me < 3; ++me) {
+    SlowCopier* const own[] = {copiers.emplace_back(std::make_unique<SlowCopier>()).get(),
+                               copiers.emplace_back(std::make_unique<SlowCopier>()).get()};
+    for (Transfer& transfer : transfers[static_cast<size_t>(me)])
+      if (transfer.copier) transfer.copier = transfer.copier == &copier ? own[0] : own[1];
+    ASSERT_TRUE(rank(me).begin(transfers[static_cast<size_t>(me)]).ok());
+  }
+  ASSERT_TRUE(run()) << rank(0).describeProgress();
+  EXPECT_EQ(received, sent);
+  for (int me = 0; me < 3; ++me) EXPECT_FALSE(rank(me).awaitsCopies());
+}
+
+TEST_F(PointToPointRanks, WaitForCopiesAndNotForPeers) {
+  make(2);
+  SlowCopier sender, receiver;
+  sender.is_stuck = true;
+  const auto data = pattern(1000, 4);
+  std::vector<std::byte> got(1000);
+  Transfer send = sendTo(1, data), receive = receiveFrom(0, got);
+  send.copier = &sender;
+  receive.copier = &receiver;
+  ASSERT_TRUE(rank(0).begin(std::vector{send}).ok());
+  ASSERT_TRUE(rank(1).begin(std::vector{receive}).ok());
+  EXPECT_FALSE(run());
+  EXPECT_TRUE(rank(0).awaitsCopies());
+  EXPECT_TRUE(rank(0).waitsFor().empty());
+  EXPECT_EQ(rank(0).describeProgress(), "0 of 1000 bytes to rank 1, which wait for a copy of a device");
+  EXPECT_FALSE(rank(1).awaitsCopies());
+  EXPECT_EQ(rank(1).waitsFor(), std::vector<int32_t>{0});
+  sender.is_stuck = false;
+  receiver.is_stuck = true;
+  EXPECT_FALSE(run());
+  EXPECT_FALSE(rank(0).awaitsCopies());
+  EXPECT_EQ(rank(0).waitsFor(), std::vector<int32_t>{1});
+  EXPECT_TRUE(rank(1).awaitsCopies());
+  receiver.is_stuck = false;
+  ASSERT_TRUE(run());
+  EXPECT_EQ(got, data);
+}
+
+TEST_F(PointToPointRanks, NameWhoseCopyFailed) {
+  for (const bool sends : {true, false}) {
+    make(2);
+    SlowCopier copier;
+    const auto data = pattern(1000, 4);
+    std::vector<std::byte> got(1000);
+    Transfer send = sendTo(1, data), receive = receiveFrom(0, got);
+    (sends ? send : receive).copier = &copier;
+    ASSERT_TRUE(rank(0).begin(std::vector{send}).ok());
+    ASSERT_TRUE(rank(1).begin(std::vector{receive}).ok());
+    for (int i = 0; i < 2; ++i) {
+      rank(0).poll();
+      rank(1).poll();
+    }
+    copier.fails = true;
+    EXPECT_FALSE(run());
+    const Status& status = rank(sends ? 0 : 1).status();
+    EXPECT_EQ(status.code(), Code::kSystemError);
+    EXPECT_EQ(status.message(),
+              sends ? "rank 0, a message to rank 1: no copy" : "rank 1, a message from rank 0: no copy");
+    clear();
+  }
 }
 
 TEST_F(PointToPointRanks, NameSizesThatDiffer) {

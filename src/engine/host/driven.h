@@ -12,8 +12,8 @@ namespace horing {
 // Chunks and messages of so many bytes and more are sent from memory that was lent to the transports (transport.h) without a copy.
 inline constexpr size_t kInPlaceBytes = 65536;
 
-// Poll-driven and resumable: never blocks, allocates, locks or looks at a clock between its begin() and done(). One
-// thread at a time.
+// Poll-driven and resumable: never blocks, allocates, locks or looks at a clock between its begin() and done(), but for what a driver
+// does that is asked for copies (memory_copier.h). One thread at a time.
 class Driven {
  public:
   virtual ~Driven() = default;
@@ -27,6 +27,8 @@ class Driven {
   virtual std::string describeProgress() const = 0;
   // The ranks that it waits for, each once.
   virtual std::vector<int32_t> waitsFor() const = 0;
+  // Whether it also waits for copies of a device: nobody rings when these are done, and they have deadlines of their own.
+  virtual bool awaitsCopies() const { return false; }
 };
 
 }  // namespace horing

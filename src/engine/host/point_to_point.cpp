@@ -55,9 +55,23 @@ Status PointToPoint::begin(std::span<const Transfer> transfers) {
   HORING_TRY(copyToSelf(transfers));
   for (const Transfer& transfer : transfers)
     if (transfer.peer != rank_) flowOf(transfer).transfers.push_back(transfer);
+  beginCopies();
   flows_running_ = flows_.size();
   settled_ = flows_.empty();
   return {};
+}
+
+void PointToPoint::beginCopies() {
+  copiers_.clear();
+  int flows = 0;
+  for (Flow& flow : flows_)
+    for (const Transfer& transfer : flow.transfers) {
+      if (!transfer.copier) continue;
+      if (flow.number < 0) flow.number = flows++;
+      if (std::find(copiers_.begin(), copiers_.end(), transfer.copier) == copiers_.end())
+        copiers_.push_back(transfer.copier);
+    }
+  for (MemoryCopier* const copier : copiers_) copier->begin(static_cast<size_t>(flows));
 }
 
 Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
@@ -116,7 +130,7 @@ bool PointToPoint::trySend(Flow& flow) {
     if (!transfer.copier && bytes >= kFarBytes && flow.sender->readerIsFar()) {
       streamBytes(data, {&slot, 1}, bytes);
       streamFence();
-    } else if (!copy(transfer, slot, data, bytes)) {
+    } else if (!copy(flow, slot, data, bytes)) {
       return false;
     }
     flow.sender->post(static_cast<uint32_t>(bytes), tag);
@@ -156,28 +170,50 @@ bool PointToPoint::tryReceive(Flow& flow) {
     return false;
   }
   std::byte* const output = transfer.output + flow.offset;
-  if (message->data != output && !copy(transfer, output, message->data, bytes)) return false;
+  if (message->data != output && !copy(flow, output, message->data, bytes)) return false;
   flow.receiver->release();
   if (announces) return flow.announced = true;
   passOn(flow, bytes);
   return true;
 }
 
-bool PointToPoint::copy(const Transfer& transfer, std::byte* to, const std::byte* from, size_t bytes) {
+// To a slot, or from one. False: not all of it yet, or it failed.
+bool PointToPoint::copy(Flow& flow, std::byte* to, const std::byte* from, size_t bytes) {
+  const Transfer& transfer = flow.transfers[flow.current];
   if (!transfer.copier) {
     if (bytes > 0) copyBytes(from, to, nullptr, bytes);
     return true;
   }
-  const Status copied = status_.ok() ? transfer.copier->copy(to, from, bytes) : status_;
-  if (status_.ok() && !copied.ok())
-    status_ = makeStatus(copied.code(), "rank %d, a message %s rank %d: %s", rank_,
-                         transfer.direction == Transfer::Direction::kSend ? "to" : "from", transfer.peer,
-                         copied.message().c_str());
-  return copied.ok();
+  flow.awaits_copies = false;
+  while (flow.copied < bytes && status_.ok()) {
+    const auto number = static_cast<size_t>(flow.number);
+    std::byte* const target = to + flow.copied;
+    const std::byte* const source = from + flow.copied;
+    const size_t missing = bytes - flow.copied;
+    const size_t left = transfer.bytes - flow.offset - flow.copied;
+    const Result<size_t> copied = sends(flow)
+                                      ? transfer.copier->tryRead(number, target, source, missing, left)
+                                      : transfer.copier->tryWrite(number, target, source, missing, left);
+    if (!copied.ok()) {
+      fail(flow, copied.status());
+    } else if (copied.value() == 0) {
+      flow.awaits_copies = true;
+      return false;
+    } else {
+      flow.copied += copied.value();
+    }
+  }
+  return status_.ok();
+}
+
+void PointToPoint::fail(const Flow& flow, const Status& copied) {
+  status_ = makeStatus(copied.code(), "rank %d, a message %s rank %d: %s", rank_, sends(flow) ? "to" : "from",
+                       flow.peer, copied.message().c_str());
 }
 
 void PointToPoint::passOn(Flow& flow, size_t bytes) {
   flow.offset += bytes;
+  flow.copied = 0;
   if (flow.offset < flow.transfers[flow.current].bytes) return;
   ++(sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)];
   ++flow.current;
@@ -201,9 +237,25 @@ void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
 
 bool PointToPoint::settle() {
   bool settled = true;
-  for (const Flow& flow : flows_)
+  for (Flow& flow : flows_) {
     if (flow.receiver) settled = flow.receiver->settle() && settled;
+    if (flow.number >= 0) settled = settleCopies(flow) && settled;
+  }
   return settled;
+}
+
+bool PointToPoint::settleCopies(Flow& flow) {
+  flow.awaits_copies = false;
+  for (MemoryCopier* const copier : copiers_) {
+    if (!status_.ok()) return false;
+    const Result<bool> settled = copier->trySettle(static_cast<size_t>(flow.number));
+    if (!settled.ok()) {
+      fail(flow, settled.status());
+    } else if (!settled.value()) {
+      flow.awaits_copies = true;
+    }
+  }
+  return status_.ok() && !flow.awaits_copies;
 }
 
 bool PointToPoint::done() const {
@@ -215,7 +267,7 @@ bool PointToPoint::done() const {
 std::vector<int32_t> PointToPoint::waitsFor() const {
   std::vector<int32_t> ranks;
   for (const Flow& flow : flows_)
-    if (!flow.finished() && std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
+    if (flow.awaitsPeer() && std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
       ranks.push_back(flow.peer);
   return ranks;
 }
@@ -223,8 +275,12 @@ std::vector<int32_t> PointToPoint::waitsFor() const {
 std::vector<int32_t> PointToPoint::waitsFor(Transfer::Direction direction) const {
   std::vector<int32_t> ranks;
   for (const Flow& flow : flows_)
-    if (!flow.finished() && flow.direction == direction) ranks.push_back(flow.peer);
+    if (flow.awaitsPeer() && flow.direction == direction) ranks.push_back(flow.peer);
   return ranks;
+}
+
+bool PointToPoint::awaitsCopies() const {
+  return std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return flow.awaits_copies; });
 }
 
 std::string PointToPoint::describeProgress() const {
@@ -234,6 +290,7 @@ std::string PointToPoint::describeProgress() const {
     text += formatString("%s%zu of %zu bytes %s rank %d", text.empty() ? "" : "; ", flow.offset,
                          flow.transfers[flow.current].bytes, sends(flow) ? "to" : "from", flow.peer);
     if (!flow.sender && !flow.receiver) text += ", which is not connected";
+    if (flow.awaits_copies) text += ", which wait for a copy of a device";
     if (const size_t more = flow.transfers.size() - flow.current - 1; more > 0)
       text += formatString(" and %zu more messages", more);
   }

@@ -12,17 +12,10 @@
 
 #include "base/status.h"
 #include "engine/host/driven.h"
+#include "engine/host/memory_copier.h"
 #include "transport/transport.h"
 
 namespace horing {
-
-// Copies memory that the calling thread does not reach by itself.
-class MemoryCopier {
- public:
-  virtual ~MemoryCopier() = default;
-  // Complete on return.
-  virtual Status copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
-};
 
 // One message. Buffers belong to the caller until the group is done.
 struct Transfer {
@@ -69,6 +62,7 @@ class PointToPoint final : public Driven {
   std::vector<int32_t> waitsFor() const override;
   // The same of one direction.
   std::vector<int32_t> waitsFor(Transfer::Direction direction) const;
+  bool awaitsCopies() const override;
   // "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
   std::string describeProgress() const override;
   uint64_t memoryBytes() const;
@@ -86,7 +80,12 @@ class PointToPoint final : public Driven {
     // Of a transfer whose receiver says where it lands: it has said so, and the sender has said what comes.
     bool told = false;
     bool announced = false;
+    // Of a transfer that has a copier.
+    int number = -1;    // among the flows that have such transfers
+    size_t copied = 0;  // bytes of what fills the slot
+    bool awaits_copies = false;
     bool finished() const { return current == transfers.size(); }
+    bool awaitsPeer() const { return !finished() && !awaits_copies; }
   };
 
   Status copyToSelf(std::span<const Transfer> transfers);
@@ -99,7 +98,10 @@ class PointToPoint final : public Driven {
   // Where its messages land has to be told before: both ends say the same of it.
   static bool lands(const Flow& flow);
   bool tryReceive(Flow& flow);
-  bool copy(const Transfer& transfer, std::byte* to, const std::byte* from, size_t bytes);
+  void beginCopies();
+  bool copy(Flow& flow, std::byte* to, const std::byte* from, size_t bytes);
+  bool settleCopies(Flow& flow);
+  void fail(const Flow& flow, const Status& copied);
   void passOn(Flow& flow, size_t bytes);
   void rejectMessage(const Flow& flow, const Message& message);
 
@@ -109,6 +111,7 @@ class PointToPoint final : public Driven {
   // Messages so far, by peer: both ends count alike.
   std::vector<uint64_t> sent_, received_;
   std::vector<Flow> flows_;
+  std::vector<MemoryCopier*> copiers_;  // of this group's transfers, each once
   size_t flows_running_ = 0;
   bool settled_ = true;
   Status status_;

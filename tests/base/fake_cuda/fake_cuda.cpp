@@ -95,6 +95,8 @@ struct Driver {
   int failing_with = 0;
   int successes_left = 0;
   int failures_left = 0;
+  std::map<std::string, int, std::less<>> calls;  // of functions that may fail
+  std::atomic<int64_t> copy_us = 0;               // what each copy by cuMemcpyAsync takes
 };
 Driver driver;
 
@@ -116,6 +118,7 @@ bool isProhibited(std::string_view function) {
 int wanted(const char* function) {
   if (isProhibited(function)) return kUnsupportedInCapture;
   const std::lock_guard lock(driver.mutex);
+  ++driver.calls[function];
   if (driver.failing != function || driver.failures_left == 0) return kSuccess;
   if (driver.successes_left-- > 0) return kSuccess;
   --driver.failures_left;
@@ -244,6 +247,14 @@ FAKE void fakeCudaFail(const char* function, int with, int successes_before, int
 FAKE void fakeCudaSetKernels(const Kernels* kernels) {
   const std::lock_guard lock(driver.mutex);
   driver.kernels = kernels;
+}
+
+FAKE int fakeCudaCalls(const char* function) {
+  const std::lock_guard lock(driver.mutex);
+  return driver.calls[function];
+}
+FAKE void fakeCudaSlow(int64_t copy_us) {
+  driver.copy_us = copy_us;
 }
 
 FAKE int fakeCudaLaunches() {
@@ -531,6 +542,9 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
       target == HostPart::kPageable || (target != HostPart::kNone && source != HostPart::kNone);
   const auto done = is_waited_for ? std::make_shared<std::promise<void>>() : nullptr;
   const int added = addTo(stream, "cuMemcpyAsync", [=] {
+    constexpr int64_t kNapUs = 100;  // so that what is slow may end at once
+    for (int64_t us = 0; us < driver.copy_us; us += kNapUs)
+      std::this_thread::sleep_for(std::chrono::microseconds(kNapUs));
     // A copy of nothing may have no buffer.
     if (bytes > 0) std::memcpy(dataAt(to), read ? read->data() : dataAt(from), bytes);
     if (done) done->set_value();

@@ -44,6 +44,13 @@ class FakeCuda {
     if (!isReal()) call<void(const fake::Kernels*)>("fakeCudaSetKernels")(kernels);
   }
 
+  // From now on each copy by cuMemcpyAsync takes so long, those that are under way included.
+  void slowCopies(int64_t us) const {
+    if (!isReal()) call<void(int64_t)>("fakeCudaSlow")(us);
+  }
+  // How often a function was called that can be made to fail.
+  int calls(const char* function) const { return call<int(const char*)>("fakeCudaCalls")(function); }
+
   // Kernels that were launched so far.
   int launches() const { return call<int()>("fakeCudaLaunches")(); }
 
