@@ -17,6 +17,9 @@ using CudaEvent = void*;
 using CudaModule = void*;
 using CudaFunction = void*;
 using CudaAddress = unsigned long long;
+inline CudaAddress cudaAddress(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer);
+}
 using CudaUuid = std::array<std::byte, 16>;
 using CudaIpcHandle = std::array<std::byte, 64>;
 
@@ -87,6 +90,7 @@ struct CudaApi {
 
   static constexpr int kSuccess = 0;
   static constexpr int kNotReady = 600;
+  static constexpr unsigned int kEventWithoutTime = 2;
 
   // kUnhandledCudaError names the function that this driver lacks.
   static Result<CudaApi> lookUp(void* library);

@@ -13,14 +13,9 @@ namespace horing {
 
 namespace {
 
-constexpr unsigned int kEventWithoutTime = 2;  // of cuda.h
 constexpr size_t kAlignment = 4096;
 constexpr int64_t kLastCopiesMs = 1000;
 constexpr std::chrono::microseconds kNap{50};
-
-CudaAddress addressOf(const std::byte* memory) {
-  return reinterpret_cast<uintptr_t>(memory);
-}
 
 // Two flows with each peer, and two buffers of each.
 size_t pinnedBytes(int ranks) {
@@ -77,7 +72,7 @@ void BounceBuffers::begin(size_t flows) {
 Result<size_t> BounceBuffers::tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes,
                                       size_t left) {
   auto& [first, second] = flows_[flow].buffers;
-  const CudaAddress begin = addressOf(from), end = begin + left;
+  const CudaAddress begin = cudaAddress(from), end = begin + left;
   // A message begins, or bytes of it were left out.
   if (!first.has(begin)) {
     HORING_TRY(fill(first, begin, end));
@@ -100,10 +95,10 @@ Result<size_t> BounceBuffers::tryWrite(size_t flow, std::byte* to, const std::by
   own.writes = true;
   Buffer& first = own.buffers[0];
   // Bytes were left out.
-  if (first.bytes > 0 && first.end() != addressOf(to)) HORING_TRY(handOver(own));
+  if (first.bytes > 0 && first.end() != cudaAddress(to)) HORING_TRY(handOver(own));
   HORING_ASSIGN(const bool is_free, hasCopied(first));
   if (!is_free) return size_t{0};
-  if (first.bytes == 0) first.gpu = addressOf(to);
+  if (first.bytes == 0) first.gpu = cudaAddress(to);
   const size_t moved = std::min(bytes, buffer_bytes_ - first.bytes);
   std::memcpy(first.host + first.bytes, from, moved);
   first.bytes += moved;
@@ -126,16 +121,17 @@ Result<bool> BounceBuffers::trySettle(size_t flow) {
 // As much as it holds of what is before the end: nothing, perhaps.
 Status BounceBuffers::fill(Buffer& buffer, CudaAddress from, CudaAddress end) {
   buffer.gpu = from;
-  buffer.bytes = std::min<size_t>(buffer_bytes_, end - from);
+  buffer.bytes =
+      from < end ? std::min<size_t>(buffer_bytes_, end - from) : 0;  // the message before was longer
   if (buffer.bytes == 0) return {};
-  return startCopy(buffer, addressOf(buffer.host), from, buffer.bytes, reads_);
+  return startCopy(buffer, cudaAddress(buffer.host), from, buffer.bytes, reads_);
 }
 
 // The first buffer's bytes go to the GPU, and the other is the first.
 Status BounceBuffers::handOver(Flow& flow) {
   Buffer& buffer = flow.buffers[0];
   const size_t bytes = std::exchange(buffer.bytes, 0);
-  HORING_TRY(startCopy(buffer, buffer.gpu, addressOf(buffer.host), bytes, writes_));
+  HORING_TRY(startCopy(buffer, buffer.gpu, cudaAddress(buffer.host), bytes, writes_));
   std::swap(flow.buffers[0], flow.buffers[1]);
   return {};
 }
@@ -146,7 +142,7 @@ Status BounceBuffers::startCopy(Buffer& buffer, CudaAddress to, CudaAddress from
   const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device_);
   if (!buffer.copied)
-    HORING_TRY(api.check(api.event_create(&buffer.copied, kEventWithoutTime), "making an event"));
+    HORING_TRY(api.check(api.event_create(&buffer.copied, CudaApi::kEventWithoutTime), "making an event"));
   HORING_TRY(api.check(api.copy(to, from, bytes, stream), "copying between GPU and host"));
   HORING_TRY(api.check(api.event_record(buffer.copied, stream), "recording an event"));
   buffer.is_copied = false;

@@ -34,8 +34,9 @@ class BounceBuffers {
   BounceBuffers(const BounceBuffers&) = delete;
   BounceBuffers& operator=(const BounceBuffers&) = delete;
 
-  // Makes the memory, once. Any thread; before begin(), and before a stream is told to wait for the host: a driver that pins memory, or
-  // gives it back, may wait for all streams. So it is made for as many flows as there can be, and is not given back sooner than all else.
+  // Makes the memory, once. Any thread; before begin(), and before the caller's stream is told to wait for this operation: a driver that
+  // pins memory, or gives it back, may wait for streams. So it is made for as many flows as there can be, and is not given back sooner than
+  // all else.
   Status reserve();
   // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout.
   void begin(size_t flows);

@@ -31,10 +31,10 @@ constexpr uint32_t kInsideRounds = 8;
 constexpr int kServiceRounds = 16;
 constexpr int64_t kGiveUpMs = 2000;
 constexpr int kLongestBlockMs = 50;
-// Nor does anything announce that a device has copied.
-constexpr std::chrono::microseconds kCopyNap{20};
 // Links that come up wait for things that no descriptor announces (a peer's file, a retry).
 constexpr int kConnectBlockMs = 2;
+// Nothing announces either that a device has copied.
+constexpr std::chrono::microseconds kCopyNap{20};
 // A broken link is often the echo of another rank's death: how long to wait for word of the first cause.
 constexpr int64_t kRootCauseMs = kReturnTryMs + 1000;
 // Calls in which a look at the clock counts: the message travels in 58 ns, and the look takes 25.

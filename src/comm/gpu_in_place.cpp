@@ -7,12 +7,6 @@
 
 namespace horing {
 
-namespace {
-CudaAddress addressOf(const std::byte* memory) {
-  return reinterpret_cast<uintptr_t>(memory);
-}
-}  // namespace
-
 GpuInPlace::~GpuInPlace() {
   if (!stream_) return;
   const CudaDevice::Current current(*device_);
@@ -25,8 +19,8 @@ Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes) {
   const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device_);
   if (!stream_) HORING_TRY(device_->makeStream(stream_));
-  HORING_TRY(
-      api.check(api.copy(addressOf(to), addressOf(from), bytes, stream_), "copying between GPU and host"));
+  HORING_TRY(api.check(api.copy(cudaAddress(to), cudaAddress(from), bytes, stream_),
+                       "copying between GPU and host"));
   const auto news = [this] {
     return limits_.aborted.load(std::memory_order_relaxed)
                ? makeStatus(Code::kInvalidUsage, "the communicator was aborted")

@@ -14,9 +14,6 @@ namespace horing {
 
 namespace {
 
-// Of cuda.h.
-constexpr unsigned int kEventWithoutTime = 2;
-
 constexpr std::chrono::milliseconds kLaunchLook{1};
 constexpr int64_t kEndMs = 1000;
 
@@ -82,14 +79,14 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
     const CudaDevice::Current current(device);
     for (Gpu::Mark& mark : gpu->marks)
-      HORING_TRY(
-          device.api().check(device.api().event_create(&mark.done, kEventWithoutTime), "making an event"));
+      HORING_TRY(device.api().check(device.api().event_create(&mark.done, CudaApi::kEventWithoutTime),
+                                    "making an event"));
   }
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
     const CudaDevice::Current current(*rank.device);
     const CudaApi& api = rank.device->api();
-    HORING_TRY(api.check(api.event_create(&rank.called, kEventWithoutTime), "making an event"));
+    HORING_TRY(api.check(api.event_create(&rank.called, CudaApi::kEventWithoutTime), "making an event"));
     // Of its messages' kernels hosts carry the rest at the same time, and their copies must not come to wait behind them.
     HORING_TRY(rank.device->makeStream(rank.own));
   }

@@ -16,7 +16,6 @@ namespace horing {
 namespace {
 
 // Of cuda.h.
-constexpr unsigned int kEventWithoutTime = 2;
 constexpr unsigned int kWaitUntilAtLeast = 0;  // as signed difference, so numbers may wrap around
 constexpr CudaStream kDefaultStream = nullptr;
 
@@ -43,7 +42,7 @@ Status StagedCalls::initialise() {
   memory_bytes_ = sizeof(Progress);
   const CudaDevice::Current current(*device_);
   const CudaApi& api = device_->api();
-  return api.check(api.event_create(&last_, kEventWithoutTime), "making an event");
+  return api.check(api.event_create(&last_, CudaApi::kEventWithoutTime), "making an event");
 }
 
 void StagedCalls::abandon() {
@@ -234,7 +233,7 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
 }
 
 Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
-  const Status status = run(command);
+  const Status status = withoutExceptions([&] { return run(command); });
   if (status.ok()) return in_place_.received(command.transfers);
   // The caller may use its memory again.
   const bool has_copied = std::any_of(command.transfers.begin(), command.transfers.end(),

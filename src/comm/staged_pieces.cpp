@@ -13,10 +13,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-CudaAddress addressOf(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer);
-}
-
 // Elements of every block.
 struct Range {
   size_t from;
@@ -35,7 +31,7 @@ class StagedPieces::Builder {
         place_(place),
         contract_(contractOf(command.collective)),
         element_bytes_(dataTypeBytes(command.call.type)),
-        begin_(addressOf(staging)),
+        begin_(cudaAddress(staging)),
         next_(begin_) {
     piece_.command.collective = command.collective;
     piece_.command.call = command.call;
@@ -56,10 +52,10 @@ class StagedPieces::Builder {
       }
       const CudaAddress at = reserve(transfer.bytes);
       if (transfer.direction == Transfer::Direction::kSend) {
-        copyIn(at, addressOf(transfer.input), transfer.bytes);
+        copyIn(at, cudaAddress(transfer.input), transfer.bytes);
         transfer.input = pointer(at);
       } else {
-        copyOut(addressOf(transfer.output), at, transfer.bytes);
+        copyOut(cudaAddress(transfer.output), at, transfer.bytes);
         transfer.output = pointer(at);
       }
       piece_.command.transfers.push_back(transfer);
@@ -73,7 +69,7 @@ class StagedPieces::Builder {
       const Rows rows{blocksIn(contract_.in), whole, from, count};
       const CudaAddress at = reserve(rows.blocks * count * element_bytes_);
       forEachRow(rows, [&](size_t theirs, size_t ours, size_t bytes) {
-        copyIn(at + ours, addressOf(buffers.input) + theirs, bytes);
+        copyIn(at + ours, cudaAddress(buffers.input) + theirs, bytes);
       });
       staged.input = pointer(at);
     }
@@ -81,7 +77,7 @@ class StagedPieces::Builder {
       const Rows rows{blocksIn(contract_.out), whole, from, count};
       const CudaAddress at = reserve(rows.blocks * count * element_bytes_);
       forEachRow(rows, [&](size_t theirs, size_t ours, size_t bytes) {
-        copyOut(addressOf(buffers.output) + theirs, at + ours, bytes);
+        copyOut(cudaAddress(buffers.output) + theirs, at + ours, bytes);
       });
       staged.output = pointer(at);
     }
@@ -110,7 +106,7 @@ class StagedPieces::Builder {
     const Range range{from, count};
     call.count = range.of(call.count);
     if (hasInput()) {
-      const CudaAddress theirs = addressOf(call.input);
+      const CudaAddress theirs = cudaAddress(call.input);
       const CudaAddress at = addUnevenBuffer(call.input_blocks, range, tables);
       forEachBlock(call.input_blocks, range, tables, [&](size_t offset, size_t packed, size_t bytes) {
         copyIn(at + packed, theirs + offset, bytes);
@@ -119,7 +115,7 @@ class StagedPieces::Builder {
       if (call.input_blocks.given()) call.input_blocks = {tables, tables + ranks};
     }
     if (hasOutput()) {
-      const CudaAddress theirs = addressOf(call.output);
+      const CudaAddress theirs = cudaAddress(call.output);
       size_t* const outputs = tables + 2 * ranks;
       const CudaAddress at = addUnevenBuffer(call.output_blocks, range, outputs);
       forEachBlock(call.output_blocks, range, outputs, [&](size_t offset, size_t packed, size_t bytes) {
@@ -152,7 +148,7 @@ class StagedPieces::Builder {
     Call& call = piece_.command.call;
     if (!call.factor_at || command_.host_has_factor) return;
     const CudaAddress at = reserve(element_bytes_);
-    copyIn(at, addressOf(call.factor_at), element_bytes_);
+    copyIn(at, cudaAddress(call.factor_at), element_bytes_);
     call.factor_at = pointer(at);
   }
 

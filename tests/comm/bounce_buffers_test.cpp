@@ -164,6 +164,22 @@ TEST_F(BounceBuffersTest, LeaveBytesOut) {
   EXPECT_EQ(into.read(), expected);
 }
 
+// Of a message that went another way from its middle on more was read than a shorter one has that begins there.
+TEST_F(BounceBuffersTest, ReadNothingBehindAMessage) {
+  constexpr size_t kBytes = 2 * BounceBuffers::kMostBytes, kBegin = BounceBuffers::kMostBytes - kSlotBytes;
+  const Bytes values = pattern(kBytes, 5);
+  const GpuVector<uint8_t> from(cuda_, 0, values);
+  const auto buffers = make();
+  buffers->begin(1);
+  Message longer{0, bytesOf(from), Bytes(kBytes), true};
+  while (longer.offset < kBegin) ASSERT_TRUE(longer.move(*buffers).ok());
+  std::vector<Message> shorter;
+  shorter.push_back({0, bytesOf(from) + kBegin, Bytes(kSlotBytes), true});
+  ASSERT_TRUE(moveAll(*buffers, shorter).ok());
+  ASSERT_TRUE(settle(*buffers, shorter).ok());
+  EXPECT_TRUE(std::equal(shorter[0].host.begin(), shorter[0].host.end(), values.begin() + kBegin));
+}
+
 // Whatever fails, nothing is kept.
 TEST_F(BounceBuffersTest, SayWhatTheDriverSays) {
   struct Failure {

@@ -6,13 +6,16 @@ namespace horing::cuda {
 
 namespace {
 
-// Each slice more of a step takes a block as long as some 100 KiB of data (H200, `interpreter` in bench/cuda/README.md): cut in two a slot
-// takes longer, but for what goes down or up a tree of several ranks.
-constexpr size_t kSmallestSliceOfTree = 32 << 10;
-
-size_t smallestSlice(Collective collective, size_t slot_bytes) {
-  const bool is_tree = collective == Collective::kBroadcast || collective == Collective::kReduce;
-  return is_tree ? kSmallestSliceOfTree : slot_bytes;
+// Slices are for messages: without one they would only cost barriers. And each slice more of a step takes a block as long as some 100 KiB
+// of data (H200, `interpreter` in bench/cuda/README.md), so they are as large as slots, but for what goes down or up a tree.
+Slicing slicingFor(Collective collective, size_t largest, size_t element_bytes,
+                   const BoundPlanSettings& settings, bool has_messages) {
+  constexpr size_t kSmallestSliceOfTree = 32 << 10;
+  if (!has_messages) return {std::max(largest, size_t{1})};
+  if (collective != Collective::kBroadcast && collective != Collective::kReduce)
+    return Slicing::fixed(element_bytes, settings.slot_bytes);
+  return Slicing::choose(collective, largest, element_bytes, settings.slot_bytes, settings.window,
+                         kSmallestSliceOfTree);
 }
 
 template <class T>
@@ -89,12 +92,7 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
   ready.used_parts = ready.cut.used(ready.layout.largestChunk());
   const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
-  // Slices are for messages: without one they would only cost barriers.
-  ready.slicing =
-      port_names_.empty()
-          ? Slicing{std::max(largest, size_t{1})}
-          : Slicing::choose(schedule_.collective, largest, element_bytes, settings_.slot_bytes,
-                            settings_.window, smallestSlice(schedule_.collective, settings_.slot_bytes));
+  ready.slicing = slicingFor(schedule_.collective, largest, element_bytes, settings_, !port_names_.empty());
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;

@@ -18,7 +18,6 @@ class DeviceCrew {
   __device__ int32_t number() const { return static_cast<int32_t>(threadIdx.x / kThreads); }
   __device__ uint32_t thread() const { return threadIdx.x % kThreads; }
   __device__ static constexpr uint32_t threads() { return kThreads; }
-  __device__ void sync() const { asm volatile("barrier.sync %0, %1;" ::"r"(number() + 1), "n"(kThreads) : "memory"); }
   __device__ bool any(bool value) const {
     uint32_t result;
     asm volatile(

@@ -9,10 +9,6 @@ namespace {
 
 constexpr int64_t kCopyMs = 60'000;  // of a few MiB, behind nothing else: the GPU is dead then
 
-CudaAddress addressOf(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer);
-}
-
 // Copies go by a stream of its own, which waits for nothing that the program does.
 class DeviceMemory final : public Memory {
  public:
@@ -52,7 +48,7 @@ class DeviceMemory final : public Memory {
   // With the context current.
   Status clear(std::span<std::byte> range) const {
     if (range.empty()) return {};
-    HORING_TRY(api_.check(api_.memory_set(addressOf(range.data()), 0, range.size(), stream_),
+    HORING_TRY(api_.check(api_.memory_set(cudaAddress(range.data()), 0, range.size(), stream_),
                           "clearing memory of a GPU"));
     return await();
   }
@@ -63,7 +59,7 @@ class DeviceMemory final : public Memory {
   }
   Status copy(void* to, const void* from, size_t bytes, const char* what) const {
     const CudaDevice::Current current(*device_);
-    HORING_TRY(api_.check(api_.copy(addressOf(to), addressOf(from), bytes, stream_), what));
+    HORING_TRY(api_.check(api_.copy(cudaAddress(to), cudaAddress(from), bytes, stream_), what));
     return await();
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The one body that moves data: folds the operands of a slice and stores the result to one place or several, by all threads of a
-// block together.
+// block, or of a crew, together.
 //
 // Aligned data moves in packs of 16 bytes, several of them in flight for each thread: while the packs of one operand are
 // folded, those of the next are on their way. A warp's threads take packs that lie side by side. What is not aligned to 16
@@ -9,7 +9,7 @@
 
 namespace horing::cuda {
 
-// The same for all threads of the block.
+// The same for all threads that take part.
 struct FoldWork {
   const std::byte* const* sources = nullptr;
   const uint8_t* is_input = nullptr;  // one per source

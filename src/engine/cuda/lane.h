@@ -3,6 +3,7 @@
 // that run at once, each by a crew of its threads (ImageStep::concurrent_steps).
 //
 // Block, the thread's view of its block: as Threads in step.h, and
+//   void sync();                 a barrier
 //   LaneShared& shared();        of the block
 //   static int32_t crews();      into which its threads are divided, kMostCrews at most
 //   Crew crew();                 the thread's view of its own one: as Threads, and
@@ -54,7 +55,7 @@ class LaneRun {
         .run(begin, end);
   }
 
-  // Each by one crew, from there on all by themselves: none waits for another, so what may run in their order may run so.
+  // Each by one crew, which takes its own in their order: what runs to its end with all of them in that order does so with less of it.
   HORING_DEVICE bool runAtOnce(int32_t first, int32_t count, int32_t begin, int32_t end) {
     auto crew = block_.crew();
     auto& slice = shared_.slices_of_crews[crew.number()];

@@ -11,7 +11,7 @@ inline constexpr int kMostCrews = 8;  // of a block
 // What a step is of one part of a call.
 struct StepOfPart {
   size_t input = 0;   // bytes from the start of the rank's buffers
-  size_t output = 0;  //
+  size_t output = 0;  // the same
   size_t count = 0;   // elements
   uint64_t tag = 0;   // of its messages, but for the slice
 };

@@ -10,6 +10,7 @@ template <class R>
 __device__ void runLane(const LaneCalls& calls) {
   __shared__ LaneShared shared;
   DeviceBlock<LaneShared, kLaneThreads> block(shared);
+  static_assert(decltype(block)::crews() <= kMostCrews);
   runCalls<R>(calls,
               {static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(blockIdx.y),
                static_cast<int32_t>(blockIdx.z), static_cast<int32_t>(gridDim.z)},

@@ -1,7 +1,6 @@
 #include "engine/cuda/plan_image.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "engine/host/plan.h"
@@ -10,7 +9,7 @@ namespace horing::cuda {
 
 namespace {
 
-// Fewer steps a block does as fast one after the other: a crew of a few warps moves less of a slice at once.
+// Fewer steps a block does as fast one after the other: a crew of a few warps moves less of a slice at once. A guess.
 constexpr int32_t kWorthCrews = 3;
 
 class ImageMaker {
@@ -46,45 +45,36 @@ class ImageMaker {
     const int32_t count = last - first;
     if (count < kWorthCrews) return 1;
     step(first).concurrent_steps = count;
-    for (int32_t s = first + 1; s < last; ++s) waitAsThoseBefore(step(s), step(s - 1));
+    // What the first has waited for, those behind it need not wait for again; but side by side each has to.
+    for (int32_t s = first + 1; s < last; ++s) {
+      step(s).wait_lane = step(first).wait_lane;
+      step(s).wait_step = step(first).wait_step;
+      step(s).wait_step_count = step(first).wait_step_count;
+    }
     return count;
   }
 
   // Whether step `next` may run at once with all of [first, next).
   bool isApart(int32_t first, int32_t next) {
-    if (!isCopy(step(next))) return false;
+    if (!isCopy(step(first)) || !isCopy(step(next)) || step(next).wait_lane >= 0) return false;
     for (int32_t s = first; s < next; ++s)
-      if (!isCopy(step(s)) || touchSame(step(s), step(next)) || !coversWait(step(next), step(s)))
-        return false;
+      if (touchSame(step(s), step(next))) return false;
     return true;
   }
 
-  // What a step has waited for, those behind it need not wait for again; but side by side each has to.
-  static void waitAsThoseBefore(ImageStep& step, const ImageStep& before) {
-    if (step.wait_lane >= 0) return;
-    step.wait_lane = before.wait_lane;
-    step.wait_step = before.wait_step;
-    step.wait_step_count = before.wait_step_count;
-  }
-  static bool coversWait(const ImageStep& step, const ImageStep& before) {
-    return step.wait_lane < 0 || before.wait_lane < 0 ||
-           (step.wait_lane == before.wait_lane && step.wait_step >= before.wait_step);
-  }
-
-  // One place to another or to two, which a crew does as well as a block. Other lanes take a step for done when they see one behind it done.
+  // From one place to the output, to a peer or to both, which a crew does as well as a block; and no other lane looks at it.
   bool isCopy(const ImageStep& step) const {
     return step.source_count == 1 && sourceOf(step).kind != Source::Kind::kPeerIn && !step.keeps_every_out &&
-           !step.is_awaited;
+           step.keep_port < 0 && !step.is_awaited;
   }
 
   // Input and output may be one buffer: then a chunk has one place in it (Contract::aliases()).
   bool touchSame(const ImageStep& a, const ImageStep& b) const {
     if (a.chunk == b.chunk && (a.keeps_out || b.keeps_out)) return true;
-    const std::array ports{a.keep_port, a.send_port, portOf(sourceOf(a))};
     const auto uses = [&](int32_t port) {
-      return port >= 0 && std::find(ports.begin(), ports.end(), port) != ports.end();
+      return port >= 0 && (port == a.send_port || port == portOf(sourceOf(a)));
     };
-    return uses(b.keep_port) || uses(b.send_port) || uses(portOf(sourceOf(b)));
+    return uses(b.send_port) || uses(portOf(sourceOf(b)));
   }
   static int32_t portOf(const ImageSource& source) {
     const bool takes = source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kScratch;

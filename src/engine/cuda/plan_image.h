@@ -30,8 +30,9 @@ struct ImageStep {
   int32_t wait_step = 0;
   int32_t wait_step_count = 0;  // of that lane
   bool is_awaited = false;      // by another lane
-  // This one and those behind it that may run at once, since nothing that one of them leaves or takes is another's business. Of the
-  // first of them.
+  // So many steps may run at once, this one and those behind it: no two of them use one port, or one chunk that either writes. Set on the
+  // first of them alone. Schedules are proven step after step; what another lane waits for, or takes from a scratch queue, is a step by
+  // itself, so that it still stands for all before it.
   int32_t concurrent_steps = 1;
   bool keeps_out = false;
   bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls

@@ -9,7 +9,6 @@
 //
 // Threads, a thread's view of those that run the step:
 //   uint32_t thread() const, threads() const;
-//   void sync();             a barrier
 //   bool any(bool value);    a barrier that says whether `value` was true in any thread
 //   void pause();            between two looks at something that others change
 //   uint64_t nowNs() const;  of a clock that never goes back
@@ -158,10 +157,7 @@ class StepRun {
 
   // Posts and releases what this watcher has looked after.
   HORING_DEVICE void hand(const At& at) {
-    if (own() == 0 && step_.is_awaited) {
-      releaseFenceOfGpu();
-      tellProgress(at);
-    }
+    tellProgress(at);
     if (isLast() && (step_.send_port >= 0 || step_.keep_port >= 0)) {
       releaseFence();
       if (step_.send_port >= 0) lane_.portAt(step_.send_port).advanceFenced();
@@ -177,10 +173,11 @@ class StepRun {
     }
   }
 
-  // To lanes of this GPU, after a releaseFenceOfGpu(), or where there is nothing to show.
+  // To lanes of this GPU. Of an empty slice, too: they take the steps before for done with it.
   HORING_DEVICE void tellProgress(const At& at) {
     if (own() != 0 || !step_.is_awaited) return;
     const LaneClock clock{lane_.lane().step_count, lane_.call().slices, lane_.plan().window};
+    releaseFenceOfGpu();
     storeFenced(&lane_.record().progress, clock.after(lane_.shared.sequence, number_, at.slice));
   }
 

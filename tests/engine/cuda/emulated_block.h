@@ -5,6 +5,7 @@
 #include <deque>
 #include <thread>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "engine/cuda/exchange.h"
 #include "engine/cuda/lane.h"
@@ -55,6 +56,7 @@ class EmulatedBlockOf : public EmulatedThreads {
       : EmulatedThreads(threads), threads_of_crew_(threads > 2 && threads % 2 == 0 ? 2 : 1) {
     for (uint32_t first = 0; first < threads; first += threads_of_crew_)
       crews_.emplace_back(threads_of_crew_);
+    HORING_CHECK_LE(crews(), cuda::kMostCrews);
   }
   Shared& shared() { return shared_; }
   uint32_t threadsOfCrew() const { return threads_of_crew_; }
@@ -73,7 +75,6 @@ class EmulatedThread {
   EmulatedThread(EmulatedThreads& all, uint32_t thread) : all_(all), thread_(thread) {}
   uint32_t thread() const { return thread_; }
   uint32_t threads() const { return all_.threads(); }
-  void sync() { all_.any(false); }
   bool any(bool value) { return all_.any(value); }
   void pause() { EmulatedThreads::pause(); }
   uint64_t nowNs() const { return static_cast<uint64_t>(SteadyClock().nowNs()); }
@@ -101,6 +102,7 @@ class EmulatedThreadOf : public EmulatedThread {
   static constexpr bool kIsCrew = false;
   EmulatedThreadOf(EmulatedBlockOf<Shared>& block, uint32_t thread)
       : EmulatedThread(block, thread), block_(block) {}
+  void sync() { (void)any(false); }
   Shared& shared() { return block_.shared(); }
   int32_t crews() const { return block_.crews(); }
   EmulatedCrew crew() {
