@@ -1,5 +1,7 @@
 #include "comm/command.h"
 
+#include <algorithm>
+
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -20,6 +22,11 @@ std::vector<CommandBuffer> buffersOf(const Command& command, int rank) {
   add(contract.in != ChunkSet::kEveryAtRoot || is_root ? command.call.input : nullptr,
       contract.out != ChunkSet::kEveryAtRoot || is_root ? command.call.output : nullptr);
   return buffers;
+}
+
+bool hasCopiedTransfers(const Command& command) {
+  return std::any_of(command.transfers.begin(), command.transfers.end(),
+                     [](const Transfer& transfer) { return transfer.copier; });
 }
 
 bool movesNothing(const Command& command) {

@@ -236,9 +236,7 @@ Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
   const Status status = withoutExceptions([&] { return run(command); });
   if (status.ok()) return in_place_.received(command.transfers);
   // The caller may use its memory again.
-  const bool has_copied = std::any_of(command.transfers.begin(), command.transfers.end(),
-                                      [](const Transfer& transfer) { return transfer.copier; });
-  if (has_copied) bounce_buffers_.awaitCopies();
+  if (hasCopiedTransfers(command)) bounce_buffers_.awaitCopies();
   return status;
 }
 

@@ -234,8 +234,7 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
   for (const Cut& cut : cuts_) {
     const StagedPiece piece = build(cut, nullptr);
     largest_bytes_ = std::max(largest_bytes_, piece.staged_bytes);
-    for (const Transfer& transfer : piece.command.transfers)
-      has_copied_transfers_ = has_copied_transfers_ || transfer.copier;
+    has_copied_transfers_ |= horing::hasCopiedTransfers(piece.command);
   }
 }
 

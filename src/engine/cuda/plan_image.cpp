@@ -76,10 +76,7 @@ class ImageMaker {
     };
     return uses(b.send_port) || uses(portOf(sourceOf(b)));
   }
-  static int32_t portOf(const ImageSource& source) {
-    const bool takes = source.kind == Source::Kind::kRecv || source.kind == Source::Kind::kScratch;
-    return takes ? source.index : -1;
-  }
+  static int32_t portOf(const ImageSource& source) { return source.takesPort() ? source.index : -1; }
   const ImageSource& sourceOf(const ImageStep& step) const {
     return image_.sources[static_cast<size_t>(step.first_source)];
   }

@@ -15,6 +15,10 @@ namespace horing::cuda {
 struct ImageSource {
   Source::Kind kind = Source::Kind::kIn;
   int32_t index = 0;
+
+  HORING_DEVICE bool takesPort() const {
+    return kind == Source::Kind::kRecv || kind == Source::Kind::kScratch;
+  }
 };
 
 // Steps of a lane that run at once, at most.

@@ -127,7 +127,7 @@ class StepRun {
     if (label_ == at.tag) return false;
     for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
       const ImageSource source = lane_.sourceAt(step_, s);
-      if (!takesPort(source.kind)) continue;
+      if (!source.takesPort()) continue;
       const Port& port = lane_.portAt(source.index);
       if (port.labels[port.slot].tag != at.tag) giveUp(Failure::Kind::kForeignMessage, at, source.index);
     }
@@ -166,7 +166,7 @@ class StepRun {
     bool is_fenced = false;
     for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
       const ImageSource source = lane_.sourceAt(step_, s);
-      if (!takesPort(source.kind)) continue;
+      if (!source.takesPort()) continue;
       if (!is_fenced) releaseFence();
       is_fenced = true;
       lane_.portAt(source.index).advanceFenced();
@@ -217,9 +217,6 @@ class StepRun {
     storeFlag(lane_.plan().abort, 1);
   }
 
-  HORING_DEVICE static bool takesPort(Source::Kind kind) {
-    return kind == Source::Kind::kRecv || kind == Source::Kind::kScratch;
-  }
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(threads_.thread()); }
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(threads_.threads()); }
   // A warp, if there are as many.
