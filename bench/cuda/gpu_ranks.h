@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/cuda_driver.h"
+#include "cuda/driver.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/gpu_world.h"
 #include "engine/cuda/lane_gpu.h"

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <memory>
 
-#include "base/cuda_device.h"
-#include "base/cuda_driver.h"
 #include "base/status.h"
+#include "cuda/device.h"
+#include "cuda/driver.h"
 
 namespace horing::perf {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/cuda_device.h"
+#include "cuda/device.h"
 
 namespace horing {
 

@@ -2,8 +2,8 @@
 #include <optional>
 #include <string>
 
-#include "base/cuda_driver.h"
 #include "capi/group.h"
+#include "cuda/driver.h"
 
 namespace horing {
 

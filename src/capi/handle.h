@@ -10,8 +10,8 @@
 
 #include "base/fork_guard.h"
 #include "base/status.h"
-#include "comm/command_queue.h"
 #include "comm/communicator.h"
+#include "comm/queue/command_queue.h"
 #include "comm/reduction_ops.h"
 #include "control/root_service.h"
 #include "horing/horing.h"

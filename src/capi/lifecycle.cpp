@@ -10,7 +10,7 @@
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
 #include "capi/streams.h"
-#include "comm/gpu_team.h"
+#include "comm/gpu/team.h"
 #include "launch/launcher.h"
 #include "transport/loopback/hub.h"
 

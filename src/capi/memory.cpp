@@ -1,7 +1,7 @@
 // Memory that peers of this node can read, and the registration of buffers.
-#include "base/cuda_device.h"
 #include "capi/device_memory.h"
 #include "capi/handle.h"
+#include "cuda/device.h"
 #include "transport/memory/segment_list.h"
 
 namespace horing {

@@ -9,6 +9,7 @@
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
 #include "capi/streams.h"
+#include "comm/gpu/team.h"
 #include "comm/shrink.h"
 #include "comm/split.h"
 
@@ -38,11 +39,15 @@ struct ChildSettings {
   bool reproducible;
   bool blocking;
 
-  void applyTo(CommunicatorOptions& child) const {
+  Status applyTo(CommunicatorOptions& child) const {
     child.name = name;
     child.config.timeout_ms = timeout_ms;
     child.config.reproducible = reproducible;
     child.blocking = blocking;
+    if (!child.gpus) return {};
+    HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(child.id));
+    child.gpus = child.gpus->branch(id.job, child.ranks);
+    return {};
   }
 };
 
@@ -83,7 +88,7 @@ Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newc
   const auto meet = [&parent = *comm->communicator, choice,
                      settings]() -> Result<std::optional<CommunicatorOptions>> {
     HORING_ASSIGN(std::optional<CommunicatorOptions> child, split(parent, choice, openForChild));
-    if (child) settings.applyTo(*child);
+    if (child) HORING_TRY(settings.applyTo(*child));
     return child;
   };
   // Who gets no child only takes part.
@@ -155,7 +160,7 @@ Status shrinkNow(horingComm_t comm, const std::vector<int>& excluded, horingComm
   HORING_TRY(checkHandle(comm));
   const auto meet = [&parent = *comm->communicator, excluded, settings]() -> Result<CommunicatorOptions> {
     HORING_ASSIGN(CommunicatorOptions child, shrink(parent, excluded, openForChild));
-    settings.applyTo(child);
+    HORING_TRY(settings.applyTo(child));
     return child;
   };
   if (!settings.blocking) return makeChildLater(comm, meet, newcomm);

@@ -1,5 +1,5 @@
 #pragma once
-#include "comm/stream.h"
+#include "comm/queue/stream.h"
 #include "horing/horing.h"
 
 namespace horing {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "base/cuda_api.h"
 #include "comm/coalesced.h"
+#include "cuda/api.h"
 #include "engine/host/operation.h"
 #include "engine/host/point_to_point.h"
 
@@ -41,7 +41,7 @@ struct CommandBuffer {
 };
 // All of them; none that is empty, or that only the root has.
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
-// Whether there are transfers in memory that only a GPU reaches, which go without being staged (comm/staged_pieces.h).
+// Whether there are transfers in memory that only a GPU reaches, which go without being staged (comm/gpu/staged_pieces.h).
 bool hasCopiedTransfers(const Command& command);
 // On no rank: the others need not make the call.
 bool movesNothing(const Command& command);

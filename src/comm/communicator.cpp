@@ -11,9 +11,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/cuda_dmabuf.h"
 #include "base/no_memory.h"
 #include "control/root_service.h"
+#include "cuda/dmabuf.h"
 #include "schedule/postcondition.h"
 
 namespace horing {

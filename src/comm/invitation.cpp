@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/gpu_team.h"
 #include "control/wire.h"
 #include "transport/loopback/hub.h"
 
@@ -52,7 +51,6 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.is_child = true;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));
-  if (child.gpus) child.gpus = child.gpus->branch(parts.job, ranks);
   LoopbackNonce name;
   static_assert(sizeof name == sizeof parts.job);
   std::memcpy(name.data(), parts.job.data(), name.size());

@@ -19,7 +19,8 @@ std::vector<std::byte> encodeInvitation(const Result<UniqueId>& opened);
 // kRemoteError, naming the host, where there is none or the bytes are not what they should be.
 Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host);
 
-// What a rank creates its end from, with the configuration of the parent. The parent's threads stay threads of one hub, and a team on their GPUs.
+// What a rank creates its end from, with the configuration of the parent. Ranks that are threads stay on one hub; their team of GPUs
+// is still the parent's.
 Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& id, int rank, int ranks);
 
 }  // namespace horing

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "comm/proof.h"
+#include "comm/schedule_proof.h"
 #include "schedule/postcondition.h"
 
 namespace horing {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/auth.h"
-#include "base/cuda_dmabuf.h"
 #include "base/status.h"
+#include "cuda/dmabuf.h"
 #include "transport/transport.h"
 
 namespace horing {

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
-#include "comm/gpu_offer.h"
+#include "comm/gpu/offer.h"
 #include "comm/host_identity.h"
 #include "control/socket_address.h"
 #include "control/unique_id.h"

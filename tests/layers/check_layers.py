@@ -44,17 +44,31 @@ def longest_match(table, folder):
     return table[max(keys, key=len)] if keys else None
 
 
-def allowed_layers(file):
-    """Layers that `file` may include from, itself included; None where anything goes."""
+def layer_of(folder):
+    """The layer that the folder, named below src/ or tests/, belongs to; None if to none."""
+    return longest_match({layer: layer for layer in rules.LAYERS}, folder)
+
+
+def grants(file):
+    """What lets `file` include from layers besides its own, most special first: (table, key) pairs of rules.py."""
     tree, *rest = file.parts[:-1]
-    folder = "/".join(file.parts[:-1])
+    folder, below = "/".join(file.parts[:-1]), "/".join(rest)
     if tree == "src":
-        return [rest[0], *rules.LAYERS.get(rest[0], [])] if rest else []
-    if tree == "tests":
-        own = rest[0] if rest and rest[0] in rules.LAYERS else None
-        below = [own, *rules.LAYERS[own]] if own else ["base"]
-        return below + (longest_match(rules.TESTS, folder) or [])
-    return longest_match(rules.FACES, folder) or []
+        found = [("LAYERS", layer_of(below))]
+    elif tree == "tests":
+        found = [("TESTS", longest_match({key: key for key in rules.TESTS}, folder)), ("LAYERS", layer_of(below))]
+    else:
+        found = [("FACES", longest_match({key: key for key in rules.FACES}, folder))]
+    return [(table, key) for table, key in found if key]
+
+
+def allowed_layers(file):
+    """Layers that `file` may include from, its own included."""
+    own = layer_of("/".join(file.parts[1:-1])) if file.parts[0] in ("src", "tests") else None
+    allowed = [own] if own else ["base"] if file.parts[0] == "tests" else []
+    for table, key in grants(file):
+        allowed += [layer for layer in getattr(rules, table)[key] if layer not in allowed]
+    return allowed
 
 
 def is_private(target, includer):
@@ -83,7 +97,7 @@ def check_include(file, number, target, problems):
         return
     if (file.as_posix(), "/".join(target.parts[1:])) in rules.EXCEPTIONS:
         return
-    layer = target.parts[1]
+    layer = layer_of("/".join(target.parts[1:-1]))
     allowed = allowed_layers(file)
     if layer not in allowed:
         problems.append(f"{where}: includes {target}; this folder may include only: {', '.join(allowed) or 'nothing'}")
@@ -114,6 +128,22 @@ def find_cycle(graph):
         if cycle:
             return cycle
     return None
+
+
+def unused_grants(edges):
+    """Rights of rules.py that no include of the repository needs, one line each. `edges`: pairs of files."""
+    unused = {(table, key, layer) for table in ("LAYERS", "FACES", "TESTS")
+              for key, layers in getattr(rules, table).items() for layer in layers}
+    for file, target in edges:
+        if target.parts[0] != "src":
+            continue
+        layer = layer_of("/".join(target.parts[1:-1]))
+        for table, key in grants(file):
+            if layer in getattr(rules, table)[key]:
+                # What its layer grants a test anyway says nothing about that layer's own right.
+                if not (file.parts[0] == "tests" and table == "LAYERS"):
+                    unused.discard((table, key, layer))
+    return [f"tests/layers/rules.py: {table}[{key!r}] grants {layer!r}, which nothing there includes" for table, key, layer in sorted(unused)]
 
 
 def check_cycles(edges, problems):
@@ -147,12 +177,12 @@ def check_folders(root, problems):
 
 def check_names(root, problems):
     for folder in sorted((root / "src").iterdir()):
-        if folder.is_dir() and folder.name not in rules.LAYERS:
+        if folder.is_dir() and not layer_of(folder.name):
             problems.append(f"src/{folder.name}: not in the layer diagram (tests/layers/rules.py, src/README.md)")
 
 
-def check(root):
-    """All that is wrong, one line each."""
+def check(root, grants_are_needed=False):
+    """All that is wrong, one line each; with `grants_are_needed` also what rules.py permits in vain."""
     root = pathlib.Path(root).resolve()
     problems, edges = [], []
     check_names(root, problems)
@@ -168,11 +198,13 @@ def check(root):
             check_include(file, number, target, problems)
     check_cycles(edges, problems)
     check_folders(root, problems)
+    if grants_are_needed:
+        problems += unused_grants(edges)
     return problems
 
 
 def main():
-    problems = check(sys.argv[1])
+    problems = check(sys.argv[1], grants_are_needed=True)
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problem(s)")

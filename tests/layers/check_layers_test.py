@@ -70,6 +70,21 @@ class CheckLayers(unittest.TestCase):
         self.write("include/horing/bad.h", '#include "base/base.h"\n')
         self.assert_one_problem("public header")
 
+    def test_refuses_rights_that_nobody_uses(self):
+        self.write("src/engine/run.cpp", '#include "schedule/schedule.h"\n')
+        self.write("src/comm/gpu/run.cpp", '#include "comm/comm.h"\n')
+        self.write("src/comm/gpu/README.md", "purpose")
+        unused = [problem for problem in check_layers.check(self.root, grants_are_needed=True) if "grants" in problem]
+        self.assertTrue(any("LAYERS['engine'] grants 'transport'" in problem for problem in unused), unused)
+        self.assertFalse(any("LAYERS['engine'] grants 'schedule'" in problem for problem in unused), unused)
+        self.assertFalse(any("LAYERS['comm/gpu'] grants 'comm'," in problem for problem in unused), unused)
+
+    def test_refuses_an_arrow_up_inside_a_layer(self):
+        self.write("src/comm/gpu/part.h", "")
+        self.write("src/comm/gpu/README.md", "purpose")
+        self.write("src/comm/bad.cpp", '#include "comm/gpu/part.h"\n')
+        self.assert_one_problem("src/comm/bad.cpp:1", "src/comm/gpu/part.h")
+
     def test_refuses_a_cycle_of_files(self):
         self.write("src/base/one.h", '#include "base/two.h"\n')
         self.write("src/base/two.h", '#include "base/one.h"\n')

@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "base/version.h"
-#include "comm/gpu_team.h"
+#include "comm/gpu/team.h"
 #include "horing/horing.h"
 #include "selection/selection.h"
 

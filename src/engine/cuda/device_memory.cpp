@@ -1,6 +1,6 @@
 #include "engine/cuda/device_memory.h"
 
-#include "base/outside_of_graphs.h"
+#include "cuda/outside_of_graphs.h"
 #include "engine/cuda/arena.h"
 
 namespace horing::cuda {

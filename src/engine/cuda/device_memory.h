@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "base/cuda_device.h"
+#include "cuda/device.h"
 #include "engine/cuda/memory.h"
 
 namespace horing::cuda {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "base/cuda_device.h"
+#include "cuda/device.h"
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/lane_image.h"
 #include "engine/cuda/lane_kernels.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/cuda_driver.h"
 #include "collective_case.h"
+#include "cuda/driver.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/lane_gpu.h"
 #include "exchange_world.h"

@@ -1,0 +1,91 @@
+#pragma once
+// Pinned memory of the host between a GPU's memory and slots, for messages: the GPU copies between it and its own memory in large pieces,
+// beside whatever the host does, and the host copies between it and slots.
+//
+// Each flow (engine/host/memory_copier.h) has two buffers, so that the GPU is at one while the host is at the other, and no other flow
+// ever has these. So a flow waits for its own peer and for copies alone, which wait for nothing. If flows took buffers from each other,
+// one whose peer takes nothing for now, or sends nothing, could keep what another flow needs, and with that the very message for which
+// that peer waits. What the buffers take together is bounded all the same: they are the smaller the more flows a group has.
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "cuda/device.h"
+
+namespace horing {
+
+// Of one communicator and GPU. A resource of one thread, but for reserve() and memoryBytes().
+class BounceBuffers {
+ public:
+  // A copy of so much takes longer than it takes to ask for it, and the next is asked for in time.
+  static constexpr size_t kMostBytes = 512 << 10;  // of a buffer
+  static constexpr size_t kLeastBytes = 16 << 10;
+  static constexpr size_t kPinnedBytes = 4 << 20;  // of all of them, where ranks are not very many
+
+  // `timeout_ms`: what each copy has.
+  BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms);
+  // Where the GPU may still be at the memory, that is never freed.
+  ~BounceBuffers();
+  BounceBuffers(const BounceBuffers&) = delete;
+  BounceBuffers& operator=(const BounceBuffers&) = delete;
+
+  // Makes the memory, once. Any thread; before begin(), and before the caller's stream is told to wait for this operation: a driver that
+  // pins memory, or gives it back, may wait for streams. So it is made for as many flows as there can be, and is not given back sooner than
+  // all else.
+  Status reserve();
+  // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout.
+  void begin(size_t flows);
+  Result<size_t> tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes, size_t left);
+  Result<size_t> tryWrite(size_t flow, std::byte* to, const std::byte* from, size_t bytes, size_t left);
+  Result<bool> trySettle(size_t flow);
+  // Of a group that failed: waits until no copy is under way, a second at most.
+  void awaitCopies() const;
+
+  // Any thread.
+  uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+  // In a forked child, which has no GPU: drops everything.
+  void abandon();
+
+ private:
+  struct Buffer {
+    std::byte* host = nullptr;
+    CudaAddress gpu = 0;  // where the bytes are from, or go, in the GPU's memory
+    size_t bytes = 0;     // of a message: read, or written but not handed over to the GPU
+    CudaEvent copied = nullptr;
+    bool is_copied = true;  // false: perhaps under way
+    int64_t since_ns = 0;   // when it was asked for
+
+    CudaAddress end() const { return gpu + bytes; }
+    bool has(CudaAddress at) const { return at >= gpu && at < end(); }
+  };
+  struct Flow {
+    std::array<Buffer, 2> buffers;  // the host is at the first
+    bool writes = false;            // into the GPU's memory
+  };
+
+  Status fill(Buffer& buffer, CudaAddress from, CudaAddress end);
+  Status handOver(Flow& flow);
+  Status startCopy(Buffer& buffer, CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream);
+  Result<bool> hasCopied(Buffer& buffer) const;
+  bool isCopying() const;
+
+  const std::shared_ptr<const CudaDevice> device_;
+  const size_t pinned_bytes_;
+  const int64_t timeout_ns_;
+  const SteadyClock clock_;
+  std::mutex mutex_;  // of what reserve() makes
+  PinnedMemory memory_;
+  // One for each direction: a GPU copies both ways at once.
+  CudaStream reads_ = nullptr;
+  CudaStream writes_ = nullptr;
+  std::vector<Flow> flows_;  // as many as any group had
+  size_t buffer_bytes_ = 0;
+  std::atomic<uint64_t> memory_bytes_{0};
+};
+
+}  // namespace horing

@@ -1,0 +1,87 @@
+// Large all-gathers of ranks that are threads of one process: each stream copies its rank's block to all outputs, once all streams
+// have come to the call, and none goes on before all copies are done. Between GPUs that takes none of their processors.
+//
+// The last rank to call puts all of it on the streams of all ranks. So every event that a stream waits for was recorded before, and
+// only what the program put in front of the call can hold it up: nothing has to be let go when a rank fails or leaves. Streams push,
+// for writes to another GPU need not wait for an answer as reads do.
+#include <mutex>
+#include <numeric>
+
+#include "comm/gpu/launches.h"
+
+namespace horing {
+
+bool GpuLaunches::copyNext() {
+  // Always in this order, so nobody who has one waits for who waits for it.
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const auto& gpu : gpus_) locks.emplace_back(gpu->mutex);
+  for (const auto& gpu : gpus_)
+    if (!gpu->failed.ok() || !copiesAreNext(*gpu)) return false;
+  const Status copied = copyBlocks();
+  for (const auto& gpu : gpus_) {
+    gpu->failed = copied;
+    gpu->launched.notify_all();
+  }
+  return copied.ok();
+}
+
+Status GpuLaunches::copyBlocks() {
+  std::vector<int> ranks(ranks_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  HORING_TRY(checkAgreement(ranks));
+  for (const auto& gpu : gpus_) {
+    const CudaDevice::Current current(gpu->lanes.device());
+    HORING_TRY(orderBefore(*gpu, nextStream(*gpu)));
+  }
+  HORING_TRY(meet());
+  for (const int rank : ranks) HORING_TRY(pushBlock(rank));
+  HORING_TRY(meet());
+  for (const auto& gpu : gpus_) {
+    const CudaDevice::Current current(gpu->lanes.device());
+    ++gpu->launches;
+    ++gpu->launched_so_far.calls;
+    HORING_TRY(orderAfter(*gpu, nextStream(*gpu)));
+    pop(*gpu, 1);
+  }
+  return {};
+}
+
+Status GpuLaunches::meet() {
+  const Gpu& first = *gpus_.front();
+  const auto record = [this](const Gpu& gpu) {
+    const CudaDevice& device = gpu.lanes.device();
+    const CudaDevice::Current current(device);
+    return device.api().check(device.api().event_record(at(gpu.ranks.front()).called, nextStream(gpu)),
+                              "recording an event");
+  };
+  const auto wait = [this](const Gpu& gpu, const Gpu& other) {
+    const CudaDevice& device = gpu.lanes.device();
+    const CudaDevice::Current current(device);
+    return device.api().check(
+        device.api().stream_wait_event(nextStream(gpu), at(other.ranks.front()).called, 0),
+        "ordering streams of two GPUs");
+  };
+  for (size_t other = 1; other < gpus_.size(); ++other) {
+    HORING_TRY(record(*gpus_[other]));
+    HORING_TRY(wait(first, *gpus_[other]));
+  }
+  HORING_TRY(record(first));
+  for (size_t other = 1; other < gpus_.size(); ++other) HORING_TRY(wait(*gpus_[other], first));
+  return {};
+}
+
+// Each begins with the next rank: so not all write to one GPU at a time.
+Status GpuLaunches::pushBlock(int number) {
+  const Rank& rank = at(number);
+  const CudaDevice::Current current(*rank.device);
+  const std::span<const std::byte> block = rank.waiting.front().reads;
+  for (size_t distance = 1; distance <= ranks_.size(); ++distance) {
+    const Rank& to = ranks_[(static_cast<size_t>(number) + distance) % ranks_.size()];
+    std::byte* const place = to.waiting.front().call.output + static_cast<size_t>(number) * block.size();
+    if (place != block.data())  // in place
+      HORING_TRY(rank.device->push(*to.device, place, block, nextStream(*gpus_[rank.gpu])));
+  }
+  return {};
+}
+
+}  // namespace horing

@@ -1,0 +1,359 @@
+#include "comm/gpu/kernel_calls.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "comm/gpu/kernel_parts.h"
+#include "cuda/outside_of_graphs.h"
+#include "schedule/postcondition.h"
+
+namespace horing {
+
+namespace {
+
+size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
+  return command.call.count * dataTypeBytes(command.call.type) * blocksIn(holds, command.collective, ranks);
+}
+// Also on ranks that have none, where nobody looks.
+std::span<const std::byte> readsOf(const Command& command, int ranks) {
+  return {command.call.input, bufferBytes(command, contractOf(command.collective).in, ranks)};
+}
+std::span<const std::byte> writesOf(const Command& command, int ranks) {
+  return {command.call.output, bufferBytes(command, contractOf(command.collective).out, ranks)};
+}
+std::span<const std::byte> scalarOf(const Command& command) {
+  const auto* const at = static_cast<const std::byte*>(command.call.factor_at);
+  return {at, at ? dataTypeBytes(command.call.type) : 0};
+}
+
+FlightRecord recordOf(const Command& command, int ranks) {
+  return {.count = agreedCount(command.collective, command.call, ranks),
+          .root = command.call.root,
+          .collective = command.collective,
+          .type = command.call.type,
+          .op = command.call.op};
+}
+
+}  // namespace
+
+std::unique_ptr<KernelCalls> KernelCalls::of(Communicator& communicator) {
+  const CommunicatorOptions& options = communicator.options();
+  std::shared_ptr<GpuTeam> team = options.gpus;
+  if (!team && !options.hub && options.config.gpu_path == "auto") {
+    // Who is alone has nobody to agree with.
+    if (communicator.ranks() == 1) {
+      team = std::make_shared<GpuTeam>(1);
+    } else if (auto remote = RemoteGpus::of(communicator)) {
+      team = std::make_shared<GpuTeam>(communicator.ranks(), std::move(remote));
+    }
+  }
+  return team ? std::make_unique<KernelCalls>(communicator, std::move(team)) : nullptr;
+}
+
+void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
+  device_ = device;
+  team_->arrive(communicator_.rank(), std::move(device));
+}
+
+GpuPatience KernelCalls::patience() {
+  return {Deadline::after(clock_, communicator_.options().config.timeout_ms),
+          [this] { return communicator_.asyncError(); }};
+}
+
+Result<bool> KernelCalls::teamServes() {
+  // For a thread that looks after kernels while nobody calls, and while graphs replay them.
+  const auto news = [team = team_.get(), &communicator = communicator_] {
+    Status error = communicator.control().status();
+    if (!error.ok()) team->abort();
+    return error;
+  };
+  return team_->serves(
+      {communicator_.rank(), communicator_.options().config, communicator_.map(), communicator_.log(), news},
+      patience());
+}
+
+// Ranks of other processes wait here for each other, so all must know by then what this one calls.
+Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint64_t launch) {
+  const Selection& selection = team_->selectionFor(
+      command.collective, command.call.op, communicator_.selectionFor(command.collective, command.call));
+  const auto plans = team_->plans(command.collective, selection, command.call.root);
+  // It sticks: they did not wait for the same.
+  if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
+  if (plans.value())
+    return (*plans.value())[static_cast<size_t>(communicator_.map().positionOfRank(communicator_.rank()))]
+        .get();
+  watch_.withdrawn(launch);
+  return nullptr;
+}
+
+// All of it but its number and its plan. Error: kInvalidUsage.
+Result<GpuLaunch> KernelCalls::makeLaunch(const Command& command, CudaStream stream, bool is_recorded) {
+  GpuLaunch launch;
+  launch.rank = communicator_.rank();
+  launch.is_recorded = is_recorded;
+  launch.reads = readsOf(command, communicator_.ranks());
+  launch.writes = writesOf(command, communicator_.ranks());
+  launch.scalar = scalarOf(command);
+  launch.is_copied = command.collective == Collective::kAllGather && !command.call.block_of_position &&
+                     !is_recorded && team_->copies(launch.reads.size());
+  launch.call.output = command.call.output;
+  launch.type = command.call.type;
+  launch.op = command.call.op;
+  launch.stream = stream;
+  HORING_TRY(team_->launches().checkThread(launch));
+  return launch;
+}
+
+// From here on it is a call of the ledger. False: it is withdrawn, on all ranks.
+Result<bool> KernelCalls::prepare(const Command& command, GpuLaunch& launch) {
+  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
+  if (!launch.is_copied) {
+    HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
+    if (!plan) return false;
+    HORING_ASSIGN(launch.call, plan->prepare(command.call));
+    launch.lanes = plan->lanes();
+  }
+  launch.call.number = number;
+  return true;
+}
+
+Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) {
+  if (command.task) return Taken::kNothing;
+  HORING_ASSIGN(const bool serves, teamServes());
+  if (!serves) return Taken::kNothing;
+  if (isOfMessages(command)) return enterAsMessages(command, stream);
+  HORING_ASSIGN(const bool is_recorded, isRecorded({&stream, 1}));
+  const std::vector<Command> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
+  std::vector<GpuLaunch> made, launches;
+  for (const Command& part : parts) {
+    HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, is_recorded));
+    made.push_back(std::move(launch));
+  }
+  std::vector<ListEntry> left;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    HORING_ASSIGN(const bool is_prepared, prepare(parts[i], made[i]));
+    if (is_prepared) {
+      launches.push_back(made[i]);
+    } else {
+      left.push_back({parts[i].call.input, parts[i].call.output, parts[i].call.count});
+    }
+  }
+  // Hosts can take entries of a list, and neither parts of anything else nor what is recorded.
+  if (launches.empty() || (!left.empty() && (command.list.empty() || is_recorded))) {
+    for (const GpuLaunch& launch : launches) watch_.withdrawn(launch.call.number);
+    return Taken::kNothing;
+  }
+  for (const GpuLaunch& launch : launches) HORING_TRY(enter(launch));
+  if (left.empty()) return Taken::kAll;
+  command.list = std::move(left);
+  return Taken::kSome;
+}
+
+// Whether kernels carry messages at all. Two processes that exchange some both are here, and may agree on it now; who is alone has
+// nobody to agree with.
+Result<bool> KernelCalls::carriesMessages(const Command& command) {
+  const auto isOfBoth = [own = communicator_.rank()](const Transfer& each) {
+    return each.on_gpu && each.peer != own;
+  };
+  if (communicator_.ranks() == 1) return teamServes();
+  if (team_->isRemote() && communicator_.ranks() == 2 &&
+      std::any_of(command.transfers.begin(), command.transfers.end(), isOfBoth))
+    HORING_TRY(teamServes().status());
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  return exchange != nullptr;
+}
+
+Status KernelCalls::enter(const GpuLaunch& launch) {
+  HORING_TRY(team_->launches().enter(launch));
+  const uint64_t number = launch.call.number;
+  if (launch.is_recorded && number != cuda::kNoCall) watch_.recorded(number);
+  return {};
+}
+
+Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaStream> streams) {
+  const int own = communicator_.rank();
+  HORING_ASSIGN(const bool carries, carriesMessages(command));
+  if (!carries) return Taken::kNothing;
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(own));
+  GpuLaunch launch;
+  launch.rank = own;
+  launch.call.number = cuda::kNoCall;
+  HORING_ASSIGN(launch.is_recorded, isRecorded(streams));
+  std::vector<Transfer> taken, rest;
+  // Both ends of a message are on GPUs, or neither is.
+  for (const Transfer& each : command.transfers) {
+    const bool is_taken =
+        each.peer == own || (each.on_gpu && team_->carriesMessagesWith(each.peer, launch.is_recorded));
+    (is_taken ? taken : rest).push_back(each);
+  }
+  if (launch.is_recorded && !rest.empty())
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph: %s; "
+        "launch it outside",
+        own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
+        rest.front().on_gpu ? "its GPU's memory is not reached, and there are too many ranks for this "
+                              "(33, or fewer with a large HORING_WINDOW)"
+                            : "it is not in a GPU's memory");
+  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.is_recorded));
+  if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
+  launch.stream = streams.front();
+  messages.others.assign(streams.begin() + 1, streams.end());
+  // Hosts and kernels carry their messages at the same time, so not on the same stream.
+  if (!rest.empty()) {
+    launch.stream = team_->launches().sideStream(own);
+    messages.others.assign(streams.begin(), streams.end());
+    messages.is_followed_later = true;
+  }
+  launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
+  HORING_TRY(team_->launches().checkThread(launch));
+  if (!launch.is_recorded) HORING_TRY(watch_.beginMessages());
+  HORING_TRY(enter(launch));
+  if (rest.empty()) return Taken::kAll;
+  command.transfers = std::move(rest);
+  return Taken::kSome;
+}
+
+// kInvalidUsage: some are a GPU's of another rank, or may not record, or they do not all record the same graph, or none.
+Result<bool> KernelCalls::isRecorded(std::span<const CudaStream> streams) const {
+  std::set<uint64_t> graphs;
+  for (const CudaStream stream : streams) {
+    HORING_TRY(device_->checkStream(stream));
+    HORING_ASSIGN(const uint64_t graph, team_->launches().recordedGraph(communicator_.rank(), stream));
+    graphs.insert(graph);
+  }
+  if (graphs.size() > 1)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d: streams of a group's sends and receives %s: they go together, so either all record "
+        "the same one or none",
+        communicator_.rank(),
+        graphs.contains(0) ? "record a graph, and others of them do not" : "record different graphs");
+  return !graphs.contains(0);
+}
+
+Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  GpuLaunch launch;
+  launch.rank = communicator_.rank();
+  HORING_ASSIGN(launch.is_recorded, isRecorded({&stream, 1}));
+  if (communicator_.ranks() > 1 && (!exchange || !team_->carriesAllMessages(launch.is_recorded)))
+    return Taken::kNothing;
+  launch.stream = stream;
+  HORING_TRY(team_->launches().checkThread(launch));
+  HORING_ASSIGN(GpuExchange messages,
+                makeMessages(exchange, messagesOf(command, communicator_.ranks()), launch.is_recorded));
+  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
+  for (cuda::ExchangeCall& kernel : messages.kernels)
+    kernel.number = launch.is_recorded ? launch.call.number | cuda::kInGraph : launch.call.number;
+  launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
+  HORING_TRY(enter(launch));
+  return Taken::kAll;
+}
+
+// With ranks that `exchange` serves, and to itself; null: there are no others.
+Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchange,
+                                              std::span<const Transfer> transfers, bool is_recorded) const {
+  const int own = communicator_.rank();
+  HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
+  GpuExchange messages;
+  for (const auto& [send, receive] : to_self)
+    if (send->bytes > 0 && receive->output != send->input)
+      messages.to_self.push_back({receive->output, {send->input, send->bytes}});
+  std::vector<Transfer> to_others;
+  for (const Transfer& each : transfers)
+    if (each.peer != own) to_others.push_back(each);
+  if (!exchange) return messages;
+  if (is_recorded) HORING_TRY(team_->connectMessages(own, to_others));
+  messages.kernels =
+      exchange->prepare(to_others, is_recorded ? cuda::kNoCall | cuda::kInGraph : cuda::kNoCall);
+  return messages;
+}
+
+Result<Taken> KernelCalls::enter(Command& command, std::span<const CudaStream> streams) {
+  return command.transfers.empty() ? enterCollective(command, streams.front())
+                                   : enterMessages(command, streams);
+}
+
+Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> streams) {
+  if (movesNothing(command)) {
+    HORING_TRY(device_->checkStream(streams.front()));
+    return true;
+  }
+  HORING_ASSIGN(command.taken, enter(command, streams));
+  enqueued_ |= command.taken != Taken::kNothing;
+  if (command.taken == Taken::kSome && !command.transfers.empty())
+    followers_.assign(streams.begin(), streams.end());
+  return command.taken == Taken::kAll;
+}
+
+// The stream that what was taken is complete on; null: nothing was.
+Result<CudaStream> KernelCalls::enterBlocking(Command& command) {
+  command.taken = Taken::kNothing;
+  // Of messages a rank may have none, and then no way to know that they are on GPUs.
+  if (command.task || movesNothing(command) || isOfMessages(command)) return nullptr;
+  // Before, the rank has no stream.
+  HORING_ASSIGN(const bool serves, command.transfers.empty() ? teamServes() : carriesMessages(command));
+  if (!serves) return nullptr;
+  HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(communicator_.rank()));
+  HORING_ASSIGN(command.taken, enter(command, {&stream, 1}));
+  return command.taken == Taken::kNothing ? nullptr : stream;
+}
+
+Result<bool> KernelCalls::enqueueBlocking(Command& command) {
+  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
+  if (stream) {
+    enqueued_ = true;
+    awaited_ = stream;
+  }
+  return command.taken == Taken::kAll;
+}
+
+Status KernelCalls::judged(const Status& launched) {
+  return launched.ok() ? launched
+                       : watch_.judge(team_->launches().firstWaiting(communicator_.rank()), launched);
+}
+
+Status KernelCalls::start() {
+  return enqueued_ ? judged(team_->launches().start(communicator_.rank())) : Status();
+}
+
+Status KernelCalls::launch() {
+  HORING_TRY(judged(team_->launches().start(communicator_.rank())));
+  return judged(team_->launches().await(communicator_.rank(), patience()));
+}
+
+Status KernelCalls::settle() {
+  if (std::exchange(enqueued_, false)) HORING_TRY(launch());
+  const CudaStream stream = std::exchange(awaited_, nullptr);
+  return stream ? complete(stream) : Status();
+}
+
+Status KernelCalls::complete(CudaStream stream) {
+  const GpuPatience patience = this->patience();
+  const OutsideOfGraphs outside(device_->api());
+  HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
+  return watch_.outcome();
+}
+
+Status KernelCalls::follow() {
+  if (followers_.empty()) return {};
+  return team_->launches().follow(communicator_.rank(), std::exchange(followers_, {}));
+}
+
+Result<bool> KernelCalls::begin(Command& command) {
+  HORING_ASSIGN(const CudaStream stream, enterBlocking(command));
+  if (!stream) return false;
+  begun_ = stream;
+  const Status launched = launch();
+  if (!launched.ok()) return communicator_.breakOff(launched);
+  return command.taken == Taken::kAll;
+}
+
+Status KernelCalls::finish() {
+  const CudaStream stream = std::exchange(begun_, nullptr);
+  return stream ? complete(stream) : Status();
+}
+
+}  // namespace horing

@@ -1,0 +1,82 @@
+#pragma once
+// A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu/team.h).
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/command.h"
+#include "comm/communicator.h"
+#include "comm/gpu/launch_watch.h"
+#include "comm/gpu/team.h"
+
+namespace horing {
+
+// Of one communicator. A resource. One thread at a time enters operations, and one alone takes the steps below; abort(), run() and
+// outcome(): any.
+class KernelCalls {
+ public:
+  KernelCalls(Communicator& communicator, std::shared_ptr<GpuTeam> team)
+      : communicator_(communicator), team_(std::move(team)), watch_(communicator, *team_) {}
+  // Null: the host does all that is asked of the communicator's GPUs.
+  static std::unique_ptr<KernelCalls> of(Communicator& communicator);
+
+  // From now on the rank works on that GPU.
+  void bind(std::shared_ptr<const CudaDevice> device);
+  // In three steps, for ranks of one thread and operations that go together: takes out of the command what is for kernels, ... False:
+  // the rest is not, nor on other ranks. Errors: kInvalidUsage, and then nothing is taken; the driver's. Several streams, which differ:
+  // for sends and receives.
+  Result<bool> enqueue(Command& command, std::span<const CudaStream> streams);
+  // The same, after what the default stream was told before: settle() returns when it is complete.
+  Result<bool> enqueueBlocking(Command& command);
+  // ... puts what was taken on its streams, ...
+  Status start();
+  // ... and waits until it is on its way.
+  Status settle();
+  // What comes from here on on the streams of messages of which a rest was for hosts is behind those that were taken. Once the rest is
+  // there, since neither waits for the other.
+  Status follow();
+  // For one operation, whatever another thread has taken: puts on its way what is for kernels. False as above.
+  Result<bool> begin(Command& command);
+  // That is complete on return.
+  Status finish();
+
+  // What kernels left that gave up; ok: none did.
+  Status outcome() { return watch_.outcome(); }
+  // Any thread: ends the kernels of all ranks.
+  void abort() { team_->abort(); }
+  uint64_t memoryBytes() { return team_->memoryBytes(communicator_.rank()); }
+
+ private:
+  GpuPatience patience();
+  Result<bool> teamServes();
+  // Null: kernels cannot serve it.
+  Result<const cuda::BoundPlan*> planFor(const Command& command, uint64_t launch);
+  Result<Taken> enter(Command& command, std::span<const CudaStream> streams);
+  Result<Taken> enterCollective(Command& command, CudaStream stream);
+  Result<Taken> enterMessages(Command& command, std::span<const CudaStream> streams);
+  Result<Taken> enterAsMessages(const Command& command, CudaStream stream);
+  Result<bool> isRecorded(std::span<const CudaStream> streams) const;
+  Result<GpuLaunch> makeLaunch(const Command& command, CudaStream stream, bool is_recorded);
+  Result<bool> prepare(const Command& command, GpuLaunch& launch);
+  Result<GpuExchange> makeMessages(const cuda::BoundExchange* exchange, std::span<const Transfer> transfers,
+                                   bool is_recorded) const;
+  Status enter(const GpuLaunch& launch);
+  Result<bool> carriesMessages(const Command& command);
+  Result<CudaStream> enterBlocking(Command& command);
+  Status judged(const Status& launched);
+  // What this rank has entered: puts it on its streams, and waits until it is on its way.
+  Status launch();
+  Status complete(CudaStream stream);
+
+  Communicator& communicator_;
+  const std::shared_ptr<GpuTeam> team_;
+  LaunchWatch watch_;
+  std::shared_ptr<const CudaDevice> device_;
+  SteadyClock clock_;
+  bool enqueued_ = false;              // something that settle() must wait for
+  CudaStream awaited_ = nullptr;       // that settle() must wait for
+  std::vector<CudaStream> followers_;  // that follow() must tell
+  CudaStream begun_ = nullptr;         // that finish() must wait for
+};
+
+}  // namespace horing

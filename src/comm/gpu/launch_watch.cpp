@@ -1,0 +1,182 @@
+#include "comm/gpu/launch_watch.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/service_thread.h"
+
+namespace horing {
+
+namespace {
+
+// Between two looks; a timeline shows when they ended.
+constexpr std::chrono::milliseconds kPause{50}, kPauseOfTimeline{1};
+// Looks that find nothing under way before the thread sleeps: waking it costs the caller more than they do.
+constexpr int kIdleLooks = 20;
+
+}  // namespace
+
+LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
+    : communicator_(communicator),
+      team_(team),
+      watchdog_(communicator.launches(), communicator.control(), clock_) {
+  communicator.launches().answerReplaysFrom(
+      [&team, rank = communicator.rank()] { return team.replayRuns(rank); });
+}
+
+LaunchWatch::~LaunchWatch() {
+  communicator_.launches().answerReplaysFrom(nullptr);
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  // What a timeline shows that nobody looked for.
+  [[maybe_unused]] const Status seen = noteEnded();
+}
+
+Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
+  const std::lock_guard lock(mutex_);
+  HORING_TRY(startThread());
+  launch.sequence = next_++;
+  launch.begun_ns = clock_.nowNs();
+  if (ended_ == launch.sequence) went_on_ns_ = launch.begun_ns;
+  communicator_.launches().recorder().begin(launch);
+  if (sleeps_) changed_.notify_all();
+  return launch.sequence;
+}
+
+Status LaunchWatch::beginMessages() {
+  const std::lock_guard lock(mutex_);
+  HORING_TRY(startThread());
+  ++messages_begun_;
+  if (sleeps_) changed_.notify_all();
+  return {};
+}
+
+Status LaunchWatch::startThread() {
+  if (thread_.joinable()) return {};
+  HORING_ASSIGN(thread_, startServiceThread("a watch over kernels", [this] { serve(); }));
+  return {};
+}
+
+void LaunchWatch::recorded(uint64_t launch) {
+  const std::lock_guard lock(mutex_);
+  recorded_.insert(launch);
+  end(0);
+}
+
+void LaunchWatch::withdrawn(uint64_t launch) {
+  const std::lock_guard lock(mutex_);
+  withdrawn_.insert(launch);
+  communicator_.launches().recorder().end(launch, clock_.nowNs(), Outcome::kWithdrawn);
+  end(0);
+}
+
+// Under mutex_: the GPU has done so many. What was recorded or withdrawn ends with what is before it.
+void LaunchWatch::end(uint64_t done) {
+  FlightRecorder& recorder = communicator_.launches().recorder();
+  for (;; ++ended_) {
+    const bool is_none = withdrawn_.erase(ended_) > 0, is_done = ended_ - passed_over_ < done;
+    const bool has_run = !is_none && recorded_.erase(ended_) == 0;
+    if (has_run && !is_done) return;
+    passed_over_ += is_none;
+    went_on_ns_ = clock_.nowNs();
+    recorder.end(ended_, went_on_ns_, Outcome::kDone);
+    if (Timeline* const timeline = communicator_.timeline(); timeline && has_run)
+      if (const auto record = recorder.find(ended_)) timeline->launch(*record);
+  }
+}
+
+void LaunchWatch::serve() {
+  int idle = 0;
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    sleeps_ = idle >= kIdleLooks;
+    if (sleeps_) {
+      changed_.wait(lock, [this] { return stop_ || ended_ < next_ || areMessagesUnderWay(); });
+    } else {
+      changed_.wait_for(lock, communicator_.timeline() ? kPauseOfTimeline : kPause, [this] { return stop_; });
+    }
+    lock.unlock();
+    idle = look() ? 0 : idle + 1;
+    lock.lock();
+  }
+}
+
+Status LaunchWatch::noteEnded() {
+  HORING_ASSIGN(const GpuLaunches::Done done, team_.launches().done(communicator_.rank()));
+  const std::lock_guard lock(mutex_);
+  messages_ended_ = done.messages;
+  end(done.calls);
+  return {};
+}
+
+bool LaunchWatch::look() {
+  // Kernels wait for ranks that do not come any more.
+  if (!communicator_.control().status().ok()) team_.abort();
+  if (!outcome().ok()) return false;
+  if (Status seen = noteEnded(); !seen.ok()) {
+    const std::lock_guard judging(judge_mutex_);
+    if (!judged_) judged_ = std::move(seen);
+    return false;
+  }
+  const std::lock_guard judging(judge_mutex_);
+  uint64_t oldest = 0;
+  int64_t went_on_ns = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ == next_) {
+      watchdog_.wentOn();
+      return areMessagesUnderWay();
+    }
+    oldest = ended_;
+    went_on_ns = went_on_ns_;
+  }
+  watchdog_.look(kFirstLaunch + oldest, clock_.nowNs() - went_on_ns, [this] {
+    return Obstacle{team_.launches().behind(communicator_.rank()), "the kernel on its GPU has not ended"};
+  });
+  return true;
+}
+
+Status LaunchWatch::judge(uint64_t launch, const Status& own) {
+  // Nobody else need have called it.
+  if (launch == cuda::kNoCall) {
+    Status known = communicator_.control().status();
+    return known.ok() ? own : known;
+  }
+  return judgeCall(kFirstLaunch + launch, {team_.launches().behind(communicator_.rank()), own.message()},
+                   own);
+}
+
+Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own) {
+  const std::lock_guard judging(judge_mutex_);
+  if (Status known = communicator_.control().status(); !known.ok()) return known;
+  if (own.code() == Code::kTimeout)
+    return watchdog_.overdue(number, obstacle, communicator_.options().config.timeout_ms, own,
+                             communicator_.aborted());
+  if (own.code() == Code::kInvalidUsage)
+    return watchdog_.mismatch(number, obstacle, own, communicator_.aborted());
+  return own;
+}
+
+Status LaunchWatch::outcome() {
+  const GpuTeam::Ended ended = team_.outcome();
+  {
+    const std::lock_guard judging(judge_mutex_);
+    if (judged_) return *judged_;
+  }
+  if (ended.status.ok()) return {};
+  // Messages are no call that ranks judge together, and their kernels may be seen here before their rank has told of them.
+  const bool is_heard = !ended.replay && !ended.launch && ended.rank != communicator_.rank();
+  const Status own = is_heard ? Status(Code::kRemoteError, ended.status.message()) : ended.status;
+  const Status judged = ended.replay ? judgeCall(ended.replay->encoded(), {{}, own.message()}, own)
+                                     : judge(ended.launch.value_or(cuda::kNoCall), own);
+  const std::lock_guard judging(judge_mutex_);
+  if (!judged_) judged_ = judged;
+  return *judged_;
+}
+
+}  // namespace horing

@@ -1,0 +1,150 @@
+#include "comm/gpu/neighbors.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kWordBytes = 256;  // of a seat, before its queues
+constexpr int64_t kLeaveMs = 1000;
+constexpr std::chrono::milliseconds kLook{1};
+
+size_t seatBytes(const cuda::QueueShape& shape, int channels) {
+  return kWordBytes + static_cast<size_t>(channels) * (cuda::queueBytes(shape) + cuda::kQueueCounterBytes);
+}
+
+}  // namespace
+
+GpuSeats::GpuSeats(std::vector<std::string> node_of_rank) : node_of_rank_(std::move(node_of_rank)) {
+  std::map<std::string_view, size_t> ranks_of_node;
+  for (const std::string& node : node_of_rank_)
+    most_neighbors_ = std::max(most_neighbors_, ranks_of_node[node]++);
+}
+
+void GpuSeats::setShape(const cuda::QueueShape& shape, int channels) {
+  shape_ = shape;
+  channels_ = channels;
+}
+
+std::vector<int> GpuSeats::neighborsOf(int rank) const {
+  std::vector<int> neighbors;
+  for (size_t other = 0; other < node_of_rank_.size(); ++other)
+    if (static_cast<int>(other) != rank && node_of_rank_[other] == node_of_rank_[static_cast<size_t>(rank)])
+      neighbors.push_back(static_cast<int>(other));
+  return neighbors;
+}
+
+size_t GpuSeats::bytes(const cuda::QueueShape& shape, int channels) const {
+  return most_neighbors_ * seatBytes(shape, channels);
+}
+
+size_t GpuSeats::closedWord(int owner, int neighbor) const {
+  const std::vector<int> neighbors = neighborsOf(owner);
+  const auto seat = std::lower_bound(neighbors.begin(), neighbors.end(), neighbor) - neighbors.begin();
+  return static_cast<size_t>(seat) * seatBytes(shape_, channels_);
+}
+
+size_t GpuSeats::queueFrom(int owner, int neighbor, int channel) const {
+  return closedWord(owner, neighbor) + kWordBytes + static_cast<size_t>(channel) * cuda::queueBytes(shape_);
+}
+
+size_t GpuSeats::counterOfQueueTo(int owner, int neighbor, int channel) const {
+  return queueFrom(owner, neighbor, channels_) + static_cast<size_t>(channel) * cuda::kQueueCounterBytes;
+}
+
+std::optional<CudaIpcHandle> GpuNeighbors::offer(std::shared_ptr<const CudaDevice> device,
+                                                 cuda::Memory& memory, const Log& log) {
+  if (seats_.neighborsOf(rank_).empty() || seats_.bytes() > kMostBytes) return {};
+  HORING_CHECK_EQ(memory.used(), size_t{0});
+  const Result<std::byte*> begin = memory.allocate(seats_.bytes());
+  const Result<CudaIpcHandle> handle = begin.ok() ? shareMemory(*device, begin.value()) : begin.status();
+  if (!handle.ok()) {
+    log.info("gpu", "hosts carry messages of kernels in this node: %s", handle.status().message().c_str());
+    (void)memory.rewind(0);
+    return {};
+  }
+  device_ = std::move(device);
+  memory_ = &memory;
+  begin_ = begin.value();
+  return handle.value();
+}
+
+void GpuNeighbors::open(const std::vector<GpuOffer>& offers, const Log& log) {
+  if (!begin_) return;
+  for (const int peer : seats_.neighborsOf(rank_)) {
+    const auto& handle = offers[static_cast<size_t>(peer)].memory;
+    if (!handle) continue;
+    openers_.insert(peer);  // until it says that it has not
+    auto opened = OpenedMemory::open(device_, *handle, seats_.bytes());
+    if (opened.ok()) {
+      opened_.emplace(peer, opened.take());
+    } else {
+      log.info("gpu", "hosts carry messages of kernels to rank %d: %s", peer,
+               opened.status().message().c_str());
+    }
+  }
+}
+
+void GpuNeighbors::settle(const TransportReach& told, size_t way) {
+  const auto own = static_cast<size_t>(rank_);
+  const auto peerOf = [](int peer) { return static_cast<size_t>(peer); };
+  std::erase_if(openers_, [&](int peer) { return !told.tells(peerOf(peer), own, way); });
+  for (const int peer : seats_.neighborsOf(rank_))
+    if (hasOpened(peer) && !told.both(own, peerOf(peer), way)) close(peer);
+  settled_ = true;
+  // Plans may have what nobody else can write to.
+  if (begin_ && openers_.empty() && memory_->rewind(0).ok()) begin_ = nullptr;
+}
+
+cuda::Port GpuNeighbors::port(int peer, int channel, bool sends) const {
+  std::byte* const theirs = opened_.at(peer)->begin();
+  if (sends)
+    return cuda::layQueue(seats_.shape(), theirs + seats_.queueFrom(peer, rank_, channel),
+                          begin_ + seats_.counterOfQueueTo(rank_, peer, channel))
+        .send;
+  return cuda::layQueue(seats_.shape(), begin_ + seats_.queueFrom(rank_, peer, channel),
+                        theirs + seats_.counterOfQueueTo(peer, rank_, channel))
+      .receive;
+}
+
+// Says so first, for afterwards it cannot; nothing of this process touches the memory in between. If it cannot even now, its owner
+// keeps it.
+void GpuNeighbors::close(int peer) {
+  const auto opened = opened_.find(peer);
+  const uint64_t closed = 1;
+  (void)memory_->write(opened->second->begin() + seats_.closedWord(peer, rank_), &closed, sizeof closed);
+  opened_.erase(opened);
+}
+
+bool GpuNeighbors::isClosedBy(int peer) const {
+  uint64_t closed = 0;
+  const Status read = memory_->read(&closed, begin_ + seats_.closedWord(rank_, peer), sizeof closed);
+  return read.ok() && closed != 0;
+}
+
+bool GpuNeighbors::leave() {
+  while (!opened_.empty()) close(opened_.begin()->first);
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kLeaveMs);
+  for (;;) {
+    std::erase_if(openers_, [this](int peer) { return isClosedBy(peer); });
+    if (openers_.empty()) return true;
+    if (deadline.passed()) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void GpuNeighbors::leak() {
+  for (auto& [peer, opened] : opened_) (void)opened.release();
+  opened_.clear();
+}
+
+}  // namespace horing

@@ -1,0 +1,83 @@
+#include "comm/gpu/offer.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+
+#include "control/rank_list.h"
+#include "control/wire.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kMaxTroubleBytes = 512;
+constexpr uint32_t kMaxBlocks = 1 << 20;
+
+}  // namespace
+
+std::vector<std::byte> encodeGpuOffer(const GpuOffer& offer) {
+  WireWriter writer;
+  writer.text(offer.trouble, kMaxTroubleBytes);
+  writer.raw(offer.gpu);
+  writer.number(static_cast<uint8_t>(offer.has_mps));
+  writer.number(offer.resident_blocks);
+  writer.number(offer.most_blocks);
+  writer.number(static_cast<uint32_t>(offer.addresses.size()));
+  for (const auto& address : offer.addresses) writer.blob(address);
+  writer.number(static_cast<uint8_t>(offer.memory.has_value()));
+  if (offer.memory) writer.raw(*offer.memory);
+  return writer.take();
+}
+
+Result<GpuOffer> decodeGpuOffer(std::span<const std::byte> bytes, int from) {
+  WireReader reader(bytes);
+  GpuOffer offer;
+  offer.trouble = reader.text(kMaxTroubleBytes);
+  const auto gpu = reader.raw(offer.gpu.size());
+  std::copy(gpu.begin(), gpu.end(), offer.gpu.begin());
+  offer.has_mps = reader.number<uint8_t>() != 0;
+  offer.resident_blocks = std::min(reader.number<uint32_t>(), kMaxBlocks);
+  offer.most_blocks = std::min(reader.number<uint32_t>(), kMaxBlocks);
+  const auto count = reader.number<uint32_t>();
+  for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
+    const auto address = reader.blob(kMaxAddressBytes);
+    offer.addresses.emplace_back(address.begin(), address.end());
+  }
+  if (reader.number<uint8_t>() != 0) {
+    const auto handle = reader.raw(sizeof(CudaIpcHandle));
+    std::copy(handle.begin(), handle.end(), offer.memory.emplace().begin());
+  }
+  if (reader.complete()) return offer;
+  return makeStatus(
+      Code::kRemoteError,
+      "what rank %d says about its GPU cannot be read: every rank must call the same collectives "
+      "in the same order, and all buffers of a call be on GPUs or none",
+      from);
+}
+
+Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers) {
+  std::map<CudaUuid, std::vector<int>> ranks_of_gpu;
+  for (size_t rank = 0; rank < offers.size(); ++rank) {
+    if (!offers[rank].trouble.empty())
+      return makeStatus(Code::kUnhandledCudaError, "rank %zu: %s", rank, offers[rank].trouble.c_str());
+    ranks_of_gpu[offers[rank].gpu].push_back(static_cast<int>(rank));
+  }
+  GpuTerms terms{INT_MAX, INT_MAX};
+  for (const auto& [gpu, ranks] : ranks_of_gpu)
+    for (const int rank : ranks) {
+      const GpuOffer& offer = offers[static_cast<size_t>(rank)];
+      if (ranks.size() > 1 && !offer.has_mps)
+        return makeStatus(Code::kInvalidUsage,
+                          "ranks %s are processes that share a GPU, whose kernels do not run at once: start "
+                          "NVIDIA's MPS, or give each a GPU of its own",
+                          rankList(ranks).c_str());
+      const int own_blocks = static_cast<int>(offer.resident_blocks / ranks.size());
+      terms.resident_blocks = std::min(terms.resident_blocks, own_blocks);
+      terms.most_blocks = std::min(terms.most_blocks, static_cast<int>(offer.most_blocks));
+    }
+  return terms;
+}
+
+}  // namespace horing

@@ -1,0 +1,226 @@
+#include "comm/gpu/proxy.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/service_thread.h"
+#include "engine/cuda/device.h"
+
+namespace horing {
+
+namespace {
+
+constexpr int64_t kLookNs = 2'000'000;  // between two looks at news
+constexpr int kWatchMs = 1;             // of sleep at a time while kernels may run, which ring no bell
+// A link that has failed has nothing more to give: a kernel that has not got on for so long waits for it.
+constexpr int64_t kStalledNs = 1'000'000'000;
+
+Connector makeConnector(GpuProxyOptions& options) {
+  // First of all: arguments are made in any order.
+  std::vector<LinkShape> shapes(options.transports.size(), options.shape);
+  return {options.rank, std::move(shapes), std::move(options.transports)};
+}
+
+}  // namespace
+
+GpuProxy::GpuProxy(GpuProxyOptions options)
+    : options_(std::move(options)), connector_(makeConnector(options_)) {}
+
+Status GpuProxy::start(std::vector<int> transport_of_rank) {
+  connector_.setChoices(std::move(transport_of_rank));
+  bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell_.valid()) return systemError(errno, "eventfd (raise the limit of open files: ulimit -n)");
+  std::vector<int> fds = {bell_.get()};
+  for (const auto& transport : connector_.transports()) fds.push_back(transport->waitFd());
+  HORING_ASSIGN(Waiter waiter, Waiter::create(options_.wait, fds));
+  waiter_ = std::make_unique<Waiter>(std::move(waiter));
+  HORING_ASSIGN(thread_, startServiceThread("the proxy of a GPU", [this] { serve(); }));
+  return {};
+}
+
+GpuProxy::~GpuProxy() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  ring();
+  thread_.join();
+}
+
+void GpuProxy::ring() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &one, sizeof one);  // full: it rings already
+}
+
+void GpuProxy::add(const Lane& lane) {
+  const std::lock_guard lock(mutex_);
+  added_.push_back(lane);
+}
+
+void GpuProxy::watch(std::span<const cuda::Activity> blocks) {
+  const std::lock_guard lock(mutex_);
+  added_activities_.push_back(blocks);
+}
+
+void GpuProxy::launched(Launch launch, uint64_t blocks) {
+  if (launch == Launch::kReplayed) {
+    replays_.store(true, std::memory_order_relaxed);
+  } else {
+    launched_.fetch_add(blocks, std::memory_order_relaxed);
+  }
+  ring();
+}
+
+void GpuProxy::serve() {
+  while (!isOver()) {
+    takeNew();
+    drive();
+    if (carry()) {
+      idle_since_ns_ = 0;
+      waiter_->progressed();
+      continue;
+    }
+    const int64_t now_ns = clock_.nowNs();
+    if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
+    if (now_ns - looked_ns_ >= kLookNs) lookAround(now_ns);
+    if (waiter_->idle(now_ns) == Waiter::Step::kBlock) sleep();
+  }
+}
+
+bool GpuProxy::isOver() {
+  if (!stopping_) return false;
+  const int64_t waited_ms = (clock_.nowNs() - stopped_ns_) / 1'000'000;
+  return ended_ || cuda::loadFlag(options_.abort) != 0 || flushed() || waited_ms > options_.timeout_ms;
+}
+
+void GpuProxy::takeNew() {
+  const std::lock_guard lock(mutex_);
+  for (const Lane& lane : added_) {
+    Peer& peer = peers_[lane.peer];
+    peer.lanes.push_back(lane);
+    if (peer.link || !peer.failed.ok()) continue;
+    const LinkSet links{LinkUse::kCollective, {lane.peer}};
+    peer.failed = connector_.begin(links);
+    if (peer.failed.ok()) peer.link = &connector_.link(links.use, lane.peer);
+  }
+  added_.clear();
+  activities_.insert(activities_.end(), added_activities_.begin(), added_activities_.end());
+  added_activities_.clear();
+  if (stop_ && !stopping_) {
+    stopping_ = true;
+    stopped_ns_ = clock_.nowNs();
+  }
+}
+
+// What one link reports, progress() reports ever after: the others go on.
+void GpuProxy::drive() {
+  const Status status = connector_.progress(connector_.allTransports());
+  if (status.ok()) return;
+  bool is_of_link = false;
+  for (auto& [rank, peer] : peers_) {
+    // An error of one that has left says only that somebody looked for more.
+    if (peer.failed.ok() && peer.link && !peer.hasLeft()) peer.failed = peer.link->status();
+    is_of_link |= peer.isGone();
+  }
+  if (is_of_link) return;
+  for (auto& [rank, peer] : peers_) peer.failed = status;
+}
+
+bool GpuProxy::carry() {
+  bool moved = false;
+  for (auto& [rank, peer] : peers_) {
+    if (!peer.failed.ok()) continue;
+    if (!peer.lanes.empty() && !bindLanes(peer)) continue;
+    if (!peer.hasLeft())
+      for (cuda::OutgoingBridge& bridge : peer.outgoing) moved |= bridge.poll();
+    for (cuda::IncomingBridge& bridge : peer.incoming) moved |= bridge.poll();
+  }
+  return moved;
+}
+
+bool GpuProxy::bindLanes(Peer& peer) {
+  if (!peer.link->established()) return false;
+  for (const Lane& lane : peer.lanes) {
+    if (lane.sends) {
+      peer.outgoing.emplace_back(lane.end, peer.link->sender(lane.channel));
+    } else {
+      peer.incoming.emplace_back(lane.end, peer.link->receiver(lane.channel));
+    }
+  }
+  peer.lanes.clear();
+  memory_bytes_.store(connector_.memoryBytes(), std::memory_order_relaxed);
+  return true;
+}
+
+bool GpuProxy::flushed() {
+  const auto isFlushed = [](auto& bridge) { return bridge.flushed(); };
+  return std::all_of(peers_.begin(), peers_.end(), [&](auto& entry) {
+    Peer& peer = entry.second;
+    if (peer.isGone()) return true;
+    return std::none_of(peer.lanes.begin(), peer.lanes.end(),
+                        [](Lane& lane) { return lane.sends && lane.end.canReceive(); }) &&
+           std::all_of(peer.outgoing.begin(), peer.outgoing.end(), isFlushed) &&
+           std::all_of(peer.incoming.begin(), peer.incoming.end(), isFlushed);
+  });
+}
+
+bool GpuProxy::connects() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& entry) { return !entry.second.isGone() && !entry.second.lanes.empty(); });
+}
+
+bool GpuProxy::underWay() const {
+  const auto runs = [](const cuda::Activity& block) {
+    return cuda::loadAcquire(&block.begun) != cuda::loadAcquire(&block.ended);
+  };
+  return std::any_of(activities_.begin(), activities_.end(),
+                     [&](const auto& blocks) { return std::any_of(blocks.begin(), blocks.end(), runs); });
+}
+
+bool GpuProxy::expectsKernels() const {
+  if (replays_.load(std::memory_order_relaxed)) return true;
+  // Some may not have begun yet when others have ended.
+  uint64_t ended = 0;
+  for (const auto& blocks : activities_)
+    for (const cuda::Activity& block : blocks) ended += cuda::loadAcquire(&block.ended);
+  return ended < launched_.load(std::memory_order_relaxed);
+}
+
+void GpuProxy::lookAround(int64_t now_ns) {
+  looked_ns_ = now_ns;
+  const bool runs = underWay();
+  // What a kernel has not waited for yet does not count.
+  if (!runs) idle_since_ns_ = now_ns;
+  if (ended_ || (!runs && !stopping_ && cuda::loadFlag(options_.abort) == 0)) return;
+  ended_ = !options_.news().ok();
+  if (ended_ || !runs || now_ns - idle_since_ns_ < kStalledNs) return;
+  for (const auto& [rank, peer] : peers_) {
+    if (!peer.failed.ok()) return options_.fail(peer.failed);
+    // Kernels may wait for another, who is late. Whether one that has left is missed in what hosts launch, the ranks know of their calls.
+    if (peer.hasLeft() && replays_.load(std::memory_order_relaxed) &&
+        now_ns - idle_since_ns_ >= options_.left_ms * 1'000'000)
+      return options_.fail(makeStatus(
+          Code::kRemoteError,
+          "rank %d has left (it destroyed or aborted its communicator), and kernels of rank %d that talk to "
+          "other nodes have not got on for %lld ms since: all ranks must be done with graphs before one "
+          "leaves",
+          rank, options_.rank, static_cast<long long>(options_.left_ms)));
+  }
+}
+
+void GpuProxy::sleep() {
+  const uint32_t all = connector_.allTransports();
+  const bool watches = !ended_ && (stopping_ || expectsKernels() || underWay() || connects() || !flushed());
+  connector_.beginWait(all);
+  drive();
+  if (!carry()) waiter_->block(watches ? kWatchMs : options_.sleep_ms);
+  connector_.endWait(all);
+  uint64_t rung = 0;
+  [[maybe_unused]] const ssize_t taken = ::read(bell_.get(), &rung, sizeof rung);
+}
+
+}  // namespace horing

@@ -1,0 +1,292 @@
+#include "comm/gpu/remote_gpus.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "control/wire.h"
+#include "engine/cuda/exchange_call.h"
+#include "engine/cuda/pinned_memory.h"
+#include "engine/cuda/queue_shape.h"
+
+namespace horing {
+
+namespace {
+
+// Whose queues fit whatever the algorithm; a plan with more may find no memory left, and goes through the host.
+constexpr int kPeersOfBudget = 8;
+
+std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
+  WireWriter writer;
+  for (const int number : key) writer.number(static_cast<uint32_t>(number));
+  return writer.take();
+}
+
+std::vector<std::string> nodesOf(const Communicator& communicator) {
+  std::vector<std::string> nodes;
+  for (int rank = 0; rank < communicator.ranks(); ++rank)
+    nodes.push_back(communicator.identityOf(rank).nodeLabel());
+  return nodes;
+}
+
+// What another rank is at, as it says.
+std::string keyText(std::span<const std::byte> blob) {
+  WireReader reader(blob);
+  const auto collective = reader.number<uint32_t>(), algorithm = reader.number<uint32_t>(),
+             root = reader.number<uint32_t>();
+  if (reader.failed() || collective >= kCollectives || algorithm >= algorithmCatalogue().size())
+    return "something unknown";
+  const auto what = static_cast<Collective>(collective);
+  const std::string text =
+      formatString("%s %s", std::string(algorithmCatalogue()[algorithm].name).c_str(), collectiveName(what));
+  return hasRoot(what) ? text + formatString(" with root %u", root) : text;
+}
+
+}  // namespace
+
+std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
+  std::set<std::pair<int64_t, std::string>> processes;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    const HostIdentity& identity = communicator.identityOf(rank);
+    if (!processes.emplace(identity.pid, identity.nodeLabel()).second) return nullptr;
+  }
+  return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
+}
+
+RemoteGpus::RemoteGpus(Communicator& communicator)
+    : communicator_(communicator), neighbors_(communicator.rank(), GpuSeats(nodesOf(communicator))) {
+  chooseShape();
+}
+
+// Links have few channels, and queues with hosts little memory; queues between neighbors need neither. Of ranks of one node, which may
+// all turn out to be neighbors, queues are as many as those of threads.
+void RemoteGpus::chooseShape() {
+  const auto ranks = static_cast<size_t>(communicator_.ranks());
+  const auto window = static_cast<int32_t>(communicator_.options().config.window);
+  const size_t peers = std::min<size_t>(ranks - 1, kPeersOfBudget);
+  const auto seatsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
+    return neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts)) <= GpuNeighbors::kMostBytes;
+  };
+  const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
+    return 2 * kLinkChannels * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape) + 512) <=
+           kGpuPinnedQueueBytes;
+  };
+  bridged_parts_ = cuda::kMaxBridgedParts;
+  const bool is_one_node = neighbors_.seats().neighborsOf(rank()).size() + 1 == ranks;
+  if (is_one_node) {
+    const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
+    shape_ = queues.shape;
+    parts_ = queues.parts;
+    while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
+  } else {
+    // Two windows, so that a sender need not wait for each credit that hosts carry.
+    shape_ = cuda::gpuQueueShape(2 * window + 1, [&](const cuda::QueueShape& shape) {
+      return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
+    });
+    parts_ = bridged_parts_;
+    while (!(seatsFit(shape_, parts_) && hostsFit(shape_, parts_)) && parts_ > 1) --parts_;
+  }
+  bridged_parts_ = std::min(bridged_parts_, parts_);
+  while (!hostsFit(shape_, bridged_parts_) && bridged_parts_ > 1) --bridged_parts_;
+  neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_));
+}
+
+Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine) const {
+  return communicator_.exchangeFacts(mine);
+}
+
+Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
+  HORING_TRY(own.made);
+  const Config& config = communicator_.options().config;
+  GpuOffer offer;
+  HORING_ASSIGN(offer.gpu, own.device->uuid());
+  offer.has_mps = own.device->hasMps();
+  offer.resident_blocks = static_cast<uint32_t>(own.resident_blocks);
+  offer.most_blocks = static_cast<uint32_t>(config.gpu_blocks);
+  device_ = own.device;
+  HORING_ASSIGN(told_.memory, cuda::makePinnedMemory(device_, kGpuToldBytes));
+  GpuProxyOptions options;
+  options.rank = communicator_.rank();
+  HORING_ASSIGN(options.transports, communicator_.makeOtherTransports("kernels"));
+  const auto window = static_cast<uint32_t>(config.window);
+  options.shape = {cuda::bridgeChannel(0, bridged_parts_), window + 1, shape_.slot_bytes};
+  options.wait = communicator_.waitPolicy();
+  options.timeout_ms = config.timeout_ms;
+  options.abort = own.abort;
+  options.news = own.news;
+  options.fail = [this](const Status& status) { communicator_.announce(status); };
+  proxy_ = std::make_unique<GpuProxy>(std::move(options));
+  offer.addresses = proxy_->addresses();
+  offer.memory = neighbors_.offer(own.device, *own.memory, communicator_.log());
+  return offer;
+}
+
+Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
+  Result<GpuOffer> mine = setUp(own);
+  if (!mine.ok()) {
+    const std::string why = mine.status().message();
+    mine = GpuOffer();
+    mine.value().trouble = why.empty() ? "unknown" : why;
+  }
+  HORING_ASSIGN(const Blobs blobs, gather(encodeGpuOffer(mine.value())));
+  std::vector<GpuOffer> offers;
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    HORING_ASSIGN(GpuOffer offer, decodeGpuOffer(blobs[rank], static_cast<int>(rank)));
+    offers.push_back(std::move(offer));
+  }
+  Verdict verdict;
+  Result<GpuTerms> terms = termsOf(offers);
+  verdict.why_not = terms.status();
+  if (terms.ok()) {
+    verdict.terms = terms.value();
+    neighbors_.open(offers, communicator_.log());
+    HORING_ASSIGN(Blobs told, gather(reach(offers)));
+    verdict.why_not = meet(std::move(told));
+  }
+  if (!verdict.why_not.ok()) {
+    proxy_.reset();
+    told_.memory.reset();
+    queues_.memory.reset();
+  }
+  return verdict;
+}
+
+std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
+  AddressTable table;
+  for (const GpuOffer& offer : offers) table.push_back(offer.addresses);
+  proxy_->setAddresses(std::move(table));
+  // The last way is the memory of GPUs.
+  const size_t transports = proxy_->transports();
+  return TransportReach::encode(rank(), communicator_.ranks(), transports + 1, [&](int peer, size_t way) {
+    return way < transports ? proxy_->canReach(peer, way) : neighbors_.hasOpened(peer);
+  });
+}
+
+Status RemoteGpus::meet(Blobs told) {
+  const size_t ranks = told.size();
+  const TransportReach reach(std::move(told), proxy_->transports() + 1);
+  neighbors_.settle(reach, proxy_->transports());
+  communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
+                           neighbors_.count());
+  std::vector<size_t> strangers(ranks);
+  for (size_t a = 0; a < ranks; ++a)
+    for (size_t b = 0; b < a; ++b) {
+      if (reach.choice(a, b) < 0)
+        return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
+                          a);
+      if (reach.both(a, b, proxy_->transports())) continue;
+      ++strangers[a];
+      ++strangers[b];
+    }
+  most_strangers_ = *std::max_element(strangers.begin(), strangers.end());
+  all_neighbors_ = most_strangers_ == 0;
+  if (!all_neighbors_) parts_ = bridged_parts_;
+  // This rank's own affair, of which all hear when a plan is made.
+  started_ = start(reach);
+  return {};
+}
+
+Status RemoteGpus::start(const TransportReach& reach) {
+  const size_t strangers = static_cast<size_t>(communicator_.ranks()) - 1 - neighbors_.count();
+  if (strangers > 0) {
+    HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
+    if (const int32_t parts = bridgedMessageParts(); parts > 0) {
+      HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
+    }
+  }
+  return proxy_->start(reach.choicesOf(static_cast<size_t>(rank())));
+}
+
+size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {
+  return 2 * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape_) + cuda::kQueueCounterBytes);
+}
+
+int32_t RemoteGpus::bridgedMessageParts() const {
+  if (most_strangers_ == 0 || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  int32_t parts = bridged_parts_;
+  while (parts > 0 && bytesOfMessages(most_strangers_, parts) > kGpuPinnedMessageBytes) --parts;
+  return parts;
+}
+
+void RemoteGpus::connect(bool carries) {
+  if (carries)
+    for (const GpuProxy::Lane& lane : lanes_) proxy_->add(lane);
+  lanes_.clear();
+}
+
+Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
+  const std::vector<std::byte> what = encodeKey(key);
+  std::vector<std::byte> mine = what;
+  mine.push_back(std::byte{made && started_.ok()});
+  HORING_ASSIGN(const Blobs blobs, gather(mine));
+  bool all = true;
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))
+      return makeStatus(
+          Code::kInvalidUsage,
+          "rank %d is at %s, and rank %zu at %s: every rank must call the same collectives in the same "
+          "order with the same arguments, and run with the same HORING_ settings",
+          this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
+    all = all && blobs[rank].back() == std::byte{1};
+  }
+  connect(all);
+  if (all)
+    for (const auto& blocks : activities_) proxy_->watch(blocks);
+  for (Pinned* const pinned : {&told_, &queues_}) {
+    if (!pinned->memory) continue;
+    if (!all) HORING_TRY(pinned->memory->rewind(pinned->kept_bytes));
+    pinned->kept_bytes = pinned->memory->used();
+  }
+  activities_.clear();
+  return all;
+}
+
+Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane, QueueUse use) {
+  if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
+  HORING_TRY(started_);
+  cuda::Memory& memory = use == QueueUse::kPlan ? *queues_.memory : *messages_;
+  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, memory, memory));
+  lane.end = lane.sends ? queue.receive : queue.send;
+  lanes_.push_back(lane);
+  return lane.sends ? queue.send : queue.receive;
+}
+
+Result<cuda::Activity*> RemoteGpus::takeActivity(size_t blocks) {
+  HORING_ASSIGN(std::byte* const at, told_.memory->allocate(blocks * sizeof(cuda::Activity)));
+  return reinterpret_cast<cuda::Activity*>(at);
+}
+
+Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
+  HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
+  activities_.emplace_back(activity, blocks);
+  return activity;
+}
+
+Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
+  HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
+  told_.kept_bytes = told_.memory->used();
+  proxy_->watch({activity, blocks});
+  return activity;
+}
+
+bool RemoteGpus::leave() {
+  proxy_.reset();
+  return neighbors_.leave();
+}
+
+void RemoteGpus::leak() {
+  neighbors_.leak();
+  proxy_.reset();
+  (void)told_.memory.release();
+  (void)queues_.memory.release();
+  (void)messages_.release();
+}
+
+uint64_t RemoteGpus::memoryBytes() const {
+  if (!proxy_) return 0;
+  return told_.memory->bytes() + (queues_.memory ? queues_.memory->bytes() : 0) +
+         (messages_ ? messages_->bytes() : 0) + proxy_->memoryBytes();
+}
+
+}  // namespace horing

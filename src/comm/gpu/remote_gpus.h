@@ -1,0 +1,123 @@
+#pragma once
+// The ranks of other processes, as a rank's GPU sees them (comm/gpu/team.h): whether kernels can serve all of them, decided alike
+// by all through the control plane, and the queues to them: in the memory of the GPUs of one node, where processes open each other's
+// (comm/gpu/neighbors.h), and else in that of the host, which carries them on.
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/gpu/neighbors.h"
+#include "comm/gpu/offer.h"
+#include "comm/gpu/proxy.h"
+#include "cuda/device.h"
+#include "engine/cuda/bound_plan.h"
+#include "engine/cuda/memory.h"
+
+namespace horing {
+
+// What a rank takes of its host's memory, pinned and at once: for what kernels tell, and, where the host carries messages to some
+// rank, for their queues.
+inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
+inline constexpr size_t kGpuPinnedQueueBytes = size_t{31} << 20;
+// And at most, where graphs may record messages that the host carries.
+inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
+
+// Of one rank. A resource; one thread at a time. The communicator must outlive it.
+class RemoteGpus {
+ public:
+  // Null: some ranks are threads of one process that met by ID, which may share GPUs: the host serves those.
+  static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
+  ~RemoteGpus() = default;
+  RemoteGpus(const RemoteGpus&) = delete;
+  RemoteGpus& operator=(const RemoteGpus&) = delete;
+
+  int rank() const { return communicator_.rank(); }
+
+  struct Own {
+    std::shared_ptr<const CudaDevice> device;
+    Status made{};                   // not ok: kernels cannot serve this rank
+    cuda::Memory* memory = nullptr;  // of its GPU, nothing of which is given yet; must outlive this
+    int resident_blocks = 0;
+    uint32_t* abort = nullptr;       // see GpuProxyOptions, as
+    std::function<Status()> news{};  // this
+  };
+  struct Verdict {
+    Status why_not;  // ok: kernels serve all ranks
+    GpuTerms terms{};
+  };
+  // Collective, once: the same verdict on all ranks. Errors: the control plane's.
+  Result<Verdict> agree(const Own& own);
+  // Collective: whether every rank has made a plan for `key`; if not, what was asked of here since the last time is taken back.
+  // Errors: the control plane's; kInvalidUsage: a rank is at another one.
+  Result<bool> allMade(const std::array<int, 3>& key, bool made);
+
+  // After a good verdict, the same on all ranks: of queues, and the most parts of a plan.
+  const cuda::QueueShape& shape() const { return shape_; }
+  int32_t parts() const { return parts_; }
+  // Whose memory kernels reach, and whose kernels reach this rank's; and whether all ranks are so to each other, the same on each.
+  bool isNeighbor(int peer) const { return neighbors_.reaches(peer); }
+  size_t neighbors() const { return neighbors_.count(); }
+  // Of any rank, if all of its node are such; the same on every rank.
+  size_t mostNeighbors() const { return neighbors_.seats().mostNeighbors(); }
+  bool areAllNeighbors() const { return all_neighbors_; }
+  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages that a graph records; `lane.end` is not
+  // used. Of what the host carries: when allMade() or connect() has said so.
+  enum class QueueUse : uint8_t { kPlan, kMessages };
+  Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
+  // Messages to ranks that are no neighbors have so many parts at most; 0: no graph can record them, or there are no such ranks. The
+  // same on every rank.
+  int32_t bridgedMessageParts() const;
+  // From now on the host carries what goes through the queues that were asked for of late, or not. The other ends may come later.
+  void connect(bool carries);
+  // Where blocks of one more plan tell that they run.
+  Result<cuda::Activity*> activity(size_t blocks);
+  // The same of messages, for good and at once.
+  Result<cuda::Activity*> activityOfMessages(size_t blocks);
+  void launched(GpuProxy::Launch launch, uint64_t blocks) { proxy_->launched(launch, blocks); }
+  uint64_t memoryBytes() const;
+  // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's
+  // GPU open, which must never be freed.
+  bool leave();
+  // Stops what the host does for kernels, which may still run: their memory is never freed.
+  void leak();
+
+ private:
+  explicit RemoteGpus(Communicator& communicator);
+  using Blobs = std::vector<std::vector<std::byte>>;
+  Result<Blobs> gather(std::span<const std::byte> mine) const;
+  void chooseShape();
+  Result<GpuOffer> setUp(const Own& own);
+  std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
+  Status meet(Blobs told);
+  Status start(const TransportReach& reach);
+  Result<cuda::Activity*> takeActivity(size_t blocks);
+  size_t bytesOfMessages(size_t peers, int32_t parts) const;
+
+  Communicator& communicator_;
+  GpuNeighbors neighbors_;
+  std::shared_ptr<const CudaDevice> device_;
+  cuda::QueueShape shape_;
+  int32_t parts_ = 1;
+  bool all_neighbors_ = true;
+  size_t most_strangers_ = 0;  // that are no neighbors of a rank
+  int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
+  // Pinned memory of the host, and how much of it plans have that all ranks have made.
+  struct Pinned {
+    std::unique_ptr<cuda::Memory> memory{};  // null: there is no need of it
+    size_t kept_bytes = 0;
+  };
+  Pinned told_, queues_;
+  // Pinned, too, for queues of messages that no plan has; null: there are none. From the begin, since asking for some may wait for kernels
+  // that run.
+  std::unique_ptr<cuda::Memory> messages_;
+  std::unique_ptr<GpuProxy> proxy_;  // goes before the memory
+  // Of the plan at hand.
+  std::vector<GpuProxy::Lane> lanes_;
+  std::vector<std::span<const cuda::Activity>> activities_;
+  Status started_;
+};
+
+}  // namespace horing

@@ -1,0 +1,283 @@
+#include "comm/gpu/staged_calls.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/no_memory.h"
+#include "cuda/outside_of_graphs.h"
+
+namespace horing {
+
+namespace {
+
+// Of cuda.h.
+constexpr unsigned int kWaitUntilAtLeast = 0;  // as signed difference, so numbers may wrap around
+constexpr CudaStream kDefaultStream = nullptr;
+
+// How long a wait for the GPU yields the core before it sleeps between two looks.
+constexpr int64_t kYieldNs = 200'000;
+constexpr std::chrono::microseconds kNap{50};
+// How often it asks the driver whether the GPU still lives.
+constexpr int64_t kLookNs = 20'000'000;
+constexpr int64_t kLastCopiesMs = 1000;
+
+}  // namespace
+
+Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device, StagedPlace place,
+                                                         const GpuInPlace::Limits& copies) {
+  HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
+  std::unique_ptr<StagedCalls> calls(new StagedCalls(opened, place, copies));
+  HORING_TRY(calls->initialise());
+  return calls;
+}
+
+Status StagedCalls::initialise() {
+  HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
+  progress_ = new (progress_memory_.data()) Progress{};
+  memory_bytes_ = sizeof(Progress);
+  const CudaDevice::Current current(*device_);
+  const CudaApi& api = device_->api();
+  return api.check(api.event_create(&last_, CudaApi::kEventWithoutTime), "making an event");
+}
+
+void StagedCalls::abandon() {
+  progress_memory_.leak();
+  for (Slot& slot : slots_)
+    for (PinnedMemory& memory : slot) memory.leak();
+  for (PinnedMemory& memory : blocking_slot_) memory.leak();
+  last_ = nullptr;
+  bounce_buffers_.abandon();
+  in_place_.abandon();
+  large_.abandon();
+}
+
+StagedCalls::~StagedCalls() {
+  if (!last_) return;
+  progress_->done.store(next_ - 1, std::memory_order_release);
+  const CudaApi& api = device_->api();
+  const OutsideOfGraphs outside(api);
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kLastCopiesMs);
+  int state = CudaApi::kNotReady;
+  {
+    const CudaDevice::Current current(*device_);
+    while ((state = api.event_query(last_)) == CudaApi::kNotReady && !deadline.passed())
+      std::this_thread::sleep_for(kNap);
+    api.event_destroy(last_);
+  }
+  // The stream is held up by something else, in front of what was put there.
+  if (state == CudaApi::kNotReady) abandon();
+}
+
+// The one in use stays while the GPU is at it: sizes double, so all together take less than twice the last.
+Result<std::byte*> StagedCalls::reserve(Slot& slot, size_t bytes) {
+  const size_t has = slot.empty() ? 0 : slot.back().bytes();
+  if (bytes > has) {
+    const size_t wanted = std::max({bytes, 2 * has, StagedPieces::kPieceBytes + 4096});
+    HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device_, wanted));
+    slot.push_back(std::move(memory));
+    memory_bytes_.fetch_add(wanted, std::memory_order_relaxed);
+  }
+  return slot.empty() ? nullptr : slot.back().data();
+}
+
+Status StagedCalls::copy(const std::vector<StagedCopy>& copies, CudaStream stream) const {
+  const CudaApi& api = device_->api();
+  for (const StagedCopy& each : copies)
+    HORING_TRY(api.check(api.copy(each.to, each.from, each.bytes, stream), "copying between GPU and host"));
+  return {};
+}
+
+Status StagedCalls::copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const {
+  const CudaApi& api = device_->api();
+  const CudaAddress done = progress_memory_.address() + offsetof(Progress, done);
+  HORING_TRY(api.check(api.stream_wait_value(stream, done, number, kWaitUntilAtLeast),
+                       "letting a stream wait for the host"));
+  return copy(piece.out, stream);
+}
+
+Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> streams,
+                            StagedOperation& operation) {
+  for (const CudaStream stream : streams) {
+    HORING_TRY(device_->checkStream(stream));
+    HORING_ASSIGN(const uint64_t graph, device_->recordedGraph(stream));
+    if (graph != 0)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "stream %p records a graph: operations that go through the host cannot be part of one "
+          "yet; launch them outside",
+          stream);
+  }
+  const StagedPieces pieces(command, place_);
+  if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
+  std::array<std::byte*, kSlots> staging{};
+  for (size_t slot = 0; slot < std::min(kSlots, pieces.count()); ++slot) {
+    HORING_ASSIGN(staging[slot], reserve(slots_[slot], pieces.largestBytes()));
+  }
+  operation.pieces.reserve(pieces.count());
+  operation.first = next_;
+  next_ += static_cast<uint32_t>(pieces.count());
+  const CudaDevice::Current current(*device_);
+  const CudaApi& api = device_->api();
+  const CudaStream stream = streams.front();
+  const std::span<const CudaStream> others = streams.subspan(1);
+  Status told = withoutExceptions([&]() -> Status {
+    HORING_TRY(comeBehind(others, stream));
+    return enqueuePieces(pieces, staging, stream, operation);
+  });
+  // Also behind what was put there before it failed: that uses the pinned memory, too.
+  const Status recorded =
+      withoutExceptions([&] { return api.check(api.event_record(last_, stream), "recording an event"); });
+  if (told.ok()) told = recorded;
+  for (const CudaStream other : others) {
+    const Status ordered = withoutExceptions(
+        [&] { return api.check(api.stream_wait_event(other, last_, 0), "ordering two streams"); });
+    if (told.ok()) told = ordered;
+  }
+  return told;
+}
+
+// Slots and numbers belong to one operation after the other. Of an event that was never recorded this waits for nothing.
+Status StagedCalls::comeBehind(std::span<const CudaStream> others, CudaStream stream) const {
+  const CudaApi& api = device_->api();
+  HORING_TRY(api.check(api.stream_wait_event(stream, last_, 0), "ordering two streams"));
+  for (const CudaStream other : others) {
+    HORING_TRY(api.check(api.event_record(last_, other), "recording an event"));
+    HORING_TRY(api.check(api.stream_wait_event(stream, last_, 0), "ordering two streams"));
+  }
+  return {};
+}
+
+Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
+                                  CudaStream stream, StagedOperation& operation) {
+  const CudaApi& api = device_->api();
+  const CudaAddress arrived = progress_memory_.address() + offsetof(Progress, arrived);
+  std::array<StagedPiece, kSlots> under_way;
+  for (size_t i = 0; i < pieces.count() + kSlots; ++i) {
+    StagedPiece& piece = under_way[i % kSlots];
+    const auto number = static_cast<uint32_t>(operation.first + i);
+    if (i >= kSlots && i - kSlots < pieces.count())
+      HORING_TRY(copyOutWhenDone(piece, number - static_cast<uint32_t>(kSlots), stream));
+    if (i >= pieces.count()) continue;
+    piece = pieces.piece(i, staging[i % kSlots]);
+    operation.pieces.push_back(std::move(piece.command));
+    HORING_TRY(copy(piece.in, stream));
+    HORING_TRY(
+        api.check(api.stream_write_value(stream, arrived, number, 0), "letting a stream tell the host"));
+  }
+  return {};
+}
+
+bool StagedCalls::hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const {
+  // acquire: pairs with the GPU's write, which comes after its copies.
+  return static_cast<int32_t>(counter.load(std::memory_order_acquire) - number) >= 0;
+}
+
+Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) const {
+  const SteadyClock clock;
+  const int64_t begun_ns = clock.nowNs();
+  int64_t next_look_ns = begun_ns + kLookNs;
+  while (!hasReached(progress_->arrived, number)) {
+    if (aborted.load(std::memory_order_relaxed))
+      return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank);
+    const int64_t now_ns = clock.nowNs();
+    if (now_ns - begun_ns < kYieldNs) {
+      ::sched_yield();
+      continue;
+    }
+    if (deadline.passed())
+      return makeStatus(Code::kTimeout,
+                        "rank %d: its stream on GPU %d did not come to this operation in time "
+                        "(HORING_TIMEOUT_MS): something before it on the stream does not end",
+                        place_.rank, device_->number());
+    if (now_ns >= next_look_ns) {
+      next_look_ns = now_ns + kLookNs;
+      const CudaDevice::Current current(*device_);
+      const OutsideOfGraphs outside(device_->api());
+      const int state = device_->api().event_query(last_);
+      if (state != CudaApi::kSuccess && state != CudaApi::kNotReady)
+        return device_->api().check(
+            state, formatString("rank %d: waiting for its stream on GPU %d", place_.rank, device_->number())
+                       .c_str());
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+  return {};
+}
+
+Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
+                             const std::atomic<bool>& aborted) {
+  // Whatever happens, the stream goes on in the end.
+  struct LetGo {
+    std::atomic<uint32_t>& done;
+    uint32_t last;
+    // release: pairs with the GPU's wait, after which it copies what was done.
+    ~LetGo() { done.store(last, std::memory_order_release); }
+  };
+  const size_t count = operation.pieces.size();
+  if (count == 0) return operation.failed;
+  const LetGo let_go{progress_->done, operation.first + static_cast<uint32_t>(count) - 1};
+  HORING_TRY(operation.failed);
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t number = operation.first + static_cast<uint32_t>(i);
+    HORING_TRY(awaitArrival(number, deadline, aborted));
+    HORING_TRY(runOnHost(operation.pieces[i], run));
+    progress_->done.store(number, std::memory_order_release);
+  }
+  return {};
+}
+
+Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
+  const Status status = withoutExceptions([&] { return run(command); });
+  if (status.ok()) return in_place_.received(command.transfers);
+  // The caller may use its memory again.
+  if (hasCopiedTransfers(command)) bounce_buffers_.awaitCopies();
+  return status;
+}
+
+Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const {
+  const SteadyClock clock;
+  const auto news = [&] {
+    return aborted.load(std::memory_order_relaxed)
+               ? makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank)
+               : Status();
+  };
+  const OutsideOfGraphs outside(device_->api());
+  const Status status = device_->synchronize(kDefaultStream, news, Deadline::after(clock, timeout_ms));
+  if (status.ok()) return status;
+  // It may still come to the copies, which use pinned memory: that goes no sooner.
+  const CudaDevice::Current current(*device_);
+  device_->api().event_record(last_, kDefaultStream);
+  return makeStatus(status.code(), "rank %d: %s", place_.rank, status.message().c_str());
+}
+
+Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
+                        const std::atomic<bool>& aborted) {
+  const StagedPieces pieces(command, place_);
+  if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
+  HORING_ASSIGN(std::byte* const staging, reserve(blocking_slot_, pieces.largestBytes()));
+  const CudaApi& api = device_->api();
+  for (size_t i = 0; i < pieces.count(); ++i) {
+    const StagedPiece piece = pieces.piece(i, staging);
+    {
+      const CudaDevice::Current current(*device_);
+      HORING_TRY(api.check(api.stream_wait_event(kDefaultStream, last_, 0), "ordering two streams"));
+      HORING_TRY(copy(piece.in, kDefaultStream));
+    }
+    HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
+    HORING_TRY(runOnHost(piece.command, run_on_host));
+    {
+      const CudaDevice::Current current(*device_);
+      HORING_TRY(copy(piece.out, kDefaultStream));
+    }
+    HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
+  }
+  return {};
+}
+
+}  // namespace horing

@@ -1,0 +1,560 @@
+#include "comm/gpu/team.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "comm/schedule_proof.h"
+#include "control/rank_list.h"
+#include "control/root_service.h"
+#include "cuda/outside_of_graphs.h"
+#include "engine/cuda/device_memory.h"
+#include "engine/cuda/pinned_memory.h"
+#include "engine/host/plan.h"
+#include "schedule/postcondition.h"
+#include "selection/forced_algorithms.h"
+
+namespace horing {
+
+namespace {
+
+// Of this process, for others have it open. Who looks for leaks finds it here.
+void keepUntilTheEnd(std::unique_ptr<cuda::Memory> memory) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(memory));
+}
+
+constexpr std::chrono::milliseconds kTeamLook{1};
+
+// Every one fits; of algorithms see setUp(), and runs begin anew.
+constexpr ReplayNumber kMostOfReplays = ReplayNumber::decoded(UINT64_MAX);
+static_assert(kCollectives - 1 <= kMostOfReplays.collective);
+static_assert(kMaxRanks - 1 <= kMostOfReplays.root);
+static_assert(cuda::kMaxParts - 1 <= kMostOfReplays.part);
+static_assert(kMostOfReplays.run == ReplayNumber::kRunMask);
+
+ReplayNumber replayNumber(const std::array<int, 3>& key, int32_t part, uint64_t run) {
+  return {static_cast<uint32_t>(key[0]), static_cast<uint32_t>(key[1]), static_cast<uint32_t>(key[2]),
+          static_cast<uint32_t>(part), static_cast<uint32_t>(run & ReplayNumber::kRunMask)};
+}
+
+// What a graph replayed when this happened; nothing: a host launched it, or memory of the GPU was written over.
+std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::Failure& failure) {
+  if ((failure.call & cuda::kInGraph) == 0 || failure.part < 0 || failure.part >= cuda::kMaxParts)
+    return std::nullopt;
+  return replayNumber(key, failure.part, failure.run);
+}
+
+}  // namespace
+
+// The ends of one rank, by the positions of a schedule.
+class GpuTeam::Ports final : public cuda::PortSource {
+ public:
+  Ports(GpuTeam& team, int32_t position) : team_(team), position_(position) {}
+  Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
+    using Kind = cuda::PortName::Kind;
+    const bool sends = name.kind == Kind::kSend || name.kind == Kind::kScratchSend;
+    const int own = rankAt(position_);
+    QueueName wanted{own, own, kLinkChannels + name.queue, part};
+    if (name.queue < 0) {
+      (sends ? wanted.receiver : wanted.sender) = rankAt(name.position);
+      wanted.channel = name.channel;
+    }
+    HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted, QueueUse::kPlan));
+    return sends ? ends.send : ends.receive;
+  }
+  Result<cuda::Activity*> activity(size_t blocks) override {
+    return team_.makeActivity(rankAt(position_), blocks);
+  }
+
+ private:
+  int rankAt(int32_t position) const { return team_.rank_of_position_[static_cast<size_t>(position)]; }
+  GpuTeam& team_;
+  const int32_t position_;
+};
+
+GpuTeam::~GpuTeam() {
+  // Perhaps another communicator's, which only the shared kernels still have; it goes last.
+  const std::shared_ptr<const CudaDevice> device = launches_.anyDevice();
+  std::optional<OutsideOfGraphs> outside;
+  if (device) outside.emplace(device->api());
+  if (launches_.awaitEnd([this] { abort(); })) {
+    release();
+    return;
+  }
+  // Something in front of a launch holds its stream up.
+  if (remote_) remote_->leak();
+  flags_.leak();
+  plans_.clear();
+  exchanges_.clear();
+  for (Rank& rank : ranks_) {
+    (void)rank.memory.release();
+    (void)rank.told.release();
+  }
+  launches_.leak();
+}
+
+void GpuTeam::release() {
+  if (remote_ && !remote_->leave()) keepUntilTheEnd(std::move(at(remote_->rank()).memory));
+  remote_.reset();
+  plans_.clear();
+  exchanges_.clear();
+  {
+    const std::lock_guard lock(made_mutex_);
+    made_.clear();
+  }
+  queues_.clear();
+  for (Rank& rank : ranks_) {
+    rank.memory.reset();
+    rank.told.reset();
+  }
+  launches_.release();
+  abort_.store(nullptr, std::memory_order_release);
+  flags_ = PinnedMemory();
+}
+
+std::shared_ptr<GpuTeam> GpuTeam::branch(const JobId& name, int ranks) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(branches_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<GpuTeam>& known = branches_[name];
+  std::shared_ptr<GpuTeam> team = known.lock();
+  if (!team) known = team = std::make_shared<GpuTeam>(ranks);
+  return team;
+}
+
+void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
+  const std::lock_guard lock(mutex_);
+  if (!at(rank).device) at(rank).device = std::move(device);
+  changed_.notify_all();
+}
+
+bool GpuTeam::copies(uint64_t bytes) const {
+  // Of one GPU copies read each block for every rank again.
+  return !remote_ && !in_one_launch_[static_cast<size_t>(Collective::kAllGather)] &&
+         bytes >= static_cast<uint64_t>(config_.gpu_copy_bytes);
+}
+
+std::vector<int> GpuTeam::missing() const {
+  std::vector<int> missing;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank].device && isHere(static_cast<int>(rank))) missing.push_back(static_cast<int>(rank));
+  return missing;
+}
+
+Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
+  std::unique_lock lock(mutex_);
+  if (state_ == State::kGathering && !remote_) {
+    const OutsideOfGraphs outside(at(member.rank).device->api());
+    // What this rank alone finds out spares all the wait.
+    const Status loads = launches_.load(member.rank, at(member.rank).device);
+    if (!loads.ok()) stage(member, loads);
+  }
+  while (state_ == State::kGathering && !missing().empty()) {
+    changed_.wait_for(lock, kTeamLook);
+    lock.unlock();
+    HORING_TRY(patience.news());
+    lock.lock();
+    if (patience.deadline.passed() && !missing().empty())
+      return makeStatus(Code::kTimeout,
+                        "rank %d: rank(s) %s of this process never came with an operation on a GPU "
+                        "(HORING_TIMEOUT_MS). Calls of one thread for several ranks belong into a group",
+                        member.rank, rankList(missing()).c_str());
+  }
+  if (state_ == State::kGathering) {
+    config_ = member.config;
+    map_ = member.map;
+    log_ = member.log;
+    const OutsideOfGraphs outside(at(member.rank).device->api());
+    Status made = setUp();
+    if (remote_) {
+      const Rank& own = at(member.rank);
+      const int blocks = made.ok() ? launches_.residentBlocks() : 0;
+      HORING_ASSIGN(const RemoteGpus::Verdict verdict,
+                    remote_->agree({own.device, made, own.memory.get(), blocks, abort_.load(), member.news}));
+      made = verdict.why_not;
+      if (made.ok()) adopt(verdict.terms);
+      // Their queues have their place, and nobody could hear now that they could not be made.
+      if (made.ok()) HORING_TRY(makeExchanges());
+    }
+    if (made.ok()) {
+      state_ = State::kKernels;
+      log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
+                cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
+      if (copies(UINT64_MAX))
+        log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
+                  static_cast<long long>(config_.gpu_copy_bytes));
+    } else {
+      stage(member, made);
+    }
+  }
+  at(member.rank).is_served = state_ == State::kKernels;
+  return at(member.rank).is_served;
+}
+
+void GpuTeam::stage(const Member& member, const Status& why) {
+  state_ = State::kStaged;
+  member.log.info("gpu", "operations on GPUs go through memory of the host: %s", why.message().c_str());
+  release();
+  changed_.notify_all();
+}
+
+Status GpuTeam::setUp() {
+  HORING_CHECK_LE(algorithmCatalogue().size() - 1, size_t{kMostOfReplays.algorithm});
+  for (int position = 0; position < map_->ranks(); ++position)
+    rank_of_position_.push_back(map_->rankOfPosition(position));
+  std::vector<std::shared_ptr<const CudaDevice>> devices;
+  for (const Rank& rank : ranks_) devices.push_back(rank.device);
+  HORING_TRY(launches_.setUp(devices));
+  settings_.in_one_launch = launches_.isOneLaunch();
+  if (settings_.in_one_launch) HORING_TRY(chooseInOneLaunch());
+  return setUpMemory();
+}
+
+// Each byte of inputs is read once, and each of outputs written once, and nobody waits. Not where the user names another algorithm.
+Status GpuTeam::chooseInOneLaunch() {
+  HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config_.algorithm));
+  const auto choose = [&](Collective collective, const char* algorithm) {
+    if (config_.reproducible && contractOf(collective).folds()) return;
+    for (const ForcedRow& row : forced.rows())
+      if (row.collective.value_or(collective) == collective && row.algorithm->has(collective) &&
+          row.algorithm->name != std::string_view(algorithm))
+        return;
+    in_one_launch_[static_cast<size_t>(collective)] = selectionOf(*findAlgorithm(algorithm), *map_);
+    log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
+              algorithm);
+  };
+  choose(Collective::kAllReduce, "peer_write");
+  choose(Collective::kAllGather, "peer_write");
+  choose(Collective::kReduceScatter, "peer_read");
+  return {};
+}
+
+const Selection& GpuTeam::selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const {
+  const std::optional<Selection>& in_one_launch = in_one_launch_[static_cast<size_t>(collective)];
+  // Of premulsum each rank has a factor of its own.
+  return in_one_launch && op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
+}
+
+// What all ranks have agreed on.
+void GpuTeam::adopt(const GpuTerms& terms) {
+  most_blocks_ = terms.most_blocks;
+  resident_blocks_ = terms.resident_blocks;
+  shape_ = remote_->shape();
+  settings_.slot_bytes = shape_.slot_bytes;
+  settings_.parts = remote_->parts();
+}
+
+Status GpuTeam::setUpMemory() {
+  for (Rank& rank : ranks_) {
+    if (!rank.device) continue;
+    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, cuda::kGpuMemoryBytes));
+    if (!remote_) {
+      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
+    }
+  }
+  HORING_ASSIGN(flags_, PinnedMemory::allocate(launches_.anyDevice(), sizeof(uint32_t)));
+  auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
+  *flag = 0;
+  abort_.store(flag, std::memory_order_release);
+  settings_.window = static_cast<int32_t>(config_.window);
+  settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
+  most_blocks_ = static_cast<int>(config_.gpu_blocks);
+  if (!remote_) chooseShape();
+  return {};
+}
+
+void GpuTeam::chooseShape() {
+  const cuda::GpuQueues queues = cuda::gpuQueues(ranks_.size(), settings_.window);
+  shape_ = queues.shape;
+  settings_.slot_bytes = shape_.slot_bytes;
+  settings_.parts = queues.parts;
+}
+
+Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name, QueueUse use) {
+  if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
+  if (!isHere(name.sender) || !isHere(name.receiver)) return makeRemoteQueue(name, use);
+  cuda::Memory& sender = *at(name.sender).memory;
+  cuda::Memory& receiver = *at(name.receiver).memory;
+  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, sender, receiver));
+  QueueEnds ends{};
+  HORING_ASSIGN(ends.send, place(name.sender, queue.send));
+  HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
+  queues_.emplace(name, ends);
+  new_queues_.push_back(name);
+  return ends;
+}
+
+// The end that is here, of a queue that the host carries on.
+Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name, QueueUse use) {
+  const bool sends = isHere(name.sender);
+  const int channel = cuda::bridgeChannel(name.channel, name.part);
+  HORING_ASSIGN(const cuda::Port port,
+                remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
+  QueueEnds ends{};
+  HORING_ASSIGN((sends ? ends.send : ends.receive), place(remote_->rank(), port));
+  queues_.emplace(name, ends);
+  new_queues_.push_back(name);
+  return ends;
+}
+
+Result<cuda::Port*> GpuTeam::place(int rank, const cuda::Port& port) {
+  return cuda::place(*at(rank).memory, std::span(&port, 1));
+}
+
+Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
+  HORING_CHECK(root >= 0 && static_cast<size_t>(root) < ranks_.size());
+  const std::array key{static_cast<int>(collective),
+                       static_cast<int>(selection.algorithm - algorithmCatalogue().data()), root};
+  const std::lock_guard lock(mutex_);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    const OutsideOfGraphs outside(launches_.anyDevice()->api());
+    const std::vector<Used> used = this->used();
+    new_queues_.clear();
+    Result<Plans> made = makePlans(collective, selection, root);
+    if (remote_) {
+      HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
+      if (!all_made && made.ok())
+        made = makeStatus(Code::kUnhandledCudaError, "another rank has no plan for it");
+    }
+    if (!made.ok()) {
+      log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
+                collectiveName(collective), made.status().message().c_str());
+      HORING_TRY(undo(used));
+    }
+    found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
+    const std::lock_guard made_lock(made_mutex_);
+    if (!found->second.empty()) made_.emplace(key, &found->second);
+  }
+  return found->second.empty() ? nullptr : &found->second;
+}
+
+Result<cuda::Activity*> GpuTeam::makeActivity(int rank, size_t blocks) {
+  if (remote_) return remote_->activity(blocks);
+  HORING_ASSIGN(std::byte* const told, at(rank).told->allocate(blocks * sizeof(cuda::Activity)));
+  return reinterpret_cast<cuda::Activity*>(told);
+}
+
+std::vector<GpuTeam::Used> GpuTeam::used() const {
+  std::vector<Used> used;
+  for (const Rank& rank : ranks_)
+    used.push_back({rank.memory ? rank.memory->used() : 0, rank.told ? rank.told->used() : 0});
+  return used;
+}
+
+Status GpuTeam::undo(const std::vector<Used>& used) {
+  for (const QueueName& name : new_queues_) queues_.erase(name);
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank].memory));
+    if (ranks_[rank].told) HORING_TRY(ranks_[rank].told->rewind(used[rank].told));
+  }
+  return {};
+}
+
+// As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
+// even one does.
+int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const {
+  // Of these, see chooseInOneLaunch(), no block waits for another, and none has a queue.
+  if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
+  size_t lanes = 1;
+  for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
+  const auto granted = std::max<size_t>(static_cast<size_t>(most_blocks_) / lanes, 1);
+  const auto parts = std::min(granted, static_cast<size_t>(settings_.parts));
+  const int resident = remote_ ? resident_blocks_ : launches_.residentBlocks();
+  return static_cast<int32_t>(std::min(parts, static_cast<size_t>(resident) / lanes));
+}
+
+Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection& selection, int root) {
+  const int32_t root_position = hasRoot(collective) ? map_->positionOfRank(root) : 0;
+  const auto name = std::string(selection.algorithm->name);
+  std::vector<Schedule> schedules;
+  for (int32_t position = 0; position < selection.shape.ranks(); ++position) {
+    HORING_ASSIGN(Schedule schedule,
+                  buildSchedule(name, collective, selection.shape, position, root_position));
+    schedules.push_back(std::move(schedule));
+  }
+  PlanParameters parameters;
+  parameters.slices = representativeSlices(kMaxSlices, settings_.window);
+  parameters.window = {settings_.window};
+  parameters.slots = static_cast<int32_t>(shape_.slots);
+  parameters.scratch_slices = static_cast<int32_t>(shape_.slots);
+  if (wantsProof(config_, selection.shape.ranks())) HORING_TRY(proveSchedules(schedules, parameters));
+  cuda::BoundPlanSettings settings = settings_;
+  settings.parts = partsFor(selection, schedules);
+  if (settings.parts == 0)
+    return makeStatus(Code::kInvalidUsage,
+                      "the blocks of %s %s of all ranks that share a GPU are not resident at once",
+                      name.c_str(), collectiveName(collective));
+  Plans plans;
+  for (size_t position = 0; position < schedules.size(); ++position) {
+    if (!isHere(rank_of_position_[position])) {
+      plans.emplace_back();
+      continue;
+    }
+    Ports ports(*this, static_cast<int32_t>(position));
+    cuda::Memory& memory = *at(rank_of_position_[position]).memory;
+    HORING_ASSIGN(auto plan,
+                  cuda::BoundPlan::make(std::move(schedules[position]), settings, rank_of_position_,
+                                        map_->railMajorBlocks(), abort_.load(), memory, ports));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+Result<const cuda::BoundExchange*> GpuTeam::exchange(int rank) {
+  const std::lock_guard lock(mutex_);
+  if (!at(rank).is_served) return nullptr;
+  if (!has_exchanges_) {
+    const OutsideOfGraphs outside(launches_.anyDevice()->api());
+    HORING_TRY(makeExchanges());
+  }
+  return exchanges_.empty() ? nullptr : exchanges_[static_cast<size_t>(rank)].get();
+}
+
+// Between threads those of all ranks, or none.
+Status GpuTeam::makeExchanges() {
+  has_exchanges_ = true;
+  const int blocks = std::min(most_blocks_, remote_ ? resident_blocks_ : launches_.residentBlocks());
+  bridged_exchange_parts_ = remote_ ? remote_->bridgedMessageParts() : 0;
+  const bool reaches_all = !remote_ || bridged_exchange_parts_ > 0;
+  const size_t peers = reaches_all ? ranks_.size() - 1 : remote_->mostNeighbors();
+  cuda::BoundExchangeSettings settings;
+  settings.parts = cuda::exchangeParts(peers, settings_.parts, blocks);
+  bridged_exchange_parts_ = std::min(bridged_exchange_parts_, settings.parts);
+  settings.most_blocks = blocks;
+  settings.timeout_ns = settings_.timeout_ns;
+  if (ranks_.size() == 1) return {};
+  // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
+  const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"
+                              : !reaches_all && remote_->neighbors() == 0
+                                  ? "this rank's GPU reaches no other's memory"
+                              : settings.parts == 0 ? "too many ranks reach each other"
+                                                    : nullptr;
+  if (why_not) {
+    log_.info("gpu", "sends and receives go through memory of the host: %s", why_not);
+    return {};
+  }
+  const std::vector<Used> used = this->used();
+  new_queues_.clear();
+  Status made;
+  for (int rank = 0; made.ok() && rank < static_cast<int>(ranks_.size()); ++rank) {
+    exchanges_.emplace_back();
+    if (!isHere(rank)) continue;
+    Result<std::unique_ptr<cuda::BoundExchange>> exchange = makeExchange(rank, settings);
+    made = exchange.status();
+    if (made.ok()) exchanges_.back() = exchange.take();
+  }
+  if (made.ok() || remote_) return made;
+  log_.info("gpu", "sends and receives go through memory of the host: %s", made.message().c_str());
+  exchanges_.clear();
+  return undo(used);
+}
+
+Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
+    int rank, const cuda::BoundExchangeSettings& settings) {
+  std::vector<cuda::Port*> ports;
+  for (int peer = 0; peer < static_cast<int>(ranks_.size()); ++peer)
+    for (const bool sends : {false, true})
+      for (int32_t part = 0; part < settings.parts; ++part) {
+        if (peer == rank || (remote_ && !remote_->isNeighbor(peer))) {
+          ports.push_back(nullptr);
+          continue;
+        }
+        HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, peer, sends, part));
+        ports.push_back(port);
+      }
+  cuda::Activity* activity = nullptr;
+  if (remote_) {
+    HORING_ASSIGN(activity, remote_->activityOfMessages(static_cast<size_t>(settings.most_blocks)));
+  }
+  return cuda::BoundExchange::make(ports, settings, {abort_.load(), activity}, *at(rank).memory);
+}
+
+Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int32_t part) {
+  const QueueName name = sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part};
+  HORING_ASSIGN(const QueueEnds ends, queue(name, QueueUse::kMessages));
+  return sends ? ends.send : ends.receive;
+}
+
+Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
+  const std::lock_guard lock(mutex_);
+  const OutsideOfGraphs outside(launches_.anyDevice()->api());
+  cuda::BoundExchange& exchange = *exchanges_[static_cast<size_t>(rank)];
+  const auto connectAll = [&]() -> Status {
+    for (const Transfer& each : transfers) {
+      const bool sends = each.direction == Transfer::Direction::kSend;
+      const int32_t flow = cuda::BoundExchange::flowNumber(each.peer, sends);
+      if (exchange.isConnected(flow)) continue;
+      std::vector<cuda::Port*> ports;
+      for (int32_t part = 0; part < bridged_exchange_parts_; ++part) {
+        HORING_ASSIGN(cuda::Port* const port, portOfMessages(rank, each.peer, sends, part));
+        ports.push_back(port);
+      }
+      HORING_TRY(exchange.connect(flow, ports));
+    }
+    return {};
+  };
+  const Status connected = connectAll();
+  if (remote_) remote_->connect(connected.ok());
+  return connected;
+}
+
+void GpuTeam::abort() {
+  // Kernels look at it now and then; nothing is ordered by it.
+  if (uint32_t* const flag = abort_.load(std::memory_order_acquire)) cuda::storeFlag(flag, 1);
+}
+
+std::vector<ReplayRuns> GpuTeam::replayRuns(int rank) const {
+  std::vector<ReplayRuns> runs;
+  const std::lock_guard lock(made_mutex_);
+  for (const auto& [key, plans] : made_) {
+    const cuda::BoundPlan& plan = *(*plans)[static_cast<size_t>(map_->positionOfRank(rank))];
+    for (int32_t part = 0; part < plan.parts(); ++part)
+      if (const cuda::Activity of_part = plan.runs(part); of_part.begun > 0)
+        runs.push_back({of_part.begun, of_part.ended, replayNumber(key, part, 0)});
+  }
+  return runs;
+}
+
+GpuTeam::Ended GpuTeam::outcome() {
+  const uint32_t* const flag = abort_.load(std::memory_order_acquire);
+  if (!flag || cuda::loadFlagAcquire(flag) == 0) return {};
+  const std::lock_guard lock(mutex_);
+  const OutsideOfGraphs outside(launches_.anyDevice()->api());
+  Ended ended{makeStatus(Code::kRemoteError, "kernels of this communicator were ended")};
+  for (const auto& [key, plans] : plans_)
+    for (size_t position = 0; position < plans.size(); ++position) {
+      if (!plans[position]) continue;
+      cuda::Failure failure;
+      const Status outcome = plans[position]->outcome(&failure);
+      if (outcome.ok()) continue;
+      ended = {makeStatus(outcome.code(), "on the GPU of rank %d: %s", rank_of_position_[position],
+                          outcome.message().c_str()),
+               failure.call & ~cuda::kInGraph, replayOf(key, failure)};
+      // Who was ended says less than who gave up.
+      if (outcome.code() != Code::kRemoteError) return ended;
+    }
+  for (size_t rank = 0; rank < exchanges_.size(); ++rank) {
+    if (!exchanges_[rank]) continue;
+    cuda::ExchangeFailure failure;
+    const Status outcome = exchanges_[rank]->outcome(&failure);
+    if (outcome.ok()) continue;
+    ended = {makeStatus(outcome.code(), "on the GPU of rank %zu: %s", rank, outcome.message().c_str())};
+    ended.rank = static_cast<int>(rank);
+    if (failure.call != cuda::kNoCall && (failure.call & cuda::kInGraph) == 0) ended.launch = failure.call;
+    if (outcome.code() != Code::kRemoteError) return ended;
+  }
+  return ended;
+}
+
+uint64_t GpuTeam::memoryBytes(int rank) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t of_host = remote_ ? remote_->memoryBytes() : 0;
+  return of_host + (at(rank).memory ? at(rank).memory->bytes() : 0);
+}
+
+}  // namespace horing

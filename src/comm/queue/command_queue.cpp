@@ -1,0 +1,306 @@
+#include "comm/queue/command_queue.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/no_memory.h"
+#include "base/service_thread.h"
+
+namespace horing {
+
+namespace {
+// Whether this is the thread of a queue, of this one or another. In a callback there, what a call would wait for may wait for the
+// callback.
+thread_local bool serves_a_queue = false;
+}  // namespace
+
+CommandQueue::CommandQueue(Communicator& communicator)
+    : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
+
+CommandQueue::~CommandQueue() {
+  // Nor has it a GPU, or may it free what the parent uses.
+  if (communicator_.isForkedChild()) (void)kernels_.release();
+  if (!thread_.joinable()) {
+    if (staged_ && communicator_.isForkedChild()) staged_->abandon();
+    return;
+  }
+  // A forked child has a copy of this object, but not the thread.
+  if (communicator_.isForkedChild()) {
+    thread_.detach();
+    if (staged_) staged_->abandon();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+Status CommandQueue::bind(const CudaDriver& driver, int device) {
+  if (!staged_) {
+    HORING_TRY(driver.api().status());
+    HORING_ASSIGN(staged_, StagedCalls::create(
+                               driver.api().value(), device, {communicator_.rank(), communicator_.ranks()},
+                               {communicator_.options().config.timeout_ms, communicator_.aborted()}));
+    if (kernels_) kernels_->bind(staged_->openedDevice());
+  }
+  if (staged_->device() == device) return {};
+  return makeStatus(Code::kInvalidUsage,
+                    "rank %d: the communicator works on GPU %d since its first operation there, and these "
+                    "buffers are on GPU %d: make a communicator for each",
+                    communicator_.rank(), staged_->device(), device);
+}
+
+void CommandQueue::moveInPlace(Command& command) const {
+  for (Transfer& transfer : command.transfers)
+    if (communicator_.movesInPlace(transfer)) staged_->moveInPlace(transfer);
+}
+
+Status CommandQueue::carryOut(Command& command) {
+  try {
+    return tryToCarryOut(command);
+  } catch (...) {
+    return communicator_.breakOff(noMemory());
+  }
+}
+
+Status CommandQueue::tryToCarryOut(Command& command) {
+  if (!command.on_gpu || movesNothing(command)) return carryOutOnHost(command);
+  const bool asks = kernels_ && command.taken == Taken::kUnasked;
+  const Result<bool> taken = asks ? kernels_->begin(command) : Result<bool>(false);
+  if (!taken.ok()) {
+    // Messages that do not meet were not begun.
+    const bool sticks = command.transfers.empty() || taken.status().code() != Code::kInvalidUsage;
+    return sticks ? communicator_.breakOff(taken.status()) : taken.status();
+  }
+  Status status;
+  if (!taken.value()) status = carryOutStaged(command);
+  const Status finished = kernels_ ? kernels_->finish() : Status();
+  if (!finished.ok()) return communicator_.breakOff(finished);
+  return status;
+}
+
+Status CommandQueue::carryOutStaged(const Command& command) {
+  Status status = staged_->run(
+      command, [this](const Command& staged) { return carryOutOnHost(staged); },
+      communicator_.options().config.timeout_ms, turns_abandoned_);
+  // What the GPU kept from taking part. Of what the host met the others have heard.
+  const bool is_of_gpu = status.code() == Code::kUnhandledCudaError || status.code() == Code::kTimeout;
+  return is_of_gpu ? communicator_.breakOff(status) : status;
+}
+
+// Who failed to take part tells the others.
+Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
+  const Deadline deadline = Deadline::after(clock_, communicator_.options().config.timeout_ms);
+  Status status = withoutExceptions([&] {
+    return staged_->carryOut(
+        operation, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
+        turns_abandoned_);
+  });
+  return status.ok() ? status : communicator_.breakOff(status);
+}
+
+Status CommandQueue::carryOutOnHost(const Command& command) {
+  if (command.task) return command.task();
+  if (!command.list.empty()) return lists_.run(command.collective, command.call, command.list);
+  return command.transfers.empty() ? communicator_.run(command.collective, command.call)
+                                   : communicator_.exchange(command.transfers);
+}
+
+Status CommandQueue::run(Command& command) {
+  // acquire: pairs with the release in submit().
+  if (has_thread_.load(std::memory_order_acquire)) drain();
+  return carryOut(command);
+}
+
+Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
+  if (!thread_.joinable()) {
+    HORING_ASSIGN(thread_, startServiceThread("a communicator's operations", [this] { serve(); }));
+    has_thread_.store(true, std::memory_order_release);
+  }
+  if (serves_a_queue || await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: %zu operations are queued on the communicator and none of them ended within %lld "
+      "ms (HORING_TIMEOUT_MS), so this one was not issued: is a callback waiting, or another "
+      "operation on the same stream?",
+      communicator_.rank(), entries_.size(),
+      static_cast<long long>(communicator_.options().config.timeout_ms));
+}
+
+template <typename Condition>
+bool CommandQueue::await(std::unique_lock<std::mutex>& lock, Condition condition) {
+  const std::chrono::milliseconds limit(communicator_.options().config.timeout_ms);
+  return changed_.wait_for(lock, limit, [&] { return turns_abandoned_ || condition(); });
+}
+
+Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
+  std::vector<StreamTurn> turns;
+  for (Stream* const stream : streams) turns.push_back({stream});
+  std::unique_lock lock(mutex_);
+  if (const Status room = makeRoom(lock); !room.ok()) {
+    lock.unlock();
+    return command.taken == Taken::kSome ? communicator_.breakOff(room) : room;
+  }
+  entries_.push_back({std::move(command), std::move(turns), {}});
+  // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
+  Stream::enter(entries_.back().turns);
+  changed_.notify_all();
+  return {};
+}
+
+Status CommandQueue::submit(Command command, CudaStream stream) {
+  HORING_ASSIGN(const bool taken, enqueue(command, {&stream, 1}));
+  HORING_TRY(settle());
+  return taken ? Status() : enqueueStaged(std::move(command), {&stream, 1});
+}
+
+Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream> streams) {
+  HORING_TRY(asyncError());
+  if (!kernels_) return false;
+  HORING_TRY(awaitKernelsOfThread());
+  Result<bool> taken = kernels_->enqueue(command, streams);
+  if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
+  return communicator_.breakOff(taken.status());
+}
+
+Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> streams) {
+  const bool is_rest = command.taken == Taken::kSome;
+  const Status enqueued = tryToEnqueueStaged(std::move(command), streams);
+  if (!is_rest) return enqueued;
+  // The others count on all of it.
+  const Status followed = kernels_->follow();
+  const Status& failed = enqueued.ok() ? followed : enqueued;
+  return failed.ok() ? failed : communicator_.breakOff(failed);
+}
+
+Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStream> streams) {
+  HORING_TRY(asyncError());
+  {
+    std::unique_lock lock(mutex_);
+    HORING_TRY(makeRoom(lock));
+  }
+  // Before the stream is told anything: it waits for what the thread finds here.
+  std::list<Entry> entry(1);
+  StagedOperation& operation = entry.front().staged.emplace();
+  // Without the lock: the driver may take its time, and only this thread adds.
+  Status failed = withoutExceptions([&] { return staged_->enqueue(command, streams, operation); });
+  if (failed.code() == Code::kInvalidUsage) return failed;
+  operation.failed = failed;
+  const std::lock_guard lock(mutex_);
+  entries_.splice(entries_.end(), entry);
+  changed_.notify_all();
+  return failed;
+}
+
+Result<bool> CommandQueue::enqueueBlocking(Command& command) {
+  if (!kernels_ || !command.on_gpu) return false;
+  HORING_TRY(asyncError());
+  HORING_TRY(awaitKernelsOfThread());
+  Result<bool> taken = kernels_->enqueueBlocking(command);
+  if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
+  return communicator_.breakOff(taken.status());
+}
+
+Status CommandQueue::start() {
+  if (!kernels_) return {};
+  const Status started = kernels_->start();
+  return started.ok() ? started : communicator_.breakOff(started);
+}
+
+Status CommandQueue::settle() {
+  if (!kernels_) return {};
+  const Status settled = kernels_->settle();
+  return settled.ok() ? settled : communicator_.breakOff(settled);
+}
+
+Status CommandQueue::asyncError() {
+  const Status ended = kernels_ ? kernels_->outcome() : Status();
+  return ended.ok() ? communicator_.asyncError() : communicator_.breakOff(ended);
+}
+
+// Kernels are launched in the order of the calls, on every rank; and ranks that agree on them do so one after the other with
+// those that make children.
+Status CommandQueue::awaitKernelsOfThread() {
+  if (!has_thread_.load(std::memory_order_acquire)) return {};
+  std::unique_lock lock(mutex_);
+  const auto none_left = [this] {
+    return std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+      return !entry.staged && (entry.command.on_gpu || entry.command.task);
+    });
+  };
+  if (none_left()) return {};
+  if (serves_a_queue)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "rank %d: called in a callback while operations on the GPU that were issued on streams of "
+        "horingStreamCreate are queued: it would have to wait for them, and they wait for the "
+        "callback. Issue it on such a stream, too, or from a thread of the program",
+        communicator_.rank());
+  if (!await(lock, none_left))
+    return makeStatus(
+        Code::kTimeout,
+        "rank %d: operations on the GPU that were issued on streams of horingStreamCreate did not "
+        "end within %lld ms (HORING_TIMEOUT_MS), so this one, which comes behind them, was not "
+        "issued",
+        communicator_.rank(), static_cast<long long>(communicator_.options().config.timeout_ms));
+  if (none_left()) return {};
+  return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", communicator_.rank());
+}
+
+void CommandQueue::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return entries_.empty(); });
+}
+
+void CommandQueue::abandonTurns() {
+  const std::lock_guard lock(mutex_);
+  turns_abandoned_ = true;
+  if (kernels_) kernels_->abort();
+  if (!entries_.empty())
+    for (const StreamTurn& each : entries_.front().turns) each.stream->wake();
+  changed_.notify_all();
+}
+
+// The thread: ends when it is told to and nothing is left.
+void CommandQueue::serve() {
+  serves_a_queue = true;
+  for (;;) {
+    Entry* entry = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || !entries_.empty(); });
+      if (entries_.empty()) return;
+      entry = &entries_.front();  // stays where it is while others are added behind it
+    }
+    if (entry->staged) {
+      // What went wrong sticks to the communicator, since a stream of CUDA tells nobody.
+      [[maybe_unused]] const Status status = carryOutStaged(*entry->staged);
+      const std::lock_guard lock(mutex_);
+      entries_.pop_front();
+      changed_.notify_all();
+      continue;
+    }
+    for (const StreamTurn& each : entry->turns) each.stream->awaitTurn(each.turn, turns_abandoned_);
+    const Status status = carryOut(entry->command);
+    std::vector<StreamTurn> turns;
+    {
+      const std::lock_guard lock(mutex_);
+      turns = std::exchange(entry->turns, {});  // whose streams may be gone once their turns are finished
+    }
+    // Before anybody hears that the queue is empty: who drained it finds the streams idle.
+    Stream::DueCallbacks due;
+    for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);
+    {
+      const std::lock_guard lock(mutex_);
+      entries_.pop_front();
+      changed_.notify_all();
+    }
+    due.call();
+  }
+}
+
+}  // namespace horing

@@ -1,0 +1,75 @@
+#include "comm/queue/stream.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace horing {
+
+void Stream::enter(std::span<StreamTurn> turns) {
+  // In one order by all threads that lock several.
+  std::ranges::sort(turns, std::less(), &StreamTurn::stream);
+  for (const StreamTurn& each : turns) each.stream->mutex_.lock();
+  for (StreamTurn& each : turns) each.turn = each.stream->next_++;
+  for (const StreamTurn& each : turns) each.stream->mutex_.unlock();
+}
+
+void Stream::awaitTurn(Turn turn, const std::atomic<bool>& abandoned) {
+  std::unique_lock lock(mutex_);
+  finished_turn_.wait(lock, [&] { return finished_ == turn || abandoned; });
+}
+
+void Stream::wake() {
+  const std::lock_guard lock(mutex_);
+  finished_turn_.notify_all();
+}
+
+// Under mutex_.
+void Stream::finishNext(const Status& status) {
+  ++finished_;
+  if (error_.ok() && !status.ok()) error_ = status;
+}
+
+void Stream::finish(Turn turn, const Status& status, DueCallbacks& due) {
+  const std::lock_guard lock(mutex_);
+  if (turn != finished_) {
+    abandoned_.emplace(turn, status);
+    return;
+  }
+  finishNext(status);
+  for (auto next = abandoned_.begin(); next != abandoned_.end() && next->first == finished_;
+       next = abandoned_.erase(next))
+    finishNext(next->second);
+  while (!callbacks_.empty() && callbacks_.front().after <= finished_) {
+    callbacks_.front().error = error_;
+    due.due_.splice(due.due_.end(), callbacks_, callbacks_.begin());
+  }
+  finished_turn_.notify_all();
+}
+
+void Stream::callBack(Callback callback) {
+  Status error;
+  {
+    const std::lock_guard lock(mutex_);
+    if (finished_ < next_) {
+      callbacks_.push_back({next_, std::move(callback)});
+      return;
+    }
+    error = error_;
+  }
+  callback(error);
+}
+
+Status Stream::synchronize() {
+  std::unique_lock lock(mutex_);
+  const Turn all = next_;
+  finished_turn_.wait(lock, [&] { return finished_ >= all; });
+  return std::exchange(error_, Status());
+}
+
+bool Stream::idle() const {
+  const std::lock_guard lock(mutex_);
+  return finished_ == next_;
+}
+
+}  // namespace horing

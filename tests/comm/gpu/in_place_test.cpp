@@ -1,0 +1,261 @@
+// Messages of a GPU's memory over RDMA: with a driver that has no GPU (fake_cuda), whose memory crashes whoever of the host touches it,
+// and with devices in memory (verbs_fake.h).
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include "../../transport/verbs_fake.h"
+#include "comm/queue/command_queue.h"
+#include "control/root_service.h"
+#include "cuda/dmabuf.h"
+#include "fake_cuda/fake_gpu.h"
+
+namespace horing::testing {
+namespace {
+
+using test::FakeCuda;
+using test::GpuStream;
+using test::GpuVector;
+using Bytes = std::vector<uint8_t>;
+
+constexpr int kRanks = 2;
+constexpr int64_t kForEverUs = std::numeric_limits<int64_t>::max();
+
+Bytes pattern(int rank, size_t bytes, int round) {
+  Bytes values(bytes);
+  for (size_t i = 0; i < bytes; ++i)
+    values[i] = static_cast<uint8_t>(i * 7 + i / 251 + static_cast<size_t>(rank * 31 + round));
+  return values;
+}
+
+FakeDevice device(const char* name, int wire, int host) {
+  return {.name = name, .wire = wire, .gid = fakeGid(wire, host)};
+}
+
+// Rank 0 has devices a0 and a1 and GPU 0, rank 1 has b0 and b1 and GPU 1.
+class GpuInPlaceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (FakeCuda::isReal()) GTEST_SKIP() << "adapters in memory reach no real GPU";
+    driver_ = CudaDriver::ofProcess();
+    ASSERT_TRUE(driver_ && driver_->api().ok());
+    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+    onEveryRank([&](int rank) {
+      CommunicatorOptions options;
+      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
+      options.config.cache_dir = "off";
+      options.config.transports = "verbs";
+      options.config.ib_hca = rank == 0 ? "=a0,a1" : "=b0,b1";
+      options.config.timeout_ms = 600'000;  // nothing here waits for it
+      options.id = root_->id();
+      options.rank = rank;
+      options.ranks = kRanks;
+      options.verbs = &verbs_.library();
+      auto made = Communicator::create(std::move(options));
+      ASSERT_TRUE(made.ok()) << made.status().toString();
+      ranks_[rank] = made.take();
+      queues_[rank] = std::make_unique<CommandQueue>(*ranks_[rank]);
+      ASSERT_TRUE(queues_[rank]->bind(*driver_, rank).ok());
+      gpus_[rank] = CudaDevice::open(driver_->api().value(), rank).take();
+    });
+  }
+  void TearDown() override {
+    cuda_.fail(nullptr, 0);
+    cuda_.slowCopies(0);
+    for (auto& queue : queues_) queue.reset();
+    for (auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
+  }
+  static void onEveryRank(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Memory of a rank's GPU, registered from `skipped` on or not.
+  class Memory {
+   public:
+    Memory(GpuInPlaceTest& test, int rank, const Bytes& values, bool is_registered, size_t skipped = 0)
+        : comm_(*test.ranks_[rank]), vector_(test.cuda_, rank, values) {
+      if (!is_registered) return;
+      auto handle = comm_.registerMemory(data() + skipped, values.size() - skipped, test.gpus_[rank].get());
+      EXPECT_TRUE(handle.ok()) << handle.status().toString();
+      handle_ = handle.ok() ? handle.value() : nullptr;
+    }
+    ~Memory() { EXPECT_TRUE(!handle_ || comm_.deregister(handle_).ok()); }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+    std::byte* data() const { return reinterpret_cast<std::byte*>(vector_.data()); }
+    const void* handle() const { return handle_; }
+    Bytes read() const { return vector_.read(); }
+
+   private:
+    Communicator& comm_;
+    const GpuVector<uint8_t> vector_;
+    void* handle_ = nullptr;
+  };
+
+  // Both ranks send the other so many bytes from `skipped` on in their memory, once complete on return and once on a stream.
+  struct Exchange {
+    size_t bytes = 0;
+    bool registered[kRanks] = {true, true};
+    size_t skipped = 0;
+  };
+  void exchange(const Exchange& of) {
+    onEveryRank([&](int rank) {
+      for (const bool on_stream : {false, true}) {
+        const Bytes mine = pattern(rank, of.skipped + of.bytes, on_stream);
+        const Memory from(*this, rank, mine, of.registered[rank], of.skipped);
+        const Memory into(*this, rank, Bytes(mine.size()), of.registered[rank], of.skipped);
+        Command command;
+        command.on_gpu = true;
+        command.transfers = {{.direction = Transfer::Direction::kSend,
+                              .peer = 1 - rank,
+                              .input = from.data() + of.skipped,
+                              .bytes = of.bytes},
+                             {.direction = Transfer::Direction::kReceive,
+                              .peer = 1 - rank,
+                              .output = into.data() + of.skipped,
+                              .bytes = of.bytes}};
+        queues_[rank]->moveInPlace(command);
+        if (on_stream) {
+          const GpuStream stream(cuda_, rank);
+          EXPECT_TRUE(queues_[rank]->submit(std::move(command), stream.get()).ok());
+          stream.synchronize();
+          queues_[rank]->drain();
+        } else {
+          const Status status = queues_[rank]->run(command);
+          EXPECT_TRUE(status.ok()) << status.toString();
+        }
+        Bytes expected = pattern(1 - rank, of.skipped + of.bytes, on_stream);
+        std::fill_n(expected.begin(), of.skipped, uint8_t{0});
+        EXPECT_EQ(into.read(), expected) << "rank " << rank << (on_stream ? " on a stream" : "");
+      }
+    });
+  }
+  // Of both exchanges.
+  void expectMoved(int rank, size_t in_place, size_t through_slots) const {
+    const DataMoved moved = ranks_[rank]->dataMoved();
+    EXPECT_EQ(moved.sent_in_place, in_place) << "rank " << rank;
+    EXPECT_EQ(moved.sent_through_slots, through_slots) << "rank " << rank;
+  }
+
+  const FakeCuda cuda_;
+  FakeVerbs verbs_{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
+  std::unique_ptr<CudaDriver> driver_;
+  std::unique_ptr<RootService> root_;
+  std::unique_ptr<Communicator> ranks_[kRanks];
+  std::unique_ptr<CommandQueue> queues_[kRanks];
+  std::shared_ptr<const CudaDevice> gpus_[kRanks];
+};
+
+TEST_F(GpuInPlaceTest, RegisteredMemoryMovesByAdaptersAlone) {
+  constexpr size_t kBytes = (3 << 20) + 5;
+  const int flushes = cuda_.flushes();
+  exchange({.bytes = kBytes, .skipped = 1000});
+  for (int rank = 0; rank < kRanks; ++rank) {
+    expectMoved(rank, 2 * kBytes, 0);
+    EXPECT_EQ(ranks_[rank]->dataMoved().received_in_place, 2 * kBytes);
+    EXPECT_EQ(ranks_[rank]->dataMoved().received_through_slots, 0u);
+  }
+  EXPECT_GE(cuda_.flushes() - flushes, 4) << "by each rank that received, each time";
+}
+
+TEST_F(GpuInPlaceTest, FromSixtyFourKibibytesOn) {
+  exchange({.bytes = kInPlaceBytes - 1});
+  expectMoved(0, 0, 2 * (kInPlaceBytes - 1));
+  exchange({.bytes = kInPlaceBytes});
+  expectMoved(0, 2 * kInPlaceBytes, 2 * (kInPlaceBytes - 1));
+}
+
+TEST_F(GpuInPlaceTest, EitherEndMayHaveOrdinaryMemory) {
+  constexpr size_t kBytes = 1 << 20;
+  exchange({.bytes = kBytes, .registered = {true, false}});
+  expectMoved(0, 2 * kBytes, 0);
+  expectMoved(1, 0, 2 * kBytes);
+}
+
+TEST_F(GpuInPlaceTest, GpusCopyWhereAnAdapterTakesNoneOfTheirMemory) {
+  constexpr size_t kBytes = 1 << 20;
+  verbs_.device("a1").dmabufs = false;
+  exchange({.bytes = kBytes});
+  expectMoved(0, 0, 2 * kBytes);
+  expectMoved(1, 2 * kBytes, 0);
+}
+
+TEST_F(GpuInPlaceTest, RegistrationGainsNothingWithoutDmabuf) {
+  cuda_.fail("cuMemGetHandleForAddressRange", 801);
+  EXPECT_EQ(Memory(*this, 0, Bytes(100'000), true).handle(), nullptr);
+  exchange({.bytes = 100'000});
+  expectMoved(0, 0, 200'000);
+}
+
+TEST_F(GpuInPlaceTest, AnOldDriverHasNone) {
+  for (const bool has_handles : {false, true}) {
+    CudaApi api = driver_->api().value();
+    if (has_handles) {
+      api.flush_remote_writes = nullptr;
+    } else {
+      api.range_handle = nullptr;
+    }
+    const auto old = CudaDevice::open(api, 0).take();
+    const Memory memory(*this, 0, Bytes(100'000), false);
+    const Status status = exportDmabuf(*old, memory.data(), 100'000).status();
+    EXPECT_EQ(status.code(), Code::kUnhandledCudaError) << status.toString();
+  }
+}
+
+TEST_F(GpuInPlaceTest, ACopyThatFailsIsTheErrorOfItsRank) {
+  verbs_.device("a1").dmabufs = false;
+  const Memory from(*this, 0, Bytes(100'000), true), into(*this, 1, Bytes(100'000), true);
+  cuda_.fail("cuMemcpyAsync", 700);
+  onEveryRank([&](int rank) {
+    Command command;
+    command.on_gpu = true;
+    command.transfers = {{.direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
+                          .peer = 1 - rank,
+                          .input = from.data(),
+                          .output = into.data(),
+                          .bytes = 100'000}};
+    queues_[rank]->moveInPlace(command);
+    const Status status = queues_[rank]->run(command);
+    EXPECT_EQ(status.code(), rank == 0 ? Code::kUnhandledCudaError : Code::kRemoteError) << status.toString();
+    EXPECT_NE(status.message().find("rank 0, a message to rank 1"), std::string::npos) << status.toString();
+  });
+}
+
+TEST_F(GpuInPlaceTest, ACopyThatDoesNotEndEndsWithTheCommunicator) {
+  verbs_.device("a1").dmabufs = false;
+  const Memory from(*this, 0, Bytes(100'000), true);
+  const GpuStream stream(cuda_, 0);
+  Command command;
+  command.on_gpu = true;
+  command.transfers = {{.peer = 1, .input = from.data(), .bytes = 100'000}};
+  queues_[0]->moveInPlace(command);
+  const Memory into(*this, 1, Bytes(100'000), false);
+  Command other;
+  other.on_gpu = true;
+  other.transfers = {
+      {.direction = Transfer::Direction::kReceive, .peer = 0, .output = into.data(), .bytes = 100'000}};
+  const GpuStream other_stream(cuda_, 1);
+  const int copies = cuda_.calls("cuMemcpyAsync");
+  cuda_.slowCopies(kForEverUs);
+  ASSERT_TRUE(queues_[1]->submit(std::move(other), other_stream.get()).ok());
+  ASSERT_TRUE(queues_[0]->submit(std::move(command), stream.get()).ok());
+  // The receiver's, which its stream will come to, and the sender's.
+  while (cuda_.calls("cuMemcpyAsync") < copies + 2) std::this_thread::yield();
+  ranks_[0]->abort();
+  queues_[0]->drain();
+  queues_[1]->drain();
+  cuda_.slowCopies(0);
+  EXPECT_EQ(ranks_[0]->asyncError().code(), Code::kInvalidUsage);
+  EXPECT_EQ(ranks_[1]->asyncError().code(), Code::kRemoteError);
+  // Before the memory goes: its stream is not destroyed before it is done.
+  queues_[0].reset();
+}
+
+}  // namespace
+}  // namespace horing::testing
