@@ -47,16 +47,16 @@ Status checkLabel(const char* variable, const std::string& value) {
   return {};
 }
 
-using Ranks = std::vector<const HostIdentity*>;
+using KernelRanks = std::vector<const HostIdentity*>;
 
-int32_t countCpus(const Ranks& ranks) {
+int32_t countCpus(const KernelRanks& ranks) {
   std::set<int32_t> cpus;
   for (const HostIdentity* rank : ranks) cpus.insert(rank->cpus.begin(), rank->cpus.end());
   return static_cast<int32_t>(cpus.size());
 }
 
 // Of ranks that one control group limits, or none. Half a core is one: something runs.
-int32_t coresLeftTo(const Ranks& ranks) {
+int32_t coresLeftTo(const KernelRanks& ranks) {
   int32_t cores = countCpus(ranks);
   for (const HostIdentity* rank : ranks)
     if (rank->quota.millicpus > 0) cores = std::min(cores, std::max(rank->quota.millicpus / 1000, 1));
@@ -64,7 +64,7 @@ int32_t coresLeftTo(const Ranks& ranks) {
 }
 
 // Somewhere more ranks are bound to some cores than there are.
-bool areBoundTogether(const Ranks& ranks) {
+bool areBoundTogether(const KernelRanks& ranks) {
   std::map<std::vector<int32_t>, size_t> bound;
   for (const HostIdentity* rank : ranks) ++bound[rank->cpus];
   for (const auto& [cpus, count] : bound) {
@@ -76,9 +76,9 @@ bool areBoundTogether(const Ranks& ranks) {
   return false;
 }
 
-KernelLoad loadOf(const Ranks& ranks) {
+KernelLoad loadOf(const KernelRanks& ranks) {
   KernelLoad load{static_cast<int32_t>(ranks.size()), 0, areBoundTogether(ranks)};
-  std::map<uint64_t, Ranks> groups;
+  std::map<uint64_t, KernelRanks> groups;
   for (const HostIdentity* rank : ranks) groups[rank->quota.group].push_back(rank);
   for (const auto& [group, members] : groups) {
     const int32_t cores = coresLeftTo(members);
@@ -114,7 +114,7 @@ std::string HostIdentity::describe() const {
 }
 
 std::map<std::string, KernelLoad> kernelLoads(std::span<const HostIdentity> identities) {
-  std::map<std::string, Ranks> kernels;
+  std::map<std::string, KernelRanks> kernels;
   for (const HostIdentity& identity : identities) kernels[identity.boot_id].push_back(&identity);
   std::map<std::string, KernelLoad> loads;
   for (const auto& [boot_id, ranks] : kernels) loads[boot_id] = loadOf(ranks);
