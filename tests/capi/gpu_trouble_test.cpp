@@ -33,6 +33,23 @@ TEST_F(GpuKernelTrouble, AbortEndsTheKernelsOfAllRanks) {
   EXPECT_EQ(on_0_.read(), threes.values());
 }
 
+// The program of the rank whose GPU failed may never ask, and the others' kernels would wait for its.
+TEST_F(GpuKernelTrouble, OfOneGpuIsToldToTheOthersWithoutACall) {
+  begin();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // nobody looks for those kernels any more
+  const GpuStream stream(cuda_, 0);
+  cuda_.fail("cuEventQuery", 700, 0, 1);
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  horingResult_t error = horingSuccess;
+  while (error == horingSuccess) error = asyncError(1);
+  EXPECT_EQ(error, horingRemoteError);
+  EXPECT_NE(std::string(horingGetLastError(comm(1))).find("kernels on GPU 0"), std::string::npos)
+      << horingGetLastError(comm(1));
+  // Its kernel, which waited for rank 1, has ended.
+  stream.synchronize();
+  EXPECT_EQ(asyncError(0), horingUnhandledCudaError) << horingGetLastError(comm(0));
+}
+
 // Behind it is what the thread of the callback carries out, and kernels are launched in the order of the calls.
 TEST_F(GpuKernelTrouble, OfACallbackThatWouldWaitForItselfIsRefused) {
   begin();

@@ -94,15 +94,19 @@ void LaunchWatch::serve() {
   int idle = 0;
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    sleeps_ = idle >= kIdleLooks;
+    sleeps_ = has_failed_ || idle >= kIdleLooks;
     if (sleeps_) {
-      changed_.wait(lock, [this] { return stop_ || ended_ < next_ || areMessagesUnderWay(); });
+      // After a failure nothing counts as ended any more, and nothing is left to look for.
+      changed_.wait(lock,
+                    [this] { return stop_ || (!has_failed_ && (ended_ < next_ || areMessagesUnderWay())); });
     } else {
       changed_.wait_for(lock, communicator_.timeline() ? kPauseOfTimeline : kPause, [this] { return stop_; });
     }
     lock.unlock();
-    idle = look() ? 0 : idle + 1;
+    const Result<bool> any = look();
+    idle = any.ok() && any.value() ? 0 : idle + 1;
     lock.lock();
+    has_failed_ = !any.ok();
   }
 }
 
@@ -114,14 +118,19 @@ Status LaunchWatch::noteEnded() {
   return {};
 }
 
-bool LaunchWatch::look() {
+Result<bool> LaunchWatch::look() {
   // Kernels wait for ranks that do not come any more.
   if (!communicator_.control().status().ok()) team_.abort();
-  if (!outcome().ok()) return false;
+  HORING_TRY(outcome());
   if (Status seen = noteEnded(); !seen.ok()) {
-    const std::lock_guard judging(judge_mutex_);
-    if (!judged_) judged_ = std::move(seen);
-    return false;
+    {
+      const std::lock_guard judging(judge_mutex_);
+      if (!judged_) judged_ = seen;
+    }
+    // The program may never ask this communicator again, and kernels of other ranks wait for this one's.
+    communicator_.announce(seen);
+    team_.abort();
+    return seen;
   }
   const std::lock_guard judging(judge_mutex_);
   uint64_t oldest = 0;
@@ -163,11 +172,11 @@ Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const S
 }
 
 Status LaunchWatch::outcome() {
-  const GpuTeam::Ended ended = team_.outcome();
   {
     const std::lock_guard judging(judge_mutex_);
     if (judged_) return *judged_;
   }
+  const GpuTeam::Ended ended = team_.outcome();
   if (ended.status.ok()) return {};
   // Messages are no call that ranks judge together, and their kernels may be seen here before their rank has told of them.
   const bool is_heard = !ended.replay && !ended.launch && ended.rank != communicator_.rank();

@@ -43,8 +43,8 @@ class LaunchWatch {
   // By its number in the ledger.
   Status judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own);
   void serve();
-  // Whether any is under way.
-  bool look();
+  // Whether any is under way. Error: they have failed, which the next call reports.
+  Result<bool> look();
   Status noteEnded();
   void end(uint64_t done);
   Status startThread();
@@ -68,6 +68,7 @@ class LaunchWatch {
   uint64_t messages_begun_ = 0, messages_ended_ = 0;  // launches of sends and receives
   int64_t went_on_ns_ = 0;                            // when the latest ended, or began after none
   bool sleeps_ = false;
+  bool has_failed_ = false;
   bool stop_ = false;
   std::thread thread_;
 };
