@@ -91,9 +91,11 @@ std::string addressOf(const NvmlPci& pci) {
   return formatString("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
 }
 
-// One link, one way.
+// One link, one way. `version`: NVML counts versions, 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 (nvmlNvlinkVersion_t); Blackwell's 5.0 has
+// twice the rate of those since 2.0.
 double gbytesOfVersion(unsigned version) {
-  return version <= 1 ? 20 : version <= 4 ? 25 : 50;
+  constexpr unsigned kVersion1 = 1, kVersion5 = 7;
+  return version <= kVersion1 ? 20 : version < kVersion5 ? 25 : 50;
 }
 
 // The links of one GPU, those to one target in one.
