@@ -78,15 +78,20 @@ Status CudaDevice::makeStream(CudaStream& stream) const {
 }
 
 Result<uint64_t> CudaDevice::recordedGraph(CudaStream stream) const {
-  constexpr int kActive = 1;  // or something has broken the recording off, and there is no number
-  constexpr uint64_t kUnknown = UINT64_MAX;
+  constexpr int kInvalidated = 2;
   const Current current(*this);
   const char* const what = "asking whether the stream records a graph";
   int state = 0;
   HORING_TRY(api_.check(api_.stream_is_capturing(stream, &state), what));
   if (state == 0) return uint64_t{0};
-  uint64_t number = kUnknown;
-  if (state == kActive && api_.capture_info)
+  if (state == kInvalidated)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "stream %p records a graph, and a call before this one broke the recording off: one that "
+        "may not be part of a graph, such as cudaMalloc, in this thread or another",
+        stream);
+  uint64_t number = kUnknownGraph;
+  if (api_.capture_info)
     HORING_TRY(
         api_.check(api_.capture_info(stream, &state, &number, nullptr, nullptr, nullptr, nullptr), what));
   return number;

@@ -33,8 +33,9 @@ class CudaDevice {
   // For what the library does beside the program's streams, whatever these wait for: it waits for none of them, the default one
   // included, and has a priority of its own, for which GPUs keep queues of the hardware of their own.
   Status makeStream(CudaStream& stream) const;
-  // The graph that the stream records, by a number that no other recording has; 0: it records none. A driver that does not tell them
-  // apart (before CUDA 12.3) has one number for all.
+  // The graph that the stream records, by a number that no other recording has; 0: it records none; kUnknownGraph: the driver does not
+  // tell them apart (before CUDA 12.3). Error: kInvalidUsage, something has broken the recording off.
+  static constexpr uint64_t kUnknownGraph = UINT64_MAX;
   Result<uint64_t> recordedGraph(CudaStream stream) const;
   // Until the stream has done what it was told so far. Error: `news` is not ok any more, or kTimeout: the deadline has passed, and
   // what the stream was told still comes.

@@ -674,4 +674,73 @@ TEST(GpuGraph, ReplaysOperations) {
   cuda.setKernels(nullptr);
 }
 
+// A graph may have calls of one communicator on several streams: its kernels use the same queues, so they must not run at once.
+TEST(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
+  const FakeCuda cuda;
+  if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  std::barrier all_here(2);  // nobody may allocate or look while another thread records
+  onEveryRank(2, [&](int rank) {
+    constexpr size_t kCount = 100'000;  // more than the parts of one call take, so that both meet at queues
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    const GpuVector<int64_t> ones(cuda, rank, std::vector<int64_t>(kCount, 1)),
+        threes(cuda, rank, std::vector<int64_t>(kCount, 3));
+    const GpuStream stream(cuda, rank), side(cuda, rank);
+    const CurrentGpu current(cuda, rank);
+    void* event = nullptr;
+    EXPECT_EQ(cuda.call<int(void**, unsigned int)>("cuEventCreate")(&event, 0), 0);
+    const auto order = [&](const GpuStream& first, const GpuStream& then) {
+      EXPECT_EQ(cuda.call<int(void*, void*)>("cuEventRecord")(event, first.get()), 0);
+      EXPECT_EQ(cuda.call<int(void*, void*, unsigned int)>("cuStreamWaitEvent")(then.get(), event, 0), 0);
+    };
+    all_here.arrive_and_wait();
+    const RecordedGraph graph(cuda, stream, [&] {
+      order(stream, side);
+      EXPECT_HORING(
+          horingAllReduce(ones.data(), ones.data(), kCount, horingInt64, horingSum, comm, stream.get()));
+      EXPECT_HORING(
+          horingAllReduce(threes.data(), threes.data(), kCount, horingInt64, horingSum, comm, side.get()));
+      order(side, stream);
+    });
+    all_here.arrive_and_wait();
+    for (int replay = 0; replay < 3; ++replay) graph.launch();
+    stream.synchronize();
+    EXPECT_EQ(ones.read(), std::vector<int64_t>(kCount, 8));
+    EXPECT_EQ(threes.read(), std::vector<int64_t>(kCount, 24));
+    EXPECT_EQ(cuda.call<int(void*)>("cuEventDestroy_v2")(event), 0);
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
+// Whose fault it is the caller hears, and the communicator goes on.
+TEST(GpuGraph, RefusesCallsInARecordingThatWasBrokenOff) {
+  const FakeCuda cuda;
+  if (FakeCuda::isReal()) GTEST_SKIP() << "a recording that ends in an error is no graph to be made";
+  cuda.setKernels(&horing::test::emulatedKernels());
+  std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
+  const GpuVector<int64_t> data(cuda, 0, {1, 2, 3});
+  const GpuStream stream(cuda, 0);
+  const CurrentGpu current(cuda, 0);
+  const auto add = [&] {
+    return horingAllReduce(data.data(), data.data(), 3, horingInt64, horingSum, comms[0], stream.get());
+  };
+  ASSERT_HORING(add());
+  stream.synchronize();
+  ASSERT_EQ(cuda.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), RecordedGraph::kGlobal), 0);
+  unsigned long long allocated = 0;
+  EXPECT_NE(cuda.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&allocated, 64), 0);
+  EXPECT_EQ(add(), horingInvalidUsage);
+  EXPECT_NE(std::string(horingGetLastError(comms[0])).find("broke the recording off"), std::string::npos)
+      << horingGetLastError(comms[0]);
+  void* graph = nullptr;
+  EXPECT_NE(cuda.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
+  EXPECT_HORING(add());
+  stream.synchronize();
+  EXPECT_EQ(data.read(), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_HORING(horingCommDestroy(comms[0]));
+  cuda.setKernels(nullptr);
+}
+
 }  // namespace

@@ -88,15 +88,15 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint
 }
 
 // All of it but its number and its plan. Error: kInvalidUsage.
-Result<GpuLaunch> KernelCalls::makeLaunch(const Command& command, CudaStream stream, bool is_recorded) {
+Result<GpuLaunch> KernelCalls::makeLaunch(const Command& command, CudaStream stream, uint64_t graph) {
   GpuLaunch launch;
   launch.rank = communicator_.rank();
-  launch.is_recorded = is_recorded;
+  launch.graph = graph;
   launch.reads = readsOf(command, communicator_.ranks());
   launch.writes = writesOf(command, communicator_.ranks());
   launch.scalar = scalarOf(command);
   launch.is_copied = command.collective == Collective::kAllGather && !command.call.block_of_position &&
-                     !is_recorded && team_->copies(launch.reads.size());
+                     !launch.isRecorded() && team_->copies(launch.reads.size());
   launch.call.output = command.call.output;
   launch.type = command.call.type;
   launch.op = command.call.op;
@@ -123,11 +123,11 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return Taken::kNothing;
   if (isOfMessages(command)) return enterAsMessages(command, stream);
-  HORING_ASSIGN(const bool is_recorded, isRecorded({&stream, 1}));
+  HORING_ASSIGN(const uint64_t graph, recordedGraph({&stream, 1}));
   const std::vector<Command> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
   std::vector<GpuLaunch> made, launches;
   for (const Command& part : parts) {
-    HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, is_recorded));
+    HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, graph));
     made.push_back(std::move(launch));
   }
   std::vector<ListEntry> left;
@@ -140,7 +140,7 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
     }
   }
   // Hosts can take entries of a list, and neither parts of anything else nor what is recorded.
-  if (launches.empty() || (!left.empty() && (command.list.empty() || is_recorded))) {
+  if (launches.empty() || (!left.empty() && (command.list.empty() || graph != 0))) {
     for (const GpuLaunch& launch : launches) watch_.withdrawn(launch.call.number);
     return Taken::kNothing;
   }
@@ -167,7 +167,7 @@ Result<bool> KernelCalls::carriesMessages(const Command& command) {
 Status KernelCalls::enter(const GpuLaunch& launch) {
   HORING_TRY(team_->launches().enter(launch));
   const uint64_t number = launch.call.number;
-  if (launch.is_recorded && number != cuda::kNoCall) watch_.recorded(number);
+  if (launch.isRecorded() && number != cuda::kNoCall) watch_.recorded(number);
   return {};
 }
 
@@ -179,15 +179,15 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   GpuLaunch launch;
   launch.rank = own;
   launch.call.number = cuda::kNoCall;
-  HORING_ASSIGN(launch.is_recorded, isRecorded(streams));
+  HORING_ASSIGN(launch.graph, recordedGraph(streams));
   std::vector<Transfer> taken, rest;
   // Both ends of a message are on GPUs, or neither is.
   for (const Transfer& each : command.transfers) {
     const bool is_taken =
-        each.peer == own || (each.on_gpu && team_->carriesMessagesWith(each.peer, launch.is_recorded));
+        each.peer == own || (each.on_gpu && team_->carriesMessagesWith(each.peer, launch.isRecorded()));
     (is_taken ? taken : rest).push_back(each);
   }
-  if (launch.is_recorded && !rest.empty())
+  if (launch.isRecorded() && !rest.empty())
     return makeStatus(
         Code::kInvalidUsage,
         "rank %d: a message %s rank %d goes through the host, and cannot be part of a graph: %s; "
@@ -196,7 +196,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
         rest.front().on_gpu ? "its GPU's memory is not reached, and there are too many ranks for this "
                               "(33, or fewer with a large HORING_WINDOW)"
                             : "it is not in a GPU's memory");
-  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.is_recorded));
+  HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.isRecorded()));
   if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;
   launch.stream = streams.front();
   messages.others.assign(streams.begin() + 1, streams.end());
@@ -208,7 +208,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   }
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(team_->launches().checkThread(launch));
-  if (!launch.is_recorded) HORING_TRY(watch_.beginMessages());
+  if (!launch.isRecorded()) HORING_TRY(watch_.beginMessages());
   HORING_TRY(enter(launch));
   if (rest.empty()) return Taken::kAll;
   command.transfers = std::move(rest);
@@ -216,7 +216,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
 }
 
 // kInvalidUsage: some are a GPU's of another rank, or may not record, or they do not all record the same graph, or none.
-Result<bool> KernelCalls::isRecorded(std::span<const CudaStream> streams) const {
+Result<uint64_t> KernelCalls::recordedGraph(std::span<const CudaStream> streams) const {
   std::set<uint64_t> graphs;
   for (const CudaStream stream : streams) {
     HORING_TRY(device_->checkStream(stream));
@@ -230,23 +230,23 @@ Result<bool> KernelCalls::isRecorded(std::span<const CudaStream> streams) const 
         "the same one or none",
         communicator_.rank(),
         graphs.contains(0) ? "record a graph, and others of them do not" : "record different graphs");
-  return !graphs.contains(0);
+  return *graphs.begin();
 }
 
 Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
   HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
   GpuLaunch launch;
   launch.rank = communicator_.rank();
-  HORING_ASSIGN(launch.is_recorded, isRecorded({&stream, 1}));
-  if (communicator_.ranks() > 1 && (!exchange || !team_->carriesAllMessages(launch.is_recorded)))
+  HORING_ASSIGN(launch.graph, recordedGraph({&stream, 1}));
+  if (communicator_.ranks() > 1 && (!exchange || !team_->carriesAllMessages(launch.isRecorded())))
     return Taken::kNothing;
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(GpuExchange messages,
-                makeMessages(exchange, messagesOf(command, communicator_.ranks()), launch.is_recorded));
+                makeMessages(exchange, messagesOf(command, communicator_.ranks()), launch.isRecorded()));
   HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
   for (cuda::ExchangeCall& kernel : messages.kernels)
-    kernel.number = launch.is_recorded ? launch.call.number | cuda::kInGraph : launch.call.number;
+    kernel.number = launch.isRecorded() ? launch.call.number | cuda::kInGraph : launch.call.number;
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
   HORING_TRY(enter(launch));
   return Taken::kAll;

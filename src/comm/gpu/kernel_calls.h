@@ -55,8 +55,8 @@ class KernelCalls {
   Result<Taken> enterCollective(Command& command, CudaStream stream);
   Result<Taken> enterMessages(Command& command, std::span<const CudaStream> streams);
   Result<Taken> enterAsMessages(const Command& command, CudaStream stream);
-  Result<bool> isRecorded(std::span<const CudaStream> streams) const;
-  Result<GpuLaunch> makeLaunch(const Command& command, CudaStream stream, bool is_recorded);
+  Result<uint64_t> recordedGraph(std::span<const CudaStream> streams) const;
+  Result<GpuLaunch> makeLaunch(const Command& command, CudaStream stream, uint64_t graph);
   Result<bool> prepare(const Command& command, GpuLaunch& launch);
   Result<GpuExchange> makeMessages(const cuda::BoundExchange* exchange, std::span<const Transfer> transfers,
                                    bool is_recorded) const;

@@ -81,6 +81,8 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     for (Gpu::Mark& mark : gpu->marks)
       HORING_TRY(device.api().check(device.api().event_create(&mark.done, CudaApi::kEventWithoutTime),
                                     "making an event"));
+    HORING_TRY(device.api().check(
+        device.api().event_create(&gpu->latest_recorded, CudaApi::kEventWithoutTime), "making an event"));
   }
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
@@ -142,6 +144,7 @@ void GpuLaunches::release() {
     const CudaDevice::Current current(gpu->lanes.device());
     for (const Gpu::Mark& mark : gpu->marks)
       if (mark.done) gpu->lanes.device().api().event_destroy(mark.done);
+    if (gpu->latest_recorded) gpu->lanes.device().api().event_destroy(gpu->latest_recorded);
   }
   gpus_.clear();
 }
@@ -191,8 +194,8 @@ Status GpuLaunches::enter(GpuLaunch launch) {
         static_cast<int32_t>(rank.parts_entered % static_cast<uint64_t>(launch.call.plan.parts));
     rank.parts_entered += static_cast<uint64_t>(launch.call.used_parts);
     // Between threads nobody looks at what a host has launched by itself.
-    if (!remote_ && !launch.is_recorded) launch.call.plan.activity = nullptr;
-    if (launch.is_recorded) launch.call.number |= cuda::kInGraph;
+    if (!remote_ && !launch.isRecorded()) launch.call.plan.activity = nullptr;
+    if (launch.isRecorded()) launch.call.number |= cuda::kInGraph;
   }
   ++rank.entered;
   if (isCall(launch)) ++rank.calls_entered;
@@ -252,7 +255,7 @@ bool GpuLaunches::joins(const Gpu& gpu, size_t index) const {
     const GpuLaunch &one = rank.waiting[index], &first = rank.waiting.front();
     if (one.is_copied || one.exchange || first.exchange) return false;
     if (!isSame(one, at(gpu.ranks.front()).waiting[index])) return false;
-    if (one.stream != first.stream || one.is_recorded != first.is_recorded) return false;
+    if (one.stream != first.stream || one.graph != first.graph) return false;
     if (one.call.plan.parts != first.call.plan.parts) return false;
     if (cuda::laneKernelName(one.type, one.op) != cuda::laneKernelName(first.type, first.op)) return false;
     for (size_t before = 0; before < index; ++before) {
@@ -284,7 +287,7 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
     }
   }
   grid.parts = std::min(grid.parts, lead.call.plan.parts);
-  if (!lead.is_recorded) HORING_TRY(orderBefore(gpu, lead.stream));
+  HORING_TRY(comeBehind(gpu, lead));
   HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
   gpu.launches += count;
   gpu.launched_so_far.calls += count;
@@ -292,14 +295,14 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
     const auto blocks = calls.each[call].used_parts * calls.each[call].plan.lane_count;
     if (blocks > 0) tellHost(lead, blocks);
   }
-  if (!lead.is_recorded) HORING_TRY(orderAfter(gpu, lead.stream));
+  HORING_TRY(goAhead(gpu, lead));
   pop(gpu, count);
   return {};
 }
 
 // Its thread shall expect so many blocks.
 void GpuLaunches::tellHost(const GpuLaunch& launch, int32_t blocks) {
-  remote_->launched(launch.is_recorded ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
+  remote_->launched(launch.isRecorded() ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
                     static_cast<uint64_t>(blocks));
 }
 
@@ -313,7 +316,7 @@ Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
     HORING_TRY(api.check(api.event_record(rank.called, other), "recording an event"));
     HORING_TRY(api.check(api.stream_wait_event(launch.stream, rank.called, 0), "ordering two streams"));
   }
-  if (!launch.is_recorded) HORING_TRY(orderBefore(gpu, launch.stream));
+  HORING_TRY(comeBehind(gpu, launch));
   for (const GpuExchange::Copy& copy : exchange.to_self)
     HORING_TRY(device.push(device, copy.to, copy.from, launch.stream));
   for (const cuda::ExchangeCall& kernel : exchange.kernels) {
@@ -323,10 +326,10 @@ Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
   ++gpu.launches;
   if (isCall(launch)) {
     ++gpu.launched_so_far.calls;
-  } else if (!launch.is_recorded) {
+  } else if (!launch.isRecorded()) {
     ++gpu.launched_so_far.messages;
   }
-  if (!launch.is_recorded) HORING_TRY(orderAfter(gpu, launch.stream));
+  HORING_TRY(goAhead(gpu, launch));
   if (!exchange.is_followed_later && !exchange.others.empty()) {
     HORING_TRY(api.check(api.event_record(rank.called, launch.stream), "recording an event"));
     for (const CudaStream other : exchange.others)
@@ -354,8 +357,31 @@ void GpuLaunches::pop(const Gpu& gpu, size_t count) {
   }
 }
 
-// Counters and plans belong to one launch after the other. What a graph records is ordered by whoever replays it. The other ranks
-// put nothing behind their calls before these are on their way.
+// Counters and plans belong to one launch after the other: also where a program records two on different streams of one graph. How
+// replays and other launches are ordered is the program's affair.
+Status GpuLaunches::comeBehind(Gpu& gpu, const GpuLaunch& launch) {
+  return launch.isRecorded() ? orderBeforeRecorded(gpu, launch) : orderBefore(gpu, launch.stream);
+}
+
+Status GpuLaunches::goAhead(Gpu& gpu, const GpuLaunch& launch) {
+  return launch.isRecorded() ? orderAfterRecorded(gpu, launch) : orderAfter(gpu, launch.stream);
+}
+
+Status GpuLaunches::orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch) {
+  if (launch.graph != gpu.latest_graph) return {};
+  const CudaApi& api = gpu.lanes.device().api();
+  return api.check(api.stream_wait_event(launch.stream, gpu.latest_recorded, 0), "ordering two streams");
+}
+
+Status GpuLaunches::orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch) {
+  if (launch.graph == CudaDevice::kUnknownGraph) return {};
+  const CudaApi& api = gpu.lanes.device().api();
+  HORING_TRY(api.check(api.event_record(gpu.latest_recorded, launch.stream), "recording an event"));
+  gpu.latest_graph = launch.graph;
+  return {};
+}
+
+// The other ranks put nothing behind their calls before these are on their way.
 Status GpuLaunches::orderBefore(Gpu& gpu, CudaStream stream) {
   const CudaApi& api = gpu.lanes.device().api();
   // Also where the latest launch was on this stream: another one may have got the handle of one that was destroyed meanwhile, as another

@@ -55,8 +55,10 @@ struct GpuLaunch {
   DataType type = DataType::kFloat32;
   RedOp op = RedOp::kSum;
   CudaStream stream = nullptr;
-  bool is_recorded = false;  // into a graph
-  bool is_copied = false;    // an all-gather of `reads`; of the call there are its number and its output
+  uint64_t graph = 0;      // that records it (CudaDevice::recordedGraph()); 0: none
+  bool is_copied = false;  // an all-gather of `reads`; of the call there are its number and its output
+
+  bool isRecorded() const { return graph != 0; }
 };
 
 // From setUp() to release(): any thread, but one at a time for each rank; done() and behind() beside it.
@@ -156,6 +158,9 @@ class GpuLaunches {
     uint64_t marked = kMarks;  // as often as marks were set
     uint64_t looked = 0;       // how many of them have been seen
     Done ended;                // by these
+    // The latest launch that was recorded, if in a graph that the driver tells from others.
+    uint64_t latest_graph = 0;
+    CudaEvent latest_recorded = nullptr;
     Status failed;
   };
 
@@ -176,9 +181,15 @@ class GpuLaunches {
   Status launchNext(Gpu& gpu);
   Status launchExchange(Gpu& gpu, const GpuLaunch& launch);
   void tellHost(const GpuLaunch& launch, int32_t blocks);
+  // Around each launch.
+  Status comeBehind(Gpu& gpu, const GpuLaunch& launch);
+  Status goAhead(Gpu& gpu, const GpuLaunch& launch);
   Status orderBefore(Gpu& gpu, CudaStream stream);
   Status orderAfter(Gpu& gpu, CudaStream stream);
   static Status mark(Gpu& gpu, CudaStream stream);
+  // The same in a graph: behind what it has of this GPU so far, on whatever streams.
+  static Status orderBeforeRecorded(Gpu& gpu, const GpuLaunch& launch);
+  static Status orderAfterRecorded(Gpu& gpu, const GpuLaunch& launch);
   // Where its next launch goes.
   CudaStream nextStream(const Gpu& gpu) const { return at(gpu.ranks.front()).waiting.front().stream; }
   // See comm/gpu/copies.cpp. False: not all ranks have come to copies, or they failed.

@@ -80,7 +80,7 @@ TEST_F(LateLaunch, NamesWhoLaunchedKernelsInstead) {
   meet(1);
   make(copy(0));
   GpuLaunch recorded = kernel(1);
-  recorded.is_recorded = true;
+  recorded.graph = 1;
   make(recorded);
   expectLate("rank(s) 1 launched kernels where this rank copies");
 }

@@ -21,15 +21,16 @@
 #include <utility>
 #include <vector>
 
+#include "fake_graph.h"
 #include "fake_kernels.h"
 #include "fake_stream.h"
 
 namespace {
 
-using horing::fake::Event;
-using horing::fake::Queue;
-
+using horing::fake::Graph;
+using horing::fake::GraphPlace;
 using horing::fake::Kernels;
+using horing::fake::Queue;
 
 constexpr int kDevices = 4;
 constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
@@ -42,21 +43,30 @@ enum Result {
   kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,
-  kUnsupportedInCapture = 900
+  kUnsupportedInCapture = 900,
+  kCaptureInvalidated = 901,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905
 };
 
 struct Context {
   int device;
 };
-struct Graph {
-  uint64_t number = 0;
-  bool forbids_others = true;  // to allocate, or to look, while it is recorded
-  std::vector<std::function<void()>> works;
-};
 struct Stream {
   Context* context;
   Queue queue;
-  std::unique_ptr<Graph> recorded{};  // while it records one
+  GraphPlace recorded{};  // while it records a graph
+
+  bool records() {
+    if (recorded.graph && recorded.graph->number == 0)
+      recorded = {};  // it was ended on the stream where it began
+    return recorded.graph != nullptr;
+  }
+};
+// What is recorded in a graph is known there alone.
+struct Event : horing::fake::Event {
+  explicit Event(const Context* made_in) : horing::fake::Event{made_in} {}
+  GraphPlace place{};
 };
 // What a device's memory is to a program: [begin, begin + bytes). `data`: where its bytes are, the same pages where the driver
 // allocated them.
@@ -85,9 +95,10 @@ struct Driver {
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
-  std::atomic<int> flushes = 0;    // of what adapters wrote
-  std::atomic<int> recording = 0;  // streams, in CUDA's default mode
-  std::atomic<int> live = 0;       // things that were made and are to be given back, but for contexts
+  std::atomic<int> flushes = 0;     // of what adapters wrote
+  std::atomic<int> recording = 0;   // streams, in CUDA's default mode
+  std::atomic<int> broken_off = 0;  // how often such recordings were, by a call that is none of them
+  std::atomic<int> live = 0;        // things that were made and are to be given back, but for contexts
   std::set<std::string> functions;
   std::vector<std::unique_ptr<Event>> ended_events;  // which a stream may still come to
   uintptr_t marked = 0;                              // of them, the one that a test chose
@@ -116,7 +127,10 @@ bool isProhibited(std::string_view function) {
 
 // What a test wants this call to return; kSuccess: to do what it is for.
 int wanted(const char* function) {
-  if (isProhibited(function)) return kUnsupportedInCapture;
+  if (isProhibited(function)) {
+    ++driver.broken_off;
+    return kUnsupportedInCapture;
+  }
   const std::lock_guard lock(driver.mutex);
   ++driver.calls[function];
   if (driver.failing != function || driver.failures_left == 0) return kSuccess;
@@ -143,6 +157,10 @@ char* dataAt(unsigned long long address) {
   return range->second.data + (address - range->first);
 }
 
+bool isBrokenOff(const Graph& graph) {
+  return graph.forbids_others && graph.broken_off_before != driver.broken_off;
+}
+
 // NULL and 1: the default one of the current context; 2: that of the calling thread.
 Stream* streamOf(void* stream) {
   if (reinterpret_cast<uintptr_t>(stream) > 2) return static_cast<Stream*>(stream);
@@ -160,8 +178,9 @@ int addTo(void* stream, const char* function, std::function<void()> work) {
   if (const int result = wantedWithContext(function)) return result;
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
-  if (own->recorded) {
-    own->recorded->works.push_back(std::move(work));
+  if (own->records()) {
+    if (isBrokenOff(*own->recorded.graph)) return kCaptureInvalidated;
+    own->recorded.add(std::move(work));
   } else {
     own->queue.add(std::move(work));
   }
@@ -328,31 +347,35 @@ FAKE int cuStreamGetCtx(void* stream, void** context) {
 FAKE int cuStreamIsCapturing(void* stream, int* status) {
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
-  *status = own->recorded ? 1 : 0;
+  *status = !own->records() ? 0 : isBrokenOff(*own->recorded.graph) ? 2 : 1;
   return kSuccess;
 }
 FAKE int cuStreamGetCaptureInfo_v3(void* stream, int* status, uint64_t* id, void**, const void* const**,
                                    const void**, size_t*) {
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
-  *status = own->recorded ? 1 : 0;
-  if (own->recorded) *id = own->recorded->number;
+  *status = own->records() ? 1 : 0;
+  if (own->records()) *id = own->recorded.graph->number;
   return kSuccess;
 }
 FAKE int cuStreamBeginCapture_v2(void* stream, int mode) {
   constexpr int kGlobal = 0, kThreadLocal = 1;
   if (mode != kGlobal && mode != kThreadLocal) return kInvalidValue;
   static std::atomic<uint64_t> graphs{0};
-  Graph& graph = *(streamOf(stream)->recorded = std::make_unique<Graph>());
+  Graph& graph = *(streamOf(stream)->recorded = {std::make_shared<Graph>(), {}}).graph;
   graph.number = ++graphs;
   graph.forbids_others = mode == kGlobal;
+  graph.broken_off_before = driver.broken_off;
   ++(graph.forbids_others ? driver.recording : recorded_by_this_thread);
   return kSuccess;
 }
 FAKE int cuStreamEndCapture(void* stream, void** graph) {
-  Graph* const recorded = streamOf(stream)->recorded.release();
-  *graph = recorded;
-  --(recorded->forbids_others ? driver.recording : recorded_by_this_thread);
+  const GraphPlace recorded = std::exchange(streamOf(stream)->recorded, {});
+  --(recorded.graph->forbids_others ? driver.recording : recorded_by_this_thread);
+  recorded.graph->number = 0;  // streams that joined it record no more
+  if (isBrokenOff(*recorded.graph)) return kCaptureInvalidated;
+  if (!recorded.isBehindAll()) return kCaptureUnjoined;
+  *graph = new Graph(*recorded.graph);
   return kSuccess;
 }
 // A graph is as good as its executable.
@@ -361,9 +384,7 @@ FAKE int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned lo
   return kSuccess;
 }
 FAKE int cuGraphLaunch(void* executable, void* stream) {
-  return addTo(stream, "cuGraphLaunch", [works = static_cast<Graph*>(executable)->works] {
-    for (const auto& work : works) work();
-  });
+  return addTo(stream, "cuGraphLaunch", [graph = *static_cast<Graph*>(executable)] { graph.replay(); });
 }
 FAKE int cuGraphExecDestroy(void* executable) {
   delete static_cast<Graph*>(executable);
@@ -391,8 +412,15 @@ FAKE int cuStreamQuery(void* stream) {
   return own->queue.idle() ? kSuccess : kNotReady;
 }
 FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned int) {
-  if (Stream* const own = streamOf(stream); own && own->recorded) return kUnsupportedInCapture;
+  Stream* const own = streamOf(stream);
   auto* const waited = static_cast<Event*>(event);
+  if (own && (own->records() || waited->place.graph)) {
+    // A stream joins the graph in which the event was recorded.
+    if (!own->records()) own->recorded.graph = waited->place.graph;
+    if (!own->records() || own->recorded.graph != waited->place.graph) return kCaptureIsolation;
+    own->recorded.comeBehind(waited->place);
+    return kSuccess;
+  }
   return addTo(stream, "cuStreamWaitEvent", [waited, latest = waited->latest()] { waited->await(latest); });
 }
 FAKE int cuStreamWriteValue32_v2(void* stream, unsigned long long at, uint32_t value, unsigned int) {
@@ -424,8 +452,9 @@ FAKE int cuEventDestroy_v2(void* event) {
 FAKE int cuEventRecord(void* event, void* stream) {
   Stream* const own = streamOf(stream);
   auto* const recorded = static_cast<Event*>(event);
-  if (own && own->recorded) return kUnsupportedInCapture;
   if (own && own->context != recorded->context) return kInvalidHandle;
+  recorded->place = own && own->records() ? own->recorded : GraphPlace();
+  if (recorded->place.graph) return kSuccess;
   const uint64_t number = recorded->record();
   return addTo(stream, "cuEventRecord", [=] { recorded->complete(number); });
 }
@@ -549,7 +578,7 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
     if (bytes > 0) std::memcpy(dataAt(to), read ? read->data() : dataAt(from), bytes);
     if (done) done->set_value();
   });
-  const bool is_recorded = added == kSuccess && streamOf(stream)->recorded;
+  const bool is_recorded = added == kSuccess && streamOf(stream)->records();
   if (added == kSuccess && done && !is_recorded) done->get_future().wait();
   return added;
 }
