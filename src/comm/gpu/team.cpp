@@ -11,6 +11,7 @@
 #include "control/root_service.h"
 #include "cuda/outside_of_graphs.h"
 #include "engine/cuda/device_memory.h"
+#include "engine/cuda/lane_image.h"
 #include "engine/cuda/pinned_memory.h"
 #include "engine/host/plan.h"
 #include "schedule/postcondition.h"
@@ -147,11 +148,15 @@ std::vector<int> GpuTeam::missing() const {
 
 Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
   std::unique_lock lock(mutex_);
-  if (state_ == State::kGathering && !remote_) {
+  if (state_ == State::kGathering) {
     const OutsideOfGraphs outside(at(member.rank).device->api());
-    // What this rank alone finds out spares all the wait.
     const Status loads = launches_.load(member.rank, at(member.rank).device);
-    if (!loads.ok()) stage(member, loads);
+    // Nobody chose that, as one may choose to share a GPU.
+    if (!loads.ok() && cuda::laneImageVersion())
+      member.log.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
+                      loads.message().c_str());
+    // What this rank alone finds out spares all the wait.
+    if (!loads.ok() && !remote_) stage(member, loads);
   }
   while (state_ == State::kGathering && !missing().empty()) {
     changed_.wait_for(lock, kTeamLook);

@@ -42,9 +42,14 @@ Status LaneGpu::loadImage(LaneImage image) {
   const Status loaded =
       device_->api().check(device_->api().module_load(&module, laneImage(image)),
                            formatString("loading kernels for GPU %d", device_->number()).c_str());
-  if (loaded.ok() || hasLaneImages()) return loaded;
-  return makeStatus(Code::kUnhandledCudaError,
-                    "this library was built without a CUDA compiler and has no kernels (%s)",
+  if (loaded.ok()) return loaded;
+  if (const char* const version = laneImageVersion())
+    return makeStatus(
+        loaded.code(),
+        "%s. They were compiled by CUDA %s: the driver must be of that version or later, and the "
+        "GPU one of those that the library was built for (HORING_CUDA_ARCHITECTURES)",
+        loaded.message().c_str(), version);
+  return makeStatus(loaded.code(), "this library was built without a CUDA compiler and has no kernels (%s)",
                     loaded.message().c_str());
 }
 

@@ -29,11 +29,11 @@ const void* laneImage(LaneImage image) {
   return nullptr;
 }
 
-bool hasLaneImages() {
+const char* laneImageVersion() {
 #ifdef HORING_LANE_IMAGES
-  return true;
+  return HORING_CUDA_VERSION;
 #else
-  return false;
+  return nullptr;
 #endif
 }
 

@@ -10,6 +10,7 @@ inline constexpr int kLaneImages = 3;
 
 // A fat binary; one of no kernels, which drivers refuse, where the library was built without a CUDA compiler.
 const void* laneImage(LaneImage image);
-bool hasLaneImages();
+// Of the CUDA compiler that made them, as "13.0"; null: there are none. A driver loads what is no newer than itself.
+const char* laneImageVersion();
 
 }  // namespace horing::cuda
