@@ -151,6 +151,20 @@ Status CudaDevice::push(const CudaDevice& peer, std::byte* to, std::span<const s
   return api_.check(result, formatString("copying from GPU %d to GPU %d", number_, peer.number_).c_str());
 }
 
+Status CudaDevice::pushNow(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from) const {
+  constexpr int64_t kMostMs = 1000;
+  const SteadyClock clock;
+  const Current current(*this);
+  CudaStream stream = nullptr;
+  HORING_TRY(makeStream(stream));
+  Status pushed = push(peer, to, from, stream);
+  if (pushed.ok())
+    pushed = synchronize(
+        stream, [] { return Status(); }, Deadline::after(clock, kMostMs));
+  api_.stream_destroy(stream);  // which the driver does when the stream has come to its end
+  return pushed;
+}
+
 Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
   const CudaApi& api = device->api();
   const OutsideOfGraphs outside(api);

@@ -52,6 +52,15 @@ class CudaDevice {
   Status push(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from,
               CudaStream stream) const;
 
+  // The same, complete on return; waits a second at most. Whether what one GPU writes into another arrives is known only by looking there:
+  // a chipset may drop it while the driver reports peer access.
+  Status pushNow(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from) const;
+  // Why it did not arrive, for messages.
+  static constexpr const char* kDroppedWrites =
+      "although the driver reports that it reaches it: PCIe switches with ACS, or an IOMMU that translates "
+      "(iommu=pt "
+      "does not), drop such writes";
+
   // Makes the context current on this thread while it lives: what the API does belongs to it then.
   class Current {
    public:

@@ -571,7 +571,7 @@ TEST_F(GpuProcess, GoesThroughTheHostWhereMemoryCannotBeOpened) {
   const int live = cuda_.live();
   for (const auto& [function, successes] :
        {Trouble{"cuIpcGetMemHandle", 0}, Trouble{"cuIpcOpenMemHandle", 0}, Trouble{"cuMemGetAddressRange", 0},
-        Trouble{"cuMemGetAddressRange", 1}}) {
+        Trouble{"cuMemGetAddressRange", 1}, Trouble{"a write to another GPU", 0}}) {
     cuda_.fail(function, 1, successes);
     EXPECT_GT(bytesOfKernels(2), 65U << 20) << function;
   }

@@ -13,9 +13,15 @@ namespace horing {
 
 namespace {
 
-constexpr size_t kWordBytes = 256;  // of a seat, before its queues
+// Of a seat, before its queues: the word that its neighbor sets when it has closed it, the one by which it proves that its GPU writes
+// here, and the one that the owner's GPU copies from for its own proof.
+constexpr size_t kWordBytes = 256, kProofAt = 8, kProofSourceAt = 16;
 constexpr int64_t kLeaveMs = 1000;
 constexpr std::chrono::milliseconds kLook{1};
+
+uint64_t proofOf(int from, int to) {
+  return 0x686f72696e670000 + (static_cast<uint64_t>(from) << 32) + static_cast<uint64_t>(to) + 1;
+}
 
 size_t seatBytes(const cuda::QueueShape& shape, int channels) {
   return kWordBytes + static_cast<size_t>(channels) * (cuda::queueBytes(shape) + cuda::kQueueCounterBytes);
@@ -82,24 +88,58 @@ void GpuNeighbors::open(const std::vector<GpuOffer>& offers, const Log& log) {
   for (const int peer : seats_.neighborsOf(rank_)) {
     const auto& handle = offers[static_cast<size_t>(peer)].memory;
     if (!handle) continue;
-    openers_.insert(peer);  // until it says that it has not
     auto opened = OpenedMemory::open(device_, *handle, seats_.bytes());
+    Status proven = opened.status();
     if (opened.ok()) {
       opened_.emplace(peer, opened.take());
+      proven = writeProof(peer);
+    }
+    if (!proven.ok())
+      log.info("gpu", "hosts carry messages of kernels to rank %d: %s", peer, proven.message().c_str());
+  }
+}
+
+Status GpuNeighbors::writeProof(int peer) {
+  const uint64_t proof = proofOf(rank_, peer);
+  std::byte* const source = begin_ + seats_.closedWord(rank_, peer) + kProofSourceAt;
+  HORING_TRY(memory_->write(source, &proof, sizeof proof));
+  return device_->pushNow(*device_, opened_.at(peer)->begin() + seats_.closedWord(peer, rank_) + kProofAt,
+                          {source, sizeof proof});
+}
+
+bool GpuNeighbors::hasArrived(int peer) const {
+  uint64_t proof = 0;
+  const Status read = memory_->read(&proof, begin_ + seats_.closedWord(rank_, peer) + kProofAt, sizeof proof);
+  return read.ok() && proof == proofOf(peer, rank_);
+}
+
+void GpuNeighbors::listen(const TransportReach& opened, const Log& log) {
+  for (const int peer : seats_.neighborsOf(rank_)) {
+    if (!begin_ || !opened.tells(static_cast<size_t>(peer), static_cast<size_t>(rank_), kOpened)) continue;
+    openers_.insert(peer);
+    if (hasArrived(peer)) {
+      heard_.insert(peer);
     } else {
-      log.info("gpu", "hosts carry messages of kernels to rank %d: %s", peer,
-               opened.status().message().c_str());
+      log.warn("gpu",
+               "hosts carry messages of kernels between ranks %d and %d, for what that one's GPU writes into "
+               "this one's "
+               "does not arrive, %s",
+               rank_, peer, CudaDevice::kDroppedWrites);
     }
   }
 }
 
 void GpuNeighbors::settle(const TransportReach& told, size_t way) {
-  const auto own = static_cast<size_t>(rank_);
-  const auto peerOf = [](int peer) { return static_cast<size_t>(peer); };
-  std::erase_if(openers_, [&](int peer) { return !told.tells(peerOf(peer), own, way); });
-  for (const int peer : seats_.neighborsOf(rank_))
-    if (hasOpened(peer) && !told.both(own, peerOf(peer), way)) close(peer);
+  for (const int peer : seats_.neighborsOf(rank_)) {
+    if (told.both(static_cast<size_t>(rank_), static_cast<size_t>(peer), way)) continue;
+    heard_.erase(peer);
+    if (hasOpened(peer)) close(peer);
+  }
   settled_ = true;
+}
+
+void GpuNeighbors::forgetClosed() {
+  openers_ = heard_;
   // Plans may have what nobody else can write to.
   if (begin_ && openers_.empty() && memory_->rewind(0).ok()) begin_ = nullptr;
 }

@@ -73,12 +73,18 @@ class GpuNeighbors {
   // stay until leave() says so. Nothing: there is nobody, or the log tells why not.
   std::optional<CudaIpcHandle> offer(std::shared_ptr<const CudaDevice> device, cuda::Memory& memory,
                                      const Log& log);
-  // Opens what they offer, as far as that can be done.
+  // Three steps, between which all ranks tell each other. Opens what they offer, as far as that can be done, and has this rank's GPU write
+  // there.
   void open(const std::vector<GpuOffer>& offers, const Log& log);
   bool hasOpened(int peer) const { return opened_.contains(peer); }
-  // From now on queues go to those whose memory this rank has opened, and that have opened this one's: as all ranks have told, by
-  // `way`.
+  // Who has opened this one's memory, as all have told (`kOpened` alone), and whether what their GPUs wrote has arrived.
+  static constexpr size_t kOpened = 0;
+  void listen(const TransportReach& opened, const Log& log);
+  bool reachesBothWays(int peer) const { return hasOpened(peer) && heard_.contains(peer); }
+  // From now on queues go to those that reach each other both ways: as all ranks have told, by `way`. The others are closed.
   void settle(const TransportReach& told, size_t way);
+  // All have settled.
+  void forgetClosed();
 
   bool reaches(int peer) const { return settled_ && hasOpened(peer); }
   // This rank's end of a queue to or from a rank that it reaches.
@@ -92,6 +98,9 @@ class GpuNeighbors {
   void leak();
 
  private:
+  // Has this rank's GPU write into the peer's memory, as its kernels will.
+  Status writeProof(int peer);
+  bool hasArrived(int peer) const;
   void close(int peer);
   bool isClosedBy(int peer) const;
 
@@ -102,7 +111,8 @@ class GpuNeighbors {
   std::byte* begin_ = nullptr;      // of it; null: nothing is offered
   bool settled_ = false;
   std::map<int, std::unique_ptr<OpenedMemory>> opened_;  // by rank
-  std::set<int> openers_;                                // of this rank's memory, as far as one knows
+  std::set<int> openers_;                                // of this rank's memory
+  std::set<int> heard_;                                  // what the GPUs of these write arrives here
 };
 
 }  // namespace horing

@@ -141,8 +141,16 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   if (terms.ok()) {
     verdict.terms = terms.value();
     neighbors_.open(offers, communicator_.log());
+    HORING_ASSIGN(Blobs opened,
+                  gather(TransportReach::encode(rank(), communicator_.ranks(), 1, [&](int peer, size_t) {
+                    return neighbors_.hasOpened(peer);
+                  })));
+    neighbors_.listen({std::move(opened), 1}, communicator_.log());
     HORING_ASSIGN(Blobs told, gather(reach(offers)));
     verdict.why_not = meet(std::move(told));
+    // Who must not keep what another has open waits until it has closed it.
+    HORING_TRY(gather({}).status());
+    neighbors_.forgetClosed();
   }
   if (!verdict.why_not.ok()) {
     proxy_.reset();
@@ -159,7 +167,7 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   // The last way is the memory of GPUs.
   const size_t transports = proxy_->transports();
   return TransportReach::encode(rank(), communicator_.ranks(), transports + 1, [&](int peer, size_t way) {
-    return way < transports ? proxy_->canReach(peer, way) : neighbors_.hasOpened(peer);
+    return way < transports ? proxy_->canReach(peer, way) : neighbors_.reachesBothWays(peer);
   });
 }
 

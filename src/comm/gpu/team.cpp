@@ -269,6 +269,32 @@ Status GpuTeam::setUpMemory() {
   settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   if (!remote_) chooseShape();
+  return remote_ ? Status() : provePeerAccess();
+}
+
+// Of every GPU to every other one, before anything else has a place in their memory.
+Status GpuTeam::provePeerAccess() {
+  constexpr uint64_t kProof = 0x686f72696e670000;
+  for (size_t from = 0; from < ranks_.size(); ++from)
+    for (size_t to = 0; to < ranks_.size(); ++to) {
+      const Rank &source = ranks_[from], &target = ranks_[to];
+      if (source.device->number() == target.device->number()) continue;
+      const uint64_t proof = kProof + (uint64_t{from} << 32) + to + 1;
+      HORING_ASSIGN(const uint64_t* const at, cuda::place(*source.memory, std::span(&proof, 1)));
+      HORING_ASSIGN(std::byte* const place, target.memory->allocate(sizeof proof));
+      HORING_TRY(source.device->pushNow(*target.device, place, std::as_bytes(std::span(at, 1))));
+      uint64_t arrived = 0;
+      HORING_TRY(target.memory->read(&arrived, place, sizeof arrived));
+      if (arrived != proof) {
+        const Status dropped =
+            makeStatus(Code::kUnhandledCudaError, "what GPU %d writes into GPU %d does not arrive, %s",
+                       source.device->number(), target.device->number(), CudaDevice::kDroppedWrites);
+        log_.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
+                  dropped.message().c_str());
+        return dropped;
+      }
+    }
+  for (const Rank& rank : ranks_) HORING_TRY(rank.memory->rewind(0));
   return {};
 }
 

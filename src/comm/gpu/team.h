@@ -123,6 +123,7 @@ class GpuTeam {
   // Under mutex_.
   Status setUp();
   Status setUpMemory();
+  Status provePeerAccess();
   Status chooseInOneLaunch();
   void chooseShape();
   void adopt(const GpuTerms& terms);

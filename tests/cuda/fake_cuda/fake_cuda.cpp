@@ -77,6 +77,7 @@ struct Range {
   char* data;
   bool is_forbidden = false;  // to all but kernels
   int pages = -1;             // a file that holds it
+  bool is_opened = false;     // another process's
 };
 
 // All that the driver knows. One for the process, as the driver is.
@@ -230,6 +231,16 @@ void add(uintptr_t begin, const Range& range) {
 }
 
 constexpr uint64_t kIpcMagic = 0x6370692d656b6166;
+
+// A test that wants writes to other GPUs to fail wants them to be lost, which the driver does not see.
+bool isOpened(uintptr_t address) {
+  const std::lock_guard lock(driver.mutex);
+  const auto range = rangeOf(address);
+  return range != driver.ranges.end() && range->second.is_opened;
+}
+bool dropsPeerWrite() {
+  return wanted("a write to another GPU") != kSuccess;
+}
 
 // Memory that crashes whoever touches it but the driver, and kernels.
 int addPages(unsigned long long* at, size_t bytes, int device, int pages) {
@@ -519,7 +530,10 @@ FAKE int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcHandle handle, unsigne
   const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.pages);
   const int pages = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (pages < 0) return kInvalidValue;
-  return addPages(at, handle.bytes, handle.device, pages);
+  if (const int result = addPages(at, handle.bytes, handle.device, pages)) return result;
+  const std::lock_guard lock(driver.mutex);
+  driver.ranges[*at].is_opened = true;
+  return kSuccess;
 }
 FAKE int cuIpcCloseMemHandle(unsigned long long at) {
   return cuMemFree_v2(at);
@@ -570,7 +584,9 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t by
   const bool is_waited_for =
       target == HostPart::kPageable || (target != HostPart::kNone && source != HostPart::kNone);
   const auto done = is_waited_for ? std::make_shared<std::promise<void>>() : nullptr;
+  const bool is_dropped = isOpened(to) && dropsPeerWrite();
   const int added = addTo(stream, "cuMemcpyAsync", [=] {
+    if (is_dropped) return;
     constexpr int64_t kNapUs = 100;  // so that what is slow may end at once
     for (int64_t us = 0; us < driver.copy_us; us += kNapUs)
       std::this_thread::sleep_for(std::chrono::microseconds(kNapUs));
@@ -593,7 +609,9 @@ FAKE int cuMemcpyPeerAsync(unsigned long long to, void* to_context, unsigned lon
         return kInvalidValue;
     }
   }
+  const bool is_dropped = dropsPeerWrite();
   return addTo(stream, "cuMemcpyPeerAsync", [=] {
+    if (is_dropped) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::memcpy(dataAt(to), dataAt(from), bytes);
   });
