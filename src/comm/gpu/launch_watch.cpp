@@ -120,17 +120,19 @@ Status LaunchWatch::noteEnded() {
 
 Result<bool> LaunchWatch::look() {
   // Kernels wait for ranks that do not come any more.
-  if (!communicator_.control().status().ok()) team_.abort();
-  HORING_TRY(outcome());
+  const Status heard = communicator_.control().status();
+  if (!heard.ok()) team_.abort();
+  // Whoever is to hear of it may not have been told yet.
+  if (const Status failed = outcome(); !failed.ok()) return heard.ok() ? Result<bool>(true) : failed;
   if (Status seen = noteEnded(); !seen.ok()) {
     {
       const std::lock_guard judging(judge_mutex_);
       if (!judged_) judged_ = seen;
     }
-    // The program may never ask this communicator again, and kernels of other ranks wait for this one's.
+    // The program may never ask this communicator again, and kernels of other ranks wait for this one's. These are ended at the next look:
+    // by then all have heard why.
     communicator_.announce(seen);
-    team_.abort();
-    return seen;
+    return true;
   }
   const std::lock_guard judging(judge_mutex_);
   uint64_t oldest = 0;
