@@ -397,6 +397,25 @@ TEST_P(GpuBuffers, CarryMessagesOnSeveralStreams) {
   });
 }
 
+// The thread of the library is at the first, which takes several pieces, when the second begins to wait for it on its stream.
+TEST_P(GpuBuffers, GoOneAfterTheOtherOnStreamsOfBothKinds) {
+  onEveryRank(ranks(), [&](int rank) {
+    const std::vector<float> ones(3'000'000, 1);
+    const GpuVector<float> first(cuda_, rank, ones), second(cuda_, rank, ones);
+    const GpuStream stream(cuda_, rank);
+    horingStream_t own = nullptr;
+    ASSERT_HORING(horingStreamCreate(&own));
+    for (const auto& [data, on] : {std::pair(&first, own), std::pair(&second, horingStream_t(stream.get()))})
+      EXPECT_HORING(
+          horingAllReduce(data->data(), data->data(), ones.size(), horingFloat, horingSum, comm(rank), on));
+    EXPECT_HORING(horingStreamSynchronize(own));
+    stream.synchronize();
+    for (const auto* data : {&first, &second})
+      EXPECT_EQ(data->read(), std::vector<float>(ones.size(), static_cast<float>(ranks())));
+    EXPECT_HORING(horingStreamDestroy(own));
+  });
+}
+
 TEST_P(GpuBuffers, MultiplyByAScalarOnTheGpu) {
   onEveryRank(ranks(), [&](int rank) {
     const horingComm_t comm = this->comm(rank);

@@ -160,8 +160,8 @@ Status CommandQueue::submit(Command command, CudaStream stream) {
 
 Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream> streams) {
   HORING_TRY(asyncError());
+  HORING_TRY(awaitGpuOperationsOfThread());
   if (!kernels_) return false;
-  HORING_TRY(awaitKernelsOfThread());
   Result<bool> taken = kernels_->enqueue(command, streams);
   if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
   return communicator_.breakOff(taken.status());
@@ -199,7 +199,7 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
 Result<bool> CommandQueue::enqueueBlocking(Command& command) {
   if (!kernels_ || !command.on_gpu) return false;
   HORING_TRY(asyncError());
-  HORING_TRY(awaitKernelsOfThread());
+  HORING_TRY(awaitGpuOperationsOfThread());
   Result<bool> taken = kernels_->enqueueBlocking(command);
   if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
   return communicator_.breakOff(taken.status());
@@ -223,8 +223,9 @@ Status CommandQueue::asyncError() {
 }
 
 // Kernels are launched in the order of the calls, on every rank; and ranks that agree on them do so one after the other with
-// those that make children.
-Status CommandQueue::awaitKernelsOfThread() {
+// those that make children. Nor may what waits on a stream for its turn at the thread come before what the thread still has to put on
+// the GPU behind that stream.
+Status CommandQueue::awaitGpuOperationsOfThread() {
   if (!has_thread_.load(std::memory_order_acquire)) return {};
   std::unique_lock lock(mutex_);
   const auto none_left = [this] {

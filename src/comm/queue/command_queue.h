@@ -94,7 +94,7 @@ class CommandQueue {
   // Waits until `condition` holds, or turns are abandoned. False: the time that a call may take has passed.
   template <typename Condition>
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
-  Status awaitKernelsOfThread();
+  Status awaitGpuOperationsOfThread();
   void serve();
 
   Communicator& communicator_;
