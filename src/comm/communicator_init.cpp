@@ -346,8 +346,8 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   logPeersWithoutRdma(*connector_, options_.ranks, log_);
 
   shares_memory_ = sharesMemory(reach);
-  std::set<int64_t> processes;
-  for (const HostIdentity& identity : identities_) processes.insert(identity.pid);
+  std::set<std::string> processes;
+  for (const HostIdentity& identity : identities_) processes.insert(identity.processLabel());
   in_own_processes_ = static_cast<int>(processes.size()) == options_.ranks;
   std::vector<std::string> nodes, switches;
   for (const HostIdentity& identity : identities_) {

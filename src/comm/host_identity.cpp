@@ -16,7 +16,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kIdentityVersion = 5;
+constexpr uint32_t kIdentityVersion = 6;
 constexpr size_t kMaxText = 200;
 constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
@@ -104,6 +104,11 @@ std::string HostIdentity::groupLabel() const {
   return group_override.empty() ? "node:" + nodeLabel() : "group:" + group_override;
 }
 
+std::string HostIdentity::processLabel() const {
+  return formatString("%s pid %llu/%lld", nodeLabel().c_str(), static_cast<unsigned long long>(pid_namespace),
+                      static_cast<long long>(pid));
+}
+
 std::string HostIdentity::describe() const {
   const std::string limit =
       quota.millicpus == 0 ? ""
@@ -148,6 +153,7 @@ Result<HostIdentity> findHostIdentity(const Config& config, const std::string& g
     identity.shm_device = static_cast<uint64_t>(shm.st_dev);
     identity.shm_inode = static_cast<uint64_t>(shm.st_ino);
   }
+  identity.pid_namespace = namespaceInode("pid");
   identity.pid = ::getpid();
   identity.cpus = cpusOfThisThread();
   identity.quota = findCpuQuota();
@@ -160,8 +166,8 @@ std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
   for (const std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
                                   &identity.group_override, &identity.switches})
     out.text(*text, kMaxText);
-  for (const uint64_t number :
-       {identity.ipc_namespace, identity.network_namespace, identity.shm_device, identity.shm_inode})
+  for (const uint64_t number : {identity.ipc_namespace, identity.network_namespace, identity.shm_device,
+                                identity.shm_inode, identity.pid_namespace})
     out.number(number);
   out.number(identity.pid);
   out.number(identity.quota.millicpus);
@@ -182,8 +188,8 @@ Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
   for (std::string* text : {&identity.host_name, &identity.boot_id, &identity.host_override,
                             &identity.group_override, &identity.switches})
     *text = in.text(kMaxText);
-  for (uint64_t* number :
-       {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device, &identity.shm_inode})
+  for (uint64_t* number : {&identity.ipc_namespace, &identity.network_namespace, &identity.shm_device,
+                           &identity.shm_inode, &identity.pid_namespace})
     *number = in.number<uint64_t>();
   identity.pid = in.number<int64_t>();
   identity.quota.millicpus = in.number<int32_t>();

@@ -31,6 +31,7 @@ struct HostIdentity {
   uint64_t network_namespace = 0;
   uint64_t shm_device = 0;  // of the directory where shared-memory segments are made
   uint64_t shm_inode = 0;
+  uint64_t pid_namespace = 0;  // containers may have one each, and equal numbers of processes in it
   int64_t pid = 0;
   std::vector<int32_t> cpus;  // that the rank may run on, ascending
   CpuQuota quota;             // how much of them
@@ -41,6 +42,8 @@ struct HostIdentity {
   std::string nodeLabel() const;
   // Ranks with equal labels form a group: HORING_GROUP, or the node.
   std::string groupLabel() const;
+  // Ranks with equal labels are threads of one process.
+  std::string processLabel() const;
   // "node-a (pid 4711, 8 cores)".
   std::string describe() const;
 };

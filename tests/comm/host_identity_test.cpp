@@ -50,6 +50,18 @@ TEST(HostIdentity, SeparatesNodesByEveryMarkOfThem) {
   EXPECT_FALSE(differs([](HostIdentity& o) { ++o.pid; }));
 }
 
+TEST(HostIdentity, TellsProcessesApartThatHaveOneNumberInContainersOfTheirOwn) {
+  const HostIdentity here = findHostIdentity(configWith("", "")).take();
+  EXPECT_NE(here.pid_namespace, 0U);
+  EXPECT_EQ(here.processLabel(), findHostIdentity(configWith("", "")).take().processLabel());
+  HostIdentity other = here;
+  ++other.pid_namespace;
+  EXPECT_NE(other.processLabel(), here.processLabel());
+  other = here;
+  ++other.pid;
+  EXPECT_NE(other.processLabel(), here.processLabel());
+}
+
 HostIdentity rankOn(const char* boot_id, std::vector<int32_t> cpus) {
   HostIdentity identity;
   identity.boot_id = boot_id;

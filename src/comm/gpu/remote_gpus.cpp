@@ -46,11 +46,16 @@ std::string keyText(std::span<const std::byte> blob) {
 }  // namespace
 
 std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
-  std::set<std::pair<int64_t, std::string>> processes;
-  for (int rank = 0; rank < communicator.ranks(); ++rank) {
-    const HostIdentity& identity = communicator.identityOf(rank);
-    if (!processes.emplace(identity.pid, identity.nodeLabel()).second) return nullptr;
-  }
+  std::set<std::string> processes;
+  for (int rank = 0; rank < communicator.ranks(); ++rank)
+    if (!processes.insert(communicator.identityOf(rank).processLabel()).second) {
+      communicator.log().info(
+          "gpu",
+          "operations on GPUs go through memory of the host: rank %d is a thread of another rank's "
+          "process (horingCommInitAll makes ranks that know of each other)",
+          rank);
+      return nullptr;
+    }
   return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
 }
 
