@@ -58,3 +58,8 @@ inline constexpr Way kVerbsWay = {"verbs", Meeting::kInitRank, "verbs", "auto", 
 inline float element(int rank, size_t index) {
   return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
 }
+inline std::vector<float> filled(int rank, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = element(rank, i);
+  return values;
+}

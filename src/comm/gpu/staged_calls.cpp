@@ -22,8 +22,9 @@ constexpr CudaStream kDefaultStream = nullptr;
 // How long a wait for the GPU yields the core before it sleeps between two looks.
 constexpr int64_t kYieldNs = 200'000;
 constexpr std::chrono::microseconds kNap{50};
-// How often it asks the driver whether the GPU still lives.
-constexpr int64_t kLookNs = 20'000'000;
+// How often it asks the driver whether the GPU still lives: seldom, for the driver may keep the answer until streams have gone on that wait
+// for this thread (comm/gpu/stream_release.h).
+constexpr int64_t kLookNs = 1'000'000'000;
 constexpr int64_t kLastCopiesMs = 1000;
 
 }  // namespace
@@ -58,7 +59,7 @@ void StagedCalls::abandon() {
 
 StagedCalls::~StagedCalls() {
   if (!last_) return;
-  progress_->done.store(next_ - 1, std::memory_order_release);
+  letGoAll();
   const CudaApi& api = device_->api();
   const OutsideOfGraphs outside(api);
   const SteadyClock clock;
@@ -113,6 +114,7 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
           "yet; launch them outside",
           stream);
   }
+  HORING_TRY(release_.start());
   const StagedPieces pieces(command, place_);
   if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
   std::array<std::byte*, kSlots> staging{};
@@ -178,11 +180,12 @@ bool StagedCalls::hasReached(const std::atomic<uint32_t>& counter, uint32_t numb
   return static_cast<int32_t>(counter.load(std::memory_order_acquire) - number) >= 0;
 }
 
-Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) const {
+Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) {
   const SteadyClock clock;
   const int64_t begun_ns = clock.nowNs();
   int64_t next_look_ns = begun_ns + kLookNs;
   while (!hasReached(progress_->arrived, number)) {
+    release_.step();
     if (aborted.load(std::memory_order_relaxed))
       return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", place_.rank);
     const int64_t now_ns = clock.nowNs();
@@ -223,13 +226,28 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
   if (count == 0) return operation.failed;
   const LetGo let_go{progress_->done, operation.first + static_cast<uint32_t>(count) - 1};
   HORING_TRY(operation.failed);
-  for (size_t i = 0; i < count; ++i) {
+  HORING_TRY(release_.outcome());
+  release_.begin();
+  const Status status = carryOutPieces(operation, run, deadline, aborted);
+  release_.end();
+  const Status released = release_.outcome();
+  return released.ok() ? status : released;
+}
+
+Status StagedCalls::carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
+                                   const std::atomic<bool>& aborted) {
+  for (size_t i = 0; i < operation.pieces.size(); ++i) {
     const uint32_t number = operation.first + static_cast<uint32_t>(i);
     HORING_TRY(awaitArrival(number, deadline, aborted));
+    release_.step();
     HORING_TRY(runOnHost(operation.pieces[i], run));
     progress_->done.store(number, std::memory_order_release);
   }
   return {};
+}
+
+void StagedCalls::letGoAll() {
+  progress_->done.store(next_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 Status StagedCalls::runOnHost(const Command& command, const Run& run) const {

@@ -22,6 +22,7 @@
 #include "comm/gpu/bounce_buffers.h"
 #include "comm/gpu/in_place.h"
 #include "comm/gpu/staged_pieces.h"
+#include "comm/gpu/stream_release.h"
 #include "cuda/device.h"
 
 namespace horing {
@@ -87,7 +88,8 @@ class StagedCalls {
         bounce_buffers_(device, place.ranks, copies.timeout_ms),
         in_place_(device, copies, bounce_buffers_),
         large_(device, copies, bounce_buffers_),
-        place_(place) {
+        place_(place),
+        release_(2 * copies.timeout_ms, copies.aborted, [this] { letGoAll(); }) {
     place_.copier = &large_;
   }
   Status initialise();
@@ -100,8 +102,12 @@ class StagedCalls {
   Status copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const;
   Status runOnHost(const Command& command, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
-  Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) const;
+  Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted);
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
+  Status carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
+                        const std::atomic<bool>& aborted);
+  // Streams go on with all that they were told so far. Any thread.
+  void letGoAll();
 
   const std::shared_ptr<const CudaDevice> device_;
   BounceBuffers bounce_buffers_;  // of both copiers: a flow may have messages of both
@@ -110,11 +116,12 @@ class StagedCalls {
   StagedPlace place_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;
-  CudaEvent last_ = nullptr;  // behind all that was put on streams
-  uint32_t next_ = 1;         // piece
+  CudaEvent last_ = nullptr;        // behind all that was put on streams
+  std::atomic<uint32_t> next_ = 1;  // piece; written by enqueue() alone
   std::array<Slot, kSlots> slots_;
   Slot blocking_slot_;  // of run(), while those are under way
   std::atomic<uint64_t> memory_bytes_{0};
+  StreamRelease release_;  // ends first
 };
 
 }  // namespace horing

@@ -108,7 +108,9 @@ struct Driver {
   int successes_left = 0;
   int failures_left = 0;
   std::map<std::string, int, std::less<>> calls;  // of functions that may fail
-  std::atomic<int64_t> copy_us = 0;               // what each copy by cuMemcpyAsync takes
+  std::atomic<const std::atomic<bool>*> copies_from =
+      nullptr;                       // null: now; else they are not even begun before that is set
+  std::atomic<int64_t> copy_us = 0;  // what each copy by cuMemcpyAsync takes
 };
 Driver driver;
 
@@ -282,6 +284,9 @@ FAKE void fakeCudaSetKernels(const Kernels* kernels) {
 FAKE int fakeCudaCalls(const char* function) {
   const std::lock_guard lock(driver.mutex);
   return driver.calls[function];
+}
+FAKE void fakeCudaHold(const std::atomic<bool>* until) {
+  driver.copies_from = until;
 }
 FAKE void fakeCudaSlow(int64_t copy_us) {
   driver.copy_us = copy_us;
@@ -577,6 +582,8 @@ FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* at, uns
 // Of memory of the host that is not pinned, "asynchronous" says little: it is read before this returns, and where it is written, as in
 // all copies from host to host, this returns when the stream has come to it.
 FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
+  for (const std::atomic<bool>* until; (until = driver.copies_from.load()) && !*until;)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   const HostPart source = hostPartOf(from), target = hostPartOf(to);
   std::shared_ptr<std::vector<char>> read;
   if (source == HostPart::kPageable && target == HostPart::kNone)

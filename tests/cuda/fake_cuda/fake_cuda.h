@@ -3,6 +3,7 @@
 // whose memory crashes whoever touches it but the driver and kernels, and whose streams are threads.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,10 @@ class FakeCuda {
   }
 
   // From now on each copy by cuMemcpyAsync takes so long, those that are under way included.
+  // Calls that copy do not return before that is set, as if the driver had a lock until then. Null: they do.
+  void holdCopies(const std::atomic<bool>* until) const {
+    if (!isReal()) call<void(const std::atomic<bool>*)>("fakeCudaHold")(until);
+  }
   void slowCopies(int64_t us) const {
     if (!isReal()) call<void(int64_t)>("fakeCudaSlow")(us);
   }

@@ -66,6 +66,12 @@ class GpuStream {
     EXPECT_TRUE(state == 0 || state == kNotReady) << state;
     return state == 0;
   }
+  // When it has come so far.
+  void set(std::atomic<bool>& flag) const {
+    const auto current = use();
+    const auto set = [](void* data) { static_cast<std::atomic<bool>*>(data)->store(true); };
+    EXPECT_EQ(cuda_.call<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(stream_, set, &flag), 0);
+  }
   // Holds the stream up until `gate` is set.
   void waitFor(const std::atomic<bool>& gate) const {
     const auto current = use();

@@ -1,0 +1,351 @@
+// What goes wrong in operations on a GPU's memory that hosts carry, with the driver of gpu_buffers_test.cpp.
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "../scarce_memory.h"
+#include "fake_cuda/fake_gpu.h"
+#include "ways.h"
+
+namespace {
+
+using horing::test::CurrentGpu;
+using horing::test::FakeCuda;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+
+constexpr int kGpu = 1;
+constexpr int64_t kForEverUs = std::numeric_limits<int64_t>::max();
+
+class GpuTrouble : public testing::Test {
+ protected:
+  void SetUp() override { comms_ = makeCommunicators(2, Meeting::kInitAll); }
+  void TearDown() override {
+    cuda_.fail(nullptr, 0);
+    cuda_.slowCopies(0);
+    std::erase(comms_, nullptr);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  void end(int rank) {
+    EXPECT_HORING(horingCommAbort(std::exchange(comms_[static_cast<size_t>(rank)], nullptr)));
+  }
+  horingResult_t add(int rank, float* data, void* stream) {
+    return horingAllReduce(data, data, 8, horingFloat, horingSum, comms_[static_cast<size_t>(rank)], stream);
+  }
+  horingResult_t asyncError(int rank) {
+    horingResult_t error = horingSuccess;
+    EXPECT_HORING(horingCommGetAsyncError(comms_[static_cast<size_t>(rank)], &error));
+    return error;
+  }
+  const FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+  const GpuVector<float> here_{cuda_, kGpu, std::vector<float>(8, 1)},
+      there_{cuda_, kGpu, std::vector<float>(8, 2)};
+};
+
+// With each allocation in turn as the first for which there is no memory: the stream goes on, and both ranks hear of it.
+TEST_F(GpuTrouble, OfACallThatRunsOutOfMemoryFreesTheStream) {
+  bool ran_out = true;
+  for (int64_t enough_for = 0; ran_out; ++enough_for) {
+    std::erase(comms_, nullptr);
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    comms_ = makeCommunicators(2, Meeting::kInitAll);
+    here_.write(std::vector<float>(8, 1));
+    const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+    // So that the call in question finds all made that is made once.
+    EXPECT_HORING(add(0, here_.data(), stream.get()));
+    EXPECT_HORING(add(1, there_.data(), other.get()));
+    stream.synchronize();
+    other.synchronize();
+    allocations_left = enough_for;
+    const horingResult_t ours = add(0, here_.data(), stream.get());
+    ran_out = allocations_left < 0;
+    allocations_left = kNever;
+    EXPECT_EQ(ours == horingSuccess, !ran_out) << "memory for " << enough_for;
+    if (asyncError(0) == horingSuccess && ran_out) end(0);  // nothing was begun
+    // Which it may have heard before.
+    EXPECT_TRUE(add(1, there_.data(), other.get()) == horingSuccess || ran_out);
+    stream.synchronize();
+    other.synchronize();
+  }
+}
+
+TEST_F(GpuTrouble, OneThreadDrivesSeveralRanksInAGroup) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_HORING(horingGroupStart());
+    ASSERT_HORING(add(0, here_.data(), round == 0 ? stream.get() : nullptr));
+    ASSERT_HORING(add(1, there_.data(), round == 0 ? other.get() : nullptr));
+    ASSERT_HORING(horingGroupEnd());
+  }
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(here_.read(), std::vector<float>(8, 6));
+  EXPECT_EQ(there_.read(), std::vector<float>(8, 6));
+}
+
+TEST_F(GpuTrouble, IsNamedWhereBuffersOrStreamsDoNotGoTogether) {
+  const GpuStream stream(cuda_, kGpu), stream_elsewhere(cuda_, 2);
+  const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));
+  std::vector<float> host(8);
+  const horingComm_t comm = comms_[0];
+  EXPECT_TRUE(refuses(horingAllReduce(host.data(), here_.data(), 8, horingFloat, horingSum, comm, nullptr),
+                      horingInvalidUsage, "in host memory and recvbuff"));
+  EXPECT_TRUE(
+      refuses(horingAllReduce(here_.data(), elsewhere.data(), 8, horingFloat, horingSum, comm, nullptr),
+              horingInvalidUsage, "is on GPU 1 and recvbuff"));
+  EXPECT_TRUE(refuses(add(0, host.data(), stream.get()), horingInvalidUsage,
+                      "a stream of CUDA is for buffers on a GPU"));
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream_elsewhere.get()), horingInvalidUsage, "is one of GPU 2"));
+  EXPECT_TRUE(
+      refuses(add(0, elsewhere.data(), stream_elsewhere.get()), horingInvalidUsage, "works on GPU 1"));
+  void* graph = nullptr;
+  ASSERT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream.get(), 0), 0);
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingInvalidUsage, "records a graph"));
+  ASSERT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream.get(), &graph), 0);
+  EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph), 0);
+  std::vector<float> received(8);
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingSend(here_.data(), 8, horingFloat, 0, comm, stream.get()));
+  EXPECT_HORING(horingRecv(received.data(), 8, horingFloat, 0, comm, nullptr));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "streams of one kind"));
+  // None of these sticks.
+  onEveryRank(2, [&](int rank) {
+    EXPECT_HORING(add(rank, rank == 0 ? here_.data() : there_.data(), rank == 0 ? stream.get() : nullptr));
+  });
+  stream.synchronize();
+  EXPECT_EQ(here_.read(), std::vector<float>(8, 3));
+}
+
+TEST_F(GpuTrouble, IsManagedMemoryOnAStream) {
+  alignas(64) float managed[8] = {};
+  cuda_.setManagedMemory(managed, sizeof managed, kGpu);
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  EXPECT_HORING(add(0, managed, stream.get()));
+  EXPECT_HORING(add(1, there_.data(), other.get()));
+  stream.synchronize();
+  EXPECT_EQ(managed[7], 2.0F);
+}
+
+TEST_F(GpuTrouble, AbortFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu), behind(cuda_, kGpu);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  EXPECT_HORING(add(0, here_.data(), behind.get()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(stream.idle());
+  end(0);
+  stream.synchronize();
+  behind.synchronize();
+}
+
+TEST_F(GpuTrouble, AbortDoesNotWaitForAStreamThatIsHeldUp) {
+  const GpuStream stream(cuda_, kGpu);
+  std::atomic<bool> gate{false};
+  stream.waitFor(gate);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  end(0);
+  EXPECT_FALSE(stream.idle());
+  gate = true;
+  stream.synchronize();
+}
+
+// Nor does a call that is complete on return wait for ever, or leave its memory to the stream.
+TEST_F(GpuTrouble, OfADefaultStreamThatIsHeldUpEndsAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const CurrentGpu current(cuda_, kGpu);
+  std::atomic<bool> gate{false};
+  GpuStream::ofDefault(cuda_).waitFor(gate);
+  EXPECT_TRUE(refuses(add(0, here_.data(), nullptr), horingTimeout, "something before it on the stream"));
+  while (asyncError(1) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(1, there_.data(), nullptr), horingRemoteError, "rank 0"));
+  end(0);
+  gate = true;
+  GpuStream::ofDefault(cuda_).synchronize();
+}
+
+TEST_F(GpuTrouble, OfAPeerFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  end(1);
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingRemoteError, "rank 1"));
+  stream.synchronize();
+}
+
+TEST_F(GpuTrouble, OfTheDriverReachesThePeers) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  EXPECT_HORING(add(1, there_.data(), other.get()));
+  cuda_.fail("cuMemHostAlloc", 2, 1);
+  EXPECT_TRUE(
+      refuses(add(0, here_.data(), stream.get()), horingUnhandledCudaError, "CUDA_ERROR_OUT_OF_MEMORY"));
+  cuda_.fail(nullptr, 0);
+  other.synchronize();
+  while (asyncError(1) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(add(1, there_.data(), other.get()), horingRemoteError, "rank 0"));
+}
+
+// Whatever of an operation the stream was told, it does not wait for ever.
+TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu);
+  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(2'000'000, 1));
+  cuda_.fail("cuMemcpyAsync", 700, 4);
+  EXPECT_TRUE(refuses(
+      horingAllReduce(large.data(), large.data(), 2'000'000, horingFloat, horingSum, comms_[0], stream.get()),
+      horingUnhandledCudaError, "700"));
+  cuda_.fail(nullptr, 0);
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+}
+
+// What it was told before uses pinned memory, which is there for as long as the stream may come to it.
+TEST_F(GpuTrouble, OfTheDriverFreesNoMemoryUnderAStreamThatIsHeldUp) {
+  const GpuStream stream(cuda_, kGpu);
+  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(2'000'000, 1));
+  std::atomic<bool> gate{false};
+  stream.waitFor(gate);
+  cuda_.fail("cuMemcpyAsync", 700, 4);
+  EXPECT_EQ(
+      horingAllReduce(large.data(), large.data(), 2'000'000, horingFloat, horingSum, comms_[0], stream.get()),
+      horingUnhandledCudaError);
+  cuda_.fail(nullptr, 0);
+  end(0);
+  gate = true;
+  stream.synchronize();
+}
+
+// Of a message from rank 0 to rank 1 that is not staged as a whole.
+class GpuMessageTrouble : public GpuTrouble {
+ protected:
+  horingResult_t send(void* stream) {
+    return horingSend(large_.data(), kLarge, horingFloat, 1, comms_[0], stream);
+  }
+  horingResult_t receive(void* stream) {
+    return horingRecv(target_.data(), kLarge, horingFloat, 0, comms_[1], stream);
+  }
+  static constexpr size_t kLarge = 4 << 20;
+  const GpuVector<float> large_{cuda_, kGpu, filled(0, kLarge)},
+      target_{cuda_, kGpu, std::vector<float>(kLarge, -7)};
+};
+
+TEST_F(GpuMessageTrouble, IsNoneAndCostsFewCopies) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  const int copies = cuda_.calls("cuMemcpyAsync"), looks = cuda_.calls("cuStreamQuery");
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  // By each of both ranks, of half a megabyte each.
+  EXPECT_EQ(cuda_.calls("cuMemcpyAsync") - copies, 2 * 32);
+  EXPECT_EQ(cuda_.calls("cuStreamQuery"), looks);
+  EXPECT_EQ(target_.read(), filled(0, kLarge));
+}
+
+TEST_F(GpuMessageTrouble, WithACopyInTheMiddleIsNamed) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  cuda_.fail("cuMemcpyAsync", 700, 20, 1);
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  while (asyncError(0) == horingSuccess || asyncError(1) == horingSuccess) std::this_thread::yield();
+  cuda_.fail(nullptr, 0);
+  // Either of them met it.
+  const bool sender_did = asyncError(0) == horingUnhandledCudaError;
+  EXPECT_EQ(asyncError(sender_did ? 1 : 0), horingRemoteError);
+  const char* const what = sender_did ? "rank 0, a message to rank 1: copying between GPU and host"
+                                      : "rank 1, a message from rank 0: copying between GPU and host";
+  EXPECT_TRUE(refuses(send(stream.get()), asyncError(0), what));
+  EXPECT_TRUE(refuses(receive(other.get()), asyncError(1), what));
+}
+
+// Which is that copy's, not that of the whole call; and not the peer is named, which has not even called.
+TEST_F(GpuMessageTrouble, WithACopyThatDoesNotEndIsNamedAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs), slots("HORING_SLOTS", "32");
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  const int copies = cuda_.calls("cuMemcpyAsync");
+  cuda_.slowCopies(100'000);
+  EXPECT_HORING(send(stream.get()));
+  while (cuda_.calls("cuMemcpyAsync") < copies + 4) std::this_thread::yield();
+  cuda_.slowCopies(kForEverUs);  // the third, which was asked for when the first was done
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  cuda_.slowCopies(0);
+  EXPECT_TRUE(refuses(send(stream.get()), horingTimeout,
+                      "rank 0, a message to rank 1: a copy between GPU 1 and the host did not end"));
+  EXPECT_NE(receive(other.get()), horingSuccess);
+}
+
+// As where the program's first use of a kernel waits for all streams, and calls of the driver wait for that.
+class HeldDriver : public GpuMessageTrouble {
+ protected:
+  // A message whose copies do not begin before its stream has come behind it.
+  void sendHeld(const GpuStream& stream, const GpuStream& other) {
+    cuda_.holdCopies(&let_go_);
+    EXPECT_HORING(send(stream.get()));
+    stream.set(let_go_);
+    EXPECT_HORING(receive(other.get()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(stream.idle());
+  }
+  void TearDown() override {
+    cuda_.holdCopies(nullptr);
+    GpuMessageTrouble::TearDown();
+  }
+  std::atomic<bool> let_go_{false};
+};
+
+TEST_F(HeldDriver, IsLetGoBehindTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  sendHeld(stream, other);
+  stream.synchronize();
+  other.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+}
+
+TEST_F(HeldDriver, IsLetGoByAnAbort) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  sendHeld(stream, other);
+  end(0);
+  stream.synchronize();
+  other.synchronize();
+}
+
+// Who aborts may free its memory when its stream goes on.
+TEST_F(GpuMessageTrouble, AbortLetsACopyEnd) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  const int copies = cuda_.calls("cuMemcpyAsync");
+  cuda_.slowCopies(kForEverUs);
+  EXPECT_HORING(receive(other.get()));
+  EXPECT_HORING(send(stream.get()));
+  while (cuda_.calls("cuMemcpyAsync") == copies) std::this_thread::yield();
+  // Nobody rings when it is done, so its rank looks again and again; one that slept would look ten times a second or twenty.
+  const auto begin = std::chrono::steady_clock::now();
+  for (const int looks = cuda_.calls("cuEventQuery"); cuda_.calls("cuEventQuery") < looks + 200;)
+    std::this_thread::yield();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  std::thread copy_ends([&] {
+    while (asyncError(1) == horingSuccess) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(stream.idle());
+    cuda_.slowCopies(0);
+  });
+  end(0);
+  copy_ends.join();
+  stream.synchronize();
+  other.synchronize();
+}
+
+}  // namespace
