@@ -1,18 +1,21 @@
-// horing for C++20: communicators that clean up after themselves, calls that take ranges instead of pointers and counts. All
-// of it is inline over horing.h, whose conventions hold here too; link horing as for C.
+// horing for C++20: communicators that clean up after themselves, and calls that take ranges instead of
+// pointers and counts. Everything is inline over horing.h, whose conventions hold here too; link horing as
+// for C.
 //
 //   horing::Communicator comm = horing::Communicator::fromEnvironment();
 //   std::vector<float> gradients(n);
 //   comm.allReduce(gradients);                               // in place, sum
 //   comm.allReduce(gradients, averaged, horingAvg);
-//   std::vector<float, horing::Allocator<float>> shared(n);  // memory that the ranks of a node read in place: faster
+//   std::vector<float, horing::Allocator<float>> shared(n);  // read in place by the ranks of a node: faster
 //
-// Errors are exceptions of type horing::Error: a constructor has no other way, an error of a collective is nothing to
-// carry on after, and std::expected is not part of C++20. They are thrown by this header, so in the caller's code: none
-// passes through the library.
+// Errors are exceptions of type horing::Error: constructors cannot return errors, a program can rarely
+// continue after a failed collective, and std::expected is not part of C++20. This header throws them in the
+// caller's code; none passes through the library.
 //
-// Elements: integers of 8, 32 and 64 bits, float, double. For a type of your own, or that of a library for half precision:
-//   template <> struct horing::ElementType<half> { static constexpr horingDataType_t value = horingFloat16; };
+// Elements: integers of 8, 32 and 64 bits, float, double. For other types, such as the half precision type of
+// a library:
+//   template <>
+//   struct horing::ElementType<half> { static constexpr horingDataType_t value = horingFloat16; };
 #ifndef HORING_HORING_HPP_
 #define HORING_HORING_HPP_
 
@@ -39,7 +42,7 @@ namespace horing {
 // Part of every symbol, so that programs of two versions can live in one process.
 inline namespace v0 {
 
-// What went wrong, in full as horingGetLastError tells it, and its code.
+// A result code, and the full text of horingGetLastError.
 class Error : public std::runtime_error {
  public:
   Error(horingResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
@@ -83,12 +86,12 @@ struct ElementType<double> {
 template <typename T>
 concept Element = std::convertible_to<decltype(ElementType<std::remove_cv_t<T>>::value), horingDataType_t>;
 
-// What is sent: a vector, array, span or the like of elements.
+// Data to send: a vector, array, span or similar of elements.
 template <typename R>
 concept Buffer =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
 
-// What is received into: not const, and nothing that is gone after the call.
+// Room to receive into: not const, and nothing that is gone after the call.
 template <typename R>
 concept WritableBuffer = Buffer<R> && std::ranges::borrowed_range<R> &&
     !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
@@ -114,15 +117,17 @@ inline int version() {
   return code;
 }
 
-// See horingGetUniqueId: call it in the process of one rank and carry it to the others over a private channel.
+// See horingGetUniqueId: call it in the process of one rank and pass the result to the others over a private
+// channel.
 inline horingUniqueId makeUniqueId() {
   horingUniqueId id;
   check(horingGetUniqueId(&id));
   return id;
 }
 
-// The operations that `calls` makes on this thread are launched together at its end, as between horingGroupStart and
-// horingGroupEnd. An exception of `calls` passes through; what was called until then is launched, unless a call was refused.
+// The operations that `calls` makes on this thread are launched together at its end, as between
+// horingGroupStart and horingGroupEnd. An exception of `calls` passes through; operations made before it are
+// launched, unless a call was refused.
 template <std::invocable Calls>
 void group(Calls&& calls) {
   check(horingGroupStart());
@@ -135,7 +140,7 @@ void group(Calls&& calls) {
   check(horingGroupEnd());
 }
 
-// Memory from horingMemAlloc for standard containers. Copies of it are the same.
+// Memory from horingMemAlloc for standard containers. All instances are equal.
 template <typename T>
 struct Allocator {
   using value_type = T;
@@ -156,8 +161,8 @@ struct Allocator {
   }
 };
 
-// An in-order queue of operations, which return at once when they are given its handle(). Waits for them when it goes.
-// Moved, never copied. Any thread, except for the moves.
+// An in-order queue of operations; calls that are given its handle() return at once. Its destructor waits for
+// them. Movable, not copyable. Any thread, except for moves.
 class Stream {
  public:
   Stream() { check(horingStreamCreate(&stream_)); }
@@ -171,17 +176,17 @@ class Stream {
   }
 
   horingStream_t handle() const noexcept { return stream_; }
-  // Blocks until all is complete; throws the first error among the operations since the last time.
+  // Blocks until all operations are complete; throws the first error among them since the last call.
   void synchronize() { check(horingStreamSynchronize(stream_)); }
-  // Whether all is complete; throws as synchronize().
+  // Whether all operations are complete; throws like synchronize().
   bool complete() {
     const horingResult_t result = horingStreamQuery(stream_);
     if (result == horingInProgress) return false;
     check(result);
     return true;
   }
-  // Calls back once with the first error among the operations issued so far, when all are complete: on a thread of the
-  // library, or on this one. It must neither throw nor wait for operations.
+  // Calls back once, when all operations issued so far are complete, with the first error among them: on a
+  // thread of the library, or on this one. The callback must neither throw nor wait for operations.
   void whenComplete(std::function<void(horingResult_t)> callback) {
     auto kept = std::make_unique<std::function<void(horingResult_t)>>(std::move(callback));
     const auto call = [](horingStream_t, horingResult_t status, void* data) noexcept {
@@ -197,7 +202,7 @@ class Stream {
   horingStream_t stream_ = nullptr;
 };
 
-// Settings of one communicator; what is not set is as the environment says, or as with the parent.
+// Settings of one communicator; members that are not set are taken from the environment, or from the parent.
 struct Config {
   std::optional<bool>
       blocking{};  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
@@ -205,7 +210,7 @@ struct Config {
   std::optional<int> timeout_ms{};
   std::string name{};
 
-  // As C wants it; the name stays this one's.
+  // The C form; it refers to the name of this object.
   horingConfig_t forC() const {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     if (blocking) config.blocking = *blocking ? 1 : 0;
@@ -216,9 +221,9 @@ struct Config {
   }
 };
 
-// One rank's end of a communicator, given back when this goes. Moved, never copied. Any call throws Error when the library
-// reports one; threads: as convention (7) of horing.h says. Not to be made inside a group: the library would write its
-// handle too late.
+// One rank's handle of a communicator, released by the destructor. Movable, not copyable. Any call throws
+// Error when the library reports one. Threads: convention (7) of horing.h. Not to be made inside a group: the
+// library would write its handle too late.
 class Communicator {
  public:
   // Rank, size and meeting point from the environment of horing-run, mpirun, srun or torchrun. Collective.
@@ -238,7 +243,7 @@ class Communicator {
     return made;
   }
 
-  // Takes over what a function of horing.h has made.
+  // Takes ownership of a communicator that a function of horing.h has made.
   static Communicator adopt(horingComm_t comm) noexcept { return Communicator(comm); }
 
   // Rank `rank` of `ranks` that have the same ID. Collective.
@@ -248,7 +253,7 @@ class Communicator {
     comm_.store(comm, std::memory_order_release);  // pairs with the acquires of handle() and release()
   }
 
-  // With settings. Returns at once if it shall not block.
+  // With settings. Returns at once if the config is non-blocking.
   Communicator(const horingUniqueId& id, int ranks, int rank, const Config& config) {
     horingConfig_t settings = config.forC();
     horingComm_t comm = nullptr;
@@ -265,24 +270,26 @@ class Communicator {
     }
     return *this;
   }
-  // Destroys without a word; destroy() says what went wrong.
+  // Destroys silently; use destroy() to learn of errors.
   ~Communicator() { finish(); }
 
-  // For functions of horing.h; still owned by this. NULL after a move, destroy() or abort().
+  // For functions of horing.h; this object keeps ownership. NULL after a move, destroy() or abort().
   horingComm_t handle() const noexcept { return comm_.load(std::memory_order_acquire); }
   // Gives ownership to the caller.
   [[nodiscard]] horingComm_t release() noexcept { return comm_.exchange(nullptr, std::memory_order_acq_rel); }
   explicit operator bool() const noexcept { return handle() != nullptr; }
 
-  // The ranks of one color, ordered by key; nothing (NULL) with HORING_SPLIT_NOCOLOR. Collective. As for shrink(), a
-  // config may say whether to block; else it does so if this one did when it was made.
+  // The ranks of one color, ordered by key; empty (NULL) with HORING_SPLIT_NOCOLOR. Collective. As for
+  // shrink(), a config may say whether to block; otherwise it blocks if this communicator did when it was
+  // made.
   [[nodiscard]] Communicator split(int color, int key, const Config& config = {}) {
     horingConfig_t settings = config.forC();
     horingComm_t made = nullptr;
     checkBegun(horingCommSplit(handle(), color, key, &made, &settings));
     return adopt(made);
   }
-  // Those that are not in the list, all of which call this. Flags: HORING_SHRINK_DEFAULT or HORING_SHRINK_ABORT.
+  // The ranks that are not in the list, all of which call this. Flags: HORING_SHRINK_DEFAULT or
+  // HORING_SHRINK_ABORT.
   [[nodiscard]] Communicator shrink(std::span<const int> excluded, int flags = HORING_SHRINK_DEFAULT,
                                     const Config& config = {}) {
     std::vector<int> list(excluded.begin(), excluded.end());
@@ -292,10 +299,11 @@ class Communicator {
         horingCommShrink(handle(), list.data(), static_cast<int>(list.size()), &made, &settings, flags));
     return adopt(made);
   }
-  // Waits for what this rank has issued, and leaves in good order; nothing may be issued after it.
+  // Waits for the operations that this rank has issued, and leaves in good order; nothing may be issued after
+  // it.
   void finalize() { check(horingCommFinalize(handle())); }
   void destroy() { check(horingCommDestroy(release())); }
-  // Any thread, while another is in a collective, too, which then throws; nobody may begin another call.
+  // Any thread, also while another is in a collective, which then throws; no thread may begin another call.
   void abort() { check(horingCommAbort(release())); }
 
   int size() const {
@@ -314,7 +322,7 @@ class Communicator {
     check(horingCommBlock(handle(), order, rank, &number));
     return number;
   }
-  // Where a rank is.
+  // The position of a rank: its group, and its local index there.
   struct Place {
     int group;
     int local_index;
@@ -324,13 +332,14 @@ class Communicator {
     check(horingCommGroup(handle(), rank, &place.group, &place.local_index));
     return place;
   }
-  // The error that sticks to the communicator, horingSuccess if there is none; horingInProgress while it is being made.
+  // The error that sticks to the communicator, horingSuccess if there is none; horingInProgress while it is
+  // being made.
   horingResult_t asyncError() const {
     horingResult_t result = horingSuccess;
     check(horingCommGetAsyncError(handle(), &result));
     return result;
   }
-  // The rank that the error is about; -1 without one, or if it is about no one rank.
+  // The rank that the error is about; -1 if there is no error, or if it is about no single rank.
   int failedRank() const {
     int rank = -1;
     check(horingCommGetFailedRank(handle(), &rank));
@@ -349,8 +358,9 @@ class Communicator {
     return text;
   }
 
-  // ---- Collectives: sizes of the ranges must be those that horing.h states, else Error (horingInvalidArgument). With the
-  // handle of a stream they return at once, and the buffers must live until the stream has completed them. ----
+  // // ---- Collectives ---- // The sizes of the ranges must be those that horing.h states, else Error
+  // (horingInvalidArgument). With the // handle of a stream the calls return at once, and the buffers must
+  // live until the stream has completed // them.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -385,7 +395,7 @@ class Communicator {
                           kElementType<Send>, handle(), stream));
   }
 
-  // Every rank receives what the root sends; send is looked at on the root only and may be empty elsewhere.
+  // Every rank receives the data of the root; send is used on the root only and may be empty elsewhere.
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
   void broadcast(const Send& send, Receive&& receive, int root, horingStream_t stream = nullptr) {
@@ -445,7 +455,7 @@ class Communicator {
                          handle(), stream));
   }
 
-  // ---- Blocks in an order of their own: rank r's is number block(order, r). ----
+  // // ---- Blocks in another order: the number of rank r's block is block(order, r). ----
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -466,8 +476,9 @@ class Communicator {
                                  kElementType<Send>, order, handle(), stream));
   }
 
-  // ---- Lists of buffers, a std::vector<std::span<float>>, say: entry i of the one goes with entry i of the other, as in
-  // the call without List; small ones travel together. With a stream the lists may go at once, their buffers may not. ----
+  // // ---- Lists of buffers ---- // For instance std::vector<std::span<float>>: entry i of one list belongs
+  // to entry i of the other, as in // the call without List; small entries travel together. With a stream the
+  // lists may be destroyed at once, // their buffers may not.
 
   template <BufferList Sends, WritableBufferList Receives>
   requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
@@ -500,7 +511,8 @@ class Communicator {
                               entries.counts.size(), kListType<Sends>, handle(), stream));
   }
 
-  // ---- Blocks of different sizes: block r has counts[r] elements, one after the other, as many counts as ranks. ----
+  // // ---- Blocks of different sizes ---- // Block r has counts[r] elements; the blocks follow each other,
+  // one for each rank.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -555,7 +567,7 @@ class Communicator {
                           receive_counts.data(), nullptr, kElementType<Send>, handle(), stream));
   }
 
-  // ---- Messages between two ranks; those that need each other in a group(). ----
+  // // ---- Messages between two ranks; messages that need each other belong in a group(). ----
 
   template <Buffer Send>
   void send(const Send& send, int peer, horingStream_t stream = nullptr) {
@@ -571,7 +583,7 @@ class Communicator {
  private:
   explicit Communicator(horingComm_t comm) noexcept : comm_(comm) {}
 
-  // One that is still being made can only be aborted.
+  // A communicator that is still being made can only be aborted.
   void finish() noexcept {
     const horingComm_t comm = release();
     if (!comm) return;
@@ -580,12 +592,12 @@ class Communicator {
     (void)(state == horingInProgress ? horingCommAbort(comm) : horingCommDestroy(comm));
   }
 
-  // Of a call that may return before the communicator is made.
+  // Checks the result of a call that may return before the communicator is made.
   static void checkBegun(horingResult_t result) {
     if (result != horingInProgress) check(result);
   }
 
-  // Lists as C wants them.
+  // The C form of lists.
   struct Entries {
     struct Blocks {
       std::size_t sent, received;  // of one entry
@@ -613,7 +625,7 @@ class Communicator {
 
   std::size_t blocksOf(std::size_t elements) const { return elements * static_cast<std::size_t>(size()); }
 
-  // Of all blocks, of which there must be one for each rank.
+  // The size of all blocks, of which there must be one for each rank.
   std::size_t total(const char* what, std::span<const std::size_t> counts) const {
     expectSize(what, counts.size(), blocksOf(1));
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
@@ -629,7 +641,8 @@ class Communicator {
   std::atomic<horingComm_t> comm_{nullptr};
 };
 
-// The sum of inputs that are each multiplied by their rank's scalar, an operation of one communicator: end it before that one.
+// An operation of one communicator: the sum of all inputs, each multiplied by its rank's scalar. Destroy it
+// before the communicator.
 class PreMulSum {
  public:
   template <typename T>
@@ -647,12 +660,12 @@ class PreMulSum {
   horingRedOp_t op_ = horingSum;
 };
 
-// Says that a buffer will be used with a communicator: end it before that one.
+// Registers a buffer for use with a communicator. Destroy it before the communicator.
 class Registration {
  public:
   template <Buffer Range>
   Registration(const Communicator& comm, const Range& buffer) : comm_(comm.handle()) {
-    // The library takes buffers that it may write, and writes nothing here.
+    // The C function takes a pointer to non-const, but writes nothing here.
     void* const memory = const_cast<void*>(static_cast<const void*>(std::ranges::data(buffer)));
     check(horingCommRegister(
         comm_, memory, std::ranges::size(buffer) * sizeof(std::ranges::range_value_t<Range>), &handle_));
@@ -661,7 +674,7 @@ class Registration {
   Registration& operator=(const Registration&) = delete;
   ~Registration() { (void)horingCommDeregister(comm_, handle_); }
 
-  // Whether peers read it in place: memory of horing::Allocator.
+  // Whether the buffer is served in place: memory of horing::Allocator, or comm has RDMA.
   bool isReadInPlace() const noexcept { return handle_ != nullptr; }
 
  private:

@@ -1,7 +1,8 @@
-// horing::Paro for C++20: sharded data-parallel training that cleans up after itself, with spans instead of pointers and
-// counts. All of it is inline over paro.h, whose conventions hold here too.
+// horing::Paro for C++20: sharded data-parallel training that cleans up after itself, with spans instead of
+// pointers and counts. Everything is inline over paro.h, whose conventions hold here too.
 //
-//   const std::vector<horingParoParam_t> tensors = {{vocabulary * width, horingBfloat16, 1}, {width, horingFloat32, 1}};
+//   const std::vector<horingParoParam_t> tensors = {{vocabulary * width, horingBfloat16, 1},
+//                                                   {width, horingFloat32, 1}};
 //   horing::Paro model(comm, tensors, horing::Paro::strategy("IIG"));
 //   {
 //     const horing::Paro::Gathered parameters = model.gather(0);   // released at the end of the scope
@@ -33,16 +34,17 @@ inline void checkParo(horingResult_t result) {
     throw Error(result, std::string(horingGetErrorString(result)) + ": " + horingParoGetLastError());
 }
 
-// One rank's part of a sharded model. Moved, never copied; not while something of it is gathered or open.
+// One rank's part of a sharded model. Movable, not copyable; not to be moved while a bucket is gathered or
+// open.
 class Paro {
  public:
-  // The usual settings with a strategy: by name ("IIG", "ZeRO-3", "auto").
+  // The default settings with a strategy given by name ("IIG", "ZeRO-3", "auto").
   static horingParoConfig_t strategy(const std::string& name) {
     horingParoConfig_t config = HORING_PARO_CONFIG_INITIALIZER;
     checkParo(horingParoFindStrategy(name.c_str(), &config.strategy));
     return config;
   }
-  // The row of the table.
+  // The row of the table of strategies.
   static const horingParoStrategyInfo_t& strategyInfo(horingParoStrategy_t strategy) {
     const horingParoStrategyInfo_t* info = nullptr;
     checkParo(horingParoGetStrategy(strategy, &info));
@@ -68,7 +70,7 @@ class Paro {
     if (paro_) (void)horingParoDestroy(paro_);
   }
 
-  // For functions of paro.h; still owned by this.
+  // For functions of paro.h; this object keeps ownership.
   horingParo_t handle() const noexcept { return paro_; }
 
   horingParoInfo_t info() const {
@@ -92,14 +94,14 @@ class Paro {
     return bucket;
   }
 
-  // All elements of a parameter, of its type or float.
+  // Sets all elements of a parameter, in its own type or in float.
   template <Buffer Values>
   void setParam(std::size_t param, const Values& values) {
     checkParo(horingParoSetParam(paro_, param, std::ranges::data(values), std::ranges::size(values),
                                  kElementType<Values>));
   }
 
-  // A bucket that is gathered, or on its way, while this lives.
+  // Keeps a bucket gathered, or being gathered, while it lives.
   class Gathered {
    public:
     Gathered(Gathered&& other) noexcept
@@ -126,13 +128,14 @@ class Paro {
     horingParo_t model_;
     int bucket_;
   };
-  // Begins to gather: call it early to prefetch.
+  // Starts to gather a bucket: an early call is a prefetch.
   [[nodiscard]] Gathered gather(int bucket) {
     checkParo(horingParoGatherParams(paro_, bucket));
     return Gathered(paro_, bucket);
   }
 
-  // A bucket's gradients of one micro-step, to be filled and then reduced; discarded at the end of the scope if they were not.
+  // The gradients of a bucket in one micro-step, to be filled and then reduced; discarded at the end of the
+  // scope if they were not reduced.
   class Grads {
    public:
     Grads(Grads&& other) noexcept : model_(std::exchange(other.model_, nullptr)), bucket_(other.bucket_) {}
@@ -150,7 +153,7 @@ class Paro {
       checkParo(horingParoGetGrad(model_, param, &values));
       return {static_cast<T*>(values), typedCount<T>(model_, param)};
     }
-    // Once. Afterwards this is empty.
+    // Call it once; afterwards this object is empty.
     void reduce() { checkParo(horingParoReduceGrads(std::exchange(model_, nullptr), bucket_)); }
 
    private:
@@ -180,7 +183,8 @@ class Paro {
     checkParo(horingParoGetShard(paro_, bucket, &shard));
     return shard;
   }
-  // The shard of each trainable bucket in turn, while the gradients of the next are still under way.
+  // Calls `update` with the shard of each trainable bucket in turn, while the gradients of the next are still
+  // in flight.
   template <std::invocable<const horingParoShard_t&> Update>
   void forEachShard(Update update) {
     const int buckets = info().numBuckets;
@@ -195,7 +199,7 @@ class Paro {
   void save(const std::filesystem::path& folder, std::uint64_t step) {
     checkParo(horingParoSave(paro_, folder.c_str(), step));
   }
-  // The step that was saved.
+  // Returns the step that was saved.
   std::uint64_t load(const std::filesystem::path& folder) {
     std::uint64_t step = 0;
     checkParo(horingParoLoad(paro_, folder.c_str(), &step));
@@ -203,7 +207,7 @@ class Paro {
   }
 
  private:
-  // Elements of a parameter, which must be of that type.
+  // The number of elements of a parameter, which must be of that type.
   template <Element T>
   static std::size_t typedCount(horingParo_t model, std::size_t param) {
     horingParoPlace_t place;
