@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 namespace horing {
 
@@ -40,6 +42,18 @@ Result<horingConfig_t> readConfig(const horingConfig_t* given) {
   return config;
 }
 
+// A list of transports with the one network and without the other.
+std::string withInsteadOf(std::string_view wanted, std::string_view other, std::string_view list) {
+  std::string kept;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string_view each = list.substr(begin, end - begin);
+    if (!each.empty() && each != other && each != wanted) kept.append(each).append(",");
+    begin = end + 1;
+  }
+  return kept.append(wanted);
+}
+
 }  // namespace
 
 Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) {
@@ -50,9 +64,14 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
     return makeStatus(Code::kInvalidArgument, "config.blocking is %d: expected 0, 1 or undefined",
                       config->blocking);
   if (config->blocking != HORING_CONFIG_UNDEF_INT) options.blocking = config->blocking == 1;
-  if (config->netName && ::strcasecmp(config->netName, "socket") != 0)
-    return makeStatus(Code::kInvalidArgument, "config.netName is '%s': the only network here is Socket",
-                      config->netName);
+  if (config->netName) {
+    const bool is_socket = ::strcasecmp(config->netName, "socket") == 0;
+    if (!is_socket && ::strcasecmp(config->netName, "ib") != 0)
+      return makeStatus(Code::kInvalidArgument, "config.netName is '%s': expected NULL, \"Socket\" or \"IB\"",
+                        config->netName);
+    options.config.transports = is_socket ? withInsteadOf("socket", "verbs", options.config.transports)
+                                          : withInsteadOf("verbs", "socket", options.config.transports);
+  }
   if (config->timeoutMs != HORING_CONFIG_UNDEF_INT) {
     if (config->timeoutMs < 1 || config->timeoutMs > kMaxTimeoutMs)
       return makeStatus(Code::kInvalidArgument, "config.timeoutMs is %d: expected 1 to %d", config->timeoutMs,

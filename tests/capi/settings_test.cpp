@@ -22,13 +22,14 @@ TEST(Settings, WhatIsNotAllowedIsNamed) {
     Change change;
     const char* named;
   };
-  const Case cases[] = {{[](horingConfig_t& c) { c.size -= 1; }, "HORING_CONFIG_INITIALIZER"},
-                        {[](horingConfig_t& c) { c.magic = 1; }, "magic 0x1"},
-                        {[](horingConfig_t& c) { c.blocking = 2; }, "config.blocking is 2"},
-                        {[](horingConfig_t& c) { c.netName = "IB"; }, "config.netName is 'IB'"},
-                        {[](horingConfig_t& c) { c.reproducible = 2; }, "config.reproducible is 2"},
-                        {[](horingConfig_t& c) { c.timeoutMs = 0; }, "config.timeoutMs is 0"},
-                        {[](horingConfig_t& c) { c.timeoutMs = 86'400'001; }, "config.timeoutMs"}};
+  const Case cases[] = {
+      {[](horingConfig_t& c) { c.size -= 1; }, "HORING_CONFIG_INITIALIZER"},
+      {[](horingConfig_t& c) { c.magic = 1; }, "magic 0x1"},
+      {[](horingConfig_t& c) { c.blocking = 2; }, "config.blocking is 2"},
+      {[](horingConfig_t& c) { c.netName = "token ring"; }, "config.netName is 'token ring'"},
+      {[](horingConfig_t& c) { c.reproducible = 2; }, "config.reproducible is 2"},
+      {[](horingConfig_t& c) { c.timeoutMs = 0; }, "config.timeoutMs is 0"},
+      {[](horingConfig_t& c) { c.timeoutMs = 86'400'001; }, "config.timeoutMs"}};
   for (const Case& one : cases) {
     horingComm_t comm = nullptr;
     EXPECT_TRUE(refuses(initWith(one.change, &comm), horingInvalidArgument, one.named));
@@ -107,7 +108,6 @@ TEST(Settings, WhatMeansNothingHereIsIgnored) {
         c.blocking = 1;
         c.cgaClusterSize = c.minCTAs = c.maxCTAs = c.splitShare = c.trafficClass = c.collnetEnable = 1;
         c.CTAPolicy = c.shrinkShare = c.nvlsCTAs = c.nChannelsPerNetPeer = c.nvlinkCentricSched = 1;
-        c.netName = "Socket";
       },
       &comm));
   EXPECT_HORING(horingCommDestroy(comm));
@@ -115,6 +115,23 @@ TEST(Settings, WhatMeansNothingHereIsIgnored) {
   ASSERT_HORING(horingGetUniqueId(&id));
   ASSERT_HORING(horingCommInitRankConfig(&comm, 1, id, 0, nullptr));
   EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(Settings, NameANetwork) {
+  // In place of another one, which alone would not do here.
+  const Setting transports("HORING_TRANSPORTS", "verbs");
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  onEveryRank(2, [&](int rank) {
+    horingConfig_t config = HORING_CONFIG_INITIALIZER;
+    config.netName = "Socket";
+    horingComm_t made = nullptr;
+    ASSERT_HORING(horingCommInitRankConfig(&made, 2, id, rank, &config));
+    float x = 1;
+    EXPECT_HORING(horingAllReduce(&x, &x, 1, horingFloat, horingSum, made, nullptr));
+    EXPECT_EQ(x, 2);
+    EXPECT_HORING(horingCommDestroy(made));
+  });
 }
 
 TEST(Settings, NameAndDeadlineHoldForTheCommunicatorAndItsChildren) {
