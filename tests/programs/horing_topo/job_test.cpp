@@ -62,8 +62,7 @@ TEST_F(JobMapOfBoundRanks, LaysTheRingAlongNumaNodes) {
 
 // Ranks 0 and 2 are near to r0 of their nodes, 1 and 3 to r1.
 TEST_F(JobMapOfBoundRanks, SendsOverTheInterfaceThatIsNearToBothRanks) {
-  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  HORING_NEEDS_NODES();
   write("rails.xml", "1", "r");
   const std::vector<std::string> nodes = {"--nodes", "2", "--rails", "2"};
   const auto links = [&](const std::string& environment) {
