@@ -282,11 +282,11 @@ ParsedOptions parseOptions(const char* program, int argc, const char* const* arg
   Raw raw;
   CLI::App app(
       std::string(
-          "Times a collective of horing on host memory. Ranks are the threads of this process, times the\n"
-          "processes that horing-run, mpirun, srun or torchrun started.\nExit codes: 0 ok, 1 internal, 3 "
-          "library "
-          "error, 4 timeout, 6 invalid usage, 7 wrong data or below\nHORING_TESTS_MIN_BW (GB/s), 255 bad "
-          "size."),
+          "Times a collective of horing, on GPUs where there are any, else on host memory. Ranks are the "
+          "threads\n"
+          "of this process, times the processes that horing-run, mpirun, srun or torchrun started.\n"
+          "Exit codes: 0 ok, 1 internal, 3 library error, 4 timeout, 6 invalid usage, 7 wrong data or below\n"
+          "HORING_TESTS_MIN_BW (GB/s), 255 bad size."),
       program);
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
