@@ -170,7 +170,7 @@ def main():
         results["shapes"] = [run_shape(shape, settings, programs, progress) for shape in SHAPES]
         text, picture = table(results["shapes"]), chart(results["shapes"])
     else:
-        print(f"Left out: everything between nodes, so the main point. Emulated nodes are not to be had here: {left_out}\n"
+        print(f"Left out: everything between nodes, so the main point. Emulated nodes are not available here: {left_out}\n"
               "They need root, or user namespaces, and iproute2.", file=sys.stderr)
         results["left_out"] = left_out
         results["shapes"] = [run_one_node(settings, programs, progress)]
