@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from figures_report import COMMANDS, summary, table  # noqa: E402
+from main_job import kernel  # noqa: E402
 
 RESULTS = Path("bench/results")  # relative to ROOT, where everything runs: results name no path of a machine
 LIMIT_S = 3 * 3600
@@ -35,7 +36,7 @@ def cpu_model():
 
 
 def machine():
-    return {"cpu": cpu_model(), "cores": os.cpu_count(), "kernel": platform.release(), "date": time.strftime("%Y-%m-%d")}
+    return {"cpu": cpu_model(), "cores": os.cpu_count(), "kernel": kernel(), "date": time.strftime("%Y-%m-%d")}
 
 
 def without_places(path):

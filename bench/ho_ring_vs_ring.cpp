@@ -33,20 +33,21 @@ std::vector<std::string> splitAtCommas(const char* text) {
 
 void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--sizes", arguments.sizes, "bytes of the whole vector, with K, M or G")->delimiter(',');
-  app.add_option("--collectives", arguments.collectives, "of all_gather, reduce_scatter, all_reduce")
+  app.add_option("--collectives", arguments.collectives, "which of all_gather, reduce_scatter, all_reduce")
       ->delimiter(',')
       ->check(CLI::IsMember({"all_gather", "reduce_scatter", "all_reduce"}));
-  app.add_option("--repetitions", arguments.contest.repetitions, "timed turns of each")
+  app.add_option("--repetitions", arguments.contest.repetitions, "timed rounds of each")
       ->check(CLI::Range(1, 10000));
-  app.add_option("--warmup", arguments.contest.warmup, "turns before that, for each size")
+  app.add_option("--warmup", arguments.contest.warmup, "untimed rounds before those, for each size")
       ->check(CLI::Range(0, 10000));
   app.add_option("--rate", arguments.contest.rate_mbit,
-                 "Mbit/s of a node, all its links together; default: what horing-run shaped")
+                 "Mbit/s of a node, over all its links; default: as horing-run shaped them")
       ->check(CLI::Range(0.0, 1e9));
-  app.add_option("--interfaces", arguments.interfaces, "of the raw stream; default: horing-run's")
+  app.add_option("--interfaces", arguments.interfaces,
+                 "interfaces of the raw stream; default: those of horing-run")
       ->delimiter(',');
   app.add_option("--output", arguments.output,
-                 "new file for the results, lines of JSON; default: standard output");
+                 "new file for the results, as lines of JSON; default: standard output");
 }
 
 Status finish(Arguments& arguments) {

@@ -57,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description="Making a communicator, and all-to-all beside the wire.")
     parser.add_argument("--bin", default="build/release/bin", type=Path, help="folder of horing-run and the benchmarks")
     parser.add_argument("--repetitions", default=9, type=int, help="of each measurement")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     folder = arguments.bin.resolve()
     launcher = str(folder / "horing-run")

@@ -126,8 +126,13 @@ def run_one_node(settings, programs, progress):
                 "lines": [] if failure else read_lines(output)}
 
 
+def kernel():
+    """Version of Linux, 6.1: the rest of its name would tell whose machine this is."""
+    return ".".join(platform.release().split(".")[:2])
+
+
 def machine():
-    return {"cores": os.cpu_count(), "kernel": platform.release(), "machine": platform.machine(),
+    return {"cores": os.cpu_count(), "kernel": kernel(), "machine": platform.machine(),
             "load_before": os.getloadavg()[0]}
 
 
@@ -170,7 +175,7 @@ def main():
         results["shapes"] = [run_shape(shape, settings, programs, progress) for shape in SHAPES]
         text, picture = table(results["shapes"]), chart(results["shapes"])
     else:
-        print(f"Left out: everything between nodes, so the main point. Emulated nodes are not to be had here: {left_out}\n"
+        print(f"Left out: everything between nodes, so the main point. Emulated nodes are not available here: {left_out}\n"
               "They need root, or user namespaces, and iproute2.", file=sys.stderr)
         results["left_out"] = left_out
         results["shapes"] = [run_one_node(settings, programs, progress)]

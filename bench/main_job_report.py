@@ -224,7 +224,7 @@ def one_node_chart(shape):
         return ""
     shown = [case for case in measured if case[0] == sizes(shape)[-1]]
     body = text_at(LEFT, 38, "One node only: HO-Ring and the flat ring in shared memory", "title")
-    body += text_at(LEFT, 60, "Emulated nodes were not to be had here, so there was no slow link. "
+    body += text_at(LEFT, 60, "Emulated nodes were not available here, so there was no slow link. "
                     f"{shown[0][0] / MIB:.0f} MiB float32, {shape['ranks_per_node']} ranks.", "subtitle muted")
     scale = BAR_WIDTH / max(max(case[2]["median_ms"], case[3]["median_ms"]) for case in shown)
     for index, (_, collective, ring, ho_ring, _, _) in enumerate(shown):

@@ -79,7 +79,7 @@ def parse_arguments():
     parser.add_argument("--ranks", default=16, type=int, help="how many are many")
     parser.add_argument("--runs", default=9, type=int, help="runs of each")
     parser.add_argument("--iterations", default=300, type=int, help="calls that a run times, for each size")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser.parse_args()
 
 

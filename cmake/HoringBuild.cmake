@@ -1,4 +1,4 @@
-# Compiler settings and the two functions that every CMakeLists.txt here uses.
+# Compiler settings and the functions that every CMakeLists.txt here uses.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -115,6 +115,14 @@ function(horing_layer name)
     target_link_libraries(horing_${name} PUBLIC horing_${layer})
   endforeach()
   set_property(GLOBAL APPEND PROPERTY HORING_LAYERS horing_${name})
+endfunction()
+
+# One program for users, which HoringInstall installs: horing_program(NAME SOURCES ... LIBRARIES ...).
+function(horing_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY HORING_PROGRAMS ${name})
 endfunction()
 
 # One program of GoogleTest cases: horing_test(NAME SOURCES ... USES layer ... [LABELS unit|integration ...]).

@@ -361,7 +361,7 @@ int run(int rounds, size_t largest) {
     alone = std::max(alone, measure(Manner::kOneThread, ranks, rounds, largest));
   std::printf("worst ratio of all-reduce, 1 thread: %.3f (goal: at most %.2f)\n", alone, kGoal);
   if (!hasCpus(0, 1)) {
-    std::printf("2 threads left out: CPUs 0 and 1 are not to be had\n");
+    std::printf("2 threads left out: CPUs 0 and 1 are not available\n");
     return 0;
   }
   const double together = measure(Manner::kTwoThreads, 2, rounds, largest);

@@ -11,7 +11,6 @@ sweep can be made in pieces. What is not installed is left out, and said so. Pyt
 import argparse
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ import marks  # noqa: E402
 import report  # noqa: E402
 import slices  # noqa: E402
 from libraries import LIBRARIES, Job  # noqa: E402
-from main_job import Progress, program, why_no_nodes  # noqa: E402
+from main_job import Progress, machine, program, why_no_nodes  # noqa: E402
 from nodes import Nodes  # noqa: E402
 from team import Team, TeamFailed, Turn  # noqa: E402
 
@@ -146,11 +145,6 @@ class Comparison:
         failures = [{"library": name, "collectives": collectives, "reason": reason} for name, reason in self.failures.items()]
         return {"nodes": self.nodes, "ranks_per_node": self.members, "rate_mbit": self.rate_mbit,
                 "failures": failures, "limits": self.limits, "times": times}
-
-
-def machine():
-    return {"cores": os.cpu_count(), "kernel": platform.release(), "machine": platform.machine(),
-            "load_before": os.getloadavg()[0]}
 
 
 def present(libraries, bin_folder):

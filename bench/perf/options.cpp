@@ -44,24 +44,24 @@ struct Raw {
 };
 
 void addSweep(CLI::App& app, Raw& raw, Options& options) {
-  app.add_option("-t,--nthreads", options.threads, "ranks of this process, each a thread")
+  app.add_option("-t,--nthreads", options.threads, "ranks in this process, each a thread")
       ->check(CLI::Range(1, 1024));
-  app.add_option("-g,--ngpus", raw.gpus, "must be 1: a rank has one GPU at most");
-  app.add_option("-b,--minbytes", raw.min_bytes, "first size; K, M and G are binary");
+  app.add_option("-g,--ngpus", raw.gpus, "must be 1: a rank has at most one GPU");
+  app.add_option("-b,--minbytes", raw.min_bytes, "first size; K, M and G are powers of 1024");
   app.add_option("-e,--maxbytes", raw.max_bytes, "last size");
   app.add_option("-i,--stepbytes", raw.step_bytes, "fixed step between sizes");
   app.add_option("-f,--stepfactor", options.step_factor, "factor between sizes; 1: fixed steps")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("-n,--iters", options.iterations, "timed iterations")->check(CLI::Range(1, 1 << 30));
-  app.add_option("-m,--agg_iters", options.aggregated, "operations of one iteration")
+  app.add_option("-m,--agg_iters", options.aggregated, "operations per iteration")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("-w,--warmup_iters", options.warmup, "iterations before timing")
+  app.add_option("-w,--warmup_iters", options.warmup, "untimed iterations before the timed ones")
       ->check(CLI::Range(0, 1 << 30));
-  app.add_option("-N,--run_cycles", options.cycles, "how often the sweep runs; 0: without end")
+  app.add_option("-N,--run_cycles", options.cycles, "how often the sweep runs; 0: endlessly")
       ->check(CLI::Range(0, 1 << 30));
-  app.add_option("-c,--check", options.checks, "iterations whose result is checked; 0: none")
+  app.add_option("-c,--check", options.checks, "number of iterations whose results are checked; 0: none")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-o,--op", raw.op, "sum|prod|min|max|avg|all; of integers also band|bor|bxor");
+  app.add_option("-o,--op", raw.op, "sum|prod|min|max|avg|all; for integers also band|bor|bxor");
   app.add_option("-r,--root", options.root,
                  "root of broadcast, reduce, gather and scatter; -1: each rank in turn")
       ->check(CLI::Range(-1, 1 << 30));
@@ -73,29 +73,31 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
   const auto flag = CLI::Range(0, 1);
   app.add_option("-p,--parallel_init", raw.parallel_init, "1: each thread makes its own communicator")
       ->check(flag);
-  app.add_option("-T,--timeout", options.timeout_s, "seconds for one collective; 0: HORING_TIMEOUT_MS")
+  app.add_option("-T,--timeout", options.timeout_s,
+                 "timeout of one collective in seconds; 0: HORING_TIMEOUT_MS")
       ->check(CLI::Range(0, 86400));
   app.add_option("-C,--report_cputime", raw.cpu_time,
-                 "1: report processor time of the rank's thread, not latency")
+                 "1: report CPU time of the rank's thread instead of latency")
       ->check(flag);
-  app.add_option("-a,--average", raw.time_of, "time of 0 rank 0, 1 average, 2 fastest, 3 slowest rank")
+  app.add_option("-a,--average", raw.time_of,
+                 "whose time is reported: 0 rank 0, 1 average, 2 fastest rank, 3 slowest rank")
       ->check(CLI::Range(0, 3));
   app.add_option("-S,--report_timestamps", raw.timestamps, "1: end each line with the time of day")
       ->check(flag);
   app.add_option("-J,--output_file", options.output_file,
-                 "write results to a .json file; an existing one is kept, .0, .1 appended");
+                 "write results to this .json file; an existing file is kept, .0, .1 appended");
   app.add_option("-R,--local_register", raw.registration,
-                 "1: buffers from horingMemAlloc, registered, which peers of the node read in place");
+                 "1: registered buffers from horingMemAlloc, which peers on the same node read in place");
   app.add_option("--buffers", raw.buffers,
-                 "host|cuda|auto: where buffers are; auto: on GPUs where there are any")
+                 "host|cuda|auto: where buffers are; auto: on GPUs if there are any")
       ->check(CLI::IsMember({"host", "cuda", "auto"}));
   app.add_option("-M,--memory", raw.memory, "1: report the memory of communicators and buffers")->check(flag);
   app.add_option("-u,--unalign", options.unalign, "shift buffers by this many elements")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration (slowest rank)")
+  app.add_option("-I,--per_iter_timing", raw.per_iteration, "1: time each iteration (of the slowest rank)")
       ->check(flag);
   app.add_option("-K,--per_iter_skip", options.per_iteration_skip,
-                 "iterations that -I leaves out at the start")
+                 "iterations at the start that -I leaves out")
       ->check(CLI::Range(0, 1 << 30));
 }
 
@@ -106,7 +108,7 @@ void addForCompatibility(CLI::App& app, Raw& raw) {
       ->check(CLI::Range(0, 3))
       ->group(group);
   app.add_option("-y,--stream_null", raw.null_stream,
-                 "no effect: NULL for host memory, a stream of its own on a GPU")
+                 "no effect: NULL for host memory, a separate stream on a GPU")
       ->check(CLI::Range(0, 1))
       ->group(group);
   app.add_option("-V,--device_cta_count", raw.device_ctas, "no effect")
@@ -251,12 +253,12 @@ ParsedOptions refused(const char* program, const Status& status, int exit_code) 
 
 std::string examplesOf(const char* program) {
   return formatString(R"(Examples
-  8 bytes to 64 MiB, each size twice the one before, by four ranks as threads of this process:
+  8 bytes to 64 MiB, doubling, on four ranks that are threads of this process:
       %s -t 4 -b 8 -e 64M -f 2
   Four ranks as processes; eight on two emulated nodes with links of 1000 Mbit/s:
       horing-run -n 4 -- %s -b 8 -e 64M -f 2
       horing-run -n 8 --nodes 2 --rate 1000 -- %s -b 16M -e 16M
-  With buffers that ranks of one node read in place:
+  With buffers that ranks on the same node read in place:
       horing-run -n 4 -- %s -b 1M -e 64M -f 2 -R 1
 )",
                       program, program, program, program);
@@ -282,11 +284,11 @@ ParsedOptions parseOptions(const char* program, int argc, const char* const* arg
   Raw raw;
   CLI::App app(
       std::string(
-          "Times a collective of horing on host memory. Ranks are the threads of this process, times the\n"
-          "processes that horing-run, mpirun, srun or torchrun started.\nExit codes: 0 ok, 1 internal, 3 "
-          "library "
-          "error, 4 timeout, 6 invalid usage, 7 wrong data or below\nHORING_TESTS_MIN_BW (GB/s), 255 bad "
-          "size."),
+          "Times a collective of horing, on GPUs where there are any, else on host memory. Ranks are the "
+          "threads\n"
+          "of this process, times the processes that horing-run, mpirun, srun or torchrun started.\n"
+          "Exit codes: 0 ok, 1 internal, 3 library error, 4 timeout, 6 invalid usage, 7 wrong data or below\n"
+          "HORING_TESTS_MIN_BW (GB/s), 255 bad size."),
       program);
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();

@@ -150,7 +150,7 @@ def main():
         if arguments.only in (None, part.__name__):
             results += part(arguments.bin, arguments.rounds)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"kernel": os.uname().release, "results": results}, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps({"kernel": ".".join(os.uname().release.split(".")[:2]), "results": results}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

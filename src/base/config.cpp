@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "HORING_";
 // Names that other programs of the project own.
-constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_BENCH_"};
+constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_"};
 
 Status badValue(const ConfigVariable& v, const char* value) {
   return makeStatus(Code::kInvalidArgument, "environment variable %s=%s: expected %s%s (default %s). %s",

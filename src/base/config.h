@@ -15,52 +15,52 @@ namespace horing {
 // One line each, so that a change of one is a change of one line.
 // clang-format off
 #define HORING_CONFIG(X)                                                                                                       \
-  X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log on stderr; info shows who is where, the rings and the transports.") \
-  X(algorithm, Text, "auto", "", "HORING_ALGO", "Forces an algorithm for the collectives that it has, or by collective and size: all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring. `horing-plan list` names them.") \
-  X(reproducible, Flag, "0", "0|1", "HORING_REPRODUCIBLE", "1: results of reductions depend on the inputs and on who is in which group only, to the bit; not on sizes, slices or transports. All of them run ho_ordered.") \
-  X(selection, Text, "auto", "", "HORING_SELECTION", "Which algorithm serves which collective, shape and size: auto: what was measured or predicted for jobs like this one (kept in HORING_CACHE_DIR; HORING_CALIBRATE), else the table that is built in; table: the one that is built in; model: the prediction alone; else a file with a table: `horing-info selection` prints one.") \
-  X(calibrate, Text, "auto", "", "HORING_CALIBRATE", "What the machine costs: auto: measured once (0.5 s with 8 ranks at 1 Gbit/s) while the first communicator of several groups is made, where what follows can be kept for all later jobs like it (HORING_CACHE_DIR); 0: never measured; 1: measured for every communicator; else the file of rank 0 that `horing-tune -o` wrote.") \
-  X(cache_dir, Text, "", "", "HORING_CACHE_DIR", "Folder in which `horing-tune` and jobs that measure (HORING_CALIBRATE) keep what follows from their measurements, and where jobs like those find it by themselves; rank 0's counts. off: none. Default: horing/ in XDG_CACHE_HOME, else in ~/.cache.") \
-  X(transports, Text, "shm,verbs,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first. verbs (RDMA) gives way to a socket behind it where it cannot be had; without one that is an error.") \
+  X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log to stderr; info shows where ranks are, the rings and the transports.") \
+  X(algorithm, Text, "auto", "", "HORING_ALGO", "Forces an algorithm for the collectives that it has, or by collective and size: all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring. `horing-plan list` lists them.") \
+  X(reproducible, Flag, "0", "0|1", "HORING_REPRODUCIBLE", "1: results of reductions depend only on the inputs and on group membership, to the bit; not on sizes, slices or transports. All reductions run ho_ordered.") \
+  X(selection, Text, "auto", "", "HORING_SELECTION", "Which algorithm serves which collective, shape and size: auto: what was measured or predicted for jobs like this one (kept in HORING_CACHE_DIR; see HORING_CALIBRATE), else the built-in table; table: the built-in table; model: the prediction alone; anything else: a file with a table, such as `horing-info selection` prints.") \
+  X(calibrate, Text, "auto", "", "HORING_CALIBRATE", "What operations cost on this machine: auto: measured once (0.5 s with 8 ranks at 1 Gbit/s) when the first communicator of several groups is created, if the result can be kept for later jobs like it (HORING_CACHE_DIR); 0: never measured; 1: measured for every communicator; anything else: a file, read by rank 0, that `horing-tune -o` wrote.") \
+  X(cache_dir, Text, "", "", "HORING_CACHE_DIR", "Folder in which `horing-tune` and jobs that measure (HORING_CALIBRATE) keep their results, and in which jobs like them find these; rank 0's setting counts. off: none. Default: horing/ in XDG_CACHE_HOME, else in ~/.cache.") \
+  X(transports, Text, "shm,verbs,socket", "", "HORING_TRANSPORTS", "Transports that may be used, first choice first. Where verbs (RDMA) is not available, it falls back to socket if socket is listed after it; otherwise that is an error.") \
   X(simd, Choice, "auto", "auto|avx512|avx2|plain", "HORING_SIMD", "Instruction set of the reduction kernels.")                    \
-  X(host_id, Text, "", "", "HORING_HOSTID", "Name of this rank's node; ranks with the same name share a node. Default: found out.") \
+  X(host_id, Text, "", "", "HORING_HOSTID", "Name of this rank's node; ranks with the same name share a node. Default: detected.") \
   X(group, Text, "", "", "HORING_GROUP", "Name of this rank's group; ranks with the same name form a group. Default: the node.")   \
-  X(group_by, Text, "node", "", "HORING_GROUP_BY", "Rule that names the group where HORING_GROUP does not: node; slurm:FILE, the leaf switch in Slurm's topology.conf; node,slurm:FILE, the node, laid beside others under its switches; host:PATTERN, the part of the host's name that PATTERN matches, like host:rack*-; nvlink, the NVLink domain of the rank's GPU, which may span nodes.") \
-  X(topo_file, Text, "", "", "HORING_TOPO_FILE", "Description of the machine to use instead of what is found: hwloc's XML, or NCCL's topology XML. `horing-topo` shows it.") \
-  X(topo_dump, Text, "", "", "HORING_TOPO_DUMP", "File into which rank 0 writes the machine it found, in NCCL's format. Default: none.") \
-  X(root, Text, "", "", "HORING_ROOT", "host:port where rank 0 listens when a communicator is made from the environment.")         \
-  X(key_file, Text, "", "", "HORING_KEY_FILE", "File with the job's secret (at least 32 random bytes), readable by its owner only.") \
-  X(insecure, Flag, "0", "0|1", "HORING_INSECURE", "1: run without a secret where none can be had. Anyone who reaches the port may join.") \
+  X(group_by, Text, "node", "", "HORING_GROUP_BY", "Rule that names the group where HORING_GROUP does not: node; slurm:FILE, the leaf switch in Slurm's topology.conf; node,slurm:FILE, the node, placed next to the others under its switches; host:PATTERN, the part of the host name that PATTERN matches, like host:rack*-; nvlink, the NVLink domain of the rank's GPU, which may span nodes.") \
+  X(topo_file, Text, "", "", "HORING_TOPO_FILE", "Description of the machine to use instead of what is detected: hwloc's XML, or NCCL's topology XML. `horing-topo` shows it.") \
+  X(topo_dump, Text, "", "", "HORING_TOPO_DUMP", "File to which rank 0 writes the machine it detected, in NCCL's format. Default: none.") \
+  X(root, Text, "", "", "HORING_ROOT", "host:port where rank 0 listens when a communicator is created from the environment.")         \
+  X(key_file, Text, "", "", "HORING_KEY_FILE", "File with the job's secret (at least 32 random bytes), readable only by its owner.") \
+  X(insecure, Flag, "0", "0|1", "HORING_INSECURE", "1: run without a secret if there is none. Anyone who can reach the port may join.") \
   X(init_timeout_ms, Int, "60000", "1..86400000", "HORING_INIT_TIMEOUT_MS", "Deadline for all ranks to arrive and connect.")       \
   X(timeout_ms, Int, "600000", "1..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective.")                                  \
-  X(heartbeat_ms, Int, "500", "0..600000", "HORING_HEARTBEAT_MS", "How often a rank says that it is alive; one that was silent for 7 times as long is lost for all. 0: never, for debuggers.") \
-  X(flight_dir, Text, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last operations when an error or a deadline strikes, for `horing-info trace`. Default: none.") \
+  X(heartbeat_ms, Int, "500", "0..600000", "HORING_HEARTBEAT_MS", "How often a rank reports that it is alive; one that is silent for 7 times as long is lost to all others. 0: never, for debuggers.") \
+  X(flight_dir, Text, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last operations after an error or a timeout, for `horing-info trace`. Default: none.") \
   X(trace, Text, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its calls for Perfetto when its communicator ends. Default: none.") \
-  X(window, Int, "4", "1..64", "HORING_WINDOW", "Slices that a lane moves of one step before it goes to the next step.")           \
-  X(slots, Int, "8", "2..128", "HORING_SLOTS", "Slots of a connection in memory; more than the window.")                           \
-  X(socket_slots, Int, "32", "2..128", "HORING_SOCKET_SLOTS", "Slots of a connection over TCP or RDMA; more than the window, and enough to fill the line while credits travel.") \
+  X(window, Int, "4", "1..64", "HORING_WINDOW", "Slices of one step that a lane moves before it goes on to the next step.")           \
+  X(slots, Int, "8", "2..128", "HORING_SLOTS", "Slots of a connection in memory; must exceed the window.")                           \
+  X(socket_slots, Int, "32", "2..128", "HORING_SOCKET_SLOTS", "Slots of a connection over TCP or RDMA; must exceed the window, and be enough to fill the line while credits travel.") \
   X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest slice, and size of a slot.")                         \
   X(spin_us, Int, "20", "0..1000000", "HORING_SPIN_US", "How long a wait spins when every rank of the node has a core of its own.") \
-  X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once where other programs use the core.")              \
-  X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, where they can serve all ranks; staged: through memory of the host.") \
-  X(gpu_blocks, Int, "32", "1..1024", "HORING_GPU_BLOCKS", "Blocks that a rank's kernel has at most; fewer where those of all ranks that share a GPU wait for each other and would not be resident at once.") \
-  X(gpu_copy_bytes, Int, "8388608", "1..1152921504606846976", "HORING_GPU_COPY_BYTES", "All-gathers of that many bytes from each rank and more, of ranks that are threads of one process, are copies between their GPUs instead of kernels, unless all share one.") \
-  X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly; ^docker all but. Default: all but lo and docker.") \
+  X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once if other programs use the core.")              \
+  X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, if they can serve all ranks; staged: through host memory.") \
+  X(gpu_blocks, Int, "32", "1..1024", "HORING_GPU_BLOCKS", "Most blocks that a rank's kernel has; fewer where those of all ranks that share a GPU wait for each other and would not all be resident.") \
+  X(gpu_copy_bytes, Int, "8388608", "1..1152921504606846976", "HORING_GPU_COPY_BYTES", "All-gathers of at least this many bytes from each rank, if the ranks are threads of one process, run as copies between their GPUs instead of kernels, unless all share one GPU.") \
+  X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly that one; ^docker all except these. Default: all except lo and docker.") \
   X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
-  X(ports, Text, "", "", "HORING_PORTS", "Ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator, one more to shrink it, one more for kernels on its GPUs, and two where ranks meet. Default: whichever the system gives.") \
+  X(ports, Text, "", "", "HORING_PORTS", "Range of ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator, one more to shrink it, one more for kernels on its GPUs, and two where ranks meet. Default: whichever the system assigns.") \
   X(socket_streams, Int, "1", "1..16", "HORING_SOCKET_STREAMS", "TCP streams to each peer and interface.")                         \
-  X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where there is one.") \
-  X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, with a port behind a colon if one is meant: mlx5_0,mlx5_1:2; =mlx5_0 exactly; ^mlx5_4 all but. Default: all.") \
+  X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where available.") \
+  X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, optionally with a port after a colon: mlx5_0,mlx5_1:2; =mlx5_0 exactly that one; ^mlx5_4 all except these. Default: all.") \
   X(ib_gid_index, Int, "-1", "-1..255", "HORING_IB_GID_INDEX", "Which address (GID) of an RDMA port to use. -1: RoCE v2 before v1, IPv4 before IPv6.") \
-  X(ib_qps_per_connection, Int, "1", "1..8", "HORING_IB_QPS_PER_CONNECTION", "Queue pairs between two RDMA ports, 8 per link at most. More spread packets over the parallel ways of a routed network (ECMP). Ranks that differ use the smaller number.") \
+  X(ib_qps_per_connection, Int, "1", "1..8", "HORING_IB_QPS_PER_CONNECTION", "Queue pairs between two RDMA ports, at most 8 per link. More of them spread packets over the parallel paths of a routed network (ECMP). Where ranks differ, the smaller number is used.") \
   X(ib_timeout, Int, "14", "8..22", "HORING_IB_TIMEOUT", "An RDMA packet is sent again after 4.096 us * 2^this without an answer.") \
   X(ib_retries, Int, "6", "0..6", "HORING_IB_RETRIES", "How often an RDMA packet is sent again before its path is given up.")   \
-  X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; the class that switches keep lossless is often 106.")    \
+  X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; switches often keep class 106 lossless.")    \
   X(ib_sl, Int, "0", "0..15", "HORING_IB_SL", "Service level of InfiniBand packets.")                                               \
-  X(ib_registered_mb, Int, "65536", "0..16777216", "HORING_IB_REGISTERED_MB", "Most MiB of buffers from horingMemAlloc or horingCommRegister that a communicator keeps locked for RDMA in place, on each device; 0: none, all is copied through slots.") \
-  X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Where shared-memory segments are made.")                                     \
-  X(single_copy, Choice, "auto", "auto|0|1", "HORING_SINGLE_COPY", "All-gathers between processes of a node of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), where it lets ranks read each other; 0: twice, through slots; auto: the first calls of each size try both, and the faster stays.") \
-  X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Proving schedules when they are first built; auto: up to 64 ranks.")
+  X(ib_registered_mb, Int, "65536", "0..16777216", "HORING_IB_REGISTERED_MB", "Most MiB of buffers from horingMemAlloc or horingCommRegister that a communicator keeps locked for RDMA in place, on each device; 0: none, everything is copied through slots.") \
+  X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Folder in which shared-memory segments are created.")                                     \
+  X(single_copy, Choice, "auto", "auto|0|1", "HORING_SINGLE_COPY", "All-gathers between processes of a node, of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), if it lets ranks read each other's memory; 0: copied twice, through slots; auto: the first calls of each size try both, and the faster is kept.") \
+  X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Whether schedules are proven when they are first built; auto: up to 64 ranks.")
 // clang-format on
 
 struct Config {

@@ -51,6 +51,10 @@ const char* redOpName(RedOp op) {
 bool isReduction(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
 }
+bool hasRoot(Collective c) {
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
+         c == Collective::kScatter;
+}
 const char* collectiveName(Collective c) {
   return kNames[static_cast<int>(c)];
 }

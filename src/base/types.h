@@ -62,5 +62,7 @@ const char* redOpName(RedOp op);           // "sum"
 const char* collectiveName(Collective c);  // "all_reduce"
 // Whether an operation (RedOp) belongs to it.
 bool isReduction(Collective c);
+// Whether one rank is special, the root.
+bool hasRoot(Collective c);
 
 }  // namespace horing

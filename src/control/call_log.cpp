@@ -9,11 +9,6 @@ namespace horing {
 
 namespace {
 
-bool hasRoot(Collective collective) {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
-         collective == Collective::kGather || collective == Collective::kScatter;
-}
-
 std::string countText(uint64_t count) {
   if (!(count & kCountsDiffer)) return std::to_string(count);
   if (count == kCountsDiffer) return "several";

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/types.h"
+
 namespace horing::paro {
 
 namespace {
@@ -101,6 +103,10 @@ void narrow(double value, Float16& to) {
   narrow(roundToOdd(value), to);
 }
 
+bool isOfParameters(horingDataType_t type) {
+  return type == horingFloat16 || type == horingBfloat16 || type == horingFloat32 || type == horingFloat64;
+}
+
 // Calls body(T{}) with the C++ type of the elements.
 template <typename Body>
 auto withType(horingDataType_t type, Body body) {
@@ -124,32 +130,11 @@ void convertAll(const From* from, To* to, size_t count) {
 }  // namespace
 
 size_t bytesOf(horingDataType_t type) {
-  switch (type) {
-    case horingFloat16:
-    case horingBfloat16:
-      return 2;
-    case horingFloat32:
-      return 4;
-    case horingFloat64:
-      return 8;
-    default:
-      return 0;
-  }
+  return isOfParameters(type) ? dataTypeBytes(static_cast<DataType>(type)) : 0;
 }
 
 const char* nameOf(horingDataType_t type) {
-  switch (type) {
-    case horingFloat16:
-      return "float16";
-    case horingBfloat16:
-      return "bfloat16";
-    case horingFloat32:
-      return "float32";
-    case horingFloat64:
-      return "float64";
-    default:
-      return "another type";
-  }
+  return isOfParameters(type) ? dataTypeName(static_cast<DataType>(type)) : "another type";
 }
 
 horingDataType_t stateTypeOf(horingDataType_t wire) {

@@ -93,12 +93,6 @@ constexpr Contract contractOf(const Schedule& schedule) {
   return contract;
 }
 
-// Whether one rank is special, and Schedule::root says which.
-constexpr bool hasRoot(Collective collective) {
-  const Contract contract = contractOf(collective);
-  return contract.in == ChunkSet::kEveryAtRoot || contract.out == ChunkSet::kEveryAtRoot;
-}
-
 // Whether the vector is one piece for the caller, which schedules cut into any number of chunks; else each rank has a block of it.
 constexpr bool isCutAtWill(Collective collective) {
   const Contract contract = contractOf(collective);

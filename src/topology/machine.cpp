@@ -98,15 +98,6 @@ Result<Machine> findMachine() {
   return machine;
 }
 
-Result<Machine> machineFromSynthetic(const std::string& description) {
-  HORING_ASSIGN(const HwlocOwner topology, makeHwloc());
-  if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0)
-    return makeStatus(Code::kInvalidArgument,
-                      "\"%s\" is not an hwloc synthetic topology, like \"pack:2 numa:2 core:8 pu:2\"",
-                      description.c_str());
-  return loadMachine(topology.get());
-}
-
 std::string Machine::describe() const {
   const auto plural = [](int number, const char* noun) {
     return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");

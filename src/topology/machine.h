@@ -34,9 +34,6 @@ struct Machine {
 // Looks at the machine that this process runs on; tens of milliseconds. HWLOC_XMLFILE and HWLOC_SYNTHETIC are
 // honoured by hwloc.
 Result<Machine> findMachine();
-// The same from an hwloc synthetic description ("pack:2 numa:2 core:8 pu:2"), without interfaces; for tests
-// and planning.
-Result<Machine> machineFromSynthetic(const std::string& description);
 
 // Hardware threads that this process may run on, for the waiting policy: cheap, no hwloc. At least 1.
 int usableProcessingUnits();

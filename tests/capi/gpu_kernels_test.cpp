@@ -1,5 +1,5 @@
 // Operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host. With
-// TEST_ON_GPU in the environment, on real GPUs.
+// HORING_TESTS_ON_GPU in the environment, on real GPUs.
 #include <algorithm>
 #include <atomic>
 #include <functional>

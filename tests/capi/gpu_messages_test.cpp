@@ -1,4 +1,4 @@
-// Sends and receives on GPUs by kernels: emulated, or on the GPUs of this machine with TEST_ON_GPU in the environment.
+// Sends and receives on GPUs by kernels: emulated, or on the GPUs of this machine with HORING_TESTS_ON_GPU in the environment.
 #include <algorithm>
 #include <atomic>
 #include <memory>

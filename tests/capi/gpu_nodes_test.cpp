@@ -276,7 +276,7 @@ struct Membership {
     return text;
   }
   static Membership fromEnvironment() {
-    const char* const text = std::getenv("HORING_TEST_MEMBERSHIP");
+    const char* const text = std::getenv("HORING_TESTS_MEMBERSHIP");
     std::istringstream words(text ? text : "");
     Membership membership;
     words >> membership.rank >> membership.ranks;
@@ -297,7 +297,7 @@ class OtherProcess {
     const std::string text = membership.text(), filter = std::string("--gtest_filter=") + test;
     process_ = ::fork();
     if (process_ != 0) return;
-    ::setenv("HORING_TEST_MEMBERSHIP", text.c_str(), 1);
+    ::setenv("HORING_TESTS_MEMBERSHIP", text.c_str(), 1);
     ::execl("/proc/self/exe", "test", "--gtest_also_run_disabled_tests", filter.c_str(), nullptr);
     ::_exit(127);
   }

@@ -6,26 +6,10 @@
 #include <thread>
 
 #include "../break_connections.h"
-#include "comm/communicator.h"
-#include "control/root_service.h"
+#include "comm_ranks.h"
 
 namespace horing {
 namespace {
-
-std::unique_ptr<Communicator> join(const UniqueId& id, int rank) {
-  CommunicatorOptions options;
-  options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
-  options.config.cache_dir = "off";
-  options.config.transports = "socket";
-  options.config.socket_ifname = "lo";
-  options.config.timeout_ms = options.config.init_timeout_ms = 20'000;
-  options.id = id;
-  options.rank = rank;
-  options.ranks = 2;
-  auto made = Communicator::create(std::move(options));
-  EXPECT_TRUE(made.ok()) << made.status().toString();
-  return made.ok() ? made.take() : nullptr;
-}
 
 Status send(Communicator& comm, const uint64_t& word) {
   const Transfer transfer{Transfer::Direction::kSend, 1, reinterpret_cast<const std::byte*>(&word), nullptr,
@@ -43,10 +27,16 @@ Status receive(Communicator& comm, uint64_t& word) {
 // when it is through, the receiver does before.
 void breakBetween(const std::function<void(Communicator&)>& sender_after,
                   const std::function<void(Communicator&)>& receiver_before) {
-  const auto root = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+  const auto root = rootOfThisMachine();
+  const auto ranks = makeRanks(2, *root, [](CommunicatorOptions& options) {
+    options.config.transports = "socket";
+    options.config.socket_ifname = "lo";
+    options.config.timeout_ms = options.config.init_timeout_ms = 20'000;
+  });
+  ASSERT_TRUE(ranks[0] && ranks[1]);
   std::latch first_through(2);
   std::thread receiver([&] {
-    const auto comm = join(root->id(), 1);
+    const auto& comm = ranks[1];
     uint64_t word = 0;
     const Status first = receive(*comm, word);
     EXPECT_TRUE(first.ok() && word == 17) << first.toString();
@@ -56,7 +46,7 @@ void breakBetween(const std::function<void(Communicator&)>& sender_after,
     EXPECT_TRUE(second.ok() && word == 18) << second.toString();
     EXPECT_TRUE(comm->leave().ok());
   });
-  const auto comm = join(root->id(), 0);
+  const auto& comm = ranks[0];
   Status sent = send(*comm, 17);
   EXPECT_TRUE(sent.ok()) << sent.toString();
   first_through.arrive_and_wait();

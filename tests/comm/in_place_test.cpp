@@ -4,12 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <thread>
 
 #include "../rdma_machine.h"
-#include "comm/communicator.h"
-#include "control/root_service.h"
+#include "comm_ranks.h"
 
 namespace horing {
 namespace {
@@ -23,28 +21,19 @@ class InPlace : public ::testing::Test {
  protected:
   void SetUp() override { HORING_NEEDS_RDMA_MACHINE(); }
   void TearDown() override {
-    onEveryRank([this](int rank) { leave(rank); });
+    onEveryRank(kRanks, [this](int rank) { leave(rank); });
   }
 
   bool meet(int64_t registered_mb = 1024, const char* algorithm = "auto") {
-    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
-    onEveryRank([&](int rank) {
-      CommunicatorOptions options;
-      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
-      options.config.cache_dir = "off";  // nor measured while it starts
+    root_ = rootOfThisMachine();
+    ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
       options.config.transports = "verbs";
       options.config.algorithm = algorithm;
       options.config.ib_registered_mb = registered_mb;
       options.config.heartbeat_ms = 0;  // under emulation and sanitizers a thread may stand for seconds
-      options.config.group = rank < kRanks / 2 ? "A" : "B";
-      options.config.ib_hca = rank < kRanks / 2 ? "=rxe0,rxe2" : "=rxe1,rxe3";
-      options.id = root_->id();
-      options.rank = rank;
-      options.ranks = kRanks;
+      options.config.group = options.rank < kRanks / 2 ? "A" : "B";
+      options.config.ib_hca = options.rank < kRanks / 2 ? "=rxe0,rxe2" : "=rxe1,rxe3";
       options.segments = &segments_;
-      auto made = Communicator::create(std::move(options));
-      EXPECT_TRUE(made.ok()) << made.status().toString();
-      if (made.ok()) ranks_[static_cast<size_t>(rank)] = made.take();
     });
     return !HasFailure();
   }
@@ -54,11 +43,6 @@ class InPlace : public ::testing::Test {
     if (!left) return;
     left_[static_cast<size_t>(rank)] = left->dataMoved();
     EXPECT_TRUE(left->leave().ok());
-  }
-  static void onEveryRank(const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
-    for (std::thread& thread : threads) thread.join();
   }
   // Of all ranks since the last time.
   DataMoved moved() {
@@ -76,10 +60,10 @@ class InPlace : public ::testing::Test {
            static_cast<uint32_t>(round) * 97u;
   }
   void allGather(Buffers kind, size_t words) {
-    onEveryRank([=, this](int rank) { allGatherOn(rank, kind, words, 1); });
+    onEveryRank(kRanks, [=, this](int rank) { allGatherOn(rank, kind, words, 1); });
   }
   void exchange(Buffers kind, size_t words) {
-    onEveryRank([=, this](int rank) { exchangeOn(rank, kind, words); });
+    onEveryRank(kRanks, [=, this](int rank) { exchangeOn(rank, kind, words); });
   }
   void allGatherOn(int rank, Buffers kind, size_t words, int rounds);
   void exchangeOn(int rank, Buffers kind, size_t words);
@@ -163,7 +147,7 @@ void InPlace::exchangeOn(int rank, Buffers kind, size_t words) {
 }
 
 void InPlace::allReduce(Buffers kind, size_t words, bool in_place) {
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     Memory input(comm(rank), segments_, kind, words), other(comm(rank), segments_, kind, words);
     Memory& output = in_place ? input : other;
     for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, 0);
@@ -248,7 +232,7 @@ TEST_F(InPlace, RegisteredBuffersSurviveAPulledWire) {
   exchange(Buffers::kAllocated, kLeastWords * 4);
   moved();
   std::thread puller([] { EXPECT_TRUE(testing::pullWire(0)); });
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 8);
     if (rank == 0) puller.join();
     exchangeOn(rank, Buffers::kRegistered, kLeastWords * 16);
@@ -266,7 +250,7 @@ TEST_F(InPlace, WhoIsThroughSaysWhatCameBeforeAWireWasPulled) {
     allGather(Buffers::kAllocated, kLeastWords);
     EXPECT_TRUE(testing::shapeWire(0, "delay 80ms"));
     std::atomic<bool> pulled = false;
-    onEveryRank([&](int rank) {
+    onEveryRank(kRanks, [&](int rank) {
       allGatherOn(rank, Buffers::kAllocated, kLeastWords * 16, 1);
       EXPECT_TRUE(pulled.exchange(true) || testing::pullWire(0));
       if (leaves) leave(rank);

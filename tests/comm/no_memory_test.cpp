@@ -1,13 +1,10 @@
 // What becomes of a call when memory runs out in it.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <thread>
 #include <vector>
 
 #include "../scarce_memory.h"
-#include "comm/communicator.h"
-#include "control/root_service.h"
+#include "comm_ranks.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {
@@ -19,27 +16,13 @@ constexpr int kRanks = 2;
 class NoMemory : public ::testing::Test {
  protected:
   void meet() {
-    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+    root_ = rootOfThisMachine();
     const std::shared_ptr<LoopbackHub> hub = LoopbackHub::create(kRanks).take();
-    onEveryRank([&](int rank) {
-      CommunicatorOptions options;
-      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
-      options.config.cache_dir = "off";
+    ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
       options.config.debug = "none";
-      options.id = root_->id();
-      options.rank = rank;
-      options.ranks = kRanks;
       options.hub = hub;
       options.segments = &segments_;
-      auto made = Communicator::create(std::move(options));
-      ASSERT_TRUE(made.ok()) << made.status().toString();
-      ranks_[static_cast<size_t>(rank)] = made.take();
     });
-  }
-  static void onEveryRank(const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
-    for (std::thread& thread : threads) thread.join();
   }
   Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   Status sum(int rank, std::vector<float>& data) {
@@ -53,7 +36,7 @@ class NoMemory : public ::testing::Test {
 
   SegmentList segments_;
   std::unique_ptr<RootService> root_;
-  std::vector<std::unique_ptr<Communicator>> ranks_{kRanks};
+  std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
 // With each of some allocations in turn as the first for which there is no memory: the rank gives its buffers back as after any other
@@ -64,7 +47,7 @@ TEST_F(NoMemory, InACallThatReachesForBuffersIsAnErrorLikeOthers) {
     meet();
     ASSERT_FALSE(HasFailure());
     Status statuses[kRanks];
-    onEveryRank([&](int rank) {
+    onEveryRank(kRanks, [&](int rank) {
       std::vector<float> data(1 << 16, 1);
       if (rank == 0) allocations_left = enough_for;
       statuses[rank] = sum(rank, data);

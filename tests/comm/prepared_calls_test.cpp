@@ -3,13 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <optional>
-#include <thread>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "control/root_service.h"
+#include "comm_ranks.h"
 #include "transport/loopback/hub.h"
 
 namespace horing {
@@ -20,29 +17,13 @@ constexpr int kRanks = 2;
 class Prepared : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
+    root_ = rootOfThisMachine();
     const std::shared_ptr<LoopbackHub> hub = LoopbackHub::create(kRanks).take();
-    onEveryRank([&](int rank) {
-      CommunicatorOptions options;
-      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
-      options.config.cache_dir = "off";
-      options.id = root_->id();
-      options.rank = rank;
-      options.ranks = kRanks;
-      options.hub = hub;
-      auto made = Communicator::create(std::move(options));
-      EXPECT_TRUE(made.ok()) << made.status().toString();
-      if (made.ok()) ranks_[static_cast<size_t>(rank)] = made.take();
-    });
+    ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) { options.hub = hub; });
     ASSERT_FALSE(HasFailure());
   }
   void TearDown() override {
     for (const auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
-  }
-  static void onEveryRank(const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
-    for (std::thread& thread : threads) thread.join();
   }
   Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
 
@@ -65,11 +46,11 @@ class Prepared : public ::testing::Test {
   }
 
   std::unique_ptr<RootService> root_;
-  std::vector<std::unique_ptr<Communicator>> ranks_{kRanks};
+  std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
 TEST_F(Prepared, ARepeatedCallTakesTheShortWay) {
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     Data first(rank), second(rank);
     EXPECT_FALSE(comm(rank).runAgain(first.call())) << "nothing was called yet";
     runLong(rank, first);
@@ -83,7 +64,7 @@ TEST_F(Prepared, ARepeatedCallTakesTheShortWay) {
 }
 
 TEST_F(Prepared, WhatDiffersTakesTheLongWay) {
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     Data data(rank);
     runLong(rank, data);
     PlainCall other = data.call();
@@ -108,7 +89,7 @@ TEST_F(Prepared, WhatDiffersTakesTheLongWay) {
 }
 
 TEST_F(Prepared, AnotherTableForgetsWhatWasFound) {
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     Data data(rank);
     runLong(rank, data);
     comm(rank).chooseBy(SelectionTable::builtIn());
@@ -117,7 +98,7 @@ TEST_F(Prepared, AnotherTableForgetsWhatWasFound) {
 }
 
 TEST_F(Prepared, ScalarsOfTheCallerAreReadAnewForEachCall) {
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     Data data(rank);
     runLong(rank, data, RedOp::kPreMulSum);
     PlainCall call = data.call();

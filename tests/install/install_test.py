@@ -1,6 +1,6 @@
 """Installs into a temporary folder, moves that, and does what users do with it. Fails with what went wrong.
 
-usage: install_test.py CMAKE C_COMPILER CXX_COMPILER SOURCE_FOLDER BUILD_FOLDER
+usage: install_test.py CMAKE C_COMPILER CXX_COMPILER SOURCE_FOLDER BUILD_FOLDER PROGRAM...
 """
 import os
 import subprocess
@@ -82,17 +82,23 @@ def pkg_config(compiler, tree, source, build):
     sums(tree, build / "static")
 
 
-def programs(tree):
+def programs(tree, build, names):
+    """All of them, and nothing else, are there and start; and what was built that has the name of one is one."""
+    built = {path.name for path in (Path(build) / "bin").iterdir() if path.name.startswith("horing-") or path.name.endswith("_perf")}
+    expect(built <= set(names), f"not made by horing_program(), so not installed: {sorted(built - set(names))}")
+    found = {path.name for path in (tree / "bin").iterdir()}
+    expect(found == set(names), f"bin/ has {sorted(found)}, not {sorted(names)}")
+    for name in names:
+        run(tree / "bin" / name, "--help")
     expect((folder_of(tree, "LICENSE") / "README.md").exists(), "README.md is not beside LICENSE")
     for name in ("horing-info", "all_reduce_perf", "all_gather_perf", "broadcast_perf"):
         expect(uses_installed_library(tree, tree / "bin" / name), f"{name} does not load libhoring.so")
     run(tree / "bin" / "horing-info")
-    run(tree / "bin" / "horing-plan", "--help")
     run(tree / "bin" / "all_reduce_perf", "-t", RANKS, "-b", 8, "-e", 8)
 
 
 def main():
-    cmake, c_compiler, cxx_compiler, source, build = sys.argv[1:]
+    cmake, c_compiler, cxx_compiler, source, build, *names = sys.argv[1:]
     consumer = Path(source) / "tests" / "install" / "consumer"
     os.environ.pop("LD_LIBRARY_PATH", None)
     with tempfile.TemporaryDirectory() as name:
@@ -100,7 +106,7 @@ def main():
         run(cmake, "--install", build, "--prefix", folder / "first")
         tree = (folder / "first").rename(folder / "moved")
         names_no_place(tree, [source, build, str(folder / "first")])
-        programs(tree)
+        programs(tree, build, names)
         find_package(cmake, (c_compiler, cxx_compiler), tree, consumer, folder / "found")
         (folder / "configured").mkdir()
         pkg_config(c_compiler, tree, consumer / "sum.c", folder / "configured")

@@ -16,6 +16,23 @@ namespace horing::test {
 
 namespace {
 
+// What `horing-run --check-nodes` needs, without it: as it is, or through a user namespace.
+constexpr const char* kNodesByHand = R"(
+for user in "" "--user --map-root-user"; do
+  unshare $user --net --mount --uts --ipc --pid --fork sh -ec '
+    mount -t tmpfs probe /dev/shm
+    ip link set lo up
+    ip link add probe0 type bridge
+    ip link add probe1 type veth peer name probe2
+    ip link set probe1 master probe0 gso_max_size 9414 up
+    tc qdisc add dev probe1 root handle 1: htb default 1
+    tc class add dev probe1 parent 1: classid 1:1 htb rate 100mbit
+    tc qdisc add dev probe1 parent 1:1 handle 10: bfifo
+  ' && exit 0
+done
+exit 1
+)";
+
 // Memory files never fill up, so a program never waits for its reader.
 std::string readAll(int fd) {
   std::string text;
@@ -83,6 +100,16 @@ Outcome runProgram(const std::vector<std::string>& command) {
   Program program(command);
   const int code = program.wait();
   return {code, program.output(), program.errors()};
+}
+
+std::string whyNoNodes(const char* horing_run) {
+  const Outcome checked = runProgram({horing_run, "--check-nodes"});
+  if (checked.code == 0) return "";
+  const Outcome by_hand = runProgram({"sh", "-c", kNodesByHand});
+  if (by_hand.code == 0)
+    ADD_FAILURE() << "horing-run --check-nodes fails where unshare, ip and tc can do all that it needs: "
+                  << checked.errors;
+  return "no emulated nodes here: " + checked.errors + by_hand.errors;
 }
 
 bool eventually(const std::function<bool()>& condition, std::chrono::seconds deadline) {

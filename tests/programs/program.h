@@ -44,6 +44,14 @@ struct Outcome {
 };
 Outcome runProgram(const std::vector<std::string>& command);
 
+// Why that horing-run can emulate no nodes here; empty if it can. Fails the test where it says that it cannot, and all that emulated
+// nodes need (namespaces, links and queues in them) can be had without it.
+std::string whyNoNodes(const char* horing_run);
+// The rest of the test needs emulated nodes.
+#define HORING_NEEDS_NODES()                                                                          \
+  if (const std::string why_none = ::horing::test::whyNoNodes(HORING_RUN_PROGRAM); !why_none.empty()) \
+  GTEST_SKIP() << why_none
+
 // Polls until `condition` holds; false when it does not within `deadline`.
 bool eventually(const std::function<bool()>& condition,
                 std::chrono::seconds deadline = std::chrono::seconds(60));

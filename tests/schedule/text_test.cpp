@@ -36,12 +36,12 @@ constexpr Golden kGolden[] = {
     {"peer_write_all_gather_1x3.txt", "peer_write", Collective::kAllGather, {1, 3}},
 };
 
-// A change of a schedule shows here as a change of text to be read. HORING_WRITE_GOLDEN=1 writes the files anew.
+// A change of a schedule shows here as a change of text to be read. HORING_TESTS_WRITE_GOLDEN=1 writes the files anew.
 TEST(ScheduleText, AgreesWithGoldenFiles) {
   for (const Golden& golden : kGolden) {
     const std::string path = std::string(HORING_GOLDEN_DIR) + "/" + golden.file;
     const std::vector<Schedule> all = buildAll(golden.algorithm, golden.collective, golden.shape);
-    if (std::getenv("HORING_WRITE_GOLDEN")) std::ofstream(path) << textOf(all);
+    if (std::getenv("HORING_TESTS_WRITE_GOLDEN")) std::ofstream(path) << textOf(all);
     std::ifstream file(path);
     ASSERT_TRUE(file.is_open()) << path;
     std::stringstream text;

@@ -6,12 +6,23 @@
 #include "build_all.h"
 #include "schedule/builder.h"
 #include "schedule/network.h"
+#include "schedule/postcondition.h"
 #include "schedule/verify.h"
 
 namespace horing {
 namespace {
 
 constexpr auto kAllReduce = Collective::kAllReduce;
+
+TEST(Contract, HasARootWhereOneRankAloneHasInputOrOutput) {
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const Contract contract = contractOf(collective);
+    EXPECT_EQ(hasRoot(collective),
+              contract.in == ChunkSet::kEveryAtRoot || contract.out == ChunkSet::kEveryAtRoot)
+        << collectiveName(collective);
+  }
+}
 
 // Two ranks, one lane each, written by `write(lane, me, other)`.
 std::vector<Schedule> pair(Collective collective,

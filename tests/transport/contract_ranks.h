@@ -9,13 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
 #include "contract.h"
 #include "gtest/gtest.h"
+#include "pump.h"
 
 namespace horing::testing {
-
-inline constexpr int64_t kPatienceMs = 30'000;  // a test that waits longer than this has hung
 
 class ContractRanks {
  public:
@@ -49,15 +47,7 @@ class ContractRanks {
     }
   }
   // True once `done`; false when patience is at its end.
-  bool pumpUntil(const std::function<bool()>& done) {
-    const Deadline deadline = Deadline::after(clock_, kPatienceMs);
-    for (int round = 1; !done(); ++round) {
-      pump();
-      if (round % 64 == 0) std::this_thread::yield();
-      if (deadline.passed()) return false;
-    }
-    return true;
-  }
+  bool pumpUntil(const std::function<bool()>& done) { return testing::pumpUntil(transports_, done); }
   std::byte* acquire(Sender& sender) {
     std::byte* slot = nullptr;
     pumpUntil([&] { return (slot = sender.tryAcquire()) != nullptr; });
@@ -70,7 +60,6 @@ class ContractRanks {
   }
 
  private:
-  SteadyClock clock_;
   std::unique_ptr<TransportFixture> fixture_;
   std::vector<std::unique_ptr<Transport>> transports_;
 };

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gtest/gtest.h"
+#include "pump.h"
 #include "transport/socket/published.h"
 #include "transport/socket/socket_transport.h"
 #include "transport/socket/wire.h"
@@ -34,19 +35,6 @@ Bytes bytesOf(const T& value) {
 inline Bytes textBytes(std::string_view text) {
   const auto view = std::as_bytes(std::span(text.data(), text.size()));
   return Bytes(view.begin(), view.end());
-}
-
-// Calls progress() of all until `done`; false when that takes 20 seconds.
-inline bool pumpUntil(std::initializer_list<Transport*> transports, const std::function<bool()>& done) {
-  const SteadyClock clock;
-  const Deadline deadline = Deadline::after(clock, 20'000);
-  for (int round = 1; !done(); ++round) {
-    for (Transport* transport : transports) [[maybe_unused]] const Status status = transport->progress();
-    // Not each time: on a busy machine that costs many milliseconds, and some things are counted in rounds.
-    if (round % 64 == 0) std::this_thread::yield();
-    if (deadline.passed()) return false;
-  }
-  return true;
 }
 
 inline tcp::Published publishedBy(const Transport& transport) {

@@ -52,24 +52,16 @@ class VerbsLinks : public ::testing::Test {
       links_[rank] = link.value();
     }
   }
-  bool pumpUntil(const std::function<bool()>& done) {
-    const Deadline deadline = Deadline::after(clock_, kPatienceMs);
-    while (!done()) {
-      for (auto& rank : ranks_) [[maybe_unused]] const Status status = rank->progress();
-      if (deadline.passed()) return false;
-    }
-    return true;
-  }
   bool established() {
-    return pumpUntil([&] { return links_[0]->established() && links_[1]->established(); });
+    return pumpUntil(ranks_, [&] { return links_[0]->established() && links_[1]->established(); });
   }
   bool failed() {
-    return pumpUntil([&] { return !links_[0]->status().ok() && !links_[1]->status().ok(); });
+    return pumpUntil(ranks_, [&] { return !links_[0]->status().ok() && !links_[1]->status().ok(); });
   }
   // Both ways on both channels.
   bool transfer(uint64_t messages) {
     uint64_t sent[2][2] = {}, received[2][2] = {}, wrong = 0;
-    const bool all = pumpUntil([&] {
+    const bool all = pumpUntil(ranks_, [&] {
       bool done = true;
       for (int rank = 0; rank < 2; ++rank)
         for (int channel = 0; channel < 2; ++channel) {
@@ -232,8 +224,8 @@ TEST_F(VerbsLinks, UseAPathAgainThatComesBack) {
     EXPECT_TRUE(lost());
     const uint64_t before = sent();
     verbs_.plug(0);
-    ASSERT_TRUE(
-        pumpUntil([&] { return !lost() && links_[1]->describe().find("lost") == std::string::npos; }));
+    ASSERT_TRUE(pumpUntil(
+        ranks_, [&] { return !lost() && links_[1]->describe().find("lost") == std::string::npos; }));
     ASSERT_TRUE(transfer(100));
     EXPECT_GT(sent(), before);
   }
@@ -254,7 +246,7 @@ TEST_F(VerbsLinks, GoOnWhileALostPathIsTriedInVain) {
   expectParts(links_[0]->describe(), {"1 of them lost"});
   const int before = verbs_.resources();
   verbs_.plug(0);
-  ASSERT_TRUE(pumpUntil([&] { return links_[0]->describe().find("lost") == std::string::npos; }));
+  ASSERT_TRUE(pumpUntil(ranks_, [&] { return links_[0]->describe().find("lost") == std::string::npos; }));
   EXPECT_TRUE(transfer(100));
   EXPECT_GE(verbs_.resources(), before);
   for (auto& rank : ranks_) rank.reset();

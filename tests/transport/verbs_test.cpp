@@ -341,15 +341,7 @@ class VerbsWires : public VerbsDevices {
       if (!link.ok()) return false;
       links_[rank] = link.value();
     }
-    return pumpUntil([&] { return links_[0]->established() && links_[1]->established(); });
-  }
-  bool pumpUntil(const std::function<bool()>& done) {
-    const Deadline deadline = Deadline::after(clock_, kPatienceMs);
-    while (!done()) {
-      for (auto& rank : ranks_) [[maybe_unused]] const Status status = rank->progress();
-      if (deadline.passed()) return false;
-    }
-    return true;
+    return pumpUntil(ranks_, [&] { return links_[0]->established() && links_[1]->established(); });
   }
   void pull(int wire) {
     pulled_.push_back(wire);
@@ -362,7 +354,7 @@ class VerbsWires : public VerbsDevices {
   // Until both ends say that so many paths are lost.
   bool awaitLost(int paths) {
     const std::string lost = paths == 0 ? "lost" : std::to_string(paths) + " of them lost";
-    return pumpUntil([&] {
+    return pumpUntil(ranks_, [&] {
       return std::all_of(std::begin(links_), std::end(links_), [&](const Link* link) {
         return (link->describe().find(lost) == std::string::npos) == (paths == 0);
       });
@@ -403,7 +395,7 @@ class VerbsWires : public VerbsDevices {
     return flow.received == messages;
   }
   bool transfer(std::vector<Flow>& all, uint64_t messages) {
-    return pumpUntil([&] {
+    return pumpUntil(ranks_, [&] {
       size_t done = 0;
       for (Flow& flow : all) done += step(flow, messages) ? 1 : 0;
       return done == all.size() || !links_[0]->status().ok() || !links_[1]->status().ok();
@@ -481,7 +473,7 @@ TEST_F(VerbsWires, FailsNamingRankAndDeviceWhenNoWireIsLeft) {
   pull(0);
   pull(1);
   for (Flow& flow : all) step(flow, 20);
-  ASSERT_TRUE(pumpUntil([&] { return !links_[0]->status().ok() && !links_[1]->status().ok(); }));
+  ASSERT_TRUE(pumpUntil(ranks_, [&] { return !links_[0]->status().ok() && !links_[1]->status().ok(); }));
   for (int rank = 0; rank < 2; ++rank) {
     const Status& status = links_[rank]->status();
     EXPECT_EQ(status.code(), Code::kRemoteError);

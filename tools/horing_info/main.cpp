@@ -17,13 +17,13 @@ namespace {
 
 constexpr const char* kFooter = R"help(
 Examples
-  What does horing find here, and what can be set:
+  What horing finds here, and what can be set:
       horing-info
-  Is shared memory usable in this container:
+  Whether shared memory is usable in this container:
       horing-info --json | jq '.transports[] | select(.name == "shm")'
-  Memory of a communicator of 16 ranks on this machine:
+  How much memory a communicator of 16 ranks takes on this machine:
       horing-info --ranks 16
-  Only variables and machine, nothing is tried:
+  Only the variables and the machine; nothing is tried:
       horing-info --ranks 0
   Which algorithm serves what, as a table to edit:
       horing-info selection > table.txt
@@ -31,10 +31,10 @@ Examples
   The same for a machine that horing-tune measured, with predicted times; and what the model alone would choose:
       HORING_CALIBRATE=lab.machine horing-info selection
       HORING_SELECTION=model HORING_CALIBRATE=lab.machine horing-info selection
-  Who is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
+  Which rank is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
       horing-info trace DIR/horing-*.json
 
-Exit code: 0; 1 when the environment holds a HORING_ variable with a wrong value or a name that is not ours; 2 for a wrong
+Exit code: 0; 1 if the environment holds a HORING_ variable with a wrong value or an unknown HORING_ name; 2 for a wrong
 command line, or a file that cannot be read.
 )help";
 
@@ -105,8 +105,8 @@ int infoMain(int argc, char** argv) {
                "horing-info");
   app.footer(kFooter);
   app.add_flag_callback(
-      "--json", [&] { format = factsJson; }, "Machine-readable");
-  app.add_option("--ranks", ranks, "Ranks of the communicator with which transports are tried; 0: do not try")
+      "--json", [&] { format = factsJson; }, "Print JSON");
+  app.add_option("--ranks", ranks, "Number of ranks with which transports are tried; 0: try none")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   const CLI::App* selection = app.add_subcommand(

@@ -16,19 +16,20 @@ over all ranks. NNN is DDP, NNG ZeRO-1, NGG ZeRO-2, GGG ZeRO-3 or FSDP, III MiCS
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Sharded data-parallel training with the least traffic over slow links for the memory there is (PaRO).",
+      "Sharded data-parallel training with the least traffic over slow links for the available memory "
+      "(PaRO).",
       "horing-paro");
   app.footer(kFooter);
   app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
   PlanOptions plan_options, table_options;
-  CLI::App* plan = app.add_subcommand("plan", "Which strategy to take for a model on a machine, and why");
+  CLI::App* plan = app.add_subcommand("plan", "Which strategy to choose for a model on a machine, and why");
   declarePlan(*plan, plan_options);
   CLI::App* table =
       app.add_subcommand("table", "The guideline that the paper's formulas give for its constants");
   declareTable(*table, table_options);
   MeasureOptions measure_options;
-  CLI::App* measure =
-      app.add_subcommand("measure", "What the collectives cost here, for plan --costs; under a launcher");
+  CLI::App* measure = app.add_subcommand(
+      "measure", "Measures what collectives cost here, for plan --costs; run it under a launcher");
   declareMeasure(*measure, measure_options);
   TrainOptions train_options;
   CLI::App* train =

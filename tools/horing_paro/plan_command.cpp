@@ -26,9 +26,9 @@ constexpr const char* kPlanFooter = R"(Examples
       horing-run -n 16 --nodes 4 --rate 100 -- horing-paro measure --output costs.json
       horing-paro plan --params 4M --nodes 4 --ranks 4 --accumulate 10 --costs costs.json
 
-Memory is that of parameters, gradients and optimizer state; what is gathered for use, activations and buffers are apart: leave
+Memory is that of parameters, gradients and optimizer state; gathered parameters, activations and buffers come on top: leave
 room for them. Times are of communication alone, without overlap, unless --compute says what it can hide behind.
-Exit code: 0; 1 when no strategy fits, or a file cannot be used; 2 when the command line is wrong.)";
+Exit code: 0; 1 if no strategy fits, or a file cannot be used; 2 for a wrong command line.)";
 
 // Bytes of one parameter or gradient, and of the state beside it.
 void setPrecision(const std::string& precision, horingParoModel_t& model) {
@@ -103,13 +103,13 @@ void declarePlan(CLI::App& command, PlanOptions& options) {
   command.add_option("--params", options.params, "Parameters of the model: 7e9, 125M, 65B")->required();
   command.add_option("--trainable", options.trainable, "How many of them are trained; default: all");
   command.add_option("--nodes", options.nodes, "Nodes")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  command.add_option("--ranks", options.ranks, "Ranks of each node")
+  command.add_option("--ranks", options.ranks, "Ranks per node")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--accumulate", options.accumulate, "Micro-steps of an optimizer step")
+  command.add_option("--accumulate", options.accumulate, "Micro-steps per optimizer step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command.add_option("--memory", options.memory, "What a rank has for model state: 80GiB, 80GB")
+  command.add_option("--memory", options.memory, "Memory that a rank has for model state: 80GiB, 80GB")
       ->capture_default_str();
   command
       .add_option(
@@ -122,23 +122,25 @@ void declarePlan(CLI::App& command, PlanOptions& options) {
                   "How a collective over all ranks runs; flat-ring is the paper's model")
       ->check(CLI::IsMember({"ho-ring", "flat-ring"}))
       ->capture_default_str();
-  command.add_option("--costs", options.costs_file, "Take what 'horing-paro measure' wrote instead of rates");
-  command.add_option("--slow", options.slow, "Rate of one network interface, each direction")
+  command.add_option("--costs", options.costs_file,
+                     "Use the costs that 'horing-paro measure' wrote to this file instead of rates");
+  command.add_option("--slow", options.slow, "Rate of one network interface in each direction")
       ->capture_default_str();
   command.add_option("--fast", options.fast, "Rate of one rank inside its node")->capture_default_str();
   command
       .add_option("--interfaces", options.interfaces,
-                  "Network interfaces of a node; default: one for each rank")
+                  "Network interfaces per node; default: one for each rank")
       ->check(CLI::Range(1, 1 << 16));
-  command.add_option("--slow-latency", options.slow_latency, "Of a hop between nodes: 20us")
+  command.add_option("--slow-latency", options.slow_latency, "Latency of a hop between nodes: 20us")
       ->capture_default_str();
-  command.add_option("--fast-latency", options.fast_latency, "Of a hop inside a node")->capture_default_str();
+  command.add_option("--fast-latency", options.fast_latency, "Latency of a hop inside a node")
+      ->capture_default_str();
   command
       .add_option("--compute", options.compute,
-                  "Computation in an optimizer step, which hides communication: 1.5s")
+                  "Computation per optimizer step, which hides communication: 1.5s")
       ->capture_default_str();
-  command.add_option("--svg", options.svg_path, "Draw memory against time into this file");
-  command.add_flag("--json", options.json, "Machine-readable");
+  command.add_option("--svg", options.svg_path, "Draw memory against time to this file");
+  command.add_flag("--json", options.json, "Print JSON");
   command.footer(kPlanFooter);
 }
 

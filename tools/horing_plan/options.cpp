@@ -11,22 +11,22 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   horing-plan list
-      The algorithms that there are, and which collectives they have.
+      All algorithms, and which collectives they have.
   horing-plan show ho_ring --nodes 2 --ranks 8 --collective all_gather
       What rank 0 of 2 nodes with 8 ranks each does, step by step.
   horing-plan show ho_ring --nodes 2 --ranks 3 --position all --svg ho_ring.svg
       The same for all ranks, and a picture of how their lanes overlap.
   horing-plan verify ho_ring --nodes 4 --ranks 4
-      Proves all three collectives: right values whatever the timing, and that no rank waits for ever.
+      Proves all three collectives: right values whatever the timing, and that no rank waits forever.
   horing-plan verify ring --ranks 4 --window 4 --slots 4
       What goes wrong with one slot too few: the circle of ranks that wait for each other.
   horing-plan show ring --position all > ring.txt;  horing-plan verify ring.txt
-      A schedule in a file: print one, change it, see whether it is still right.
+      A schedule in a file: print one, change it, and see whether it is still right.
 
 Positions number the ranks group by group: position = node * RANKS + local index. A line of a schedule reads
   chunk 2 = recv 3 + in -> out, send 1 after lane 0 step 3
-take chunk 2 from position 3, fold the own input in, keep it in the output, send it to position 1; not before step 3 of lane 0.
-Exit code: 0, 1 when a schedule or plan is refused, 2 when the command line is wrong.)";
+take chunk 2 from position 3, fold in the rank's own input, keep it in the output, send it to position 1; not before step 3 of lane 0.
+Exit code: 0; 1 if a schedule or plan is refused; 2 for a wrong command line.)";
 
 std::vector<Collective> everyCollective() {
   return {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather};
@@ -41,10 +41,10 @@ struct Raw {
 void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
   command.add_option("what", options.what,
                      "An algorithm (see 'horing-plan list'), or a file of schedules; - is standard input");
-  command.add_option("-m,--nodes", options.shape.groups, "Nodes (groups) of that many ranks each")
+  command.add_option("-m,--nodes", options.shape.groups, "Nodes (groups)")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command.add_option("-n,--ranks", options.shape.members, "Ranks per node; in all there are nodes x ranks")
+  command.add_option("-n,--ranks", options.shape.members, "Ranks per node; there are nodes x ranks in all")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command.add_option("-c,--collective", raw.collective, "Default: all_reduce to show, all three to verify")
@@ -52,9 +52,9 @@ void addShape(CLI::App& command, PlanOptions& options, Raw& raw) {
 }
 
 void addPlan(CLI::App& command, PlanParameters& plan) {
-  command.add_option("--slices", plan.slices, "Slices per chunk; default: three windows of them")
+  command.add_option("--slices", plan.slices, "Slices per chunk; default: three windows")
       ->check(CLI::Range(1, kMaxSlices));
-  command.add_option("--window", plan.window, "Slices per window, of every lane or lane by lane")
+  command.add_option("--window", plan.window, "Slices per window, for all lanes or lane by lane")
       ->check(CLI::Range(1, kMaxWindow))
       ->delimiter(',')
       ->capture_default_str();
@@ -97,7 +97,7 @@ int32_t positionOf(const std::string& text) {
 }  // namespace
 
 bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
-  CLI::App app{"horing-plan: prints, draws and proves the schedules that horing runs.", "horing-plan"};
+  CLI::App app{"Prints, draws and proves the schedules that horing runs.", "horing-plan"};
   Raw raw;
   options.parameters.window = {4};
   app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
@@ -105,7 +105,7 @@ bool parseOptions(int argc, char** argv, PlanOptions& options, int& exit_code) {
   CLI::App* list = app.add_subcommand("list", "List the algorithms");
   CLI::App* show = app.add_subcommand("show", "Print a schedule, or draw it");
   CLI::App* verify =
-      app.add_subcommand("verify", "Prove schedules: right values, and no rank that waits for ever");
+      app.add_subcommand("verify", "Prove schedules: right values, and no rank that waits forever");
   addShape(*show, options, raw);
   show->add_option("-p,--position", raw.position, "The rank to show, or 'all'")->capture_default_str();
   show->add_option("--svg", options.svg_path, "Also write a lane diagram to this file");

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "horing_run/link_shape.h"
 #include "horing_run/network_namespace.h"
+#include "horing_run/traffic_shape.h"
 
 namespace horing::run {
 
@@ -82,7 +82,7 @@ Status EmulatedNetwork::connectNodes() {
                        interface(rail).c_str(), kMtu, static_cast<int>(nodes_[node]->pid()));
       commands.ip_batch += formatString("link set %s master br%d up\n", port.c_str(), rail);
       if (spec_.rate_mbit == 0) continue;
-      const LinkShape shape = shapeForRate(spec_.rate_mbit);
+      const TrafficShape shape = shapeForRate(spec_.rate_mbit);
       commands.ip_batch += offloadCommand(port, shape);
       commands.tc_batch += shapeCommands(port, shape);
     }
@@ -97,7 +97,7 @@ Status EmulatedNetwork::configureNode(int node) {
     commands.ip_batch += formatString("addr add %s/24 dev %s\n", address(node, rail).c_str(), device.c_str());
     commands.ip_batch += formatString("link set %s up\n", device.c_str());
     if (spec_.rate_mbit == 0) continue;
-    const LinkShape shape = shapeForRate(spec_.rate_mbit);
+    const TrafficShape shape = shapeForRate(spec_.rate_mbit);
     commands.ip_batch += offloadCommand(device, shape);
     commands.tc_batch += shapeCommands(device, shape);
   }

@@ -8,7 +8,7 @@ namespace horing::run {
 namespace {
 
 constexpr const char* kDescription =
-    "Starts the ranks of a horing program on this machine, if wanted as several emulated nodes with slow "
+    "Starts the ranks of a horing program on this machine, optionally on several emulated nodes with slow "
     "links.\n";
 
 constexpr const char* kFooter = R"help(
@@ -19,38 +19,38 @@ Examples
       horing-run -n 8 --nodes 2 --rate 1000 -- all_reduce_perf -b 64M -e 64M
   The same, and how many bytes crossed each node's link:
       horing-run -n 8 --nodes 2 --rate 1000 --report-bytes bytes.json -- all_reduce_perf -b 64M -e 64M
-  Eight ranks, as many on each core, for times that do not depend on where the kernel puts them:
+  Eight ranks, evenly spread over the cores, for times that do not depend on where the kernel puts them:
       horing-run -n 8 --bind-to core -- all_reduce_perf -b 8 -e 1M -f 4
-  Who is who:
+  Which rank is where:
       horing-run -n 5 --nodes 2 --tag-output -- sh -c 'echo "local rank $LOCAL_RANK on $(hostname)"'
-  Are emulated nodes possible here, and if not, why:
+  Whether emulated nodes are possible here, and if not, why:
       horing-run --check-nodes
 
 What a rank finds in its environment
   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
-  HORING_ROOT              host:port where rank 0 listens while the communicator is made
+  HORING_ROOT              host:port where rank 0 listens while the communicator is created
   HORING_RUN_SECRET        64 hex digits, new for each run: the secret of the job
   HORING_RUN_NODE, HORING_RUN_NODES, HORING_RUN_INTERFACES, HORING_RUN_RATE_MBIT   (with --nodes)
 
 Emulated nodes
   Each has its own network, host name, /dev/shm, System V IPC, processes and /sys/class/net, so nothing gets
-  from one to another but over its links: interfaces r0, r1, ... with the addresses 10.77.RAIL.(NODE+1) and
-  an MTU of 9000. All of it lives in unnamed namespaces and is gone with horing-run, however that ends. Needs
-  the programs ip and tc (package iproute2), and root or user namespaces. When RANKS do not divide by M the
-  first nodes have one rank more.
+  from one to another except over its links: interfaces r0, r1, ... with the addresses 10.77.RAIL.(NODE+1) and
+  an MTU of 9000. All of it lives in unnamed namespaces and disappears with horing-run, however that ends. This
+  needs the programs ip and tc (package iproute2), and root or user namespaces. If RANKS is not divisible by M,
+  the first nodes have one rank more.
 
 Binding
-  With --bind-to core each rank, and all that it starts, runs on one core: on those of the core's hardware
-  threads that horing-run itself may run on (taskset, cpusets). With a core for each, ranks get them in order.
-  More ranks than cores share them, as with mpirun --bind-to core:overload-allowed: each core gets as many as
-  any other, or one more, and ranks of different nodes with one LOCAL_RANK get different cores as far as that
-  goes. Left unbound, ranks that outnumber cores may stay one alone on a core and all others on the next, since
-  the kernel hardly moves ranks that only yield, and one run takes up to twice as long as another. Leave them
-  unbound where other programs run, another horing-run among them: ranks cannot get out of their way, and all
-  wait for those whose core is taken. So too programs that compute in several threads.
+  With --bind-to core each rank, and everything that it starts, runs on one core: on those of the core's hardware
+  threads that horing-run itself may run on (taskset, cpusets). If there is a core for each, ranks get them in
+  order. More ranks than cores share them, as with mpirun --bind-to core:overload-allowed: each core gets as many
+  as any other, or one more, and ranks of different nodes with the same LOCAL_RANK get different cores as far as
+  possible. Left unbound, when ranks outnumber cores, one may stay alone on a core and all others on the next,
+  since the kernel hardly moves ranks that only yield, and one run takes up to twice as long as another. Leave
+  ranks unbound if other programs run, another horing-run included: bound ranks cannot get out of their way, and
+  all wait for those whose core is taken. The same holds for programs that compute in several threads.
 
-Exit code: 0 when every rank ended with 0; else that of the rank that failed first (128 + N when signal N
-ended it); 124 when --timeout ended the run; 2 for a wrong command line; 3 when the nodes or the ranks could
+Exit code: 0 if every rank ended with 0; otherwise that of the rank that failed first (128 + N if signal N
+ended it); 124 if --timeout ended the run; 2 for a wrong command line; 3 if the nodes or the ranks could
 not be started.
 )help";
 
@@ -66,13 +66,14 @@ void declare(CLI::App& app, Options& options) {
   app.option_defaults()->always_capture_default();
   app.add_option("-n,--ranks", options.ranks, "Number of ranks")->check(CLI::Range(1, kMaxRanks));
   app.add_option("--nodes", options.nodes,
-                 "Spread the ranks in blocks over this many emulated nodes; 0: none")
+                 "Spread the ranks in blocks over this many emulated nodes; 0: no emulated nodes")
       ->check(CLI::Range(0, kMaxNodes));
   app.add_option("--rate", options.rate_mbit, "Speed of each link in each direction in Mbit/s; 0: unshaped")
       ->check(CLI::Range(0, kMaxRateMbit));
-  app.add_option("--rails", options.rails, "Links of each node, each with the full rate")
+  app.add_option("--rails", options.rails, "Links of each node, each at the full rate")
       ->check(CLI::Range(1, kMaxRails));
-  app.add_option("--shm-mib", options.shm_mib, "Size of each node's /dev/shm in MiB; 0: half of the memory")
+  app.add_option("--shm-mib", options.shm_mib,
+                 "Size of each node's /dev/shm in MiB; 0: half of the machine's memory")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option_function<std::string>(
          "--bind-to",
@@ -88,10 +89,10 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::Range(0.0, 1e5));
   app.add_flag_callback(
       "--keep-going", [&] { options.on_failure = OnFailure::kKeepGoing; },
-      "Let the other ranks run on when one fails");
+      "Let the other ranks run on if one fails");
   app.add_flag_callback(
       "--tag-output", [&] { options.output = Output::kTagged; },
-      "Begin each line of output with the rank it comes from");
+      "Prefix each line of output with the rank it comes from");
   app.add_flag_callback(
       "--check-nodes", [&] { options.action = Action::kCheckNodes; },
       "Make two emulated nodes, remove them, and say whether that worked");

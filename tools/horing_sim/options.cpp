@@ -13,28 +13,28 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   horing-sim run --collective all_reduce --algorithm ho_ring --nodes 16 --ranks 8 --bytes 1GiB
-      How long it takes, how busy the lines are, what the end waited for, and how far from what the wire allows.
+      How long it takes, how busy the lines are, what the end waited for, and how far it is from what the wire allows.
   horing-sim run --algorithm ho_ring --nodes 4 --ranks 4 --bytes 16MiB --svg run.svg --trace run.json
       The same as a picture, and as a trace for https://ui.perfetto.dev.
   horing-sim run --nodes 2048 --ranks 8 --bytes 1GiB --window 8 --algorithm ho_ring_direct
-      16,384 ranks: where the schedules of all nodes are alike, one node stands for all.
+      16,384 ranks: if the schedules of all nodes are alike, one node stands for all.
   horing-sim machine --inter-gbytes 0.0625 --nic node --cores 2 > lab.machine
   horing-sim run --machine lab.machine --nodes 2 --ranks 8 --bytes 64MiB
-      A machine in a file: print one, change it, use it.
+      A machine in a file: print one, change it, and use it.
   horing-sim compare --nodes 16 --ranks 8 --algorithms ring,ho_ring,ho_halving --svg sizes.svg
-      Algorithms beside each other, from 4 KiB to 1 GiB.
+      Algorithms side by side, from 4 KiB to 1 GiB.
   horing-sim compare --over nodes --bytes 1GiB --rates 12.5,50 --intra-gbytes 450 --slice-bytes 1MiB --window 8 --svg nodes.svg
       Efficiency against the wire as the machine grows, for two speeds.
   horing-sim compare --paper --slice-bytes 1MiB --window 8 --svg paper.svg
-      ring against ho_ring, beside what the paper of the HO-Ring measured.
+      ring against ho_ring, beside what the HO-Ring paper measured.
   horing-sim select --machine lab.machine --nodes 2 --ranks 8 --to 64M > lab.selection
       The fastest algorithm for each size, as the table that the library reads (HORING_SELECTION).
   horing-sim run --algorithm ring --nodes 4 --ranks 1 --bytes 64KiB --all-ranks --goal ring.goal
       The same operations for LogGOPSim, another simulator (txt2bin -i ring.goal -o ring.bin; LogGOPSim -f ring.bin).
 
-Bytes are those of the whole vector: what all ranks reduce, or have gathered in the end. 64K, 1MiB and 1GiB are powers of 1024,
-1MB and 1GB powers of 1000. Algorithms: 'horing-plan list'. What the model says and leaves out: src/sim/README.md.
-Exit code: 0, 1 when nothing can be predicted, 2 when the command line is wrong.)";
+Bytes are those of the whole vector: what all ranks reduce, or have gathered in the end. K, MiB and GiB are powers of 1024,
+MB and GB powers of 1000. Algorithms: 'horing-plan list'. What the model covers and leaves out: src/sim/README.md.
+Exit code: 0; 1 if nothing can be predicted; 2 for a wrong command line.)";
 
 // Text of options that need a second look.
 struct Raw {
@@ -58,23 +58,23 @@ void addMachine(CLI::App& command, Raw& raw) {
   command.add_option("--machine", raw.machine_path,
                      "A description of the machine (see 'horing-sim machine')");
   command.add_option("-m,--nodes", raw.nodes, "Nodes (default: 2)")->check(CLI::Range(1, kMaxModelNodes));
-  command.add_option("-n,--ranks", raw.ranks, "Ranks of each node (default: 8)")
+  command.add_option("-n,--ranks", raw.ranks, "Ranks per node (default: 8)")
       ->check(CLI::Range(1, kMaxModelRanksPerNode));
-  command.add_option("--inter-us", raw.inter_latency, "Latency between nodes (default: 5)")
+  command.add_option("--inter-us", raw.inter_latency, "Latency between nodes in microseconds (default: 5)")
       ->check(CLI::Range(0.0, 1e9));
   command
       .add_option("--inter-gbytes", raw.inter_rate,
-                  "10^9 bytes a second of each NIC, each way (default: 12.5)")
+                  "Rate of each NIC, each way, in 10^9 bytes per second (default: 12.5)")
       ->check(CLI::Range(0.0, 1e9));
-  command.add_option("--intra-us", raw.intra_latency, "Latency inside a node (default: 2)")
+  command.add_option("--intra-us", raw.intra_latency, "Latency inside a node in microseconds (default: 2)")
       ->check(CLI::Range(0.0, 1e9));
   command
       .add_option("--intra-gbytes", raw.intra_rate,
-                  "Of each rank's port inside a node, each way (default: 200)")
+                  "Rate of each rank's port inside a node, each way, in 10^9 bytes per second (default: 200)")
       ->check(CLI::Range(0.0, 1e9));
-  command.add_option("--nic", raw.nic, "One for each 'rank' (default), or for each 'node'")
+  command.add_option("--nic", raw.nic, "Who has a NIC: each 'rank' (default) or each 'node'")
       ->check(CLI::IsMember({"rank", "node"}));
-  command.add_option("--cores", raw.cores, "Cores of a node (default: 0, one for each rank)")
+  command.add_option("--cores", raw.cores, "Cores per node (default: 0, one for each rank)")
       ->check(CLI::Range(0.0, 1e6));
 }
 
@@ -91,30 +91,30 @@ void addSizes(CLI::App& command, Raw& raw) {
 }
 
 void addPipelining(CLI::App& command, Raw& raw, Pipelining& plan) {
-  command.add_option("--window", plan.window, "Slices of a step before the next step")
+  command.add_option("--window", plan.window, "Slices of one step before the next step")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   command.add_option("--slice-bytes", raw.slice_bytes, "Largest slice, and size of a slot")
       ->capture_default_str();
   command
       .add_option("--slices", plan.slices_per_chunk,
-                  "Slices of each chunk, whatever their size (default: as the library cuts)")
+                  "Slices per chunk, whatever their size (default: as the library cuts)")
       ->check(CLI::Range(1, 1 << 20));
   command
       .add_option("--slots", raw.slots,
-                  "Slots of a connection inside a node (default: 8, or twice the window)")
+                  "Slots of a connection inside a node (default: 8, or twice the window if larger)")
       ->check(CLI::Range(1, 65536));
   command
       .add_option("--inter-slots", raw.inter_slots,
-                  "Slots of one between nodes (default: 32, or twice the window)")
+                  "Slots of a connection between nodes (default: 32, or twice the window if larger)")
       ->check(CLI::Range(1, 65536));
 }
 
 void addCall(CLI::App& command, Raw& raw, Pipelining& plan) {
-  command.add_option("-c,--collective", raw.collective, "What to predict")
+  command.add_option("-c,--collective", raw.collective, "Which collective")
       ->check(CLI::IsMember(collectiveNames()))
       ->capture_default_str();
-  command.add_option("-b,--bytes", raw.bytes, "Of the whole vector")->capture_default_str();
+  command.add_option("-b,--bytes", raw.bytes, "Size of the whole vector")->capture_default_str();
   addPipelining(command, raw, plan);
 }
 
@@ -187,13 +187,13 @@ void finish(const Raw& raw, SimOptions& options) {
 void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
   addMachine(run, raw);
   addCall(run, raw, options.question.pipelining);
-  run.add_option("-a,--algorithm", options.question.algorithm, "See 'horing-plan list'")
+  run.add_option("-a,--algorithm", options.question.algorithm, "Which algorithm; see 'horing-plan list'")
       ->capture_default_str();
-  run.add_flag("--all-ranks", raw.all_ranks, "Simulate every rank, even where one node can stand for all");
+  run.add_flag("--all-ranks", raw.all_ranks, "Simulate every rank, even if one node can stand for all");
   run.add_option(
       "--trace", options.trace_path,
-      "Write a Chrome trace to this file, for https://ui.perfetto.dev; of the first ranks where all have "
-      "more than 2 million events");
+      "Write a Chrome trace to this file, for https://ui.perfetto.dev; of the first ranks only if all "
+      "together have more than 2 million events");
   run.add_option("--svg", options.svg_path, "Write a timeline to this file");
   run.add_option("--svg-ranks", options.drawn_ranks, "Ranks to draw")
       ->check(CLI::Range(1, 256))
@@ -204,31 +204,34 @@ void addRun(CLI::App& run, SimOptions& options, Raw& raw) {
 void addCompare(CLI::App& compare, SimOptions& options, Raw& raw) {
   addMachine(compare, raw);
   addCall(compare, raw, options.question.pipelining);
-  compare.add_option("-a,--algorithms", raw.algorithms, "Which; 'selected': what the library picks there")
+  compare
+      .add_option("-a,--algorithms", raw.algorithms,
+                  "Which algorithms; 'selected': the one that the library picks")
       ->delimiter(',')
       ->capture_default_str();
   compare.add_option("--over", raw.over, "What to sweep: 'size' or 'nodes'")
       ->check(CLI::IsMember({"size", "nodes"}))
       ->capture_default_str();
   addSizes(compare, raw);
-  compare.add_option("--node-counts", raw.node_counts, "For --over nodes (default: 2,4,8,...,1024)")
+  compare
+      .add_option("--node-counts", raw.node_counts, "With --over nodes: how many (default: 2,4,8,...,1024)")
       ->delimiter(',')
       ->check(CLI::Range(1, kMaxModelNodes));
   compare
       .add_option("--rates", options.comparison.rates,
-                  "Several speeds between nodes, in place of --inter-gbytes")
+                  "Several rates between nodes, instead of --inter-gbytes")
       ->delimiter(',')
       ->check(CLI::Range(1e-6, 1e9));
-  compare.add_flag("--paper", raw.paper, "ring against ho_ring beside the published figures");
+  compare.add_flag("--paper", raw.paper, "Compare ring and ho_ring with the published figures");
   compare.add_option("--svg", options.svg_path, "Write a chart to this file");
-  compare.add_option("--csv", options.csv_path, "Write the figures to this file, for other programs");
+  compare.add_option("--csv", options.csv_path, "Write the figures to this file as CSV");
 }
 
 void addSelect(CLI::App& select, SimOptions& options, Raw& raw) {
   addMachine(select, raw);
   addPipelining(select, raw, options.question.pipelining);
   addSizes(select, raw);
-  select.add_option("-c,--collectives", raw.collectives, "Which")
+  select.add_option("-c,--collectives", raw.collectives, "Which collectives")
       ->delimiter(',')
       ->check(CLI::IsMember(collectiveNames()))
       ->capture_default_str();
@@ -237,16 +240,14 @@ void addSelect(CLI::App& select, SimOptions& options, Raw& raw) {
 }  // namespace
 
 bool parseOptions(int argc, char** argv, SimOptions& options, int& exit_code) {
-  CLI::App app{"horing-sim: predicts how long collectives take on a machine that you describe.",
-               "horing-sim"};
+  CLI::App app{"Predicts how long collectives take on a machine that you describe.", "horing-sim"};
   Raw raw;
   app.require_subcommand(0, 1);  // none is found out below, so that a wrong option is named first
   app.footer(kFooter);
   CLI::App* run = app.add_subcommand("run", "Predict one collective");
-  CLI::App* compare = app.add_subcommand("compare", "Algorithms beside each other");
-  CLI::App* machine = app.add_subcommand("machine", "Print a description of a machine, to be changed");
-  CLI::App* select =
-      app.add_subcommand("select", "Print a selection table for a machine, written by prediction");
+  CLI::App* compare = app.add_subcommand("compare", "Compare algorithms");
+  CLI::App* machine = app.add_subcommand("machine", "Print a description of a machine, to be edited");
+  CLI::App* select = app.add_subcommand("select", "Print a selection table for a machine, from predictions");
   addRun(*run, options, raw);
   addSelect(*select, options, raw);
   addCompare(*compare, options, raw);

@@ -14,24 +14,25 @@ namespace {
 
 constexpr const char* kFooter = R"help(
 Examples
-  What does horing see of this machine:
+  What horing sees of this machine:
       horing-topo
   The same as a picture:
       horing-topo --svg machine.svg
-  A machine of a cloud, from the file that its vendor gives to NCCL; and one that `lstopo machine.xml` wrote:
+  A cloud machine, from the file that its vendor provides for NCCL; and one that `lstopo machine.xml` wrote:
       horing-topo ndv4-topo.xml --svg ndv4.svg
       horing-topo machine.xml
-  A machine that nobody has:
+  A synthetic machine:
       horing-topo "pack:2 numa:4 core:8 pu:2"
-  This machine as a file, to mend by hand and to read again with HORING_TOPO_FILE:
+  This machine as a file, to edit by hand and to read again with HORING_TOPO_FILE:
       horing-topo --dump machine.xml
 
-How to read it: GB/s (1e9 bytes) are one way. A device's figure is that of its way up, `line` that of a NIC's cable. The
+How to read it: GB/s (1e9 bytes) are one way. A device's figure is that of its uplink, `line` that of a NIC's cable. The
 ring joins the GPUs (without GPUs, the NUMA nodes) of one machine, and a rail is the NICs that a rank there sends to other
 machines through: the nearest ones, without those less than half as fast as the fastest; HORING_IB_HCA and
-HORING_SOCKET_IFNAME narrow it down. Its figure is what is left for it while all others send, too. How wide the ways between NUMA nodes and packages are nobody says: 32 and 16 GB/s stand for them.
+HORING_SOCKET_IFNAME narrow it down. Its figure is what is left for it while all others send as well. The hardware does not
+report bandwidth between NUMA nodes or packages; 32 and 16 GB/s are assumed.
 
-Exit code: 0; 1 when the machine cannot be read or the picture not be written; 2 for a wrong command line.
+Exit code: 0; 1 if the machine cannot be read or the picture cannot be written; 2 for a wrong command line.
 )help";
 
 // What is no file may be a synthetic description.
@@ -64,9 +65,9 @@ int topoMain(int argc, char** argv) {
   app.footer(kFooter);
   app.add_option("FILE", options.what,
                  "hwloc's XML, NCCL's topology XML, or a synthetic description; default: this machine");
-  app.add_option("--svg", options.svg, "Also draw it into this file");
-  app.add_option("--dump", options.dump, "Also write it into this file, in NCCL's format");
-  app.add_flag("--json", options.json, "Machine-readable");
+  app.add_option("--svg", options.svg, "Also draw it to this file");
+  app.add_option("--dump", options.dump, "Also write it to this file, in NCCL's format");
+  app.add_flag("--json", options.json, "Print JSON");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

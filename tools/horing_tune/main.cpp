@@ -26,15 +26,15 @@ namespace horing {
 namespace {
 
 constexpr const char* kFooter = R"help(
-Start it as the job that you want to run is started: as many ranks, on the same nodes, bound to cores or not. Where ranks outnumber
-cores, jobs differ less if they are bound (horing-run --bind-to core) and nothing else runs. It sends messages between pairs of
+Start it the way you start the job that you want to run: as many ranks, on the same nodes, bound to cores or not. If ranks outnumber
+cores, times vary less if they are bound (horing-run --bind-to core) and nothing else runs. It sends messages between pairs of
 ranks, one pair at a time and all at once, and works out what a message costs: latency and rate inside a node and between nodes,
-what a step takes of a core, how fast data are copied and folded, what it costs to wake a rank, who shares a line. No collective is
+how much of a core a step takes, how fast data are copied and folded, what it costs to wake a rank, who shares a line. No collective is
 timed.
 
-With --measure-algorithms it times nothing but collectives: all algorithms, in turns, at every size (those that run the same
+With --measure-algorithms it times only collectives: all algorithms, in turns, at every size (those that run the same
 schedules here as one), and writes the table by which the library chooses on this machine for a job of this shape. That is the
-best choice that there is, and says nothing of other shapes.
+best choice possible, and says nothing about other shapes.
 
 Examples
   Measure this machine with four ranks, and two emulated nodes of four:
@@ -42,22 +42,22 @@ Examples
       horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune -o lab.machine
   On a cluster; rank 0 writes the file:
       mpirun -n 64 horing-tune -o cluster.machine
-  What would ho_ring take there, and which algorithm is the best for which size:
+  How long ho_ring would take there, and which algorithm is best for which size:
       horing-sim run --machine lab.machine --algorithm ho_ring --bytes 64MiB
       horing-sim select --machine lab.machine --to 64M > lab.selection
-  Which algorithm is the best for which size here, by trial:
+  Which algorithm is best for which size here, by trial:
       horing-run -n 8 --nodes 2 --rate 1000 -- horing-tune --measure-algorithms -o lab.selection
       HORING_SELECTION=lab.selection horing-run -n 8 --nodes 2 --rate 1000 -- my_program
-  Let every job measure by itself while it starts (else the first of a kind does, less exact), or read what was measured:
+  Let every job measure for itself while it starts (otherwise the first of its kind does, less exactly), or read what was measured:
       HORING_CALIBRATE=1 horing-run -n 4 -- my_program
       HORING_CALIBRATE=lab.machine horing-run -n 8 --nodes 2 --rate 1000 -- my_program
 
-Whatever -o says, what follows for the choice of algorithms is kept in a folder of yours (HORING_CACHE_DIR; "off": it is not), where
-jobs like this one find it by themselves: of the same shape, bound alike, on such hosts. The last measurement counts: predictions
+Whatever -o says, the resulting choice of algorithms is kept in a folder of yours (HORING_CACHE_DIR; "off": it is not), where
+jobs like this one find it: of the same shape, bound alike, on such hosts. The last measurement counts: predictions
 from the machine, or what was the fastest (--measure-algorithms from 256 bytes or less; the built-in table serves the rest).
 
 The file is text, "key = value": edit it. 'horing-sim machine' prints all keys with their defaults.
-Exit code: 0; 1 when it cannot be measured or written; 2 for a wrong command line.
+Exit code: 0; 1 if nothing can be measured or written; 2 for a wrong command line.
 )help";
 
 constexpr uint64_t kSmallestKept = 256;  // of --measure-algorithms
@@ -172,24 +172,25 @@ Status tune(const TuneOptions& options) {
 
 int tuneMain(int argc, char** argv) {
   CLI::App app{
-      "Measures what this machine costs, as the simulator and the library read it (horing-sim --machine, "
-      "HORING_CALIBRATE), or which algorithms are the fastest on it (HORING_SELECTION).",
+      "Measures what communication costs on this machine, for the simulator and the library (horing-sim "
+      "--machine, HORING_CALIBRATE), or which algorithms are fastest on it (HORING_SELECTION).",
       "horing-tune"};
   TuneOptions options;
   app.footer(kFooter);
-  app.add_option("-o,--output", options.output, "Rank 0 writes the machine, or the table, to this file, too");
+  app.add_option("-o,--output", options.output,
+                 "Also write the machine, or the table, to this file, on rank 0");
   app.add_flag_callback(
       "--quick", [&] { options.effort = CalibrationEffort::kQuick; },
-      "Some 100 to 200 ms in place of some seconds: what HORING_CALIBRATE=1 does");
+      "Take about 100 to 200 ms instead of several seconds, as HORING_CALIBRATE=1 does");
   app.add_flag("--measure-algorithms", options.measures_algorithms,
                "Time all algorithms, and write a table for HORING_SELECTION instead");
-  app.add_option("--collective", options.collectives, "Of --measure-algorithms: only these")
+  app.add_option("--collective", options.collectives, "With --measure-algorithms: only these")
       ->capture_default_str();
   app.add_option("--from", options.smallest,
-                 "Of --measure-algorithms: the smallest size, of the whole vector")
+                 "With --measure-algorithms: the smallest size, of the whole vector")
       ->capture_default_str();
   app.add_option("--to", options.largest,
-                 "Of --measure-algorithms: the largest; each is four times the one before")
+                 "With --measure-algorithms: the largest size; each is four times the one before")
       ->capture_default_str();
   try {
     app.parse(argc, argv);

@@ -46,20 +46,21 @@ Result<std::byte*> reserve(uint64_t bytes) {
   return begin + before;
 }
 
-// Puts every page in place, now.
-void populate(std::byte* data, uint64_t bytes, int protection) {
-#if defined(MADV_POPULATE_WRITE) && defined(MADV_POPULATE_READ)
-  const int advice = (protection & PROT_WRITE) != 0 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-  if (::madvise(data, bytes, advice) == 0) return;
-#else
-  static_cast<void>(protection);
-#endif
-  for (uint64_t offset = 0; offset < bytes; offset += kSegmentPageBytes) {
-    [[maybe_unused]] const std::byte touched = *const_cast<volatile std::byte*>(data + offset);
-  }
+// Maps the first `bytes` of `fd`, from a multiple of kHugePageBytes on if it is that long, every page in place.
+Result<Mapping> mapSegment(int fd, uint64_t bytes) {
+  HORING_ASSIGN(std::byte* const place, reserve(bytes));
+  Mapping mapping(place, bytes);
+  if (::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+    return systemError(errno, "mapping %" PRIu64 " bytes of shared memory", bytes);
+  // What the system gives by itself, and then, once the pages are there, what it can be made to give: where one core reads
+  // several inputs at once it spends much of its time on looking pages up.
+  if (bytes >= kHugePageBytes) ::madvise(place, bytes, MADV_HUGEPAGE);
+  mapping.populate();
+  if (bytes >= kHugePageBytes) ::madvise(place, bytes / kHugePageBytes * kHugePageBytes, kCollapse);
+  return mapping;
 }
 
-SegmentTail& tailOf(const SegmentMapping& map, uint64_t bytes) {
+SegmentTail& tailOf(const Mapping& map, uint64_t bytes) {
   return *reinterpret_cast<SegmentTail*>(map.data() + roundUp(bytes, kSegmentPageBytes));
 }
 
@@ -83,34 +84,6 @@ bool leadsTo(const std::string& path, uint64_t id) {
 
 }  // namespace
 
-SegmentMapping::SegmentMapping(SegmentMapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-SegmentMapping& SegmentMapping::operator=(SegmentMapping&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-SegmentMapping::~SegmentMapping() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
-}
-
-Result<SegmentMapping> SegmentMapping::map(int fd, uint64_t bytes, int protection) {
-  HORING_ASSIGN(std::byte* const place, reserve(bytes));
-  SegmentMapping mapping;
-  mapping.data_ = place;
-  mapping.bytes_ = bytes;
-  if (::mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-    return systemError(errno, "mapping %" PRIu64 " bytes of shared memory", bytes);
-  // What the system gives by itself, and then, once the pages are there, what it can be made to give: where one core reads
-  // several inputs at once it spends much of its time on looking pages up.
-  if (bytes >= kHugePageBytes) ::madvise(place, bytes, MADV_HUGEPAGE);
-  populate(place, bytes, protection);
-  if (bytes >= kHugePageBytes) ::madvise(place, bytes / kHugePageBytes * kHugePageBytes, kCollapse);
-  return mapping;
-}
-
 Result<Segment> Segment::create(uint64_t bytes) {
   if (bytes == 0 || bytes > machineBytes())
     return makeStatus(Code::kInvalidArgument,
@@ -133,7 +106,7 @@ Result<Segment> Segment::create(uint64_t bytes) {
   if (error != 0) return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
     return systemError(errno, "sealing the size of shared memory");
-  HORING_ASSIGN(SegmentMapping map, SegmentMapping::map(fd.get(), fileBytes(bytes), PROT_READ | PROT_WRITE));
+  HORING_ASSIGN(Mapping map, mapSegment(fd.get(), fileBytes(bytes)));
   new (&tailOf(map, bytes)) SegmentTail{};
   return Segment(name, std::move(fd), std::move(map));
 }
@@ -182,8 +155,7 @@ Result<PeerSegment> PeerSegment::open(const SegmentName& name) {
       static_cast<uint64_t>(facts.st_size) != fileBytes(name.bytes) ||
       (::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
     return notReached(name, "it is not what its owner says");
-  HORING_ASSIGN(SegmentMapping map,
-                SegmentMapping::map(fd.get(), fileBytes(name.bytes), PROT_READ | PROT_WRITE));
+  HORING_ASSIGN(Mapping map, mapSegment(fd.get(), fileBytes(name.bytes)));
   return PeerSegment(name, std::move(map));
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/fd.h"
+#include "base/mapping.h"
 #include "base/status.h"
 
 namespace horing {
@@ -20,25 +21,6 @@ struct SegmentName {
   int32_t pid = 0;     // of the owner, as it sees itself
   int32_t fd = -1;     // in the owner
   bool operator==(const SegmentName&) const = default;
-};
-
-// Owner of a mapping, which begins at a multiple of kHugePageBytes where it is that long.
-class SegmentMapping {
- public:
-  SegmentMapping() = default;
-  SegmentMapping(SegmentMapping&& other) noexcept;
-  SegmentMapping& operator=(SegmentMapping&& other) noexcept;
-  ~SegmentMapping();
-
-  // Maps the first `bytes` of `fd` with `protection` (PROT_*), every page in place.
-  static Result<SegmentMapping> map(int fd, uint64_t bytes, int protection);
-  std::byte* data() const { return data_; }
-  uint64_t bytes() const { return bytes_; }
-  void reset() { *this = SegmentMapping(); }
-
- private:
-  std::byte* data_ = nullptr;
-  uint64_t bytes_ = 0;
 };
 
 inline constexpr uint64_t kSegmentPageBytes = 4096;
@@ -72,11 +54,11 @@ class Segment {
   bool isCut() const { return is_cut_; }
 
  private:
-  Segment(const SegmentName& name, Fd fd, SegmentMapping map)
+  Segment(const SegmentName& name, Fd fd, Mapping map)
       : name_(name), fd_(std::move(fd)), map_(std::move(map)) {}
   SegmentName name_;
   Fd fd_;
-  SegmentMapping map_;
+  Mapping map_;
   bool is_cut_ = false;
 };
 
@@ -92,9 +74,9 @@ class PeerSegment {
   bool freed() const;
 
  private:
-  PeerSegment(const SegmentName& name, SegmentMapping map) : name_(name), map_(std::move(map)) {}
+  PeerSegment(const SegmentName& name, Mapping map) : name_(name), map_(std::move(map)) {}
   SegmentName name_;
-  SegmentMapping map_;
+  Mapping map_;
 };
 
 }  // namespace horing

@@ -25,17 +25,6 @@ std::string folderOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// Touches all pages without changing them. Peers may be writing already.
-void populate(std::byte* data, uint64_t bytes) {
-#ifdef MADV_POPULATE_WRITE
-  if (::madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
-#endif
-  constexpr uint64_t kPage = 4096;
-  for (uint64_t offset = 0; offset < bytes; offset += kPage) {
-    [[maybe_unused]] const std::byte touched = *const_cast<volatile std::byte*>(data + offset);
-  }
-}
-
 // 0 or the number of the error.
 int allocate(int fd, uint64_t bytes) {
   int error = EINTR;
@@ -88,7 +77,7 @@ Result<ShmFile> createElsewhere(const std::string& path, uint64_t bytes, const s
   if (::symlink(target.c_str(), path.c_str()) != 0)
     return systemError(errno, "creating %s for %s (HORING_SHM_DIR)", path.c_str(), purpose.c_str());
   OwnedName name(path);
-  HORING_ASSIGN(Mapping map, Mapping::map(fd.get(), bytes, path));
+  HORING_ASSIGN(Mapping map, mapShmFile(fd.get(), bytes, path));
   return ShmFile{std::move(name), std::move(fd), std::move(map), true};
 }
 
@@ -173,25 +162,13 @@ Owner claimOrphan(const std::string& presence_path, Fd* presence) {
 
 }  // namespace
 
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
-}
-
-Result<Mapping> Mapping::map(int fd, uint64_t bytes, const std::string& path) {
+Result<Mapping> mapShmFile(int fd, uint64_t bytes, const std::string& path) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return systemError(errno, "mapping %" PRIu64 " bytes of %s", bytes, path.c_str());
+  Mapping mapping(data, bytes);
   // A mapping keeps the file open, and so its lock: a forked child must not inherit it.
   ::madvise(data, bytes, MADV_DONTFORK);
-  Mapping mapping;
-  mapping.data_ = static_cast<std::byte*>(data);
-  mapping.bytes_ = bytes;
-  populate(mapping.data_, bytes);
+  mapping.populate();
   return mapping;
 }
 
@@ -224,7 +201,7 @@ Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std
     return error == ENOSPC ? createElsewhere(path + ".new", bytes, purpose)
                            : notAllocated(error, bytes, path, purpose);
   }
-  HORING_ASSIGN(Mapping map, Mapping::map(made.second.get(), bytes, path));
+  HORING_ASSIGN(Mapping map, mapShmFile(made.second.get(), bytes, path));
   return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
 }
 
@@ -246,7 +223,7 @@ Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, cons
     if (facts.st_nlink == 0) continue;
     if (const int error = allocate(made.second.get(), bytes); error != 0)
       return notAllocated(error, bytes, path, purpose);
-    HORING_ASSIGN(Mapping map, Mapping::map(made.second.get(), bytes, path));
+    HORING_ASSIGN(Mapping map, mapShmFile(made.second.get(), bytes, path));
     return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
   }
   return makeStatus(Code::kSystemError, "%s was removed by somebody %d times while it was made", path.c_str(),

@@ -16,28 +16,13 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "base/mapping.h"
 #include "base/status.h"
 
 namespace horing {
 
-// Owner of a shared mapping of a whole file.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(Mapping&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
-
-  // Pages are in place when it returns, so that the data path does not fault.
-  static Result<Mapping> map(int fd, uint64_t bytes, const std::string& path);
-  std::byte* data() const { return data_; }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* data_ = nullptr;
-  uint64_t bytes_ = 0;
-};
+// Maps a whole file of `bytes` bytes. Its pages are in place when it returns, so that the data path does not fault.
+Result<Mapping> mapShmFile(int fd, uint64_t bytes, const std::string& path);
 
 // A name in the directory that this process made; removed on destruction or before. Only in the process that
 // made it: a forked child leaves its parent's files alone.

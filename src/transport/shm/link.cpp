@@ -66,7 +66,7 @@ Result<bool> ShmLink::openOutbound() {
   if (bytes < sizeof(RowHeader) || bytes > rowFileBytes({kMaxLinkChannels, 2, kMaxSlotBytes, kMaxSlots})) {
     return makeStatus(Code::kRemoteError, "%s has an impossible size", path.c_str());
   }
-  HORING_ASSIGN(outbound_, Mapping::map(fd.get(), bytes, path));
+  HORING_ASSIGN(outbound_, mapShmFile(fd.get(), bytes, path));
   auto& header = *reinterpret_cast<RowHeader*>(outbound_.data());
   const LinkShape theirs = header.owner_shape;  // copied: what is checked is what is used
   HORING_TRY(checkRow(header, theirs, bytes, path));

@@ -22,7 +22,7 @@ Result<ShmPeer> ShmPeer::open(const std::string& directory, const ShmAddress& he
     return makeStatus(Code::kRemoteError, "rank %d, shm: %s.rank has %llu bytes: it is not of this version",
                       here.rank, path.c_str(), static_cast<unsigned long long>(bytes));
   }
-  HORING_ASSIGN(peer.presence_, Mapping::map(peer.lock_.get(), kPresenceBytes, path));
+  HORING_ASSIGN(peer.presence_, mapShmFile(peer.lock_.get(), kPresenceBytes, path));
   if (peer.page().nonce != address.nonce || peer.page().rank != address.rank) {
     return makeStatus(Code::kRemoteError,
                       "rank %d, shm: %s.rank is not that of the rank %d whose address was given", here.rank,

@@ -192,8 +192,8 @@ Status Dial::prove() {
     return makeStatus(Code::kRemoteError, "the peer's greeting has %zu bytes", said.size());
   std::memcpy(&hello, said.data(), sizeof hello);
   if (hello.rank != options_.hello.peer || hello.instance != options_.hello.peer_instance)
-    return makeStatus(Code::kRemoteError, "rank %u answers there, or another communicator of rank %u",
-                      hello.rank, options_.hello.peer);
+    return makeStatus(Code::kRemoteError, "that address belongs to rank %u, or to another communicator of it",
+                      hello.rank);
   handshake_.reset();
   stage_ = Stage::kAwaitingReady;
   reply_bytes_ = 0;

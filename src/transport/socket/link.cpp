@@ -28,7 +28,7 @@ SocketLink::SocketLink(LinkOptions options)
   slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * channels * queue_bytes)));
   if (!slots_) {
     fail(makeStatus(Code::kSystemError,
-                    "rank %d has no %zu bytes of memory for the slots of its link to rank %d", options_.rank,
+                    "rank %d cannot allocate %zu bytes for the slots of its link to rank %d", options_.rank,
                     2 * channels * queue_bytes, options_.peer));
     return;
   }

@@ -2,14 +2,13 @@
 // and with devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 #include <map>
-#include <thread>
+#include <vector>
 
 #include "../../transport/verbs_fake.h"
+#include "../comm_ranks.h"
 #include "comm/queue/command_queue.h"
-#include "control/root_service.h"
 #include "cuda/dmabuf.h"
 #include "fake_cuda/fake_gpu.h"
 
@@ -42,22 +41,16 @@ class GpuInPlaceTest : public ::testing::Test {
     if (FakeCuda::isReal()) GTEST_SKIP() << "adapters in memory reach no real GPU";
     driver_ = CudaDriver::ofProcess();
     ASSERT_TRUE(driver_ && driver_->api().ok());
-    root_ = RootService::start({.reach = RootOptions::Reach::kThisMachine}).take();
-    onEveryRank([&](int rank) {
-      CommunicatorOptions options;
-      options.config = Config::fromLookup([](const char*) { return nullptr; }).take();
-      options.config.cache_dir = "off";
+    root_ = rootOfThisMachine();
+    ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
       options.config.transports = "verbs";
-      options.config.ib_hca = rank == 0 ? "=a0,a1" : "=b0,b1";
+      options.config.ib_hca = options.rank == 0 ? "=a0,a1" : "=b0,b1";
       options.config.timeout_ms = 600'000;  // nothing here waits for it
-      options.id = root_->id();
-      options.rank = rank;
-      options.ranks = kRanks;
       options.verbs = &verbs_.library();
-      auto made = Communicator::create(std::move(options));
-      ASSERT_TRUE(made.ok()) << made.status().toString();
-      ranks_[rank] = made.take();
-      queues_[rank] = std::make_unique<CommandQueue>(*ranks_[rank]);
+    });
+    ASSERT_FALSE(HasFailure());
+    onEveryRank(kRanks, [&](int rank) {
+      queues_[rank] = std::make_unique<CommandQueue>(*ranks_[static_cast<size_t>(rank)]);
       ASSERT_TRUE(queues_[rank]->bind(*driver_, rank).ok());
       gpus_[rank] = CudaDevice::open(driver_->api().value(), rank).take();
     });
@@ -68,17 +61,12 @@ class GpuInPlaceTest : public ::testing::Test {
     for (auto& queue : queues_) queue.reset();
     for (auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
   }
-  static void onEveryRank(const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(body, rank);
-    for (std::thread& thread : threads) thread.join();
-  }
 
   // Memory of a rank's GPU, registered from `skipped` on or not.
   class Memory {
    public:
     Memory(GpuInPlaceTest& test, int rank, const Bytes& values, bool is_registered, size_t skipped = 0)
-        : comm_(*test.ranks_[rank]), vector_(test.cuda_, rank, values) {
+        : comm_(*test.ranks_[static_cast<size_t>(rank)]), vector_(test.cuda_, rank, values) {
       if (!is_registered) return;
       auto handle = comm_.registerMemory(data() + skipped, values.size() - skipped, test.gpus_[rank].get());
       EXPECT_TRUE(handle.ok()) << handle.status().toString();
@@ -105,7 +93,7 @@ class GpuInPlaceTest : public ::testing::Test {
     size_t skipped = 0;
   };
   void exchange(const Exchange& of) {
-    onEveryRank([&](int rank) {
+    onEveryRank(kRanks, [&](int rank) {
       for (const bool on_stream : {false, true}) {
         const Bytes mine = pattern(rank, of.skipped + of.bytes, on_stream);
         const Memory from(*this, rank, mine, of.registered[rank], of.skipped);
@@ -138,7 +126,7 @@ class GpuInPlaceTest : public ::testing::Test {
   }
   // Of both exchanges.
   void expectMoved(int rank, size_t in_place, size_t through_slots) const {
-    const DataMoved moved = ranks_[rank]->dataMoved();
+    const DataMoved moved = ranks_[static_cast<size_t>(rank)]->dataMoved();
     EXPECT_EQ(moved.sent_in_place, in_place) << "rank " << rank;
     EXPECT_EQ(moved.sent_through_slots, through_slots) << "rank " << rank;
   }
@@ -147,7 +135,7 @@ class GpuInPlaceTest : public ::testing::Test {
   FakeVerbs verbs_{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
   std::unique_ptr<CudaDriver> driver_;
   std::unique_ptr<RootService> root_;
-  std::unique_ptr<Communicator> ranks_[kRanks];
+  std::vector<std::unique_ptr<Communicator>> ranks_;
   std::unique_ptr<CommandQueue> queues_[kRanks];
   std::shared_ptr<const CudaDevice> gpus_[kRanks];
 };
@@ -158,8 +146,8 @@ TEST_F(GpuInPlaceTest, RegisteredMemoryMovesByAdaptersAlone) {
   exchange({.bytes = kBytes, .skipped = 1000});
   for (int rank = 0; rank < kRanks; ++rank) {
     expectMoved(rank, 2 * kBytes, 0);
-    EXPECT_EQ(ranks_[rank]->dataMoved().received_in_place, 2 * kBytes);
-    EXPECT_EQ(ranks_[rank]->dataMoved().received_through_slots, 0u);
+    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->dataMoved().received_in_place, 2 * kBytes);
+    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->dataMoved().received_through_slots, 0u);
   }
   EXPECT_GE(cuda_.flushes() - flushes, 4) << "by each rank that received, each time";
 }
@@ -212,7 +200,7 @@ TEST_F(GpuInPlaceTest, ACopyThatFailsIsTheErrorOfItsRank) {
   verbs_.device("a1").dmabufs = false;
   const Memory from(*this, 0, Bytes(100'000), true), into(*this, 1, Bytes(100'000), true);
   cuda_.fail("cuMemcpyAsync", 700);
-  onEveryRank([&](int rank) {
+  onEveryRank(kRanks, [&](int rank) {
     Command command;
     command.on_gpu = true;
     command.transfers = {{.direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,

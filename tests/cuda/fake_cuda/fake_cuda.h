@@ -13,7 +13,7 @@
 
 namespace horing::test {
 
-// HORING_FAKE_CUDA: where the library is, which has the SONAME libcuda.so.1. With TEST_ON_GPU in the environment it is the
+// HORING_FAKE_CUDA: where the library is, which has the SONAME libcuda.so.1. With HORING_TESTS_ON_GPU in the environment it is the
 // machine's own driver instead, and real GPUs: then nothing can be made to fail.
 class FakeCuda {
  public:
@@ -28,7 +28,7 @@ class FakeCuda {
     if (library_) ::dlclose(library_);
   }
 
-  static bool isReal() { return std::getenv("TEST_ON_GPU") != nullptr; }
+  static bool isReal() { return std::getenv("HORING_TESTS_ON_GPU") != nullptr; }
   bool loaded() const { return library_ != nullptr; }
   int gpus() const { return gpus_; }
   // From now on [begin, begin + bytes) alone is known to the driver, besides what it allocated: memory of `device`, or managed.

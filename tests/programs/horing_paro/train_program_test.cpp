@@ -148,8 +148,7 @@ void expectCountedBytes(const std::string& group, const char* formula, const std
 }
 
 TEST(HoringParoTrain, MovesTheBytesOfTheFormulas) {
-  const Outcome nodes = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (nodes.code != 0) GTEST_SKIP() << nodes.errors;
+  HORING_NEEDS_NODES();
   expectCountedBytes("g$((RANK/2))", "formula_slow_bytes_per_rank_and_step", "IGG");
   expectCountedBytes("g$((RANK/2))", "formula_slow_bytes_per_rank_and_step", "all");
   expectCountedBytes("g$((RANK%2))", "formula_fast_bytes_per_rank_and_step", "all");

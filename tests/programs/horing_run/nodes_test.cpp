@@ -18,10 +18,7 @@ namespace {
 
 class HoringRunNodes : public testing::Test {
  protected:
-  void SetUp() override {
-    const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-    if (outcome.code != 0) GTEST_SKIP() << outcome.errors;
-  }
+  void SetUp() override { HORING_NEEDS_NODES(); }
 
   static std::vector<std::string> command(const std::vector<std::string>& options,
                                           const std::vector<std::string>& rank) {

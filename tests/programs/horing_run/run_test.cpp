@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "horing_run/core_binding.h"
-#include "horing_run/link_shape.h"
 #include "horing_run/placement.h"
+#include "horing_run/traffic_shape.h"
 #include "program.h"
 #include "topology/cpu_mask.h"
 
@@ -49,9 +49,9 @@ TEST(CoreBinding, TakesHardwareThreadsOfACoreForOne) {
   std::filesystem::remove_all(sysfs);
 }
 
-TEST(LinkShape, KeepsOffloadedPacketsBelowTheSmallBucket) {
+TEST(TrafficShape, KeepsOffloadedPacketsBelowTheSmallBucket) {
   for (const int rate : {1, 10, 200, 1000, 2000, 25000, 100000}) {
-    const run::LinkShape shape = run::shapeForRate(rate);
+    const run::TrafficShape shape = run::shapeForRate(rate);
     EXPECT_EQ(shape.rate_kbit, int64_t{rate} * 1000);
     EXPECT_GT(shape.ceiling_kbit, shape.rate_kbit);
     EXPECT_GE(shape.ceiling_bucket_bytes, run::kMtu) << "no packet would ever pass at " << rate;

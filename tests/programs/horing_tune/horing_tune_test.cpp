@@ -158,8 +158,7 @@ TEST(HoringCalibrate, RefusesFilesAndRanksThatDiffer) {
 
 // Once for a communicator and those that come of it.
 TEST(HoringCalibrate, IsAMatterOfTheParent) {
-  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  HORING_NEEDS_NODES();
   const Outcome outcome =
       runProgram({HORING_RUN_PROGRAM, "-n", "4", "--nodes", "2", "--timeout", "60", "--", "env",
                   "HORING_CALIBRATE=1", "HORING_DEBUG=info", HORING_OFFSPRING_PROGRAM});
@@ -350,8 +349,7 @@ TEST(HoringCache, IsNotFilledWhereThatIsOfNoUse) {
 
 // Communicators that come of it are not measured again, and their tables are kept, too.
 TEST(HoringCache, IsFilledForThoseThatComeOfACommunicator) {
-  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  HORING_NEEDS_NODES();
   const TemporaryFolder folder;
   const auto run = [&] {
     const Outcome outcome = runProgram({"env", "HORING_CACHE_DIR=" + folder.path().string(),
@@ -392,8 +390,7 @@ TEST(HoringCache, IsMissedWhereThereIsNoHome) {
 }
 
 TEST(HoringCache, OfEmulatedNodesIsOfTheirLinks) {
-  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  HORING_NEEDS_NODES();
   const auto folder = [](const std::string& setting) {
     return runProgram({"env", "HORING_CACHE_DIR=" + setting, HORING_RUN_PROGRAM, "-n", "2", "--nodes", "2",
                        "--rate", "500", "--", "sh", "-c", "test $RANK = 1 || echo $HORING_CACHE_DIR"})

@@ -7,8 +7,7 @@ namespace horing::test {
 namespace {
 
 TEST(Offspring, SplitsByNodeAndAcrossNodesRunInterleaved) {
-  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  HORING_NEEDS_NODES();
   const Outcome outcome = runProgram(
       {HORING_RUN_PROGRAM, "-n", "8", "--nodes", "2", "--timeout", "40", "--", HORING_OFFSPRING_PROGRAM});
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
@@ -34,8 +33,7 @@ TEST(Offspring, GoOnWithoutARankThatWasKilled) {
 }
 
 TEST(Offspring, GoOnAcrossNodesWithoutARankThatWasKilled) {
-  const Outcome possible = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  if (possible.code != 0) GTEST_SKIP() << possible.errors;
+  HORING_NEEDS_NODES();
   killAndLook({"--nodes", "2"}, 4, 0);
 }
 

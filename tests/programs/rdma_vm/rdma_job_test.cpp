@@ -45,7 +45,7 @@ constexpr size_t kLargeCount = (size_t{64} << 20) / sizeof(uint32_t);
 constexpr int64_t kMayLoseUs = 3'000'000;
 
 int repetitions() {
-  const char* const asked = std::getenv("RDMA_VM_REPETITIONS");  // up to Board::kMaxIds
+  const char* const asked = std::getenv("HORING_TESTS_RDMA_REPETITIONS");  // up to Board::kMaxIds
   return asked ? std::atoi(asked) : 10;
 }
 

@@ -97,12 +97,6 @@ bool namesRank(const std::string& text, int rank) {
   return false;
 }
 
-bool nodesWork(std::string& why_not) {
-  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "--check-nodes"});
-  why_not = outcome.errors;
-  return outcome.code == 0;
-}
-
 namespace {
 // What a command needs in front to run in a network namespace of that horing-run.
 std::vector<std::string> inNetwork(const std::string& net, pid_t horing_run) {

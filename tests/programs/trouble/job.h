@@ -64,9 +64,6 @@ bool setLink(pid_t horing_run, int node, const std::string& state);
 // until they are `least`, those that listen included. False, with a failed test, where that cannot be done.
 bool destroySockets(pid_t horing_run, int rank, int least);
 
-// Whether horing-run can emulate nodes here; if not, why.
-bool nodesWork(std::string& why_not);
-
 // A folder in shared memory for one test. Removed with what is in it.
 class ShmFolder {
  public:

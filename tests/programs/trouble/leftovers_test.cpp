@@ -102,11 +102,10 @@ TEST(IdleRank, LeavesTheCoreToOthers) {
   constexpr double kLateMs = 1500;
   constexpr double kMostOfACore = 0.06;  // found: 0.002 when linked, 0.015 while links come up
   const std::string late = "3:call_late_ms=" + std::to_string(static_cast<int>(kLateMs));
-  std::string why_not;
   std::vector<JobOptions> jobs = {{.words = {late, "late_round=2", "rounds=3", "count=8"}},
                                   {.words = {late, "late_round=2", "rounds=3"}},
                                   {.words = {late}}};
-  if (nodesWork(why_not))
+  if (whyNoNodes(HORING_RUN_PROGRAM).empty())
     jobs.push_back({.run = {"--nodes", "2"}, .words = {late, "late_round=2", "rounds=3"}});
   for (const JobOptions& job : jobs) {
     const JobOutcome outcome = runJob(job);

@@ -50,8 +50,7 @@ TEST(LostRank, MayBeTheOneThatHostsTheRendezvous) {
 }
 
 TEST(LostRank, IsNamedAcrossNodes) {
-  std::string why_not;
-  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  HORING_NEEDS_NODES();
   const JobOptions options{.run = {"--nodes", "2", "--rate", "200"}, .words = endlessWords("4000000")};
   killAndLook(options, 3);
   killAndLook(options, 0);

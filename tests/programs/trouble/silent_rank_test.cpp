@@ -51,8 +51,7 @@ TEST(ComputingRank, IsWaitedForThoughItIsSilentInItsConnections) {
 
 // TCP sends again what was lost. With twice the patience for silence: on a busy machine it may take ip(8) a second to plug in.
 TEST(CutLink, IsSurvivedWhenItIsBackAfterTwoSeconds) {
-  std::string why_not;
-  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  HORING_NEEDS_NODES();
   Program program(jobCommand({.ranks = 4,
                               .run = {"--nodes", "2", "--rate", "200"},
                               .words = {"HORING_HEARTBEAT_MS=1000", "rounds=600", "count=100000",
@@ -72,8 +71,7 @@ constexpr int kLeastSockets = 3;  // its listener, a link and the control connec
 class DestroyedSockets : public testing::TestWithParam<int> {};
 
 TEST_P(DestroyedSockets, AreMadeAgainAndNothingIsLost) {
-  std::string why_not;
-  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  HORING_NEEDS_NODES();
   const std::string victim = std::to_string(GetParam());
   Program program(jobCommand(
       {.ranks = 4,
@@ -94,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(OfRank, DestroyedSockets, testing::Values(0, 2), testin
 
 // A rank that computes does not see that its listener is gone, and refuses those who connect again.
 TEST_P(DestroyedSockets, OfARankThatComputesDoNotLookLikeItsDeath) {
-  std::string why_not;
-  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  HORING_NEEDS_NODES();
   const std::string victim = std::to_string(GetParam());
   Program program(jobCommand({.ranks = 4,
                               .run = {"--nodes", "4", "--rate", "200"},
@@ -110,8 +107,7 @@ TEST_P(DestroyedSockets, OfARankThatComputesDoNotLookLikeItsDeath) {
 
 // The ranks of node 0 hear of those of node 1, and the other way round.
 TEST(CutLink, IsToldToTheRanksAtBothEnds) {
-  std::string why_not;
-  if (!nodesWork(why_not)) GTEST_SKIP() << why_not;
+  HORING_NEEDS_NODES();
   Program program(
       jobCommand({.ranks = 4,
                   .run = {"--nodes", "2", "--rate", "1000"},

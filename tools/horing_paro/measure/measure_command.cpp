@@ -25,7 +25,7 @@ constexpr size_t kSmallParts =
 constexpr const char* kFooter = R"(Examples
       horing-run -n 16 --nodes 4 --rate 100 -- horing-paro measure --output costs.json
       horing-paro plan --params 4M --nodes 4 --ranks 4 --accumulate 10 --costs costs.json
-  One strategy's optimizer step by hand, its collectives one after the other: seconds; and those of the client's step
+  Seconds of one strategy's optimizer step by hand, its collectives one after the other; and of the client's step
       horing-run -n 16 --nodes 4 --rate 100 -- horing-paro measure --strategy IIG --params 2M --accumulate 10 --client)";
 
 horingDataType_t typeOf(const std::string& precision) {
@@ -149,16 +149,16 @@ void declareMeasure(CLI::App& command, MeasureOptions& options) {
   command.add_option("--precision", options.precision, "What is moved: bf16 (mixed), fp32 or fp64")
       ->check(CLI::IsMember({"mixed", "fp32", "fp64"}))
       ->capture_default_str();
-  command.add_option("--repetitions", options.repetitions, "Of each, of which the median counts")
+  command.add_option("--repetitions", options.repetitions, "How often each is measured; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--strategy", options.strategy,
                      "Time a step of this strategy by hand instead, without the client");
   command.add_flag("--client", options.client,
-                   "With --strategy: time a step of the client, too, in turns: a second number");
+                   "With --strategy: also time a step of the client, in turns: a second number");
   command.add_option("--params", options.params, "With --strategy: parameters of the model")
       ->capture_default_str();
-  command.add_option("--accumulate", options.accumulate, "With --strategy: micro-steps of the step")
+  command.add_option("--accumulate", options.accumulate, "With --strategy: micro-steps per step")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command.footer(kFooter);

@@ -30,7 +30,7 @@ constexpr const char* kFooter = R"(Examples
           --accumulate 10 --steps 3
 
 The model reads bytes of a play by Shakespeare and predicts the next one; loss is in nats per byte, 5.5 for guessing.
-A batch depends on the seed and on its size alone: whatever the number of ranks and micro-steps, --batch N learns the same.)";
+A batch depends on the seed and on its size alone: --batch N learns the same whatever the number of ranks and micro-steps.)";
 
 // The strategies to run, by name.
 Result<std::vector<horingParoStrategy_t>> strategiesOf(const std::string& name) {
@@ -220,7 +220,8 @@ void declareModel(CLI::App& command, TrainOptions& options) {
   command.add_option("--layers", shape.hidden_layers, "Hidden layers")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command.add_option("--freeze", options.training.frozen_layers, "Train nothing of that many lowest layers")
+  command
+      .add_option("--freeze", options.training.frozen_layers, "Do not train this many of the lowest layers")
       ->check(CLI::Range(0, 1001))
       ->capture_default_str();
 }
@@ -232,25 +233,26 @@ void declareTrain(CLI::App& command, TrainOptions& options) {
   const auto count = CLI::Range(1, 1 << 20);
   command
       .add_option("--strategy", options.strategy,
-                  "NNN to GGG, ddp, zero-1, ..., auto, or all, one after the other")
+                  "NNN to GGG, ddp, zero-1, ..., auto; or all, one after the other")
       ->capture_default_str();
   command
       .add_option("--memory", options.memory,
-                  "What a rank has for model state; auto chooses what fits. 0: no limit")
+                  "Memory that a rank has for model state; auto chooses what fits. 0: no limit")
       ->capture_default_str();
-  command.add_option("--steps", training.steps, "Optimizer steps, those before a loaded checkpoint included")
+  command
+      .add_option("--steps", training.steps, "Optimizer steps, including those before a loaded checkpoint")
       ->check(count)
       ->capture_default_str();
-  command.add_option("--save", training.save_folder, "Write a checkpoint of the last step into this folder");
+  command.add_option("--save", training.save_folder, "Write a checkpoint of the last step to this folder");
   command.add_option("--load", training.load_folder,
-                     "Go on from a checkpoint, which any strategy on any number of ranks has saved");
-  command.add_option("--accumulate", training.sharding.micro_steps, "Micro-steps of an optimizer step")
+                     "Continue from a checkpoint, saved by any strategy on any number of ranks");
+  command.add_option("--accumulate", training.sharding.micro_steps, "Micro-steps per optimizer step")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  CLI::Option* tokens = command.add_option("--tokens", training.tokens, "Of each rank in a micro-step")
+  CLI::Option* tokens = command.add_option("--tokens", training.tokens, "Tokens of each rank per micro-step")
                             ->check(count)
                             ->capture_default_str();
-  command.add_option("--batch", options.batch, "Tokens of an optimizer step in all, shared out evenly")
+  command.add_option("--batch", options.batch, "Tokens of all ranks per optimizer step, shared out evenly")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->excludes(tokens);
   command
@@ -258,16 +260,16 @@ void declareTrain(CLI::App& command, TrainOptions& options) {
       ->check(CLI::IsMember({"mixed", "fp32", "fp64"}))
       ->capture_default_str();
   declareModel(command, options);
-  command.add_option("--learning-rate", training.adam.learning_rate, "Of Adam")
+  command.add_option("--learning-rate", training.adam.learning_rate, "Learning rate of Adam")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command.add_option("--seed", training.seed, "Of parameters and batches")->capture_default_str();
-  command.add_option("--bucket", options.bucket, "Bytes that are moved together; 0: the library's default")
+  command.add_option("--seed", training.seed, "Seed of parameters and batches")->capture_default_str();
+  command.add_option("--bucket", options.bucket, "Bytes moved together; 0: the library's default")
       ->capture_default_str();
   command.add_flag("--replay", options.replay, "Compute nothing: only the communication of each step");
-  command.add_option("--csv", options.csv_path, "Write loss and time of every step");
-  command.add_option("--svg", options.svg_path, "Draw the loss");
-  command.add_option("--json", options.json_path, "Write everything that was measured");
+  command.add_option("--csv", options.csv_path, "Write loss and time of every step to this file");
+  command.add_option("--svg", options.svg_path, "Draw the loss to this file");
+  command.add_option("--json", options.json_path, "Write everything that was measured to this file");
   command.footer(kFooter);
 }
 

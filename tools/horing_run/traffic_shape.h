@@ -12,7 +12,7 @@ namespace horing::run {
 
 constexpr int kMtu = 9000;
 
-struct LinkShape {
+struct TrafficShape {
   int64_t rate_kbit = 0;
   int64_t ceiling_kbit = 0;
   int64_t bucket_bytes = 0;
@@ -23,10 +23,10 @@ struct LinkShape {
 
 // rate_mbit > 0. The buckets hold their rate within about 1 % from 200 to 2000 Mbit/s (TCP goodput 98.9
 // to 99.3 %).
-LinkShape shapeForRate(int rate_mbit);
+TrafficShape shapeForRate(int rate_mbit);
 
 // One line for `ip -batch`, and the lines for `tc -batch`, that shape what leaves `device`.
-std::string offloadCommand(const std::string& device, const LinkShape& shape);
-std::string shapeCommands(const std::string& device, const LinkShape& shape);
+std::string offloadCommand(const std::string& device, const TrafficShape& shape);
+std::string shapeCommands(const std::string& device, const TrafficShape& shape);
 
 }  // namespace horing::run

@@ -1,4 +1,4 @@
-#include "horing_run/link_shape.h"
+#include "horing_run/traffic_shape.h"
 
 #include <algorithm>
 
@@ -16,8 +16,8 @@ constexpr int64_t kCeilingBucketBytesPerMbit = 36;
 constexpr int64_t kMaxOffloadBytes = 63000;
 }  // namespace
 
-LinkShape shapeForRate(int rate_mbit) {
-  LinkShape shape;
+TrafficShape shapeForRate(int rate_mbit) {
+  TrafficShape shape;
   shape.rate_kbit = int64_t{rate_mbit} * 1000;
   shape.ceiling_kbit = int64_t{rate_mbit} * 1050;
   shape.bucket_bytes = std::max<int64_t>(int64_t{rate_mbit} * 125, 48000);
@@ -29,12 +29,12 @@ LinkShape shapeForRate(int rate_mbit) {
   return shape;
 }
 
-std::string offloadCommand(const std::string& device, const LinkShape& shape) {
+std::string offloadCommand(const std::string& device, const TrafficShape& shape) {
   return formatString("link set %s gso_max_size %lld\n", device.c_str(),
                       static_cast<long long>(shape.offload_limit_bytes));
 }
 
-std::string shapeCommands(const std::string& device, const LinkShape& shape) {
+std::string shapeCommands(const std::string& device, const TrafficShape& shape) {
   const char* name = device.c_str();
   return formatString("qdisc add dev %s root handle 1: htb default 1\n", name) +
          formatString(
