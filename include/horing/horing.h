@@ -195,7 +195,7 @@ typedef struct {
   int cgaClusterSize;      /* ignored */
   int minCTAs;             /* ignored */
   int maxCTAs;             /* ignored */
-  const char* netName;     /* network between nodes: "Socket" or "IB" (RDMA) only; upper and lower case alike */
+  const char* netName;     /* the only network between nodes: "Socket", or "IB" (RDMA); in any case */
   int splitShare;          /* ignored: nothing is shared between parent and child */
   int trafficClass;        /* ignored */
   const char* commName;    /* begins the text of horingCommDescribe; the first 128 bytes are kept */
