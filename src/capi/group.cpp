@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -156,6 +157,26 @@ Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>
   return pending.comm->queue->submit(std::move(pending.command), streams);
 }
 
+// In the order of the calls of each communicator, but by rounds: what waits for operations that a communicator has on streams of ours comes
+// in a later round than these, so that all ranks of this thread have submitted them by then.
+std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
+  struct Place {
+    size_t round = 0;
+    bool is_behind_thread = false;
+  };
+  std::map<horingComm_t, Place> places;
+  std::vector<std::vector<Pending*>> rounds;
+  for (Pending& pending : commands) {
+    Place& place = places[pending.comm];
+    const bool is_for_cuda = isForCuda(pending);
+    if (place.is_behind_thread && (is_for_cuda || isBlocking(pending))) place = {place.round + 1, false};
+    place.is_behind_thread |= !is_for_cuda;
+    rounds.resize(std::max(rounds.size(), place.round + 1));
+    rounds[place.round].push_back(&pending);
+  }
+  return rounds;
+}
+
 // Kernels may have to wait on the host for those of other ranks, and then come behind what is on their streams by then: so what hosts
 // carry out goes there last. In between, it would wait for hosts whose part comes behind those kernels on other ranks.
 Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
@@ -163,10 +184,9 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   std::vector<Pending*> staged;
   Status submitted;
   try {
-    for (Pending& pending : commands) {
-      if (!submitted.ok()) break;
-      submitted = submit(pending, blocking, staged);
-    }
+    for (const std::vector<Pending*>& round : inRounds(commands))
+      for (Pending* const pending : round)
+        if (submitted.ok()) submitted = submit(*pending, blocking, staged);
   } catch (...) {
     submitted = noMemory();
   }

@@ -85,6 +85,27 @@ TEST_F(GpuTrouble, OneThreadDrivesSeveralRanksInAGroup) {
   EXPECT_EQ(there_.read(), std::vector<float>(8, 6));
 }
 
+// What waits on a CUDA stream comes behind the others, which all ranks have called by then.
+TEST_F(GpuTrouble, IsNoneInAGroupOfOneThreadOnStreamsOfBothKinds) {
+  const GpuStream streams[] = {GpuStream(cuda_, kGpu), GpuStream(cuda_, kGpu)};
+  horingStream_t own[2] = {};
+  for (horingStream_t& each : own) ASSERT_HORING(horingStreamCreate(&each));
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < 2; ++rank)
+    for (int round = 0; round < 2; ++round) {
+      float* const data = rank == 0 ? here_.data() : there_.data();
+      EXPECT_HORING(add(rank, data, own[rank]));
+      EXPECT_HORING(add(rank, data, streams[rank].get()));
+    }
+  ASSERT_HORING(horingGroupEnd());
+  for (const horingStream_t each : own) {
+    EXPECT_HORING(horingStreamSynchronize(each));
+    EXPECT_HORING(horingStreamDestroy(each));
+  }
+  for (const GpuStream& stream : streams) stream.synchronize();
+  EXPECT_EQ(here_.read(), there_.read());
+}
+
 TEST_F(GpuTrouble, IsNamedWhereBuffersOrStreamsDoNotGoTogether) {
   const GpuStream stream(cuda_, kGpu), stream_elsewhere(cuda_, 2);
   const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));
@@ -290,10 +311,14 @@ class HeldDriver : public GpuMessageTrouble {
  protected:
   // A message whose copies do not begin before its stream has come behind it.
   void sendHeld(const GpuStream& stream, const GpuStream& other) {
+    // So that the link is there, and rank 1 need do nothing.
+    EXPECT_HORING(send(stream.get()));
+    EXPECT_HORING(receive(other.get()));
+    stream.synchronize();
+    other.synchronize();
     cuda_.holdCopies(&let_go_);
     EXPECT_HORING(send(stream.get()));
     stream.set(let_go_);
-    EXPECT_HORING(receive(other.get()));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_FALSE(stream.idle());
   }
@@ -311,8 +336,10 @@ TEST_F(HeldDriver, IsLetGoBehindTheDeadline) {
   const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
   sendHeld(stream, other);
   stream.synchronize();
-  other.synchronize();
   while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(send(stream.get()), horingTimeout, "CUDA_MODULE_LOADING=EAGER"));
+  // What comes later waits for nothing.
+  stream.synchronize();
 }
 
 TEST_F(HeldDriver, IsLetGoByAnAbort) {

@@ -160,8 +160,8 @@ Status CommandQueue::submit(Command command, CudaStream stream) {
 
 Result<bool> CommandQueue::enqueue(Command& command, std::span<const CudaStream> streams) {
   HORING_TRY(asyncError());
-  HORING_TRY(awaitGpuOperationsOfThread());
   if (!kernels_) return false;
+  HORING_TRY(awaitGpuOperationsOfThread());
   Result<bool> taken = kernels_->enqueue(command, streams);
   if (taken.ok() || taken.status().code() == Code::kInvalidUsage) return taken;
   return communicator_.breakOff(taken.status());
@@ -179,6 +179,7 @@ Status CommandQueue::enqueueStaged(Command command, std::span<const CudaStream> 
 
 Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStream> streams) {
   HORING_TRY(asyncError());
+  HORING_TRY(awaitGpuOperationsOfThread());
   {
     std::unique_lock lock(mutex_);
     HORING_TRY(makeRoom(lock));
