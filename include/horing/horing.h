@@ -30,14 +30,16 @@
  * within HORING_TIMEOUT_MS, it returns horingTimeout, which does not stick, and the operation is not issued.
  *
  * With a cudaStream_t, for buffers on the GPU of that stream, the call returns at once as well, and the
- * operation is ordered like a kernel launched there. A later failure unblocks the stream and sticks to the
+ * operation is ordered like a kernel launched there; but the call waits for operations on GPU memory that are
+ * queued on the communicator by a stream of horingStreamCreate. A later failure unblocks the stream and sticks to the
  * communicator (horingCommGetAsyncError). A call may wait on the host until other ranks have made theirs, so
  * one thread that drives several ranks puts their calls into a group. Gather, scatter and all-to-all of
  * blocks that differ in size get a cudaStream_t on all ranks or on none. While the stream records a graph,
  * only operations that run as kernels may be called, by ranks that have a GPU each. Operations of one
- * communicator on several streams of one graph run one after the other, as they were recorded; the caller
- * orders replays, and replays and other operations, of one communicator. cudaStreamPerThread is refused where
- * one rank launches for others: where ranks share a GPU, and for large all-gathers of one process.
+ * communicator on several streams of one graph run one after the other, as they were recorded, unless another
+ * graph was recorded with it in between; the caller orders replays, and replays and other operations, of one
+ * communicator. cudaStreamPerThread is refused where one rank launches for others: where ranks share a GPU,
+ * and for large all-gathers of one process.
  *
  * For host buffers any other pointer, a cudaStream_t included, is refused with horingInvalidUsage.
  *
@@ -195,7 +197,7 @@ typedef struct {
   int cgaClusterSize;      /* ignored */
   int minCTAs;             /* ignored */
   int maxCTAs;             /* ignored */
-  const char* netName;     /* the only network between nodes: "Socket", or "IB" (RDMA); in any case */
+  const char* netName;     /* the only network between nodes: "Socket", or "IB" (RDMA); case is ignored */
   int splitShare;          /* ignored: nothing is shared between parent and child */
   int trafficClass;        /* ignored */
   const char* commName;    /* begins the text of horingCommDescribe; the first 128 bytes are kept */

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace horing {
 
@@ -42,16 +43,19 @@ Result<horingConfig_t> readConfig(const horingConfig_t* given) {
   return config;
 }
 
-// A list of transports with the one network and without the other.
+// A list of transports with the one network in place of the other.
 std::string withInsteadOf(std::string_view wanted, std::string_view other, std::string_view list) {
   std::string kept;
+  bool is_there = false;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
-    const std::string_view each = list.substr(begin, end - begin);
-    if (!each.empty() && each != other && each != wanted) kept.append(each).append(",");
+    std::string_view each = list.substr(begin, end - begin);
     begin = end + 1;
+    if (each == other) each = wanted;
+    if (each == wanted && std::exchange(is_there, true)) continue;
+    kept.append(kept.empty() ? "" : ",").append(each);
   }
-  return kept.append(wanted);
+  return is_there ? kept : kept.append(kept.empty() ? "" : ",").append(wanted);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // horingConfig_t, and meeting with several IDs.
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 
 #include "ranks.h"
 
@@ -131,6 +132,20 @@ TEST(Settings, NameANetwork) {
     EXPECT_HORING(horingAllReduce(&x, &x, 1, horingFloat, horingSum, made, nullptr));
     EXPECT_EQ(x, 2);
     EXPECT_HORING(horingCommDestroy(made));
+  });
+}
+
+TEST(Settings, NameANetworkThatIsNotThere) {
+  if (std::filesystem::exists("/sys/class/infiniband") && !std::filesystem::is_empty("/sys/class/infiniband"))
+    GTEST_SKIP() << "it is there";
+  const Setting transports("HORING_TRANSPORTS", "socket");
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  onEveryRank(2, [&](int rank) {
+    horingConfig_t config = HORING_CONFIG_INITIALIZER;
+    config.netName = "ib";
+    horingComm_t made = nullptr;
+    EXPECT_TRUE(refuses(horingCommInitRankConfig(&made, 2, id, rank, &config), horingSystemError, "RDMA"));
   });
 }
 
