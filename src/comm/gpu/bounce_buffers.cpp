@@ -24,8 +24,12 @@ size_t pinnedBytes(int ranks) {
 
 }  // namespace
 
-BounceBuffers::BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms)
-    : device_(std::move(device)), pinned_bytes_(pinnedBytes(ranks)), timeout_ns_(timeout_ms * 1'000'000) {}
+BounceBuffers::BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms,
+                             std::function<Status()> returned)
+    : device_(std::move(device)),
+      pinned_bytes_(pinnedBytes(ranks)),
+      timeout_ns_(timeout_ms * 1'000'000),
+      returned_(std::move(returned)) {}
 
 BounceBuffers::~BounceBuffers() {
   if (!memory_.data()) return;
@@ -147,7 +151,7 @@ Status BounceBuffers::startCopy(Buffer& buffer, CudaAddress to, CudaAddress from
   HORING_TRY(api.check(api.event_record(buffer.copied, stream), "recording an event"));
   buffer.is_copied = false;
   buffer.since_ns = clock_.nowNs();
-  return {};
+  return returned_();
 }
 
 Result<bool> BounceBuffers::hasCopied(Buffer& buffer) const {
@@ -156,6 +160,7 @@ Result<bool> BounceBuffers::hasCopied(Buffer& buffer) const {
   const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device_);
   const int state = api.event_query(buffer.copied);
+  HORING_TRY(returned_());
   if (state == CudaApi::kNotReady) {
     if (clock_.nowNs() - buffer.since_ns < timeout_ns_) return false;
     return makeStatus(Code::kTimeout,

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,7 +29,10 @@ class BounceBuffers {
   static constexpr size_t kPinnedBytes = 4 << 20;  // of all of them, where ranks are not very many
 
   // `timeout_ms`: what each copy has.
-  BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms);
+  // `returned`: asked when a call of the driver has returned; its error ends the operation (comm/gpu/stream_release.h).
+  BounceBuffers(
+      std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms,
+      std::function<Status()> returned = [] { return Status(); });
   // Where the GPU may still be at the memory, that is never freed.
   ~BounceBuffers();
   BounceBuffers(const BounceBuffers&) = delete;
@@ -45,6 +49,8 @@ class BounceBuffers {
   Result<bool> trySettle(size_t flow);
   // Of a group that failed: waits until no copy is under way, a second at most.
   void awaitCopies() const;
+
+  Status driverReturned() const { return returned_(); }
 
   // Any thread.
   uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
@@ -77,6 +83,7 @@ class BounceBuffers {
   const std::shared_ptr<const CudaDevice> device_;
   const size_t pinned_bytes_;
   const int64_t timeout_ns_;
+  const std::function<Status()> returned_;
   const SteadyClock clock_;
   std::mutex mutex_;  // of what reserve() makes
   PinnedMemory memory_;

@@ -27,14 +27,17 @@ Status GpuInPlace::copy(std::byte* to, const std::byte* from, size_t bytes) {
                : Status();
   };
   const SteadyClock clock;
-  return device_->synchronize(stream_, news, Deadline::after(clock, limits_.timeout_ms));
+  HORING_TRY(device_->synchronize(stream_, news, Deadline::after(clock, limits_.timeout_ms)));
+  return buffers_.driverReturned();
 }
 
 Status GpuInPlace::received(std::span<const Transfer> transfers) const {
   const bool any = std::any_of(transfers.begin(), transfers.end(), [this](const Transfer& transfer) {
     return transfer.copier == this && transfer.direction == Transfer::Direction::kReceive;
   });
-  return any ? flushAdapterWrites(*device_) : Status();
+  if (!any) return {};
+  HORING_TRY(flushAdapterWrites(*device_));
+  return buffers_.driverReturned();
 }
 
 }  // namespace horing

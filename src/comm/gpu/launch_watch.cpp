@@ -11,6 +11,7 @@ namespace {
 
 // Between two looks; a timeline shows when they ended.
 constexpr std::chrono::milliseconds kPause{50}, kPauseOfTimeline{1};
+constexpr int64_t kHearNs = 50'000'000;
 // Looks that find nothing under way before the thread sleeps: waking it costs the caller more than they do.
 constexpr int kIdleLooks = 20;
 
@@ -121,17 +122,22 @@ Status LaunchWatch::noteEnded() {
 Result<bool> LaunchWatch::look() {
   // Kernels wait for ranks that do not come any more.
   const Status heard = communicator_.control().status();
-  if (!heard.ok()) team_.abort();
-  // Whoever is to hear of it may not have been told yet.
-  if (const Status failed = outcome(); !failed.ok()) return heard.ok() ? Result<bool>(true) : failed;
+  const bool is_over = !heard.ok() && clock_.nowNs() >= abort_from_ns_;
+  if (is_over) team_.abort();
+  if (const Status failed = outcome(); !failed.ok()) {
+    if (is_over) return failed;
+    if (failed.code() != Code::kRemoteError) communicator_.announce(failed);
+    return true;
+  }
   if (Status seen = noteEnded(); !seen.ok()) {
     {
       const std::lock_guard judging(judge_mutex_);
       if (!judged_) judged_ = seen;
     }
-    // The program may never ask this communicator again, and kernels of other ranks wait for this one's. These are ended at the next look:
-    // by then all have heard why.
+    // The program may never ask this communicator again, and kernels of other ranks wait for this one's. These are ended when all have
+    // heard why.
     communicator_.announce(seen);
+    abort_from_ns_ = clock_.nowNs() + kHearNs;
     return true;
   }
   const std::lock_guard judging(judge_mutex_);

@@ -69,6 +69,7 @@ class LaunchWatch {
   int64_t went_on_ns_ = 0;                            // when the latest ended, or began after none
   bool sleeps_ = false;
   bool has_failed_ = false;
+  int64_t abort_from_ns_ = 0;  // of the thread
   bool stop_ = false;
   std::thread thread_;
 };

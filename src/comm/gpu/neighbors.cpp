@@ -123,7 +123,7 @@ void GpuNeighbors::listen(const TransportReach& opened, const Log& log) {
       log.warn("gpu",
                "hosts carry messages of kernels between ranks %d and %d, for what that one's GPU writes into "
                "this one's "
-               "does not arrive, %s",
+               "does not arrive (if it wrote at all, which its log tells), %s",
                rank_, peer, CudaDevice::kDroppedWrites);
     }
   }

@@ -47,6 +47,7 @@ Status StagedCalls::initialise() {
 }
 
 void StagedCalls::abandon() {
+  release_.abandon();
   progress_memory_.leak();
   for (Slot& slot : slots_)
     for (PinnedMemory& memory : slot) memory.leak();
@@ -58,6 +59,7 @@ void StagedCalls::abandon() {
 }
 
 StagedCalls::~StagedCalls() {
+  release_.stop();
   if (!last_) return;
   letGoAll();
   const CudaApi& api = device_->api();
@@ -203,6 +205,7 @@ Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::
       const CudaDevice::Current current(*device_);
       const OutsideOfGraphs outside(device_->api());
       const int state = device_->api().event_query(last_);
+      HORING_TRY(driverReturned());
       if (state != CudaApi::kSuccess && state != CudaApi::kNotReady)
         return device_->api().check(
             state, formatString("rank %d: waiting for its stream on GPU %d", place_.rank, device_->number())
@@ -227,11 +230,13 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
   const LetGo let_go{progress_->done, operation.first + static_cast<uint32_t>(count) - 1};
   HORING_TRY(operation.failed);
   HORING_TRY(release_.outcome());
+  struct Steps {
+    StreamRelease& release;
+    ~Steps() { release.end(); }
+  };
   release_.begin();
-  const Status status = carryOutPieces(operation, run, deadline, aborted);
-  release_.end();
-  const Status released = release_.outcome();
-  return released.ok() ? status : released;
+  const Steps steps{release_};
+  return carryOutPieces(operation, run, deadline, aborted);
 }
 
 Status StagedCalls::carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
@@ -239,11 +244,17 @@ Status StagedCalls::carryOutPieces(const StagedOperation& operation, const Run& 
   for (size_t i = 0; i < operation.pieces.size(); ++i) {
     const uint32_t number = operation.first + static_cast<uint32_t>(i);
     HORING_TRY(awaitArrival(number, deadline, aborted));
-    release_.step();
+    HORING_TRY(driverReturned());
     HORING_TRY(runOnHost(operation.pieces[i], run));
+    HORING_TRY(driverReturned());
     progress_->done.store(number, std::memory_order_release);
   }
   return {};
+}
+
+Status StagedCalls::driverReturned() {
+  release_.step();
+  return release_.outcome();
 }
 
 void StagedCalls::letGoAll() {

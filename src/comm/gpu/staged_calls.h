@@ -85,11 +85,11 @@ class StagedCalls {
   StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place,
               const GpuInPlace::Limits& copies)
       : device_(device),
-        bounce_buffers_(device, place.ranks, copies.timeout_ms),
+        release_(2 * copies.timeout_ms, copies.aborted, [this] { letGoAll(); }),
+        bounce_buffers_(device, place.ranks, copies.timeout_ms, [this] { return driverReturned(); }),
         in_place_(device, copies, bounce_buffers_),
         large_(device, copies, bounce_buffers_),
-        place_(place),
-        release_(2 * copies.timeout_ms, copies.aborted, [this] { letGoAll(); }) {
+        place_(place) {
     place_.copier = &large_;
   }
   Status initialise();
@@ -106,10 +106,13 @@ class StagedCalls {
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
   Status carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                         const std::atomic<bool>& aborted);
+  // Error: streams were let go meanwhile, so what they stand for is not the host's any more.
+  Status driverReturned();
   // Streams go on with all that they were told so far. Any thread.
   void letGoAll();
 
   const std::shared_ptr<const CudaDevice> device_;
+  StreamRelease release_;
   BounceBuffers bounce_buffers_;  // of both copiers: a flow may have messages of both
   GpuInPlace in_place_;
   GpuInPlace large_;  // of what has no room in a piece, and which no adapter moves
@@ -121,7 +124,6 @@ class StagedCalls {
   std::array<Slot, kSlots> slots_;
   Slot blocking_slot_;  // of run(), while those are under way
   std::atomic<uint64_t> memory_bytes_{0};
-  StreamRelease release_;  // ends first
 };
 
 }  // namespace horing

@@ -11,7 +11,11 @@ constexpr std::chrono::milliseconds kLookAtThread{200};
 constexpr int64_t kAbortedNs = 1'000'000'000;
 }  // namespace
 
-StreamRelease::~StreamRelease() {
+void StreamRelease::abandon() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void StreamRelease::stop() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -29,8 +33,8 @@ Status StreamRelease::start() {
 }
 
 void StreamRelease::begin() {
-  step();
   const std::lock_guard lock(mutex_);
+  since_ns_.store(clock_.nowNs(), std::memory_order_relaxed);
   changed_.notify_all();
 }
 

@@ -16,21 +16,29 @@
 
 namespace horing {
 
-// Of one communicator. A resource. One thread takes steps; `release` is called by another, at most once, and only while it is at some.
+// Of one communicator. A resource. One thread takes steps, between begin() and end(); `release` is called by another, at most once, and only
+// while it is at some.
 class StreamRelease {
  public:
   // `limit_ms`: how long a step may take; when `aborted`, a second.
   StreamRelease(int64_t limit_ms, const std::atomic<bool>& aborted, std::function<void()> release)
       : limit_ns_(limit_ms * 1'000'000), aborted_(aborted), release_(std::move(release)) {}
-  ~StreamRelease();
+  ~StreamRelease() { stop(); }
   StreamRelease(const StreamRelease&) = delete;
   StreamRelease& operator=(const StreamRelease&) = delete;
 
   // Before the first step. Error: no thread to be had.
   Status start();
-  // A step begins, and ends the one before; or none does.
-  void step() { since_ns_.store(clock_.nowNs(), std::memory_order_relaxed); }
+  // `release` is not called any more.
+  void stop();
+  // In a forked child, which has no such thread.
+  void abandon();
   void begin();
+  // One ends and the next begins, if any is under way.
+  void step() {
+    if (since_ns_.load(std::memory_order_relaxed) != 0)
+      since_ns_.store(clock_.nowNs(), std::memory_order_relaxed);
+  }
   void end() { since_ns_.store(0, std::memory_order_relaxed); }
   // kTimeout: they were let go.
   Status outcome() const;

@@ -45,11 +45,11 @@ class FakeCuda {
     if (!isReal()) call<void(const fake::Kernels*)>("fakeCudaSetKernels")(kernels);
   }
 
-  // From now on each copy by cuMemcpyAsync takes so long, those that are under way included.
   // Calls that copy do not return before that is set, as if the driver had a lock until then. Null: they do.
   void holdCopies(const std::atomic<bool>* until) const {
     if (!isReal()) call<void(const std::atomic<bool>*)>("fakeCudaHold")(until);
   }
+  // From now on each copy by cuMemcpyAsync takes so long, those that are under way included.
   void slowCopies(int64_t us) const {
     if (!isReal()) call<void(int64_t)>("fakeCudaSlow")(us);
   }
