@@ -157,8 +157,8 @@ Status submit(Pending& pending, BlockingStreams& blocking, std::vector<Pending*>
   return pending.comm->queue->submit(std::move(pending.command), streams);
 }
 
-// In the order of the calls of each communicator, but by rounds: what waits for operations that a communicator has on streams of ours comes
-// in a later round than these, so that all ranks of this thread have submitted them by then.
+// In the order of the calls, but by rounds where they are on GPUs: what waits for operations that its communicator has on streams of ours
+// comes in a later round than these, so that all ranks of this thread have submitted them by then.
 std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
   struct Place {
     size_t round = 0;
@@ -168,9 +168,11 @@ std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
   std::vector<std::vector<Pending*>> rounds;
   for (Pending& pending : commands) {
     Place& place = places[pending.comm];
-    const bool is_for_cuda = isForCuda(pending);
-    if (place.is_behind_thread && (is_for_cuda || isBlocking(pending))) place = {place.round + 1, false};
-    place.is_behind_thread |= !is_for_cuda;
+    if (pending.command.on_gpu) {
+      const bool is_for_cuda = isForCuda(pending);
+      if (place.is_behind_thread && (is_for_cuda || isBlocking(pending))) place = {place.round + 1, false};
+      place.is_behind_thread |= !is_for_cuda;
+    }
     rounds.resize(std::max(rounds.size(), place.round + 1));
     rounds[place.round].push_back(&pending);
   }
