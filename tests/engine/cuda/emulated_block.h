@@ -1,5 +1,6 @@
 #pragma once
 // A block of a GPU's threads on the host, for code that takes its block as a parameter (engine/cuda/lane.h).
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -37,8 +38,10 @@ class EmulatedThreads {
     if (Fibers* const fibers = Fibers::running()) return fibers->yield();
     // Dozens of threads that only yield leave those that have something to do no time.
     static thread_local uint32_t pauses = 0;
+    static thread_local const auto begin = std::chrono::steady_clock::now();
     if (++pauses % 8 != 0) return std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    std::this_thread::sleep_for(
+        std::max<std::chrono::nanoseconds>(std::chrono::microseconds(100), napSince(begin)));
   }
 
  private:

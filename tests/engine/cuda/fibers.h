@@ -3,6 +3,8 @@
 // that hangs is found out by the number of its switches.
 #include <ucontext.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +14,13 @@
 #include <vector>
 
 namespace horing::test {
+
+// How long to sleep between two looks of something that waits since `begin`: the longer, the longer it has waited, since most waits are
+// short, and those for a deadline would else keep a core from the other tests.
+inline std::chrono::nanoseconds napSince(std::chrono::steady_clock::time_point begin) {
+  constexpr std::chrono::nanoseconds kMost = std::chrono::milliseconds(3);
+  return std::min(kMost, (std::chrono::steady_clock::now() - begin) / 64);
+}
 
 class Fibers {
  public:
@@ -28,6 +37,7 @@ class Fibers {
   // Runs all to their ends; false after so many switches, and then their stacks are left as they are.
   bool run(uint64_t most_switches) {
     Fibers* const outer = std::exchange(running(), this);
+    const auto begin = std::chrono::steady_clock::now();
     std::vector<Fiber*> alive;
     for (const auto& fiber : fibers_) {
       start(*fiber);
@@ -35,7 +45,7 @@ class Fibers {
     }
     for (; !alive.empty() && most_switches > 0; --most_switches) {
       // Another thread of the system may run what these wait for.
-      if (most_switches % 1024 == 0) std::this_thread::yield();
+      if (most_switches % 1024 == 0) std::this_thread::sleep_for(napSince(begin));
       const size_t chosen = random_() % alive.size();
       current_ = alive[chosen];
       ::swapcontext(&scheduler_, &current_->context);
