@@ -1,0 +1,154 @@
+// What the driver lets a program do while a stream waits for the host (cuStreamWaitValue32), as streams do while hosts carry operations
+// (src/comm/gpu/README.md, "Failures"): whether each call returns meanwhile, and whether copies of another thread beside it do.
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kPatience{1000};
+
+[[noreturn]] void fail(const char* tried, int code) {
+  std::fprintf(stderr, "%s: error %d\n", tried, code);
+  std::exit(1);
+}
+#define MUST(call) \
+  if (const int code = static_cast<int>(call); code != 0) fail(#call, code)
+
+// Each is launched once, so that a driver that loads kernels when they are first used loads it then.
+template <int kNumber>
+__global__ void firstUsed(int* out) {
+  *out = kNumber;
+}
+
+// A stream that waits until it is let go.
+class WaitingStream {
+ public:
+  WaitingStream() {
+    void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+    wait_ = reinterpret_cast<decltype(wait_)>(::dlsym(driver, "cuStreamWaitValue32_v2"));
+    if (!wait_) fail("cuStreamWaitValue32", 0);
+    MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    MUST(cudaHostAlloc(&word_, sizeof *word_, cudaHostAllocMapped));
+    *word_ = 0;
+  }
+  void begin() { MUST(wait_(stream_, reinterpret_cast<uintptr_t>(word_), ++number_, CU_STREAM_WAIT_VALUE_GEQ)); }
+  void letGo() { std::atomic_ref<uint32_t>(*word_).store(number_); }
+  void end() { MUST(cudaStreamSynchronize(stream_)); }
+
+ private:
+  int (*wait_)(cudaStream_t, CUdeviceptr, uint32_t, unsigned int) = nullptr;
+  cudaStream_t stream_ = nullptr;
+  uint32_t* word_ = nullptr;
+  uint32_t number_ = 0;
+};
+
+// On a thread of its own; how long it took, or that it did not return in time.
+class Call {
+ public:
+  explicit Call(std::function<void()> call)
+      : thread_([this, call = std::move(call)] {
+          const auto begin = Clock::now();
+          call();
+          took_us_ = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+        }) {}
+  ~Call() { thread_.join(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  // In microseconds; -1: not yet.
+  int64_t awaited() const {
+    for (const auto begin = Clock::now(); took_us_ < 0 && Clock::now() - begin < kPatience;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return took_us_;
+  }
+
+ private:
+  std::atomic<int64_t> took_us_{-1};
+  std::thread thread_;
+};
+
+void print(int64_t took_us) {
+  if (took_us < 0)
+    std::printf("%20s", "kept");
+  else
+    std::printf("%17lld us", static_cast<long long>(took_us));
+}
+
+class Table {
+ public:
+  Table() {
+    int least = 0, greatest = 0;
+    MUST(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    MUST(cudaStreamCreateWithPriority(&copies_, cudaStreamNonBlocking, greatest));
+    MUST(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking));
+    MUST(cudaMalloc(&gpu_, kBytes));
+    MUST(cudaHostAlloc(&host_, kBytes, cudaHostAllocDefault));
+    MUST(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming));
+    std::printf("%-28s%20s%20s\n", "while a stream waits", "this call takes", "a copy beside it");
+  }
+  cudaStream_t other() const { return other_; }
+  int* out() const { return static_cast<int*>(gpu_); }
+
+  void row(const char* name, std::function<void()> call) {
+    waiting_.begin();
+    {
+      const Call tested(std::move(call));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const Call copy([this] {
+        MUST(cudaMemcpyAsync(gpu_, host_, kBytes, cudaMemcpyHostToDevice, copies_));
+        MUST(cudaEventRecord(copied_, copies_));
+        while (cudaEventQuery(copied_) == cudaErrorNotReady) std::this_thread::yield();
+      });
+      const int64_t beside = copy.awaited(), took = tested.awaited();
+      std::printf("%-28s", name);
+      print(took);
+      print(beside);
+      std::printf("\n");
+      std::fflush(stdout);
+      waiting_.letGo();
+    }
+    waiting_.end();
+  }
+
+ private:
+  static constexpr size_t kBytes = 512 << 10;
+  WaitingStream waiting_;
+  cudaStream_t copies_ = nullptr, other_ = nullptr;
+  cudaEvent_t copied_ = nullptr;
+  void *gpu_ = nullptr, *host_ = nullptr;
+};
+
+}  // namespace
+
+int main() {
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
+    std::printf("no GPU here\n");
+    return 77;
+  }
+  Table table;
+  firstUsed<0><<<1, 1, 0, table.other()>>>(table.out());
+  MUST(cudaStreamSynchronize(table.other()));
+  void *memory[2] = {}, *pinned[2] = {};
+  MUST(cudaMalloc(&memory[0], 1 << 20));
+  MUST(cudaHostAlloc(&pinned[0], 1 << 20, cudaHostAllocDefault));
+  table.row("nothing else", [] {});
+  table.row("a kernel used before", [&] { firstUsed<0><<<1, 1, 0, table.other()>>>(table.out()); });
+  table.row("a kernel's first use", [&] { firstUsed<1><<<1, 1, 0, table.other()>>>(table.out()); });
+  table.row("another kernel's first use", [&] { firstUsed<2><<<1, 1, 0, table.other()>>>(table.out()); });
+  table.row("cudaMalloc", [&] { MUST(cudaMalloc(&memory[1], 64 << 20)); });
+  table.row("cudaFree", [&] { MUST(cudaFree(memory[0])); });
+  table.row("cudaHostAlloc", [&] { MUST(cudaHostAlloc(&pinned[1], 1 << 20, cudaHostAllocDefault)); });
+  table.row("cudaFreeHost", [&] { MUST(cudaFreeHost(pinned[0])); });
+  table.row("cudaDeviceSynchronize", [] { MUST(cudaDeviceSynchronize()); });
+}
