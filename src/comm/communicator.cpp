@@ -175,9 +175,9 @@ Status Communicator::run(Collective collective, const Call& call) {
                             .collective = collective,
                             .type = call.type,
                             .op = call.op};
-  return recorded(record, ready != nullptr, [&](Deadline deadline) {
-    return ready ? finish(*ready, numbered.sequence, deadline)
-                 : perform(collective, numbered, shared, deadline);
+  return withFlightRecord(record, ready != nullptr, [&](Deadline deadline) {
+    return ready ? driveToEnd(*ready, numbered.sequence, deadline)
+                 : runByBestPath(collective, numbered, shared, deadline);
   });
 }
 
@@ -196,7 +196,8 @@ std::optional<Status> Communicator::runAgain(const PlainCall& call) {
                             .collective = call.collective,
                             .type = call.type,
                             .op = call.op};
-  return recorded(record, true, [&](Deadline deadline) { return finish(*planned, sequence, deadline); });
+  return withFlightRecord(record, true,
+                          [&](Deadline deadline) { return driveToEnd(*planned, sequence, deadline); });
 }
 
 // All ranks do so alike: where they may reach for each other's buffers, they ask, now and then.
@@ -206,12 +207,12 @@ bool Communicator::mayRepeat(Collective collective, const Call& call) const {
 }
 
 // Tiny calls have begun already, and do without a look at the clock when they end.
-template <typename CarryOut>
-Status Communicator::recorded(FlightRecord record, bool is_tiny, const CarryOut& carry_out) {
+template <typename Run>
+Status Communicator::withFlightRecord(FlightRecord record, bool is_tiny, const Run& body) {
   record.begun_ns = looked_ns_ = clock_.nowNs();
   calls_.recorder().begin(record);
   const Status status = withoutExceptions(
-      [&] { return carry_out(Deadline::at(clock_, record.begun_ns, options_.config.timeout_ms)); });
+      [&] { return body(Deadline::at(clock_, record.begun_ns, options_.config.timeout_ms)); });
   const int64_t ended_ns = is_tiny ? looked_ns_ : clock_.nowNs();
   calls_.recorder().end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
   if (timeline_) timeline_->call(*calls_.recorder().find(record.sequence));
@@ -233,10 +234,10 @@ PlannedOperation* Communicator::readyFor(Collective collective, const Call& call
   return planner_->find(collective, selector_->select(collective, bytes), call.root);
 }
 
-Status Communicator::perform(Collective collective, const Call& call, std::span<const Selection> shared,
-                             Deadline deadline) {
+Status Communicator::runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
+                                   Deadline deadline) {
   if (!shared.empty()) {
-    Status status = withoutExceptions([&] { return performInside(collective, call, shared, deadline); });
+    Status status = withoutExceptions([&] { return askPeersAndRun(collective, call, shared, deadline); });
     if (!status.ok() && !buffer_users_->giveUp(status, Deadline::after(clock_, kGiveUpMs)))
       log_.warn(
           "comm",
@@ -246,11 +247,11 @@ Status Communicator::perform(Collective collective, const Call& call, std::span<
     return status;
   }
   const size_t bytes = totalBytes(collective, call, options_.ranks);
-  return carryOut(collective, selector_->select(collective, bytes), call, deadline);
+  return runPlanned(collective, selector_->select(collective, bytes), call, deadline);
 }
 
-Status Communicator::performInside(Collective collective, const Call& call, std::span<const Selection> shared,
-                                   Deadline deadline) {
+Status Communicator::askPeersAndRun(Collective collective, const Call& call,
+                                    std::span<const Selection> shared, Deadline deadline) {
   const BufferUsers::Inside inside(*buffer_users_);
   const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
     return selection.algorithm->buffers == Buffers::kWrittenByPeers;
@@ -270,10 +271,10 @@ Status Communicator::performInside(Collective collective, const Call& call, std:
   });
   const bool served = serving != shared.end();
   const Status status =
-      served
-          ? reach(collective, *serving, reaching, deadline)
-          : carryOut(collective, selector_->select(collective, totalBytes(collective, call, options_.ranks)),
-                     call, deadline);
+      served ? runOnPeerBuffers(collective, *serving, reaching, deadline)
+             : runPlanned(collective,
+                          selector_->select(collective, totalBytes(collective, call, options_.ranks)), call,
+                          deadline);
   peer_buffers_->learn(served, asked_ns - begun_ns, now() - asked_ns);
   return status;
 }
@@ -281,10 +282,10 @@ Status Communicator::performInside(Collective collective, const Call& call, std:
 // Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
 // be stopped, or slow: what the caller does with that memory from now on must be safe from it. And a rank that was stopped so long
 // that others gave up may have read what they did with theirs, and find all done that it waits for: it asks before it says so.
-Status Communicator::reach(Collective collective, const Selection& selection, const Call& call,
-                           Deadline deadline) {
+Status Communicator::runOnPeerBuffers(Collective collective, const Selection& selection, const Call& call,
+                                      Deadline deadline) {
   const int64_t begun_ns = clock_.nowNs();
-  Status status = carryOut(collective, selection, call, deadline);
+  Status status = runPlanned(collective, selection, call, deadline);
   if (status.ok()) {
     const int64_t took_ns = clock_.nowNs() - begun_ns;
     const bool asks = took_ns >= kStoppedNs || (took_ns >= kInstantNs && control_->isBehind());
@@ -309,17 +310,17 @@ Result<ReachableBuffers> Communicator::askForBuffers(Collective collective, cons
                                     {call.output, may_write ? bytesIn(contract.out, collective, call) : 0},
                                     onlyMoves(collective, call));
   round.sequence = call.sequence;
-  HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
+  HORING_TRY(runPlanned(Collective::kAllGather, exchange, round, deadline));
   if (peer_buffers_->needsConfirmation()) {
     round = peer_buffers_->confirmation();
     round.sequence = call.sequence;
-    HORING_TRY(carryOut(Collective::kAllGather, exchange, round, deadline));
+    HORING_TRY(runPlanned(Collective::kAllGather, exchange, round, deadline));
   }
   return peer_buffers_->agreed();
 }
 
-Status Communicator::carryOut(Collective collective, const Selection& selection, const Call& call,
-                              Deadline deadline) {
+Status Communicator::runPlanned(Collective collective, const Selection& selection, const Call& call,
+                                Deadline deadline) {
   uint32_t transports = 0;
   const Status status = withoutExceptions([&]() -> Status {
     HORING_ASSIGN(PlannedOperation* const planned, planner_->prepare(collective, selection, call.root));
@@ -329,13 +330,13 @@ Status Communicator::carryOut(Collective collective, const Selection& selection,
       for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
         lend(transports, memory);
     planned->operation->begin(call);
-    return finish(*planned, call.sequence, deadline);
+    return driveToEnd(*planned, call.sequence, deadline);
   });
   takeBack(transports, status);
   return status;
 }
 
-Status Communicator::finish(const PlannedOperation& planned, uint64_t sequence, Deadline deadline) {
+Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequence, Deadline deadline) {
   return drive({.operation = *planned.operation,
                 .transports = planned.transports,
                 .sequence = sequence,

@@ -209,24 +209,26 @@ class Communicator {
   // `may_write`: also for the outputs.
   Result<ReachableBuffers> askForBuffers(Collective collective, const Call& call, bool may_write,
                                          Deadline deadline);
-  Status reach(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
-  size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
-  Status carryOut(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
+  // By a plan of this algorithm, over links; where it reaches for buffers of peers; whatever may, if peers say so, else over links.
+  Status runPlanned(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
+  Status runOnPeerBuffers(Collective collective, const Selection& selection, const Call& call,
+                          Deadline deadline);
   // `shared`: what may reach for the buffers of others.
-  Status perform(Collective collective, const Call& call, std::span<const Selection> shared,
-                 Deadline deadline);
-  Status performInside(Collective collective, const Call& call, std::span<const Selection> shared,
+  Status askPeersAndRun(Collective collective, const Call& call, std::span<const Selection> shared,
+                        Deadline deadline);
+  Status runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
                        Deadline deadline);
+  size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
   // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
   std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
   // the call is written down.
   PlannedOperation* readyFor(Collective collective, const Call& call);
   bool mayRepeat(Collective collective, const Call& call) const;
-  template <typename CarryOut>
-  Status recorded(FlightRecord record, bool is_tiny, const CarryOut& carry_out);
+  template <typename Run>
+  Status withFlightRecord(FlightRecord record, bool is_tiny, const Run& body);
   // What has begun.
-  Status finish(const PlannedOperation& planned, uint64_t sequence, Deadline deadline);
+  Status driveToEnd(const PlannedOperation& planned, uint64_t sequence, Deadline deadline);
   Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
   // What to drive to its end, over which transports.
   struct Drive {
