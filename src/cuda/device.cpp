@@ -77,6 +77,11 @@ Status CudaDevice::makeStream(CudaStream& stream) const {
                     "making a stream");
 }
 
+Status CudaDevice::makeEvent(CudaEvent& event) const {
+  const Current current(*this);
+  return api_.check(api_.event_create(&event, CudaApi::kEventWithoutTime), "making an event");
+}
+
 Result<uint64_t> CudaDevice::recordedGraph(CudaStream stream) const {
   constexpr int kInvalidated = 2;
   const Current current(*this);

@@ -33,6 +33,8 @@ class CudaDevice {
   // For what the library does beside the program's streams, whatever these wait for: it waits for none of them, the default one
   // included, and has a priority of its own, for which GPUs keep queues of the hardware of their own.
   Status makeStream(CudaStream& stream) const;
+  // For order alone: it keeps no time.
+  Status makeEvent(CudaEvent& event) const;
   // The graph that the stream records, by a number that no other recording has; 0: it records none; kUnknownGraph: the driver does not
   // tell them apart (before CUDA 12.3). Error: kInvalidUsage, something has broken the recording off.
   static constexpr uint64_t kUnknownGraph = UINT64_MAX;
@@ -55,6 +57,10 @@ class CudaDevice {
   // The same, complete on return; waits a second at most. Whether what one GPU writes into another arrives is known only by looking there:
   // a chipset may drop it while the driver reports peer access.
   Status pushNow(const CudaDevice& peer, std::byte* to, std::span<const std::byte> from) const;
+  // What GPU `from` writes to show `to` that it can: not zero, which fresh memory is.
+  static constexpr uint64_t proofOf(int from, int to) {
+    return 0x686f72696e670000 + (static_cast<uint64_t>(from) << 32) + static_cast<uint64_t>(to) + 1;
+  }
   // Why it did not arrive, for messages.
   static constexpr const char* kDroppedWrites =
       "although the driver reports that it reaches it: PCIe switches with ACS, or an IOMMU that translates "

@@ -145,8 +145,7 @@ Status BounceBuffers::startCopy(Buffer& buffer, CudaAddress to, CudaAddress from
   const CudaApi& api = device_->api();
   const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device_);
-  if (!buffer.copied)
-    HORING_TRY(api.check(api.event_create(&buffer.copied, CudaApi::kEventWithoutTime), "making an event"));
+  if (!buffer.copied) HORING_TRY(device_->makeEvent(buffer.copied));
   HORING_TRY(api.check(api.copy(to, from, bytes, stream), "copying between GPU and host"));
   HORING_TRY(api.check(api.event_record(buffer.copied, stream), "recording an event"));
   buffer.is_copied = false;

@@ -11,6 +11,7 @@ namespace {
 
 // Between two looks; a timeline shows when they ended.
 constexpr std::chrono::milliseconds kPause{50}, kPauseOfTimeline{1};
+// For all ranks to hear why, before their kernels are ended.
 constexpr int64_t kHearNs = 50'000'000;
 // Looks that find nothing under way before the thread sleeps: waking it costs the caller more than they do.
 constexpr int kIdleLooks = 20;

@@ -77,18 +77,12 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     for (const auto& peer : gpus_) HORING_TRY(device.reach(peer->lanes.device()));
     HORING_TRY(gpu->lanes.load());
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
-    const CudaDevice::Current current(device);
-    for (Gpu::Mark& mark : gpu->marks)
-      HORING_TRY(device.api().check(device.api().event_create(&mark.done, CudaApi::kEventWithoutTime),
-                                    "making an event"));
-    HORING_TRY(device.api().check(
-        device.api().event_create(&gpu->latest_recorded, CudaApi::kEventWithoutTime), "making an event"));
+    for (Gpu::Mark& mark : gpu->marks) HORING_TRY(device.makeEvent(mark.done));
+    HORING_TRY(device.makeEvent(gpu->latest_recorded));
   }
   for (Rank& rank : ranks_) {
     if (!rank.device) continue;
-    const CudaDevice::Current current(*rank.device);
-    const CudaApi& api = rank.device->api();
-    HORING_TRY(api.check(api.event_create(&rank.called, CudaApi::kEventWithoutTime), "making an event"));
+    HORING_TRY(rank.device->makeEvent(rank.called));
     // Of its messages' kernels hosts carry the rest at the same time, and their copies must not come to wait behind them.
     HORING_TRY(rank.device->makeStream(rank.own));
   }

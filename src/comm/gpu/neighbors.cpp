@@ -19,10 +19,6 @@ constexpr size_t kWordBytes = 256, kProofAt = 8, kProofSourceAt = 16;
 constexpr int64_t kLeaveMs = 1000;
 constexpr std::chrono::milliseconds kLook{1};
 
-uint64_t proofOf(int from, int to) {
-  return 0x686f72696e670000 + (static_cast<uint64_t>(from) << 32) + static_cast<uint64_t>(to) + 1;
-}
-
 size_t seatBytes(const cuda::QueueShape& shape, int channels) {
   return kWordBytes + static_cast<size_t>(channels) * (cuda::queueBytes(shape) + cuda::kQueueCounterBytes);
 }
@@ -100,7 +96,7 @@ void GpuNeighbors::open(const std::vector<GpuOffer>& offers, const Log& log) {
 }
 
 Status GpuNeighbors::writeProof(int peer) {
-  const uint64_t proof = proofOf(rank_, peer);
+  const uint64_t proof = CudaDevice::proofOf(rank_, peer);
   std::byte* const source = begin_ + seats_.closedWord(rank_, peer) + kProofSourceAt;
   HORING_TRY(memory_->write(source, &proof, sizeof proof));
   return device_->pushNow(*device_, opened_.at(peer)->begin() + seats_.closedWord(peer, rank_) + kProofAt,
@@ -110,7 +106,7 @@ Status GpuNeighbors::writeProof(int peer) {
 bool GpuNeighbors::hasArrived(int peer) const {
   uint64_t proof = 0;
   const Status read = memory_->read(&proof, begin_ + seats_.closedWord(rank_, peer) + kProofAt, sizeof proof);
-  return read.ok() && proof == proofOf(peer, rank_);
+  return read.ok() && proof == CudaDevice::proofOf(peer, rank_);
 }
 
 void GpuNeighbors::listen(const TransportReach& opened, const Log& log) {

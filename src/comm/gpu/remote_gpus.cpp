@@ -145,17 +145,17 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   verdict.why_not = terms.status();
   if (terms.ok()) {
     verdict.terms = terms.value();
-    neighbors_.open(offers, communicator_.log());
-    HORING_ASSIGN(Blobs opened,
-                  gather(TransportReach::encode(rank(), communicator_.ranks(), 1, [&](int peer, size_t) {
-                    return neighbors_.hasOpened(peer);
-                  })));
-    neighbors_.listen({std::move(opened), 1}, communicator_.log());
+    // As all know: where no rank shares memory, nobody opens any.
+    const bool is_shared = std::any_of(offers.begin(), offers.end(),
+                                       [](const GpuOffer& offer) { return offer.memory.has_value(); });
+    if (is_shared) HORING_TRY(openNeighbors(offers));
     HORING_ASSIGN(Blobs told, gather(reach(offers)));
     verdict.why_not = meet(std::move(told));
     // Who must not keep what another has open waits until it has closed it.
-    HORING_TRY(gather({}).status());
-    neighbors_.forgetClosed();
+    if (is_shared) {
+      HORING_TRY(gather({}).status());
+      neighbors_.forgetClosed();
+    }
   }
   if (!verdict.why_not.ok()) {
     proxy_.reset();
@@ -163,6 +163,15 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     queues_.memory.reset();
   }
   return verdict;
+}
+
+Status RemoteGpus::openNeighbors(const std::vector<GpuOffer>& offers) {
+  neighbors_.open(offers, communicator_.log());
+  HORING_ASSIGN(Blobs opened,
+                gather(TransportReach::encode(rank(), communicator_.ranks(), 1,
+                                              [&](int peer, size_t) { return neighbors_.hasOpened(peer); })));
+  neighbors_.listen({std::move(opened), 1}, communicator_.log());
+  return {};
 }
 
 std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {

@@ -90,6 +90,7 @@ class RemoteGpus {
   Result<Blobs> gather(std::span<const std::byte> mine) const;
   void chooseShape();
   Result<GpuOffer> setUp(const Own& own);
+  Status openNeighbors(const std::vector<GpuOffer>& offers);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told);
   Status start(const TransportReach& reach);

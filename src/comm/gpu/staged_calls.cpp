@@ -41,9 +41,7 @@ Status StagedCalls::initialise() {
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
-  const CudaDevice::Current current(*device_);
-  const CudaApi& api = device_->api();
-  return api.check(api.event_create(&last_, CudaApi::kEventWithoutTime), "making an event");
+  return device_->makeEvent(last_);
 }
 
 void StagedCalls::abandon() {

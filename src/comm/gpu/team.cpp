@@ -50,6 +50,12 @@ std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::
   return replayNumber(key, failure.part, failure.run);
 }
 
+// Nobody chose that, as one may choose to share a GPU.
+void warnOfHosts(const Log& log, const Status& why) {
+  log.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
+           why.message().c_str());
+}
+
 }  // namespace
 
 // The ends of one rank, by the positions of a schedule.
@@ -151,10 +157,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
   if (state_ == State::kGathering) {
     const OutsideOfGraphs outside(at(member.rank).device->api());
     const Status loads = launches_.load(member.rank, at(member.rank).device);
-    // Nobody chose that, as one may choose to share a GPU.
-    if (!loads.ok() && cuda::laneImageVersion())
-      member.log.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
-                      loads.message().c_str());
+    if (!loads.ok() && cuda::laneImageVersion()) warnOfHosts(member.log, loads);
     // What this rank alone finds out spares all the wait.
     if (!loads.ok() && !remote_) stage(member, loads);
   }
@@ -274,12 +277,11 @@ Status GpuTeam::setUpMemory() {
 
 // Of every GPU to every other one, before anything else has a place in their memory.
 Status GpuTeam::provePeerAccess() {
-  constexpr uint64_t kProof = 0x686f72696e670000;
   for (size_t from = 0; from < ranks_.size(); ++from)
     for (size_t to = 0; to < ranks_.size(); ++to) {
       const Rank &source = ranks_[from], &target = ranks_[to];
       if (source.device->number() == target.device->number()) continue;
-      const uint64_t proof = kProof + (uint64_t{from} << 32) + to + 1;
+      const uint64_t proof = CudaDevice::proofOf(static_cast<int>(from), static_cast<int>(to));
       HORING_ASSIGN(const uint64_t* const at, cuda::place(*source.memory, std::span(&proof, 1)));
       HORING_ASSIGN(std::byte* const place, target.memory->allocate(sizeof proof));
       HORING_TRY(source.device->pushNow(*target.device, place, std::as_bytes(std::span(at, 1))));
@@ -289,8 +291,7 @@ Status GpuTeam::provePeerAccess() {
         const Status dropped =
             makeStatus(Code::kUnhandledCudaError, "what GPU %d writes into GPU %d does not arrive, %s",
                        source.device->number(), target.device->number(), CudaDevice::kDroppedWrites);
-        log_.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
-                  dropped.message().c_str());
+        warnOfHosts(log_, dropped);
         return dropped;
       }
     }

@@ -234,12 +234,12 @@ void add(uintptr_t begin, const Range& range) {
 
 constexpr uint64_t kIpcMagic = 0x6370692d656b6166;
 
-// A test that wants writes to other GPUs to fail wants them to be lost, which the driver does not see.
 bool isOpened(uintptr_t address) {
   const std::lock_guard lock(driver.mutex);
   const auto range = rangeOf(address);
   return range != driver.ranges.end() && range->second.is_opened;
 }
+// A test that wants writes to other GPUs to fail wants them to be lost, which the driver does not see.
 bool dropsPeerWrite() {
   return wanted("a write to another GPU") != kSuccess;
 }
