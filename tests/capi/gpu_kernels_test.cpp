@@ -16,15 +16,6 @@ using horing::test::GpuStream;
 using horing::test::GpuVector;
 using horing::test::PinnedVector;
 
-float element(int rank, size_t index) {
-  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
-}
-std::vector<float> filled(int rank, size_t count) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = element(rank, i);
-  return values;
-}
-
 // How the ranks of a communicator lie on GPUs. `transports`: every rank is a node of its own, and reaches the others over these; null:
 // all are threads of one process.
 struct Place {
@@ -630,21 +621,35 @@ TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
   cuda.setKernels(nullptr);
 }
 
-TEST(GpuGraph, ReplaysReadAScalarOnTheGpu) {
-  const FakeCuda cuda;
-  if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
-  cuda.setKernels(&horing::test::emulatedKernels());
-  std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+// Two ranks of one process, each with a GPU.
+class GpuGraph : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
+    cuda_.setKernels(&horing::test::emulatedKernels());
+    comms_ = makeCommunicators(2, Meeting::kInitAll);
+  }
+  void TearDown() override {
+    if (comms_.empty()) return;
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+    cuda_.setKernels(nullptr);
+  }
+  const FakeCuda cuda_;
+  std::vector<horingComm_t> comms_;
+};
+
+// Each replay reads the scalar anew.
+TEST_F(GpuGraph, ReplaysReadAScalarOnTheGpu) {
   std::barrier all_here(2);  // nobody may allocate or look while another thread records
   onEveryRank(2, [&](int rank) {
-    const horingComm_t comm = comms[static_cast<size_t>(rank)];
-    const GpuVector<float> data(cuda, rank, std::vector<float>(3000, 1)), scalar(cuda, rank, {2});
-    const GpuStream stream(cuda, rank);
-    const CurrentGpu current(cuda, rank);
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const GpuVector<float> data(cuda_, rank, std::vector<float>(3000, 1)), scalar(cuda_, rank, {2});
+    const GpuStream stream(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
     horingRedOp_t op;
     EXPECT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
     all_here.arrive_and_wait();
-    const RecordedGraph graph(cuda, stream, [&] {
+    const RecordedGraph graph(cuda_, stream, [&] {
       EXPECT_HORING(horingAllReduce(data.data(), data.data(), 3000, horingFloat, op, comm, stream.get()));
     });
     all_here.arrive_and_wait();
@@ -658,44 +663,31 @@ TEST(GpuGraph, ReplaysReadAScalarOnTheGpu) {
     }
     ASSERT_HORING(horingRedOpDestroy(op, comm));
   });
-  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
-  cuda.setKernels(nullptr);
 }
 
 // What a stream records runs again at every replay, without a call of the host.
-// Each replay reads the scalar anew.
-TEST(GpuGraph, ReplaysOperations) {
-  const FakeCuda cuda;
-  if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
-  cuda.setKernels(&horing::test::emulatedKernels());
-  std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
-  replaySums(cuda, comms);
-  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
-  cuda.setKernels(nullptr);
+TEST_F(GpuGraph, ReplaysOperations) {
+  replaySums(cuda_, comms_);
 }
 
 // A graph may have calls of one communicator on several streams: its kernels use the same queues, so they must not run at once.
-TEST(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
-  const FakeCuda cuda;
-  if (cuda.gpus() < 2) GTEST_SKIP() << "fewer than two GPUs here";
-  cuda.setKernels(&horing::test::emulatedKernels());
-  std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+TEST_F(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
   std::barrier all_here(2);  // nobody may allocate or look while another thread records
   onEveryRank(2, [&](int rank) {
     constexpr size_t kCount = 100'000;  // more than the parts of one call take, so that both meet at queues
-    const horingComm_t comm = comms[static_cast<size_t>(rank)];
-    const GpuVector<int64_t> ones(cuda, rank, std::vector<int64_t>(kCount, 1)),
-        threes(cuda, rank, std::vector<int64_t>(kCount, 3));
-    const GpuStream stream(cuda, rank), side(cuda, rank);
-    const CurrentGpu current(cuda, rank);
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const GpuVector<int64_t> ones(cuda_, rank, std::vector<int64_t>(kCount, 1)),
+        threes(cuda_, rank, std::vector<int64_t>(kCount, 3));
+    const GpuStream stream(cuda_, rank), side(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
     void* event = nullptr;
-    EXPECT_EQ(cuda.call<int(void**, unsigned int)>("cuEventCreate")(&event, 0), 0);
+    EXPECT_EQ(cuda_.call<int(void**, unsigned int)>("cuEventCreate")(&event, 0), 0);
     const auto order = [&](const GpuStream& first, const GpuStream& then) {
-      EXPECT_EQ(cuda.call<int(void*, void*)>("cuEventRecord")(event, first.get()), 0);
-      EXPECT_EQ(cuda.call<int(void*, void*, unsigned int)>("cuStreamWaitEvent")(then.get(), event, 0), 0);
+      EXPECT_EQ(cuda_.call<int(void*, void*)>("cuEventRecord")(event, first.get()), 0);
+      EXPECT_EQ(cuda_.call<int(void*, void*, unsigned int)>("cuStreamWaitEvent")(then.get(), event, 0), 0);
     };
     all_here.arrive_and_wait();
-    const RecordedGraph graph(cuda, stream, [&] {
+    const RecordedGraph graph(cuda_, stream, [&] {
       order(stream, side);
       EXPECT_HORING(
           horingAllReduce(ones.data(), ones.data(), kCount, horingInt64, horingSum, comm, stream.get()));
@@ -708,14 +700,12 @@ TEST(GpuGraph, RunsCallsOnSeveralStreamsOfOneGraphInTheirOrder) {
     stream.synchronize();
     EXPECT_EQ(ones.read(), std::vector<int64_t>(kCount, 8));
     EXPECT_EQ(threes.read(), std::vector<int64_t>(kCount, 24));
-    EXPECT_EQ(cuda.call<int(void*)>("cuEventDestroy_v2")(event), 0);
+    EXPECT_EQ(cuda_.call<int(void*)>("cuEventDestroy_v2")(event), 0);
   });
-  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
-  cuda.setKernels(nullptr);
 }
 
 // Whose fault it is the caller hears, and the communicator goes on.
-TEST(GpuGraph, RefusesCallsInARecordingThatWasBrokenOff) {
+TEST(GpuRecording, ThatWasBrokenOffRefusesCalls) {
   const FakeCuda cuda;
   if (FakeCuda::isReal()) GTEST_SKIP() << "a recording that ends in an error is no graph to be made";
   cuda.setKernels(&horing::test::emulatedKernels());

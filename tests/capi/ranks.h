@@ -13,6 +13,16 @@
 #define ASSERT_HORING(call) ASSERT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
 #define EXPECT_HORING(call) EXPECT_EQ(call, horingSuccess) << horingGetLastError(nullptr)
 
+// Exact in float: small integers.
+inline float element(int rank, size_t index) {
+  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
+}
+inline std::vector<float> filled(int rank, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = element(rank, i);
+  return values;
+}
+
 // Whether a call failed with this code and a text that has `named` in it.
 inline testing::AssertionResult refuses(horingResult_t result, horingResult_t expected, const char* named) {
   const std::string text = horingGetLastError(nullptr);

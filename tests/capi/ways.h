@@ -53,13 +53,3 @@ inline constexpr Way kWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "a
 
 // In the virtual machine of tools/rdma_vm.
 inline constexpr Way kVerbsWay = {"verbs", Meeting::kInitRank, "verbs", "auto", 4};
-
-// Exact in float: small integers.
-inline float element(int rank, size_t index) {
-  return static_cast<float>((static_cast<size_t>(rank) * 31 + index * 7) % 101);
-}
-inline std::vector<float> filled(int rank, size_t count) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = element(rank, i);
-  return values;
-}
