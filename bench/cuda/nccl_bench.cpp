@@ -11,15 +11,9 @@
 #include <vector>
 
 #include "horing/horing.h"
+#include "must.h"
 
 namespace {
-
-[[noreturn]] void fail(const char* tried, int code) {
-  std::fprintf(stderr, "%s: error %d\n", tried, code);
-  std::exit(1);
-}
-#define MUST(call) \
-  if (const int code = static_cast<int>(call); code != 0) fail(#call, code)
 
 // Of nccl.h, which need not be here: handles, and the numbers of float32 and sum.
 struct NcclId {

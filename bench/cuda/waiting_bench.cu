@@ -13,17 +13,12 @@
 #include <thread>
 #include <utility>
 
+#include "must.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPatience{1000};
-
-[[noreturn]] void fail(const char* tried, int code) {
-  std::fprintf(stderr, "%s: error %d\n", tried, code);
-  std::exit(1);
-}
-#define MUST(call) \
-  if (const int code = static_cast<int>(call); code != 0) fail(#call, code)
 
 // Each is launched once, so that a driver that loads kernels when they are first used loads it then.
 template <int kNumber>

@@ -18,6 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from main_job import kernel  # noqa: E402
+
 FIRST, SECOND = "rxe0", "rxe1"
 GID_INDEX = "1"
 LIMIT_S = 60  # of one program
@@ -150,7 +153,7 @@ def main():
         if arguments.only in (None, part.__name__):
             results += part(arguments.bin, arguments.rounds)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"kernel": ".".join(os.uname().release.split(".")[:2]), "results": results}, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps({"kernel": kernel(), "results": results}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
