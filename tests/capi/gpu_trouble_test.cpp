@@ -413,7 +413,7 @@ TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
                                    {"a write to another GPU", 1},
                                    {"a write to another GPU", 1, 1}};
   for (const auto& [function, error, successes] : kTroubles) {
-    const int live = cuda_.live();
+    const int live = cuda_.live(), launches = cuda_.launches();
     on_0_.write(std::vector<float>(8, 1));
     on_1_.write(std::vector<float>(8, 1));
     meet();
@@ -422,6 +422,7 @@ TEST_F(GpuKernelTrouble, WithKernelsIsNoneForTheHost) {
         2, [&, name = function](int rank) { EXPECT_HORING(add(rank, on(rank).data(), nullptr)) << name; });
     cuda_.fail(nullptr, 0);
     EXPECT_EQ(on_0_.read(), std::vector<float>(8, 2)) << function;
+    EXPECT_EQ(cuda_.launches(), launches) << function;
     for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
     EXPECT_EQ(cuda_.live(), live) << function;
   }
