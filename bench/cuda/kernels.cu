@@ -73,9 +73,11 @@ __device__ void ringSlice(const RingCall& call, Port& behind, Port& ahead, int f
   cuda::foldSlice<SumRule>({}, work);
   __syncthreads();
   if (threadIdx.x == 0) {
-    cuda::releaseFence();
-    if (flags & kSends) ahead.advanceFenced();
-    if (flags & kReceives) behind.advanceFenced();
+    if (flags & kSends) {
+      cuda::releaseFence();
+      ahead.advance();
+    }
+    if (flags & kReceives) behind.advance();
   }
 }
 

@@ -118,10 +118,12 @@ class ExchangeRun {
     for (int32_t i = 0; i < items(); ++i)
       if (shared_.is_ready[i]) copy(i);
     block_.sync();
-    if (own() < items()) releaseFence();
+    bool is_fenced = false;
     for (int32_t i = own(); i < items(); i += stride()) {
       if (!shared_.is_ready[i]) continue;
-      portOf(i).advanceFenced();
+      if (flow(i).sends && !is_fenced) releaseFence();
+      is_fenced |= flow(i).sends;
+      portOf(i).advance();
       shared_.done[i] += shared_.bytes[i];
       if (shared_.done[i] == share(i).range.count) next(i);
     }

@@ -70,7 +70,7 @@ class LaneRun {
     const ImageLane lane = plan_.lanes[lane_.lane_number];
     loadSteps(lane, 0);
     for (int32_t p = own(); p < lane.port_count && p < LaneShared::kPorts; p += stride())
-      shared_.ports[p] = lane_.farPort(lane.first_port + p);
+      shared_.ports[p] = *(shared_.far_ports[p] = &lane_.farPort(lane.first_port + p));
     if (own() == 0) {
       shared_.lane = lane;
       shared_.sequence = lane_.record().sequence;
@@ -84,7 +84,7 @@ class LaneRun {
   // For the next call; and ends of queues always, for others see how far they have come.
   HORING_DEVICE void leave(bool ran) {
     for (int32_t p = own(); p < shared_.lane.port_count && p < LaneShared::kPorts; p += stride())
-      lane_.farPort(shared_.lane.first_port + p) = shared_.ports[p];
+      *shared_.far_ports[p] = shared_.ports[p];
     if (own() == 0 && ran) lane_.record().sequence = shared_.sequence + 1;
   }
 

@@ -35,6 +35,7 @@ struct LaneShared {
   int32_t first_source;  // among the image's
   ImageSource sources[kSources];
   Port ports[kPorts];
+  Port* far_ports[kPorts];  // where these are kept from call to call
   SliceShared<kMaxSources> slice;
   SliceShared<1> slices_of_crews[kMostCrews];
   uint64_t scalar;    // the call's, if it has one in memory

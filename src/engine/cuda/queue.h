@@ -38,13 +38,9 @@ struct alignas(16) Port {
     if (count - seen >= slot_count) seen = loadAcquire(theirs);
     return count - seen < slot_count;
   }
-  // Posts the slot, or releases it.
+  // Posts the slot after a releaseFence() of the caller's, or releases it. A release needs no fence: what was read of the slot has arrived, or
+  // nobody would have met at the barrier before it.
   HORING_DEVICE void advance() {
-    releaseFence();
-    advanceFenced();
-  }
-  // The same after a releaseFence() of the caller's.
-  HORING_DEVICE void advanceFenced() {
     ++count;
     if (++slot == slot_count) slot = 0;
     storeFenced(mine, count);

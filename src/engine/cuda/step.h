@@ -160,16 +160,12 @@ class StepRun {
     tellProgress(at);
     if (isLast() && (step_.send_port >= 0 || step_.keep_port >= 0)) {
       releaseFence();
-      if (step_.send_port >= 0) lane_.portAt(step_.send_port).advanceFenced();
-      if (step_.keep_port >= 0) lane_.portAt(step_.keep_port).advanceFenced();
+      if (step_.send_port >= 0) lane_.portAt(step_.send_port).advance();
+      if (step_.keep_port >= 0) lane_.portAt(step_.keep_port).advance();
     }
-    bool is_fenced = false;
     for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
       const ImageSource source = lane_.sourceAt(step_, s);
-      if (!source.takesPort()) continue;
-      if (!is_fenced) releaseFence();
-      is_fenced = true;
-      lane_.portAt(source.index).advanceFenced();
+      if (source.takesPort()) lane_.portAt(source.index).advance();
     }
   }
 
