@@ -1,5 +1,5 @@
-// What the driver lets a program do while a stream waits for the host (cuStreamWaitValue32), as streams do while hosts carry operations
-// (src/comm/gpu/README.md, "Failures"): whether each call returns meanwhile, and whether copies of another thread beside it do.
+// What the driver lets a program do while a stream waits for the host, as streams do while hosts carry operations (src/comm/gpu/README.md,
+// "Failures"), or while a kernel does: whether each call returns meanwhile, and whether a copy that another thread asks for after it ends.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -26,10 +26,16 @@ __global__ void firstUsed(int* out) {
   *out = kNumber;
 }
 
-// A stream that waits until it is let go.
+// Runs until the host says that it may end.
+__global__ void waitForHost(const volatile uint32_t* word, uint32_t number) {
+  while (*word < number) {
+  }
+}
+
+// A stream that waits until it is let go: by itself, or in a kernel.
 class WaitingStream {
  public:
-  WaitingStream() {
+  explicit WaitingStream(bool in_kernel) : in_kernel_(in_kernel) {
     void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
     wait_ = reinterpret_cast<decltype(wait_)>(::dlsym(driver, "cuStreamWaitValue32_v2"));
     if (!wait_) fail("cuStreamWaitValue32", 0);
@@ -37,12 +43,19 @@ class WaitingStream {
     MUST(cudaHostAlloc(&word_, sizeof *word_, cudaHostAllocMapped));
     *word_ = 0;
   }
-  void begin() { MUST(wait_(stream_, reinterpret_cast<uintptr_t>(word_), ++number_, CU_STREAM_WAIT_VALUE_GEQ)); }
+  void begin() {
+    ++number_;
+    if (in_kernel_)
+      waitForHost<<<1, 1, 0, stream_>>>(word_, number_);
+    else
+      MUST(wait_(stream_, reinterpret_cast<uintptr_t>(word_), number_, CU_STREAM_WAIT_VALUE_GEQ));
+  }
   void letGo() { std::atomic_ref<uint32_t>(*word_).store(number_); }
   void end() { MUST(cudaStreamSynchronize(stream_)); }
 
  private:
   int (*wait_)(cudaStream_t, CUdeviceptr, uint32_t, unsigned int) = nullptr;
+  const bool in_kernel_;
   cudaStream_t stream_ = nullptr;
   uint32_t* word_ = nullptr;
   uint32_t number_ = 0;
@@ -81,7 +94,7 @@ void print(int64_t took_us) {
 
 class Table {
  public:
-  Table() {
+  explicit Table(bool in_kernel) : waiting_(in_kernel) {
     int least = 0, greatest = 0;
     MUST(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     MUST(cudaStreamCreateWithPriority(&copies_, cudaStreamNonBlocking, greatest));
@@ -89,7 +102,8 @@ class Table {
     MUST(cudaMalloc(&gpu_, kBytes));
     MUST(cudaHostAlloc(&host_, kBytes, cudaHostAllocDefault));
     MUST(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming));
-    std::printf("%-28s%20s%20s\n", "while a stream waits", "this call takes", "a copy beside it");
+    std::printf("\n%-28s%20s%20s%20s\n", in_kernel ? "while a kernel waits" : "while a stream waits", "this call takes",
+                "asking for a copy", "until it is done");
   }
   cudaStream_t other() const { return other_; }
   int* out() const { return static_cast<int*>(gpu_); }
@@ -99,15 +113,20 @@ class Table {
     {
       const Call tested(std::move(call));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      const Call copy([this] {
+      std::atomic<bool> is_asked = false;
+      const Call ask([&] {
         MUST(cudaMemcpyAsync(gpu_, host_, kBytes, cudaMemcpyHostToDevice, copies_));
         MUST(cudaEventRecord(copied_, copies_));
-        while (cudaEventQuery(copied_) == cudaErrorNotReady) std::this_thread::yield();
+        is_asked = true;
       });
-      const int64_t beside = copy.awaited(), took = tested.awaited();
+      const Call copy([&] {
+        while (!is_asked || cudaEventQuery(copied_) == cudaErrorNotReady) std::this_thread::yield();
+      });
+      const int64_t copied = copy.awaited(), asked = ask.awaited(), took = tested.awaited();
       std::printf("%-28s", name);
       print(took);
-      print(beside);
+      print(asked);
+      print(copied);
       std::printf("\n");
       std::fflush(stdout);
       waiting_.letGo();
@@ -123,6 +142,26 @@ class Table {
   void *gpu_ = nullptr, *host_ = nullptr;
 };
 
+// Kernels [kFirst, kFirst + 2] are used for the first time.
+template <int kFirst>
+void measure(bool in_kernel) {
+  Table table(in_kernel);
+  firstUsed<kFirst><<<1, 1, 0, table.other()>>>(table.out());
+  MUST(cudaStreamSynchronize(table.other()));
+  void *memory[2] = {}, *pinned[2] = {};
+  MUST(cudaMalloc(&memory[0], 1 << 20));
+  MUST(cudaHostAlloc(&pinned[0], 1 << 20, cudaHostAllocDefault));
+  table.row("nothing else", [] {});
+  table.row("a kernel used before", [&] { firstUsed<kFirst><<<1, 1, 0, table.other()>>>(table.out()); });
+  table.row("a kernel's first use", [&] { firstUsed<kFirst + 1><<<1, 1, 0, table.other()>>>(table.out()); });
+  table.row("another kernel's first use", [&] { firstUsed<kFirst + 2><<<1, 1, 0, table.other()>>>(table.out()); });
+  table.row("cudaMalloc", [&] { MUST(cudaMalloc(&memory[1], 64 << 20)); });
+  table.row("cudaFree", [&] { MUST(cudaFree(memory[0])); });
+  table.row("cudaHostAlloc", [&] { MUST(cudaHostAlloc(&pinned[1], 1 << 20, cudaHostAllocDefault)); });
+  table.row("cudaFreeHost", [&] { MUST(cudaFreeHost(pinned[0])); });
+  table.row("cudaDeviceSynchronize", [] { MUST(cudaDeviceSynchronize()); });
+}
+
 }  // namespace
 
 int main() {
@@ -131,19 +170,6 @@ int main() {
     std::printf("no GPU here\n");
     return 77;
   }
-  Table table;
-  firstUsed<0><<<1, 1, 0, table.other()>>>(table.out());
-  MUST(cudaStreamSynchronize(table.other()));
-  void *memory[2] = {}, *pinned[2] = {};
-  MUST(cudaMalloc(&memory[0], 1 << 20));
-  MUST(cudaHostAlloc(&pinned[0], 1 << 20, cudaHostAllocDefault));
-  table.row("nothing else", [] {});
-  table.row("a kernel used before", [&] { firstUsed<0><<<1, 1, 0, table.other()>>>(table.out()); });
-  table.row("a kernel's first use", [&] { firstUsed<1><<<1, 1, 0, table.other()>>>(table.out()); });
-  table.row("another kernel's first use", [&] { firstUsed<2><<<1, 1, 0, table.other()>>>(table.out()); });
-  table.row("cudaMalloc", [&] { MUST(cudaMalloc(&memory[1], 64 << 20)); });
-  table.row("cudaFree", [&] { MUST(cudaFree(memory[0])); });
-  table.row("cudaHostAlloc", [&] { MUST(cudaHostAlloc(&pinned[1], 1 << 20, cudaHostAllocDefault)); });
-  table.row("cudaFreeHost", [&] { MUST(cudaFreeHost(pinned[0])); });
-  table.row("cudaDeviceSynchronize", [] { MUST(cudaDeviceSynchronize()); });
+  measure<0>(false);
+  measure<3>(true);
 }
