@@ -34,7 +34,8 @@ class GpuKernels : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
     if (FakeCuda::isReal() && cuda_.gpus() == 0) GTEST_SKIP() << "no GPU here";
-    if (areNodes() && cuda_.gpus() < ranks()) GTEST_SKIP() << "fewer GPUs here than processes";
+    if (areNodes() && !cuda_.servesProcesses(ranks()))
+      GTEST_SKIP() << "fewer GPUs here than processes, and no MPS";
     ASSERT_TRUE(cuda_.loaded());
     cuda_.setKernels(&horing::test::emulatedKernels());
     const Setting algorithm("HORING_ALGO", GetParam().algorithm);
@@ -313,7 +314,7 @@ TEST_P(GpuKernels, AreOrderedByTheirStreams) {
 // GPU, where it would be another stream for whoever launches for all.
 TEST_P(GpuKernels, AreOrderedOnTheStreamOfEachThread) {
   constexpr size_t n = 5000;
-  const bool are_shared = ranks() > std::min(GetParam().gpus, cuda_.gpus());
+  const bool are_shared = !areNodes() && ranks() > std::min(GetParam().gpus, cuda_.gpus());
   onEveryRank(ranks(), [&](int rank) {
     const CurrentGpu current(cuda_, gpu(rank));
     const std::vector<int64_t> thousands(n, 1000);

@@ -26,8 +26,8 @@ inline std::vector<horingComm_t> makeNodes(int ranks, const char* transports) {
   return comms;
 }
 
-// What a call has recorded from a stream, to be replayed there. Its GPU must be current. Meanwhile nobody may allocate, look, or make
-// graphs; or `kThreadLocal`: this thread may not.
+// What a call has recorded from a stream, to be replayed there. Its GPU must be current. Meanwhile nobody may allocate, look, or launch
+// a graph for the first time; or `kThreadLocal`: this thread may not.
 class RecordedGraph {
  public:
   enum Mode : int { kGlobal = 0, kThreadLocal = 1 };
@@ -38,18 +38,25 @@ class RecordedGraph {
     EXPECT_EQ(cuda_.call<int(void*, int)>("cuStreamBeginCapture_v2")(stream_.get(), mode), 0);
     call();
     EXPECT_EQ(cuda_.call<int(void*, void**)>("cuStreamEndCapture")(stream_.get(), &graph_), 0);
-    const auto instantiate =
-        cuda_.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags");
-    EXPECT_EQ(instantiate(&executable_, graph_, 0), 0);
   }
   ~RecordedGraph() {
-    EXPECT_EQ(cuda_.call<int(void*)>("cuGraphExecDestroy")(executable_), 0);
+    if (executable_) {
+      EXPECT_EQ(cuda_.call<int(void*)>("cuGraphExecDestroy")(executable_), 0);
+    }
     EXPECT_EQ(cuda_.call<int(void*)>("cuGraphDestroy")(graph_), 0);
   }
   RecordedGraph(const RecordedGraph&) = delete;
   RecordedGraph& operator=(const RecordedGraph&) = delete;
 
+  // Makes it ready; a driver may do so only while kernels of nobody wait for this one.
+  void instantiate() const {
+    if (executable_) return;
+    const auto current = stream_.use();
+    const auto make = cuda_.call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags");
+    EXPECT_EQ(make(&executable_, graph_, 0), 0);
+  }
   void launch() const {
+    instantiate();
     const auto current = stream_.use();
     EXPECT_EQ(cuda_.call<int(void*, void*)>("cuGraphLaunch")(executable_, stream_.get()), 0);
   }
@@ -57,7 +64,8 @@ class RecordedGraph {
  private:
   const horing::test::FakeCuda& cuda_;
   const horing::test::GpuStream& stream_;
-  void *graph_ = nullptr, *executable_ = nullptr;
+  void* graph_ = nullptr;
+  mutable void* executable_ = nullptr;
 };
 
 // Two ranks: each records two sums of ones into a graph of its own, runs nothing by that, and replays it three times.
@@ -74,6 +82,8 @@ inline void replaySums(const horing::test::FakeCuda& cuda, const std::vector<hor
         EXPECT_HORING(horingAllReduce(data.data(), data.data(), ones.size(), horingInt64, horingSum,
                                       comms[static_cast<size_t>(rank)], stream.get()));
     });
+    all_here.arrive_and_wait();
+    graph.instantiate();
     all_here.arrive_and_wait();
     EXPECT_EQ(data.read(), ones);
     for (int replay = 0; replay < 3; ++replay) graph.launch();
