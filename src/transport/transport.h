@@ -53,6 +53,13 @@ class Sender {
   // from one message to the next.
   virtual bool readerIsFar() { return false; }
 
+  // --- For slots that are the caller's.
+  // From the first message on, slots are that memory, one after the other, as many and as large as the link's; until the link goes. False:
+  // they are not, of this transport.
+  virtual bool useSlots(std::span<std::byte> /*memory*/) { return false; }
+  // Of messages in such slots, how many have left theirs.
+  virtual uint64_t acknowledged() const { return 0; }
+
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
   // Whether tryAcquireLanding() may wait; the same at both ends of a connection.
   virtual bool awaitsLandings() const { return false; }
@@ -89,6 +96,10 @@ class Receiver {
   // Hands over the credits that a sender's memory waits for (Sender::postFrom). True when there are none; else to be called again.
   // Who does not, and makes no progress either, makes its peer wait.
   virtual bool settle() { return true; }
+  // As Sender::useSlots(), from the next message on that arrives: Message::data tells.
+  virtual bool useSlots(std::span<std::byte> /*memory*/) { return false; }
+  // Where it has such slots: the message `ahead` of the oldest, or nullptr while that has not arrived. Does not consume it.
+  virtual const Message* tryPeekAhead(uint64_t /*ahead*/) { return nullptr; }
   // As Sender::awaitsLandings().
   virtual bool awaitsLandings() const { return false; }
   // Says where the next messages that have no landing yet shall be: in that memory if it is lent (Transport::lend) and the transport can

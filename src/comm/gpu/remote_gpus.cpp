@@ -114,8 +114,7 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   GpuProxyOptions options;
   options.rank = communicator_.rank();
   HORING_ASSIGN(options.transports, communicator_.makeOtherTransports("kernels"));
-  const auto window = static_cast<uint32_t>(config.window);
-  options.shape = {cuda::bridgeChannel(0, bridged_parts_), window + 1, shape_.slot_bytes};
+  options.shape = {cuda::bridgeChannel(0, bridged_parts_), shape_.slots, shape_.slot_bytes};
   options.wait = communicator_.waitPolicy();
   options.timeout_ms = config.timeout_ms;
   options.abort = own.abort;

@@ -6,34 +6,66 @@
 
 namespace horing::cuda {
 
+namespace {
+// Of a queue that nobody has used yet: then a message has the same slot here and in the connection.
+std::span<std::byte> slotsOf(const Port& end) {
+  HORING_CHECK(end.count == 0);
+  return {end.slots, static_cast<size_t>(end.slot_count) * end.slot_bytes};
+}
+}  // namespace
+
+OutgoingBridge::OutgoingBridge(const Port& end, Sender& sender)
+    : end_(end), sender_(sender), in_place_(sender.useSlots(slotsOf(end))) {}
+
 bool OutgoingBridge::poll() {
-  bool moved = false;
+  bool moved = in_place_ && release();
   while (end_.canReceive()) {
     std::byte* const slot = sender_.tryAcquire();
     if (!slot) break;
     const SlotLabel label = end_.labels[end_.slot];
     HORING_CHECK_LE(label.bytes, end_.slot_bytes);
-    std::memcpy(slot, end_.data(), label.bytes);
+    if (!in_place_) std::memcpy(slot, end_.data(), label.bytes);
     sender_.post(static_cast<uint32_t>(label.bytes), label.tag);
-    end_.advance();
+    if (in_place_)
+      end_.pass();
+    else
+      end_.advance();
     moved = true;
   }
   return moved;
 }
 
+bool OutgoingBridge::release() {
+  const uint64_t free = sender_.acknowledged();
+  if (free == released_) return false;
+  storeRelease(end_.mine, released_ = free);
+  return true;
+}
+
+IncomingBridge::IncomingBridge(const Port& end, Receiver& receiver)
+    : end_(end), receiver_(receiver), in_place_(receiver.useSlots(slotsOf(end))) {}
+
 bool IncomingBridge::poll() {
-  bool moved = false;
+  bool moved = in_place_ && release();
   while (end_.canSend()) {
-    const Message* const message = receiver_.tryPeek();
+    const Message* const message =
+        in_place_ ? receiver_.tryPeekAhead(end_.count - released_) : receiver_.tryPeek();
     if (!message) break;
     HORING_CHECK_LE(message->bytes, end_.slot_bytes);
-    std::memcpy(end_.data(), message->data, message->bytes);
+    if (message->data != end_.data()) std::memcpy(end_.data(), message->data, message->bytes);
     end_.labels[end_.slot] = {message->tag, message->bytes};
     end_.advance();
-    receiver_.release();
+    if (!in_place_) receiver_.release();
     moved = true;
   }
   return moved;
+}
+
+bool IncomingBridge::release() {
+  const uint64_t free = loadAcquire(end_.theirs);
+  if (free == released_) return false;
+  for (; released_ != free; ++released_) receiver_.release();
+  return true;
 }
 
 }  // namespace horing::cuda

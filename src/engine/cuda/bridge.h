@@ -6,6 +6,9 @@
 // messages say themselves whose they are: a graph may replay kernels, and no call of the host is needed. A queue has a
 // connection of its own, so none can hold up another.
 //
+// Where the transport allows it, slots of the queue are those of the connection, and the host copies nothing: a kernel's slot is free
+// again once the kernel over there has read its message. Else messages are copied between both.
+//
 // Whoever drives the transport polls. A connection that fails has no slot to give and no message to show: its link tells why.
 #include "engine/cuda/queue.h"
 #include "engine/host/plan.h"
@@ -13,32 +16,40 @@
 
 namespace horing::cuda {
 
-// Slots of the connection are as large as those of the queue.
+// Slots of the connection are as large as those of the queue; as many, too, where they are to be the same. Nobody has used either yet.
 class OutgoingBridge {
  public:
   // `end`: the receiving one, of a queue into which a kernel sends.
-  OutgoingBridge(const Port& end, Sender& sender) : end_(end), sender_(sender) {}
+  OutgoingBridge(const Port& end, Sender& sender);
   // Sends on what there is room for. True if something moved.
   bool poll();
   // All that kernels have sent so far will arrive without further help.
   bool flushed() { return !end_.canReceive() && sender_.flushed(); }
 
  private:
+  bool release();
+
   Port end_;
   Sender& sender_;
+  const bool in_place_;
+  uint64_t released_ = 0;
 };
 
 class IncomingBridge {
  public:
   // `end`: the sending one, of a queue from which a kernel receives.
-  IncomingBridge(const Port& end, Receiver& receiver) : end_(end), receiver_(receiver) {}
+  IncomingBridge(const Port& end, Receiver& receiver);
   // Hands the kernel what there is room for. True if something moved.
   bool poll();
   bool flushed() const { return receiver_.flushed(); }
 
  private:
+  bool release();
+
   Port end_;
   Receiver& receiver_;
+  const bool in_place_;
+  uint64_t released_ = 0;
 };
 
 // The link that carries all queues between two ranks: a channel for each channel and part.

@@ -41,9 +41,13 @@ struct alignas(16) Port {
   // Posts the slot after a releaseFence() of the caller's, or releases it. A release needs no fence: what was read of the slot has arrived, or
   // nobody would have met at the barrier before it.
   HORING_DEVICE void advance() {
+    pass();
+    storeFenced(mine, count);
+  }
+  // To the next slot, of which the other end hears later.
+  HORING_DEVICE void pass() {
     ++count;
     if (++slot == slot_count) slot = 0;
-    storeFenced(mine, count);
   }
 };
 struct QueueShape {

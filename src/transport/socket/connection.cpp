@@ -19,6 +19,13 @@ std::byte* SocketSender::tryAcquire() {
   return slotOf(posted_);
 }
 
+bool SocketSender::useSlots(std::span<std::byte> memory) {
+  if (posted_ > 0 || memory.size() != link_.slotsBytes()) return false;
+  slots_ = memory.data();
+  has_own_slots_ = false;
+  return true;
+}
+
 std::byte* SocketSender::slotOf(uint64_t sequence) const {
   return slots_ + sequence % sent_.size() * link_.shape().slot_bytes;
 }
@@ -89,14 +96,21 @@ bool SocketSender::streamBegan(size_t stream, const ChannelState& theirs) {
 SocketReceiver::SocketReceiver(SocketLink& link, int channel, std::byte* slots)
     : link_(link), channel_(channel), slots_(slots), state_(link.shape().slots) {}
 
-const Message* SocketReceiver::tryPeek() {
-  const size_t index = released_ % state_.size();
-  const Slot& slot = state_[index];
+bool SocketReceiver::useSlots(std::span<std::byte> memory) {
+  if (memory.size() != link_.slotsBytes()) return false;
+  slots_ = memory.data();
+  has_own_slots_ = false;
+  return true;
+}
+
+const Message* SocketReceiver::tryPeekAhead(uint64_t ahead) {
+  if (ahead >= state_.size()) return nullptr;
+  const Slot& slot = state_[(released_ + ahead) % state_.size()];
   if (slot.state != SlotState::kFull) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
-  message_ = {slots_ + index * link_.shape().slot_bytes, slot.bytes, slot.tag};
+  message_ = {slot.data, slot.bytes, slot.tag};
   return &message_;
 }
 
@@ -111,13 +125,15 @@ void SocketReceiver::release() {
 std::byte* SocketReceiver::reserve(uint64_t sequence) {
   if (sequence - released_ >= state_.size()) return nullptr;
   const size_t index = sequence % state_.size();
-  if (state_[index].state != SlotState::kFree) return nullptr;
-  state_[index].state = SlotState::kArriving;
-  return slots_ + index * link_.shape().slot_bytes;
+  Slot& slot = state_[index];
+  if (slot.state != SlotState::kFree) return nullptr;
+  slot.state = SlotState::kArriving;
+  return slot.data = slots_ + index * link_.shape().slot_bytes;
 }
 
 void SocketReceiver::arrived(uint64_t sequence, uint32_t bytes, Tag tag) {
-  state_[sequence % state_.size()] = {SlotState::kFull, bytes, tag};
+  Slot& slot = state_[sequence % state_.size()];
+  slot = {SlotState::kFull, bytes, tag, slot.data};
 }
 
 void SocketReceiver::cancel(uint64_t sequence) {

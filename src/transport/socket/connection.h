@@ -1,6 +1,7 @@
 #pragma once
 // The two ends of a connection over streams. Both only count and mark; SocketLink moves the bytes.
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,10 @@ class SocketSender final : public Sender {
   std::byte* tryAcquire() override;
   void post(uint32_t bytes, Tag tag) override;
   bool flushed() const override { return unsent_ == 0; }
+  bool useSlots(std::span<std::byte> memory) override;
+  uint64_t acknowledged() const override { return credited_; }
 
+  bool hasOwnSlots() const { return has_own_slots_; }
   uint64_t posted() const { return posted_; }
   // The peer has released all messages before number `credit`; lower ones than before are stale. False: it cannot have.
   bool takeCredit(uint64_t credit);
@@ -34,6 +38,7 @@ class SocketSender final : public Sender {
   SocketLink& link_;
   int channel_;
   std::byte* slots_;
+  bool has_own_slots_ = true;
   uint64_t posted_ = 0;
   uint64_t credited_ = 0;
   uint64_t unsent_ = 0;  // posted messages of which the kernel does not have everything
@@ -57,9 +62,13 @@ class SocketReceiver final : public Receiver {
  public:
   SocketReceiver(SocketLink& link, int channel, std::byte* slots);
 
-  const Message* tryPeek() override;
+  const Message* tryPeek() override { return tryPeekAhead(0); }
   void release() override;
   bool flushed() const override;
+  bool useSlots(std::span<std::byte> memory) override;
+  const Message* tryPeekAhead(uint64_t ahead) override;
+
+  bool hasOwnSlots() const { return has_own_slots_; }
 
   // Where message `sequence` goes, or nullptr: it cannot come now (its slot is in use, or it has been here).
   std::byte* reserve(uint64_t sequence);
@@ -82,11 +91,13 @@ class SocketReceiver final : public Receiver {
     SlotState state = SlotState::kFree;
     uint32_t bytes = 0;
     Tag tag = 0;
+    std::byte* data = nullptr;
   };
 
   SocketLink& link_;
   int channel_;
   std::byte* slots_;
+  bool has_own_slots_ = true;
   uint64_t released_ = 0;
   uint64_t credit_sent_ = 0;
   bool credit_frame_ = false;

@@ -23,7 +23,7 @@ SocketLink::SocketLink(LinkOptions options)
     : options_(std::move(options)),
       streams_(options_.stream_names.size()),
       missing_streams_(options_.stream_names.size()) {
-  const size_t queue_bytes = static_cast<size_t>(shape().slots) * shape().slot_bytes;
+  const size_t queue_bytes = slotsBytes();
   const auto channels = static_cast<size_t>(shape().channels);
   slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * channels * queue_bytes)));
   if (!slots_) {
@@ -41,8 +41,11 @@ SocketLink::SocketLink(LinkOptions options)
 }
 
 uint64_t SocketLink::memoryBytes() const {
-  uint64_t bytes = sizeof *this +
-                   uint64_t{2} * static_cast<uint64_t>(shape().channels) * shape().slots * shape().slot_bytes;
+  uint64_t bytes = sizeof *this;
+  // Of slots that are the caller's nothing is touched.
+  for (const auto& channel : channels_)
+    bytes +=
+        (uint64_t{channel->sender.hasOwnSlots()} + uint64_t{channel->receiver.hasOwnSlots()}) * slotsBytes();
   for (const Stream& stream : streams_) bytes += stream.tcp ? stream.tcp->memoryBytes() : 0;
   return bytes;
 }

@@ -69,6 +69,8 @@ class SocketLink final : public Link, private FrameSink {
 
   // --- For the connections.
   const LinkShape& shape() const { return options_.shape; }
+  // Of a connection's slots.
+  size_t slotsBytes() const { return static_cast<size_t>(shape().slots) * shape().slot_bytes; }
   // The stream that a message of this size is to take.
   size_t chooseStream(uint32_t bytes);
   void sendMessage(size_t stream, const FrameHeader& header, const std::byte* payload);
