@@ -251,11 +251,12 @@ std::string Communicator::settingsText() const {
   return formatString(
       "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld "
       "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s HORING_GPU_PATH=%s "
-      "HORING_GPU_COPY_BYTES=%lld HORING_SINGLE_COPY=%s HORING_SELECTION=%s(%016llx) HORING_CALIBRATE=%s",
+      "HORING_GPU_COPY_BYTES=%lld HORING_GPU_PROXIES=%lld HORING_SINGLE_COPY=%s HORING_SELECTION=%s(%016llx) "
+      "HORING_CALIBRATE=%s",
       static_cast<long long>(c.window), static_cast<long long>(c.slots),
       static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
       c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), static_cast<long long>(c.gpu_copy_bytes),
-      c.single_copy.c_str(),
+      static_cast<long long>(c.gpu_proxies), c.single_copy.c_str(),
       c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c));
 }

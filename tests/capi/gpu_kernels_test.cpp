@@ -23,11 +23,13 @@ struct Place {
   int gpus;
   const char* transports = nullptr;
   const char* algorithm = "auto";
+  const char* proxies = "0";
 };
 void PrintTo(const Place& place, std::ostream* out) {
   *out << place.ranks << " ranks on " << place.gpus << " GPUs";
   if (place.transports) *out << ", nodes over " << place.transports;
   if (place.algorithm != std::string("auto")) *out << ", " << place.algorithm;
+  if (place.proxies != std::string("0")) *out << ", " << place.proxies << " proxies";
 }
 
 class GpuKernels : public testing::TestWithParam<Place> {
@@ -38,7 +40,8 @@ class GpuKernels : public testing::TestWithParam<Place> {
       GTEST_SKIP() << "fewer GPUs here than processes, and no MPS";
     ASSERT_TRUE(cuda_.loaded());
     cuda_.setKernels(&horing::test::emulatedKernels());
-    const Setting algorithm("HORING_ALGO", GetParam().algorithm);
+    const Setting algorithm("HORING_ALGO", GetParam().algorithm),
+        proxies("HORING_GPU_PROXIES", GetParam().proxies);
     comms_ = areNodes() ? makeNodes(ranks(), GetParam().transports)
                         : makeCommunicators(ranks(), Meeting::kInitAll);
     // Whatever goes through the host needs pinned memory for its pieces.
@@ -589,7 +592,8 @@ INSTANTIATE_TEST_SUITE_P(Places, GpuKernels, testing::ValuesIn(kPlaces));
 // That wait for each other in one launch.
 INSTANTIATE_TEST_SUITE_P(Queues, GpuKernels, testing::Values(Place{2, 1, nullptr, "ring"}));
 INSTANTIATE_TEST_SUITE_P(Places, GpuKernelsOfThreads, testing::ValuesIn(kPlaces));
-constexpr Place kNodes[] = {{2, 2, "shm,socket"}, {3, 3, "shm,socket"}, {4, 4, "socket"}};
+constexpr Place kNodes[] = {
+    {2, 2, "shm,socket"}, {3, 3, "shm,socket", "auto", "3"}, {4, 4, "socket"}, {2, 2, "socket", "auto", "3"}};
 INSTANTIATE_TEST_SUITE_P(Nodes, GpuKernels, testing::ValuesIn(kNodes));
 
 // Streams order them, though the buffers are those of another rank's call.

@@ -23,6 +23,15 @@ std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
   return writer.take();
 }
 
+int proxiesFor(const Communicator& communicator) {
+  const auto wanted = static_cast<int>(communicator.options().config.gpu_proxies);
+  if (wanted > 0) return wanted;
+  int least = cuda::kMaxBridgedParts;
+  for (const auto& [boot_id, load] : communicator.kernels())
+    least = std::min(least, load.cores / load.ranks / GpuProxies::kCoresOfProxy);
+  return std::max(least, 1);
+}
+
 std::vector<std::string> nodesOf(const Communicator& communicator) {
   std::vector<std::string> nodes;
   for (int rank = 0; rank < communicator.ranks(); ++rank)
@@ -94,6 +103,7 @@ void RemoteGpus::chooseShape() {
   }
   bridged_parts_ = std::min(bridged_parts_, parts_);
   while (!hostsFit(shape_, bridged_parts_) && bridged_parts_ > 1) --bridged_parts_;
+  proxy_count_ = std::min(proxiesFor(communicator_), bridged_parts_);
   neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_));
 }
 
@@ -111,19 +121,29 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   offer.most_blocks = static_cast<uint32_t>(config.gpu_blocks);
   device_ = own.device;
   HORING_ASSIGN(told_.memory, cuda::makePinnedMemory(device_, kGpuToldBytes));
-  GpuProxyOptions options;
-  options.rank = communicator_.rank();
-  HORING_ASSIGN(options.transports, communicator_.makeOtherTransports("kernels"));
-  options.shape = {cuda::bridgeChannel(0, bridged_parts_), shape_.slots, shape_.slot_bytes};
-  options.wait = communicator_.waitPolicy();
-  options.timeout_ms = config.timeout_ms;
-  options.abort = own.abort;
-  options.news = own.news;
-  options.fail = [this](const Status& status) { communicator_.announce(status); };
-  proxy_ = std::make_unique<GpuProxy>(std::move(options));
-  offer.addresses = proxy_->addresses();
+  HORING_TRY(makeProxies(own));
+  offer.addresses = proxies_->addresses();
   offer.memory = neighbors_.offer(own.device, *own.memory, communicator_.log());
   return offer;
+}
+
+Status RemoteGpus::makeProxies(const Own& own) {
+  std::vector<std::unique_ptr<GpuProxy>> proxies;
+  for (int i = 0; i < proxy_count_; ++i) {
+    GpuProxyOptions options;
+    options.rank = rank();
+    HORING_ASSIGN(options.transports, communicator_.makeOtherTransports(formatString("kernels %d", i)));
+    // As many slots as queues have: so those of both can be the same.
+    options.shape = {GpuProxies::channelsFor(bridged_parts_, proxy_count_), shape_.slots, shape_.slot_bytes};
+    options.wait = communicator_.waitPolicy();
+    options.timeout_ms = communicator_.options().config.timeout_ms;
+    options.abort = own.abort;
+    options.news = own.news;
+    options.fail = [this](const Status& status) { communicator_.announce(status); };
+    proxies.push_back(std::make_unique<GpuProxy>(std::move(options)));
+  }
+  proxies_ = std::make_unique<GpuProxies>(std::move(proxies));
+  return {};
 }
 
 Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
@@ -157,7 +177,7 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     }
   }
   if (!verdict.why_not.ok()) {
-    proxy_.reset();
+    proxies_.reset();
     told_.memory.reset();
     queues_.memory.reset();
   }
@@ -176,18 +196,18 @@ Status RemoteGpus::openNeighbors(const std::vector<GpuOffer>& offers) {
 std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   AddressTable table;
   for (const GpuOffer& offer : offers) table.push_back(offer.addresses);
-  proxy_->setAddresses(std::move(table));
+  proxies_->setAddresses(std::move(table));
   // The last way is the memory of GPUs.
-  const size_t transports = proxy_->transports();
+  const size_t transports = proxies_->transports();
   return TransportReach::encode(rank(), communicator_.ranks(), transports + 1, [&](int peer, size_t way) {
-    return way < transports ? proxy_->canReach(peer, way) : neighbors_.reachesBothWays(peer);
+    return way < transports ? proxies_->canReach(peer, way) : neighbors_.reachesBothWays(peer);
   });
 }
 
 Status RemoteGpus::meet(Blobs told) {
   const size_t ranks = told.size();
-  const TransportReach reach(std::move(told), proxy_->transports() + 1);
-  neighbors_.settle(reach, proxy_->transports());
+  const TransportReach reach(std::move(told), proxies_->transports() + 1);
+  neighbors_.settle(reach, proxies_->transports());
   communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                            neighbors_.count());
   std::vector<size_t> strangers(ranks);
@@ -196,7 +216,7 @@ Status RemoteGpus::meet(Blobs told) {
       if (reach.choice(a, b) < 0)
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
-      if (reach.both(a, b, proxy_->transports())) continue;
+      if (reach.both(a, b, proxies_->transports())) continue;
       ++strangers[a];
       ++strangers[b];
     }
@@ -216,7 +236,7 @@ Status RemoteGpus::start(const TransportReach& reach) {
       HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
     }
   }
-  return proxy_->start(reach.choicesOf(static_cast<size_t>(rank())));
+  return proxies_->start(reach.choicesOf(static_cast<size_t>(rank())));
 }
 
 size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {
@@ -232,7 +252,7 @@ int32_t RemoteGpus::bridgedMessageParts() const {
 
 void RemoteGpus::connect(bool carries) {
   if (carries)
-    for (const GpuProxy::Lane& lane : lanes_) proxy_->add(lane);
+    for (const GpuProxy::Lane& lane : lanes_) proxies_->add(lane);
   lanes_.clear();
 }
 
@@ -253,7 +273,7 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
   }
   connect(all);
   if (all)
-    for (const auto& blocks : activities_) proxy_->watch(blocks);
+    for (const auto& blocks : activities_) proxies_->watch(blocks);
   for (Pinned* const pinned : {&told_, &queues_}) {
     if (!pinned->memory) continue;
     if (!all) HORING_TRY(pinned->memory->rewind(pinned->kept_bytes));
@@ -287,27 +307,27 @@ Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
 Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
   HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
   told_.kept_bytes = told_.memory->used();
-  proxy_->watch({activity, blocks});
+  proxies_->watch({activity, blocks});
   return activity;
 }
 
 bool RemoteGpus::leave() {
-  proxy_.reset();
+  proxies_.reset();
   return neighbors_.leave();
 }
 
 void RemoteGpus::leak() {
   neighbors_.leak();
-  proxy_.reset();
+  proxies_.reset();
   (void)told_.memory.release();
   (void)queues_.memory.release();
   (void)messages_.release();
 }
 
 uint64_t RemoteGpus::memoryBytes() const {
-  if (!proxy_) return 0;
+  if (!proxies_) return 0;
   return told_.memory->bytes() + (queues_.memory ? queues_.memory->bytes() : 0) +
-         (messages_ ? messages_->bytes() : 0) + proxy_->memoryBytes();
+         (messages_ ? messages_->bytes() : 0) + proxies_->memoryBytes();
 }
 
 }  // namespace horing

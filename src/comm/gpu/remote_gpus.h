@@ -11,7 +11,7 @@
 #include "comm/communicator.h"
 #include "comm/gpu/neighbors.h"
 #include "comm/gpu/offer.h"
-#include "comm/gpu/proxy.h"
+#include "comm/gpu/proxies.h"
 #include "cuda/device.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/memory.h"
@@ -76,7 +76,7 @@ class RemoteGpus {
   Result<cuda::Activity*> activity(size_t blocks);
   // The same of messages, for good and at once.
   Result<cuda::Activity*> activityOfMessages(size_t blocks);
-  void launched(GpuProxy::Launch launch, uint64_t blocks) { proxy_->launched(launch, blocks); }
+  void launched(GpuProxy::Launch launch, uint64_t blocks) { proxies_->launched(launch, blocks); }
   uint64_t memoryBytes() const;
   // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's
   // GPU open, which must never be freed.
@@ -90,6 +90,7 @@ class RemoteGpus {
   Result<Blobs> gather(std::span<const std::byte> mine) const;
   void chooseShape();
   Result<GpuOffer> setUp(const Own& own);
+  Status makeProxies(const Own& own);
   Status openNeighbors(const std::vector<GpuOffer>& offers);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told);
@@ -114,7 +115,8 @@ class RemoteGpus {
   // Pinned, too, for queues of messages that no plan has; null: there are none. From the begin, since asking for some may wait for kernels
   // that run.
   std::unique_ptr<cuda::Memory> messages_;
-  std::unique_ptr<GpuProxy> proxy_;  // goes before the memory
+  int proxy_count_ = 1;                  // the same on every rank
+  std::unique_ptr<GpuProxies> proxies_;  // go before the memory
   // Of the plan at hand.
   std::vector<GpuProxy::Lane> lanes_;
   std::vector<std::span<const cuda::Activity>> activities_;

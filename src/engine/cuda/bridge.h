@@ -57,5 +57,12 @@ inline constexpr int32_t kMaxBridgedParts = kMaxLinkChannels / kLinkChannels;
 constexpr int bridgeChannel(int32_t channel, int32_t part) {
   return part * kLinkChannels + channel;
 }
+struct BridgedPart {
+  int32_t channel;
+  int32_t part;
+};
+constexpr BridgedPart bridgedPart(int bridge_channel) {
+  return {bridge_channel % kLinkChannels, bridge_channel / kLinkChannels};
+}
 
 }  // namespace horing::cuda

@@ -1,0 +1,42 @@
+#pragma once
+// The proxies of one rank (comm/gpu/proxy.h): each is a thread with transports of its own that carries its share of the parts of every
+// plan, since one core moves less over TCP than networks do.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/gpu/proxy.h"
+
+namespace horing {
+
+// Owns them; threads as for each of them.
+class GpuProxies {
+ public:
+  // The cores that one is worth.
+  static constexpr int kCoresOfProxy = 4;
+
+  // All alike, on every rank; at least one.
+  explicit GpuProxies(std::vector<std::unique_ptr<GpuProxy>> proxies) : proxies_(std::move(proxies)) {}
+
+  // Channels of the links of each, so that all together have so many parts.
+  static int channelsFor(int32_t parts, int proxies);
+
+  // As of one: what peers need of the first, then of the second, and so on.
+  std::vector<std::vector<std::byte>> addresses() const;
+  void setAddresses(const AddressTable& table);
+  // Of each; what one reaches, all do.
+  size_t transports() const { return proxies_.front()->transports(); }
+  bool canReach(int peer, size_t transport) const { return proxies_.front()->canReach(peer, transport); }
+  Status start(const std::vector<int>& transport_of_rank);
+
+  // `lane.channel`: of all parts, see cuda::bridgeChannel().
+  void add(GpuProxy::Lane lane);
+  void watch(std::span<const cuda::Activity> blocks);
+  void launched(GpuProxy::Launch launch, uint64_t blocks);
+  uint64_t memoryBytes() const;
+
+ private:
+  std::vector<std::unique_ptr<GpuProxy>> proxies_;
+};
+
+}  // namespace horing

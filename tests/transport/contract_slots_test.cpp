@@ -1,0 +1,96 @@
+// Slots that are the caller's: messages leave from there and come there, however often connections break, and stay until they are
+// released. Transports that have none say so.
+#include <cstdlib>
+
+#include "base/random.h"
+#include "contract_ranks.h"
+
+namespace horing::testing {
+namespace {
+
+constexpr uint32_t kSlots = 5;
+constexpr LinkShape kCallersShape{.channels = 1, .slots = kSlots, .slot_bytes = 1u << 18};
+constexpr uint64_t kMessages = 60;
+
+class SlotsContract : public TransportContract {
+ protected:
+  using Memory = std::unique_ptr<std::byte, void (*)(void*)>;
+  static std::span<std::byte> of(const Memory& memory) { return {memory.get(), kBytes}; }
+  static Memory allocate() { return {static_cast<std::byte*>(std::aligned_alloc(64, kBytes)), std::free}; }
+  static std::byte* slot(const Memory& memory, uint64_t message) {
+    return memory.get() + message % kSlots * kCallersShape.slot_bytes;
+  }
+  static uint32_t bytesOf(uint64_t message) {
+    return static_cast<uint32_t>(message * 9973 % kCallersShape.slot_bytes);
+  }
+  static constexpr size_t kBytes = size_t{kSlots} * kCallersShape.slot_bytes;
+};
+
+TEST_P(SlotsContract, HoldMessagesAtBothEndsUntilTheyAreReleased) {
+  const Memory sends = allocate(), receives = allocate();
+  ContractRanks ranks(GetParam(), 2);
+  ASSERT_TRUE(ranks.made(2));
+  const auto [low, high] = ranks.link(0, 1, kCallersShape);
+  ASSERT_NE(low, nullptr);
+  Sender& sender = low->sender(0);
+  Receiver& receiver = high->receiver(0);
+  const bool are_callers = sender.useSlots(of(sends));
+  EXPECT_EQ(are_callers, low->describe().starts_with("socket"));
+  EXPECT_EQ(receiver.useSlots(of(receives)), are_callers);
+  if (!are_callers) return;
+  EXPECT_FALSE(sender.useSlots(of(sends).first(kCallersShape.slot_bytes))) << "too few";
+  Random dice(7);
+  uint64_t sent = 0, seen = 0, released = 0;
+  const auto step = [&] {
+    if (dice.upTo(200) == 0) ranks.fixture().breakConnections([&] { return dice.upTo(1) == 0; });
+    EXPECT_LE(sender.acknowledged(), released) << "who holds it has not released it";
+    EXPECT_LE(sent - sender.acknowledged(), kSlots);
+    if (std::byte* const at = sent < kMessages ? sender.tryAcquire() : nullptr) {
+      EXPECT_EQ(at, slot(sends, sent));
+      fillPattern(at, bytesOf(sent), sent);
+      sender.post(bytesOf(sent), sent);
+      ++sent;
+    }
+    if (const Message* const message = receiver.tryPeekAhead(seen - released)) {
+      EXPECT_EQ(message->tag, seen);
+      EXPECT_EQ(message->data, slot(receives, seen));
+      EXPECT_EQ(message->bytes, bytesOf(seen));
+      ++seen;
+    }
+    // Some at once, and each as it came.
+    if (seen - released == kSlots || seen == kMessages || dice.upTo(100) == 0)
+      for (; released < seen; ++released) {
+        EXPECT_EQ(matchPattern(slot(receives, released), bytesOf(released), released), bytesOf(released));
+        receiver.release();
+      }
+    return released == kMessages && sender.acknowledged() == kMessages;
+  };
+  EXPECT_TRUE(ranks.pumpUntil(step)) << sent << " sent, " << seen << " seen, " << released << " released, "
+                                     << sender.acknowledged() << " acknowledged";
+  EXPECT_TRUE(low->status().ok() && high->status().ok())
+      << low->status().toString() << high->status().toString();
+}
+
+// A message that came before stays where it is.
+TEST_P(SlotsContract, AreForMessagesThatComeLater) {
+  const Memory receives = allocate();
+  ContractRanks ranks(GetParam(), 2);
+  ASSERT_TRUE(ranks.made(2));
+  const auto [low, high] = ranks.link(0, 1, kCallersShape);
+  ASSERT_NE(low, nullptr);
+  ASSERT_TRUE(sendPattern(ranks, low->sender(0), 1000, 5));
+  Receiver& receiver = high->receiver(0);
+  ASSERT_NE(ranks.peek(receiver), nullptr);
+  EXPECT_FALSE(low->sender(0).useSlots(of(receives))) << "it has sent from others";
+  if (!receiver.useSlots(of(receives))) return;
+  expectPattern(ranks, receiver, 1000, 5);
+  ASSERT_TRUE(sendPattern(ranks, low->sender(0), 1000, 6));
+  const Message* const next = ranks.peek(receiver);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(next->data, slot(receives, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, SlotsContract, ::testing::ValuesIn(contractCases()), caseName);
+
+}  // namespace
+}  // namespace horing::testing
