@@ -628,9 +628,9 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * complete, and later work on any of them waits for all of them. All are on CUDA streams, or none is
  * (horingInvalidUsage); the CUDA streams all record the same graph, or none of them records. Where GPUs do
  * not reach each other's memory (on two nodes, for instance), messages, and all-to-all, gather and scatter
- * with blocks that differ, are recorded by all ranks that take part or by none of them, in communicators of
- * 33 ranks at most, fewer with a large HORING_WINDOW (horingInvalidUsage). Operations of different
- * communicators have no order among them if any of them is on a GPU.
+ * with blocks that differ, can be recorded in communicators of 33 ranks at most, fewer with a large
+ * HORING_WINDOW (horingInvalidUsage); where RDMA joins any two ranks, by all that take part or by none of
+ * them. Operations of different communicators have no order among them if any of them is on a GPU.
  *
  * If one communicator of a group cannot be made, the others that it made are aborted: calls on them return an
  * error, their other ranks are told, and they can only be ended. */

@@ -89,14 +89,19 @@ class GpuMessageRanks : public testing::Test {
   std::vector<horingComm_t> comms_;
 };
 
-class GpuMessages : public GpuMessageRanks, public testing::WithParamInterface<int> {
- protected:
-  GpuMessages() : GpuMessageRanks(GetParam()) {}
-};
-
 struct World {
   int ranks;
   const char* transports;
+};
+std::string nameOf(const testing::TestParamInfo<World>& each) {
+  return std::to_string(each.param.ranks) + (!each.param.transports            ? "OfOneProcess"
+                                             : each.param.transports[1] == 'o' ? "NodesBySockets"
+                                                                               : "NodesByMemory");
+}
+
+class GpuMessages : public GpuMessageRanks, public testing::WithParamInterface<World> {
+ protected:
+  GpuMessages() : GpuMessageRanks(GetParam().ranks, GetParam().transports) {}
 };
 
 class GpuMessagesInGraphs : public GpuMessageRanks, public testing::WithParamInterface<World> {
@@ -368,8 +373,8 @@ TEST_P(GpuMessages, ToOneselfNeedTheirCounterpart) {
   });
 }
 
-constexpr int kRanks[] = {2, 3, 4};
-INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessages, testing::ValuesIn(kRanks));
+constexpr World kRanks[] = {{2, nullptr}, {3, nullptr}, {4, nullptr}, {3, "socket"}, {4, "shm,socket"}};
+INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessages, testing::ValuesIn(kRanks), nameOf);
 
 TEST_P(GpuMessagesInGraphs, AreReplayed) {
   begin();
@@ -427,7 +432,7 @@ TEST_P(GpuMessagesInGraphs, OfAllToAllAreReplayedBetweenOtherCollectives) {
   });
 }
 
-// Each way has its order: what streams do at once between nodes goes by hosts, and what graphs replay by kernels.
+// What streams do at once, and what graphs replay.
 TEST_P(GpuMessagesInGraphs, MayComeBetweenOthers) {
   begin();
   cuda_.fail(nullptr, 0);
@@ -454,13 +459,7 @@ TEST_P(GpuMessagesInGraphs, MayComeBetweenOthers) {
 }
 
 constexpr World kWorlds[] = {{2, nullptr}, {4, nullptr}, {2, "shm,socket"}, {4, "socket"}};
-INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessagesInGraphs, testing::ValuesIn(kWorlds),
-                         [](const testing::TestParamInfo<World>& each) {
-                           return std::to_string(each.param.ranks) + (!each.param.transports ? "OfOneProcess"
-                                                                      : each.param.transports[1] == 'o'
-                                                                          ? "NodesBySockets"
-                                                                          : "NodesByMemory");
-                         });
+INSTANTIATE_TEST_SUITE_P(Ranks, GpuMessagesInGraphs, testing::ValuesIn(kWorlds), nameOf);
 
 // Who is alone has nobody to agree with.
 TEST(GpuMessagesOfOne, ArePartOfGraphs) {

@@ -265,7 +265,7 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchang
   for (const Transfer& each : transfers)
     if (each.peer != own) to_others.push_back(each);
   if (!exchange) return messages;
-  if (is_recorded) HORING_TRY(team_->connectMessages(own, to_others));
+  HORING_TRY(team_->connectMessages(own, to_others));
   messages.kernels =
       exchange->prepare(to_others, is_recorded ? cuda::kNoCall | cuda::kInGraph : cuda::kNoCall);
   return messages;

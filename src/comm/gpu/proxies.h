@@ -3,6 +3,7 @@
 // plan, since one core moves less over TCP than networks do.
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "comm/gpu/proxy.h"
@@ -13,7 +14,7 @@ namespace horing {
 class GpuProxies {
  public:
   // The cores that one is worth.
-  static constexpr int kCoresOfProxy = 4;
+  static constexpr int kCoresOfProxy = 2;
 
   // All alike, on every rank; at least one.
   explicit GpuProxies(std::vector<std::unique_ptr<GpuProxy>> proxies) : proxies_(std::move(proxies)) {}
@@ -26,6 +27,9 @@ class GpuProxies {
   void setAddresses(const AddressTable& table);
   // Of each; what one reaches, all do.
   size_t transports() const { return proxies_.front()->transports(); }
+  std::string_view transportName(size_t transport) const {
+    return proxies_.front()->transportName(transport);
+  }
   bool canReach(int peer, size_t transport) const { return proxies_.front()->canReach(peer, transport); }
   Status start(const std::vector<int>& transport_of_rank);
 

@@ -50,6 +50,7 @@ class GpuProxy {
   std::vector<std::vector<std::byte>> addresses() const { return connector_.addresses(); }
   void setAddresses(AddressTable table) { connector_.setAddresses(std::move(table)); }
   size_t transports() const { return connector_.transports().size(); }
+  const char* transportName(size_t transport) const { return connector_.transports()[transport]->name(); }
   bool canReach(int peer, size_t transport) const { return connector_.canReach(peer, transport); }
   Status start(std::vector<int> transport_of_rank);
 

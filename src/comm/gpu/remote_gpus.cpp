@@ -217,6 +217,7 @@ Status RemoteGpus::meet(Blobs told) {
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
       if (reach.both(a, b, proxies_->transports())) continue;
+      some_by_rdma_ |= proxies_->transportName(static_cast<size_t>(reach.choice(a, b))) == "verbs";
       ++strangers[a];
       ++strangers[b];
     }

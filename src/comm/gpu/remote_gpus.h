@@ -63,6 +63,8 @@ class RemoteGpus {
   // Of any rank, if all of its node are such; the same on every rank.
   size_t mostNeighbors() const { return neighbors_.seats().mostNeighbors(); }
   bool areAllNeighbors() const { return all_neighbors_; }
+  // Whether hosts may move messages between some ranks' GPUs without a copy (RDMA), the same on each.
+  bool areSomeByRdma() const { return some_by_rdma_; }
   // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages that a graph records; `lane.end` is not
   // used. Of what the host carries: when allMade() or connect() has said so.
   enum class QueueUse : uint8_t { kPlan, kMessages };
@@ -104,6 +106,7 @@ class RemoteGpus {
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
   bool all_neighbors_ = true;
+  bool some_by_rdma_ = false;
   size_t most_strangers_ = 0;  // that are no neighbors of a rank
   int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
   // Pinned memory of the host, and how much of it plans have that all ranks have made.

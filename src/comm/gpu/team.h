@@ -74,15 +74,16 @@ class GpuTeam {
   // This rank's sends and receives by kernels. Null: kernels serve none of this rank's; or serves() has not told it yet that they serve
   // collectives. So ranks that made the same ones before are told alike.
   Result<const cuda::BoundExchange*> exchange(int rank);
-  // With which ranks, if it has one, and whether with all, on every rank: the same at both ends. Those whose memory its GPU reaches;
-  // where a graph records them, with the others too, whose messages hosts carry between kernels.
+  // With which ranks, if it has one, and whether with all, on every rank: the same at both ends. Those whose memory its GPU reaches, and
+  // the others too, whose messages hosts carry between kernels: without RDMA, by which hosts do it better, or where a graph records them.
   bool carriesMessagesWith(int peer, bool is_recorded) const {
     return carriesAllMessages(is_recorded) || remote_->isNeighbor(peer);
   }
   bool carriesAllMessages(bool is_recorded) const {
-    return !remote_ || remote_->areAllNeighbors() || (is_recorded && bridged_exchange_parts_ > 0);
+    return !remote_ || remote_->areAllNeighbors() ||
+           (bridged_exchange_parts_ > 0 && (is_recorded || !remote_->areSomeByRdma()));
   }
-  // Before a graph records these: queues to ranks whose memory is not reached. Errors, of this rank alone: the driver's; its GPU's memory
+  // Before these: queues to ranks whose memory is not reached. Errors, of this rank alone: the driver's; its GPU's memory
   // has no room for them.
   Status connectMessages(int rank, std::span<const Transfer> transfers);
 
