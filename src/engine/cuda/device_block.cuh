@@ -45,6 +45,8 @@ class DeviceBlock {
   __device__ void sync() const { __syncthreads(); }
   __device__ bool any(bool value) const { return __syncthreads_or(value) != 0; }
   __device__ void pause() const {}
+  // Between looks at memory of the host, which others' copies and fences wait for.
+  __device__ void nap() const { __nanosleep(500); }
   __device__ uint64_t nowNs() const { return globalTimerNs(); }
   __device__ static constexpr int32_t crews() { return kThreads / DeviceCrew::kThreads; }
   __device__ DeviceCrew crew() const { return {}; }

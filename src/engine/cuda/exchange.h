@@ -130,19 +130,7 @@ class ExchangeRun {
   }
 
   HORING_DEVICE void copy(int32_t item) const {
-    FoldWork work;
-    work.sources = &shared_.from[item];
-    work.source_count = 1;
-    work.destinations = &shared_.to[item];
-    work.destination_count = 1;
-    work.count = shared_.bytes[item];
-    work.thread = block_.thread();
-    work.threads = block_.threads();
-    const auto any = reinterpret_cast<uintptr_t>(shared_.to[item]) |
-                     reinterpret_cast<uintptr_t>(shared_.from[item]) | work.count;
-    if (any % sizeof(uint32_t) != 0) return moveSlice<uint8_t>(work);
-    work.count /= sizeof(uint32_t);
-    moveSlice<uint32_t>(work);
+    moveBytes(shared_.to[item], shared_.from[item], shared_.bytes[item], block_);
   }
 
   // One thread: whether there is nothing to wait for any more.

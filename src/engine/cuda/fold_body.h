@@ -157,6 +157,25 @@ HORING_DEVICE inline void moveSlice(const FoldWork& work) {
     storeElement<Stored>(work, at, loadElement<Stored>(source, at));
 }
 
+// Bytes that are elements of nothing, by all threads of a block. The addresses may stay where they are, in shared memory: in registers
+// they would take those of packs.
+template <class Block>
+HORING_DEVICE inline void moveBytes(std::byte* const& to, const std::byte* const& from, size_t bytes,
+                                    const Block& block) {
+  FoldWork work;
+  work.sources = &from;
+  work.source_count = 1;
+  work.destinations = &to;
+  work.destination_count = 1;
+  work.count = bytes;
+  work.thread = block.thread();
+  work.threads = block.threads();
+  const auto any = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes;
+  if (any % sizeof(uint32_t) != 0) return moveSlice<uint8_t>(work);
+  work.count /= sizeof(uint32_t);
+  moveSlice<uint32_t>(work);
+}
+
 template <class R>
 HORING_DEVICE inline void foldSlice(const FoldScale& scale, const FoldWork& work) {
   const R rule(scale);

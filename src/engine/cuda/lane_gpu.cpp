@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/cuda/copy_kernel.h"
 #include "engine/cuda/exchange_kernel.h"
 
 namespace horing::cuda {
@@ -33,6 +34,11 @@ Status LaneGpu::load() {
   for (const LaneImage image : {LaneImage::kFloats, LaneImage::kIntegers, LaneImage::kExchange})
     HORING_TRY(loadImage(image));
   return {};
+}
+
+// To look it up loads it; an image is loaded lazily.
+Status LaneGpu::loadCopy() {
+  return findCopy().status();
 }
 
 Status LaneGpu::loadImage(LaneImage image) {
@@ -68,6 +74,12 @@ Result<CudaFunction> LaneGpu::findExchange() {
   const std::lock_guard lock(mutex_);
   if (!exchange_) HORING_TRY(lookUp(exchange_, LaneImage::kExchange, kExchangeKernel));
   return exchange_;
+}
+
+Result<CudaFunction> LaneGpu::findCopy() {
+  const std::lock_guard lock(mutex_);
+  if (!copy_) HORING_TRY(lookUp(copy_, LaneImage::kCopy, kCopyKernel));
+  return copy_;
 }
 
 Status LaneGpu::lookUp(CudaFunction& function, LaneImage image, const char* name) {
@@ -112,6 +124,11 @@ Status LaneGpu::launch(const LaneCalls& calls, const LaneGrid& grid, DataType ty
 Status LaneGpu::launch(const ExchangeCall& call, CudaStream stream) {
   HORING_ASSIGN(const CudaFunction function, findExchange());
   return launch(function, {call.blocks, 1, 1}, kExchangeThreads, &call, stream);
+}
+
+Status LaneGpu::launch(const CopyCall& call, CudaStream stream) {
+  HORING_ASSIGN(const CudaFunction function, findCopy());
+  return launch(function, {call.blocks, 1, 1}, kCopyThreads, &call, stream);
 }
 
 Status LaneGpu::launch(CudaFunction function, std::array<int32_t, 3> grid, int threads, const void* parameter,

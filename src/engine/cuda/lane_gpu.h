@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "cuda/device.h"
+#include "engine/cuda/copy_call.h"
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/lane_image.h"
 #include "engine/cuda/lane_kernels.h"
@@ -30,17 +31,21 @@ class LaneGpu {
 
   const CudaDevice& device() const { return *device_; }
   const std::shared_ptr<const CudaDevice>& sharedDevice() const { return device_; }
-  // Loads all kernels, so that no launch has to while another kernel waits for it.
+  // Loads all kernels, so that no launch has to while another kernel waits for it; but for that of copies.
   Status load();
+  // The same of that one alone.
+  Status loadCopy();
   // All blocks of all ranks that share the GPU and wait for each other must be resident at once. The least of all kernels.
   Result<int> mostResidentBlocks();
   // Asynchronously, on `stream`.
   Status launch(const LaneCalls& calls, const LaneGrid& grid, DataType type, RedOp op, CudaStream stream);
   Status launch(const ExchangeCall& call, CudaStream stream);
+  Status launch(const CopyCall& call, CudaStream stream);
 
  private:
   Result<CudaFunction> find(DataType type, RedOp op);
   Result<CudaFunction> findExchange();
+  Result<CudaFunction> findCopy();
   Status loadImage(LaneImage image);
   // Under mutex_.
   Status lookUp(CudaFunction& function, LaneImage image, const char* name);
@@ -55,6 +60,7 @@ class LaneGpu {
   std::array<std::array<CudaFunction, kRedOps>, kDataTypes>
       functions_{};                  // under mutex_; null: not looked up yet
   CudaFunction exchange_ = nullptr;  // as these
+  CudaFunction copy_ = nullptr;      // the same
 };
 
 }  // namespace horing::cuda

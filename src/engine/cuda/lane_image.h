@@ -5,8 +5,8 @@
 
 namespace horing::cuda {
 
-enum class LaneImage { kFloats, kIntegers, kExchange };
-inline constexpr int kLaneImages = 3;
+enum class LaneImage { kFloats, kIntegers, kExchange, kCopy };
+inline constexpr int kLaneImages = 4;
 
 // A fat binary; one of no kernels, which drivers refuse, where the library was built without a CUDA compiler.
 const void* laneImage(LaneImage image);

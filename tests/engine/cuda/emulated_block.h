@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "engine/cuda/copy_run.h"
 #include "engine/cuda/exchange.h"
 #include "engine/cuda/lane.h"
 #include "fibers.h"
@@ -80,6 +81,7 @@ class EmulatedThread {
   uint32_t threads() const { return all_.threads(); }
   bool any(bool value) { return all_.any(value); }
   void pause() { EmulatedThreads::pause(); }
+  void nap() { pause(); }
   uint64_t nowNs() const { return static_cast<uint64_t>(SteadyClock().nowNs()); }
 
  private:
@@ -121,5 +123,7 @@ using EmulatedBlock = EmulatedBlockOf<cuda::LaneShared>;
 using EmulatedLaneThread = EmulatedThreadOf<cuda::LaneShared>;
 using EmulatedExchangeBlock = EmulatedBlockOf<cuda::ExchangeShared>;
 using EmulatedExchangeThread = EmulatedThreadOf<cuda::ExchangeShared>;
+using EmulatedCopyBlock = EmulatedBlockOf<cuda::CopyShared>;
+using EmulatedCopyThread = EmulatedThreadOf<cuda::CopyShared>;
 
 }  // namespace horing::test

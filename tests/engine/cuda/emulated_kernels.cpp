@@ -10,6 +10,7 @@
 
 #include "../../sanitizer.h"
 #include "emulated_block.h"
+#include "engine/cuda/copy_kernel.h"
 #include "engine/cuda/exchange_kernel.h"
 #include "engine/cuda/lane_kernels.h"
 
@@ -66,6 +67,20 @@ void runExchange(const cuda::ExchangeCall& call, const fake::Grid& grid) {
   runAll(std::move(bodies));
 }
 
+void runCopy(const cuda::CopyCall& call, const fake::Grid& grid) {
+  std::vector<std::unique_ptr<EmulatedCopyBlock>> blocks;
+  Bodies bodies;
+  for (int32_t number = 0; number < grid.x; ++number) {
+    EmulatedCopyBlock& block = *blocks.emplace_back(std::make_unique<EmulatedCopyBlock>(kThreads));
+    for (uint32_t thread = 0; thread < kThreads; ++thread)
+      bodies.push_back([&call, &block, number, thread] {
+        EmulatedCopyThread self(block, thread);
+        cuda::CopyRun(call, number, self).run();
+      });
+  }
+  runAll(std::move(bodies));
+}
+
 template <DataType kType, RedOp kOp>
 constexpr auto kernel = runLaunch<cuda::RuleOf<kType, kOp>>;
 
@@ -87,14 +102,19 @@ constexpr Named kKernels[] = {
 bool isExchange(const char* name) {
   return std::string_view(name) == cuda::kExchangeKernel;
 }
+bool isCopy(const char* name) {
+  return std::string_view(name) == cuda::kCopyKernel;
+}
 
 size_t parameterBytes(const char* name) {
+  if (isCopy(name)) return sizeof(cuda::CopyCall);
   if (isExchange(name)) return sizeof(cuda::ExchangeCall);
   return std::string_view(name).starts_with("horing_lane_") ? sizeof(cuda::LaneCalls) : 0;
 }
 
 void run(const char* name, const void* parameter, const fake::Grid& grid) {
   if (isExchange(name)) return runExchange(*static_cast<const cuda::ExchangeCall*>(parameter), grid);
+  if (isCopy(name)) return runCopy(*static_cast<const cuda::CopyCall*>(parameter), grid);
   for (const Named& each : kKernels)
     if (cuda::laneKernelName(each.type, each.op) == name)
       return each.run(*static_cast<const cuda::LaneCalls*>(parameter), grid);

@@ -1,0 +1,176 @@
+// Copies that the host asks kernels for, run on the host.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "../../sanitizer.h"
+#include "emulated_block.h"
+#include "engine/cuda/copy_run.h"
+
+namespace horing {
+namespace {
+
+using cuda::CopyCall;
+using cuda::CopyQueue;
+using cuda::CopyRequest;
+using test::EmulatedCopyBlock;
+using test::EmulatedCopyThread;
+using test::Fibers;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes patternOf(size_t bytes, size_t seed) {
+  Bytes values(bytes);
+  for (size_t i = 0; i < bytes; ++i) values[i] = static_cast<std::byte>(i * 7 + i / 251 + seed * 31 + 1);
+  return values;
+}
+
+// Kernels of one pair of host and GPU, and the host's end.
+class Copies {
+ public:
+  Copies(int32_t blocks, uint32_t room)
+      : queues_(static_cast<size_t>(blocks)), requests_(queues_.size() * room), room_(room) {}
+
+  CopyCall call(uint32_t last) {
+    return {queues_.data(), requests_.data(), room_, static_cast<int32_t>(queues_.size()), &reached_,
+            last,           &ended_};
+  }
+  bool hasRoom(size_t block) const {
+    return queues_[block].posted - cuda::loadAcquire(&queues_[block].done) < room_;
+  }
+  void post(size_t block, const CopyRequest& request) {
+    CopyQueue& queue = queues_[block];
+    requests_[block * room_ + queue.posted % room_] = request;
+    cuda::storeRelease(&queue.posted, queue.posted + 1);
+  }
+  uint64_t left() const {
+    uint64_t left = 0;
+    for (const CopyQueue& queue : queues_) left += queue.posted - cuda::loadAcquire(&queue.done);
+    return left;
+  }
+  void reach(uint32_t number) { cuda::storeFlag(&reached_, number); }
+  void end() { cuda::storeFlag(&ended_, 1); }
+
+  // Kernels one after the other, beside the host; seed < 0: each GPU thread a thread of the system. False: they hang.
+  bool run(const std::vector<uint32_t>& kernels, int64_t seed, const std::function<void()>& host,
+           uint32_t threads = 2) {
+    std::vector<std::unique_ptr<EmulatedCopyBlock>> blocks;
+    std::vector<std::function<void()>> bodies{host};
+    std::vector<CopyCall> calls;
+    std::vector<std::unique_ptr<std::atomic<size_t>>> running;
+    for (const uint32_t last : kernels) calls.push_back(call(last));
+    for (size_t kernel = 0; kernel < calls.size(); ++kernel) {
+      running.push_back(std::make_unique<std::atomic<size_t>>(queues_.size() * threads));
+      for (size_t number = 0; number < queues_.size(); ++number) {
+        auto& block = *blocks.emplace_back(std::make_unique<EmulatedCopyBlock>(threads));
+        for (uint32_t thread = 0; thread < threads; ++thread)
+          bodies.push_back([&, &own = *running.back(),
+                            before = kernel > 0 ? running[kernel - 1].get() : nullptr, kernel, number,
+                            thread] {
+            while (before && before->load() > 0) EmulatedCopyBlock::pause();
+            EmulatedCopyThread self(block, thread);
+            cuda::CopyRun(calls[kernel], static_cast<int32_t>(number), self).run();
+            --own;
+          });
+      }
+    }
+    if (seed < 0) {
+      std::vector<std::thread> system;
+      for (const auto& body : bodies) system.emplace_back(body);
+      for (std::thread& thread : system) thread.join();
+      return true;
+    }
+    Fibers fibers(static_cast<uint64_t>(seed));
+    for (const auto& body : bodies) fibers.add(body);
+    return fibers.run(4'000'000);
+  }
+
+ private:
+  std::vector<CopyQueue> queues_;
+  std::vector<CopyRequest> requests_;
+  const uint32_t room_;
+  uint32_t reached_ = 0;
+  uint32_t ended_ = 0;
+};
+
+// Copies of all sizes and alignments by several kernels in a row, each of which gets a few: more than there is room for at once.
+void expectAllCopied(int32_t blocks, int64_t seed, uint32_t threads = 2) {
+  constexpr size_t kSizes[] = {1, 3, 4, 15, 16, 17, 250, 4096, 70'001};
+  constexpr uint32_t kKernels = 3;
+  struct Copied {
+    Bytes from, to;
+    size_t from_shift, to_shift, bytes;
+  };
+  std::vector<Copied> all;
+  for (const size_t bytes : kSizes)
+    for (const size_t from_shift : {0, 1, 4})
+      for (const size_t to_shift : {0, 2, 4})
+        all.push_back({patternOf(bytes + 16, all.size()), Bytes(bytes + 16), from_shift, to_shift, bytes});
+  Copies copies(blocks, 2);
+  const auto host = [&] {
+    for (uint32_t kernel = 1; kernel <= kKernels; ++kernel) {
+      for (size_t i = kernel - 1; i < all.size(); i += kKernels) {
+        const size_t block = i % static_cast<size_t>(blocks);
+        while (!copies.hasRoom(block)) EmulatedCopyBlock::pause();
+        Copied& copied = all[i];
+        copies.post(block, {copied.to.data() + copied.to_shift, copied.from.data() + copied.from_shift,
+                            copied.bytes});
+      }
+      while (copies.left() > 0) EmulatedCopyBlock::pause();
+      copies.reach(kernel);
+    }
+  };
+  ASSERT_TRUE(copies.run({1, 2, 3}, seed, host, threads)) << "hangs with seed " << seed;
+  for (const Copied& copied : all) {
+    Bytes expected(copied.to.size());
+    std::copy_n(copied.from.data() + copied.from_shift, copied.bytes, expected.data() + copied.to_shift);
+    ASSERT_TRUE(copied.to == expected) << copied.bytes << " bytes";
+  }
+}
+
+TEST(CudaCopy, MovesAllSizesByThreadsOfTheSystem) {
+  expectAllCopied(2, -1);
+}
+
+// Whatever is left, which has no memory any more.
+void expectNothingDone(Copies& copies, const std::vector<uint32_t>& kernels, int64_t seed) {
+  copies.post(0, {nullptr, nullptr, 1000});
+  ASSERT_TRUE(copies.run(kernels, seed, [] {}));
+  EXPECT_EQ(copies.left(), 1u);
+}
+
+TEST(CudaCopy, DoesNothingOfWhatIsLeftWhenItIsOver) {
+  Copies copies(3, 4);
+  copies.reach(7);
+  expectNothingDone(copies, {6, 7}, -1);
+}
+
+TEST(CudaCopy, DoesNothingOnceItWasEnded) {
+  Copies copies(3, 4);
+  copies.end();
+  expectNothingDone(copies, {1, 2}, -1);
+}
+
+// Numbers wrap around.
+TEST(CudaCopy, RunsUntilItsOwnNumber) {
+  Copies copies(1, 4);
+  copies.reach(UINT32_MAX);
+  Bytes from = patternOf(100, 1), to(100);
+  ASSERT_TRUE(copies.run({1}, -1, [&] {
+    copies.post(0, {to.data(), from.data(), 100});
+    while (copies.left() > 0) EmulatedCopyBlock::pause();
+    copies.reach(1);
+  }));
+  EXPECT_TRUE(from == to);
+}
+
+// Fibers switch stacks behind ThreadSanitizer's back.
+#if !defined(HORING_TEST_TSAN)
+TEST(CudaCopy, MovesThemInAnyOrderOfItsThreads) {
+  for (int64_t seed = 0; seed < 10; ++seed) expectAllCopied(2, seed, static_cast<uint32_t>(seed % 3 + 1));
+}
+#endif
+
+}  // namespace
+}  // namespace horing
