@@ -24,9 +24,9 @@ std::vector<CommandBuffer> buffersOf(const Command& command, int rank) {
   return buffers;
 }
 
-bool hasCopiedTransfers(const Command& command) {
-  return std::any_of(command.transfers.begin(), command.transfers.end(),
-                     [](const Transfer& transfer) { return transfer.copier; });
+bool hasCopier(const Command& command) {
+  return command.call.copier || std::any_of(command.transfers.begin(), command.transfers.end(),
+                                            [](const Transfer& transfer) { return transfer.copier; });
 }
 
 bool movesNothing(const Command& command) {

@@ -41,8 +41,8 @@ struct CommandBuffer {
 };
 // All of them; none that is empty, or that only the root has.
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
-// Whether there are transfers in memory that only a GPU reaches, which go without being staged (comm/gpu/staged_pieces.h).
-bool hasCopiedTransfers(const Command& command);
+// Whether something of it is in memory that only a GPU reaches and goes without being staged (comm/gpu/staged_pieces.h).
+bool hasCopier(const Command& command);
 // On no rank: the others need not make the call.
 bool movesNothing(const Command& command);
 

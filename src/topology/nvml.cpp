@@ -193,4 +193,13 @@ Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& 
                     gpu.c_str());
 }
 
+Result<int> countGpus(const std::string& library) {
+  size_t count = 0;
+  HORING_TRY(onDevices(library, [&](const Nvml&, const std::vector<NvmlDevice>& devices) {
+    count = devices.size();
+    return Status();
+  }));
+  return static_cast<int>(count);
+}
+
 }  // namespace horing

@@ -1,5 +1,5 @@
 #pragma once
-// NVLink, from NVIDIA's management library. The library is opened when the program runs, if it is there; nothing of it is
+// GPUs and NVLink, from NVIDIA's management library. The library is opened when the program runs, if it is there; nothing of it is
 // needed to build, and a machine without it has no NVLink as far as horing knows.
 #include <string>
 #include <vector>
@@ -25,5 +25,8 @@ Result<std::vector<NvLinks>> readNvLinks(const std::string& library = kNvmlLibra
 // The NVLink domain of the GPU with this PCI address; of all GPUs of the machine where that is empty, which must be in one then. Two GPUs of one
 // domain reach each other by NVLink, even in different nodes. Empty: their NVLink ends at the node. An error says what is missing.
 Result<std::string> readNvLinkDomain(const std::string& gpu, const std::string& library = kNvmlLibrary);
+
+// GPUs of the machine, whether or not the environment hides some from CUDA. An error says what is missing.
+Result<int> countGpus(const std::string& library = kNvmlLibrary);
 
 }  // namespace horing

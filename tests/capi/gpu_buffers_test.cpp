@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
 #include "ways.h"
 
@@ -21,8 +22,13 @@ constexpr int kGpu = 1;
 class GpuBuffers : public Collectives {
  protected:
   void SetUp() override {
+    cuda_.setKernels(GetParam().has_kernels ? &horing::test::emulatedKernels() : nullptr);
     Collectives::SetUp();
     ASSERT_TRUE(cuda_.loaded());
+  }
+  void TearDown() override {
+    Collectives::TearDown();
+    cuda_.setKernels(nullptr);
   }
   // Carries `call` out on memory of the host, then on a GPU's, on a stream of CUDA and without: it must leave the same.
   template <typename Call>
@@ -58,6 +64,9 @@ class GpuBuffers : public Collectives {
   }
   size_t size() const { return static_cast<size_t>(ranks()); }
   const FakeCuda cuda_;
+
+ private:
+  const Setting path_{"HORING_GPU_PATH", "staged"};
 };
 
 // The last of each: several pieces, of unequal sizes; of vectors, and of blocks.
@@ -506,7 +515,10 @@ TEST_P(GpuBuffers, AreOrderedByTheirStream) {
 constexpr Way kGpuWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
                             {"shm", Meeting::kInitRank, "shm", "auto", 3},
                             {"socket", Meeting::kInitRank, "socket", "ring", 2},
-                            {"loopback", Meeting::kInitAll, "shm,socket", "auto", 1}};
+                            {"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
+                            {"loopback", Meeting::kInitAll, "shm,socket", "auto", 4, true},
+                            {"shm", Meeting::kInitRank, "shm", "auto", 3, true},
+                            {"socket", Meeting::kInitRank, "socket", "ring", 2, true}};
 INSTANTIATE_TEST_SUITE_P(Ways, GpuBuffers, testing::ValuesIn(kGpuWays));
 
 }  // namespace

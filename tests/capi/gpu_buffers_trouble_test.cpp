@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../scarce_memory.h"
+#include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
 #include "ways.h"
 
@@ -348,6 +349,130 @@ TEST_F(HeldDriver, IsLetGoByAnAbort) {
   end(0);
   stream.synchronize();
   other.synchronize();
+}
+
+// With the kernel of copies: hosts call no driver meanwhile.
+class CopyKernel : public GpuMessageTrouble {
+ protected:
+  void SetUp() override {
+    cuda_.setKernels(&horing::test::emulatedKernels());
+    GpuMessageTrouble::SetUp();
+  }
+  void TearDown() override {
+    cuda_.holdCopies(nullptr);
+    GpuMessageTrouble::TearDown();
+    cuda_.setKernels(nullptr);
+  }
+
+ private:
+  const Setting path_{"HORING_GPU_PATH", "staged"};
+};
+
+// Messages to the other, to oneself, and blocks that go through slots.
+TEST_F(CopyKernel, NeedsNoDriver) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const GpuVector<float> own(cuda_, kGpu, std::vector<float>(kLarge, -7)),
+      all(cuda_, kGpu, filled(1, kLarge));
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  std::atomic<bool> let_go{false};
+  cuda_.holdCopies(&let_go);
+  const int looks = cuda_.calls("cuEventQuery"), launches = cuda_.launches();
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_HORING(send(stream.get()));
+    EXPECT_HORING(receive(other.get()));
+  }
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingSend(large_.data(), kLarge, horingFloat, 0, comms_[0], stream.get()));
+  EXPECT_HORING(horingRecv(own.data(), kLarge, horingFloat, 0, comms_[0], stream.get()));
+  ASSERT_HORING(horingGroupEnd());
+  const size_t counts[] = {kLarge / 2 - 3, kLarge / 2 + 3}, offsets[] = {0, counts[0]};
+  for (const int rank : {0, 1})
+    EXPECT_HORING(horingScatterV(rank == 0 ? large_.data() : nullptr, counts, offsets,
+                                 all.data() + offsets[rank], counts[rank], horingFloat, 0, comms_[rank],
+                                 rank == 0 ? stream.get() : other.get()));
+  stream.set(let_go);
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(cuda_.calls("cuEventQuery"), looks);
+  EXPECT_EQ(cuda_.launches() - launches, 7);
+  for (const auto* const received : {&target_, &own, &all}) EXPECT_EQ(received->read(), filled(0, kLarge));
+}
+
+// What it was asked for and has not begun is not done any more: the memory may be gone when the stream goes on.
+TEST_F(CopyKernel, EndsWithAnAbort) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu), behind(cuda_, kGpu);
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(send(behind.get()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(stream.idle());
+  end(0);
+  stream.synchronize();
+  behind.synchronize();
+  (void)receive(other.get());  // which may have heard of it
+  other.synchronize();
+  while (asyncError(1) == horingSuccess) std::this_thread::yield();
+}
+
+// A launch returned when the kernel had ended, which waits for what comes after the launch.
+TEST_F(CopyKernel, IsNotUsedWhereLaunchesBlock) {
+  const Setting blocking("CUDA_LAUNCH_BLOCKING", "1");
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  const int launches = cuda_.launches();
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(cuda_.launches(), launches);
+  EXPECT_EQ(target_.read(), filled(0, kLarge));
+}
+
+TEST_F(CopyKernel, EndsWithItsPeer) {
+  const GpuStream stream(cuda_, kGpu);
+  EXPECT_HORING(send(stream.get()));
+  end(1);
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+}
+
+// A stream that is held up comes to it later, when all that it needs must still be there. On a GPU that no other test uses, since kernels
+// stay loaded then.
+TEST_F(CopyKernel, HasItsMemoryWhenItComesLate) {
+  constexpr int kOtherGpu = 3;
+  const GpuVector<float> large(cuda_, kOtherGpu, filled(0, kLarge));
+  const GpuStream stream(cuda_, kOtherGpu);
+  std::atomic<bool> gate{false};
+  stream.waitFor(gate);
+  EXPECT_HORING(horingSend(large.data(), kLarge, horingFloat, 1, comms_[0], stream.get()));
+  end(0);
+  EXPECT_FALSE(stream.idle());
+  gate = true;
+  stream.synchronize();
+}
+
+TEST_F(CopyKernel, ThatCannotBeLaunchedFreesTheStream) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu);
+  cuda_.fail("cuLaunchKernel", 700);
+  EXPECT_TRUE(refuses(send(stream.get()), horingUnhandledCudaError, "launching a kernel"));
+  cuda_.fail(nullptr, 0);
+  stream.synchronize();
+  while (asyncError(1) == horingSuccess) std::this_thread::yield();
+}
+
+TEST_F(CopyKernel, ThatDoesNotBeginHasADeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  static constexpr horing::fake::Kernels kIdle = {
+      [](const char* name) { return horing::test::emulatedKernels().parameter_bytes(name); },
+      [](const char*, const void*, const horing::fake::Grid&) {}};
+  cuda_.setKernels(&kIdle);
+  const GpuStream stream(cuda_, kGpu);
+  EXPECT_HORING(send(stream.get()));
+  stream.synchronize();
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_TRUE(refuses(send(stream.get()), horingTimeout, "HORING_TIMEOUT_MS"));
 }
 
 // Who aborts may free its memory when its stream goes on.

@@ -11,10 +11,12 @@ struct Way {
   const char* transports;
   const char* algorithm;
   int ranks;
+  bool has_kernels = false;  // those of tests/engine/cuda
 };
 
 inline void PrintTo(const Way& way, std::ostream* out) {
-  *out << way.name << ' ' << way.algorithm << ' ' << way.ranks << " ranks";
+  *out << way.name << ' ' << way.algorithm << ' ' << way.ranks << " ranks"
+       << (way.has_kernels ? " with kernels" : "");
 }
 
 class Collectives : public testing::TestWithParam<Way> {

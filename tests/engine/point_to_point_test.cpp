@@ -35,7 +35,7 @@ Transfer receiveFrom(int peer, std::vector<std::byte>& data) {
 // Of memory that is the host's: copies a hundred bytes at most, and every other time nothing; what is written comes when it settles.
 class SlowCopier final : public MemoryCopier {
  public:
-  Status copy(std::byte* to, const std::byte* from, size_t bytes) override {
+  Status copy(std::byte* to, const std::byte* from, size_t bytes, Ends) override {
     std::copy_n(from, bytes, to);
     return {};
   }

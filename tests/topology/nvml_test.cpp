@@ -58,5 +58,10 @@ TEST_F(Nvml, SaysWhyThereIsNoDomain) {
   EXPECT_FALSE(domain("555").ok());
 }
 
+TEST_F(Nvml, CountsGpus) {
+  EXPECT_EQ(countGpus(HORING_FAKE_NVML).take(), 3);
+  EXPECT_FALSE(countGpus("/nowhere/libnvidia-ml.so.1").ok());
+}
+
 }  // namespace
 }  // namespace horing

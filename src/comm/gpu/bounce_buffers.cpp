@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "cuda/outside_of_graphs.h"
 
 namespace horing {
 
@@ -17,9 +16,10 @@ constexpr size_t kAlignment = 4096;
 constexpr int64_t kLastCopiesMs = 1000;
 constexpr std::chrono::microseconds kNap{50};
 
-// Two flows with each peer, and two buffers of each.
+constexpr int64_t kYieldNs = 200'000;
+
 size_t pinnedBytes(int ranks) {
-  return std::max(BounceBuffers::kPinnedBytes, static_cast<size_t>(ranks) * 4 * BounceBuffers::kLeastBytes);
+  return std::max(BounceBuffers::kPinnedBytes, BounceBuffers::mostCopies(ranks) * BounceBuffers::kLeastBytes);
 }
 
 }  // namespace
@@ -29,22 +29,16 @@ BounceBuffers::BounceBuffers(std::shared_ptr<const CudaDevice> device, int ranks
     : device_(std::move(device)),
       pinned_bytes_(pinnedBytes(ranks)),
       timeout_ns_(timeout_ms * 1'000'000),
-      returned_(std::move(returned)) {}
+      returned_(std::move(returned)),
+      driver_(device_) {}
 
 BounceBuffers::~BounceBuffers() {
-  if (!memory_.data()) return;
-  if (isCopying()) memory_.leak();
-  const CudaApi& api = device_->api();
-  const CudaDevice::Current current(*device_);
-  for (const Flow& flow : flows_)
-    for (const Buffer& buffer : flow.buffers)
-      if (buffer.copied) api.event_destroy(buffer.copied);
-  for (const CudaStream stream : {reads_, writes_})
-    if (stream) api.stream_destroy(stream);
+  if (memory_.data() && driver_.isCopying()) memory_.leak();
 }
 
 void BounceBuffers::abandon() {
   memory_.leak();
+  driver_.abandon();
 }
 
 Status BounceBuffers::reserve() {
@@ -53,9 +47,7 @@ Status BounceBuffers::reserve() {
     HORING_ASSIGN(memory_, PinnedMemory::allocate(device_, pinned_bytes_));
     memory_bytes_.store(pinned_bytes_, std::memory_order_relaxed);
   }
-  for (CudaStream* const stream : {&reads_, &writes_})
-    if (!*stream) HORING_TRY(device_->makeStream(*stream));
-  return {};
+  return driver_.prepare();
 }
 
 void BounceBuffers::begin(size_t flows) {
@@ -77,8 +69,12 @@ Result<size_t> BounceBuffers::tryRead(size_t flow, std::byte* to, const std::byt
                                       size_t left) {
   auto& [first, second] = flows_[flow].buffers;
   const CudaAddress begin = cudaAddress(from), end = begin + left;
-  // A message begins, or bytes of it were left out.
+  // A message begins, or bytes of it were left out. Copies come in any order, so what was read ahead of those comes first.
   if (!first.has(begin)) {
+    for (Buffer* const buffer : {&first, &second}) {
+      HORING_ASSIGN(const bool is_free, hasCopied(*buffer));
+      if (!is_free) return size_t{0};
+    }
     HORING_TRY(fill(first, begin, end));
     HORING_TRY(fill(second, first.end(), end));
   }
@@ -128,62 +124,81 @@ Status BounceBuffers::fill(Buffer& buffer, CudaAddress from, CudaAddress end) {
   buffer.bytes =
       from < end ? std::min<size_t>(buffer_bytes_, end - from) : 0;  // the message before was longer
   if (buffer.bytes == 0) return {};
-  return startCopy(buffer, cudaAddress(buffer.host), from, buffer.bytes, reads_);
+  return startCopy(buffer, cudaAddress(buffer.host), from, buffer.bytes, GpuCopier::Direction::kFromGpu);
 }
 
 // The first buffer's bytes go to the GPU, and the other is the first.
 Status BounceBuffers::handOver(Flow& flow) {
   Buffer& buffer = flow.buffers[0];
   const size_t bytes = std::exchange(buffer.bytes, 0);
-  HORING_TRY(startCopy(buffer, buffer.gpu, cudaAddress(buffer.host), bytes, writes_));
+  HORING_TRY(startCopy(buffer, buffer.gpu, cudaAddress(buffer.host), bytes, GpuCopier::Direction::kToGpu));
   std::swap(flow.buffers[0], flow.buffers[1]);
   return {};
 }
 
 Status BounceBuffers::startCopy(Buffer& buffer, CudaAddress to, CudaAddress from, size_t bytes,
-                                CudaStream stream) {
-  const CudaApi& api = device_->api();
-  const OutsideOfGraphs outside(api);
-  const CudaDevice::Current current(*device_);
-  if (!buffer.copied) HORING_TRY(device_->makeEvent(buffer.copied));
-  HORING_TRY(api.check(api.copy(to, from, bytes, stream), "copying between GPU and host"));
-  HORING_TRY(api.check(api.event_record(buffer.copied, stream), "recording an event"));
-  buffer.is_copied = false;
+                                GpuCopier::Direction direction) {
+  HORING_ASSIGN(buffer.copy, copier_->start(to, from, bytes, direction));
   buffer.since_ns = clock_.nowNs();
   return returned_();
 }
 
-Result<bool> BounceBuffers::hasCopied(Buffer& buffer) const {
-  if (buffer.is_copied) return true;
-  const CudaApi& api = device_->api();
-  const OutsideOfGraphs outside(api);
-  const CudaDevice::Current current(*device_);
-  const int state = api.event_query(buffer.copied);
+Result<bool> BounceBuffers::hasCopied(Buffer& buffer) {
+  if (!buffer.copy) return true;
+  const Result<bool> is_done = copier_->isDone(*buffer.copy);
   HORING_TRY(returned_());
-  if (state == CudaApi::kNotReady) {
-    if (clock_.nowNs() - buffer.since_ns < timeout_ns_) return false;
-    return makeStatus(Code::kTimeout,
-                      "a copy between GPU %d and the host did not end in time (HORING_TIMEOUT_MS)",
-                      device_->number());
+  HORING_TRY(is_done.status());
+  if (is_done.value()) {
+    buffer.copy.reset();
+    return true;
   }
-  HORING_TRY(api.check(state, "copying between GPU and host"));
-  return buffer.is_copied = true;
+  if (clock_.nowNs() - buffer.since_ns < timeout_ns_) return false;
+  return makeStatus(Code::kTimeout,
+                    "a copy between GPU %d and the host did not end in time (HORING_TIMEOUT_MS)",
+                    device_->number());
 }
 
-// By the streams: of a copy that failed there may be no event.
-bool BounceBuffers::isCopying() const {
-  const CudaApi& api = device_->api();
-  const OutsideOfGraphs outside(api);
-  const CudaDevice::Current current(*device_);
-  const auto is_busy = [&](CudaStream stream) {
-    return stream && api.stream_query(stream) == CudaApi::kNotReady;
-  };
-  return is_busy(reads_) || is_busy(writes_);
+Status BounceBuffers::copy(std::byte* to, const std::byte* from, size_t bytes, MemoryCopier::Ends ends,
+                           const std::function<Status()>& news) {
+  if ((ends.from_is_far && ends.to_is_far) || copier_->takesAnyMemory())
+    return copyNow(cudaAddress(to), cudaAddress(from), bytes, news);
+  if (!ends.from_is_far && !ends.to_is_far) {
+    std::memmove(to, from, bytes);
+    return {};
+  }
+  std::byte* const pinned = memory_.data();
+  for (size_t done = 0; done < bytes;) {
+    const size_t part = std::min(bytes - done, pinned_bytes_);
+    if (ends.from_is_far) {
+      HORING_TRY(copyNow(cudaAddress(pinned), cudaAddress(from + done), part, news));
+      std::memcpy(to + done, pinned, part);
+    } else {
+      std::memcpy(pinned, from + done, part);
+      HORING_TRY(copyNow(cudaAddress(to + done), cudaAddress(pinned), part, news));
+    }
+    done += part;
+  }
+  return {};
+}
+
+Status BounceBuffers::copyNow(CudaAddress to, CudaAddress from, size_t bytes,
+                              const std::function<Status()>& news) {
+  Buffer buffer;
+  HORING_TRY(startCopy(buffer, to, from, bytes, GpuCopier::Direction::kFromGpu));
+  for (;;) {
+    HORING_ASSIGN(const bool is_done, hasCopied(buffer));
+    if (is_done) return {};
+    HORING_TRY(news());
+    if (clock_.nowNs() - buffer.since_ns < kYieldNs)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kNap);
+  }
 }
 
 void BounceBuffers::awaitCopies() const {
   const Deadline deadline = Deadline::after(clock_, kLastCopiesMs);
-  while (isCopying() && !deadline.passed()) std::this_thread::sleep_for(kNap);
+  while (copier_->isCopying() && !deadline.passed()) std::this_thread::sleep_for(kNap);
 }
 
 }  // namespace horing

@@ -13,10 +13,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
+#include "comm/gpu/driver_copier.h"
 #include "cuda/device.h"
+#include "engine/host/memory_copier.h"
 
 namespace horing {
 
@@ -27,9 +30,12 @@ class BounceBuffers {
   static constexpr size_t kMostBytes = 512 << 10;  // of a buffer
   static constexpr size_t kLeastBytes = 16 << 10;
   static constexpr size_t kPinnedBytes = 4 << 20;  // of all of them, where ranks are not very many
+  // Under way at once: two flows with each peer, and two buffers of each.
+  static constexpr size_t mostCopies(int ranks) { return 4 * static_cast<size_t>(ranks); }
 
   // `timeout_ms`: what each copy has.
-  // `returned`: asked when a call of the driver has returned; its error ends the operation (comm/gpu/stream_release.h).
+  // `returned`: asked when something of a copy was done, by a call of the driver perhaps; its error ends the operation
+  // (comm/gpu/stream_release.h).
   BounceBuffers(
       std::shared_ptr<const CudaDevice> device, int ranks, int64_t timeout_ms,
       std::function<Status()> returned = [] { return Status(); });
@@ -42,7 +48,11 @@ class BounceBuffers {
   // pins memory, or gives it back, may wait for streams. So it is made for as many flows as there can be, and is not given back sooner than
   // all else.
   Status reserve();
-  // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout.
+  // Who copies from now on, when nothing is under way; null: the driver.
+  void use(GpuCopier* copier) { copier_ = copier ? copier : &driver_; }
+  // See MemoryCopier. Errors: kUnhandledCudaError, kTimeout; that of `news`.
+  Status copy(std::byte* to, const std::byte* from, size_t bytes, MemoryCopier::Ends ends,
+              const std::function<Status()>& news);
   void begin(size_t flows);
   Result<size_t> tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes, size_t left);
   Result<size_t> tryWrite(size_t flow, std::byte* to, const std::byte* from, size_t bytes, size_t left);
@@ -60,11 +70,10 @@ class BounceBuffers {
  private:
   struct Buffer {
     std::byte* host = nullptr;
-    CudaAddress gpu = 0;  // where the bytes are from, or go, in the GPU's memory
-    size_t bytes = 0;     // of a message: read, or written but not handed over to the GPU
-    CudaEvent copied = nullptr;
-    bool is_copied = true;  // false: perhaps under way
-    int64_t since_ns = 0;   // when it was asked for
+    CudaAddress gpu = 0;           // where the bytes are from, or go, in the GPU's memory
+    size_t bytes = 0;              // of a message: read, or written but not handed over to the GPU
+    std::optional<uint64_t> copy;  // perhaps under way
+    int64_t since_ns = 0;          // when it was asked for
 
     CudaAddress end() const { return gpu + bytes; }
     bool has(CudaAddress at) const { return at >= gpu && at < end(); }
@@ -76,9 +85,10 @@ class BounceBuffers {
 
   Status fill(Buffer& buffer, CudaAddress from, CudaAddress end);
   Status handOver(Flow& flow);
-  Status startCopy(Buffer& buffer, CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream);
-  Result<bool> hasCopied(Buffer& buffer) const;
-  bool isCopying() const;
+  Status startCopy(Buffer& buffer, CudaAddress to, CudaAddress from, size_t bytes,
+                   GpuCopier::Direction direction);
+  Result<bool> hasCopied(Buffer& buffer);
+  Status copyNow(CudaAddress to, CudaAddress from, size_t bytes, const std::function<Status()>& news);
 
   const std::shared_ptr<const CudaDevice> device_;
   const size_t pinned_bytes_;
@@ -87,9 +97,8 @@ class BounceBuffers {
   const SteadyClock clock_;
   std::mutex mutex_;  // of what reserve() makes
   PinnedMemory memory_;
-  // One for each direction: a GPU copies both ways at once.
-  CudaStream reads_ = nullptr;
-  CudaStream writes_ = nullptr;
+  DriverCopier driver_;
+  GpuCopier* copier_ = &driver_;
   std::vector<Flow> flows_;  // as many as any group had
   size_t buffer_bytes_ = 0;
   std::atomic<uint64_t> memory_bytes_{0};

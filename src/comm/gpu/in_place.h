@@ -13,7 +13,7 @@
 
 namespace horing {
 
-// A resource of one thread. Nothing is made before the first copy.
+// A resource of one thread.
 class GpuInPlace final : public MemoryCopier {
  public:
   // What a copy has, and what ends it sooner; must outlive this.
@@ -26,10 +26,9 @@ class GpuInPlace final : public MemoryCopier {
       : device_(std::move(device)), limits_(limits), buffers_(buffers) {}
   GpuInPlace(const GpuInPlace&) = delete;
   GpuInPlace& operator=(const GpuInPlace&) = delete;
-  ~GpuInPlace() override;
 
   // By the GPU, beside whatever its other streams do. Errors: kUnhandledCudaError, kTimeout, kInvalidUsage when aborted.
-  Status copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  Status copy(std::byte* to, const std::byte* from, size_t bytes, Ends ends) override;
   void begin(size_t flows) override { buffers_.begin(flows); }
   Result<size_t> tryRead(size_t flow, std::byte* to, const std::byte* from, size_t bytes,
                          size_t left) override {
@@ -42,14 +41,11 @@ class GpuInPlace final : public MemoryCopier {
   Result<bool> trySettle(size_t flow) override { return buffers_.trySettle(flow); }
   // Once these are done: what came for those of which this is the copier is what the GPU reads from now on.
   Status received(std::span<const Transfer> transfers) const;
-  // In a forked child, which has no GPU.
-  void abandon() { stream_ = nullptr; }
 
  private:
   const std::shared_ptr<const CudaDevice> device_;
   const Limits limits_;
   BounceBuffers& buffers_;
-  CudaStream stream_ = nullptr;
 };
 
 }  // namespace horing

@@ -22,22 +22,20 @@ constexpr CudaStream kDefaultStream = nullptr;
 // How long a wait for the GPU yields the core before it sleeps between two looks.
 constexpr int64_t kYieldNs = 200'000;
 constexpr std::chrono::microseconds kNap{50};
-// How often it asks the driver whether the GPU still lives: seldom, for the driver may keep the answer until streams have gone on that wait
-// for this thread (comm/gpu/stream_release.h).
-constexpr int64_t kLookNs = 1'000'000'000;
 constexpr int64_t kLastCopiesMs = 1000;
 
 }  // namespace
 
 Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device, StagedPlace place,
-                                                         const GpuInPlace::Limits& copies) {
+                                                         const GpuInPlace::Limits& copies, bool may_share) {
   HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
   std::unique_ptr<StagedCalls> calls(new StagedCalls(opened, place, copies));
-  HORING_TRY(calls->initialise());
+  HORING_TRY(calls->initialise(may_share));
   return calls;
 }
 
-Status StagedCalls::initialise() {
+Status StagedCalls::initialise(bool may_share) {
+  may_have_kernel_ = !may_share || device_->hasMps();
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
@@ -52,8 +50,7 @@ void StagedCalls::abandon() {
   for (PinnedMemory& memory : blocking_slot_) memory.leak();
   last_ = nullptr;
   bounce_buffers_.abandon();
-  in_place_.abandon();
-  large_.abandon();
+  if (kernel_copier_) kernel_copier_->leak();
 }
 
 StagedCalls::~StagedCalls() {
@@ -116,7 +113,10 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
   }
   HORING_TRY(release_.start());
   const StagedPieces pieces(command, place_);
-  if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
+  if (pieces.hasCopier()) {
+    HORING_TRY(bounce_buffers_.reserve());
+    operation.has_copy_kernel = hasCopyKernel();
+  }
   std::array<std::byte*, kSlots> staging{};
   for (size_t slot = 0; slot < std::min(kSlots, pieces.count()); ++slot) {
     HORING_ASSIGN(staging[slot], reserve(slots_[slot], pieces.largestBytes()));
@@ -142,6 +142,24 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
     if (told.ok()) told = ordered;
   }
   return told;
+}
+
+// Before the stream waits for anything: to load a kernel may take what the stream has. Where it fails the driver copies.
+bool StagedCalls::hasCopyKernel() {
+  if (kernel_copier_) return true;
+  if (!std::exchange(may_have_kernel_, false)) return false;
+  auto made = KernelCopier::create(device_, BounceBuffers::mostCopies(place_.ranks));
+  if (!made.ok()) return false;
+  kernel_copier_ = made.take();
+  memory_bytes_.fetch_add(kernel_copier_->memoryBytes(), std::memory_order_relaxed);
+  return true;
+}
+
+Status StagedCalls::launchCopyKernel(uint32_t number, CudaStream stream) const {
+  const auto at = [this](size_t offset) {
+    return reinterpret_cast<const uint32_t*>(progress_memory_.address() + offset);
+  };
+  return kernel_copier_->launch(at(offsetof(Progress, done)), number, at(offsetof(Progress, ended)), stream);
 }
 
 // Slots and numbers belong to one operation after the other. Of an event that was never recorded this waits for nothing.
@@ -171,6 +189,7 @@ Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<s
     HORING_TRY(copy(piece.in, stream));
     HORING_TRY(
         api.check(api.stream_write_value(stream, arrived, number, 0), "letting a stream tell the host"));
+    if (operation.has_copy_kernel) HORING_TRY(launchCopyKernel(number, stream));
   }
   return {};
 }
@@ -183,7 +202,6 @@ bool StagedCalls::hasReached(const std::atomic<uint32_t>& counter, uint32_t numb
 Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted) {
   const SteadyClock clock;
   const int64_t begun_ns = clock.nowNs();
-  int64_t next_look_ns = begun_ns + kLookNs;
   while (!hasReached(progress_->arrived, number)) {
     release_.step();
     if (aborted.load(std::memory_order_relaxed))
@@ -193,39 +211,44 @@ Status StagedCalls::awaitArrival(uint32_t number, Deadline deadline, const std::
       ::sched_yield();
       continue;
     }
-    if (deadline.passed())
-      return makeStatus(Code::kTimeout,
-                        "rank %d: its stream on GPU %d did not come to this operation in time "
-                        "(HORING_TIMEOUT_MS): something before it on the stream does not end",
-                        place_.rank, device_->number());
-    if (now_ns >= next_look_ns) {
-      next_look_ns = now_ns + kLookNs;
-      const CudaDevice::Current current(*device_);
-      const OutsideOfGraphs outside(device_->api());
-      const int state = device_->api().event_query(last_);
-      HORING_TRY(driverReturned());
-      if (state != CudaApi::kSuccess && state != CudaApi::kNotReady)
-        return device_->api().check(
-            state, formatString("rank %d: waiting for its stream on GPU %d", place_.rank, device_->number())
-                       .c_str());
-    }
+    if (deadline.passed()) return lateStream();
     std::this_thread::sleep_for(kNap);
   }
   return {};
+}
+
+// Only now is the driver asked whether the GPU still lives: it may keep the answer until streams have gone on that wait for this thread
+// (comm/gpu/stream_release.h).
+Status StagedCalls::lateStream() const {
+  const CudaDevice::Current current(*device_);
+  const OutsideOfGraphs outside(device_->api());
+  const int state = device_->api().event_query(last_);
+  if (state != CudaApi::kSuccess && state != CudaApi::kNotReady)
+    return device_->api().check(
+        state,
+        formatString("rank %d: waiting for its stream on GPU %d", place_.rank, device_->number()).c_str());
+  return makeStatus(Code::kTimeout,
+                    "rank %d: its stream on GPU %d did not come to this operation in time "
+                    "(HORING_TIMEOUT_MS): something before it on the stream does not end",
+                    place_.rank, device_->number());
 }
 
 Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, Deadline deadline,
                              const std::atomic<bool>& aborted) {
   // Whatever happens, the stream goes on in the end.
   struct LetGo {
-    std::atomic<uint32_t>& done;
+    Progress& progress;
     uint32_t last;
-    // release: pairs with the GPU's wait, after which it copies what was done.
-    ~LetGo() { done.store(last, std::memory_order_release); }
+    bool succeeded = false;
+    // release: pairs with the GPU's wait, after which it copies what was done, and launches the next kernel.
+    ~LetGo() {
+      if (!succeeded) progress.ended.store(1, std::memory_order_release);
+      progress.done.store(last, std::memory_order_release);
+    }
   };
   const size_t count = operation.pieces.size();
   if (count == 0) return operation.failed;
-  const LetGo let_go{progress_->done, operation.first + static_cast<uint32_t>(count) - 1};
+  LetGo let_go{*progress_, operation.first + static_cast<uint32_t>(count) - 1};
   HORING_TRY(operation.failed);
   HORING_TRY(release_.outcome());
   struct Steps {
@@ -234,11 +257,14 @@ Status StagedCalls::carryOut(const StagedOperation& operation, const Run& run, D
   };
   release_.begin();
   const Steps steps{release_};
-  return carryOutPieces(operation, run, deadline, aborted);
+  const Status status = carryOutPieces(operation, run, deadline, aborted);
+  let_go.succeeded = status.ok();
+  return status;
 }
 
 Status StagedCalls::carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                                    const std::atomic<bool>& aborted) {
+  bounce_buffers_.use(operation.has_copy_kernel ? kernel_copier_.get() : nullptr);
   for (size_t i = 0; i < operation.pieces.size(); ++i) {
     const uint32_t number = operation.first + static_cast<uint32_t>(i);
     HORING_TRY(awaitArrival(number, deadline, aborted));
@@ -256,6 +282,7 @@ Status StagedCalls::driverReturned() {
 }
 
 void StagedCalls::letGoAll() {
+  progress_->ended.store(1, std::memory_order_release);
   progress_->done.store(next_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
@@ -263,7 +290,7 @@ Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
   const Status status = withoutExceptions([&] { return run(command); });
   if (status.ok()) return in_place_.received(command.transfers);
   // The caller may use its memory again.
-  if (hasCopiedTransfers(command)) bounce_buffers_.awaitCopies();
+  if (hasCopier(command)) bounce_buffers_.awaitCopies();
   return status;
 }
 
@@ -286,7 +313,8 @@ Status StagedCalls::awaitDefaultStream(int64_t timeout_ms, const std::atomic<boo
 Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t timeout_ms,
                         const std::atomic<bool>& aborted) {
   const StagedPieces pieces(command, place_);
-  if (pieces.hasCopiedTransfers()) HORING_TRY(bounce_buffers_.reserve());
+  if (pieces.hasCopier()) HORING_TRY(bounce_buffers_.reserve());
+  bounce_buffers_.use(nullptr);
   HORING_ASSIGN(std::byte* const staging, reserve(blocking_slot_, pieces.largestBytes()));
   const CudaApi& api = device_->api();
   for (size_t i = 0; i < pieces.count(); ++i) {

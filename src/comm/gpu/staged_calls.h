@@ -8,6 +8,9 @@
 // kernel, and nothing of the GPU waits for anything but its own host. When the host fails, it says that all is done: a stream is
 // never left waiting.
 //
+// What has no room in a piece is copied while the stream waits: by a kernel there, which takes no call of the driver, or else by the
+// driver.
+//
 // Two pieces are under way at a time, so that copies and network overlap. So pinned memory is bounded (comm/gpu/staged_pieces.h), and what
 // the messages take that no piece has room for is, too (comm/gpu/bounce_buffers.h).
 #include <array>
@@ -21,6 +24,7 @@
 #include "base/clock.h"
 #include "comm/gpu/bounce_buffers.h"
 #include "comm/gpu/in_place.h"
+#include "comm/gpu/kernel_copier.h"
 #include "comm/gpu/staged_pieces.h"
 #include "comm/gpu/stream_release.h"
 #include "cuda/device.h"
@@ -30,8 +34,9 @@ namespace horing {
 // What the host has to do for one operation, in order.
 struct StagedOperation {
   std::vector<Command> pieces;
-  uint32_t first = 0;  // the number of the first piece; the others follow
-  Status failed;       // the GPU could not be told all of it: the host only lets go what waits
+  uint32_t first = 0;            // the number of the first piece; the others follow
+  bool has_copy_kernel = false;  // on its stream
+  Status failed;                 // the GPU could not be told all of it: the host only lets go what waits
 };
 
 // Of one communicator and GPU. A resource. enqueue() from one thread, carryOut() and run() from one other or the same.
@@ -40,9 +45,10 @@ class StagedCalls {
   // Carries a command on the host's memory out.
   using Run = std::function<Status(const Command&)>;
 
-  // Errors: kUnhandledCudaError. `copies`: of messages that could not go in place.
+  // Errors: kUnhandledCudaError. `copies`: of messages that could not go in place. `may_share`: other processes may use this GPU
+  // (comm/gpu/gpu_sharing.h).
   static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device, StagedPlace place,
-                                                     const GpuInPlace::Limits& copies);
+                                                     const GpuInPlace::Limits& copies, bool may_share);
   // Lets go what still waits, and waits a second for the GPU to be done with the pinned memory, which otherwise is never freed.
   ~StagedCalls();
   StagedCalls(const StagedCalls&) = delete;
@@ -78,6 +84,8 @@ class StagedCalls {
     alignas(
         64) std::atomic<uint32_t> arrived;   // the last piece that the GPU has copied in; written by the GPU
     alignas(64) std::atomic<uint32_t> done;  // the last piece that the host has done; written by the host
+    // Not 0: a piece failed, or streams were let go. What kernels were asked to copy is not copied any more. Written by the host.
+    alignas(64) std::atomic<uint32_t> ended;
   };
   static constexpr size_t kSlots = 2;
   using Slot = std::vector<PinnedMemory>;  // the last one is in use; a GPU may still be at those before
@@ -92,9 +100,12 @@ class StagedCalls {
         place_(place) {
     place_.copier = &large_;
   }
-  Status initialise();
+  Status initialise(bool may_share);
   // Null for nothing, where nothing was reserved before.
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
+  // For what is copied on streams; tries to make it once.
+  bool hasCopyKernel();
+  Status launchCopyKernel(uint32_t number, CudaStream stream) const;
   Status enqueuePieces(const StagedPieces& pieces, const std::array<std::byte*, kSlots>& staging,
                        CudaStream stream, StagedOperation& operation);
   Status comeBehind(std::span<const CudaStream> others, CudaStream stream) const;
@@ -103,6 +114,8 @@ class StagedCalls {
   Status runOnHost(const Command& command, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted);
+  // A stream that did not come in time, and why.
+  Status lateStream() const;
   bool hasReached(const std::atomic<uint32_t>& counter, uint32_t number) const;
   Status carryOutPieces(const StagedOperation& operation, const Run& run, Deadline deadline,
                         const std::atomic<bool>& aborted);
@@ -117,6 +130,8 @@ class StagedCalls {
   GpuInPlace in_place_;
   GpuInPlace large_;  // of what has no room in a piece, and which no adapter moves
   StagedPlace place_;
+  bool may_have_kernel_ = false;  // as long as there is none; of enqueue() alone
+  std::unique_ptr<KernelCopier> kernel_copier_;
   PinnedMemory progress_memory_;
   Progress* progress_ = nullptr;
   CudaEvent last_ = nullptr;        // behind all that was put on streams

@@ -234,7 +234,7 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
   for (const Cut& cut : cuts_) {
     const StagedPiece piece = build(cut, nullptr);
     largest_bytes_ = std::max(largest_bytes_, piece.staged_bytes);
-    has_copied_transfers_ |= horing::hasCopiedTransfers(piece.command);
+    has_copier_ |= horing::hasCopier(piece.command);
   }
 }
 

@@ -45,8 +45,8 @@ class StagedPieces {
   size_t count() const { return cuts_.size(); }
   // The most that any of them takes, so much must be at `staging` in piece().
   size_t largestBytes() const { return largest_bytes_; }
-  // Whether there are transfers that have a copier.
-  bool hasCopiedTransfers() const { return has_copied_transfers_; }
+  // Whether something stays where it is and has a copier. Then there is one piece.
+  bool hasCopier() const { return has_copier_; }
   StagedPiece piece(size_t number, std::byte* staging) const { return build(cuts_[number], staging); }
 
  private:
@@ -69,7 +69,7 @@ class StagedPieces {
   const StagedPlace place_;
   std::vector<Cut> cuts_;
   size_t largest_bytes_ = 0;
-  bool has_copied_transfers_ = false;
+  bool has_copier_ = false;
 };
 
 }  // namespace horing

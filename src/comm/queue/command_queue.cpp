@@ -6,6 +6,7 @@
 
 #include "base/no_memory.h"
 #include "base/service_thread.h"
+#include "comm/gpu/gpu_sharing.h"
 
 namespace horing {
 
@@ -44,7 +45,8 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
     HORING_TRY(driver.api().status());
     HORING_ASSIGN(staged_, StagedCalls::create(
                                driver.api().value(), device, {communicator_.rank(), communicator_.ranks()},
-                               {communicator_.options().config.timeout_ms, communicator_.aborted()}));
+                               {communicator_.options().config.timeout_ms, communicator_.aborted()},
+                               mayShareGpus(communicator_)));
     if (kernels_) kernels_->bind(staged_->openedDevice());
   }
   if (staged_->device() == device) return {};

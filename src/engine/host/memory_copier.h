@@ -9,9 +9,15 @@ namespace horing {
 // One thread at a time.
 class MemoryCopier {
  public:
+  // Which ends of a copy are such memory, or memory that the GPU, say, reaches as well; the other is the host's own, a slot for example.
+  struct Ends {
+    bool from_is_far = true;
+    bool to_is_far = true;
+  };
+
   virtual ~MemoryCopier() = default;
-  // Complete on return.
-  virtual Status copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  // Complete on return. While no group is under way.
+  virtual Status copy(std::byte* to, const std::byte* from, size_t bytes, Ends ends) = 0;
 
   // --- Messages of a group, without waiting. A flow is all messages to one peer, or all from one peer, one after the other.
   // Before the others: the group has flows 0 .. flows-1. Nothing of the group before is under way any more.

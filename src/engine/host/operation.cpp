@@ -400,13 +400,15 @@ inline const std::byte* HostOperation::lastingValue(const CallStep& step, const 
 }
 
 bool HostOperation::copy(const CallStep& step, std::byte* kept, std::byte* sent, size_t bytes) {
+  const BoundSource& source = step.sources[0];
   for (std::byte* const to : {kept, sent}) {
+    const MemoryCopier::Ends ends{.from_is_far = !source.receiver && !source.queue,
+                                  .to_is_far = to == kept && !step.keep_queue};
     // An address in another process may be any here.
     const bool is_there = call_.copier && to == operands_[0];
     if (!to || is_there || !status_.ok()) continue;
-    const Status copied = call_.copier
-                              ? call_.copier->copy(to, operands_[0], bytes)
-                              : call_.reader->read(step.sources[0].position, to, operands_[0], bytes);
+    const Status copied = call_.copier ? call_.copier->copy(to, operands_[0], bytes, ends)
+                                       : call_.reader->read(source.position, to, operands_[0], bytes);
     if (!copied.ok())
       status_ = makeStatus(copied.code(), "rank %d: %s", rank_of_position_[plan_.schedule().position],
                            copied.message().c_str());

@@ -79,7 +79,7 @@ Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
   for (const auto& [send, receive] : messages) {
     MemoryCopier* const copier = send->copier ? send->copier : receive->copier;
     if (copier) {
-      HORING_TRY(copier->copy(receive->output, send->input, send->bytes));
+      HORING_TRY(copier->copy(receive->output, send->input, send->bytes, {}));
     } else if (send->bytes > 0) {
       std::memmove(receive->output, send->input, send->bytes);
     }

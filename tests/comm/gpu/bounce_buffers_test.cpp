@@ -7,18 +7,22 @@
 #include <limits>
 #include <thread>
 
+#include "comm/gpu/kernel_copier.h"
 #include "cuda/driver.h"
+#include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
 
 namespace horing {
 namespace {
 
 using test::FakeCuda;
+using test::GpuStream;
 using test::GpuVector;
 using Bytes = std::vector<uint8_t>;
 
 constexpr int kRanks = 4;
 constexpr size_t kSlotBytes = 65536;
+constexpr size_t kMostFlows = 40;
 constexpr int64_t kLongMs = 600'000, kForEverUs = std::numeric_limits<int64_t>::max();
 
 Bytes pattern(size_t bytes, size_t seed) {
@@ -94,6 +98,46 @@ class BounceBuffersTest : public ::testing::Test {
   std::shared_ptr<const CudaDevice> gpu_;
 };
 
+// Who copies: the driver, or a kernel.
+enum class By { kDriver, kKernel };
+void PrintTo(By by, std::ostream* out) {
+  *out << (by == By::kDriver ? "driver" : "kernel");
+}
+
+class BounceBuffersBy : public BounceBuffersTest, public ::testing::WithParamInterface<By> {
+ protected:
+  void SetUp() override {
+    BounceBuffersTest::SetUp();
+    if (IsSkipped() || GetParam() == By::kDriver) return;
+    cuda_.setKernels(&test::emulatedKernels());
+    kernel_ = KernelCopier::create(gpu_, 2 * kMostFlows).take();
+    stream_ = std::make_unique<GpuStream>(cuda_, 0);
+    launch();
+  }
+  void TearDown() override {
+    if (kernel_) end();
+    kernel_.reset();
+    stream_.reset();
+    cuda_.setKernels(nullptr);
+    BounceBuffersTest::TearDown();
+  }
+  void launch() { ASSERT_TRUE(kernel_->launch(&reached_, ++last_, &ended_, stream_->get()).ok()); }
+  void end() {
+    cuda::storeFlag(&reached_, last_);
+    stream_->synchronize();
+  }
+  std::unique_ptr<BounceBuffers> make(int64_t timeout_ms = kLongMs) {
+    auto buffers = BounceBuffersTest::make(timeout_ms);
+    buffers->use(kernel_.get());
+    return buffers;
+  }
+
+  std::unique_ptr<KernelCopier> kernel_;
+  std::unique_ptr<GpuStream> stream_;
+  uint32_t reached_ = 0, last_ = 0, ended_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Copiers, BounceBuffersBy, ::testing::Values(By::kDriver, By::kKernel));
+
 TEST_F(BounceBuffersTest, CopyInPiecesThatAreLargerThanSlots) {
   constexpr size_t kBytes = (16 << 20) + 5;
   const Bytes sent = pattern(kBytes, 1);
@@ -115,10 +159,10 @@ TEST_F(BounceBuffersTest, CopyInPiecesThatAreLargerThanSlots) {
 }
 
 // More than four ranks can have, of sizes that end anywhere, by a GPU that takes its time.
-TEST_F(BounceBuffersTest, KeepFlowsApart) {
+TEST_P(BounceBuffersBy, KeepFlowsApart) {
   cuda_.slowCopies(200);
   const auto buffers = make();
-  constexpr size_t kFlows = 40;
+  constexpr size_t kFlows = kMostFlows;
   for (const size_t group : {size_t{0}, size_t{1}}) {
     std::vector<std::unique_ptr<GpuVector<uint8_t>>> memory;
     std::vector<Message> messages;
@@ -140,7 +184,7 @@ TEST_F(BounceBuffersTest, KeepFlowsApart) {
 }
 
 // Every third slot goes another way, and so does the end.
-TEST_F(BounceBuffersTest, LeaveBytesOut) {
+TEST_P(BounceBuffersBy, LeaveBytesOut) {
   constexpr size_t kSlots = 33, kBytes = kSlots * kSlotBytes;
   const Bytes values = pattern(kBytes, 3);
   const GpuVector<uint8_t> from(cuda_, 0, values), into(cuda_, 0, Bytes(kBytes));
@@ -165,7 +209,7 @@ TEST_F(BounceBuffersTest, LeaveBytesOut) {
 }
 
 // Of a message that went another way from its middle on more was read than a shorter one has that begins there.
-TEST_F(BounceBuffersTest, ReadNothingBehindAMessage) {
+TEST_P(BounceBuffersBy, ReadNothingBehindAMessage) {
   constexpr size_t kBytes = 2 * BounceBuffers::kMostBytes, kBegin = BounceBuffers::kMostBytes - kSlotBytes;
   const Bytes values = pattern(kBytes, 5);
   const GpuVector<uint8_t> from(cuda_, 0, values);
@@ -213,9 +257,35 @@ TEST_F(BounceBuffersTest, SayWhatTheDriverSays) {
   EXPECT_EQ(cuda_.live(), live);
 }
 
-TEST_F(BounceBuffersTest, GiveACopyItsTime) {
+// Either end may be ordinary memory, or both; and both may be the GPU's.
+TEST_P(BounceBuffersBy, CopyAtOnce) {
+  constexpr size_t kBytes = BounceBuffers::kPinnedBytes + 1003;
+  const Bytes values = pattern(kBytes, 6);
+  const GpuVector<uint8_t> from(cuda_, 0, values), between(cuda_, 0, Bytes(kBytes)),
+      into(cuda_, 0, Bytes(kBytes));
+  Bytes host(kBytes), other(kBytes);
+  const auto bytesOfHost = [](Bytes& memory) { return reinterpret_cast<std::byte*>(memory.data()); };
+  const auto buffers = make();
+  const auto copy = [&](std::byte* to, const std::byte* of, MemoryCopier::Ends ends) {
+    EXPECT_TRUE(buffers->copy(to, of, kBytes, ends, [] { return Status(); }).ok());
+  };
+  copy(bytesOf(between), bytesOf(from), {});
+  copy(bytesOfHost(host), bytesOf(between), {.to_is_far = false});
+  copy(bytesOfHost(other), bytesOfHost(host), {.from_is_far = false, .to_is_far = false});
+  copy(bytesOf(into), bytesOfHost(other), {.from_is_far = false});
+  EXPECT_EQ(into.read(), values);
+  cuda_.slowCopies(kForEverUs);
+  if (kernel_) end();
+  const Status ended = buffers->copy(bytesOf(into), bytesOf(from), 1000, {},
+                                     [] { return makeStatus(Code::kInvalidUsage, "aborted"); });
+  EXPECT_EQ(ended.code(), Code::kInvalidUsage);
+  cuda_.slowCopies(0);
+}
+
+TEST_P(BounceBuffersBy, GiveACopyItsTime) {
   const GpuVector<uint8_t> memory(cuda_, 0, Bytes(1000));
   const auto buffers = make(50);
+  if (kernel_) end();
   buffers->begin(1);
   cuda_.slowCopies(kForEverUs);
   Message message{0, bytesOf(memory), Bytes(1000), true};
@@ -225,6 +295,33 @@ TEST_F(BounceBuffersTest, GiveACopyItsTime) {
   EXPECT_NE(moved.status().message().find("HORING_TIMEOUT_MS"), std::string::npos);
   cuda_.slowCopies(0);
   buffers->awaitCopies();
+}
+
+// To the kernels that come one after the other; and nothing of what was left is done once that is over.
+TEST_P(BounceBuffersBy, AreFilledByOneKernelAfterTheOther) {
+  if (!kernel_) return;
+  const Bytes values = pattern(3 << 20, 7);
+  const GpuVector<uint8_t> from(cuda_, 0, values);
+  const int launches = cuda_.launches(), copies = cuda_.calls("cuMemcpyAsync");
+  const auto buffers = make();
+  for (int round = 0; round < 3; ++round, launch()) {
+    buffers->begin(1);
+    std::vector<Message> messages;
+    messages.push_back({0, bytesOf(from), Bytes(values.size()), true});
+    ASSERT_TRUE(moveAll(*buffers, messages).ok());
+    EXPECT_EQ(messages[0].host, values);
+    EXPECT_FALSE(stream_->idle());
+    end();
+  }
+  EXPECT_EQ(cuda_.launches() - launches, 3);
+  EXPECT_EQ(cuda_.calls("cuMemcpyAsync"), copies);
+  end();
+  Message left{0, bytesOf(from), Bytes(values.size()), true};
+  EXPECT_EQ(left.move(*buffers).value(), 0u);
+  cuda::storeFlag(&ended_, 1);
+  launch();
+  stream_->synchronize();
+  EXPECT_EQ(left.move(*buffers).value(), 0u);
 }
 
 // Which a GPU may still write.

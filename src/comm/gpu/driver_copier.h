@@ -1,0 +1,41 @@
+#pragma once
+// Copies by calls of the driver, on streams of the library's own: they occupy no SM, but a driver may keep them while the caller's stream
+// waits (comm/gpu/stream_release.h).
+#include <memory>
+#include <vector>
+
+#include "comm/gpu/gpu_copier.h"
+#include "cuda/device.h"
+
+namespace horing {
+
+// A resource.
+class DriverCopier final : public GpuCopier {
+ public:
+  explicit DriverCopier(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  ~DriverCopier() override;
+  DriverCopier(const DriverCopier&) = delete;
+  DriverCopier& operator=(const DriverCopier&) = delete;
+
+  // Makes its streams, once, before the first copy.
+  Status prepare();
+  // Errors: kUnhandledCudaError.
+  Result<uint64_t> start(CudaAddress to, CudaAddress from, size_t bytes, Direction direction) override;
+  Result<bool> isDone(uint64_t copy) override;
+  bool isCopying() const override;
+  bool takesAnyMemory() const override { return true; }
+  // In a forked child, which has no GPU: drops everything.
+  void abandon();
+
+ private:
+  Result<CudaEvent> spareEvent();
+
+  const std::shared_ptr<const CudaDevice> device_;
+  // One for each direction: a GPU copies both ways at once.
+  CudaStream reads_ = nullptr;
+  CudaStream writes_ = nullptr;
+  std::vector<CudaEvent> events_;
+  std::vector<CudaEvent> spare_;  // behind no copy
+};
+
+}  // namespace horing
