@@ -141,6 +141,7 @@ class Communicator {
   int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
   const GroupMap& map() const { return *map_; }
   const HostIdentity& identityOf(int rank) const { return identities_[static_cast<size_t>(rank)]; }
+  std::span<const HostIdentity> identities() const { return identities_; }
   // The same on every rank: ranks share cores where those of any machine do.
   JobShape jobShape() const;
   // By boot id.

@@ -3,18 +3,16 @@
 #include <set>
 #include <string>
 
-#include "topology/nvml.h"
-
 namespace horing {
 
-bool mayShareGpus(const Communicator& communicator) {
-  const std::string node = communicator.identityOf(communicator.rank()).nodeLabel();
+bool mayShareGpus(std::span<const HostIdentity> ranks, int rank,
+                  const std::function<Result<int>()>& count_gpus) {
+  const std::string node = ranks[static_cast<size_t>(rank)].nodeLabel();
   std::set<std::string> processes;
-  for (int rank = 0; rank < communicator.ranks(); ++rank)
-    if (communicator.identityOf(rank).nodeLabel() == node)
-      processes.insert(communicator.identityOf(rank).processLabel());
+  for (const HostIdentity& each : ranks)
+    if (each.nodeLabel() == node) processes.insert(each.processLabel());
   if (processes.size() == 1) return false;
-  const Result<int> gpus = countGpus();
+  const Result<int> gpus = count_gpus();
   return gpus.ok() && processes.size() > static_cast<size_t>(gpus.value());
 }
 

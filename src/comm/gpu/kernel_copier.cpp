@@ -1,19 +1,18 @@
 #include "comm/gpu/kernel_copier.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
-#include <new>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "base/quotient.h"
 #include "engine/cuda/device.h"
 
 namespace horing {
 
 namespace {
-constexpr size_t kQueueBytes = cuda::kCopyBlocks * sizeof(cuda::CopyQueue);
+constexpr size_t kCountBytes = (1 + cuda::kCopyBlocks) * sizeof(cuda::CopyCount);
 
 // A launch returns when the kernel has ended then. This one ends when the host has done what it begins after the launch.
 bool launchesBlock() {
@@ -29,23 +28,20 @@ Result<std::unique_ptr<KernelCopier>> KernelCopier::create(const std::shared_ptr
                       "CUDA_LAUNCH_BLOCKING is set: no kernel can wait for a host");
   std::shared_ptr<cuda::LaneGpu> gpu = cuda::LaneGpu::of(device);
   HORING_TRY(gpu->loadCopy());
-  // Together they have room for all, however few of them have what is not done.
-  const size_t room = quotientUp(most_copies, static_cast<size_t>(cuda::kCopyBlocks));
-  HORING_ASSIGN(
-      PinnedMemory memory,
-      PinnedMemory::allocate(device, kQueueBytes + cuda::kCopyBlocks * room * sizeof(cuda::CopyRequest)));
+  HORING_ASSIGN(PinnedMemory memory,
+                PinnedMemory::allocate(device, kCountBytes + most_copies * sizeof(cuda::CopyRequest)));
   return std::unique_ptr<KernelCopier>(
-      new KernelCopier(std::move(gpu), std::move(memory), static_cast<uint32_t>(room)));
+      new KernelCopier(std::move(gpu), std::move(memory), static_cast<uint32_t>(most_copies)));
 }
 
 KernelCopier::KernelCopier(std::shared_ptr<cuda::LaneGpu> gpu, PinnedMemory memory, uint32_t room)
     : gpu_(std::move(gpu)),
       memory_(std::move(memory)),
       room_(room),
-      queues_(reinterpret_cast<cuda::CopyQueue*>(memory_.data())),
-      requests_(reinterpret_cast<cuda::CopyRequest*>(memory_.data() + kQueueBytes)) {
-  for (int block = 0; block < cuda::kCopyBlocks; ++block) new (queues_ + block) cuda::CopyQueue{};
-  for (size_t i = 0; i < size_t{cuda::kCopyBlocks} * room_; ++i) new (requests_ + i) cuda::CopyRequest{};
+      counts_(reinterpret_cast<cuda::CopyCount*>(memory_.data())),
+      requests_(reinterpret_cast<cuda::CopyRequest*>(memory_.data() + kCountBytes)) {
+  std::uninitialized_default_construct_n(counts_, 1 + cuda::kCopyBlocks);
+  std::uninitialized_default_construct_n(requests_, room_);
 }
 
 // Nor is a kernel unloaded that may still run.
@@ -60,8 +56,10 @@ void KernelCopier::leak() {
 Status KernelCopier::launch(const uint32_t* reached, uint32_t last, const uint32_t* ended,
                             CudaStream stream) {
   cuda::CopyCall call;
-  call.queues = reinterpret_cast<cuda::CopyQueue*>(memory_.address());
-  call.requests = reinterpret_cast<const cuda::CopyRequest*>(memory_.address() + kQueueBytes);
+  auto* const counts = reinterpret_cast<cuda::CopyCount*>(memory_.address());
+  call.posted = counts;
+  call.done = counts + 1;
+  call.requests = reinterpret_cast<const cuda::CopyRequest*>(memory_.address() + kCountBytes);
   call.room = room_;
   call.blocks = cuda::kCopyBlocks;
   call.reached = reached;
@@ -70,25 +68,20 @@ Status KernelCopier::launch(const uint32_t* reached, uint32_t last, const uint32
   return gpu_->launch(call, stream);
 }
 
-// To the blocks in turns, past those that have no room.
 Result<uint64_t> KernelCopier::start(CudaAddress to, CudaAddress from, size_t bytes, Direction) {
-  for (int looked_at = 0; looked_at < cuda::kCopyBlocks; ++looked_at) {
-    const uint64_t block = turn_++ % cuda::kCopyBlocks;
-    cuda::CopyQueue& queue = queues_[block];
-    const uint64_t before = queue.posted;
-    // acquire: what was done is read no more.
-    if (before - cuda::loadAcquire(&queue.done) >= room_) continue;
-    requests_[block * room_ + before % room_] = {reinterpret_cast<std::byte*>(to),
-                                                 reinterpret_cast<const std::byte*>(from), bytes};
-    cuda::storeRelease(&queue.posted, before + 1);
-    return (before + 1) * cuda::kCopyBlocks + block;
-  }
-  return makeStatus(Code::kInternalError, "a kernel was asked for more copies than there is room for");
+  const uint64_t before = counts_->value;
+  if (before >= room_ && !hasDone(before - room_ + 1))
+    return makeStatus(Code::kInternalError, "a kernel was asked for more copies than there is room for");
+  requests_[before % room_] = {reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                               bytes};
+  cuda::storeRelease(&counts_->value, before + 1);
+  return before + 1;
 }
 
-Result<bool> KernelCopier::isDone(uint64_t copy) {
-  // acquire: pairs with the block's release behind what it copied.
-  return cuda::loadAcquire(&queues_[copy % cuda::kCopyBlocks].done) >= copy / cuda::kCopyBlocks;
+// acquire: pairs with each block's release behind what it copied.
+bool KernelCopier::hasDone(uint64_t requests) const {
+  return std::all_of(counts_ + 1, counts_ + 1 + cuda::kCopyBlocks,
+                     [&](const cuda::CopyCount& done) { return cuda::loadAcquire(&done.value) >= requests; });
 }
 
 }  // namespace horing

@@ -22,7 +22,7 @@ class KernelCopier final : public GpuCopier {
   Status launch(const uint32_t* reached, uint32_t last, const uint32_t* ended, CudaStream stream);
 
   Result<uint64_t> start(CudaAddress to, CudaAddress from, size_t bytes, Direction direction) override;
-  Result<bool> isDone(uint64_t copy) override;
+  Result<bool> isDone(uint64_t copy) override { return hasDone(copy); }
   // The kernel has ended then.
   bool isCopying() const override { return false; }
   bool takesAnyMemory() const override { return false; }
@@ -33,13 +33,14 @@ class KernelCopier final : public GpuCopier {
 
  private:
   KernelCopier(std::shared_ptr<cuda::LaneGpu> gpu, PinnedMemory memory, uint32_t room);
+  // The first so many.
+  bool hasDone(uint64_t requests) const;
 
   std::shared_ptr<cuda::LaneGpu> gpu_;
-  PinnedMemory memory_;  // queues, then requests
-  const uint32_t room_;  // of a block
-  cuda::CopyQueue* const queues_;
+  PinnedMemory memory_;  // counts: posted, and done by each block; then requests
+  const uint32_t room_;
+  cuda::CopyCount* const counts_;
   cuda::CopyRequest* const requests_;
-  uint64_t turn_ = 0;  // of the blocks
 };
 
 }  // namespace horing

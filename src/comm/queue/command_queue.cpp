@@ -46,7 +46,7 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
     HORING_ASSIGN(staged_, StagedCalls::create(
                                driver.api().value(), device, {communicator_.rank(), communicator_.ranks()},
                                {communicator_.options().config.timeout_ms, communicator_.aborted()},
-                               mayShareGpus(communicator_)));
+                               mayShareGpus(communicator_.identities(), communicator_.rank())));
     if (kernels_) kernels_->bind(staged_->openedDevice());
   }
   if (staged_->device() == device) return {};

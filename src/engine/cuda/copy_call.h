@@ -14,17 +14,18 @@ struct CopyRequest {
   uint64_t bytes = 0;
 };
 
-// Between the host and one block. Counts only grow, over all kernels; kernels that have the same queues run one after the other.
-struct CopyQueue {
-  alignas(64) uint64_t posted = 0;  // written by the host
-  alignas(64) uint64_t done = 0;    // written by the block
+struct alignas(64) CopyCount {
+  uint64_t value = 0;
 };
 
-// By value. What it points to is pinned.
+// By value. What it points to is pinned. Counts only grow, over all kernels; kernels that have the same run one after the other.
+//
+// All blocks serve each request, a share each, in the order of the requests.
 struct CopyCall {
-  CopyQueue* queues = nullptr;            // of each block
-  const CopyRequest* requests = nullptr;  // [block * room + count % room]
-  uint32_t room = 1;                      // for the requests of a block that are not done
+  const CopyCount* posted = nullptr;      // requests; written by the host
+  CopyCount* done = nullptr;              // [block], of them; written by the block
+  const CopyRequest* requests = nullptr;  // [count % room]
+  uint32_t room = 1;                      // for those that are not done
   int32_t blocks = 1;                     // of the grid
   // The kernel ends when `reached` is `last` or more, as a signed difference. The host sees to it that nothing is left to do then, ...
   const uint32_t* reached = nullptr;

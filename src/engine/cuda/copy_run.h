@@ -1,9 +1,10 @@
 #pragma once
-// Serves what the host asks for (engine/cuda/copy_call.h): each block the requests of its own queue, one after the other.
+// Serves what the host asks for (engine/cuda/copy_call.h), one request after the other, each block its share.
 //
 // One thread looks, since each look crosses PCIe; all of them move what it finds.
 //
 // Block: as in lane.h, with CopyShared, and nap(), between two looks.
+#include "base/quotient.h"
 #include "engine/cuda/copy_call.h"
 #include "engine/cuda/fold_body.h"
 
@@ -11,7 +12,7 @@ namespace horing::cuda {
 
 // What the one thread tells the others of its block.
 struct CopyShared {
-  CopyRequest found;
+  CopyRequest share;
   bool is_over;
 };
 
@@ -19,20 +20,24 @@ template <class Block>
 class CopyRun {
  public:
   HORING_DEVICE CopyRun(const CopyCall& call, int32_t number, Block& block)
-      : call_(call), number_(number), queue_(call.queues[number]), block_(block), shared_(block.shared()) {}
+      : call_(call),
+        number_(number),
+        done_(call.done[number].value),
+        block_(block),
+        shared_(block.shared()) {}
 
   HORING_DEVICE void run() {
     const bool looks = block_.thread() == 0;
-    uint64_t done = looks ? queue_.done : 0;
+    uint64_t done = looks ? done_ : 0;
     for (;;) {
       if (looks) shared_.is_over = !find(done);
       block_.sync();
       if (shared_.is_over) return;
-      moveBytes(shared_.found.to, shared_.found.from, shared_.found.bytes, block_);
+      moveBytes(shared_.share.to, shared_.share.from, shared_.share.bytes, block_);
       block_.sync();
       if (!looks) continue;
       releaseFence();
-      storeFenced(&queue_.done, ++done);
+      storeFenced(&done_, ++done);
     }
   }
 
@@ -43,16 +48,25 @@ class CopyRun {
       // First: what is left when it is over is not done.
       const uint32_t ended = loadFlag(call_.ended), reached = loadFlag(call_.reached);
       if (ended != 0 || static_cast<int32_t>(reached - call_.last) >= 0) return false;
-      if (loadAcquire(&queue_.posted) != done) break;
+      if (loadAcquire(&call_.posted->value) != done) break;
       block_.nap();
     }
-    shared_.found = call_.requests[static_cast<uint64_t>(number_) * call_.room + done % call_.room];
+    shared_.share = shareOf(call_.requests[done % call_.room]);
     return true;
+  }
+
+  // Whole lines, where the request is aligned to them; of a short one some blocks have none.
+  HORING_DEVICE CopyRequest shareOf(const CopyRequest& request) const {
+    constexpr uint64_t kLineBytes = 128;
+    const uint64_t lines = quotientUp(request.bytes, kLineBytes);
+    const uint64_t each = quotientUp(lines, static_cast<uint64_t>(call_.blocks)) * kLineBytes;
+    const uint64_t begin = std::min<uint64_t>(static_cast<uint64_t>(number_) * each, request.bytes);
+    return {request.to + begin, request.from + begin, std::min(each, request.bytes - begin)};
   }
 
   const CopyCall& call_;
   const int32_t number_;  // of the block
-  CopyQueue& queue_;
+  uint64_t& done_;
   Block& block_;
   CopyShared& shared_;
 };

@@ -12,7 +12,7 @@ namespace horing {
 namespace {
 
 using cuda::CopyCall;
-using cuda::CopyQueue;
+using cuda::CopyCount;
 using cuda::CopyRequest;
 using test::EmulatedCopyBlock;
 using test::EmulatedCopyThread;
@@ -29,25 +29,30 @@ Bytes patternOf(size_t bytes, size_t seed) {
 // Kernels of one pair of host and GPU, and the host's end.
 class Copies {
  public:
-  Copies(int32_t blocks, uint32_t room)
-      : queues_(static_cast<size_t>(blocks)), requests_(queues_.size() * room), room_(room) {}
+  Copies(int32_t blocks, uint32_t room) : done_(static_cast<size_t>(blocks)), requests_(room) {}
 
   CopyCall call(uint32_t last) {
-    return {queues_.data(), requests_.data(), room_, static_cast<int32_t>(queues_.size()), &reached_,
-            last,           &ended_};
+    CopyCall call;
+    call.posted = &posted_;
+    call.done = done_.data();
+    call.requests = requests_.data();
+    call.room = room();
+    call.blocks = static_cast<int32_t>(done_.size());
+    call.reached = &reached_;
+    call.last = last;
+    call.ended = &ended_;
+    return call;
   }
-  bool hasRoom(size_t block) const {
-    return queues_[block].posted - cuda::loadAcquire(&queues_[block].done) < room_;
+  void post(const CopyRequest& request) {
+    while (left() >= room()) EmulatedCopyBlock::pause();
+    requests_[posted_.value % room()] = request;
+    cuda::storeRelease(&posted_.value, posted_.value + 1);
   }
-  void post(size_t block, const CopyRequest& request) {
-    CopyQueue& queue = queues_[block];
-    requests_[block * room_ + queue.posted % room_] = request;
-    cuda::storeRelease(&queue.posted, queue.posted + 1);
-  }
+  // That some block has not done.
   uint64_t left() const {
-    uint64_t left = 0;
-    for (const CopyQueue& queue : queues_) left += queue.posted - cuda::loadAcquire(&queue.done);
-    return left;
+    uint64_t least = posted_.value;
+    for (const CopyCount& done : done_) least = std::min(least, cuda::loadAcquire(&done.value));
+    return posted_.value - least;
   }
   void reach(uint32_t number) { cuda::storeFlag(&reached_, number); }
   void end() { cuda::storeFlag(&ended_, 1); }
@@ -61,8 +66,8 @@ class Copies {
     std::vector<std::unique_ptr<std::atomic<size_t>>> running;
     for (const uint32_t last : kernels) calls.push_back(call(last));
     for (size_t kernel = 0; kernel < calls.size(); ++kernel) {
-      running.push_back(std::make_unique<std::atomic<size_t>>(queues_.size() * threads));
-      for (size_t number = 0; number < queues_.size(); ++number) {
+      running.push_back(std::make_unique<std::atomic<size_t>>(done_.size() * threads));
+      for (size_t number = 0; number < done_.size(); ++number) {
         auto& block = *blocks.emplace_back(std::make_unique<EmulatedCopyBlock>(threads));
         for (uint32_t thread = 0; thread < threads; ++thread)
           bodies.push_back([&, &own = *running.back(),
@@ -87,16 +92,18 @@ class Copies {
   }
 
  private:
-  std::vector<CopyQueue> queues_;
+  uint32_t room() const { return static_cast<uint32_t>(requests_.size()); }
+
+  CopyCount posted_;
+  std::vector<CopyCount> done_;
   std::vector<CopyRequest> requests_;
-  const uint32_t room_;
   uint32_t reached_ = 0;
   uint32_t ended_ = 0;
 };
 
 // Copies of all sizes and alignments by several kernels in a row, each of which gets a few: more than there is room for at once.
 void expectAllCopied(int32_t blocks, int64_t seed, uint32_t threads = 2) {
-  constexpr size_t kSizes[] = {1, 3, 4, 15, 16, 17, 250, 4096, 70'001};
+  constexpr size_t kSizes[] = {1, 3, 16, 17, 127, 128, 250, 4096, 70'001};
   constexpr uint32_t kKernels = 3;
   struct Copied {
     Bytes from, to;
@@ -107,15 +114,13 @@ void expectAllCopied(int32_t blocks, int64_t seed, uint32_t threads = 2) {
     for (const size_t from_shift : {0, 1, 4})
       for (const size_t to_shift : {0, 2, 4})
         all.push_back({patternOf(bytes + 16, all.size()), Bytes(bytes + 16), from_shift, to_shift, bytes});
-  Copies copies(blocks, 2);
+  Copies copies(blocks, 3);
   const auto host = [&] {
     for (uint32_t kernel = 1; kernel <= kKernels; ++kernel) {
       for (size_t i = kernel - 1; i < all.size(); i += kKernels) {
-        const size_t block = i % static_cast<size_t>(blocks);
-        while (!copies.hasRoom(block)) EmulatedCopyBlock::pause();
         Copied& copied = all[i];
-        copies.post(block, {copied.to.data() + copied.to_shift, copied.from.data() + copied.from_shift,
-                            copied.bytes});
+        copies.post(
+            {copied.to.data() + copied.to_shift, copied.from.data() + copied.from_shift, copied.bytes});
       }
       while (copies.left() > 0) EmulatedCopyBlock::pause();
       copies.reach(kernel);
@@ -135,7 +140,7 @@ TEST(CudaCopy, MovesAllSizesByThreadsOfTheSystem) {
 
 // Whatever is left, which has no memory any more.
 void expectNothingDone(Copies& copies, const std::vector<uint32_t>& kernels, int64_t seed) {
-  copies.post(0, {nullptr, nullptr, 1000});
+  copies.post({nullptr, nullptr, 1000});
   ASSERT_TRUE(copies.run(kernels, seed, [] {}));
   EXPECT_EQ(copies.left(), 1u);
 }
@@ -158,7 +163,7 @@ TEST(CudaCopy, RunsUntilItsOwnNumber) {
   copies.reach(UINT32_MAX);
   Bytes from = patternOf(100, 1), to(100);
   ASSERT_TRUE(copies.run({1}, -1, [&] {
-    copies.post(0, {to.data(), from.data(), 100});
+    copies.post({to.data(), from.data(), 100});
     while (copies.left() > 0) EmulatedCopyBlock::pause();
     copies.reach(1);
   }));
