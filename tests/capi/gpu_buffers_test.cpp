@@ -516,8 +516,7 @@ constexpr Way kGpuWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto"
                             {"shm", Meeting::kInitRank, "shm", "auto", 3},
                             {"socket", Meeting::kInitRank, "socket", "ring", 2},
                             {"loopback", Meeting::kInitAll, "shm,socket", "auto", 1},
-                            {"loopback", Meeting::kInitAll, "shm,socket", "auto", 4, true},
-                            {"shm", Meeting::kInitRank, "shm", "auto", 3, true},
+                            {"loopback", Meeting::kInitAll, "shm,socket", "auto", 3, true},
                             {"socket", Meeting::kInitRank, "socket", "ring", 2, true}};
 INSTANTIATE_TEST_SUITE_P(Ways, GpuBuffers, testing::ValuesIn(kGpuWays));
 

@@ -8,6 +8,7 @@
 
 #include "collective_case.h"
 #include "cuda/driver.h"
+#include "engine/cuda/copy_kernel.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/lane_gpu.h"
 #include "exchange_world.h"
@@ -317,6 +318,69 @@ TEST_F(Gpu, CarriesMessages) {
     ASSERT_TRUE(memory->rewind(used).ok());
   }
   for (const cudaStream_t stream : streams) EXPECT_CUDA(cudaStreamDestroy(stream));
+}
+
+// The copies that a host asks for while the kernel runs: out of the GPU's memory and back into other, by several kernels in a row, with no
+// call of the driver meanwhile.
+TEST_F(Gpu, CopiesWhatTheHostAsksFor) {
+  constexpr size_t kBytes = (512 << 10) + 5, kShift = 3;
+  constexpr uint32_t kKernels = 3;
+  const auto pinned = PinnedMemory::allocate(Machine::gpu(), 4096 + kBytes).take();
+  struct Shared {
+    cuda::CopyCount posted, done[cuda::kCopyBlocks];
+    cuda::CopyRequest request;
+    alignas(64) uint32_t reached, ended;
+  };
+  static_assert(sizeof(Shared) <= 4096);
+  auto& shared = *new (pinned.data()) Shared{};
+  std::byte* const bounce = pinned.data() + 4096;
+  std::vector<std::byte> values(kBytes), result(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) values[i] = static_cast<std::byte>(i * 7 + i / 251);
+  std::byte *from = nullptr, *to = nullptr;
+  ASSERT_CUDA(cudaMalloc(&from, kBytes + kShift));
+  ASSERT_CUDA(cudaMalloc(&to, kBytes + kShift));
+  ASSERT_CUDA(cudaMemcpy(from, values.data(), kBytes, cudaMemcpyHostToDevice));
+  ASSERT_CUDA(cudaMemset(to, 0, kBytes + kShift));
+  cudaStream_t stream = nullptr;
+  ASSERT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  cuda::LaneGpu gpu(Machine::gpu());
+  cuda::CopyCall call;
+  call.posted = &shared.posted;
+  call.done = shared.done;
+  call.requests = &shared.request;
+  call.blocks = cuda::kCopyBlocks;
+  call.reached = &shared.reached;
+  call.ended = &shared.ended;
+  for (call.last = 1; call.last <= kKernels; ++call.last) {
+    const Status launched = gpu.launch(call, stream);
+    ASSERT_TRUE(launched.ok()) << launched.toString();
+  }
+  bool in_time = true;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto copy = [&](std::byte* target, const std::byte* source) {
+    shared.request = {target, source, kBytes};
+    const uint64_t count = shared.posted.value + 1;
+    cuda::storeRelease(&shared.posted.value, count);
+    for (const cuda::CopyCount& done : shared.done)
+      while (in_time && cuda::loadAcquire(&done.value) < count)
+        in_time = std::chrono::steady_clock::now() < deadline;
+  };
+  for (uint32_t kernel = 1; kernel <= kKernels; ++kernel) {
+    std::fill_n(bounce, kBytes, std::byte{0});
+    copy(bounce, from);
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), bounce)) << kernel;
+    copy(to + kShift, bounce);
+    EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
+    cuda::storeFlag(&shared.reached, kernel);
+  }
+  cuda::storeFlag(&shared.ended, 1);
+  EXPECT_TRUE(in_time);
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_CUDA(cudaMemcpy(result.data(), to + kShift, kBytes, cudaMemcpyDeviceToHost));
+  EXPECT_TRUE(result == values);
+  EXPECT_CUDA(cudaStreamDestroy(stream));
+  EXPECT_CUDA(cudaFree(from));
+  EXPECT_CUDA(cudaFree(to));
 }
 
 TEST_F(Gpu, EndsAKernelWhosePeerNeverComes) {
