@@ -188,6 +188,26 @@ TEST_F(GpuTrouble, OfADefaultStreamThatIsHeldUpEndsAtTheDeadline) {
   GpuStream::ofDefault(cuda_).synchronize();
 }
 
+// The driver is asked once, behind the deadline, for it may keep the answer until other streams have gone on.
+TEST_F(GpuTrouble, OfAGpuThatFailedUnderAStreamIsNamedAtTheDeadline) {
+  const Setting timeout("HORING_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  comms_ = makeCommunicators(2, Meeting::kInitAll);
+  const GpuStream stream(cuda_, kGpu);
+  std::atomic<bool> gate{false};
+  stream.waitFor(gate);
+  const int looks = cuda_.calls("cuEventQuery");
+  cuda_.fail("cuEventQuery", 700);
+  EXPECT_HORING(add(0, here_.data(), stream.get()));
+  while (asyncError(0) == horingSuccess) std::this_thread::yield();
+  EXPECT_EQ(cuda_.calls("cuEventQuery"), looks + 1);
+  cuda_.fail(nullptr, 0);
+  EXPECT_TRUE(refuses(add(0, here_.data(), stream.get()), horingUnhandledCudaError,
+                      "rank 0: waiting for its stream on GPU 1"));
+  gate = true;
+  stream.synchronize();
+}
+
 TEST_F(GpuTrouble, OfAPeerFreesTheStream) {
   const GpuStream stream(cuda_, kGpu);
   EXPECT_HORING(add(0, here_.data(), stream.get()));
