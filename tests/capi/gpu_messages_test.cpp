@@ -31,8 +31,7 @@ class GpuMessageRanks : public testing::Test {
   explicit GpuMessageRanks(int ranks, const char* transports = nullptr)
       : ranks_(ranks), transports_(transports) {}
   void SetUp() override {
-    if (transports_ ? !cuda_.servesProcesses(ranks()) : cuda_.gpus() < ranks())
-      GTEST_SKIP() << "no GPU here for each of " << ranks() << " ranks";
+    if (cuda_.gpus() < ranks()) GTEST_SKIP() << "no GPU here for each of " << ranks() << " ranks";
     cuda_.setKernels(&horing::test::emulatedKernels());
     comms_ = transports_ ? makeNodes(ranks(), transports_) : makeCommunicators(ranks(), Meeting::kInitAll);
   }
@@ -43,12 +42,11 @@ class GpuMessageRanks : public testing::Test {
     if (cuda_.loaded()) cuda_.setKernels(nullptr);
   }
   int ranks() const { return ranks_; }
-  int gpu(int rank) const { return rank % cuda_.gpus(); }
   horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
   // From here on kernels serve all, and what goes through hosts on a stream fails.
   void begin() {
     onEveryRank(ranks(), [&](int rank) {
-      const Floats data(cuda_, gpu(rank), {1});
+      const Floats data(cuda_, rank, {1});
       EXPECT_HORING(
           horingAllReduce(data.data(), data.data(), 1, horingFloat, horingSum, comm(rank), nullptr));
     });
@@ -62,8 +60,8 @@ class GpuMessageRanks : public testing::Test {
   std::vector<Box> boxes(int rank, size_t count) {
     std::vector<Box> boxes;
     for (int peer = 0; peer < ranks(); ++peer)
-      boxes.push_back({std::make_unique<Floats>(cuda_, gpu(rank), message(rank, peer, count)),
-                       std::make_unique<Floats>(cuda_, gpu(rank), std::vector<float>(count, -1))});
+      boxes.push_back({std::make_unique<Floats>(cuda_, rank, message(rank, peer, count)),
+                       std::make_unique<Floats>(cuda_, rank, std::vector<float>(count, -1))});
     return boxes;
   }
   // In a group: each on the stream that `stream(peer)` says.
@@ -121,7 +119,7 @@ TEST_P(GpuMessages, ArriveOnStreamsAndWithout) {
   begin();
   onEveryRank(ranks(), [&](int rank) {
     for (const size_t count : kCounts) {
-      const GpuStream stream(cuda_, gpu(rank));
+      const GpuStream stream(cuda_, rank);
       const std::vector<Box> later = boxes(rank, count), now = boxes(rank, count);
       exchange(rank, later, count, [&](int) { return stream.get(); });
       stream.synchronize();
@@ -136,7 +134,7 @@ TEST_P(GpuMessages, OfOneGroupMayBeOnSeveralStreams) {
   begin();
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = 3000;
-    const GpuStream one(cuda_, gpu(rank)), other(cuda_, gpu(rank));
+    const GpuStream one(cuda_, rank), other(cuda_, rank);
     const std::vector<Box> all = boxes(rank, count);
     exchange(rank, all, count, [&](int peer) { return peer % 2 == 0 ? one.get() : other.get(); });
     // Both are behind all of it.
@@ -152,12 +150,12 @@ TEST_P(GpuMessages, NeedNoCallOfOthersAndComeInOrder) {
   constexpr size_t count = 5000;
   const int launches = FakeCuda::isReal() ? 0 : cuda_.launches();
   onEveryRank(2, [&](int rank) {
-    const GpuStream stream(cuda_, gpu(rank));
+    const GpuStream stream(cuda_, rank);
     std::vector<std::unique_ptr<Floats>> data;
     for (int i = 0; i < 3; ++i) {
       const size_t n = count + static_cast<size_t>(i);
       data.push_back(
-          std::make_unique<Floats>(cuda_, gpu(rank), rank == 0 ? message(i, 1, n) : std::vector<float>(n)));
+          std::make_unique<Floats>(cuda_, rank, rank == 0 ? message(i, 1, n) : std::vector<float>(n)));
       EXPECT_HORING(rank == 0 ? horingSend(data.back()->data(), n, horingFloat, 1, comm(0), stream.get())
                               : horingRecv(data.back()->data(), n, horingFloat, 0, comm(1), stream.get()));
     }
@@ -178,8 +176,8 @@ TEST_P(GpuMessages, MayBeInAGroupWithMessagesOfTheHost) {
     const int peer = 1 - rank;
     const std::vector<float> host = message(rank, peer, count);
     std::vector<float> from_host(count);
-    const Floats sent(cuda_, gpu(rank), message(rank, peer + 7, count)),
-        from_gpu(cuda_, gpu(rank), std::vector<float>(count));
+    const Floats sent(cuda_, rank, message(rank, peer + 7, count)),
+        from_gpu(cuda_, rank, std::vector<float>(count));
     EXPECT_HORING(horingGroupStart());
     EXPECT_HORING(horingSend(host.data(), count, horingFloat, peer, comm(rank), nullptr));
     EXPECT_HORING(horingSend(sent.data(), count, horingFloat, peer, comm(rank), nullptr));
@@ -195,9 +193,9 @@ TEST_P(GpuMessages, ComeBehindTheCollectivesOfTheirGroupAndBeforeThoseAfterIt) {
   begin();
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = 4000;
-    const GpuStream stream(cuda_, gpu(rank));
-    const Floats data(cuda_, gpu(rank), std::vector<float>(count, 1)),
-        got(cuda_, gpu(rank), std::vector<float>(count, 0));
+    const GpuStream stream(cuda_, rank);
+    const Floats data(cuda_, rank, std::vector<float>(count, 1)),
+        got(cuda_, rank, std::vector<float>(count, 0));
     const int next = (rank + 1) % ranks(), before = (rank + ranks() - 1) % ranks();
     for (int round = 0; round < 3; ++round) {
       EXPECT_HORING(horingGroupStart());
@@ -240,8 +238,8 @@ TEST_P(GpuMessages, AreWhatCollectivesWithBlocksThatDifferAreMadeOf) {
       const std::vector<float> send = message(rank, 0, in), before(out, -1);
       std::vector<float> expected = before;
       EXPECT_HORING(call(send.data(), expected.data(), nullptr));
-      const Floats from(cuda_, gpu(rank), send), to(cuda_, gpu(rank), before);
-      const GpuStream stream(cuda_, gpu(rank));
+      const Floats from(cuda_, rank, send), to(cuda_, rank, before);
+      const GpuStream stream(cuda_, rank);
       for (void* const on : {stream.get(), static_cast<void*>(nullptr)}) {
         to.write(before);
         EXPECT_HORING(call(in > 0 ? from.data() : nullptr, out > 0 ? to.data() : nullptr, on));
@@ -269,7 +267,7 @@ TEST_P(GpuMessages, GoThroughHostsBeforeTheFirstCollective) {
   const auto round = [&] {
     onEveryRank(ranks(), [&](int rank) {
       constexpr size_t count = 3000;
-      const GpuStream stream(cuda_, gpu(rank));
+      const GpuStream stream(cuda_, rank);
       const std::vector<Box> all = boxes(rank, count);
       exchange(rank, all, count, [&](int) { return stream.get(); });
       stream.synchronize();
@@ -289,8 +287,8 @@ TEST_P(GpuMessages, GoThroughHostsBeforeTheFirstCollective) {
 TEST_P(GpuMessages, MeetWhereOneRankIsAheadOfTheFirstCollective) {
   constexpr size_t count = 3000;
   const auto meet = [&](int rank, bool is_late) {
-    const GpuStream stream(cuda_, gpu(rank));
-    const Floats data(cuda_, gpu(rank), std::vector<float>(count, rank == 0 ? 3 : 1));
+    const GpuStream stream(cuda_, rank);
+    const Floats data(cuda_, rank, std::vector<float>(count, rank == 0 ? 3 : 1));
     if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (rank == 0) {
       EXPECT_HORING(horingSend(data.data(), count, horingFloat, 1, comm(0), stream.get()));
@@ -322,8 +320,8 @@ TEST_P(GpuMessages, WaitForACollectiveBeforeThemOnAnotherStream) {
   });
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = 60'000;  // of which each queue has a part
-    const GpuStream one(cuda_, gpu(rank)), other(cuda_, gpu(rank));
-    const Floats data(cuda_, gpu(rank), std::vector<float>(count, 1));
+    const GpuStream one(cuda_, rank), other(cuda_, rank);
+    const Floats data(cuda_, rank, std::vector<float>(count, 1));
     const std::vector<Box> all = boxes(rank, count);
     if (rank == 0) one.waitFor(gate);
     EXPECT_HORING(
@@ -342,10 +340,10 @@ TEST_P(GpuMessages, MayBeHundredsInAGroup) {
   begin();
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = 300, messages = 150;
-    const GpuStream stream(cuda_, gpu(rank));
+    const GpuStream stream(cuda_, rank);
     const int next = (rank + 1) % ranks(), before = (rank + ranks() - 1) % ranks();
-    const Floats sent(cuda_, gpu(rank), message(rank, next, count * messages)),
-        received(cuda_, gpu(rank), std::vector<float>(count * messages));
+    const Floats sent(cuda_, rank, message(rank, next, count * messages)),
+        received(cuda_, rank, std::vector<float>(count * messages));
     EXPECT_HORING(horingGroupStart());
     for (size_t i = 0; i < messages; ++i) {
       EXPECT_HORING(horingSend(sent.data() + i * count, count, horingFloat, next, comm(rank), stream.get()));
@@ -381,9 +379,9 @@ TEST_P(GpuMessagesInGraphs, AreReplayed) {
   std::barrier all_here(ranks());  // nobody may allocate or look while another thread records
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = std::max<size_t>(kCounts[std::size(kCounts) - 1], 20'000);
-    const GpuStream stream(cuda_, gpu(rank));
+    const GpuStream stream(cuda_, rank);
     const std::vector<Box> all = boxes(rank, count);
-    const CurrentGpu current(cuda_, gpu(rank));
+    const CurrentGpu current(cuda_, rank);
     all_here.arrive_and_wait();
     const RecordedGraph graph(cuda_, stream,
                               [&] { exchange(rank, all, count, [&](int) { return stream.get(); }); });
@@ -407,10 +405,10 @@ TEST_P(GpuMessagesInGraphs, OfAllToAllAreReplayedBetweenOtherCollectives) {
   onEveryRank(ranks(), [&](int rank) {
     const auto n = static_cast<size_t>(ranks());
     const std::vector<size_t> counts(n, 500);
-    const Floats data(cuda_, gpu(rank), std::vector<float>(500 * n, 1)),
-        turned(cuda_, gpu(rank), std::vector<float>(500 * n, 0));
-    const GpuStream stream(cuda_, gpu(rank));
-    const CurrentGpu current(cuda_, gpu(rank));
+    const Floats data(cuda_, rank, std::vector<float>(500 * n, 1)),
+        turned(cuda_, rank, std::vector<float>(500 * n, 0));
+    const GpuStream stream(cuda_, rank);
+    const CurrentGpu current(cuda_, rank);
     all_here.arrive_and_wait();
     const RecordedGraph graph(cuda_, stream, [&] {
       EXPECT_HORING(horingGroupStart());
@@ -439,10 +437,10 @@ TEST_P(GpuMessagesInGraphs, MayComeBetweenOthers) {
   std::barrier all_here(ranks());
   onEveryRank(ranks(), [&](int rank) {
     constexpr size_t count = 3000;
-    const GpuStream stream(cuda_, gpu(rank));
+    const GpuStream stream(cuda_, rank);
     const std::vector<Box> recorded = boxes(rank, count), launched = boxes(rank, count + 1);
     const auto on_stream = [&](int) { return stream.get(); };
-    const CurrentGpu current(cuda_, gpu(rank));
+    const CurrentGpu current(cuda_, rank);
     all_here.arrive_and_wait();
     const RecordedGraph graph(cuda_, stream, [&] { exchange(rank, recorded, count, on_stream); });
     all_here.arrive_and_wait();

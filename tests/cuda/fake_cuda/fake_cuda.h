@@ -31,14 +31,6 @@ class FakeCuda {
   static bool isReal() { return std::getenv("HORING_TESTS_ON_GPU") != nullptr; }
   bool loaded() const { return library_ != nullptr; }
   int gpus() const { return gpus_; }
-  // Whether kernels of so many processes run at once: each has a GPU of its own, or MPS lets them share one.
-  bool servesProcesses(int count) const {
-    constexpr int kAttributeMps = 133;
-    int has_mps = 0;
-    return gpus_ >= count ||
-           (gpus_ > 0 && call<int(int*, int, int)>("cuDeviceGetAttribute")(&has_mps, kAttributeMps, 0) == 0 &&
-            has_mps != 0);
-  }
   // From now on [begin, begin + bytes) alone is known to the driver, besides what it allocated: memory of `device`, or managed.
   void setDeviceMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 0); }
   void setManagedMemory(const void* begin, size_t bytes, int device) const { mark(begin, bytes, device, 1); }
