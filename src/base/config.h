@@ -48,7 +48,7 @@ namespace horing {
   X(gpu_copy_bytes, Int, "8388608", "1..1152921504606846976", "HORING_GPU_COPY_BYTES", "All-gathers of at least this many bytes from each rank, if the ranks are threads of one process, run as copies between their GPUs instead of kernels, unless all share one GPU.") \
   X(socket_ifname, Text, "", "", "HORING_SOCKET_IFNAME", "Interfaces to use, as prefixes: eth,ib; =eth0 exactly that one; ^docker all except these. Default: all except lo and docker.") \
   X(socket_family, Choice, "any", "any|ipv4|ipv6", "HORING_SOCKET_FAMILY", "Address family of the sockets.")                       \
-  X(ports, Text, "", "", "HORING_PORTS", "Range of ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator, one more to shrink it, one more for each of HORING_GPU_PROXIES, and two where ranks meet. Default: whichever the system assigns.") \
+  X(ports, Text, "", "", "HORING_PORTS", "Range of ports on which ranks listen, FIRST-LAST, for firewalls: one for each communicator, one more to shrink it, up to four more for its GPUs (HORING_GPU_PROXIES), and two where ranks meet. Default: whichever the system assigns.") \
   X(socket_streams, Int, "1", "1..16", "HORING_SOCKET_STREAMS", "TCP streams to each peer and interface.")                         \
   X(socket_congestion, Text, "", "", "HORING_SOCKET_CONGESTION", "TCP congestion control of data streams. Default: cubic where available.") \
   X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, optionally with a port after a colon: mlx5_0,mlx5_1:2; =mlx5_0 exactly that one; ^mlx5_4 all except these. Default: all.") \

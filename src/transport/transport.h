@@ -44,7 +44,7 @@ class Sender {
   virtual std::byte* tryAcquireLanding() { return tryAcquire(); }
   // Publishes the first `bytes` (0 .. slot_bytes) bytes of what was acquired last. Only after a successful tryAcquire().
   virtual void post(uint32_t bytes, Tag tag) = 0;
-  // True when everything posted will arrive without further help from this rank, and nothing of it lies in a caller's memory.
+  // True when everything posted will arrive without further help from this rank, and nothing of it lies in memory that was lent.
   virtual bool flushed() const = 0;
   // From the next message on: whether messages go through all the room of a link (LinkShape::room), each in the smallest place that
   // it fits, or keep to few slots. Costs nothing to be called; this end's own affair.
@@ -54,8 +54,8 @@ class Sender {
   virtual bool readerIsFar() { return false; }
 
   // --- For slots that are the caller's.
-  // From the first message on, slots are that memory, one after the other, as many and as large as the link's; until the link goes. False:
-  // they are not, of this transport.
+  // From the first message on, slots are that memory, one after the other, as many and as large as the link's, aligned to 64 bytes; until
+  // the link goes, for what is not acknowledged may be sent again. False: they are not, of this transport.
   virtual bool useSlots(std::span<std::byte> /*memory*/) { return false; }
   // Of messages in such slots, how many have left theirs.
   virtual uint64_t acknowledged() const { return 0; }
@@ -188,6 +188,9 @@ class Transport {
   virtual int waitFd() const = 0;
   virtual void endWait() = 0;
   virtual uint64_t memoryBytes() const = 0;
+
+  // Whether slots may be the caller's (Sender::useSlots).
+  virtual bool takesSlots() const { return false; }
 
   // --- Memory of callers.
   // Whether lending it gains anything.

@@ -2,11 +2,13 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "../scarce_memory.h"
 #include "emulated_kernels.h"
 #include "fake_cuda/fake_gpu.h"
+#include "gpu_ranks.h"
 #include "ways.h"
 
 namespace {
@@ -387,6 +389,29 @@ class CopyKernel : public GpuMessageTrouble {
  private:
   const Setting path_{"HORING_GPU_PATH", "staged"};
 };
+
+// The kernel is loaded, and memory pinned, while another thread records, which forbids both to those that do not say it is no part of that.
+TEST_F(CopyKernel, IsMadeWhileAnotherThreadRecords) {
+  const GpuStream stream(cuda_, kGpu), other(cuda_, kGpu), recorded(cuda_, kGpu);
+  std::atomic<bool> records{false}, is_made{false};
+  std::thread recorder([&] {
+    const CurrentGpu current(cuda_, kGpu);
+    const RecordedGraph graph(cuda_, recorded, [&] {
+      records = true;
+      while (!is_made) std::this_thread::yield();
+    });
+  });
+  while (!records) std::this_thread::yield();
+  const int launches = cuda_.launches();
+  EXPECT_HORING(send(stream.get()));
+  EXPECT_HORING(receive(other.get()));
+  is_made = true;
+  recorder.join();
+  stream.synchronize();
+  other.synchronize();
+  EXPECT_EQ(cuda_.launches() - launches, 2);
+  EXPECT_EQ(target_.read(), filled(0, kLarge));
+}
 
 // Messages to the other, to oneself, and blocks that go through slots.
 TEST_F(CopyKernel, NeedsNoDriver) {

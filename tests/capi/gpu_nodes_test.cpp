@@ -250,6 +250,46 @@ TEST_F(GpuNodeTrouble, WithKernelsOfOneRankIsNoneForTheHostsOfAll) {
     }
 }
 
+// Of three ranks, in whose ring rank 0 sends nothing to rank 2: it learns of messages alone that these are for hosts.
+TEST_F(GpuNodeTrouble, WithMemoryForMessagesOfOneRankIsNoneForTheMessagesOfAll) {
+  comms_ = makeNodes(3, "shm,socket");
+  // What each rank takes first is for what kernels tell, then for queues of plans and of messages.
+  cuda_.fail("cuMemHostAlloc", 2, 8, 1);
+  onEveryRank(3, [&](int rank) {
+    const GpuVector<float> data(cuda_, rank, std::vector<float>(8, 1));
+    EXPECT_HORING(add(rank, data.data(), nullptr));
+    EXPECT_EQ(data.read(), std::vector<float>(8, 3));
+  });
+  EXPECT_EQ(cuda_.calls("cuMemHostAlloc") > 8, true) << "one of them failed";
+  onEveryRank(3, [&](int rank) {
+    const GpuVector<float> data(cuda_, rank, std::vector<float>(8, static_cast<float>(rank)));
+    const GpuStream stream(cuda_, rank);
+    if (rank == 0) EXPECT_HORING(horingSend(data.data(), 8, horingFloat, 2, comm(0), stream.get()));
+    if (rank == 2) EXPECT_HORING(horingRecv(data.data(), 8, horingFloat, 0, comm(2), stream.get()));
+    stream.synchronize();
+    if (rank == 2) EXPECT_EQ(data.read(), std::vector<float>(8, 0));
+    EXPECT_HORING(add(rank, data.data(), stream.get()));
+    stream.synchronize();
+  });
+}
+
+// A kernel waits for a message of one that has left, which no deadline need tell.
+TEST_F(GpuNodeTrouble, OfARankThatLeftInsteadOfSendingIsNamed) {
+  begin();
+  const GpuStream stream(cuda_, 0);
+  EXPECT_HORING(horingRecv(on_0_.data(), 8, horingFloat, 1, comm(0), stream.get()));
+  EXPECT_HORING(horingCommDestroy(std::exchange(comms_[1], nullptr)));
+  stream.synchronize();
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream.get()), horingRemoteError, "rank 1 left"));
+}
+
+TEST_F(GpuNodeTrouble, HaveAsManySlotsAsTransportsTake) {
+  const Setting window("HORING_WINDOW", "64"), slots("HORING_SLOTS", "128"),
+      more("HORING_SOCKET_SLOTS", "128");
+  begin();
+  replaySums(cuda_, comms_);
+}
+
 TEST_F(GpuNodeTrouble, WithAPlanOfOneRankIsNoneForLaterKernels) {
   expectKernelsAfterAPlanThatIsRefused();
 }

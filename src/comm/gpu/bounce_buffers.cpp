@@ -161,7 +161,8 @@ Result<bool> BounceBuffers::hasCopied(Buffer& buffer) {
 Status BounceBuffers::copy(std::byte* to, const std::byte* from, size_t bytes, MemoryCopier::Ends ends,
                            const std::function<Status()>& news) {
   if ((ends.from_is_far && ends.to_is_far) || copier_->takesAnyMemory())
-    return copyNow(cudaAddress(to), cudaAddress(from), bytes, news);
+    return copyNow(cudaAddress(to), cudaAddress(from), bytes,
+                   ends.to_is_far ? GpuCopier::Direction::kToGpu : GpuCopier::Direction::kFromGpu, news);
   if (!ends.from_is_far && !ends.to_is_far) {
     std::memmove(to, from, bytes);
     return {};
@@ -170,21 +171,23 @@ Status BounceBuffers::copy(std::byte* to, const std::byte* from, size_t bytes, M
   for (size_t done = 0; done < bytes;) {
     const size_t part = std::min(bytes - done, pinned_bytes_);
     if (ends.from_is_far) {
-      HORING_TRY(copyNow(cudaAddress(pinned), cudaAddress(from + done), part, news));
+      HORING_TRY(
+          copyNow(cudaAddress(pinned), cudaAddress(from + done), part, GpuCopier::Direction::kFromGpu, news));
       std::memcpy(to + done, pinned, part);
     } else {
       std::memcpy(pinned, from + done, part);
-      HORING_TRY(copyNow(cudaAddress(to + done), cudaAddress(pinned), part, news));
+      HORING_TRY(
+          copyNow(cudaAddress(to + done), cudaAddress(pinned), part, GpuCopier::Direction::kToGpu, news));
     }
     done += part;
   }
   return {};
 }
 
-Status BounceBuffers::copyNow(CudaAddress to, CudaAddress from, size_t bytes,
+Status BounceBuffers::copyNow(CudaAddress to, CudaAddress from, size_t bytes, GpuCopier::Direction direction,
                               const std::function<Status()>& news) {
   Buffer buffer;
-  HORING_TRY(startCopy(buffer, to, from, bytes, GpuCopier::Direction::kFromGpu));
+  HORING_TRY(startCopy(buffer, to, from, bytes, direction));
   for (;;) {
     HORING_ASSIGN(const bool is_done, hasCopied(buffer));
     if (is_done) return {};

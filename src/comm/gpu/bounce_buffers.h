@@ -88,7 +88,8 @@ class BounceBuffers {
   Status startCopy(Buffer& buffer, CudaAddress to, CudaAddress from, size_t bytes,
                    GpuCopier::Direction direction);
   Result<bool> hasCopied(Buffer& buffer);
-  Status copyNow(CudaAddress to, CudaAddress from, size_t bytes, const std::function<Status()>& news);
+  Status copyNow(CudaAddress to, CudaAddress from, size_t bytes, GpuCopier::Direction direction,
+                 const std::function<Status()>& news);
 
   const std::shared_ptr<const CudaDevice> device_;
   const size_t pinned_bytes_;

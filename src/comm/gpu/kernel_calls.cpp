@@ -194,7 +194,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
         "launch it outside",
         own, rest.front().direction == Transfer::Direction::kSend ? "to" : "from", rest.front().peer,
         rest.front().on_gpu ? "its GPU's memory is not reached, and there are too many ranks for this "
-                              "(33, or fewer with a large HORING_WINDOW)"
+                              "(33, or fewer with a large HORING_WINDOW), or one has not the memory for it"
                             : "it is not in a GPU's memory");
   HORING_ASSIGN(GpuExchange messages, makeMessages(exchange, taken, launch.isRecorded()));
   if (messages.kernels.empty() && !rest.empty()) return Taken::kNothing;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -300,6 +301,13 @@ void GpuLaunches::tellHost(const GpuLaunch& launch, int32_t blocks) {
                     static_cast<uint64_t>(blocks));
 }
 
+std::vector<int> GpuLaunches::peersOf(const cuda::ExchangeCall& kernel) {
+  std::set<int> peers;
+  for (int32_t flow = 0; flow < kernel.flow_count; ++flow)
+    peers.insert(cuda::BoundExchange::peerOf(kernel.flows[flow].number));
+  return {peers.begin(), peers.end()};
+}
+
 // Its queues are those of calls, so it runs between them.
 Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
   const CudaDevice& device = gpu.lanes.device();
@@ -315,7 +323,9 @@ Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
     HORING_TRY(device.push(device, copy.to, copy.from, launch.stream));
   for (const cuda::ExchangeCall& kernel : exchange.kernels) {
     HORING_TRY(gpu.lanes.launch(kernel, launch.stream));
-    if (remote_) tellHost(launch, kernel.blocks);
+    if (!remote_) continue;
+    if (!launch.isRecorded()) remote_->launchedMessages(peersOf(kernel));
+    tellHost(launch, kernel.blocks);
   }
   ++gpu.launches;
   if (isCall(launch)) {

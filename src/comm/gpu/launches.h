@@ -181,6 +181,7 @@ class GpuLaunches {
   Status launchNext(Gpu& gpu);
   Status launchExchange(Gpu& gpu, const GpuLaunch& launch);
   void tellHost(const GpuLaunch& launch, int32_t blocks);
+  static std::vector<int> peersOf(const cuda::ExchangeCall& kernel);
   // Around each launch.
   Status comeBehind(Gpu& gpu, const GpuLaunch& launch);
   Status goAhead(Gpu& gpu, const GpuLaunch& launch);

@@ -18,6 +18,12 @@ class GpuProxies {
 
   // All alike, on every rank; at least one.
   explicit GpuProxies(std::vector<std::unique_ptr<GpuProxy>> proxies) : proxies_(std::move(proxies)) {}
+  // All at once.
+  ~GpuProxies() {
+    for (const auto& proxy : proxies_) proxy->stop();
+  }
+  GpuProxies(const GpuProxies&) = delete;
+  GpuProxies& operator=(const GpuProxies&) = delete;
 
   // Channels of the links of each, so that all together have so many parts.
   static int channelsFor(int32_t parts, int proxies);
@@ -32,11 +38,15 @@ class GpuProxies {
   }
   bool canReach(int peer, size_t transport) const { return proxies_.front()->canReach(peer, transport); }
   Status start(const std::vector<int>& transport_of_rank);
+  // Instead: there is nothing to carry.
+  void drop() { proxies_.clear(); }
 
   // `lane.channel`: of all parts, see cuda::bridgeChannel().
   void add(GpuProxy::Lane lane);
   void watch(std::span<const cuda::Activity> blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks);
+  void watchMessages(const cuda::Activity* block);
+  void launchedMessages(const std::vector<int>& peers);
   uint64_t memoryBytes() const;
 
  private:

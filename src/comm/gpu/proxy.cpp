@@ -21,6 +21,8 @@ constexpr int64_t kStalledNs = 1'000'000'000;
 Connector makeConnector(GpuProxyOptions& options) {
   // First of all: arguments are made in any order.
   std::vector<LinkShape> shapes(options.transports.size(), options.shape);
+  for (size_t t = 0; t < shapes.size(); ++t)
+    if (options.transports[t]->takesSlots()) shapes[t].slots = options.queue_slots;
   return {options.rank, std::move(shapes), std::move(options.transports)};
 }
 
@@ -43,12 +45,17 @@ Status GpuProxy::start(std::vector<int> transport_of_rank) {
 
 GpuProxy::~GpuProxy() {
   if (!thread_.joinable()) return;
+  stop();
+  thread_.join();
+}
+
+void GpuProxy::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   ring();
-  thread_.join();
 }
 
 void GpuProxy::ring() {
@@ -75,12 +82,40 @@ void GpuProxy::launched(Launch launch, uint64_t blocks) {
   ring();
 }
 
+void GpuProxy::watchMessages(const cuda::Activity* block) {
+  const std::lock_guard lock(mutex_);
+  messages_ = block;
+}
+
+void GpuProxy::launchedMessages(std::vector<int> peers) {
+  const std::lock_guard lock(mutex_);
+  if (!messages_) return;
+  launched_messages_.push_back({++messages_launched_, std::move(peers)});
+  while (launched_messages_.front().number <= cuda::loadAcquire(&messages_->ended)) {
+    launched_messages_.pop_front();
+    if (launched_messages_.empty()) break;
+  }
+}
+
+// Of the kernel of messages that runs, if one does. Replays are not among those that were launched.
+std::vector<int> GpuProxy::peersOfMessages() {
+  if (replays_.load(std::memory_order_relaxed)) return {};
+  const std::lock_guard lock(mutex_);
+  if (!messages_) return {};
+  const uint64_t ended = cuda::loadAcquire(&messages_->ended);
+  if (cuda::loadAcquire(&messages_->begun) == ended) return {};
+  for (const Messages& each : launched_messages_)
+    if (each.number == ended + 1) return each.peers;
+  return {};
+}
+
 void GpuProxy::serve() {
   while (!isOver()) {
     takeNew();
     drive();
     if (carry()) {
       idle_since_ns_ = 0;
+      options_.moved_ns->store(clock_.nowNs(), std::memory_order_relaxed);
       waiter_->progressed();
       continue;
     }
@@ -197,19 +232,37 @@ void GpuProxy::lookAround(int64_t now_ns) {
   if (!runs) idle_since_ns_ = now_ns;
   if (ended_ || (!runs && !stopping_ && cuda::loadFlag(options_.abort) == 0)) return;
   ended_ = !options_.news().ok();
-  if (ended_ || !runs || now_ns - idle_since_ns_ < kStalledNs) return;
+  const int64_t stalled_ns =
+      now_ns - std::max(idle_since_ns_, options_.moved_ns->load(std::memory_order_relaxed));
+  if (ended_ || !runs || stalled_ns < kStalledNs) return;
+  if (const Status missing = whatIsMissing(stalled_ns); !missing.ok()) options_.fail(missing);
+}
+
+// For what kernels wait that do not get on, if that never comes.
+Status GpuProxy::whatIsMissing(int64_t stalled_ns) {
   for (const auto& [rank, peer] : peers_) {
-    if (!peer.failed.ok()) return options_.fail(peer.failed);
+    if (!peer.failed.ok()) return peer.failed;
     // Kernels may wait for another, who is late. Whether one that has left is missed in what hosts launch, the ranks know of their calls.
     if (peer.hasLeft() && replays_.load(std::memory_order_relaxed) &&
-        now_ns - idle_since_ns_ >= options_.left_ms * 1'000'000)
-      return options_.fail(makeStatus(
+        stalled_ns >= options_.left_ms * 1'000'000)
+      return makeStatus(
           Code::kRemoteError,
           "rank %d has left (it destroyed or aborted its communicator), and kernels of rank %d that talk to "
           "other nodes have not got on for %lld ms since: all ranks must be done with graphs before one "
           "leaves",
-          rank, options_.rank, static_cast<long long>(options_.left_ms)));
+          rank, options_.rank, static_cast<long long>(options_.left_ms));
   }
+  // Messages are no calls of all ranks; of those that are left nobody brings any.
+  const std::vector<int> peers = peersOfMessages();
+  const auto hasLeft = [this](int rank) {
+    const auto peer = peers_.find(rank);
+    return peer != peers_.end() && peer->second.hasLeft();
+  };
+  if (peers.empty() || !std::all_of(peers.begin(), peers.end(), hasLeft)) return {};
+  return makeStatus(Code::kRemoteError,
+                    "rank %d left (it destroyed or aborted its communicator) while rank %d still exchanges "
+                    "messages with it",
+                    peers.front(), options_.rank);
 }
 
 void GpuProxy::sleep() {

@@ -5,6 +5,7 @@
 // No call of the host starts it: kernels tell in pinned memory that they run, also those that a graph replays. While one runs it
 // waits as a communicator does (comm/waiter.h); a launch wakes it, and where graphs may replay kernels it looks once a millisecond.
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,7 +26,8 @@ namespace horing {
 struct GpuProxyOptions {
   int rank = 0;
   std::vector<std::unique_ptr<Transport>> transports{};
-  LinkShape shape{};  // see cuda::bridgeChannel()
+  LinkShape shape{};         // see cuda::bridgeChannel(); of transports that copy
+  uint32_t queue_slots = 0;  // and where slots are those of queues
   WaitPolicy wait{};
   int64_t timeout_ms = 0;    // how long to wait for peers that are to take what ended kernels have sent
   int64_t left_ms = 30'000;  // how long what graphs replay may stand still beside a peer that has left
@@ -35,6 +37,8 @@ struct GpuProxyOptions {
   std::function<Status()> news{};
   // A kernel waits for what will never come: the next news shall say so.
   std::function<void(const Status&)> fail{};
+  // When any of a rank's proxies moved something, which share this.
+  std::shared_ptr<std::atomic<int64_t>> moved_ns = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 // A resource. Any thread, one at a time.
@@ -67,6 +71,12 @@ class GpuProxy {
   // So many blocks of a kernel are on their way that will tell so, or, `kReplayed`, may be time and again.
   enum class Launch { kOnce, kReplayed };
   void launched(Launch launch, uint64_t blocks);
+  // The first block of kernels of messages tells there that it runs; and, once for each of these kernels that no graph replays, with whom
+  // it exchanges some.
+  void watchMessages(const cuda::Activity* block);
+  void launchedMessages(std::vector<int> peers);
+  // It ends as the destructor says, which then need not wait as long.
+  void stop();
   // Of its links.
   uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
@@ -93,6 +103,8 @@ class GpuProxy {
   bool connects() const;
   bool isOver();
   void lookAround(int64_t now_ns);
+  Status whatIsMissing(int64_t stalled_ns);
+  std::vector<int> peersOfMessages();
   void sleep();
   // Of kernels, as they tell it.
   bool underWay() const;
@@ -107,6 +119,13 @@ class GpuProxy {
   std::mutex mutex_;
   std::vector<Lane> added_;  // under mutex_, as what follows
   std::vector<std::span<const cuda::Activity>> added_activities_;
+  const cuda::Activity* messages_ = nullptr;
+  struct Messages {
+    uint64_t number;  // of their kernel, from 1
+    std::vector<int> peers;
+  };
+  std::deque<Messages> launched_messages_;  // the first ones may have ended
+  uint64_t messages_launched_ = 0;
   bool stop_ = false;
   std::atomic<uint64_t> launched_{0};  // blocks that were to run once
   std::atomic<bool> replays_{false};

@@ -95,7 +95,8 @@ void RemoteGpus::chooseShape() {
     while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
   } else {
     // Two windows, so that a sender need not wait for each credit that hosts carry.
-    shape_ = cuda::gpuQueueShape(2 * window + 1, [&](const cuda::QueueShape& shape) {
+    const auto slots = std::min(2 * window + 1, static_cast<int32_t>(kMaxSlots));
+    shape_ = cuda::gpuQueueShape(slots, [&](const cuda::QueueShape& shape) {
       return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
     });
     parts_ = bridged_parts_;
@@ -129,12 +130,15 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
 
 Status RemoteGpus::makeProxies(const Own& own) {
   std::vector<std::unique_ptr<GpuProxy>> proxies;
+  const auto moved_ns = std::make_shared<std::atomic<int64_t>>(0);
   for (int i = 0; i < proxy_count_; ++i) {
     GpuProxyOptions options;
     options.rank = rank();
     HORING_ASSIGN(options.transports, communicator_.makeOtherTransports(formatString("kernels %d", i)));
-    // As many slots as queues have: so those of both can be the same.
-    options.shape = {GpuProxies::channelsFor(bridged_parts_, proxy_count_), shape_.slots, shape_.slot_bytes};
+    const auto window = static_cast<uint32_t>(communicator_.options().config.window);
+    options.shape = {GpuProxies::channelsFor(bridged_parts_, proxy_count_), window + 1, shape_.slot_bytes};
+    options.queue_slots = shape_.slots;
+    options.moved_ns = moved_ns;
     options.wait = communicator_.waitPolicy();
     options.timeout_ms = communicator_.options().config.timeout_ms;
     options.abort = own.abort;
@@ -170,16 +174,21 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     if (is_shared) HORING_TRY(openNeighbors(offers));
     HORING_ASSIGN(Blobs told, gather(reach(offers)));
     verdict.why_not = meet(std::move(told));
-    // Who must not keep what another has open waits until it has closed it.
-    if (is_shared) {
-      HORING_TRY(gather({}).status());
-      neighbors_.forgetClosed();
+    // Who must not keep what another has open waits until it has closed it; and messages are no calls of all, in which these could hear of
+    // a rank that cannot start what it needs for them.
+    if (is_shared || !all_neighbors_) {
+      HORING_ASSIGN(const Blobs started, gather({{std::byte{started_.ok()}}}));
+      const std::vector<std::byte> yes = {std::byte{1}};
+      all_started_ =
+          std::all_of(started.begin(), started.end(), [&](const auto& said) { return said == yes; });
     }
+    if (is_shared) neighbors_.forgetClosed();
   }
   if (!verdict.why_not.ok()) {
     proxies_.reset();
     told_.memory.reset();
     queues_.memory.reset();
+    messages_.reset();
   }
   return verdict;
 }
@@ -231,11 +240,13 @@ Status RemoteGpus::meet(Blobs told) {
 
 Status RemoteGpus::start(const TransportReach& reach) {
   const size_t strangers = static_cast<size_t>(communicator_.ranks()) - 1 - neighbors_.count();
-  if (strangers > 0) {
-    HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
-    if (const int32_t parts = bridgedMessageParts(); parts > 0) {
-      HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
-    }
+  if (strangers == 0) {
+    proxies_->drop();
+    return {};
+  }
+  HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
+  if (const int32_t parts = bridgedMessageParts(); parts > 0) {
+    HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
   }
   return proxies_->start(reach.choicesOf(static_cast<size_t>(rank())));
 }
@@ -245,7 +256,7 @@ size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {
-  if (most_strangers_ == 0 || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  if (most_strangers_ == 0 || !all_started_ || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
   int32_t parts = bridged_parts_;
   while (parts > 0 && bytesOfMessages(most_strangers_, parts) > kGpuPinnedMessageBytes) --parts;
   return parts;
@@ -309,6 +320,7 @@ Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
   HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
   told_.kept_bytes = told_.memory->used();
   proxies_->watch({activity, blocks});
+  proxies_->watchMessages(activity);
   return activity;
 }
 

@@ -22,7 +22,7 @@ namespace horing {
 // rank, for their queues.
 inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
 inline constexpr size_t kGpuPinnedQueueBytes = size_t{31} << 20;
-// And at most, where graphs may record messages that the host carries.
+// And at most for messages of kernels that the host carries.
 inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
 
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
@@ -65,11 +65,11 @@ class RemoteGpus {
   bool areAllNeighbors() const { return all_neighbors_; }
   // Whether hosts may move messages between some ranks' GPUs without a copy (RDMA), the same on each.
   bool areSomeByRdma() const { return some_by_rdma_; }
-  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages that a graph records; `lane.end` is not
+  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not
   // used. Of what the host carries: when allMade() or connect() has said so.
   enum class QueueUse : uint8_t { kPlan, kMessages };
   Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
-  // Messages to ranks that are no neighbors have so many parts at most; 0: no graph can record them, or there are no such ranks. The
+  // Messages to ranks that are no neighbors have so many parts at most; 0: kernels cannot send them, or there are no such ranks. The
   // same on every rank.
   int32_t bridgedMessageParts() const;
   // From now on the host carries what goes through the queues that were asked for of late, or not. The other ends may come later.
@@ -79,6 +79,8 @@ class RemoteGpus {
   // The same of messages, for good and at once.
   Result<cuda::Activity*> activityOfMessages(size_t blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks) { proxies_->launched(launch, blocks); }
+  // Besides, of a kernel of messages that no graph replays.
+  void launchedMessages(const std::vector<int>& peers) { proxies_->launchedMessages(peers); }
   uint64_t memoryBytes() const;
   // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's
   // GPU open, which must never be freed.
@@ -107,6 +109,7 @@ class RemoteGpus {
   int32_t parts_ = 1;
   bool all_neighbors_ = true;
   bool some_by_rdma_ = false;
+  bool all_started_ = true;    // the proxies and pinned memory of each rank
   size_t most_strangers_ = 0;  // that are no neighbors of a rank
   int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
   // Pinned memory of the host, and how much of it plans have that all ranks have made.

@@ -148,6 +148,7 @@ Status StagedCalls::enqueue(const Command& command, std::span<const CudaStream> 
 bool StagedCalls::hasCopyKernel() {
   if (kernel_copier_) return true;
   if (!std::exchange(may_have_kernel_, false)) return false;
+  const OutsideOfGraphs outside(device_->api());
   auto made = KernelCopier::create(device_, BounceBuffers::mostCopies(place_.ranks));
   if (!made.ok()) return false;
   kernel_copier_ = made.take();

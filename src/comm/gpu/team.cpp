@@ -513,6 +513,7 @@ Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int3
 }
 
 Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
+  if (!remote_ || remote_->areAllNeighbors()) return {};
   const std::lock_guard lock(mutex_);
   const OutsideOfGraphs outside(launches_.anyDevice()->api());
   cuda::BoundExchange& exchange = *exchanges_[static_cast<size_t>(rank)];
@@ -531,7 +532,7 @@ Status GpuTeam::connectMessages(int rank, std::span<const Transfer> transfers) {
     return {};
   };
   const Status connected = connectAll();
-  if (remote_) remote_->connect(connected.ok());
+  remote_->connect(connected.ok());
   return connected;
 }
 

@@ -183,7 +183,7 @@ class GpuTeam {
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   bool has_exchanges_ = false;  // or tried to have
-  // Of messages that hosts carry between kernels, where graphs record them, the most; 0: none are.
+  // Of messages that hosts carry between kernels, the most; 0: none are.
   int32_t bridged_exchange_parts_ = 0;
   std::vector<std::unique_ptr<cuda::BoundExchange>>
       exchanges_;  // by rank; null for those of other processes; empty: there are none

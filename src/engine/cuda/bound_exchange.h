@@ -23,6 +23,7 @@ class BoundExchange {
  public:
   // Where the ports of a flow are, by part: its number.
   static constexpr int32_t flowNumber(int32_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
+  static constexpr int32_t peerOf(int32_t flow_number) { return flow_number / 2; }
 
   // `ports`: [flow number * parts + part], null where a flow has fewer, or none yet.
   struct Host {

@@ -37,8 +37,8 @@ HORING_DEVICE inline void storeRelease(uint64_t* counter, uint64_t value) {
 }
 
 // One fence for several counters, for it takes most of the time of a release (0.6 us on an H200): what this thread, and those that it
-// has met at a barrier, have written before releaseFence() is seen by whoever acquires what it stores by storeFenced() after it. For the host,
-// each store is a release of its own.
+// has met at a barrier, have written before releaseFence() is seen by whoever acquires what it stores by storeFenced() after it. For the
+// host, each store is a release of its own.
 HORING_DEVICE inline void releaseFence() {
 #ifdef __CUDA_ARCH__
   asm volatile("fence.acq_rel.sys;" ::: "memory");

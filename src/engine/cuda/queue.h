@@ -38,8 +38,8 @@ struct alignas(16) Port {
     if (count - seen >= slot_count) seen = loadAcquire(theirs);
     return count - seen < slot_count;
   }
-  // Posts the slot after a releaseFence() of the caller's, or releases it. A release needs no fence: what was read of the slot has arrived, or
-  // nobody would have met at the barrier before it.
+  // Posts the slot after a releaseFence() of the caller's, or releases it. A release needs no fence: what was read of the slot has
+  // arrived, or nobody would have met at the barrier before it.
   HORING_DEVICE void advance() {
     pass();
     storeFenced(mine, count);

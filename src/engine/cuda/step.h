@@ -3,9 +3,9 @@
 //
 // A slice takes two barriers. Before the first, the *watchers* wait, each for its share of what the slice needs: threads of the first
 // warp for sources, the first of them for the other lane, too, and the last thread of all for room where the value goes. Then all
-// fold. After the second the same threads post and release, which shows all that these threads have written: two warps, at the same time,
-// and one fence in each. What a small slice takes is what comes one after the other: looks at memory, fences and barriers; so all that
-// can be known before a slice is, and a message's label comes while its data does.
+// fold. After the second the last thread posts, after a fence, which shows all that these threads have written, while those of the first
+// warp release. What a small slice takes is what comes one after the other: looks at memory, fences and barriers; so all that can be known
+// before a slice is, and a message's label comes while its data does.
 //
 // Threads, a thread's view of those that run the step:
 //   uint32_t thread() const, threads() const;

@@ -82,6 +82,7 @@ class SocketTransport final : public Transport {
   int waitFd() const override { return poller_.fd(); }
   void endWait() override { waiting_ = false; }
   uint64_t memoryBytes() const override;
+  bool takesSlots() const override { return true; }
 
  private:
   // A link together with what brings it up.
