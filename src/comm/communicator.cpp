@@ -576,7 +576,7 @@ Status Communicator::sleep(Driven* operation, int timeout_ms) {
   const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done()));
   if (idle) {
     const int64_t asleep_ns = timeline_ ? clock_.nowNs() : 0;
-    waiter_->block(timeout_ms);
+    waiter_->block(std::chrono::milliseconds(timeout_ms));
     if (timeline_) timeline_->slept(asleep_ns);
   }
   connector_->endWait(all);

@@ -1,10 +1,12 @@
 #include "comm/waiter.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 
 namespace horing {
 
@@ -57,10 +59,12 @@ void Waiter::forget(int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-void Waiter::block(int timeout_ms) {
-  epoll_event event;
+void Waiter::block(std::chrono::microseconds timeout) {
+  pollfd any{epoll_.get(), POLLIN, 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec at_most{seconds.count(), std::chrono::nanoseconds(timeout - seconds).count()};
   // A signal or a time-out just means looking again.
-  [[maybe_unused]] const int ready = ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+  [[maybe_unused]] const int ready = ::ppoll(&any, 1, &at_most, nullptr);
 }
 
 }  // namespace horing

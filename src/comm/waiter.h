@@ -4,6 +4,7 @@
 // Ranks often outnumber cores. Spinning is right only while every rank of the node has a core of its own;
 // yielding hands the core to the rank that is being waited for; blocking costs a wake-up (20 to 40 us where
 // that was measured), so it comes last, and it is what keeps an idle rank from burning a core.
+#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -43,8 +44,8 @@ class Waiter {
   int64_t idleNs(int64_t now_ns) const { return idle_since_ns_ == 0 ? 0 : now_ns - idle_since_ns_; }
   // From here on this fd wakes nobody.
   void forget(int fd);
-  // Sleeps until one of the fds is readable, at most timeout_ms.
-  void block(int timeout_ms);
+  // Sleeps until one of the fds is readable, at most so long.
+  void block(std::chrono::microseconds timeout);
 
  private:
   // A yield took so long that another program must have had the core.

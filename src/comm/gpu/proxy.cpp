@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "base/service_thread.h"
 #include "engine/cuda/device.h"
@@ -14,7 +15,9 @@ namespace horing {
 namespace {
 
 constexpr int64_t kLookNs = 2'000'000;  // between two looks at news
-constexpr int kWatchMs = 1;             // of sleep at a time while kernels may run, which ring no bell
+// Of sleep at a time while kernels run, which ring no bell: an eighth of what was waited for already, so that nothing is late by more; and
+// while some may run.
+constexpr std::chrono::microseconds kShortWatch{100}, kWatch{1000};
 // A link that has failed has nothing more to give: a kernel that has not got on for so long waits for it.
 constexpr int64_t kStalledNs = 1'000'000'000;
 
@@ -267,10 +270,15 @@ Status GpuProxy::whatIsMissing(int64_t stalled_ns) {
 
 void GpuProxy::sleep() {
   const uint32_t all = connector_.allTransports();
-  const bool watches = !ended_ && (stopping_ || expectsKernels() || underWay() || connects() || !flushed());
+  std::chrono::microseconds nap = std::chrono::milliseconds(options_.sleep_ms);
+  if (!ended_ && underWay())
+    nap =
+        std::clamp(std::chrono::microseconds((clock_.nowNs() - idle_since_ns_) / 8000), kShortWatch, kWatch);
+  else if (!ended_ && (stopping_ || expectsKernels() || connects() || !flushed()))
+    nap = kWatch;
   connector_.beginWait(all);
   drive();
-  if (!carry()) waiter_->block(watches ? kWatchMs : options_.sleep_ms);
+  if (!carry()) waiter_->block(nap);
   connector_.endWait(all);
   uint64_t rung = 0;
   [[maybe_unused]] const ssize_t taken = ::read(bell_.get(), &rung, sizeof rung);
