@@ -250,27 +250,32 @@ TEST_F(GpuNodeTrouble, WithKernelsOfOneRankIsNoneForTheHostsOfAll) {
     }
 }
 
-// Of three ranks, in whose ring rank 0 sends nothing to rank 2: it learns of messages alone that these are for hosts.
+// Of three ranks, each of which takes memory a few times: whatever one of them does not get, messages arrive.
 TEST_F(GpuNodeTrouble, WithMemoryForMessagesOfOneRankIsNoneForTheMessagesOfAll) {
-  comms_ = makeNodes(3, "shm,socket");
-  // What each rank takes first is for what kernels tell, then for queues of plans and of messages.
-  cuda_.fail("cuMemHostAlloc", 2, 8, 1);
-  onEveryRank(3, [&](int rank) {
-    const GpuVector<float> data(cuda_, rank, std::vector<float>(8, 1));
-    EXPECT_HORING(add(rank, data.data(), nullptr));
-    EXPECT_EQ(data.read(), std::vector<float>(8, 3));
-  });
-  EXPECT_EQ(cuda_.calls("cuMemHostAlloc") > 8, true) << "one of them failed";
-  onEveryRank(3, [&](int rank) {
-    const GpuVector<float> data(cuda_, rank, std::vector<float>(8, static_cast<float>(rank)));
-    const GpuStream stream(cuda_, rank);
-    if (rank == 0) EXPECT_HORING(horingSend(data.data(), 8, horingFloat, 2, comm(0), stream.get()));
-    if (rank == 2) EXPECT_HORING(horingRecv(data.data(), 8, horingFloat, 0, comm(2), stream.get()));
-    stream.synchronize();
-    if (rank == 2) EXPECT_EQ(data.read(), std::vector<float>(8, 0));
-    EXPECT_HORING(add(rank, data.data(), stream.get()));
-    stream.synchronize();
-  });
+  for (int successes = 0; successes < 18; ++successes) {
+    comms_ = makeNodes(3, "shm,socket");
+    // What is to be there before any kernel.
+    onEveryRank(3, [&](int rank) {
+      const GpuVector<float> to_self(cuda_, rank, std::vector<float>(8, 1));
+      EXPECT_HORING(horingGroupStart());
+      EXPECT_HORING(horingSend(to_self.data(), 8, horingFloat, rank, comm(rank), nullptr));
+      EXPECT_HORING(horingRecv(to_self.data(), 8, horingFloat, rank, comm(rank), nullptr));
+      EXPECT_HORING(horingGroupEnd());
+    });
+    cuda_.fail("cuMemHostAlloc", 2, successes, 1);
+    onEveryRank(3, [&](int rank) {
+      const GpuVector<float> data(cuda_, rank, std::vector<float>(8, 1));
+      (void)add(rank, data.data(), nullptr);
+    });
+    cuda_.fail(nullptr, 0);
+    onEveryRank(3, [&](int rank) {
+      const GpuVector<float> data(cuda_, rank, std::vector<float>(8, static_cast<float>(rank)));
+      if (rank == 0) EXPECT_HORING(horingSend(data.data(), 8, horingFloat, 2, comm(0), nullptr)) << successes;
+      if (rank == 2) EXPECT_HORING(horingRecv(data.data(), 8, horingFloat, 0, comm(2), nullptr)) << successes;
+      EXPECT_EQ(data.read(), std::vector<float>(8, rank == 1 ? 1 : 0)) << successes;
+    });
+    for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  }
 }
 
 // A kernel waits for a message of one that has left, which no deadline need tell.
