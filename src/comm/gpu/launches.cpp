@@ -10,6 +10,7 @@
 #include "comm/gpu/remote_gpus.h"
 #include "control/rank_list.h"
 #include "cuda/outside_of_graphs.h"
+#include "engine/cuda/bound_exchange.h"
 
 namespace horing {
 
