@@ -38,8 +38,8 @@ class GpuProxies {
   }
   bool canReach(int peer, size_t transport) const { return proxies_.front()->canReach(peer, transport); }
   Status start(const std::vector<int>& transport_of_rank);
-  // Instead: there is nothing to carry.
-  void drop() { proxies_.clear(); }
+  // Before that: there is nothing to carry. One looks after kernels that nobody calls for, which graphs replay.
+  void keepOne() { proxies_.resize(1); }
 
   // `lane.channel`: of all parts, see cuda::bridgeChannel().
   void add(GpuProxy::Lane lane);

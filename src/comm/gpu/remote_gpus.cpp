@@ -241,12 +241,12 @@ Status RemoteGpus::meet(Blobs told) {
 Status RemoteGpus::start(const TransportReach& reach) {
   const size_t strangers = static_cast<size_t>(communicator_.ranks()) - 1 - neighbors_.count();
   if (strangers == 0) {
-    proxies_->drop();
-    return {};
-  }
-  HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
-  if (const int32_t parts = bridgedMessageParts(); parts > 0) {
-    HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
+    proxies_->keepOne();
+  } else {
+    HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
+    if (const int32_t parts = bridgedMessageParts(); parts > 0) {
+      HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
+    }
   }
   return proxies_->start(reach.choicesOf(static_cast<size_t>(rank())));
 }
