@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 constexpr int64_t kLastCopiesMs = 1000;
-constexpr std::chrono::microseconds kNap{50};
-
+// How long a wait for a copy yields the core before it sleeps between two looks.
 constexpr int64_t kYieldNs = 200'000;
+constexpr std::chrono::microseconds kNap{50};
 
 size_t pinnedBytes(int ranks) {
   return std::max(BounceBuffers::kPinnedBytes, BounceBuffers::mostCopies(ranks) * BounceBuffers::kLeastBytes);

@@ -49,14 +49,6 @@ void GpuProxies::launched(GpuProxy::Launch launch, uint64_t blocks) {
   for (const auto& proxy : proxies_) proxy->launched(launch, blocks);
 }
 
-void GpuProxies::watchMessages(const cuda::Activity* block) {
-  for (const auto& proxy : proxies_) proxy->watchMessages(block);
-}
-
-void GpuProxies::launchedMessages(const std::vector<int>& peers) {
-  for (const auto& proxy : proxies_) proxy->launchedMessages(peers);
-}
-
 uint64_t GpuProxies::memoryBytes() const {
   uint64_t bytes = 0;
   for (const auto& proxy : proxies_) bytes += proxy->memoryBytes();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comm/gpu/proxy.h"
@@ -45,8 +46,9 @@ class GpuProxies {
   void add(GpuProxy::Lane lane);
   void watch(std::span<const cuda::Activity> blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks);
-  void watchMessages(const cuda::Activity* block);
-  void launchedMessages(const std::vector<int>& peers);
+  // The first has part of each message, and so a link to each peer.
+  void watchMessages(const cuda::Activity* block) { proxies_.front()->watchMessages(block); }
+  void launchedMessages(std::vector<int> peers) { proxies_.front()->launchedMessages(std::move(peers)); }
   uint64_t memoryBytes() const;
 
  private:

@@ -93,11 +93,10 @@ void GpuProxy::watchMessages(const cuda::Activity* block) {
 void GpuProxy::launchedMessages(std::vector<int> peers) {
   const std::lock_guard lock(mutex_);
   if (!messages_) return;
-  launched_messages_.push_back({++messages_launched_, std::move(peers)});
-  while (launched_messages_.front().number <= cuda::loadAcquire(&messages_->ended)) {
+  const uint64_t ended = cuda::loadAcquire(&messages_->ended);
+  while (!launched_messages_.empty() && launched_messages_.front().number <= ended)
     launched_messages_.pop_front();
-    if (launched_messages_.empty()) break;
-  }
+  launched_messages_.push_back({++messages_launched_, std::move(peers)});
 }
 
 // Of the kernel of messages that runs, if one does. Replays are not among those that were launched.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -65,8 +66,8 @@ class RemoteGpus {
   bool areAllNeighbors() const { return all_neighbors_; }
   // Whether hosts may move messages between some ranks' GPUs without a copy (RDMA), the same on each.
   bool areSomeByRdma() const { return some_by_rdma_; }
-  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not
-  // used. Of what the host carries: when allMade() or connect() has said so.
+  // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not used. Of what the host
+  // carries: when allMade() or connect() has said so.
   enum class QueueUse : uint8_t { kPlan, kMessages };
   Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
   // Messages to ranks that are no neighbors have so many parts at most; 0: kernels cannot send them, or there are no such ranks. The
@@ -80,7 +81,7 @@ class RemoteGpus {
   Result<cuda::Activity*> activityOfMessages(size_t blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks) { proxies_->launched(launch, blocks); }
   // Besides, of a kernel of messages that no graph replays.
-  void launchedMessages(const std::vector<int>& peers) { proxies_->launchedMessages(peers); }
+  void launchedMessages(std::vector<int> peers) { proxies_->launchedMessages(std::move(peers)); }
   uint64_t memoryBytes() const;
   // No kernel runs any more: waits until peers have what they have sent. False: other processes still have the memory of this rank's
   // GPU open, which must never be freed.

@@ -20,18 +20,12 @@ namespace {
 
 constexpr uint32_t kThreads = 2;  // of each block
 
-using Bodies = std::vector<std::function<void()>>;
-
 // All threads of all blocks at once.
-void runAll(Bodies bodies) {
+void runAll(const Bodies& bodies) {
 #if defined(HORING_TEST_TSAN)  // which does not see fibers switch stacks
-  std::vector<std::thread> threads;
-  for (const auto& body : bodies) threads.emplace_back(body);
-  for (std::thread& thread : threads) thread.join();
+  runAsThreads(bodies);
 #else
-  Fibers fibers(1);
-  for (auto& body : bodies) fibers.add(std::move(body));
-  (void)fibers.run(UINT64_MAX);
+  (void)runAsFibers(bodies, 1, UINT64_MAX);
 #endif
 }
 
@@ -50,35 +44,34 @@ void runLaunch(const cuda::LaneCalls& calls, const fake::Grid& grid) {
             (void)cuda::runCalls<R>(calls, place, self);
           });
       }
-  runAll(std::move(bodies));
+  runAll(bodies);
+}
+
+// Blocks of one dimension; `run` is what a thread of block `number` does.
+template <class Shared, class Run>
+void runBlocks(int32_t count, const Run& run) {
+  std::vector<std::unique_ptr<EmulatedBlockOf<Shared>>> blocks;
+  Bodies bodies;
+  for (int32_t number = 0; number < count; ++number) {
+    EmulatedBlockOf<Shared>& block =
+        *blocks.emplace_back(std::make_unique<EmulatedBlockOf<Shared>>(kThreads));
+    for (uint32_t thread = 0; thread < kThreads; ++thread)
+      bodies.push_back([&run, &block, number, thread] {
+        EmulatedThreadOf<Shared> self(block, thread);
+        run(number, self);
+      });
+  }
+  runAll(bodies);
 }
 
 void runExchange(const cuda::ExchangeCall& call, const fake::Grid& grid) {
-  std::vector<std::unique_ptr<EmulatedExchangeBlock>> blocks;
-  Bodies bodies;
-  for (int32_t number = 0; number < grid.x; ++number) {
-    EmulatedExchangeBlock& block = *blocks.emplace_back(std::make_unique<EmulatedExchangeBlock>(kThreads));
-    for (uint32_t thread = 0; thread < kThreads; ++thread)
-      bodies.push_back([&call, &block, number, thread] {
-        EmulatedExchangeThread self(block, thread);
-        (void)cuda::ExchangeRun(call, number, self).run();
-      });
-  }
-  runAll(std::move(bodies));
+  runBlocks<cuda::ExchangeShared>(
+      grid.x, [&](int32_t number, auto& self) { (void)cuda::ExchangeRun(call, number, self).run(); });
 }
 
 void runCopy(const cuda::CopyCall& call, const fake::Grid& grid) {
-  std::vector<std::unique_ptr<EmulatedCopyBlock>> blocks;
-  Bodies bodies;
-  for (int32_t number = 0; number < grid.x; ++number) {
-    EmulatedCopyBlock& block = *blocks.emplace_back(std::make_unique<EmulatedCopyBlock>(kThreads));
-    for (uint32_t thread = 0; thread < kThreads; ++thread)
-      bodies.push_back([&call, &block, number, thread] {
-        EmulatedCopyThread self(block, thread);
-        cuda::CopyRun(call, number, self).run();
-      });
-  }
-  runAll(std::move(bodies));
+  runBlocks<cuda::CopyShared>(grid.x,
+                              [&](int32_t number, auto& self) { cuda::CopyRun(call, number, self).run(); });
 }
 
 template <DataType kType, RedOp kOp>

@@ -68,22 +68,18 @@ class Emulation {
   // In one thread, in an order that the seed gives; false: they hang.
   bool runSeeded(uint64_t seed, uint64_t most_switches = 2'000'000) {
     *threads_left_ = threads_;
-    Fibers fibers(seed);
-    for (const auto& body : bodies_) fibers.add(body);
-    return fibers.run(most_switches);
+    return runAsFibers(bodies_, seed, most_switches);
   }
   // Each GPU thread a thread of the system.
   void runThreads() {
     *threads_left_ = threads_;
-    std::vector<std::thread> threads;
-    for (const auto& body : bodies_) threads.emplace_back(body);
-    for (std::thread& thread : threads) thread.join();
+    runAsThreads(bodies_);
   }
 
  private:
   std::vector<std::unique_ptr<cuda::LaneCalls>> calls_;
   std::vector<std::unique_ptr<EmulatedBlock>> blocks_;
-  std::vector<std::function<void()>> bodies_;
+  Bodies bodies_;
   int threads_ = 0;                                                                         // of all blocks
   std::shared_ptr<std::atomic<int>> threads_left_ = std::make_shared<std::atomic<int>>(0);  // that run
 };

@@ -68,15 +68,9 @@ class Messages {
       }
       kernels_ = std::max(kernels_, calls[rank].size());
     }
-    if (seed < 0) {
-      std::vector<std::thread> system;
-      for (const auto& body : bodies) system.emplace_back(body);
-      for (std::thread& thread : system) thread.join();
-      return true;
-    }
-    Fibers fibers(static_cast<uint64_t>(seed));
-    for (const auto& body : bodies) fibers.add(body);
-    return fibers.run(4'000'000);
+    if (seed >= 0) return test::runAsFibers(bodies, static_cast<uint64_t>(seed), 4'000'000);
+    test::runAsThreads(bodies);
+    return true;
   }
 
   Status outcome(int rank) const { return world_.outcome(static_cast<size_t>(rank)); }

@@ -92,4 +92,20 @@ class Fibers {
   ucontext_t scheduler_;
 };
 
+// What threads of a GPU do.
+using Bodies = std::vector<std::function<void()>>;
+
+// In one thread, in an order that the seed gives; false: they hang.
+inline bool runAsFibers(const Bodies& bodies, uint64_t seed, uint64_t most_switches) {
+  Fibers fibers(seed);
+  for (const auto& body : bodies) fibers.add(body);
+  return fibers.run(most_switches);
+}
+// Each a thread of the system.
+inline void runAsThreads(const Bodies& bodies) {
+  std::vector<std::thread> threads;
+  for (const auto& body : bodies) threads.emplace_back(body);
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace horing::test
