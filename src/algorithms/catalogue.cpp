@@ -36,6 +36,8 @@ bool hasAllReduce(Collective collective) {
 // Of two of one collective whose schedules are the same somewhere, the first is named: the one that does not know groups.
 constexpr Algorithm kCatalogue[] = {
     {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasSymmetric, buildRing},
+    {"serial_ring", "ring, its two halves one after the other; a step less, for small and medium sizes",
+     hasAllReduce, buildSerialRing},
     {"direct", "every rank exchanges with every other; fewest hops", hasSymmetric, buildDirect},
     {"halving_doubling", "recursive halving and doubling over all ranks; few peers, half the hops of a ring",
      hasSymmetric, buildHalvingDoubling},

@@ -38,6 +38,7 @@ Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective
 
 // The builders.
 Schedule buildRing(Collective collective, Shape shape, int32_t position, int32_t root);
+Schedule buildSerialRing(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoRing(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoRingDirect(Collective collective, Shape shape, int32_t position, int32_t root);
 Schedule buildHoDirect(Collective collective, Shape shape, int32_t position, int32_t root);

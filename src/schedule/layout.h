@@ -72,30 +72,41 @@ class Layout {
   // Where they do not differ.
   constexpr size_t largestChunk() const { return std::min(chunk_, extent_.count); }
 
+  // Where the chunk begins, in elements from the start of the rank's buffers, and how many it has.
+  struct Place {
+    size_t count = 0;
+    size_t input = 0;
+    size_t output = 0;
+  };
+
   // Elements of the chunk, the same on every rank that has to do with it.
   constexpr size_t count(int32_t chunk) const {
-    if (is_cut_) {
-      const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
-      return std::min(chunk_, extent_.count - begin);
-    }
+    if (is_cut_) return cutAt(chunk).count;
     if (extent_.input.given() && contract_.inputHas(position_, chunk))
       return extent_.input.counts[inputBlock(chunk)];
     if (extent_.output.given() && contract_.outputHas(position_, chunk))
       return extent_.output.counts[outputBlock(chunk)];
     return chunk_;
   }
+  constexpr Place placeOf(int32_t chunk) const {
+    return is_cut_ ? cutAt(chunk) : Place{count(chunk), inputOffset(chunk), outputOffset(chunk)};
+  }
   constexpr size_t inputOffset(int32_t chunk) const {
-    if (is_cut_) return std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
+    if (is_cut_) return cutAt(chunk).input;
     if (contract_.in == ChunkSet::kOwn) return 0;
     return offset(extent_.input, inputBlock(chunk));
   }
   constexpr size_t outputOffset(int32_t chunk) const {
-    if (is_cut_) return inputOffset(chunk);
+    if (is_cut_) return cutAt(chunk).output;
     if (contract_.out == ChunkSet::kOwn) return 0;
     return offset(extent_.output, outputBlock(chunk));
   }
 
  private:
+  constexpr Place cutAt(int32_t chunk) const {
+    const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
+    return {std::min(chunk_, extent_.count - begin), begin, begin};
+  }
   // The number of the block: as a rule a rank, always where blocks differ.
   constexpr size_t inputBlock(int32_t chunk) const {
     return blockAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);

@@ -1,6 +1,6 @@
 // The order in which contributions are folded, against the closed form: it decides the rounding, so it is part of what an
 // algorithm promises. The verifier does not judge it.
-//   ring, chunk c: positions c+1, ..., c, one after another.
+//   ring, serial_ring, chunk c: positions c+1, ..., c, one after another.
 //   ho_ring, chunk (d, j): groups d+1, ..., d, one after another; in each the locals j+1, ..., j, one after another.
 //   ho_ring_direct: as ho_ring, but the locals of a group in one pass. direct: c+1, ..., c in one pass.
 //   ho_direct: as ho_ring_direct, but the groups in one pass.
@@ -166,7 +166,8 @@ std::string treeInside(const std::string& algorithm, Shape shape, int32_t root, 
 }
 
 std::string expectedOrder(const std::string& algorithm, Collective collective, Shape shape, int32_t chunk) {
-  if (algorithm == "ring" || algorithm == "chain") return flat(shape, chunk, oneByOne);
+  if (algorithm == "ring" || algorithm == "serial_ring" || algorithm == "chain")
+    return flat(shape, chunk, oneByOne);
   if (algorithm == "direct" || algorithm == "star" || algorithm.starts_with("peer_"))
     return flat(shape, chunk, inOnePass);
   if (algorithm == "one_shot") return flat(shape, shape.ranks() - 1, inOnePass);

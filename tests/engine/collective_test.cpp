@@ -247,7 +247,8 @@ class Reference {
       return a.store(a.finish(chain(0, groups, group, false)), at);
     }
     if (case_.algorithm == "halving_doubling") return a.store(a.finish(tree(n, chunk, input)), at);
-    if (case_.algorithm == "ring") return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
+    if (case_.algorithm == "ring" || case_.algorithm == "serial_ring")
+      return a.store(a.finish(chain(chunk + 1, n, input, true)), at);
     const auto collected = [&](int g, int l) { return sentExcept(g * m)(g * m + l); };
     if (case_.algorithm == "ho_leaders_split") {
       const auto group = [&](int g) {
@@ -544,7 +545,8 @@ TEST_P(Collectives, MatchTheClosedFormForEveryTypeAndOperation) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Collectives,
     testing::Values(AlgorithmShape{"ring", {1, 1}}, AlgorithmShape{"ring", {1, 2}},
-                    AlgorithmShape{"ring", {1, 5}}, AlgorithmShape{"ho_ring", {1, 3}},
+                    AlgorithmShape{"ring", {1, 5}}, AlgorithmShape{"serial_ring", {1, 2}},
+                    AlgorithmShape{"serial_ring", {1, 5}}, AlgorithmShape{"ho_ring", {1, 3}},
                     AlgorithmShape{"ho_ring", {3, 1}}, AlgorithmShape{"ho_ring", {2, 2}},
                     AlgorithmShape{"ho_ring", {3, 4}}, AlgorithmShape{"ho_ring_direct", {3, 3}},
                     AlgorithmShape{"ho_direct", {3, 2}}, AlgorithmShape{"ho_ordered", {1, 1}},

@@ -122,7 +122,7 @@ TEST(PlanOptions, RefusesNonsense) {
   parsed({}, 2, "subcommand is required");
   parsed({"draw"}, 2, "not expected: draw");
   parsed({"--bogus"}, 2, "not expected: --bogus");
-  parsed({"show"}, 2, "Name an algorithm (ring, direct");
+  parsed({"show"}, 2, "Name an algorithm (ring, serial_ring, direct");
   parsed({"verify"}, 2, "horing-plan verify ho_ring --nodes 2 --ranks 4");
   parsed({"show", "ring", "--nodes", "0"}, 2);
   parsed({"show", "ring", "--position", "-2"}, 2);
