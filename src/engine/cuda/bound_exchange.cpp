@@ -65,6 +65,7 @@ Result<std::unique_ptr<BoundExchange>> BoundExchange::make(const std::vector<Por
   }
   view.cut = {settings.parts, settings.smallest_part_bytes};
   view.timeout_ns = settings.timeout_ns;
+  view.hosts_carry = settings.hosts_carry;
   return exchange;
 }
 

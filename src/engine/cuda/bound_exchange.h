@@ -16,6 +16,7 @@ struct BoundExchangeSettings {
   int32_t most_blocks = 1;               // of a kernel
   uint32_t smallest_part_bytes = 16384;  // less is not worth a block
   uint64_t timeout_ns = UINT64_MAX;      // how long a kernel waits for anything
+  bool hosts_carry = true;               // some of the messages; false: kernels reach all ranks
 };
 
 // A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.

@@ -34,6 +34,11 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const Boun
     return makeStatus(Code::kInvalidArgument,
                       "kernels reach for buffers of those ranks alone that one launch serves, %d at most",
                       kMaxCallsOfLaunch);
+  for (const ImageLane& lane : image.lanes)
+    if (lane.port_count > kMaxPortsOfLane)
+      return makeStatus(Code::kInvalidUsage,
+                        "a lane has %d queues, and a block keeps %d at most: too many peers", lane.port_count,
+                        kMaxPortsOfLane);
   std::unique_ptr<BoundPlan> plan(new BoundPlan(std::move(schedule), settings, memory));
   HORING_ASSIGN(plan->view_.rank_of_position, place(memory, rank_of_position));
   if (!block_of_position.empty()) {
@@ -52,6 +57,7 @@ Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   reaches_peers_ = image.reaches_peers;
   view_.window = settings_.window;
   view_.timeout_ns = settings_.timeout_ns;
+  view_.hosts_carry = settings_.hosts_carry;
   HORING_ASSIGN(view_.lanes, place(memory_, image.lanes));
   HORING_ASSIGN(view_.steps, place(memory_, image.steps));
   HORING_ASSIGN(view_.sources, place(memory_, image.sources));

@@ -17,6 +17,7 @@ struct BoundPlanSettings {
   uint32_t smallest_part_bytes = 16384;  // of a chunk; less is not worth a block
   uint64_t timeout_ns = UINT64_MAX;      // how long a kernel waits for anything
   bool in_one_launch = false;  // all ranks, by rank: then kernels may reach for each other's buffers
+  bool hosts_carry = true;     // some of the messages between ranks; false: kernels reach all of them
 };
 inline constexpr int32_t kMaxParts = 64;
 
@@ -35,7 +36,7 @@ class PortSource {
 // A resource. The memory and the ports must outlive it, and it the kernels that use it. One thread at a time.
 class BoundPlan {
  public:
-  // kInvalidArgument: the schedule reaches for peers' buffers, and not all ranks are in one launch. `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. Copied: `rank_of_position`,
+  // kInvalidArgument: the schedule reaches for peers' buffers, and not all ranks are in one launch. kInvalidUsage: a lane with more queues than kMaxPortsOfLane. `abort`: a flag that kernels reach and that ends them, set by the host or by a kernel that gives up; one for all ranks. Copied: `rank_of_position`,
   // and `block_of_position`, of calls that have blocks in an order of their own; empty: there are none.
   static Result<std::unique_ptr<BoundPlan>> make(Schedule schedule, const BoundPlanSettings& settings,
                                                  std::span<const int32_t> rank_of_position,

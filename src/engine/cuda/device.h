@@ -8,12 +8,25 @@
 #ifdef __CUDACC__
 #define HORING_DEVICE __device__
 #define HORING_UNROLL _Pragma("unroll")
+// Of a loop that mostly takes a round or two: copies of its body would only be more to run through.
+#define HORING_ROLLED _Pragma("unroll 1")
 #else
 #define HORING_DEVICE
 #define HORING_UNROLL
+#define HORING_ROLLED
 #endif
 
 namespace horing::cuda {
+
+// Says of what does not lie in a block's shared memory that it does not. Else, where a kernel has the address from memory, each access
+// waits for those to shared memory before it, and these for it: on an H200 what small steps spent most of their time on.
+template <class T>
+HORING_DEVICE inline T* inGlobal(T* at) {
+#ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(static_cast<const void*>(at)));
+#endif
+  return at;
+}
 
 // Counters that one end advances and the other watches: in memory of this GPU, of a peer, or pinned memory of the host.
 // Acquire here pairs with storeRelease(), or storeFenced(), by the end that owns the counter. A block's threads that meet at a barrier
@@ -83,6 +96,15 @@ inline uint32_t loadFlagAcquire(const uint32_t* flag) {
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
+// Sets a flag in a block's shared memory, as any of its threads may before a barrier behind which all look at it.
+HORING_DEVICE inline void raiseFlag(bool* flag) {
+#ifdef __CUDA_ARCH__
+  *flag = true;
+#else
+  __atomic_store_n(flag, true, __ATOMIC_RELAXED);
+#endif
+}
+
 // Sets `flag`, in memory of this GPU; true for the first who does.
 HORING_DEVICE inline bool claim(uint32_t* flag) {
 #ifdef __CUDA_ARCH__
@@ -99,7 +121,7 @@ struct alignas(16) Pack {
 
 HORING_DEVICE inline Pack loadPack(const std::byte* from) {
 #ifdef __CUDA_ARCH__
-  const uint4 value = *reinterpret_cast<const uint4*>(from);
+  const uint4 value = *reinterpret_cast<const uint4*>(inGlobal(from));
   return {{value.x, value.y, value.z, value.w}};
 #else
   Pack pack;
@@ -110,7 +132,8 @@ HORING_DEVICE inline Pack loadPack(const std::byte* from) {
 
 HORING_DEVICE inline void storePack(std::byte* to, const Pack& pack) {
 #ifdef __CUDA_ARCH__
-  *reinterpret_cast<uint4*>(to) = make_uint4(pack.words[0], pack.words[1], pack.words[2], pack.words[3]);
+  *reinterpret_cast<uint4*>(inGlobal(to)) =
+      make_uint4(pack.words[0], pack.words[1], pack.words[2], pack.words[3]);
 #else
   std::memcpy(__builtin_assume_aligned(to, alignof(Pack)), &pack, sizeof pack);
 #endif

@@ -18,17 +18,8 @@ class DeviceCrew {
   __device__ int32_t number() const { return static_cast<int32_t>(threadIdx.x / kThreads); }
   __device__ uint32_t thread() const { return threadIdx.x % kThreads; }
   __device__ static constexpr uint32_t threads() { return kThreads; }
-  __device__ bool any(bool value) const {
-    uint32_t result;
-    asm volatile(
-        "{\n\t.reg .pred given, any;\n\t"
-        "setp.ne.u32 given, %1, 0;\n\t"
-        "barrier.red.or.pred any, %2, %3, given;\n\t"
-        "selp.u32 %0, 1, 0, any;\n\t}"
-        : "=r"(result)
-        : "r"(static_cast<uint32_t>(value)), "r"(number() + 1), "n"(kThreads)
-        : "memory");
-    return result != 0;
+  __device__ void sync() const {
+    asm volatile("barrier.sync %0, %1;" ::"r"(number() + 1), "n"(kThreads) : "memory");
   }
   __device__ void pause() const {}
   __device__ uint64_t nowNs() const { return globalTimerNs(); }

@@ -35,7 +35,7 @@ class ExchangeRun {
     const uint64_t run = tells ? ++view.runs[number_] : 0;
     if (tells) storeFenced(&view.activity[number_].begun, run);
     const bool ran = runItems();
-    if (tells) storeRelease(&view.activity[number_].ended, run);
+    if (tells) view.activity[number_].end(run, view.hosts_carry);
     return ran;
   }
 
@@ -94,7 +94,7 @@ class ExchangeRun {
     const uint64_t left = own.range.count - shared_.done[item];
     const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(left, port.slot_bytes));
     std::byte* const data = own.message.data + own.range.offset + shared_.done[item];
-    SlotLabel& label = port.labels[port.slot];
+    SlotLabel& label = port.label();
     const uint64_t tag = ExchangeTag::of(own.message.bytes);
     if (flow(item).sends) {
       if (!port.canSend()) return false;
@@ -171,7 +171,7 @@ class ExchangeRun {
   HORING_DEVICE int32_t part(int32_t item) const { return itemOfCall(item) % call_.used_parts; }
   HORING_DEVICE bool isDone(int32_t item) const { return shared_.message[item] >= flow(item).message_count; }
   HORING_DEVICE Port& portOf(int32_t item) const {
-    return *call_.view.ports[flow(item).number * call_.view.cut.parts + part(item)];
+    return *inGlobal(call_.view.ports[flow(item).number * call_.view.cut.parts + part(item)]);
   }
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }

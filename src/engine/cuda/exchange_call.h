@@ -42,7 +42,8 @@ struct ExchangeView {
   uint32_t* abort = nullptr;  // see PlanView
   ExchangeFailure* failure = nullptr;
   uint64_t* runs = nullptr;      // of each block, in memory of the GPU; written by it alone
-  Activity* activity = nullptr;  // of each block; null: the host has no part in it
+  Activity* activity = nullptr;  // of each block; null: nobody wants to know
+  bool hosts_carry = true;       // some of its messages
   PartCut cut;                   // of a message, of flows that have most parts: elements are bytes
   uint64_t timeout_ns = UINT64_MAX;
 };

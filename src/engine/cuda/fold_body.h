@@ -24,20 +24,23 @@ struct FoldWork {
 
 HORING_DEVICE inline bool isPacked(const FoldWork& work) {
   uintptr_t any = 0;
+  HORING_ROLLED
   for (int32_t d = 0; d < work.destination_count; ++d)
     any |= reinterpret_cast<uintptr_t>(work.destinations[d]);
+  HORING_ROLLED
   for (int32_t s = 0; s < work.source_count; ++s) any |= reinterpret_cast<uintptr_t>(work.sources[s]);
   return any % sizeof(Pack) == 0;
 }
 
 template <class Stored>
 HORING_DEVICE inline Stored loadElement(const std::byte* from, size_t at) {
-  return reinterpret_cast<const Stored*>(from)[at];
+  return reinterpret_cast<const Stored*>(inGlobal(from))[at];
 }
 template <class Stored>
 HORING_DEVICE inline void storeElement(const FoldWork& work, size_t at, Stored value) {
+  HORING_ROLLED
   for (int32_t d = 0; d < work.destination_count; ++d)
-    reinterpret_cast<Stored*>(work.destinations[d])[at] = value;
+    reinterpret_cast<Stored*>(inGlobal(work.destinations[d]))[at] = value;
 }
 
 // Packs at, at + threads, ... of a block's data, one thread's share of a tile.
@@ -64,10 +67,12 @@ HORING_DEVICE inline void overPacks(const FoldWork& work, size_t packs, const Fu
                                     size_t begin = 0) {
   const size_t tile_packs = static_cast<size_t>(work.threads) * kPacks;
   if constexpr (kPacks > 1) {
+    HORING_ROLLED
     for (; begin + tile_packs <= packs; begin += tile_packs)
       tile(begin + work.thread, std::integral_constant<int, kPacks>());
     overPacks<kPacks / 2>(work, packs, tile, begin);
   } else {
+    HORING_ROLLED
     for (begin += work.thread; begin < packs; begin += tile_packs)
       tile(begin, std::integral_constant<int, 1>());
   }
@@ -109,6 +114,7 @@ struct Fold {
     tile.load(work.sources[0], at, work.threads);
     next.load(work.sources[last > 0 ? 1 : 0], at, work.threads);
     foldIn<true>(rule, tile, work.is_input[0] != 0, value);
+    HORING_ROLLED
     for (int32_t s = 1; s <= last; ++s) {
       tile = next;
       if (s < last) next.load(work.sources[s + 1], at, work.threads);
@@ -121,11 +127,13 @@ struct Fold {
       for (int e = 0; e < kInPack; ++e) stored[e] = rule.write(value[p][e]);
       memcpy(&tile.packs[p], stored, sizeof stored);
     }
+    HORING_ROLLED
     for (int32_t d = 0; d < work.destination_count; ++d) tile.store(work.destinations[d], at, work.threads);
   }
 
   HORING_DEVICE static void foldElement(const R& rule, const FoldWork& work, size_t at) {
     Value value = rule.readSource(loadElement<Stored>(work.sources[0], at), work.is_input[0] != 0);
+    HORING_ROLLED
     for (int32_t s = 1; s < work.source_count; ++s)
       value =
           R::apply(value, rule.readSource(loadElement<Stored>(work.sources[s], at), work.is_input[s] != 0));
@@ -136,6 +144,7 @@ struct Fold {
   HORING_DEVICE static void run(const R& rule, const FoldWork& work) {
     const size_t packs = isPacked(work) ? work.count / kInPack : 0;
     overPacks<kMostPacks>(work, packs, [&](size_t at, auto count) { foldTile<count.value>(rule, work, at); });
+    HORING_ROLLED
     for (size_t at = packs * kInPack + work.thread; at < work.count; at += work.threads)
       foldElement(rule, work, at);
   }
@@ -150,9 +159,11 @@ HORING_DEVICE inline void moveSlice(const FoldWork& work) {
   overPacks<8>(work, packs, [&](size_t at, auto count) {
     Tile<count.value> tile;
     tile.load(source, at, work.threads);
+    HORING_ROLLED
     for (int32_t d = 0; d < work.destination_count; ++d)
       if (work.destinations[d] != source) tile.store(work.destinations[d], at, work.threads);
   });
+  HORING_ROLLED
   for (size_t at = packs * kInPack + work.thread; at < work.count; at += work.threads)
     storeElement<Stored>(work, at, loadElement<Stored>(source, at));
 }

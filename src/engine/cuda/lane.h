@@ -3,7 +3,7 @@
 // that run at once, each by a crew of its threads (ImageStep::concurrent_steps).
 //
 // Block, the thread's view of its block: as Threads in step.h, and
-//   void sync();                 a barrier
+//   bool any(bool value);        a barrier that says whether `value` was true in any thread
 //   LaneShared& shared();        of the block
 //   static int32_t crews();      into which its threads are divided, kMostCrews at most
 //   Crew crew();                 the thread's view of its own one: as Threads, and
@@ -24,20 +24,20 @@ class LaneRun {
     enter();
     const bool tells = plan_.activity && own() == 0;
     // No fence: there is nothing to show yet, and who looks does not mind whether the end of the run before comes later.
-    if (tells) storeFenced(&lane_.activity().begun, shared_.sequence + 1);
+    if (tells) storeFenced(&lane_.activity().begun, sequence_ + 1);
     // Nothing is right any more behind a run that gave up.
     const bool ran = !shared_.has_failed && runSteps();
     block_.sync();
     leave(ran);
-    if (tells) storeRelease(&lane_.activity().ended, shared_.sequence + 1);
+    if (tells) lane_.activity().end(sequence_ + 1, plan_.hosts_carry);
     return ran;
   }
 
  private:
   HORING_DEVICE bool runSteps() {
-    const int32_t count = shared_.lane.step_count;
-    for (int32_t begin = 0; begin < call_.slices; begin += plan_.window) {
-      const int32_t end = std::min(begin + plan_.window, call_.slices);
+    const int32_t count = shared_.lane.step_count, slices = call_.slices, window = plan_.window;
+    for (int32_t begin = 0; begin < slices; begin += window) {
+      const int32_t end = std::min(begin + window, slices);
       for (int32_t step = 0; step < count;) {
         // The steps before are over for all: other threads may have used their ports.
         block_.sync();
@@ -67,14 +67,20 @@ class LaneRun {
   }
 
   HORING_DEVICE void enter() {
+    // Asked for at once, by all threads: memory is far, and what comes next waits for it.
     const ImageLane lane = plan_.lanes[lane_.lane_number];
+    sequence_ = lane_.record().sequence;
+    const bool has_failed = loadFlag(&plan_.failure->claimed) != 0;
     loadSteps(lane, 0);
-    for (int32_t p = own(); p < lane.port_count && p < LaneShared::kPorts; p += stride())
-      shared_.ports[p] = *(shared_.far_ports[p] = &lane_.farPort(lane.first_port + p));
+    HORING_ROLLED
+    for (int32_t p = own(); p < lane.port_count; p += stride())
+      shared_.ports[p] = *(shared_.far_ports[p] = lane_.farPort(lane.first_port + p));
     if (own() == 0) {
       shared_.lane = lane;
-      shared_.sequence = lane_.record().sequence;
-      shared_.has_failed = loadFlag(&plan_.failure->claimed) != 0;
+      shared_.sequence = sequence_;
+      shared_.has_failed = has_failed;
+      shared_.slice.lacks = shared_.slice.is_foreign = false;
+      for (auto& slice : shared_.slices_of_crews) slice.lacks = slice.is_foreign = false;
       if constexpr (R::kIsScaled)
         if (call_.scale.factor_at) memcpy(&shared_.scalar, call_.scale.factor_at, call_.element_bytes);
     }
@@ -83,9 +89,10 @@ class LaneRun {
 
   // For the next call; and ends of queues always, for others see how far they have come.
   HORING_DEVICE void leave(bool ran) {
-    for (int32_t p = own(); p < shared_.lane.port_count && p < LaneShared::kPorts; p += stride())
-      *shared_.far_ports[p] = shared_.ports[p];
-    if (own() == 0 && ran) lane_.record().sequence = shared_.sequence + 1;
+    HORING_ROLLED
+    for (int32_t p = own(); p < shared_.lane.port_count; p += stride())
+      *inGlobal(shared_.far_ports[p]) = shared_.ports[p];
+    if (own() == 0 && ran) lane_.record().sequence = sequence_ + 1;
   }
 
   // The step, and those that run with it; says how many they are. All threads, after a barrier.
@@ -108,6 +115,7 @@ class LaneRun {
     constexpr int32_t kSteps = LaneShared::kSteps, kSources = LaneShared::kSources;
     const int32_t count = std::min(kSteps, lane.step_count - first);
     if (count <= 0) return;
+    HORING_ROLLED
     for (int32_t i = stride() - 1 - own(); i < count; i += stride()) {
       const ImageStep step = steps[i];
       shared_.steps[i] = step;
@@ -115,18 +123,21 @@ class LaneRun {
     }
     const int32_t first_source = steps->first_source;
     const int32_t sources = std::min(kSources, lane.end_source - first_source);
-    for (int32_t s = own(); s < sources; s += stride()) shared_.sources[s] = plan_.sources[first_source + s];
+    // By others than those who fetch ends of queues.
+    HORING_ROLLED
+    for (int32_t s = (own() + stride() / 2) % stride(); s < sources; s += stride())
+      shared_.sources[s] = plan_.sources[first_source + s];
     if (own() == 0) shared_.first_source = first_source;
   }
 
   HORING_DEVICE StepOfPart ofPart(const ImageStep& step) const {
-    const size_t chunk = call_.layout.count(step.chunk);
-    const ElementRange range = call_.cut.range(chunk, call_.shareOf(lane_.part));
+    const Layout::Place chunk = call_.layout.placeOf(step.chunk);
+    const ElementRange range = call_.cut.range(chunk.count, call_.shareOf(lane_.part));
     // The tag is equal at both ends exactly if they agree on what is being done.
-    return {(call_.layout.inputOffset(step.chunk) + range.offset) * call_.element_bytes,
-            (call_.layout.outputOffset(step.chunk) + range.offset) * call_.element_bytes, range.count,
-            mixBits(call_.digest ^ lane_.record().sequence) ^ mixBits(chunk) ^
-                static_cast<uint64_t>(step.chunk) << 32};
+    return {
+        (chunk.input + range.offset) * call_.element_bytes,
+        (chunk.output + range.offset) * call_.element_bytes, range.count,
+        mixBits(call_.digest ^ sequence_) ^ mixBits(chunk.count) ^ static_cast<uint64_t>(step.chunk) << 32};
   }
 
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }
@@ -138,6 +149,7 @@ class LaneRun {
   LaneShared& shared_;
   Block& block_;
   int32_t loaded_ = 0;  // the first step in LaneShared::steps
+  uint64_t sequence_ = 0;
 };
 
 // Where a block is in its grid, see LaneCalls.

@@ -23,19 +23,21 @@ struct SliceShared {
   uint8_t is_input[kMostSources];
   std::byte* destinations[kMaxDestinations];
   int32_t destination_count;
+  bool lacks;       // something that it waited for: who noticed has given up
+  bool is_foreign;  // a message of another operation: the same
 };
 
 // Memory of the GPU is a quarter of a microsecond away, and after each look at a counter so is all that the block has read of it before.
 struct LaneShared {
-  static constexpr int32_t kSteps = 32;                  // so many of the lane at a time
-  static constexpr int32_t kSources = 64, kPorts = 128;  // what is beyond stays where it is
+  static constexpr int32_t kSteps = 32;    // so many of the lane at a time
+  static constexpr int32_t kSources = 64;  // what is beyond stays where it is
   ImageLane lane;
   ImageStep steps[kSteps];
   StepOfPart steps_of_part[kSteps];
   int32_t first_source;  // among the image's
   ImageSource sources[kSources];
-  Port ports[kPorts];
-  Port* far_ports[kPorts];  // where these are kept from call to call
+  Port ports[kMaxPortsOfLane];
+  Port* far_ports[kMaxPortsOfLane];  // where these are kept from call to call
   SliceShared<kMaxSources> slice;
   SliceShared<1> slices_of_crews[kMostCrews];
   uint64_t scalar;    // the call's, if it has one in memory
@@ -68,15 +70,13 @@ struct LaneContext {
   HORING_DEVICE Activity& activity() const { return plan().activity[&record() - plan().records]; }
   HORING_DEVICE ImageSource sourceAt(const ImageStep& step, int32_t s) const {
     const int32_t near = step.first_source + s - shared.first_source;
-    return near < LaneShared::kSources ? shared.sources[near] : plan().sources[step.first_source + s];
+    if (near < LaneShared::kSources) return shared.sources[near];
+    return inGlobal(plan().sources)[step.first_source + s];
   }
-  HORING_DEVICE Port& farPort(int32_t number) const {
-    return *plan().ports[part * plan().port_count + number];
+  HORING_DEVICE Port* farPort(int32_t number) const {
+    return inGlobal(plan().ports[part * plan().port_count + number]);
   }
-  HORING_DEVICE Port& portAt(int32_t number) const {
-    const int32_t near = number - lane().first_port;
-    return near < LaneShared::kPorts ? shared.ports[near] : farPort(number);
-  }
+  HORING_DEVICE Port& portAt(int32_t number) const { return shared.ports[number - lane().first_port]; }
 };
 
 }  // namespace horing::cuda

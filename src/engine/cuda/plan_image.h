@@ -21,10 +21,12 @@ struct ImageSource {
   }
 };
 
-// Steps of a lane that run at once, at most.
+// Steps of a lane that run at once, at most; ends of queues that a lane has, all of which a block keeps near at hand.
 inline constexpr int32_t kMaxConcurrentSteps = 32;
+inline constexpr int32_t kMaxPortsOfLane = 256;
 
-struct ImageStep {
+// Aligned, for a block fetches many.
+struct alignas(16) ImageStep {
   int32_t chunk = 0;
   int32_t first_source = 0;  // among the image's sources
   int32_t source_count = 0;
@@ -86,6 +88,12 @@ struct alignas(64) LaneRecord {
 struct Activity {
   uint64_t begun = 0;
   uint64_t ended = 0;
+
+  // `hosts_carry`: whoever sees the end shall have seen what was posted before it.
+  HORING_DEVICE void end(uint64_t run, bool hosts_carry) {
+    if (hosts_carry) releaseFence();
+    storeFenced(&ended, run);
+  }
 };
 
 // What a kernel leaves behind when it gives up, in memory of the GPU: written by the first block that does.
@@ -111,7 +119,8 @@ struct PlanView {
   LaneRecord* records = nullptr;  // [part * lane_count + lane]
   uint32_t* abort = nullptr;      // not 0: give up; who does so sets it
   Failure* failure = nullptr;
-  Activity* activity = nullptr;  // as records; null: the host has no part in it
+  Activity* activity = nullptr;  // as records; null: nobody wants to know
+  bool hosts_carry = true;       // some of its messages
   const int32_t* rank_of_position = nullptr;
   int32_t lane_count = 0;
   int32_t port_count = 0;

@@ -28,6 +28,7 @@ struct alignas(16) Port {
   uint32_t slot_count = 0;
   uint32_t slot_bytes = 0;  // a multiple of 64
 
+  HORING_DEVICE SlotLabel& label() const { return *inGlobal(labels + slot); }
   HORING_DEVICE std::byte* data() const { return slots + static_cast<size_t>(slot) * slot_bytes; }
   // Whether there is a message to receive, or a free slot to send from. Looks only where it does not know it: memory is far.
   HORING_DEVICE bool canReceive() {

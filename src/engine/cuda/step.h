@@ -9,7 +9,7 @@
 //
 // Threads, a thread's view of those that run the step:
 //   uint32_t thread() const, threads() const;
-//   bool any(bool value);    a barrier that says whether `value` was true in any thread
+//   void sync();             a barrier
 //   void pause();            between two looks at something that others change
 //   uint64_t nowNs() const;  of a clock that never goes back
 //   static constexpr bool kIsCrew;
@@ -57,7 +57,10 @@ class StepRun {
   };
 
   HORING_DEVICE bool runSlice(const At& at, size_t count) {
-    if (threads_.any(!gather(at))) return false;
+    // Each is read behind a barrier that the next one who writes it comes to only after another.
+    if (!gather(at)) raiseFlag(&slice_.lacks);
+    threads_.sync();
+    if (slice_.lacks) return false;
     FoldScale scale = lane_.call().scale;
     scale.is_final = step_.completes;
     if constexpr (R::kIsScaled)
@@ -69,31 +72,36 @@ class StepRun {
     } else {
       foldSlice<R>(scale, work);
     }
-    if (threads_.any(isForeign(at))) return false;
+    if (isForeign(at)) raiseFlag(&slice_.is_foreign);
+    threads_.sync();
+    if (slice_.is_foreign) return false;
     hand(at);
     return true;
   }
 
   // A watcher's share of what the slice needs; false: given up.
   HORING_DEVICE bool gather(const At& at) {
+    const ImageStep step = step_;  // at once, not field by field when it is its turn
     bool there = true;
     label_ = at.tag;
-    if (own() == 0) there = awaitLane(at);
-    for (int32_t s = firstOwn(); there && s < step_.source_count; s += watchers()) there = findSource(at, s);
-    if (there && isLast()) there = findRoom(at);
+    if (own() == 0) there = awaitLane(step, at);
+    HORING_ROLLED
+    for (int32_t s = firstOwn(); there && s < step.source_count; s += watchers())
+      there = findSource(step, at, s);
+    if (there && isLast()) there = findRoom(step, at);
     return there;
   }
 
-  HORING_DEVICE bool awaitLane(const At& at) {
-    if (step_.wait_lane < 0) return true;
-    const LaneClock clock{step_.wait_step_count, lane_.call().slices, lane_.plan().window};
-    const uint64_t target = clock.after(lane_.shared.sequence, step_.wait_step, at.slice);
-    const uint64_t* const progress = &lane_.recordOf(step_.wait_lane).progress;
+  HORING_DEVICE bool awaitLane(const ImageStep& step, const At& at) {
+    if (step.wait_lane < 0) return true;
+    const LaneClock clock{step.wait_step_count, lane_.call().slices, lane_.plan().window};
+    const uint64_t target = clock.after(lane_.shared.sequence, step.wait_step, at.slice);
+    const uint64_t* const progress = &lane_.recordOf(step.wait_lane).progress;
     return await([&] { return LaneClock::reached(loadAcquire(progress), target); }, at, -1);
   }
 
-  HORING_DEVICE bool findSource(const At& at, int32_t s) {
-    const ImageSource source = lane_.sourceAt(step_, s);
+  HORING_DEVICE bool findSource(const ImageStep& step, const At& at, int32_t s) {
+    const ImageSource source = lane_.sourceAt(step, s);
     const std::byte* operand = nullptr;
     switch (source.kind) {
       case Source::Kind::kIn:
@@ -118,31 +126,34 @@ class StepRun {
   HORING_DEVICE const std::byte* receive(const At& at, const ImageSource& source) {
     Port& port = lane_.portAt(source.index);
     if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
-    if (label_ == at.tag) label_ = port.labels[port.slot].tag;
+    if (label_ == at.tag) label_ = port.label().tag;
     return port.data();
   }
 
   // Whether a message that this watcher has received is of another operation: gives up then.
   HORING_DEVICE bool isForeign(const At& at) {
     if (label_ == at.tag) return false;
+    HORING_ROLLED
     for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
       const ImageSource source = lane_.sourceAt(step_, s);
       if (!source.takesPort()) continue;
       const Port& port = lane_.portAt(source.index);
-      if (port.labels[port.slot].tag != at.tag) giveUp(Failure::Kind::kForeignMessage, at, source.index);
+      if (port.label().tag != at.tag) giveUp(Failure::Kind::kForeignMessage, at, source.index);
     }
     return true;
   }
 
-  HORING_DEVICE bool findRoom(const At& at) {
+  HORING_DEVICE bool findRoom(const ImageStep& step, const At& at) {
     int32_t count = 0;
     const size_t offset = of_part_.output + at.offset;
-    if (step_.keeps_out) slice_.destinations[count++] = lane_.call().output + offset;
-    if (step_.keeps_every_out)
+    if (step.keeps_out) slice_.destinations[count++] = lane_.call().output + offset;
+    if (step.keeps_every_out) {
+      HORING_ROLLED
       for (; count < lane_.plan().ranks; ++count)
         slice_.destinations[count] = lane_.callOfRank(count).output + offset;
-    if (step_.keep_port >= 0 && !(slice_.destinations[count++] = acquire(step_.keep_port, at))) return false;
-    if (step_.send_port >= 0 && !(slice_.destinations[count++] = acquire(step_.send_port, at))) return false;
+    }
+    if (step.keep_port >= 0 && !(slice_.destinations[count++] = acquire(step.keep_port, at))) return false;
+    if (step.send_port >= 0 && !(slice_.destinations[count++] = acquire(step.send_port, at))) return false;
     slice_.destination_count = count;
     return true;
   }
@@ -151,20 +162,22 @@ class StepRun {
   HORING_DEVICE std::byte* acquire(int32_t number, const At& at) {
     Port& port = lane_.portAt(number);
     if (!await([&] { return port.canSend(); }, at, number)) return nullptr;
-    port.labels[port.slot] = {at.tag, at.bytes};
+    port.label() = {at.tag, at.bytes};
     return port.data();
   }
 
   // Posts and releases what this watcher has looked after.
   HORING_DEVICE void hand(const At& at) {
+    const ImageStep step = step_;
     tellProgress(at);
-    if (isLast() && (step_.send_port >= 0 || step_.keep_port >= 0)) {
+    if (isLast() && (step.send_port >= 0 || step.keep_port >= 0)) {
       releaseFence();
-      if (step_.send_port >= 0) lane_.portAt(step_.send_port).advance();
-      if (step_.keep_port >= 0) lane_.portAt(step_.keep_port).advance();
+      if (step.send_port >= 0) lane_.portAt(step.send_port).advance();
+      if (step.keep_port >= 0) lane_.portAt(step.keep_port).advance();
     }
-    for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
-      const ImageSource source = lane_.sourceAt(step_, s);
+    HORING_ROLLED
+    for (int32_t s = firstOwn(); s < step.source_count; s += watchers()) {
+      const ImageSource source = lane_.sourceAt(step, s);
       if (source.takesPort()) lane_.portAt(source.index).advance();
     }
   }

@@ -80,6 +80,7 @@ class EmulatedThread {
   uint32_t thread() const { return thread_; }
   uint32_t threads() const { return all_.threads(); }
   bool any(bool value) { return all_.any(value); }
+  void sync() { (void)any(false); }
   void pause() { EmulatedThreads::pause(); }
   void nap() { pause(); }
   uint64_t nowNs() const { return static_cast<uint64_t>(SteadyClock().nowNs()); }
@@ -107,7 +108,6 @@ class EmulatedThreadOf : public EmulatedThread {
   static constexpr bool kIsCrew = false;
   EmulatedThreadOf(EmulatedBlockOf<Shared>& block, uint32_t thread)
       : EmulatedThread(block, thread), block_(block) {}
-  void sync() { (void)any(false); }
   Shared& shared() { return block_.shared(); }
   int32_t crews() const { return block_.crews(); }
   EmulatedCrew crew() {
