@@ -1,9 +1,14 @@
 // Operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host. With
 // HORING_TESTS_ON_GPU in the environment, on real GPUs.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "gpu_ranks.h"
@@ -623,6 +628,39 @@ TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
     EXPECT_EQ(out_1.read(), std::vector<float>(n, 4));
   }
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
+// A second lane overlaps with the first from window to window. Where the user named the ring, it is the ring.
+TEST(GpuRing, IsInOneLaneWhereOneWindowTakesAll) {
+  if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  cuda.setKernels(&horing::test::emulatedKernels());
+  const std::string table = testing::TempDir() + "horing_ring_" + std::to_string(::getpid());
+  std::ofstream(table) << "* * * * * ring\n";
+  const auto lanesOf = [&](size_t count) {
+    const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+    onEveryRank(2, [&](int rank) {
+      const GpuVector<float> data(cuda, rank, filled(rank, count));
+      const horingComm_t comm = comms[static_cast<size_t>(rank)];
+      ASSERT_HORING(horingAllReduce(data.data(), data.data(), count, horingFloat, horingSum, comm, nullptr));
+      EXPECT_EQ(data.read().back(), element(0, count - 1) + element(1, count - 1));
+    });
+    for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+    return cuda.columns();
+  };
+  // 12 parts, and 4 slices of 64 KiB in a window, for each rank.
+  constexpr size_t kOfWindow = 2 * 12 * 4 * 16384;
+  {
+    const Setting selection("HORING_SELECTION", table);
+    EXPECT_EQ(lanesOf(1000), 1);
+    EXPECT_EQ(lanesOf(kOfWindow), 1);
+    EXPECT_EQ(lanesOf(kOfWindow + 1), 2);
+  }
+  const Setting algorithm("HORING_ALGO", "ring");
+  EXPECT_EQ(lanesOf(1000), 2);
+  std::remove(table.c_str());
   cuda.setKernels(nullptr);
 }
 

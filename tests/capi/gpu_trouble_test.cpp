@@ -317,7 +317,7 @@ TEST_F(GpuKernelTrouble, WithOneEntryOfAListIsNoneForTheOthers) {
   const int launches = cuda_.launches();
   cuda_.fail("cuMemcpyAsync", 2, 30, 1);
   onEveryRank(2, [&](int rank) {
-    const size_t large = 300'000;
+    const size_t large = 2'000'000;
     const GpuVector<float> small(cuda_, rank, std::vector<float>(8, 1)),
         big(cuda_, rank, std::vector<float>(large, 2));
     const GpuStream stream(cuda_, rank);

@@ -76,7 +76,7 @@ Result<bool> KernelCalls::teamServes() {
 // Ranks of other processes wait here for each other, so all must know by then what this one calls.
 Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint64_t launch) {
   const Selection& selection = team_->selectionFor(
-      command.collective, command.call.op, communicator_.selectionFor(command.collective, command.call));
+      command.collective, command.call, communicator_.selectionFor(command.collective, command.call));
   const auto plans = team_->plans(command.collective, selection, command.call.root);
   // It sticks: they did not wait for the same.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));

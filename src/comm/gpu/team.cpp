@@ -218,33 +218,54 @@ Status GpuTeam::setUp() {
   for (const Rank& rank : ranks_) devices.push_back(rank.device);
   HORING_TRY(launches_.setUp(devices));
   settings_.in_one_launch = launches_.isOneLaunch();
-  if (settings_.in_one_launch) HORING_TRY(chooseInOneLaunch());
+  HORING_TRY(choose());
   return setUpMemory();
 }
 
-// Each byte of inputs is read once, and each of outputs written once, and nobody waits. Not where the user names another algorithm.
-Status GpuTeam::chooseInOneLaunch() {
+// Not where the user names another algorithm.
+Status GpuTeam::choose() {
   HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config_.algorithm));
-  const auto choose = [&](Collective collective, const char* algorithm) {
-    if (config_.reproducible && contractOf(collective).folds()) return;
+  const auto choose = [&](Collective collective, const char* algorithm, std::optional<Selection>& chosen) {
     for (const ForcedRow& row : forced.rows())
       if (row.collective.value_or(collective) == collective && row.algorithm->has(collective) &&
           row.algorithm->name != std::string_view(algorithm))
         return;
-    in_one_launch_[static_cast<size_t>(collective)] = selectionOf(*findAlgorithm(algorithm), *map_);
-    log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
-              algorithm);
+    chosen = selectionOf(*findAlgorithm(algorithm), *map_);
   };
-  choose(Collective::kAllReduce, "peer_write");
-  choose(Collective::kAllGather, "peer_write");
-  choose(Collective::kReduceScatter, "peer_read");
+  if (!settings_.in_one_launch) {
+    choose(Collective::kAllReduce, "serial_ring", serial_ring_);
+    return {};
+  }
+  // Each byte of inputs is read once, and each of outputs written once, and nobody waits.
+  for (const auto& [collective, algorithm] : {std::pair{Collective::kAllReduce, "peer_write"},
+                                              {Collective::kAllGather, "peer_write"},
+                                              {Collective::kReduceScatter, "peer_read"}}) {
+    if (config_.reproducible && contractOf(collective).folds()) continue;
+    std::optional<Selection>& chosen = in_one_launch_[static_cast<size_t>(collective)];
+    choose(collective, algorithm, chosen);
+    if (chosen)
+      log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
+                algorithm);
+  }
   return {};
 }
 
-const Selection& GpuTeam::selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const {
+// Lanes overlap from window to window.
+bool GpuTeam::fitsOneWindow(const Call& call) const {
+  const auto parts = static_cast<size_t>(std::min(most_blocks_, settings_.parts));
+  const size_t slices = ranks_.size() * parts * static_cast<size_t>(settings_.window);
+  return call.count <= slices * (settings_.slot_bytes / dataTypeBytes(call.type));
+}
+
+const Selection& GpuTeam::selectionFor(Collective collective, const Call& call,
+                                       const Selection& of_hosts) const {
+  static const Algorithm* const ring = findAlgorithm("ring");
+  if (serial_ring_ && collective == Collective::kAllReduce && of_hosts.algorithm == ring &&
+      fitsOneWindow(call))
+    return *serial_ring_;
   const std::optional<Selection>& in_one_launch = in_one_launch_[static_cast<size_t>(collective)];
   // Of premulsum each rank has a factor of its own.
-  return in_one_launch && op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
+  return in_one_launch && call.op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
 }
 
 // What all ranks have agreed on.
@@ -254,6 +275,7 @@ void GpuTeam::adopt(const GpuTerms& terms) {
   shape_ = remote_->shape();
   settings_.slot_bytes = shape_.slot_bytes;
   settings_.parts = remote_->parts();
+  settings_.hosts_carry = !remote_->areAllNeighbors();
 }
 
 Status GpuTeam::setUpMemory() {
@@ -271,6 +293,7 @@ Status GpuTeam::setUpMemory() {
   settings_.window = static_cast<int32_t>(config_.window);
   settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
+  settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
   if (!remote_) chooseShape();
   return remote_ ? Status() : provePeerAccess();
 }
@@ -390,7 +413,7 @@ Status GpuTeam::undo(const std::vector<Used>& used) {
 // As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
 // even one does.
 int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const {
-  // Of these, see chooseInOneLaunch(), no block waits for another, and none has a queue.
+  // Of these, see choose(), no block waits for another, and none has a queue.
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
@@ -459,6 +482,7 @@ Status GpuTeam::makeExchanges() {
   bridged_exchange_parts_ = std::min(bridged_exchange_parts_, settings.parts);
   settings.most_blocks = blocks;
   settings.timeout_ns = settings_.timeout_ns;
+  settings.hosts_carry = settings_.hosts_carry;
   if (ranks_.size() == 1) return {};
   // Ranks that share a GPU are launched together, and sends and receives are calls of one rank.
   const char* const why_not = launches_.sharesGpus() ? "ranks share a GPU"

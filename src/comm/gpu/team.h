@@ -64,8 +64,8 @@ class GpuTeam {
   // Whether an all-gather of so many bytes from each rank is to be copied, by all ranks, unless it is recorded into a graph.
   bool copies(uint64_t bytes) const;
   // What kernels run instead of what hosts would, after serves(): ranks that all share one GPU are served by one launch, which reaches
-  // all their buffers. The same on every rank.
-  const Selection& selectionFor(Collective collective, RedOp op, const Selection& of_hosts) const;
+  // all their buffers; and a ring whose lanes have nothing to overlap is in one lane. The same on every rank.
+  const Selection& selectionFor(Collective collective, const Call& call, const Selection& of_hosts) const;
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
 
@@ -125,7 +125,8 @@ class GpuTeam {
   Status setUp();
   Status setUpMemory();
   Status provePeerAccess();
-  Status chooseInOneLaunch();
+  Status choose();
+  bool fitsOneWindow(const Call& call) const;
   void chooseShape();
   void adopt(const GpuTerms& terms);
   Status makeExchanges();
@@ -180,6 +181,7 @@ class GpuTeam {
   std::map<QueueName, QueueEnds> queues_;
   std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
   std::array<std::optional<Selection>, kCollectives> in_one_launch_;
+  std::optional<Selection> serial_ring_;
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   bool has_exchanges_ = false;  // or tried to have

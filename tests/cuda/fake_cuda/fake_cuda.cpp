@@ -96,6 +96,7 @@ struct Driver {
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
+  std::atomic<int> columns = 0;
   std::atomic<int> flushes = 0;     // of what adapters wrote
   std::atomic<int> recording = 0;   // streams, in CUDA's default mode
   std::atomic<int> broken_off = 0;  // how often such recordings were, by a call that is none of them
@@ -294,6 +295,9 @@ FAKE void fakeCudaSlow(int64_t copy_us) {
 
 FAKE int fakeCudaLaunches() {
   return driver.launches;
+}
+FAKE int fakeCudaColumns() {
+  return driver.columns;
 }
 FAKE int fakeCudaFlushes() {
   return driver.flushes;
@@ -685,6 +689,7 @@ FAKE int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, si
 FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned int z, unsigned int,
                         unsigned int, unsigned int, unsigned int, void* stream, void** parameters, void**) {
   ++driver.launches;
+  driver.columns = static_cast<int>(x);
   const horing::fake::Grid grid{static_cast<int>(x), static_cast<int>(y), static_cast<int>(z)};
   const Kernels* const kernels = driver.kernels;
   const std::string name = *static_cast<std::string*>(function);

@@ -59,6 +59,9 @@ class FakeCuda {
   // Kernels that were launched so far.
   int launches() const { return call<int()>("fakeCudaLaunches")(); }
 
+  // The first dimension of the grid of the last one: lanes.
+  int columns() const { return call<int()>("fakeCudaColumns")(); }
+
   // Of what adapters wrote, so far.
   int flushes() const { return call<int()>("fakeCudaFlushes")(); }
 
