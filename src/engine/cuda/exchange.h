@@ -11,15 +11,25 @@
 
 namespace horing::cuda {
 
-// What the threads of a block tell each other, for each of its items.
+// What the one thread that looks after an item knows of it.
+struct ExchangeItem {
+  Port port;                  // while the kernel runs
+  std::byte* data = nullptr;  // the item's part of its message at hand
+  uint64_t bytes = 0;         // of that
+  uint64_t done = 0;          // of these
+  uint64_t tag = 0;           // of the message
+  int32_t message = -1;       // which of the flow's
+  bool sends = false;
+  bool is_done = false;  // with all messages
+};
+
 struct ExchangeShared {
+  ExchangeItem items[kMaxItemsOfBlock];
+  // What the threads of a block tell each other, for each of its items.
   const std::byte* from[kMaxItemsOfBlock];
   std::byte* to[kMaxItemsOfBlock];
   uint32_t bytes[kMaxItemsOfBlock];
   uint8_t is_ready[kMaxItemsOfBlock];
-  // Of the one thread that looks after it: where it is in its flow.
-  int32_t message[kMaxItemsOfBlock];
-  uint64_t done[kMaxItemsOfBlock];  // bytes of that message's part
 };
 
 template <class Block>
@@ -35,6 +45,8 @@ class ExchangeRun {
     const uint64_t run = tells ? ++view.runs[number_] : 0;
     if (tells) storeFenced(&view.activity[number_].begun, run);
     const bool ran = runItems();
+    for (int32_t i = own(); i < items(); i += stride())
+      if (item(i).port.slots) *farPort(i) = item(i).port;
     if (tells) view.activity[number_].end(run, view.hosts_carry);
     return ran;
   }
@@ -46,8 +58,8 @@ class ExchangeRun {
     for (uint32_t looks = 1;; ++looks) {
       bool ready = false, left = false;
       for (int32_t i = own(); i < items(); i += stride()) {
-        left |= !isDone(i);
-        shared_.is_ready[i] = !isDone(i) && findSlot(i);
+        left |= !item(i).is_done;
+        shared_.is_ready[i] = !item(i).is_done && findSlot(i);
         ready |= shared_.is_ready[i] != 0;
       }
       if (block_.any(ready)) {
@@ -62,55 +74,55 @@ class ExchangeRun {
     }
   }
 
-  // Which of the flow's messages the item is at, and which bytes of it are the item's.
-  struct Share {
-    const ExchangeMessage& message;
-    ElementRange range;
-  };
-  HORING_DEVICE Share share(int32_t item) const {
-    const ExchangeMessage& message = call_.messages[flow(item).first + shared_.message[item]];
-    PartCut cut = call_.view.cut;
-    cut.parts = flow(item).parts;
-    return {message, cut.range(message.bytes, part(item))};
-  }
-
-  HORING_DEVICE void begin(int32_t item) {
-    shared_.message[item] = -1;
-    next(item);
+  HORING_DEVICE void begin(int32_t number) {
+    ExchangeItem& mine = item(number);
+    mine = {};
+    mine.sends = flow(number).sends;
+    next(number);
+    // A flow may have fewer parts than others, and then no more ends of queues either.
+    if (!mine.is_done) mine.port = *farPort(number);
   }
   // To the next message of which it has a part; that of an empty one is its first.
-  HORING_DEVICE void next(int32_t item) {
-    shared_.done[item] = 0;
-    do {
-      ++shared_.message[item];
-    } while (!isDone(item) && share(item).range.count == 0 &&
-             !(part(item) == 0 && share(item).message.bytes == 0));
+  HORING_DEVICE void next(int32_t number) {
+    ExchangeItem& mine = item(number);
+    const ExchangeFlow& flow = this->flow(number);
+    PartCut cut = call_.view.cut;
+    cut.parts = flow.parts;
+    while (++mine.message < flow.message_count) {
+      const ExchangeMessage& message = call_.messages[flow.first + mine.message];
+      const ElementRange range = cut.range(message.bytes, part(number));
+      if (range.count == 0 && !(part(number) == 0 && message.bytes == 0)) continue;
+      mine.data = message.data + range.offset;
+      mine.bytes = range.count;
+      mine.done = 0;
+      mine.tag = ExchangeTag::of(message.bytes);
+      return;
+    }
+    mine.is_done = true;
   }
 
   // Whether it has a slot to move; then all of the block find it in shared memory.
-  HORING_DEVICE bool findSlot(int32_t item) {
-    Port& port = portOf(item);
-    const Share own = share(item);
-    const uint64_t left = own.range.count - shared_.done[item];
-    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(left, port.slot_bytes));
-    std::byte* const data = own.message.data + own.range.offset + shared_.done[item];
-    SlotLabel& label = port.label();
-    const uint64_t tag = ExchangeTag::of(own.message.bytes);
-    if (flow(item).sends) {
-      if (!port.canSend()) return false;
-      label = {tag, bytes};
-      shared_.from[item] = data;
-      shared_.to[item] = port.data();
+  HORING_DEVICE bool findSlot(int32_t number) {
+    ExchangeItem& mine = item(number);
+    const auto bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(mine.bytes - mine.done, mine.port.slot_bytes));
+    std::byte* const data = mine.data + mine.done;
+    if (mine.sends) {
+      if (!mine.port.canSend()) return false;
+      mine.port.label() = {mine.tag, bytes};
+      shared_.from[number] = data;
+      shared_.to[number] = mine.port.data();
     } else {
-      if (!port.canReceive()) return false;
-      if (label.tag != tag || label.bytes != bytes) {
-        giveUp(Failure::Kind::kForeignMessage, item, ExchangeTag::bytesOf(label.tag));
+      if (!mine.port.canReceive()) return false;
+      const SlotLabel label = mine.port.label();
+      if (label.tag != mine.tag || label.bytes != bytes) {
+        giveUp(Failure::Kind::kForeignMessage, number, ExchangeTag::bytesOf(label.tag));
         return false;
       }
-      shared_.from[item] = port.data();
-      shared_.to[item] = data;
+      shared_.from[number] = mine.port.data();
+      shared_.to[number] = data;
     }
-    shared_.bytes[item] = bytes;
+    shared_.bytes[number] = bytes;
     return true;
   }
 
@@ -121,11 +133,12 @@ class ExchangeRun {
     bool is_fenced = false;
     for (int32_t i = own(); i < items(); i += stride()) {
       if (!shared_.is_ready[i]) continue;
-      if (flow(i).sends && !is_fenced) releaseFence();
-      is_fenced |= flow(i).sends;
-      portOf(i).advance();
-      shared_.done[i] += shared_.bytes[i];
-      if (shared_.done[i] == share(i).range.count) next(i);
+      ExchangeItem& mine = item(i);
+      if (mine.sends && !is_fenced) releaseFence();
+      is_fenced |= mine.sends;
+      mine.port.advance();
+      mine.done += shared_.bytes[i];
+      if (mine.done == mine.bytes) next(i);
     }
   }
 
@@ -145,16 +158,16 @@ class ExchangeRun {
   // Others look after it, but not between these barriers.
   HORING_DEVICE int32_t firstLeft() const {
     for (int32_t i = 0; i < items(); ++i)
-      if (!isDone(i)) return i;
+      if (!item(i).is_done) return i;
     return 0;
   }
 
-  HORING_DEVICE void giveUp(Failure::Kind kind, int32_t item, uint64_t found) {
+  HORING_DEVICE void giveUp(Failure::Kind kind, int32_t number, uint64_t found) {
     ExchangeFailure& failure = *call_.view.failure;
     if (!claim(&failure.claimed)) return;
-    failure.flow = flow(item).number;
-    failure.part = part(item);
-    failure.expected = share(item).message.bytes;
+    failure.flow = flow(number).number;
+    failure.part = part(number);
+    failure.expected = call_.messages[flow(number).first + item(number).message].bytes;
     failure.found = found;
     failure.call = call_.number;
     // Last, as in lane.h.
@@ -169,9 +182,9 @@ class ExchangeRun {
     return call_.flows[itemOfCall(item) / call_.used_parts];
   }
   HORING_DEVICE int32_t part(int32_t item) const { return itemOfCall(item) % call_.used_parts; }
-  HORING_DEVICE bool isDone(int32_t item) const { return shared_.message[item] >= flow(item).message_count; }
-  HORING_DEVICE Port& portOf(int32_t item) const {
-    return *inGlobal(call_.view.ports[flow(item).number * call_.view.cut.parts + part(item)]);
+  HORING_DEVICE ExchangeItem& item(int32_t number) const { return shared_.items[number]; }
+  HORING_DEVICE Port* farPort(int32_t item) const {
+    return inGlobal(call_.view.ports[flow(item).number * call_.view.cut.parts + part(item)]);
   }
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }
   HORING_DEVICE int32_t stride() const { return static_cast<int32_t>(block_.threads()); }
