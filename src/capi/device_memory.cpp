@@ -3,8 +3,6 @@
 
 #include <vector>
 
-#include "cuda/device.h"
-
 namespace horing {
 
 namespace {
@@ -12,6 +10,14 @@ namespace {
 CudaDriverOfProcess& driverOfProcess() {
   static auto* driver = new CudaDriverOfProcess;  // never destroyed: calls may come while the program ends
   return *driver;
+}
+
+// -1 becomes the number of the GPU that is current on the calling thread. Null: there is no such GPU.
+const CudaApi* apiFor(int& device) {
+  const CudaDriver* const driver = processDriver();
+  if (!driver || !driver->api().ok()) return nullptr;
+  const CudaApi& api = driver->api().value();
+  return device >= 0 || api.context_device(&device) == CudaApi::kSuccess ? &api : nullptr;
 }
 
 std::string placeText(const MemoryPlace& place) {
@@ -25,12 +31,17 @@ const CudaDriver* processDriver() {
 }
 
 std::string gpuBus(int device) {
-  const CudaDriver* driver = processDriver();
-  if (!driver || !driver->api().ok()) return {};
-  const CudaApi& api = driver->api().value();
-  if (device < 0 && api.context_device(&device) != CudaApi::kSuccess) return {};
-  const Result<std::string> bus = CudaDevice::busOf(api, device);
+  const CudaApi* const api = apiFor(device);
+  if (!api) return {};
+  const Result<std::string> bus = CudaDevice::busOf(*api, device);
   return bus.ok() ? bus.value() : std::string();
+}
+
+std::shared_ptr<const CudaDevice> openGpu(int device) {
+  const CudaApi* const api = apiFor(device);
+  if (!api) return nullptr;
+  auto opened = CudaDevice::open(*api, device);
+  return opened.ok() ? opened.take() : nullptr;
 }
 
 Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where) {

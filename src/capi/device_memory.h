@@ -1,8 +1,10 @@
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "capi/group.h"
+#include "cuda/device.h"
 #include "cuda/driver.h"
 
 namespace horing {
@@ -12,6 +14,8 @@ const CudaDriver* processDriver();
 
 // PCI address of a GPU, of the driver's number, or of the one that is current on the calling thread (-1); empty: there is none.
 std::string gpuBus(int device = -1);
+// The same GPU; null: there is none.
+std::shared_ptr<const CudaDevice> openGpu(int device = -1);
 
 struct Where {
   int rank = 0;

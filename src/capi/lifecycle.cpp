@@ -54,6 +54,12 @@ UniqueId idOf(const horingUniqueId& given) {
   return id;
 }
 
+// As it is on the calling thread, whichever makes the communicator.
+void noteCurrentGpu(CommunicatorOptions& options) {
+  options.gpu_bus = gpuBus();
+  options.gpu = openGpu();
+}
+
 struct InitRank {
   horingComm_t* comm;
   int ranks;
@@ -70,7 +76,7 @@ Status initRank(const InitRank& init) {
   options.id = idOf(init.id);
   options.rank = init.rank;
   options.ranks = init.ranks;
-  options.gpu_bus = gpuBus();
+  noteCurrentGpu(options);
   if (!groupIsOpen()) return initRankNow(init.comm, std::move(options));
   addInitToGroup([=] { return initRankNow(init.comm, options); }, {nullptr, init.comm});
   return {};
@@ -104,7 +110,7 @@ Status initFromEnv(horingComm_t* comm) {
   options.id = launched.id;
   options.rank = launched.rank;
   options.ranks = launched.ranks;
-  options.gpu_bus = gpuBus();
+  noteCurrentGpu(options);
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(launched.root)));
   publishHandle(handle, comm);
   return {};

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 
+#include "capi/device_memory.h"
 #include "capi/group.h"
 #include "capi/handle.h"
 #include "capi/rendezvous_list.h"
@@ -38,12 +40,14 @@ struct ChildSettings {
   int64_t timeout_ms;
   bool reproducible;
   bool blocking;
+  std::shared_ptr<const CudaDevice> gpu;  // that its parent works on, or is current where it has none
 
   Status applyTo(CommunicatorOptions& child) const {
     child.name = name;
     child.config.timeout_ms = timeout_ms;
     child.config.reproducible = reproducible;
     child.blocking = blocking;
+    child.gpu = gpu;
     if (!child.gpus) return {};
     HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(child.id));
     child.gpus = child.gpus->branch(id.job, child.ranks);
@@ -51,11 +55,11 @@ struct ChildSettings {
   }
 };
 
-Result<ChildSettings> settingsOf(const Communicator& parent, const horingConfig_t* config) {
-  CommunicatorOptions options = parent.options();
+Result<ChildSettings> settingsOf(horingComm_t parent, const horingConfig_t* config) {
+  CommunicatorOptions options = parent->communicator->options();
   HORING_TRY(applySettings(config, options));
-  return ChildSettings{options.name, options.config.timeout_ms, options.config.reproducible,
-                       options.blocking};
+  return ChildSettings{options.name, options.config.timeout_ms, options.config.reproducible, options.blocking,
+                       openGpu(parent->queue->gpu().value_or(-1))};
 }
 
 // Makes a child on a thread, while the caller goes on. `meet`, what the ranks of the parent do together, has its turn among
@@ -126,7 +130,7 @@ Status checkSplit(horingComm_t comm, const SplitChoice& choice, const horingComm
 Status splitOrKeep(horingComm_t comm, const SplitChoice& choice, horingComm_t* newcomm,
                    const horingConfig_t* config) {
   HORING_TRY(checkSplit(comm, choice, newcomm));
-  HORING_ASSIGN(const ChildSettings settings, settingsOf(*comm->communicator, config));
+  HORING_ASSIGN(const ChildSettings settings, settingsOf(comm, config));
   if (!groupIsOpen()) return splitNow(comm, choice, newcomm, settings);
   addInitToGroup([=] { return splitNow(comm, choice, newcomm, settings); }, {comm, newcomm});
   return {};
@@ -191,7 +195,7 @@ Status checkAndShrink(horingComm_t comm, horingComm_t* newcomm, const ShrinkRequ
                       request.flags);
   HORING_ASSIGN(const std::vector<int> excluded,
                 excludedRanks(*comm->communicator, request.list, request.count));
-  HORING_ASSIGN(const ChildSettings settings, settingsOf(*comm->communicator, request.config));
+  HORING_ASSIGN(const ChildSettings settings, settingsOf(comm, request.config));
   if (request.flags == HORING_SHRINK_ABORT) {
     comm->communicator->abort();
     comm->queue->abandonTurns();

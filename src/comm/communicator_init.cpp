@@ -11,6 +11,7 @@
 #include "control/flight_file.h"
 #include "control/rank_list.h"
 #include "control/wire.h"
+#include "cuda/device.h"
 #include "selection/kept_table.h"
 #include "selection/model_selection.h"
 #include "topology/machine.h"
@@ -279,7 +280,11 @@ std::vector<std::byte> Communicator::reserveMeetingPlace() {
 }
 
 Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline) {
-  HORING_ASSIGN(const HostIdentity self, findHostIdentity(options_.config, options_.gpu_bus));
+  HORING_ASSIGN(HostIdentity self, findHostIdentity(options_.config, options_.gpu_bus));
+  if (options_.gpu) {
+    const Result<CudaUuid> uuid = options_.gpu->uuid();
+    if (uuid.ok()) self.gpu = {uuid.value(), options_.gpu->hasMps()};
+  }
   WireWriter writer;
   writer.text(settingsText(), kMaxSettingsBytes);
   writer.number(static_cast<uint8_t>(options_.rank == 0 && hasKeptTables(options_.config)));

@@ -16,7 +16,7 @@ namespace horing {
 
 namespace {
 
-constexpr uint32_t kIdentityVersion = 6;
+constexpr uint32_t kIdentityVersion = 7;
 constexpr size_t kMaxText = 200;
 constexpr size_t kMaxMaskText = kMaxCpus / 32 * 9;
 
@@ -173,6 +173,11 @@ std::vector<std::byte> encodeHostIdentity(const HostIdentity& identity) {
   out.number(identity.quota.millicpus);
   out.number(identity.quota.group);
   out.text(formatCpuMask(identity.cpus), kMaxMaskText);
+  out.number(static_cast<uint8_t>(identity.gpu.has_value()));
+  if (identity.gpu) {
+    out.raw(identity.gpu->uuid);
+    out.number(static_cast<uint8_t>(identity.gpu->has_mps));
+  }
   return out.take();
 }
 
@@ -195,6 +200,11 @@ Result<HostIdentity> decodeHostIdentity(std::span<const std::byte> bytes) {
   identity.quota.millicpus = in.number<int32_t>();
   identity.quota.group = in.number<uint64_t>();
   Result<std::vector<int32_t>> cpus = parseCpuMask(in.text(kMaxMaskText));
+  if (in.number<uint8_t>() != 0) {
+    const auto uuid = in.raw(sizeof(CudaUuid));
+    std::copy(uuid.begin(), uuid.end(), identity.gpu.emplace().uuid.begin());
+    identity.gpu->has_mps = in.number<uint8_t>() != 0;
+  }
   if (!in.complete() || identity.pid < 0 || identity.quota.millicpus < 0 || !cpus.ok())
     return makeStatus(Code::kInternalError, "host identity of %zu bytes is damaged", bytes.size());
   identity.cpus = cpus.take();

@@ -4,17 +4,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/config.h"
 #include "base/status.h"
+#include "cuda/api.h"
 #include "topology/cpu_quota.h"
 
 namespace horing {
 
 inline constexpr size_t kMaxHostIdentityBytes = 16384;
+
+struct GpuIdentity {
+  CudaUuid uuid{};
+  bool has_mps = false;  // kernels of several processes run at once on it
+  bool operator==(const GpuIdentity&) const = default;
+};
 
 // A value. Two containers, or two emulated nodes, can share a kernel and even a host name: only all of these
 // together say that two ranks can share memory, and a transport still confirms it by opening the peer's
@@ -35,6 +43,8 @@ struct HostIdentity {
   int64_t pid = 0;
   std::vector<int32_t> cpus;  // that the rank may run on, ascending
   CpuQuota quota;             // how much of them
+  // That was current where the rank made its communicator; nothing: there was none.
+  std::optional<GpuIdentity> gpu;
   bool operator==(const HostIdentity&) const = default;
 
   // Ranks with equal labels share a node. HORING_HOSTID, or boot id, IPC and network namespace and

@@ -29,9 +29,13 @@ TEST(HostIdentity, SurvivesItsEncoding) {
   identity.shm_inode = 0xfedcba9876543210u;
   identity.cpus = {0, 31, kMaxCpus - 1};
   identity.quota = {1500, 0xfedcba9876543210u};
-  const auto bytes = encodeHostIdentity(identity);
-  EXPECT_LE(bytes.size(), kMaxHostIdentityBytes);
-  EXPECT_EQ(decodeHostIdentity(bytes).take(), identity);
+  for (int round = 0; round < 2; ++round) {
+    const auto bytes = encodeHostIdentity(identity);
+    EXPECT_LE(bytes.size(), kMaxHostIdentityBytes);
+    EXPECT_EQ(decodeHostIdentity(bytes).take(), identity);
+    identity.gpu.emplace().uuid.fill(std::byte{7});
+    identity.gpu->has_mps = true;
+  }
 }
 
 TEST(HostIdentity, SeparatesNodesByEveryMarkOfThem) {

@@ -83,7 +83,8 @@ MASTER_ADDR=node-a:99999
 """
 gpu=lambda why=b"", n=1, mps=0: blob(why)+bytes([n])*16+bytes([mps])+struct.pack("<III",64,32,2)+blob(b"address")+blob(b"")
 put("gpu_offer","memory", gpu()+b"\1"+bytes(range(64))); put("gpu_offer","none", gpu()+b"\0"); put("gpu_offer","shared", gpu(n=0,mps=1)+b"\0"); put("gpu_offer","trouble", gpu(b"no kernels")+b"\0")
-put("host_identity","good", struct.pack("<I",6)+b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<5QqiQ",1,2,3,4,9,5,1500,7)+blob(b"00000001,0000ffff")); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
+identity=struct.pack("<I",7)+b"".join(blob(t) for t in (b"node",b"boot",b"",b"",b"top/leaf0"))+struct.pack("<5QqiQ",1,2,3,4,9,5,1500,7)+blob(b"00000001,0000ffff")
+put("host_identity","good", identity+b"\0"); put("host_identity","gpu", identity+b"\1"+b"u"*16+b"\1"); put("environment","all", env); put("environment","bad", b"HORING_SLOTS=99999999999999999999\nRANK=-1\nWORLD_SIZE=1\nX=a[1-2\nY=]:[\n")
 machines=pathlib.Path(__file__).resolve().parent.parent/"topology"/"machines"
 for f in (sorted(machines.glob("*.xml")) if machines.is_dir() else []):
     if f.stat().st_size < 4000: put("topology_text", f.stem, f.read_bytes())

@@ -80,4 +80,15 @@ Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers) {
   return terms;
 }
 
+bool mayHaveTerms(std::span<const HostIdentity> ranks) {
+  std::vector<GpuOffer> offers;
+  for (const HostIdentity& rank : ranks) {
+    if (!rank.gpu) return false;
+    GpuOffer& offer = offers.emplace_back();
+    offer.gpu = rank.gpu->uuid;
+    offer.has_mps = rank.gpu->has_mps;
+  }
+  return termsOf(offers).ok();
+}
+
 }  // namespace horing

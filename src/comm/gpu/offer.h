@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "comm/host_identity.h"
 #include "cuda/api.h"
 
 namespace horing {
@@ -35,5 +36,7 @@ struct GpuTerms {
 };
 // By rank. Not ok: kernels serve no rank, and why.
 Result<GpuTerms> termsOf(const std::vector<GpuOffer>& offers);
+// Whether each rank has told of its GPU when they met, and nothing of that keeps kernels from serving all.
+bool mayHaveTerms(std::span<const HostIdentity> ranks);
 
 }  // namespace horing

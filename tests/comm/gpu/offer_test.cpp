@@ -66,5 +66,17 @@ TEST(GpuTerms, LetProcessesShareAGpuOnlyWhereTheirKernelsRunAtOnce) {
   EXPECT_EQ(terms.value().resident_blocks, 32);
 }
 
+TEST(GpuTerms, MayComeWhereEachRankHasToldOfAGpuThatItsKernelsShareWithNone) {
+  const auto process = [](int gpu, bool has_mps = false) {
+    HostIdentity identity;
+    identity.gpu = {offerOf(gpu).gpu, has_mps};
+    return identity;
+  };
+  EXPECT_TRUE(mayHaveTerms(std::vector{process(0), process(1), process(2)}));
+  EXPECT_FALSE(mayHaveTerms(std::vector{process(0), HostIdentity(), process(2)}));
+  EXPECT_FALSE(mayHaveTerms(std::vector{process(0), process(1), process(0)}));
+  EXPECT_TRUE(mayHaveTerms(std::vector{process(0, true), process(1), process(0, true)}));
+}
+
 }  // namespace
 }  // namespace horing
