@@ -35,9 +35,15 @@ horingComm_t takeHandle() {
   return handles.all.back().get();
 }
 
-void fill(horingComm& handle, std::unique_ptr<Communicator> communicator, std::shared_ptr<RootService> root) {
-  handle.communicator = std::move(communicator);
-  handle.queue = std::make_unique<CommandQueue>(*handle.communicator);
+// What a handle stands for.
+struct Made {
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<CommandQueue> queue;
+};
+
+void fill(horingComm& handle, Made made, std::shared_ptr<RootService> root) {
+  handle.communicator = std::move(made.communicator);
+  handle.queue = std::move(made.queue);
   handle.root = std::move(root);
 }
 
@@ -55,13 +61,22 @@ Result<std::unique_ptr<Communicator>> makeCommunicator(CommunicatorOptions optio
   return made;
 }
 
+Result<Made> make(CommunicatorOptions options, const RootService* root) {
+  options.segments = &processSegments();
+  Made made;
+  HORING_ASSIGN(made.communicator, makeCommunicator(std::move(options), root));
+  made.queue = std::make_unique<CommandQueue>(*made.communicator);
+  const Status agreed = made.queue->agreeAtOnce();
+  if (agreed.ok()) return made;
+  if (int* const failed = made.communicator->options().failed_rank) *failed = made.communicator->failedRank();
+  return agreed;
+}
+
 Status tryToMake(horingComm& handle, const std::function<Result<Origin>()>& find) {
   HORING_ASSIGN(Origin origin, find());
-  origin.options.segments = &processSegments();
   origin.options.aborted = handle.ends_making;
   origin.options.failed_rank = &handle.making_failed_rank;
-  HORING_ASSIGN(std::unique_ptr<Communicator> made,
-                makeCommunicator(std::move(origin.options), origin.root.get()));
+  HORING_ASSIGN(Made made, make(std::move(origin.options), origin.root.get()));
   fill(handle, std::move(made), std::move(origin.root));
   return {};
 }
@@ -80,10 +95,9 @@ void makeNow(horingComm& handle, const std::function<Result<Origin>()>& find) no
 }  // namespace
 
 Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<RootService> root) {
-  options.segments = &processSegments();
-  HORING_ASSIGN(std::unique_ptr<Communicator> communicator, makeCommunicator(std::move(options), root.get()));
+  HORING_ASSIGN(Made made, make(std::move(options), root.get()));
   const horingComm_t handle = takeHandle();
-  fill(*handle, std::move(communicator), std::move(root));
+  fill(*handle, std::move(made), std::move(root));
   return handle;
 }
 

@@ -432,8 +432,9 @@ Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<co
   return gathered;
 }
 
-Result<std::vector<std::vector<std::byte>>> Communicator::exchangeFacts(std::span<const std::byte> mine) {
-  return control_->allGather(mine, Deadline::after(clock_, options_.config.timeout_ms));
+Result<std::vector<std::vector<std::byte>>> Communicator::exchangeFacts(std::span<const std::byte> mine,
+                                                                        int64_t timeout_ms) {
+  return control_->allGather(mine, Deadline::after(clock_, timeout_ms));
 }
 
 Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {

@@ -97,9 +97,10 @@ class Communicator {
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine);
-  // The same while another thread may be in a call: one at a time among these and allGather(), and only the control plane's
-  // errors stick.
-  Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine);
+  // The same while another thread may be in a call, for so long at most: one at a time among these and allGather(), and only the
+  // control plane's errors stick.
+  Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine,
+                                                            int64_t timeout_ms);
   // Transports beside those of this communicator, for a thread of their own. Their ends have to be made for the same purpose.
   Result<std::vector<std::unique_ptr<Transport>>> makeOtherTransports(const std::string& purpose) const;
   // Any thread: this rank cannot go on, and the others hear so.

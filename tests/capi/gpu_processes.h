@@ -1,5 +1,6 @@
 #pragma once
 // Ranks that are processes of this machine, each with a GPU of the fake driver of its own.
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ class OtherProcess {
     const std::string text = membership.text(), filter = std::string("--gtest_filter=") + test;
     process_ = ::fork();
     if (process_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it may wait for ever
     ::setenv("HORING_TESTS_MEMBERSHIP", text.c_str(), 1);
     ::execl("/proc/self/exe", "test", "--gtest_also_run_disabled_tests", filter.c_str(), nullptr);
     ::_exit(127);

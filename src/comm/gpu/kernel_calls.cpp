@@ -56,21 +56,29 @@ void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
   team_->arrive(communicator_.rank(), std::move(device));
 }
 
-GpuPatience KernelCalls::patience() {
-  return {Deadline::after(clock_, communicator_.options().config.timeout_ms),
-          [this] { return communicator_.asyncError(); }};
+GpuPatience KernelCalls::patience(int64_t timeout_ms) {
+  return {Deadline::after(clock_, timeout_ms), [this] { return communicator_.asyncError(); }};
 }
 
-Result<bool> KernelCalls::teamServes() {
+Status KernelCalls::agreeAtOnce() {
+  if (!team_->isRemote() || !mayHaveTerms(communicator_.identities())) return {};
+  bind(communicator_.options().gpu);
+  const Result<bool> serves = teamServes(communicator_.options().config.init_timeout_ms);
+  // Hosts serve whatever GPU the first operation is on.
+  if (serves.ok() && !serves.value()) device_ = nullptr;
+  return serves.status();
+}
+
+Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
   // For a thread that looks after kernels while nobody calls, and while graphs replay them.
   const auto news = [team = team_.get(), &communicator = communicator_] {
     Status error = communicator.control().status();
     if (!error.ok()) team->abort();
     return error;
   };
-  return team_->serves(
-      {communicator_.rank(), communicator_.options().config, communicator_.map(), communicator_.log(), news},
-      patience());
+  return team_->serves({communicator_.rank(), communicator_.options().config, communicator_.map(),
+                        communicator_.log(), news, timeout_ms},
+                       patience(timeout_ms));
 }
 
 // Ranks of other processes wait here for each other, so all must know by then what this one calls.
@@ -321,7 +329,7 @@ Status KernelCalls::start() {
 
 Status KernelCalls::launch() {
   HORING_TRY(judged(team_->launches().start(communicator_.rank())));
-  return judged(team_->launches().await(communicator_.rank(), patience()));
+  return judged(team_->launches().await(communicator_.rank(), patience(timeoutMs())));
 }
 
 Status KernelCalls::settle() {
@@ -331,7 +339,7 @@ Status KernelCalls::settle() {
 }
 
 Status KernelCalls::complete(CudaStream stream) {
-  const GpuPatience patience = this->patience();
+  const GpuPatience patience = this->patience(timeoutMs());
   const OutsideOfGraphs outside(device_->api());
   HORING_TRY(device_->synchronize(stream, patience.news, patience.deadline));
   return watch_.outcome();

@@ -1,6 +1,7 @@
 #pragma once
 // A rank's operations on its GPU by kernels: from a command to a launch of the team's (comm/gpu/team.h).
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,12 @@ class KernelCalls {
   // Null: the host does all that is asked of the communicator's GPUs.
   static std::unique_ptr<KernelCalls> of(Communicator& communicator);
 
+  // Collective, once, before anything else: where each rank is a process that told of its GPU when they met, all agree now on whether
+  // kernels serve them, so that these carry sends and receives, which are calls of too few to agree in, from the first on. Errors: the
+  // control plane's; the driver's.
+  Status agreeAtOnce();
+  // The GPU that kernels of this rank have; nothing: they have none so far.
+  std::optional<int> gpu() const { return device_ ? std::optional(device_->number()) : std::nullopt; }
   // From now on the rank works on that GPU.
   void bind(std::shared_ptr<const CudaDevice> device);
   // In three steps, for ranks of one thread and operations that go together: takes out of the command what is for kernels, ... False:
@@ -47,8 +54,10 @@ class KernelCalls {
   uint64_t memoryBytes() { return team_->memoryBytes(communicator_.rank()); }
 
  private:
-  GpuPatience patience();
-  Result<bool> teamServes();
+  int64_t timeoutMs() const { return communicator_.options().config.timeout_ms; }
+  GpuPatience patience(int64_t timeout_ms);
+  Result<bool> teamServes() { return teamServes(timeoutMs()); }
+  Result<bool> teamServes(int64_t timeout_ms);
   // Null: kernels cannot serve it.
   Result<const cuda::BoundPlan*> planFor(const Command& command, uint64_t launch);
   Result<Taken> enter(Command& command, std::span<const CudaStream> streams);

@@ -108,8 +108,8 @@ void RemoteGpus::chooseShape() {
   neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_));
 }
 
-Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine) const {
-  return communicator_.exchangeFacts(mine);
+Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine, const Own& own) const {
+  return communicator_.exchangeFacts(mine, own.timeout_ms);
 }
 
 Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
@@ -157,7 +157,7 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     mine = GpuOffer();
     mine.value().trouble = why.empty() ? "unknown" : why;
   }
-  HORING_ASSIGN(const Blobs blobs, gather(encodeGpuOffer(mine.value())));
+  HORING_ASSIGN(const Blobs blobs, gather(encodeGpuOffer(mine.value()), own));
   std::vector<GpuOffer> offers;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     HORING_ASSIGN(GpuOffer offer, decodeGpuOffer(blobs[rank], static_cast<int>(rank)));
@@ -171,13 +171,13 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
     // As all know: where no rank shares memory, nobody opens any.
     const bool is_shared = std::any_of(offers.begin(), offers.end(),
                                        [](const GpuOffer& offer) { return offer.memory.has_value(); });
-    if (is_shared) HORING_TRY(openNeighbors(offers));
-    HORING_ASSIGN(Blobs told, gather(reach(offers)));
+    if (is_shared) HORING_TRY(openNeighbors(offers, own));
+    HORING_ASSIGN(Blobs told, gather(reach(offers), own));
     verdict.why_not = meet(std::move(told));
     // Who must not keep what another has open waits until it has closed it; and messages are no calls of all, in which these could hear of
     // a rank that cannot start what it needs for them.
     if (is_shared || !all_neighbors_) {
-      HORING_ASSIGN(const Blobs started, gather({{std::byte{started_.ok()}}}));
+      HORING_ASSIGN(const Blobs started, gather({{std::byte{started_.ok()}}}, own));
       const std::vector<std::byte> yes = {std::byte{1}};
       all_started_ =
           std::all_of(started.begin(), started.end(), [&](const auto& said) { return said == yes; });
@@ -193,11 +193,12 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   return verdict;
 }
 
-Status RemoteGpus::openNeighbors(const std::vector<GpuOffer>& offers) {
+Status RemoteGpus::openNeighbors(const std::vector<GpuOffer>& offers, const Own& own) {
   neighbors_.open(offers, communicator_.log());
   HORING_ASSIGN(Blobs opened,
                 gather(TransportReach::encode(rank(), communicator_.ranks(), 1,
-                                              [&](int peer, size_t) { return neighbors_.hasOpened(peer); })));
+                                              [&](int peer, size_t) { return neighbors_.hasOpened(peer); }),
+                       own));
   neighbors_.listen({std::move(opened), 1}, communicator_.log());
   return {};
 }
@@ -272,7 +273,8 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
   const std::vector<std::byte> what = encodeKey(key);
   std::vector<std::byte> mine = what;
   mine.push_back(std::byte{made && started_.ok()});
-  HORING_ASSIGN(const Blobs blobs, gather(mine));
+  HORING_ASSIGN(const Blobs blobs,
+                communicator_.exchangeFacts(mine, communicator_.options().config.timeout_ms));
   bool all = true;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))

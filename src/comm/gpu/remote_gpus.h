@@ -44,6 +44,7 @@ class RemoteGpus {
     int resident_blocks = 0;
     uint32_t* abort = nullptr;       // see GpuProxyOptions, as
     std::function<Status()> news{};  // this
+    int64_t timeout_ms = 0;          // for each of the questions that all ask each other
   };
   struct Verdict {
     Status why_not;  // ok: kernels serve all ranks
@@ -92,11 +93,11 @@ class RemoteGpus {
  private:
   explicit RemoteGpus(Communicator& communicator);
   using Blobs = std::vector<std::vector<std::byte>>;
-  Result<Blobs> gather(std::span<const std::byte> mine) const;
+  Result<Blobs> gather(std::span<const std::byte> mine, const Own& own) const;
   void chooseShape();
   Result<GpuOffer> setUp(const Own& own);
   Status makeProxies(const Own& own);
-  Status openNeighbors(const std::vector<GpuOffer>& offers);
+  Status openNeighbors(const std::vector<GpuOffer>& offers, const Own& own);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told);
   Status start(const TransportReach& reach);

@@ -182,7 +182,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       const Rank& own = at(member.rank);
       const int blocks = made.ok() ? launches_.residentBlocks() : 0;
       HORING_ASSIGN(const RemoteGpus::Verdict verdict,
-                    remote_->agree({own.device, made, own.memory.get(), blocks, abort_.load(), member.news}));
+                    remote_->agree({own.device, made, own.memory.get(), blocks, abort_.load(), member.news,
+                                    member.timeout_ms}));
       made = verdict.why_not;
       if (made.ok()) adopt(verdict.terms);
       // Their queues have their place, and nobody could hear now that they could not be made.

@@ -58,6 +58,7 @@ class GpuTeam {
     const GroupMap& map;
     const Log& log;
     std::function<Status()> news{};  // what has ended the communicator, or its kernels; any thread
+    int64_t timeout_ms = 0;          // for each question of ranks of other processes to each other
   };
   Result<bool> serves(const Member& member, const GpuPatience& patience);
 

@@ -40,20 +40,25 @@ CommandQueue::~CommandQueue() {
   thread_.join();
 }
 
+Status CommandQueue::agreeAtOnce() {
+  const Status agreed = kernels_ ? kernels_->agreeAtOnce() : Status();
+  return agreed.ok() ? agreed : communicator_.breakOff(agreed);
+}
+
 Status CommandQueue::bind(const CudaDriver& driver, int device) {
-  if (!staged_) {
-    HORING_TRY(driver.api().status());
-    HORING_ASSIGN(staged_, StagedCalls::create(
-                               driver.api().value(), device, {communicator_.rank(), communicator_.ranks()},
-                               {communicator_.options().config.timeout_ms, communicator_.aborted()},
-                               mayShareGpus(communicator_.identities(), communicator_.rank())));
-    if (kernels_) kernels_->bind(staged_->openedDevice());
-  }
-  if (staged_->device() == device) return {};
-  return makeStatus(Code::kInvalidUsage,
-                    "rank %d: the communicator works on GPU %d since its first operation there, and these "
-                    "buffers are on GPU %d: make a communicator for each",
-                    communicator_.rank(), staged_->device(), device);
+  if (const std::optional<int> bound = gpu(); bound && *bound != device)
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d: the communicator works on GPU %d since it was made or its first operation "
+                      "there, and these buffers are on GPU %d: make a communicator for each",
+                      communicator_.rank(), *bound, device);
+  if (staged_) return {};
+  HORING_TRY(driver.api().status());
+  HORING_ASSIGN(staged_, StagedCalls::create(
+                             driver.api().value(), device, {communicator_.rank(), communicator_.ranks()},
+                             {communicator_.options().config.timeout_ms, communicator_.aborted()},
+                             mayShareGpus(communicator_.identities(), communicator_.rank())));
+  if (kernels_) kernels_->bind(staged_->openedDevice());
+  return {};
 }
 
 void CommandQueue::moveInPlace(Command& command) const {

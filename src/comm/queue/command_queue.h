@@ -33,6 +33,8 @@ class CommandQueue {
   CommandQueue(const CommandQueue&) = delete;
   CommandQueue& operator=(const CommandQueue&) = delete;
 
+  // Collective, once, before any command: as KernelCalls::agreeAtOnce(). Errors stick.
+  Status agreeAtOnce();
   // Carries it out, after all that was submitted before.
   Status run(Command& command);
   // The same of a call on host memory that differs from the last one in its buffers only; see Communicator::runAgain().
@@ -62,8 +64,11 @@ class CommandQueue {
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
   Status bind(const CudaDriver& driver, int device);
-  // Of bind(); nothing: there was none yet.
-  std::optional<int> gpu() const { return staged_ ? std::optional(staged_->device()) : std::nullopt; }
+  // Of bind(), or what all agreed on at once; nothing: it is not bound yet.
+  std::optional<int> gpu() const {
+    if (staged_) return staged_->device();
+    return kernels_ ? kernels_->gpu() : std::nullopt;
+  }
   // Has those transfers of a command on that GPU's memory done without the host's that can be.
   void moveInPlace(Command& command) const;
   // Waits until nothing is left of what was submitted.
