@@ -42,7 +42,7 @@ namespace horing {
   X(slice_bytes, Int, "65536", "512..4194304", "HORING_SLICE_BYTES", "Largest slice, and size of a slot.")                         \
   X(spin_us, Int, "20", "0..1000000", "HORING_SPIN_US", "How long a wait spins when every rank of the node has a core of its own.") \
   X(yield_us, Int, "500", "0..1000000", "HORING_YIELD_US", "How long a wait then yields the core before it blocks; it blocks at once if other programs use the core.")              \
-  X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, if they can serve all ranks; staged: through host memory.") \
+  X(gpu_path, Choice, "auto", "auto|staged", "HORING_GPU_PATH", "Operations on GPUs: auto: by kernels, which take 32 MiB of each GPU, if they can serve all ranks; staged: through host memory.") \
   X(gpu_blocks, Int, "32", "1..1024", "HORING_GPU_BLOCKS", "Most blocks that a rank's kernel has; fewer where those of all ranks that share a GPU wait for each other and would not all be resident.") \
   X(gpu_proxies, Int, "0", "0..4", "HORING_GPU_PROXIES", "Threads of each rank that carry what its kernels send to other nodes, or GPUs that they do not reach. 0: one for two cores of each rank.") \
   X(gpu_copy_bytes, Int, "8388608", "1..1152921504606846976", "HORING_GPU_COPY_BYTES", "All-gathers of at least this many bytes from each rank, if the ranks are threads of one process, run as copies between their GPUs instead of kernels, unless all share one GPU.") \
