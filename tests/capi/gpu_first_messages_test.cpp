@@ -44,18 +44,25 @@ class GpuFirstMessages : public GpuProcesses {
     EXPECT_EQ(cuda_.launches(), launches);
     exchangeMessagesTwice();
   }
-  // Of the ranks but the last, in a child.
+  // Of the ranks but the last, in children.
   void expectKernelsWithoutTheLast() {
     const horingComm_t parent = comm_;
-    const bool is_last = me_.rank == me_.ranks - 1;
-    ASSERT_HORING(horingCommSplit(parent, is_last ? HORING_SPLIT_NOCOLOR : 0, 0, &comm_, nullptr));
-    if (!is_last) {
+    int last = me_.ranks - 1;
+    const bool is_last = me_.rank == last;
+    const auto expectKernelsOfChild = [&](horingComm_t child) {
+      comm_ = child;
       --me_.ranks;
       expectKernels();
-      EXPECT_HORING(horingCommDestroy(comm_));
+      EXPECT_HORING(horingCommDestroy(child));
       ++me_.ranks;
-    }
-    comm_ = parent;
+      comm_ = parent;
+    };
+    horingComm_t child = nullptr;
+    ASSERT_HORING(horingCommSplit(parent, is_last ? HORING_SPLIT_NOCOLOR : 0, 0, &child, nullptr));
+    if (is_last) return;
+    expectKernelsOfChild(child);
+    ASSERT_HORING(horingCommShrink(parent, &last, 1, &child, nullptr, HORING_SHRINK_DEFAULT));
+    expectKernelsOfChild(child);
   }
 
   bool is_current_ = true;  // a GPU, where the communicator is made
