@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string_view>
 
@@ -309,6 +310,9 @@ Status checkSynthetic(const std::string& description) {
 }  // namespace
 
 Result<MachineGraph> graphOfThisMachine(const FindOptions& options) {
+  // hwloc asks libudev, which seeds something of the whole process when it is first used.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   HORING_ASSIGN(const HwlocOwner topology, makeHwloc());
   HwlocWalk::Local local{options.sysfs, {}};
   // No driver is no NVLink.
