@@ -1,9 +1,12 @@
 #include "perf/communicators.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 
+#include "perf/gpu_buffers.h"
 #include "perf/ranks.h"
 
 namespace horing::perf {
@@ -55,11 +58,31 @@ Result<Communicators> initProcessesTimesThreads(horingComm_t processes, int thre
   return initThreads(threads, ranks.rank() * threads, ranks.size() * threads, first.id);
 }
 
-Result<Communicators> initFromLauncher(int threads) {
+// As launchers name it; null: there is none.
+const char* rankOfLauncher() {
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    if (const char* const rank = std::getenv(name)) return rank;
+  return nullptr;
+}
+
+Result<horingComm_t> initProcess() {
   horingComm_t comm = nullptr;
   HORING_TRY(called(horingCommInitFromEnv(&comm), nullptr, "horingCommInitFromEnv"));
-  if (threads == 1) return Communicators{comm};
-  Result<Communicators> comms = initProcessesTimesThreads(comm, threads);
+  return comm;
+}
+
+// With its GPU current, so that kernels carry messages from the first on.
+Result<horingComm_t> initProcessOnGpu() {
+  HORING_ASSIGN(const std::unique_ptr<Gpu> gpu, Gpu::ofRank(std::max(std::atoi(rankOfLauncher()), 0)));
+  const CudaDevice::Current current = gpu->current();
+  return initProcess();
+}
+
+Result<Communicators> initFromLauncher(const Options& options) {
+  const bool is_on_gpu = options.on_gpu && options.threads == 1;
+  HORING_ASSIGN(horingComm_t comm, is_on_gpu ? initProcessOnGpu() : initProcess());
+  if (options.threads == 1) return Communicators{comm};
+  Result<Communicators> comms = initProcessesTimesThreads(comm, options.threads);
   (void)(comms.ok() ? horingCommDestroy(comm) : horingCommAbort(comm));
   return comms;
 }
@@ -67,13 +90,11 @@ Result<Communicators> initFromLauncher(int threads) {
 }  // namespace
 
 bool startedByLauncher() {
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
-    if (std::getenv(name)) return true;
-  return false;
+  return rankOfLauncher() != nullptr;
 }
 
 Result<std::vector<horingComm_t>> openCommunicators(const Options& options) {
-  if (startedByLauncher()) return initFromLauncher(options.threads);
+  if (startedByLauncher()) return initFromLauncher(options);
   if (options.parallel_init) {
     horingUniqueId id;
     HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));

@@ -23,6 +23,8 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
 
   int device() const { return device_->number(); }
+  // While it lives the GPU is current on this thread.
+  CudaDevice::Current current() const { return CudaDevice::Current(*device_); }
   void* stream() const { return stream_; }
   // Until all that the stream was told is done.
   Status synchronize() const;

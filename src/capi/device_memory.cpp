@@ -17,7 +17,11 @@ const CudaApi* apiFor(int& device) {
   const CudaDriver* const driver = processDriver();
   if (!driver || !driver->api().ok()) return nullptr;
   const CudaApi& api = driver->api().value();
-  return device >= 0 || api.context_device(&device) == CudaApi::kSuccess ? &api : nullptr;
+  if (device >= 0) return &api;
+  // Asked first, for it is no error that there is none.
+  CudaContext context = nullptr;
+  const bool is_current = api.current_context(&context) == CudaApi::kSuccess && context;
+  return is_current && api.context_device(&device) == CudaApi::kSuccess ? &api : nullptr;
 }
 
 std::string placeText(const MemoryPlace& place) {

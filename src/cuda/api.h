@@ -32,6 +32,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
   X(release_context, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (int device)) \
   X(push_context, cuCtxPushCurrent, "cuCtxPushCurrent_v2", (CudaContext context)) \
   X(pop_context, cuCtxPopCurrent, "cuCtxPopCurrent_v2", (CudaContext* context)) \
+  X(current_context, cuCtxGetCurrent, "cuCtxGetCurrent", (CudaContext* context)) \
   X(context_device, cuCtxGetDevice, "cuCtxGetDevice", (int* device)) \
   X(stream_create, cuStreamCreate, "cuStreamCreate", (CudaStream* stream, unsigned int flags)) \
   X(stream_create_with_priority, cuStreamCreateWithPriority, "cuStreamCreateWithPriority", (CudaStream* stream, unsigned int flags, int priority)) \

@@ -337,6 +337,10 @@ FAKE int cuCtxPopCurrent_v2(void** context) {
   current.pop_back();
   return kSuccess;
 }
+FAKE int cuCtxGetCurrent(void** context) {
+  *context = current.empty() ? nullptr : current.back();
+  return kSuccess;
+}
 FAKE int cuCtxGetDevice(int* device) {
   if (current.empty()) return kInvalidContext;
   *device = current.back()->device;
