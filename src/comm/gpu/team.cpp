@@ -14,8 +14,6 @@
 #include "engine/cuda/lane_image.h"
 #include "engine/cuda/pinned_memory.h"
 #include "engine/host/plan.h"
-#include "schedule/postcondition.h"
-#include "selection/forced_algorithms.h"
 
 namespace horing {
 
@@ -141,7 +139,7 @@ void GpuTeam::arrive(int rank, std::shared_ptr<const CudaDevice> device) {
 
 bool GpuTeam::copies(uint64_t bytes) const {
   // Of one GPU copies read each block for every rank again.
-  return !remote_ && !in_one_launch_[static_cast<size_t>(Collective::kAllGather)] &&
+  return !remote_ && !selection_.inOneLaunch(Collective::kAllGather) &&
          bytes >= static_cast<uint64_t>(config_.gpu_copy_bytes);
 }
 
@@ -219,54 +217,20 @@ Status GpuTeam::setUp() {
   for (const Rank& rank : ranks_) devices.push_back(rank.device);
   HORING_TRY(launches_.setUp(devices));
   settings_.in_one_launch = launches_.isOneLaunch();
-  HORING_TRY(choose());
+  HORING_ASSIGN(selection_, KernelSelection::make(config_, *map_, settings_.in_one_launch));
+  for (int number = 0; number < kCollectives; ++number) {
+    const auto collective = static_cast<Collective>(number);
+    if (const Selection* const chosen = selection_.inOneLaunch(collective))
+      log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
+                chosen->algorithm->name);
+  }
   return setUpMemory();
 }
 
-// Not where the user names another algorithm.
-Status GpuTeam::choose() {
-  HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config_.algorithm));
-  const auto choose = [&](Collective collective, const char* algorithm, std::optional<Selection>& chosen) {
-    for (const ForcedRow& row : forced.rows())
-      if (row.collective.value_or(collective) == collective && row.algorithm->has(collective) &&
-          row.algorithm->name != std::string_view(algorithm))
-        return;
-    chosen = selectionOf(*findAlgorithm(algorithm), *map_);
-  };
-  if (!settings_.in_one_launch) {
-    choose(Collective::kAllReduce, "serial_ring", serial_ring_);
-    return {};
-  }
-  // Each byte of inputs is read once, and each of outputs written once, and nobody waits.
-  for (const auto& [collective, algorithm] : {std::pair{Collective::kAllReduce, "peer_write"},
-                                              {Collective::kAllGather, "peer_write"},
-                                              {Collective::kReduceScatter, "peer_read"}}) {
-    if (config_.reproducible && contractOf(collective).folds()) continue;
-    std::optional<Selection>& chosen = in_one_launch_[static_cast<size_t>(collective)];
-    choose(collective, algorithm, chosen);
-    if (chosen)
-      log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
-                algorithm);
-  }
-  return {};
-}
-
-// Lanes overlap from window to window.
 bool GpuTeam::fitsOneWindow(const Call& call) const {
   const auto parts = static_cast<size_t>(std::min(most_blocks_, settings_.parts));
   const size_t slices = ranks_.size() * parts * static_cast<size_t>(settings_.window);
   return call.count <= slices * (settings_.slot_bytes / dataTypeBytes(call.type));
-}
-
-const Selection& GpuTeam::selectionFor(Collective collective, const Call& call,
-                                       const Selection& of_hosts) const {
-  static const Algorithm* const ring = findAlgorithm("ring");
-  if (serial_ring_ && collective == Collective::kAllReduce && of_hosts.algorithm == ring &&
-      fitsOneWindow(call))
-    return *serial_ring_;
-  const std::optional<Selection>& in_one_launch = in_one_launch_[static_cast<size_t>(collective)];
-  // Of premulsum each rank has a factor of its own.
-  return in_one_launch && call.op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
 }
 
 // What all ranks have agreed on.
@@ -414,7 +378,7 @@ Status GpuTeam::undo(const std::vector<Used>& used) {
 // As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
 // even one does.
 int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const {
-  // Of these, see choose(), no block waits for another, and none has a queue.
+  // Of these, in one launch of all ranks, no block waits for another, and none has a queue.
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());

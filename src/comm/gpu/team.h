@@ -18,6 +18,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "comm/gpu/kernel_selection.h"
 #include "comm/gpu/launches.h"
 #include "comm/gpu/remote_gpus.h"
 #include "control/replay_number.h"
@@ -26,7 +27,6 @@
 #include "engine/cuda/bound_exchange.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/queue_shape.h"
-#include "selection/selection.h"
 #include "topology/group_map.h"
 
 namespace horing {
@@ -64,9 +64,10 @@ class GpuTeam {
 
   // Whether an all-gather of so many bytes from each rank is to be copied, by all ranks, unless it is recorded into a graph.
   bool copies(uint64_t bytes) const;
-  // What kernels run instead of what hosts would, after serves(): ranks that all share one GPU are served by one launch, which reaches
-  // all their buffers; and a ring whose lanes have nothing to overlap is in one lane. The same on every rank.
-  const Selection& selectionFor(Collective collective, const Call& call, const Selection& of_hosts) const;
+  // After serves().
+  const Selection& selectionFor(Collective collective, const Call& call, const Selection& of_hosts) const {
+    return selection_.choose(collective, call, fitsOneWindow(call), of_hosts);
+  }
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
 
@@ -126,7 +127,6 @@ class GpuTeam {
   Status setUp();
   Status setUpMemory();
   Status provePeerAccess();
-  Status choose();
   bool fitsOneWindow(const Call& call) const;
   void chooseShape();
   void adopt(const GpuTerms& terms);
@@ -181,8 +181,7 @@ class GpuTeam {
   std::vector<int32_t> rank_of_position_;
   std::map<QueueName, QueueEnds> queues_;
   std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
-  std::array<std::optional<Selection>, kCollectives> in_one_launch_;
-  std::optional<Selection> serial_ring_;
+  KernelSelection selection_;
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   bool has_exchanges_ = false;  // or tried to have

@@ -1,0 +1,50 @@
+#include "comm/gpu/kernel_selection.h"
+
+#include <string_view>
+#include <utility>
+
+#include "schedule/postcondition.h"
+#include "selection/forced_algorithms.h"
+
+namespace horing {
+
+Result<KernelSelection> KernelSelection::make(const Config& config, const GroupMap& map, bool in_one_launch) {
+  HORING_ASSIGN(const ForcedAlgorithms forced, ForcedAlgorithms::parse(config.algorithm));
+  const auto selectionOfOwn = [&](Collective collective, const char* algorithm) -> std::optional<Selection> {
+    for (const ForcedRow& row : forced.rows())
+      if (row.collective.value_or(collective) == collective && row.algorithm->has(collective) &&
+          row.algorithm->name != std::string_view(algorithm))
+        return std::nullopt;
+    return selectionOf(*findAlgorithm(algorithm), map);
+  };
+  KernelSelection chosen;
+  if (!in_one_launch) {
+    chosen.serial_ring_ = selectionOfOwn(Collective::kAllReduce, "serial_ring");
+    return chosen;
+  }
+  // Each byte of inputs is read once, and each of outputs written once, and nobody waits.
+  for (const auto& [collective, algorithm] : {std::pair{Collective::kAllReduce, "peer_write"},
+                                              {Collective::kAllGather, "peer_write"},
+                                              {Collective::kReduceScatter, "peer_read"}})
+    if (!config.reproducible || !contractOf(collective).folds())
+      chosen.in_one_launch_[static_cast<size_t>(collective)] = selectionOfOwn(collective, algorithm);
+  return chosen;
+}
+
+const Selection* KernelSelection::inOneLaunch(Collective collective) const {
+  const std::optional<Selection>& chosen = in_one_launch_[static_cast<size_t>(collective)];
+  return chosen ? &*chosen : nullptr;
+}
+
+const Selection& KernelSelection::choose(Collective collective, const Call& call, bool fits_one_window,
+                                         const Selection& of_hosts) const {
+  static const Algorithm* const ring = findAlgorithm("ring");
+  // Its lanes overlap from window to window.
+  if (serial_ring_ && collective == Collective::kAllReduce && of_hosts.algorithm == ring && fits_one_window)
+    return *serial_ring_;
+  const Selection* const in_one_launch = inOneLaunch(collective);
+  // Of premulsum each rank has a factor of its own.
+  return in_one_launch && call.op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
+}
+
+}  // namespace horing
