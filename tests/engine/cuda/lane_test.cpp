@@ -158,12 +158,21 @@ TEST(CudaLane, RunsStepsAtOnce) {
         }
 }
 
-// More steps, sources and ports of a lane than LaneShared has.
+// More steps and sources of a lane than LaneShared has.
 TEST(CudaLane, RunsLanesLargerThanWhatBlocksKeepNear) {
   for (const auto& [algorithm, members] : {std::pair{"ring", 33}, {"one_shot", 66}}) {
     Ranks ranks({algorithm, Collective::kAllReduce, {1, members}, 1, 1, 512});
     ranks.expectTheHostsBits(200, DataType::kFloat32, RedOp::kSum, 3);
   }
+}
+
+TEST(CudaLane, HasNoMoreQueuesThanABlockKeeps) {
+  HostMemory memory;
+  uint32_t abort = 0;
+  const auto made = GpuWorld::make({.algorithm = "one_shot", .shape = {1, 130}}, memory, &abort);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), Code::kInvalidUsage);
+  EXPECT_NE(made.status().message().find("258 queues"), std::string::npos) << made.status().toString();
 }
 
 TEST(CudaLane, MultipliesByAScalarThatItReadsItself) {
