@@ -1,5 +1,7 @@
 #include "topology/hwloc_graph.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -307,18 +309,26 @@ Status checkSynthetic(const std::string& description) {
   return {};
 }
 
+// hwloc asks libudev, which seeds something of the whole process when it is first used. A fork waits for whoever has it, or the child
+// would wait for a thread that it does not have.
+std::mutex& hwlocMutex() {
+  static std::mutex mutex;
+  static const int guarded =
+      ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+  (void)guarded;  // without memory for it there is no guard
+  return mutex;
+}
+
 }  // namespace
 
 Result<MachineGraph> graphOfThisMachine(const FindOptions& options) {
-  // hwloc asks libudev, which seeds something of the whole process when it is first used.
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  HORING_ASSIGN(const HwlocOwner topology, makeHwloc());
   HwlocWalk::Local local{options.sysfs, {}};
   // No driver is no NVLink.
   if (!options.nvml.empty())
     if (Result<std::vector<NvLinks>> links = readNvLinks(options.nvml); links.ok())
       local.nvlinks = links.take();
+  const std::lock_guard lock(hwlocMutex());
+  HORING_ASSIGN(const HwlocOwner topology, makeHwloc());
   return load(topology.get(), local);
 }
 
