@@ -58,9 +58,9 @@ Result<Communicators> initProcessesTimesThreads(horingComm_t processes, int thre
   return initThreads(threads, ranks.rank() * threads, ranks.size() * threads, first.id);
 }
 
-// As launchers name it; null: there is none.
+// As launchers name it, in the order in which horingCommInitFromEnv asks; null: there is none.
 const char* rankOfLauncher() {
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "PMIX_RANK"})
     if (const char* const rank = std::getenv(name)) return rank;
   return nullptr;
 }
