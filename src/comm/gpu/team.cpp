@@ -228,8 +228,8 @@ Status GpuTeam::setUp() {
 }
 
 bool GpuTeam::fitsOneWindow(const Call& call) const {
-  const auto parts = static_cast<size_t>(std::min(most_blocks_, settings_.parts));
-  const size_t slices = ranks_.size() * parts * static_cast<size_t>(settings_.window);
+  const size_t slices =
+      ranks_.size() * static_cast<size_t>(partsOfLanes(1)) * static_cast<size_t>(settings_.window);
   return call.count <= slices * (settings_.slot_bytes / dataTypeBytes(call.type));
 }
 
@@ -382,6 +382,10 @@ int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
+  return partsOfLanes(lanes);
+}
+
+int32_t GpuTeam::partsOfLanes(size_t lanes) const {
   const auto granted = std::max<size_t>(static_cast<size_t>(most_blocks_) / lanes, 1);
   const auto parts = std::min(granted, static_cast<size_t>(settings_.parts));
   const int resident = remote_ ? resident_blocks_ : launches_.residentBlocks();

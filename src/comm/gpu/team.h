@@ -141,6 +141,7 @@ class GpuTeam {
   std::vector<Used> used() const;
   Status undo(const std::vector<Used>& used);
   Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
+  int32_t partsOfLanes(size_t lanes) const;
   int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const;
   // A queue between two ranks, or two lanes of one: each end lies with its rank.
   struct QueueName {
