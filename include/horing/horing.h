@@ -15,11 +15,12 @@
  * (4) Buffers belong to the caller and are aligned to the size of an element. They must be neither freed nor
  * touched until the operation is complete. The library only reads `sendbuff`. Two buffers of a call overlap
  * exactly as the collective's "in place" says, or not at all. On all ranks of a call the buffers are in host
- * memory, or on all ranks on a GPU: every rank uses the GPU that its communicator worked on first, or the one
- * that was current when it was made, where each rank was a process with one (a child has that of its parent):
- * then kernels and their memory (32 MiB of it) are ready at once, unless HORING_GPU_PATH=staged. Pinned memory
- * counts as host memory; managed memory may be used in either case. Both ends of a message are on GPUs, or
- * neither is. HORING_DEBUG=info logs where kernels cannot serve a communicator.
+ * memory, or on all ranks on a GPU: every rank uses the GPU that its communicator worked on first or, where
+ * its ranks agreed on kernels while it was made, the one that was current then (of a child, its parent's).
+ * They do where each rank is a process with a GPU of its own current, unless HORING_GPU_PATH=staged: kernels
+ * and their memory (32 MiB of it) are ready at once then. Pinned memory counts as host memory; managed memory
+ * may be used in either case. Both ends of a message are on GPUs, or neither is. HORING_DEBUG=info logs where
+ * kernels cannot serve a communicator.
  *
  * (5) Streams order operations.
  *

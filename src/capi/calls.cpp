@@ -82,7 +82,8 @@ Status check(horingComm_t comm, const Command& command) {
 Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
   const CudaDriver* driver = processDriver();
   if (!driver) return {};
-  const Where where{comm->communicator->rank(), isOwnStream(stream) ? nullptr : stream, comm->queue->gpu()};
+  const Where where{comm->communicator->rank(), isOwnStream(stream) ? nullptr : stream,
+                    comm->queue->gpuOfCommands()};
   HORING_ASSIGN(const std::optional<int> device, gpuOf(command, *driver, where));
   if (!device) return checkHostReaches("the scalar of op", command.call.factor_at);
   command.on_gpu = true;

@@ -12,16 +12,19 @@ CudaDriverOfProcess& driverOfProcess() {
   return *driver;
 }
 
-// -1 becomes the number of the GPU that is current on the calling thread. Null: there is no such GPU.
-const CudaApi* apiFor(int& device) {
+// Null: there is no driver.
+const CudaApi* processApi() {
   const CudaDriver* const driver = processDriver();
-  if (!driver || !driver->api().ok()) return nullptr;
-  const CudaApi& api = driver->api().value();
-  if (device >= 0) return &api;
+  return driver && driver->api().ok() ? &driver->api().value() : nullptr;
+}
+
+// On the calling thread; -1: none.
+int currentGpu(const CudaApi& api) {
   // Asked first, for it is no error that there is none.
   CudaContext context = nullptr;
-  const bool is_current = api.current_context(&context) == CudaApi::kSuccess && context;
-  return is_current && api.context_device(&device) == CudaApi::kSuccess ? &api : nullptr;
+  if (api.current_context(&context) != CudaApi::kSuccess || !context) return -1;
+  int device = -1;
+  return api.context_device(&device) == CudaApi::kSuccess ? device : -1;
 }
 
 std::string placeText(const MemoryPlace& place) {
@@ -35,15 +38,17 @@ const CudaDriver* processDriver() {
 }
 
 std::string gpuBus(int device) {
-  const CudaApi* const api = apiFor(device);
-  if (!api) return {};
+  const CudaApi* const api = processApi();
+  if (api && device < 0) device = currentGpu(*api);
+  if (!api || device < 0) return {};
   const Result<std::string> bus = CudaDevice::busOf(*api, device);
   return bus.ok() ? bus.value() : std::string();
 }
 
 std::shared_ptr<const CudaDevice> openGpu(int device) {
-  const CudaApi* const api = apiFor(device);
-  if (!api) return nullptr;
+  const CudaApi* const api = processApi();
+  if (api && device < 0) device = currentGpu(*api);
+  if (!api || device < 0) return nullptr;
   auto opened = CudaDevice::open(*api, device);
   return opened.ok() ? opened.take() : nullptr;
 }

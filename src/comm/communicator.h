@@ -51,7 +51,7 @@ struct CommunicatorOptions {
   std::shared_ptr<LoopbackHub> hub;
   // PCI address of the GPU that this rank computes on, for the job's map; empty: none, or nobody knows.
   std::string gpu_bus{};
-  // The GPU that is current on the thread that makes it; of a child, the one that its parent works on, if any. Null: there is none.
+  // The GPU that was current on the thread that asked for it; of a child, the one that its parent works on, if any. Null: there is none.
   std::shared_ptr<const CudaDevice> gpu{};
   // The GPUs of these ranks. Null: operations on GPUs go through memory of the host.
   std::shared_ptr<GpuTeam> gpus{};

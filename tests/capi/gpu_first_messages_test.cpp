@@ -324,6 +324,51 @@ TEST_F(GpuFirstMessagesOfNodesTrouble, OfAnotherGpuThanWasCurrentIsNamed) {
       "works on GPU 0 since it was made or its first operation there, and these buffers are on GPU 1"));
 }
 
+// They name no memory, and stay with hosts where all messages do.
+TEST_F(GpuFirstMessagesOfNodesTrouble, IsNoneForEmptyMessagesOfProgramsThatUseNoGpu) {
+  meet();
+  const int launches = cuda_.launches();
+  const uint64_t memory = memoryBytes();
+  onEveryRank(kRanks, [&](int rank) {
+    const int next = (rank + 1) % kRanks, last = (rank + 2) % kRanks;
+    std::vector<float> sent(8, static_cast<float>(rank)), received(8);
+    ASSERT_HORING(horingGroupStart());
+    EXPECT_HORING(horingSend(sent.data(), 8, horingFloat, next, comm(rank), nullptr));
+    EXPECT_HORING(horingRecv(received.data(), 8, horingFloat, last, comm(rank), nullptr));
+    EXPECT_HORING(horingGroupEnd());
+    ASSERT_HORING(horingGroupStart());
+    EXPECT_HORING(horingSend(nullptr, 0, horingFloat, last, comm(rank), nullptr));
+    EXPECT_HORING(horingRecv(nullptr, 0, horingFloat, next, comm(rank), nullptr));
+    EXPECT_HORING(horingGroupEnd());
+    EXPECT_EQ(received, std::vector<float>(8, static_cast<float>(last)));
+  });
+  EXPECT_EQ(cuda_.launches(), launches);
+  EXPECT_LT(memoryBytes(), memory + (4U << 20));
+  onEveryRank(2, [&](int rank) {
+    std::vector<float> data(8);
+    if (rank == 0) {
+      (void)horingSend(nullptr, 0, horingFloat, 1, comm(0), nullptr);
+    } else {
+      EXPECT_EQ(horingRecv(data.data(), 8, horingFloat, 0, comm(1), nullptr), horingInvalidUsage);
+    }
+  });
+}
+
+// One end has used its GPU, the other has not.
+TEST_F(GpuFirstMessagesOfNodesTrouble, IsNoneForAnEmptyMessageOfWhichOneEndAloneHasUsedItsGpu) {
+  meet();
+  expectKernels();
+  const int launches = cuda_.launches();
+  onEveryRank(2, [&](int rank) {
+    if (rank == 0) {
+      EXPECT_HORING(horingSend(nullptr, 0, horingFloat, 1, comm(0), nullptr));
+    } else {
+      EXPECT_HORING(horingRecv(nullptr, 0, horingFloat, 0, comm(1), nullptr));
+    }
+  });
+  EXPECT_EQ(cuda_.launches(), launches);
+}
+
 TEST_F(GpuFirstMessagesOfNodesTrouble, IsNoneWhereHostsAreToServe) {
   const Setting path("HORING_GPU_PATH", "staged");
   meet();

@@ -631,7 +631,7 @@ TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
   cuda.setKernels(nullptr);
 }
 
-// A second lane overlaps with the first from window to window. Where the user named the ring, it is the ring.
+// A second lane overlaps with the first from window to window. Where HORING_ALGO names the ring, it is the ring.
 TEST(GpuRing, IsInOneLaneWhereOneWindowTakesAll) {
   if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
   const FakeCuda cuda;

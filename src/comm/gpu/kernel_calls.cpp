@@ -130,6 +130,7 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
   if (command.task) return Taken::kNothing;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return Taken::kNothing;
+  has_served_collective_ = true;
   if (isOfMessages(command)) return enterAsMessages(command, stream);
   HORING_ASSIGN(const uint64_t graph, recordedGraph({&stream, 1}));
   const std::vector<Command> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
@@ -189,10 +190,12 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   launch.call.number = cuda::kNoCall;
   HORING_ASSIGN(launch.graph, recordedGraph(streams));
   std::vector<Transfer> taken, rest;
-  // Both ends of a message are on GPUs, or neither is.
+  // Both ends of a message are on GPUs, or neither is. An empty one says nothing of that: its ends have to know that both work on GPUs.
+  const bool both_know = launch.isRecorded() || communicator_.ranks() == 2 || has_served_collective_;
   for (const Transfer& each : command.transfers) {
+    const bool is_on_gpus = each.on_gpu && (each.bytes > 0 || both_know);
     const bool is_taken =
-        each.peer == own || (each.on_gpu && team_->carriesMessagesWith(each.peer, launch.isRecorded()));
+        each.peer == own || (is_on_gpus && team_->carriesMessagesWith(each.peer, launch.isRecorded()));
     (is_taken ? taken : rest).push_back(each);
   }
   if (launch.isRecorded() && !rest.empty())

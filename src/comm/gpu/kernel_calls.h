@@ -82,6 +82,7 @@ class KernelCalls {
   LaunchWatch watch_;
   std::shared_ptr<const CudaDevice> device_;
   SteadyClock clock_;
+  bool has_served_collective_ = false;
   bool enqueued_ = false;              // something that settle() must wait for
   CudaStream awaited_ = nullptr;       // that settle() must wait for
   std::vector<CudaStream> followers_;  // that follow() must tell

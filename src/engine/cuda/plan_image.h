@@ -89,7 +89,7 @@ struct Activity {
   uint64_t begun = 0;
   uint64_t ended = 0;
 
-  // `hosts_carry`: whoever sees the end shall have seen what was posted before it.
+  // `hosts_carry`: whoever sees the end shall have seen what was posted before it. Else the host may see it before the beginning, too.
   HORING_DEVICE void end(uint64_t run, bool hosts_carry) {
     if (hosts_carry) releaseFence();
     storeFenced(&ended, run);
