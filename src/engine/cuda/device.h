@@ -19,7 +19,7 @@
 namespace horing::cuda {
 
 // Says of what does not lie in a block's shared memory that it does not. Else, where a kernel has the address from memory, each access
-// waits for those to shared memory before it, and these for it: on an H200 what small steps spent most of their time on.
+// waits for those to shared memory before it, and these for it.
 template <class T>
 HORING_DEVICE inline T* inGlobal(T* at) {
 #ifdef __CUDA_ARCH__
