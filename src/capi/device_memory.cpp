@@ -18,13 +18,13 @@ const CudaApi* processApi() {
   return driver && driver->api().ok() ? &driver->api().value() : nullptr;
 }
 
-// On the calling thread; -1: none.
-int currentGpu(const CudaApi& api) {
+// That GPU, or of -1 the one that is current on the calling thread; -1: there is none.
+int gpuOrCurrent(const CudaApi* api, int device) {
+  if (!api || device >= 0) return api ? device : -1;
   // Asked first, for it is no error that there is none.
   CudaContext context = nullptr;
-  if (api.current_context(&context) != CudaApi::kSuccess || !context) return -1;
-  int device = -1;
-  return api.context_device(&device) == CudaApi::kSuccess ? device : -1;
+  if (api->current_context(&context) != CudaApi::kSuccess || !context) return -1;
+  return api->context_device(&device) == CudaApi::kSuccess ? device : -1;
 }
 
 std::string placeText(const MemoryPlace& place) {
@@ -39,16 +39,16 @@ const CudaDriver* processDriver() {
 
 std::string gpuBus(int device) {
   const CudaApi* const api = processApi();
-  if (api && device < 0) device = currentGpu(*api);
-  if (!api || device < 0) return {};
+  device = gpuOrCurrent(api, device);
+  if (device < 0) return {};
   const Result<std::string> bus = CudaDevice::busOf(*api, device);
   return bus.ok() ? bus.value() : std::string();
 }
 
 std::shared_ptr<const CudaDevice> openGpu(int device) {
   const CudaApi* const api = processApi();
-  if (api && device < 0) device = currentGpu(*api);
-  if (!api || device < 0) return nullptr;
+  device = gpuOrCurrent(api, device);
+  if (device < 0) return nullptr;
   auto opened = CudaDevice::open(*api, device);
   return opened.ok() ? opened.take() : nullptr;
 }
