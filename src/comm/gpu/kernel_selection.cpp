@@ -36,11 +36,12 @@ const Selection* KernelSelection::inOneLaunch(Collective collective) const {
   return chosen ? &*chosen : nullptr;
 }
 
-const Selection& KernelSelection::choose(Collective collective, const Call& call, bool fits_one_window,
+const Selection& KernelSelection::choose(Collective collective, const Call& call, size_t window_bytes,
                                          const Selection& of_hosts) const {
   static const Algorithm* const ring = findAlgorithm("ring");
   // Its lanes overlap from window to window.
-  if (serial_ring_ && collective == Collective::kAllReduce && of_hosts.algorithm == ring && fits_one_window)
+  if (serial_ring_ && collective == Collective::kAllReduce && of_hosts.algorithm == ring &&
+      call.count <= window_bytes / dataTypeBytes(call.type))
     return *serial_ring_;
   const Selection* const in_one_launch = inOneLaunch(collective);
   // Of premulsum each rank has a factor of its own.

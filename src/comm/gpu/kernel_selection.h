@@ -1,6 +1,7 @@
 #pragma once
 // What kernels run where hosts would run something else. The same on every rank.
 #include <array>
+#include <cstddef>
 #include <optional>
 
 #include "base/config.h"
@@ -12,13 +13,14 @@ namespace horing {
 // A value.
 class KernelSelection {
  public:
-  // Nothing is chosen where the user names another algorithm. `in_one_launch`: the ranks all share one GPU. Errors: HORING_ALGO makes no sense.
+  // Nothing is chosen where the user names another algorithm. `in_one_launch`: the ranks all share one GPU. Errors: HORING_ALGO makes
+  // no sense.
   static Result<KernelSelection> make(const Config& config, const GroupMap& map, bool in_one_launch);
 
   // What reaches all ranks' buffers in one launch of all; null: each has a kernel of its own.
   const Selection* inOneLaunch(Collective collective) const;
-  // `fits_one_window`: the slices of each part.
-  const Selection& choose(Collective collective, const Call& call, bool fits_one_window,
+  // `window_bytes`: of vectors of which each part takes one window.
+  const Selection& choose(Collective collective, const Call& call, size_t window_bytes,
                           const Selection& of_hosts) const;
 
  private:

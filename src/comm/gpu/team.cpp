@@ -189,6 +189,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     }
     if (made.ok()) {
       state_ = State::kKernels;
+      window_bytes_ = ranks_.size() * static_cast<size_t>(partsOfLanes(1)) *
+                      static_cast<size_t>(settings_.window) * settings_.slot_bytes;
       log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
                 cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
       if (copies(UINT64_MAX))
@@ -225,12 +227,6 @@ Status GpuTeam::setUp() {
                 chosen->algorithm->name);
   }
   return setUpMemory();
-}
-
-bool GpuTeam::fitsOneWindow(const Call& call) const {
-  const size_t slices =
-      ranks_.size() * static_cast<size_t>(partsOfLanes(1)) * static_cast<size_t>(settings_.window);
-  return call.count <= slices * (settings_.slot_bytes / dataTypeBytes(call.type));
 }
 
 // What all ranks have agreed on.

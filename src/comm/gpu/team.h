@@ -66,7 +66,7 @@ class GpuTeam {
   bool copies(uint64_t bytes) const;
   // After serves().
   const Selection& selectionFor(Collective collective, const Call& call, const Selection& of_hosts) const {
-    return selection_.choose(collective, call, fitsOneWindow(call), of_hosts);
+    return selection_.choose(collective, call, window_bytes_, of_hosts);
   }
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);
@@ -127,7 +127,6 @@ class GpuTeam {
   Status setUp();
   Status setUpMemory();
   Status provePeerAccess();
-  bool fitsOneWindow(const Call& call) const;
   void chooseShape();
   void adopt(const GpuTerms& terms);
   Status makeExchanges();
@@ -183,6 +182,7 @@ class GpuTeam {
   std::map<QueueName, QueueEnds> queues_;
   std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
   KernelSelection selection_;
+  size_t window_bytes_ = 0;  // of a vector of which each part takes one window of a plan of one lane
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   bool has_exchanges_ = false;  // or tried to have
