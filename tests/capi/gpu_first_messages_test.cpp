@@ -84,15 +84,12 @@ TEST_F(GpuFirstMessages, GoByKernelsBeforeAnyCollective) {
 }
 
 TEST_F(GpuFirstMessages, DISABLED_OfTwoNodes) {
-  const Membership membership = Membership::fromEnvironment();
-  const Setting node("HORING_HOSTID", membership.rank < 2 ? "node 0" : "node 1");
-  join(membership);
+  joinTwoNodes();
   expectKernels();
 }
 
 TEST_F(GpuFirstMessages, GoByKernelsToAnotherNode) {
-  const Setting node("HORING_HOSTID", "node 0");
-  host("GpuFirstMessages.DISABLED_OfTwoNodes", 4);
+  hostTwoNodes("GpuFirstMessages.DISABLED_OfTwoNodes");
   expectKernels();
   expectOthersEndWell();
 }

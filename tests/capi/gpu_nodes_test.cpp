@@ -463,16 +463,13 @@ TEST_F(GpuProcess, SendsMessagesToTheGpusOfItsNodeWithoutTheHost) {
 }
 
 TEST_F(GpuProcess, DISABLED_ExchangesMessagesWithAnotherNode) {
-  const Membership membership = Membership::fromEnvironment();
-  const Setting node("HORING_HOSTID", membership.rank < 2 ? "node 0" : "node 1");
-  join(membership);
+  joinTwoNodes();
   exchangeWithAnotherNode();
 }
 
 // Kernels carry some messages of a group, and hosts the others, at the same time.
 TEST_F(GpuProcess, SendsMessagesToItsNodeAndToAnotherInOneGroup) {
-  const Setting node("HORING_HOSTID", "node 0");
-  host("GpuProcess.DISABLED_ExchangesMessagesWithAnotherNode", 4);
+  hostTwoNodes("GpuProcess.DISABLED_ExchangesMessagesWithAnotherNode");
   exchangeWithAnotherNode();
   expectOthersEndWell();
 }

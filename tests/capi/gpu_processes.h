@@ -98,6 +98,16 @@ class GpuProcesses : public testing::Test {
     membership.rank = 0;
     join(membership);
   }
+  // Each as one of four ranks on two nodes.
+  void joinTwoNodes() {
+    const Membership membership = Membership::fromEnvironment();
+    const Setting node("HORING_HOSTID", membership.rank < 2 ? "node 0" : "node 1");
+    join(membership);
+  }
+  void hostTwoNodes(const char* test) {
+    const Setting node("HORING_HOSTID", "node 0");
+    host(test, 4);
+  }
   horingResult_t add(const horing::test::GpuVector<float>& data, size_t count, void* stream) {
     return horingAllReduce(data.data(), data.data(), count, horingFloat, horingSum, comm_, stream);
   }
