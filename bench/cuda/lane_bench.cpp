@@ -179,13 +179,13 @@ void benchInterpreter(int ranks, Room room) {
       ring_options.plan.parts);
   std::printf("%10s %14s %14s %10s %10s %14s\n", "bytes", "interpreter us", "by hand us", "ratio", "more us",
               "ring us");
+  const auto timeOf = [](GpuRanks& gpu, const std::vector<cuda::LaneCall>& calls) {
+    const double us = gpu.streams().measureInGraphs(
+        kLaunches, [&](int rank) { gpu.launch(rank, calls[static_cast<size_t>(rank)]); });
+    gpu.checkOutcome();
+    return us;
+  };
   for (size_t bytes = 1024; bytes <= 256 * kMiB; bytes *= 4) {
-    const auto timeOf = [&](GpuRanks& gpu, const std::vector<cuda::LaneCall>& calls) {
-      const double us = gpu.streams().measureInGraphs(
-          kLaunches, [&](int rank) { gpu.launch(rank, calls[static_cast<size_t>(rank)]); });
-      gpu.checkOutcome();
-      return us;
-    };
     const auto calls = serial.prepare(bytes / sizeof(float));
     for (RingCall& call : by_hand) {
       call.count = bytes / sizeof(float);
