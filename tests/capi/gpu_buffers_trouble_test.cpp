@@ -235,10 +235,10 @@ TEST_F(GpuTrouble, OfTheDriverReachesThePeers) {
 // Whatever of an operation the stream was told, it does not wait for ever.
 TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
   const GpuStream stream(cuda_, kGpu);
-  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(2'000'000, 1));
+  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(4'000'000, 1));
   cuda_.fail("cuMemcpyAsync", 700, 4);
   EXPECT_TRUE(refuses(
-      horingAllReduce(large.data(), large.data(), 2'000'000, horingFloat, horingSum, comms_[0], stream.get()),
+      horingAllReduce(large.data(), large.data(), 4'000'000, horingFloat, horingSum, comms_[0], stream.get()),
       horingUnhandledCudaError, "700"));
   cuda_.fail(nullptr, 0);
   stream.synchronize();
@@ -248,12 +248,12 @@ TEST_F(GpuTrouble, OfTheDriverFreesTheStream) {
 // What it was told before uses pinned memory, which is there for as long as the stream may come to it.
 TEST_F(GpuTrouble, OfTheDriverFreesNoMemoryUnderAStreamThatIsHeldUp) {
   const GpuStream stream(cuda_, kGpu);
-  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(2'000'000, 1));
+  const GpuVector<float> large(cuda_, kGpu, std::vector<float>(4'000'000, 1));
   std::atomic<bool> gate{false};
   stream.waitFor(gate);
   cuda_.fail("cuMemcpyAsync", 700, 4);
   EXPECT_EQ(
-      horingAllReduce(large.data(), large.data(), 2'000'000, horingFloat, horingSum, comms_[0], stream.get()),
+      horingAllReduce(large.data(), large.data(), 4'000'000, horingFloat, horingSum, comms_[0], stream.get()),
       horingUnhandledCudaError);
   cuda_.fail(nullptr, 0);
   end(0);
