@@ -88,19 +88,16 @@ __global__ void __launch_bounds__(cuda::kLaneThreads) ringKernel(const __grid_co
     behind = call.from_behind[blockIdx.x];
     ahead = call.to_ahead[blockIdx.x];
   }
-  const size_t chunk = ((call.count + n - 1) / n + 15) / 16 * 16;
-  const size_t largest = min(call.cut.sizeOf(chunk), chunk);
-  const auto slices = static_cast<int32_t>(call.slicing.slicesOf(largest));
-  for (int32_t begin = 0; begin < slices; begin += call.window)
+  for (int32_t begin = 0; begin < call.slices; begin += call.window)
     for (int32_t step = 0; step < 2 * n - 1; ++step) {
       // Around once adding, around again keeping: chunk rank-1 first.
       const int32_t number = (call.rank + 2 * n - 1 - step) % n;
       const int flags = (step > 0 ? kReceives : 0) | (step < n ? kAdds : 0) | (step >= n - 1 ? kKeeps : 0) |
                         (step < 2 * n - 2 ? kSends : 0);
-      const size_t first = min(chunk * number, call.count);
-      const ElementRange own =
-          call.cut.range(min(chunk, call.count - first), static_cast<int32_t>(blockIdx.x));
-      for (int32_t slice = begin; slice < min(begin + call.window, slices); ++slice) {
+      const size_t first = min(call.chunk * number, call.count);
+      const ElementRange own = cuda::PartCut::range(min(call.chunk, call.count - first), call.part,
+                                                    static_cast<int32_t>(blockIdx.x));
+      for (int32_t slice = begin; slice < min(begin + call.window, call.slices); ++slice) {
         const ElementRange range = call.slicing.range(own.count, slice);
         if (range.count > 0)
           ringSlice(call, behind, ahead, flags, first + own.offset + range.offset, range.count);
@@ -120,9 +117,7 @@ void launchFold(const std::byte* a, const std::byte* b, std::byte* to, size_t co
 }
 
 void launchRing(const RingCall& call, void* stream) {
-  const size_t n = static_cast<size_t>(call.ranks);
-  const size_t chunk = ((call.count + n - 1) / n + 15) / 16 * 16;
-  ringKernel<<<call.cut.used(chunk), cuda::kLaneThreads, 0, static_cast<cudaStream_t>(stream)>>>(call);
+  ringKernel<<<call.parts, cuda::kLaneThreads, 0, static_cast<cudaStream_t>(stream)>>>(call);
 }
 
 }  // namespace horing::cuda_bench

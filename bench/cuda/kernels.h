@@ -18,11 +18,14 @@ struct RingCall {
   cuda::Port* from_behind = nullptr;  // [part]
   cuda::Port* to_ahead = nullptr;     // [part]
   size_t count = 0;
+  size_t chunk = 0;  // elements of each, but for the last ones
+  size_t part = 0;
+  Slicing slicing;
+  int32_t slices = 0;  // of a part
+  int32_t parts = 1;   // blocks
   int32_t rank = 0;
   int32_t ranks = 1;
   int32_t window = 4;
-  cuda::PartCut cut;
-  Slicing slicing;
 };
 void launchRing(const RingCall& call, void* stream);
 

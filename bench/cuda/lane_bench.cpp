@@ -189,8 +189,11 @@ void benchInterpreter(int ranks, Room room) {
     const auto calls = serial.prepare(bytes / sizeof(float));
     for (RingCall& call : by_hand) {
       call.count = bytes / sizeof(float);
-      call.cut = calls[0].cut;
+      call.chunk = calls[0].sizes.chunk;
+      call.part = calls[0].sizes.part;
       call.slicing = calls[0].slicing;
+      call.slices = calls[0].slices;
+      call.parts = calls[0].used_parts;
     }
     const double interpreted = timeOf(serial, calls);
     const double written = serial.streams().measureInGraphs(

@@ -121,7 +121,7 @@ class GpuKernelTrouble : public testing::Test {
     const Setting window("HORING_WINDOW", "14"), slots("HORING_SLOTS", "16"),
         algorithm("HORING_ALGO", "ring");
     meet();
-    cuda_.fail("cuMemcpyAsync", 2, 30, 1);
+    cuda_.fail("cuMemcpyAsync", 2, 28, 1);
     onEveryRank(2, [&](int rank) {
       EXPECT_HORING(add(rank, on(rank).data(), nullptr));
       EXPECT_EQ(on(rank).read(), std::vector<float>(8, 2));

@@ -315,7 +315,7 @@ TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
 TEST_F(GpuKernelTrouble, WithOneEntryOfAListIsNoneForTheOthers) {
   begin();
   const int launches = cuda_.launches();
-  cuda_.fail("cuMemcpyAsync", 2, 30, 1);
+  cuda_.fail("cuMemcpyAsync", 2, 26, 1);
   onEveryRank(2, [&](int rank) {
     const size_t large = 2'000'000;
     const GpuVector<float> small(cuda_, rank, std::vector<float>(8, 1)),
@@ -340,7 +340,7 @@ TEST_F(GpuKernelTrouble, WithOneEntryOfAListIsNoneForTheOthers) {
 TEST_F(GpuKernelTrouble, WithAPartOfACollectiveIsNoneForAllOfIt) {
   begin();
   const int launches = cuda_.launches();
-  cuda_.fail("cuMemcpyAsync", 2, 30, 1);
+  cuda_.fail("cuMemcpyAsync", 2, 26, 1);
   onEveryRank(2, [&](int rank) {
     const GpuVector<float> all(cuda_, rank, std::vector<float>(12, -1));
     const GpuStream stream(cuda_, rank);

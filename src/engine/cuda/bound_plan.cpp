@@ -23,27 +23,42 @@ Result<T*> place(Memory& memory, const std::vector<T>& items) {
   return place(memory, std::span<const T>(items));
 }
 
+// What each lane has of something, `most` at most, each in as much room.
+template <class T>
+std::vector<T> sideBySide(const std::vector<ImageLane>& lanes, std::vector<T> ImageLane::*items,
+                          int32_t most) {
+  std::vector<T> all(lanes.size() * static_cast<size_t>(most));
+  for (size_t lane = 0; lane < lanes.size(); ++lane)
+    std::copy((lanes[lane].*items).begin(), (lanes[lane].*items).end(),
+              all.begin() + static_cast<ptrdiff_t>(lane) * most);
+  return all;
+}
+
+template <class T>
+int32_t mostOfALane(const std::vector<ImageLane>& lanes, std::vector<T> ImageLane::*items) {
+  size_t most = 0;
+  for (const ImageLane& lane : lanes) most = std::max(most, (lane.*items).size());
+  return static_cast<int32_t>(most);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const BoundPlanSettings& settings,
                                                    std::span<const int32_t> rank_of_position,
                                                    std::span<const int32_t> block_of_position,
                                                    uint32_t* abort, Memory& memory, PortSource& ports) {
-  const PlanImage image = PlanImage::make(schedule);
+  const PlanImage image = PlanImage::make(schedule, rank_of_position, block_of_position);
   if (image.reaches_peers && (!settings.in_one_launch || schedule.ranks > kMaxCallsOfLaunch))
     return makeStatus(Code::kInvalidArgument,
                       "kernels reach for buffers of those ranks alone that one launch serves, %d at most",
                       kMaxCallsOfLaunch);
-  for (const ImageLane& lane : image.lanes)
-    if (lane.port_count > kMaxPortsOfLane)
-      return makeStatus(Code::kInvalidUsage,
-                        "a lane has %d queues, and a block keeps %d at most: too many peers", lane.port_count,
-                        kMaxPortsOfLane);
+  if (const int32_t most = mostOfALane(image.lanes, &ImageLane::ports); most > kMaxPortsOfLane)
+    return makeStatus(Code::kInvalidUsage,
+                      "a lane has %d queues, and a block keeps %d at most: too many peers", most,
+                      kMaxPortsOfLane);
   std::unique_ptr<BoundPlan> plan(new BoundPlan(std::move(schedule), settings, memory));
   HORING_ASSIGN(plan->view_.rank_of_position, place(memory, rank_of_position));
-  if (!block_of_position.empty()) {
-    HORING_ASSIGN(plan->block_of_position_, place(memory, block_of_position));
-  }
+  plan->has_own_order_ = !block_of_position.empty();
   plan->view_.abort = abort;
   HORING_TRY(plan->upload(image, ports));
   return plan;
@@ -51,37 +66,45 @@ Result<std::unique_ptr<BoundPlan>> BoundPlan::make(Schedule schedule, const Boun
 
 Status BoundPlan::upload(const PlanImage& image, PortSource& ports) {
   view_.lane_count = static_cast<int32_t>(image.lanes.size());
-  view_.port_count = static_cast<int32_t>(image.ports.size());
   view_.parts = settings_.parts;
   view_.ranks = schedule_.ranks;
   reaches_peers_ = image.reaches_peers;
   view_.window = settings_.window;
   view_.timeout_ns = settings_.timeout_ns;
   view_.hosts_carry = settings_.hosts_carry;
-  HORING_ASSIGN(view_.lanes, place(memory_, image.lanes));
-  HORING_ASSIGN(view_.steps, place(memory_, image.steps));
-  HORING_ASSIGN(view_.sources, place(memory_, image.sources));
+  view_.most_steps = mostOfALane(image.lanes, &ImageLane::steps);
+  view_.most_sources = mostOfALane(image.lanes, &ImageLane::sources);
+  std::vector<int32_t> step_counts;
+  for (const ImageLane& lane : image.lanes) step_counts.push_back(static_cast<int32_t>(lane.steps.size()));
+  HORING_ASSIGN(view_.step_counts, place(memory_, step_counts));
+  HORING_ASSIGN(view_.steps, place(memory_, sideBySide(image.lanes, &ImageLane::steps, view_.most_steps)));
+  HORING_ASSIGN(view_.sources,
+                place(memory_, sideBySide(image.lanes, &ImageLane::sources, view_.most_sources)));
   const size_t records = image.lanes.size() * static_cast<size_t>(settings_.parts);
   HORING_ASSIGN(view_.records, place(memory_, std::vector<LaneRecord>(records)));
   HORING_ASSIGN(view_.failure, place(memory_, std::vector<Failure>(1)));
   HORING_ASSIGN(view_.activity, ports.activity(records));
-  port_names_ = image.ports;
   return uploadPorts(image, ports);
 }
 
 Status BoundPlan::uploadPorts(const PlanImage& image, PortSource& ports) {
+  view_.most_ports = mostOfALane(image.lanes, &ImageLane::ports);
+  const auto most = static_cast<size_t>(view_.most_ports);
   std::vector<Port*> all;
   for (int32_t part = 0; part < settings_.parts; ++part)
-    for (const PortName& name : image.ports) {
-      HORING_ASSIGN(Port* const port, ports.port(name, part));
-      all.push_back(port);
+    for (const ImageLane& lane : image.lanes) {
+      for (const PortName& name : lane.ports) {
+        HORING_ASSIGN(all.emplace_back(), ports.port(name, part));
+      }
+      all.resize(all.size() + most - lane.ports.size());
     }
   HORING_ASSIGN(view_.ports, place(memory_, all));
+  for (const ImageLane& lane : image.lanes) ports_of_lanes_.push_back(lane.ports);
   return {};
 }
 
 Result<LaneCall> BoundPlan::prepare(const Call& call) const {
-  if (call.uneven || (call.block_of_position && !block_of_position_))
+  if (call.uneven || (call.block_of_position && !has_own_order_))
     return makeStatus(Code::kInvalidArgument,
                       "kernels have no tables for blocks of different sizes, or in this order");
   if (reaches_peers_ && call.op == RedOp::kPreMulSum)
@@ -92,13 +115,13 @@ Result<LaneCall> BoundPlan::prepare(const Call& call) const {
   ready.plan = view_;
   ready.input = call.input;
   ready.output = call.output;
-  Extent extent = call.extent();
-  if (extent.block_of_position) extent.block_of_position = block_of_position_;
-  ready.layout = Layout::make(schedule_, extent, view_.rank_of_position, 64 / element_bytes);
-  ready.cut = {settings_.parts, settings_.smallest_part_bytes / element_bytes};
-  ready.used_parts = ready.cut.used(ready.layout.largestChunk());
-  const size_t largest = std::min(ready.cut.sizeOf(ready.layout.largestChunk()), ready.layout.largestChunk());
-  ready.slicing = slicingFor(schedule_.collective, largest, element_bytes, settings_, !port_names_.empty());
+  const size_t chunk = Layout::make(schedule_, call.extent(), nullptr, 64 / element_bytes).largestChunk();
+  const PartCut cut{settings_.parts, settings_.smallest_part_bytes / element_bytes};
+  ready.sizes = {chunk, isCutAtWill(schedule_.collective) ? call.count : SIZE_MAX, cut.sizeOf(chunk),
+                 call.block_of_position ? 1 : 0};
+  ready.used_parts = cut.used(chunk);
+  const size_t largest = std::min(ready.sizes.part, chunk);
+  ready.slicing = slicingFor(schedule_.collective, largest, element_bytes, settings_, view_.most_ports > 0);
   ready.slices = static_cast<int32_t>(ready.slicing.slicesOf(largest));
   ready.element_bytes = static_cast<uint32_t>(element_bytes);
   ready.scale.factor = call.op == RedOp::kAvg ? Factor{.number = 1.0 / schedule_.ranks} : call.factor;
@@ -128,7 +151,10 @@ Status BoundPlan::outcome(Failure* where) const {
   if (where) *where = failure;
   const std::string place = formatString("lane %d part %d step %d slice %d", failure.lane, failure.part,
                                          failure.step, failure.slice);
-  const PortName* const port = failure.port < 0 ? nullptr : &port_names_[static_cast<size_t>(failure.port)];
+  const PortName* const port =
+      failure.port < 0
+          ? nullptr
+          : &ports_of_lanes_[static_cast<size_t>(failure.lane)][static_cast<size_t>(failure.port)];
   const std::string about = !port              ? "another lane"
                             : port->queue >= 0 ? formatString("scratch queue %d", port->queue)
                                                : formatString("the rank at position %d", port->position);

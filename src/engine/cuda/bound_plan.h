@@ -70,9 +70,9 @@ class BoundPlan {
   BoundPlanSettings settings_;
   Memory& memory_;
   PlanView view_;
-  std::vector<PortName> port_names_;
+  std::vector<std::vector<PortName>> ports_of_lanes_;
   bool reaches_peers_ = false;
-  int32_t* block_of_position_ = nullptr;  // in memory of the GPU
+  bool has_own_order_ = false;  // of blocks, beside that by rank
 };
 
 }  // namespace horing::cuda

@@ -35,13 +35,14 @@ class LaneRun {
 
  private:
   HORING_DEVICE bool runSteps() {
-    const int32_t count = shared_.lane.step_count, slices = call_.slices, window = plan_.window;
+    const int32_t count = shared_.step_count, slices = call_.slices, window = plan_.window;
     for (int32_t begin = 0; begin < slices; begin += window) {
       const int32_t end = std::min(begin + window, slices);
+      if (begin > 0) block_.sync();
       for (int32_t step = 0; step < count;) {
-        // The steps before are over for all: other threads may have used their ports.
-        block_.sync();
-        const int32_t concurrent = bringNear(step);
+        bringNear(step);
+        const int32_t concurrent = shared_.steps[step - loaded_].concurrent_steps;
+        if (shared_.steps[step - loaded_].needs_barrier) block_.sync();
         if (!(concurrent > 1 ? runAtOnce(step, concurrent, begin, end) : runStep(step, begin, end)))
           return false;
         step += concurrent;
@@ -67,16 +68,19 @@ class LaneRun {
   }
 
   HORING_DEVICE void enter() {
-    // Asked for at once, by all threads: memory is far, and what comes next waits for it.
-    const ImageLane lane = plan_.lanes[lane_.lane_number];
+    // All at once, for memory is far: nothing but the state of ports waits for what another read has said. Some of it is more than
+    // the lane has.
+    const int32_t step_count = plan_.step_counts[lane_.lane_number];
     sequence_ = lane_.record().sequence;
     const bool has_failed = loadFlag(&plan_.failure->claimed) != 0;
-    loadSteps(lane, 0);
     HORING_ROLLED
-    for (int32_t p = own(); p < lane.port_count; p += stride())
-      shared_.ports[p] = *(shared_.far_ports[p] = lane_.farPort(lane.first_port + p));
+    for (int32_t p = own(); p < plan_.most_ports; p += stride()) {
+      Port* const far = shared_.far_ports[p] = lane_.farPort(p);
+      if (far) shared_.ports[p] = *inGlobal(far);
+    }
+    loadSteps(0);
     if (own() == 0) {
-      shared_.lane = lane;
+      shared_.step_count = step_count;
       shared_.sequence = sequence_;
       shared_.has_failed = has_failed;
       shared_.slice.lacks = shared_.slice.is_foreign = false;
@@ -90,54 +94,53 @@ class LaneRun {
   // For the next call; and ends of queues always, for others see how far they have come.
   HORING_DEVICE void leave(bool ran) {
     HORING_ROLLED
-    for (int32_t p = own(); p < shared_.lane.port_count; p += stride())
-      *inGlobal(shared_.far_ports[p]) = shared_.ports[p];
+    for (int32_t p = own(); p < plan_.most_ports; p += stride())
+      if (Port* const far = shared_.far_ports[p]) *inGlobal(far) = shared_.ports[p];
     if (own() == 0 && ran) lane_.record().sequence = sequence_ + 1;
   }
 
-  // The step, and those that run with it; says how many they are. All threads, after a barrier.
-  HORING_DEVICE int32_t bringNear(int32_t step) {
+  // The step, and those that run with it.
+  HORING_DEVICE void bringNear(int32_t step) {
     const int32_t near = step - loaded_;
-    if (near >= 0 && near < LaneShared::kSteps) {
-      const int32_t concurrent = shared_.steps[near].concurrent_steps;
-      if (near + concurrent <= LaneShared::kSteps) return concurrent;
-      block_.sync();  // all have seen that
-    }
-    loadSteps(shared_.lane, step);
+    if (near >= 0 && near < LaneShared::kSteps &&
+        near + shared_.steps[near].concurrent_steps <= LaneShared::kSteps)
+      return;
+    block_.sync();  // nobody looks at the others any more
+    loadSteps(step);
     block_.sync();
-    return shared_.steps[0].concurrent_steps;
   }
 
-  // Steps [first, first + kSteps) of the lane. Each by a thread, for it takes divisions.
-  HORING_DEVICE void loadSteps(const ImageLane& lane, int32_t first) {
+  // Steps [first, first + kSteps) of the lane, as far as there are any, each by a thread.
+  HORING_DEVICE void loadSteps(int32_t first) {
     loaded_ = first;
-    const ImageStep* const steps = plan_.steps + lane.first_step + first;
+    const ImageStep* const steps = inGlobal(plan_.steps) + lane_.lane_number * plan_.most_steps + first;
     constexpr int32_t kSteps = LaneShared::kSteps, kSources = LaneShared::kSources;
-    const int32_t count = std::min(kSteps, lane.step_count - first);
-    if (count <= 0) return;
+    const int32_t count = std::min(kSteps, plan_.most_steps - first);
     HORING_ROLLED
     for (int32_t i = stride() - 1 - own(); i < count; i += stride()) {
       const ImageStep step = steps[i];
       shared_.steps[i] = step;
       shared_.steps_of_part[i] = ofPart(step);
     }
-    const int32_t first_source = steps->first_source;
-    const int32_t sources = std::min(kSources, lane.end_source - first_source);
+    const int32_t first_source = first == 0 ? 0 : steps->first_source;
+    const int32_t sources = std::min(kSources, plan_.most_sources - first_source);
     // By others than those who fetch ends of queues.
     HORING_ROLLED
     for (int32_t s = (own() + stride() / 2) % stride(); s < sources; s += stride())
-      shared_.sources[s] = plan_.sources[first_source + s];
+      shared_.sources[s] = lane_.sources()[first_source + s];
     if (own() == 0) shared_.first_source = first_source;
   }
 
   HORING_DEVICE StepOfPart ofPart(const ImageStep& step) const {
-    const Layout::Place chunk = call_.layout.placeOf(step.chunk);
-    const ElementRange range = call_.cut.range(chunk.count, call_.shareOf(lane_.part));
+    const ChunkSizes& sizes = call_.sizes;
+    const ElementRange input = sizes.range(step.input_block[sizes.order]);
+    const ElementRange output = sizes.range(step.output_block[sizes.order]);
+    const ElementRange range = PartCut::range(input.count, sizes.part, call_.shareOf(lane_.part));
     // The tag is equal at both ends exactly if they agree on what is being done.
     return {
-        (chunk.input + range.offset) * call_.element_bytes,
-        (chunk.output + range.offset) * call_.element_bytes, range.count,
-        mixBits(call_.digest ^ sequence_) ^ mixBits(chunk.count) ^ static_cast<uint64_t>(step.chunk) << 32};
+        (input.offset + range.offset) * call_.element_bytes,
+        (output.offset + range.offset) * call_.element_bytes, range.count,
+        mixBits(call_.digest ^ sequence_) ^ mixBits(input.count) ^ static_cast<uint64_t>(step.chunk) << 32};
   }
 
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }

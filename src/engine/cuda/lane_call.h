@@ -26,7 +26,9 @@ struct PartCut {
     return (std::max(even, smallest) + kUnit - 1) / kUnit * kUnit;
   }
   constexpr ElementRange range(size_t chunk_count, int32_t part) const {
-    const size_t size = sizeOf(chunk_count);
+    return range(chunk_count, sizeOf(chunk_count), part);
+  }
+  static constexpr ElementRange range(size_t chunk_count, size_t size, int32_t part) {
     const size_t begin = std::min(static_cast<size_t>(part) * size, chunk_count);
     return {begin, std::min(size, chunk_count - begin)};
   }
@@ -37,15 +39,28 @@ struct PartCut {
   }
 };
 
+// What is known of all chunks of a call, so that a kernel need not divide. In elements.
+struct ChunkSizes {
+  size_t chunk = 0;          // of each, but for the last ones of a vector that is cut at will
+  size_t vector = SIZE_MAX;  // that is cut at will; else chunks are blocks, and end where they end
+  size_t part = 1;           // of each part of a chunk, but for the last ones
+  int32_t order = 0;         // of blocks, see ImageStep
+
+  // Chunk, or block, number `block`, from the start of its buffer.
+  constexpr ElementRange range(int32_t block) const {
+    const size_t begin = std::min(static_cast<size_t>(block) * chunk, vector);
+    return {begin, std::min(chunk, vector - begin)};
+  }
+};
+
 // Physical parts are blocks and queues: part p of a call runs on part (first_part + p) % plan.parts. So calls that need few of them
 // take turns, and those of one launch run side by side.
 struct LaneCall {
   PlanView plan;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  Layout layout;    // its tables in memory of the GPU
+  ChunkSizes sizes;
   Slicing slicing;  // of a part
-  PartCut cut;
   int32_t first_part = 0;
   int32_t used_parts = 1;
   int32_t slices = 0;  // of the largest part of any chunk

@@ -31,10 +31,10 @@ struct SliceShared {
 struct LaneShared {
   static constexpr int32_t kSteps = 32;    // so many of the lane at a time
   static constexpr int32_t kSources = 64;  // what is beyond stays where it is
-  ImageLane lane;
+  int32_t step_count;                      // of the lane
   ImageStep steps[kSteps];
   StepOfPart steps_of_part[kSteps];
-  int32_t first_source;  // among the image's
+  int32_t first_source;  // of those, among the lane's
   ImageSource sources[kSources];
   Port ports[kMaxPortsOfLane];
   Port* far_ports[kMaxPortsOfLane];  // where these are kept from call to call
@@ -57,7 +57,6 @@ struct LaneContext {
 
   HORING_DEVICE const LaneCall& call() const { return calls.each[call_number]; }
   HORING_DEVICE const PlanView& plan() const { return call().plan; }
-  HORING_DEVICE const ImageLane& lane() const { return shared.lane; }
   // Of another rank that the launch serves.
   HORING_DEVICE const LaneCall& callOfRank(int32_t rank) const { return calls.each[first + rank]; }
   HORING_DEVICE const LaneCall& callAt(int32_t position) const {
@@ -68,15 +67,17 @@ struct LaneContext {
     return plan().records[part * plan().lane_count + lane];
   }
   HORING_DEVICE Activity& activity() const { return plan().activity[&record() - plan().records]; }
+  HORING_DEVICE const ImageSource* sources() const {
+    return inGlobal(plan().sources) + lane_number * plan().most_sources;
+  }
   HORING_DEVICE ImageSource sourceAt(const ImageStep& step, int32_t s) const {
     const int32_t near = step.first_source + s - shared.first_source;
-    if (near < LaneShared::kSources) return shared.sources[near];
-    return inGlobal(plan().sources)[step.first_source + s];
+    return near < LaneShared::kSources ? shared.sources[near] : sources()[step.first_source + s];
   }
+  // Null: the lane has fewer.
   HORING_DEVICE Port* farPort(int32_t number) const {
-    return inGlobal(plan().ports[part * plan().port_count + number]);
+    return plan().ports[(part * plan().lane_count + lane_number) * plan().most_ports + number];
   }
-  HORING_DEVICE Port& portAt(int32_t number) const { return shared.ports[number - lane().first_port]; }
 };
 
 }  // namespace horing::cuda

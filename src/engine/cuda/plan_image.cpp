@@ -1,9 +1,11 @@
 #include "engine/cuda/plan_image.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
 #include "engine/host/plan.h"
+#include "schedule/layout.h"
 
 namespace horing::cuda {
 
@@ -12,41 +14,29 @@ namespace {
 // Fewer steps a block does as fast one after the other: a crew of a few warps moves less of a slice at once. A guess.
 constexpr int32_t kWorthCrews = 3;
 
-class ImageMaker {
+// Which steps of a lane run at once, and which a block comes to by a barrier.
+class LaneOrder {
  public:
-  explicit ImageMaker(const Schedule& schedule) : schedule_(schedule) {
-    int32_t kept = 0;
-    for (const Lane& lane : schedule.lanes) kept_lanes_.push_back(lane.isSignals() ? -1 : kept++);
-  }
+  explicit LaneOrder(ImageLane& lane) : lane_(lane) {}
 
-  PlanImage make() && {
-    for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane)
-      if (kept_lanes_[lane] >= 0) addLane(lane);
-    for (ImageStep& step : image_.steps) joinLanes(step);
-    for (const ImageLane& lane : image_.lanes)
-      for (int32_t step = lane.first_step; step < lane.first_step + lane.step_count;)
-        step += findConcurrent(step, lane.first_step + lane.step_count);
-    return std::move(image_);
+  void set() {
+    for (size_t step = 0; step < lane_.steps.size();) {
+      const size_t count = findConcurrent(step);
+      findBarrier(step, count);
+      step += count;
+    }
   }
 
  private:
-  void joinLanes(ImageStep& step) {
-    if (step.wait_lane < 0) return;
-    const ImageLane& other = image_.lanes[static_cast<size_t>(step.wait_lane)];
-    step.wait_step_count = other.step_count;
-    HORING_CHECK_LT(step.wait_step, other.step_count);
-    image_.steps[static_cast<size_t>(other.first_step + step.wait_step)].is_awaited = true;
-  }
-
   // Lets as many steps as it can run at once, from `first` on; says how many these are, one or more.
-  int32_t findConcurrent(int32_t first, int32_t end) {
-    int32_t last = first + 1;
-    while (last < end && last - first < kMaxConcurrentSteps && isApart(first, last)) ++last;
-    const int32_t count = last - first;
+  size_t findConcurrent(size_t first) {
+    size_t last = first + 1;
+    while (last < lane_.steps.size() && last - first < kMaxConcurrentSteps && isApart(first, last)) ++last;
+    const size_t count = last - first;
     if (count < kWorthCrews) return 1;
-    step(first).concurrent_steps = count;
+    step(first).concurrent_steps = static_cast<int32_t>(count);
     // What the first has waited for, those behind it need not wait for again; but side by side each has to.
-    for (int32_t s = first + 1; s < last; ++s) {
+    for (size_t s = first + 1; s < last; ++s) {
       step(s).wait_lane = step(first).wait_lane;
       step(s).wait_step = step(first).wait_step;
       step(s).wait_step_count = step(first).wait_step_count;
@@ -54,53 +44,114 @@ class ImageMaker {
     return count;
   }
 
+  // Crews are other threads than the block's. They end with a barrier.
+  void findBarrier(size_t first, size_t count) {
+    constexpr int32_t kLast = -1;  // else the number of the source
+    if (count > 1) {
+      step(first).needs_barrier = true;
+      user_of_port_.clear();
+      return;
+    }
+    std::map<int32_t, int32_t> users;
+    const ImageStep& own = step(first);
+    for (int32_t s = 0; s < own.source_count; ++s)
+      if (const int32_t port = portOf(sourceOf(own, s)); port >= 0) users[port] = s;
+    for (const int32_t port : {own.keep_port, own.send_port})
+      if (port >= 0) users[port] = kLast;
+    for (const auto& [port, user] : users)
+      if (const auto before = user_of_port_.find(port); before != user_of_port_.end())
+        step(first).needs_barrier |= before->second != user;
+    if (own.needs_barrier) user_of_port_.clear();
+    for (const auto& [port, user] : users) user_of_port_[port] = user;
+  }
+
   // Whether step `next` may run at once with all of [first, next).
-  bool isApart(int32_t first, int32_t next) {
+  bool isApart(size_t first, size_t next) {
     if (!isCopy(step(first)) || !isCopy(step(next)) || step(next).wait_lane >= 0) return false;
-    for (int32_t s = first; s < next; ++s)
+    for (size_t s = first; s < next; ++s)
       if (touchSame(step(s), step(next))) return false;
     return true;
   }
 
   // From one place to the output, to a peer or to both, which a crew does as well as a block; and no other lane looks at it.
   bool isCopy(const ImageStep& step) const {
-    return step.source_count == 1 && sourceOf(step).kind != Source::Kind::kPeerIn && !step.keeps_every_out &&
-           step.keep_port < 0 && !step.is_awaited;
+    return step.source_count == 1 && sourceOf(step, 0).kind != Source::Kind::kPeerIn &&
+           !step.keeps_every_out && step.keep_port < 0 && !step.is_awaited;
   }
 
   // Input and output may be one buffer: then a chunk has one place in it (Contract::aliases()).
   bool touchSame(const ImageStep& a, const ImageStep& b) const {
     if (a.chunk == b.chunk && (a.keeps_out || b.keeps_out)) return true;
     const auto uses = [&](int32_t port) {
-      return port >= 0 && (port == a.send_port || port == portOf(sourceOf(a)));
+      return port >= 0 && (port == a.send_port || port == portOf(sourceOf(a, 0)));
     };
-    return uses(b.send_port) || uses(portOf(sourceOf(b)));
+    return uses(b.send_port) || uses(portOf(sourceOf(b, 0)));
   }
   static int32_t portOf(const ImageSource& source) { return source.takesPort() ? source.index : -1; }
-  const ImageSource& sourceOf(const ImageStep& step) const {
-    return image_.sources[static_cast<size_t>(step.first_source)];
+  const ImageSource& sourceOf(const ImageStep& step, int32_t s) const {
+    return lane_.sources[static_cast<size_t>(step.first_source + s)];
   }
-  ImageStep& step(int32_t number) { return image_.steps[static_cast<size_t>(number)]; }
+  ImageStep& step(size_t number) { return lane_.steps[number]; }
+
+  ImageLane& lane_;
+  std::map<int32_t, int32_t> user_of_port_;  // since the last barrier
+};
+
+class ImageMaker {
+ public:
+  ImageMaker(const Schedule& schedule, std::span<const int32_t> rank_of_position,
+             std::span<const int32_t> block_of_position)
+      : schedule_(schedule),
+        orders_{inChunks(rank_of_position),
+                inChunks(block_of_position.empty() ? rank_of_position : block_of_position)} {
+    int32_t kept = 0;
+    for (const Lane& lane : schedule.lanes) kept_lanes_.push_back(lane.isSignals() ? -1 : kept++);
+  }
+
+  PlanImage make() && {
+    for (size_t lane = 0; lane < schedule_.lanes.size(); ++lane)
+      if (kept_lanes_[lane] >= 0) addLane(lane);
+    for (ImageLane& lane : image_.lanes)
+      for (ImageStep& step : lane.steps) joinLanes(step);
+    for (ImageLane& lane : image_.lanes) LaneOrder(lane).set();
+    return std::move(image_);
+  }
+
+ private:
+  // Of chunks of one element.
+  Layout inChunks(std::span<const int32_t> block_of_position) const {
+    const bool is_cut = isCutAtWill(schedule_.collective);
+    const Extent extent{.count = is_cut ? static_cast<size_t>(schedule_.grid.chunks()) : 1};
+    return Layout::make(schedule_, extent, block_of_position.data(), 1);
+  }
+
+  void joinLanes(ImageStep& step) {
+    if (step.wait_lane < 0) return;
+    ImageLane& other = image_.lanes[static_cast<size_t>(step.wait_lane)];
+    step.wait_step_count = static_cast<int32_t>(other.steps.size());
+    HORING_CHECK_LT(step.wait_step, step.wait_step_count);
+    other.steps[static_cast<size_t>(step.wait_step)].is_awaited = true;
+  }
 
   void addLane(size_t number) {
-    const Lane& lane = schedule_.lanes[number];
-    const auto first = static_cast<int32_t>(image_.steps.size());
-    first_port_ = static_cast<int32_t>(image_.ports.size());
-    for (StepCursor cursor(lane, schedule_.grid); !cursor.done(); cursor.next()) addStep(number, cursor);
-    const auto end = static_cast<int32_t>(image_.steps.size());
-    const auto end_port = static_cast<int32_t>(image_.ports.size());
-    image_.lanes.push_back({first, end - first, first_port_, end_port - first_port_,
-                            static_cast<int32_t>(image_.sources.size())});
+    image_.lanes.emplace_back();
+    for (StepCursor cursor(schedule_.lanes[number], schedule_.grid); !cursor.done(); cursor.next())
+      addStep(number, cursor);
   }
 
   void addStep(size_t lane, const StepCursor& cursor) {
     const Step& from = cursor.step();
     ImageStep step;
     step.chunk = cursor.chunk();
-    step.first_source = static_cast<int32_t>(image_.sources.size());
+    for (size_t order = 0; order < ImageStep::kOrders; ++order) {
+      const Layout::Place place = orders_[order].placeOf(step.chunk);
+      step.input_block[order] = static_cast<int32_t>(place.input);
+      step.output_block[order] = static_cast<int32_t>(place.output);
+    }
+    step.first_source = static_cast<int32_t>(own().sources.size());
     step.source_count = static_cast<int32_t>(from.sources.size());
     for (const Source& source : from.sources) {
-      image_.sources.push_back({source.kind, sourceIndex(lane, source)});
+      own().sources.push_back({source.kind, sourceIndex(lane, source)});
       image_.reaches_peers |= source.kind == Source::Kind::kPeerIn;
     }
     step.keeps_out = from.keep.kind == Keep::Kind::kOut;
@@ -112,7 +163,7 @@ class ImageMaker {
     if (from.wait.lane >= 0) step.wait_lane = kept_lanes_[static_cast<size_t>(from.wait.lane)];
     step.wait_step = cursor.waitStep();
     step.completes = from.completes;
-    image_.steps.push_back(step);
+    own().steps.push_back(step);
   }
 
   int32_t sourceIndex(size_t lane, const Source& source) {
@@ -128,23 +179,31 @@ class ImageMaker {
   }
 
   int32_t port(const PortName& name) {
-    const auto found = std::find(image_.ports.begin(), image_.ports.end(), name);
-    const auto number = static_cast<int32_t>(found - image_.ports.begin());
-    if (found == image_.ports.end()) image_.ports.push_back(name);
-    HORING_CHECK_LE(first_port_, number);  // connections and ends of scratch queues have one lane each
+    std::vector<PortName>& ports = own().ports;
+    const auto found = std::find(ports.begin(), ports.end(), name);
+    const auto number = static_cast<int32_t>(found - ports.begin());
+    if (found == ports.end()) {
+      // Connections and ends of scratch queues have one lane each.
+      for (const ImageLane& lane : image_.lanes)
+        HORING_CHECK(std::find(lane.ports.begin(), lane.ports.end(), name) == lane.ports.end());
+      ports.push_back(name);
+    }
     return number;
   }
+  // The lane at hand.
+  ImageLane& own() { return image_.lanes.back(); }
 
   const Schedule& schedule_;
-  int32_t first_port_ = 0;           // of the lane at hand
+  const Layout orders_[ImageStep::kOrders];
   std::vector<int32_t> kept_lanes_;  // the number of each in the image; -1: it has none
   PlanImage image_;
 };
 
 }  // namespace
 
-PlanImage PlanImage::make(const Schedule& schedule) {
-  return ImageMaker(schedule).make();
+PlanImage PlanImage::make(const Schedule& schedule, std::span<const int32_t> rank_of_position,
+                          std::span<const int32_t> block_of_position) {
+  return ImageMaker(schedule, rank_of_position, block_of_position).make();
 }
 
 }  // namespace horing::cuda

@@ -4,6 +4,7 @@
 // A chunk is cut into *parts*; every part runs the whole schedule for itself, on blocks and queues of its own, so that one
 // rank keeps many blocks busy. Parts share nothing: what waits for what does so within a part.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/cuda/queue.h"
@@ -25,10 +26,16 @@ struct ImageSource {
 inline constexpr int32_t kMaxConcurrentSteps = 32;
 inline constexpr int32_t kMaxPortsOfLane = 256;
 
-// Aligned, for a block fetches many.
+// Sources and ports by their number in the lane. Aligned, for a block fetches many.
 struct alignas(16) ImageStep {
+  // In which order blocks of one size lie in buffers: by rank, or as BoundPlan's caller has it.
+  static constexpr int32_t kOrders = 2;
+
   int32_t chunk = 0;
-  int32_t first_source = 0;  // among the image's sources
+  // The chunk in the buffers, in chunks from their start, for each order.
+  int32_t input_block[kOrders] = {};
+  int32_t output_block[kOrders] = {};
+  int32_t first_source = 0;
   int32_t source_count = 0;
   int32_t keep_port = -1;  // of a scratch queue; -1: keeps nothing there
   int32_t send_port = -1;  // -1: not sent
@@ -43,14 +50,9 @@ struct alignas(16) ImageStep {
   bool keeps_out = false;
   bool keeps_every_out = false;  // of all ranks of the launch, see LaneCalls
   bool completes = false;
-};
-
-struct ImageLane {
-  int32_t first_step = 0;  // among the image's steps
-  int32_t step_count = 0;
-  int32_t first_port = 0;  // among the image's ports, of which no other lane uses these
-  int32_t port_count = 0;
-  int32_t end_source = 0;  // among the image's sources, behind those of its steps
+  // Whether other threads of a block may have used its ports since they last met: those who wait for a message look after its port, the
+  // last one after those of what is sent.
+  bool needs_barrier = false;
 };
 
 // One end of a queue that the schedule uses, to be bound to a Port: of a connection to `position` on `channel`
@@ -64,17 +66,21 @@ struct PortName {
   bool operator==(const PortName&) const = default;
 };
 
+struct ImageLane {
+  std::vector<ImageStep> steps;
+  std::vector<ImageSource> sources;
+  std::vector<PortName> ports;  // no other lane uses these
+};
+
 // A value.
 struct PlanImage {
   std::vector<ImageLane> lanes;
-  std::vector<ImageStep> steps;
-  std::vector<ImageSource> sources;
-  std::vector<PortName> ports;
   bool reaches_peers = false;  // reads their inputs, or writes into their outputs
 
   // Without lanes of signals: these are of schedules that reach for peers' buffers, and such a one kernels run in one launch of all ranks,
-  // which begins when all have entered, and ends when all are done.
-  static PlanImage make(const Schedule& schedule);
+  // which begins when all have entered, and ends when all are done. `block_of_position`: the other order of blocks; empty: there is none.
+  static PlanImage make(const Schedule& schedule, std::span<const int32_t> rank_of_position,
+                        std::span<const int32_t> block_of_position);
 };
 
 // What one lane of one part keeps from call to call, in memory of the GPU. Written by its block alone.
@@ -105,25 +111,27 @@ struct Failure {
   int32_t part = 0;
   int32_t step = 0;
   int32_t slice = 0;
-  int32_t port = -1;  // of the image; -1: another lane
+  int32_t port = -1;  // of the lane; -1: another lane
   uint64_t call = 0;  // its number
   uint64_t run = 0;   // of those that use the part, how many it came after
 };
 
-// The image in memory of a GPU, bound. Port pointers: [part * port_count + port].
+// The image in memory of a GPU, bound. All lanes have as much room as the largest, so that a block knows at once where its own is.
 struct PlanView {
-  const ImageLane* lanes = nullptr;
-  const ImageStep* steps = nullptr;
-  const ImageSource* sources = nullptr;
-  Port* const* ports = nullptr;
-  LaneRecord* records = nullptr;  // [part * lane_count + lane]
-  uint32_t* abort = nullptr;      // not 0: give up; who does so sets it
+  const int32_t* step_counts = nullptr;  // [lane]
+  const ImageStep* steps = nullptr;      // [lane * most_steps + step]
+  const ImageSource* sources = nullptr;  // [lane * most_sources + source]
+  Port* const* ports = nullptr;          // [(part * lane_count + lane) * most_ports + port]; null: none
+  LaneRecord* records = nullptr;         // [part * lane_count + lane]
+  uint32_t* abort = nullptr;             // not 0: give up; who does so sets it
   Failure* failure = nullptr;
   Activity* activity = nullptr;  // as records; null: nobody wants to know
   bool hosts_carry = true;       // some of its messages
   const int32_t* rank_of_position = nullptr;
   int32_t lane_count = 0;
-  int32_t port_count = 0;
+  int32_t most_steps = 0;  // of a lane
+  int32_t most_sources = 0;
+  int32_t most_ports = 0;
   int32_t parts = 1;
   int32_t ranks = 1;
   int32_t window = 4;

@@ -124,7 +124,7 @@ class StepRun {
 
   // The oldest message of a port, or null. What its label says is asked once the data is read.
   HORING_DEVICE const std::byte* receive(const At& at, const ImageSource& source) {
-    Port& port = lane_.portAt(source.index);
+    Port& port = lane_.shared.ports[source.index];
     if (!await([&] { return port.canReceive(); }, at, source.index)) return nullptr;
     if (label_ == at.tag) label_ = port.label().tag;
     return port.data();
@@ -137,7 +137,7 @@ class StepRun {
     for (int32_t s = firstOwn(); s < step_.source_count; s += watchers()) {
       const ImageSource source = lane_.sourceAt(step_, s);
       if (!source.takesPort()) continue;
-      const Port& port = lane_.portAt(source.index);
+      const Port& port = lane_.shared.ports[source.index];
       if (port.label().tag != at.tag) giveUp(Failure::Kind::kForeignMessage, at, source.index);
     }
     return true;
@@ -160,7 +160,7 @@ class StepRun {
 
   // The next free slot of a port, with the message's label on it, or null.
   HORING_DEVICE std::byte* acquire(int32_t number, const At& at) {
-    Port& port = lane_.portAt(number);
+    Port& port = lane_.shared.ports[number];
     if (!await([&] { return port.canSend(); }, at, number)) return nullptr;
     port.label() = {at.tag, at.bytes};
     return port.data();
@@ -172,20 +172,20 @@ class StepRun {
     tellProgress(at);
     if (isLast() && (step.send_port >= 0 || step.keep_port >= 0)) {
       releaseFence();
-      if (step.send_port >= 0) lane_.portAt(step.send_port).advance();
-      if (step.keep_port >= 0) lane_.portAt(step.keep_port).advance();
+      if (step.send_port >= 0) lane_.shared.ports[step.send_port].advance();
+      if (step.keep_port >= 0) lane_.shared.ports[step.keep_port].advance();
     }
     HORING_ROLLED
     for (int32_t s = firstOwn(); s < step.source_count; s += watchers()) {
       const ImageSource source = lane_.sourceAt(step, s);
-      if (source.takesPort()) lane_.portAt(source.index).advance();
+      if (source.takesPort()) lane_.shared.ports[source.index].advance();
     }
   }
 
   // To lanes of this GPU. Of an empty slice, too: they take the steps before for done with it.
   HORING_DEVICE void tellProgress(const At& at) {
     if (own() != 0 || !step_.is_awaited) return;
-    const LaneClock clock{lane_.lane().step_count, lane_.call().slices, lane_.plan().window};
+    const LaneClock clock{lane_.shared.step_count, lane_.call().slices, lane_.plan().window};
     releaseFenceOfGpu();
     storeFenced(&lane_.record().progress, clock.after(lane_.shared.sequence, number_, at.slice));
   }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "../../sanitizer.h"
 #include "collective_case.h"
 #include "emulation.h"
@@ -382,11 +384,12 @@ TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
   const auto concurrent = [](const char* algorithm, Collective collective, Shape shape) {
     std::vector<int32_t> found;
     const Schedule schedule = buildSchedule(algorithm, collective, shape, 0).take();
-    const cuda::PlanImage image = cuda::PlanImage::make(schedule);
+    std::vector<int32_t> ranks(static_cast<size_t>(schedule.ranks));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const cuda::PlanImage image = cuda::PlanImage::make(schedule, ranks, {});
     for (const cuda::ImageLane& lane : image.lanes)
-      for (int32_t s = 0; s < lane.step_count;
-           s += image.steps[static_cast<size_t>(lane.first_step + s)].concurrent_steps)
-        found.push_back(image.steps[static_cast<size_t>(lane.first_step + s)].concurrent_steps);
+      for (size_t s = 0; s < lane.steps.size(); s += static_cast<size_t>(lane.steps[s].concurrent_steps))
+        found.push_back(lane.steps[s].concurrent_steps);
     return found;
   };
   using Steps = std::vector<int32_t>;
