@@ -9,7 +9,6 @@
 //   Crew crew();                 the thread's view of its own one: as Threads, and
 //     int32_t number() const;    of the crew
 #include "engine/cuda/step.h"
-#include "engine/host/message_tag.h"
 
 namespace horing::cuda {
 
@@ -25,8 +24,7 @@ class LaneRun {
     const bool tells = plan_.activity && own() == 0;
     // No fence: there is nothing to show yet, and who looks does not mind whether the end of the run before comes later.
     if (tells) storeFenced(&lane_.activity().begun, sequence_ + 1);
-    // Nothing is right any more behind a run that gave up.
-    const bool ran = !shared_.has_failed && runSteps();
+    const bool ran = runSteps();
     block_.sync();
     leave(ran);
     if (tells) lane_.activity().end(sequence_ + 1, plan_.hosts_carry);
@@ -35,20 +33,31 @@ class LaneRun {
 
  private:
   HORING_DEVICE bool runSteps() {
-    const int32_t count = shared_.step_count, slices = call_.slices, window = plan_.window;
-    for (int32_t begin = 0; begin < slices; begin += window) {
-      const int32_t end = std::min(begin + window, slices);
-      if (begin > 0) block_.sync();
-      for (int32_t step = 0; step < count;) {
-        bringNear(step);
+    const int32_t slices = call_.slices, window = plan_.window;
+    int32_t step = 0, begin = 0;  // of the lane; of the window
+    for (;;) {
+      // Here alone, for the block comes here first of all, and code is far, too.
+      loadSteps(step);
+      block_.sync();
+      // Nothing is right any more behind a run that gave up.
+      if (shared_.has_failed) return false;
+      if (slices == 0 || step_count_ == 0) return true;
+      do {
         const int32_t concurrent = shared_.steps[step - loaded_].concurrent_steps;
+        const int32_t end = std::min(begin + window, slices);
         if (shared_.steps[step - loaded_].needs_barrier) block_.sync();
         if (!(concurrent > 1 ? runAtOnce(step, concurrent, begin, end) : runStep(step, begin, end)))
           return false;
         step += concurrent;
-      }
+        if (step == step_count_) {
+          step = 0;
+          begin += window;
+          if (begin >= slices) return true;
+          block_.sync();
+        }
+      } while (isNear(step));
+      block_.sync();  // nobody looks at the others any more
     }
-    return true;
   }
 
   HORING_DEVICE bool runStep(int32_t step, int32_t begin, int32_t end) {
@@ -70,17 +79,16 @@ class LaneRun {
   HORING_DEVICE void enter() {
     // All at once, for memory is far: nothing but the state of ports waits for what another read has said. Some of it is more than
     // the lane has.
-    const int32_t step_count = plan_.step_counts[lane_.lane_number];
-    sequence_ = lane_.record().sequence;
-    const bool has_failed = loadFlag(&plan_.failure->claimed) != 0;
     HORING_ROLLED
     for (int32_t p = own(); p < plan_.most_ports; p += stride()) {
       Port* const far = shared_.far_ports[p] = lane_.farPort(p);
       if (far) shared_.ports[p] = *inGlobal(far);
     }
-    loadSteps(0);
+    sequence_ = lane_.record().sequence;
+    step_count_ = plan_.step_counts[lane_.lane_number];
+    const bool has_failed = loadFlag(&plan_.failure->claimed) != 0;
     if (own() == 0) {
-      shared_.step_count = step_count;
+      shared_.step_count = step_count_;
       shared_.sequence = sequence_;
       shared_.has_failed = has_failed;
       shared_.slice.lacks = shared_.slice.is_foreign = false;
@@ -88,7 +96,6 @@ class LaneRun {
       if constexpr (R::kIsScaled)
         if (call_.scale.factor_at) memcpy(&shared_.scalar, call_.scale.factor_at, call_.element_bytes);
     }
-    block_.sync();
   }
 
   // For the next call; and ends of queues always, for others see how far they have come.
@@ -99,15 +106,11 @@ class LaneRun {
     if (own() == 0 && ran) lane_.record().sequence = sequence_ + 1;
   }
 
-  // The step, and those that run with it.
-  HORING_DEVICE void bringNear(int32_t step) {
+  // With those that run with it.
+  HORING_DEVICE bool isNear(int32_t step) const {
     const int32_t near = step - loaded_;
-    if (near >= 0 && near < LaneShared::kSteps &&
-        near + shared_.steps[near].concurrent_steps <= LaneShared::kSteps)
-      return;
-    block_.sync();  // nobody looks at the others any more
-    loadSteps(step);
-    block_.sync();
+    return near >= 0 && near < LaneShared::kSteps &&
+           near + shared_.steps[near].concurrent_steps <= LaneShared::kSteps;
   }
 
   // Steps [first, first + kSteps) of the lane, as far as there are any, each by a thread.
@@ -133,14 +136,18 @@ class LaneRun {
 
   HORING_DEVICE StepOfPart ofPart(const ImageStep& step) const {
     const ChunkSizes& sizes = call_.sizes;
-    const ElementRange input = sizes.range(step.input_block[sizes.order]);
-    const ElementRange output = sizes.range(step.output_block[sizes.order]);
+    // Not by an index, which would take them through memory.
+    const bool by_rank = sizes.order == 0;
+    const ElementRange input = sizes.range(by_rank ? step.input_block[0] : step.input_block[1]);
+    const ElementRange output = sizes.range(by_rank ? step.output_block[0] : step.output_block[1]);
     const ElementRange range = PartCut::range(input.count, sizes.part, call_.shareOf(lane_.part));
-    // The tag is equal at both ends exactly if they agree on what is being done.
-    return {
-        (input.offset + range.offset) * call_.element_bytes,
-        (output.offset + range.offset) * call_.element_bytes, range.count,
-        mixBits(call_.digest ^ sequence_) ^ mixBits(input.count) ^ static_cast<uint64_t>(step.chunk) << 32};
+    // Equal at both ends exactly if they agree on what is being done: the digest is as good as random, and products with odd numbers
+    // are all different.
+    constexpr uint64_t kOfSequence = 0x9e3779b97f4a7c15, kOfCount = 0xd1b54a32d192ed03;
+    const uint64_t tag = call_.digest + sequence_ * kOfSequence;
+    return {(input.offset + range.offset) * call_.element_bytes,
+            (output.offset + range.offset) * call_.element_bytes, range.count,
+            (tag + input.count * kOfCount) ^ static_cast<uint64_t>(step.chunk) << 32};
   }
 
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }
@@ -151,6 +158,7 @@ class LaneRun {
   const PlanView& plan_;
   LaneShared& shared_;
   Block& block_;
+  int32_t step_count_ = 0;
   int32_t loaded_ = 0;  // the first step in LaneShared::steps
   uint64_t sequence_ = 0;
 };

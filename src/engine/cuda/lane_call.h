@@ -80,9 +80,9 @@ struct LaneCall {
 // without one end at once. Where one launch serves all ranks of a communicator, by rank, a call can reach for the buffers of the others.
 inline constexpr int kMaxCallsOfLaunch = 8;
 struct LaneCalls {
-  LaneCall each[kMaxCallsOfLaunch];
   int32_t count = 0;
   int32_t first_part = 0;
+  LaneCall each[kMaxCallsOfLaunch];
 };
 static_assert(sizeof(LaneCalls) <= 4096, "what every GPU takes as a kernel's parameters");
 

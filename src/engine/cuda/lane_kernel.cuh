@@ -6,8 +6,20 @@
 
 namespace horing::cuda {
 
+// A kernel's parameters are far when it begins, and a warp that comes to a line of them waits for it. So each asks for another one, at
+// once, and finds the others' there.
+__device__ inline void fetchParameters(const LaneCall& call) {
+  constexpr uint32_t kWarp = 32, kLine = 64;
+  static_assert(sizeof call <= kLaneThreads / kWarp * kLine);
+  const uint32_t at = threadIdx.x / kWarp * kLine;
+  if (at >= sizeof call) return;
+  const uint32_t word = *reinterpret_cast<const uint32_t*>(reinterpret_cast<const std::byte*>(&call) + at);
+  asm volatile("" ::"r"(word));
+}
+
 template <class R>
 __device__ void runLane(const LaneCalls& calls) {
+  fetchParameters(calls.each[blockIdx.z]);
   __shared__ LaneShared shared;
   DeviceBlock<LaneShared, kLaneThreads> block(shared);
   static_assert(decltype(block)::crews() <= kMostCrews);

@@ -123,19 +123,19 @@ struct PlanView {
   const ImageSource* sources = nullptr;  // [lane * most_sources + source]
   Port* const* ports = nullptr;          // [(part * lane_count + lane) * most_ports + port]; null: none
   LaneRecord* records = nullptr;         // [part * lane_count + lane]
-  uint32_t* abort = nullptr;             // not 0: give up; who does so sets it
   Failure* failure = nullptr;
   Activity* activity = nullptr;  // as records; null: nobody wants to know
-  bool hosts_carry = true;       // some of its messages
-  const int32_t* rank_of_position = nullptr;
   int32_t lane_count = 0;
   int32_t most_steps = 0;  // of a lane
   int32_t most_sources = 0;
   int32_t most_ports = 0;
   int32_t parts = 1;
-  int32_t ranks = 1;
   int32_t window = 4;
+  uint32_t* abort = nullptr;  // not 0: give up; who does so sets it
+  const int32_t* rank_of_position = nullptr;
   uint64_t timeout_ns = UINT64_MAX;  // of a wait
+  int32_t ranks = 1;
+  bool hosts_carry = true;  // some of its messages
 };
 
 }  // namespace horing::cuda
