@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
 
 #include "../../sanitizer.h"
 #include "collective_case.h"
@@ -137,6 +138,11 @@ TEST(CudaLane, GivesThemInAnyOrderOfItsThreads) {
       Ranks ranks({algorithm, Collective::kAllReduce, {2, 2}, 2, 2, 512});
       ranks.expectTheHostsBits(9001, DataType::kFloat32, RedOp::kSum, seed);
     }
+  // Other threads look after a port than in the step before (AsksForBarriersWherePortsChangeHands).
+  for (int64_t seed = 0; seed < 12; ++seed) {
+    Ranks ranks({"ho_ring", Collective::kReduceScatter, {2, 4}, 2, 2, 512});
+    ranks.expectTheHostsBits(2001, DataType::kFloat32, RedOp::kSum, seed);
+  }
 }
 
 TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
@@ -380,13 +386,17 @@ TEST(CudaCall, IsCutWhereSlotsWantItOnly) {
   }
 }
 
+cuda::PlanImage imageOf(const char* algorithm, Collective collective, Shape shape) {
+  const Schedule schedule = buildSchedule(algorithm, collective, shape, 0).take();
+  std::vector<int32_t> ranks(static_cast<size_t>(schedule.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return cuda::PlanImage::make(schedule, ranks, {});
+}
+
 TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
   const auto concurrent = [](const char* algorithm, Collective collective, Shape shape) {
     std::vector<int32_t> found;
-    const Schedule schedule = buildSchedule(algorithm, collective, shape, 0).take();
-    std::vector<int32_t> ranks(static_cast<size_t>(schedule.ranks));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    const cuda::PlanImage image = cuda::PlanImage::make(schedule, ranks, {});
+    const cuda::PlanImage image = imageOf(algorithm, collective, shape);
     for (const cuda::ImageLane& lane : image.lanes)
       for (size_t s = 0; s < lane.steps.size(); s += static_cast<size_t>(lane.steps[s].concurrent_steps))
         found.push_back(lane.steps[s].concurrent_steps);
@@ -401,6 +411,26 @@ TEST(CudaImage, FindsStepsThatMayRunAtOnce) {
   EXPECT_EQ(concurrent("ring", Collective::kAllGather, {1, 4}), (Steps{1, 1, 1, 1}));
   // In place the own block is where the output has it, and the first step leaves it there.
   EXPECT_EQ(concurrent("direct", Collective::kAllGather, {1, 8}), (Steps{1, 13}));
+}
+
+// Of each lane a text: a barrier before the step (|), or none (.), where others than before look after one of its ports.
+TEST(CudaImage, AsksForBarriersWherePortsChangeHands) {
+  const auto barriers = [](const char* algorithm, Collective collective, Shape shape) {
+    std::vector<std::string> found;
+    const cuda::PlanImage image = imageOf(algorithm, collective, shape);
+    for (const cuda::ImageLane& lane : image.lanes) {
+      std::string& text = found.emplace_back();
+      for (size_t s = 0; s < lane.steps.size(); s += static_cast<size_t>(lane.steps[s].concurrent_steps))
+        text += lane.steps[s].needs_barrier ? '|' : '.';
+    }
+    return found;
+  };
+  using Lanes = std::vector<std::string>;
+  EXPECT_EQ(barriers("serial_ring", Collective::kAllReduce, {1, 4}), (Lanes{"......."}));
+  // What another lane has left is the first of two sources, and then the second.
+  EXPECT_EQ(barriers("ho_ring", Collective::kReduceScatter, {2, 4}), (Lanes{"........", ".|"}));
+  // Before crews; they end with one.
+  EXPECT_EQ(barriers("direct", Collective::kAllReduce, {1, 8}), (Lanes{"|.", "|"}));
 }
 
 TEST(CudaCall, RefusesAFactorOfEachRankWhereOneFoldsAllInputs) {
