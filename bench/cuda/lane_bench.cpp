@@ -83,8 +83,12 @@ test::GpuWorldOptions optionsFor(const std::string& algorithm, Collective collec
   options.slots = static_cast<uint32_t>(options.plan.window) + 1;
   if (room == Room::kOfCommunicators) {
     const cuda::GpuQueues queues = cuda::gpuQueues(static_cast<size_t>(shape.ranks()), options.plan.window);
-    options.plan.parts =
-        std::min({options.plan.parts, queues.parts, std::max(kBlocksOfCommunicators / lanes, 1)});
+    // Rings: each lane of a rank has one queue to receive from.
+    const size_t bytes_of_part =
+        static_cast<size_t>(lanes) * (cuda::queueBytes(queues.shape) + cuda::kQueueCounterBytes);
+    const auto spare_parts = static_cast<int32_t>(cuda::kGpuSpareQueueBytes / bytes_of_part);
+    options.plan.parts = std::min(
+        {options.plan.parts, queues.parts + spare_parts, std::max(kBlocksOfCommunicators / lanes, 1)});
     options.plan.slot_bytes = queues.shape.slot_bytes;
     options.slots = queues.shape.slots;
   }

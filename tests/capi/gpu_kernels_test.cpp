@@ -1,6 +1,5 @@
 // Operations on GPUs by kernels: the driver is the fake one, and kernels are the engine's, run on threads of the host. With
 // HORING_TESTS_ON_GPU in the environment, on real GPUs.
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "../temporary_folder.h"
 #include "gpu_ranks.h"
 
 namespace {
@@ -631,15 +631,17 @@ TEST(GpuOneLaunch, KeepsCallsApartOfWhichOneReadsWhatAnotherRanksHasWritten) {
   cuda.setKernels(nullptr);
 }
 
-// A second lane overlaps with the first from window to window. Where HORING_ALGO names the ring, it is the ring.
-TEST(GpuRing, IsInOneLaneWhereOneWindowTakesAll) {
+// With as many blocks as there are, which is 16 on this GPU. Where HORING_ALGO names the ring, each of its two lanes has half of them.
+TEST(GpuRing, IsInOneLane) {
   if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
   const FakeCuda cuda;
   ASSERT_TRUE(cuda.loaded());
   cuda.setKernels(&horing::test::emulatedKernels());
-  const std::string table = testing::TempDir() + "horing_ring_" + std::to_string(::getpid());
+  const horing::test::TemporaryFolder folder;
+  const std::string table = folder.path() / "selection";
   std::ofstream(table) << "* * * * * ring\n";
-  const auto lanesOf = [&](size_t count) {
+  using LanesAndParts = std::pair<int, int>;
+  const auto gridOf = [&](size_t count) {
     const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
     onEveryRank(2, [&](int rank) {
       const GpuVector<float> data(cuda, rank, filled(rank, count));
@@ -648,19 +650,17 @@ TEST(GpuRing, IsInOneLaneWhereOneWindowTakesAll) {
       EXPECT_EQ(data.read().back(), element(0, count - 1) + element(1, count - 1));
     });
     for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
-    return cuda.columns();
+    return LanesAndParts{cuda.columns(), cuda.rows()};
   };
-  // 12 parts, and 4 slices of 64 KiB in a window, for each rank.
-  constexpr size_t kOfWindow = 2 * 12 * 4 * 16384;
+  constexpr size_t kLarge = 2'000'000;
   {
     const Setting selection("HORING_SELECTION", table);
-    EXPECT_EQ(lanesOf(1000), 1);
-    EXPECT_EQ(lanesOf(kOfWindow), 1);
-    EXPECT_EQ(lanesOf(kOfWindow + 1), 2);
+    EXPECT_EQ(gridOf(1000), LanesAndParts(1, 1));
+    EXPECT_EQ(gridOf(kLarge), LanesAndParts(1, 16));
   }
   const Setting algorithm("HORING_ALGO", "ring");
-  EXPECT_EQ(lanesOf(1000), 2);
-  std::remove(table.c_str());
+  EXPECT_EQ(gridOf(1000), LanesAndParts(2, 1));
+  EXPECT_EQ(gridOf(kLarge), LanesAndParts(2, 8));
   cuda.setKernels(nullptr);
 }
 

@@ -476,7 +476,7 @@ TEST_F(GpuProcess, SendsMessagesToItsNodeAndToAnotherInOneGroup) {
 
 // Links between hosts have so few channels, and queues between kernels need none of them.
 TEST_F(GpuProcess, HasMorePartsThanLinksHaveChannelsWhereAllRanksAreNeighbors) {
-  for (const int ranks : {2, 4}) EXPECT_GE(partsOfKernels(ranks), 8) << ranks;
+  for (const int ranks : {2, 4}) EXPECT_GT(partsOfKernels(ranks), 4) << ranks;
   cuda_.fail("cuIpcGetMemHandle", 1);
   EXPECT_EQ(partsOfKernels(2), 4);
 }

@@ -313,9 +313,13 @@ TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
 
 // Kernels have no plan for the large entry: hosts take it.
 TEST_F(GpuKernelTrouble, WithOneEntryOfAListIsNoneForTheOthers) {
+  const horing::test::TemporaryFolder folder;
+  const std::string table = folder.path() / "selection";
+  std::ofstream(table) << "* * * * 4K one_shot\n* * * * * ring\n";
+  const Setting selection("HORING_SELECTION", table);
   begin();
   const int launches = cuda_.launches();
-  cuda_.fail("cuMemcpyAsync", 2, 26, 1);
+  cuda_.fail("cuMemcpyAsync", 2, 10, 1);
   onEveryRank(2, [&](int rank) {
     const size_t large = 2'000'000;
     const GpuVector<float> small(cuda_, rank, std::vector<float>(8, 1)),

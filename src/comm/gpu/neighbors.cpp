@@ -31,9 +31,10 @@ GpuSeats::GpuSeats(std::vector<std::string> node_of_rank) : node_of_rank_(std::m
     most_neighbors_ = std::max(most_neighbors_, ranks_of_node[node]++);
 }
 
-void GpuSeats::setShape(const cuda::QueueShape& shape, int channels) {
+void GpuSeats::setShape(const cuda::QueueShape& shape, int channels, size_t spare_bytes) {
   shape_ = shape;
   channels_ = channels;
+  spare_bytes_ = spare_bytes;
 }
 
 std::vector<int> GpuSeats::neighborsOf(int rank) const {
@@ -64,7 +65,7 @@ size_t GpuSeats::counterOfQueueTo(int owner, int neighbor, int channel) const {
 
 std::optional<CudaIpcHandle> GpuNeighbors::offer(std::shared_ptr<const CudaDevice> device,
                                                  cuda::Memory& memory, const Log& log) {
-  if (seats_.neighborsOf(rank_).empty() || seats_.bytes() > kMostBytes) return {};
+  if (seats_.neighborsOf(rank_).empty() || seats_.spareBegin() > kMostBytes) return {};
   HORING_CHECK_EQ(memory.used(), size_t{0});
   const Result<std::byte*> begin = memory.allocate(seats_.bytes());
   const Result<CudaIpcHandle> handle = begin.ok() ? shareMemory(*device, begin.value()) : begin.status();
@@ -149,6 +150,10 @@ cuda::Port GpuNeighbors::port(int peer, int channel, bool sends) const {
   return cuda::layQueue(seats_.shape(), begin_ + seats_.queueFrom(rank_, peer, channel),
                         theirs + seats_.counterOfQueueTo(peer, rank_, channel))
       .receive;
+}
+
+std::byte* GpuNeighbors::spare(int rank) const {
+  return (rank == rank_ ? begin_ : opened_.at(rank)->begin()) + seats_.spareBegin();
 }
 
 // Says so first, for afterwards it cannot; nothing of this process touches the memory in between. If it cannot even now, its owner

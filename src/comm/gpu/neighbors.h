@@ -39,11 +39,13 @@ class GpuSeats {
   // Of the memory of each rank, from its begin on, where two ranks have so many queues in each direction; 0: no rank has neighbors.
   size_t bytes(const cuda::QueueShape& shape, int channels) const;
 
-  // Before what follows: they have.
-  void setShape(const cuda::QueueShape& shape, int channels);
+  // Before what follows: they have. Behind seats are so many bytes for spare queues (comm/gpu/spare_queues.h).
+  void setShape(const cuda::QueueShape& shape, int channels, size_t spare_bytes);
   const cuda::QueueShape& shape() const { return shape_; }
-  size_t bytes() const { return bytes(shape_, channels_); }
-  // In the memory of `owner`, from its begin: the word that `neighbor` sets when it has closed it, ...
+  size_t bytes() const { return spareBegin() + spare_bytes_; }
+  // In the memory of each rank, from its begin: where spare queues are, ...
+  size_t spareBegin() const { return bytes(shape_, channels_); }
+  // ... and in that of `owner` the word that `neighbor` sets when it has closed it, ...
   size_t closedWord(int owner, int neighbor) const;
   // ... the queue of that channel from it, ...
   size_t queueFrom(int owner, int neighbor, int channel) const;
@@ -55,6 +57,7 @@ class GpuSeats {
   size_t most_neighbors_ = 0;
   cuda::QueueShape shape_;
   int channels_ = 0;
+  size_t spare_bytes_ = 0;
 };
 
 // Of one rank. A resource; one thread at a time.
@@ -89,6 +92,8 @@ class GpuNeighbors {
   bool reaches(int peer) const { return settled_ && hasOpened(peer); }
   // This rank's end of a queue to or from a rank that it reaches.
   cuda::Port port(int peer, int channel, bool sends) const;
+  // Where spare queues are with this rank, or one that it reaches.
+  std::byte* spare(int rank) const;
   size_t count() const { return settled_ ? opened_.size() : 0; }
 
   // No kernel of this rank runs any more. Closes what is open, and waits a second for the others to do so; false: some have not,

@@ -92,6 +92,7 @@ void RemoteGpus::chooseShape() {
     const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
     shape_ = queues.shape;
     parts_ = queues.parts;
+    spare_bytes_ = cuda::kGpuSpareQueueBytes;
     while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
   } else {
     // Two windows, so that a sender need not wait for each credit that hosts carry.
@@ -105,7 +106,7 @@ void RemoteGpus::chooseShape() {
   bridged_parts_ = std::min(bridged_parts_, parts_);
   while (!hostsFit(shape_, bridged_parts_) && bridged_parts_ > 1) --bridged_parts_;
   proxy_count_ = std::min(proxiesFor(communicator_), bridged_parts_);
-  neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_));
+  neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_), spare_bytes_);
 }
 
 Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine, const Own& own) const {

@@ -56,9 +56,12 @@ class RemoteGpus {
   // Errors: the control plane's; kInvalidUsage: a rank is at another one.
   Result<bool> allMade(const std::array<int, 3>& key, bool made);
 
-  // After a good verdict, the same on all ranks: of queues, and the most parts of a plan.
+  // After a good verdict, the same on all ranks: of queues, and the parts of any plan.
   const cuda::QueueShape& shape() const { return shape_; }
   int32_t parts() const { return parts_; }
+  // For more, if all ranks are neighbors; of any of these.
+  size_t spareBytes() const { return all_neighbors_ ? spare_bytes_ : 0; }
+  std::byte* spare(int rank) const { return neighbors_.spare(rank); }
   // Whose memory kernels reach, and whose kernels reach this rank's; and whether all ranks are so to each other, the same on each.
   bool isNeighbor(int peer) const { return neighbors_.reaches(peer); }
   size_t neighbors() const { return neighbors_.count(); }
@@ -109,6 +112,7 @@ class RemoteGpus {
   std::shared_ptr<const CudaDevice> device_;
   cuda::QueueShape shape_;
   int32_t parts_ = 1;
+  size_t spare_bytes_ = 0;
   bool all_neighbors_ = true;
   bool some_by_rdma_ = false;
   bool all_started_ = true;    // the proxies and pinned memory of each rank

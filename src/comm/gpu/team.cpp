@@ -61,23 +61,14 @@ class GpuTeam::Ports final : public cuda::PortSource {
  public:
   Ports(GpuTeam& team, int32_t position) : team_(team), position_(position) {}
   Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
-    using Kind = cuda::PortName::Kind;
-    const bool sends = name.kind == Kind::kSend || name.kind == Kind::kScratchSend;
-    const int own = rankAt(position_);
-    QueueName wanted{own, own, kLinkChannels + name.queue, part};
-    if (name.queue < 0) {
-      (sends ? wanted.receiver : wanted.sender) = rankAt(name.position);
-      wanted.channel = name.channel;
-    }
-    HORING_ASSIGN(const QueueEnds ends, team_.queue(wanted, QueueUse::kPlan));
-    return sends ? ends.send : ends.receive;
+    HORING_ASSIGN(const QueueEnds ends, team_.queue(team_.queueOf(name, position_, part), QueueUse::kPlan));
+    return name.sends() ? ends.send : ends.receive;
   }
   Result<cuda::Activity*> activity(size_t blocks) override {
-    return team_.makeActivity(rankAt(position_), blocks);
+    return team_.makeActivity(team_.rank_of_position_[static_cast<size_t>(position_)], blocks);
   }
 
  private:
-  int rankAt(int32_t position) const { return team_.rank_of_position_[static_cast<size_t>(position)]; }
   GpuTeam& team_;
   const int32_t position_;
 };
@@ -189,9 +180,13 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     }
     if (made.ok()) {
       state_ = State::kKernels;
-      window_bytes_ = ranks_.size() * static_cast<size_t>(partsOfLanes(1)) *
-                      static_cast<size_t>(settings_.window) * settings_.slot_bytes;
-      log_.info("gpu", "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts",
+      // With spare queues one lane has as many blocks as two would have together, and is faster; else the two overlap.
+      window_bytes_ = spare_queues_.areAny()
+                          ? SIZE_MAX
+                          : ranks_.size() * static_cast<size_t>(std::min(blocksPerLane(1), settings_.parts)) *
+                                static_cast<size_t>(settings_.window) * settings_.slot_bytes;
+      log_.info("gpu",
+                "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts or more",
                 cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
       if (copies(UINT64_MAX))
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
@@ -237,6 +232,7 @@ void GpuTeam::adopt(const GpuTerms& terms) {
   settings_.slot_bytes = shape_.slot_bytes;
   settings_.parts = remote_->parts();
   settings_.hosts_carry = !remote_->areAllNeighbors();
+  spare_queues_ = {ranks_.size(), shape_, remote_->spareBytes()};
 }
 
 Status GpuTeam::setUpMemory() {
@@ -255,8 +251,13 @@ Status GpuTeam::setUpMemory() {
   settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
-  if (!remote_) chooseShape();
-  return remote_ ? Status() : provePeerAccess();
+  if (remote_) return {};
+  chooseShape();
+  HORING_TRY(provePeerAccess());
+  for (Rank& rank : ranks_) {
+    HORING_ASSIGN(rank.spare, rank.memory->allocate(cuda::kGpuSpareQueueBytes));
+  }
+  return {};
 }
 
 // Of every GPU to every other one, before anything else has a place in their memory.
@@ -288,32 +289,46 @@ void GpuTeam::chooseShape() {
   shape_ = queues.shape;
   settings_.slot_bytes = shape_.slot_bytes;
   settings_.parts = queues.parts;
+  spare_queues_ = {ranks_.size(), shape_, cuda::kGpuSpareQueueBytes};
 }
 
-Result<GpuTeam::QueueEnds> GpuTeam::queue(const QueueName& name, QueueUse use) {
+GpuQueueName GpuTeam::queueOf(const cuda::PortName& port, int32_t position, int32_t part) const {
+  const auto rankAt = [this](int32_t at) { return rank_of_position_[static_cast<size_t>(at)]; };
+  const int own = rankAt(position);
+  if (port.queue >= 0) return {own, own, kLinkChannels + port.queue, part};
+  const int peer = rankAt(port.position);
+  return {port.sends() ? own : peer, port.sends() ? peer : own, port.channel, part};
+}
+
+Result<GpuTeam::QueueEnds> GpuTeam::queue(const GpuQueueName& name, QueueUse use) {
   if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
-  if (!isHere(name.sender) || !isHere(name.receiver)) return makeRemoteQueue(name, use);
-  cuda::Memory& sender = *at(name.sender).memory;
-  cuda::Memory& receiver = *at(name.receiver).memory;
-  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, sender, receiver));
-  QueueEnds ends{};
-  HORING_ASSIGN(ends.send, place(name.sender, queue.send));
-  HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
+  HORING_ASSIGN(const QueueEnds ends, makeQueue(name, use));
   queues_.emplace(name, ends);
   new_queues_.push_back(name);
   return ends;
 }
 
-// The end that is here, of a queue that the host carries on.
-Result<GpuTeam::QueueEnds> GpuTeam::makeRemoteQueue(const QueueName& name, QueueUse use) {
-  const bool sends = isHere(name.sender);
-  const int channel = cuda::bridgeChannel(name.channel, name.part);
-  HORING_ASSIGN(const cuda::Port port,
-                remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
+// The ends that are here.
+Result<GpuTeam::QueueEnds> GpuTeam::makeQueue(const GpuQueueName& name, QueueUse use) {
+  const bool sends = isHere(name.sender), receives = isHere(name.receiver);
+  cuda::Queue queue;
+  if (name.part >= settings_.parts) {
+    const SpareQueues::Place& at = spare_queues_.placeOf(name);
+    queue = cuda::layQueue(shape_, spare(name.receiver) + at.receivers, spare(name.sender) + at.senders);
+  } else if (sends && receives) {
+    HORING_ASSIGN(queue, cuda::makeQueue(shape_, *at(name.sender).memory, *at(name.receiver).memory));
+  } else {
+    const int channel = cuda::bridgeChannel(name.channel, name.part);
+    HORING_ASSIGN((sends ? queue.send : queue.receive),
+                  remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
+  }
   QueueEnds ends{};
-  HORING_ASSIGN((sends ? ends.send : ends.receive), place(remote_->rank(), port));
-  queues_.emplace(name, ends);
-  new_queues_.push_back(name);
+  if (sends) {
+    HORING_ASSIGN(ends.send, place(name.sender, queue.send));
+  }
+  if (receives) {
+    HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
+  }
   return ends;
 }
 
@@ -342,6 +357,7 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
                 collectiveName(collective), made.status().message().c_str());
       HORING_TRY(undo(used));
     }
+    spare_queues_.keep();
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
     const std::lock_guard made_lock(made_mutex_);
     if (!found->second.empty()) made_.emplace(key, &found->second);
@@ -363,7 +379,8 @@ std::vector<GpuTeam::Used> GpuTeam::used() const {
 }
 
 Status GpuTeam::undo(const std::vector<Used>& used) {
-  for (const QueueName& name : new_queues_) queues_.erase(name);
+  spare_queues_.giveBack();
+  for (const GpuQueueName& name : new_queues_) queues_.erase(name);
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank].memory));
     if (ranks_[rank].told) HORING_TRY(ranks_[rank].told->rewind(used[rank].told));
@@ -373,19 +390,26 @@ Status GpuTeam::undo(const std::vector<Used>& used) {
 
 // As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
 // even one does.
-int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const {
+int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule>& schedules) {
   // Of these, in one launch of all ranks, no block waits for another, and none has a queue.
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
-  return partsOfLanes(lanes);
+  const int32_t blocks = std::min(blocksPerLane(lanes), cuda::kMaxParts);
+  if (blocks <= settings_.parts || !spare_queues_.areAny()) return std::min(blocks, settings_.parts);
+  std::vector<GpuQueueName> queues;
+  for (size_t position = 0; position < schedules.size(); ++position)
+    for (const cuda::ImageLane& lane :
+         cuda::PlanImage::make(schedules[position], rank_of_position_, {}).lanes)
+      for (const cuda::PortName& port : lane.ports)
+        if (!port.sends()) queues.push_back(queueOf(port, static_cast<int32_t>(position), 0));
+  return spare_queues_.take(queues, settings_.parts, blocks);
 }
 
-int32_t GpuTeam::partsOfLanes(size_t lanes) const {
+int32_t GpuTeam::blocksPerLane(size_t lanes) const {
   const auto granted = std::max<size_t>(static_cast<size_t>(most_blocks_) / lanes, 1);
-  const auto parts = std::min(granted, static_cast<size_t>(settings_.parts));
   const int resident = remote_ ? resident_blocks_ : launches_.residentBlocks();
-  return static_cast<int32_t>(std::min(parts, static_cast<size_t>(resident) / lanes));
+  return static_cast<int32_t>(std::min(granted, static_cast<size_t>(resident) / lanes));
 }
 
 Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection& selection, int root) {
@@ -496,7 +520,7 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
 }
 
 Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int32_t part) {
-  const QueueName name = sends ? QueueName{rank, peer, 0, part} : QueueName{peer, rank, 0, part};
+  const GpuQueueName name = sends ? GpuQueueName{rank, peer, 0, part} : GpuQueueName{peer, rank, 0, part};
   HORING_ASSIGN(const QueueEnds ends, queue(name, QueueUse::kMessages));
   return sends ? ends.send : ends.receive;
 }

@@ -6,7 +6,6 @@
 // and plans of a rank lie on its GPU, in memory that is taken once.
 #include <array>
 #include <atomic>
-#include <compare>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -21,6 +20,7 @@
 #include "comm/gpu/kernel_selection.h"
 #include "comm/gpu/launches.h"
 #include "comm/gpu/remote_gpus.h"
+#include "comm/gpu/spare_queues.h"
 #include "control/replay_number.h"
 #include "control/unique_id.h"
 #include "cuda/device.h"
@@ -111,6 +111,7 @@ class GpuTeam {
   struct Rank {
     std::shared_ptr<const CudaDevice> device;
     std::unique_ptr<cuda::Memory> memory;
+    std::byte* spare = nullptr;  // in it, unless `remote_` knows
     // Where its plans tell of their runs, unless `remote_` has a place for that.
     std::unique_ptr<cuda::Memory> told;
     bool is_served = false;  // serves() has told it so
@@ -140,24 +141,18 @@ class GpuTeam {
   std::vector<Used> used() const;
   Status undo(const std::vector<Used>& used);
   Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
-  int32_t partsOfLanes(size_t lanes) const;
-  int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules) const;
-  // A queue between two ranks, or two lanes of one: each end lies with its rank.
-  struct QueueName {
-    int sender;
-    int receiver;
-    int32_t channel;  // from kLinkChannels on: of a scratch queue
-    int32_t part;
-    auto operator<=>(const QueueName&) const = default;
-  };
+  int32_t blocksPerLane(size_t lanes) const;
+  int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules);
+  GpuQueueName queueOf(const cuda::PortName& port, int32_t position, int32_t part) const;
   struct QueueEnds {
     cuda::Port* send;
     cuda::Port* receive;
   };
   // Of a plan and of messages it is the same: kernels of either find what the other left there.
   using QueueUse = RemoteGpus::QueueUse;
-  Result<QueueEnds> queue(const QueueName& name, QueueUse use);
-  Result<QueueEnds> makeRemoteQueue(const QueueName& name, QueueUse use);
+  Result<QueueEnds> queue(const GpuQueueName& name, QueueUse use);
+  Result<QueueEnds> makeQueue(const GpuQueueName& name, QueueUse use);
+  std::byte* spare(int rank) const { return remote_ ? remote_->spare(rank) : at(rank).spare; }
   Result<cuda::Port*> portOfMessages(int rank, int peer, bool sends, int32_t part);
   Result<cuda::Port*> place(int rank, const cuda::Port& port);
   void release();
@@ -179,10 +174,11 @@ class GpuTeam {
   cuda::BoundPlanSettings settings_;
   cuda::QueueShape shape_;
   std::vector<int32_t> rank_of_position_;
-  std::map<QueueName, QueueEnds> queues_;
-  std::vector<QueueName> new_queues_;  // made for the plan at hand, or the exchanges
+  std::map<GpuQueueName, QueueEnds> queues_;
+  std::vector<GpuQueueName> new_queues_;  // made for the plan at hand, or the exchanges
+  SpareQueues spare_queues_;
   KernelSelection selection_;
-  size_t window_bytes_ = 0;  // of a vector of which each part takes one window of a plan of one lane
+  size_t window_bytes_ = 0;  // of a vector up to which one lane is best, see KernelSelection::choose()
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root
   std::map<PlanKey, Plans> plans_;
   bool has_exchanges_ = false;  // or tried to have

@@ -64,6 +64,7 @@ struct PortName {
   int32_t channel = 0;
   int32_t queue = -1;
   bool operator==(const PortName&) const = default;
+  bool sends() const { return kind == Kind::kSend || kind == Kind::kScratchSend; }
 };
 
 struct ImageLane {

@@ -12,7 +12,7 @@ constexpr int kChannels = 6;
 
 GpuSeats seatsOf(std::vector<std::string> nodes) {
   GpuSeats seats(std::move(nodes));
-  seats.setShape(kShape, kChannels);
+  seats.setShape(kShape, kChannels, 0);
   return seats;
 }
 

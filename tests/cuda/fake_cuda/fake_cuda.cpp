@@ -96,7 +96,7 @@ struct Driver {
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
   std::atomic<int> launches = 0;
-  std::atomic<int> columns = 0;
+  std::atomic<int> columns = 0, rows = 0;
   std::atomic<int> flushes = 0;     // of what adapters wrote
   std::atomic<int> recording = 0;   // streams, in CUDA's default mode
   std::atomic<int> broken_off = 0;  // how often such recordings were, by a call that is none of them
@@ -298,6 +298,9 @@ FAKE int fakeCudaLaunches() {
 }
 FAKE int fakeCudaColumns() {
   return driver.columns;
+}
+FAKE int fakeCudaRows() {
+  return driver.rows;
 }
 FAKE int fakeCudaFlushes() {
   return driver.flushes;
@@ -694,6 +697,7 @@ FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned
                         unsigned int, unsigned int, unsigned int, void* stream, void** parameters, void**) {
   ++driver.launches;
   driver.columns = static_cast<int>(x);
+  driver.rows = static_cast<int>(y);
   const horing::fake::Grid grid{static_cast<int>(x), static_cast<int>(y), static_cast<int>(z)};
   const Kernels* const kernels = driver.kernels;
   const std::string name = *static_cast<std::string*>(function);

@@ -61,6 +61,8 @@ class FakeCuda {
 
   // The first dimension of the grid of the last one: lanes.
   int columns() const { return call<int()>("fakeCudaColumns")(); }
+  // And the second: parts.
+  int rows() const { return call<int()>("fakeCudaRows")(); }
 
   // Of what adapters wrote, so far.
   int flushes() const { return call<int()>("fakeCudaFlushes")(); }
