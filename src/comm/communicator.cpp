@@ -326,10 +326,10 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     HORING_ASSIGN(PlannedOperation* const planned, planner_->prepare(collective, selection, call.root));
     if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
     transports = planned->transports;
-    if (totalBytes(collective, call, options_.ranks) >= kInPlaceBytes)
+    planned->operation->begin(call);
+    if (planned->operation->movesInPlace())
       for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
         lend(transports, memory);
-    planned->operation->begin(call);
     return driveToEnd(*planned, call.sequence, deadline);
   });
   takeBack(transports, status);
@@ -364,8 +364,9 @@ void Communicator::takeBack(uint32_t transports, const Status& status) {
 
 Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu) {
   const bool is_shared = options_.segments && options_.segments->find(memory, bytes);
-  if (!is_shared && !connector_->usesLentMemory(connector_->allTransports()))
-    return static_cast<void*>(nullptr);
+  const uint32_t all = connector_->allTransports();
+  const bool is_used = gpu ? connector_->usesGpuMemory(all) : is_shared || connector_->usesLentMemory(all);
+  if (!is_used) return static_cast<void*>(nullptr);
   if (!gpu) return registrations_.add(memory, bytes);
   Result<CudaDmabuf> dmabuf = exportDmabuf(*gpu, memory, bytes);
   if (dmabuf.ok()) return registrations_.add(memory, bytes, dmabuf.take());
@@ -382,7 +383,7 @@ bool Communicator::movesInPlace(const Transfer& transfer) const {
       transfer.bytes > region->bytes - static_cast<size_t>(memory - region->begin))
     return false;
   const int transport = connector_->choiceFor(transfer.peer);
-  return transport >= 0 && connector_->usesLentMemory(1u << transport);
+  return transport >= 0 && connector_->usesGpuMemory(1u << transport);
 }
 
 Status Communicator::deregister(const void* handle) {
@@ -665,8 +666,8 @@ Status Communicator::leave() {
   }
   if (const DataMoved moved = dataMoved(); moved.sent_in_place + moved.sent_through_slots > 0)
     log_.info("comm",
-              "over RDMA: sent %" PRIu64 " bytes in place, %" PRIu64 " through slots; received %" PRIu64
-              " in place, %" PRIu64 " through slots",
+              "over RDMA: sent %" PRIu64 " bytes in place, %" PRIu64
+              " through slots; received %" PRIu64 " in place, %" PRIu64 " through slots",
               moved.sent_in_place, moved.sent_through_slots, moved.received_in_place,
               moved.received_through_slots);
   left_ = true;

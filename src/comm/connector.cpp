@@ -116,6 +116,12 @@ bool Connector::usesLentMemory(uint32_t transports) const {
   return any;
 }
 
+bool Connector::usesGpuMemory(uint32_t transports) const {
+  bool any = false;
+  forEachBit(transports, [&](size_t index) { any = any || transports_[index]->usesGpuMemory(); });
+  return any;
+}
+
 void Connector::lend(uint32_t transports, const Region& region) {
   forEachBit(transports, [&](size_t index) { transports_[index]->lend(region); });
 }

@@ -66,6 +66,7 @@ class Connector {
 
   // Memory of callers; see Transport.
   bool usesLentMemory(uint32_t transports) const;
+  bool usesGpuMemory(uint32_t transports) const;
   void lend(uint32_t transports, const Region& region);
   void takeBack(uint32_t transports, const Region& region);
   void forget(uint64_t region);

@@ -44,7 +44,8 @@ class Sender {
   virtual std::byte* tryAcquireLanding() { return tryAcquire(); }
   // Publishes the first `bytes` (0 .. slot_bytes) bytes of what was acquired last. Only after a successful tryAcquire().
   virtual void post(uint32_t bytes, Tag tag) = 0;
-  // True when everything posted will arrive without further help from this rank, and nothing of it lies in memory that was lent.
+  // True when everything posted will arrive without further help from this rank, whatever becomes of memory that it lies in once that
+  // is taken back.
   virtual bool flushed() const = 0;
   // From the next message on: whether messages go through all the room of a link (LinkShape::room), each in the smallest place that
   // it fits, or keep to few slots. Costs nothing to be called; this end's own affair.
@@ -61,11 +62,15 @@ class Sender {
   virtual uint64_t acknowledged() const { return 0; }
 
   // --- For memory that was lent to the transport (Transport::lend); others serve all by copying.
+  // Whether messages have landings: those that the sender acquires by tryAcquireLanding(), one after the other, are those that the
+  // receiver tells landings of. Both say the same.
+  virtual bool hasLandings() const { return awaitsLandings(); }
   // Whether tryAcquireLanding() may wait; the same at both ends of a connection.
   virtual bool awaitsLandings() const { return false; }
   // Whether postFrom() can be called with that.
   virtual bool sendsFrom(const std::byte* /*memory*/, uint32_t /*bytes*/) const { return false; }
-  // As post(), but of that memory, which must stay as it is until flushed(); the acquired slot is taken up all the same.
+  // As post(), but of that memory, which must stay as it is until it is taken back, flushed() or not; the acquired slot is taken up all
+  // the same.
   virtual void postFrom(const std::byte* /*memory*/, uint32_t bytes, Tag tag) { post(bytes, tag); }
 };
 
@@ -100,10 +105,12 @@ class Receiver {
   virtual bool useSlots(std::span<std::byte> /*memory*/) { return false; }
   // Where it has such slots: the message `ahead` of the oldest, or nullptr while that has not arrived. Does not consume it.
   virtual const Message* tryPeekAhead(uint64_t /*ahead*/) { return nullptr; }
-  // As Sender::awaitsLandings().
+  // As of the sender.
+  virtual bool hasLandings() const { return awaitsLandings(); }
   virtual bool awaitsLandings() const { return false; }
   // Says where the next messages that have no landing yet shall be: in that memory if it is lent (Transport::lend) and the transport can
-  // put them there, else in slots; Message::data tells. False: not now. May be said long before the messages are sent.
+  // put them there, else in slots; Message::data tells. False: not now. May be said long before the messages are sent, or, where nobody
+  // awaits it, after: then they are in slots.
   virtual bool tryLand(const Landing& /*landing*/) { return true; }
 };
 
@@ -118,6 +125,9 @@ struct Region {
   uint64_t dmabuf_offset = 0;
 
   bool ofGpu() const { return dmabuf >= 0; }
+  bool contains(const std::byte* memory, size_t length) const {
+    return memory >= begin && length <= bytes && static_cast<size_t>(memory - begin) <= bytes - length;
+  }
 };
 
 // The shape of a link; both ends must be given the same.
@@ -195,7 +205,10 @@ class Transport {
   // --- Memory of callers.
   // Whether lending it gains anything.
   virtual bool usesLentMemory() const { return false; }
+  // Whether it gains anything if it is a GPU's.
+  virtual bool usesGpuMemory() const { return false; }
   // Until as many takeBack(): messages may be sent from the region and land in it without a copy. Where that fails, they are copied.
+  // Once it is forgotten and taken back nothing of it is read or written, though messages be under way.
   virtual void lend(const Region& /*region*/) {}
   virtual void takeBack(const Region& /*region*/) {}
   // Any thread. The region goes: on return the transport keeps nothing of it, unless it is lent: then when it is taken back.

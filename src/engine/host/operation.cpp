@@ -125,7 +125,7 @@ void HostOperation::layOutLane(size_t lane_number) {
         from.sources.size() == 1 && !(scales_ && (from.completes || readsInput(from.sources[0])));
     step.streams = is_large && step.keeps_out && !read_again_[static_cast<size_t>(chunk)];
     step.lasting = lastingOf(step, from, chunk);
-    layOutLandings(step, from, chunk);
+    layOutLandings(step, chunk);
     lane.tells_landings = lane.tells_landings || step.tells_landing;
     const size_t bytes = step.count * element_bytes_;
     has_large_chunks_ = has_large_chunks_ || bytes >= kInPlaceBytes;
@@ -136,14 +136,22 @@ void HostOperation::layOutLane(size_t lane_number) {
   }
 }
 
-// Both ends must say the same of a message: they know what is done, and the size of the chunk.
-void HostOperation::layOutLandings(CallStep& step, const Step& from, int32_t chunk) const {
-  const bool is_told =
-      !isReduction(plan_.schedule().collective) && step.count * element_bytes_ >= kInPlaceBytes;
-  step.awaits_landing = is_told && step.sender && step.sender->awaitsLandings();
-  step.tells_landing = is_told && !from.sources.empty() && from.sources[0].kind == Source::Kind::kRecv &&
-                       step.sources[0].receiver->awaitsLandings();
-  step.lands = step.tells_landing && step.keeps_out && !kept_again_[static_cast<size_t>(chunk)];
+// Both ends must say the same of a message: they know what is done, and the size of the chunk. The sender of a reduction does not know
+// whether its value is to be folded, and then lands nowhere; to wait for that would gain nothing.
+template <typename End>
+bool HostOperation::hasLandings(const End* end) const {
+  return end && end->hasLandings() && !(isReduction(plan_.schedule().collective) && end->awaitsLandings());
+}
+
+void HostOperation::layOutLandings(CallStep& step, int32_t chunk) const {
+  const bool is_large = step.count * element_bytes_ >= kInPlaceBytes;
+  step.has_landing = is_large && hasLandings(step.sender);
+  step.tells_landing =
+      is_large && std::any_of(step.sources.begin(), step.sources.end(), [&](const auto& source) {
+        return source.kind == Source::Kind::kRecv && hasLandings(source.receiver);
+      });
+  step.lands =
+      step.tells_landing && step.only_moves && step.keeps_out && !kept_again_[static_cast<size_t>(chunk)];
 }
 
 HostOperation::Lasting HostOperation::lastingOf(const CallStep& step, const Step& from, int32_t chunk) const {
@@ -261,11 +269,14 @@ bool HostOperation::tellLanding(const CallStep& step, int64_t begin, int64_t end
   const ElementRange first = slicing_.range(step.count, begin);
   const ElementRange last = slicing_.range(step.count, begin + messages - 1);
   std::byte* const memory = call_.output + step.output_bytes + first.offset * element_bytes_;
-  return step.sources[0].receiver->tryLand(
-      {.memory = step.lands && input_lasts_ ? memory : nullptr,
-       .bytes = (last.offset + last.count - first.offset) * element_bytes_,
-       .stride = static_cast<uint32_t>(first.count * element_bytes_),
-       .messages = static_cast<uint32_t>(messages)});
+  const Landing landing{.memory = step.lands && input_lasts_ ? memory : nullptr,
+                        .bytes = (last.offset + last.count - first.offset) * element_bytes_,
+                        .stride = static_cast<uint32_t>(first.count * element_bytes_),
+                        .messages = static_cast<uint32_t>(messages)};
+  // Where there are several they are folded, so those who may say "not now" are not told.
+  return std::all_of(step.sources.begin(), step.sources.end(), [&](const BoundSource& source) {
+    return !hasLandings(source.receiver) || source.receiver->tryLand(landing);
+  });
 }
 
 inline bool HostOperation::waitIsOver(const LaneState& lane) const {
@@ -314,7 +325,7 @@ inline bool HostOperation::waitIsOver(const LaneState& lane) const {
   if (call_.copier || (call_.reader && step.sources[0].position >= 0)) [[unlikely]] {
     if (!copy(step, kept, sent, bytes)) return false;
   } else {
-    compute(step, kept, in_place ? nullptr : sent, range.count);
+    compute(step, kept, in_place ? nullptr : sent, range.count, in_place);
   }
   // Moves on while the stores of this slice drain; to post and to release wait for them.
   nextSlice(lane);
@@ -416,9 +427,12 @@ bool HostOperation::copy(const CallStep& step, std::byte* kept, std::byte* sent,
   return status_.ok();
 }
 
-inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count) {
+// What is `read_at_once` by the transport stays in the cache.
+inline void HostOperation::compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count,
+                                   bool read_at_once) {
   const bool sends_far = sent && count * element_bytes_ >= kFarBytes && step.sender->readerIsFar();
-  if (step.streams || sends_far) return computeAndStream(step, kept, sent, count, sends_far);
+  if ((step.streams && !read_at_once) || sends_far)
+    return computeAndStream(step, kept, sent, count, sends_far);
   std::byte* first = kept ? kept : sent;
   std::byte* second = kept ? sent : nullptr;
   if (step.only_moves) {
@@ -478,7 +492,7 @@ void HostOperation::computeForAll(const CallStep& step, size_t output_offset, si
 inline void HostOperation::fold(const CallStep& step, std::byte* first, std::byte* second, size_t count) {
   std::byte* const places[] = {first, second};
   const int given = second ? 2 : 1;
-  foldTo(step, {places, static_cast<size_t>(given)}, step.streams ? given - 1 : given, count);
+  foldTo(step, {places, static_cast<size_t>(given)}, given, count);
 }
 
 inline void HostOperation::foldTo(const CallStep& step, std::span<std::byte* const> places, int streams_from,

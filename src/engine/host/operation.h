@@ -91,6 +91,8 @@ class HostOperation final : public Driven {
   std::vector<int32_t> waitsFor() const override;
   uint64_t memoryBytes() const;
   bool readsPeers() const { return plan_.readsPeers(); }
+  // Whether lent memory may be of use to the call that has begun.
+  bool movesInPlace() const { return has_large_chunks_; }
   // For a timeline: the step that a lane is at; -1: it has finished.
   size_t laneCount() const { return lanes_.size(); }
   int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
@@ -117,9 +119,9 @@ class HostOperation final : public Driven {
     bool only_moves = false;  // one value, nothing to fold or to scale
     bool streams = false;     // what it keeps goes past the caches
     Lasting lasting = Lasting::kNone;
-    bool awaits_landing = false;  // what it sends; see Sender::tryAcquireLanding()
-    bool tells_landing = false;   // of what it receives
-    bool lands = false;           // where it keeps it
+    bool has_landing = false;    // what it sends; see Sender::tryAcquireLanding()
+    bool tells_landing = false;  // of what it receives
+    bool lands = false;          // where it keeps it
   };
   struct LaneState {
     std::vector<CallStep> steps;     // of the whole lane; see layOut()
@@ -143,7 +145,10 @@ class HostOperation final : public Driven {
   // What depends on the call's count, type and operation, for all steps.
   void layOut(const Call& call);
   void layOutLane(size_t lane_number);
-  void layOutLandings(CallStep& step, const Step& from, int32_t chunk) const;
+  void layOutLandings(CallStep& step, int32_t chunk) const;
+  // Whether messages of this call do that are large enough.
+  template <typename End>
+  bool hasLandings(const End* end) const;
   Lasting lastingOf(const CallStep& step, const Step& from, int32_t chunk) const;
 
   bool advanceLane(LaneState& lane);
@@ -156,12 +161,12 @@ class HostOperation final : public Driven {
   bool gatherOperands(const LaneState& lane, size_t byte_offset, size_t bytes, Tag tag);
   void release(const CallStep& step);
   static std::byte* acquire(const CallStep& step, size_t bytes) {
-    return step.awaits_landing ? step.sender->tryAcquireLanding()
-                               : step.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
+    return step.has_landing ? step.sender->tryAcquireLanding()
+                            : step.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
   }
   const std::byte* lastingValue(const CallStep& step, const std::byte* kept) const;
   bool copy(const CallStep& step, std::byte* kept, std::byte* sent, size_t bytes);
-  void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count);
+  void compute(const CallStep& step, std::byte* kept, std::byte* sent, size_t count, bool read_at_once);
   void computeForAll(const CallStep& step, size_t output_offset, size_t count);
   void publishOutputs() const;
   void computeAndStream(const CallStep& step, std::byte* kept, std::byte* sent, size_t count, bool sends_far);

@@ -118,7 +118,7 @@ bool PointToPoint::trySend(Flow& flow) {
   if (!flow.sender && !(flow.sender = connections_.sender(flow.peer))) return false;
   const Transfer& transfer = flow.transfers[flow.current];
   const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
-  if (lands(flow) && !flow.announced) return tryAnnounce(flow, tag);
+  if (awaitsLandings(flow) && !flow.announced) return tryAnnounce(flow, tag);
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
   std::byte* slot = lands(flow) ? flow.sender->tryAcquireLanding()
                                 : flow.sender->tryAcquireFor(static_cast<uint32_t>(bytes));
@@ -141,7 +141,11 @@ bool PointToPoint::trySend(Flow& flow) {
 
 bool PointToPoint::lands(const Flow& flow) {
   if (flow.transfers[flow.current].bytes < kInPlaceBytes) return false;
-  return flow.sender ? flow.sender->awaitsLandings() : flow.receiver->awaitsLandings();
+  return flow.sender ? flow.sender->hasLandings() : flow.receiver->hasLandings();
+}
+
+bool PointToPoint::awaitsLandings(const Flow& flow) {
+  return lands(flow) && (flow.sender ? flow.sender->awaitsLandings() : flow.receiver->awaitsLandings());
 }
 
 // A message without data before those that wait for a landing: a receiver that expects another size, and may not tell any, sees it.
@@ -162,7 +166,7 @@ bool PointToPoint::tryReceive(Flow& flow) {
   }
   const Message* message = flow.receiver->tryPeek();
   if (!message) return false;
-  const bool announces = lands(flow) && !flow.announced;
+  const bool announces = awaitsLandings(flow) && !flow.announced;
   const size_t bytes = announces ? 0 : std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
   if (message->bytes != bytes ||
       message->tag != tagOf(received_[static_cast<size_t>(flow.peer)], transfer.bytes)) [[unlikely]] {

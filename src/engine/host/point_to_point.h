@@ -77,7 +77,7 @@ class PointToPoint final : public Driven {
     std::vector<Transfer> transfers;
     size_t current = 0;
     size_t offset = 0;  // bytes of the current one that are done
-    // Of a transfer whose receiver says where it lands: it has said so, and the sender has said what comes.
+    // Of a transfer whose receiver says where it lands: it has said so, and a sender that awaits it has said what comes.
     bool told = false;
     bool announced = false;
     // Of a transfer that has a copier.
@@ -95,8 +95,9 @@ class PointToPoint final : public Driven {
   bool settle();
   bool trySend(Flow& flow);
   bool tryAnnounce(Flow& flow, Tag tag);
-  // Where its messages land has to be told before: both ends say the same of it.
+  // Its messages have landings, which the sender awaits: both ends say the same of it.
   static bool lands(const Flow& flow);
+  static bool awaitsLandings(const Flow& flow);
   bool tryReceive(Flow& flow);
   void beginCopies();
   bool copy(Flow& flow, std::byte* to, const std::byte* from, size_t bytes);

@@ -36,10 +36,7 @@ class RegionCache {
   class Entry {
    public:
     explicit Entry(const Region& region) : region_(region) {}
-    bool contains(const std::byte* memory, size_t bytes) const {
-      return memory >= region_.begin && bytes <= region_.bytes &&
-             static_cast<size_t>(memory - region_.begin) <= region_.bytes - bytes;
-    }
+    bool contains(const std::byte* memory, size_t bytes) const { return region_.contains(memory, bytes); }
     bool ofGpu() const { return region_.ofGpu(); }
     // `device`: by its place among the devices.
     uint32_t localKey(size_t device) const { return on_[device].localKey(); }

@@ -62,6 +62,7 @@ class VerbsTransport final : public Transport {
   void endWait() override;
   uint64_t memoryBytes() const override;
   bool usesLentMemory() const override { return options_.region_bytes > 0; }
+  bool usesGpuMemory() const override { return usesLentMemory(); }
   void lend(const Region& region) override { regions_->hold(region); }
   void takeBack(const Region& region) override { regions_->release(region); }
   void forget(uint64_t region) override { regions_->forget(region); }
