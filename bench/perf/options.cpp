@@ -87,7 +87,8 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-J,--output_file", options.output_file,
                  "write results to this .json file; an existing file is kept, .0, .1 appended");
   app.add_option("-R,--local_register", raw.registration,
-                 "1: registered buffers from horingMemAlloc, which peers on the same node read in place");
+                 "1: registered buffers from horingMemAlloc, which peers on the same node read in place, and "
+                 "networks move");
   app.add_option("--buffers", raw.buffers,
                  "host|cuda|auto: where buffers are; auto: on GPUs if there are any")
       ->check(CLI::IsMember({"host", "cuda", "auto"}));
@@ -258,7 +259,7 @@ std::string examplesOf(const char* program) {
   Four ranks as processes; eight on two emulated nodes with links of 1000 Mbit/s:
       horing-run -n 4 -- %s -b 8 -e 64M -f 2
       horing-run -n 8 --nodes 2 --rate 1000 -- %s -b 16M -e 16M
-  With buffers that ranks on the same node read in place:
+  With buffers that ranks on the same node read in place, and networks move without a copy:
       horing-run -n 4 -- %s -b 1M -e 64M -f 2 -R 1
 )",
                       program, program, program, program);

@@ -666,7 +666,7 @@ Status Communicator::leave() {
   }
   if (const DataMoved moved = dataMoved(); moved.sent_in_place + moved.sent_through_slots > 0)
     log_.info("comm",
-              "over RDMA: sent %" PRIu64 " bytes in place, %" PRIu64
+              "over RDMA and TCP: sent %" PRIu64 " bytes in place, %" PRIu64
               " through slots; received %" PRIu64 " in place, %" PRIu64 " through slots",
               moved.sent_in_place, moved.sent_through_slots, moved.received_in_place,
               moved.received_through_slots);

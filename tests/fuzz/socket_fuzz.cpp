@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/auth.h"
@@ -124,7 +125,8 @@ void reception(Bytes bytes) {
   }
 }
 
-// What the peer writes, in pieces, against an end that sends, receives and releases as it pleases.
+// What the peer writes, in pieces, against an end that sends, receives and releases as it pleases, and lends memory until it takes that
+// back: from then on nothing touches it.
 void socketLink(Bytes bytes) {
   constexpr LinkShape kShape{2, 4, 128};
   int ends[2];
@@ -132,7 +134,14 @@ void socketLink(Bytes bytes) {
   Fd peer(ends[1]);
   tcp::Poller poller;
   HORING_CHECK(poller.open().ok());
-  tcp::SocketLink link({.rank = 1, .peer = 0, .shape = kShape, .stream_names = {"fuzz"}});
+  std::array<std::byte, 256> memory{};
+  const Region region{.id = 1, .begin = memory.data(), .bytes = memory.size()};
+  tcp::LentMemory lent;
+  lent.lend(region);
+  bool is_lent = true;
+  DataMoved moved;
+  tcp::SocketLink link(
+      {.rank = 1, .peer = 0, .shape = kShape, .stream_names = {"fuzz"}, .lent = &lent, .moved = &moved});
   link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller), 1);
   sayState(peer.get(), {}, {});
   Input in(bytes);
@@ -146,13 +155,24 @@ void socketLink(Bytes bytes) {
       tcp::FrameHeader header{};
       header.bytes = in.number<uint8_t>();
       header.channel = static_cast<uint16_t>(channel);
-      header.kind = static_cast<tcp::FrameKind>(in.number<uint8_t>() % 8);
+      const auto kind = in.number<uint8_t>();
+      header.kind = static_cast<tcp::FrameKind>(kind % 8);
+      header.landing = kind / 8;
       header.sequence = in.number<uint8_t>();
       header.credit = in.number<uint8_t>();
       say(peer.get(), std::as_bytes(std::span(&header, 1)));
       say(peer.get(), in.bytes(header.bytes));
     } else if (action % 8 == 5 && link.sender(channel).tryAcquire()) {
-      link.sender(channel).post(action / 16 * 8, action);
+      const uint32_t length = action / 16 * 8;
+      if (action % 16 == 13 && link.sender(channel).sendsFrom(memory.data(), length)) {
+        link.sender(channel).postFrom(memory.data(), length, action);
+      } else {
+        link.sender(channel).post(length, action);
+      }
+    } else if (action % 8 == 6 && action >= 192) {
+      const size_t offset = action % 64;
+      link.receiver(channel).tryLand(
+          {.memory = memory.data() + offset, .bytes = 192, .stride = 100, .messages = 2});
     } else if (action % 8 == 6) {
       if (const Message* message = link.receiver(channel).tryPeek()) {
         HORING_CHECK_LE(message->bytes, kShape.slot_bytes);
@@ -162,7 +182,12 @@ void socketLink(Bytes bytes) {
     } else if (action % 8 == 7) {
       std::byte heard[512];
       [[maybe_unused]] const ssize_t got = ::recv(peer.get(), heard, sizeof heard, MSG_DONTWAIT);
-      if (action > 240) {
+      if (action < 16 && is_lent) {
+        is_lent = false;
+        lent.takeBack(region);
+        link.withdraw(region);
+        memory.fill(std::byte{77});
+      } else if (action > 240) {
         ::shutdown(peer.get(), SHUT_WR);
       } else if (action > 200) {
         // Another connection for the stream, whose first words may be wrong.
@@ -179,6 +204,8 @@ void socketLink(Bytes bytes) {
   }
   link.leave();
   HORING_CHECK(!link.describe().empty());
+  HORING_CHECK(is_lent ||
+               std::all_of(memory.begin(), memory.end(), [](auto byte) { return byte == std::byte{77}; }));
 }
 
 }  // namespace horing::fuzz

@@ -1,6 +1,7 @@
 #include "transport/socket/connection.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "transport/socket/link.h"
@@ -16,7 +17,18 @@ std::byte* SocketSender::tryAcquire() {
     return nullptr;
   }
   acquired_ = true;
+  has_landing_ = false;
   return slotOf(posted_);
+}
+
+std::byte* SocketSender::tryAcquireLanding() {
+  std::byte* const slot = tryAcquire();
+  has_landing_ = slot != nullptr;
+  return slot;
+}
+
+bool SocketSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
+  return link_.lentMemory().holds(memory, bytes);
 }
 
 bool SocketSender::useSlots(std::span<std::byte> memory) {
@@ -30,24 +42,44 @@ std::byte* SocketSender::slotOf(uint64_t sequence) const {
   return slots_ + sequence % sent_.size() * link_.shape().slot_bytes;
 }
 
+const std::byte* SocketSender::payloadOf(uint64_t sequence) const {
+  const Sent& message = at(sequence);
+  return message.memory ? message.memory : slotOf(sequence);
+}
+
 FrameHeader SocketSender::headerOf(uint64_t sequence) const {
-  return {.bytes = at(sequence).bytes,
+  const Sent& message = at(sequence);
+  return {.bytes = message.bytes,
           .channel = static_cast<uint16_t>(channel_),
           .kind = FrameKind::kData,
-          .tag = at(sequence).tag,
+          .tag = message.tag,
           .sequence = sequence,
-          .credit = 0};
+          .credit = 0,
+          .landing = message.landing};
 }
 
 void SocketSender::post(uint32_t bytes, Tag tag) {
+  link_.moved().sent_through_slots += bytes;
+  enqueue({.tag = tag, .bytes = bytes});
+}
+
+void SocketSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
+  link_.moved().sent_in_place += bytes;
+  lent_before_ = posted_ + 1;
+  enqueue({.tag = tag, .memory = memory, .bytes = bytes});
+}
+
+void SocketSender::enqueue(Sent message) {
   HORING_CHECK(acquired_);
-  HORING_CHECK_LE(bytes, link_.shape().slot_bytes);
+  HORING_CHECK_LE(message.bytes, link_.shape().slot_bytes);
   acquired_ = false;
-  const size_t stream = link_.chooseStream(bytes);
-  at(posted_) = {.tag = tag, .bytes = bytes, .stream = static_cast<uint16_t>(stream), .written = false};
+  if (has_landing_) message.landing = ++landings_;
+  const size_t stream = link_.chooseStream(message.bytes);
+  message.stream = static_cast<uint16_t>(stream);
+  at(posted_) = message;
   ++unsent_;
   const uint64_t sequence = posted_++;
-  link_.sendMessage(stream, headerOf(sequence), slotOf(sequence));
+  link_.sendMessage(stream, headerOf(sequence), payloadOf(sequence));
 }
 
 void SocketSender::frameSent(uint64_t sequence) {
@@ -87,14 +119,25 @@ bool SocketSender::streamBegan(size_t stream, const ChannelState& theirs) {
     if (theirs.has(sequence)) {
       frameSent(sequence);
     } else {
-      link_.queueMessage(stream, headerOf(sequence), slotOf(sequence));
+      link_.queueMessage(stream, headerOf(sequence), payloadOf(sequence));
     }
   }
   return true;
 }
 
+void SocketSender::withdraw(const Region& region) {
+  if (credited_ >= lent_before_) return;
+  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
+    Sent& message = at(sequence);
+    if (!message.memory || !region.contains(message.memory, message.bytes)) continue;
+    std::memcpy(slotOf(sequence), message.memory, message.bytes);
+    message.memory = nullptr;
+    link_.payloadMoved(message.stream, headerOf(sequence), slotOf(sequence));
+  }
+}
+
 SocketReceiver::SocketReceiver(SocketLink& link, int channel, std::byte* slots)
-    : link_(link), channel_(channel), slots_(slots), state_(link.shape().slots) {}
+    : link_(link), channel_(channel), slots_(slots), state_(link.shape().slots), told_(link.shape().slots) {}
 
 bool SocketReceiver::useSlots(std::span<std::byte> memory) {
   if (memory.size() != link_.slotsBytes()) return false;
@@ -118,26 +161,95 @@ void SocketReceiver::release() {
   Slot& slot = state_[released_ % state_.size()];
   HORING_CHECK(slot.state == SlotState::kFull);
   slot.state = SlotState::kFree;
+  landed_ -= slot.landed;
+  DataMoved& moved = link_.moved();
+  (slot.landed ? moved.received_in_place : moved.received_through_slots) += slot.bytes;
   ++released_;
+  if (slot.landing != 0) useLanding(slot.landing);
   link_.noteRelease();
 }
 
-std::byte* SocketReceiver::reserve(uint64_t sequence) {
-  if (sequence - released_ >= state_.size()) return nullptr;
-  const size_t index = sequence % state_.size();
-  Slot& slot = state_[index];
-  if (slot.state != SlotState::kFree) return nullptr;
-  slot.state = SlotState::kArriving;
-  return slot.data = slots_ + index * link_.shape().slot_bytes;
+void SocketReceiver::useLanding(uint64_t number) {
+  if (number != landings_used_ + 1) return link_.failLanding(channel_);
+  ++landings_used_;
+  for (; told_begin_ < told_end_; ++told_begin_) {
+    const Told& told = told_[told_begin_ % told_.size()];
+    if (told.first + told.landing.messages > landings_used_ + 1) return;
+  }
 }
 
-void SocketReceiver::arrived(uint64_t sequence, uint32_t bytes, Tag tag) {
-  Slot& slot = state_[sequence % state_.size()];
-  slot = {SlotState::kFull, bytes, tag, slot.data};
+// Landings in slots need no memory here: they only count.
+bool SocketReceiver::tryLand(const Landing& landing) {
+  HORING_CHECK(landing.messages > 0);
+  const uint64_t first = landings_told_ + 1;
+  const bool is_over = landings_told_ + landing.messages <= landings_used_;
+  if (landing.memory && !is_over && link_.lentMemory().holds(landing.memory, landing.bytes)) {
+    if (told_end_ - told_begin_ >= told_.size()) return false;
+    told_[told_end_++ % told_.size()] = {landing, first};
+  }
+  landings_told_ += landing.messages;
+  return true;
+}
+
+std::byte* SocketReceiver::slotOf(uint64_t sequence) const {
+  return slots_ + sequence % state_.size() * link_.shape().slot_bytes;
+}
+
+// Null: in the slot. Nothing that the header says leads anywhere but to landings that are still to be used up, and into these.
+std::byte* SocketReceiver::landingOf(const FrameHeader& header) const {
+  const uint64_t number = header.landing;
+  if (number <= landings_used_) return nullptr;
+  for (uint64_t i = told_begin_; i < told_end_; ++i) {
+    const auto& [landing, first] = told_[i % told_.size()];
+    if (number < first) return nullptr;
+    if (number - first >= landing.messages) continue;
+    const uint64_t offset = (number - first) * landing.stride;
+    const bool fits = landing.memory && header.bytes <= landing.stride && offset <= landing.bytes &&
+                      header.bytes <= landing.bytes - offset;
+    return fits ? landing.memory + offset : nullptr;
+  }
+  return nullptr;
+}
+
+std::byte* SocketReceiver::reserve(const FrameHeader& header) {
+  if (header.sequence - released_ >= state_.size()) return nullptr;
+  Slot& slot = state_[header.sequence % state_.size()];
+  if (slot.state != SlotState::kFree) return nullptr;
+  std::byte* const landing = landingOf(header);
+  landed_ += landing != nullptr;
+  slot = {.state = SlotState::kArriving,
+          .landed = landing != nullptr,
+          .bytes = header.bytes,
+          .landing = header.landing,
+          .tag = header.tag,
+          .data = landing ? landing : slotOf(header.sequence)};
+  return slot.data;
+}
+
+void SocketReceiver::arrived(uint64_t sequence) {
+  state_[sequence % state_.size()].state = SlotState::kFull;
 }
 
 void SocketReceiver::cancel(uint64_t sequence) {
-  state_[sequence % state_.size()].state = SlotState::kFree;
+  Slot& slot = state_[sequence % state_.size()];
+  slot.state = SlotState::kFree;
+  landed_ -= slot.landed;
+}
+
+void SocketReceiver::withdraw(const Region& region) {
+  for (uint64_t i = told_begin_; i < told_end_; ++i) {
+    Landing& landing = told_[i % told_.size()].landing;
+    if (landing.memory && region.contains(landing.memory, landing.bytes)) landing.memory = nullptr;
+  }
+  for (uint64_t sequence = released_; landed_ > 0 && sequence < released_ + state_.size(); ++sequence) {
+    Slot& slot = state_[sequence % state_.size()];
+    if (slot.state == SlotState::kFree || !slot.landed || !region.contains(slot.data, slot.bytes)) continue;
+    std::memcpy(slotOf(sequence), slot.data, slot.bytes);
+    slot.data = slotOf(sequence);
+    slot.landed = false;
+    --landed_;
+    if (slot.state == SlotState::kArriving) link_.restComesTo(channel_, sequence, slot.data);
+  }
 }
 
 ChannelState SocketReceiver::state() const {

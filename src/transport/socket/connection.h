@@ -17,8 +17,12 @@ class SocketSender final : public Sender {
   SocketSender(SocketLink& link, int channel, std::byte* slots);
 
   std::byte* tryAcquire() override;
+  std::byte* tryAcquireLanding() override;
   void post(uint32_t bytes, Tag tag) override;
   bool flushed() const override { return unsent_ == 0; }
+  bool hasLandings() const override { return true; }
+  bool sendsFrom(const std::byte* memory, uint32_t bytes) const override;
+  void postFrom(const std::byte* memory, uint32_t bytes, Tag tag) override;
   bool useSlots(std::span<std::byte> memory) override;
   uint64_t acknowledged() const override { return credited_; }
 
@@ -33,6 +37,8 @@ class SocketSender final : public Sender {
   void streamBroke(size_t stream);
   // The stream is there (again), and the peer says what it has: queues the rest. False: it cannot have that.
   bool streamBegan(size_t stream, const ChannelState& theirs);
+  // The region goes: what may have to be sent (again) from it, since no credit has come, moves to its slots.
+  void withdraw(const Region& region);
 
  private:
   SocketLink& link_;
@@ -41,18 +47,25 @@ class SocketSender final : public Sender {
   bool has_own_slots_ = true;
   uint64_t posted_ = 0;
   uint64_t credited_ = 0;
-  uint64_t unsent_ = 0;  // posted messages of which the kernel does not have everything
+  uint64_t unsent_ = 0;       // posted messages of which the kernel does not have everything
+  uint64_t lent_before_ = 0;  // all messages in callers' memory have lower numbers
+  uint64_t landings_ = 0;     // messages that have one, so far
   bool acquired_ = false;
+  bool has_landing_ = false;  // what was acquired
   FrameHeader headerOf(uint64_t sequence) const;
   std::byte* slotOf(uint64_t sequence) const;
+  const std::byte* payloadOf(uint64_t sequence) const;
 
   // What each slot's message is, should it be needed again, and which stream it belongs to.
   struct Sent {
     Tag tag = 0;
+    const std::byte* memory = nullptr;  // of a caller; null: in the slot
+    uint64_t landing = 0;               // of the header
     uint32_t bytes = 0;
     uint16_t stream = 0;
     bool written = false;  // the kernel has it, or even the peer
   };
+  void enqueue(Sent message);
   Sent& at(uint64_t sequence) { return sent_[sequence % sent_.size()]; }
   const Sent& at(uint64_t sequence) const { return sent_[sequence % sent_.size()]; }
   std::vector<Sent> sent_;
@@ -67,12 +80,14 @@ class SocketReceiver final : public Receiver {
   bool flushed() const override;
   bool useSlots(std::span<std::byte> memory) override;
   const Message* tryPeekAhead(uint64_t ahead) override;
+  bool hasLandings() const override { return true; }
+  bool tryLand(const Landing& landing) override;
 
   bool hasOwnSlots() const { return has_own_slots_; }
 
-  // Where message `sequence` goes, or nullptr: it cannot come now (its slot is in use, or it has been here).
-  std::byte* reserve(uint64_t sequence);
-  void arrived(uint64_t sequence, uint32_t bytes, Tag tag);
+  // Where the message goes, or nullptr: it cannot come now (its slot is in use, or it has been here).
+  std::byte* reserve(const FrameHeader& header);
+  void arrived(uint64_t sequence);
   // What was reserved will not come, or will come again.
   void cancel(uint64_t sequence);
   ChannelState state() const;
@@ -84,15 +99,26 @@ class SocketReceiver final : public Receiver {
   void creditFrameSent() { credit_frame_ = false; }
   // Credits that the kernel has may be lost.
   void creditsLost() { credit_sent_ = 0; }
+  // The region goes: what has come to it, all of it or a part, moves to its slots, and nothing comes there any more.
+  void withdraw(const Region& region);
 
  private:
   enum class SlotState : uint8_t { kFree, kArriving, kFull };
   struct Slot {
     SlotState state = SlotState::kFree;
+    bool landed = false;  // or is about to: `data` is not in the slot
     uint32_t bytes = 0;
+    uint64_t landing = 0;  // of the header
     Tag tag = 0;
     std::byte* data = nullptr;
   };
+  struct Told {
+    Landing landing;
+    uint64_t first = 0;  // the number of its first message
+  };
+  std::byte* slotOf(uint64_t sequence) const;
+  std::byte* landingOf(const FrameHeader& header) const;
+  void useLanding(uint64_t number);
 
   SocketLink& link_;
   int channel_;
@@ -102,6 +128,12 @@ class SocketReceiver final : public Receiver {
   uint64_t credit_sent_ = 0;
   bool credit_frame_ = false;
   std::vector<Slot> state_;
+  uint32_t landed_ = 0;     // slots whose message did, or is about to
+  std::vector<Told> told_;  // a ring: landings in lent memory, and not used up by messages that were released
+  uint64_t told_begin_ = 0;
+  uint64_t told_end_ = 0;
+  uint64_t landings_told_ = 0;  // of messages up to that number, in slots or not
+  uint64_t landings_used_ = 0;  // messages released that have one, told or not
   Message message_;
 };
 

@@ -244,6 +244,33 @@ SocketStream* SocketLink::creditStream(size_t channel) {
   return nullptr;
 }
 
+void SocketLink::withdraw(const Region& region) {
+  for (const auto& channel : channels_) {
+    channel->sender.withdraw(region);
+    channel->receiver.withdraw(region);
+  }
+}
+
+void SocketLink::payloadMoved(size_t number, const FrameHeader& header, const std::byte* payload) {
+  if (SocketStream* const stream = streams_[number].tcp.get()) stream->payloadMoved(header, payload);
+}
+
+void SocketLink::restComesTo(int channel, uint64_t sequence, std::byte* payload) {
+  for (Stream& stream : streams_) {
+    const FrameHeader* const half = stream.tcp ? stream.tcp->incompleteFrame() : nullptr;
+    if (half && half->kind == FrameKind::kData && half->channel == channel && half->sequence == sequence)
+      stream.tcp->restComesTo(payload);
+  }
+}
+
+void SocketLink::failLanding(int channel) {
+  fail(
+      makeStatus(Code::kRemoteError,
+                 "rank %d broke the protocol in what it sent to rank %d (socket %s): a message on channel %d "
+                 "that took the place of another; this is a bug of horing or memory that was overwritten",
+                 options_.peer, options_.rank, options_.stream_names.front().c_str(), channel));
+}
+
 // Credits are worth a frame of their own when the peer may soon wait for them, or when there is nothing better to do;
 // else they wait for a message of the same channel to carry them.
 void SocketLink::queueCredits(Effort effort) {
@@ -284,8 +311,8 @@ std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
     return broken(header, "more messages acknowledged than were sent");
   if (header.kind == FrameKind::kData) {
     if (header.bytes > shape().slot_bytes) return broken(header, "a message larger than a slot");
-    std::byte* const slot = channel.receiver.reserve(header.sequence);
-    return slot ? slot : broken(header, "a message out of turn");
+    std::byte* const place = channel.receiver.reserve(header);
+    return place ? place : broken(header, "a message out of turn");
   }
   if (header.bytes != 0) return broken(header, "a payload where there is none");
   if (header.kind != FrameKind::kCredit && header.kind != FrameKind::kGoodbye)
@@ -311,8 +338,7 @@ void SocketLink::endState(size_t number, const FrameHeader& header) {
 }
 
 void SocketLink::endFrame(size_t stream, const FrameHeader& header) {
-  if (header.kind == FrameKind::kData)
-    channels_[header.channel]->receiver.arrived(header.sequence, header.bytes, header.tag);
+  if (header.kind == FrameKind::kData) channels_[header.channel]->receiver.arrived(header.sequence);
   if (header.kind == FrameKind::kState) endState(stream, header);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "transport/socket/connection.h"
+#include "transport/socket/lent_memory.h"
 #include "transport/socket/stream.h"
 #include "transport/transport.h"
 
@@ -20,6 +21,8 @@ struct LinkOptions {
   // One per stream: "eth0 10.0.0.1 -> 10.0.0.2:4711".
   std::vector<std::string> stream_names;
   std::function<bool()> deaths_are_told;  // see SocketOptions
+  const LentMemory* lent = nullptr;
+  DataMoved* moved = nullptr;  // adds to it
 };
 
 // Messages of a connection are spread over the streams, each to the one with the least under way, and put in order again
@@ -62,6 +65,8 @@ class SocketLink final : public Link, private FrameSink {
   void checkAlive(int64_t silence_ms);
   // First error wins.
   void fail(Status status);
+  // Nothing of a region that was lent is read or written from now on.
+  void withdraw(const Region& region);
 
   // --- Leaving. Says goodbye to a healthy peer when everything posted has been written; to be called after progress()
   // until it says true: all that this end said has arrived, or the link has failed. False while a stream is missing.
@@ -81,6 +86,12 @@ class SocketLink final : public Link, private FrameSink {
   bool isOpen(size_t stream) const { return streams_[stream].open; }
   void messageCredited(size_t stream, uint32_t bytes) { streams_[stream].under_way -= bytes; }
   void noteRelease() { credits_owed_ = true; }
+  const LentMemory& lentMemory() const { return *options_.lent; }
+  DataMoved& moved() { return *options_.moved; }
+  // Of a message that is under way: what has not been written, or read, yet.
+  void payloadMoved(size_t stream, const FrameHeader& header, const std::byte* payload);
+  void restComesTo(int channel, uint64_t sequence, std::byte* payload);
+  void failLanding(int channel);
   // The peer has left in order, and everything that it sent has been read.
   bool departed() const override { return departed_; }
   void failDeparted(int channel);

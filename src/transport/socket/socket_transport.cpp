@@ -83,6 +83,10 @@ class SocketTransport final : public Transport {
   void endWait() override { waiting_ = false; }
   uint64_t memoryBytes() const override;
   bool takesSlots() const override { return true; }
+  bool usesLentMemory() const override { return true; }
+  void lend(const Region& region) override { lent_.lend(region); }
+  void takeBack(const Region& region) override;
+  DataMoved dataMoved() const override { return moved_; }
 
  private:
   // A link together with what brings it up.
@@ -109,6 +113,8 @@ class SocketTransport final : public Transport {
   Poller poller_;
   Ticker ticker_;
   Published own_;
+  LentMemory lent_;
+  DataMoved moved_;
   std::unique_ptr<Reception> reception_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::set<std::pair<int, int>> taken_;  // peer and number of every link
@@ -195,7 +201,9 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
                    .number = number,
                    .shape = withoutRoom(shape),
                    .stream_names = {},
-                   .deaths_are_told = options_.deaths_are_told};
+                   .deaths_are_told = options_.deaths_are_told,
+                   .lent = &lent_,
+                   .moved = &moved_};
   for (int i = 0; i < streams; ++i) {
     const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
     const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
@@ -356,6 +364,11 @@ void SocketTransport::beginWait() {
   waiting_ = true;
   ticker_.setInterval(coming_up_ > 0 || reception_->unproven() > 0 ? kBusyTickMs : kQuietTickMs);
   for (auto& entry : entries_) entry->link->progress(SocketLink::Effort::kThorough);
+}
+
+void SocketTransport::takeBack(const Region& region) {
+  if (!lent_.takeBack(region)) return;
+  for (const auto& entry : entries_) entry->link->withdraw(region);
 }
 
 uint64_t SocketTransport::memoryBytes() const {

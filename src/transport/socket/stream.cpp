@@ -25,6 +25,15 @@ void SocketStream::enqueue(const FrameHeader& header, const std::byte* payload) 
   queued_bytes_ += sizeof header + header.bytes;
 }
 
+void SocketStream::payloadMoved(const FrameHeader& message, const std::byte* payload) {
+  for (size_t i = 0; i < count_; ++i) {
+    Outgoing& frame = queue_[(first_ + i) % queue_.size()];
+    if (frame.header.kind == FrameKind::kData && frame.header.channel == message.channel &&
+        frame.header.sequence == message.sequence)
+      frame.payload = payload;
+  }
+}
+
 void SocketStream::flush() {
   while (count_ > 0 && ready_.writable && !ended()) {
     iovec parts[2 * kGather];

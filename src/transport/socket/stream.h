@@ -33,6 +33,8 @@ class SocketStream final : public PollTarget {
 
   // The payload must stay as it is until frameSent() (a retransmission is the kernel's matter).
   void enqueue(const FrameHeader& header, const std::byte* payload);
+  // ... or go on there, as it was.
+  void payloadMoved(const FrameHeader& message, const std::byte* payload);
   bool queueEmpty() const { return count_ == 0; }
   size_t queuedBytes() const { return queued_bytes_; }
   // Writes until the queue is empty or the kernel has no more room.
@@ -49,6 +51,8 @@ class SocketStream final : public PollTarget {
   bool closedByPeer() const { return closed_by_peer_; }
   // The frame of which a part has come, or nullptr.
   const FrameHeader* incompleteFrame() const { return payload_left_ > 0 ? &incoming_ : nullptr; }
+  // The rest of its payload, which begins there now.
+  void restComesTo(std::byte* payload) { payload_to_ = payload + (incoming_.bytes - payload_left_); }
   // What has not been written, by position.
   size_t queuedFrames() const { return count_; }
   const FrameHeader& queuedFrame(size_t index) const {

@@ -1,0 +1,192 @@
+// Messages from lent memory that land in lent memory: they are right however often what is between the ranks breaks, and once the
+// memory is taken back nothing touches it. A transport may copy all of them.
+#include <algorithm>
+#include <cstring>
+
+#include "base/random.h"
+#include "contract_ranks.h"
+
+namespace horing::testing {
+namespace {
+
+// Larger than what the kernel takes at once, so that messages break in the middle.
+constexpr LinkShape kShape{.channels = 2, .slots = 3, .slot_bytes = 1u << 19};
+constexpr uint32_t kStride = kShape.slot_bytes;
+constexpr uint32_t kMessages = 8;
+
+// One direction of a channel, with memory of its own at both ends. Every third message has no landing.
+class LentFlow {
+ public:
+  LentFlow(Sender& sender, Receiver& receiver, uint64_t seed)
+      : from(size_t{kMessages} * kStride),
+        into(from.size()),
+        sender_(sender),
+        receiver_(receiver),
+        seed_(seed) {
+    for (uint32_t i = 0; i < kMessages; ++i)
+      fillPattern(from.data() + i * size_t{kStride}, kStride, seed + i);
+  }
+  Region fromRegion() { return {2 * seed_ + 1, from.data(), from.size()}; }
+  Region intoRegion() { return {2 * seed_ + 2, into.data(), into.size()}; }
+
+  void step() {
+    tell();
+    while (sent < kMessages && trySend()) ++sent;
+    while (const Message* const message = received < kMessages ? receiver_.tryPeek() : nullptr) {
+      const bool right = message->tag == seed_ + received && message->bytes == bytesOf(received) &&
+                         matchPattern(message->data, message->bytes, seed_ + received) == message->bytes;
+      wrong += right ? 0 : 1;
+      landed += message->data == into.data() + received * size_t{kStride} ? 1 : 0;
+      receiver_.release();
+      ++received;
+    }
+  }
+  bool done() { return received == kMessages && receiver_.settle() && sender_.flushed(); }
+  // Also what never was there to land.
+  void tell() {
+    for (; receiver_.hasLandings() && told < kMessages; ++told)
+      if (hasLanding(told) && !receiver_.tryLand({.memory = into.data() + told * size_t{kStride},
+                                                  .bytes = kStride,
+                                                  .stride = kStride,
+                                                  .messages = 1}))
+        return;
+  }
+  bool trySend() {
+    std::byte* const slot = hasLanding(sent) ? sender_.tryAcquireLanding() : sender_.tryAcquire();
+    if (!slot) return false;
+    const std::byte* const data = from.data() + sent * size_t{kStride};
+    const uint32_t bytes = bytesOf(sent);
+    if (!taken_back && sender_.sendsFrom(data, bytes)) {
+      sender_.postFrom(data, bytes, seed_ + sent);
+    } else {
+      fillPattern(slot, bytes, seed_ + sent);
+      sender_.post(bytes, seed_ + sent);
+    }
+    return true;
+  }
+
+  std::vector<std::byte> from, into;
+  uint32_t told = 0, sent = 0, received = 0, wrong = 0, landed = 0;
+  bool taken_back = false;
+
+ private:
+  static bool hasLanding(uint32_t number) { return number % 3 != 2; }
+  static uint32_t bytesOf(uint32_t number) { return number % 4 == 3 ? number : 300'000 + 7000 * number; }
+
+  Sender& sender_;
+  Receiver& receiver_;
+  uint64_t seed_;
+};
+
+class LentContract : public TransportContract {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(ranks_.made(2));
+    const auto [low, high] = ranks_.link(0, 1, kShape);
+    ASSERT_NE(low, nullptr);
+    links_ = {low, high};
+    for (int channel = 0; channel < kShape.channels; ++channel)
+      for (const int from : {0, 1})
+        flows_.push_back(std::make_unique<LentFlow>(
+            links_[from]->sender(channel), links_[1 - from]->receiver(channel), flows_.size() << 32));
+  }
+  Transport& sending(size_t flow) { return ranks_.at(static_cast<int>(flow % 2)); }
+  Transport& receiving(size_t flow) { return ranks_.at(1 - static_cast<int>(flow % 2)); }
+  void lend() {
+    for (size_t i = 0; i < flows_.size(); ++i) {
+      sending(i).lend(flows_[i]->fromRegion());
+      receiving(i).lend(flows_[i]->intoRegion());
+    }
+  }
+  // As after a call that failed.
+  static void takeBack(Transport& transport, const Region& region) {
+    transport.forget(region.id);
+    transport.takeBack(region);
+  }
+  bool failed() const { return !links_[0]->status().ok() || !links_[1]->status().ok(); }
+
+  ContractRanks ranks_{GetParam(), 2};
+  std::array<Link*, 2> links_{};
+  std::vector<std::unique_ptr<LentFlow>> flows_;
+};
+
+TEST_P(LentContract, NothingIsLostWhenConnectionsBreakAtAnyTime) {
+  lend();
+  Random dice(7);
+  int broken = 0;
+  uint32_t seen = 0, received = 0;
+  for (bool done = false; !done; seen = received) {
+    ASSERT_TRUE(ranks_.pumpUntil([&] {
+      if (dice.upTo(3) == 0) broken += ranks_.fixture().breakConnections([&] { return dice.upTo(1) == 0; });
+      done = true;
+      received = 0;
+      for (const auto& flow : flows_) {
+        flow->step();
+        received += flow->received;
+        done = flow->done() && done;
+      }
+      return done || received > seen;
+    })) << "after "
+        << seen << " messages: " << links_[0]->status().toString() << links_[1]->status().toString();
+  }
+  ASSERT_FALSE(failed()) << links_[0]->status().toString() << links_[1]->status().toString();
+  EXPECT_GE(broken, ranks_.fixture().canBreak() ? 2 : 0);
+  DataMoved moved;
+  for (const int rank : {0, 1}) moved += ranks_.at(rank).dataMoved();
+  uint64_t landed = 0;
+  for (const auto& flow : flows_) {
+    EXPECT_EQ(flow->wrong, 0u);
+    landed += flow->landed;
+  }
+  if (ranks_.at(0).usesLentMemory()) {
+    EXPECT_GT(moved.sent_in_place, 0u);
+    EXPECT_EQ(moved.sent_through_slots, 0u);
+    EXPECT_GT(landed, 0u);
+    EXPECT_EQ(moved.sent_in_place, moved.received_in_place + moved.received_through_slots);
+  }
+  for (size_t i = 0; i < flows_.size(); ++i) {
+    sending(i).takeBack(flows_[i]->fromRegion());
+    receiving(i).takeBack(flows_[i]->intoRegion());
+  }
+}
+
+// At any time: some messages are half written then, some half read. They are right nevertheless, or the link fails.
+TEST_P(LentContract, WhatIsTakenBackIsNotTouched) {
+  for (int rounds = 0; rounds < 40 && !failed(); rounds += 3) {
+    for (size_t i = 0; i < flows_.size(); ++i)
+      flows_[i] = std::make_unique<LentFlow>(links_[i % 2]->sender(static_cast<int>(i / 2)),
+                                             links_[1 - i % 2]->receiver(static_cast<int>(i / 2)),
+                                             static_cast<uint64_t>(rounds) << 40 | i << 32);
+    lend();
+    for (const auto& flow : flows_) flow->tell();
+    for (int round = 0; round < rounds; ++round) {
+      for (const auto& flow : flows_) flow->step();
+      [[maybe_unused]] const Status moved = ranks_.at(round % 3 == 0 ? 0 : 1).progress();
+    }
+    for (size_t i = 0; i < flows_.size(); ++i) {
+      takeBack(sending(i), flows_[i]->fromRegion());
+      takeBack(receiving(i), flows_[i]->intoRegion());
+      std::ranges::fill(flows_[i]->from, std::byte{1});
+      std::ranges::fill(flows_[i]->into, std::byte{2});
+      flows_[i]->taken_back = true;
+    }
+    EXPECT_TRUE(ranks_.pumpUntil([&] {
+      bool done = true;
+      for (const auto& flow : flows_) {
+        flow->step();
+        done = flow->done() && done;
+      }
+      return done || failed();
+    }));
+    for (const auto& flow : flows_) {
+      EXPECT_EQ(flow->wrong, 0u) << "after " << rounds << " rounds";
+      EXPECT_TRUE(std::ranges::all_of(flow->into, [](std::byte b) { return b == std::byte{2}; }))
+          << "after " << rounds << " rounds";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, LentContract, ::testing::ValuesIn(contractCases()), caseName);
+
+}  // namespace
+}  // namespace horing::testing

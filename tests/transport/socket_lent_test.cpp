@@ -1,0 +1,263 @@
+// Messages that are sent from lent memory and land in it, to and from a peer that holds the key but need not say the truth.
+#include <algorithm>
+
+#include "socket_peers.h"
+
+namespace horing::testing {
+namespace {
+
+using tcp::FrameHeader;
+using tcp::FrameKind;
+
+constexpr size_t kPart = 100;  // bytes, of a message that comes in two
+
+class LentSocket : public HostilePeer {
+ protected:
+  void TearDown() override { rank_.reset(); }
+  void SetUp() override {
+    // It listens, so that the rank has reason to wait for it.
+    Result<tcp::Listening> listening = tcp::listenEverywhere();
+    ASSERT_TRUE(listening.ok());
+    listener_ = std::move(listening.value().fd);
+    port_ = listening.value().port;
+    begin(1);
+    rank_->lend(region_);
+  }
+  void begin(int streams) {
+    HostilePeer::begin(streams);
+    std::ranges::fill(memory_, std::byte{0});
+  }
+  Receiver& receiver() { return link_->receiver(1); }
+  Sender& sender() { return link_->sender(1); }
+  bool land(size_t offset, size_t bytes, uint32_t stride, uint32_t messages) {
+    return receiver().tryLand(
+        {.memory = memory_.data() + offset, .bytes = bytes, .stride = stride, .messages = messages});
+  }
+  // With a landing.
+  static FrameHeader message(uint64_t sequence, uint64_t landing, uint32_t bytes) {
+    FrameHeader header = kGood;
+    header.sequence = sequence;
+    header.bytes = bytes;
+    header.landing = landing;
+    return header;
+  }
+  void sayPart(const FrameHeader& header, size_t bytes, std::byte what) {
+    Bytes part = header.bytes == 0 ? Bytes() : bytesOf(header);
+    part.resize(part.size() + bytes, what);
+    peers_[0]->say(part);
+  }
+  void turn() {
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
+  }
+  const Message* peek() {
+    const Message* message = nullptr;
+    EXPECT_TRUE(pumpUntil({rank_.get()}, [&] { return (message = receiver().tryPeek()) != nullptr; }))
+        << link_->status().toString();
+    return message;
+  }
+  std::byte* at(size_t offset) { return memory_.data() + offset; }
+  // Whether all of the memory is that.
+  bool is(std::byte what) const {
+    return std::ranges::all_of(memory_, [&](std::byte byte) { return byte == what; });
+  }
+  void takeBack() {
+    rank_->forget(region_.id);
+    rank_->takeBack(region_);
+  }
+  void postFrom(size_t offset, uint32_t bytes, Tag tag) {
+    ASSERT_NE(sender().tryAcquire(), nullptr);
+    ASSERT_TRUE(sender().sendsFrom(at(offset), bytes));
+    sender().postFrom(at(offset), bytes, tag);
+  }
+  // The next frame of a kind; `payload` is what follows it.
+  FrameHeader next(FrameKind kind, Bytes* payload = nullptr) {
+    FrameHeader header{};
+    const bool came = pumpUntil({rank_.get()}, [&] {
+      peers_[0]->listen();
+      const Bytes& heard = peers_[0]->heard();
+      while (heard.size() >= sizeof header) {
+        std::memcpy(&header, heard.data(), sizeof header);
+        if (heard.size() < sizeof header + header.bytes) return false;
+        if (payload)
+          payload->assign(heard.begin() + sizeof header, heard.begin() + sizeof header + header.bytes);
+        peers_[0]->forget(sizeof header + header.bytes);
+        if (header.kind == kind) return true;
+      }
+      return false;
+    });
+    EXPECT_TRUE(came);
+    return header;
+  }
+
+  Fd listener_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(1024);
+  Region region_{.id = 1, .begin = memory_.data(), .bytes = memory_.size()};
+};
+
+TEST_F(LentSocket, LandsWhereItWasToldInTheOrderOfTheNumbers) {
+  ASSERT_TRUE(land(0, 300, 200, 2));
+  ASSERT_TRUE(land(512, 256, 256, 1));
+  say(message(1, 2, 100), 100);
+  say(message(0, 1, 200), 200);
+  say(message(2, 3, 256), 256);
+  for (const size_t offset : {0, 200, 512}) {
+    const Message* const landed = peek();
+    ASSERT_NE(landed, nullptr);
+    EXPECT_EQ(landed->data, at(offset));
+    receiver().release();
+  }
+  EXPECT_EQ(memory_[299], std::byte{5});
+  EXPECT_EQ(memory_[300], std::byte{0});
+  EXPECT_EQ(rank_->dataMoved().received_in_place, 556u);
+  EXPECT_EQ(rank_->dataMoved().received_through_slots, 0u);
+  takeBack();
+}
+
+TEST_F(LentSocket, WhatDoesNotFitOrIsToldLateOrNotAtAllIsInTheSlot) {
+  ASSERT_TRUE(land(0, 150, 100, 2));
+  std::vector<std::byte> ordinary(100);
+  ASSERT_TRUE(receiver().tryLand({.memory = ordinary.data(), .bytes = 100, .stride = 100, .messages = 1}));
+  say(message(0, 1, 101), 101);  // longer than the stride
+  say(message(1, 2, 51), 51);    // one byte beyond the end
+  say(message(2, 3, 100), 100);  // memory that is not lent
+  say(message(3, 4, 100), 100);
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return receiver().tryPeekAhead(3) != nullptr; }));
+  EXPECT_TRUE(is(std::byte{0}));
+  ASSERT_TRUE(land(0, 200, 100, 2)) << "of which the first has come";
+  for (int i = 0; i < 4; ++i) {
+    const Message* const in_slot = peek();
+    ASSERT_NE(in_slot, nullptr);
+    EXPECT_EQ(in_slot->data[in_slot->bytes - 1], std::byte{5});
+    receiver().release();
+  }
+  EXPECT_TRUE(is(std::byte{0}));
+  EXPECT_EQ(ordinary[0], std::byte{0});
+  say(message(4, 5, 100), 100);
+  ASSERT_NE(peek(), nullptr);
+  EXPECT_EQ(peek()->data, at(100));
+  receiver().release();
+  // All of that has been.
+  say(message(5, 6, 100), 100);
+  ASSERT_NE(peek(), nullptr);
+  receiver().release();
+  ASSERT_TRUE(land(0, 100, 100, 1));
+  EXPECT_EQ(memory_[0], std::byte{0});
+  say(message(6, 7, 100), 100);
+  ASSERT_NE(peek(), nullptr);
+  EXPECT_NE(peek()->data, at(0));
+  takeBack();
+}
+
+TEST_F(LentSocket, HostileNumbersLeadNowhere) {
+  for (const uint64_t landing : {uint64_t{2}, uint64_t{7}, ~uint64_t{0}}) {
+    begin(1);
+    rank_->lend(region_);
+    ASSERT_TRUE(land(0, 200, 200, 1));
+    say(message(0, landing, 200), 200);
+    ASSERT_NE(peek(), nullptr);
+    EXPECT_TRUE(is(std::byte{0})) << landing;
+    receiver().release();
+    expectFailure("took the place of another");
+    takeBack();
+  }
+}
+
+// The second of two messages that claim one landing comes when that is over.
+TEST_F(LentSocket, ALandingIsOverWithItsMessage) {
+  ASSERT_TRUE(land(0, 400, 200, 2));
+  say(message(0, 1, 200), 200);
+  ASSERT_NE(peek(), nullptr);
+  receiver().release();
+  memory_[0] = std::byte{1};
+  say(message(1, 1, 200), 200);
+  ASSERT_NE(peek(), nullptr);
+  EXPECT_EQ(memory_[0], std::byte{1});
+  receiver().release();
+  expectFailure("took the place of another");
+}
+
+TEST_F(LentSocket, HalfAMessageComesAgainToTheSamePlaceAfterABreak) {
+  ASSERT_TRUE(land(0, 200, 200, 1));
+  sayPart(message(0, 1, 200), kPart, std::byte{5});
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return memory_[kPart - 1] == std::byte{5}; }));
+  reset(0);
+  turn();
+  come(0, 2);
+  sayState(0, States{});
+  sayPart(message(0, 1, 200), 200, std::byte{6});
+  const Message* const landed = peek();
+  ASSERT_NE(landed, nullptr);
+  EXPECT_EQ(landed->data, at(0));
+  EXPECT_TRUE(std::all_of(at(0), at(200), [](std::byte byte) { return byte == std::byte{6}; }));
+  receiver().release();
+  takeBack();
+}
+
+TEST_F(LentSocket, WhatIsTakenBackIsNotTouchedByTheRestOfAMessage) {
+  ASSERT_TRUE(land(0, 600, 200, 3));
+  say(message(0, 1, 200), 200);
+  sayPart(message(1, 2, 200), kPart, std::byte{5});
+  ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return memory_[200 + kPart - 1] == std::byte{5}; }));
+  takeBack();
+  std::ranges::fill(memory_, std::byte{1});
+  Bytes rest(200 - kPart, std::byte{5});
+  peers_[0]->say(rest);
+  say(message(2, 3, 200), 200);
+  for (int i = 0; i < 3; ++i) {
+    const Message* const whole = peek();
+    ASSERT_NE(whole, nullptr);
+    EXPECT_TRUE(std::all_of(whole->data, whole->data + 200, [](std::byte byte) {
+      return byte == std::byte{5};
+    })) << i;
+    receiver().release();
+  }
+  EXPECT_TRUE(is(std::byte{1}));
+  EXPECT_TRUE(link_->status().ok());
+}
+
+TEST_F(LentSocket, IsSentAgainFromThereUntilTheCreditComes) {
+  std::ranges::fill(memory_, std::byte{7});
+  postFrom(0, 200, 40);
+  Bytes payload;
+  next(FrameKind::kData, &payload);
+  EXPECT_EQ(payload, Bytes(200, std::byte{7}));
+  EXPECT_TRUE(sender().flushed()) << "nobody waits for the credit";
+  reset(0);
+  turn();
+  come(0, 2);
+  sayState(0, States{});
+  EXPECT_EQ(next(FrameKind::kData, &payload).tag, 40u);
+  EXPECT_EQ(payload, Bytes(200, std::byte{7}));
+  EXPECT_EQ(rank_->dataMoved().sent_in_place, 200u);
+  takeBack();
+}
+
+TEST_F(LentSocket, WhatIsTakenBackIsSentAgainAsItWas) {
+  std::ranges::fill(memory_, std::byte{7});
+  postFrom(0, 200, 40);
+  next(FrameKind::kData);
+  reset(0);
+  turn();
+  postFrom(200, 100, 41);
+  takeBack();
+  std::ranges::fill(memory_, std::byte{1});
+  come(0, 2);
+  sayState(0, States{});
+  Bytes payload;
+  EXPECT_EQ(next(FrameKind::kData, &payload).tag, 40u);
+  EXPECT_EQ(payload, Bytes(200, std::byte{7}));
+  EXPECT_EQ(next(FrameKind::kData, &payload).tag, 41u);
+  EXPECT_EQ(payload, Bytes(100, std::byte{7}));
+}
+
+TEST_F(LentSocket, MemoryOfGpusIsOfNoUse) {
+  const Region of_gpu{.id = 2, .begin = memory_.data(), .bytes = memory_.size(), .dmabuf = 0};
+  takeBack();
+  rank_->lend(of_gpu);
+  EXPECT_FALSE(sender().sendsFrom(at(0), 8));
+  EXPECT_FALSE(rank_->usesGpuMemory());
+  rank_->takeBack(of_gpu);
+}
+
+}  // namespace
+}  // namespace horing::testing
