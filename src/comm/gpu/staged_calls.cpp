@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/no_memory.h"
+#include "comm/gpu/gpu_sharing.h"
 #include "cuda/outside_of_graphs.h"
 
 namespace horing {
@@ -26,16 +27,19 @@ constexpr int64_t kLastCopiesMs = 1000;
 
 }  // namespace
 
-Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device, StagedPlace place,
-                                                         const GpuInPlace::Limits& copies, bool may_share) {
+Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device,
+                                                         Communicator& communicator) {
   HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
-  std::unique_ptr<StagedCalls> calls(new StagedCalls(opened, place, copies));
-  HORING_TRY(calls->initialise(may_share));
+  const int rank = communicator.rank();
+  std::unique_ptr<StagedCalls> calls(
+      new StagedCalls(opened, communicator, {rank, communicator.ranks(), communicator.positionOf(rank)},
+                      {communicator.options().config.timeout_ms, communicator.aborted()}));
+  HORING_TRY(calls->initialise());
   return calls;
 }
 
-Status StagedCalls::initialise(bool may_share) {
-  may_have_kernel_ = !may_share || device_->hasMps();
+Status StagedCalls::initialise() {
+  may_have_kernel_ = !mayShareGpus(communicator_.identities(), place_.rank) || device_->hasMps();
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
@@ -46,8 +50,8 @@ void StagedCalls::abandon() {
   release_.abandon();
   progress_memory_.leak();
   for (Slot& slot : slots_)
-    for (PinnedMemory& memory : slot) memory.leak();
-  for (PinnedMemory& memory : blocking_slot_) memory.leak();
+    for (StagingMemory& memory : slot) memory.leak();
+  for (StagingMemory& memory : blocking_slot_) memory.leak();
   last_ = nullptr;
   bounce_buffers_.abandon();
   if (kernel_copier_) kernel_copier_->leak();
@@ -77,7 +81,7 @@ Result<std::byte*> StagedCalls::reserve(Slot& slot, size_t bytes) {
   const size_t has = slot.empty() ? 0 : slot.back().bytes();
   if (bytes > has) {
     const size_t wanted = std::max({bytes, 2 * has, StagedPieces::kPieceBytes + 4096});
-    HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device_, wanted));
+    HORING_ASSIGN(StagingMemory memory, StagingMemory::allocate(device_, communicator_, wanted));
     slot.push_back(std::move(memory));
     memory_bytes_.fetch_add(wanted, std::memory_order_relaxed);
   }

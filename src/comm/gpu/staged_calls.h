@@ -26,6 +26,7 @@
 #include "comm/gpu/in_place.h"
 #include "comm/gpu/kernel_copier.h"
 #include "comm/gpu/staged_pieces.h"
+#include "comm/gpu/staging_memory.h"
 #include "comm/gpu/stream_release.h"
 #include "cuda/device.h"
 
@@ -45,10 +46,9 @@ class StagedCalls {
   // Carries a command on the host's memory out.
   using Run = std::function<Status(const Command&)>;
 
-  // Errors: kUnhandledCudaError. `copies`: of messages that could not go in place. `may_share`: other processes may use this GPU
-  // (comm/gpu/gpu_sharing.h).
-  static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device, StagedPlace place,
-                                                     const GpuInPlace::Limits& copies, bool may_share);
+  // The communicator must outlive it. Errors: kUnhandledCudaError.
+  static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device,
+                                                     Communicator& communicator);
   // Lets go what still waits, and waits a second for the GPU to be done with the pinned memory, which otherwise is never freed.
   ~StagedCalls();
   StagedCalls(const StagedCalls&) = delete;
@@ -88,11 +88,13 @@ class StagedCalls {
     alignas(64) std::atomic<uint32_t> ended;
   };
   static constexpr size_t kSlots = 2;
-  using Slot = std::vector<PinnedMemory>;  // the last one is in use; a GPU may still be at those before
+  using Slot = std::vector<StagingMemory>;  // the last one is in use; a GPU may still be at those before
 
-  StagedCalls(const std::shared_ptr<const CudaDevice>& device, StagedPlace place,
+  // `copies`: of messages that could not go in place.
+  StagedCalls(const std::shared_ptr<const CudaDevice>& device, Communicator& communicator, StagedPlace place,
               const GpuInPlace::Limits& copies)
-      : device_(device),
+      : communicator_(communicator),
+        device_(device),
         release_(2 * copies.timeout_ms, copies.aborted, [this] { letGoAll(); }),
         bounce_buffers_(device, place.ranks, copies.timeout_ms, [this] { return driverReturned(); }),
         in_place_(device, copies, bounce_buffers_),
@@ -100,7 +102,7 @@ class StagedCalls {
         place_(place) {
     place_.copier = &large_;
   }
-  Status initialise(bool may_share);
+  Status initialise();
   // Null for nothing, where nothing was reserved before.
   Result<std::byte*> reserve(Slot& slot, size_t bytes);
   // For what is copied on streams; tries to make it once.
@@ -124,6 +126,7 @@ class StagedCalls {
   // Streams go on with all that they were told so far. Any thread.
   void letGoAll();
 
+  Communicator& communicator_;
   const std::shared_ptr<const CudaDevice> device_;
   StreamRelease release_;
   BounceBuffers bounce_buffers_;  // of both copiers: a flow may have messages of both

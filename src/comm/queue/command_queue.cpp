@@ -6,7 +6,6 @@
 
 #include "base/no_memory.h"
 #include "base/service_thread.h"
-#include "comm/gpu/gpu_sharing.h"
 
 namespace horing {
 
@@ -53,12 +52,7 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
                       communicator_.rank(), *bound, device);
   if (staged_) return {};
   HORING_TRY(driver.api().status());
-  HORING_ASSIGN(staged_,
-                StagedCalls::create(driver.api().value(), device,
-                                    {communicator_.rank(), communicator_.ranks(),
-                                     communicator_.positionOf(communicator_.rank())},
-                                    {communicator_.options().config.timeout_ms, communicator_.aborted()},
-                                    mayShareGpus(communicator_.identities(), communicator_.rank())));
+  HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device, communicator_));
   if (kernels_) kernels_->bind(staged_->openedDevice());
   return {};
 }

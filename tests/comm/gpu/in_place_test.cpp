@@ -43,7 +43,8 @@ class GpuInPlaceTest : public ::testing::Test {
     ASSERT_TRUE(driver_ && driver_->api().ok());
     root_ = rootOfThisMachine();
     ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
-      options.config.transports = "verbs";
+      options.config.transports = network();
+      options.config.socket_ifname = "=lo";
       options.config.ib_hca = options.rank == 0 ? "=a0,a1" : "=b0,b1";
       options.config.timeout_ms = 600'000;  // nothing here waits for it
       options.verbs = &verbs_.library();
@@ -55,6 +56,7 @@ class GpuInPlaceTest : public ::testing::Test {
       gpus_[rank] = CudaDevice::open(driver_->api().value(), rank).take();
     });
   }
+  virtual const char* network() const { return "verbs"; }
   void TearDown() override {
     cuda_.fail(nullptr, 0);
     cuda_.slowCopies(0);
@@ -163,7 +165,33 @@ TEST_F(GpuInPlaceTest, EitherEndMayHaveOrdinaryMemory) {
   constexpr size_t kBytes = 1 << 20;
   exchange({.bytes = kBytes, .registered = {true, false}});
   expectMoved(0, 2 * kBytes, 0);
-  expectMoved(1, 0, 2 * kBytes);
+  expectMoved(1, 2 * kBytes, 0);
+}
+
+// What is staged goes in place from and to the pinned memory, which adapters have no longer than there is that.
+TEST_F(GpuInPlaceTest, PinnedMemoryIsRegisteredAsLongAsItLives) {
+  constexpr size_t kBytes = 1 << 20;
+  exchange({.bytes = 8, .registered = {false, false}});
+  const int before = verbs_.resources();
+  exchange({.bytes = kBytes, .registered = {false, false}});
+  for (int rank = 0; rank < kRanks; ++rank) expectMoved(rank, 2 * kBytes, 16);
+  EXPECT_GT(verbs_.resources(), before);
+  for (auto& queue : queues_) queue.reset();
+  EXPECT_EQ(verbs_.resources(), before);
+}
+
+class GpuOverTcpTest : public GpuInPlaceTest {
+  const char* network() const override { return "socket"; }
+};
+
+TEST_F(GpuOverTcpTest, GoesInPlaceFromAndToPinnedMemoryAndIsNotRegisteredItself) {
+  EXPECT_EQ(Memory(*this, 0, Bytes(100'000), true).handle(), nullptr);
+  constexpr size_t kBytes = 1 << 20;
+  exchange({.bytes = kBytes});
+  for (int rank = 0; rank < kRanks; ++rank) {
+    expectMoved(rank, 2 * kBytes, 0);
+    EXPECT_GT(ranks_[static_cast<size_t>(rank)]->dataMoved().received_in_place, 0u);
+  }
 }
 
 TEST_F(GpuInPlaceTest, GpusCopyWhereAnAdapterTakesNoneOfTheirMemory) {
@@ -178,7 +206,7 @@ TEST_F(GpuInPlaceTest, RegistrationGainsNothingWithoutDmabuf) {
   cuda_.fail("cuMemGetHandleForAddressRange", 801);
   EXPECT_EQ(Memory(*this, 0, Bytes(100'000), true).handle(), nullptr);
   exchange({.bytes = 100'000});
-  expectMoved(0, 0, 200'000);
+  expectMoved(0, 200'000, 0);  // from pinned memory
 }
 
 TEST_F(GpuInPlaceTest, AnOldDriverHasNone) {
