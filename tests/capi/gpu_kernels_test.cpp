@@ -639,15 +639,19 @@ TEST(GpuRing, IsInOneLane) {
   cuda.setKernels(&horing::test::emulatedKernels());
   const horing::test::TemporaryFolder folder;
   const std::string table = folder.path() / "selection";
-  std::ofstream(table) << "* * * * * ring\n";
+  std::ofstream(table) << "* * * * 64 one_shot\n* * * * 1K direct\n* * * * * ring\n";
   using LanesAndParts = std::pair<int, int>;
-  const auto gridOf = [&](size_t count) {
-    const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
-    onEveryRank(2, [&](int rank) {
-      const GpuVector<float> data(cuda, rank, filled(rank, count));
-      const horingComm_t comm = comms[static_cast<size_t>(rank)];
-      ASSERT_HORING(horingAllReduce(data.data(), data.data(), count, horingFloat, horingSum, comm, nullptr));
-      EXPECT_EQ(data.read().back(), element(0, count - 1) + element(1, count - 1));
+  // Of the last of several calls.
+  const auto gridOf = [&](int ranks, const std::vector<size_t>& counts) {
+    const std::vector<horingComm_t> comms = makeCommunicators(ranks, Meeting::kInitAll);
+    onEveryRank(ranks, [&](int rank) {
+      for (const size_t count : counts) {
+        const GpuVector<float> data(cuda, rank, std::vector<float>(count, static_cast<float>(rank)));
+        const horingComm_t comm = comms[static_cast<size_t>(rank)];
+        ASSERT_HORING(
+            horingAllReduce(data.data(), data.data(), count, horingFloat, horingSum, comm, nullptr));
+        EXPECT_EQ(data.read(), std::vector<float>(count, static_cast<float>(ranks * (ranks - 1) / 2)));
+      }
     });
     for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
     return LanesAndParts{cuda.columns(), cuda.rows()};
@@ -655,12 +659,14 @@ TEST(GpuRing, IsInOneLane) {
   constexpr size_t kLarge = 2'000'000;
   {
     const Setting selection("HORING_SELECTION", table);
-    EXPECT_EQ(gridOf(1000), LanesAndParts(1, 1));
-    EXPECT_EQ(gridOf(kLarge), LanesAndParts(1, 16));
+    EXPECT_EQ(gridOf(2, {1000}), LanesAndParts(1, 1));
+    EXPECT_EQ(gridOf(2, {kLarge}), LanesAndParts(1, 16));
+    // What sends to all before does not use up what the ring needs.
+    EXPECT_EQ(gridOf(4, {100, 8, kLarge}), LanesAndParts(1, 16));
   }
   const Setting algorithm("HORING_ALGO", "ring");
-  EXPECT_EQ(gridOf(1000), LanesAndParts(2, 1));
-  EXPECT_EQ(gridOf(kLarge), LanesAndParts(2, 8));
+  EXPECT_EQ(gridOf(2, {1000}), LanesAndParts(2, 1));
+  EXPECT_EQ(gridOf(2, {kLarge}), LanesAndParts(2, 8));
   cuda.setKernels(nullptr);
 }
 

@@ -180,13 +180,14 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     }
     if (made.ok()) {
       state_ = State::kKernels;
-      // With spare queues one lane has as many blocks as two would have together, and is faster; else the two overlap.
+      // With spare queues one lane has nearly as many blocks as two would have together, and is faster; else the two overlap.
       window_bytes_ = spare_queues_.areAny()
                           ? SIZE_MAX
                           : ranks_.size() * static_cast<size_t>(std::min(blocksPerLane(1), settings_.parts)) *
                                 static_cast<size_t>(settings_.window) * settings_.slot_bytes;
       log_.info("gpu",
-                "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts or more",
+                "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts, of "
+                "rings more",
                 cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
       if (copies(UINT64_MAX))
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
@@ -397,13 +398,23 @@ int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
   const int32_t blocks = std::min(blocksPerLane(lanes), cuda::kMaxParts);
   if (blocks <= settings_.parts || !spare_queues_.areAny()) return std::min(blocks, settings_.parts);
+  const auto queues = narrowQueues(schedules);
+  return queues ? spare_queues_.take(*queues, settings_.parts, blocks) : settings_.parts;
+}
+
+// Of all ranks in one part. Nothing: unlike in rings and chains, a lane sends to several, or receives from several. Such schedules, whose
+// messages are often too small for many parts, would use up all spare queues.
+std::optional<std::vector<GpuQueueName>> GpuTeam::narrowQueues(const std::vector<Schedule>& schedules) const {
   std::vector<GpuQueueName> queues;
   for (size_t position = 0; position < schedules.size(); ++position)
     for (const cuda::ImageLane& lane :
-         cuda::PlanImage::make(schedules[position], rank_of_position_, {}).lanes)
+         cuda::PlanImage::make(schedules[position], rank_of_position_, {}).lanes) {
+      const auto sends = std::ranges::count_if(lane.ports, &cuda::PortName::sends);
+      if (sends > 1 || std::ssize(lane.ports) - sends > 1) return std::nullopt;
       for (const cuda::PortName& port : lane.ports)
         if (!port.sends()) queues.push_back(queueOf(port, static_cast<int32_t>(position), 0));
-  return spare_queues_.take(queues, settings_.parts, blocks);
+    }
+  return queues;
 }
 
 int32_t GpuTeam::blocksPerLane(size_t lanes) const {

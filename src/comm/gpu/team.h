@@ -143,6 +143,7 @@ class GpuTeam {
   Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
   int32_t blocksPerLane(size_t lanes) const;
   int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules);
+  std::optional<std::vector<GpuQueueName>> narrowQueues(const std::vector<Schedule>& schedules) const;
   GpuQueueName queueOf(const cuda::PortName& port, int32_t position, int32_t part) const;
   struct QueueEnds {
     cuda::Port* send;

@@ -141,13 +141,11 @@ class LaneRun {
     const ElementRange input = sizes.range(by_rank ? step.input_block[0] : step.input_block[1]);
     const ElementRange output = sizes.range(by_rank ? step.output_block[0] : step.output_block[1]);
     const ElementRange range = PartCut::range(input.count, sizes.part, call_.shareOf(lane_.part));
-    // Equal at both ends exactly if they agree on what is being done: the digest is as good as random, and products with odd numbers
-    // are all different.
-    constexpr uint64_t kOfSequence = 0x9e3779b97f4a7c15, kOfCount = 0xd1b54a32d192ed03;
-    const uint64_t tag = call_.digest + sequence_ * kOfSequence;
+    // The tag is equal at both ends if they agree on what is being done, and else as good as never: the digest is like a random number.
+    constexpr uint64_t kOfSequence = 0x9e3779b97f4a7c15;
     return {(input.offset + range.offset) * call_.element_bytes,
             (output.offset + range.offset) * call_.element_bytes, range.count,
-            (tag + input.count * kOfCount) ^ static_cast<uint64_t>(step.chunk) << 32};
+            (call_.digest + sequence_ * kOfSequence) ^ static_cast<uint64_t>(step.chunk) << 32};
   }
 
   HORING_DEVICE int32_t own() const { return static_cast<int32_t>(block_.thread()); }

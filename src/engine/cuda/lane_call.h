@@ -13,7 +13,7 @@ inline constexpr uint64_t kInGraph = uint64_t{1} << 63;
 // The number of sends and receives, which are no call of all ranks.
 inline constexpr uint64_t kNoCall = ~kInGraph;
 
-// How every chunk is cut into parts: the same function of its size at both ends of a queue.
+// How a message, or the largest chunk of a call, is cut into parts: the same function of its size at both ends of a queue.
 struct PartCut {
   // Parts begin at a multiple of so many elements of the chunk: 16 bytes and more, whatever the type.
   static constexpr size_t kUnit = 128;

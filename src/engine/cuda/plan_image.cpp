@@ -48,7 +48,7 @@ class LaneOrder {
   void findBarrier(size_t first, size_t count) {
     constexpr int32_t kLast = -1;  // else the number of the source
     if (count > 1) {
-      step(first).needs_barrier = true;
+      step(first).needs_barrier = !user_of_port_.empty();
       user_of_port_.clear();
       return;
     }

@@ -429,8 +429,9 @@ TEST(CudaImage, AsksForBarriersWherePortsChangeHands) {
   EXPECT_EQ(barriers("serial_ring", Collective::kAllReduce, {1, 4}), (Lanes{"......."}));
   // What another lane has left is the first of two sources, and then the second.
   EXPECT_EQ(barriers("ho_ring", Collective::kReduceScatter, {2, 4}), (Lanes{"........", ".|"}));
-  // Before crews; they end with one.
-  EXPECT_EQ(barriers("direct", Collective::kAllReduce, {1, 8}), (Lanes{"|.", "|"}));
+  // Before crews, unless they are the first; they end with one.
+  EXPECT_EQ(barriers("direct", Collective::kAllReduce, {1, 8}), (Lanes{"..", "."}));
+  EXPECT_EQ(barriers("one_shot", Collective::kAllReduce, {1, 8}), (Lanes{".|."}));
 }
 
 TEST(CudaCall, RefusesAFactorOfEachRankWhereOneFoldsAllInputs) {
