@@ -74,7 +74,7 @@ constexpr size_t kSizes[] = {0, 1, 1000, 1'300'003};
 constexpr size_t kBlockSizes[] = {0, 1, 1000, 300'003};
 
 // Two pieces under way on streams, one of what is complete on return, and what hosts may need more for pieces than for all at once.
-constexpr uint64_t kMostPinned = 20 << 20;
+constexpr uint64_t kMostPinned = 29 << 20;
 
 TEST_P(GpuBuffers, CarryEveryReduction) {
   onEveryRank(ranks(), [&](int rank) {

@@ -32,7 +32,7 @@ Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int
   HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
   const int rank = communicator.rank();
   std::unique_ptr<StagedCalls> calls(
-      new StagedCalls(opened, communicator, {rank, communicator.ranks(), communicator.positionOf(rank)},
+      new StagedCalls(opened, communicator, {rank, communicator.ranks()},
                       {communicator.options().config.timeout_ms, communicator.aborted()}));
   HORING_TRY(calls->initialise());
   return calls;

@@ -65,29 +65,21 @@ class StagedPieces::Builder {
   // Elements [from, from + count) of each of the blocks of `whole` elements; returns where the host finds and leaves them.
   ListEntry addEven(const ListEntry& buffers, size_t whole, size_t from, size_t count) {
     ListEntry staged{.count = count};
-    const size_t inputs = hasInput() ? blocksIn(contract_.in) : 0;
-    const size_t outputs = hasOutput() ? blocksIn(contract_.out) : 0;
-    const size_t block_bytes = count * element_bytes_;
-    CudaAddress input = 0, output = 0;
-    if (contract_.may_be_in_place) {
-      input = output = reserve(std::max(inputs, outputs) * block_bytes);
-      if (inputs < outputs) input += ownBlock() * block_bytes;
-      if (outputs < inputs) output += ownBlock() * block_bytes;
-    } else {
-      input = reserve(inputs * block_bytes);
-      output = reserve(outputs * block_bytes);
-    }
     if (hasInput()) {
-      forEachRow({inputs, whole, from, count}, [&](size_t theirs, size_t ours, size_t bytes) {
-        copyIn(input + ours, cudaAddress(buffers.input) + theirs, bytes);
+      const Rows rows{blocksIn(contract_.in), whole, from, count};
+      const CudaAddress at = reserve(rows.blocks * count * element_bytes_);
+      forEachRow(rows, [&](size_t theirs, size_t ours, size_t bytes) {
+        copyIn(at + ours, cudaAddress(buffers.input) + theirs, bytes);
       });
-      staged.input = pointer(input);
+      staged.input = pointer(at);
     }
     if (hasOutput()) {
-      forEachRow({outputs, whole, from, count}, [&](size_t theirs, size_t ours, size_t bytes) {
-        copyOut(cudaAddress(buffers.output) + theirs, output + ours, bytes);
+      const Rows rows{blocksIn(contract_.out), whole, from, count};
+      const CudaAddress at = reserve(rows.blocks * count * element_bytes_);
+      forEachRow(rows, [&](size_t theirs, size_t ours, size_t bytes) {
+        copyOut(cudaAddress(buffers.output) + theirs, at + ours, bytes);
       });
-      staged.output = pointer(output);
+      staged.output = pointer(at);
     }
     return staged;
   }
@@ -172,11 +164,6 @@ class StagedPieces::Builder {
   bool isRoot() const { return command_.call.root == place_.rank; }
   bool hasInput() const { return contract_.in != ChunkSet::kEveryAtRoot || isRoot(); }
   bool hasOutput() const { return contract_.out != ChunkSet::kEveryAtRoot || isRoot(); }
-  // Of a buffer that has every block. One that has a vector which is cut at will has one, and so has the other.
-  size_t ownBlock() const {
-    const int32_t* const order = command_.call.block_of_position;
-    return static_cast<size_t>(order ? order[place_.position] : place_.rank);
-  }
   size_t blocksIn(ChunkSet set) const { return horing::blocksIn(set, command_.collective, place_.ranks); }
 
   CudaAddress reserve(size_t bytes) {
@@ -251,15 +238,10 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
   }
 }
 
-// What an element of each block takes of the host's memory.
-size_t StagedPieces::bytesOfOne() const {
-  const size_t buffers = contractOf(command_.collective).may_be_in_place ? 1 : 2;
-  return buffers * blocksOf(command_.collective, place_.ranks) * dataTypeBytes(command_.call.type);
-}
-
 // Small entries share a piece, where they travel together (comm/coalesced.h).
 void StagedPieces::cutList() {
-  const size_t bytes_of_one = bytesOfOne();
+  const size_t bytes_of_one =
+      2 * blocksOf(command_.collective, place_.ranks) * dataTypeBytes(command_.call.type);
   Cut batch;
   size_t batch_bytes = 0;
   const auto finish = [&](size_t next) {
@@ -283,7 +265,8 @@ void StagedPieces::cutList() {
 
 // Of a buffer that this rank may not have on both sides: all ranks must cut alike.
 void StagedPieces::cutEvenly(Cut whole) {
-  const size_t bytes_of_one = bytesOfOne();
+  const size_t bytes_of_one =
+      2 * blocksOf(command_.collective, place_.ranks) * dataTypeBytes(command_.call.type);
   const size_t most = std::max<size_t>(kPieceBytes / bytes_of_one, 1);
   const size_t pieces = std::max<size_t>(quotientUp(whole.count, most), 1);
   const size_t each = quotientUp(whole.count, pieces);

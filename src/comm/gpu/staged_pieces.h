@@ -5,8 +5,7 @@
 // Vectors and blocks are cut, the same way on every rank, so that memory of the host stays bounded and copies and network overlap: a
 // piece is the same elements of every block, where it has them. Of gather, scatter and all-to-all with blocks that differ in size no rank
 // knows how many pieces the others would need, and messages go on one without the others: these are one piece. What has no room in it
-// is left where it is, to be copied by what the place names. Calls whose blocks have one size are carried out in place, which takes half the
-// memory, so that pieces are as large as can be: each one fills the pipeline of its ring anew.
+// is left where it is, to be copied by what the place names.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -32,7 +31,6 @@ struct StagedPiece {
 struct StagedPlace {
   int rank = 0;
   int ranks = 1;
-  int position = 0;
   MemoryCopier* copier = nullptr;  // reaches the GPU's memory; null: all that is one piece is staged
 };
 
@@ -40,7 +38,7 @@ struct StagedPlace {
 class StagedPieces {
  public:
   // The most that a piece takes of the host's memory, but for its alignment, where an element of each block fits.
-  static constexpr size_t kPieceBytes = 4 << 20;
+  static constexpr size_t kPieceBytes = 8 << 20;
 
   StagedPieces(const Command& command, StagedPlace place);
 
@@ -62,7 +60,6 @@ class StagedPieces {
   };
   class Builder;
 
-  size_t bytesOfOne() const;
   void cutList();
   void cutEvenly(Cut whole);
   void cutUnevenly(const size_t* counts);
