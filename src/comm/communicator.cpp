@@ -364,8 +364,9 @@ void Communicator::takeBack(uint32_t transports, const Status& status) {
 
 Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu) {
   const bool is_shared = options_.segments && options_.segments->find(memory, bytes);
-  const uint32_t all = connector_->allTransports();
-  const bool is_used = gpu ? connector_->usesGpuMemory(all) : is_shared || connector_->usesLentMemory(all);
+  const uint32_t chosen = connector_->chosenTransports();
+  const bool is_used =
+      gpu ? connector_->usesGpuMemory(chosen) : is_shared || connector_->usesLentMemory(chosen);
   if (!is_used) return static_cast<void*>(nullptr);
   if (!gpu) return registrations_.add(memory, bytes);
   Result<CudaDmabuf> dmabuf = exportDmabuf(*gpu, memory, bytes);

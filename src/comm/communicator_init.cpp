@@ -204,7 +204,7 @@ Result<std::vector<std::unique_ptr<Transport>>> Communicator::makeOtherTransport
 }
 
 void Communicator::watchSegments() {
-  if (!options_.segments || !connector_->usesLentMemory(connector_->allTransports())) return;
+  if (!options_.segments || !connector_->usesLentMemory(connector_->chosenTransports())) return;
   freed_segments_ = std::make_unique<FreedSegments>(*options_.segments, *connector_, fork_guard_);
 }
 

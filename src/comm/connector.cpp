@@ -87,6 +87,13 @@ std::vector<int32_t> Connector::missing(const LinkSet& links) const {
   return ranks;
 }
 
+uint32_t Connector::chosenTransports() const {
+  uint32_t bits = 0;
+  for (const int choice : transport_of_rank_)
+    if (choice >= 0) bits |= 1u << choice;
+  return bits;
+}
+
 uint32_t Connector::transportsOf(const LinkSet& links) const {
   uint32_t bits = 0;
   for (const int peer : links.peers) bits |= 1u << choiceFor(peer);

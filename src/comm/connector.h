@@ -55,6 +55,8 @@ class Connector {
   Link& link(LinkUse use, int peer) { return *at(use, peer); }
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
   uint32_t allTransports() const { return (1u << transports_.size()) - 1; }
+  // That reach some peer.
+  uint32_t chosenTransports() const;
   // Bits of the transports that the links use.
   uint32_t transportsOf(const LinkSet& links) const;
 

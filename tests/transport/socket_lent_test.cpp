@@ -1,5 +1,8 @@
 // Messages that are sent from lent memory and land in it, to and from a peer that holds the key but need not say the truth.
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <csignal>
 
 #include "socket_peers.h"
 
@@ -110,6 +113,73 @@ TEST_F(LentSocket, LandsWhereItWasToldInTheOrderOfTheNumbers) {
   EXPECT_EQ(memory_[300], std::byte{0});
   EXPECT_EQ(rank_->dataMoved().received_in_place, 556u);
   EXPECT_EQ(rank_->dataMoved().received_through_slots, 0u);
+  takeBack();
+}
+
+// Memory that a program has protected to learn who touches it: the kernel may not, and does not tell the program.
+class ProtectedMemory {
+ public:
+  static constexpr size_t kBytes = 1 << 16;
+
+  ProtectedMemory() {
+    memory_ = ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    touched_ = 0;
+    struct sigaction action {};
+    action.sa_flags = SA_SIGINFO;
+    action.sa_sigaction = [](int, siginfo_t*, void*) {
+      touched_ = touched_ + 1;
+      ::mprotect(memory_, kBytes, PROT_READ | PROT_WRITE);
+    };
+    ::sigaction(SIGSEGV, &action, &before_);
+  }
+  ProtectedMemory(const ProtectedMemory&) = delete;
+  ProtectedMemory& operator=(const ProtectedMemory&) = delete;
+  ~ProtectedMemory() {
+    ::sigaction(SIGSEGV, &before_, nullptr);
+    ::munmap(memory_, kBytes);
+  }
+  void protect() { EXPECT_EQ(::mprotect(memory_, kBytes, PROT_NONE), 0); }
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  int touched() const { return touched_; }
+
+ private:
+  static inline void* memory_ = nullptr;
+  static inline volatile sig_atomic_t touched_ = 0;
+  struct sigaction before_ {};
+};
+
+TEST_F(LentSocket, WhatTheKernelMayNotTouchGoesThroughSlots) {
+  constexpr uint32_t kBytes = 200;
+  {
+    ProtectedMemory memory;
+    const Region region{.id = 2, .begin = memory.data(), .bytes = ProtectedMemory::kBytes};
+    rank_->lend(region);
+    ASSERT_TRUE(
+        receiver().tryLand({.memory = memory.data(), .bytes = kBytes, .stride = kBytes, .messages = 1}));
+    // What comes with the header is copied, and the kernel reads the rest.
+    sayPart(message(0, 1, kBytes), kPart, std::byte{5});
+    ASSERT_TRUE(pumpUntil({rank_.get()}, [&] { return memory.touched() == 1; }));
+    memory.protect();
+    peers_[0]->say(Bytes(kBytes - kPart, std::byte{5}));
+    const Message* const received = peek();
+    ASSERT_NE(received, nullptr);
+    EXPECT_NE(received->data, memory.data());
+    EXPECT_TRUE(
+        std::all_of(received->data, received->data + kBytes, [](std::byte b) { return b == std::byte{5}; }));
+    EXPECT_EQ(memory.touched(), 2);
+    receiver().release();
+    rank_->takeBack(region);
+  }
+  const ProtectedMemory memory;
+  const Region region{.id = 3, .begin = memory.data(), .bytes = ProtectedMemory::kBytes};
+  rank_->lend(region);
+  ASSERT_NE(sender().tryAcquire(), nullptr);
+  sender().postFrom(memory.data(), kBytes, 7);
+  Bytes payload;
+  EXPECT_EQ(next(FrameKind::kData, &payload).bytes, kBytes);
+  EXPECT_EQ(payload, Bytes(kBytes));
+  EXPECT_EQ(memory.touched(), 1);
+  rank_->takeBack(region);
   takeBack();
 }
 

@@ -268,8 +268,10 @@ bool HostOperation::tellLanding(const CallStep& step, int64_t begin, int64_t end
   if (messages <= 0) return true;
   const ElementRange first = slicing_.range(step.count, begin);
   const ElementRange last = slicing_.range(step.count, begin + messages - 1);
-  std::byte* const memory = call_.output + step.output_bytes + first.offset * element_bytes_;
-  const Landing landing{.memory = step.lands && input_lasts_ ? memory : nullptr,
+  // What does not land may have no output.
+  std::byte* const memory =
+      step.lands && input_lasts_ ? call_.output + step.output_bytes + first.offset * element_bytes_ : nullptr;
+  const Landing landing{.memory = memory,
                         .bytes = (last.offset + last.count - first.offset) * element_bytes_,
                         .stride = static_cast<uint32_t>(first.count * element_bytes_),
                         .messages = static_cast<uint32_t>(messages)};

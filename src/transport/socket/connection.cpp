@@ -125,15 +125,18 @@ bool SocketSender::streamBegan(size_t stream, const ChannelState& theirs) {
   return true;
 }
 
-void SocketSender::withdraw(const Region& region) {
-  if (credited_ >= lent_before_) return;
+bool SocketSender::withdraw(const Region& region) {
+  bool moved = false;
+  if (credited_ >= lent_before_) return moved;
   for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
     Sent& message = at(sequence);
     if (!message.memory || !region.contains(message.memory, message.bytes)) continue;
     std::memcpy(slotOf(sequence), message.memory, message.bytes);
     message.memory = nullptr;
     link_.payloadMoved(message.stream, headerOf(sequence), slotOf(sequence));
+    moved = true;
   }
+  return moved;
 }
 
 SocketReceiver::SocketReceiver(SocketLink& link, int channel, std::byte* slots)
@@ -236,7 +239,8 @@ void SocketReceiver::cancel(uint64_t sequence) {
   landed_ -= slot.landed;
 }
 
-void SocketReceiver::withdraw(const Region& region) {
+bool SocketReceiver::withdraw(const Region& region) {
+  bool moved = false;
   for (uint64_t i = told_begin_; i < told_end_; ++i) {
     Landing& landing = told_[i % told_.size()].landing;
     if (landing.memory && region.contains(landing.memory, landing.bytes)) landing.memory = nullptr;
@@ -249,7 +253,9 @@ void SocketReceiver::withdraw(const Region& region) {
     slot.landed = false;
     --landed_;
     if (slot.state == SlotState::kArriving) link_.restComesTo(channel_, sequence, slot.data);
+    moved = true;
   }
+  return moved;
 }
 
 ChannelState SocketReceiver::state() const {

@@ -1,5 +1,5 @@
 #pragma once
-// The two ends of a connection over streams. Both only count and mark; SocketLink moves the bytes.
+// The two ends of a connection over streams. Both count and mark, and SocketLink moves the bytes, but for what leaves lent memory.
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -38,7 +38,8 @@ class SocketSender final : public Sender {
   // The stream is there (again), and the peer says what it has: queues the rest. False: it cannot have that.
   bool streamBegan(size_t stream, const ChannelState& theirs);
   // The region goes: what may have to be sent (again) from it, since no credit has come, moves to its slots.
-  void withdraw(const Region& region);
+  // Whether any did.
+  bool withdraw(const Region& region);
 
  private:
   SocketLink& link_;
@@ -100,7 +101,8 @@ class SocketReceiver final : public Receiver {
   // Credits that the kernel has may be lost.
   void creditsLost() { credit_sent_ = 0; }
   // The region goes: what has come to it, all of it or a part, moves to its slots, and nothing comes there any more.
-  void withdraw(const Region& region);
+  // Whether anything did.
+  bool withdraw(const Region& region);
 
  private:
   enum class SlotState : uint8_t { kFree, kArriving, kFull };

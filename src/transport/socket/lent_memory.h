@@ -27,6 +27,10 @@ class LentMemory {
     held_.erase(held);
     return true;
   }
+  template <typename Visit>
+  void forEach(const Visit& visit) const {
+    for (const Held& held : held_) visit(held.region);
+  }
   bool holds(const std::byte* memory, size_t bytes) const {
     return std::any_of(held_.begin(), held_.end(),
                        [&](const Held& held) { return held.region.contains(memory, bytes); });

@@ -244,11 +244,20 @@ SocketStream* SocketLink::creditStream(size_t channel) {
   return nullptr;
 }
 
-void SocketLink::withdraw(const Region& region) {
+bool SocketLink::withdraw(const Region& region) {
+  bool moved = false;
   for (const auto& channel : channels_) {
-    channel->sender.withdraw(region);
-    channel->receiver.withdraw(region);
+    moved |= channel->sender.withdraw(region);
+    moved |= channel->receiver.withdraw(region);
   }
+  return moved;
+}
+
+// A program may have protected its memory to learn who touches it, which only its own code can tell it: that copies now.
+bool SocketLink::leaveLentMemory() {
+  bool moved = false;
+  options_.lent->forEach([&](const Region& region) { moved |= withdraw(region); });
+  return moved;
 }
 
 void SocketLink::payloadMoved(size_t number, const FrameHeader& header, const std::byte* payload) {

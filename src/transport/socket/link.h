@@ -29,7 +29,8 @@ struct LinkOptions {
 // by the slot that their number names; with one stream none of that costs anything.
 //
 // A stream whose connection breaks is missing until attach() brings another one. Both ends then say what they have, and send
-// again what went by this stream and did not arrive: it lies in its slot still, because no credit has come for it. The end
+// again what went by this stream and did not arrive: it lies in its slot still, or where its sender
+// keeps it, because no credit has come for it. The end
 // of a stream without such a break is the end of the process over there, and fails the link.
 class SocketLink final : public Link, private FrameSink {
  public:
@@ -65,8 +66,8 @@ class SocketLink final : public Link, private FrameSink {
   void checkAlive(int64_t silence_ms);
   // First error wins.
   void fail(Status status);
-  // Nothing of a region that was lent is read or written from now on.
-  void withdraw(const Region& region);
+  // Nothing of a region that was lent is read or written from now on. Whether messages had to be moved.
+  bool withdraw(const Region& region);
 
   // --- Leaving. Says goodbye to a healthy peer when everything posted has been written; to be called after progress()
   // until it says true: all that this end said has arrived, or the link has failed. False while a stream is missing.
@@ -120,6 +121,7 @@ class SocketLink final : public Link, private FrameSink {
   void endFrame(size_t stream, const FrameHeader& header) override;
   uint64_t creditOf(uint16_t channel) override;
   void frameSent(size_t stream, const FrameHeader& header) override;
+  bool leaveLentMemory() override;
 
   std::byte* broken(const FrameHeader& header, const char* why);
   std::byte* beginState(Stream& stream, const FrameHeader& header);

@@ -59,7 +59,7 @@ void SocketStream::flush() {
       advanceWrite(static_cast<size_t>(written));
     } else if (errno == EAGAIN) {
       ready_.writable = false;
-    } else if (errno != EINTR) {
+    } else if (errno != EINTR && !(errno == EFAULT && sink_.leaveLentMemory())) {
       // What the peer said before it went away, perhaps a goodbye, is still to be read: receive() ends the stream.
       // The kernel tells a cause once, and "broken pipe" from then on.
       if (write_error_ == 0) write_error_ = errno;
@@ -102,7 +102,7 @@ void SocketStream::receive(size_t budget) {
     } else if (errno == EAGAIN) {
       ready_.readable = false;
       if (write_error_ != 0) endWith(write_error_);
-    } else if (errno != EINTR) {
+    } else if (errno != EINTR && !(errno == EFAULT && sink_.leaveLentMemory())) {
       endWith(errno);
     }
   }

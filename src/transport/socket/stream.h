@@ -22,6 +22,8 @@ class FrameSink {
   virtual uint64_t creditOf(uint16_t channel) = 0;
   // The kernel has taken all of this frame.
   virtual void frameSent(size_t stream, const FrameHeader& header) = 0;
+  // The kernel may not touch the memory of a payload: none stays in memory of callers. False: none was there.
+  virtual bool leaveLentMemory() = 0;
 };
 
 class SocketStream final : public PollTarget {
