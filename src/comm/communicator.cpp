@@ -380,9 +380,7 @@ bool Communicator::movesInPlace(const Transfer& transfer) const {
   const bool sends = transfer.direction == Transfer::Direction::kSend;
   const std::byte* const memory = sends ? transfer.input : transfer.output;
   const std::optional<Region> region = registrations_.find(memory);
-  if (!region || !region->ofGpu() ||
-      transfer.bytes > region->bytes - static_cast<size_t>(memory - region->begin))
-    return false;
+  if (!region || !region->ofGpu() || !region->contains(memory, transfer.bytes)) return false;
   const int transport = connector_->choiceFor(transfer.peer);
   return transport >= 0 && connector_->usesGpuMemory(1u << transport);
 }
