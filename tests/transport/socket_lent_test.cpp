@@ -14,17 +14,11 @@ using tcp::FrameKind;
 
 constexpr size_t kPart = 100;  // bytes, of a message that comes in two
 
-class LentSocket : public HostilePeer {
+class LentSocket : public ListeningPeer {
  protected:
-  void TearDown() override { rank_.reset(); }
   void SetUp() override {
-    // It listens, so that the rank has reason to wait for it.
-    Result<tcp::Listening> listening = tcp::listenEverywhere();
-    ASSERT_TRUE(listening.ok());
-    listener_ = std::move(listening.value().fd);
-    port_ = listening.value().port;
-    begin(1);
-    rank_->lend(region_);
+    ListeningPeer::SetUp();
+    if (!HasFatalFailure()) rank_->lend(region_);
   }
   void begin(int streams) {
     HostilePeer::begin(streams);
@@ -49,9 +43,6 @@ class LentSocket : public HostilePeer {
     part.resize(part.size() + bytes, what);
     peers_[0]->say(part);
   }
-  void turn() {
-    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
-  }
   const Message* peek() {
     const Message* message = nullptr;
     EXPECT_TRUE(pumpUntil({rank_.get()}, [&] { return (message = receiver().tryPeek()) != nullptr; }))
@@ -72,27 +63,6 @@ class LentSocket : public HostilePeer {
     ASSERT_TRUE(sender().sendsFrom(at(offset), bytes));
     sender().postFrom(at(offset), bytes, tag);
   }
-  // The next frame of a kind; `payload` is what follows it.
-  FrameHeader next(FrameKind kind, Bytes* payload = nullptr) {
-    FrameHeader header{};
-    const bool came = pumpUntil({rank_.get()}, [&] {
-      peers_[0]->listen();
-      const Bytes& heard = peers_[0]->heard();
-      while (heard.size() >= sizeof header) {
-        std::memcpy(&header, heard.data(), sizeof header);
-        if (heard.size() < sizeof header + header.bytes) return false;
-        if (payload)
-          payload->assign(heard.begin() + sizeof header, heard.begin() + sizeof header + header.bytes);
-        peers_[0]->forget(sizeof header + header.bytes);
-        if (header.kind == kind) return true;
-      }
-      return false;
-    });
-    EXPECT_TRUE(came);
-    return header;
-  }
-
-  Fd listener_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(1024);
   Region region_{.id = 1, .begin = memory_.data(), .bytes = memory_.size()};
 };
@@ -176,7 +146,7 @@ TEST_F(LentSocket, WhatTheKernelMayNotTouchGoesThroughSlots) {
   ASSERT_NE(sender().tryAcquire(), nullptr);
   sender().postFrom(memory.data(), kBytes, 7);
   Bytes payload;
-  EXPECT_EQ(next(FrameKind::kData, &payload).bytes, kBytes);
+  EXPECT_EQ(nextFrame(FrameKind::kData, 0, &payload).bytes, kBytes);
   EXPECT_EQ(payload, Bytes(kBytes));
   EXPECT_EQ(memory.touched(), 1);
   rank_->takeBack(region);
@@ -289,14 +259,14 @@ TEST_F(LentSocket, IsSentAgainFromThereUntilTheCreditComes) {
   std::ranges::fill(memory_, std::byte{7});
   postFrom(0, 200, 40);
   Bytes payload;
-  next(FrameKind::kData, &payload);
+  nextFrame(FrameKind::kData, 0, &payload);
   EXPECT_EQ(payload, Bytes(200, std::byte{7}));
   EXPECT_TRUE(sender().flushed()) << "nobody waits for the credit";
   reset(0);
   turn();
   come(0, 2);
   sayState(0, States{});
-  EXPECT_EQ(next(FrameKind::kData, &payload).tag, 40u);
+  EXPECT_EQ(nextFrame(FrameKind::kData, 0, &payload).tag, 40u);
   EXPECT_EQ(payload, Bytes(200, std::byte{7}));
   EXPECT_EQ(rank_->dataMoved().sent_in_place, 200u);
   takeBack();
@@ -305,7 +275,7 @@ TEST_F(LentSocket, IsSentAgainFromThereUntilTheCreditComes) {
 TEST_F(LentSocket, WhatIsTakenBackIsSentAgainAsItWas) {
   std::ranges::fill(memory_, std::byte{7});
   postFrom(0, 200, 40);
-  next(FrameKind::kData);
+  nextFrame(FrameKind::kData);
   reset(0);
   turn();
   postFrom(200, 100, 41);
@@ -314,9 +284,9 @@ TEST_F(LentSocket, WhatIsTakenBackIsSentAgainAsItWas) {
   come(0, 2);
   sayState(0, States{});
   Bytes payload;
-  EXPECT_EQ(next(FrameKind::kData, &payload).tag, 40u);
+  EXPECT_EQ(nextFrame(FrameKind::kData, 0, &payload).tag, 40u);
   EXPECT_EQ(payload, Bytes(200, std::byte{7}));
-  EXPECT_EQ(next(FrameKind::kData, &payload).tag, 41u);
+  EXPECT_EQ(nextFrame(FrameKind::kData, 0, &payload).tag, 41u);
   EXPECT_EQ(payload, Bytes(100, std::byte{7}));
 }
 

@@ -121,6 +121,44 @@ class HostilePeer : public Socket {
   std::vector<std::unique_ptr<Client>> former_;  // what they were before
 };
 
+// One that listens somewhere, so that the rank has reason to wait for it.
+class ListeningPeer : public HostilePeer {
+ protected:
+  void TearDown() override { rank_.reset(); }
+  void SetUp() override {
+    Result<tcp::Listening> listening = tcp::listenEverywhere();
+    ASSERT_TRUE(listening.ok());
+    listener_ = std::move(listening.value().fd);
+    port_ = listening.value().port;
+    begin(1);
+  }
+  // The next frame of a kind that the rank sends; others are passed over. `payload`: what follows it.
+  tcp::FrameHeader nextFrame(tcp::FrameKind kind, size_t stream = 0, Bytes* payload = nullptr) {
+    Client& peer = *peers_[stream];
+    tcp::FrameHeader header{};
+    const bool came = pumpUntil({rank_.get()}, [&] {
+      peer.listen();
+      const Bytes& heard = peer.heard();
+      while (heard.size() >= sizeof header) {
+        std::memcpy(&header, heard.data(), sizeof header);
+        if (heard.size() < sizeof header + header.bytes) return false;
+        if (payload)
+          payload->assign(heard.begin() + sizeof header, heard.begin() + sizeof header + header.bytes);
+        peer.forget(sizeof header + header.bytes);
+        if (header.kind == kind) return true;
+      }
+      return false;
+    });
+    EXPECT_TRUE(came) << "no such frame";
+    return header;
+  }
+  void turn() {
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
+  }
+
+  Fd listener_;
+};
+
 inline constexpr tcp::FrameHeader kGood{
     .bytes = 8, .channel = 1, .kind = tcp::FrameKind::kData, .tag = 9, .sequence = 0, .credit = 0};
 

@@ -11,43 +11,15 @@ namespace {
 using tcp::FrameHeader;
 using tcp::FrameKind;
 
-// A peer that listens somewhere, so that the rank has reason to wait for it.
-class ResumingPeer : public HostilePeer {
+class ResumingPeer : public ListeningPeer {
  protected:
-  void TearDown() override { rank_.reset(); }
-  void SetUp() override {
-    Result<tcp::Listening> listening = tcp::listenEverywhere();
-    ASSERT_TRUE(listening.ok());
-    listener_ = std::move(listening.value().fd);
-    port_ = listening.value().port;
-    begin(1);
-  }
   void post(int channel, Tag tag) {
     std::byte* const slot = link_->sender(channel).tryAcquire();
     ASSERT_NE(slot, nullptr);
     slot[0] = static_cast<std::byte>(tag);
     link_->sender(channel).post(8, tag);
   }
-  // The next frame that the rank sends with a message in it; credits on their own are passed over.
-  FrameHeader nextMessage(size_t stream = 0) {
-    Client& peer = *peers_[stream];
-    FrameHeader header{};
-    const bool came = pumpUntil({rank_.get()}, [&] {
-      peer.listen();
-      while (peer.heard().size() >= sizeof header) {
-        std::memcpy(&header, peer.heard().data(), sizeof header);
-        if (peer.heard().size() < sizeof header + header.bytes) return false;
-        peer.forget(sizeof header + header.bytes);
-        if (header.kind == FrameKind::kData) return true;
-      }
-      return false;
-    });
-    EXPECT_TRUE(came) << "no message";
-    return header;
-  }
-  void turn() {
-    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(rank_->progress().ok()) << rank_->progress().toString();
-  }
+  FrameHeader nextMessage(size_t stream = 0) { return nextFrame(FrameKind::kData, stream); }
 
   // Another rank, on the manual clock, and a connection that works.
   void meetByManualClock(std::function<bool()> deaths_are_told = {}) {
@@ -67,7 +39,6 @@ class ResumingPeer : public HostilePeer {
     }
   }
 
-  Fd listener_;
   ManualClock manual_clock_;
 };
 
