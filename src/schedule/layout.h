@@ -1,5 +1,5 @@
 #pragma once
-// From chunk numbers to elements of the caller's buffers. A value, made per call in constant time. Kernels ask, too: constexpr.
+// From chunk numbers to elements of the caller's buffers. A value, made per call in constant time. Kernels cut slices, too: constexpr.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -67,10 +67,10 @@ class Layout {
   }
 
   // Whether the blocks differ. A rank may then know no more than the sizes of those that it exchanges.
-  constexpr bool isUneven() const { return extent_.uneven; }
+  bool isUneven() const { return extent_.uneven; }
 
   // Where they do not differ.
-  constexpr size_t largestChunk() const { return std::min(chunk_, extent_.count); }
+  size_t largestChunk() const { return std::min(chunk_, extent_.count); }
 
   // Where the chunk begins, in elements from the start of the rank's buffers, and how many it has.
   struct Place {
@@ -80,7 +80,7 @@ class Layout {
   };
 
   // Elements of the chunk, the same on every rank that has to do with it.
-  constexpr size_t count(int32_t chunk) const {
+  size_t count(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).count;
     if (extent_.input.given() && contract_.inputHas(position_, chunk))
       return extent_.input.counts[inputBlock(chunk)];
@@ -88,36 +88,34 @@ class Layout {
       return extent_.output.counts[outputBlock(chunk)];
     return chunk_;
   }
-  constexpr Place placeOf(int32_t chunk) const {
+  Place placeOf(int32_t chunk) const {
     return is_cut_ ? cutAt(chunk) : Place{count(chunk), inputOffset(chunk), outputOffset(chunk)};
   }
-  constexpr size_t inputOffset(int32_t chunk) const {
+  size_t inputOffset(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).input;
     if (contract_.in == ChunkSet::kOwn) return 0;
     return offset(extent_.input, inputBlock(chunk));
   }
-  constexpr size_t outputOffset(int32_t chunk) const {
+  size_t outputOffset(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).output;
     if (contract_.out == ChunkSet::kOwn) return 0;
     return offset(extent_.output, outputBlock(chunk));
   }
 
  private:
-  constexpr Place cutAt(int32_t chunk) const {
+  Place cutAt(int32_t chunk) const {
     const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
     return {std::min(chunk_, extent_.count - begin), begin, begin};
   }
   // The number of the block: as a rule a rank, always where blocks differ.
-  constexpr size_t inputBlock(int32_t chunk) const {
+  size_t inputBlock(int32_t chunk) const {
     return blockAt(contract_.in == ChunkSet::kRow ? chunk % contract_.columns : chunk);
   }
-  constexpr size_t outputBlock(int32_t chunk) const {
+  size_t outputBlock(int32_t chunk) const {
     return blockAt(contract_.out == ChunkSet::kColumn ? chunk / contract_.columns : chunk);
   }
-  constexpr size_t blockAt(int32_t position) const {
-    return static_cast<size_t>(block_of_position_[position]);
-  }
-  constexpr size_t offset(const Blocks& blocks, size_t block) const {
+  size_t blockAt(int32_t position) const { return static_cast<size_t>(block_of_position_[position]); }
+  size_t offset(const Blocks& blocks, size_t block) const {
     return blocks.given() ? blocks.offsets[block] : block * chunk_;
   }
 
