@@ -117,15 +117,9 @@ void Connector::endWait(uint32_t transports) {
   forEachBit(transports, [&](size_t index) { transports_[index]->endWait(); });
 }
 
-bool Connector::usesLentMemory(uint32_t transports) const {
+bool Connector::any(uint32_t transports, bool (Transport::*is)() const) const {
   bool any = false;
-  forEachBit(transports, [&](size_t index) { any = any || transports_[index]->usesLentMemory(); });
-  return any;
-}
-
-bool Connector::usesGpuMemory(uint32_t transports) const {
-  bool any = false;
-  forEachBit(transports, [&](size_t index) { any = any || transports_[index]->usesGpuMemory(); });
+  forEachBit(transports, [&](size_t index) { any = any || (*transports_[index].*is)(); });
   return any;
 }
 

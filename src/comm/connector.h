@@ -67,8 +67,8 @@ class Connector {
   uint64_t memoryBytes() const;
 
   // Memory of callers; see Transport.
-  bool usesLentMemory(uint32_t transports) const;
-  bool usesGpuMemory(uint32_t transports) const;
+  bool usesLentMemory(uint32_t transports) const { return any(transports, &Transport::usesLentMemory); }
+  bool usesGpuMemory(uint32_t transports) const { return any(transports, &Transport::usesGpuMemory); }
   void lend(uint32_t transports, const Region& region);
   void takeBack(uint32_t transports, const Region& region);
   void forget(uint64_t region);
@@ -76,6 +76,7 @@ class Connector {
 
  private:
   Status nothingShared(int peer) const;
+  bool any(uint32_t transports, bool (Transport::*is)() const) const;
   Link* at(LinkUse use, int peer) const {
     return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)];
   }
