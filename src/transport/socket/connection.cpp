@@ -168,12 +168,20 @@ void SocketReceiver::release() {
   DataMoved& moved = link_.moved();
   (slot.landed ? moved.received_in_place : moved.received_through_slots) += slot.bytes;
   ++released_;
-  if (slot.landing != 0) useLanding(slot.landing);
+  if (slot.landing != 0) useLanding(slot);
   link_.noteRelease();
 }
 
-void SocketReceiver::useLanding(uint64_t number) {
-  if (number != landings_used_ + 1) return link_.failLanding(channel_);
+// Of the message that was released last.
+void SocketReceiver::useLanding(const Slot& slot) {
+  if (slot.landing != landings_used_ + 1)
+    return link_.failLanding({.bytes = slot.bytes,
+                              .channel = static_cast<uint16_t>(channel_),
+                              .kind = FrameKind::kData,
+                              .tag = slot.tag,
+                              .sequence = released_ - 1,
+                              .credit = 0,
+                              .landing = slot.landing});
   ++landings_used_;
   for (; told_begin_ < told_end_; ++told_begin_) {
     const Told& told = told_[told_begin_ % told_.size()];

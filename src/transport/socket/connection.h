@@ -120,7 +120,7 @@ class SocketReceiver final : public Receiver {
   };
   std::byte* slotOf(uint64_t sequence) const;
   std::byte* landingOf(const FrameHeader& header) const;
-  void useLanding(uint64_t number);
+  void useLanding(const Slot& slot);
 
   SocketLink& link_;
   int channel_;

@@ -272,12 +272,8 @@ void SocketLink::restComesTo(int channel, uint64_t sequence, std::byte* payload)
   }
 }
 
-void SocketLink::failLanding(int channel) {
-  fail(
-      makeStatus(Code::kRemoteError,
-                 "rank %d broke the protocol in what it sent to rank %d (socket %s): a message on channel %d "
-                 "that took the place of another; this is a bug of horing or memory that was overwritten",
-                 options_.peer, options_.rank, options_.stream_names.front().c_str(), channel));
+void SocketLink::failLanding(const FrameHeader& message) {
+  broken(message, "a message that took the place of another");
 }
 
 // Credits are worth a frame of their own when the peer may soon wait for them, or when there is nothing better to do;

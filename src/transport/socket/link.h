@@ -92,7 +92,7 @@ class SocketLink final : public Link, private FrameSink {
   // Of a message that is under way: what has not been written, or read, yet.
   void payloadMoved(size_t stream, const FrameHeader& header, const std::byte* payload);
   void restComesTo(int channel, uint64_t sequence, std::byte* payload);
-  void failLanding(int channel);
+  void failLanding(const FrameHeader& message);
   // The peer has left in order, and everything that it sent has been read.
   bool departed() const override { return departed_; }
   void failDeparted(int channel);

@@ -58,8 +58,8 @@ struct FrameHeader {
   uint64_t tag;
   uint64_t sequence;  // of the message on its connection, from 0; the slot is sequence mod slots
   uint64_t credit;    // messages of this channel that the sender of this frame has released so far
-  uint64_t
-      landing;  // of a message that has one (Sender::hasLandings()): its number among these, from 1; 0: it has none
+  // Of a message that has one (Sender::hasLandings()): its number among these, from 1; 0: it has none.
+  uint64_t landing;
 };
 static_assert(sizeof(FrameHeader) == 40 && std::is_trivially_copyable_v<FrameHeader>);
 
