@@ -31,6 +31,9 @@ inline constexpr uint32_t kFarBytes = 4096;
 // Identifies a message: both ends compute it, the receiver compares (it names operation, lane, step and slice).
 using Tag = uint64_t;
 
+// Whose memory some is: that of a GPU nobody but adapters may touch.
+enum class MemoryOf : uint8_t { kHost, kGpu };
+
 class Sender {
  public:
   virtual ~Sender() = default;
@@ -54,10 +57,11 @@ class Sender {
   // from one message to the next.
   virtual bool readerIsFar() { return false; }
 
-  // --- For slots that are the caller's.
+  // --- For slots that are the caller's (Transport::takesSlots).
   // From the first message on, slots are that memory, one after the other, as many and as large as the link's, aligned to 64 bytes; until
-  // the link goes, for what is not acknowledged may be sent again. False: they are not, of this transport.
-  virtual bool useSlots(std::span<std::byte> /*memory*/) { return false; }
+  // the link goes, for what is not acknowledged may be sent again. The receiver is asked for the same, by its caller. False: they are
+  // not; of a GPU's memory that is lent they are.
+  virtual bool useSlots(std::span<std::byte> /*memory*/, MemoryOf /*of*/ = MemoryOf::kHost) { return false; }
   // Of messages in such slots, how many have left theirs.
   virtual uint64_t acknowledged() const { return 0; }
 
@@ -101,8 +105,8 @@ class Receiver {
   // Hands over the credits that a sender's memory waits for (Sender::postFrom). True when there are none; else to be called again.
   // Who does not, and makes no progress either, makes its peer wait.
   virtual bool settle() { return true; }
-  // As Sender::useSlots(), from the next message on that arrives: Message::data tells.
-  virtual bool useSlots(std::span<std::byte> /*memory*/) { return false; }
+  // As Sender::useSlots(), before the first message has come: Message::data tells which are there. All are if the sender uses its own.
+  virtual bool useSlots(std::span<std::byte> /*memory*/, MemoryOf /*of*/ = MemoryOf::kHost) { return false; }
   // Where it has such slots: the message `ahead` of the oldest, or nullptr while that has not arrived. Does not consume it.
   virtual const Message* tryPeekAhead(uint64_t /*ahead*/) { return nullptr; }
   // As of the sender.
@@ -199,7 +203,7 @@ class Transport {
   virtual void endWait() = 0;
   virtual uint64_t memoryBytes() const = 0;
 
-  // Whether slots may be the caller's (Sender::useSlots).
+  // Whether slots may be the caller's (Sender::useSlots): where usesGpuMemory(), memory that is lent.
   virtual bool takesSlots() const { return false; }
 
   // --- Memory of callers.
@@ -211,6 +215,8 @@ class Transport {
   // Once it is forgotten and taken back nothing of it is read or written, though messages be under way.
   virtual void lend(const Region& /*region*/) {}
   virtual void takeBack(const Region& /*region*/) {}
+  // Whether adapters have all of that, which is lent.
+  virtual bool holds(const std::byte* /*memory*/, size_t /*bytes*/) const { return false; }
   // Any thread. The region goes: on return the transport keeps nothing of it, unless it is lent: then when it is taken back.
   virtual void forget(uint64_t /*region*/) {}
   // Of all links so far; nothing is counted where lent memory is of no use.

@@ -1,4 +1,4 @@
-// Messages that are sent from lent memory and land in it, over devices in memory (verbs_fake.h).
+// Messages that are sent from lent memory and land in it, or whose slots are lent, over devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -254,6 +254,88 @@ TEST_F(VerbsLanding, ForgottenMemoryCanBeWrittenByNobody) {
   EXPECT_TRUE(pumpUntil(ranks_, [&] { return !links_[0]->status().ok(); })) << "the link fails instead";
   EXPECT_EQ(receiver().tryPeek(), nullptr);
   EXPECT_EQ(into_[0], std::byte{0});
+}
+
+// Slots of a caller at both ends: all messages, several at a time.
+class VerbsCallersSlots : public VerbsLanding {
+ protected:
+  static constexpr size_t kBytes = size_t{kShape.slots} * kStride;
+  static size_t placeOf(uint64_t message) { return message % kShape.slots * kStride; }
+  // `written` and `read` are what tests may touch of them.
+  void transfer(const std::byte* sends, std::byte* written, const std::byte* receives, const std::byte* read,
+                uint64_t at = UINT64_MAX, const std::function<void()>& then = {}) {
+    uint64_t sent = 0, seen = 0, released = 0, wrong = 0, in_place = 0;
+    EXPECT_TRUE(pumpUntil(ranks_, [&] {
+      for (const std::byte* slot; sent < kMessages && (slot = sender().tryAcquire()) != nullptr; ++sent) {
+        if (slot != sends + placeOf(sent)) return true;
+        fillPattern(written + placeOf(sent), kStride, sent);
+        sender().post(kStride, sent);
+      }
+      for (const Message* message; (message = receiver().tryPeekAhead(seen - released)) != nullptr; ++seen) {
+        in_place += message->data == receives + placeOf(seen) ? 1 : 0;
+        wrong += message->tag == seen && message->bytes == kStride ? 0 : 1;
+        if (seen == at) then();
+      }
+      if (seen - released >= 3 || seen == kMessages)
+        for (; released < seen; ++released) {
+          wrong += matchPattern(read + placeOf(released), kStride, released) == kStride ? 0 : 1;
+          receiver().release();
+        }
+      return released == kMessages && sender().acknowledged() == kMessages;
+    }));
+    EXPECT_EQ(released, kMessages);
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_EQ(in_place, kMessages);
+    EXPECT_EQ(ranks_[0]->dataMoved().sent_through_slots, 0u);
+    EXPECT_EQ(ranks_[1]->dataMoved().received_through_slots, 0u);
+  }
+};
+
+TEST_F(VerbsCallersSlots, AreSentFromAndWrittenToByAdaptersAloneThoughAWireIsPulled) {
+  const FakeGpuMemory from(kBytes, 8192), into(kBytes);
+  ranks_[0]->lend(from.region(1));
+  ranks_[1]->lend(into.region(2));
+  EXPECT_TRUE(ranks_[0]->holds(from.begin(), kBytes));
+  EXPECT_FALSE(ranks_[0]->holds(from.begin() + 1, kBytes));
+  ASSERT_TRUE(sender().useSlots({from.begin(), kBytes}, MemoryOf::kGpu));
+  EXPECT_EQ(sender().tryAcquire(), nullptr) << "nobody has told where messages go";
+  ASSERT_TRUE(receiver().useSlots({into.begin(), kBytes}, MemoryOf::kGpu));
+  transfer(from.begin(), from.data(), into.begin(), into.data(), 30,
+           [&] { verbs_.pull(0, FakeVerbs::Pull::kSilently); });
+  EXPECT_NE(links_[0]->describe().find("1 of them lost"), std::string::npos) << links_[0]->describe();
+}
+
+TEST_F(VerbsCallersSlots, AreTheLinksWhereOneEndLendsNone) {
+  ranks_[0]->lend(regionOf(1, from_));
+  const std::span<std::byte> own(from_.data(), kBytes), other(into_.data(), kBytes);
+  ASSERT_TRUE(sender().useSlots(own));
+  EXPECT_FALSE(receiver().useSlots(other)) << "it is not lent";
+  ASSERT_TRUE(pumpUntil(ranks_, [&] { return sender().tryAcquire() != nullptr; }));
+  sender().post(kStride, 5);
+  const Message* const message = awaitMessage();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(std::memcmp(message->data, own.data(), kStride), 0);
+  EXPECT_EQ(sender().acknowledged(), 0u);
+  receiver().release();
+  EXPECT_TRUE(pumpUntil(ranks_, [&] { return sender().acknowledged() == 1; }));
+}
+
+TEST_F(VerbsCallersSlots, OfTheReceiverAloneHaveWhatComesAfterItsWord) {
+  ranks_[1]->lend(regionOf(2, into_));
+  EXPECT_FALSE(sender().useSlots({from_.data(), kBytes})) << "it is not lent";
+  ASSERT_TRUE(receiver().useSlots({into_.data(), kBytes}));
+  EXPECT_FALSE(receiver().useSlots({into_.data(), kBytes})) << "it has said so already";
+  for (uint64_t number = 0; number < 2; ++number) {
+    std::byte* const slot = sender().tryAcquire();
+    ASSERT_NE(slot, nullptr);
+    fillPattern(slot, kStride, number);
+    sender().post(kStride, number);
+    const Message* const message = awaitMessage();
+    ASSERT_NE(message, nullptr);
+    EXPECT_EQ(message->data == into_.data() + placeOf(number), number == 1) << "of message " << number;
+    EXPECT_EQ(matchPattern(message->data, kStride, number), kStride);
+    receiver().release();
+  }
 }
 
 }  // namespace

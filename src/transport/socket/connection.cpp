@@ -31,8 +31,8 @@ bool SocketSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
   return link_.lentMemory().holds(memory, bytes);
 }
 
-bool SocketSender::useSlots(std::span<std::byte> memory) {
-  if (posted_ > 0 || memory.size() != link_.slotsBytes()) return false;
+bool SocketSender::useSlots(std::span<std::byte> memory, MemoryOf of) {
+  if (posted_ > 0 || of != MemoryOf::kHost || memory.size() != link_.slotsBytes()) return false;
   slots_ = memory.data();
   has_own_slots_ = false;
   return true;
@@ -142,8 +142,8 @@ bool SocketSender::withdraw(const Region& region) {
 SocketReceiver::SocketReceiver(SocketLink& link, int channel, std::byte* slots)
     : link_(link), channel_(channel), slots_(slots), state_(link.shape().slots), told_(link.shape().slots) {}
 
-bool SocketReceiver::useSlots(std::span<std::byte> memory) {
-  if (memory.size() != link_.slotsBytes()) return false;
+bool SocketReceiver::useSlots(std::span<std::byte> memory, MemoryOf of) {
+  if (of != MemoryOf::kHost || memory.size() != link_.slotsBytes()) return false;
   slots_ = memory.data();
   has_own_slots_ = false;
   return true;

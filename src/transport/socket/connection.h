@@ -23,7 +23,7 @@ class SocketSender final : public Sender {
   bool hasLandings() const override { return true; }
   bool sendsFrom(const std::byte* memory, uint32_t bytes) const override;
   void postFrom(const std::byte* memory, uint32_t bytes, Tag tag) override;
-  bool useSlots(std::span<std::byte> memory) override;
+  bool useSlots(std::span<std::byte> memory, MemoryOf of) override;
   uint64_t acknowledged() const override { return credited_; }
 
   bool hasOwnSlots() const { return has_own_slots_; }
@@ -79,7 +79,7 @@ class SocketReceiver final : public Receiver {
   const Message* tryPeek() override { return tryPeekAhead(0); }
   void release() override;
   bool flushed() const override;
-  bool useSlots(std::span<std::byte> memory) override;
+  bool useSlots(std::span<std::byte> memory, MemoryOf of) override;
   const Message* tryPeekAhead(uint64_t ahead) override;
   bool hasLandings() const override { return true; }
   bool tryLand(const Landing& landing) override;

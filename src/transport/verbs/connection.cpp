@@ -15,13 +15,35 @@ std::byte* VerbsSender::headerOf(uint64_t sequence) const {
 }
 
 std::byte* VerbsSender::tryAcquire() {
-  if (posted_ - credited_ >= sent_.size()) {
+  if (posted_ - credited_ >= sent_.size() || awaitsTheirSlots()) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
   acquired_ = true;
   has_landing_ = false;
+  if (callers_slots_) return callers_slots_ + posted_ % sent_.size() * shape_.slot_bytes;
   return headerOf(posted_) + sizeof(SlotHeader);
+}
+
+bool VerbsSender::useSlots(std::span<std::byte> memory, MemoryOf) {
+  if (posted_ > 0 || memory.size() != shape_.dataBytes() || !link_.lentMemory(memory.data(), memory.size()))
+    return false;
+  callers_slots_ = memory.data();
+  return true;
+}
+
+bool VerbsSender::awaitsTheirSlots() {
+  return callers_slots_ && !knows_their_slots_;
+}
+
+// What was sent sooner is in the link's slots.
+void VerbsSender::takeSlots(const Message& told) {
+  SlotsWord word;
+  if (knows_their_slots_ || told.bytes != sizeof word) return link_.broken("slots that it told before");
+  std::memcpy(&word, told.data, sizeof word);
+  knows_their_slots_ = true;
+  their_slots_ = {.address = word.address, .keys = word.keys};
+  link_.landingWords(channel_).release();
 }
 
 std::byte* VerbsSender::tryAcquireLanding() {
@@ -32,7 +54,9 @@ std::byte* VerbsSender::tryAcquireLanding() {
 }
 
 void VerbsSender::post(uint32_t bytes, Tag tag) {
-  enqueue({.bytes = bytes, .target = {}}, tag);
+  const std::byte* const memory =
+      callers_slots_ ? callers_slots_ + posted_ % sent_.size() * shape_.slot_bytes : nullptr;
+  enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag, 0);
 }
 
 bool VerbsSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
@@ -41,19 +65,21 @@ bool VerbsSender::sendsFrom(const std::byte* memory, uint32_t bytes) const {
 
 void VerbsSender::postFrom(const std::byte* memory, uint32_t bytes, Tag tag) {
   lent_before_ = posted_ + 1;
-  enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag);
+  enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag, kFromCaller);
 }
 
-void VerbsSender::enqueue(Sent message, Tag tag) {
+void VerbsSender::enqueue(Sent message, Tag tag, uint32_t flags) {
   HORING_CHECK(acquired_);
   HORING_CHECK_LE(message.bytes, shape_.slot_bytes);
   acquired_ = false;
-  if (has_landing_) message.target = nextTarget(message.bytes);
-  const SlotHeader header{.tag = tag,
-                          .credit = 0,
-                          .flags = (message.memory ? kFromCaller : 0) | (has_landing_ ? kHasLanding : 0) |
-                                   (message.target.address ? kLanded : 0),
-                          .bytes = message.bytes};
+  if (has_landing_) {
+    message.target = nextTarget(message.bytes);
+  } else if (their_slots_.address != 0) {
+    message.target = their_slots_;
+    message.target.address += posted_ % sent_.size() * shape_.slot_bytes;
+  }
+  flags |= (has_landing_ ? kHasLanding : 0) | (message.target.address ? kLanded : 0);
+  const SlotHeader header{.tag = tag, .credit = 0, .flags = flags, .bytes = message.bytes};
   std::memcpy(headerOf(posted_), &header, sizeof header);
   at(posted_) = message;
   DataMoved& moved = link_.movedBy(channel_);
@@ -66,8 +92,9 @@ void VerbsSender::enqueue(Sent message, Tag tag) {
 bool VerbsSender::readWord(LandingWord& word) {
   const Message* const told = link_.landingWords(channel_).tryPeek();
   if (!told) return false;
-  if (told->bytes == sizeof word) std::memcpy(&word, told->data, sizeof word);
-  if (told->bytes == sizeof word && word.messages > landings_taken_) return true;
+  const bool is_whole = told->tag == kOfLandings && told->bytes == sizeof word;
+  if (is_whole) std::memcpy(&word, told->data, sizeof word);
+  if (is_whole && word.messages > landings_taken_) return true;
   link_.broken("a landing of no messages");
   return false;
 }
@@ -95,6 +122,8 @@ VerbsSender::Target VerbsSender::nextTarget(uint32_t bytes) {
 }
 
 void VerbsSender::wordCame() {
+  const Message* const told = link_.landingWords(channel_).tryPeek();
+  if (told && told->tag == kOfSlots) return takeSlots(*told);
   LandingWord word;
   while (words_overdue_ > 0 && readWord(word)) {
     const uint32_t late = std::min(words_overdue_, word.messages - landings_taken_);
@@ -145,31 +174,58 @@ const std::byte* VerbsReceiver::headerOf(uint64_t sequence) const {
   return slots_ + sequence % state_.size() * shape_.stride() + kSlotHeaderOffset;
 }
 
-const Message* VerbsReceiver::tryPeek() {
-  const Slot& slot = state_[released_ % state_.size()];
+const Message* VerbsReceiver::tryPeekAhead(uint64_t ahead) {
+  if (ahead >= state_.size()) return nullptr;
+  const uint64_t sequence = released_ + ahead;
+  const Slot& slot = state_[sequence % state_.size()];
   if (!slot.full) {
-    if (link_.departed() && released_ >= link_.lastMessage(channel_)) link_.failDeparted(channel_);
+    if (link_.departed() && sequence >= link_.lastMessage(channel_)) link_.failDeparted(channel_);
     return nullptr;
   }
-  // A sender that lends nothing waits for no word, so it may be ahead of ours.
-  const bool is_told = landings_begin_ < landings_end_;
-  if ((slot.flags & kHasLanding) && !(slot.flags & kLanded) && !is_told) return nullptr;
-  message_ = {placeOf(slot), slot.bytes, slot.tag};
+  if (slot.flags & kHasLanding) {
+    // A sender that lends nothing waits for no word, so it may be ahead of ours.
+    const bool is_told = landings_begin_ < landings_end_;
+    if (ahead > 0 || (!(slot.flags & kLanded) && !is_told)) return nullptr;
+  }
+  message_ = {placeOf(sequence), slot.bytes, slot.tag};
   if (message_.data) return &message_;
   link_.broken("data that landed where nobody expects it");
   return nullptr;
 }
 
 // Null: it says that it landed where it may not.
-const std::byte* VerbsReceiver::placeOf(const Slot& slot) const {
-  const bool is_told = landings_begin_ < landings_end_;
-  if ((slot.flags & kHasLanding) && !is_told) return nullptr;
+const std::byte* VerbsReceiver::placeOf(uint64_t sequence) const {
+  const Slot& slot = state_[sequence % state_.size()];
+  if (slot.flags & kHasLanding) return landingOf(slot);
+  if (!(slot.flags & kLanded)) return headerOf(sequence) + sizeof(SlotHeader);
+  if (!callers_slots_ || slot.bytes > shape_.slot_bytes) return nullptr;
+  return callers_slots_ + sequence % state_.size() * shape_.slot_bytes;
+}
+
+// Of the oldest message.
+const std::byte* VerbsReceiver::landingOf(const Slot& slot) const {
+  if (landings_begin_ >= landings_end_) return nullptr;
   if (!(slot.flags & kLanded)) return headerOf(released_) + sizeof(SlotHeader);
   const Landing& landing = landings_[landings_begin_ % landings_.size()];
   const uint64_t offset = uint64_t{landings_used_} * landing.stride;
-  const bool fits = (slot.flags & kHasLanding) && landing.memory && slot.bytes <= landing.stride &&
-                    offset <= landing.bytes && slot.bytes <= landing.bytes - offset;
+  const bool fits = landing.memory && slot.bytes <= landing.stride && offset <= landing.bytes &&
+                    slot.bytes <= landing.bytes - offset;
   return fits ? landing.memory + offset : nullptr;
+}
+
+// Where adapters do not have that memory the peer hears so: it waits for a word.
+bool VerbsReceiver::useSlots(std::span<std::byte> memory, MemoryOf) {
+  if (released_ > 0 || state_.front().full || landings_end_ > 0 || callers_slots_) return false;
+  std::byte* const slot = link_.landingSender(channel_).tryAcquire();
+  if (!slot) return false;
+  const bool fits = memory.size() == shape_.dataBytes();
+  const RegionCache::Entry* const lent = fits ? link_.lentMemory(memory.data(), memory.size()) : nullptr;
+  if (lent) callers_slots_ = memory.data();
+  const SlotsWord word{.address = reinterpret_cast<uintptr_t>(callers_slots_),
+                       .keys = lent ? link_.remoteKeys(*lent) : decltype(word.keys){}};
+  std::memcpy(slot, &word, sizeof word);
+  link_.landingSender(channel_).post(sizeof word, kOfSlots);
+  return lent != nullptr;
 }
 
 bool VerbsReceiver::tryLand(const Landing& landing) {
@@ -189,7 +245,7 @@ bool VerbsReceiver::tryLand(const Landing& landing) {
   Landing& told = landings_[landings_end_++ % landings_.size()];
   told = landing;
   if (!lent) told.memory = nullptr;
-  words.post(sizeof word, 0);
+  words.post(sizeof word, kOfLandings);
   return true;
 }
 

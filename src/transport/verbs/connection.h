@@ -20,6 +20,8 @@ struct QueueShape {
   uint32_t slot_bytes;
   // Bytes of one, header and all.
   uint32_t stride() const { return kSlotDataOffset + slot_bytes; }
+  // Of all, but for headers.
+  size_t dataBytes() const { return size_t{slots} * slot_bytes; }
 };
 
 class VerbsSender final : public Sender {
@@ -36,6 +38,9 @@ class VerbsSender final : public Sender {
   bool flushed() const override { return unsent_ == 0 && credited_ >= lent_before_; }
   bool sendsFrom(const std::byte* memory, uint32_t bytes) const override;
   void postFrom(const std::byte* memory, uint32_t bytes, Tag tag) override;
+  // From then on waits until the peer has told of its own slots, so that no message has to be copied there.
+  bool useSlots(std::span<std::byte> memory, MemoryOf of) override;
+  uint64_t acknowledged() const override { return credited_; }
 
   uint64_t posted() const { return posted_; }
   uint64_t credited() const { return credited_; }
@@ -65,7 +70,9 @@ class VerbsSender final : public Sender {
     uint16_t path = kNoPath;
     Target target;
   };
-  void enqueue(Sent message, Tag tag);
+  void enqueue(Sent message, Tag tag, uint32_t flags);
+  bool awaitsTheirSlots();
+  void takeSlots(const Message& told);
   bool readWord(LandingWord& word);
   void takeLandings(const LandingWord& word, uint32_t messages);
   Target nextTarget(uint32_t bytes);
@@ -81,9 +88,12 @@ class VerbsSender final : public Sender {
   uint64_t unsent_ = 0;
   uint64_t lent_before_ = 0;  // all messages in callers' memory have lower numbers
   bool acquired_ = false;
-  bool has_landing_ = false;     // what was acquired
-  uint32_t landings_taken_ = 0;  // of the oldest word about them
-  uint32_t words_overdue_ = 0;   // messages that went into slots before the word about them came
+  bool has_landing_ = false;            // what was acquired
+  uint32_t landings_taken_ = 0;         // of the oldest word about them
+  uint32_t words_overdue_ = 0;          // messages that went into slots before the word about them came
+  std::byte* callers_slots_ = nullptr;  // null: there are none
+  bool knows_their_slots_ = false;
+  Target their_slots_;  // the first of them
   std::vector<Sent> sent_;
 };
 
@@ -91,7 +101,9 @@ class VerbsReceiver final : public Receiver {
  public:
   VerbsReceiver(VerbsLink& link, uint32_t channel, const QueueShape& shape, std::byte* slots);
 
-  const Message* tryPeek() override;
+  const Message* tryPeek() override { return tryPeekAhead(0); }
+  const Message* tryPeekAhead(uint64_t ahead) override;
+  bool useSlots(std::span<std::byte> memory, MemoryOf of) override;
   void release() override;
   bool flushed() const override;
   bool settle() override;
@@ -116,7 +128,8 @@ class VerbsReceiver final : public Receiver {
     Tag tag = 0;
   };
 
-  const std::byte* placeOf(const Slot& slot) const;
+  const std::byte* placeOf(uint64_t sequence) const;
+  const std::byte* landingOf(const Slot& slot) const;
 
   VerbsLink& link_;
   uint32_t channel_;
@@ -129,7 +142,8 @@ class VerbsReceiver final : public Receiver {
   std::vector<Landing> landings_;  // a ring: told, and not used up by messages that were released
   uint64_t landings_begin_ = 0;
   uint64_t landings_end_ = 0;
-  uint32_t landings_used_ = 0;  // of the first of them
+  uint32_t landings_used_ = 0;                // of the first of them
+  const std::byte* callers_slots_ = nullptr;  // null: there are none
   Message message_;
 };
 

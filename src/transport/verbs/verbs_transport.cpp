@@ -63,6 +63,10 @@ class VerbsTransport final : public Transport {
   uint64_t memoryBytes() const override;
   bool usesLentMemory() const override { return options_.region_bytes > 0; }
   bool usesGpuMemory() const override { return usesLentMemory(); }
+  bool takesSlots() const override { return usesLentMemory(); }
+  bool holds(const std::byte* memory, size_t bytes) const override {
+    return regions_->find(memory, bytes) != nullptr;
+  }
   void lend(const Region& region) override { regions_->hold(region); }
   void takeBack(const Region& region) override { regions_->release(region); }
   void forget(uint64_t region) override { regions_->forget(region); }

@@ -27,7 +27,8 @@ struct SlotHeader {
 static_assert(sizeof(SlotHeader) == 24 && std::is_trivially_copyable_v<SlotHeader>);
 inline constexpr uint32_t kFromCaller = 1;  // lies in memory of the sender's caller, who waits for the credit
 inline constexpr uint32_t kHasLanding = 2;  // uses up one that the receiver told,
-inline constexpr uint32_t kLanded = 4;      // and lies there, written before; else in the slot
+inline constexpr uint32_t kLanded =
+    4;  // and lies there, or in the receiver's caller's slot, written before; else in the slot
 inline constexpr uint32_t kSlotDataOffset = 64;
 inline constexpr uint32_t kSlotHeaderOffset = kSlotDataOffset - sizeof(SlotHeader);
 
@@ -42,6 +43,13 @@ struct LandingWord {
 };
 inline constexpr uint32_t kLandingSlotBytes = 64;
 static_assert(sizeof(LandingWord) <= kLandingSlotBytes && std::is_trivially_copyable_v<LandingWord>);
+// On the same queue, as the first word of it or never: where the receiver's own slots are, which are as large as the link's.
+struct SlotsWord {
+  uint64_t address;                      // 0: there are none
+  std::array<uint32_t, kMaxPaths> keys;  // by path
+};
+static_assert(sizeof(SlotsWord) <= kLandingSlotBytes && std::is_trivially_copyable_v<SlotsWord>);
+inline constexpr Tag kOfLandings = 0, kOfSlots = 1;  // which of both a word is
 // One says it of a window of messages as a rule, so these serve as many messages as there are slots.
 inline constexpr uint32_t kMaxLandingSlots = 8;
 inline constexpr size_t kMaxQueues = 2 * kMaxLinkChannels;
