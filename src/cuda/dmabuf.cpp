@@ -19,11 +19,11 @@ int attributeOf(const CudaDevice& device, int attribute) {
   return device.api().device_attribute(&value, attribute, device.number()) == CudaApi::kSuccess ? value : 0;
 }
 
-bool ordersWrites(const CudaDevice& device) {
+}  // namespace
+
+bool ordersAdapterWrites(const CudaDevice& device) {
   return attributeOf(device, kWritesOrdering) >= kOrderedForOwner;
 }
-
-}  // namespace
 
 Result<CudaDmabuf> exportDmabuf(const CudaDevice& device, const std::byte* begin, size_t bytes) {
   const CudaApi& api = device.api();
@@ -33,7 +33,7 @@ Result<CudaDmabuf> exportDmabuf(const CudaDevice& device, const std::byte* begin
   };
   if (!api.range_handle || attributeOf(device, kDmabufSupported) == 0) return lacks("has no dma-buf");
   const bool flushes = api.flush_remote_writes && (attributeOf(device, kFlushOptions) & kFlushByHost) != 0;
-  if (!ordersWrites(device) && !flushes) return lacks("cannot order what adapters write");
+  if (!ordersAdapterWrites(device) && !flushes) return lacks("cannot order what adapters write");
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t at = reinterpret_cast<uintptr_t>(begin);
   CudaDmabuf made{.fd = {}, .offset = at % page};
@@ -48,7 +48,7 @@ Result<CudaDmabuf> exportDmabuf(const CudaDevice& device, const std::byte* begin
 }
 
 Status flushAdapterWrites(const CudaDevice& device) {
-  if (ordersWrites(device)) return {};
+  if (ordersAdapterWrites(device)) return {};
   const CudaDevice::Current current(device);
   return device.api().check(device.api().flush_remote_writes(kCurrentContext, kToOwner),
                             "ordering what adapters wrote");

@@ -17,6 +17,9 @@ struct CudaDmabuf {
 // knows no dma-buf, or nothing would order what adapters write before what the GPU reads.
 Result<CudaDmabuf> exportDmabuf(const CudaDevice& device, const std::byte* begin, size_t bytes);
 
+// Whether the GPU finds what adapters have written without flushAdapterWrites().
+bool ordersAdapterWrites(const CudaDevice& device);
+
 // Once adapters have written: what the GPU is told to do from now on finds it.
 Status flushAdapterWrites(const CudaDevice& device);
 

@@ -77,6 +77,7 @@ std::optional<CudaIpcHandle> GpuNeighbors::offer(std::shared_ptr<const CudaDevic
   device_ = std::move(device);
   memory_ = &memory;
   begin_ = begin.value();
+  offered_ = memory.used();
   return handle.value();
 }
 
@@ -138,7 +139,7 @@ void GpuNeighbors::settle(const TransportReach& told, size_t way) {
 void GpuNeighbors::forgetClosed() {
   openers_ = heard_;
   // Plans may have what nobody else can write to.
-  if (begin_ && openers_.empty() && memory_->rewind(0).ok()) begin_ = nullptr;
+  if (begin_ && openers_.empty() && memory_->used() == offered_ && memory_->rewind(0).ok()) begin_ = nullptr;
 }
 
 cuda::Port GpuNeighbors::port(int peer, int channel, bool sends) const {

@@ -114,6 +114,7 @@ class GpuNeighbors {
   std::shared_ptr<const CudaDevice> device_;
   cuda::Memory* memory_ = nullptr;  // of this rank
   std::byte* begin_ = nullptr;      // of it; null: nothing is offered
+  size_t offered_ = 0;              // of it, from there on
   bool settled_ = false;
   std::map<int, std::unique_ptr<OpenedMemory>> opened_;  // by rank
   std::set<int> openers_;                                // of this rank's memory

@@ -1,6 +1,7 @@
 #pragma once
 // The proxies of one rank (comm/gpu/proxy.h): each is a thread with transports of its own that carries its share of the parts of every
 // plan, since one core moves less over TCP than networks do.
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -34,10 +35,18 @@ class GpuProxies {
   void setAddresses(const AddressTable& table);
   // Of each; what one reaches, all do.
   size_t transports() const { return proxies_.front()->transports(); }
+  bool usesGpuMemory(size_t transport) const { return proxies_.front()->usesGpuMemory(transport); }
   std::string_view transportName(size_t transport) const {
     return proxies_.front()->transportName(transport);
   }
   bool canReach(int peer, size_t transport) const { return proxies_.front()->canReach(peer, transport); }
+  void lend(const Region& region) {
+    for (const auto& proxy : proxies_) proxy->lend(region);
+  }
+  bool holds(size_t transport, std::span<const std::byte> memory) const {
+    return std::all_of(proxies_.begin(), proxies_.end(),
+                       [&](const auto& proxy) { return proxy->holds(transport, memory); });
+  }
   Status start(const std::vector<int>& transport_of_rank);
   // Before that: there is nothing to carry. One looks after kernels that nobody calls for, which graphs replay.
   void keepOne() { proxies_.resize(1); }

@@ -174,23 +174,35 @@ bool GpuProxy::carry() {
     if (!peer.lanes.empty() && !bindLanes(peer)) continue;
     if (!peer.hasLeft())
       for (cuda::OutgoingBridge& bridge : peer.outgoing) moved |= bridge.poll();
-    for (cuda::IncomingBridge& bridge : peer.incoming) moved |= bridge.poll();
+    for (cuda::IncomingBridge& bridge : peer.incoming) {
+      moved |= bridge.poll();
+      if (!bridge.status().ok()) peer.failed = bridge.status();
+    }
   }
   return moved;
 }
 
 bool GpuProxy::bindLanes(Peer& peer) {
   if (!peer.link->established()) return false;
-  for (const Lane& lane : peer.lanes) {
-    if (lane.sends) {
-      peer.outgoing.emplace_back(lane.end, peer.link->sender(lane.channel));
-    } else {
-      peer.incoming.emplace_back(lane.end, peer.link->receiver(lane.channel));
-    }
-  }
+  for (const Lane& lane : peer.lanes)
+    if (peer.failed.ok()) peer.failed = bind(peer, lane);
   peer.lanes.clear();
   memory_bytes_.store(connector_.memoryBytes(), std::memory_order_relaxed);
-  return true;
+  return peer.failed.ok();
+}
+
+Status GpuProxy::bind(Peer& peer, const Lane& lane) const {
+  const bool must_flush = lane.slots == MemoryOf::kGpu && options_.flush;
+  const cuda::BridgedSlots slots{lane.slots, must_flush ? &options_.flush : nullptr};
+  const bool carries =
+      lane.sends ? peer.outgoing.emplace_back(lane.end, peer.link->sender(lane.channel), slots).carries()
+                 : peer.incoming.emplace_back(lane.end, peer.link->receiver(lane.channel), slots).carries();
+  if (carries) return {};
+  return makeStatus(Code::kSystemError,
+                    "kernels of rank %d have what they exchange with rank %d in GPU memory, for RDMA, and %s "
+                    "took its place: mend RDMA (the log tells why), or set HORING_IB_REGISTERED_MB=0, and "
+                    "they have it in memory of the host",
+                    options_.rank, lane.peer, peer.link->describe().c_str());
 }
 
 bool GpuProxy::flushed() {

@@ -35,6 +35,8 @@ struct GpuProxyOptions {
   const uint32_t* abort = nullptr;  // set: kernels end, and what they sent is of no use
   // Asked now and then: whether something has ended the communicator. Then it has told kernels to end.
   std::function<Status()> news{};
+  // See cuda::BridgedSlots, of queues whose slots are a GPU's memory.
+  std::function<Status()> flush{};
   // A kernel waits for what will never come: the next news shall say so.
   std::function<void(const Status&)> fail{};
   // When any of a rank's proxies moved something, which share this.
@@ -55,7 +57,17 @@ class GpuProxy {
   void setAddresses(AddressTable table) { connector_.setAddresses(std::move(table)); }
   size_t transports() const { return connector_.transports().size(); }
   const char* transportName(size_t transport) const { return connector_.transports()[transport]->name(); }
+  bool usesGpuMemory(size_t transport) const { return connector_.usesGpuMemory(1u << transport); }
   bool canReach(int peer, size_t transport) const { return connector_.canReach(peer, transport); }
+  // For good: slots of queues are there.
+  void lend(const Region& region) {
+    for (const auto& transport : connector_.transports())
+      if (transport->takesSlots()) transport->lend(region);
+  }
+  // Whether adapters by which the transport reaches peers have all of that.
+  bool holds(size_t transport, std::span<const std::byte> memory) const {
+    return connector_.transports()[transport]->holds(memory.data(), memory.size());
+  }
   Status start(std::vector<int> transport_of_rank);
 
   // From now on it carries a queue: the host's end of it, in pinned memory.
@@ -64,6 +76,7 @@ class GpuProxy {
     int channel = 0;     // of the link
     bool sends = false;  // a kernel sends into it
     cuda::Port end{};
+    MemoryOf slots = MemoryOf::kHost;  // a GPU's: the transport to that peer holds them
   };
   void add(const Lane& lane);
   // Blocks of one more plan tell there that they run.
@@ -99,6 +112,7 @@ class GpuProxy {
   bool carry();
   void drive();
   bool bindLanes(Peer& peer);
+  Status bind(Peer& peer, const Lane& lane) const;
   bool flushed();
   bool connects() const;
   bool isOver();

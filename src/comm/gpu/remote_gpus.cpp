@@ -84,7 +84,7 @@ void RemoteGpus::chooseShape() {
   };
   const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
     return 2 * kLinkChannels * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape) + 512) <=
-           kGpuPinnedQueueBytes;
+           BridgedQueues::kPlanBytes;
   };
   bridged_parts_ = cuda::kMaxBridgedParts;
   const bool is_one_node = neighbors_.seats().neighborsOf(rank()).size() + 1 == ranks;
@@ -122,7 +122,7 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   offer.resident_blocks = static_cast<uint32_t>(own.resident_blocks);
   offer.most_blocks = static_cast<uint32_t>(config.gpu_blocks);
   device_ = own.device;
-  HORING_ASSIGN(told_.memory, cuda::makePinnedMemory(device_, kGpuToldBytes));
+  HORING_ASSIGN(told_, cuda::makePinnedMemory(device_, kGpuToldBytes));
   HORING_TRY(makeProxies(own));
   offer.addresses = proxies_->addresses();
   offer.memory = neighbors_.offer(own.device, *own.memory, communicator_.log());
@@ -144,6 +144,8 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.timeout_ms = communicator_.options().config.timeout_ms;
     options.abort = own.abort;
     options.news = own.news;
+    if (!ordersAdapterWrites(*device_))
+      options.flush = [device = device_] { return flushAdapterWrites(*device); };
     options.fail = [this](const Status& status) { communicator_.announce(status); };
     proxies.push_back(std::make_unique<GpuProxy>(std::move(options)));
   }
@@ -174,7 +176,7 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
                                        [](const GpuOffer& offer) { return offer.memory.has_value(); });
     if (is_shared) HORING_TRY(openNeighbors(offers, own));
     HORING_ASSIGN(Blobs told, gather(reach(offers), own));
-    verdict.why_not = meet(std::move(told));
+    verdict.why_not = meet(std::move(told), own);
     // Who must not keep what another has open waits until it has closed it; and messages are no calls of all, in which these could hear of
     // a rank that cannot start what it needs for them.
     if (is_shared || !all_neighbors_) {
@@ -187,9 +189,8 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
   }
   if (!verdict.why_not.ok()) {
     proxies_.reset();
-    told_.memory.reset();
-    queues_.memory.reset();
-    messages_.reset();
+    told_.reset();
+    queues_.reset();
   }
   return verdict;
 }
@@ -215,7 +216,7 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   });
 }
 
-Status RemoteGpus::meet(Blobs told) {
+Status RemoteGpus::meet(Blobs told, const Own& own) {
   const size_t ranks = told.size();
   const TransportReach reach(std::move(told), proxies_->transports() + 1);
   neighbors_.settle(reach, proxies_->transports());
@@ -236,21 +237,31 @@ Status RemoteGpus::meet(Blobs told) {
   all_neighbors_ = most_strangers_ == 0;
   if (!all_neighbors_) parts_ = bridged_parts_;
   // This rank's own affair, of which all hear when a plan is made.
-  started_ = start(reach);
+  started_ = start(reach, own);
   return {};
 }
 
-Status RemoteGpus::start(const TransportReach& reach) {
+Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
+  transport_of_rank_ = reach.choicesOf(static_cast<size_t>(rank()));
   const size_t strangers = static_cast<size_t>(communicator_.ranks()) - 1 - neighbors_.count();
   if (strangers == 0) {
     proxies_->keepOne();
   } else {
-    HORING_ASSIGN(queues_.memory, cuda::makePinnedMemory(device_, kGpuPinnedQueueBytes));
-    if (const int32_t parts = bridgedMessageParts(); parts > 0) {
-      HORING_ASSIGN(messages_, cuda::makePinnedMemory(device_, bytesOfMessages(strangers, parts)));
-    }
+    const int32_t parts = bridgedMessageParts();
+    HORING_ASSIGN(queues_, BridgedQueues::make(device_, shape_,
+                                               parts > 0 ? bytesOfMessages(strangers, parts) : 0, *proxies_));
+    if (isAnyByAdapters()) queues_->useGpu(*device_, *own.memory, *proxies_, communicator_.log());
   }
-  return proxies_->start(reach.choicesOf(static_cast<size_t>(rank())));
+  return proxies_->start(transport_of_rank_);
+}
+
+// To ranks that are no neighbors.
+bool RemoteGpus::isAnyByAdapters() const {
+  for (int peer = 0; peer < communicator_.ranks(); ++peer)
+    if (peer != rank() && !neighbors_.reaches(peer) &&
+        proxies_->usesGpuMemory(static_cast<size_t>(transport_of_rank_[static_cast<size_t>(peer)])))
+      return true;
+  return false;
 }
 
 size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {
@@ -268,6 +279,7 @@ void RemoteGpus::connect(bool carries) {
   if (carries)
     for (const GpuProxy::Lane& lane : lanes_) proxies_->add(lane);
   lanes_.clear();
+  if (queues_) queues_->keep();
 }
 
 Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
@@ -286,14 +298,14 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
           this->rank(), keyText(what).c_str(), rank, keyText(blobs[rank]).c_str());
     all = all && blobs[rank].back() == std::byte{1};
   }
-  connect(all);
-  if (all)
+  if (all) {
     for (const auto& blocks : activities_) proxies_->watch(blocks);
-  for (Pinned* const pinned : {&told_, &queues_}) {
-    if (!pinned->memory) continue;
-    if (!all) HORING_TRY(pinned->memory->rewind(pinned->kept_bytes));
-    pinned->kept_bytes = pinned->memory->used();
+  } else {
+    HORING_TRY(told_->rewind(kept_told_bytes_));
+    if (queues_) HORING_TRY(queues_->giveBack());
   }
+  connect(all);
+  kept_told_bytes_ = told_->used();
   activities_.clear();
   return all;
 }
@@ -301,15 +313,17 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
 Result<cuda::Port> RemoteGpus::port(GpuProxy::Lane lane, QueueUse use) {
   if (neighbors_.reaches(lane.peer)) return neighbors_.port(lane.peer, lane.channel, lane.sends);
   HORING_TRY(started_);
-  cuda::Memory& memory = use == QueueUse::kPlan ? *queues_.memory : *messages_;
-  HORING_ASSIGN(const cuda::Queue queue, cuda::makeQueue(shape_, memory, memory));
-  lane.end = lane.sends ? queue.receive : queue.send;
+  const auto transport = static_cast<size_t>(transport_of_rank_[static_cast<size_t>(lane.peer)]);
+  const bool by_adapters = proxies_->holds(transport, queues_->gpuSlots());
+  HORING_ASSIGN(const BridgedQueues::Made made, queues_->queue(use, by_adapters));
+  lane.end = lane.sends ? made.queue.receive : made.queue.send;
+  lane.slots = made.slots;
   lanes_.push_back(lane);
-  return lane.sends ? queue.send : queue.receive;
+  return lane.sends ? made.queue.send : made.queue.receive;
 }
 
 Result<cuda::Activity*> RemoteGpus::takeActivity(size_t blocks) {
-  HORING_ASSIGN(std::byte* const at, told_.memory->allocate(blocks * sizeof(cuda::Activity)));
+  HORING_ASSIGN(std::byte* const at, told_->allocate(blocks * sizeof(cuda::Activity)));
   return reinterpret_cast<cuda::Activity*>(at);
 }
 
@@ -321,7 +335,7 @@ Result<cuda::Activity*> RemoteGpus::activity(size_t blocks) {
 
 Result<cuda::Activity*> RemoteGpus::activityOfMessages(size_t blocks) {
   HORING_ASSIGN(cuda::Activity* const activity, takeActivity(blocks));
-  told_.kept_bytes = told_.memory->used();
+  kept_told_bytes_ = told_->used();
   proxies_->watch({activity, blocks});
   proxies_->watchMessages(activity);
   return activity;
@@ -335,15 +349,13 @@ bool RemoteGpus::leave() {
 void RemoteGpus::leak() {
   neighbors_.leak();
   proxies_.reset();
-  (void)told_.memory.release();
-  (void)queues_.memory.release();
-  (void)messages_.release();
+  (void)told_.release();
+  if (queues_) queues_->leak();
 }
 
 uint64_t RemoteGpus::memoryBytes() const {
   if (!proxies_) return 0;
-  return told_.memory->bytes() + (queues_.memory ? queues_.memory->bytes() : 0) +
-         (messages_ ? messages_->bytes() : 0) + proxies_->memoryBytes();
+  return told_->bytes() + (queues_ ? queues_->memoryBytes() : 0) + proxies_->memoryBytes();
 }
 
 }  // namespace horing

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/gpu/bridged_queues.h"
 #include "comm/gpu/neighbors.h"
 #include "comm/gpu/offer.h"
 #include "comm/gpu/proxies.h"
@@ -19,10 +20,8 @@
 
 namespace horing {
 
-// What a rank takes of its host's memory, pinned and at once: for what kernels tell, and, where the host carries messages to some
-// rank, for their queues.
+// What a rank takes of its host's memory, pinned and at once, for what kernels tell; BridgedQueues take more.
 inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
-inline constexpr size_t kGpuPinnedQueueBytes = size_t{31} << 20;
 // And at most for messages of kernels that the host carries.
 inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
 
@@ -72,7 +71,7 @@ class RemoteGpus {
   bool areSomeByRdma() const { return some_by_rdma_; }
   // The kernel's end of a queue to another rank, for a plan that all ranks make, or for messages; `lane.end` is not used. Of what the host
   // carries: when allMade() or connect() has said so.
-  enum class QueueUse : uint8_t { kPlan, kMessages };
+  using QueueUse = BridgedQueues::Use;
   Result<cuda::Port> port(GpuProxy::Lane lane, QueueUse use);
   // Messages to ranks that are no neighbors have so many parts at most; 0: kernels cannot send them, or there are no such ranks. The
   // same on every rank.
@@ -102,8 +101,9 @@ class RemoteGpus {
   Status makeProxies(const Own& own);
   Status openNeighbors(const std::vector<GpuOffer>& offers, const Own& own);
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
-  Status meet(Blobs told);
-  Status start(const TransportReach& reach);
+  Status meet(Blobs told, const Own& own);
+  Status start(const TransportReach& reach, const Own& own);
+  bool isAnyByAdapters() const;
   Result<cuda::Activity*> takeActivity(size_t blocks);
   size_t bytesOfMessages(size_t peers, int32_t parts) const;
 
@@ -115,20 +115,15 @@ class RemoteGpus {
   size_t spare_bytes_ = 0;
   bool all_neighbors_ = true;
   bool some_by_rdma_ = false;
-  bool all_started_ = true;    // the proxies and pinned memory of each rank
-  size_t most_strangers_ = 0;  // that are no neighbors of a rank
-  int32_t bridged_parts_ = 1;  // where hosts carry messages to any rank
-  // Pinned memory of the host, and how much of it plans have that all ranks have made.
-  struct Pinned {
-    std::unique_ptr<cuda::Memory> memory{};  // null: there is no need of it
-    size_t kept_bytes = 0;
-  };
-  Pinned told_, queues_;
-  // Pinned, too, for queues of messages that no plan has; null: there are none. From the begin, since asking for some may wait for kernels
-  // that run.
-  std::unique_ptr<cuda::Memory> messages_;
-  int proxy_count_ = 1;                  // the same on every rank
-  std::unique_ptr<GpuProxies> proxies_;  // go before the memory
+  bool all_started_ = true;                // the proxies and pinned memory of each rank
+  size_t most_strangers_ = 0;              // that are no neighbors of a rank
+  int32_t bridged_parts_ = 1;              // where hosts carry messages to any rank
+  std::unique_ptr<cuda::Memory> told_;     // pinned memory of the host
+  size_t kept_told_bytes_ = 0;             // which plans have that all ranks have made
+  std::unique_ptr<BridgedQueues> queues_;  // null: there is no need of them
+  std::vector<int> transport_of_rank_;     // of the proxies
+  int proxy_count_ = 1;                    // the same on every rank
+  std::unique_ptr<GpuProxies> proxies_;    // go before the memory
   // Of the plan at hand.
   std::vector<GpuProxy::Lane> lanes_;
   std::vector<std::span<const cuda::Activity>> activities_;

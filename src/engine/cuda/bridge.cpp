@@ -14,8 +14,8 @@ std::span<std::byte> slotsOf(const Port& end) {
 }
 }  // namespace
 
-OutgoingBridge::OutgoingBridge(const Port& end, Sender& sender)
-    : end_(end), sender_(sender), in_place_(sender.useSlots(slotsOf(end))) {}
+OutgoingBridge::OutgoingBridge(const Port& end, Sender& sender, const BridgedSlots& slots)
+    : end_(end), sender_(sender), slots_(slots), in_place_(sender.useSlots(slotsOf(end), slots.of)) {}
 
 bool OutgoingBridge::poll() {
   bool moved = in_place_ && release();
@@ -42,11 +42,12 @@ bool OutgoingBridge::release() {
   return true;
 }
 
-IncomingBridge::IncomingBridge(const Port& end, Receiver& receiver)
-    : end_(end), receiver_(receiver), in_place_(receiver.useSlots(slotsOf(end))) {}
+IncomingBridge::IncomingBridge(const Port& end, Receiver& receiver, const BridgedSlots& slots)
+    : end_(end), receiver_(receiver), slots_(slots), in_place_(receiver.useSlots(slotsOf(end), slots.of)) {}
 
 bool IncomingBridge::poll() {
   bool moved = in_place_ && release();
+  const uint64_t told = end_.count;
   while (end_.canSend()) {
     const Message* const message =
         in_place_ ? receiver_.tryPeekAhead(end_.count - released_) : receiver_.tryPeek();
@@ -54,11 +55,16 @@ bool IncomingBridge::poll() {
     HORING_CHECK_LE(message->bytes, end_.slot_bytes);
     if (message->data != end_.data()) std::memcpy(end_.data(), message->data, message->bytes);
     end_.labels[end_.slot] = {message->tag, message->bytes};
-    end_.advance();
+    end_.pass();
+    if (!slots_.flush) storeRelease(end_.mine, end_.count);
     if (!in_place_) receiver_.release();
     moved = true;
   }
-  return moved;
+  if (!slots_.flush || end_.count == told) return moved;
+  // Once for all that have come.
+  status_ = (*slots_.flush)();
+  if (status_.ok()) storeRelease(end_.mine, end_.count);
+  return true;
 }
 
 bool IncomingBridge::release() {

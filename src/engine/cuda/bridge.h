@@ -2,7 +2,7 @@
 // Carries the messages of a queue between a kernel and its host on, over a connection to another rank: so kernels talk to ranks
 // whose memory they do not reach, and know nothing of it.
 //
-// The queue lies in pinned memory; here is its other end. Nothing is kept from call to call but counters that only grow, and
+// The queue lies in pinned memory, or its slots in that of the GPU, where adapters alone reach them; here is its other end. Nothing is kept from call to call but counters that only grow, and
 // messages say themselves whose they are: a graph may replay kernels, and no call of the host is needed. A queue has a
 // connection of its own, so none can hold up another.
 //
@@ -10,17 +10,28 @@
 // again once the kernel over there has read its message. Else messages are copied between both.
 //
 // Whoever drives the transport polls. A connection that fails has no slot to give and no message to show: its link tells why.
+#include <functional>
+
 #include "engine/cuda/queue.h"
 #include "engine/host/plan.h"
 #include "transport/transport.h"
 
 namespace horing::cuda {
 
+// The slots of a queue.
+struct BridgedSlots {
+  MemoryOf of = MemoryOf::kHost;
+  // Has a GPU read what adapters have written there. Empty: it does without that.
+  const std::function<Status()>* flush = nullptr;
+};
+
 // Slots of the connection are as large as those of the queue; as many, too, where they are to be the same. Nobody has used either yet.
 class OutgoingBridge {
  public:
   // `end`: the receiving one, of a queue into which a kernel sends.
-  OutgoingBridge(const Port& end, Sender& sender);
+  OutgoingBridge(const Port& end, Sender& sender, const BridgedSlots& slots = {});
+  // False: the transport does not reach the slots, and nobody else may.
+  bool carries() const { return in_place_ || slots_.of == MemoryOf::kHost; }
   // Sends on what there is room for. True if something moved.
   bool poll();
   // All that kernels have sent so far will arrive without further help.
@@ -31,6 +42,7 @@ class OutgoingBridge {
 
   Port end_;
   Sender& sender_;
+  const BridgedSlots slots_;
   const bool in_place_;
   uint64_t released_ = 0;
 };
@@ -38,9 +50,12 @@ class OutgoingBridge {
 class IncomingBridge {
  public:
   // `end`: the sending one, of a queue from which a kernel receives.
-  IncomingBridge(const Port& end, Receiver& receiver);
+  IncomingBridge(const Port& end, Receiver& receiver, const BridgedSlots& slots = {});
+  bool carries() const { return in_place_ || slots_.of == MemoryOf::kHost; }
   // Hands the kernel what there is room for. True if something moved.
   bool poll();
+  // Not ok: messages that have come cannot be handed over.
+  const Status& status() const { return status_; }
   bool flushed() const { return receiver_.flushed(); }
 
  private:
@@ -48,8 +63,10 @@ class IncomingBridge {
 
   Port end_;
   Receiver& receiver_;
+  const BridgedSlots slots_;
   const bool in_place_;
   uint64_t released_ = 0;
+  Status status_;
 };
 
 // The link that carries all queues between two ranks: a channel for each channel and part.

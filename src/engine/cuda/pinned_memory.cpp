@@ -41,7 +41,11 @@ class PinnedHostMemory final : public Memory {
 Result<std::unique_ptr<Memory>> makePinnedMemory(std::shared_ptr<const CudaDevice> device,
                                                  size_t most_bytes) {
   HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(std::move(device), most_bytes));
-  return std::unique_ptr<Memory>(std::make_unique<PinnedHostMemory>(std::move(memory)));
+  return asMemory(std::move(memory));
+}
+
+std::unique_ptr<Memory> asMemory(PinnedMemory memory) {
+  return std::make_unique<PinnedHostMemory>(std::move(memory));
 }
 
 }  // namespace horing::cuda

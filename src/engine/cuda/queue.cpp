@@ -2,15 +2,16 @@
 
 namespace horing::cuda {
 
-size_t queueBytes(const QueueShape& shape) {
-  const size_t labels = (shape.slots * sizeof(SlotLabel) + 255) / 256 * 256;
-  return kQueueCounterBytes + labels + static_cast<size_t>(shape.slots) * shape.slot_bytes;
+namespace {
+
+// Bytes with the receiver but for slots: a counter and labels.
+size_t headBytes(const QueueShape& shape) {
+  return kQueueCounterBytes + (shape.slots * sizeof(SlotLabel) + 255) / 256 * 256;
 }
 
-Queue layQueue(const QueueShape& shape, std::byte* receivers, std::byte* senders) {
-  const size_t slots_bytes = static_cast<size_t>(shape.slots) * shape.slot_bytes;
+Queue layQueue(const QueueShape& shape, std::byte* receivers, std::byte* slots, std::byte* senders) {
   Port end;
-  end.slots = receivers + queueBytes(shape) - slots_bytes;
+  end.slots = slots;
   end.labels = reinterpret_cast<SlotLabel*>(receivers + kQueueCounterBytes);
   end.slot_count = shape.slots;
   end.slot_bytes = shape.slot_bytes;
@@ -22,10 +23,26 @@ Queue layQueue(const QueueShape& shape, std::byte* receivers, std::byte* senders
   return queue;
 }
 
+}  // namespace
+
+size_t queueBytes(const QueueShape& shape) {
+  return headBytes(shape) + shape.slotsBytes();
+}
+
+Queue layQueue(const QueueShape& shape, std::byte* receivers, std::byte* senders) {
+  return layQueue(shape, receivers, receivers + headBytes(shape), senders);
+}
+
 Result<Queue> makeQueue(const QueueShape& shape, Memory& sender, Memory& receiver) {
   HORING_ASSIGN(std::byte* const receivers, receiver.allocate(queueBytes(shape)));
   HORING_ASSIGN(std::byte* const senders, sender.allocate(kQueueCounterBytes));
   return layQueue(shape, receivers, senders);
+}
+
+Result<Queue> makeQueue(const QueueShape& shape, std::byte* slots, Memory& rest) {
+  HORING_ASSIGN(std::byte* const receivers, rest.allocate(headBytes(shape)));
+  HORING_ASSIGN(std::byte* const senders, rest.allocate(kQueueCounterBytes));
+  return layQueue(shape, receivers, slots, senders);
 }
 
 }  // namespace horing::cuda

@@ -54,6 +54,8 @@ struct alignas(16) Port {
 struct QueueShape {
   uint32_t slots = 5;           // window + 1 or more
   uint32_t slot_bytes = 65536;  // a multiple of 64
+
+  size_t slotsBytes() const { return static_cast<size_t>(slots) * slot_bytes; }
 };
 
 // Both ends of an empty queue, to be written to where kernels find them.
@@ -69,5 +71,7 @@ inline constexpr size_t kQueueCounterBytes = 256;  // a line of its own, for the
 Queue layQueue(const QueueShape& shape, std::byte* receivers, std::byte* senders);
 // Kernels at either end reach both memories.
 Result<Queue> makeQueue(const QueueShape& shape, Memory& sender, Memory& receiver);
+// Its slots are there, slotsBytes() in all, and the rest in that memory, whoever sends or receives.
+Result<Queue> makeQueue(const QueueShape& shape, std::byte* slots, Memory& rest);
 
 }  // namespace horing::cuda

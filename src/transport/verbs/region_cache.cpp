@@ -67,11 +67,13 @@ void RegionCache::drop(Entries::iterator entry) {
   entries_.erase(entry);
 }
 
+// Limits on memory of the host can be raised; not every adapter takes that of GPUs.
 void RegionCache::leaveOut(const Entry& entry, const std::string& why) {
-  if (said_) return;
-  said_ = true;
-  log_.warn("verbs", "a buffer of %zu bytes is sent through slots, not in place: %s", entry.region_.bytes,
-            why.c_str());
+  if (std::exchange(said_, true)) return;
+  const std::string text =
+      formatString("%zu bytes are not sent in place: %s", entry.region_.bytes, why.c_str());
+  if (entry.ofGpu()) return log_.info("verbs", "%s", text.c_str());
+  log_.warn("verbs", "%s", text.c_str());
 }
 
 void RegionCache::release(const Region& region) {

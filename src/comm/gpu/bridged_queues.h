@@ -1,0 +1,68 @@
+#pragma once
+// The memory of one rank's queues that hosts carry (comm/gpu/proxy.h): pinned, so that kernels and host reach it, and adapters, which send
+// from its slots and write into them. Slots of queues that only adapters move are in the GPU's memory instead, as far as there is room: so
+// kernels need not cross PCIe for what they read and write, and adapters move it from GPU to GPU (GPUDirect RDMA, by a dma-buf).
+#include <memory>
+#include <span>
+
+#include "base/log.h"
+#include "comm/gpu/proxies.h"
+#include "cuda/device.h"
+#include "cuda/dmabuf.h"
+#include "engine/cuda/arena.h"
+#include "engine/cuda/memory.h"
+#include "engine/cuda/queue.h"
+
+namespace horing {
+
+// A resource; one thread at a time. The proxies that carry the queues must be gone before it.
+class BridgedQueues {
+ public:
+  // Of the pinned memory, what queues of plans may take, and of the GPU's what slots may.
+  static constexpr size_t kPlanBytes = size_t{31} << 20;
+  static constexpr size_t kGpuBytes = size_t{8} << 20;
+
+  // All pinned memory at once, for asking for more may wait for kernels that run; it is lent to the proxies, which have not started yet.
+  // Errors: kUnhandledCudaError.
+  static Result<std::unique_ptr<BridgedQueues>> make(const std::shared_ptr<const CudaDevice>& device,
+                                                     const cuda::QueueShape& shape, size_t message_bytes,
+                                                     GpuProxies& proxies);
+  BridgedQueues(const BridgedQueues&) = delete;
+  BridgedQueues& operator=(const BridgedQueues&) = delete;
+
+  // Slots may be in this memory of the GPU, of which it takes its part at once, if adapters can have that; else the log tells why not.
+  void useGpu(const CudaDevice& device, cuda::Memory& memory, GpuProxies& proxies, const Log& log);
+  // That part; empty: there is none.
+  std::span<const std::byte> gpuSlots() const { return gpu_slots_; }
+
+  // Queues of plans have memory of their own, for messages must find some however many plans there are.
+  enum class Use : uint8_t { kPlan, kMessages };
+  struct Made {
+    cuda::Queue queue;
+    MemoryOf slots;
+  };
+  // `by_adapters`: adapters that have gpuSlots() move it.
+  Result<Made> queue(Use use, bool by_adapters);
+  // What was made so far stays for good; what was made for plans since then goes.
+  void keep();
+  Status giveBack();
+
+  // Pinned.
+  uint64_t memoryBytes() const;
+  // Kernels may still use it: it is never freed.
+  void leak();
+
+ private:
+  explicit BridgedQueues(const cuda::QueueShape& shape) : shape_(shape) {}
+
+  const cuda::QueueShape shape_;
+  std::unique_ptr<cuda::Memory> plans_;
+  std::unique_ptr<cuda::Memory> messages_;  // null: there are none
+  size_t kept_bytes_ = 0;                   // of plans_
+  Fd dmabuf_;
+  std::span<std::byte> gpu_slots_;
+  cuda::Arena arena_;  // of these
+  size_t kept_slots_bytes_ = 0;
+};
+
+}  // namespace horing

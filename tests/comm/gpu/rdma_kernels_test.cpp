@@ -1,0 +1,142 @@
+// Kernels whose messages to other nodes adapters move: emulated ones, with a driver that has no GPU (fake_cuda) and devices in memory
+// (verbs_fake.h).
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "../../transport/verbs_fake.h"
+#include "../comm_ranks.h"
+#include "comm/queue/command_queue.h"
+#include "emulated_kernels.h"
+#include "fake_cuda/fake_gpu.h"
+
+namespace horing::testing {
+namespace {
+
+using test::FakeCuda;
+using test::GpuStream;
+using test::GpuVector;
+
+constexpr int kRanks = 3;
+
+// Each rank is a node with one device and a GPU.
+class GpuOverRdma : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (FakeCuda::isReal()) GTEST_SKIP() << "adapters in memory reach no real GPU";
+    cuda_.setKernels(&test::emulatedKernels());
+    driver_ = CudaDriver::ofProcess();
+    ASSERT_TRUE(driver_ && driver_->api().ok());
+  }
+  void meet(const char* transports = "verbs", int64_t registered_mb = 1024) {
+    root_ = rootOfThisMachine();
+    ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
+      options.config.transports = transports;
+      options.config.socket_ifname = "=lo";
+      options.config.host_id = "node " + std::to_string(options.rank);
+      options.config.ib_hca = std::string("=") + kDevices[options.rank];
+      options.config.ib_registered_mb = registered_mb;
+      options.config.timeout_ms = 60'000;
+      options.verbs = &verbs_.library();
+      options.gpu = CudaDevice::open(driver_->api().value(), options.rank).take();
+    });
+    ASSERT_FALSE(HasFailure());
+    onEveryRank(kRanks, [&](int rank) {
+      queues_[rank] = std::make_unique<CommandQueue>(*ranks_[static_cast<size_t>(rank)]);
+      EXPECT_TRUE(queues_[rank]->agreeAtOnce().ok() && queues_[rank]->bind(*driver_, rank).ok());
+    });
+  }
+  void TearDown() override {
+    onEveryRank(kRanks, [&](int rank) { queues_[rank].reset(); });
+    for (auto& rank : ranks_) EXPECT_TRUE(!rank || rank->leave().ok());
+    cuda_.fail(nullptr, 0);
+    cuda_.setKernels(nullptr);
+  }
+
+  // All ranks; what each says in the end.
+  std::vector<Status> addUp(size_t count) {
+    std::vector<Status> ends(kRanks);
+    onEveryRank(kRanks, [&](int rank) {
+      const CurrentGpu current(cuda_, rank);
+      std::vector<float> values(count);
+      std::iota(values.begin(), values.end(), static_cast<float>(rank));
+      const GpuVector<float> from(cuda_, rank, values), into(cuda_, rank, std::vector<float>(count));
+      const GpuStream stream(cuda_, rank);
+      Command command;
+      command.on_gpu = true;
+      command.call = {.input = reinterpret_cast<std::byte*>(from.data()),
+                      .output = reinterpret_cast<std::byte*>(into.data()),
+                      .count = count};
+      const CudaStream on = stream.get();
+      const auto queued = queues_[rank]->enqueue(command, {&on, 1});
+      EXPECT_TRUE(queued.ok() && queued.value()) << queued.status().toString() << ", or by hosts";
+      EXPECT_TRUE(queues_[rank]->start().ok() && queues_[rank]->settle().ok());
+      stream.synchronize();
+      ends[static_cast<size_t>(rank)] = queues_[rank]->asyncError();
+      if (!ends[static_cast<size_t>(rank)].ok()) return;
+      for (size_t i = 0; i < count; ++i) values[i] = 3 * static_cast<float>(i) + 3;
+      EXPECT_EQ(into.read(), values) << "rank " << rank;
+    });
+    return ends;
+  }
+  void expectSums(size_t count) {
+    for (const Status& end : addUp(count)) EXPECT_TRUE(end.ok()) << end.toString();
+  }
+
+  using CurrentGpu = test::CurrentGpu;
+  static constexpr const char* kDevices[kRanks] = {"a0", "b0", "c0"};
+  static FakeDevice device(int rank) {
+    return {.name = kDevices[rank], .wire = 0, .gid = fakeGid(0, rank + 1)};
+  }
+  const FakeCuda cuda_;
+  FakeVerbs verbs_{{device(0), device(1), device(2)}};
+  std::unique_ptr<CudaDriver> driver_;
+  std::unique_ptr<RootService> root_;
+  std::vector<std::unique_ptr<Communicator>> ranks_;
+  std::unique_ptr<CommandQueue> queues_[kRanks];
+};
+
+TEST_F(GpuOverRdma, AdaptersMoveWhatKernelsSendFromGpuToGpu) {
+  meet();
+  const int before = cuda_.flushes();
+  for (const size_t count : {1, 50'000, 1'000'000}) expectSums(count);
+  EXPECT_GT(cuda_.flushes(), before) << "what they wrote there is ordered";
+}
+
+TEST_F(GpuOverRdma, EachRankMayKeepItsSlotsInMemoryOfTheHost) {
+  verbs_.device("b0").dmabufs = false;
+  meet();
+  for (const size_t count : {1, 300'000}) expectSums(count);
+}
+
+TEST_F(GpuOverRdma, HostsCopyWhereNothingIsRegistered) {
+  meet("verbs", 0);
+  const int before = cuda_.flushes();
+  for (const size_t count : {1, 300'000}) expectSums(count);
+  EXPECT_EQ(cuda_.flushes(), before);
+}
+
+// All have agreed, and then no link comes up.
+TEST_F(GpuOverRdma, SocketsInItsPlaceReachNoGpu) {
+  meet("verbs,socket");
+  verbs_.device("b0").registers = false;
+  for (const Status& end : addUp(1000)) {
+    EXPECT_FALSE(end.ok());
+    EXPECT_NE(end.message().find("took its place"), std::string::npos) << end.toString();
+  }
+}
+
+TEST_F(GpuOverRdma, WritesThatCannotBeOrderedEndTheCommunicator) {
+  meet();
+  cuda_.fail("cuFlushGPUDirectRDMAWrites", 700, 0, 1);
+  size_t named = 0;
+  for (const Status& end : addUp(1000)) {
+    EXPECT_FALSE(end.ok());
+    named += end.message().find("ordering what adapters wrote") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(named, 0u);
+}
+
+}  // namespace
+}  // namespace horing::testing
