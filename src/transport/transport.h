@@ -59,7 +59,7 @@ class Sender {
 
   // --- For slots that are the caller's (Transport::takesSlots).
   // From the first message on, slots are that memory, one after the other, as many and as large as the link's, aligned to 64 bytes; until
-  // the link goes, for what is not acknowledged may be sent again. The receiver is asked for the same, by its caller. False: they are
+  // the link goes, for what is not acknowledged may be sent again. The receiver is asked for the same, by its caller, or nothing may be sent. False: they are
   // not; of a GPU's memory that is lent they are.
   virtual bool useSlots(std::span<std::byte> /*memory*/, MemoryOf /*of*/ = MemoryOf::kHost) { return false; }
   // Of messages in such slots, how many have left theirs.

@@ -320,11 +320,25 @@ TEST_F(VerbsCallersSlots, AreTheLinksWhereOneEndLendsNone) {
   EXPECT_TRUE(pumpUntil(ranks_, [&] { return sender().acknowledged() == 1; }));
 }
 
-TEST_F(VerbsCallersSlots, OfTheReceiverAloneHaveWhatComesAfterItsWord) {
+TEST_F(VerbsCallersSlots, OfAReceiverAreAwaitedByASenderThatLendsNothing) {
   ranks_[1]->lend(regionOf(2, into_));
   EXPECT_FALSE(sender().useSlots({from_.data(), kBytes})) << "it is not lent";
+  EXPECT_EQ(sender().tryAcquire(), nullptr);
   ASSERT_TRUE(receiver().useSlots({into_.data(), kBytes}));
   EXPECT_FALSE(receiver().useSlots({into_.data(), kBytes})) << "it has said so already";
+  std::byte* slot = nullptr;
+  ASSERT_TRUE(pumpUntil(ranks_, [&] { return (slot = sender().tryAcquire()) != nullptr; }));
+  fillPattern(slot, kStride, 7);
+  sender().post(kStride, 7);
+  const Message* const message = awaitMessage();
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(message->data, into_.data());
+  EXPECT_EQ(matchPattern(message->data, kStride, 7), kStride);
+}
+
+TEST_F(VerbsCallersSlots, HaveWhatComesAfterTheWordOfAReceiverThatNobodyAwaits) {
+  ranks_[1]->lend(regionOf(2, into_));
+  ASSERT_TRUE(receiver().useSlots({into_.data(), kBytes}));
   for (uint64_t number = 0; number < 2; ++number) {
     std::byte* const slot = sender().tryAcquire();
     ASSERT_NE(slot, nullptr);

@@ -53,7 +53,7 @@ bool IncomingBridge::poll() {
         in_place_ ? receiver_.tryPeekAhead(end_.count - released_) : receiver_.tryPeek();
     if (!message) break;
     HORING_CHECK_LE(message->bytes, end_.slot_bytes);
-    if (message->data != end_.data()) std::memcpy(end_.data(), message->data, message->bytes);
+    if (message->data != end_.data() && !copy(*message)) break;
     end_.labels[end_.slot] = {message->tag, message->bytes};
     end_.pass();
     if (!slots_.flush) storeRelease(end_.mine, end_.count);
@@ -65,6 +65,19 @@ bool IncomingBridge::poll() {
   status_ = (*slots_.flush)();
   if (status_.ok()) storeRelease(end_.mine, end_.count);
   return true;
+}
+
+// No peer sends before it knows where the slots are.
+bool IncomingBridge::copy(const Message& message) {
+  if (slots_.of == MemoryOf::kHost) {
+    std::memcpy(end_.data(), message.data, message.bytes);
+  } else {
+    status_ =
+        makeStatus(Code::kRemoteError,
+                   "a message of %u bytes for a GPU came into memory of the host; this is a bug of horing",
+                   message.bytes);
+  }
+  return status_.ok();
 }
 
 bool IncomingBridge::release() {

@@ -60,6 +60,7 @@ class IncomingBridge {
 
  private:
   bool release();
+  bool copy(const Message& message);
 
   Port end_;
   Receiver& receiver_;

@@ -15,7 +15,7 @@ std::byte* VerbsSender::headerOf(uint64_t sequence) const {
 }
 
 std::byte* VerbsSender::tryAcquire() {
-  if (posted_ - credited_ >= sent_.size() || awaitsTheirSlots()) {
+  if (posted_ - credited_ >= sent_.size() || awaits_their_slots_) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
@@ -26,14 +26,11 @@ std::byte* VerbsSender::tryAcquire() {
 }
 
 bool VerbsSender::useSlots(std::span<std::byte> memory, MemoryOf) {
-  if (posted_ > 0 || memory.size() != shape_.dataBytes() || !link_.lentMemory(memory.data(), memory.size()))
-    return false;
-  callers_slots_ = memory.data();
-  return true;
-}
-
-bool VerbsSender::awaitsTheirSlots() {
-  return callers_slots_ && !knows_their_slots_;
+  if (posted_ > 0) return false;
+  awaits_their_slots_ = !knows_their_slots_;
+  const bool fits = memory.size() == shape_.dataBytes();
+  if (fits && link_.lentMemory(memory.data(), memory.size())) callers_slots_ = memory.data();
+  return callers_slots_ != nullptr;
 }
 
 // What was sent sooner is in the link's slots.
@@ -42,6 +39,7 @@ void VerbsSender::takeSlots(const Message& told) {
   if (knows_their_slots_ || told.bytes != sizeof word) return link_.broken("slots that it told before");
   std::memcpy(&word, told.data, sizeof word);
   knows_their_slots_ = true;
+  awaits_their_slots_ = false;
   their_slots_ = {.address = word.address, .keys = word.keys};
   link_.landingWords(channel_).release();
 }

@@ -38,7 +38,7 @@ class VerbsSender final : public Sender {
   bool flushed() const override { return unsent_ == 0 && credited_ >= lent_before_; }
   bool sendsFrom(const std::byte* memory, uint32_t bytes) const override;
   void postFrom(const std::byte* memory, uint32_t bytes, Tag tag) override;
-  // From then on waits until the peer has told of its own slots, so that no message has to be copied there.
+  // Waits then until the peer has told of its own, even where these are none: so no message has to be copied there.
   bool useSlots(std::span<std::byte> memory, MemoryOf of) override;
   uint64_t acknowledged() const override { return credited_; }
 
@@ -71,7 +71,6 @@ class VerbsSender final : public Sender {
     Target target;
   };
   void enqueue(Sent message, Tag tag, uint32_t flags);
-  bool awaitsTheirSlots();
   void takeSlots(const Message& told);
   bool readWord(LandingWord& word);
   void takeLandings(const LandingWord& word, uint32_t messages);
@@ -92,6 +91,7 @@ class VerbsSender final : public Sender {
   uint32_t landings_taken_ = 0;         // of the oldest word about them
   uint32_t words_overdue_ = 0;          // messages that went into slots before the word about them came
   std::byte* callers_slots_ = nullptr;  // null: there are none
+  bool awaits_their_slots_ = false;
   bool knows_their_slots_ = false;
   Target their_slots_;  // the first of them
   std::vector<Sent> sent_;

@@ -29,14 +29,14 @@ class GpuOverRdma : public ::testing::Test {
     driver_ = CudaDriver::ofProcess();
     ASSERT_TRUE(driver_ && driver_->api().ok());
   }
-  void meet(const char* transports = "verbs", int64_t registered_mb = 1024) {
+  void meet(const char* transports = "verbs") {
     root_ = rootOfThisMachine();
     ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
       options.config.transports = transports;
       options.config.socket_ifname = "=lo";
       options.config.host_id = "node " + std::to_string(options.rank);
       options.config.ib_hca = std::string("=") + kDevices[options.rank];
-      options.config.ib_registered_mb = registered_mb;
+      options.config.ib_registered_mb = registered_mb_[options.rank];
       options.config.timeout_ms = 60'000;
       options.verbs = &verbs_.library();
       options.gpu = CudaDevice::open(driver_->api().value(), options.rank).take();
@@ -95,6 +95,7 @@ class GpuOverRdma : public ::testing::Test {
   std::unique_ptr<RootService> root_;
   std::vector<std::unique_ptr<Communicator>> ranks_;
   std::unique_ptr<CommandQueue> queues_[kRanks];
+  int64_t registered_mb_[kRanks] = {1024, 1024, 1024};
 };
 
 TEST_F(GpuOverRdma, AdaptersMoveWhatKernelsSendFromGpuToGpu) {
@@ -110,8 +111,18 @@ TEST_F(GpuOverRdma, EachRankMayKeepItsSlotsInMemoryOfTheHost) {
   for (const size_t count : {1, 300'000}) expectSums(count);
 }
 
+// One that can lock little memory sends from the link's slots, and others have what it sends in their GPUs.
+TEST_F(GpuOverRdma, ARankWithoutRegisteredMemorySendsToGpus) {
+  registered_mb_[1] = 1;
+  meet();
+  const int before = cuda_.flushes();
+  for (const size_t count : {1, 300'000}) expectSums(count);
+  EXPECT_GT(cuda_.flushes(), before);
+}
+
 TEST_F(GpuOverRdma, HostsCopyWhereNothingIsRegistered) {
-  meet("verbs", 0);
+  std::fill_n(registered_mb_, kRanks, 0);
+  meet();
   const int before = cuda_.flushes();
   for (const size_t count : {1, 300'000}) expectSums(count);
   EXPECT_EQ(cuda_.flushes(), before);
