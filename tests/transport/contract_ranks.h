@@ -19,6 +19,14 @@ class ContractRanks {
  public:
   ContractRanks(const TransportCase& which, int ranks)
       : fixture_(which.make_fixture()), transports_(fixture_->make(ranks)) {}
+  // All at once, as the ranks of a job leave: one whose connection has just broken waits for its peer.
+  ~ContractRanks() {
+    std::vector<std::thread> leaving;
+    for (auto& transport : transports_) leaving.emplace_back([&transport] { transport.reset(); });
+    for (std::thread& thread : leaving) thread.join();
+  }
+  ContractRanks(const ContractRanks&) = delete;
+  ContractRanks& operator=(const ContractRanks&) = delete;
 
   bool made(int ranks) const { return transports_.size() == static_cast<size_t>(ranks); }
   TransportFixture& fixture() { return *fixture_; }
