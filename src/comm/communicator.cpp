@@ -44,6 +44,8 @@ static_assert(kTinyBytes < kInPlaceBytes, "they lend no memory");
 constexpr int64_t kStoppedNs = 100'000'000;
 // Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
 constexpr int64_t kInstantNs = 1'000'000;
+// In the number of a region, as no other one has it but by a chance that is none.
+constexpr uint64_t kOfCalls = uint64_t{0xca11} << 48;
 
 // Takes the communicator for one thread. Who finds a call inside does not get it; who only looks, and may come from any thread at
 // any time, is waited for.
@@ -327,12 +329,14 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
     transports = planned->transports;
     planned->operation->begin(call);
-    if (planned->operation->movesInPlace())
-      for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
-        lend(transports, memory);
+    if (planned->operation->movesInPlace()) {
+      lend(transports, call.input, 0);
+      lend(transports, call.output,
+           planned->operation->lands() ? bytesToLend(contractOf(collective).out, collective, call) : 0);
+    }
     return driveToEnd(*planned, call.sequence, deadline);
   });
-  takeBack(transports, status);
+  takeBack(status);
   return status;
 }
 
@@ -344,20 +348,33 @@ Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequen
                 .lanes = planned.operation.get()});
 }
 
-void Communicator::lend(uint32_t transports, const void* memory) {
+// `bytes`: of what nobody has registered, which is lent from there on; 0: it is not. What lands there saves a copy; what is only sent from
+// there does not, for what the peer has not acknowledged when the call ends is copied then.
+void Communicator::lend(uint32_t transports, const void* memory, size_t bytes) {
   if (!memory || !connector_->usesLentMemory(transports)) return;
-  const std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
-  if (!region) return;
+  std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
+  if (!region) {
+    transports = connector_->thatUseOrdinaryMemory(transports);
+    if (transports == 0 || bytes < kInPlaceBytes) return;
+    region = Region{.id = kOfCalls + ++lent_before_,
+                    .begin = static_cast<std::byte*>(const_cast<void*>(memory)),
+                    .bytes = bytes};
+  }
   lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
   connector_->lend(transports, *region);
-  lent_.push_back(*region);
+  lent_.push_back({*region, transports});
+}
+
+// Of memory of the host; 0: not all of a buffer is the call's.
+size_t Communicator::bytesToLend(ChunkSet set, Collective collective, const Call& call) const {
+  return call.uneven || call.list != 0 || call.copier ? 0 : bytesIn(set, collective, call);
 }
 
 // After a failure nothing may be read or written any more by what is still under way.
-void Communicator::takeBack(uint32_t transports, const Status& status) {
-  for (const Region& region : lent_) {
-    if (!status.ok()) connector_->forget(region.id);
-    connector_->takeBack(transports, region);
+void Communicator::takeBack(const Status& status) {
+  for (const Lent& lent : lent_) {
+    if (!status.ok()) connector_->forget(lent.region.id);
+    connector_->takeBack(lent.transports, lent.region);
   }
   lent_.clear();
 }
@@ -408,13 +425,14 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
       for (const Transfer& transfer : transfers)
         if (transfer.bytes >= kInPlaceBytes)
           lend(transports,
-               transfer.direction == Transfer::Direction::kSend ? transfer.input : transfer.output);
+               transfer.direction == Transfer::Direction::kSend ? transfer.input : transfer.output,
+               transfer.copier || transfer.direction == Transfer::Direction::kSend ? 0 : transfer.bytes);
       return drive({.operation = *point_to_point_,
                     .transports = transports,
                     .deadline = Deadline::after(clock_, options_.config.timeout_ms),
                     .links = &links});
     });
-    takeBack(transports, status);
+    takeBack(status);
   }
   calls_.endExchange();
   return status.ok() ? status : fail(status);

@@ -223,6 +223,7 @@ class Communicator {
   Status runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
                        Deadline deadline);
   size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
+  size_t bytesToLend(ChunkSet set, Collective collective, const Call& call) const;
   // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
   std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
@@ -246,8 +247,8 @@ class Communicator {
   Status occupied() const;
   Status mayBegin();
   Status drive(const Drive& drive);
-  void lend(uint32_t transports, const void* memory);
-  void takeBack(uint32_t transports, const Status& status);
+  void lend(uint32_t transports, const void* memory, size_t bytes);
+  void takeBack(const Status& status);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
   void serveOthers();
@@ -274,9 +275,14 @@ class Communicator {
   std::unique_ptr<Connector> connector_;
   Registrations registrations_;
   std::unique_ptr<SegmentList::Watcher> freed_segments_;  // tells the connector
-  std::vector<Region> lent_;                              // to the transports, for the call that runs
-  std::vector<HostIdentity> identities_;                  // by rank
-  std::vector<Fragment> fragments_;                       // by rank
+  struct Lent {
+    Region region;
+    uint32_t transports;
+  };
+  std::vector<Lent> lent_;                // for the call that runs
+  uint64_t lent_before_ = 0;              // regions of calls, which nobody has registered
+  std::vector<HostIdentity> identities_;  // by rank
+  std::vector<Fragment> fragments_;       // by rank
   JobMap job_map_;
   std::optional<MachineModel> machine_;
   std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot

@@ -123,6 +123,14 @@ bool Connector::any(uint32_t transports, bool (Transport::*is)() const) const {
   return any;
 }
 
+uint32_t Connector::thatUseOrdinaryMemory(uint32_t transports) const {
+  uint32_t those = 0;
+  forEachBit(transports, [&](size_t index) {
+    if (transports_[index]->usesOrdinaryMemory()) those |= 1u << index;
+  });
+  return those;
+}
+
 void Connector::lend(uint32_t transports, const Region& region) {
   forEachBit(transports, [&](size_t index) { transports_[index]->lend(region); });
 }

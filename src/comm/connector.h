@@ -69,6 +69,8 @@ class Connector {
   // Memory of callers; see Transport.
   bool usesLentMemory(uint32_t transports) const { return any(transports, &Transport::usesLentMemory); }
   bool usesGpuMemory(uint32_t transports) const { return any(transports, &Transport::usesGpuMemory); }
+  // Those of these.
+  uint32_t thatUseOrdinaryMemory(uint32_t transports) const;
   void lend(uint32_t transports, const Region& region);
   void takeBack(uint32_t transports, const Region& region);
   void forget(uint64_t region);

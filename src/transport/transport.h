@@ -209,6 +209,8 @@ class Transport {
   // --- Memory of callers.
   // Whether lending it gains anything.
   virtual bool usesLentMemory() const { return false; }
+  // Whether it gains anything for one call alone, since it costs nothing.
+  virtual bool usesOrdinaryMemory() const { return false; }
   // Whether it gains anything if it is a GPU's.
   virtual bool usesGpuMemory() const { return false; }
   // Until as many takeBack(): messages may be sent from the region and land in it without a copy. Where that fails, they are copied.

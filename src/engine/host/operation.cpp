@@ -84,7 +84,7 @@ void HostOperation::layOut(const Call& call) {
   layout_digest_ = digestOf(call, schedule);
   pairs_know_sizes_ = agreedCount(schedule.collective, call, schedule.ranks) == kCountsDiffer;
   input_end_ = output_end_ = 0;
-  has_large_chunks_ = false;
+  has_large_chunks_ = has_landings_ = false;
   const size_t vector_bytes =
       layout_.largestChunk() * static_cast<size_t>(schedule.grid.chunks()) * element_bytes_;
   is_tiny_ = vector_bytes < kTinyBytes;
@@ -129,6 +129,7 @@ void HostOperation::layOutLane(size_t lane_number) {
     lane.tells_landings = lane.tells_landings || step.tells_landing;
     const size_t bytes = step.count * element_bytes_;
     has_large_chunks_ = has_large_chunks_ || bytes >= kInPlaceBytes;
+    has_landings_ = has_landings_ || step.lands;
     if (std::any_of(from.sources.begin(), from.sources.end(), readsInput))
       input_end_ = std::max(input_end_, step.input_bytes + bytes);
     if (step.keeps_out) output_end_ = std::max(output_end_, step.output_bytes + bytes);

@@ -93,6 +93,8 @@ class HostOperation final : public Driven {
   bool readsPeers() const { return plan_.readsPeers(); }
   // Whether lent memory may be of use to the call that has begun.
   bool movesInPlace() const { return has_large_chunks_; }
+  // Whether some of what it receives lands in the output, if that is lent.
+  bool lands() const { return has_landings_; }
   // For a timeline: the step that a lane is at; -1: it has finished.
   size_t laneCount() const { return lanes_.size(); }
   int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
@@ -207,6 +209,7 @@ class HostOperation final : public Driven {
   size_t output_end_ = 0;                   // bytes of the output that they keep
   bool input_lasts_ = false;
   bool has_large_chunks_ = false;
+  bool has_landings_ = false;
   bool is_tiny_ = false;  // does not care for roaming
   bool roams_ = false;    // Sender::roam()
   bool settled_ = true;

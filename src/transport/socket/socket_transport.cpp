@@ -84,6 +84,7 @@ class SocketTransport final : public Transport {
   uint64_t memoryBytes() const override;
   bool takesSlots() const override { return true; }
   bool usesLentMemory() const override { return true; }
+  bool usesOrdinaryMemory() const override { return true; }
   void lend(const Region& region) override { lent_.lend(region); }
   void takeBack(const Region& region) override;
   DataMoved dataMoved() const override { return moved_; }

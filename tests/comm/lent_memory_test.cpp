@@ -1,0 +1,125 @@
+// Memory of callers that nobody has registered, over sockets: what lands in it, and that nothing touches it after a call.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "../break_connections.h"
+#include "comm_ranks.h"
+
+namespace horing {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr size_t kWords = 1 << 18;  // of each rank
+
+// Goes back to the kernel with the call: who touches it later dies, or gets an error from the kernel.
+class Pages {
+ public:
+  explicit Pages(size_t words)
+      : bytes_(words * sizeof(uint32_t)),
+        data_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    EXPECT_NE(data_, MAP_FAILED);
+  }
+  ~Pages() { ::munmap(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  uint32_t* words() const { return static_cast<uint32_t*>(data_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  const size_t bytes_;
+  void* const data_;
+};
+
+uint32_t word(int rank, size_t index, uint32_t round) {
+  return static_cast<uint32_t>(rank) * 1'000'003u + static_cast<uint32_t>(index) * 2'654'435'761u +
+         round * 97u;
+}
+
+class LentMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = rootOfThisMachine();
+    ranks_ = makeRanks(kRanks, *root_, [](CommunicatorOptions& options) {
+      options.config.transports = "socket";
+      options.config.debug = "none";
+      options.config.timeout_ms = 20'000;
+      options.config.socket_ifname = "=lo";
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+  void TearDown() override {
+    onEveryRank(kRanks,
+                [this](int rank) { EXPECT_TRUE(!ranks_[at(rank)] || ranks_[at(rank)]->leave().ok()); });
+  }
+  static size_t at(int rank) { return static_cast<size_t>(rank); }
+
+  void gather(int rank, uint32_t round, bool breaks = false) {
+    const Pages from(kWords), into(kWords * kRanks);
+    for (size_t i = 0; i < kWords; ++i) from.words()[i] = word(rank, i, round);
+    const Status status = ranks_[at(rank)]->run(
+        Collective::kAllGather,
+        {.input = from.data(), .output = into.data(), .count = kWords, .type = DataType::kUint32});
+    if (breaks) testing::breakConnections([] { return true; });
+    ASSERT_TRUE(status.ok()) << status.toString();
+    size_t wrong = 0;
+    for (size_t i = 0; i < kWords * kRanks; ++i)
+      wrong += into.words()[i] == word(static_cast<int>(i / kWords), i % kWords, round) ? 0 : 1;
+    EXPECT_EQ(wrong, 0u) << "rank " << rank << ", round " << round;
+  }
+  DataMoved moved(int rank) const { return ranks_[at(rank)]->dataMoved(); }
+
+  std::unique_ptr<RootService> root_;
+  std::vector<std::unique_ptr<Communicator>> ranks_;
+};
+
+TEST_F(LentMemory, HasWhatLandsInTheOutput) {
+  onEveryRank(kRanks, [this](int rank) { gather(rank, 0); });
+  uint64_t landed = 0;
+  for (int rank = 0; rank < kRanks; ++rank) landed += moved(rank).received_in_place;
+  EXPECT_GT(landed, 0u);
+}
+
+TEST_F(LentMemory, OfWhoOnlySendsIsNotUsed) {
+  onEveryRank(kRanks, [this](int rank) {
+    const Pages data(kWords);
+    if (rank == 0) std::fill_n(data.words(), kWords, 7);
+    const Status status = ranks_[at(rank)]->run(
+        Collective::kBroadcast,
+        {.input = data.data(), .output = data.data(), .count = kWords, .type = DataType::kUint32});
+    EXPECT_TRUE(status.ok()) << status.toString();
+    EXPECT_EQ(data.words()[kWords - 1], 7u);
+  });
+  EXPECT_EQ(moved(0).sent_in_place, 0u);
+  EXPECT_GT(moved(1).received_in_place, 0u);
+}
+
+TEST_F(LentMemory, OfAReceiveIsWhereItLands) {
+  onEveryRank(kRanks, [this](int rank) {
+    const Pages data(kWords);
+    if (rank == 0) std::fill_n(data.words(), kWords, 7);
+    Transfer transfer{.direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
+                      .peer = 1 - rank,
+                      .input = data.data(),
+                      .output = data.data(),
+                      .bytes = kWords * sizeof(uint32_t)};
+    const Status status = ranks_[at(rank)]->exchange({&transfer, 1});
+    EXPECT_TRUE(status.ok()) << status.toString();
+    EXPECT_EQ(data.words()[kWords - 1], 7u);
+  });
+  EXPECT_EQ(moved(0).sent_in_place, 0u);
+  EXPECT_GT(moved(1).received_in_place, 0u);
+}
+
+// Who is through first breaks them: what the other has not read has to be sent again, and its memory has gone, or has other values.
+TEST_F(LentMemory, IsNotTouchedAfterTheCallThoughConnectionsBreak) {
+  onEveryRank(kRanks, [this](int rank) {
+    for (uint32_t round = 0; round < 60 && !HasFailure(); ++round) {
+      gather(rank, round, round % 3 == 0);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace horing
