@@ -376,9 +376,10 @@ HORING_API horingResult_t horingCommDescribe(const horingComm_t comm, char* buff
  * still be about to write lose access to the whole pages of its recvbuff, whose contents stay; from then on
  * the allocation serves as ordinary memory.
  *
- * Over RDMA and TCP, messages, and pieces of vectors that a rank sends at a time, of 64 KiB and more are sent
- * straight from such memory, or from memory registered with the communicator, and land there; but what is to be
- * reduced does not land, and a reduction in place (recvbuff is sendbuff) does neither of its input. */
+ * Over RDMA, messages, and pieces of vectors that a rank sends at a time, of 64 KiB and more are sent straight
+ * from such memory, or from memory registered with the communicator, and land there; but what is to be reduced
+ * does not land, and a reduction in place (recvbuff is sendbuff) does neither of its input. Over TCP they land in
+ * any memory. */
 
 /* Writes the address of `size` bytes of zeroed memory, aligned to a page (to 2 MiB if it is that long), which
  * ranks of the same user on this node can read and write without a copy. The memory is allocated and touched
@@ -397,8 +398,8 @@ HORING_API horingResult_t horingMemFree(void* ptr);
 
 /* Announces that buff will be used with comm, and tells whether that gains anything. *handle is NULL if buff
  * is served as without registration, by copying through shared memory. It is not NULL if all of buff lies in
- * memory from horingMemAlloc, which is served without that copy whether registered or not, or if TCP or RDMA
- * joins this rank and another one. RDMA devices know buff, which they read and write, from its first use on.
+ * memory from horingMemAlloc, which is served without that copy whether registered or not, or if RDMA joins
+ * this rank and another one. RDMA devices know buff, which they read and write, from its first use on.
  * With RDMA this includes GPU memory if its driver exports a dma-buf: horingSend and horingRecv of 64 KiB and
  * more then move it without host memory, if the devices accept it. Local, not collective. Release the handle
  * with horingCommDeregister before buff is freed; ending the communicator does so, too. Any thread. Errors:

@@ -44,6 +44,8 @@ static_assert(kTinyBytes < kInPlaceBytes, "they lend no memory");
 constexpr int64_t kStoppedNs = 100'000'000;
 // Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
 constexpr int64_t kInstantNs = 1'000'000;
+// Over TCP, what the peer has not acknowledged when a call ends is copied then. So who only sends does so from a vector that is much larger.
+constexpr size_t kWorthSendingBytes = 4 << 20;
 // In the number of a region, as no other one has it but by a chance that is none.
 constexpr uint64_t kOfCalls = uint64_t{0xca11} << 48;
 
@@ -329,11 +331,12 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
     transports = planned->transports;
     planned->operation->begin(call);
-    if (planned->operation->movesInPlace()) {
-      lend(transports, call.input, 0);
-      lend(transports, call.output,
-           planned->operation->lands() ? bytesToLend(contractOf(collective).out, collective, call) : 0);
-    }
+    if (planned->operation->movesInPlace())
+      for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
+        lendRegistered(transports, memory);
+    const size_t bytes = bytesOfOutput(collective, call);
+    if (planned->operation->lands() || bytes >= kWorthSendingBytes)
+      lendOrdinary(transports, call.output, bytes);
     return driveToEnd(*planned, call.sequence, deadline);
   });
   takeBack(status);
@@ -348,26 +351,31 @@ Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequen
                 .lanes = planned.operation.get()});
 }
 
-// `bytes`: of what nobody has registered, which is lent from there on; 0: it is not. What lands there saves a copy; what is only sent from
-// there does not, for what the peer has not acknowledged when the call ends is copied then.
-void Communicator::lend(uint32_t transports, const void* memory, size_t bytes) {
-  if (!memory || !connector_->usesLentMemory(transports)) return;
-  std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
-  if (!region) {
-    transports = connector_->thatUseOrdinaryMemory(transports);
-    if (transports == 0 || bytes < kInPlaceBytes) return;
-    region = Region{.id = kOfCalls + ++lent_before_,
-                    .begin = static_cast<std::byte*>(const_cast<void*>(memory)),
-                    .bytes = bytes};
-  }
-  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
-  connector_->lend(transports, *region);
-  lent_.push_back({*region, transports});
+void Communicator::lendRegistered(uint32_t transports, const void* memory) {
+  transports = connector_->thatUseLentMemory(transports);
+  if (!memory || transports == 0) return;
+  const std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
+  if (region) lend(transports, *region);
 }
 
-// Of memory of the host; 0: not all of a buffer is the call's.
-size_t Communicator::bytesToLend(ChunkSet set, Collective collective, const Call& call) const {
-  return call.uneven || call.list != 0 || call.copier ? 0 : bytesIn(set, collective, call);
+// Where messages land, and from where they are sent on, whoever made it.
+void Communicator::lendOrdinary(uint32_t transports, void* memory, size_t bytes) {
+  transports = connector_->thatUseOrdinaryMemory(transports);
+  if (transports == 0 || bytes < kInPlaceBytes) return;
+  lend(transports,
+       {.id = kOfCalls + ++lent_before_, .begin = static_cast<std::byte*>(memory), .bytes = bytes});
+}
+
+void Communicator::lend(uint32_t transports, const Region& region) {
+  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
+  connector_->lend(transports, region);
+  lent_.push_back({region, transports});
+}
+
+// Of memory of the host; 0: not all of it need be the call's.
+size_t Communicator::bytesOfOutput(Collective collective, const Call& call) const {
+  return call.uneven || call.list != 0 || call.copier ? 0
+                                                      : bytesIn(contractOf(collective).out, collective, call);
 }
 
 // After a failure nothing may be read or written any more by what is still under way.
@@ -422,11 +430,12 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   if (status.ok()) {
     const uint32_t transports = connector_->transportsOf(links);
     status = withoutExceptions([&] {
-      for (const Transfer& transfer : transfers)
-        if (transfer.bytes >= kInPlaceBytes)
-          lend(transports,
-               transfer.direction == Transfer::Direction::kSend ? transfer.input : transfer.output,
-               transfer.copier || transfer.direction == Transfer::Direction::kSend ? 0 : transfer.bytes);
+      for (const Transfer& transfer : transfers) {
+        if (transfer.bytes < kInPlaceBytes) continue;
+        const bool sends = transfer.direction == Transfer::Direction::kSend;
+        lendRegistered(transports, sends ? transfer.input : transfer.output);
+        if (!sends && !transfer.copier) lendOrdinary(transports, transfer.output, transfer.bytes);
+      }
       return drive({.operation = *point_to_point_,
                     .transports = transports,
                     .deadline = Deadline::after(clock_, options_.config.timeout_ms),

@@ -223,7 +223,7 @@ class Communicator {
   Status runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
                        Deadline deadline);
   size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
-  size_t bytesToLend(ChunkSet set, Collective collective, const Call& call) const;
+  size_t bytesOfOutput(Collective collective, const Call& call) const;
   // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
   std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
@@ -247,7 +247,9 @@ class Communicator {
   Status occupied() const;
   Status mayBegin();
   Status drive(const Drive& drive);
-  void lend(uint32_t transports, const void* memory, size_t bytes);
+  void lendRegistered(uint32_t transports, const void* memory);
+  void lendOrdinary(uint32_t transports, void* memory, size_t bytes);
+  void lend(uint32_t transports, const Region& region);
   void takeBack(const Status& status);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();

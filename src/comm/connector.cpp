@@ -117,16 +117,10 @@ void Connector::endWait(uint32_t transports) {
   forEachBit(transports, [&](size_t index) { transports_[index]->endWait(); });
 }
 
-bool Connector::any(uint32_t transports, bool (Transport::*is)() const) const {
-  bool any = false;
-  forEachBit(transports, [&](size_t index) { any = any || (*transports_[index].*is)(); });
-  return any;
-}
-
-uint32_t Connector::thatUseOrdinaryMemory(uint32_t transports) const {
+uint32_t Connector::those(uint32_t transports, bool (Transport::*are)() const) const {
   uint32_t those = 0;
   forEachBit(transports, [&](size_t index) {
-    if (transports_[index]->usesOrdinaryMemory()) those |= 1u << index;
+    if ((*transports_[index].*are)()) those |= 1u << index;
   });
   return those;
 }

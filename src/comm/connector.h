@@ -67,10 +67,15 @@ class Connector {
   uint64_t memoryBytes() const;
 
   // Memory of callers; see Transport.
-  bool usesLentMemory(uint32_t transports) const { return any(transports, &Transport::usesLentMemory); }
-  bool usesGpuMemory(uint32_t transports) const { return any(transports, &Transport::usesGpuMemory); }
-  // Those of these.
-  uint32_t thatUseOrdinaryMemory(uint32_t transports) const;
+  bool usesLentMemory(uint32_t transports) const { return thatUseLentMemory(transports) != 0; }
+  bool usesGpuMemory(uint32_t transports) const { return those(transports, &Transport::usesGpuMemory) != 0; }
+  // Those of them.
+  uint32_t thatUseLentMemory(uint32_t transports) const {
+    return those(transports, &Transport::usesLentMemory);
+  }
+  uint32_t thatUseOrdinaryMemory(uint32_t transports) const {
+    return those(transports, &Transport::usesOrdinaryMemory);
+  }
   void lend(uint32_t transports, const Region& region);
   void takeBack(uint32_t transports, const Region& region);
   void forget(uint64_t region);
@@ -78,7 +83,7 @@ class Connector {
 
  private:
   Status nothingShared(int peer) const;
-  bool any(uint32_t transports, bool (Transport::*is)() const) const;
+  uint32_t those(uint32_t transports, bool (Transport::*are)() const) const;
   Link* at(LinkUse use, int peer) const {
     return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)];
   }

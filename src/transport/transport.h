@@ -207,9 +207,9 @@ class Transport {
   virtual bool takesSlots() const { return false; }
 
   // --- Memory of callers.
-  // Whether lending it gains anything.
+  // Whether lending it gains anything, where messages are sent from it and where they land, though it costs to lend it the first time.
   virtual bool usesLentMemory() const { return false; }
-  // Whether it gains anything for one call alone, since it costs nothing.
+  // Whether it gains anything where messages land, and costs nothing.
   virtual bool usesOrdinaryMemory() const { return false; }
   // Whether it gains anything if it is a GPU's.
   virtual bool usesGpuMemory() const { return false; }

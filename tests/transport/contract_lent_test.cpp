@@ -141,7 +141,7 @@ TEST_P(LentContract, NothingIsLostWhenConnectionsBreakAtAnyTime) {
     EXPECT_EQ(flow->wrong, 0u);
     landed += flow->landed;
   }
-  if (ranks_.at(0).usesLentMemory()) {
+  if (ranks_.at(0).usesLentMemory() || ranks_.at(0).usesOrdinaryMemory()) {
     EXPECT_GT(moved.sent_in_place, 0u);
     EXPECT_EQ(moved.sent_through_slots, 0u);
     EXPECT_GT(landed, 0u);

@@ -83,7 +83,6 @@ class SocketTransport final : public Transport {
   void endWait() override { waiting_ = false; }
   uint64_t memoryBytes() const override;
   bool takesSlots() const override { return true; }
-  bool usesLentMemory() const override { return true; }
   bool usesOrdinaryMemory() const override { return true; }
   void lend(const Region& region) override { lent_.lend(region); }
   void takeBack(const Region& region) override;

@@ -184,12 +184,12 @@ class GpuOverTcpTest : public GpuInPlaceTest {
   const char* network() const override { return "socket"; }
 };
 
-TEST_F(GpuOverTcpTest, GoesInPlaceFromAndToPinnedMemoryAndIsNotRegisteredItself) {
+TEST_F(GpuOverTcpTest, LandsInPinnedMemoryAndIsNotRegistered) {
   EXPECT_EQ(Memory(*this, 0, Bytes(100'000), true).handle(), nullptr);
   constexpr size_t kBytes = 1 << 20;
   exchange({.bytes = kBytes});
   for (int rank = 0; rank < kRanks; ++rank) {
-    expectMoved(rank, 2 * kBytes, 0);
+    expectMoved(rank, 0, 2 * kBytes);
     EXPECT_GT(ranks_[static_cast<size_t>(rank)]->dataMoved().received_in_place, 0u);
   }
 }
