@@ -2,7 +2,6 @@
 #include "comm/communicator.h"
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -46,56 +45,6 @@ constexpr int64_t kStoppedNs = 100'000'000;
 constexpr int64_t kInstantNs = 1'000'000;
 // Over TCP, what the peer has not acknowledged when a call ends is copied then. So who only sends does so from a vector that is much larger.
 constexpr size_t kWorthSendingBytes = 4 << 20;
-// In the number of a region, as no other one has it but by a chance that is none.
-constexpr uint64_t kOfCalls = uint64_t{0xca11} << 48;
-
-// Takes the communicator for one thread. Who finds a call inside does not get it; who only looks, and may come from any thread at
-// any time, is waited for.
-class Exclusive {
- public:
-  Exclusive(std::atomic<Communicator::Use>& use, Communicator::Use wanted) : use_(use) {
-    Communicator::Use found = Communicator::Use::kNone;
-    // acquire: pairs with the release in the destructor.
-    while (!use_.compare_exchange_weak(found, wanted, std::memory_order_acquire)) {
-      if (found == Communicator::Use::kCall || found == Communicator::Use::kAway) return;
-      if (found == Communicator::Use::kLook) ::sched_yield();
-      found = Communicator::Use::kNone;
-    }
-    owns_ = true;
-  }
-  ~Exclusive() {
-    if (owns_) use_.store(Communicator::Use::kNone, std::memory_order_release);
-  }
-  Exclusive(const Exclusive&) = delete;
-  Exclusive& operator=(const Exclusive&) = delete;
-  bool owns() const { return owns_; }
-  // For good.
-  void keep() { owns_ = false; }
-
- private:
-  std::atomic<Communicator::Use>& use_;
-  bool owns_ = false;
-};
-
-// In a call: while it waits for the rendezvous, which others may come to only when they have what this rank owes them.
-class Away {
- public:
-  explicit Away(std::atomic<Communicator::Use>& use) : use_(use) {
-    use_.store(Communicator::Use::kAway, std::memory_order_release);
-  }
-  ~Away() {
-    Communicator::Use found = Communicator::Use::kAway;
-    while (!use_.compare_exchange_weak(found, Communicator::Use::kCall, std::memory_order_acquire)) {
-      ::sched_yield();
-      found = Communicator::Use::kAway;
-    }
-  }
-  Away(const Away&) = delete;
-  Away& operator=(const Away&) = delete;
-
- private:
-  std::atomic<Communicator::Use>& use_;
-};
 
 // Bytes of the whole vector, or of all blocks that one rank has: the measure by which an algorithm is chosen.
 size_t totalBytes(Collective collective, const Call& call, int ranks) {
@@ -103,16 +52,6 @@ size_t totalBytes(Collective collective, const Call& call, int ranks) {
   if (table.given())
     return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(call.type);
   return call.count * dataTypeBytes(call.type) * blocksOf(collective, ranks);
-}
-
-// The memory around that byte that stays until its owner says otherwise.
-std::optional<Region> regionAt(const void* memory, const SegmentList* segments,
-                               const Registrations& registrations) {
-  auto* const byte = static_cast<std::byte*>(const_cast<void*>(memory));
-  if (segments)
-    if (const auto place = segments->find(byte, 1))
-      return Region{place->name.id, byte - place->offset, place->name.bytes};
-  return registrations.find(byte);
 }
 
 // Where blocks differ, this rank may have nothing while others have something; and of a list with nothing in it all are to
@@ -134,7 +73,7 @@ bool serves(const Algorithm& algorithm, Collective collective, const ReachableBu
 
 Communicator::~Communicator() {
   // So that the thread of control_ finds it taken; a forked child has none, and perhaps a copy of the moment in which it looked.
-  if (!isForkedChild()) Exclusive(use_, Use::kCall).keep();
+  if (!isForkedChild()) ExclusiveUse(use_, Use::kCall).keep();
   if (timeline_ && !isForkedChild()) writeTimeline();
   // A child that was forked must not close what its parent still talks through; it only drops its copies.
   if (control_ && !isForkedChild() && !left_ && control_->status().ok())
@@ -157,7 +96,7 @@ Status Communicator::mayBegin() {
 }
 
 Status Communicator::run(Collective collective, const Call& call) {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
   // As everywhere: moving nothing is no call, and the other ranks need not make it.
@@ -186,7 +125,7 @@ Status Communicator::run(Collective collective, const Call& call) {
 }
 
 std::optional<Status> Communicator::runAgain(const PlainCall& call) {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return std::nullopt;
   PlannedOperation* const planned = prepared_.find(call);
   if (!planned || !mayBegin().ok()) return std::nullopt;
@@ -333,13 +272,13 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     planned->operation->begin(call);
     if (planned->operation->movesInPlace())
       for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
-        lendRegistered(transports, memory);
+        lent_->lendRegistered(transports, memory);
     const size_t bytes = bytesOfOutput(collective, call);
     if (planned->operation->lands() || bytes >= kWorthSendingBytes)
-      lendOrdinary(transports, call.output, bytes);
+      lent_->lendOrdinary(transports, call.output, bytes);
     return driveToEnd(*planned, call.sequence, deadline);
   });
-  takeBack(status);
+  lent_->takeBack(!status.ok());
   return status;
 }
 
@@ -351,40 +290,10 @@ Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequen
                 .lanes = planned.operation.get()});
 }
 
-void Communicator::lendRegistered(uint32_t transports, const void* memory) {
-  transports = connector_->thatUseLentMemory(transports);
-  if (!memory || transports == 0) return;
-  const std::optional<Region> region = regionAt(memory, options_.segments, registrations_);
-  if (region) lend(transports, *region);
-}
-
-// Where messages land, and from where they are sent on, whoever made it.
-void Communicator::lendOrdinary(uint32_t transports, void* memory, size_t bytes) {
-  transports = connector_->thatUseOrdinaryMemory(transports);
-  if (transports == 0 || bytes < kInPlaceBytes) return;
-  lend(transports,
-       {.id = kOfCalls + ++lent_before_, .begin = static_cast<std::byte*>(memory), .bytes = bytes});
-}
-
-void Communicator::lend(uint32_t transports, const Region& region) {
-  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
-  connector_->lend(transports, region);
-  lent_.push_back({region, transports});
-}
-
 // Of memory of the host; 0: not all of it need be the call's.
 size_t Communicator::bytesOfOutput(Collective collective, const Call& call) const {
   return call.uneven || call.list != 0 || call.copier ? 0
                                                       : bytesIn(contractOf(collective).out, collective, call);
-}
-
-// After a failure nothing may be read or written any more by what is still under way.
-void Communicator::takeBack(const Status& status) {
-  for (const Lent& lent : lent_) {
-    if (!status.ok()) connector_->forget(lent.region.id);
-    connector_->takeBack(lent.transports, lent.region);
-  }
-  lent_.clear();
 }
 
 Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu) {
@@ -417,7 +326,7 @@ Status Communicator::deregister(const void* handle) {
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers) {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
   LinkSet links{LinkUse::kPointToPoint, {}};
@@ -433,22 +342,22 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
       for (const Transfer& transfer : transfers) {
         if (transfer.bytes < kInPlaceBytes) continue;
         const bool sends = transfer.direction == Transfer::Direction::kSend;
-        lendRegistered(transports, sends ? transfer.input : transfer.output);
-        if (!sends && !transfer.copier) lendOrdinary(transports, transfer.output, transfer.bytes);
+        lent_->lendRegistered(transports, sends ? transfer.input : transfer.output);
+        if (!sends && !transfer.copier) lent_->lendOrdinary(transports, transfer.output, transfer.bytes);
       }
       return drive({.operation = *point_to_point_,
                     .transports = transports,
                     .deadline = Deadline::after(clock_, options_.config.timeout_ms),
                     .links = &links});
     });
-    takeBack(status);
+    lent_->takeBack(!status.ok());
   }
   calls_.endExchange();
   return status.ok() ? status : fail(status);
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine) {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
   auto gathered = [&] {
@@ -465,7 +374,7 @@ Result<std::vector<std::vector<std::byte>>> Communicator::exchangeFacts(std::spa
 }
 
 Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   const int host = members.front();
   const std::optional<UniqueId>& place = meeting_places_[static_cast<size_t>(host)];
@@ -661,7 +570,7 @@ Status Communicator::stick(Status error) {
 }
 
 Status Communicator::breakOff(Status why) {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (exclusive.owns()) return fail(std::move(why));
   announce(why);
   return why;
@@ -678,7 +587,7 @@ Status Communicator::rootCause(Status status) {
 }
 
 Status Communicator::leave() {
-  Exclusive exclusive(use_, Use::kCall);
+  ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns())
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: a collective is running in another thread; use horingCommAbort",
@@ -702,7 +611,7 @@ Status Communicator::leave() {
 
 Status Communicator::finalize() {
   {
-    Exclusive exclusive(use_, Use::kCall);
+    ExclusiveUse exclusive(use_, Use::kCall);
     if (!exclusive.owns()) return occupied();
     HORING_TRY(mayBegin());
   }
@@ -716,7 +625,7 @@ void Communicator::abort() {
 }
 
 Status Communicator::asyncError() {
-  Exclusive exclusive(use_, Use::kLook);
+  ExclusiveUse exclusive(use_, Use::kLook);
   // The call that is inside will return the error.
   if (!exclusive.owns()) return {};
   if (error_.ok()) {
@@ -731,7 +640,8 @@ const Selection& Communicator::selectionFor(Collective collective, const Call& c
 }
 
 uint64_t Communicator::memoryBytes() const {
-  const Exclusive exclusive(use_, Use::kLook);  // between calls the control thread may be driving transports
+  const ExclusiveUse exclusive(use_,
+                               Use::kLook);  // between calls the control thread may be driving transports
   return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes();
 }
 

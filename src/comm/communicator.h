@@ -14,7 +14,9 @@
 #include "base/status.h"
 #include "comm/buffer_users.h"
 #include "comm/connector.h"
+#include "comm/exclusive_use.h"
 #include "comm/host_identity.h"
+#include "comm/lent_buffers.h"
 #include "comm/peer_buffers.h"
 #include "comm/planner.h"
 #include "comm/prepared_calls.h"
@@ -176,10 +178,6 @@ class Communicator {
   DataMoved dataMoved() const { return connector_->dataMoved(); }
   std::string describe() const;
 
-  // What a thread does inside: a call that must be alone, which may be away waiting for the rendezvous, or a look at the state, which
-  // may drive transports (serveOthers()).
-  enum class Use : uint8_t { kNone, kLook, kCall, kAway };
-
  private:
   explicit Communicator(CommunicatorOptions options);
   Status initialise();
@@ -247,10 +245,6 @@ class Communicator {
   Status occupied() const;
   Status mayBegin();
   Status drive(const Drive& drive);
-  void lendRegistered(uint32_t transports, const void* memory);
-  void lendOrdinary(uint32_t transports, void* memory, size_t bytes);
-  void lend(uint32_t transports, const Region& region);
-  void takeBack(const Status& status);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
   void serveOthers();
@@ -277,12 +271,7 @@ class Communicator {
   std::unique_ptr<Connector> connector_;
   Registrations registrations_;
   std::unique_ptr<SegmentList::Watcher> freed_segments_;  // tells the connector
-  struct Lent {
-    Region region;
-    uint32_t transports;
-  };
-  std::vector<Lent> lent_;                // for the call that runs
-  uint64_t lent_before_ = 0;              // regions of calls, which nobody has registered
+  std::unique_ptr<LentBuffers> lent_;
   std::vector<HostIdentity> identities_;  // by rank
   std::vector<Fragment> fragments_;       // by rank
   JobMap job_map_;

@@ -169,6 +169,7 @@ Status Communicator::initialise() {
   for (const auto& transport : transports)
     shapes.push_back(linkShapeOf(options_.config, transport->name(), options_.ranks));
   connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
+  lent_ = std::make_unique<LentBuffers>(*connector_, options_.segments, registrations_);
   watchSegments();
   HORING_TRY(exchangeIdentities(place, deadline));
   HORING_TRY(agreeOnTransports(deadline));

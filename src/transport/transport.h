@@ -203,7 +203,7 @@ class Transport {
   virtual void endWait() = 0;
   virtual uint64_t memoryBytes() const = 0;
 
-  // Whether slots may be the caller's (Sender::useSlots): where usesGpuMemory(), memory that is lent.
+  // Whether slots may be the caller's (Sender::useSlots); where usesLentMemory(), such as is lent. The same on every rank.
   virtual bool takesSlots() const { return false; }
 
   // --- Memory of callers.

@@ -62,7 +62,7 @@ class GpuProxy {
   // For good: slots of queues are there.
   void lend(const Region& region) {
     for (const auto& transport : connector_.transports())
-      if (transport->takesSlots()) transport->lend(region);
+      if (transport->usesLentMemory()) transport->lend(region);
   }
   // Whether adapters by which the transport reaches peers have all of that.
   bool holds(size_t transport, std::span<const std::byte> memory) const {

@@ -10,22 +10,13 @@
 #include "control/rank_list.h"
 #include "control/root_service.h"
 #include "cuda/outside_of_graphs.h"
-#include "engine/cuda/device_memory.h"
 #include "engine/cuda/lane_image.h"
-#include "engine/cuda/pinned_memory.h"
+#include "engine/cuda/queue_shape.h"
 #include "engine/host/plan.h"
 
 namespace horing {
 
 namespace {
-
-// Of this process, for others have it open. Who looks for leaks finds it here.
-void keepUntilTheEnd(std::unique_ptr<cuda::Memory> memory) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;
-  const std::lock_guard lock(mutex);
-  kept->push_back(std::move(memory));
-}
 
 constexpr std::chrono::milliseconds kTeamLook{1};
 
@@ -61,11 +52,12 @@ class GpuTeam::Ports final : public cuda::PortSource {
  public:
   Ports(GpuTeam& team, int32_t position) : team_(team), position_(position) {}
   Result<cuda::Port*> port(const cuda::PortName& name, int32_t part) override {
-    HORING_ASSIGN(const QueueEnds ends, team_.queue(team_.queueOf(name, position_, part), QueueUse::kPlan));
+    HORING_ASSIGN(const TeamMemory::QueueEnds ends,
+                  team_.memory_.queue(team_.queueOf(name, position_, part), TeamMemory::QueueUse::kPlan));
     return name.sends() ? ends.send : ends.receive;
   }
   Result<cuda::Activity*> activity(size_t blocks) override {
-    return team_.makeActivity(team_.rank_of_position_[static_cast<size_t>(position_)], blocks);
+    return team_.memory_.activity(team_.rank_of_position_[static_cast<size_t>(position_)], blocks);
   }
 
  private:
@@ -87,15 +79,12 @@ GpuTeam::~GpuTeam() {
   flags_.leak();
   plans_.clear();
   exchanges_.clear();
-  for (Rank& rank : ranks_) {
-    (void)rank.memory.release();
-    (void)rank.told.release();
-  }
+  memory_.leak();
   launches_.leak();
 }
 
 void GpuTeam::release() {
-  if (remote_ && !remote_->leave()) keepUntilTheEnd(std::move(at(remote_->rank()).memory));
+  if (remote_ && !remote_->leave()) memory_.keepUntilTheEnd(remote_->rank());
   remote_.reset();
   plans_.clear();
   exchanges_.clear();
@@ -103,11 +92,7 @@ void GpuTeam::release() {
     const std::lock_guard lock(made_mutex_);
     made_.clear();
   }
-  queues_.clear();
-  for (Rank& rank : ranks_) {
-    rank.memory.reset();
-    rank.told.reset();
-  }
+  memory_.release();
   launches_.release();
   abort_.store(nullptr, std::memory_order_release);
   flags_ = PinnedMemory();
@@ -171,8 +156,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       const Rank& own = at(member.rank);
       const int blocks = made.ok() ? launches_.residentBlocks() : 0;
       HORING_ASSIGN(const RemoteGpus::Verdict verdict,
-                    remote_->agree({own.device, made, own.memory.get(), blocks, abort_.load(), member.news,
-                                    member.timeout_ms}));
+                    remote_->agree({own.device, made, memory_.of(member.rank), blocks, abort_.load(),
+                                    member.news, member.timeout_ms}));
       made = verdict.why_not;
       if (made.ok()) adopt(verdict.terms);
       // Their queues have their place, and nobody could hear now that they could not be made.
@@ -181,14 +166,14 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     if (made.ok()) {
       state_ = State::kKernels;
       // With spare queues one lane has nearly as many blocks as two would have together, and is faster; else the two overlap.
-      window_bytes_ = spare_queues_.areAny()
+      window_bytes_ = memory_.spareQueues().areAny()
                           ? SIZE_MAX
                           : ranks_.size() * static_cast<size_t>(std::min(blocksPerLane(1), settings_.parts)) *
                                 static_cast<size_t>(settings_.window) * settings_.slot_bytes;
       log_.info("gpu",
                 "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts, of "
                 "rings more",
-                cuda::kGpuMemoryBytes >> 20, shape_.slot_bytes >> 10, settings_.parts);
+                cuda::kGpuMemoryBytes >> 20, settings_.slot_bytes >> 10, settings_.parts);
       if (copies(UINT64_MAX))
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));
@@ -222,28 +207,21 @@ Status GpuTeam::setUp() {
       log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
                 chosen->algorithm->name);
   }
-  return setUpMemory();
+  return setUpMemory(std::move(devices));
 }
 
 // What all ranks have agreed on.
 void GpuTeam::adopt(const GpuTerms& terms) {
   most_blocks_ = terms.most_blocks;
   resident_blocks_ = terms.resident_blocks;
-  shape_ = remote_->shape();
-  settings_.slot_bytes = shape_.slot_bytes;
-  settings_.parts = remote_->parts();
+  memory_.adoptQueues();
+  settings_.slot_bytes = memory_.shape().slot_bytes;
+  settings_.parts = memory_.parts();
   settings_.hosts_carry = !remote_->areAllNeighbors();
-  spare_queues_ = {ranks_.size(), shape_, remote_->spareBytes()};
 }
 
-Status GpuTeam::setUpMemory() {
-  for (Rank& rank : ranks_) {
-    if (!rank.device) continue;
-    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, cuda::kGpuMemoryBytes));
-    if (!remote_) {
-      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
-    }
-  }
+Status GpuTeam::setUpMemory(std::vector<std::shared_ptr<const CudaDevice>> devices) {
+  HORING_TRY(memory_.take(std::move(devices)));
   HORING_ASSIGN(flags_, PinnedMemory::allocate(launches_.anyDevice(), sizeof(uint32_t)));
   auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
   *flag = 0;
@@ -253,44 +231,14 @@ Status GpuTeam::setUpMemory() {
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
   if (remote_) return {};
-  chooseShape();
-  HORING_TRY(provePeerAccess());
-  for (Rank& rank : ranks_) {
-    HORING_ASSIGN(rank.spare, rank.memory->allocate(cuda::kGpuSpareQueueBytes));
+  if (const Status proven = memory_.provePeerAccess(); !proven.ok()) {
+    warnOfHosts(log_, proven);
+    return proven;
   }
+  HORING_TRY(memory_.shapeQueues(settings_.window));
+  settings_.slot_bytes = memory_.shape().slot_bytes;
+  settings_.parts = memory_.parts();
   return {};
-}
-
-// Of every GPU to every other one, before anything else has a place in their memory.
-Status GpuTeam::provePeerAccess() {
-  for (size_t from = 0; from < ranks_.size(); ++from)
-    for (size_t to = 0; to < ranks_.size(); ++to) {
-      const Rank &source = ranks_[from], &target = ranks_[to];
-      if (source.device->number() == target.device->number()) continue;
-      const uint64_t proof = CudaDevice::proofOf(static_cast<int>(from), static_cast<int>(to));
-      HORING_ASSIGN(const uint64_t* const at, cuda::place(*source.memory, std::span(&proof, 1)));
-      HORING_ASSIGN(std::byte* const place, target.memory->allocate(sizeof proof));
-      HORING_TRY(source.device->pushNow(*target.device, place, std::as_bytes(std::span(at, 1))));
-      uint64_t arrived = 0;
-      HORING_TRY(target.memory->read(&arrived, place, sizeof arrived));
-      if (arrived != proof) {
-        const Status dropped =
-            makeStatus(Code::kUnhandledCudaError, "what GPU %d writes into GPU %d does not arrive, %s",
-                       source.device->number(), target.device->number(), CudaDevice::kDroppedWrites);
-        warnOfHosts(log_, dropped);
-        return dropped;
-      }
-    }
-  for (const Rank& rank : ranks_) HORING_TRY(rank.memory->rewind(0));
-  return {};
-}
-
-void GpuTeam::chooseShape() {
-  const cuda::GpuQueues queues = cuda::gpuQueues(ranks_.size(), settings_.window);
-  shape_ = queues.shape;
-  settings_.slot_bytes = shape_.slot_bytes;
-  settings_.parts = queues.parts;
-  spare_queues_ = {ranks_.size(), shape_, cuda::kGpuSpareQueueBytes};
 }
 
 GpuQueueName GpuTeam::queueOf(const cuda::PortName& port, int32_t position, int32_t part) const {
@@ -301,42 +249,6 @@ GpuQueueName GpuTeam::queueOf(const cuda::PortName& port, int32_t position, int3
   return {port.sends() ? own : peer, port.sends() ? peer : own, port.channel, part};
 }
 
-Result<GpuTeam::QueueEnds> GpuTeam::queue(const GpuQueueName& name, QueueUse use) {
-  if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
-  HORING_ASSIGN(const QueueEnds ends, makeQueue(name, use));
-  queues_.emplace(name, ends);
-  new_queues_.push_back(name);
-  return ends;
-}
-
-// The ends that are here.
-Result<GpuTeam::QueueEnds> GpuTeam::makeQueue(const GpuQueueName& name, QueueUse use) {
-  const bool sends = isHere(name.sender), receives = isHere(name.receiver);
-  cuda::Queue queue;
-  if (name.part >= settings_.parts) {
-    const SpareQueues::Place& at = spare_queues_.placeOf(name);
-    queue = cuda::layQueue(shape_, spare(name.receiver) + at.receivers, spare(name.sender) + at.senders);
-  } else if (sends && receives) {
-    HORING_ASSIGN(queue, cuda::makeQueue(shape_, *at(name.sender).memory, *at(name.receiver).memory));
-  } else {
-    const int channel = cuda::bridgeChannel(name.channel, name.part);
-    HORING_ASSIGN((sends ? queue.send : queue.receive),
-                  remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
-  }
-  QueueEnds ends{};
-  if (sends) {
-    HORING_ASSIGN(ends.send, place(name.sender, queue.send));
-  }
-  if (receives) {
-    HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
-  }
-  return ends;
-}
-
-Result<cuda::Port*> GpuTeam::place(int rank, const cuda::Port& port) {
-  return cuda::place(*at(rank).memory, std::span(&port, 1));
-}
-
 Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Selection& selection, int root) {
   HORING_CHECK(root >= 0 && static_cast<size_t>(root) < ranks_.size());
   const std::array key{static_cast<int>(collective),
@@ -345,8 +257,7 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     const OutsideOfGraphs outside(launches_.anyDevice()->api());
-    const std::vector<Used> used = this->used();
-    new_queues_.clear();
+    memory_.begin();
     Result<Plans> made = makePlans(collective, selection, root);
     if (remote_) {
       HORING_ASSIGN(const bool all_made, remote_->allMade(key, made.ok()));
@@ -356,37 +267,14 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     if (!made.ok()) {
       log_.info("gpu", "%s %s goes through memory of the host: %s", selection.algorithm->name,
                 collectiveName(collective), made.status().message().c_str());
-      HORING_TRY(undo(used));
+      HORING_TRY(memory_.giveBack());
     }
-    spare_queues_.keep();
+    memory_.keep();
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
     const std::lock_guard made_lock(made_mutex_);
     if (!found->second.empty()) made_.emplace(key, &found->second);
   }
   return found->second.empty() ? nullptr : &found->second;
-}
-
-Result<cuda::Activity*> GpuTeam::makeActivity(int rank, size_t blocks) {
-  if (remote_) return remote_->activity(blocks);
-  HORING_ASSIGN(std::byte* const told, at(rank).told->allocate(blocks * sizeof(cuda::Activity)));
-  return reinterpret_cast<cuda::Activity*>(told);
-}
-
-std::vector<GpuTeam::Used> GpuTeam::used() const {
-  std::vector<Used> used;
-  for (const Rank& rank : ranks_)
-    used.push_back({rank.memory ? rank.memory->used() : 0, rank.told ? rank.told->used() : 0});
-  return used;
-}
-
-Status GpuTeam::undo(const std::vector<Used>& used) {
-  spare_queues_.giveBack();
-  for (const GpuQueueName& name : new_queues_) queues_.erase(name);
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (ranks_[rank].memory) HORING_TRY(ranks_[rank].memory->rewind(used[rank].memory));
-    if (ranks_[rank].told) HORING_TRY(ranks_[rank].told->rewind(used[rank].told));
-  }
-  return {};
 }
 
 // As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
@@ -397,9 +285,9 @@ int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
   const int32_t blocks = std::min(blocksPerLane(lanes), cuda::kMaxParts);
-  if (blocks <= settings_.parts || !spare_queues_.areAny()) return std::min(blocks, settings_.parts);
+  if (blocks <= settings_.parts || !memory_.spareQueues().areAny()) return std::min(blocks, settings_.parts);
   const auto queues = narrowQueues(schedules);
-  return queues ? spare_queues_.take(*queues, settings_.parts, blocks) : settings_.parts;
+  return queues ? memory_.spareQueues().take(*queues, settings_.parts, blocks) : settings_.parts;
 }
 
 // Of all ranks in one part. Nothing: unlike in rings and chains, a lane sends to several, or receives from several. Such schedules, whose
@@ -435,8 +323,8 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
   PlanParameters parameters;
   parameters.slices = representativeSlices(kMaxSlices, settings_.window);
   parameters.window = {settings_.window};
-  parameters.slots = static_cast<int32_t>(shape_.slots);
-  parameters.scratch_slices = static_cast<int32_t>(shape_.slots);
+  parameters.slots = static_cast<int32_t>(memory_.shape().slots);
+  parameters.scratch_slices = static_cast<int32_t>(memory_.shape().slots);
   if (wantsProof(config_, selection.shape.ranks())) HORING_TRY(proveSchedules(schedules, parameters));
   cuda::BoundPlanSettings settings = settings_;
   settings.parts = partsFor(selection, schedules);
@@ -451,7 +339,7 @@ Result<GpuTeam::Plans> GpuTeam::makePlans(Collective collective, const Selection
       continue;
     }
     Ports ports(*this, static_cast<int32_t>(position));
-    cuda::Memory& memory = *at(rank_of_position_[position]).memory;
+    cuda::Memory& memory = *memory_.of(rank_of_position_[position]);
     HORING_ASSIGN(auto plan,
                   cuda::BoundPlan::make(std::move(schedules[position]), settings, rank_of_position_,
                                         map_->railMajorBlocks(), abort_.load(), memory, ports));
@@ -494,8 +382,7 @@ Status GpuTeam::makeExchanges() {
     log_.info("gpu", "sends and receives go through memory of the host: %s", why_not);
     return {};
   }
-  const std::vector<Used> used = this->used();
-  new_queues_.clear();
+  memory_.begin();
   Status made;
   for (int rank = 0; made.ok() && rank < static_cast<int>(ranks_.size()); ++rank) {
     exchanges_.emplace_back();
@@ -507,7 +394,7 @@ Status GpuTeam::makeExchanges() {
   if (made.ok() || remote_) return made;
   log_.info("gpu", "sends and receives go through memory of the host: %s", made.message().c_str());
   exchanges_.clear();
-  return undo(used);
+  return memory_.giveBack();
 }
 
 Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
@@ -527,12 +414,12 @@ Result<std::unique_ptr<cuda::BoundExchange>> GpuTeam::makeExchange(
   if (remote_) {
     HORING_ASSIGN(activity, remote_->activityOfMessages(static_cast<size_t>(settings.most_blocks)));
   }
-  return cuda::BoundExchange::make(ports, settings, {abort_.load(), activity}, *at(rank).memory);
+  return cuda::BoundExchange::make(ports, settings, {abort_.load(), activity}, *memory_.of(rank));
 }
 
 Result<cuda::Port*> GpuTeam::portOfMessages(int rank, int peer, bool sends, int32_t part) {
   const GpuQueueName name = sends ? GpuQueueName{rank, peer, 0, part} : GpuQueueName{peer, rank, 0, part};
-  HORING_ASSIGN(const QueueEnds ends, queue(name, QueueUse::kMessages));
+  HORING_ASSIGN(const TeamMemory::QueueEnds ends, memory_.queue(name, TeamMemory::QueueUse::kMessages));
   return sends ? ends.send : ends.receive;
 }
 
@@ -611,7 +498,7 @@ GpuTeam::Ended GpuTeam::outcome() {
 uint64_t GpuTeam::memoryBytes(int rank) {
   const std::lock_guard lock(mutex_);
   const uint64_t of_host = remote_ ? remote_->memoryBytes() : 0;
-  return of_host + (at(rank).memory ? at(rank).memory->bytes() : 0);
+  return of_host + (memory_.of(rank) ? memory_.of(rank)->bytes() : 0);
 }
 
 }  // namespace horing

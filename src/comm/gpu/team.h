@@ -3,7 +3,7 @@
 // threads of one process, or each is one of its own (comm/gpu/remote_gpus.h).
 //
 // Between threads nothing is exchanged: whoever comes first makes it for all ranks, and what one finds out holds for all. Queues
-// and plans of a rank lie on its GPU, in memory that is taken once.
+// and plans of a rank lie on its GPU (comm/gpu/team_memory.h).
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -20,13 +20,12 @@
 #include "comm/gpu/kernel_selection.h"
 #include "comm/gpu/launches.h"
 #include "comm/gpu/remote_gpus.h"
-#include "comm/gpu/spare_queues.h"
+#include "comm/gpu/team_memory.h"
 #include "control/replay_number.h"
 #include "control/unique_id.h"
 #include "cuda/device.h"
 #include "engine/cuda/bound_exchange.h"
 #include "engine/cuda/bound_plan.h"
-#include "engine/cuda/queue_shape.h"
 #include "topology/group_map.h"
 
 namespace horing {
@@ -40,7 +39,10 @@ class GpuTeam {
   explicit GpuTeam(int ranks) : GpuTeam(ranks, nullptr) {}
   // All but one rank are of other processes, which must make a team alike.
   GpuTeam(int ranks, std::unique_ptr<RemoteGpus> remote)
-      : ranks_(static_cast<size_t>(ranks)), remote_(std::move(remote)), launches_(ranks, remote_.get()) {}
+      : ranks_(static_cast<size_t>(ranks)),
+        remote_(std::move(remote)),
+        launches_(ranks, remote_.get()),
+        memory_(ranks, remote_.get()) {}
   // A team of some of the ranks, for a communicator of theirs: the same for all that ask with the same name, while one of them
   // holds it.
   std::shared_ptr<GpuTeam> branch(const JobId& name, int ranks);
@@ -110,10 +112,6 @@ class GpuTeam {
  private:
   struct Rank {
     std::shared_ptr<const CudaDevice> device;
-    std::unique_ptr<cuda::Memory> memory;
-    std::byte* spare = nullptr;  // in it, unless `remote_` knows
-    // Where its plans tell of their runs, unless `remote_` has a place for that.
-    std::unique_ptr<cuda::Memory> told;
     bool is_served = false;  // serves() has told it so
   };
   enum class State { kGathering, kKernels, kStaged };
@@ -126,36 +124,17 @@ class GpuTeam {
   void stage(const Member& member, const Status& why);
   // Under mutex_.
   Status setUp();
-  Status setUpMemory();
-  Status provePeerAccess();
-  void chooseShape();
+  Status setUpMemory(std::vector<std::shared_ptr<const CudaDevice>> devices);
   void adopt(const GpuTerms& terms);
   Status makeExchanges();
   Result<std::unique_ptr<cuda::BoundExchange>> makeExchange(int rank,
                                                             const cuda::BoundExchangeSettings& settings);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
-  // Gives back what was taken for the plan at hand, which is none after all: all that each rank has used since.
-  struct Used {
-    size_t memory, told;
-  };
-  std::vector<Used> used() const;
-  Status undo(const std::vector<Used>& used);
-  Result<cuda::Activity*> makeActivity(int rank, size_t blocks);
   int32_t blocksPerLane(size_t lanes) const;
   int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules);
   std::optional<std::vector<GpuQueueName>> narrowQueues(const std::vector<Schedule>& schedules) const;
   GpuQueueName queueOf(const cuda::PortName& port, int32_t position, int32_t part) const;
-  struct QueueEnds {
-    cuda::Port* send;
-    cuda::Port* receive;
-  };
-  // Of a plan and of messages it is the same: kernels of either find what the other left there.
-  using QueueUse = RemoteGpus::QueueUse;
-  Result<QueueEnds> queue(const GpuQueueName& name, QueueUse use);
-  Result<QueueEnds> makeQueue(const GpuQueueName& name, QueueUse use);
-  std::byte* spare(int rank) const { return remote_ ? remote_->spare(rank) : at(rank).spare; }
   Result<cuda::Port*> portOfMessages(int rank, int peer, bool sends, int32_t part);
-  Result<cuda::Port*> place(int rank, const cuda::Port& port);
   void release();
 
   std::mutex mutex_;
@@ -170,14 +149,11 @@ class GpuTeam {
   int most_blocks_ = 0;                 // of a rank's kernel
   int resident_blocks_ = 0;             // where there is `remote_`
   GpuLaunches launches_;
+  TeamMemory memory_;
   PinnedMemory flags_;
   std::atomic<uint32_t*> abort_ = nullptr;  // in flags_; release and acquire, for any thread may ask
   cuda::BoundPlanSettings settings_;
-  cuda::QueueShape shape_;
   std::vector<int32_t> rank_of_position_;
-  std::map<GpuQueueName, QueueEnds> queues_;
-  std::vector<GpuQueueName> new_queues_;  // made for the plan at hand, or the exchanges
-  SpareQueues spare_queues_;
   KernelSelection selection_;
   size_t window_bytes_ = 0;  // of a vector up to which one lane is best, see KernelSelection::choose()
   using PlanKey = std::array<int, 3>;  // collective, place in the catalogue, root

@@ -63,7 +63,7 @@ class VerbsTransport final : public Transport {
   uint64_t memoryBytes() const override;
   bool usesLentMemory() const override { return options_.region_bytes > 0; }
   bool usesGpuMemory() const override { return usesLentMemory(); }
-  bool takesSlots() const override { return usesLentMemory(); }
+  bool takesSlots() const override { return true; }
   bool holds(const std::byte* memory, size_t bytes) const override {
     return regions_->find(memory, bytes) != nullptr;
   }

@@ -1,0 +1,144 @@
+#include "comm/gpu/team_memory.h"
+
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "engine/cuda/device_memory.h"
+#include "engine/cuda/pinned_memory.h"
+#include "engine/cuda/queue_shape.h"
+
+namespace horing {
+
+Status TeamMemory::take(std::vector<std::shared_ptr<const CudaDevice>> devices) {
+  for (size_t number = 0; number < devices.size(); ++number) {
+    Rank& rank = ranks_[number];
+    rank.device = std::move(devices[number]);
+    if (!rank.device) continue;
+    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, cuda::kGpuMemoryBytes));
+    if (!remote_) {
+      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
+    }
+  }
+  return {};
+}
+
+Status TeamMemory::provePeerAccess() {
+  for (size_t from = 0; from < ranks_.size(); ++from)
+    for (size_t to = 0; to < ranks_.size(); ++to) {
+      const Rank &source = ranks_[from], &target = ranks_[to];
+      if (source.device->number() == target.device->number()) continue;
+      const uint64_t proof = CudaDevice::proofOf(static_cast<int>(from), static_cast<int>(to));
+      HORING_ASSIGN(const uint64_t* const at, cuda::place(*source.memory, std::span(&proof, 1)));
+      HORING_ASSIGN(std::byte* const place, target.memory->allocate(sizeof proof));
+      HORING_TRY(source.device->pushNow(*target.device, place, std::as_bytes(std::span(at, 1))));
+      uint64_t arrived = 0;
+      HORING_TRY(target.memory->read(&arrived, place, sizeof arrived));
+      if (arrived != proof)
+        return makeStatus(Code::kUnhandledCudaError, "what GPU %d writes into GPU %d does not arrive, %s",
+                          source.device->number(), target.device->number(), CudaDevice::kDroppedWrites);
+    }
+  for (const Rank& rank : ranks_) HORING_TRY(rank.memory->rewind(0));
+  return {};
+}
+
+Status TeamMemory::shapeQueues(int32_t window) {
+  const cuda::GpuQueues queues = cuda::gpuQueues(ranks_.size(), window);
+  shape_ = queues.shape;
+  parts_ = queues.parts;
+  spare_queues_ = {ranks_.size(), shape_, cuda::kGpuSpareQueueBytes};
+  for (Rank& rank : ranks_) {
+    HORING_ASSIGN(rank.spare, rank.memory->allocate(cuda::kGpuSpareQueueBytes));
+  }
+  return {};
+}
+
+void TeamMemory::adoptQueues() {
+  shape_ = remote_->shape();
+  parts_ = remote_->parts();
+  spare_queues_ = {ranks_.size(), shape_, remote_->spareBytes()};
+}
+
+Result<TeamMemory::QueueEnds> TeamMemory::queue(const GpuQueueName& name, QueueUse use) {
+  if (const auto found = queues_.find(name); found != queues_.end()) return found->second;
+  HORING_ASSIGN(const QueueEnds ends, makeQueue(name, use));
+  queues_.emplace(name, ends);
+  new_queues_.push_back(name);
+  return ends;
+}
+
+Result<TeamMemory::QueueEnds> TeamMemory::makeQueue(const GpuQueueName& name, QueueUse use) {
+  const bool sends = isHere(name.sender), receives = isHere(name.receiver);
+  cuda::Queue queue;
+  if (name.part >= parts_) {
+    const SpareQueues::Place& at = spare_queues_.placeOf(name);
+    queue = cuda::layQueue(shape_, spare(name.receiver) + at.receivers, spare(name.sender) + at.senders);
+  } else if (sends && receives) {
+    HORING_ASSIGN(queue, cuda::makeQueue(shape_, *of(name.sender), *of(name.receiver)));
+  } else {
+    const int channel = cuda::bridgeChannel(name.channel, name.part);
+    HORING_ASSIGN((sends ? queue.send : queue.receive),
+                  remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
+  }
+  QueueEnds ends{};
+  if (sends) {
+    HORING_ASSIGN(ends.send, place(name.sender, queue.send));
+  }
+  if (receives) {
+    HORING_ASSIGN(ends.receive, place(name.receiver, queue.receive));
+  }
+  return ends;
+}
+
+Result<cuda::Port*> TeamMemory::place(int rank, const cuda::Port& port) {
+  return cuda::place(*of(rank), std::span(&port, 1));
+}
+
+Result<cuda::Activity*> TeamMemory::activity(int rank, size_t blocks) {
+  if (remote_) return remote_->activity(blocks);
+  HORING_ASSIGN(std::byte* const told, at(rank).told->allocate(blocks * sizeof(cuda::Activity)));
+  return reinterpret_cast<cuda::Activity*>(told);
+}
+
+void TeamMemory::begin() {
+  new_queues_.clear();
+  for (Rank& rank : ranks_) {
+    rank.used = rank.memory ? rank.memory->used() : 0;
+    rank.used_told = rank.told ? rank.told->used() : 0;
+  }
+}
+
+Status TeamMemory::giveBack() {
+  spare_queues_.giveBack();
+  for (const GpuQueueName& name : new_queues_) queues_.erase(name);
+  for (const Rank& rank : ranks_) {
+    if (rank.memory) HORING_TRY(rank.memory->rewind(rank.used));
+    if (rank.told) HORING_TRY(rank.told->rewind(rank.used_told));
+  }
+  return {};
+}
+
+// Of this process. Who looks for leaks finds it here.
+void TeamMemory::keepUntilTheEnd(int rank) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(at(rank).memory));
+}
+
+void TeamMemory::release() {
+  queues_.clear();
+  for (Rank& rank : ranks_) {
+    rank.memory.reset();
+    rank.told.reset();
+  }
+}
+
+void TeamMemory::leak() {
+  for (Rank& rank : ranks_) {
+    (void)rank.memory.release();
+    (void)rank.told.release();
+  }
+}
+
+}  // namespace horing

@@ -1,0 +1,47 @@
+#include "comm/lent_buffers.h"
+
+#include "engine/host/driven.h"
+
+namespace horing {
+
+namespace {
+// In the number of a region, as no registered one has it but by a chance that is none.
+constexpr uint64_t kOrdinary = uint64_t{0xca11} << 48;
+}  // namespace
+
+void LentBuffers::lendRegistered(uint32_t transports, const void* buffer) {
+  transports = connector_.thatUseLentMemory(transports);
+  if (!buffer || transports == 0) return;
+  const std::optional<Region> region = regionAt(buffer);
+  if (region) lend(transports, *region);
+}
+
+void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes) {
+  transports = connector_.thatUseOrdinaryMemory(transports);
+  if (transports == 0 || bytes < kInPlaceBytes) return;
+  lend(transports, {.id = kOrdinary + ++ordinary_, .begin = static_cast<std::byte*>(buffer), .bytes = bytes});
+}
+
+void LentBuffers::lend(uint32_t transports, const Region& region) {
+  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
+  connector_.lend(transports, region);
+  lent_.push_back({region, transports});
+}
+
+std::optional<Region> LentBuffers::regionAt(const void* buffer) const {
+  auto* const byte = static_cast<std::byte*>(const_cast<void*>(buffer));
+  if (segments_)
+    if (const auto place = segments_->find(byte, 1))
+      return Region{place->name.id, byte - place->offset, place->name.bytes};
+  return registrations_.find(byte);
+}
+
+void LentBuffers::takeBack(bool failed) {
+  for (const Lent& lent : lent_) {
+    if (failed) connector_.forget(lent.region.id);
+    connector_.takeBack(lent.transports, lent.region);
+  }
+  lent_.clear();
+}
+
+}  // namespace horing

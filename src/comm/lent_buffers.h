@@ -1,0 +1,45 @@
+#pragma once
+// What a call lends to transports (Transport::lend), so that messages are sent from its buffers, and land in them, without a copy.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "comm/connector.h"
+#include "comm/registrations.h"
+#include "transport/memory/segment_list.h"
+
+namespace horing {
+
+// Of one communicator, for one call at a time. All that it is made of must outlive it.
+class LentBuffers {
+ public:
+  // `segments`: memory of horingMemAlloc; may be null.
+  LentBuffers(Connector& connector, const SegmentList* segments, const Registrations& registrations)
+      : connector_(connector), segments_(segments), registrations_(registrations) {}
+  LentBuffers(const LentBuffers&) = delete;
+  LentBuffers& operator=(const LentBuffers&) = delete;
+
+  // The memory around the beginning of a buffer, if it is registered, or horingMemAlloc made it; a buffer may be null.
+  void lendRegistered(uint32_t transports, const void* buffer);
+  // A buffer where messages land, and from where they are sent on, whoever made it.
+  void lendOrdinary(uint32_t transports, void* buffer, size_t bytes);
+  // Once the call has ended. `failed`: nothing may be read or written any more by what is still under way.
+  void takeBack(bool failed);
+
+ private:
+  struct Lent {
+    Region region;
+    uint32_t transports;
+  };
+  void lend(uint32_t transports, const Region& region);
+  std::optional<Region> regionAt(const void* buffer) const;
+
+  Connector& connector_;
+  const SegmentList* const segments_;
+  const Registrations& registrations_;
+  std::vector<Lent> lent_;
+  uint64_t ordinary_ = 0;  // regions so far that nobody had registered
+};
+
+}  // namespace horing
