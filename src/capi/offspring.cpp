@@ -37,17 +37,16 @@ Status makeChild(CommunicatorOptions options, horingComm_t* newcomm) {
 // What the caller sets for the child; kept, since in a group it is used after the call.
 struct ChildSettings {
   std::string name;
-  int64_t timeout_ms;
-  bool reproducible;
+  Config config;
   bool blocking;
   std::shared_ptr<const CudaDevice> gpu;  // that its parent works on, or is current where it has none
 
   Status applyTo(CommunicatorOptions& child) const {
     child.name = name;
-    child.config.timeout_ms = timeout_ms;
-    child.config.reproducible = reproducible;
+    child.config = config;
     child.blocking = blocking;
     child.gpu = gpu;
+    if (config.gpu_path != "auto") child.gpus.reset();
     if (!child.gpus) return {};
     HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(child.id));
     child.gpus = child.gpus->branch(id.job, child.ranks);
@@ -58,7 +57,7 @@ struct ChildSettings {
 Result<ChildSettings> settingsOf(horingComm_t parent, const horingConfig_t* config) {
   CommunicatorOptions options = parent->communicator->options();
   HORING_TRY(applySettings(config, options));
-  return ChildSettings{options.name, options.config.timeout_ms, options.config.reproducible, options.blocking,
+  return ChildSettings{options.name, options.config, options.blocking,
                        openGpu(parent->queue->gpu().value_or(-1))};
 }
 

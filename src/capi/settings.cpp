@@ -14,11 +14,11 @@ namespace horing {
 namespace {
 
 constexpr size_t kMaxNameBytes = 128;
-constexpr int kMaxTimeoutMs = 86'400'000;  // as HORING_TIMEOUT_MS
 
 // What a horingConfig_t of an older or newer header can have.
 constexpr size_t kLeastConfigBytes = offsetof(horingConfig_t, blocking);
 constexpr size_t kMostConfigBytes = 4096;
+static_assert(offsetof(horingConfig_t, reserved) + sizeof(int) == sizeof(horingConfig_t));
 
 // The settings of whoever was compiled with an older header, which lacks the last ones, or a newer one, which has more.
 Result<horingConfig_t> readConfig(const horingConfig_t* given) {
@@ -43,6 +43,25 @@ Result<horingConfig_t> readConfig(const horingConfig_t* given) {
   return config;
 }
 
+// A number of a horingConfig_t; the range is that of the variable which says the same.
+struct Number {
+  const char* name;
+  int value;
+  int least;
+  int most;
+};
+
+// Leaves what is undefined as it is.
+template <typename Setting>
+Status set(const Number& number, Setting& setting) {
+  if (number.value == HORING_CONFIG_UNDEF_INT) return {};
+  if (number.value < number.least || number.value > number.most)
+    return makeStatus(Code::kInvalidArgument, "config.%s is %d: expected %d to %d, or undefined", number.name,
+                      number.value, number.least, number.most);
+  setting = static_cast<Setting>(number.value);
+  return {};
+}
+
 // A list of transports with the one network in place of the other.
 std::string withInsteadOf(std::string_view wanted, std::string_view other, std::string_view list) {
   std::string kept;
@@ -64,10 +83,7 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   if (!given) return {};
   HORING_ASSIGN(const horingConfig_t read, readConfig(given));
   const horingConfig_t* const config = &read;
-  if (config->blocking != HORING_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
-    return makeStatus(Code::kInvalidArgument, "config.blocking is %d: expected 0, 1 or undefined",
-                      config->blocking);
-  if (config->blocking != HORING_CONFIG_UNDEF_INT) options.blocking = config->blocking == 1;
+  HORING_TRY(set({"blocking", config->blocking, 0, 1}, options.blocking));
   if (config->netName) {
     const bool is_socket = ::strcasecmp(config->netName, "socket") == 0;
     if (!is_socket && ::strcasecmp(config->netName, "ib") != 0)
@@ -76,18 +92,16 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
     options.config.transports = is_socket ? withInsteadOf("socket", "verbs", options.config.transports)
                                           : withInsteadOf("verbs", "socket", options.config.transports);
   }
-  if (config->timeoutMs != HORING_CONFIG_UNDEF_INT) {
-    if (config->timeoutMs < 1 || config->timeoutMs > kMaxTimeoutMs)
-      return makeStatus(Code::kInvalidArgument, "config.timeoutMs is %d: expected 1 to %d", config->timeoutMs,
-                        kMaxTimeoutMs);
-    options.config.timeout_ms = config->timeoutMs;
-  }
-  if (config->reproducible != HORING_CONFIG_UNDEF_INT) {
-    if (config->reproducible != 0 && config->reproducible != 1)
-      return makeStatus(Code::kInvalidArgument, "config.reproducible is %d: expected 0 or 1",
-                        config->reproducible);
-    options.config.reproducible = config->reproducible == 1;
-  }
+  Config& own = options.config;
+  HORING_TRY(set({"maxCTAs", config->maxCTAs, 1, 1024}, own.gpu_blocks));
+  HORING_TRY(set({"trafficClass", config->trafficClass, 0, 255}, own.ib_tc));
+  HORING_TRY(set({"timeoutMs", config->timeoutMs, 1, 86'400'000}, own.timeout_ms));
+  HORING_TRY(set({"reproducible", config->reproducible, 0, 1}, own.reproducible));
+  if (config->reserved != HORING_CONFIG_UNDEF_INT)
+    return makeStatus(Code::kInvalidArgument, "config.reserved is %d: leave it undefined", config->reserved);
+  bool by_kernels = own.gpu_path == "auto";
+  HORING_TRY(set({"gpuKernels", config->gpuKernels, 0, 1}, by_kernels));
+  own.gpu_path = by_kernels ? "auto" : "staged";
   if (config->commName) options.name.assign(config->commName, ::strnlen(config->commName, kMaxNameBytes));
   return {};
 }

@@ -30,7 +30,11 @@ TEST(Settings, WhatIsNotAllowedIsNamed) {
       {[](horingConfig_t& c) { c.netName = "token ring"; }, "config.netName is 'token ring'"},
       {[](horingConfig_t& c) { c.reproducible = 2; }, "config.reproducible is 2"},
       {[](horingConfig_t& c) { c.timeoutMs = 0; }, "config.timeoutMs is 0"},
-      {[](horingConfig_t& c) { c.timeoutMs = 86'400'001; }, "config.timeoutMs"}};
+      {[](horingConfig_t& c) { c.timeoutMs = 86'400'001; }, "config.timeoutMs"},
+      {[](horingConfig_t& c) { c.maxCTAs = 1025; }, "config.maxCTAs is 1025"},
+      {[](horingConfig_t& c) { c.trafficClass = 256; }, "config.trafficClass is 256"},
+      {[](horingConfig_t& c) { c.gpuKernels = -1; }, "config.gpuKernels is -1"},
+      {[](horingConfig_t& c) { c.reserved = 0; }, "config.reserved is 0"}};
   for (const Case& one : cases) {
     horingComm_t comm = nullptr;
     EXPECT_TRUE(refuses(initWith(one.change, &comm), horingInvalidArgument, one.named));
@@ -76,7 +80,7 @@ TEST(Settings, OfOlderAndNewerHeadersAreRead) {
   EXPECT_HORING(horingCommDestroy(comm));
   std::memcpy(&newer[sizeof usual + 8], &one, sizeof one);
   comm = nullptr;
-  EXPECT_TRUE(refuses(initWithBytes(newer, &comm), horingInvalidArgument, "sets something at byte 96"));
+  EXPECT_TRUE(refuses(initWithBytes(newer, &comm), horingInvalidArgument, "sets something at byte 104"));
   EXPECT_TRUE(refuses(initWithBytes(configBytes(usual, 8192), &comm), horingInvalidArgument, "size 8192"));
   EXPECT_TRUE(refuses(initWithBytes(configBytes(usual, 12), &comm), horingInvalidArgument, "size 12"));
   EXPECT_EQ(comm, nullptr);
@@ -107,7 +111,7 @@ TEST(Settings, WhatMeansNothingHereIsIgnored) {
   ASSERT_HORING(initWith(
       [](horingConfig_t& c) {
         c.blocking = 1;
-        c.cgaClusterSize = c.minCTAs = c.maxCTAs = c.splitShare = c.trafficClass = c.collnetEnable = 1;
+        c.cgaClusterSize = c.minCTAs = c.splitShare = c.collnetEnable = 1;
         c.CTAPolicy = c.shrinkShare = c.nvlsCTAs = c.nChannelsPerNetPeer = c.nvlinkCentricSched = 1;
       },
       &comm));
