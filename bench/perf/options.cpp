@@ -88,7 +88,7 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
                  "write results to this .json file; an existing file is kept, .0, .1 appended");
   app.add_option("-R,--local_register", raw.registration,
                  "1: registered buffers from horingMemAlloc, which peers on the same node read in place, and "
-                 "networks move in place");
+                 "RDMA moves in place");
   app.add_option("--buffers", raw.buffers,
                  "host|cuda|auto: where buffers are; auto: on GPUs if there are any")
       ->check(CLI::IsMember({"host", "cuda", "auto"}));

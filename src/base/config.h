@@ -58,7 +58,7 @@ namespace horing {
   X(ib_retries, Int, "6", "0..6", "HORING_IB_RETRIES", "How often an RDMA packet is sent again before its path is given up.")   \
   X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; switches often keep class 106 lossless.")    \
   X(ib_sl, Int, "0", "0..15", "HORING_IB_SL", "Service level of InfiniBand packets.")                                               \
-  X(ib_registered_mb, Int, "65536", "0..16777216", "HORING_IB_REGISTERED_MB", "Most MiB of buffers from horingMemAlloc or horingCommRegister that a communicator keeps locked for RDMA in place, on each device; 0: none, everything is copied through slots.") \
+  X(ib_registered_mb, Int, "65536", "0..16777216", "HORING_IB_REGISTERED_MB", "Most MiB of buffers from horingMemAlloc or horingCommRegister that a communicator keeps locked for RDMA in place, on each device; each of its threads for GPUs may keep as many for the queues of kernels. 0: none, everything is copied through slots.") \
   X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Folder in which shared-memory segments are created.")                                     \
   X(single_copy, Choice, "auto", "auto|0|1", "HORING_SINGLE_COPY", "All-gathers between processes of a node, of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), if it lets ranks read each other's memory; 0: copied twice, through slots; auto: the first calls of each size try both, and the faster is kept.") \
   X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Whether schedules are proven when they are first built; auto: up to 64 ranks.")

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/no_memory.h"
+#include "comm/arguments.h"
 #include "control/root_service.h"
 #include "cuda/dmabuf.h"
 #include "schedule/postcondition.h"
@@ -270,12 +271,13 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
     transports = planned->transports;
     planned->operation->begin(call);
-    if (planned->operation->movesInPlace())
+    if (planned->operation->movesInPlace()) {
       for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
         lent_->lendRegistered(transports, memory);
-    const size_t bytes = bytesOfOutput(collective, call);
-    if (planned->operation->lands() || bytes >= kWorthSendingBytes)
-      lent_->lendOrdinary(transports, call.output, bytes);
+      const size_t bytes = bytesOfOutput(collective, call);
+      if (planned->operation->lands() || bytes >= kWorthSendingBytes)
+        lent_->lendOrdinary(transports, call.output, bytes);
+    }
     return driveToEnd(*planned, call.sequence, deadline);
   });
   lent_->takeBack(!status.ok());
@@ -290,10 +292,13 @@ Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequen
                 .lanes = planned.operation.get()});
 }
 
-// Of memory of the host; 0: not all of it need be the call's.
+// That the call has of this rank; 0: none, or none that the host reaches.
 size_t Communicator::bytesOfOutput(Collective collective, const Call& call) const {
-  return call.uneven || call.list != 0 || call.copier ? 0
-                                                      : bytesIn(contractOf(collective).out, collective, call);
+  BufferRules rules;
+  if (call.list != 0 || call.copier ||
+      !findBufferRules(collective, call, {rank(), ranks(), positionOf(rank())}, rules).ok())
+    return 0;
+  return rules.has_recv ? rules.recv_bytes : 0;
 }
 
 Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu) {

@@ -7,6 +7,8 @@ namespace horing {
 namespace {
 // In the number of a region, as no registered one has it but by a chance that is none.
 constexpr uint64_t kOrdinary = uint64_t{0xca11} << 48;
+// At once, of a group with many receives: transports look for each message among all.
+constexpr size_t kMostLent = 256;
 }  // namespace
 
 void LentBuffers::lendRegistered(uint32_t transports, const void* buffer) {
@@ -18,7 +20,7 @@ void LentBuffers::lendRegistered(uint32_t transports, const void* buffer) {
 
 void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes) {
   transports = connector_.thatUseOrdinaryMemory(transports);
-  if (transports == 0 || bytes < kInPlaceBytes) return;
+  if (transports == 0 || bytes < kInPlaceBytes || lent_.size() >= kMostLent) return;
   lend(transports, {.id = kOrdinary + ++ordinary_, .begin = static_cast<std::byte*>(buffer), .bytes = bytes});
 }
 

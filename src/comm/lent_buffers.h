@@ -22,7 +22,7 @@ class LentBuffers {
 
   // The memory around the beginning of a buffer, if it is registered, or horingMemAlloc made it; a buffer may be null.
   void lendRegistered(uint32_t transports, const void* buffer);
-  // A buffer where messages land, and from where they are sent on, whoever made it.
+  // A buffer where messages land, and from where they are sent on, whoever made it; but for some of very many.
   void lendOrdinary(uint32_t transports, void* buffer, size_t bytes);
   // Once the call has ended. `failed`: nothing may be read or written any more by what is still under way.
   void takeBack(bool failed);

@@ -60,7 +60,7 @@ class Sender {
   // --- For slots that are the caller's (Transport::takesSlots).
   // From the first message on, slots are that memory, one after the other, as many and as large as the link's, aligned to 64 bytes; until
   // the link goes, for what is not acknowledged may be sent again. The receiver is asked for the same, by its caller, or nothing may be sent. False: they are
-  // not; of a GPU's memory that is lent they are.
+  // not.
   virtual bool useSlots(std::span<std::byte> /*memory*/, MemoryOf /*of*/ = MemoryOf::kHost) { return false; }
   // Of messages in such slots, how many have left theirs.
   virtual uint64_t acknowledged() const { return 0; }
@@ -105,7 +105,7 @@ class Receiver {
   // Hands over the credits that a sender's memory waits for (Sender::postFrom). True when there are none; else to be called again.
   // Who does not, and makes no progress either, makes its peer wait.
   virtual bool settle() { return true; }
-  // As Sender::useSlots(), before the first message has come: Message::data tells which are there. All are if the sender uses its own.
+  // As Sender::useSlots(), before the first message has come: Message::data tells which are there: all if the sender was asked, too.
   virtual bool useSlots(std::span<std::byte> /*memory*/, MemoryOf /*of*/ = MemoryOf::kHost) { return false; }
   // Where it has such slots: the message `ahead` of the oldest, or nullptr while that has not arrived. Does not consume it.
   virtual const Message* tryPeekAhead(uint64_t /*ahead*/) { return nullptr; }
@@ -118,7 +118,7 @@ class Receiver {
   virtual bool tryLand(const Landing& /*landing*/) { return true; }
 };
 
-// Memory of a caller that stays where it is until Transport::forget(). A value; no two ever have the same `id`.
+// Memory of a caller that stays where it is until Transport::forget(), or until it is taken back if nobody registered it. A value; no two ever have the same `id`.
 struct Region {
   uint64_t id = 0;
   std::byte* begin = nullptr;
@@ -217,6 +217,8 @@ class Transport {
   // Once it is forgotten and taken back nothing of it is read or written, though messages be under way.
   virtual void lend(const Region& /*region*/) {}
   virtual void takeBack(const Region& /*region*/) {}
+  // Whether it may have some for good: that leaves enough of what may be locked for all else.
+  virtual bool mayKeepMemory() { return false; }
   // Whether adapters have all of that, which is lent.
   virtual bool holds(const std::byte* /*memory*/, size_t /*bytes*/) const { return false; }
   // Any thread. The region goes: on return the transport keeps nothing of it, unless it is lent: then when it is taken back.

@@ -670,40 +670,6 @@ TEST(GpuRing, IsInOneLane) {
   cuda.setKernels(nullptr);
 }
 
-TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHaveOrThatThereAreNone) {
-  if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
-  const FakeCuda cuda;
-  ASSERT_TRUE(cuda.loaded());
-  cuda.setKernels(&horing::test::emulatedKernels());
-  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
-  constexpr size_t kLarge = 2'000'000;
-  const auto addWith = [&](const horingConfig_t& given, uint64_t(&bytes)[2]) {
-    onEveryRank(2, [&](int rank) {
-      horingConfig_t config = given;
-      horingComm_t child = nullptr;
-      ASSERT_HORING(horingCommSplit(comms[static_cast<size_t>(rank)], 0, rank, &child, &config));
-      const GpuVector<float> data(cuda, rank, std::vector<float>(kLarge, 1));
-      EXPECT_HORING(
-          horingAllReduce(data.data(), data.data(), kLarge, horingFloat, horingSum, child, nullptr));
-      EXPECT_EQ(data.read(), std::vector<float>(kLarge, 2));
-      EXPECT_HORING(horingCommMemoryBytes(child, &bytes[rank]));
-      EXPECT_HORING(horingCommDestroy(child));
-    });
-  };
-  constexpr uint64_t kOfKernels = 32 << 20;
-  uint64_t bytes[2] = {};
-  horingConfig_t config = HORING_CONFIG_INITIALIZER;
-  config.maxCTAs = 3;
-  addWith(config, bytes);
-  EXPECT_EQ(cuda.columns() * cuda.rows(), 3);
-  EXPECT_GE(std::min(bytes[0], bytes[1]), kOfKernels);
-  config.gpuKernels = 0;
-  addWith(config, bytes);
-  EXPECT_LT(std::max(bytes[0], bytes[1]), kOfKernels);
-  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
-  cuda.setKernels(nullptr);
-}
-
 // Two ranks of one process, each with a GPU.
 class GpuGraph : public testing::Test {
  protected:

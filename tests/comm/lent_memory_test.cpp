@@ -112,6 +112,43 @@ TEST_F(LentMemory, OfAReceiveIsWhereItLands) {
   EXPECT_GT(moved(1).received_in_place, 0u);
 }
 
+TEST_F(LentMemory, HasBlocksThatDiffer) {
+  onEveryRank(kRanks, [this](int rank) {
+    constexpr size_t kCounts[kRanks] = {kWords, kWords / 2}, kOffsets[kRanks] = {kWords / 2, 0};
+    const size_t own = kCounts[rank];
+    const Pages from(own), into(kWords + kWords / 2);
+    std::fill_n(from.words(), own, static_cast<uint32_t>(rank) + 1);
+    const Status status = ranks_[at(rank)]->run(Collective::kAllGather, {.input = from.data(),
+                                                                         .output = into.data(),
+                                                                         .count = own,
+                                                                         .uneven = true,
+                                                                         .output_blocks = {kCounts, kOffsets},
+                                                                         .type = DataType::kUint32});
+    ASSERT_TRUE(status.ok()) << status.toString();
+    EXPECT_EQ(std::count(into.words(), into.words() + kWords / 2, 2u), kWords / 2);
+    EXPECT_EQ(std::count(into.words() + kWords / 2, into.words() + kWords + kWords / 2, 1u), kWords);
+  });
+  EXPECT_GT(moved(0).received_in_place + moved(1).received_in_place, 0u);
+}
+
+// What it calls its output counts for nothing, here where its input is.
+TEST_F(LentMemory, OfARankThatHasNoOutputIsNotUsed) {
+  constexpr size_t kMany = 2 << 20;
+  onEveryRank(kRanks, [this](int rank) {
+    const Pages from(kMany), into(kMany);
+    std::fill_n(from.words(), kMany, 3);
+    const Status status =
+        ranks_[at(rank)]->run(Collective::kReduce, {.input = from.data(),
+                                                    .output = rank == 0 ? into.data() : from.data(),
+                                                    .count = kMany,
+                                                    .type = DataType::kUint32,
+                                                    .root = 0});
+    ASSERT_TRUE(status.ok()) << status.toString();
+    EXPECT_EQ(into.words()[kMany - 1], rank == 0 ? 6u : 0u);
+  });
+  EXPECT_EQ(moved(1).sent_in_place, 0u);
+}
+
 // Who is through first breaks them: what the other has not read has to be sent again, and its memory has gone, or has other values.
 TEST_F(LentMemory, IsNotTouchedAfterTheCallThoughConnectionsBreak) {
   onEveryRank(kRanks, [this](int rank) {

@@ -13,11 +13,11 @@ enum RegionId : uint64_t { kPlans = 1, kMessages, kGpuSlots };
 
 Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr<const CudaDevice>& device,
                                                            const cuda::QueueShape& shape,
-                                                           size_t message_bytes, GpuProxies& proxies) {
+                                                           size_t message_bytes) {
   std::unique_ptr<BridgedQueues> made(new BridgedQueues(shape));
   const auto take = [&](RegionId id, size_t bytes) -> Result<std::unique_ptr<cuda::Memory>> {
     HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device, bytes));
-    proxies.lend({.id = id, .begin = memory.data(), .bytes = memory.bytes()});
+    made->pinned_.push_back({.id = id, .begin = memory.data(), .bytes = memory.bytes()});
     return cuda::asMemory(std::move(memory));
   };
   HORING_ASSIGN(made->plans_, take(kPlans, kPlanBytes));
@@ -27,34 +27,49 @@ Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr
   return made;
 }
 
-void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, GpuProxies& proxies,
-                           const Log& log) {
+void BridgedQueues::lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const {
+  for (const size_t transport : transports)
+    for (const Region& region : pinned_) proxies.lend(transport, region);
+}
+
+void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const Log& log) {
   const size_t used = memory.used();
-  const Result<std::byte*> begin = memory.allocate(kGpuBytes);
-  Result<CudaDmabuf> dmabuf =
-      begin.ok() ? exportDmabuf(device, begin.value(), kGpuBytes) : Result<CudaDmabuf>(begin.status());
-  if (!dmabuf.ok()) {
+  const auto tryTo = [&]() -> Status {
+    if (!ordersAdapterWrites(device))
+      return makeStatus(Code::kUnhandledCudaError, "GPU %d does not order what adapters write",
+                        device.number());
+    HORING_ASSIGN(std::byte* const begin, memory.allocate(kGpuBytes));
+    HORING_ASSIGN(dmabuf_, exportDmabuf(device, begin, kGpuBytes));
+    gpu_slots_ = {begin, kGpuBytes};
+    return {};
+  };
+  if (const Status taken = tryTo(); !taken.ok()) {
     [[maybe_unused]] const Status back = memory.rewind(used);  // or it stays unused
     return log.info("gpu", "adapters move what kernels send from pinned memory, not the GPU's: %s",
-                    dmabuf.status().message().c_str());
+                    taken.message().c_str());
   }
-  dmabuf_ = std::move(dmabuf.value().fd);
-  gpu_slots_ = {begin.value(), kGpuBytes};
-  arena_ = cuda::Arena(begin.value(), kGpuBytes, "of a GPU for slots");
-  proxies.lend({.id = kGpuSlots,
-                .begin = begin.value(),
-                .bytes = kGpuBytes,
-                .dmabuf = dmabuf_.get(),
-                .dmabuf_offset = dmabuf.value().offset});
+  arena_ = cuda::Arena(gpu_slots_.data(), kGpuBytes, "of a GPU for slots");
+}
+
+void BridgedQueues::lendGpuTo(GpuProxies& proxies, const std::set<size_t>& transports) const {
+  if (gpu_slots_.empty()) return;
+  for (const size_t transport : transports)
+    if (proxies.keepsGpuMemory(transport))
+      proxies.lend(transport, {.id = kGpuSlots,
+                               .begin = gpu_slots_.data(),
+                               .bytes = gpu_slots_.size(),
+                               .dmabuf = dmabuf_.fd.get(),
+                               .dmabuf_offset = dmabuf_.offset});
 }
 
 Result<BridgedQueues::Made> BridgedQueues::queue(Use use, bool by_adapters) {
   cuda::Memory& pinned = use == Use::kPlan ? *plans_ : *messages_;
-  const Result<std::byte*> slots =
-      by_adapters ? arena_.allocate(shape_.slotsBytes()) : Result<std::byte*>(nullptr);
-  if (slots.ok() && slots.value()) {
-    HORING_ASSIGN(const cuda::Queue made, cuda::makeQueue(shape_, slots.value(), pinned));
-    return Made{made, MemoryOf::kGpu};
+  if (by_adapters) {
+    const Result<std::byte*> slots = arena_.allocate(shape_.slotsBytes());
+    if (slots.ok()) {
+      HORING_ASSIGN(const cuda::Queue made, cuda::makeQueue(shape_, slots.value(), pinned));
+      return Made{made, MemoryOf::kGpu};
+    }
   }
   HORING_ASSIGN(const cuda::Queue made, cuda::makeQueue(shape_, pinned, pinned));
   return Made{made, MemoryOf::kHost};

@@ -3,7 +3,9 @@
 // from its slots and write into them. Slots of queues that only adapters move are in the GPU's memory instead, as far as there is room: so
 // kernels need not cross PCIe for what they read and write, and adapters move it from GPU to GPU (GPUDirect RDMA, by a dma-buf).
 #include <memory>
+#include <set>
 #include <span>
+#include <vector>
 
 #include "base/log.h"
 #include "comm/gpu/proxies.h"
@@ -22,16 +24,19 @@ class BridgedQueues {
   static constexpr size_t kPlanBytes = size_t{31} << 20;
   static constexpr size_t kGpuBytes = size_t{8} << 20;
 
-  // All pinned memory at once, for asking for more may wait for kernels that run; it is lent to the proxies, which have not started yet.
-  // Errors: kUnhandledCudaError.
+  // All pinned memory at once, for asking for more may wait for kernels that run. Errors: kUnhandledCudaError.
   static Result<std::unique_ptr<BridgedQueues>> make(const std::shared_ptr<const CudaDevice>& device,
-                                                     const cuda::QueueShape& shape, size_t message_bytes,
-                                                     GpuProxies& proxies);
+                                                     const cuda::QueueShape& shape, size_t message_bytes);
   BridgedQueues(const BridgedQueues&) = delete;
   BridgedQueues& operator=(const BridgedQueues&) = delete;
 
-  // Slots may be in this memory of the GPU, of which it takes its part at once, if adapters can have that; else the log tells why not.
-  void useGpu(const CudaDevice& device, cuda::Memory& memory, GpuProxies& proxies, const Log& log);
+  // To these transports of proxies that have not started yet, as far as they keep memory.
+  void lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
+  // Slots may be in this memory of the GPU, of which it takes its part at once, if adapters can have that and the GPU finds what they write
+  // without a call of the driver: that might wait for the program to free memory, which waits for kernels, which wait for what was written.
+  // Else the log tells why not.
+  void useGpu(const CudaDevice& device, cuda::Memory& memory, const Log& log);
+  void lendGpuTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
   // That part; empty: there is none.
   std::span<const std::byte> gpuSlots() const { return gpu_slots_; }
 
@@ -56,10 +61,11 @@ class BridgedQueues {
   explicit BridgedQueues(const cuda::QueueShape& shape) : shape_(shape) {}
 
   const cuda::QueueShape shape_;
+  std::vector<Region> pinned_;  // all of it
   std::unique_ptr<cuda::Memory> plans_;
   std::unique_ptr<cuda::Memory> messages_;  // null: there are none
   size_t kept_bytes_ = 0;                   // of plans_
-  Fd dmabuf_;
+  CudaDmabuf dmabuf_;
   std::span<std::byte> gpu_slots_;
   cuda::Arena arena_;  // of these
   size_t kept_slots_bytes_ = 0;

@@ -35,13 +35,13 @@ class GpuProxies {
   void setAddresses(const AddressTable& table);
   // Of each; what one reaches, all do.
   size_t transports() const { return proxies_.front()->transports(); }
-  bool usesGpuMemory(size_t transport) const { return proxies_.front()->usesGpuMemory(transport); }
+  bool keepsGpuMemory(size_t transport) const { return proxies_.front()->keepsGpuMemory(transport); }
   std::string_view transportName(size_t transport) const {
     return proxies_.front()->transportName(transport);
   }
   bool canReach(int peer, size_t transport) const { return proxies_.front()->canReach(peer, transport); }
-  void lend(const Region& region) {
-    for (const auto& proxy : proxies_) proxy->lend(region);
+  void lend(size_t transport, const Region& region) {
+    for (const auto& proxy : proxies_) proxy->lend(transport, region);
   }
   bool holds(size_t transport, std::span<const std::byte> memory) const {
     return std::all_of(proxies_.begin(), proxies_.end(),

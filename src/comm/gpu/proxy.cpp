@@ -192,17 +192,16 @@ bool GpuProxy::bindLanes(Peer& peer) {
 }
 
 Status GpuProxy::bind(Peer& peer, const Lane& lane) const {
-  const bool must_flush = lane.slots == MemoryOf::kGpu && options_.flush;
-  const cuda::BridgedSlots slots{lane.slots, must_flush ? &options_.flush : nullptr};
+  Link& link = *peer.link;
   const bool carries =
-      lane.sends ? peer.outgoing.emplace_back(lane.end, peer.link->sender(lane.channel), slots).carries()
-                 : peer.incoming.emplace_back(lane.end, peer.link->receiver(lane.channel), slots).carries();
+      lane.sends ? peer.outgoing.emplace_back(lane.end, link.sender(lane.channel), lane.slots).carries()
+                 : peer.incoming.emplace_back(lane.end, link.receiver(lane.channel), lane.slots).carries();
   if (carries) return {};
   return makeStatus(Code::kSystemError,
                     "kernels of rank %d have what they exchange with rank %d in GPU memory, for RDMA, and %s "
                     "took its place: mend RDMA (the log tells why), or set HORING_IB_REGISTERED_MB=0, and "
                     "they have it in memory of the host",
-                    options_.rank, lane.peer, peer.link->describe().c_str());
+                    options_.rank, lane.peer, link.describe().c_str());
 }
 
 bool GpuProxy::flushed() {

@@ -35,8 +35,6 @@ struct GpuProxyOptions {
   const uint32_t* abort = nullptr;  // set: kernels end, and what they sent is of no use
   // Asked now and then: whether something has ended the communicator. Then it has told kernels to end.
   std::function<Status()> news{};
-  // See cuda::BridgedSlots, of queues whose slots are a GPU's memory.
-  std::function<Status()> flush{};
   // A kernel waits for what will never come: the next news shall say so.
   std::function<void(const Status&)> fail{};
   // When any of a rank's proxies moved something, which share this.
@@ -57,12 +55,14 @@ class GpuProxy {
   void setAddresses(AddressTable table) { connector_.setAddresses(std::move(table)); }
   size_t transports() const { return connector_.transports().size(); }
   const char* transportName(size_t transport) const { return connector_.transports()[transport]->name(); }
-  bool usesGpuMemory(size_t transport) const { return connector_.usesGpuMemory(1u << transport); }
+  bool keepsGpuMemory(size_t transport) const {
+    return connector_.usesGpuMemory(1u << transport) && connector_.transports()[transport]->mayKeepMemory();
+  }
   bool canReach(int peer, size_t transport) const { return connector_.canReach(peer, transport); }
-  // For good: slots of queues are there.
-  void lend(const Region& region) {
-    for (const auto& transport : connector_.transports())
-      if (transport->usesLentMemory()) transport->lend(region);
+  // For good, to that transport, if it may keep some: slots of queues are there.
+  void lend(size_t transport, const Region& region) {
+    Transport& to = *connector_.transports()[transport];
+    if (to.mayKeepMemory()) to.lend(region);
   }
   // Whether adapters by which the transport reaches peers have all of that.
   bool holds(size_t transport, std::span<const std::byte> memory) const {

@@ -144,8 +144,6 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.timeout_ms = communicator_.options().config.timeout_ms;
     options.abort = own.abort;
     options.news = own.news;
-    if (!ordersAdapterWrites(*device_))
-      options.flush = [device = device_] { return flushAdapterWrites(*device); };
     options.fail = [this](const Status& status) { communicator_.announce(status); };
     proxies.push_back(std::make_unique<GpuProxy>(std::move(options)));
   }
@@ -248,20 +246,24 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
     proxies_->keepOne();
   } else {
     const int32_t parts = bridgedMessageParts();
-    HORING_ASSIGN(queues_, BridgedQueues::make(device_, shape_,
-                                               parts > 0 ? bytesOfMessages(strangers, parts) : 0, *proxies_));
-    if (isAnyByAdapters()) queues_->useGpu(*device_, *own.memory, *proxies_, communicator_.log());
+    HORING_ASSIGN(queues_,
+                  BridgedQueues::make(device_, shape_, parts > 0 ? bytesOfMessages(strangers, parts) : 0));
+    const std::set<size_t> transports = transportsToStrangers();
+    queues_->lendTo(*proxies_, transports);
+    const bool any_keeps = std::ranges::any_of(
+        transports, [this](size_t transport) { return proxies_->keepsGpuMemory(transport); });
+    if (any_keeps) queues_->useGpu(*device_, *own.memory, communicator_.log());
+    queues_->lendGpuTo(*proxies_, transports);
   }
   return proxies_->start(transport_of_rank_);
 }
 
-// To ranks that are no neighbors.
-bool RemoteGpus::isAnyByAdapters() const {
+std::set<size_t> RemoteGpus::transportsToStrangers() const {
+  std::set<size_t> transports;
   for (int peer = 0; peer < communicator_.ranks(); ++peer)
-    if (peer != rank() && !neighbors_.reaches(peer) &&
-        proxies_->usesGpuMemory(static_cast<size_t>(transport_of_rank_[static_cast<size_t>(peer)])))
-      return true;
-  return false;
+    if (peer != rank() && !neighbors_.reaches(peer))
+      transports.insert(static_cast<size_t>(transport_of_rank_[static_cast<size_t>(peer)]));
+  return transports;
 }
 
 size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -103,7 +104,8 @@ class RemoteGpus {
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told, const Own& own);
   Status start(const TransportReach& reach, const Own& own);
-  bool isAnyByAdapters() const;
+  // By which messages go to ranks that are no neighbors.
+  std::set<size_t> transportsToStrangers() const;
   Result<cuda::Activity*> takeActivity(size_t blocks);
   size_t bytesOfMessages(size_t peers, int32_t parts) const;
 

@@ -14,8 +14,8 @@ std::span<std::byte> slotsOf(const Port& end) {
 }
 }  // namespace
 
-OutgoingBridge::OutgoingBridge(const Port& end, Sender& sender, const BridgedSlots& slots)
-    : end_(end), sender_(sender), slots_(slots), in_place_(sender.useSlots(slotsOf(end), slots.of)) {}
+OutgoingBridge::OutgoingBridge(const Port& end, Sender& sender, MemoryOf slots)
+    : end_(end), sender_(sender), slots_(slots), in_place_(sender.useSlots(slotsOf(end), slots)) {}
 
 bool OutgoingBridge::poll() {
   bool moved = in_place_ && release();
@@ -42,12 +42,11 @@ bool OutgoingBridge::release() {
   return true;
 }
 
-IncomingBridge::IncomingBridge(const Port& end, Receiver& receiver, const BridgedSlots& slots)
-    : end_(end), receiver_(receiver), slots_(slots), in_place_(receiver.useSlots(slotsOf(end), slots.of)) {}
+IncomingBridge::IncomingBridge(const Port& end, Receiver& receiver, MemoryOf slots)
+    : end_(end), receiver_(receiver), slots_(slots), in_place_(receiver.useSlots(slotsOf(end), slots)) {}
 
 bool IncomingBridge::poll() {
   bool moved = in_place_ && release();
-  const uint64_t told = end_.count;
   while (end_.canSend()) {
     const Message* const message =
         in_place_ ? receiver_.tryPeekAhead(end_.count - released_) : receiver_.tryPeek();
@@ -55,21 +54,16 @@ bool IncomingBridge::poll() {
     HORING_CHECK_LE(message->bytes, end_.slot_bytes);
     if (message->data != end_.data() && !copy(*message)) break;
     end_.labels[end_.slot] = {message->tag, message->bytes};
-    end_.pass();
-    if (!slots_.flush) storeRelease(end_.mine, end_.count);
+    end_.advance();
     if (!in_place_) receiver_.release();
     moved = true;
   }
-  if (!slots_.flush || end_.count == told) return moved;
-  // Once for all that have come.
-  status_ = (*slots_.flush)();
-  if (status_.ok()) storeRelease(end_.mine, end_.count);
-  return true;
+  return moved;
 }
 
 // No peer sends before it knows where the slots are.
 bool IncomingBridge::copy(const Message& message) {
-  if (slots_.of == MemoryOf::kHost) {
+  if (slots_ == MemoryOf::kHost) {
     std::memcpy(end_.data(), message.data, message.bytes);
   } else {
     status_ =

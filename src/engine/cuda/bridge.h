@@ -10,28 +10,19 @@
 // again once the kernel over there has read its message. Else messages are copied between both.
 //
 // Whoever drives the transport polls. A connection that fails has no slot to give and no message to show: its link tells why.
-#include <functional>
-
 #include "engine/cuda/queue.h"
 #include "engine/host/plan.h"
 #include "transport/transport.h"
 
 namespace horing::cuda {
 
-// The slots of a queue.
-struct BridgedSlots {
-  MemoryOf of = MemoryOf::kHost;
-  // Has a GPU read what adapters have written there. Empty: it does without that.
-  const std::function<Status()>* flush = nullptr;
-};
-
 // Slots of the connection are as large as those of the queue; as many, too, where they are to be the same. Nobody has used either yet.
 class OutgoingBridge {
  public:
   // `end`: the receiving one, of a queue into which a kernel sends.
-  OutgoingBridge(const Port& end, Sender& sender, const BridgedSlots& slots = {});
+  OutgoingBridge(const Port& end, Sender& sender, MemoryOf slots = MemoryOf::kHost);
   // False: the transport does not reach the slots, and nobody else may.
-  bool carries() const { return in_place_ || slots_.of == MemoryOf::kHost; }
+  bool carries() const { return in_place_ || slots_ == MemoryOf::kHost; }
   // Sends on what there is room for. True if something moved.
   bool poll();
   // All that kernels have sent so far will arrive without further help.
@@ -42,7 +33,7 @@ class OutgoingBridge {
 
   Port end_;
   Sender& sender_;
-  const BridgedSlots slots_;
+  const MemoryOf slots_;
   const bool in_place_;
   uint64_t released_ = 0;
 };
@@ -50,8 +41,8 @@ class OutgoingBridge {
 class IncomingBridge {
  public:
   // `end`: the sending one, of a queue from which a kernel receives.
-  IncomingBridge(const Port& end, Receiver& receiver, const BridgedSlots& slots = {});
-  bool carries() const { return in_place_ || slots_.of == MemoryOf::kHost; }
+  IncomingBridge(const Port& end, Receiver& receiver, MemoryOf slots = MemoryOf::kHost);
+  bool carries() const { return in_place_ || slots_ == MemoryOf::kHost; }
   // Hands the kernel what there is room for. True if something moved.
   bool poll();
   // Not ok: messages that have come cannot be handed over.
@@ -64,7 +55,7 @@ class IncomingBridge {
 
   Port end_;
   Receiver& receiver_;
-  const BridgedSlots slots_;
+  const MemoryOf slots_;
   const bool in_place_;
   uint64_t released_ = 0;
   Status status_;

@@ -1,6 +1,7 @@
 #include "transport/verbs/connection.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/verbs/link.h"
@@ -121,7 +122,7 @@ VerbsSender::Target VerbsSender::nextTarget(uint32_t bytes) {
 
 void VerbsSender::wordCame() {
   const Message* const told = link_.landingWords(channel_).tryPeek();
-  if (told && told->tag == kOfSlots) return takeSlots(*told);
+  if (told && told->tag == kOfSlots) takeSlots(*told);
   LandingWord word;
   while (words_overdue_ > 0 && readWord(word)) {
     const uint32_t late = std::min(words_overdue_, word.messages - landings_taken_);
@@ -213,10 +214,11 @@ const std::byte* VerbsReceiver::landingOf(const Slot& slot) const {
 
 // Where adapters do not have that memory the peer hears so: it waits for a word.
 bool VerbsReceiver::useSlots(std::span<std::byte> memory, MemoryOf) {
-  if (released_ > 0 || state_.front().full || landings_end_ > 0 || callers_slots_) return false;
+  HORING_CHECK_EQ(landings_end_, uint64_t{0});
+  if (std::exchange(told_slots_, true)) return false;
   std::byte* const slot = link_.landingSender(channel_).tryAcquire();
-  if (!slot) return false;
-  const bool fits = memory.size() == shape_.dataBytes();
+  HORING_CHECK(slot);  // the first of these words
+  const bool fits = memory.size() == shape_.dataBytes() && released_ == 0 && !state_.front().full;
   const RegionCache::Entry* const lent = fits ? link_.lentMemory(memory.data(), memory.size()) : nullptr;
   if (lent) callers_slots_ = memory.data();
   const SlotsWord word{.address = reinterpret_cast<uintptr_t>(callers_slots_),

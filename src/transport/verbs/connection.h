@@ -144,6 +144,7 @@ class VerbsReceiver final : public Receiver {
   uint64_t landings_end_ = 0;
   uint32_t landings_used_ = 0;                // of the first of them
   const std::byte* callers_slots_ = nullptr;  // null: there are none
+  bool told_slots_ = false;                   // of these, or that there are none
   Message message_;
 };
 

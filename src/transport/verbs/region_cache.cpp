@@ -69,7 +69,7 @@ void RegionCache::drop(Entries::iterator entry) {
 
 // Limits on memory of the host can be raised; not every adapter takes that of GPUs.
 void RegionCache::leaveOut(const Entry& entry, const std::string& why) {
-  if (std::exchange(said_, true)) return;
+  if (std::exchange(entry.ofGpu() ? said_of_gpus_ : said_, true)) return;
   const std::string text =
       formatString("%zu bytes are not sent in place: %s", entry.region_.bytes, why.c_str());
   if (entry.ofGpu()) return log_.info("verbs", "%s", text.c_str());

@@ -74,7 +74,7 @@ class RegionCache {
   std::span<const std::unique_ptr<Device>> devices_;
   RegionLimits limits_;
   Log log_;
-  bool said_ = false;
+  bool said_ = false, said_of_gpus_ = false;
   std::vector<const Entry*> held_;  // and registered; of the one thread
   mutable std::mutex mutex_;
   Entries entries_;    // under mutex_

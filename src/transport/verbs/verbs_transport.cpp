@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,7 @@ constexpr int64_t kControlEvery = 64;
 // From this many rounds without a completion on there is nothing better to do than to return single credits.
 constexpr int64_t kIdleRounds = 64;
 constexpr int64_t kLingerMs = 2000;
+constexpr size_t kMuchLockedBytes = size_t{4} << 30;
 // From this number on links of the control transport take the place of those that found no path.
 constexpr int kSpareNumbers = kMaxLinksPerPeer / 2;
 
@@ -64,6 +66,7 @@ class VerbsTransport final : public Transport {
   bool usesLentMemory() const override { return options_.region_bytes > 0; }
   bool usesGpuMemory() const override { return usesLentMemory(); }
   bool takesSlots() const override { return true; }
+  bool mayKeepMemory() override { return usesLentMemory() && locksFreely(); }
   bool holds(const std::byte* memory, size_t bytes) const override {
     return regions_->find(memory, bytes) != nullptr;
   }
@@ -80,6 +83,8 @@ class VerbsTransport final : public Transport {
   };
 
   Status probeLockedMemory();
+  Status tryToLock(size_t bytes);
+  bool locksFreely();
   Status watch(int fd);
   // Why no port of the peer can be paired with one of this rank.
   std::string apartText(const Published& peer) const;
@@ -101,6 +106,7 @@ class VerbsTransport final : public Transport {
   Status status_;
   bool waiting_ = false;
   bool said_mtu_ = false;
+  std::optional<bool> locks_freely_;  // once somebody has asked
   int64_t rounds_ = 0;
   int64_t idle_rounds_ = 0;  // in a row that brought no completion
 };
@@ -141,13 +147,25 @@ Status VerbsTransport::probeLockedMemory() {
   if (options_.locked_bytes == 0 || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
       limit.rlim_cur == RLIM_INFINITY)
     return {};
-  void* const memory =
-      ::mmap(nullptr, options_.locked_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return systemError(errno, "map %zu bytes", options_.locked_bytes);
-  const Region probe{.begin = static_cast<std::byte*>(memory), .bytes = options_.locked_bytes};
+  return tryToLock(options_.locked_bytes);
+}
+
+Status VerbsTransport::tryToLock(size_t bytes) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return systemError(errno, "map %zu bytes", bytes);
+  const Region probe{.begin = static_cast<std::byte*>(memory), .bytes = bytes};
   const Status locked = Registration::make(*devices_.front(), probe, IBV_ACCESS_LOCAL_WRITE).status();
-  ::munmap(memory, options_.locked_bytes);
+  ::munmap(memory, bytes);
   return locked;
+}
+
+// Whether the limit is large, or does not hold for this process, which can lock more.
+bool VerbsTransport::locksFreely() {
+  if (locks_freely_) return *locks_freely_;
+  rlimit limit{};
+  const bool is_large = ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= kMuchLockedBytes;
+  locks_freely_ = is_large || tryToLock(limit.rlim_cur + 1).ok();
+  return *locks_freely_;
 }
 
 // Says goodbye once everything has arrived. The control transport goes first, since it waits until that has been heard.

@@ -27,8 +27,8 @@ struct SlotHeader {
 static_assert(sizeof(SlotHeader) == 24 && std::is_trivially_copyable_v<SlotHeader>);
 inline constexpr uint32_t kFromCaller = 1;  // lies in memory of the sender's caller, who waits for the credit
 inline constexpr uint32_t kHasLanding = 2;  // uses up one that the receiver told,
-inline constexpr uint32_t kLanded =
-    4;  // and lies there, or in the receiver's caller's slot, written before; else in the slot
+// Lies there, or in a slot of the receiver's caller, written before; else in the link's slot.
+inline constexpr uint32_t kLanded = 4;
 inline constexpr uint32_t kSlotDataOffset = 64;
 inline constexpr uint32_t kSlotHeaderOffset = kSlotDataOffset - sizeof(SlotHeader);
 

@@ -97,7 +97,8 @@ struct Driver {
   int kernels_running = 0;
   std::atomic<int> launches = 0;
   std::atomic<int> columns = 0, rows = 0;
-  std::atomic<int> flushes = 0;     // of what adapters wrote
+  std::atomic<int> flushes = 0;  // of what adapters wrote
+  std::atomic<bool> orders_writes = false;
   std::atomic<int> recording = 0;   // streams, in CUDA's default mode
   std::atomic<int> broken_off = 0;  // how often such recordings were, by a call that is none of them
   std::atomic<int> live = 0;        // things that were made and are to be given back, but for contexts
@@ -304,6 +305,9 @@ FAKE int fakeCudaRows() {
 }
 FAKE int fakeCudaFlushes() {
   return driver.flushes;
+}
+FAKE void fakeCudaOrder(bool orders) {
+  driver.orders_writes = orders;
 }
 FAKE int fakeCudaLive() {
   return driver.live;
@@ -654,6 +658,9 @@ FAKE int cuDeviceGetAttribute(int* value, int attribute, int device) {
     case 34:  // CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID
     case 50:  // CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID
       *value = 0;
+      return kSuccess;
+    case 118:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING
+      *value = driver.orders_writes ? 100 : 0;
       return kSuccess;
     case 117:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
     case 124:  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED

@@ -66,6 +66,8 @@ class FakeCuda {
 
   // Of what adapters wrote, so far.
   int flushes() const { return call<int()>("fakeCudaFlushes")(); }
+  // Whether GPUs find it without (they do not).
+  void orderWrites(bool orders) const { call<void(bool)>("fakeCudaOrder")(orders); }
 
   // Streams, events, modules and pieces of memory that were made and not given back.
   int live() const { return call<int()>("fakeCudaLive")(); }
