@@ -59,8 +59,8 @@ class Sender {
 
   // --- For slots that are the caller's (Transport::takesSlots).
   // From the first message on, slots are that memory, one after the other, as many and as large as the link's, aligned to 64 bytes; until
-  // the link goes, for what is not acknowledged may be sent again. The receiver is asked for the same, by its caller, or nothing may be sent. False: they are
-  // not.
+  // the link goes, for what is not acknowledged may be sent again. The receiver must be asked for the same: nothing may be sent until it
+  // has been. False: they are not.
   virtual bool useSlots(std::span<std::byte> /*memory*/, MemoryOf /*of*/ = MemoryOf::kHost) { return false; }
   // Of messages in such slots, how many have left theirs.
   virtual uint64_t acknowledged() const { return 0; }
@@ -118,7 +118,8 @@ class Receiver {
   virtual bool tryLand(const Landing& /*landing*/) { return true; }
 };
 
-// Memory of a caller that stays where it is until Transport::forget(), or until it is taken back if nobody registered it. A value; no two ever have the same `id`.
+// Memory of a caller that stays where it is until Transport::forget(), or, if nobody registered it, until it is taken back. A value; no
+// two ever have the same `id`.
 struct Region {
   uint64_t id = 0;
   std::byte* begin = nullptr;

@@ -2,9 +2,9 @@
 // Carries the messages of a queue between a kernel and its host on, over a connection to another rank: so kernels talk to ranks
 // whose memory they do not reach, and know nothing of it.
 //
-// The queue lies in pinned memory, or its slots in that of the GPU, where adapters alone reach them; here is its other end. Nothing is kept from call to call but counters that only grow, and
-// messages say themselves whose they are: a graph may replay kernels, and no call of the host is needed. A queue has a
-// connection of its own, so none can hold up another.
+// The queue lies in pinned memory, or its slots in that of the GPU, where adapters alone reach them; here is its other end. Nothing is
+// kept from call to call but counters that only grow, and messages say themselves whose they are: a graph may replay kernels, and no
+// call of the host is needed. A queue has a connection of its own, so none can hold up another.
 //
 // Where the transport allows it, slots of the queue are those of the connection, and the host copies nothing: a kernel's slot is free
 // again once the kernel over there has read its message. Else messages are copied between both.
