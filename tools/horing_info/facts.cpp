@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "base/version.h"
-#include "comm/gpu/team.h"
+#include "engine/cuda/queue_shape.h"
 #include "horing/horing.h"
 #include "selection/selection.h"
 
