@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "base/version.h"
-#include "engine/cuda/queue_shape.h"
+#include "comm/gpu/team_memory.h"
 #include "horing/horing.h"
 #include "selection/selection.h"
 
@@ -35,7 +35,7 @@ Facts gatherFacts(int trial_ranks) {
   if (machine.ok()) facts.machine = machine.take();
   facts.rdma_ports = readRdmaPorts("/sys/class/infiniband");
   facts.trial_ranks = trial_ranks;
-  facts.gpu_bytes_per_rank = cuda::kGpuMemoryBytes;
+  facts.gpu_bytes_per_rank = TeamMemory::kBytes;
   if (facts.configuration.ok() && trial_ranks > 0) facts.transports = tryTransports(trial_ranks);
   return facts;
 }

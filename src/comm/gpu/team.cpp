@@ -11,7 +11,6 @@
 #include "control/root_service.h"
 #include "cuda/outside_of_graphs.h"
 #include "engine/cuda/lane_image.h"
-#include "engine/cuda/queue_shape.h"
 #include "engine/host/plan.h"
 
 namespace horing {
@@ -173,7 +172,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
       log_.info("gpu",
                 "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts, of "
                 "rings more",
-                cuda::kGpuMemoryBytes >> 20, settings_.slot_bytes >> 10, settings_.parts);
+                TeamMemory::kBytes >> 20, settings_.slot_bytes >> 10, settings_.parts);
       if (copies(UINT64_MAX))
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));

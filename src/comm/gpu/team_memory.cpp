@@ -6,7 +6,6 @@
 
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/pinned_memory.h"
-#include "engine/cuda/queue_shape.h"
 
 namespace horing {
 
@@ -15,7 +14,7 @@ Status TeamMemory::take(std::vector<std::shared_ptr<const CudaDevice>> devices) 
     Rank& rank = ranks_[number];
     rank.device = std::move(devices[number]);
     if (!rank.device) continue;
-    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, cuda::kGpuMemoryBytes));
+    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, kBytes));
     if (!remote_) {
       HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
     }

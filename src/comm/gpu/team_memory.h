@@ -10,12 +10,16 @@
 #include "engine/cuda/memory.h"
 #include "engine/cuda/plan_image.h"
 #include "engine/cuda/queue.h"
+#include "engine/cuda/queue_shape.h"
 
 namespace horing {
 
 // A resource; one thread at a time.
 class TeamMemory {
  public:
+  // Of each rank's GPU.
+  static constexpr size_t kBytes = cuda::kGpuMemoryBytes;
+
   // `remote` has the queues to ranks of other processes; null: all are of this one.
   TeamMemory(int ranks, RemoteGpus* remote) : remote_(remote), ranks_(static_cast<size_t>(ranks)) {}
   TeamMemory(const TeamMemory&) = delete;
