@@ -188,26 +188,26 @@ typedef struct horingComm* horingComm_t;
 #define HORING_API_MAGIC 0xcafebeef /* internal */
 
 /* Settings of one communicator. Start with HORING_CONFIG_INITIALIZER, then assign the fields that shall
- * differ from the environment's settings; strings are copied. Fields that choose other GPU resources, or offloads
- * of NICs, are ignored. If the caller was compiled with the header of an older library, the fields that it lacks
- * count as undefined; with the header of a newer one, fields that this library does not know must be
- * undefined. */
+ * differ from the environment's settings; strings are copied. Fields that choose other GPU resources,
+ * or offloads of NICs, are ignored. If the caller was compiled with the header of an older library, the fields
+ * that it lacks count as undefined; with the header of a newer one, fields that this library does not know
+ * must be undefined. */
 typedef struct {
-  size_t size;          /* from the initialiser */
-  unsigned int magic;   /* from the initialiser */
-  unsigned int version; /* from the initialiser */
-  int blocking;         /* 1, or 0: see horingCommInitRankConfig; undefined: 1, or the parent's */
-  int cgaClusterSize;   /* ignored */
-  int minCTAs;          /* ignored */
-  int maxCTAs;          /* the communicator's HORING_GPU_BLOCKS, 1 to 1024; the least of all ranks counts */
-  const char* netName;  /* the only network between nodes: "Socket", or "IB" (RDMA); case is ignored */
-  int splitShare;       /* ignored: nothing is shared between parent and child */
-  int trafficClass;     /* the communicator's HORING_IB_TC, 0 to 255 */
-  const char* commName; /* begins the text of horingCommDescribe; the first 128 bytes are kept */
-  int collnetEnable;    /* ignored */
-  int CTAPolicy;        /* ignored */
-  int shrinkShare;      /* ignored, like splitShare */
-  int nvlsCTAs;         /* ignored */
+  size_t size;             /* from the initialiser */
+  unsigned int magic;      /* from the initialiser */
+  unsigned int version;    /* from the initialiser */
+  int blocking;            /* 1, or 0: see horingCommInitRankConfig; undefined: 1, or the parent's */
+  int cgaClusterSize;      /* ignored */
+  int minCTAs;             /* ignored */
+  int maxCTAs;             /* HORING_GPU_BLOCKS, 1 to 1024; the least of all ranks counts */
+  const char* netName;     /* the only network between nodes: "Socket", or "IB" (RDMA); case is ignored */
+  int splitShare;          /* ignored: nothing is shared between parent and child */
+  int trafficClass;        /* the communicator's HORING_IB_TC, 0 to 255 */
+  const char* commName;    /* begins the text of horingCommDescribe; the first 128 bytes are kept */
+  int collnetEnable;       /* ignored */
+  int CTAPolicy;           /* ignored */
+  int shrinkShare;         /* ignored, like splitShare */
+  int nvlsCTAs;            /* ignored */
   int nChannelsPerNetPeer; /* ignored */
   int nvlinkCentricSched;  /* ignored */
   int timeoutMs;           /* Extension. The communicator's HORING_TIMEOUT_MS, 1 to 86400000 */

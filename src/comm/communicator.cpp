@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/no_memory.h"
-#include "comm/arguments.h"
 #include "control/root_service.h"
 #include "cuda/dmabuf.h"
 #include "schedule/postcondition.h"
@@ -274,8 +273,9 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     if (planned->operation->movesInPlace()) {
       for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
         lent_->lendRegistered(transports, memory);
-      const size_t bytes = bytesOfOutput(collective, call);
-      if (planned->operation->lands() || bytes >= kWorthSendingBytes)
+      const size_t bytes = planned->operation->outputEnd();
+      const bool is_callers = call.list == 0 && !call.copier;
+      if (is_callers && (planned->operation->lands() || bytes >= kWorthSendingBytes))
         lent_->lendOrdinary(transports, call.output, bytes);
     }
     return driveToEnd(*planned, call.sequence, deadline);
@@ -290,15 +290,6 @@ Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequen
                 .sequence = sequence,
                 .deadline = deadline,
                 .lanes = planned.operation.get()});
-}
-
-// That the call has of this rank; 0: none, or none that the host reaches.
-size_t Communicator::bytesOfOutput(Collective collective, const Call& call) const {
-  BufferRules rules;
-  if (call.list != 0 || call.copier ||
-      !findBufferRules(collective, call, {rank(), ranks(), positionOf(rank())}, rules).ok())
-    return 0;
-  return rules.has_recv ? rules.recv_bytes : 0;
 }
 
 Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu) {

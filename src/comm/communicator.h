@@ -221,7 +221,6 @@ class Communicator {
   Status runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
                        Deadline deadline);
   size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
-  size_t bytesOfOutput(Collective collective, const Call& call) const;
   // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
   std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
   // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cuda/dmabuf.h"
 #include "engine/cuda/pinned_memory.h"
 
 namespace horing {
@@ -17,7 +18,7 @@ Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr
   std::unique_ptr<BridgedQueues> made(new BridgedQueues(shape));
   const auto take = [&](RegionId id, size_t bytes) -> Result<std::unique_ptr<cuda::Memory>> {
     HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device, bytes));
-    made->pinned_.push_back({.id = id, .begin = memory.data(), .bytes = memory.bytes()});
+    made->regions_.push_back({.id = id, .begin = memory.data(), .bytes = memory.bytes()});
     return cuda::asMemory(std::move(memory));
   };
   HORING_ASSIGN(made->plans_, take(kPlans, kPlanBytes));
@@ -27,11 +28,6 @@ Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr
   return made;
 }
 
-void BridgedQueues::lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const {
-  for (const size_t transport : transports)
-    for (const Region& region : pinned_) proxies.lend(transport, region);
-}
-
 void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const Log& log) {
   const size_t used = memory.used();
   const auto tryTo = [&]() -> Status {
@@ -39,8 +35,10 @@ void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const
       return makeStatus(Code::kUnhandledCudaError, "GPU %d does not order what adapters write",
                         device.number());
     HORING_ASSIGN(std::byte* const begin, memory.allocate(kGpuBytes));
-    HORING_ASSIGN(dmabuf_, exportDmabuf(device, begin, kGpuBytes));
+    HORING_ASSIGN(CudaDmabuf dmabuf, exportDmabuf(device, begin, kGpuBytes));
+    dmabuf_ = std::move(dmabuf.fd);
     gpu_slots_ = {begin, kGpuBytes};
+    regions_.push_back({kGpuSlots, begin, kGpuBytes, dmabuf_.get(), dmabuf.offset});
     return {};
   };
   if (const Status taken = tryTo(); !taken.ok()) {
@@ -51,15 +49,9 @@ void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const
   arena_ = cuda::Arena(gpu_slots_.data(), kGpuBytes, "of a GPU for slots");
 }
 
-void BridgedQueues::lendGpuTo(GpuProxies& proxies, const std::set<size_t>& transports) const {
-  if (gpu_slots_.empty()) return;
+void BridgedQueues::lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const {
   for (const size_t transport : transports)
-    if (proxies.keepsGpuMemory(transport))
-      proxies.lend(transport, {.id = kGpuSlots,
-                               .begin = gpu_slots_.data(),
-                               .bytes = gpu_slots_.size(),
-                               .dmabuf = dmabuf_.fd.get(),
-                               .dmabuf_offset = dmabuf_.offset});
+    for (const Region& region : regions_) proxies.lend(transport, region);
 }
 
 Result<BridgedQueues::Made> BridgedQueues::queue(Use use, bool by_adapters) {

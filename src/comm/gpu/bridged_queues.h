@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "comm/gpu/proxies.h"
 #include "cuda/device.h"
-#include "cuda/dmabuf.h"
 #include "engine/cuda/arena.h"
 #include "engine/cuda/memory.h"
 #include "engine/cuda/queue.h"
@@ -30,13 +30,12 @@ class BridgedQueues {
   BridgedQueues(const BridgedQueues&) = delete;
   BridgedQueues& operator=(const BridgedQueues&) = delete;
 
-  // To these transports of proxies that have not started yet, as far as they keep memory.
-  void lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
   // Slots may be in this memory of the GPU, of which it takes its part at once, if adapters can have that and the GPU finds what they write
   // without a call of the driver: that might wait for the program to free memory, which waits for kernels, which wait for what was written.
   // Else the log tells why not.
   void useGpu(const CudaDevice& device, cuda::Memory& memory, const Log& log);
-  void lendGpuTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
+  // All memory so far, to these transports of proxies that have not started yet.
+  void lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
   // That part; empty: there is none.
   std::span<const std::byte> gpuSlots() const { return gpu_slots_; }
 
@@ -61,11 +60,11 @@ class BridgedQueues {
   explicit BridgedQueues(const cuda::QueueShape& shape) : shape_(shape) {}
 
   const cuda::QueueShape shape_;
-  std::vector<Region> pinned_;  // all of it
+  std::vector<Region> regions_;  // of all memory
   std::unique_ptr<cuda::Memory> plans_;
   std::unique_ptr<cuda::Memory> messages_;  // null: there are none
   size_t kept_bytes_ = 0;                   // of plans_
-  CudaDmabuf dmabuf_;
+  Fd dmabuf_;                               // of the GPU's
   std::span<std::byte> gpu_slots_;
   cuda::Arena arena_;  // of these
   size_t kept_slots_bytes_ = 0;

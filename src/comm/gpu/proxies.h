@@ -35,7 +35,7 @@ class GpuProxies {
   void setAddresses(const AddressTable& table);
   // Of each; what one reaches, all do.
   size_t transports() const { return proxies_.front()->transports(); }
-  bool keepsGpuMemory(size_t transport) const { return proxies_.front()->keepsGpuMemory(transport); }
+  bool mayKeepMemory(size_t transport) const { return proxies_.front()->mayKeepMemory(transport); }
   std::string_view transportName(size_t transport) const {
     return proxies_.front()->transportName(transport);
   }

@@ -193,10 +193,10 @@ bool GpuProxy::bindLanes(Peer& peer) {
 
 Status GpuProxy::bind(Peer& peer, const Lane& lane) const {
   Link& link = *peer.link;
-  const bool carries =
-      lane.sends ? peer.outgoing.emplace_back(lane.end, link.sender(lane.channel), lane.slots).carries()
-                 : peer.incoming.emplace_back(lane.end, link.receiver(lane.channel), lane.slots).carries();
-  if (carries) return {};
+  const bool is_in_place =
+      lane.sends ? peer.outgoing.emplace_back(lane.end, link.sender(lane.channel), lane.slots).isInPlace()
+                 : peer.incoming.emplace_back(lane.end, link.receiver(lane.channel), lane.slots).isInPlace();
+  if (is_in_place || lane.slots == MemoryOf::kHost) return {};
   return makeStatus(Code::kSystemError,
                     "kernels of rank %d have what they exchange with rank %d in GPU memory, for RDMA, and %s "
                     "took its place: mend RDMA (the log tells why), or set HORING_IB_REGISTERED_MB=0, and "

@@ -55,15 +55,10 @@ class GpuProxy {
   void setAddresses(AddressTable table) { connector_.setAddresses(std::move(table)); }
   size_t transports() const { return connector_.transports().size(); }
   const char* transportName(size_t transport) const { return connector_.transports()[transport]->name(); }
-  bool keepsGpuMemory(size_t transport) const {
-    return connector_.usesGpuMemory(1u << transport) && connector_.transports()[transport]->mayKeepMemory();
-  }
   bool canReach(int peer, size_t transport) const { return connector_.canReach(peer, transport); }
-  // For good, to that transport, if it may keep some: slots of queues are there.
-  void lend(size_t transport, const Region& region) {
-    Transport& to = *connector_.transports()[transport];
-    if (to.mayKeepMemory()) to.lend(region);
-  }
+  bool mayKeepMemory(size_t transport) const { return connector_.transports()[transport]->mayKeepMemory(); }
+  // For good, to one that may keep it: slots of queues are there.
+  void lend(size_t transport, const Region& region) { connector_.lend(1u << transport, region); }
   // Whether adapters by which the transport reaches peers have all of that.
   bool holds(size_t transport, std::span<const std::byte> memory) const {
     return connector_.transports()[transport]->holds(memory.data(), memory.size());

@@ -248,22 +248,21 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
     const int32_t parts = bridgedMessageParts();
     HORING_ASSIGN(queues_,
                   BridgedQueues::make(device_, shape_, parts > 0 ? bytesOfMessages(strangers, parts) : 0));
-    const std::set<size_t> transports = transportsToStrangers();
-    queues_->lendTo(*proxies_, transports);
-    const bool any_keeps = std::ranges::any_of(
-        transports, [this](size_t transport) { return proxies_->keepsGpuMemory(transport); });
-    if (any_keeps) queues_->useGpu(*device_, *own.memory, communicator_.log());
-    queues_->lendGpuTo(*proxies_, transports);
+    const std::set<size_t> keepers = keepersOfMemory();
+    if (!keepers.empty()) queues_->useGpu(*device_, *own.memory, communicator_.log());
+    queues_->lendTo(*proxies_, keepers);
   }
   return proxies_->start(transport_of_rank_);
 }
 
-std::set<size_t> RemoteGpus::transportsToStrangers() const {
-  std::set<size_t> transports;
-  for (int peer = 0; peer < communicator_.ranks(); ++peer)
-    if (peer != rank() && !neighbors_.reaches(peer))
-      transports.insert(static_cast<size_t>(transport_of_rank_[static_cast<size_t>(peer)]));
-  return transports;
+std::set<size_t> RemoteGpus::keepersOfMemory() const {
+  std::set<size_t> keepers;
+  for (int peer = 0; peer < communicator_.ranks(); ++peer) {
+    if (peer == rank() || neighbors_.reaches(peer)) continue;
+    const auto transport = static_cast<size_t>(transport_of_rank_[static_cast<size_t>(peer)]);
+    if (proxies_->mayKeepMemory(transport)) keepers.insert(transport);
+  }
+  return keepers;
 }
 
 size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {

@@ -104,8 +104,8 @@ class RemoteGpus {
   std::vector<std::byte> reach(const std::vector<GpuOffer>& offers);
   Status meet(Blobs told, const Own& own);
   Status start(const TransportReach& reach, const Own& own);
-  // By which messages go to ranks that are no neighbors.
-  std::set<size_t> transportsToStrangers() const;
+  // Transports that may keep some, of those by which messages go to ranks that are no neighbors.
+  std::set<size_t> keepersOfMemory() const;
   Result<cuda::Activity*> takeActivity(size_t blocks);
   size_t bytesOfMessages(size_t peers, int32_t parts) const;
 

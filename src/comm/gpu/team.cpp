@@ -195,7 +195,7 @@ Status GpuTeam::setUp() {
   HORING_CHECK_LE(algorithmCatalogue().size() - 1, size_t{kMostOfReplays.algorithm});
   for (int position = 0; position < map_->ranks(); ++position)
     rank_of_position_.push_back(map_->rankOfPosition(position));
-  std::vector<std::shared_ptr<const CudaDevice>> devices;
+  TeamMemory::Devices devices;
   for (const Rank& rank : ranks_) devices.push_back(rank.device);
   HORING_TRY(launches_.setUp(devices));
   settings_.in_one_launch = launches_.isOneLaunch();
@@ -206,7 +206,7 @@ Status GpuTeam::setUp() {
       log_.info("gpu", "%s of ranks that all share a GPU is %s, in one launch", collectiveName(collective),
                 chosen->algorithm->name);
   }
-  return setUpMemory(std::move(devices));
+  return setUpMemory(devices);
 }
 
 // What all ranks have agreed on.
@@ -219,8 +219,8 @@ void GpuTeam::adopt(const GpuTerms& terms) {
   settings_.hosts_carry = !remote_->areAllNeighbors();
 }
 
-Status GpuTeam::setUpMemory(std::vector<std::shared_ptr<const CudaDevice>> devices) {
-  HORING_TRY(memory_.take(std::move(devices)));
+Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
+  HORING_TRY(memory_.take(devices));
   HORING_ASSIGN(flags_, PinnedMemory::allocate(launches_.anyDevice(), sizeof(uint32_t)));
   auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
   *flag = 0;
@@ -230,7 +230,7 @@ Status GpuTeam::setUpMemory(std::vector<std::shared_ptr<const CudaDevice>> devic
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
   if (remote_) return {};
-  if (const Status proven = memory_.provePeerAccess(); !proven.ok()) {
+  if (const Status proven = memory_.provePeerAccess(devices); !proven.ok()) {
     warnOfHosts(log_, proven);
     return proven;
   }

@@ -124,7 +124,7 @@ class GpuTeam {
   void stage(const Member& member, const Status& why);
   // Under mutex_.
   Status setUp();
-  Status setUpMemory(std::vector<std::shared_ptr<const CudaDevice>> devices);
+  Status setUpMemory(const TeamMemory::Devices& devices);
   void adopt(const GpuTerms& terms);
   Status makeExchanges();
   Result<std::unique_ptr<cuda::BoundExchange>> makeExchange(int rank,

@@ -9,33 +9,33 @@
 
 namespace horing {
 
-Status TeamMemory::take(std::vector<std::shared_ptr<const CudaDevice>> devices) {
+Status TeamMemory::take(const Devices& devices) {
   for (size_t number = 0; number < devices.size(); ++number) {
+    if (!devices[number]) continue;
     Rank& rank = ranks_[number];
-    rank.device = std::move(devices[number]);
-    if (!rank.device) continue;
-    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(rank.device, kBytes));
+    HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(devices[number], kBytes));
     if (!remote_) {
-      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(rank.device, kGpuToldBytes));
+      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(devices[number], kGpuToldBytes));
     }
   }
   return {};
 }
 
-Status TeamMemory::provePeerAccess() {
+Status TeamMemory::provePeerAccess(const Devices& devices) {
   for (size_t from = 0; from < ranks_.size(); ++from)
     for (size_t to = 0; to < ranks_.size(); ++to) {
-      const Rank &source = ranks_[from], &target = ranks_[to];
-      if (source.device->number() == target.device->number()) continue;
+      const CudaDevice &source = *devices[from], &target = *devices[to];
+      if (source.number() == target.number()) continue;
+      cuda::Memory& into = *ranks_[to].memory;
       const uint64_t proof = CudaDevice::proofOf(static_cast<int>(from), static_cast<int>(to));
-      HORING_ASSIGN(const uint64_t* const at, cuda::place(*source.memory, std::span(&proof, 1)));
-      HORING_ASSIGN(std::byte* const place, target.memory->allocate(sizeof proof));
-      HORING_TRY(source.device->pushNow(*target.device, place, std::as_bytes(std::span(at, 1))));
+      HORING_ASSIGN(const uint64_t* const at, cuda::place(*ranks_[from].memory, std::span(&proof, 1)));
+      HORING_ASSIGN(std::byte* const place, into.allocate(sizeof proof));
+      HORING_TRY(source.pushNow(target, place, std::as_bytes(std::span(at, 1))));
       uint64_t arrived = 0;
-      HORING_TRY(target.memory->read(&arrived, place, sizeof arrived));
+      HORING_TRY(into.read(&arrived, place, sizeof arrived));
       if (arrived != proof)
         return makeStatus(Code::kUnhandledCudaError, "what GPU %d writes into GPU %d does not arrive, %s",
-                          source.device->number(), target.device->number(), CudaDevice::kDroppedWrites);
+                          source.number(), target.number(), CudaDevice::kDroppedWrites);
     }
   for (const Rank& rank : ranks_) HORING_TRY(rank.memory->rewind(0));
   return {};

@@ -26,9 +26,10 @@ class TeamMemory {
   TeamMemory& operator=(const TeamMemory&) = delete;
 
   // By rank, null: of another process.
-  Status take(std::vector<std::shared_ptr<const CudaDevice>> devices);
+  using Devices = std::vector<std::shared_ptr<const CudaDevice>>;
+  Status take(const Devices& devices);
   // Of ranks of one process, before anything else has a place: whether what each GPU writes into each other one arrives.
-  Status provePeerAccess();
+  Status provePeerAccess(const Devices& devices);
   // Then how queues are: of ranks of one process, and of others as all have agreed.
   Status shapeQueues(int32_t window);
   void adoptQueues();
@@ -36,7 +37,6 @@ class TeamMemory {
   // Of any plan; those beyond have spare queues.
   int32_t parts() const { return parts_; }
   SpareQueues& spareQueues() { return spare_queues_; }
-  const SpareQueues& spareQueues() const { return spare_queues_; }
 
   // Null: of another process, or there is none.
   cuda::Memory* of(int rank) const { return ranks_[static_cast<size_t>(rank)].memory.get(); }
@@ -63,7 +63,6 @@ class TeamMemory {
 
  private:
   struct Rank {
-    std::shared_ptr<const CudaDevice> device{};
     std::unique_ptr<cuda::Memory> memory{};
     std::byte* spare = nullptr;  // in it, unless `remote_` knows
     // Pinned, of plans, unless `remote_` has a place for that.

@@ -15,7 +15,7 @@ std::span<std::byte> slotsOf(const Port& end) {
 }  // namespace
 
 OutgoingBridge::OutgoingBridge(const Port& end, Sender& sender, MemoryOf slots)
-    : end_(end), sender_(sender), slots_(slots), in_place_(sender.useSlots(slotsOf(end), slots)) {}
+    : end_(end), sender_(sender), in_place_(sender.useSlots(slotsOf(end), slots)) {}
 
 bool OutgoingBridge::poll() {
   bool moved = in_place_ && release();

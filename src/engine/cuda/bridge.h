@@ -21,8 +21,8 @@ class OutgoingBridge {
  public:
   // `end`: the receiving one, of a queue into which a kernel sends.
   OutgoingBridge(const Port& end, Sender& sender, MemoryOf slots = MemoryOf::kHost);
-  // False: the transport does not reach the slots, and nobody else may.
-  bool carries() const { return in_place_ || slots_ == MemoryOf::kHost; }
+  // Slots are the connection's; those of a GPU must be.
+  bool isInPlace() const { return in_place_; }
   // Sends on what there is room for. True if something moved.
   bool poll();
   // All that kernels have sent so far will arrive without further help.
@@ -33,7 +33,6 @@ class OutgoingBridge {
 
   Port end_;
   Sender& sender_;
-  const MemoryOf slots_;
   const bool in_place_;
   uint64_t released_ = 0;
 };
@@ -42,7 +41,7 @@ class IncomingBridge {
  public:
   // `end`: the sending one, of a queue from which a kernel receives.
   IncomingBridge(const Port& end, Receiver& receiver, MemoryOf slots = MemoryOf::kHost);
-  bool carries() const { return in_place_ || slots_ == MemoryOf::kHost; }
+  bool isInPlace() const { return in_place_; }
   // Hands the kernel what there is room for. True if something moved.
   bool poll();
   // Not ok: messages that have come cannot be handed over.

@@ -95,6 +95,8 @@ class HostOperation final : public Driven {
   bool movesInPlace() const { return has_large_chunks_; }
   // Whether some of what it receives lands in the output, if that is lent.
   bool lands() const { return has_landings_; }
+  // Bytes of the output that the call that has begun keeps something in, on this rank.
+  size_t outputEnd() const { return output_end_; }
   // For a timeline: the step that a lane is at; -1: it has finished.
   size_t laneCount() const { return lanes_.size(); }
   int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }

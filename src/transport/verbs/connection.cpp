@@ -16,19 +16,19 @@ std::byte* VerbsSender::headerOf(uint64_t sequence) const {
 }
 
 std::byte* VerbsSender::tryAcquire() {
-  if (posted_ - credited_ >= sent_.size() || awaits_their_slots_) {
+  if (posted_ - credited_ >= sent_.size() || (needs_their_slots_ && !their_slots_)) {
     if (link_.departed()) link_.failDeparted(channel_);
     return nullptr;
   }
   acquired_ = true;
   has_landing_ = false;
-  if (callers_slots_) return callers_slots_ + posted_ % sent_.size() * shape_.slot_bytes;
+  if (callers_slots_) return callers_slots_ + shape_.dataOffset(posted_);
   return headerOf(posted_) + sizeof(SlotHeader);
 }
 
 bool VerbsSender::useSlots(std::span<std::byte> memory, MemoryOf) {
   if (posted_ > 0) return false;
-  awaits_their_slots_ = !knows_their_slots_;
+  needs_their_slots_ = true;
   const bool fits = memory.size() == shape_.dataBytes();
   if (fits && link_.lentMemory(memory.data(), memory.size())) callers_slots_ = memory.data();
   return callers_slots_ != nullptr;
@@ -37,10 +37,8 @@ bool VerbsSender::useSlots(std::span<std::byte> memory, MemoryOf) {
 // What was sent sooner is in the link's slots.
 void VerbsSender::takeSlots(const Message& told) {
   SlotsWord word;
-  if (knows_their_slots_ || told.bytes != sizeof word) return link_.broken("slots that it told before");
+  if (their_slots_ || told.bytes != sizeof word) return link_.broken("slots that it told before");
   std::memcpy(&word, told.data, sizeof word);
-  knows_their_slots_ = true;
-  awaits_their_slots_ = false;
   their_slots_ = {.address = word.address, .keys = word.keys};
   link_.landingWords(channel_).release();
 }
@@ -53,8 +51,7 @@ std::byte* VerbsSender::tryAcquireLanding() {
 }
 
 void VerbsSender::post(uint32_t bytes, Tag tag) {
-  const std::byte* const memory =
-      callers_slots_ ? callers_slots_ + posted_ % sent_.size() * shape_.slot_bytes : nullptr;
+  const std::byte* const memory = callers_slots_ ? callers_slots_ + shape_.dataOffset(posted_) : nullptr;
   enqueue({.memory = memory, .bytes = bytes, .target = {}}, tag, 0);
 }
 
@@ -73,9 +70,9 @@ void VerbsSender::enqueue(Sent message, Tag tag, uint32_t flags) {
   acquired_ = false;
   if (has_landing_) {
     message.target = nextTarget(message.bytes);
-  } else if (their_slots_.address != 0) {
-    message.target = their_slots_;
-    message.target.address += posted_ % sent_.size() * shape_.slot_bytes;
+  } else if (their_slots_ && their_slots_->address != 0) {
+    message.target = *their_slots_;
+    message.target.address += shape_.dataOffset(posted_);
   }
   flags |= (has_landing_ ? kHasLanding : 0) | (message.target.address ? kLanded : 0);
   const SlotHeader header{.tag = tag, .credit = 0, .flags = flags, .bytes = message.bytes};
@@ -198,7 +195,7 @@ const std::byte* VerbsReceiver::placeOf(uint64_t sequence) const {
   if (slot.flags & kHasLanding) return landingOf(slot);
   if (!(slot.flags & kLanded)) return headerOf(sequence) + sizeof(SlotHeader);
   if (!callers_slots_ || slot.bytes > shape_.slot_bytes) return nullptr;
-  return callers_slots_ + sequence % state_.size() * shape_.slot_bytes;
+  return callers_slots_ + shape_.dataOffset(sequence);
 }
 
 // Of the oldest message.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "transport/transport.h"
@@ -22,6 +23,8 @@ struct QueueShape {
   uint32_t stride() const { return kSlotDataOffset + slot_bytes; }
   // Of all, but for headers.
   size_t dataBytes() const { return size_t{slots} * slot_bytes; }
+  // Where the slot of a message begins in slots without headers.
+  size_t dataOffset(uint64_t sequence) const { return sequence % slots * slot_bytes; }
 };
 
 class VerbsSender final : public Sender {
@@ -91,9 +94,8 @@ class VerbsSender final : public Sender {
   uint32_t landings_taken_ = 0;         // of the oldest word about them
   uint32_t words_overdue_ = 0;          // messages that went into slots before the word about them came
   std::byte* callers_slots_ = nullptr;  // null: there are none
-  bool awaits_their_slots_ = false;
-  bool knows_their_slots_ = false;
-  Target their_slots_;  // the first of them
+  bool needs_their_slots_ = false;      // to be known before anything is sent
+  std::optional<Target> their_slots_;   // the first of them; nothing: it has not told
   std::vector<Sent> sent_;
 };
 
