@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
+
 extern char** environ;
 
 namespace horing {
@@ -41,13 +43,20 @@ Status parseChoice(const ConfigVariable& v, const char* value, std::string& out)
   return badValue(v, value);
 }
 
-Status parseInt(const ConfigVariable& v, const char* value, int64_t& out) {
+// Of "low..high" or "0|1".
+IntRange rangeOf(const ConfigVariable& v) {
   char* end = nullptr;
-  const long long low = std::strtoll(v.allowed, &end, 10);
-  const long long high = std::strtoll(end + 2, nullptr, 10);
+  const int64_t least = std::strtoll(v.allowed, &end, 10);
+  return {least, std::strtoll(end + std::strspn(end, ".|"), nullptr, 10)};
+}
+
+Status parseInt(const ConfigVariable& v, const char* value, int64_t& out) {
+  const auto [least, most] = rangeOf(v);
+  char* end = nullptr;
   errno = 0;
   const long long parsed = std::strtoll(value, &end, 10);
-  if (errno != 0 || end == value || *end != '\0' || parsed < low || parsed > high) return badValue(v, value);
+  if (errno != 0 || end == value || *end != '\0' || parsed < least || parsed > most)
+    return badValue(v, value);
   out = parsed;
   return {};
 }
@@ -103,6 +112,14 @@ const std::vector<ConfigVariable>& configVariables() {
 #undef X
   };
   return kVariables;
+}
+
+IntRange rangeOf(std::string_view name) {
+  const auto& all = configVariables();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const ConfigVariable& v) { return name == v.name; });
+  HORING_CHECK(found != all.end());
+  return rangeOf(*found);
 }
 
 Result<Config> Config::fromLookup(const Lookup& lookup) {

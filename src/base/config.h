@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
@@ -96,6 +97,13 @@ struct ConfigVariable {
   const char* help;
 };
 const std::vector<ConfigVariable>& configVariables();
+
+// What an Int (or Flag: 0 to 1) may be, for who takes the same setting from elsewhere. `name` must be one of these.
+struct IntRange {
+  int64_t least;
+  int64_t most;
+};
+IntRange rangeOf(std::string_view name);
 
 // A sentence for each HORING_ name in the environment that nobody reads, with the known one that was perhaps meant. Names
 // of this project's other programs are none of them.

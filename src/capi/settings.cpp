@@ -43,21 +43,22 @@ Result<horingConfig_t> readConfig(const horingConfig_t* given) {
   return config;
 }
 
-// A number of a horingConfig_t; the range is that of the variable which says the same.
+// A number of a horingConfig_t.
 struct Number {
   const char* name;
   int value;
-  int least;
-  int most;
+  IntRange range;  // that of the variable which says the same
 };
+constexpr IntRange kYesOrNo{0, 1};
 
 // Leaves what is undefined as it is.
 template <typename Setting>
 Status set(const Number& number, Setting& setting) {
   if (number.value == HORING_CONFIG_UNDEF_INT) return {};
-  if (number.value < number.least || number.value > number.most)
-    return makeStatus(Code::kInvalidArgument, "config.%s is %d: expected %d to %d, or undefined", number.name,
-                      number.value, number.least, number.most);
+  const auto [least, most] = number.range;
+  if (number.value < least || number.value > most)
+    return makeStatus(Code::kInvalidArgument, "config.%s is %d: expected %lld to %lld, or undefined",
+                      number.name, number.value, static_cast<long long>(least), static_cast<long long>(most));
   setting = static_cast<Setting>(number.value);
   return {};
 }
@@ -83,7 +84,7 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   if (!given) return {};
   HORING_ASSIGN(const horingConfig_t read, readConfig(given));
   const horingConfig_t* const config = &read;
-  HORING_TRY(set({"blocking", config->blocking, 0, 1}, options.blocking));
+  HORING_TRY(set({"blocking", config->blocking, kYesOrNo}, options.blocking));
   if (config->netName) {
     const bool is_socket = ::strcasecmp(config->netName, "socket") == 0;
     if (!is_socket && ::strcasecmp(config->netName, "ib") != 0)
@@ -93,14 +94,14 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
                                           : withInsteadOf("verbs", "socket", options.config.transports);
   }
   Config& own = options.config;
-  HORING_TRY(set({"maxCTAs", config->maxCTAs, 1, 1024}, own.gpu_blocks));
-  HORING_TRY(set({"trafficClass", config->trafficClass, 0, 255}, own.ib_tc));
-  HORING_TRY(set({"timeoutMs", config->timeoutMs, 1, 86'400'000}, own.timeout_ms));
-  HORING_TRY(set({"reproducible", config->reproducible, 0, 1}, own.reproducible));
+  HORING_TRY(set({"maxCTAs", config->maxCTAs, rangeOf("HORING_GPU_BLOCKS")}, own.gpu_blocks));
+  HORING_TRY(set({"trafficClass", config->trafficClass, rangeOf("HORING_IB_TC")}, own.ib_tc));
+  HORING_TRY(set({"timeoutMs", config->timeoutMs, rangeOf("HORING_TIMEOUT_MS")}, own.timeout_ms));
+  HORING_TRY(set({"reproducible", config->reproducible, rangeOf("HORING_REPRODUCIBLE")}, own.reproducible));
   if (config->reserved != HORING_CONFIG_UNDEF_INT)
     return makeStatus(Code::kInvalidArgument, "config.reserved is %d: leave it undefined", config->reserved);
   bool by_kernels = own.gpu_path == "auto";
-  HORING_TRY(set({"gpuKernels", config->gpuKernels, 0, 1}, by_kernels));
+  HORING_TRY(set({"gpuKernels", config->gpuKernels, kYesOrNo}, by_kernels));
   own.gpu_path = by_kernels ? "auto" : "staged";
   if (config->commName) options.name.assign(config->commName, ::strnlen(config->commName, kMaxNameBytes));
   return {};
