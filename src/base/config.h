@@ -55,10 +55,13 @@ namespace horing {
   X(ib_hca, Text, "", "", "HORING_IB_HCA", "RDMA devices to use, as prefixes, optionally with a port after a colon: mlx5_0,mlx5_1:2; =mlx5_0 exactly that one; ^mlx5_4 all except these. Default: all.") \
   X(ib_gid_index, Int, "-1", "-1..255", "HORING_IB_GID_INDEX", "Which address (GID) of an RDMA port to use. -1: RoCE v2 before v1, IPv4 before IPv6.") \
   X(ib_qps_per_connection, Int, "1", "1..8", "HORING_IB_QPS_PER_CONNECTION", "Queue pairs between two RDMA ports, at most 8 per link. More of them spread packets over the parallel paths of a routed network (ECMP). Where ranks differ, the smaller number is used.") \
-  X(ib_timeout, Int, "14", "8..22", "HORING_IB_TIMEOUT", "An RDMA packet is sent again after 4.096 us * 2^this without an answer.") \
+  X(ib_timeout, Int, "0", "0..22", "HORING_IB_TIMEOUT", "An RDMA packet is sent again after 4.096 us * 2^this without an answer. 0: 14 between ranks that have several paths, so that another one soon takes over, and 18 between those that have one.") \
   X(ib_retries, Int, "6", "0..6", "HORING_IB_RETRIES", "How often an RDMA packet is sent again before its path is given up.")   \
+  X(ib_outage_ms, Int, "30000", "0..86400000", "HORING_IB_OUTAGE_MS", "How long ranks that have lost all RDMA paths to each other try, each second, to bring one back before the operation fails; at most half of HORING_TIMEOUT_MS.") \
   X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; switches often keep class 106 lossless.")    \
   X(ib_sl, Int, "0", "0..15", "HORING_IB_SL", "Service level of InfiniBand packets.")                                               \
+  X(ib_pkey_index, Int, "0", "0..65535", "HORING_IB_PKEY_INDEX", "Which partition (P_Key) of an InfiniBand port to use, by its place in the port's table.") \
+  X(ib_relaxed_ordering, Flag, "1", "0|1", "HORING_IB_RELAXED_ORDERING", "1: PCIe may reorder what RDMA devices write into memory of the host, which some machines need for full speed; horing looks at it only when it is complete. 0: it may not.") \
   X(ib_registered_mb, Int, "65536", "0..16777216", "HORING_IB_REGISTERED_MB", "Most MiB of buffers from horingMemAlloc or horingCommRegister that a communicator keeps locked for RDMA in place, on each device; each of its threads for GPUs may keep as many for the queues of kernels. 0: none, everything is copied through slots.") \
   X(shm_dir, Text, "/dev/shm", "", "HORING_SHM_DIR", "Folder in which shared-memory segments are created.")                                     \
   X(single_copy, Choice, "auto", "auto|0|1", "HORING_SINGLE_COPY", "All-gathers between processes of a node, of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), if it lets ranks read each other's memory; 0: copied twice, through slots; auto: the first calls of each size try both, and the faster is kept.") \

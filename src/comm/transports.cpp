@@ -1,5 +1,6 @@
 #include "comm/transports.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/hex.h"
@@ -52,8 +53,12 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   options.gid_index = static_cast<int>(config.ib_gid_index);
   options.timeout = static_cast<int>(config.ib_timeout);
   options.retries = static_cast<int>(config.ib_retries);
+  // Not longer than a call, whose deadline would not say why.
+  options.outage_ms = std::min(config.ib_outage_ms, config.timeout_ms / 2);
   options.traffic_class = static_cast<int>(config.ib_tc);
   options.service_level = static_cast<int>(config.ib_sl);
+  options.pkey_index = static_cast<int>(config.ib_pkey_index);
+  options.relaxed_ordering = config.ib_relaxed_ordering;
   options.queue_pairs = static_cast<int>(config.ib_qps_per_connection);
   options.distance = request.nic_distance;
   options.locked_bytes = size_t{2} * static_cast<size_t>(shape.channels) * shape.slots * shape.slot_bytes;

@@ -48,13 +48,13 @@ put("shm_files","head", bytes([3,0,4,0,6,0,5,0,6,0,2,64,8])+bytes([255]*8)+bytes
 put("shm_files","rank", bytes([0,0,8])+b"notmagic"+up)
 put("slot_queue","plain", bytes([6+8*8,7,6+8*3,7,6,7,6,6,6,6,6,7]))
 put("slot_queue","lies", bytes([6,4])+struct.pack("<I",65)+bytes([7,0])+struct.pack("<Q",99)+bytes([7,1])+struct.pack("<Q",99)+bytes([6,5,7]))
-port=lambda gid,kind,name: gid+struct.pack("<IHBBBBB",100000,7,5,kind,120,kind==2,1)+name.ljust(29,b"\0")
+port=lambda gid,kind,name: gid+struct.pack("<IHBBBBBB",100000,7,5,kind,120,kind==2,1,0)+name.ljust(28,b"\0")
 rdma=lambda control,*p: struct.pack("<IBBH",0x42565248,len(p),1,len(control))+b"".join(p)+control
 roce=lambda net,host: port(b"\0"*10+b"\xff\xff\x0a\x63"+bytes([net,host]),2,b"rxe0 port 1")
 ib=lambda net,host: port(b"\xfe\x80"+b"\0"*5+bytes([net])+b"\0"*7+bytes([host]),0,b"mlx5_0 port 1")
 a=rdma(b"control",roce(0,1),ib(0,1)); b=rdma(b"",ib(0,2),roce(1,2),roce(0,2))
 put("verbs_published","two", struct.pack("<H",len(a))+a+b); put("verbs_published","one", struct.pack("<H",len(b))+b)
-up=bytes([1,0,2])
+up=bytes([1,0,3,0,3,1,2])
 data=lambda slot,ch,number: bytes([4])+struct.pack("<HBI",ch*192*4+slot*192+40,88,ch<<27|number)
 lost=lambda path: bytes([3+8,path])+bytes(4)+bytes([1])+b"x"
 put("verbs_link","data", up+data(0,0,0)+data(1,0,1)+data(0,1,0)+bytes([5,0,5,0,5,1,5,2,5,66]))

@@ -85,7 +85,8 @@ class Scene {
 
   // The other end of a path, connected to what the link said last.
   void meet(size_t index) {
-    auto made = verbs::Path::make(*devices_[2 + index], {.id = 1000, .sends = 64, .receives = 64});
+    auto made =
+        verbs::Path::make(*devices_[2 + index], {.id = 1000, .sends = 64, .receives = 64, .pkey_index = 0});
     HORING_CHECK(made.ok());
     ends_[index] = made.take();
     [[maybe_unused]] const Status on = ends_[index]->connect(
@@ -154,6 +155,7 @@ class Scene {
       owners_.push_back(index);
       return static_cast<uint32_t>(owners_.size() - 1);
     };
+    all.outage_ns = 1'000'000'000;
     all.regions = &regions_;
     all.moved = &moved_;
     all.clock = &clock;

@@ -24,13 +24,18 @@ inline std::vector<std::string> rdmaDevices() {
 }
 
 // A rank whose words go over lo. Clock and key must outlive it.
-inline Result<std::unique_ptr<Transport>> makeVerbsOverLoopback(int rank, const Key& key, const Clock& clock,
-                                                                const std::string& devices) {
+inline Result<std::unique_ptr<Transport>> makeVerbsOverLoopback(
+    int rank, const Key& key, const Clock& clock, const std::string& devices,
+    int64_t outage_ms = VerbsOptions{}.outage_ms) {
   HORING_ASSIGN(
       auto control,
       makeSocketTransport(
           {.rank = rank, .key = key, .interfaces = "=lo", .clock = &clock, .log = Log(LogLevel::kNone)}));
-  return makeVerbsTransport({.rank = rank, .devices = devices, .clock = &clock, .log = Log(LogLevel::kNone)},
+  return makeVerbsTransport({.rank = rank,
+                             .devices = devices,
+                             .outage_ms = outage_ms,
+                             .clock = &clock,
+                             .log = Log(LogLevel::kNone)},
                             std::move(control));
 }
 

@@ -23,6 +23,7 @@ namespace {
 struct Context {
   ibv_context base{};
   FakeDevice* device = nullptr;
+  bool dead = false;
   std::deque<ibv_event_type> events;
 };
 struct Queue {
@@ -44,6 +45,8 @@ struct Registered {
 struct Pair {
   ibv_qp base{};
   uint32_t peer = 0;
+  uint32_t most_inline = 0;
+  bool has_grh = false;
   std::deque<uint64_t> receives;
 };
 
@@ -63,6 +66,7 @@ struct FakeVerbs::Machine {
   std::set<Context*> contexts;
   std::map<uint32_t, Pair*> pairs;
   std::map<uint32_t, Registered*> regions;
+  int fork_inits = 0;
   int others = 0;  // of queues, channels and protection domains
   uint32_t next = 100;
   verbs::Library library;
@@ -113,7 +117,8 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
   const auto there = pairs.find(pair.peer);
   if (there == pairs.end() || there->second->base.state < IBV_QPS_RTR ||
       there->second->base.state > IBV_QPS_RTS ||
-      !reaches(mine, *fake<Context>(there->second->base.context).device))
+      !reaches(mine, *fake<Context>(there->second->base.context).device) ||
+      fake<Context>(there->second->base.context).dead || (mine.needs_grh && !pair.has_grh))
     return IBV_WC_RETRY_EXC_ERR;
   Pair& peer = *there->second;
   uint32_t bytes = 0;
@@ -150,6 +155,10 @@ int postSend(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** refused) {
   for (ibv_send_wr* request = requests; request; request = request->next) {
     *refused = request;
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR) return EINVAL;
+    if (fake<Context>(qp->context).dead) continue;
+    uint64_t bytes = 0;
+    for (int i = 0; i < request->num_sge; ++i) bytes += request->sg_list[i].length;
+    if ((request->send_flags & IBV_SEND_INLINE) != 0 && bytes > fake<Pair>(qp).most_inline) return EINVAL;
     ibv_wc done{};
     done.status = FakeVerbs::Machine::current->write(fake<Pair>(qp), *request);
     done.wr_id = request->wr_id;
@@ -182,11 +191,20 @@ int arm(ibv_cq* cq, int) {
 
 // The functions know no object, hence `current`.
 void FakeVerbs::Machine::bind() {
+  library.forkInit = [] {
+    const std::lock_guard<std::mutex> lock(current->mutex);
+    HORING_CHECK(current->contexts.empty() || current->fork_inits > 0);
+    ++current->fork_inits;
+    return 0;
+  };
   library.getDeviceList = [](int* count) {
     const std::lock_guard<std::mutex> lock(current->mutex);
     auto& all = current->found;
     auto** const list = new ibv_device*[all.size() + 1]();
-    for (size_t i = 0; i < all.size(); ++i) list[i] = &all[i];
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i].transport_type = current->of(&all[i]).foreign ? IBV_TRANSPORT_UNSPECIFIED : IBV_TRANSPORT_IB;
+      list[i] = &all[i];
+    }
     *count = static_cast<int>(all.size());
     return list;
   };
@@ -226,6 +244,7 @@ void FakeVerbs::Machine::bind() {
     facts.state = device.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     facts.link_layer = device.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
     facts.active_mtu = device.mtu;
+    if (device.needs_grh) facts.flags = IBV_QPF_GRH_REQUIRED;
     facts.lid = 7;
     facts.gid_tbl_len = 1;
     facts.active_width = 1;
@@ -257,6 +276,12 @@ void FakeVerbs::Machine::bind() {
     }
     auto* const data = static_cast<std::byte*>(memory);
     return current->enlist(pd, {.base = {.addr = memory, .length = bytes}, .access = access, .data = data});
+  };
+  library.regMrIova2 = [](ibv_pd* pd, void* memory, size_t bytes, uint64_t, unsigned access) -> ibv_mr* {
+    ibv_mr* const made = (current->library.regMr)(pd, memory, bytes, static_cast<int>(access));
+    const std::lock_guard<std::mutex> lock(current->mutex);
+    if (made && (access & IBV_ACCESS_RELAXED_ORDERING) != 0) ++fake<Context>(pd->context).device->relaxed;
+    return made;
   };
   // Takes the dma-buf for files of pages (FakeGpuMemory).
   library.regDmabufMr = [](ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int fd,
@@ -321,9 +346,12 @@ void FakeVerbs::Machine::bind() {
     return 0;
   };
   library.ackCqEvents = [](ibv_cq*, unsigned) {};
-  library.createQp = [](ibv_pd* pd, ibv_qp_init_attr* wanted) {
+  library.createQp = [](ibv_pd* pd, ibv_qp_init_attr* wanted) -> ibv_qp* {
     const std::lock_guard<std::mutex> lock(current->mutex);
+    if (wanted->cap.max_inline_data > fake<Context>(pd->context).device->most_inline)
+      return nullptr;  // and no errno
     auto* const made = new Pair;
+    made->most_inline = wanted->cap.max_inline_data;
     made->base.context = pd->context;
     made->base.pd = pd;
     made->base.send_cq = wanted->send_cq;
@@ -334,13 +362,16 @@ void FakeVerbs::Machine::bind() {
   };
   library.modifyQp = [](ibv_qp* qp, ibv_qp_attr* attributes, int) {
     const std::lock_guard<std::mutex> lock(current->mutex);
+    FakeDevice& mine = *fake<Context>(qp->context).device;
+    if (attributes->qp_state == IBV_QPS_INIT) mine.pkey_index = attributes->pkey_index;
     if (attributes->qp_state == IBV_QPS_RTR) {
-      FakeDevice& mine = *fake<Context>(qp->context).device;
       const auto peer = current->pairs.find(attributes->dest_qp_num);
-      // As the kernel looks for a route.
-      if (!mine.active || (peer != current->pairs.end() &&
-                           mine.wire != fake<Context>(peer->second->base.context).device->wire))
+      // As the kernel looks for a route of RoCE. InfiniBand has none to look for.
+      if (!mine.infiniband &&
+          (!mine.active || (peer != current->pairs.end() &&
+                            mine.wire != fake<Context>(peer->second->base.context).device->wire)))
         return ENETUNREACH;
+      fake<Pair>(qp).has_grh = attributes->ah_attr.is_global != 0;
       fake<Pair>(qp).peer = attributes->dest_qp_num;
       mine.path_mtu = attributes->path_mtu;
     }
@@ -370,7 +401,9 @@ void FakeVerbs::Machine::bind() {
   };
   library.eventText = [](ibv_event_type type) {
     const std::lock_guard<std::mutex> lock(current->mutex);
-    return type == IBV_EVENT_PORT_ERR ? "port error" : "port active";
+    return type == IBV_EVENT_PORT_ERR       ? "port error"
+           : type == IBV_EVENT_DEVICE_FATAL ? "local catastrophic error"
+                                            : "port active";
   };
 }
 
@@ -447,6 +480,22 @@ void FakeVerbs::plug(int wire) {
     context->events.push_back(IBV_EVENT_PORT_ACTIVE);
     ::eventfd_write(context->base.async_fd, 1);
   }
+}
+
+void FakeVerbs::kill(const std::string& name, Death how) {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
+  for (Context* const context : machine_->contexts) {
+    if (context->device->name != name) continue;
+    context->dead = true;
+    if (how == Death::kSilent) continue;
+    context->events.push_back(IBV_EVENT_DEVICE_FATAL);
+    ::eventfd_write(context->base.async_fd, 1);
+  }
+}
+
+int FakeVerbs::forkInits() const {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
+  return machine_->fork_inits;
 }
 
 int FakeVerbs::resources() const {

@@ -24,6 +24,7 @@ class VerbsLinks : public ::testing::Test {
   }
   VerbsOptions optionsOf(int rank) {
     VerbsOptions options{.rank = rank, .devices = rank == 0 ? "a" : "b"};
+    options.outage_ms = outage_ms_;
     options.library = &verbs_.library();
     options.clock = &clock_;
     options.log = Log(LogLevel::kNone);
@@ -91,6 +92,7 @@ class VerbsLinks : public ::testing::Test {
       EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
   }
 
+  int64_t outage_ms_ = 30'000;
   SteadyClock clock_;
   FakeVerbs verbs_{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
   std::shared_ptr<LoopbackHub> hub_;
@@ -148,6 +150,67 @@ TEST_F(VerbsLinks, LoseWhatLeadsNowhereAtTheFirstMessage) {
   EXPECT_TRUE(transfer(100));
 }
 
+// Ports are up, and queue pairs, but nothing gets through.
+TEST_F(VerbsLinks, UseTheControlTransportWhenAllPathsLeadNowhere) {
+  for (const bool infiniband : {false, true}) {
+    SCOPED_TRACE(infiniband);
+    for (const char* const name : {"a0", "a1", "b0", "b1"}) verbs_.device(name).infiniband = infiniband;
+    makeRanks(WithoutPaths::kUseControl);
+    for (const int wire : {0, 1}) verbs_.pull(wire, FakeVerbs::Pull::kSilently);
+    connect();
+    ASSERT_TRUE(established()) << links_[0]->describe();
+    for (Link* const link : links_) expectParts(link->describe(), {"loopback", "RDMA does not reach rank"});
+    EXPECT_TRUE(transfer(100));
+    for (auto& rank : ranks_) rank.reset();
+    hub_.reset();
+    for (const int wire : {0, 1}) verbs_.plug(wire);
+  }
+}
+
+// Of a fabric whose ports need the long addresses, too, whoever says so.
+TEST_F(VerbsLinks, SendTheAddressThatOnePortAsksFor) {
+  for (const char* const name : {"a0", "a1", "b0", "b1"}) verbs_.device(name).infiniband = true;
+  for (const char* const name : {"b0", "b1"}) verbs_.device(name).needs_grh = true;
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(100));
+  for (Link* const link : links_)
+    EXPECT_EQ(link->describe().find("lost"), std::string::npos) << link->describe();
+}
+
+TEST_F(VerbsLinks, MakeDoWithWhatAnAdapterTakesInline) {
+  for (const uint32_t most : {96u, 0u}) {
+    for (const char* const name : {"a0", "b1"}) verbs_.device(name).most_inline = most;
+    makeRanks();
+    connect();
+    ASSERT_TRUE(established());
+    EXPECT_TRUE(transfer(100));
+    for (Link* const link : links_)
+      EXPECT_EQ(link->describe().find("lost"), std::string::npos) << link->describe();
+    for (auto& rank : ranks_) rank.reset();
+    hub_.reset();
+  }
+}
+
+TEST_F(VerbsLinks, UseThePartitionAndTheOrderThatAreWanted) {
+  for (int rank = 0; rank < 2; ++rank) {
+    VerbsOptions options = optionsOf(rank);
+    options.pkey_index = rank == 0 ? 3 : 0;
+    options.relaxed_ordering = rank == 0;
+    auto made = make(options);
+    ASSERT_TRUE(made.ok()) << made.status().toString();
+    ranks_[rank] = made.take();
+  }
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_EQ(verbs_.device("a0").pkey_index, 3);
+  EXPECT_EQ(verbs_.device("b0").pkey_index, 0);
+  EXPECT_EQ(verbs_.device("a0").relaxed, 2);
+  EXPECT_EQ(verbs_.device("b0").relaxed, 0);
+  EXPECT_GT(verbs_.forkInits(), 0);
+}
+
 TEST_F(VerbsLinks, UseTheControlTransportWhenNoPathIsLeft) {
   makeRanks(WithoutPaths::kUseControl);
   verbs_.pull(0);
@@ -179,13 +242,14 @@ TEST_F(VerbsLinks, FailNamingThePortsWhenNoPathIsLeftAndRdmaWasDemanded) {
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(links_[rank]->status().code(), Code::kSystemError);
     expectParts(links_[rank]->status().message(),
-                {rank == 0 ? "rank 0 cannot link to rank 1" : "rank 1 cannot link to rank 0", "unreachable",
+                {rank == 0 ? "rank 0 cannot link to rank 1" : "rank 1 cannot link to rank 0", "port error",
                  "port 1", "HORING_TRANSPORTS"});
   }
 }
 
 // Both were ready, so neither may turn to the control transport alone.
 TEST_F(VerbsLinks, FailWhenAllPathsAreLostLater) {
+  outage_ms_ = 500;
   makeRanks(WithoutPaths::kUseControl);
   connect();
   ASSERT_TRUE(established());
@@ -198,6 +262,68 @@ TEST_F(VerbsLinks, FailWhenAllPathsAreLostLater) {
     EXPECT_EQ(link->status().code(), Code::kRemoteError);
     expectParts(link->status().message(), {"lost its last RDMA path", "port 1"});
   }
+}
+
+// Longer than adapters send again, with messages under way.
+TEST_F(VerbsLinks, OutliveAnOutageOfAllPaths) {
+  for (const auto how : {FakeVerbs::Pull::kPortsDown, FakeVerbs::Pull::kSilently}) {
+    makeRanks();
+    connect();
+    ASSERT_TRUE(established());
+    ASSERT_TRUE(transfer(100));
+    for (const int wire : {0, 1}) verbs_.pull(wire, how);
+    ASSERT_NE(links_[0]->sender(0).tryAcquire(), nullptr);
+    links_[0]->sender(0).post(64, 77);
+    const Deadline outage = Deadline::after(clock_, 2500);
+    ASSERT_TRUE(pumpUntil(ranks_, [&] { return outage.passed(); }));
+    for (Link* const link : links_) ASSERT_TRUE(link->status().ok()) << link->status().toString();
+    for (const int wire : {0, 1}) verbs_.plug(wire);
+    const Message* message = nullptr;
+    ASSERT_TRUE(pumpUntil(ranks_, [&] { return (message = links_[1]->receiver(0).tryPeek()) != nullptr; }));
+    EXPECT_EQ(message->tag, 77u);
+    links_[1]->receiver(0).release();
+    EXPECT_TRUE(transfer(100));
+    for (auto& rank : ranks_) rank.reset();
+    hub_.reset();
+  }
+}
+
+// Nothing that was posted completes any more, not even with an error.
+TEST_F(VerbsLinks, LoseADeviceThatDied) {
+  outage_ms_ = 500;
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  ASSERT_TRUE(transfer(100));
+  verbs_.kill("a0");
+  EXPECT_TRUE(transfer(100));
+  for (Link* const link : links_) expectParts(link->describe(), {"1 of them lost"});
+  verbs_.kill("b1");
+  ASSERT_TRUE(failed());
+  expectParts(links_[1]->status().message(), {"lost its last RDMA path", "local catastrophic error"});
+}
+
+TEST_F(VerbsLinks, GiveUpAPathWhoseFirstPacketIsNeverAnswered) {
+  ManualClock clock;
+  for (int rank = 0; rank < 2; ++rank) {
+    VerbsOptions options = optionsOf(rank);
+    options.clock = &clock;
+    auto made = make(options);
+    ASSERT_TRUE(made.ok()) << made.status().toString();
+    ranks_[rank] = made.take();
+  }
+  verbs_.kill("a0", FakeVerbs::Death::kSilent);
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(100));
+  const auto lost = [&] { return links_[0]->describe().find("1 of them lost") != std::string::npos; };
+  clock.advanceNs(4'900'000'000);
+  EXPECT_TRUE(transfer(100));
+  EXPECT_FALSE(lost());
+  clock.advanceNs(200'000'000);
+  EXPECT_TRUE(pumpUntil(ranks_, lost));
+  EXPECT_TRUE(transfer(100));
+  for (auto& rank : ranks_) rank.reset();
 }
 
 TEST_F(VerbsLinks, MoveToTheOtherPathWhenAPortGoesDown) {
@@ -348,6 +474,22 @@ TEST_F(VerbsLinks, AreRefusedWithTheReasonOfEachPort) {
                                   "a1 port 1 is not active",
                                   "b0 cannot be opened, for which this process must read and write "
                                   "/dev/infiniband/b0: No such file"});
+}
+
+TEST_F(VerbsLinks, AreRefusedByAdaptersOfAnotherKind) {
+  verbs_.device("a0").foreign = verbs_.device("a1").foreign = true;
+  const Status refused = make(optionsOf(0)).status();
+  EXPECT_EQ(refused.code(), Code::kSystemError);
+  expectParts(refused.message(), {"a0 speaks neither InfiniBand nor RoCE (EFA", "a1 speaks"});
+}
+
+// Fabrics have one address each, which needs no number.
+TEST_F(VerbsLinks, AskNoPortOfInfinibandForAnAddressOfRoce) {
+  VerbsOptions options = optionsOf(0);
+  options.gid_index = 3;
+  verbs_.device("a1").infiniband = true;
+  const auto made = make(options);
+  EXPECT_TRUE(made.ok()) << made.status().toString();
 }
 
 TEST_F(VerbsLinks, AreRefusedWithTheAddressesThereAre) {

@@ -58,7 +58,7 @@ class VerbsRegions : public ::testing::Test {
     library.deregMr = deregisterMemory;
     library.closeDevice = [](ibv_context*) { return 0; };
     for (int i = 0; i < 2; ++i)
-      devices_.push_back(std::make_unique<Device>(library, verbs::Port{.device = "fake"}, nullptr));
+      devices_.push_back(std::make_unique<Device>(library, verbs::Port{.device = "fake"}, nullptr, true));
   }
   ~VerbsRegions() override { EXPECT_TRUE(adapter.live.empty()) << "nothing is left behind"; }
 

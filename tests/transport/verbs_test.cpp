@@ -326,7 +326,7 @@ class VerbsWires : public VerbsDevices {
   bool makeRanks() {
     const char* const devices[] = {"=rxe0,rxe2", "=rxe1,rxe3"};
     for (int rank = 0; rank < 2; ++rank) {
-      auto made = makeVerbsOverLoopback(rank, key_, clock_, devices[rank]);
+      auto made = makeVerbsOverLoopback(rank, key_, clock_, devices[rank], outage_ms_);
       EXPECT_TRUE(made.ok()) << made.status().toString();
       if (!made.ok()) return false;
       ranks_[rank] = made.take();
@@ -402,6 +402,7 @@ class VerbsWires : public VerbsDevices {
     });
   }
 
+  int64_t outage_ms_ = 30'000;
   std::vector<int> pulled_;
   std::unique_ptr<Transport> ranks_[2];
   Link* links_[2] = {};
@@ -467,6 +468,7 @@ TEST_F(VerbsWires, ComesUpOnTheOtherWireWhileOneIsPulled) {
 }
 
 TEST_F(VerbsWires, FailsNamingRankAndDeviceWhenNoWireIsLeft) {
+  outage_ms_ = 1000;
   ASSERT_TRUE(makeRanks() && linkRanks());
   std::vector<Flow> all = flows();
   ASSERT_TRUE(transfer(all, 10));

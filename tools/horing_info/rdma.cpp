@@ -31,9 +31,9 @@ std::vector<std::string> readRdmaPorts(const std::string& folder) {
   std::vector<std::string> ports;
   for (const fs::path& device : entriesOf(folder))
     for (const fs::path& port : entriesOf(device / "ports")) {
-      const bool ethernet = firstLine(port / "link_layer") == "Ethernet";
+      const std::string layer = firstLine(port / "link_layer");
       ports.push_back(device.filename().string() + " port " + port.filename().string() + ": " +
-                      (ethernet ? "RoCE" : "InfiniBand") + ", " + firstLine(port / "rate") + ", state " +
+                      (layer == "Ethernet" ? "RoCE" : layer) + ", " + firstLine(port / "rate") + ", state " +
                       firstLine(port / "state"));
     }
   return ports;

@@ -63,6 +63,13 @@ Status whyNotOpened(const ibv_device& device, const std::string& name, int error
                      name.c_str(), file.c_str());
 }
 
+// EFA and iWARP, which have no queue pairs as those of InfiniBand and RoCE, or need another way to connect them.
+Status whyForeign(const std::string& name) {
+  return makeStatus(Code::kSystemError,
+                    "%s speaks neither InfiniBand nor RoCE (EFA and iWARP adapters do not serve)",
+                    name.c_str());
+}
+
 // One port as it is found, or why it does not serve.
 Result<Port> inspect(const Library& library, ibv_context* context, int number, int gid_index) {
   Port port{.device = library.deviceName(context->device), .number = number};
@@ -72,7 +79,9 @@ Result<Port> inspect(const Library& library, ibv_context* context, int number, i
   if (error != 0) return systemError(error, "query %s", port.label().c_str());
   if (facts.state != IBV_PORT_ACTIVE)
     return makeStatus(Code::kSystemError, "%s is not active", port.label().c_str());
-  port.infiniband = facts.link_layer != IBV_LINK_LAYER_ETHERNET;
+  port.infiniband = facts.link_layer == IBV_LINK_LAYER_INFINIBAND;
+  if (!port.infiniband && facts.link_layer != IBV_LINK_LAYER_ETHERNET) return whyForeign(port.label());
+  port.needs_grh = (facts.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port.mtu = facts.active_mtu;
   port.lid = facts.lid;
   port.mbps = speedOf(facts);
@@ -84,7 +93,8 @@ Result<Port> inspect(const Library& library, ibv_context* context, int number, i
     entry.kind = kindOf(port.device.c_str(), number, index, port.infiniband);
     table.push_back(entry);
   }
-  HORING_ASSIGN(port.gid, chooseGid(table, gid_index, port.label()));
+  // The rows of a fabric of InfiniBand differ in nothing that matters here.
+  HORING_ASSIGN(port.gid, chooseGid(table, port.infiniband ? -1 : gid_index, port.label()));
   if (!port.infiniband) port.subnet = subnetOf(port.gid.gid);
   return port;
 }
@@ -93,27 +103,36 @@ void note(std::string& notes, const std::string& more) {
   notes += (notes.empty() ? "" : "; ") + more;
 }
 
-// Opens those ports of one device that serve; notes why others do not.
-Status openPorts(const Library& library, ibv_device* device, const DeviceWish& wish,
-                 std::vector<std::unique_ptr<Device>>& opened, std::string& notes) {
-  HORING_ASSIGN(const DeviceSelection selection, DeviceSelection::parse(wish.devices));
+// What does not serve, and why.
+struct Refusals {
+  std::string notes;
+  Status wrong_setting;  // the first of a port that would serve but for that
+};
+
+// Opens those ports of one device that serve.
+void openPorts(const Library& library, ibv_device* device, const DeviceWish& wish,
+               const DeviceSelection& selection, std::vector<std::unique_ptr<Device>>& opened,
+               Refusals& refusals) {
+  std::string& notes = refusals.notes;
   const std::string name = library.deviceName(device);
+  if (device->transport_type != IBV_TRANSPORT_IB) return note(notes, whyForeign(name).message());
   int ports = 1;
   for (int number = 1; number <= ports; ++number) {
     ibv_context* const context = library.openDevice(device);
     if (!context) {
-      note(notes, whyNotOpened(*device, name, errno).message());
-      return {};
+      return note(notes, whyNotOpened(*device, name, errno).message());
     }
     ibv_device_attr facts{};
     if (library.queryDevice(context, &facts) == 0) ports = facts.phys_port_cnt;
-    auto made = std::make_unique<Device>(library, Port{.device = name, .number = number}, context);
+    auto made = std::make_unique<Device>(library, Port{.device = name, .number = number}, context,
+                                         wish.relaxed_ordering);
     if (!selection.chooses(name, number)) {
       note(notes, formatString("%s port %d is not chosen", name.c_str(), number));
       continue;
     }
     Result<Port> port = inspect(library, context, number, wish.gid_index);
-    if (!port.ok() && port.status().code() == Code::kInvalidArgument) return port.status();
+    if (port.status().code() == Code::kInvalidArgument && refusals.wrong_setting.ok())
+      refusals.wrong_setting = port.status();
     Status usable = port.ok() ? Status() : port.status();
     if (usable.ok()) {
       made->describeAs(port.take());
@@ -124,7 +143,6 @@ Status openPorts(const Library& library, ibv_device* device, const DeviceWish& w
     else
       note(notes, usable.message());
   }
-  return {};
 }
 
 }  // namespace
@@ -196,7 +214,7 @@ Result<GidEntry> chooseGid(std::span<const GidEntry> table, int wanted, const st
 
 Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library, const DeviceWish& wish,
                                                          size_t most) {
-  HORING_TRY(DeviceSelection::parse(wish.devices).status());
+  HORING_ASSIGN(const DeviceSelection selection, DeviceSelection::parse(wish.devices));
   int count = 0;
   ibv_device** const list = library.getDeviceList(&count);
   if (!list || count == 0) {
@@ -212,12 +230,11 @@ Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library,
     return distance(library.deviceName(a)) < distance(library.deviceName(b));
   });
   std::vector<std::unique_ptr<Device>> opened;
-  std::string notes;
-  Status refused;
-  for (int i = 0; i < count && opened.size() < most && refused.ok(); ++i)
-    refused = openPorts(library, list[i], wish, opened, notes);
+  Refusals refusals;
+  for (int i = 0; i < count && opened.size() < most; ++i)
+    openPorts(library, list[i], wish, selection, opened, refusals);
   library.freeDeviceList(list);
-  HORING_TRY(refused);
+  if (opened.empty()) HORING_TRY(refusals.wrong_setting);
   if (opened.size() > most) opened.resize(most);
   for (const auto& device : opened) {
     Port port = device->port();
@@ -226,7 +243,7 @@ Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library,
   }
   if (!opened.empty()) return opened;
   return makeStatus(Code::kSystemError, "no RDMA device serves (HORING_IB_HCA=%s): %s", wish.devices.c_str(),
-                    notes.c_str());
+                    refusals.notes.c_str());
 }
 
 }  // namespace horing::verbs

@@ -78,12 +78,13 @@ std::string Device::takeTrouble(const Log& log) {
   std::string trouble;
   ibv_async_event event;
   while (library_.getAsyncEvent(context_, &event) == 0) {
-    const bool fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
+    const bool fatal = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR;
     const bool of_port =
         (event.event_type == IBV_EVENT_PORT_ERR || event.event_type == IBV_EVENT_PORT_ACTIVE) &&
         event.element.port_num == port_.number;
-    if (of_port || fatal) port_up_ = event.event_type == IBV_EVENT_PORT_ACTIVE;
-    if ((of_port || fatal) && !port_up_)
+    dead_ = dead_ || fatal;
+    if (of_port) port_up_ = event.event_type == IBV_EVENT_PORT_ACTIVE;
+    if (fatal || (of_port && !port_up_))
       trouble = formatString("%s: %s", port_.label().c_str(), library_.eventText(event.event_type));
     log.info("verbs", "%s says: %s", port_.device.c_str(), library_.eventText(event.event_type));
     library_.ackAsyncEvent(&event);
@@ -112,11 +113,15 @@ Result<Registration> Registration::make(Device& device, const Region& memory, in
     return makeStatus(Code::kSystemError,
                       "register memory of a GPU with %s: this libibverbs has no ibv_reg_dmabuf_mr",
                       port.c_str());
-  // In parentheses, since the name is a macro in the library's header.
-  made.region_ = memory.ofGpu()
-                     ? library.regDmabufMr(device.pd(), memory.dmabuf_offset, memory.bytes,
-                                           reinterpret_cast<uintptr_t>(memory.begin), memory.dmabuf, access)
-                     : (library.regMr)(device.pd(), memory.begin, memory.bytes, access);
+  const auto address = reinterpret_cast<uintptr_t>(memory.begin);
+  if (memory.ofGpu())
+    made.region_ =
+        library.regDmabufMr(device.pd(), memory.dmabuf_offset, memory.bytes, address, memory.dmabuf, access);
+  else if (library.regMrIova2 && device.relaxedOrdering())
+    made.region_ = library.regMrIova2(device.pd(), memory.begin, memory.bytes, address,
+                                      static_cast<unsigned>(access | IBV_ACCESS_RELAXED_ORDERING));
+  else  // in parentheses, since the name is a macro in the library's header
+    made.region_ = (library.regMr)(device.pd(), memory.begin, memory.bytes, access);
   if (made.region_) return made;
   const int error = errno;
   if (memory.ofGpu())

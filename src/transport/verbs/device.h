@@ -52,6 +52,7 @@ struct Port {
   std::string device;
   int number = 1;
   bool infiniband = false;
+  bool needs_grh = false;  // of InfiniBand: packets carry the addresses of RoCE, too
   ibv_mtu mtu = IBV_MTU_1024;
   uint16_t lid = 0;
   uint32_t mbps = 0;
@@ -72,8 +73,8 @@ struct CompletionQueue {
 // An open device with one of its ports. A resource: what is made of it (queue pairs, registrations) must be gone before.
 class Device {
  public:
-  Device(const Library& library, Port port, ibv_context* context) noexcept
-      : library_(library), port_(std::move(port)), context_(context) {}
+  Device(const Library& library, Port port, ibv_context* context, bool relaxed_ordering) noexcept
+      : library_(library), port_(std::move(port)), context_(context), relaxed_ordering_(relaxed_ordering) {}
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
@@ -85,6 +86,8 @@ class Device {
   const Library& library() const { return library_; }
   const Port& port() const { return port_; }
   ibv_pd* pd() const { return pd_; }
+  // Whether its writes into memory of the host may overtake each other on the way there.
+  bool relaxedOrdering() const { return relaxed_ordering_; }
   // Becomes readable when an armed queue has a completion.
   int completionFd() const { return channel_->fd; }
   int asyncFd() const { return context_->async_fd; }
@@ -101,7 +104,9 @@ class Device {
   // What happened to the port or the device since the last call, in words; "" if nothing did that ends its use.
   std::string takeTrouble(const Log& log);
   // As far as takeTrouble() has heard.
-  bool portUp() const { return port_up_; }
+  bool portUp() const { return port_up_ && !dead_; }
+  // For good: not even what was posted completes, or fails, any more.
+  bool dead() const { return dead_; }
 
  private:
   static constexpr int kBatch = 32;
@@ -109,10 +114,12 @@ class Device {
   Library library_;
   Port port_;
   ibv_context* context_;
+  bool relaxed_ordering_;
   ibv_pd* pd_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;
   uint32_t most_entries_ = 0;
   bool port_up_ = true;
+  bool dead_ = false;
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
 };
 
@@ -129,8 +136,9 @@ int Device::poll(const Action& action) {
 }
 
 struct DeviceWish {
-  std::string devices;  // as HORING_IB_HCA
-  int gid_index = -1;   // as HORING_IB_GID_INDEX
+  std::string devices;           // as HORING_IB_HCA
+  int gid_index = -1;            // as HORING_IB_GID_INDEX
+  bool relaxed_ordering = true;  // as HORING_IB_RELAXED_ORDERING
   std::map<std::string, int> distance =
       {};  // of devices from this rank; of those that are not named nobody knows
 };
@@ -149,7 +157,8 @@ class Registration {
   Registration& operator=(Registration&& other) noexcept;
   ~Registration() { reset(); }
 
-  // The error of a limit on locked memory says which and how to raise it.
+  // The error of a limit on locked memory says which and how to raise it. Writes into memory of the host are in no order (nobody looks
+  // before a completion, which says that all before it is there); those into a GPU's are in the order that they have.
   static Result<Registration> make(Device& device, const Region& memory, int access);
 
   bool valid() const { return region_ != nullptr; }

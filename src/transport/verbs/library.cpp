@@ -27,6 +27,7 @@ Result<Library> loadLibrary() {
                       kFile, why ? why : "it cannot be loaded");
   }
   Library all;
+  HORING_TRY(bind(library, "ibv_fork_init", all.forkInit));
   HORING_TRY(bind(library, "ibv_get_device_list", all.getDeviceList));
   HORING_TRY(bind(library, "ibv_free_device_list", all.freeDeviceList));
   HORING_TRY(bind(library, "ibv_get_device_name", all.deviceName));
@@ -38,6 +39,7 @@ Result<Library> loadLibrary() {
   HORING_TRY(bind(library, "ibv_alloc_pd", all.allocPd));
   HORING_TRY(bind(library, "ibv_dealloc_pd", all.deallocPd));
   HORING_TRY(bind(library, "ibv_reg_mr", all.regMr));
+  all.regMrIova2 = reinterpret_cast<decltype(all.regMrIova2)>(::dlsym(library, "ibv_reg_mr_iova2"));
   all.regDmabufMr = reinterpret_cast<decltype(all.regDmabufMr)>(::dlsym(library, "ibv_reg_dmabuf_mr"));
   HORING_TRY(bind(library, "ibv_dereg_mr", all.deregMr));
   HORING_TRY(bind(library, "ibv_create_comp_channel", all.createChannel));

@@ -9,6 +9,7 @@ namespace horing::verbs {
 // The functions of libibverbs.so.1 that are used here. What moves data (ibv_post_send and the like) is inline in its header and goes
 // through the device's own table. A value; the library stays loaded as long as the process.
 struct Library {
+  decltype(&::ibv_fork_init) forkInit = nullptr;
   decltype(&::ibv_get_device_list) getDeviceList = nullptr;
   decltype(&::ibv_free_device_list) freeDeviceList = nullptr;
   decltype(&::ibv_get_device_name) deviceName = nullptr;
@@ -21,6 +22,8 @@ struct Library {
   decltype(&::ibv_alloc_pd) allocPd = nullptr;
   decltype(&::ibv_dealloc_pd) deallocPd = nullptr;
   decltype(&::ibv_reg_mr) regMr = nullptr;
+  // Null: a library before rdma-core 28, which knows no access that an adapter may do without.
+  decltype(&::ibv_reg_mr_iova2) regMrIova2 = nullptr;
   // Null: a library before rdma-core 34, which has none.
   ibv_mr* (*regDmabufMr)(ibv_pd*, uint64_t offset, size_t bytes, uint64_t address, int fd,
                          int access) = nullptr;

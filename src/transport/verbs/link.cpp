@@ -73,7 +73,8 @@ Status VerbsLink::openPath(size_t index) {
   }
   HORING_ASSIGN(path.pair, Path::make(device, {.id = options_.new_path_id(*this, index),
                                                .sends = kSendsPerSlot * slots,
-                                               .receives = kSendsPerSlot * slots}));
+                                               .receives = kSendsPerSlot * slots,
+                                               .pkey_index = options_.tuning.pkey_index}));
   return {};
 }
 
@@ -82,7 +83,7 @@ std::string VerbsLink::describe() const {
     return instead_->describe() + " (RDMA does not reach rank " + std::to_string(options_.peer) + ")";
   std::string text = "verbs " + options_.paths.front().name;
   if (paths_.size() > 1) text += formatString(" and %zu more paths", paths_.size() - 1);
-  if (const size_t there = openPaths(); there < paths_.size())
+  if (const size_t there = pathsLeft(); there < paths_.size())
     text += formatString(", %zu of them lost", paths_.size() - there);
   if (!established())
     text += "; waits for rank " + std::to_string(options_.peer) + " over " + control_.describe();
@@ -92,6 +93,12 @@ std::string VerbsLink::describe() const {
 size_t VerbsLink::openPaths() const {
   return static_cast<size_t>(
       std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.works(); }));
+}
+
+// Not all of which carry data yet.
+size_t VerbsLink::pathsLeft() const {
+  return static_cast<size_t>(
+      std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return !path.lost(); }));
 }
 
 void VerbsLink::fail(Status status) {
@@ -232,20 +239,32 @@ void VerbsLink::postFailed(LinkPath& path, const Status& status) {
   giveUp(static_cast<size_t>(&path - paths_.data()), status.message());
 }
 
+VerbsLink::Loss VerbsLink::lossOf(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+      return Loss::kForGood;
+    default:
+      return Loss::kOfNetwork;
+  }
+}
+
 void VerbsLink::completed(size_t index, const ibv_wc& done) {
   LinkPath& path = paths_[index];
   if (!path.pair || path.pair->id() != Path::idOf(done) || !status_.ok()) return;
   if (done.status != IBV_WC_SUCCESS) {
     // A peer that has left takes nothing any more, which is no failure.
-    if (!departed_)
-      giveUp(index,
-             formatString("%s (vendor code %u)",
-                          options_.paths[index].device->library().statusText(done.status), done.vendor_err));
+    if (departed_) return;
+    const char* const text = options_.paths[index].device->library().statusText(done.status);
+    giveUp(index, formatString("%s (vendor code %u)", text, done.vendor_err), lossOf(done.status));
     return;
   }
   if (!Path::received(done)) {
     path.pair->sendDone(done);
-    if (!path.proven) proveReturned(index);
+    if (!path.proven) prove(index);
     return;
   }
   arrived(done);
@@ -288,26 +307,29 @@ void VerbsLink::arrived(const ibv_wc& done) {
 }
 
 // From here on nothing of the peer arrives by this path, and nothing that has not been seen counts.
-void VerbsLink::giveUp(size_t index, const std::string& why) {
+void VerbsLink::giveUp(size_t index, const std::string& why, Loss loss) {
   LinkPath& path = paths_[index];
   if (path.lost()) return;
   path.pair.reset();
   path.why_lost = why.empty() ? "no reason given" : why;
-  tryLater(path);
+  path.lost_at_ns = options_.clock->nowNs();
+  ++path.losses;
   const std::string& name = options_.paths[index].name;
   options_.log.warn("verbs", "lost a path to rank %d (%s): %s; %zu of %zu are left", options_.peer,
-                    name.c_str(), why.c_str(), openPaths(), paths_.size());
+                    name.c_str(), why.c_str(), pathsLeft(), paths_.size());
   if (said_hello_) sayBroken(index);
-  if (openPaths() > 0 || !why_stranded_.empty()) return;
+  if (pathsLeft() > 0) return;
+  has_hope_ = loss == Loss::kOfNetwork;
+  if (!why_stranded_.empty()) return;
   why_stranded_ = name + ": " + why;
   stranded_since_ns_ = options_.clock->nowNs();
 }
 
 void VerbsLink::portFailed(const Device& device, const std::string& why) {
-  if (!status_.ok() || departed_ || !ready()) return;
+  if (!status_.ok() || departed_) return;
   for (size_t index = 0; index < paths_.size(); ++index)
     if (options_.paths[index].device == &device && paths_[index].pair &&
-        (openPaths() > 1 || !paths_[index].proven))
+        (openPaths() > 1 || !paths_[index].proven || device.dead()))
       giveUp(index, why);
 }
 

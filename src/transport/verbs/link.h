@@ -36,6 +36,7 @@ struct LinkOptions {
   // A new one for path `index`; each life of a path has its own, so that nothing late counts for the next.
   std::function<uint32_t(VerbsLink& link, size_t index)> new_path_id;
   PathTuning tuning;
+  int64_t outage_ns = 0;  // how long it may be without a path
   // Makes what takes this link's place when no path comes up; empty: that is an error.
   std::function<Result<Link*>()> instead;
   const RegionCache* regions = nullptr;
@@ -48,12 +49,12 @@ struct LinkOptions {
 // again by the slot that their number names.
 //
 // A path whose queue pair fails is given up by both ends, and each says what it has: what went by this path and did not arrive is
-// sent again by another one; it lies in its slot still, as no credit has come for it. Without another one the link fails, unless
-// within a moment the control link explains why: the peer's process died, or has left in order.
+// sent again by another one; it lies in its slot still, as no credit has come for it. Without another one the link waits for one to come
+// back (link_lives.cpp), and fails when that takes too long, unless the control link explains why: the peer's process died, or has left.
 //
-// A path that cannot be made is given up the same way before both ends are ready, and the link comes up on the others. An end is ready
-// with at least one; where one end never is, both have heard of the loss of all paths, and use another link `instead`. A path that was
-// lost may come back, see link_return.cpp.
+// A path carries data once a first packet has got through, for queue pairs come up between ports that do not reach each other, too. One
+// that cannot be made, or leads nowhere, is given up the same way, and the link comes up on the others. An end is ready with at least
+// one; where one end never is, both have heard of the loss of all paths, and use another link `instead`.
 class VerbsLink final : public Link {
  public:
   // `control` carries the words; it must live as long as progress is called.
@@ -130,14 +131,16 @@ class VerbsLink final : public Link {
     PathHello theirs{};
     uint64_t under_way = 0;  // bytes given to it and not credited yet
     std::string why_lost;    // empty: it is not
-    // Of this life. The first one's kHello and kReady are not noted here.
-    bool proven = true;  // it carries data, while there is a pair
+    // Of this life.
+    bool proven = false;  // it carries data, while there is a pair
     bool said_broken = false;
     bool peer_gave_up = false;
-    bool said_again = false, heard_again = false;
+    bool offered = false, heard_offer = false;  // by kHello or kAgain
     bool said_on = false, heard_on = false;
+    int64_t on_since_ns = 0;  // at both ends
+    // Of all.
     int losses = 0;
-    int64_t next_try_ns = 0;
+    int64_t lost_at_ns = 0;
 
     bool works() const { return pair && proven; }
     bool lost() const { return !why_lost.empty(); }
@@ -167,7 +170,10 @@ class VerbsLink final : public Link {
   void sayBroken(size_t index);
   void controlFailed();
   void arrived(const ibv_wc& done);
-  void giveUp(size_t index, const std::string& why);
+  // Whether another try may do better: not where memory was not what it should be.
+  enum class Loss : uint8_t { kOfNetwork, kForGood };
+  static Loss lossOf(ibv_wc_status status);
+  void giveUp(size_t index, const std::string& why, Loss loss = Loss::kOfNetwork);
   LinkPath* choosePath(uint32_t bytes);
   size_t openPaths() const;
   size_t deviceOf(const LinkPath& path) const {
@@ -180,15 +186,17 @@ class VerbsLink final : public Link {
   void postFailed(LinkPath& path, const Status& status);
   void hearAgain(const Again& said);
   void hearOn(uint32_t index);
+  bool isDue(const LinkPath& path) const;
+  bool isOverdue(const LinkPath& path) const;
+  size_t pathsLeft() const;
   PathHello helloOf(const LinkPath& path) const;
   bool sayPath(Word word, size_t index);
   void sayAgain(size_t index);
-  void progressReturns();
+  void progressLives();
   void beginLife(LinkPath& path);
-  void tryLater(LinkPath& path);
   void offer(size_t index);
-  void connectAgain(size_t index);
-  void proveReturned(size_t index);
+  void connectPath(size_t index);
+  void prove(size_t index);
   void judgeStranded();
   bool agreedWithoutPaths() const;
   void goWithoutPaths();
@@ -215,6 +223,7 @@ class VerbsLink final : public Link {
   Goodbye goodbye_{};         // the peer's
   std::string why_stranded_;  // the last path is gone, and this is why
   int64_t stranded_since_ns_ = 0;
+  bool has_hope_ = true;     // then
   Link* instead_ = nullptr;  // of the control transport
 };
 

@@ -9,8 +9,8 @@ namespace horing::verbs {
 
 namespace {
 
-// How long a link whose last path is gone waits for a better explanation: a peer that died or left tells so by the control link,
-// perhaps a moment later.
+// How long a link without a path, and without hope, waits for a better explanation: a peer that died or left tells so by the control
+// link, perhaps a moment later.
 constexpr int64_t kExplanationNs = 1'000'000'000;
 
 template <typename Struct>
@@ -35,7 +35,7 @@ void VerbsLink::progressControl() {
     words.release();
   }
   if (!control_.status().ok() && !departed_) controlFailed();
-  progressReturns();
+  progressLives();
   if (!why_stranded_.empty()) judgeStranded();
 }
 
@@ -60,7 +60,10 @@ void VerbsLink::sayHello() {
     if (paths_[i].pair) hello.path[i] = helloOf(paths_[i]);
   said_hello_ = say(Word::kHello, std::as_bytes(std::span(&hello, 1)));
   for (size_t i = 0; i < paths_.size() && said_hello_; ++i)
-    if (!paths_[i].pair) sayBroken(i);
+    if (paths_[i].pair)
+      paths_[i].offered = true;
+    else
+      sayBroken(i);
 }
 
 PathHello VerbsLink::helloOf(const LinkPath& path) const {
@@ -87,7 +90,7 @@ void VerbsLink::sayBroken(size_t index) {
 void VerbsLink::hear(const Message& message) {
   const auto word = static_cast<Word>(message.tag);
   if (word == Word::kHello && !heard_hello_) return hearHello(message);
-  if (word == Word::kReady && said_hello_ && !peer_ready_ && message.bytes == 0) {
+  if (word == Word::kReady && said_hello_ && heard_hello_ && !peer_ready_ && message.bytes == 0) {
     peer_ready_ = true;
     return;
   }
@@ -95,7 +98,7 @@ void VerbsLink::hear(const Message& message) {
   Again again;
   if (word == Word::kAgain && said_ready_ && read(message, again)) return hearAgain(again);
   uint32_t path = 0;
-  if (word == Word::kOn && said_ready_ && read(message, path)) return hearOn(path);
+  if (word == Word::kOn && heard_hello_ && read(message, path)) return hearOn(path);
   if (word == Word::kGoodbye && said_ready_) return hearGoodbye(message);
   broken("a word out of turn");
 }
@@ -112,11 +115,9 @@ void VerbsLink::hearHello(const Message& message) {
   peer_slots_ = hello.slots_address;
   for (size_t i = 0; i < paths_.size(); ++i) {
     paths_[i].theirs = hello.path[i];
-    if (!paths_[i].pair || hello.path[i].queue_pair == 0) continue;  // the peer says next why it has none
-    const Status on = paths_[i].pair->connect(hello.path[i], options_.paths[i].theirs, options_.tuning);
-    if (!on.ok()) giveUp(i, on.message());
+    paths_[i].heard_offer = hello.path[i].queue_pair != 0;  // else the peer says next why it has none
+    if (paths_[i].pair && paths_[i].heard_offer) connectPath(i);
   }
-  if (openPaths() > 0) said_ready_ = say(Word::kReady, {});
 }
 
 // Whoever notices first that a path is gone tells the other, which gives it up, too, and says what it has; then each sends again.
@@ -155,19 +156,21 @@ void VerbsLink::judgeStranded() {
     if (agreedWithoutPaths()) goWithoutPaths();
     return;
   }
-  if (options_.clock->nowNs() - stranded_since_ns_ < kExplanationNs) return;
+  const int64_t patience_ns = has_hope_ ? options_.outage_ns : kExplanationNs;
+  if (options_.clock->nowNs() - stranded_since_ns_ < patience_ns) return;
   fail(makeStatus(Code::kRemoteError,
-                  "rank %d lost its last RDMA path to rank %d: %s; look at the port (ibv_devinfo, rdma "
-                  "link), the cable and the "
+                  "rank %d lost its last RDMA path to rank %d, and none came back within %lld ms%s: %s; look "
+                  "at the port (ibv_devinfo, rdma link), the cable and the "
                   "switch, or use HORING_TRANSPORTS=shm,socket",
-                  options_.rank, options_.peer, why_stranded_.c_str()));
+                  options_.rank, options_.peer, static_cast<long long>(patience_ns / 1'000'000),
+                  has_hope_ ? " (HORING_IB_OUTAGE_MS)" : "", why_stranded_.c_str()));
 }
 
-// An end that has heard the other's hello is ready at once, or never; and whatever it says later, its loss of the last path comes after
-// that word. So if all are lost and the peer, too, has said so, either both are ready by now or none will ever be.
+// An end says that it is ready while it has a path, hence before it says that it has lost the last one. So once both have said so of all,
+// both know whether both were ready, and only then one may have sent anything.
 bool VerbsLink::agreedWithoutPaths() const {
-  return heard_hello_ && openPaths() == 0 &&
-         std::all_of(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.peer_gave_up; });
+  return heard_hello_ &&
+         std::all_of(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.over(); });
 }
 
 void VerbsLink::goWithoutPaths() {

@@ -27,19 +27,20 @@ Status Path::open() {
   wanted.send_cq = queue_->cq;
   wanted.recv_cq = queue_->cq;
   wanted.qp_type = IBV_QPT_RC;
-  wanted.cap.max_send_wr = options_.sends + 1;  // one for settle()
+  wanted.cap.max_send_wr = options_.sends;
   wanted.cap.max_recv_wr = options_.receives + kReceiveBatch;
   wanted.cap.max_send_sge = 2;
   wanted.cap.max_recv_sge = 1;
-  wanted.cap.max_inline_data = kMostInline;
-  pair_ = device_.library().createQp(device_.pd(), &wanted);
-  if (!pair_ && errno == EINVAL) {
-    wanted.cap.max_inline_data = 0;
+  // What an adapter takes inline it does not say, and some, refusing more, leave errno alone.
+  for (const uint32_t inline_bytes : {256, 96, 0}) {
+    wanted.cap.max_inline_data = inline_bytes;
+    errno = 0;
     pair_ = device_.library().createQp(device_.pd(), &wanted);
+    if (pair_) break;
   }
   if (!pair_)
-    return systemError(errno, "make a queue pair of %u sends and %u receives on %s", wanted.cap.max_send_wr,
-                       wanted.cap.max_recv_wr, device_.port().label().c_str());
+    return systemError(errno != 0 ? errno : EINVAL, "make a queue pair of %u sends and %u receives on %s",
+                       wanted.cap.max_send_wr, wanted.cap.max_recv_wr, device_.port().label().c_str());
   inline_bytes_ = wanted.cap.max_inline_data;
   randomBytes(std::as_writable_bytes(std::span(&first_packet_, 1)));
   first_packet_ &= 0xffffff;
@@ -55,6 +56,7 @@ Status Path::toInit() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = static_cast<uint8_t>(device_.port().number);
+  attributes.pkey_index = static_cast<uint16_t>(options_.pkey_index);
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error = device_.library().modifyQp(
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -88,7 +90,7 @@ Status Path::connect(const PathHello& theirs, const PublishedPort& their_port, c
   attributes.ah_attr.port_num = static_cast<uint8_t>(mine.number);
   attributes.ah_attr.sl = static_cast<uint8_t>(tuning.service_level);
   attributes.ah_attr.dlid = their_port.lid;
-  if (!mine.infiniband) {
+  if (!mine.infiniband || mine.needs_grh || their_port.needs_grh) {
     attributes.ah_attr.is_global = 1;
     std::memcpy(attributes.ah_attr.grh.dgid.raw, their_port.gid.data(), their_port.gid.size());
     attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(mine.gid.index);

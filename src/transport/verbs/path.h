@@ -15,16 +15,18 @@ namespace horing::verbs {
 
 // How packets are sent; the same for all of a rank's queue pairs.
 struct PathTuning {
-  int timeout = 14;       // HORING_IB_TIMEOUT: 4.096 us * 2^timeout until a packet is sent again
+  int timeout = 14;       // 4.096 us * 2^timeout until a packet is sent again
   int retries = 6;        // HORING_IB_RETRIES: 7 would mean for ever on some adapters
   int traffic_class = 0;  // HORING_IB_TC
   int service_level = 0;  // HORING_IB_SL
+  int pkey_index = 0;     // HORING_IB_PKEY_INDEX
 };
 
 struct PathOptions {
   uint32_t id;        // comes back with each completion, see idOf()
   uint32_t sends;     // at most under way
   uint32_t receives;  // messages that the peer may send before this end looks
+  int pkey_index;     // as PathTuning's
 };
 
 struct Piece {
@@ -57,8 +59,8 @@ class Path {
   // Turns it on, in both directions.
   Status connect(const PathHello& theirs, const PublishedPort& their_port, const PathTuning& tuning);
 
-  // For a message: data that lands is a write of its own.
-  bool hasRoom() const { return posted_ - completed_ + 2 <= options_.sends; }
+  // For a message: data that lands is a write of its own, and settle() is to have room behind it.
+  bool hasRoom() const { return posted_ - completed_ + 3 <= options_.sends; }
   // Only with room. The memory must not change until the peer is known to have the message.
   Status post(const Write& write);
   // Sends that are known to be done are all there have been. What is not known yet will be, after this.
@@ -79,14 +81,13 @@ class Path {
   static constexpr uint32_t kCounterMask = kReceived - 1;
   static constexpr uint32_t kSignalEvery = 16;
   static constexpr uint32_t kReceiveBatch = 16;
-  static constexpr uint32_t kMostInline = 256;
 
   Path(Device& device, const PathOptions& options) : device_(device), options_(options) {}
   Status open();
   Status toInit();
   Status postReceives(uint32_t count);
   Status send(ibv_send_wr& request);
-  uint32_t entries() const { return options_.sends + 1 + options_.receives + kReceiveBatch; }
+  uint32_t entries() const { return options_.sends + options_.receives + kReceiveBatch; }
 
   Device& device_;
   PathOptions options_;

@@ -30,7 +30,8 @@ struct WirePort {
   uint8_t subnet_bits;
   uint8_t routed;
   uint8_t near;
-  char name[29];  // ends with a NUL
+  uint8_t needs_grh;
+  char name[28];  // ends with a NUL
 };
 static_assert(sizeof(WireHead) == 8 && sizeof(WirePort) == 56);
 
@@ -72,6 +73,7 @@ PublishedPort PublishedPort::of(const Port& port) {
                           .kind = port.gid.kind,
                           .subnet = port.subnet,
                           .near = port.near,
+                          .needs_grh = port.needs_grh,
                           .name = port.label()};
   std::copy(std::begin(port.gid.gid.raw), std::end(port.gid.gid.raw), published.gid.begin());
   return published;
@@ -103,6 +105,7 @@ std::vector<std::byte> Published::encode() const {
                   .subnet_bits = port.subnet.bits,
                   .routed = port.subnet.routed,
                   .near = port.near,
+                  .needs_grh = port.needs_grh,
                   .name = {}};
     std::copy(port.gid.begin(), port.gid.end(), wire.gid);
     std::snprintf(wire.name, sizeof wire.name, "%s", port.name.c_str());
@@ -130,8 +133,8 @@ Result<Published> Published::decode(std::span<const std::byte> bytes) {
     std::memcpy(&wire, bytes.data() + sizeof head + i * sizeof wire, sizeof wire);
     const size_t name_bytes = ::strnlen(wire.name, sizeof wire.name);
     if (wire.kind > static_cast<uint8_t>(GidEntry::Kind::kRoce2) || wire.subnet_bits > 128 ||
-        wire.routed > 1 || wire.near > 1 || wire.mtu < IBV_MTU_256 || wire.mtu > IBV_MTU_4096 ||
-        wire.mbps == 0 || name_bytes == sizeof wire.name)
+        wire.routed > 1 || wire.near > 1 || wire.needs_grh > 1 || wire.mtu < IBV_MTU_256 ||
+        wire.mtu > IBV_MTU_4096 || wire.mbps == 0 || name_bytes == sizeof wire.name)
       return broken;
     PublishedPort port{.mbps = wire.mbps,
                        .lid = wire.lid,
@@ -139,6 +142,7 @@ Result<Published> Published::decode(std::span<const std::byte> bytes) {
                        .kind = static_cast<GidEntry::Kind>(wire.kind),
                        .subnet = {.bits = wire.subnet_bits, .routed = wire.routed == 1},
                        .near = wire.near == 1,
+                       .needs_grh = wire.needs_grh == 1,
                        .name = std::string(wire.name, name_bytes)};
     std::copy(std::begin(wire.gid), std::end(wire.gid), port.gid.begin());
     out.ports.push_back(std::move(port));

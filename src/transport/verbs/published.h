@@ -24,6 +24,7 @@ struct PublishedPort {
   GidEntry::Kind kind = GidEntry::Kind::kInfiniband;
   Subnet subnet;     // of RoCE
   bool near = true;  // to the rank that says so
+  bool needs_grh = false;
   std::string name;  // for messages
 
   bool infiniband() const { return kind == GidEntry::Kind::kInfiniband; }

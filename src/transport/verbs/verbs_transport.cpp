@@ -29,6 +29,10 @@ constexpr int64_t kControlEvery = 64;
 // From this many rounds without a completion on there is nothing better to do than to return single credits.
 constexpr int64_t kIdleRounds = 64;
 constexpr int64_t kLingerMs = 2000;
+constexpr int64_t kNsPerMs = 1'000'000;
+// See HORING_IB_TIMEOUT: with six retries half a second at least, and eight.
+constexpr int kTimeoutOfSeveral = 14;
+constexpr int kTimeoutOfOne = 18;
 constexpr size_t kMuchLockedBytes = size_t{4} << 30;
 // From this number on links of the control transport take the place of those that found no path.
 constexpr int kSpareNumbers = kMaxLinksPerPeer / 2;
@@ -122,8 +126,17 @@ Status VerbsTransport::open() {
   if (!options_.library && !hasRdmaDevices())
     return makeStatus(Code::kSystemError, "this machine has no RDMA device");
   HORING_ASSIGN(const Library library, options_.library ? Result<Library>(*options_.library) : loadLibrary());
-  HORING_ASSIGN(devices_,
-                openDevices(library, {options_.devices, options_.gid_index, options_.distance}, kMaxPorts));
+  // On kernels before 5.12 a fork takes the pages that adapters know away from the parent, unless the library keeps them from children.
+  if (library.forkInit() != 0)
+    options_.log.warn(
+        "verbs",
+        "registered memory is not kept from children: another library of this process used RDMA "
+        "before; where Linux is older than 5.12, a fork may make RDMA send stale data, unless "
+        "RDMAV_FORK_SAFE=1 is set");
+  HORING_ASSIGN(devices_, openDevices(library,
+                                      {options_.devices, options_.gid_index, options_.relaxed_ordering,
+                                       options_.distance},
+                                      kMaxPorts));
   HORING_TRY(probeLockedMemory());
   regions_ = std::make_unique<RegionCache>(std::span(devices_), RegionLimits{.bytes = options_.region_bytes},
                                            options_.log);
@@ -251,10 +264,14 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
                          paths_.push_back({&of, index});
                          return static_cast<uint32_t>(paths_.size() - 1);
                        },
-                   .tuning = {.timeout = options_.timeout,
+                   .tuning = {.timeout = options_.timeout != 0 ? options_.timeout
+                                         : paths.size() > 1    ? kTimeoutOfSeveral
+                                                               : kTimeoutOfOne,
                               .retries = options_.retries,
                               .traffic_class = options_.traffic_class,
-                              .service_level = options_.service_level},
+                              .service_level = options_.service_level,
+                              .pkey_index = options_.pkey_index},
+                   .outage_ns = options_.outage_ms * kNsPerMs,
                    .regions = regions_.get(),
                    .moved = &moved_,
                    .clock = options_.clock,

@@ -21,13 +21,16 @@ enum class WithoutPaths : uint8_t { kFail, kUseControl };
 
 struct VerbsOptions {
   int rank = 0;
-  std::string devices;    // as HORING_IB_HCA
-  int gid_index = -1;     // as HORING_IB_GID_INDEX
-  int timeout = 14;       // as HORING_IB_TIMEOUT
-  int retries = 6;        // as HORING_IB_RETRIES
-  int traffic_class = 0;  // as HORING_IB_TC
-  int service_level = 0;  // as HORING_IB_SL
-  int queue_pairs = 1;    // as HORING_IB_QPS_PER_CONNECTION
+  std::string devices;           // as HORING_IB_HCA
+  int gid_index = -1;            // as HORING_IB_GID_INDEX
+  int timeout = 0;               // as HORING_IB_TIMEOUT
+  int retries = 6;               // as HORING_IB_RETRIES
+  int64_t outage_ms = 30'000;    // as HORING_IB_OUTAGE_MS
+  int traffic_class = 0;         // as HORING_IB_TC
+  int service_level = 0;         // as HORING_IB_SL
+  int pkey_index = 0;            // as HORING_IB_PKEY_INDEX
+  int queue_pairs = 1;           // as HORING_IB_QPS_PER_CONNECTION
+  bool relaxed_ordering = true;  // as HORING_IB_RELAXED_ORDERING
   // Of devices from this rank, as far as they are known. Data goes by the nearest; the others stand by until those are lost.
   std::map<std::string, int> distance = {};
   // Bytes that a link will have to lock; where they may not be locked, there is no transport. 0: find out when a link is made.
@@ -47,9 +50,9 @@ bool hasRdmaDevices();
 // peer is, since what the queue pairs need travels by it. Fails when there is no libibverbs, no device that serves, or too low a limit
 // on locked memory, and says what to do; with kInvalidArgument when an option is wrong.
 //
-// Besides the contract of Transport: links use all ports that two ranks can pair, as far as they work. When a port or queue pair fails,
-// its messages go by the others; without any the link fails, naming rank and device. A link that none works for from the start may be
-// one of `control` instead, if its number is in the lower half of what there may be. Lent memory is registered with the devices, and
+// Besides the contract of Transport: links use all ports that two ranks can pair, as far as a first packet shows that they work. When a
+// port or queue pair fails, its messages go by the others; without any for `outage_ms` the link fails, naming rank and device. A link
+// that none works for from the start may be one of `control` instead, if its number is in the lower half of what there may be. Lent memory is registered with the devices, and
 // stays so until it is forgotten or makes room for more. Destroying the transport waits (at most two seconds) until what was sent has
 // arrived.
 Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,

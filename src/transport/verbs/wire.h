@@ -89,10 +89,10 @@ static_assert(Immediate::unpack(Immediate::pack(Immediate::Kind::kCredit, 15, (u
 // --- Over the control link: each word is one message of it, whose tag is one of these.
 enum class Word : uint64_t {
   kHello = 0x6f6c6c6568,    // a Hello: how to reach this end's queue pairs and slots
-  kReady = 0x7964616572,    // nothing more: this end's queue pairs take what comes
+  kReady = 0x7964616572,    // nothing more: a first packet of this end has got through, so both may send
   kBroken = 0x6e6b6f7262,   // a Broken: one path is gone, and what has come so far
   kAgain = 0x6e69616761,    // an Again: a lost path may come back, and how to reach this end of it
-  kOn = 0x6e6f,             // a path's number: this end's queue pair of its new life takes what comes
+  kOn = 0x6e6f,             // a path's number: this end's queue pair of this life takes what comes
   kGoodbye = 0x6579627965,  // a Goodbye: this end leaves, and all that it posted has arrived
 };
 
@@ -134,8 +134,8 @@ struct Goodbye {
 static_assert(std::is_trivially_copyable_v<Goodbye>);
 
 // Every word that one end says before both are ready, and a loss of every path, fits without waiting for the other.
-inline constexpr LinkShape kControlShape{.channels = 1, .slots = 16, .slot_bytes = 576};
-static_assert(kControlShape.slots >= 3 + kMaxPaths);
+inline constexpr LinkShape kControlShape{.channels = 1, .slots = 24, .slot_bytes = 576};
+static_assert(kControlShape.slots >= 3 + 2 * kMaxPaths);
 static_assert(sizeof(Hello) <= kControlShape.slot_bytes && sizeof(Broken) <= kControlShape.slot_bytes &&
               sizeof(Goodbye) <= kControlShape.slot_bytes);
 

@@ -124,6 +124,7 @@ TEST(RdmaJob, NamesRankAndDeviceWhenItsOnlyWireIsPulled) {
   Board* const board = shared.get();
   ASSERT_NE(board, nullptr);
   const auto reduce = [&](int rank) {
+    ::setenv("HORING_IB_OUTAGE_MS", "1000", 1);
     const horingComm_t comm = meet(board, 0, 2, rank);
     ASSERT_NE(comm, nullptr);
     checkedAllReduce(comm, 1, 0);
@@ -141,6 +142,29 @@ TEST(RdmaJob, NamesRankAndDeviceWhenItsOnlyWireIsPulled) {
     EXPECT_TRUE(pullWire(0));
   });
   EXPECT_TRUE(plugWire(0));
+}
+
+TEST(RdmaJob, OutlivesThatItsOnlyWireIsPulledForSeconds) {
+  HORING_NEEDS_RDMA_MACHINE();
+  const SharedBoard shared;
+  Board* const board = shared.get();
+  ASSERT_NE(board, nullptr);
+  const auto reduce = [&](int rank) {
+    const horingComm_t comm = meet(board, 0, 2, rank);
+    ASSERT_NE(comm, nullptr);
+    checkedAllReduce(comm, 1, 0);
+    board->arrived.fetch_add(1);
+    checkedAllReduce(comm, kLargeCount, 0);
+    expectPeersByRdma(comm);
+    EXPECT_HORING(horingCommDestroy(comm));
+  };
+  onNodes({.devices_a = "rxe0", .devices_b = "rxe1"}, reduce, [&] {
+    ASSERT_TRUE(waitFor(board->arrived, 2));
+    ::usleep(100'000);
+    EXPECT_TRUE(pullWire(0));
+    ::usleep(3'000'000);
+    EXPECT_TRUE(plugWire(0));
+  });
 }
 
 // --- Ranks that RDMA does not join.
