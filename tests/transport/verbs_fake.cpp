@@ -116,10 +116,11 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
   FakeDevice& mine = *fake<Context>(pair.base.context).device;
   const auto there = pairs.find(pair.peer);
   if (there == pairs.end() || there->second->base.state < IBV_QPS_RTR ||
-      there->second->base.state > IBV_QPS_RTS ||
-      !reaches(mine, *fake<Context>(there->second->base.context).device) ||
-      fake<Context>(there->second->base.context).dead || (mine.needs_grh && !pair.has_grh))
+      there->second->base.state > IBV_QPS_RTS)
     return IBV_WC_RETRY_EXC_ERR;
+  const Context& theirs = fake<Context>(there->second->base.context);
+  const bool has_address = pair.has_grh || (!mine.needs_grh && !theirs.device->needs_grh);
+  if (theirs.dead || !has_address || !reaches(mine, *theirs.device)) return IBV_WC_RETRY_EXC_ERR;
   Pair& peer = *there->second;
   uint32_t bytes = 0;
   for (const ibv_sge& piece : std::span(request.sg_list, static_cast<size_t>(request.num_sge))) {

@@ -312,7 +312,7 @@ TEST_F(VerbsLinks, GiveUpAPathWhoseFirstPacketIsNeverAnswered) {
     ASSERT_TRUE(made.ok()) << made.status().toString();
     ranks_[rank] = made.take();
   }
-  verbs_.kill("a0", FakeVerbs::Death::kSilent);
+  for (const char* const name : {"a0", "b0"}) verbs_.kill(name, FakeVerbs::Death::kSilent);
   connect();
   ASSERT_TRUE(established());
   EXPECT_TRUE(transfer(100));
