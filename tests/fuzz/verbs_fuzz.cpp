@@ -145,7 +145,7 @@ class Scene {
   std::vector<std::unique_ptr<verbs::Device>> open() {
     auto opened = verbs::openDevices(verbs.library(), {}, 4);
     HORING_CHECK(opened.ok());
-    return opened.take();
+    return std::move(opened.take().devices);
   }
   verbs::LinkOptions options() {
     verbs::LinkOptions all{.peer = 1, .shape = kShape};
@@ -155,7 +155,7 @@ class Scene {
       owners_.push_back(index);
       return static_cast<uint32_t>(owners_.size() - 1);
     };
-    all.outage_ns = 1'000'000'000;
+    all.outage_ns = 10'000'000'000;
     all.regions = &regions_;
     all.moved = &moved_;
     all.clock = &clock;

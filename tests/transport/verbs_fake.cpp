@@ -120,7 +120,10 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
     return IBV_WC_RETRY_EXC_ERR;
   const Context& theirs = fake<Context>(there->second->base.context);
   const bool has_address = pair.has_grh || (!mine.needs_grh && !theirs.device->needs_grh);
-  if (theirs.dead || !has_address || !reaches(mine, *theirs.device)) return IBV_WC_RETRY_EXC_ERR;
+  uint64_t size = 0;
+  for (int i = 0; i < request.num_sge; ++i) size += request.sg_list[i].length;
+  if (theirs.dead || !has_address || size > theirs.device->lets_through || !reaches(mine, *theirs.device))
+    return IBV_WC_RETRY_EXC_ERR;
   Pair& peer = *there->second;
   uint32_t bytes = 0;
   for (const ibv_sge& piece : std::span(request.sg_list, static_cast<size_t>(request.num_sge))) {
@@ -135,8 +138,8 @@ ibv_wc_status FakeVerbs::Machine::write(Pair& pair, const ibv_send_wr& request) 
                 piece.length);
     bytes += piece.length;
   }
-  mine.bytes_sent += bytes;
   if (request.opcode != IBV_WR_RDMA_WRITE_WITH_IMM) return IBV_WC_SUCCESS;
+  mine.bytes_sent += bytes;
   if (peer.receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
   ibv_wc done{};
   done.wr_id = peer.receives.front();
@@ -479,6 +482,17 @@ void FakeVerbs::plug(int wire) {
   for (Context* const context : machine_->contexts) {
     if (context->device->wire != wire) continue;
     context->events.push_back(IBV_EVENT_PORT_ACTIVE);
+    ::eventfd_write(context->base.async_fd, 1);
+  }
+}
+
+void FakeVerbs::unplug(const std::string& name) {
+  device(name).lets_through = 0;
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
+  for (Context* const context : machine_->contexts) {
+    if (context->device->name != name) continue;
+    context->device->active = false;
+    context->events.push_back(IBV_EVENT_PORT_ERR);
     ::eventfd_write(context->base.async_fd, 1);
   }
 }

@@ -17,15 +17,16 @@ struct FakeDevice {
   bool opens = true;
   bool active = true;
   bool infiniband = false;
-  bool foreign = false;    // EFA: of another transport
-  bool needs_grh = false;  // what is sent without it gets nowhere
+  bool foreign = false;            // EFA: of another transport
+  bool needs_grh = false;          // what is sent without it gets nowhere
+  size_t lets_through = SIZE_MAX;  // bytes of a write, on the way to it
   ibv_mtu mtu = IBV_MTU_4096;
   int gbits = 100;        // 25, 50, 100 or 200
   ibv_gid gid{};          // the only row of its table
   bool registers = true;  // false: memory may not be locked
   bool dmabufs = true;    // false: it takes no memory of GPUs
   uint32_t most_inline = 256;
-  uint64_t bytes_sent = 0;  // by writes that arrived
+  uint64_t bytes_sent = 0;  // by writes with immediate data that arrived
   ibv_mtu path_mtu{};       // of the queue pair that was connected last
   int pkey_index = -1;      // the same
   int relaxed = 0;          // registrations that may be written in any order
@@ -69,6 +70,8 @@ class FakeVerbs {
   enum class Pull : uint8_t { kPortsDown, kSilently };
   void pull(int wire, Pull how = Pull::kPortsDown);
   void plug(int wire);
+  // That port alone is down.
+  void unplug(const std::string& name);
   // From now on the device says nothing more, but that once, or not even that.
   enum class Death : uint8_t { kTold, kSilent };
   void kill(const std::string& name, Death how = Death::kTold);

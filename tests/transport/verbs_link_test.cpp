@@ -46,6 +46,15 @@ class VerbsLinks : public ::testing::Test {
       ranks_[rank] = made.take();
     }
   }
+  void makeRanksByHand() {
+    for (int rank = 0; rank < 2; ++rank) {
+      VerbsOptions options = optionsOf(rank);
+      options.clock = &clock_of_hand_;
+      auto made = make(options);
+      ASSERT_TRUE(made.ok()) << made.status().toString();
+      ranks_[rank] = made.take();
+    }
+  }
   void connect(int number = 0) {
     for (int rank = 0; rank < 2; ++rank) {
       auto link = ranks_[rank]->connect(1 - rank, ranks_[1 - rank]->address(), kShape, number);
@@ -94,6 +103,7 @@ class VerbsLinks : public ::testing::Test {
 
   int64_t outage_ms_ = 30'000;
   SteadyClock clock_;
+  ManualClock clock_of_hand_;
   FakeVerbs verbs_{{device("a0", 0, 1), device("a1", 1, 1), device("b0", 0, 2), device("b1", 1, 2)}};
   std::shared_ptr<LoopbackHub> hub_;
   std::unique_ptr<Transport> ranks_[2];
@@ -133,16 +143,35 @@ TEST_F(VerbsLinks, ComeUpOnWhatIsLeftWhenAPortIsDown) {
   }
 }
 
+// Also when it tries again, until it can.
 TEST_F(VerbsLinks, ComeUpOnWhatIsLeftWhenOneEndCannotRegisterMemory) {
-  makeRanks();
+  makeRanksByHand();
   verbs_.device("b0").registers = false;
   connect();
   ASSERT_TRUE(established());
-  EXPECT_TRUE(transfer(100));
+  for (int second = 0; second < 5; ++second) {
+    EXPECT_TRUE(transfer(100));
+    clock_of_hand_.advanceNs(1'000'000'000);
+  }
   EXPECT_EQ(verbs_.device("a0").bytes_sent, 0u);
+  verbs_.device("b0").registers = true;
+  clock_of_hand_.advanceNs(60'000'000'000);
+  EXPECT_TRUE(pumpUntil(ranks_, [&] { return links_[0]->describe().find("lost") == std::string::npos; }));
+  EXPECT_TRUE(transfer(100));
+  EXPECT_GT(verbs_.device("a0").bytes_sent, 0u);
 }
 
-TEST_F(VerbsLinks, LoseWhatLeadsNowhereAtTheFirstMessage) {
+// A switch that takes smaller packets than both ports.
+TEST_F(VerbsLinks, UseNoPathThatLetsOnlySmallPacketsThrough) {
+  verbs_.device("b0").lets_through = 2048;
+  makeRanks();
+  connect();
+  ASSERT_TRUE(established());
+  EXPECT_TRUE(transfer(100));
+  for (Link* const link : links_) expectParts(link->describe(), {"1 of them lost"});
+}
+
+TEST_F(VerbsLinks, LoseWhatLeadsNowhereBeforeTheFirstMessage) {
   makeRanks();
   verbs_.pull(1, FakeVerbs::Pull::kSilently);
   connect();
@@ -196,6 +225,7 @@ TEST_F(VerbsLinks, MakeDoWithWhatAnAdapterTakesInline) {
 TEST_F(VerbsLinks, UseThePartitionAndTheOrderThatAreWanted) {
   for (int rank = 0; rank < 2; ++rank) {
     VerbsOptions options = optionsOf(rank);
+    for (const char* const name : {"a0", "a1", "b0", "b1"}) verbs_.device(name).infiniband = true;
     options.pkey_index = rank == 0 ? 3 : 0;
     options.relaxed_ordering = rank == 0;
     auto made = make(options);
@@ -303,27 +333,38 @@ TEST_F(VerbsLinks, LoseADeviceThatDied) {
   expectParts(links_[1]->status().message(), {"lost its last RDMA path", "local catastrophic error"});
 }
 
+// One end offers the other path again, and the other never answers, as its port is down.
+TEST_F(VerbsLinks, FailInTimeThoughAPathIsOffered) {
+  makeRanksByHand();
+  connect();
+  ASSERT_TRUE(established());
+  verbs_.unplug("b0");
+  EXPECT_TRUE(transfer(100));
+  clock_of_hand_.advanceNs(1'500'000'000);
+  EXPECT_TRUE(transfer(100));
+  verbs_.pull(1, FakeVerbs::Pull::kSilently);
+  ASSERT_NE(links_[0]->sender(0).tryAcquire(), nullptr);
+  links_[0]->sender(0).post(64, 0);
+  const auto lost = [](Link* link) { return link->describe().find("2 of them lost") != std::string::npos; };
+  ASSERT_TRUE(pumpUntil(ranks_, [&] { return lost(links_[0]) && lost(links_[1]); }));
+  clock_of_hand_.advanceNs(31'000'000'000);
+  ASSERT_TRUE(failed());
+  expectParts(links_[0]->status().message(), {"lost its last RDMA path", "30000 ms (HORING_IB_OUTAGE_MS)"});
+}
+
 TEST_F(VerbsLinks, GiveUpAPathWhoseFirstPacketIsNeverAnswered) {
-  ManualClock clock;
-  for (int rank = 0; rank < 2; ++rank) {
-    VerbsOptions options = optionsOf(rank);
-    options.clock = &clock;
-    auto made = make(options);
-    ASSERT_TRUE(made.ok()) << made.status().toString();
-    ranks_[rank] = made.take();
-  }
+  makeRanksByHand();
   for (const char* const name : {"a0", "b0"}) verbs_.kill(name, FakeVerbs::Death::kSilent);
   connect();
   ASSERT_TRUE(established());
   EXPECT_TRUE(transfer(100));
-  const auto lost = [&] { return links_[0]->describe().find("1 of them lost") != std::string::npos; };
-  clock.advanceNs(4'900'000'000);
+  const int before = verbs_.resources();  // its queue pairs among them
+  clock_of_hand_.advanceNs(9'900'000'000);
   EXPECT_TRUE(transfer(100));
-  EXPECT_FALSE(lost());
-  clock.advanceNs(200'000'000);
-  EXPECT_TRUE(pumpUntil(ranks_, lost));
+  EXPECT_EQ(verbs_.resources(), before);
+  clock_of_hand_.advanceNs(200'000'000);
+  EXPECT_TRUE(pumpUntil(ranks_, [&] { return verbs_.resources() == before - 2; }));
   EXPECT_TRUE(transfer(100));
-  for (auto& rank : ranks_) rank.reset();
 }
 
 TEST_F(VerbsLinks, MoveToTheOtherPathWhenAPortGoesDown) {
@@ -481,6 +522,14 @@ TEST_F(VerbsLinks, AreRefusedByAdaptersOfAnotherKind) {
   const Status refused = make(optionsOf(0)).status();
   EXPECT_EQ(refused.code(), Code::kSystemError);
   expectParts(refused.message(), {"a0 speaks neither InfiniBand nor RoCE (EFA", "a1 speaks"});
+}
+
+TEST_F(VerbsLinks, AreRefusedWithATimeoutThatIsTooShort) {
+  VerbsOptions options = optionsOf(0);
+  options.timeout = 7;
+  const Status refused = make(options).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  expectParts(refused.message(), {"HORING_IB_TIMEOUT=7", "8 to 22"});
 }
 
 // Fabrics have one address each, which needs no number.

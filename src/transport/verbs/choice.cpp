@@ -103,17 +103,10 @@ void note(std::string& notes, const std::string& more) {
   notes += (notes.empty() ? "" : "; ") + more;
 }
 
-// What does not serve, and why.
-struct Refusals {
-  std::string notes;
-  Status wrong_setting;  // the first of a port that would serve but for that
-};
-
 // Opens those ports of one device that serve.
 void openPorts(const Library& library, ibv_device* device, const DeviceWish& wish,
-               const DeviceSelection& selection, std::vector<std::unique_ptr<Device>>& opened,
-               Refusals& refusals) {
-  std::string& notes = refusals.notes;
+               const DeviceSelection& selection, OpenDevices& all) {
+  std::string& notes = all.left_out;
   const std::string name = library.deviceName(device);
   if (device->transport_type != IBV_TRANSPORT_IB) return note(notes, whyForeign(name).message());
   int ports = 1;
@@ -131,15 +124,15 @@ void openPorts(const Library& library, ibv_device* device, const DeviceWish& wis
       continue;
     }
     Result<Port> port = inspect(library, context, number, wish.gid_index);
-    if (port.status().code() == Code::kInvalidArgument && refusals.wrong_setting.ok())
-      refusals.wrong_setting = port.status();
+    if (port.status().code() == Code::kInvalidArgument && all.wrong_setting.ok())
+      all.wrong_setting = port.status();
     Status usable = port.ok() ? Status() : port.status();
     if (usable.ok()) {
       made->describeAs(port.take());
       usable = made->open();
     }
     if (usable.ok())
-      opened.push_back(std::move(made));
+      all.devices.push_back(std::move(made));
     else
       note(notes, usable.message());
   }
@@ -212,8 +205,7 @@ Result<GidEntry> chooseGid(std::span<const GidEntry> table, int wanted, const st
                     wanted, port.c_str(), there.empty() ? "none" : there.c_str());
 }
 
-Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library, const DeviceWish& wish,
-                                                         size_t most) {
+Result<OpenDevices> openDevices(const Library& library, const DeviceWish& wish, size_t most) {
   HORING_ASSIGN(const DeviceSelection selection, DeviceSelection::parse(wish.devices));
   int count = 0;
   ibv_device** const list = library.getDeviceList(&count);
@@ -229,21 +221,20 @@ Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library,
   std::stable_sort(list, list + count, [&](ibv_device* a, ibv_device* b) {
     return distance(library.deviceName(a)) < distance(library.deviceName(b));
   });
-  std::vector<std::unique_ptr<Device>> opened;
-  Refusals refusals;
-  for (int i = 0; i < count && opened.size() < most; ++i)
-    openPorts(library, list[i], wish, selection, opened, refusals);
+  OpenDevices all;
+  for (int i = 0; i < count && all.devices.size() < most; ++i)
+    openPorts(library, list[i], wish, selection, all);
   library.freeDeviceList(list);
-  if (opened.empty()) HORING_TRY(refusals.wrong_setting);
-  if (opened.size() > most) opened.resize(most);
-  for (const auto& device : opened) {
+  if (all.devices.size() > most) all.devices.resize(most);
+  for (const auto& device : all.devices) {
     Port port = device->port();
-    port.near = distance(port.device) == distance(opened.front()->port().device);
+    port.near = distance(port.device) == distance(all.devices.front()->port().device);
     device->describeAs(std::move(port));
   }
-  if (!opened.empty()) return opened;
+  if (!all.devices.empty()) return all;
+  HORING_TRY(all.wrong_setting);
   return makeStatus(Code::kSystemError, "no RDMA device serves (HORING_IB_HCA=%s): %s", wish.devices.c_str(),
-                    refusals.notes.c_str());
+                    all.left_out.c_str());
 }
 
 }  // namespace horing::verbs

@@ -110,6 +110,7 @@ class Device {
 
  private:
   static constexpr int kBatch = 32;
+  static constexpr int kMostBatches = 16;
 
   Library library_;
   Port port_;
@@ -128,9 +129,12 @@ int Device::poll(const Action& action) {
   int total = 0;
   ibv_wc done[kBatch];
   for (size_t i = 0; i < queues_.size(); ++i) {
-    const int count = ::ibv_poll_cq(queues_[i]->cq, kBatch, done);
-    for (int n = 0; n < count; ++n) action(done[n]);
-    total += count > 0 ? count : 0;
+    int count = kBatch;
+    for (int batch = 0; batch < kMostBatches && count == kBatch; ++batch) {
+      count = ::ibv_poll_cq(queues_[i]->cq, kBatch, done);
+      for (int n = 0; n < count; ++n) action(done[n]);
+      total += count > 0 ? count : 0;
+    }
   }
   return total;
 }
@@ -143,10 +147,15 @@ struct DeviceWish {
       {};  // of devices from this rank; of those that are not named nobody knows
 };
 
+struct OpenDevices {
+  std::vector<std::unique_ptr<Device>> devices;
+  std::string left_out;  // ports that do not serve, and why
+  Status wrong_setting;  // the first of them that would, but for a setting
+};
+
 // Opens every port that is up and wished for, `most` at the most, the nearest first. An error names what there is and why none of it
 // serves.
-Result<std::vector<std::unique_ptr<Device>>> openDevices(const Library& library, const DeviceWish& wish,
-                                                         size_t most);
+Result<OpenDevices> openDevices(const Library& library, const DeviceWish& wish, size_t most);
 
 // Memory that the device may read, and peers may write if `access` says so. Memory and device must outlive it.
 class Registration {

@@ -11,7 +11,6 @@
 namespace horing::verbs {
 
 namespace {
-constexpr size_t kPageBytes = 4096;
 // A write with all of its credit, and as much for a word about landings; also how far apart ends may be in what they know.
 constexpr uint32_t kSendsPerSlot = 4;
 }  // namespace
@@ -25,12 +24,11 @@ QueueShape VerbsLink::queueShape(uint32_t channel) const {
   return {std::min(shape().slots, kMaxLandingSlots), kLandingSlotBytes};
 }
 
-// One direction of all channels.
-uint64_t VerbsLink::rowBytes() const {
+uint64_t VerbsLink::slotBytes() const {
   uint64_t bytes = 0;
   for (const QueueShape queue : {queueShape(0), queueShape(dataChannels())})
     bytes += uint64_t{queue.stride()} * queue.slots * dataChannels();
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  return (bytes + kLargestPacket - 1) / kLargestPacket * kLargestPacket;
 }
 
 uint64_t VerbsLink::memoryBytes() const {
@@ -38,7 +36,7 @@ uint64_t VerbsLink::memoryBytes() const {
 }
 
 Status VerbsLink::open() {
-  slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, 2 * rowBytes())));
+  slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kLargestPacket, 2 * rowBytes())));
   if (!slots_)
     return makeStatus(Code::kSystemError,
                       "rank %d has no %llu bytes of memory for the slots of its link to rank %d",
@@ -95,8 +93,9 @@ size_t VerbsLink::openPaths() const {
       std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return path.works(); }));
 }
 
-// Not all of which carry data yet.
+// Those that carry data, or that may when both are ready.
 size_t VerbsLink::pathsLeft() const {
+  if (ready()) return openPaths();
   return static_cast<size_t>(
       std::count_if(paths_.begin(), paths_.end(), [](const LinkPath& path) { return !path.lost(); }));
 }
@@ -314,13 +313,12 @@ void VerbsLink::giveUp(size_t index, const std::string& why, Loss loss) {
   path.why_lost = why.empty() ? "no reason given" : why;
   path.lost_at_ns = options_.clock->nowNs();
   ++path.losses;
+  path.lost_for_good = path.lost_for_good || loss == Loss::kForGood;
   const std::string& name = options_.paths[index].name;
   options_.log.warn("verbs", "lost a path to rank %d (%s): %s; %zu of %zu are left", options_.peer,
                     name.c_str(), why.c_str(), pathsLeft(), paths_.size());
   if (said_hello_) sayBroken(index);
-  if (pathsLeft() > 0) return;
-  has_hope_ = loss == Loss::kOfNetwork;
-  if (!why_stranded_.empty()) return;
+  if (openPaths() > 0 || !why_stranded_.empty()) return;
   why_stranded_ = name + ": " + why;
   stranded_since_ns_ = options_.clock->nowNs();
 }
@@ -330,7 +328,7 @@ void VerbsLink::portFailed(const Device& device, const std::string& why) {
   for (size_t index = 0; index < paths_.size(); ++index)
     if (options_.paths[index].device == &device && paths_[index].pair &&
         (openPaths() > 1 || !paths_[index].proven || device.dead()))
-      giveUp(index, why);
+      giveUp(index, why, device.dead() ? Loss::kForGood : Loss::kOfNetwork);
 }
 
 }  // namespace horing::verbs

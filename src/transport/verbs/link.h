@@ -141,6 +141,7 @@ class VerbsLink final : public Link {
     // Of all.
     int losses = 0;
     int64_t lost_at_ns = 0;
+    bool lost_for_good = false;  // nobody tries again
 
     bool works() const { return pair && proven; }
     bool lost() const { return !why_lost.empty(); }
@@ -160,7 +161,9 @@ class VerbsLink final : public Link {
   uint32_t dataChannels() const { return static_cast<uint32_t>(shape().channels); }
   // Of a channel, or of the words about its landings.
   QueueShape queueShape(uint32_t channel) const;
-  uint64_t rowBytes() const;
+  // Of one direction: the slots of all channels; and with what a first packet is sent from, and to.
+  uint64_t slotBytes() const;
+  uint64_t rowBytes() const { return slotBytes() + kLargestPacket; }
   bool say(Word word, std::span<const std::byte> what);
   void hear(const Message& message);
   void hearHello(const Message& message);
@@ -223,7 +226,6 @@ class VerbsLink final : public Link {
   Goodbye goodbye_{};         // the peer's
   std::string why_stranded_;  // the last path is gone, and this is why
   int64_t stranded_since_ns_ = 0;
-  bool has_hope_ = true;     // then
   Link* instead_ = nullptr;  // of the control transport
 };
 

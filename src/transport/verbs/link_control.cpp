@@ -123,10 +123,11 @@ void VerbsLink::hearHello(const Message& message) {
 // Whoever notices first that a path is gone tells the other, which gives it up, too, and says what it has; then each sends again.
 void VerbsLink::hearBroken(const Message& message) {
   Broken said;
-  if (!read(message, said) || said.path >= paths_.size() || paths_[said.path].peer_gave_up)
-    return broken("a loss of no path");
+  if (!read(message, said) || said.path >= paths_.size()) return broken("a loss of no path");
   said.why.back() = '\0';
   LinkPath& path = paths_[said.path];
+  if (path.over()) beginLife(path);  // of which the peer had not even something to offer
+  if (path.peer_gave_up) return broken("a loss that it has told before");
   path.peer_gave_up = true;
   giveUp(said.path, formatString("rank %d says: %s", options_.peer, said.why.data()));
   for (size_t channel = 0; channel < channels_.size(); ++channel)
@@ -156,14 +157,16 @@ void VerbsLink::judgeStranded() {
     if (agreedWithoutPaths()) goWithoutPaths();
     return;
   }
-  const int64_t patience_ns = has_hope_ ? options_.outage_ns : kExplanationNs;
+  const bool has_hope =
+      std::any_of(paths_.begin(), paths_.end(), [](const LinkPath& path) { return !path.lost_for_good; });
+  const int64_t patience_ns = has_hope ? std::max(options_.outage_ns, kExplanationNs) : kExplanationNs;
   if (options_.clock->nowNs() - stranded_since_ns_ < patience_ns) return;
   fail(makeStatus(Code::kRemoteError,
                   "rank %d lost its last RDMA path to rank %d, and none came back within %lld ms%s: %s; look "
                   "at the port (ibv_devinfo, rdma link), the cable and the "
                   "switch, or use HORING_TRANSPORTS=shm,socket",
                   options_.rank, options_.peer, static_cast<long long>(patience_ns / 1'000'000),
-                  has_hope_ ? " (HORING_IB_OUTAGE_MS)" : "", why_stranded_.c_str()));
+                  has_hope ? " (HORING_IB_OUTAGE_MS)" : "", why_stranded_.c_str()));
 }
 
 // An end says that it is ready while it has a path, hence before it says that it has lost the last one. So once both have said so of all,

@@ -1,8 +1,8 @@
 // How a path comes to carry data, at first and when it was lost: each end makes a queue pair and offers it, both connect, and each sends
-// by it once a write of nothing has got through.
+// by it once a packet has got through.
 //
-// A path has lives. Each begins when an end says kAgain (the first: kHello), and is over when both have said kBroken. Words keep their
-// order, so both ends count lives alike, though no word numbers them.
+// A path has lives. Each begins when an end says kAgain (the first: kHello), or kBroken since it has nothing to offer, and is over when
+// both have said kBroken. Words keep their order, so both ends count lives alike, though no word numbers them.
 #include <algorithm>
 #include <cstring>
 
@@ -14,14 +14,15 @@ namespace {
 
 constexpr int64_t kFirstTryNs = 1'000'000'000;
 constexpr int kMostDoublings = 6;
-// Adapters send a packet again for longer where a setting says so.
-constexpr int64_t kProofNs = 5'000'000'000;
+// Longer than adapters send a packet again by themselves, unless a setting says so.
+constexpr int64_t kProofNs = 10'000'000'000;
 
 }  // namespace
 
 // One that keeps failing costs what it carries the time of all retries, so it is tried less and less often, in the end once a minute. A
 // link without any has nothing to lose.
 bool VerbsLink::isDue(const LinkPath& path) const {
+  if (path.lost_for_good) return false;
   const int doublings = openPaths() > 0 ? std::min(path.losses - 1, kMostDoublings) : 0;
   return options_.clock->nowNs() - path.lost_at_ns >= kFirstTryNs << doublings;
 }
@@ -48,7 +49,7 @@ void VerbsLink::progressLives() {
       offer(index);
     }
     if (path.proven || path.lost()) continue;
-    if (!path.pair && port_up) offer(index);  // the peer's turn came first
+    if (!path.pair && port_up && !path.lost_for_good) offer(index);  // the peer's turn came first
     if (path.pair && !path.offered) sayAgain(index);
     if (isOverdue(path)) giveUp(index, "the first packet did not get through");
     if (path.said_on || !path.offered || !path.heard_offer || path.lost()) continue;
@@ -94,7 +95,15 @@ void VerbsLink::hearOn(uint32_t index) {
   path.heard_on = true;
   path.on_since_ns = options_.clock->nowNs();
   if (path.lost()) return;
-  if (const Status probing = path.pair->probe(); !probing.ok()) postFailed(path, probing);
+  // As large as packets get, for not every switch passes those.
+  const uint32_t bytes = 128u << path.pair->mtu();
+  const Piece packet{
+      .from = slots_.get() + slotBytes(), .bytes = bytes, .local_key = path.outgoing.localKey()};
+  const Status probing = path.pair->probe({.pieces = {packet},
+                                           .to = peer_slots_ + slotBytes(),
+                                           .remote_key = path.theirs.remote_key,
+                                           .immediate = {}});
+  if (!probing.ok()) postFailed(path, probing);
 }
 
 void VerbsLink::prove(size_t index) {

@@ -56,12 +56,13 @@ Status Path::toInit() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = static_cast<uint8_t>(device_.port().number);
-  attributes.pkey_index = static_cast<uint16_t>(options_.pkey_index);
+  if (device_.port().infiniband) attributes.pkey_index = static_cast<uint16_t>(options_.pkey_index);
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error = device_.library().modifyQp(
       pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error == 0) return {};
-  return systemError(error, "prepare a queue pair on %s", device_.port().label().c_str());
+  return systemError(error, "prepare a queue pair on %s (HORING_IB_PKEY_INDEX=%d)",
+                     device_.port().label().c_str(), attributes.pkey_index);
 }
 
 // The end of the chain is moved so that only so many are posted.
@@ -82,7 +83,8 @@ Status Path::connect(const PathHello& theirs, const PublishedPort& their_port, c
   const Port& mine = device_.port();
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu = std::min(mine.mtu, static_cast<ibv_mtu>(their_port.mtu));
+  mtu_ = std::min(mine.mtu, static_cast<ibv_mtu>(their_port.mtu));
+  attributes.path_mtu = mtu_;
   attributes.dest_qp_num = theirs.queue_pair;
   attributes.rq_psn = theirs.packet_number;
   attributes.max_dest_rd_atomic = 1;
@@ -119,17 +121,12 @@ Status Path::connect(const PathHello& theirs, const PublishedPort& their_port, c
                      their_port.name.c_str());
 }
 
-Status Path::send(ibv_send_wr& request) {
-  request.wr_id = uint64_t{options_.id} << 32 | (posted_ & kCounterMask);
-  ibv_send_wr* refused = nullptr;
-  if (const int error = ::ibv_post_send(pair_, &request, &refused); error != 0)
-    return systemError(error, "send by %s", device_.port().label().c_str());
-  ++posted_;
-  unsignalled_ = (request.send_flags & IBV_SEND_SIGNALED) != 0 ? 0 : unsignalled_ + 1;
-  return {};
+// Also signalled when there is little room, so that it comes back.
+Status Path::post(const Write& write) {
+  return post(write, unsignalled_ + 1 >= kSignalEvery || posted_ - completed_ >= options_.sends / 2);
 }
 
-Status Path::post(const Write& write) {
+Status Path::post(const Write& write, bool signalled) {
   HORING_CHECK_LT(posted_ - completed_, options_.sends);
   std::array<ibv_sge, 2> pieces;
   ibv_send_wr request{};
@@ -147,22 +144,19 @@ Status Path::post(const Write& write) {
   request.imm_data = write.immediate.value_or(0);
   request.wr.rdma.remote_addr = write.to;
   request.wr.rdma.rkey = write.remote_key;
-  // Also when there is little room, so that it comes back.
-  const bool signalled = unsignalled_ + 1 >= kSignalEvery || posted_ - completed_ >= options_.sends / 2;
   request.send_flags = (signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) |
                        (may_inline && bytes <= inline_bytes_ ? unsigned{IBV_SEND_INLINE} : 0u);
-  return send(request);
+  request.wr_id = uint64_t{options_.id} << 32 | (posted_ & kCounterMask);
+  ibv_send_wr* refused = nullptr;
+  if (const int error = ::ibv_post_send(pair_, &request, &refused); error != 0)
+    return systemError(error, "send by %s", device_.port().label().c_str());
+  ++posted_;
+  unsignalled_ = signalled ? 0 : unsignalled_ + 1;
+  return {};
 }
 
 Status Path::settle() {
-  return settled() || unsignalled_ == 0 ? Status() : probe();
-}
-
-Status Path::probe() {
-  ibv_send_wr request{};
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.send_flags = IBV_SEND_SIGNALED;
-  return send(request);
+  return settled() || unsignalled_ == 0 ? Status() : probe({});
 }
 
 void Path::sendDone(const ibv_wc& done) {

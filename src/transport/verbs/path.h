@@ -65,8 +65,9 @@ class Path {
   Status post(const Write& write);
   // Sends that are known to be done are all there have been. What is not known yet will be, after this.
   Status settle();
-  // A write of nothing, whose completion says that the peer's end is there.
-  Status probe();
+  // A write whose completion says that the peer's end is there.
+  Status probe(const Write& write) { return post(write, true); }
+  ibv_mtu mtu() const { return mtu_; }  // that of both ends, once connected
   bool settled() const { return posted_ == completed_; }
 
   // --- What became of it.
@@ -86,11 +87,12 @@ class Path {
   Status open();
   Status toInit();
   Status postReceives(uint32_t count);
-  Status send(ibv_send_wr& request);
+  Status post(const Write& write, bool signalled);
   uint32_t entries() const { return options_.sends + options_.receives + kReceiveBatch; }
 
   Device& device_;
   PathOptions options_;
+  ibv_mtu mtu_ = IBV_MTU_256;
   CompletionQueue* queue_ = nullptr;
   ibv_qp* pair_ = nullptr;
   uint32_t inline_bytes_ = 0;

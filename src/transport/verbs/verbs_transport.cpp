@@ -133,10 +133,14 @@ Status VerbsTransport::open() {
         "registered memory is not kept from children: another library of this process used RDMA "
         "before; where Linux is older than 5.12, a fork may make RDMA send stale data, unless "
         "RDMAV_FORK_SAFE=1 is set");
-  HORING_ASSIGN(devices_, openDevices(library,
-                                      {options_.devices, options_.gid_index, options_.relaxed_ordering,
-                                       options_.distance},
-                                      kMaxPorts));
+  HORING_ASSIGN(OpenDevices open, openDevices(library,
+                                              {options_.devices, options_.gid_index,
+                                               options_.relaxed_ordering, options_.distance},
+                                              kMaxPorts));
+  if (!open.wrong_setting.ok())
+    options_.log.warn("verbs", "%s; other ports serve", open.wrong_setting.message().c_str());
+  if (!open.left_out.empty()) options_.log.info("verbs", "not used: %s", open.left_out.c_str());
+  devices_ = std::move(open.devices);
   HORING_TRY(probeLockedMemory());
   regions_ = std::make_unique<RegionCache>(std::span(devices_), RegionLimits{.bytes = options_.region_bytes},
                                            options_.log);
@@ -254,6 +258,8 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
   if (paths.empty())
     return makeStatus(Code::kInvalidUsage, "rank %d has no RDMA path to rank %d: %s", options_.rank, peer,
                       apartText(published).c_str());
+  const bool several_ports = std::any_of(
+      paths.begin(), paths.end(), [&](const PathPlan& path) { return path.device != paths.front().device; });
   LinkOptions link{.rank = options_.rank,
                    .peer = peer,
                    .number = number,
@@ -265,7 +271,7 @@ Result<Link*> VerbsTransport::connect(int peer, std::span<const std::byte> peer_
                          return static_cast<uint32_t>(paths_.size() - 1);
                        },
                    .tuning = {.timeout = options_.timeout != 0 ? options_.timeout
-                                         : paths.size() > 1    ? kTimeoutOfSeveral
+                                         : several_ports       ? kTimeoutOfSeveral
                                                                : kTimeoutOfOne,
                               .retries = options_.retries,
                               .traffic_class = options_.traffic_class,
@@ -317,13 +323,19 @@ void VerbsTransport::progressControl() {
     for (const auto& link : links_) link->portFailed(*device, trouble);
   }
   need_control_ = 0;
+  bool came_up = false;
   for (const auto& link : links_) {
     const bool was_up = link->established();
     link->progressControl();
-    if (!was_up && link->established())
+    if (!was_up && link->established()) {
+      came_up = true;
       options_.log.info("verbs", "linked to rank %d: %s", link->peer(), link->describe().c_str());
+    }
     need_control_ += link->needsControl() && link->status().ok() ? 1 : 0;
   }
+  // The peer shall hear it, though this rank may not look here again for long.
+  if (came_up) [[maybe_unused]]
+    const Status said = control_->progress();
 }
 
 Status VerbsTransport::progress() {
@@ -366,6 +378,9 @@ uint64_t VerbsTransport::memoryBytes() const {
 }  // namespace
 }  // namespace verbs
 
+// A millisecond. With less, adapters that take it at its word lose paths by chance.
+constexpr int kLeastTimeout = 8;
+
 bool hasRdmaDevices() {
   std::error_code none;
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
@@ -374,6 +389,9 @@ bool hasRdmaDevices() {
 
 Result<std::unique_ptr<Transport>> makeVerbsTransport(const VerbsOptions& options,
                                                       std::unique_ptr<Transport> control) {
+  if (options.timeout != 0 && options.timeout < kLeastTimeout)
+    return makeStatus(Code::kInvalidArgument, "HORING_IB_TIMEOUT=%d: expected 0, or %d to 22",
+                      options.timeout, kLeastTimeout);
   if (!options.clock || !control)
     return makeStatus(Code::kInvalidArgument, "the verbs transport needs a clock and a control transport");
   auto transport = std::make_unique<verbs::VerbsTransport>(options, std::move(control));

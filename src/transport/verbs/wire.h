@@ -15,7 +15,8 @@ namespace horing::verbs {
 static_assert(std::endian::native == std::endian::little,
               "wire formats are little-endian and copied as they are");
 
-inline constexpr size_t kMaxPaths = 8;  // of one link
+inline constexpr size_t kMaxPaths = 8;          // of one link
+inline constexpr size_t kLargestPacket = 4096;  // bytes of data, and a page
 
 // --- Over RDMA. A slot is 64 bytes of which the last ones are this, then the data, so that one write carries both.
 struct SlotHeader {
