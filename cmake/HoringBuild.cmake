@@ -50,15 +50,20 @@ endif()
 # For the folder that says so, and those below it: under a sanitizer, which most of the time waits for other ranks, it compiles in a
 # third of the time so.
 macro(horing_needs_no_speed)
-  if(HORING_SANITIZE)
-    add_compile_options(-O0)
-  endif()
+  horing_optimise(-O0)
 endmacro()
 
 # For a folder below such a one, of tests that compute.
 macro(horing_needs_speed)
+  horing_optimise(-O1)
+endmacro()
+
+# In place of what the folder above says: CMake drops the second of equal options, and so of -O0 -O1 -O0 the one that is meant.
+macro(horing_optimise level)
   if(HORING_SANITIZE)
-    add_compile_options(-O1)
+    get_property(horing_options DIRECTORY PROPERTY COMPILE_OPTIONS)
+    list(REMOVE_ITEM horing_options -O0 -O1)
+    set_property(DIRECTORY PROPERTY COMPILE_OPTIONS ${horing_options} ${level})
   endif()
 endmacro()
 

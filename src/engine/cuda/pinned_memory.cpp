@@ -13,15 +13,18 @@ namespace {
 class PinnedHostMemory final : public Memory {
  public:
   explicit PinnedHostMemory(PinnedMemory memory)
-      : memory_(std::move(memory)), arena_(memory_.data(), memory_.bytes(), "of pinned memory") {
-    std::memset(memory_.data(), 0, memory_.bytes());
-  }
+      : memory_(std::move(memory)), arena_(memory_.data(), memory_.bytes(), "of pinned memory") {}
 
-  Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  Result<std::byte*> allocate(size_t bytes) override {
+    // Now, not all at once: most of it is never given, and a program that has many communicators waits for each.
+    const size_t before = arena_.used();
+    HORING_ASSIGN(std::byte* const at, arena_.allocate(bytes));
+    std::fill_n(at, arena_.used() - before, std::byte{0});
+    return at;
+  }
   size_t used() const override { return arena_.used(); }
   Status rewind(size_t used) override {
-    const auto back = arena_.rewind(used);
-    std::fill(back.begin(), back.end(), std::byte{0});
+    (void)arena_.rewind(used);
     return {};
   }
   Status write(void* to, const void* from, size_t bytes) override {

@@ -1,14 +1,17 @@
 #pragma once
 // Runs the lanes of several ranks at once, as their kernels would, on threads of the host.
+#include <algorithm>
 #include <atomic>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "emulated_block.h"
 #include "engine/cuda/bound_plan.h"
-#include "rules.h"
+#include "engine/cuda/fold_rules.h"
 
 namespace horing::test {
 
@@ -17,11 +20,28 @@ bool runLane(const cuda::LaneCalls& calls, int32_t rank, int32_t lane, int32_t p
              EmulatedLaneThread& thread) {
   return cuda::LaneRun<R, EmulatedLaneThread>({calls, rank, 0, lane, part, thread.shared()}, thread).run();
 }
-template <class R>
-struct LaneOf {
-  static constexpr bool (*value)(const cuda::LaneCalls&, int32_t, int32_t, int32_t,
-                                 EmulatedLaneThread&) = runLane<R>;
+
+struct EmulatedLane {
+  DataType type;
+  RedOp op;
+  bool (*run)(const cuda::LaneCalls&, int32_t, int32_t, int32_t, EmulatedLaneThread&);
 };
+template <DataType kType, RedOp kOp>
+inline constexpr EmulatedLane kLaneOf = {kType, kOp, runLane<cuda::RuleOf<kType, kOp>>};
+// What tests of lanes use. Each takes a second to compile; all rules fold in fold_test.cpp, and lanes by all of them on a GPU.
+inline constexpr EmulatedLane kEmulatedLanes[] = {
+    kLaneOf<DataType::kFloat32, RedOp::kSum>,       kLaneOf<DataType::kFloat32, RedOp::kAvg>,
+    kLaneOf<DataType::kFloat32, RedOp::kPreMulSum>, kLaneOf<DataType::kInt32, RedOp::kSum>,
+    kLaneOf<DataType::kInt32, RedOp::kPreMulSum>,   kLaneOf<DataType::kInt8, RedOp::kMax>,
+    kLaneOf<DataType::kInt8, RedOp::kPreMulSum>,
+};
+inline auto emulatedLane(DataType type, RedOp op) {
+  const auto found =
+      std::find_if(std::begin(kEmulatedLanes), std::end(kEmulatedLanes),
+                   [&](const EmulatedLane& each) { return each.type == type && each.op == op; });
+  HORING_CHECK(found != std::end(kEmulatedLanes));  // a test uses another: add it
+  return found->run;
+}
 
 // A kernel about to run: a call of one rank, or of all.
 struct Launch {
@@ -39,7 +59,7 @@ struct Launch {
 class Emulation {
  public:
   void add(const Launch& launch) {
-    const auto run = ruleFor<LaneOf>(launch.type, launch.op);
+    const auto run = emulatedLane(launch.type, launch.op);
     const auto& calls = *calls_.emplace_back(std::make_unique<cuda::LaneCalls>(launch.calls));
     for (int32_t rank = 0; rank < calls.count; ++rank)
       for (int32_t part = 0; part < calls.each[rank].used_parts; ++part)
