@@ -3,6 +3,8 @@
 #include <list>
 #include <mutex>
 
+#include "base/fork_guard.h"
+
 namespace horing {
 
 namespace {
@@ -11,6 +13,7 @@ struct Rendezvous {
   UniqueId id;
   std::shared_ptr<RootService> unclaimed;
   std::weak_ptr<RootService> service;
+  ForkGuard fork_guard{};
 };
 struct RendezvousList {
   std::mutex mutex;
@@ -39,7 +42,7 @@ Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, 
     const auto alive = old.service.lock();
     return !alive || alive->finished();
   });
-  list.entries.push_back({id, service, service});
+  list.entries.emplace_back(id, service, service);
   return id;
 }
 
@@ -47,7 +50,8 @@ std::shared_ptr<RootService> claimRendezvous(const UniqueId& id) {
   RendezvousList& list = rendezvousList();
   std::lock_guard lock(list.mutex);
   for (Rendezvous& entry : list.entries) {
-    if (entry.id != id) continue;
+    // A forked child joins its parent's rendezvous like anybody else.
+    if (entry.id != id || entry.fork_guard.isForkedChild()) continue;
     std::shared_ptr<RootService> service = entry.service.lock();
     entry.unclaimed.reset();
     return service;

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "base/check.h"
-#include "base/fork_guard.h"
 #include "base/no_memory.h"
 #include "base/service_thread.h"
 #include "control/control_journal.h"
@@ -120,10 +119,9 @@ class JoinedControl final : public Control {
   std::string where_;
   Key key_;
   ReturnSecret secret_;
-  ForkGuard fork_guard_;
   Fd wake_;  // written to make the thread look again
   Fd news_;  // written once, when over() becomes true
-  std::thread thread_;
+  ServiceThread thread_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // something that a waitUntil() may wait for
@@ -163,27 +161,20 @@ Status JoinedControl::begin() {
   news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid() || !news_.valid())
     return systemError(errno, "rank %d could not make its descriptors (ulimit -n)", options_.rank);
-  HORING_ASSIGN(thread_, startServiceThread("the control connection", [this] { serve(); }));
-  return {};
+  return thread_.start("the control connection", [this] { serve(); });
 }
 
 JoinedControl::~JoinedControl() {
-  // A forked child has a copy of this object, but not the thread.
-  if (fork_guard_.isForkedChild()) {
-    if (thread_.joinable()) thread_.detach();
-    return;
-  }
   stopServing();
 }
 
 void JoinedControl::stopServing() {
-  {
+  thread_.end([this] {
     Lock lock(mutex_);
     awaitLastWord(lock);
     stop_ = true;
     wakeThread();
-  }
-  if (thread_.joinable()) thread_.join();
+  });
 }
 
 // A connection that holds has kGoodbyeMs for it; one that breaks may be replaced before. Bounded however often it breaks.
