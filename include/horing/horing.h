@@ -79,9 +79,9 @@
  *
  * (10) fork: a communicator belongs to the process that made it. In a child every call on it returns
  * horingInvalidUsage and leaves the parent's communicator alone; the child may make communicators of its own,
- * and exec is harmless. The child has none of the parent's connections: pthread_atfork closes them in the
- * child (a bare clone system call does not). So however long the child lives, the other ranks notice at once
- * when the parent is gone.
+ * also with the unique ID of its parent, and exec is harmless. The child has none of the parent's
+ * connections: pthread_atfork closes them in the child (a bare clone system call does not). So however long
+ * the child lives, the other ranks notice at once when the parent is gone.
  *
  * (11) No exception leaves the library, no signal handler is installed, and it prints only where HORING_DEBUG
  * says so.
@@ -323,19 +323,21 @@ HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksL
 
 /* Waits until the operations that this rank has issued on comm are complete, and leaves comm in good order,
  * as horingCommDestroy does. The later destroy is then local and does not wait, and every other call that
- * moves data returns horingInvalidUsage. Errors: horingInvalidArgument (NULL), horingInvalidUsage (called
- * before; a collective is running in another thread; forked child), or the error that sticks to comm. */
+ * moves data returns horingInvalidUsage. NULL, which horingCommSplit gives without a color, succeeds. Errors:
+ * horingInvalidArgument (not a live communicator), horingInvalidUsage (called before; a collective is running
+ * in another thread; forked child), or the error that sticks to comm. */
 HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
 /* Releases the communicator after the data that this rank has sent is delivered. Not collective: ranks may
  * call it at different times, and one thread may call it for several ranks in turn. Returns even when peers
- * are dead. comm is invalid afterwards. Errors: horingInvalidArgument (NULL), horingInvalidUsage (a
- * collective is running in another thread; forked child). */
+ * are dead. comm is invalid afterwards. NULL succeeds. Errors: horingInvalidArgument (not a live
+ * communicator), horingInvalidUsage (a collective is running in another thread; forked child). */
 HORING_API horingResult_t horingCommDestroy(horingComm_t comm);
 
 /* Ends the communicator at once: a collective that another thread is running on it returns an error, peers
  * get horingRemoteError, and nothing is waited for. comm is invalid afterwards. Any thread, but only once.
- * Errors: horingInvalidArgument (NULL), horingInvalidUsage (forked child). */
+ * NULL succeeds. Errors: horingInvalidArgument (not a live communicator), horingInvalidUsage (forked
+ * child). */
 HORING_API horingResult_t horingCommAbort(horingComm_t comm);
 
 /* ---- Querying a communicator. Any thread, any time before it is ended. ---- */

@@ -214,6 +214,7 @@ horingResult_t horingCommInitFromEnv(horingComm_t* comm) {
 horingResult_t horingCommFinalize(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
+    if (!comm) return {};
     HORING_TRY(checkHandle(comm));
     HORING_TRY(checkMayWait());
     comm->queue->drain();
@@ -224,6 +225,7 @@ horingResult_t horingCommFinalize(horingComm_t comm) {
 horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
+    if (!comm) return {};
     HORING_TRY(checkAlive(comm));
     HORING_TRY(checkMayWait());
     if (comm->making.load(std::memory_order_acquire) != horingComm::Making::kFailed) {
@@ -240,6 +242,7 @@ horingResult_t horingCommDestroy(horingComm_t comm) {
 horingResult_t horingCommAbort(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
+    if (!comm) return {};
     HORING_TRY(checkAlive(comm));
     if (comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade)
       HORING_TRY(checkHandle(comm));
