@@ -266,7 +266,12 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
                                 Deadline deadline) {
   uint32_t transports = 0;
   const Status status = withoutExceptions([&]() -> Status {
-    HORING_ASSIGN(PlannedOperation* const planned, planner_->prepare(collective, selection, call.root));
+    const Result<PlannedOperation*> prepared = planner_->prepare(collective, selection, call.root);
+    if (!prepared.ok()) {
+      watchdog_->suspect(call.sequence, {{}, "begins its links"});
+      return prepared.status();
+    }
+    PlannedOperation* const planned = prepared.value();
     if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
     transports = planned->transports;
     planned->operation->begin(call);

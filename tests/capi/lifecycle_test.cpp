@@ -355,6 +355,22 @@ TEST(Finalize, TellsTheErrorThatSticks) {
   EXPECT_HORING(horingCommDestroy(comms[0]));
 }
 
+// Over shared memory it has taken with it what its peers would look for.
+TEST(Disagreement, NamesARankThatLeftBeforeTheFirstCall) {
+  for (const char* transport : {"shm", "socket"}) {
+    const Setting only("HORING_TRANSPORTS", transport);
+    const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+    EXPECT_HORING(horingCommDestroy(comms[0]));
+    float x = 1;
+    EXPECT_TRUE(
+        refuses(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[1], nullptr), horingRemoteError,
+                "after 0 calls, and rank 1 waits in all_reduce #0: every rank must make all calls before "
+                "it leaves"))
+        << transport;
+    EXPECT_HORING(horingCommDestroy(comms[1]));
+  }
+}
+
 // Rank 0 is done at once and leaves; who comes then, and calls something else, hears of that and not only that it has left.
 TEST(Disagreement, IsReportedAlsoWhenTheOthersHaveLeft) {
   for (const Meeting meeting : {Meeting::kInitRank, Meeting::kInitAll}) {
