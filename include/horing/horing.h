@@ -258,8 +258,9 @@ HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
  * may live in one process, each initialised by its own thread. *comm belongs to the caller. The placement of
  * ranks (nodes, groups) is determined here. Errors: horingInvalidArgument (comm NULL, nranks < 1, rank
  * outside 0 .. nranks-1, a rank given twice, not an ID, a bad environment variable), horingInvalidUsage
- * (another library version, a wrong secret, ranks that disagree), horingTimeout, horingSystemError,
- * horingRemoteError. */
+ * (another library version, a wrong secret, ranks that disagree, an ID that was used already, if this process
+ * made it), horingTimeout, horingSystemError, horingRemoteError (also where the ID was used already, or the
+ * process that made it has ended). */
 HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank);
 
 /* horingCommInitRank with settings; a config of NULL changes nothing. With config->blocking = 0 it returns

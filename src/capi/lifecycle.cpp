@@ -30,7 +30,7 @@ Result<Config> readEnvironment() {
 // One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
 Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
   // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
-  std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
   if (!options.blocking)
     return makeHandleLater([origin = Origin{std::move(options), std::move(root)}] { return origin; }, comm);
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
@@ -74,6 +74,7 @@ Status initRank(const InitRank& init) {
   HORING_ASSIGN(options.config, readEnvironment());
   HORING_TRY(applySettings(init.config, options));
   options.id = idOf(init.id);
+  options.root_was_open = true;
   options.rank = init.rank;
   options.ranks = init.ranks;
   noteCurrentGpu(options);
@@ -97,7 +98,8 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
   // Then nothing was tried, and the IDs are as good as before.
   if (status.code() == Code::kInvalidArgument) return status;
   for (int i = 1; i < ids; ++i)
-    if (idOf(given[i]) != idOf(given[0])) claimRendezvous(idOf(given[i]));
+    if (idOf(given[i]) != idOf(given[0])) [[maybe_unused]]
+      const auto not_needed = claimRendezvous(idOf(given[i]));
   return status;
 }
 
@@ -128,7 +130,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   if (options.config.gpu_path == "auto") options.gpus = std::make_shared<GpuTeam>(ranks);
   options.ranks = ranks;
-  const std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  HORING_ASSIGN(const std::shared_ptr<RootService> root, claimRendezvous(options.id));
   std::vector<Result<horingComm_t>> made(static_cast<size_t>(ranks),
                                          Status(Code::kSystemError, "no memory for a communicator"));
   HORING_TRY(onThreads(ranks, [&](int rank) {

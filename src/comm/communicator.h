@@ -49,6 +49,8 @@ struct CommunicatorOptions {
   UniqueId id;
   int rank = 0;
   int ranks = 1;
+  // As in JoinOptions.
+  bool root_was_open = false;
   // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
   // PCI address of the GPU that this rank computes on, for the job's map; empty: none, or nobody knows.

@@ -153,6 +153,7 @@ Status Communicator::initialise() {
   join.id = options_.id;
   join.rank = options_.rank;
   join.ranks = options_.ranks;
+  join.root_was_open = options_.root_was_open;
   join.timeout_ms = options_.config.init_timeout_ms;
   join.clock = &clock_;
   join.abort = &aborted_;

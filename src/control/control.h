@@ -30,6 +30,8 @@ struct JoinOptions {
   int ranks = 1;
   // How long to wait for all ranks.
   int64_t timeout_ms = 60'000;
+  // The rendezvous was open before the ID was known: if nobody listens there, it is over. Else it may open later.
+  bool root_was_open = false;
   // Must outlive the Control.
   const Clock* clock = nullptr;
   // Ends every wait within 50 ms when it becomes true. May be null; must outlive the Control.

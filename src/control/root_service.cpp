@@ -103,6 +103,7 @@ class RootThread final : public RootService {
   uint16_t port() const override { return port_; }
   bool finished() const override { return waitFinished(0); }
   bool failed() const override { return rendezvous_.failed(); }
+  bool isOfParent() const override { return thread_.isOfParent(); }
   bool waitFinished(int64_t timeout_ms) const override;
 
  private:

@@ -34,6 +34,20 @@ TEST(Lifecycle, EndingNoCommunicatorSucceeds) {
   EXPECT_HORING(horingCommAbort(nullptr));
 }
 
+TEST(Lifecycle, AnIdIsRefusedTheSecondTime) {
+  horingUniqueId first, later;
+  ASSERT_HORING(horingGetUniqueId(&first));
+  horingComm_t comm = nullptr;
+  ASSERT_HORING(horingCommInitRank(&comm, 1, first, 0));
+  EXPECT_HORING(horingCommDestroy(comm));
+  ASSERT_HORING(horingGetUniqueId(&later));
+  for (int ranks : {1, 2})
+    EXPECT_TRUE(refuses(horingCommInitRank(&comm, ranks, first, 0), horingInvalidUsage,
+                        "this unique ID was used already"));
+  ASSERT_HORING(horingCommInitRank(&comm, 1, later, 0));
+  EXPECT_HORING(horingCommDestroy(comm));
+}
+
 TEST(Lifecycle, AMissingRankIsNamedAtTheDeadline) {
   Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   horingUniqueId id;

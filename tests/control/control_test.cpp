@@ -295,6 +295,20 @@ TEST(Control, SaysThatNobodyAnswers) {
       << status.toString();
 }
 
+TEST(Control, GivesUpSoonOnARootThatWasOpen) {
+  auto root = startRoot();
+  JoinOptions options = joinOptions(root->id(), 3, 4);
+  options.root_was_open = true;
+  root.reset();
+  const int64_t begun_ns = kClock.nowNs();
+  const Status status = Control::join(options).status();
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
+              mentions(status, "this unique ID was used already, or the process that made it has ended"))
+      << status.toString();
+  EXPECT_LT(kClock.nowNs() - begun_ns, 10'000'000'000) << "not the deadline";
+}
+
 TEST(Control, SaysThatItsKeyIsNotTheRoots) {
   const auto root = startRoot();
   UniqueIdParts parts = decodeUniqueId(root->id()).take();
