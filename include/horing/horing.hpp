@@ -358,9 +358,11 @@ class Communicator {
     return text;
   }
 
-  // // ---- Collectives ---- // The sizes of the ranges must be those that horing.h states, else Error
-  // (horingInvalidArgument). With the // handle of a stream the calls return at once, and the buffers must
-  // live until the stream has completed // them.
+  // ---- Collectives ----
+  //
+  // The sizes of the ranges must be those that horing.h states, else Error (horingInvalidArgument). With the
+  // handle of a stream the calls return at once, and the buffers must live until the stream has completed
+  // them.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -455,7 +457,7 @@ class Communicator {
                          handle(), stream));
   }
 
-  // // ---- Blocks in another order: the number of rank r's block is block(order, r). ----
+  // ---- Blocks in another order: the number of rank r's block is block(order, r). ----
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -476,9 +478,11 @@ class Communicator {
                                  kElementType<Send>, order, handle(), stream));
   }
 
-  // // ---- Lists of buffers ---- // For instance std::vector<std::span<float>>: entry i of one list belongs
-  // to entry i of the other, as in // the call without List; small entries travel together. With a stream the
-  // lists may be destroyed at once, // their buffers may not.
+  // ---- Lists of buffers ----
+  //
+  // For instance std::vector<std::span<float>>: entry i of one list belongs to entry i of the other, as in
+  // the call without List; small entries travel together. With a stream the lists may be destroyed at once,
+  // their buffers may not.
 
   template <BufferList Sends, WritableBufferList Receives>
   requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
@@ -511,8 +515,9 @@ class Communicator {
                               entries.counts.size(), kListType<Sends>, handle(), stream));
   }
 
-  // // ---- Blocks of different sizes ---- // Block r has counts[r] elements; the blocks follow each other,
-  // one for each rank.
+  // ---- Blocks of different sizes ----
+  //
+  // Block r has counts[r] elements; the blocks follow each other, one for each rank.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -567,7 +572,7 @@ class Communicator {
                           receive_counts.data(), nullptr, kElementType<Send>, handle(), stream));
   }
 
-  // // ---- Messages between two ranks; messages that need each other belong in a group(). ----
+  // ---- Messages between two ranks; messages that need each other belong in a group(). ----
 
   template <Buffer Send>
   void send(const Send& send, int peer, horingStream_t stream = nullptr) {
