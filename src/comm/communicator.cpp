@@ -386,8 +386,7 @@ Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {
                       host);
   Meeting meeting;
   if (host == options_.rank) {
-    RootOptions root;
-    root.log = log_;
+    HORING_ASSIGN(const RootOptions root, meetingOptions());
     HORING_ASSIGN(meeting.root, RootService::start(root, *reserved_));
   }
   JoinOptions join;

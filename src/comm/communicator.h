@@ -193,6 +193,8 @@ class Communicator {
   Result<std::string> textOfFirst(const std::string& text);
   Status chooseByText(const std::string& text);
   std::string settingsText() const;
+  // How this rank would host a meeting.
+  Result<RootOptions> meetingOptions() const;
   std::vector<std::byte> reserveMeetingPlace();
   Status exchangeIdentities(const Fragment& place, Deadline deadline);
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);

@@ -264,15 +264,20 @@ std::string Communicator::settingsText() const {
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c));
 }
 
-// The ID, or nothing: a communicator works without it.
-std::vector<std::byte> Communicator::reserveMeetingPlace() {
+Result<RootOptions> Communicator::meetingOptions() const {
   RootOptions root;
   root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
   root.family = options_.config.socket_family;
   root.interfaces = options_.config.socket_ifname;
-  Result<PortRange> ports = parsePortRange(options_.config.ports);
-  if (ports.ok()) root.ports = ports.take();
-  Result<ReservedRoot> reserved = ports.ok() ? reserveRoot(root) : ports.status();
+  HORING_ASSIGN(root.ports, parsePortRange(options_.config.ports));
+  root.log = log_;
+  return root;
+}
+
+// The ID, or nothing: a communicator works without it.
+std::vector<std::byte> Communicator::reserveMeetingPlace() {
+  const Result<RootOptions> root = meetingOptions();
+  Result<ReservedRoot> reserved = root.ok() ? reserveRoot(root.value()) : root.status();
   if (!reserved.ok()) {
     log_.info("init", "this communicator cannot shrink: %s", reserved.status().message().c_str());
     return {};
