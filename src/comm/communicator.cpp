@@ -592,6 +592,11 @@ Status Communicator::leave() {
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: a collective is running in another thread; use horingCommAbort",
                       options_.rank);
+  sayGoodbye();
+  return {};
+}
+
+void Communicator::sayGoodbye() {
   if (error_.ok() && !aborted_) {
     // Who comes late, and disagrees about the last call, shall hear so.
     for (const CallLog* log : {&calls_, &launches_})
@@ -606,16 +611,14 @@ Status Communicator::leave() {
               moved.sent_in_place, moved.sent_through_slots, moved.received_in_place,
               moved.received_through_slots);
   left_ = true;
-  return {};
 }
 
 Status Communicator::finalize() {
-  {
-    ExclusiveUse exclusive(use_, Use::kCall);
-    if (!exclusive.owns()) return occupied();
-    HORING_TRY(mayBegin());
-  }
-  return leave();
+  ExclusiveUse exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return occupied();
+  HORING_TRY(mayBegin());
+  sayGoodbye();
+  return {};
 }
 
 void Communicator::abort() {

@@ -247,6 +247,7 @@ class Communicator {
   };
   Status occupied() const;
   Status mayBegin();
+  void sayGoodbye();
   Status drive(const Drive& drive);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();
