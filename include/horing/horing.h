@@ -280,11 +280,11 @@ HORING_API horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nrank
 HORING_API horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,
                                                      horingUniqueId* commIds, horingConfig_t* config);
 
-/* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. Each must then be driven by a
- * thread of its own, since a collective on host buffers returns only when all ranks have entered it. Needs no
- * network. devlist may be NULL; otherwise devlist[i] is the GPU near which rank i is placed in rings, which
- * does not bind the rank to it. On failure no communicator is made. Errors: horingInvalidArgument (comms
- * NULL, ndev < 1), and those of horingCommInitRank. */
+/* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. A collective on host buffers
+ * returns only when all ranks have entered it, so each rank is driven by a thread of its own, or one thread
+ * puts the calls of all into a group. Needs no network. devlist may be NULL; otherwise devlist[i] is the GPU
+ * near which rank i is placed in rings, which does not bind the rank to it. On failure no communicator is
+ * made. Errors: horingInvalidArgument (comms NULL, ndev < 1), and those of horingCommInitRank. */
 HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
 
 /* Extension. Like horingCommInitRank, with rank, size and meeting point taken from the environment of
@@ -335,8 +335,11 @@ HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
  * communicator), horingInvalidUsage (a collective is running in another thread; forked child). */
 HORING_API horingResult_t horingCommDestroy(horingComm_t comm);
 
-/* Ends the communicator at once: a collective that another thread is running on it returns an error, peers
- * get horingRemoteError, and nothing is waited for. comm is invalid afterwards. Any thread, but only once.
+/* Ends the communicator: a collective that another thread is running on it returns an error, peers get
+ * horingRemoteError, and no operation is waited for, but that the others are told: for milliseconds as a rule,
+ * 1 s where the process that hosts the rendezvous does not answer, 4.5 s where the connection to it is broken;
+ * in that process for another second, or 3 s where connections are broken. comm is invalid afterwards. Any
+ * thread, but only once.
  * NULL succeeds. Errors: horingInvalidArgument (not a live communicator), horingInvalidUsage (forked
  * child). */
 HORING_API horingResult_t horingCommAbort(horingComm_t comm);
@@ -650,8 +653,9 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
 HORING_API horingResult_t horingGroupStart(void);
 
 /* Returns when all operations with stream NULL are complete and the others have been handed to their streams.
- * Errors: horingInvalidUsage (no group is open), that of the first call in the group that was refused (then
- * nothing is launched), or the first of an operation. */
+ * horingInProgress: the group makes communicators with config.blocking = 0, and nothing has failed. Errors:
+ * horingInvalidUsage (no group is open), that of the first call in the group that was refused (then nothing is
+ * launched), or the first of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
 
 /* ---- Streams of host operations. Extension: a cudaStream_t serves device memory (convention 5). ----

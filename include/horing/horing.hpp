@@ -125,6 +125,11 @@ inline horingUniqueId makeUniqueId() {
   return id;
 }
 
+// Checks a call that may return before the communicator is made.
+inline void checkBegun(horingResult_t result) {
+  if (result != horingInProgress) check(result);
+}
+
 // The operations that `calls` makes on this thread are launched together at its end, as between
 // horingGroupStart and horingGroupEnd. An exception of `calls` passes through; operations made before it are
 // launched, unless a call was refused.
@@ -137,7 +142,7 @@ void group(Calls&& calls) {
     (void)horingGroupEnd();
     throw;
   }
-  check(horingGroupEnd());
+  checkBegun(horingGroupEnd());
 }
 
 // Memory from horingMemAlloc for standard containers. All instances are equal.
@@ -233,7 +238,8 @@ class Communicator {
     return adopt(comm);
   }
 
-  // All ranks of a new communicator in this process, each to be driven by a thread of its own.
+  // All ranks of a new communicator in this process, each to be driven by a thread of its own, or all by one
+  // that puts their calls into a group().
   static std::vector<Communicator> all(int ranks) {
     std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
     std::vector<Communicator> made;
@@ -595,11 +601,6 @@ class Communicator {
     horingResult_t state = horingSuccess;
     (void)horingCommGetAsyncError(comm, &state);
     (void)(state == horingInProgress ? horingCommAbort(comm) : horingCommDestroy(comm));
-  }
-
-  // Checks the result of a call that may return before the communicator is made.
-  static void checkBegun(horingResult_t result) {
-    if (result != horingInProgress) check(result);
   }
 
   // The C form of lists.

@@ -172,6 +172,17 @@ TEST(Cpp, AGroupIsClosedWhenItsCallsThrow) {
   EXPECT_EQ(horingGroupEnd(), horingInvalidUsage) << "the group is still open";
 }
 
+TEST(Cpp, AGroupMayMakeCommunicatorsThatDoNotBlock) {
+  const horingUniqueId id = horing::makeUniqueId();
+  horingConfig_t config = horing::Config{.blocking = false}.forC();
+  std::array<horingComm_t, 2> made{};
+  horing::group([&] {
+    for (int rank = 0; rank < 2; ++rank)
+      horing::checkBegun(horingCommInitRankConfig(&made[static_cast<size_t>(rank)], 2, id, rank, &config));
+  });
+  for (const horingComm_t comm : made) Communicator::adopt(comm).abort();
+}
+
 TEST(Cpp, StreamsRunBehindTheCaller) {
   constexpr int kRanks = 2;
   std::vector<Communicator> comms = Communicator::all(kRanks);
