@@ -658,6 +658,12 @@ HORING_API horingResult_t horingGroupStart(void);
  * launched), or the first of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
 
+/* Extension. Closes what horingGroupStart opened, in place of horingGroupEnd, and drops the calls of the
+ * group, which then were never made; levels around it can only be closed without launching anything. For
+ * callers that cannot finish a group: half of one may wait for the other half until the deadline. Errors:
+ * horingInvalidUsage (no group is open). */
+HORING_API horingResult_t horingGroupDiscard(void);
+
 /* ---- Streams of host operations. Extension: a cudaStream_t serves device memory (convention 5). ----
  *
  * Any thread. Like communicators, streams belong to the process that made them: horingInvalidUsage in a

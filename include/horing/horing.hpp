@@ -131,15 +131,14 @@ inline void checkBegun(horingResult_t result) {
 }
 
 // The operations that `calls` makes on this thread are launched together at its end, as between
-// horingGroupStart and horingGroupEnd. An exception of `calls` passes through; operations made before it are
-// launched, unless a call was refused.
+// horingGroupStart and horingGroupEnd. An exception of `calls` passes through, and nothing is launched.
 template <std::invocable Calls>
 void group(Calls&& calls) {
   check(horingGroupStart());
   try {
     std::forward<Calls>(calls)();
   } catch (...) {
-    (void)horingGroupEnd();
+    (void)horingGroupDiscard();
     throw;
   }
   checkBegun(horingGroupEnd());
@@ -213,14 +212,22 @@ struct Config {
       blocking{};  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
   std::optional<bool> reproducible{};
   std::optional<int> timeout_ms{};
+  std::optional<int> max_ctas{};
+  std::optional<int> traffic_class{};
+  std::optional<bool> gpu_kernels{};
+  std::string net_name{};
   std::string name{};
 
-  // The C form; it refers to the name of this object.
+  // The C form, where each is described; it refers to the names of this object.
   horingConfig_t forC() const {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     if (blocking) config.blocking = *blocking ? 1 : 0;
     if (reproducible) config.reproducible = *reproducible ? 1 : 0;
     if (timeout_ms) config.timeoutMs = *timeout_ms;
+    if (max_ctas) config.maxCTAs = *max_ctas;
+    if (traffic_class) config.trafficClass = *traffic_class;
+    if (gpu_kernels) config.gpuKernels = *gpu_kernels ? 1 : 0;
+    if (!net_name.empty()) config.netName = net_name.c_str();
     if (!name.empty()) config.commName = name.c_str();
     return config;
   }
@@ -241,10 +248,10 @@ class Communicator {
   // All ranks of a new communicator in this process, each to be driven by a thread of its own, or all by one
   // that puts their calls into a group().
   static std::vector<Communicator> all(int ranks) {
-    std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+    std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 1);
     std::vector<Communicator> made;
     made.reserve(comms.size());
-    check(horingCommInitAll(comms.empty() ? nullptr : comms.data(), ranks, nullptr));
+    check(horingCommInitAll(comms.data(), ranks, nullptr));
     for (horingComm_t comm : comms) made.push_back(adopt(comm));
     return made;
   }

@@ -37,6 +37,20 @@ TEST(Header, OutputPointersMayNotBeNull) {
   EXPECT_TRUE(refuses(horingCommInitFromEnv(nullptr), horingInvalidArgument, "comm"));
 }
 
+TEST_F(Arguments, AGroupOfWhichAPartWasDiscardedLaunchesNothing) {
+  EXPECT_TRUE(refuses(horingGroupDiscard(), horingInvalidUsage, "horingGroupStart"));
+  data_[0] = 1;
+  data_[1] = 0;
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingAllReduce(data_, data_ + 1, 1, horingFloat, horingSum, comm_, nullptr));
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingGroupDiscard());
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "horingGroupDiscard"));
+  EXPECT_EQ(data_[1], 0);
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "horingGroupStart"));
+  EXPECT_HORING(allReduce(data_, data_ + 1, 1));
+}
+
 TEST_F(Arguments, NullBuffersAreNamed) {
   EXPECT_TRUE(refuses(allReduce(nullptr, data_, 4), horingInvalidArgument, "sendbuff"));
   EXPECT_TRUE(refuses(allReduce(data_, nullptr, 4), horingInvalidArgument, "recvbuff"));
