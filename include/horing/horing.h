@@ -2,8 +2,13 @@
  *
  * Conventions
  *
- * (1) Names, signatures and numbers are NCCL's after `sed 's/nccl/horing/g; s/NCCL/HORING/g'`, so that a
- * caller migrates by renaming. Anything that NCCL does not have is marked "Extension".
+ * (1) Names, signatures and numbers are NCCL's after renaming, so that a caller migrates by
+ *   sed -e 's/[<"]nccl[.]h[>"]/<horing\/horing.h>/' -e 's/nccl/horing/g' -e 's/NCCL/HORING/g' \
+ *       -e 's/HORING_VERSION/HORING_NCCL_VERSION/g'
+ * The last part is for guards like NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), which then ask for the level
+ * of NCCL that this header follows, 2.28; horingGetVersion and HORING_MAJOR are about horing. Of that level
+ * these are not here: windows (ncclCommWindowRegister), ncclCommRevoke, ncclGroupSimulateEnd, the functions
+ * of the device, and profilers' names (pnccl...). Anything that NCCL does not have is marked "Extension".
  *
  * (2) Every function returns a horingResult_t: horingSuccess (0) or the kind of failure. Output pointers are
  * written only if the call succeeds. horingGetLastError() has the details of a failure: what was tried, on
@@ -105,6 +110,12 @@
 /* A version as one number, for comparisons: HORING_VERSION_CODE >= HORING_VERSION(0, 1, 0). */
 #define HORING_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define HORING_VERSION_CODE HORING_VERSION(HORING_MAJOR, HORING_MINOR, HORING_PATCH)
+/* Extension. The version of NCCL whose names and numbers are here, see convention (1), as NCCL counts: up to
+ * 2.8 with one digit fewer. */
+#define HORING_NCCL_VERSION(major, minor, patch)                         \
+  (((major) <= 2 && (minor) <= 8) ? (major)*1000 + (minor)*100 + (patch) \
+                                  : (major)*10000 + (minor)*100 + (patch))
+#define HORING_NCCL_VERSION_CODE HORING_NCCL_VERSION(2, 28, 0)
 
 #define HORING_UNIQUE_ID_BYTES 128
 
@@ -179,10 +190,15 @@ typedef struct {
 /* One rank's handle of a communicator. Made by the Init functions, horingCommSplit and horingCommShrink;
  * released by horingCommDestroy or horingCommAbort. */
 typedef struct horingComm* horingComm_t;
+#define HORING_COMM_NULL NULL
 
 #define HORING_CONFIG_UNDEF_INT INT_MIN
 #define HORING_CONFIG_UNDEF_PTR NULL
+#define HORING_UNDEF_FLOAT -1.0f
 #define HORING_SPLIT_NOCOLOR -1
+#define HORING_CTA_POLICY_DEFAULT 0x00
+#define HORING_CTA_POLICY_EFFICIENCY 0x01
+#define HORING_CTA_POLICY_ZERO 0x02
 #define HORING_SHRINK_DEFAULT 0x00
 #define HORING_SHRINK_ABORT 0x01
 #define HORING_API_MAGIC 0xcafebeef /* internal */
@@ -284,7 +300,8 @@ HORING_API horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int 
  * returns only when all ranks have entered it, so each rank is driven by a thread of its own, or one thread
  * puts the calls of all into a group. Needs no network. devlist may be NULL; otherwise devlist[i] is the GPU
  * near which rank i is placed in rings, which does not bind the rank to it. On failure no communicator is
- * made. Errors: horingInvalidArgument (comms NULL, ndev < 1), and those of horingCommInitRank. */
+ * made. Errors: horingInvalidArgument (comms NULL, ndev < 1, a GPU below 0), and those of
+ * horingCommInitRank. */
 HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
 
 /* Extension. Like horingCommInitRank, with rank, size and meeting point taken from the environment of
@@ -364,6 +381,10 @@ HORING_API horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResul
 HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
 
 /* ---- Inspecting a communicator. Not while a collective runs on it (convention 7). ---- */
+
+/* Writes the CUDA number of the GPU that the communicator works on (convention 4); -1 while there is none.
+ * Errors as for horingCommCount. */
+HORING_API horingResult_t horingCommCuDevice(const horingComm_t comm, int* device);
 
 /* Extension. Writes the bytes of memory that this rank holds for the communicator: slots, shared segments,
  * plans. Grows when a plan is first used. Errors as for horingCommCount. */

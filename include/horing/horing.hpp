@@ -358,6 +358,12 @@ class Communicator {
     check(horingCommGetFailedRank(handle(), &rank));
     return rank;
   }
+  // The GPU that the communicator works on; -1 while there is none.
+  int cuDevice() const {
+    int device = -1;
+    check(horingCommCuDevice(handle(), &device));
+    return device;
+  }
   std::uint64_t memoryBytes() const {
     std::uint64_t bytes = 0;
     check(horingCommMemoryBytes(handle(), &bytes));

@@ -123,6 +123,10 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
     return makeStatus(Code::kInvalidArgument, "comms is NULL: expected room for ndev communicators");
   if (ranks < 1 || ranks > kMaxLoopbackRanks)
     return makeStatus(Code::kInvalidArgument, "ndev is %d: expected 1 to %d", ranks, kMaxLoopbackRanks);
+  for (int rank = 0; devices && rank < ranks; ++rank)
+    if (devices[rank] < 0)
+      return makeStatus(Code::kInvalidArgument, "devlist[%d] is %d: expected the number of a GPU", rank,
+                        devices[rank]);
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
   HORING_ASSIGN(options.id,
@@ -306,6 +310,16 @@ horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank) {
     if (made) HORING_TRY(checkHandle(comm));
     if (!rank) return makeStatus(Code::kInvalidArgument, "rank is NULL: expected where to put it");
     *rank = made ? comm->communicator->failedRank() : comm->making_failed_rank;
+    return {};
+  });
+}
+
+horingResult_t horingCommCuDevice(const horingComm_t comm, int* device) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    if (!device) return makeStatus(Code::kInvalidArgument, "device is NULL: expected where to put it");
+    *device = comm->queue->gpu().value_or(-1);
     return {};
   });
 }
