@@ -357,13 +357,14 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   return status.ok() ? status : fail(status);
 }
 
-Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine) {
+Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
+                                                                    std::string_view what) {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
   auto gathered = [&] {
     const Away away(use_);
-    return control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms));
+    return control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms), what);
   }();
   if (!gathered.ok()) return fail(gathered.status());
   return gathered;

@@ -100,7 +100,8 @@ class Communicator {
   Status exchange(std::span<const Transfer> transfers);
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
-  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine);
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
+                                                        std::string_view what = {});
   // The same while another thread may be in a call, for so long at most: one at a time among these and allGather(), and only the
   // control plane's errors stick.
   Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine,

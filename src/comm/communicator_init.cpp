@@ -23,6 +23,7 @@ namespace {
 // Beyond, every rank would wait for every other more often than it gains by reading its memory.
 constexpr size_t kMostSharingRanks = 64;
 constexpr size_t kMaxSettingsBytes = 1024;
+constexpr const char* kMaking = "the making of the communicator";
 
 // The links for sends and receives, as far as they are up.
 class PairConnections final : public PeerConnections {
@@ -302,7 +303,7 @@ Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline
   const auto addresses = connector_->addresses();
   writer.number(static_cast<uint32_t>(addresses.size()));
   for (const auto& address : addresses) writer.blob(address);
-  HORING_ASSIGN(const auto blobs, control_->allGather(writer.take(), deadline));
+  HORING_ASSIGN(const auto blobs, control_->allGather(writer.take(), deadline, kMaking));
   return decodePeers(blobs);
 }
 
@@ -353,7 +354,7 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   const auto mine = TransportReach::encode(
       options_.rank, options_.ranks, transports,
       [this](int peer, size_t transport) { return connector_->canReach(peer, transport); });
-  HORING_ASSIGN(auto told, control_->allGather(mine, deadline));
+  HORING_ASSIGN(auto told, control_->allGather(mine, deadline, kMaking));
   const TransportReach reach(std::move(told), transports);
   connector_->setChoices(reach.choicesOf(static_cast<size_t>(options_.rank)));
   logPeersWithoutRdma(*connector_, options_.ranks, log_);

@@ -59,8 +59,8 @@ class JoinedControl final : public Control {
 
   int rank() const override { return options_.rank; }
   int ranks() const override { return options_.ranks; }
-  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
-                                                        Deadline deadline) override;
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine, Deadline deadline,
+                                                        std::string_view what) override;
   bool isBehind() const override;
   Status catchUp(Deadline deadline) override;
   Status status() const override;
@@ -526,7 +526,8 @@ Status JoinedControl::arrive(Deadline deadline) {
 }
 
 Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<const std::byte> mine,
-                                                                     Deadline deadline) {
+                                                                     Deadline deadline,
+                                                                     std::string_view what) {
   Lock lock(mutex_);
   HORING_TRY(status_);
   if (mine.size() > kMaxGatherBytes)
@@ -537,7 +538,10 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
     return fail(makeStatus(Code::kInvalidUsage, "rank %d began exchange %llu after %s", options_.rank,
                            static_cast<unsigned long long>(exchange_),
                            left_ ? "it had left" : "the rendezvous was closed"));
-  send(GatherMessage{exchange_, static_cast<uint32_t>(deadline.remainingMs()), {mine.begin(), mine.end()}});
+  send(GatherMessage{exchange_,
+                     static_cast<uint32_t>(deadline.remainingMs()),
+                     {mine.begin(), mine.end()},
+                     std::string(what)});
   ++exchange_;
   HORING_TRY(
       waitUntil(lock, deadline, "an exchange with all ranks", [this] { return gathered_.has_value(); }));

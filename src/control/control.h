@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -59,9 +60,10 @@ class Control {
   virtual int ranks() const = 0;
 
   // Collective over all ranks, in the same order everywhere: returns what each rank gave, by rank. At most
-  // kMaxGatherBytes each, empty is fine. At the deadline the error names the ranks that did not take part.
+  // kMaxGatherBytes each, empty is fine. At the deadline the error names the ranks that did not take part, in `what`, if given.
   virtual Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
-                                                                Deadline deadline) = 0;
+                                                                Deadline deadline,
+                                                                std::string_view what = {}) = 0;
 
   // Whether something that the rendezvous said has arrived, and this rank has not heard it yet.
   virtual bool isBehind() const = 0;

@@ -113,6 +113,14 @@ TEST(Control, NamesRanksThatDoNotTakePartInAnExchange) {
   EXPECT_TRUE(mentions(waitForError(*controls[3]), "rank 3 of 4")) << controls[3]->status().toString();
 }
 
+TEST(Control, NamesWhatRanksDoNotTakePartIn) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  EXPECT_TRUE(mentions(controls[0]->allGather({}, in(kShortDeadlineMs), "a dance").status(),
+                       "rank 1 of 2 did not take part in a dance within"))
+      << controls[0]->status().toString();
+}
+
 TEST(Control, TellsEverybodyOfARankThatCameTwice) {
   const auto root = startRoot();
   for (const Status& status : joinStatuses({joinOptions(root->id(), 1, 3), joinOptions(root->id(), 1, 3)})) {
