@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/byte_size.h"
 #include "base/fd.h"
 #include "ho_ring/contest.h"
 #include "ho_ring/contest_report.h"
 #include "perf/report_json.h"
-#include "perf/sizes.h"
 
 namespace horing::bench {
 namespace {
@@ -58,7 +58,7 @@ Status finish(Arguments& arguments) {
     arguments.contest.rate_mbit =
         std::atof(rate) * static_cast<double>(std::max<size_t>(arguments.interfaces.size(), 1));
   for (const std::string& text : arguments.sizes) {
-    HORING_ASSIGN(const uint64_t bytes, perf::parseSize(text));
+    HORING_ASSIGN(const uint64_t bytes, parseBytes(text));
     if (bytes == 0) return makeStatus(Code::kInvalidArgument, "--sizes 0: expected something to move");
     arguments.contest.sizes.push_back(bytes);
   }

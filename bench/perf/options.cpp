@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/byte_size.h"
 #include "perf/gpu_buffers.h"
-#include "perf/sizes.h"
 
 extern char** environ;
 
@@ -163,9 +163,9 @@ Status chooseOps(const std::string& text, Options& options) {
 }
 
 Status chooseSizes(const Raw& raw, Options& options) {
-  HORING_ASSIGN(options.min_bytes, parseSize(raw.min_bytes));
-  HORING_ASSIGN(options.max_bytes, parseSize(raw.max_bytes));
-  HORING_ASSIGN(options.step_bytes, parseSize(raw.step_bytes));
+  HORING_ASSIGN(options.min_bytes, parseBytes(raw.min_bytes));
+  HORING_ASSIGN(options.max_bytes, parseBytes(raw.max_bytes));
+  HORING_ASSIGN(options.step_bytes, parseBytes(raw.step_bytes));
   if (options.min_bytes > options.max_bytes)
     return makeStatus(Code::kInvalidArgument, "--minbytes %s is larger than --maxbytes %s",
                       raw.min_bytes.c_str(), raw.max_bytes.c_str());

@@ -2,8 +2,13 @@
  *
  * Conventions
  *
- * (1) Names, signatures and numbers are NCCL's after `sed 's/nccl/horing/g; s/NCCL/HORING/g'`, so that a
- * caller migrates by renaming. Anything that NCCL does not have is marked "Extension".
+ * (1) Names, signatures and numbers are NCCL's after renaming, so that a caller migrates by
+ *   sed -e 's/[<"]nccl[.]h[>"]/<horing\/horing.h>/' -e 's/nccl/horing/g' -e 's/NCCL/HORING/g' \
+ *       -e 's/HORING_VERSION/HORING_NCCL_VERSION/g'
+ * The last part is for guards like NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), which then ask for the level
+ * of NCCL that this header follows, 2.28; horingGetVersion and HORING_MAJOR are about horing. Of that level
+ * these are not here: windows (ncclCommWindowRegister), ncclCommRevoke, ncclGroupSimulateEnd, the functions
+ * of the device, and profilers' names (pnccl...). Anything that NCCL does not have is marked "Extension".
  *
  * (2) Every function returns a horingResult_t: horingSuccess (0) or the kind of failure. Output pointers are
  * written only if the call succeeds. horingGetLastError() has the details of a failure: what was tried, on
@@ -79,9 +84,9 @@
  *
  * (10) fork: a communicator belongs to the process that made it. In a child every call on it returns
  * horingInvalidUsage and leaves the parent's communicator alone; the child may make communicators of its own,
- * and exec is harmless. The child has none of the parent's connections: pthread_atfork closes them in the
- * child (a bare clone system call does not). So however long the child lives, the other ranks notice at once
- * when the parent is gone.
+ * also with the unique ID of its parent, and exec is harmless. The child has none of the parent's
+ * connections: pthread_atfork closes them in the child (a bare clone system call does not). So however long
+ * the child lives, the other ranks notice at once when the parent is gone.
  *
  * (11) No exception leaves the library, no signal handler is installed, and it prints only where HORING_DEBUG
  * says so.
@@ -105,6 +110,12 @@
 /* A version as one number, for comparisons: HORING_VERSION_CODE >= HORING_VERSION(0, 1, 0). */
 #define HORING_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define HORING_VERSION_CODE HORING_VERSION(HORING_MAJOR, HORING_MINOR, HORING_PATCH)
+/* Extension. The version of NCCL whose names and numbers are here, see convention (1), as NCCL counts: up to
+ * 2.8 with one digit fewer. */
+#define HORING_NCCL_VERSION(major, minor, patch)                         \
+  (((major) <= 2 && (minor) <= 8) ? (major)*1000 + (minor)*100 + (patch) \
+                                  : (major)*10000 + (minor)*100 + (patch))
+#define HORING_NCCL_VERSION_CODE HORING_NCCL_VERSION(2, 28, 0)
 
 #define HORING_UNIQUE_ID_BYTES 128
 
@@ -179,10 +190,15 @@ typedef struct {
 /* One rank's handle of a communicator. Made by the Init functions, horingCommSplit and horingCommShrink;
  * released by horingCommDestroy or horingCommAbort. */
 typedef struct horingComm* horingComm_t;
+#define HORING_COMM_NULL NULL
 
 #define HORING_CONFIG_UNDEF_INT INT_MIN
 #define HORING_CONFIG_UNDEF_PTR NULL
+#define HORING_UNDEF_FLOAT -1.0f
 #define HORING_SPLIT_NOCOLOR -1
+#define HORING_CTA_POLICY_DEFAULT 0x00
+#define HORING_CTA_POLICY_EFFICIENCY 0x01
+#define HORING_CTA_POLICY_ZERO 0x02
 #define HORING_SHRINK_DEFAULT 0x00
 #define HORING_SHRINK_ABORT 0x01
 #define HORING_API_MAGIC 0xcafebeef /* internal */
@@ -258,8 +274,9 @@ HORING_API horingResult_t horingGetUniqueId(horingUniqueId* uniqueId);
  * may live in one process, each initialised by its own thread. *comm belongs to the caller. The placement of
  * ranks (nodes, groups) is determined here. Errors: horingInvalidArgument (comm NULL, nranks < 1, rank
  * outside 0 .. nranks-1, a rank given twice, not an ID, a bad environment variable), horingInvalidUsage
- * (another library version, a wrong secret, ranks that disagree), horingTimeout, horingSystemError,
- * horingRemoteError. */
+ * (another library version, a wrong secret, ranks that disagree, an ID that was used already, if this process
+ * made it), horingTimeout, horingSystemError, horingRemoteError (also where the ID was used already, or the
+ * process that made it has ended). */
 HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, horingUniqueId commId, int rank);
 
 /* horingCommInitRank with settings; a config of NULL changes nothing. With config->blocking = 0 it returns
@@ -279,11 +296,12 @@ HORING_API horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nrank
 HORING_API horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,
                                                      horingUniqueId* commIds, horingConfig_t* config);
 
-/* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. Each must then be driven by a
- * thread of its own, since a collective on host buffers returns only when all ranks have entered it. Needs no
- * network. devlist may be NULL; otherwise devlist[i] is the GPU near which rank i is placed in rings, which
- * does not bind the rank to it. On failure no communicator is made. Errors: horingInvalidArgument (comms
- * NULL, ndev < 1), and those of horingCommInitRank. */
+/* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. A collective on host buffers
+ * returns only when all ranks have entered it, so each rank is driven by a thread of its own, or one thread
+ * puts the calls of all into a group. Needs no network. devlist may be NULL; otherwise devlist[i] is the GPU
+ * near which rank i is placed in rings, which does not bind the rank to it. On failure no communicator is
+ * made. Errors: horingInvalidArgument (comms NULL, ndev < 1, a GPU below 0), and those of
+ * horingCommInitRank. */
 HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
 
 /* Extension. Like horingCommInitRank, with rank, size and meeting point taken from the environment of
@@ -323,19 +341,24 @@ HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksL
 
 /* Waits until the operations that this rank has issued on comm are complete, and leaves comm in good order,
  * as horingCommDestroy does. The later destroy is then local and does not wait, and every other call that
- * moves data returns horingInvalidUsage. Errors: horingInvalidArgument (NULL), horingInvalidUsage (called
- * before; a collective is running in another thread; forked child), or the error that sticks to comm. */
+ * moves data returns horingInvalidUsage. NULL, which horingCommSplit gives without a color, succeeds. Errors:
+ * horingInvalidArgument (not a live communicator), horingInvalidUsage (called before; a collective is running
+ * in another thread; forked child), or the error that sticks to comm. */
 HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
 /* Releases the communicator after the data that this rank has sent is delivered. Not collective: ranks may
  * call it at different times, and one thread may call it for several ranks in turn. Returns even when peers
- * are dead. comm is invalid afterwards. Errors: horingInvalidArgument (NULL), horingInvalidUsage (a
- * collective is running in another thread; forked child). */
+ * are dead. comm is invalid afterwards. NULL succeeds. Errors: horingInvalidArgument (not a live
+ * communicator), horingInvalidUsage (a collective is running in another thread; forked child). */
 HORING_API horingResult_t horingCommDestroy(horingComm_t comm);
 
-/* Ends the communicator at once: a collective that another thread is running on it returns an error, peers
- * get horingRemoteError, and nothing is waited for. comm is invalid afterwards. Any thread, but only once.
- * Errors: horingInvalidArgument (NULL), horingInvalidUsage (forked child). */
+/* Ends the communicator: a collective that another thread is running on it returns an error, peers get
+ * horingRemoteError, and no operation is waited for, but that the others are told: for milliseconds as a rule,
+ * 1 s where the process that hosts the rendezvous does not answer, 4.5 s where the connection to it is broken;
+ * in that process for another second, or 3 s where connections are broken. comm is invalid afterwards. Any
+ * thread, but only once.
+ * NULL succeeds. Errors: horingInvalidArgument (not a live communicator), horingInvalidUsage (forked
+ * child). */
 HORING_API horingResult_t horingCommAbort(horingComm_t comm);
 
 /* ---- Querying a communicator. Any thread, any time before it is ended. ---- */
@@ -358,6 +381,10 @@ HORING_API horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResul
 HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
 
 /* ---- Inspecting a communicator. Not while a collective runs on it (convention 7). ---- */
+
+/* Writes the CUDA number of the GPU that the communicator works on (convention 4); -1 while there is none.
+ * Errors as for horingCommCount. */
+HORING_API horingResult_t horingCommCuDevice(const horingComm_t comm, int* device);
 
 /* Extension. Writes the bytes of memory that this rank holds for the communicator: slots, shared segments,
  * plans. Grows when a plan is first used. Errors as for horingCommCount. */
@@ -647,9 +674,16 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
 HORING_API horingResult_t horingGroupStart(void);
 
 /* Returns when all operations with stream NULL are complete and the others have been handed to their streams.
- * Errors: horingInvalidUsage (no group is open), that of the first call in the group that was refused (then
- * nothing is launched), or the first of an operation. */
+ * horingInProgress: the group makes communicators with config.blocking = 0, and nothing has failed. Errors:
+ * horingInvalidUsage (no group is open), that of the first call in the group that was refused (then nothing is
+ * launched), or the first of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
+
+/* Extension. Closes what horingGroupStart opened, in place of horingGroupEnd, and drops the calls of the
+ * group, which then were never made; levels around it can only be closed without launching anything. For
+ * callers that cannot finish a group: half of one may wait for the other half until the deadline. Errors:
+ * horingInvalidUsage (no group is open). */
+HORING_API horingResult_t horingGroupDiscard(void);
 
 /* ---- Streams of host operations. Extension: a cudaStream_t serves device memory (convention 5). ----
  *

@@ -125,19 +125,23 @@ inline horingUniqueId makeUniqueId() {
   return id;
 }
 
+// Checks a call that may return before the communicator is made.
+inline void checkBegun(horingResult_t result) {
+  if (result != horingInProgress) check(result);
+}
+
 // The operations that `calls` makes on this thread are launched together at its end, as between
-// horingGroupStart and horingGroupEnd. An exception of `calls` passes through; operations made before it are
-// launched, unless a call was refused.
+// horingGroupStart and horingGroupEnd. An exception of `calls` passes through, and nothing is launched.
 template <std::invocable Calls>
 void group(Calls&& calls) {
   check(horingGroupStart());
   try {
     std::forward<Calls>(calls)();
   } catch (...) {
-    (void)horingGroupEnd();
+    (void)horingGroupDiscard();
     throw;
   }
-  check(horingGroupEnd());
+  checkBegun(horingGroupEnd());
 }
 
 // Memory from horingMemAlloc for standard containers. All instances are equal.
@@ -208,14 +212,22 @@ struct Config {
       blocking{};  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
   std::optional<bool> reproducible{};
   std::optional<int> timeout_ms{};
+  std::optional<int> max_ctas{};
+  std::optional<int> traffic_class{};
+  std::optional<bool> gpu_kernels{};
+  std::string net_name{};
   std::string name{};
 
-  // The C form; it refers to the name of this object.
+  // The C form, where each is described; it refers to the names of this object.
   horingConfig_t forC() const {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     if (blocking) config.blocking = *blocking ? 1 : 0;
     if (reproducible) config.reproducible = *reproducible ? 1 : 0;
     if (timeout_ms) config.timeoutMs = *timeout_ms;
+    if (max_ctas) config.maxCTAs = *max_ctas;
+    if (traffic_class) config.trafficClass = *traffic_class;
+    if (gpu_kernels) config.gpuKernels = *gpu_kernels ? 1 : 0;
+    if (!net_name.empty()) config.netName = net_name.c_str();
     if (!name.empty()) config.commName = name.c_str();
     return config;
   }
@@ -233,12 +245,13 @@ class Communicator {
     return adopt(comm);
   }
 
-  // All ranks of a new communicator in this process, each to be driven by a thread of its own.
+  // All ranks of a new communicator in this process, each to be driven by a thread of its own, or all by one
+  // that puts their calls into a group().
   static std::vector<Communicator> all(int ranks) {
-    std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+    std::vector<horingComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 1);
     std::vector<Communicator> made;
     made.reserve(comms.size());
-    check(horingCommInitAll(comms.empty() ? nullptr : comms.data(), ranks, nullptr));
+    check(horingCommInitAll(comms.data(), ranks, nullptr));
     for (horingComm_t comm : comms) made.push_back(adopt(comm));
     return made;
   }
@@ -345,6 +358,12 @@ class Communicator {
     check(horingCommGetFailedRank(handle(), &rank));
     return rank;
   }
+  // The GPU that the communicator works on; -1 while there is none.
+  int cuDevice() const {
+    int device = -1;
+    check(horingCommCuDevice(handle(), &device));
+    return device;
+  }
   std::uint64_t memoryBytes() const {
     std::uint64_t bytes = 0;
     check(horingCommMemoryBytes(handle(), &bytes));
@@ -358,9 +377,11 @@ class Communicator {
     return text;
   }
 
-  // // ---- Collectives ---- // The sizes of the ranges must be those that horing.h states, else Error
-  // (horingInvalidArgument). With the // handle of a stream the calls return at once, and the buffers must
-  // live until the stream has completed // them.
+  // ---- Collectives ----
+  //
+  // The sizes of the ranges must be those that horing.h states, else Error (horingInvalidArgument). With the
+  // handle of a stream the calls return at once, and the buffers must live until the stream has completed
+  // them.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -455,7 +476,7 @@ class Communicator {
                          handle(), stream));
   }
 
-  // // ---- Blocks in another order: the number of rank r's block is block(order, r). ----
+  // ---- Blocks in another order: the number of rank r's block is block(order, r). ----
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -476,9 +497,11 @@ class Communicator {
                                  kElementType<Send>, order, handle(), stream));
   }
 
-  // // ---- Lists of buffers ---- // For instance std::vector<std::span<float>>: entry i of one list belongs
-  // to entry i of the other, as in // the call without List; small entries travel together. With a stream the
-  // lists may be destroyed at once, // their buffers may not.
+  // ---- Lists of buffers ----
+  //
+  // For instance std::vector<std::span<float>>: entry i of one list belongs to entry i of the other, as in
+  // the call without List; small entries travel together. With a stream the lists may be destroyed at once,
+  // their buffers may not.
 
   template <BufferList Sends, WritableBufferList Receives>
   requires SameElements<std::ranges::range_value_t<Sends>, std::ranges::range_value_t<Receives>>
@@ -511,8 +534,9 @@ class Communicator {
                               entries.counts.size(), kListType<Sends>, handle(), stream));
   }
 
-  // // ---- Blocks of different sizes ---- // Block r has counts[r] elements; the blocks follow each other,
-  // one for each rank.
+  // ---- Blocks of different sizes ----
+  //
+  // Block r has counts[r] elements; the blocks follow each other, one for each rank.
 
   template <Buffer Send, WritableBuffer Receive>
   requires SameElements<Send, Receive>
@@ -567,7 +591,7 @@ class Communicator {
                           receive_counts.data(), nullptr, kElementType<Send>, handle(), stream));
   }
 
-  // // ---- Messages between two ranks; messages that need each other belong in a group(). ----
+  // ---- Messages between two ranks; messages that need each other belong in a group(). ----
 
   template <Buffer Send>
   void send(const Send& send, int peer, horingStream_t stream = nullptr) {
@@ -590,11 +614,6 @@ class Communicator {
     horingResult_t state = horingSuccess;
     (void)horingCommGetAsyncError(comm, &state);
     (void)(state == horingInProgress ? horingCommAbort(comm) : horingCommDestroy(comm));
-  }
-
-  // Checks the result of a call that may return before the communicator is made.
-  static void checkBegun(horingResult_t result) {
-    if (result != horingInProgress) check(result);
   }
 
   // The C form of lists.

@@ -6,7 +6,7 @@ namespace horing {
 
 enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 
-// A value: copy it, give the copy a rank. Lines are written whole, so ranks and threads may share stderr. One for which there is no
+// A value. Lines are written whole, so ranks and threads may share stderr. One for which there is no
 // memory is lost.
 class Log {
  public:
@@ -14,7 +14,6 @@ class Log {
 
   bool enabled(LogLevel level) const { return level <= level_; }
   LogLevel level() const { return level_; }
-  Log withRank(int rank) const { return Log(level_, rank); }
 
   void warn(const char* subsystem, const char* format, ...) const __attribute__((format(printf, 3, 4)));
   void info(const char* subsystem, const char* format, ...) const __attribute__((format(printf, 3, 4)));

@@ -3,10 +3,13 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "base/status.h"
 
 namespace horing {
@@ -28,5 +31,44 @@ Result<std::thread> startServiceThread(const char* what, Body body) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
 }
+
+// Owner of such a thread. A forked child has a copy of the owner, but not of the thread: there the owner lets go of it.
+class ServiceThread {
+ public:
+  ServiceThread() = default;
+  ServiceThread(const ServiceThread&) = delete;
+  ServiceThread& operator=(const ServiceThread&) = delete;
+  ~ServiceThread() {
+    end([] {});
+  }
+
+  // As startServiceThread(). Not while it has one.
+  template <typename Body>
+  Status start(const char* what, Body body) {
+    HORING_ASSIGN(thread_, startServiceThread(what, std::move(body)));
+    fork_guard_.emplace();
+    return {};
+  }
+  // It was started, and was not ended.
+  bool started() const { return fork_guard_.has_value(); }
+  // It was started by the process that this one is a fork of.
+  bool isOfParent() const { return started() && fork_guard_->isForkedChild(); }
+  // Has ask() tell the thread that it shall end, and waits until it has. Neither where there is no thread.
+  template <typename Ask>
+  void end(Ask ask) {
+    if (isOfParent()) {
+      // Not detach(): a thread that the child has started since may be known by the same name.
+      std::construct_at(&thread_);
+    } else if (started()) {
+      ask();
+      thread_.join();
+    }
+    fork_guard_.reset();
+  }
+
+ private:
+  std::thread thread_;
+  std::optional<ForkGuard> fork_guard_;  // while there is a thread
+};
 
 }  // namespace horing

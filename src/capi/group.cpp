@@ -328,4 +328,16 @@ horingResult_t horingGroupEnd(void) {
   });
 }
 
+horingResult_t horingGroupDiscard(void) {
+  using namespace horing;
+  return guarded(nullptr, []() -> Status {
+    if (!groupIsOpen())
+      return makeStatus(Code::kInvalidUsage,
+                        "horingGroupDiscard without a horingGroupStart before it in this thread");
+    refuseGroup(makeStatus(Code::kInvalidUsage, "a part of it was given up (horingGroupDiscard)"));
+    if (--open_group.depth == 0) open_group = Group();
+    return {};
+  });
+}
+
 }  // extern "C"

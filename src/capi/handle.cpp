@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/service_thread.h"
-
 namespace horing {
 
 namespace {
@@ -104,15 +102,13 @@ Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<Roo
 Status makeHandleLater(std::function<Result<Origin>()> find, horingComm_t* comm) {
   const horingComm_t handle = takeHandle();
   handle->ends_making = std::make_shared<std::atomic<bool>>(false);
-  handle->maker_guard.emplace();
   handle->making = horingComm::Making::kInProgress;
-  Result<std::thread> thread = startServiceThread(
-      "the making of a communicator", [handle, find = std::move(find)] { makeNow(*handle, find); });
-  if (!thread.ok()) {
+  const Status started = handle->maker.start("the making of a communicator",
+                                             [handle, find = std::move(find)] { makeNow(*handle, find); });
+  if (!started.ok()) {
     giveBackHandle(handle);
-    return thread.status();
+    return started;
   }
-  handle->maker = thread.take();
   publishHandle(handle, comm);
   return makeStatus(Code::kInProgress,
                     "the communicator is being made; horingCommGetAsyncError says how far it is");
@@ -133,14 +129,13 @@ void giveBackHandle(horingComm_t comm) {
   comm->alive = false;
   // The caller itself is one of them.
   while (comm->callers.load() > 1) std::this_thread::yield();
-  if (comm->maker.joinable()) comm->maker.join();
+  comm->maker.end([] {});
   comm->queue.reset();
   comm->communicator.reset();
   comm->root.reset();
   comm->reduction_ops.clear();
   comm->last_error.clear();
   comm->ends_making.reset();
-  comm->maker_guard.reset();
   comm->making_error = {};
   comm->making_failed_rank = -1;
   comm->making = horingComm::Making::kMade;
@@ -164,7 +159,7 @@ Status checkAlive(horingComm_t comm) {
                       "comm is NULL: expected a communicator from a horingCommInit function");
   if (!comm->alive)
     return makeStatus(Code::kInvalidArgument, "comm is not a live communicator: it was destroyed or aborted");
-  return comm->maker_guard && comm->maker_guard->isForkedChild() ? inForkedChild() : Status();
+  return comm->maker.isOfParent() ? inForkedChild() : Status();
 }
 
 Status whyRefused(horingComm_t comm) {

@@ -4,11 +4,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 
-#include "base/fork_guard.h"
+#include "base/service_thread.h"
 #include "base/status.h"
 #include "comm/communicator.h"
 #include "comm/queue/command_queue.h"
@@ -29,8 +27,7 @@ struct horingComm {
   horing::Status making_error;                     // once it has failed
   int making_failed_rank = -1;                     // that the error is about
   std::shared_ptr<std::atomic<bool>> ends_making;  // set: the making ends with an error
-  std::thread maker;                               // where the caller does not wait for it
-  std::optional<horing::ForkGuard> maker_guard;    // of that thread's process
+  horing::ServiceThread maker;                     // where the caller does not wait for it
   std::shared_ptr<horing::RootService>
       root;  // shared by the ranks of this process, where it hosts the rendezvous
   std::unique_ptr<horing::Communicator> communicator;

@@ -30,7 +30,7 @@ Result<Config> readEnvironment() {
 // One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
 Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
   // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
-  std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
   if (!options.blocking)
     return makeHandleLater([origin = Origin{std::move(options), std::move(root)}] { return origin; }, comm);
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
@@ -74,6 +74,7 @@ Status initRank(const InitRank& init) {
   HORING_ASSIGN(options.config, readEnvironment());
   HORING_TRY(applySettings(init.config, options));
   options.id = idOf(init.id);
+  options.root_was_open = true;
   options.rank = init.rank;
   options.ranks = init.ranks;
   noteCurrentGpu(options);
@@ -97,7 +98,8 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
   // Then nothing was tried, and the IDs are as good as before.
   if (status.code() == Code::kInvalidArgument) return status;
   for (int i = 1; i < ids; ++i)
-    if (idOf(given[i]) != idOf(given[0])) claimRendezvous(idOf(given[i]));
+    if (idOf(given[i]) != idOf(given[0])) [[maybe_unused]]
+      const auto not_needed = claimRendezvous(idOf(given[i]));
   return status;
 }
 
@@ -121,6 +123,10 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
     return makeStatus(Code::kInvalidArgument, "comms is NULL: expected room for ndev communicators");
   if (ranks < 1 || ranks > kMaxLoopbackRanks)
     return makeStatus(Code::kInvalidArgument, "ndev is %d: expected 1 to %d", ranks, kMaxLoopbackRanks);
+  for (int rank = 0; devices && rank < ranks; ++rank)
+    if (devices[rank] < 0)
+      return makeStatus(Code::kInvalidArgument, "devlist[%d] is %d: expected the number of a GPU", rank,
+                        devices[rank]);
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
   HORING_ASSIGN(options.id,
@@ -128,7 +134,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
   if (options.config.gpu_path == "auto") options.gpus = std::make_shared<GpuTeam>(ranks);
   options.ranks = ranks;
-  const std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  HORING_ASSIGN(const std::shared_ptr<RootService> root, claimRendezvous(options.id));
   std::vector<Result<horingComm_t>> made(static_cast<size_t>(ranks),
                                          Status(Code::kSystemError, "no memory for a communicator"));
   HORING_TRY(onThreads(ranks, [&](int rank) {
@@ -214,6 +220,7 @@ horingResult_t horingCommInitFromEnv(horingComm_t* comm) {
 horingResult_t horingCommFinalize(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
+    if (!comm) return {};
     HORING_TRY(checkHandle(comm));
     HORING_TRY(checkMayWait());
     comm->queue->drain();
@@ -224,6 +231,7 @@ horingResult_t horingCommFinalize(horingComm_t comm) {
 horingResult_t horingCommDestroy(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
+    if (!comm) return {};
     HORING_TRY(checkAlive(comm));
     HORING_TRY(checkMayWait());
     if (comm->making.load(std::memory_order_acquire) != horingComm::Making::kFailed) {
@@ -240,6 +248,7 @@ horingResult_t horingCommDestroy(horingComm_t comm) {
 horingResult_t horingCommAbort(horingComm_t comm) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
+    if (!comm) return {};
     HORING_TRY(checkAlive(comm));
     if (comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade)
       HORING_TRY(checkHandle(comm));
@@ -301,6 +310,16 @@ horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank) {
     if (made) HORING_TRY(checkHandle(comm));
     if (!rank) return makeStatus(Code::kInvalidArgument, "rank is NULL: expected where to put it");
     *rank = made ? comm->communicator->failedRank() : comm->making_failed_rank;
+    return {};
+  });
+}
+
+horingResult_t horingCommCuDevice(const horingComm_t comm, int* device) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    if (!device) return makeStatus(Code::kInvalidArgument, "device is NULL: expected where to put it");
+    *device = comm->queue->gpu().value_or(-1);
     return {};
   });
 }

@@ -28,7 +28,7 @@ Result<UniqueId> openForChild(const CommunicatorOptions& parent) {
 
 // A child of `comm` as its options say; the rendezvous, if this process hosts it, is claimed before the ranks meet.
 Status makeChild(CommunicatorOptions options, horingComm_t* newcomm) {
-  std::shared_ptr<RootService> root = claimRendezvous(options.id);
+  HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
   HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
   publishHandle(handle, newcomm);
   return {};
@@ -79,7 +79,7 @@ Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOpti
   const auto find = [meeting]() -> Result<Origin> {
     HORING_TRY(meeting->stream.synchronize());
     HORING_ASSIGN(CommunicatorOptions options, std::move(meeting->child));
-    std::shared_ptr<RootService> root = claimRendezvous(options.id);
+    HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
     return Origin{std::move(options), std::move(root)};
   };
   return makeHandleLater(find, newcomm);

@@ -14,11 +14,18 @@ struct Rendezvous {
 };
 struct RendezvousList {
   std::mutex mutex;
-  std::list<Rendezvous> entries;
+  std::list<Rendezvous> entries;  // the latest first
 };
+// How many are remembered after their end, so that another use of their IDs is refused at once.
+constexpr size_t kMostEnded = 100;
 RendezvousList& rendezvousList() {
   static auto* list = new RendezvousList;  // never destroyed: its threads may outlive static destruction
   return *list;
+}
+
+// Where there is a rendezvous of the parent of a forked child, only the parent knows.
+bool hasEnded(const RootService* service) {
+  return !service || (!service->isOfParent() && service->finished());
 }
 
 }  // namespace
@@ -35,24 +42,32 @@ Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, 
   const UniqueId id = service->id();
   RendezvousList& list = rendezvousList();
   std::lock_guard lock(list.mutex);
-  list.entries.remove_if([](const Rendezvous& old) {
-    const auto alive = old.service.lock();
-    return !alive || alive->finished();
+  size_t ended = 0;
+  list.entries.remove_if([&](Rendezvous& old) {
+    if (!hasEnded(old.service.lock().get())) return false;
+    old.unclaimed.reset();
+    return ++ended > kMostEnded;
   });
-  list.entries.push_back({id, service, service});
+  list.entries.push_front({id, service, service});
   return id;
 }
 
-std::shared_ptr<RootService> claimRendezvous(const UniqueId& id) {
+Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id) {
   RendezvousList& list = rendezvousList();
   std::lock_guard lock(list.mutex);
   for (Rendezvous& entry : list.entries) {
     if (entry.id != id) continue;
     std::shared_ptr<RootService> service = entry.service.lock();
+    if (hasEnded(service.get()))
+      return makeStatus(Code::kInvalidUsage,
+                        "this unique ID was used already, and is valid for one communicator: make another "
+                        "with horingGetUniqueId");
+    // A forked child joins its parent's rendezvous like anybody else.
+    if (service->isOfParent()) break;
     entry.unclaimed.reset();
     return service;
   }
-  return nullptr;
+  return std::shared_ptr<RootService>();
 }
 
 }  // namespace horing

@@ -16,7 +16,7 @@ enum class Patience : uint8_t { kEndless, kUntilRanksCome };
 Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, Patience patience);
 
 // The rendezvous of this ID if this process hosts it, else null. It belongs to those who claimed it: it ends with the last
-// of them, and says so to the ranks elsewhere.
-std::shared_ptr<RootService> claimRendezvous(const UniqueId& id);
+// of them, and says so to the ranks elsewhere. kInvalidUsage: it has ended.
+Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id);
 
 }  // namespace horing

@@ -266,7 +266,12 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
                                 Deadline deadline) {
   uint32_t transports = 0;
   const Status status = withoutExceptions([&]() -> Status {
-    HORING_ASSIGN(PlannedOperation* const planned, planner_->prepare(collective, selection, call.root));
+    const Result<PlannedOperation*> prepared = planner_->prepare(collective, selection, call.root);
+    if (!prepared.ok()) {
+      watchdog_->suspect(call.sequence, {{}, "begins its links"});
+      return prepared.status();
+    }
+    PlannedOperation* const planned = prepared.value();
     if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
     transports = planned->transports;
     planned->operation->begin(call);
@@ -352,13 +357,14 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   return status.ok() ? status : fail(status);
 }
 
-Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine) {
+Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
+                                                                    std::string_view what) {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
   auto gathered = [&] {
     const Away away(use_);
-    return control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms));
+    return control_->allGather(mine, Deadline::after(clock_, options_.config.init_timeout_ms), what);
   }();
   if (!gathered.ok()) return fail(gathered.status());
   return gathered;
@@ -381,8 +387,7 @@ Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {
                       host);
   Meeting meeting;
   if (host == options_.rank) {
-    RootOptions root;
-    root.log = log_;
+    HORING_ASSIGN(const RootOptions root, meetingOptions());
     HORING_ASSIGN(meeting.root, RootService::start(root, *reserved_));
   }
   JoinOptions join;
@@ -588,6 +593,11 @@ Status Communicator::leave() {
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: a collective is running in another thread; use horingCommAbort",
                       options_.rank);
+  sayGoodbye();
+  return {};
+}
+
+void Communicator::sayGoodbye() {
   if (error_.ok() && !aborted_) {
     // Who comes late, and disagrees about the last call, shall hear so.
     for (const CallLog* log : {&calls_, &launches_})
@@ -602,16 +612,14 @@ Status Communicator::leave() {
               moved.sent_in_place, moved.sent_through_slots, moved.received_in_place,
               moved.received_through_slots);
   left_ = true;
-  return {};
 }
 
 Status Communicator::finalize() {
-  {
-    ExclusiveUse exclusive(use_, Use::kCall);
-    if (!exclusive.owns()) return occupied();
-    HORING_TRY(mayBegin());
-  }
-  return leave();
+  ExclusiveUse exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return occupied();
+  HORING_TRY(mayBegin());
+  sayGoodbye();
+  return {};
 }
 
 void Communicator::abort() {

@@ -49,6 +49,8 @@ struct CommunicatorOptions {
   UniqueId id;
   int rank = 0;
   int ranks = 1;
+  // As in JoinOptions.
+  bool root_was_open = false;
   // Set when all ranks live in this process: they then talk through it instead of shm or sockets.
   std::shared_ptr<LoopbackHub> hub;
   // PCI address of the GPU that this rank computes on, for the job's map; empty: none, or nobody knows.
@@ -98,7 +100,8 @@ class Communicator {
   Status exchange(std::span<const Transfer> transfers);
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
-  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine);
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
+                                                        std::string_view what = {});
   // The same while another thread may be in a call, for so long at most: one at a time among these and allGather(), and only the
   // control plane's errors stick.
   Result<std::vector<std::vector<std::byte>>> exchangeFacts(std::span<const std::byte> mine,
@@ -191,6 +194,8 @@ class Communicator {
   Result<std::string> textOfFirst(const std::string& text);
   Status chooseByText(const std::string& text);
   std::string settingsText() const;
+  // How this rank would host a meeting.
+  Result<RootOptions> meetingOptions() const;
   std::vector<std::byte> reserveMeetingPlace();
   Status exchangeIdentities(const Fragment& place, Deadline deadline);
   Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
@@ -243,6 +248,7 @@ class Communicator {
   };
   Status occupied() const;
   Status mayBegin();
+  void sayGoodbye();
   Status drive(const Drive& drive);
   Status sleep(Driven* operation, int timeout_ms);
   Status lookAround();

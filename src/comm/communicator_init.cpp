@@ -23,6 +23,7 @@ namespace {
 // Beyond, every rank would wait for every other more often than it gains by reading its memory.
 constexpr size_t kMostSharingRanks = 64;
 constexpr size_t kMaxSettingsBytes = 1024;
+constexpr const char* kMaking = "the making of the communicator";
 
 // The links for sends and receives, as far as they are up.
 class PairConnections final : public PeerConnections {
@@ -153,6 +154,7 @@ Status Communicator::initialise() {
   join.id = options_.id;
   join.rank = options_.rank;
   join.ranks = options_.ranks;
+  join.root_was_open = options_.root_was_open;
   join.timeout_ms = options_.config.init_timeout_ms;
   join.clock = &clock_;
   join.abort = &aborted_;
@@ -263,15 +265,20 @@ std::string Communicator::settingsText() const {
       static_cast<unsigned long long>(selection_table_.digest()), calibrationKind(c));
 }
 
-// The ID, or nothing: a communicator works without it.
-std::vector<std::byte> Communicator::reserveMeetingPlace() {
+Result<RootOptions> Communicator::meetingOptions() const {
   RootOptions root;
   root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
   root.family = options_.config.socket_family;
   root.interfaces = options_.config.socket_ifname;
-  Result<PortRange> ports = parsePortRange(options_.config.ports);
-  if (ports.ok()) root.ports = ports.take();
-  Result<ReservedRoot> reserved = ports.ok() ? reserveRoot(root) : ports.status();
+  HORING_ASSIGN(root.ports, parsePortRange(options_.config.ports));
+  root.log = log_;
+  return root;
+}
+
+// The ID, or nothing: a communicator works without it.
+std::vector<std::byte> Communicator::reserveMeetingPlace() {
+  const Result<RootOptions> root = meetingOptions();
+  Result<ReservedRoot> reserved = root.ok() ? reserveRoot(root.value()) : root.status();
   if (!reserved.ok()) {
     log_.info("init", "this communicator cannot shrink: %s", reserved.status().message().c_str());
     return {};
@@ -296,7 +303,7 @@ Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline
   const auto addresses = connector_->addresses();
   writer.number(static_cast<uint32_t>(addresses.size()));
   for (const auto& address : addresses) writer.blob(address);
-  HORING_ASSIGN(const auto blobs, control_->allGather(writer.take(), deadline));
+  HORING_ASSIGN(const auto blobs, control_->allGather(writer.take(), deadline, kMaking));
   return decodePeers(blobs);
 }
 
@@ -347,7 +354,7 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   const auto mine = TransportReach::encode(
       options_.rank, options_.ranks, transports,
       [this](int peer, size_t transport) { return connector_->canReach(peer, transport); });
-  HORING_ASSIGN(auto told, control_->allGather(mine, deadline));
+  HORING_ASSIGN(auto told, control_->allGather(mine, deadline, kMaking));
   const TransportReach reach(std::move(told), transports);
   connector_->setChoices(reach.choicesOf(static_cast<size_t>(options_.rank)));
   logPeersWithoutRdma(*connector_, options_.ranks, log_);

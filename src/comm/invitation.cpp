@@ -45,6 +45,7 @@ Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& 
   child.id = id;
   child.rank = rank;
   child.ranks = ranks;
+  child.root_was_open = true;
   child.aborted = nullptr;
   child.failed_rank = nullptr;
   child.machine = parent.machine();

@@ -50,7 +50,7 @@ Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, co
   if (parent.rank() == members.front()) mine.blob(encodeInvitation(open(parent.options())));
   const SteadyClock clock;
   const Deadline deadline = Deadline::after(clock, parent.options().config.init_timeout_ms);
-  HORING_ASSIGN(const Blobs parts, meeting.control->allGather(mine.take(), deadline));
+  HORING_ASSIGN(const Blobs parts, meeting.control->allGather(mine.take(), deadline, "horingCommShrink"));
   meeting.control->leave();
   return readParts(parts, set, members);
 }

@@ -34,14 +34,15 @@ Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const Spl
   WireWriter mine;
   mine.number(static_cast<int32_t>(choice.color));
   mine.number(static_cast<int32_t>(choice.key));
-  HORING_ASSIGN(const Blobs choices, parent.allGather(mine.take()));
+  HORING_ASSIGN(const Blobs choices, parent.allGather(mine.take(), "horingCommSplit"));
   std::vector<int> members;
   if (choice.color != kNoColor) {
     HORING_ASSIGN(members, membersOf(choices, choice.color));
   }
   const bool hosts = !members.empty() && members.front() == parent.rank();
-  HORING_ASSIGN(const Blobs invitations, parent.allGather(hosts ? encodeInvitation(open(parent.options()))
-                                                                : std::vector<std::byte>()));
+  HORING_ASSIGN(const Blobs invitations,
+                parent.allGather(hosts ? encodeInvitation(open(parent.options())) : std::vector<std::byte>(),
+                                 "horingCommSplit"));
   if (members.empty()) return std::optional<CommunicatorOptions>();
   const int host = members.front();
   HORING_ASSIGN(const UniqueId id, decodeInvitation(invitations[static_cast<size_t>(host)], host));

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "base/check.h"
-#include "base/fork_guard.h"
 #include "base/no_memory.h"
 #include "base/service_thread.h"
 #include "control/control_journal.h"
@@ -60,8 +59,8 @@ class JoinedControl final : public Control {
 
   int rank() const override { return options_.rank; }
   int ranks() const override { return options_.ranks; }
-  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
-                                                        Deadline deadline) override;
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine, Deadline deadline,
+                                                        std::string_view what) override;
   bool isBehind() const override;
   Status catchUp(Deadline deadline) override;
   Status status() const override;
@@ -120,10 +119,9 @@ class JoinedControl final : public Control {
   std::string where_;
   Key key_;
   ReturnSecret secret_;
-  ForkGuard fork_guard_;
   Fd wake_;  // written to make the thread look again
   Fd news_;  // written once, when over() becomes true
-  std::thread thread_;
+  ServiceThread thread_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // something that a waitUntil() may wait for
@@ -163,27 +161,20 @@ Status JoinedControl::begin() {
   news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid() || !news_.valid())
     return systemError(errno, "rank %d could not make its descriptors (ulimit -n)", options_.rank);
-  HORING_ASSIGN(thread_, startServiceThread("the control connection", [this] { serve(); }));
-  return {};
+  return thread_.start("the control connection", [this] { serve(); });
 }
 
 JoinedControl::~JoinedControl() {
-  // A forked child has a copy of this object, but not the thread.
-  if (fork_guard_.isForkedChild()) {
-    if (thread_.joinable()) thread_.detach();
-    return;
-  }
   stopServing();
 }
 
 void JoinedControl::stopServing() {
-  {
+  thread_.end([this] {
     Lock lock(mutex_);
     awaitLastWord(lock);
     stop_ = true;
     wakeThread();
-  }
-  if (thread_.joinable()) thread_.join();
+  });
 }
 
 // A connection that holds has kGoodbyeMs for it; one that breaks may be replaced before. Bounded however often it breaks.
@@ -535,7 +526,8 @@ Status JoinedControl::arrive(Deadline deadline) {
 }
 
 Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<const std::byte> mine,
-                                                                     Deadline deadline) {
+                                                                     Deadline deadline,
+                                                                     std::string_view what) {
   Lock lock(mutex_);
   HORING_TRY(status_);
   if (mine.size() > kMaxGatherBytes)
@@ -546,7 +538,10 @@ Result<std::vector<std::vector<std::byte>>> JoinedControl::allGather(std::span<c
     return fail(makeStatus(Code::kInvalidUsage, "rank %d began exchange %llu after %s", options_.rank,
                            static_cast<unsigned long long>(exchange_),
                            left_ ? "it had left" : "the rendezvous was closed"));
-  send(GatherMessage{exchange_, static_cast<uint32_t>(deadline.remainingMs()), {mine.begin(), mine.end()}});
+  send(GatherMessage{exchange_,
+                     static_cast<uint32_t>(deadline.remainingMs()),
+                     {mine.begin(), mine.end()},
+                     std::string(what)});
   ++exchange_;
   HORING_TRY(
       waitUntil(lock, deadline, "an exchange with all ranks", [this] { return gathered_.has_value(); }));
@@ -623,7 +618,7 @@ Result<std::unique_ptr<Control>> Control::join(const JoinOptions& options) {
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(options.id));
   const Deadline deadline = Deadline::after(*options.clock, options.timeout_ms);
   Result<std::unique_ptr<ControlChannel>> channel =
-      connectToRoot(parts, *options.clock, {deadline, options.abort});
+      connectToRoot(parts, *options.clock, {deadline, options.abort}, options.root_was_open);
   if (!channel.ok())
     return makeStatus(channel.status().code(), "rank %d: %s", options.rank,
                       channel.status().message().c_str());

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,6 +31,8 @@ struct JoinOptions {
   int ranks = 1;
   // How long to wait for all ranks.
   int64_t timeout_ms = 60'000;
+  // The rendezvous was open before the ID was known: if nobody listens there, it is over. Else it may open later.
+  bool root_was_open = false;
   // Must outlive the Control.
   const Clock* clock = nullptr;
   // Ends every wait within 50 ms when it becomes true. May be null; must outlive the Control.
@@ -57,9 +60,10 @@ class Control {
   virtual int ranks() const = 0;
 
   // Collective over all ranks, in the same order everywhere: returns what each rank gave, by rank. At most
-  // kMaxGatherBytes each, empty is fine. At the deadline the error names the ranks that did not take part.
+  // kMaxGatherBytes each, empty is fine. At the deadline the error names the ranks that did not take part, in `what`, if given.
   virtual Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
-                                                                Deadline deadline) = 0;
+                                                                Deadline deadline,
+                                                                std::string_view what = {}) = 0;
 
   // Whether something that the rendezvous said has arrived, and this rank has not heard it yet.
   virtual bool isBehind() const = 0;

@@ -158,6 +158,7 @@ struct Writer {
     out.number(m.exchange);
     out.number(m.timeout_ms);
     out.blob(m.part);
+    out.text(m.what, kMaxCallName);
   }
   void operator()(const AnnounceMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kAnnounce));
@@ -297,6 +298,7 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
       m.exchange = in.number<uint64_t>();
       m.timeout_ms = in.number<uint32_t>();
       m.part = readPart(in);
+      m.what = in.text(kMaxCallName);
       return finish(in, RankMessage(std::move(m)));
     }
     case Kind::kAnnounce: {

@@ -63,6 +63,7 @@ struct GatherMessage {
   uint64_t exchange = 0;
   uint32_t timeout_ms = 0;
   std::vector<std::byte> part;
+  std::string what{};  // for people; may be empty
 };
 struct AnnounceMessage {
   Code code = Code::kInternalError;

@@ -108,11 +108,12 @@ Status Rendezvous::gather(int rank, GatherMessage message, int64_t now_ns) {
     return makeStatus(Code::kRemoteError, "it took part in exchange %llu while %llu was going on",
                       static_cast<unsigned long long>(message.exchange),
                       static_cast<unsigned long long>(exchange_));
+  if (what_.empty()) what_ = message.what;
   for (int other = 0; present_ < ranks_ && other < ranks_; ++other) {
     if (member(other).presence == Presence::kPresent) continue;
     fail(Code::kRemoteError, other,
-         formatString("%s has left: exchange %llu, which %s began, cannot complete", name(other).c_str(),
-                      static_cast<unsigned long long>(exchange_), name(rank).c_str()));
+         formatString("%s has left: %s, which %s began, cannot complete", name(other).c_str(),
+                      exchangeText().c_str(), name(rank).c_str()));
     return {};
   }
   giver.gave = true;
@@ -131,6 +132,7 @@ void Rendezvous::finishExchange() {
     giver.gave = false;
   }
   gave_ = 0;
+  what_.clear();
   deadline_ns_.reset();
   broadcasts_.push_back(shared(std::move(message)));
 }
@@ -155,9 +157,9 @@ void Rendezvous::goodbye(int rank) {
   ledger_.left(rank, ranks_);
   --present_;
   if (!complete() || gave_ > 0)
-    fail(Code::kRemoteError, rank,
-         formatString("%s left while others waited for it in exchange %llu", name(rank).c_str(),
-                      static_cast<unsigned long long>(exchange_)));
+    fail(
+        Code::kRemoteError, rank,
+        formatString("%s left while others waited for it in %s", name(rank).c_str(), exchangeText().c_str()));
 }
 
 void Rendezvous::lost(int rank, const std::string& why) {
@@ -239,9 +241,13 @@ std::string Rendezvous::late() const {
     return formatString("%s %s of %d did not arrive within %u ms; arrived: %s%s%s", noun,
                         rankList(missing).c_str(), ranks_, timeout_ms_, rankList(there).c_str(),
                         trouble_.empty() ? "" : ". Meanwhile ", trouble_.c_str());
-  return formatString("%s %s of %d did not take part in exchange %llu within %u ms; those that did: %s", noun,
-                      rankList(missing).c_str(), ranks_, static_cast<unsigned long long>(exchange_),
-                      timeout_ms_, rankList(there).c_str());
+  return formatString("%s %s of %d did not take part in %s within %u ms; those that did: %s", noun,
+                      rankList(missing).c_str(), ranks_, exchangeText().c_str(), timeout_ms_,
+                      rankList(there).c_str());
+}
+
+std::string Rendezvous::exchangeText() const {
+  return what_.empty() ? formatString("exchange %llu", static_cast<unsigned long long>(exchange_)) : what_;
 }
 
 }  // namespace horing

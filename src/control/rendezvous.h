@@ -78,6 +78,8 @@ class Rendezvous {
   // At a deadline: one at least.
   std::vector<int> missing() const;
   std::string late() const;
+  // "horingCommSplit", or "exchange 3" where nobody says what it is.
+  std::string exchangeText() const;
   std::string name(int rank) const;
   Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
 
@@ -90,6 +92,7 @@ class Rendezvous {
   int gave_ = 0;
   int first_rank_ = -1;
   uint64_t exchange_ = 0;
+  std::string what_;  // the exchange is part of; empty: nobody said
   std::vector<Member> members_;
   std::optional<int64_t> deadline_ns_;
   uint32_t timeout_ms_ = 0;

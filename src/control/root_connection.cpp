@@ -36,6 +36,13 @@ std::string addressList(const UniqueIdParts& parts) {
   return text;
 }
 
+Status isOver(const UniqueIdParts& parts) {
+  return makeStatus(Code::kRemoteError,
+                    "the rendezvous at %s is over: this unique ID was used already, or the process that made "
+                    "it has ended",
+                    addressList(parts).c_str());
+}
+
 Status outOfPatience(const UniqueIdParts& parts, const Patience& patience, const Status& last) {
   if (patience.aborted()) return abortedStatus();
   const std::string where = addressList(parts);
@@ -64,7 +71,8 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
 }
 
 Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
-                                                    const Patience& patience) {
+                                                    const Patience& patience, bool* nobody_listens) {
+  if (nobody_listens) *nobody_listens = false;
   HORING_ASSIGN(Fd fd, beginConnect(address));
   auto channel =
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
@@ -76,8 +84,10 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, 
   }
   int error = 0;
   socklen_t size = sizeof error;
-  if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
+  if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) {
+    if (nobody_listens) *nobody_listens = error == ECONNREFUSED;
     return systemError(error, "%s", address.toString().c_str());
+  }
   while (!channel->proven()) {
     HORING_TRY(waitAndProgress(*channel, patience, kRootCheckMs));
     if (patience.aborted()) return abortedStatus();
@@ -88,23 +98,33 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, 
 }
 
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const Patience& patience) {
+                                                      const Patience& patience, bool was_open) {
   const Key key = jobKey(parts, "control");
   const int64_t attempt_ms = parts.roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
   Status last;
-  std::optional<Deadline> refusals_until;
+  std::optional<Deadline> refusals_until, closed_until;
   for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
+    bool is_closed = was_open;
     for (const RootAddress& root : parts.roots) {
       if (patience.over()) break;
       const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
+      bool nobody_listens = false;
       Result<std::unique_ptr<ControlChannel>> connected =
-          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort});
+          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort}, &nobody_listens);
       if (connected.ok()) return connected;
+      is_closed = is_closed && nobody_listens;
       // A refusal says more than the silence of the next address.
       if (!isRefusal(last)) last = connected.status();
       if (isRefusal(last) && !refusals_until) refusals_until = Deadline::after(clock, kRefusalPatienceMs);
     }
     if (refusals_until && refusals_until->passed()) break;
+    if (!is_closed) {
+      closed_until.reset();
+    } else if (!closed_until) {
+      closed_until = Deadline::after(clock, kRefusalPatienceMs);
+    } else if (closed_until->passed() && !patience.over()) {
+      return isOver(parts);
+    }
     ::poll(nullptr, 0, std::min(pause_ms, patience.deadline.remainingMs()));
   }
   return outOfPatience(parts, patience, last);

@@ -25,12 +25,12 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
 
 // A channel whose other end has proved the key. kTimeout with what happened last when the time passes;
 // kRemoteError when whoever listens there keeps failing the proof: another key, or another version of the
-// library.
+// library, or, of a rendezvous that `was_open`, when nobody listens at any address any more.
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const Patience& patience);
+                                                      const Patience& patience, bool was_open = false);
 
-// The same, at one address and without trying again.
+// The same, at one address and without trying again. `nobody_listens`, if given, says whether that was found out.
 Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
-                                                    const Patience& patience);
+                                                    const Patience& patience, bool* nobody_listens = nullptr);
 
 }  // namespace horing

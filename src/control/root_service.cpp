@@ -16,7 +16,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -104,6 +103,7 @@ class RootThread final : public RootService {
   uint16_t port() const override { return port_; }
   bool finished() const override { return waitFinished(0); }
   bool failed() const override { return rendezvous_.failed(); }
+  bool isOfParent() const override { return thread_.isOfParent(); }
   bool waitFinished(int64_t timeout_ms) const override;
 
  private:
@@ -168,7 +168,7 @@ class RootThread final : public RootService {
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
   bool finished_ = false;  // guarded by mutex_
-  std::thread thread_;
+  ServiceThread thread_;
 };
 
 Status watch(int epoll, int fd) {
@@ -187,16 +187,16 @@ Status RootThread::begin() {
   HORING_TRY(watch(epoll_.get(), wake_.get()));
   HORING_TRY(watch(epoll_.get(), listener_.fd.get()));
   begun_ns_ = clock_.nowNs();
-  HORING_ASSIGN(thread_, startServiceThread("the rendezvous", [this] { run(); }));
-  return {};
+  return thread_.start("the rendezvous", [this] { run(); });
 }
 
 RootThread::~RootThread() {
-  // release: pairs with the acquire in loop().
-  stop_.store(true, std::memory_order_release);
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
-  if (thread_.joinable()) thread_.join();
+  thread_.end([this] {
+    // release: pairs with the acquire in loop().
+    stop_.store(true, std::memory_order_release);
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  });
 }
 
 bool RootThread::waitFinished(int64_t timeout_ms) const {

@@ -83,6 +83,8 @@ class RootService {
   virtual bool finished() const = 0;
   // Ranks that come now are told why there will be no communicator.
   virtual bool failed() const = 0;
+  // It was started by the process that this one is a fork of: there is nothing of it here.
+  virtual bool isOfParent() const = 0;
   // Waits until it is finished. False when the time passes first.
   virtual bool waitFinished(int64_t timeout_ms) const = 0;
 };

@@ -1,24 +1,14 @@
 #include "selection/table_words.h"
 
-#include <charconv>
 #include <cstdint>
 
-#include "base/status.h"
+#include "base/byte_size.h"
 
 namespace horing {
 
 std::optional<size_t> parseTableBytes(std::string_view word) {
-  int shift = 0;
-  const size_t unit = std::string_view("KMG").find(word.empty() ? ' ' : word.back());
-  if (unit != std::string_view::npos) {
-    shift = 10 * (static_cast<int>(unit) + 1);
-    word.remove_suffix(1);
-  }
-  size_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value > SIZE_MAX >> shift)
-    return std::nullopt;
-  return value << shift;
+  Result<uint64_t> bytes = parseBytes(word);
+  return bytes.ok() ? std::optional<size_t>(bytes.value()) : std::nullopt;
 }
 
 std::string tableBytesText(size_t bytes) {

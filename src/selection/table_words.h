@@ -9,7 +9,7 @@
 
 namespace horing {
 
-// "64", "4K", "1M", "2G", in powers of 1024; nothing for all else.
+// As parseBytes(); nothing for what is none.
 std::optional<size_t> parseTableBytes(std::string_view word);
 // As parseTableBytes() takes it, in the largest unit that gives a whole number.
 std::string tableBytesText(size_t bytes);

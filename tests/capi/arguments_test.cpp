@@ -30,11 +30,43 @@ TEST(Header, MeansTheSameInC) {
   EXPECT_STREQ(horingGetErrorString(static_cast<horingResult_t>(99)), "unknown result code");
 }
 
+// Guards of programs that were written for NCCL.
+static_assert(HORING_NCCL_VERSION(2, 8, 4) == 2804 && HORING_NCCL_VERSION(2, 14, 0) == 21400);
+static_assert(HORING_NCCL_VERSION_CODE >= HORING_NCCL_VERSION(2, 28, 0));
+
 TEST(Header, OutputPointersMayNotBeNull) {
   EXPECT_TRUE(refuses(horingGetVersion(nullptr), horingInvalidArgument, "version"));
   EXPECT_TRUE(refuses(horingGetUniqueId(nullptr), horingInvalidArgument, "uniqueId"));
   EXPECT_TRUE(refuses(horingCommInitAll(nullptr, 2, nullptr), horingInvalidArgument, "comms"));
   EXPECT_TRUE(refuses(horingCommInitFromEnv(nullptr), horingInvalidArgument, "comm"));
+}
+
+TEST(InitAll, NamesAGpuThatCannotBe) {
+  horingComm_t comms[2] = {};
+  const int devices[] = {0, -1};
+  EXPECT_TRUE(refuses(horingCommInitAll(comms, 2, devices), horingInvalidArgument, "devlist[1] is -1"));
+}
+
+TEST_F(Arguments, WithoutAGpuThereIsNoNumberOfOne) {
+  int device = 0;
+  EXPECT_HORING(horingCommCuDevice(comm_, &device));
+  EXPECT_EQ(device, -1);
+  EXPECT_TRUE(refuses(horingCommCuDevice(comm_, nullptr), horingInvalidArgument, "device"));
+  EXPECT_TRUE(refuses(horingCommCuDevice(HORING_COMM_NULL, &device), horingInvalidArgument, "comm"));
+}
+
+TEST_F(Arguments, AGroupOfWhichAPartWasDiscardedLaunchesNothing) {
+  EXPECT_TRUE(refuses(horingGroupDiscard(), horingInvalidUsage, "horingGroupStart"));
+  data_[0] = 1;
+  data_[1] = 0;
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingAllReduce(data_, data_ + 1, 1, horingFloat, horingSum, comm_, nullptr));
+  ASSERT_HORING(horingGroupStart());
+  EXPECT_HORING(horingGroupDiscard());
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "horingGroupDiscard"));
+  EXPECT_EQ(data_[1], 0);
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "horingGroupStart"));
+  EXPECT_HORING(allReduce(data_, data_ + 1, 1));
 }
 
 TEST_F(Arguments, NullBuffersAreNamed) {

@@ -1,4 +1,4 @@
-// A rank whose forked child outlives it.
+// Ranks and forked children.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +75,39 @@ int runRank(int rank, int lost, const Pipe& ids, const Pipe& child_number) {
   horingComm_t comm = nullptr;
   if (horingCommInitRank(&comm, 2, id, rank) != horingSuccess) return 12;
   return rank == lost ? dieBeforeItsChild(comm, child_number) : hearOfIt(comm, lost);
+}
+
+int takePart(const horingUniqueId& id, int rank) {
+  horingComm_t comm = nullptr;
+  float sum = 1;
+  if (horingCommInitRank(&comm, 2, id, rank) != horingSuccess) return 10;
+  if (horingAllReduce(&sum, &sum, 1, horingFloat, horingSum, comm, nullptr) != horingSuccess) return 11;
+  if (horingCommDestroy(comm) != horingSuccess) return 12;
+  return sum == 2 ? 0 : 13;
+}
+
+TEST(Fork, ChildrenMeetAtTheRendezvousOfTheirParent) {
+  if (horing::test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
+  for (const int parent : {0, 1, -1}) {
+    horingUniqueId id;
+    ASSERT_EQ(horingGetUniqueId(&id), horingSuccess);
+    pid_t children[2] = {-1, -1};
+    for (int rank = 0; rank < 2; ++rank) {
+      if (rank == parent) continue;
+      children[rank] = ::fork();
+      ASSERT_GE(children[rank], 0);
+      if (children[rank] == 0) ::_exit(takePart(id, rank));
+    }
+    if (parent >= 0) {
+      EXPECT_EQ(takePart(id, parent), 0) << "the parent, rank " << parent;
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      if (rank == parent) continue;
+      int status = -1;
+      ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
+      EXPECT_EQ(status, 0) << "child, rank " << rank << "; the parent is rank " << parent;
+    }
+  }
 }
 
 TEST(Fork, AChildThatLivesOnDoesNotHideThatItsParentIsDead) {

@@ -86,6 +86,9 @@ TEST_F(GpuTrouble, OneThreadDrivesSeveralRanksInAGroup) {
   other.synchronize();
   EXPECT_EQ(here_.read(), std::vector<float>(8, 6));
   EXPECT_EQ(there_.read(), std::vector<float>(8, 6));
+  int device = -1;
+  EXPECT_HORING(horingCommCuDevice(comms_[1], &device));
+  EXPECT_EQ(device, kGpu);
 }
 
 // What waits on a CUDA stream comes behind the others, which all ranks have called by then.

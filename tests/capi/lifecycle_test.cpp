@@ -27,6 +27,27 @@ TEST(Lifecycle, RanksKnowWhoTheyAre) {
   }
 }
 
+// Ranks without a color end what they got like the others.
+TEST(Lifecycle, EndingNoCommunicatorSucceeds) {
+  EXPECT_HORING(horingCommFinalize(nullptr));
+  EXPECT_HORING(horingCommDestroy(nullptr));
+  EXPECT_HORING(horingCommAbort(nullptr));
+}
+
+TEST(Lifecycle, AnIdIsRefusedTheSecondTime) {
+  horingUniqueId first, later;
+  ASSERT_HORING(horingGetUniqueId(&first));
+  horingComm_t comm = nullptr;
+  ASSERT_HORING(horingCommInitRank(&comm, 1, first, 0));
+  EXPECT_HORING(horingCommDestroy(comm));
+  ASSERT_HORING(horingGetUniqueId(&later));
+  for (int ranks : {1, 2})
+    EXPECT_TRUE(refuses(horingCommInitRank(&comm, ranks, first, 0), horingInvalidUsage,
+                        "this unique ID was used already"));
+  ASSERT_HORING(horingCommInitRank(&comm, 1, later, 0));
+  EXPECT_HORING(horingCommDestroy(comm));
+}
+
 TEST(Lifecycle, AMissingRankIsNamedAtTheDeadline) {
   Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
   horingUniqueId id;
@@ -337,7 +358,6 @@ TEST(Finalize, WaitsForWhatIsQueuedAndRefusesWhatComesLater) {
       EXPECT_HORING(horingCommDestroy(comm));
     });
   }
-  EXPECT_TRUE(refuses(horingCommFinalize(nullptr), horingInvalidArgument, "comm is NULL"));
 }
 
 TEST(Finalize, TellsTheErrorThatSticks) {
@@ -347,6 +367,22 @@ TEST(Finalize, TellsTheErrorThatSticks) {
   EXPECT_EQ(horingAllReduce(&x, &x, 1, horingInt, horingSum, comms[0], nullptr), horingRemoteError);
   EXPECT_TRUE(refuses(horingCommFinalize(comms[0]), horingRemoteError, "rank 1"));
   EXPECT_HORING(horingCommDestroy(comms[0]));
+}
+
+// Over shared memory it has taken with it what its peers would look for.
+TEST(Disagreement, NamesARankThatLeftBeforeTheFirstCall) {
+  for (const char* transport : {"shm", "socket"}) {
+    const Setting only("HORING_TRANSPORTS", transport);
+    const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitRank);
+    EXPECT_HORING(horingCommDestroy(comms[0]));
+    float x = 1;
+    EXPECT_TRUE(
+        refuses(horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[1], nullptr), horingRemoteError,
+                "after 0 calls, and rank 1 waits in all_reduce #0: every rank must make all calls before "
+                "it leaves"))
+        << transport;
+    EXPECT_HORING(horingCommDestroy(comms[1]));
+  }
 }
 
 // Rank 0 is done at once and leaves; who comes then, and calls something else, hears of that and not only that it has left.

@@ -141,7 +141,8 @@ TEST(SplitTrouble, ARankThatDoesNotSplitIsNamedAtTheDeadline) {
   onEveryRank(2, [&](int rank) {
     horingComm_t child = nullptr;
     const horingComm_t comm = comms[static_cast<size_t>(rank)];
-    EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingTimeout, "rank 2"));
+    EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingTimeout,
+                        "rank 2 of 3 did not take part in horingCommSplit"));
     EXPECT_EQ(child, nullptr);
     EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingTimeout, "rank 2"));
   });

@@ -113,6 +113,14 @@ TEST(Control, NamesRanksThatDoNotTakePartInAnExchange) {
   EXPECT_TRUE(mentions(waitForError(*controls[3]), "rank 3 of 4")) << controls[3]->status().toString();
 }
 
+TEST(Control, NamesWhatRanksDoNotTakePartIn) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2);
+  EXPECT_TRUE(mentions(controls[0]->allGather({}, in(kShortDeadlineMs), "a dance").status(),
+                       "rank 1 of 2 did not take part in a dance within"))
+      << controls[0]->status().toString();
+}
+
 TEST(Control, TellsEverybodyOfARankThatCameTwice) {
   const auto root = startRoot();
   for (const Status& status : joinStatuses({joinOptions(root->id(), 1, 3), joinOptions(root->id(), 1, 3)})) {
@@ -293,6 +301,20 @@ TEST(Control, SaysThatNobodyAnswers) {
   EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
               mentions(status, "cannot be reached"))
       << status.toString();
+}
+
+TEST(Control, GivesUpSoonOnARootThatWasOpen) {
+  auto root = startRoot();
+  JoinOptions options = joinOptions(root->id(), 3, 4);
+  options.root_was_open = true;
+  root.reset();
+  const int64_t begun_ns = kClock.nowNs();
+  const Status status = Control::join(options).status();
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_TRUE(mentions(status, "rank 3: the rendezvous at 127.0.0.1:") &&
+              mentions(status, "this unique ID was used already, or the process that made it has ended"))
+      << status.toString();
+  EXPECT_LT(kClock.nowNs() - begun_ns, 10'000'000'000) << "not the deadline";
 }
 
 TEST(Control, SaysThatItsKeyIsNotTheRoots) {

@@ -1,4 +1,4 @@
-"""Fails when an include breaks the layer diagram, or a folder lacks its README.md.
+"""Fails when an include breaks the layer diagram, a folder lacks its README.md, or wrapping has run comments into one.
 
 usage: check_layers.py REPOSITORY_ROOT       the rules are in rules.py
 """
@@ -10,6 +10,7 @@ import sys
 import rules
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+MERGED_COMMENT = re.compile(r"^\s*//+\s+//")
 SOURCES = {".h", ".hpp", ".cpp", ".c", ".cc", ".cuh", ".cu", ".inc"}
 TREES = ["src", "bench", "tools", "tests", "include"]
 
@@ -188,8 +189,11 @@ def check(root, grants_are_needed=False):
     check_names(root, problems)
     for path in source_files(root):
         file = path.relative_to(root)
-        if len(path.read_text(errors="replace").splitlines()) > rules.MAX_SOURCE_LINES:
+        lines = path.read_text(errors="replace").splitlines()
+        if len(lines) > rules.MAX_SOURCE_LINES:
             problems.append(f"{file}: more than {rules.MAX_SOURCE_LINES} lines: it carries more than one idea")
+        problems += [f"{file}:{number}: a comment inside a comment" for number, line in enumerate(lines, 1)
+                     if MERGED_COMMENT.match(line)]
         for number, name in includes_of(path):
             target = resolve(root, path, name)
             if target is None:

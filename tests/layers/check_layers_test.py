@@ -103,6 +103,10 @@ class CheckLayers(unittest.TestCase):
         self.write("src/util/README.md", "purpose")
         self.assert_one_problem("src/util", "diagram")
 
+    def test_refuses_comments_that_were_run_into_one(self):
+        self.write("src/base/heads.cpp", "// ---- One ----\n//\n// http://two\n  // // ---- Three ---- // text\n")
+        self.assert_one_problem("src/base/heads.cpp:4", "comment")
+
     def test_refuses_a_file_past_the_edge(self):
         self.write("src/base/long.cpp", "\n" * 801)
         self.assert_one_problem("src/base/long.cpp", "800")

@@ -43,6 +43,11 @@ TEST(SelectionTable, GivesItsTextBack) {
   EXPECT_EQ(tableOf(table.text()), table);
 }
 
+TEST(SelectionTable, TakesSizesAsProgramsDo) {
+  for (const char* bytes : {"1536", "1.5K", "1.5k", "1.5KiB"})
+    EXPECT_EQ(tableOf(formatString("* * * * %s ring", bytes)).rows().front().most_bytes, 1536u) << bytes;
+}
+
 TEST(SelectionTable, SaysWhatIsWrongAndWhere) {
   const auto message = [](std::string_view text) {
     return SelectionTable::parse(text, "file").status().message();
@@ -58,7 +63,7 @@ TEST(SelectionTable, SaysWhatIsWrongAndWhere) {
     EXPECT_NE(message(formatString("* %s * * * ring", range)).find(formatString("instead of '%s'", range)),
               std::string::npos)
         << range;
-  for (const char* bytes : {"K", "-1", "1T", "0x1", "17179869184G", "1KK"})
+  for (const char* bytes : {"K", "-1", "1KB", "0x1", "17179869184G", "1KK"})
     EXPECT_NE(message(formatString("* * * * %s ring", bytes)).find(formatString("instead of '%s'", bytes)),
               std::string::npos)
         << bytes;

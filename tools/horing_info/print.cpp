@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/version.h"
@@ -47,7 +48,7 @@ std::string transportsText(const Facts& facts) {
     text += formatString("  %-8s", trial.name.c_str());
     text += trial.status.ok()
                 ? formatString("usable, a rank's end takes %.2f MiB\n", mib(trial.bytes_per_rank))
-                : "not usable: " + trial.status.toString() + "\n";
+                : "not usable: " + trial.status.message() + "\n";
   }
   text += formatString(
       "  Where kernels serve ranks of one process (HORING_GPU_PATH), each takes %.2f MiB of its GPU\n",
@@ -55,10 +56,10 @@ std::string transportsText(const Facts& facts) {
   return text + "\n";
 }
 
-std::string variableText(const Variable& v) {
-  std::string text =
-      formatString("  %-26s%s%s\n", v.name.c_str(), v.value.empty() ? "(empty)" : v.value.c_str(),
-                   v.is_set ? "   <- from the environment" : "");
+std::string variableText(const Variable& v, size_t width) {
+  std::string text = formatString("  %-*s%s%s\n", static_cast<int>(width), v.name.c_str(),
+                                  v.value.empty() ? "(empty)" : v.value.c_str(),
+                                  v.is_set ? "   <- from the environment" : "");
   text += "      " + v.help + "\n";
   if (!v.allowed.empty())
     text += "      " + v.allowed +
@@ -106,7 +107,7 @@ Json transportsJson(const std::vector<TransportTrial>& trials) {
     if (trial.status.ok())
       one["communicator_bytes_per_rank"] = trial.bytes_per_rank;
     else
-      one["error"] = trial.status.toString();
+      one["error"] = trial.status.message();
     all.push_back(one);
   }
   return all;
@@ -117,7 +118,9 @@ Json transportsJson(const std::vector<TransportTrial>& trials) {
 std::string factsText(const Facts& facts) {
   std::string text = versionsText(facts) + machineText(facts) + transportsText(facts);
   text += "Environment variables: value in effect, meaning, what is allowed\n";
-  for (const Variable& v : facts.variables) text += variableText(v);
+  size_t width = 0;
+  for (const Variable& v : facts.variables) width = std::max(width, v.name.size() + 2);
+  for (const Variable& v : facts.variables) text += variableText(v, width);
   if (!facts.configuration.ok())
     text += "\nThe environment is not valid: " + facts.configuration.message() + "\n";
   for (const std::string& sentence : facts.unknown_variables) text += "\nWarning: " + sentence + "\n";

@@ -17,6 +17,7 @@ constexpr const char* kTransports[] = {"shm", "verbs", "socket"};
 constexpr const char* kTrialInitMs = "20000";
 constexpr size_t kTrialCount = 4096;
 
+// Its text begins with the name of its code.
 Status failed(horingResult_t result, horingComm_t comm) {
   return Status(static_cast<Code>(result), horingGetLastError(comm));
 }

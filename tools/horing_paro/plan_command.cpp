@@ -47,10 +47,9 @@ Result<uint64_t> countOf(const char* option, const std::string& text) {
 }
 
 // The value of an option, or an error that names it.
-template <typename Value>
-Result<Value> valueOf(const char* option, Result<Value> (*parse)(const std::string&),
-                      const std::string& text) {
-  Result<Value> value = parse(text);
+template <typename Parse>
+auto valueOf(const char* option, Parse parse, const std::string& text) -> decltype(parse(text)) {
+  auto value = parse(text);
   if (!value.ok())
     return makeStatus(Code::kInvalidArgument, "%s: %s", option, value.status().message().c_str());
   return value;

@@ -1,9 +1,11 @@
 // horing-plan: prints, draws and proves schedules.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 
 #include "algorithms/catalogue.h"
 #include "lane_diagram.h"
@@ -56,8 +58,12 @@ std::string shapeText(Shape shape) {
 }
 
 void list() {
+  size_t widest = 0;
+  for (const Algorithm& algorithm : algorithmCatalogue())
+    widest = std::max(widest, std::string_view(algorithm.name).size());
+  const int width = static_cast<int>(widest) + 2;
   for (const Algorithm& algorithm : algorithmCatalogue()) {
-    std::cout << formatString("%-16s%s\n%-16s", algorithm.name, algorithm.summary, "");
+    std::cout << formatString("%-*s%s\n%-*s", width, algorithm.name, algorithm.summary, width, "");
     const char* separator = "";
     for (int i = 0; i < kCollectives; ++i) {
       const auto collective = static_cast<Collective>(i);

@@ -8,8 +8,6 @@ namespace horing {
 
 namespace {
 
-constexpr double kMostBytes = 0x1p60;
-
 struct Unit {
   const char* name;
   double factor;
@@ -35,17 +33,6 @@ Result<double> parseCount(const std::string& text) {
   static constexpr Unit kUnits[] = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"M", 1e6},
                                     {"B", 1e9}, {"G", 1e9}, {"T", 1e12}};
   return parse(text, kUnits, "7e9, 125M or 65B");
-}
-
-Result<uint64_t> parseBytes(const std::string& text) {
-  static constexpr Unit kUnits[] = {{"", 1},         {"B", 1},        {"K", 0x1p10},   {"M", 0x1p20},
-                                    {"G", 0x1p30},   {"T", 0x1p40},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
-                                    {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"kB", 1e3},     {"KB", 1e3},
-                                    {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
-  HORING_ASSIGN(const double bytes, parse(text, kUnits, "65536, 64K or 80GiB (powers of 1024), or 80GB"));
-  if (bytes > kMostBytes)
-    return makeStatus(Code::kInvalidArgument, "'%s' is more than 2^60 bytes", text.c_str());
-  return static_cast<uint64_t>(std::llround(bytes));
 }
 
 Result<double> parseRate(const std::string& text) {

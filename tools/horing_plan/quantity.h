@@ -3,14 +3,13 @@
 #include <cstdint>
 #include <string>
 
+#include "base/byte_size.h"
 #include "base/status.h"
 
 namespace horing {
 
 // A count: "7e9", "65B" (10^9), "125M", "300k". Errors: kInvalidArgument, here and below.
 Result<double> parseCount(const std::string& text);
-// Up to 2^60 bytes: "1GiB", "64K" and "4096" in powers of 1024; "1GB", "64kB" in powers of 1000.
-Result<uint64_t> parseBytes(const std::string& text);
 // Bits per second: "80Gbit", "100Mbit/s", "1e9".
 Result<double> parseRate(const std::string& text);
 // Seconds: "20us", "1.5ms", "0.2s", "0.2".

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/no_memory.h"
-#include "base/service_thread.h"
 
 namespace horing {
 
@@ -19,24 +18,16 @@ CommandQueue::CommandQueue(Communicator& communicator)
     : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
 
 CommandQueue::~CommandQueue() {
-  // Nor has it a GPU, or may it free what the parent uses.
-  if (communicator_.isForkedChild()) (void)kernels_.release();
-  if (!thread_.joinable()) {
-    if (staged_ && communicator_.isForkedChild()) staged_->abandon();
-    return;
-  }
-  // A forked child has a copy of this object, but not the thread.
+  // A forked child has no GPU, nor may it free what its parent uses.
   if (communicator_.isForkedChild()) {
-    thread_.detach();
+    (void)kernels_.release();
     if (staged_) staged_->abandon();
-    return;
   }
-  {
+  thread_.end([this] {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     changed_.notify_all();
-  }
-  thread_.join();
+  });
 }
 
 Status CommandQueue::agreeAtOnce() {
@@ -120,8 +111,8 @@ Status CommandQueue::run(Command& command) {
 }
 
 Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
-  if (!thread_.joinable()) {
-    HORING_ASSIGN(thread_, startServiceThread("a communicator's operations", [this] { serve(); }));
+  if (!thread_.started()) {
+    HORING_TRY(thread_.start("a communicator's operations", [this] { serve(); }));
     has_thread_.store(true, std::memory_order_release);
   }
   if (serves_a_queue || await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};

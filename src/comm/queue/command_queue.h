@@ -9,9 +9,9 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "base/service_thread.h"
 #include "comm/coalesced.h"
 #include "comm/command.h"
 #include "comm/communicator.h"
@@ -112,7 +112,7 @@ class CommandQueue {
   std::condition_variable changed_;
   std::list<Entry> entries_;  // the first is being carried out
   bool stop_ = false;
-  std::thread thread_;                   // from the first submit() on
+  ServiceThread thread_;                 // from the first submit() on
   std::atomic<bool> has_thread_{false};  // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};
 };

@@ -51,7 +51,6 @@ class Reception final : public PollTarget {
   bool guestsCame() { return std::exchange(guests_came_, false); }
   // Connections that have not proven the key yet.
   size_t unproven() const { return visitors_.size(); }
-  size_t parked() const { return parked_.size(); }
 
   void onEvents(uint32_t) override { rings_ = true; }
 

@@ -102,7 +102,9 @@ TEST(HoringInfo, SaysWhyATransportIsNotUsable) {
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json shm = named(Json::parse(outcome.output)["transports"], "shm");
   EXPECT_EQ(shm["usable"], false);
-  EXPECT_NE(shm["error"].get<std::string>().find("/nonexistent"), std::string::npos) << shm;
+  const std::string error = shm["error"];
+  EXPECT_NE(error.find("/nonexistent"), std::string::npos) << error;
+  EXPECT_EQ(error.rfind("system error: "), 0u) << "once: " << error;
 }
 
 TEST(HoringInfo, EndsWithOneWhenTheEnvironmentIsWrongButStillShowsIt) {
@@ -118,6 +120,7 @@ TEST(HoringInfo, IsReadableForPeople) {
   EXPECT_EQ(outcome.output.find("horing 0.1.0"), 0u);
   for (const ConfigVariable& variable : configVariables())
     EXPECT_NE(outcome.output.find(variable.help), std::string::npos) << variable.name;
+  EXPECT_NE(outcome.output.find("HORING_IB_QPS_PER_CONNECTION  "), std::string::npos) << "run into its value";
 }
 
 TEST(HoringInfo, RefusesAWrongCommandLine) {
