@@ -6,9 +6,10 @@
  *   sed -e 's/[<"]nccl[.]h[>"]/<horing\/horing.h>/' -e 's/nccl/horing/g' -e 's/NCCL/HORING/g' \
  *       -e 's/HORING_VERSION/HORING_NCCL_VERSION/g'
  * The last part is for guards like NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), which then ask for the level
- * of NCCL that this header follows, 2.28; horingGetVersion and HORING_MAJOR are about horing. Of that level
- * these are not here: windows (ncclCommWindowRegister), ncclCommRevoke, ncclGroupSimulateEnd, the functions
- * of the device, and profilers' names (pnccl...). Anything that NCCL does not have is marked "Extension".
+ * of NCCL that is here, 2.26; horingGetVersion and HORING_MAJOR are about horing. Of that level these are
+ * missing: ncclGroupSimulateEnd, and profilers' names (pnccl...). Of later ones there are horingCommShrink,
+ * horingAlltoAll, horingGather and horingScatter, but no windows. Anything that NCCL does not have is marked
+ * "Extension".
  *
  * (2) Every function returns a horingResult_t: horingSuccess (0) or the kind of failure. Output pointers are
  * written only if the call succeeds. horingGetLastError() has the details of a failure: what was tried, on
@@ -115,7 +116,7 @@
 #define HORING_NCCL_VERSION(major, minor, patch)                         \
   (((major) <= 2 && (minor) <= 8) ? (major)*1000 + (minor)*100 + (patch) \
                                   : (major)*10000 + (minor)*100 + (patch))
-#define HORING_NCCL_VERSION_CODE HORING_NCCL_VERSION(2, 28, 0)
+#define HORING_NCCL_VERSION_CODE HORING_NCCL_VERSION(2, 26, 0)
 
 #define HORING_UNIQUE_ID_BYTES 128
 

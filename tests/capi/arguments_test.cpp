@@ -32,7 +32,7 @@ TEST(Header, MeansTheSameInC) {
 
 // Guards of programs that were written for NCCL.
 static_assert(HORING_NCCL_VERSION(2, 8, 4) == 2804 && HORING_NCCL_VERSION(2, 14, 0) == 21400);
-static_assert(HORING_NCCL_VERSION_CODE >= HORING_NCCL_VERSION(2, 28, 0));
+static_assert(HORING_NCCL_VERSION_CODE >= HORING_NCCL_VERSION(2, 26, 0));
 
 TEST(Header, OutputPointersMayNotBeNull) {
   EXPECT_TRUE(refuses(horingGetVersion(nullptr), horingInvalidArgument, "version"));
