@@ -6,13 +6,13 @@
 #include <thread>
 #include <utility>
 
-#include "cuda/outside_of_graphs.h"
+#include "cuda/reserve.h"
 
 namespace horing {
 
 namespace {
 // Of cuda.h.
-constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2, kStreamNonBlocking = 1;
+constexpr unsigned int kStreamNonBlocking = 1;
 constexpr int kPeerAccessAlreadyEnabled = 704;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED
 
@@ -171,14 +171,9 @@ Status CudaDevice::pushNow(const CudaDevice& peer, std::byte* to, std::span<cons
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
+  HORING_ASSIGN(void* const data, CudaReserve::ofProcess().take(device, CudaReserve::Kind::kPinned, bytes));
   const CudaApi& api = device->api();
-  const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device);
-  void* data = nullptr;
-  HORING_TRY(
-      api.check(api.host_allocate(&data, bytes, kHostPortable | kHostDeviceMap),
-                formatString("allocating %zu bytes of pinned host memory for GPU %d", bytes, device->number())
-                    .c_str()));
   PinnedMemory memory;
   memory.device_ = std::move(device);
   memory.data_ = static_cast<std::byte*>(data);
@@ -196,12 +191,15 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   return *this;
 }
 
+void PinnedMemory::leak() {
+  if (data_) CudaReserve::ofProcess().forget();
+  data_ = nullptr;
+}
+
 void PinnedMemory::free() {
   if (!data_) return;
-  const OutsideOfGraphs outside(device_->api());
-  const CudaDevice::Current current(*device_);
-  device_->api().host_free(data_);
-  data_ = nullptr;
+  CudaReserve::ofProcess().giveBack(std::move(device_), CudaReserve::Kind::kPinned,
+                                    std::exchange(data_, nullptr), bytes_);
 }
 
 }  // namespace horing

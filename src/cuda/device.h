@@ -94,11 +94,11 @@ class CudaDevice {
   const CudaContext context_;
 };
 
-// Memory of the host that every GPU of the process reaches at full speed. A resource.
+// Memory of the host that every GPU of the process reaches at full speed, of the reserve (cuda/reserve.h). A resource.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  // Aligned to a page; never part of a graph. Errors: kUnhandledCudaError says how much was asked for.
+  // Aligned to a page, and not zeroed; never part of a graph. Errors: kUnhandledCudaError says how much was asked for.
   static Result<PinnedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept { *this = std::move(other); }
   PinnedMemory& operator=(PinnedMemory&& other) noexcept;
@@ -109,7 +109,7 @@ class PinnedMemory {
   // Where kernels and stream operations find `data()`.
   CudaAddress address() const { return address_; }
   // Never gives it back: a GPU may still write there.
-  void leak() { data_ = nullptr; }
+  void leak();
 
  private:
   void free();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/reserve.h"
 #include "engine/cuda/device.h"
 
 namespace horing {
@@ -49,6 +50,7 @@ void KernelCopier::leak() {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<cuda::LaneGpu>>;
   memory_.leak();
+  CudaReserve::ofProcess().forget();
   const std::lock_guard lock(mutex);
   kept->push_back(std::move(gpu_));
 }

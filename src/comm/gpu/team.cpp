@@ -10,6 +10,7 @@
 #include "control/rank_list.h"
 #include "control/root_service.h"
 #include "cuda/outside_of_graphs.h"
+#include "cuda/reserve.h"
 #include "engine/cuda/lane_image.h"
 #include "engine/host/plan.h"
 
@@ -71,6 +72,12 @@ GpuTeam::~GpuTeam() {
   if (device) outside.emplace(device->api());
   if (launches_.awaitEnd([this] { abort(); })) {
     release();
+    if (const CudaReserve::Kept kept = CudaReserve::ofProcess().kept(); kept.of_gpus + kept.pinned > 0)
+      log_.info("gpu",
+                "%llu MiB of GPUs and %llu MiB of pinned memory are kept for communicators to come, until "
+                "none has any",
+                static_cast<unsigned long long>(kept.of_gpus >> 20),
+                static_cast<unsigned long long>(kept.pinned >> 20));
     return;
   }
   // Something in front of a launch holds its stream up.
@@ -221,7 +228,9 @@ void GpuTeam::adopt(const GpuTerms& terms) {
 
 Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   HORING_TRY(memory_.take(devices));
-  HORING_ASSIGN(flags_, PinnedMemory::allocate(launches_.anyDevice(), sizeof(uint32_t)));
+  // Of the same one in each such team, which finds it in the reserve then.
+  const auto& first = *std::find_if(devices.begin(), devices.end(), [](const auto& each) { return each; });
+  HORING_ASSIGN(flags_, PinnedMemory::allocate(first, sizeof(uint32_t)));
   auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
   *flag = 0;
   abort_.store(flag, std::memory_order_release);

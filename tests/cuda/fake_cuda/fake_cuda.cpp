@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -95,6 +96,10 @@ struct Driver {
   std::map<uintptr_t, size_t> host_memory;  // pinned
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
+  int running_on[kDevices] = {};
+  bool reaches[kDevices][kDevices] = {};
+  std::condition_variable ended;            // a kernel
+  std::atomic<int> calls_wait_for_kernels;  // see FakeCuda::waitForKernels()
   std::atomic<int> launches = 0;
   std::atomic<int> columns = 0, rows = 0;
   std::atomic<int> flushes = 0;  // of what adapters wrote
@@ -200,8 +205,9 @@ void allow(const std::pair<const uintptr_t, Range>& range, bool allowed) {
 }
 class KernelRuns {
  public:
-  KernelRuns() {
+  explicit KernelRuns(int device) : device_(device) {
     const std::lock_guard lock(driver.mutex);
+    ++driver.running_on[device_];
     if (driver.kernels_running++ == 0)
       for (const auto& range : driver.ranges) allow(range, true);
   }
@@ -209,10 +215,30 @@ class KernelRuns {
     const std::lock_guard lock(driver.mutex);
     if (--driver.kernels_running == 0)
       for (const auto& range : driver.ranges) allow(range, false);
+    --driver.running_on[device_];
+    driver.ended.notify_all();
   }
   KernelRuns(const KernelRuns&) = delete;
   KernelRuns& operator=(const KernelRuns&) = delete;
+
+ private:
+  const int device_;
 };
+
+// As a driver may: until no kernel runs on the current GPU, or on one that reaches its memory or whose memory it reaches.
+enum WhatWaits { kNothing = 0, kFrees = 1, kAllocations = 2 };
+void awaitKernels(WhatWaits what) {
+  if (driver.calls_wait_for_kernels < what || current.empty()) return;
+  const int own = current.back()->device;
+  std::unique_lock lock(driver.mutex);
+  driver.ended.wait(lock, [own] {
+    for (int device = 0; device < kDevices; ++device)
+      if ((device == own || driver.reaches[device][own] || driver.reaches[own][device]) &&
+          driver.running_on[device] > 0)
+        return false;
+    return true;
+  });
+}
 
 enum class HostPart { kNone, kPinned, kPageable };  // kNone: of a GPU, or managed
 HostPart hostPartOf(unsigned long long address) {
@@ -294,6 +320,13 @@ FAKE void fakeCudaSlow(int64_t copy_us) {
   driver.copy_us = copy_us;
 }
 
+FAKE void fakeCudaWaitForKernels(int what) {
+  driver.calls_wait_for_kernels = what;
+}
+FAKE int fakeCudaRunning(int device) {
+  const std::lock_guard lock(driver.mutex);
+  return driver.running_on[device];
+}
 FAKE int fakeCudaLaunches() {
   return driver.launches;
 }
@@ -496,6 +529,7 @@ FAKE int cuEventQuery(void* event) {
 
 FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   if (const int result = wantedWithContext("cuMemAlloc")) return result;
+  awaitKernels(kAllocations);
   const size_t size = (bytes + 4095) / 4096 * 4096;
   const int pages = ::memfd_create("memory of a GPU", MFD_CLOEXEC);
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(size)) != 0) return kOutOfMemory;
@@ -503,6 +537,7 @@ FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
   if (const int result = wantedWithContext("cuMemFree")) return result;
+  awaitKernels(kFrees);
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end()) return kInvalidValue;
@@ -573,6 +608,7 @@ FAKE int cuFlushGPUDirectRDMAWrites(int, int) {
 }
 FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   if (const int result = wantedWithContext("cuMemHostAlloc")) return result;
+  awaitKernels(kAllocations);
   *at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!*at) return kOutOfMemory;
   const std::lock_guard lock(driver.mutex);
@@ -582,6 +618,7 @@ FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
 }
 FAKE int cuMemFreeHost(void* at) {
   if (const int result = wantedWithContext("cuMemFreeHost")) return result;
+  awaitKernels(kFrees);
   {
     const std::lock_guard lock(driver.mutex);
     if (driver.host_memory.erase(reinterpret_cast<uintptr_t>(at)) == 0) return kInvalidValue;
@@ -674,8 +711,11 @@ FAKE int cuDeviceCanAccessPeer(int* can, int, int) {
   *can = wanted("cuDeviceCanAccessPeer") == kSuccess ? 1 : 0;  // a test that wants it to fail wants a no
   return kSuccess;
 }
-FAKE int cuCtxEnablePeerAccess(void*, unsigned int) {
-  return wantedWithContext("cuCtxEnablePeerAccess");
+FAKE int cuCtxEnablePeerAccess(void* peer, unsigned int) {
+  if (const int result = wantedWithContext("cuCtxEnablePeerAccess")) return result;
+  const std::lock_guard lock(driver.mutex);
+  driver.reaches[current.back()->device][static_cast<Context*>(peer)->device] = true;
+  return kSuccess;
 }
 
 FAKE int cuModuleLoadData(void** module, const void*) {
@@ -687,6 +727,7 @@ FAKE int cuModuleLoadData(void** module, const void*) {
   return kSuccess;
 }
 FAKE int cuModuleUnload(void*) {
+  awaitKernels(kFrees);
   --driver.live;
   return kSuccess;
 }
@@ -710,8 +751,10 @@ FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned
   const std::string name = *static_cast<std::string*>(function);
   const auto* const first = static_cast<const char*>(parameters[0]);
   auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes(name.c_str()));
-  return addTo(stream, "cuLaunchKernel", [=] {
-    const KernelRuns runs;
+  Stream* const on = streamOf(stream);
+  if (!on) return kInvalidContext;
+  return addTo(stream, "cuLaunchKernel", [=, device = on->context->device] {
+    const KernelRuns runs(device);
     kernels->run(name.c_str(), own->data(), grid);
   });
 }
