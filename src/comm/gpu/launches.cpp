@@ -76,7 +76,12 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     if (gpu->ranks.size() > cuda::kMaxCallsOfLaunch)
       return makeStatus(Code::kInvalidUsage, "%zu ranks share GPU %d, and a launch serves %d",
                         gpu->ranks.size(), device.number(), cuda::kMaxCallsOfLaunch);
-    for (const auto& peer : gpus_) HORING_TRY(device.reach(peer->lanes.device()));
+    for (const auto& peer : gpus_)
+      if (const Status reached = device.reach(peer->lanes.device()); !reached.ok())
+        return makeStatus(reached.code(),
+                          "%s, so kernels serve none of the ranks of this process. Kernels of processes that "
+                          "have a GPU each use what they reach (nvidia-smi topo -p2p rw)",
+                          reached.message().c_str());
     HORING_TRY(gpu->lanes.load());
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
     for (Gpu::Mark& mark : gpu->marks) HORING_TRY(device.makeEvent(mark.done));

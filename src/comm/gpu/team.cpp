@@ -39,12 +39,6 @@ std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::
   return replayNumber(key, failure.part, failure.run);
 }
 
-// Nobody chose that, as one may choose to share a GPU.
-void warnOfHosts(const Log& log, const Status& why) {
-  log.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
-           why.message().c_str());
-}
-
 }  // namespace
 
 // The ends of one rank, by the positions of a schedule.
@@ -134,9 +128,11 @@ std::vector<int> GpuTeam::missing() const {
 
 Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
   std::unique_lock lock(mutex_);
+  bool has_kernels = true;
   if (state_ == State::kGathering) {
     const OutsideOfGraphs outside(at(member.rank).device->api());
     const Status loads = launches_.load(member.rank, at(member.rank).device);
+    has_kernels = loads.ok();
     if (!loads.ok() && cuda::laneImageVersion()) warnOfHosts(member.log, loads);
     // What this rank alone finds out spares all the wait.
     if (!loads.ok() && !remote_) stage(member, loads);
@@ -184,6 +180,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));
     } else {
+      // Of threads it is the only one that comes here.
+      if (has_kernels && (!remote_ || member.rank == 0)) warnOfHosts(member.log, made);
       stage(member, made);
     }
   }
@@ -239,10 +237,7 @@ Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
   if (remote_) return {};
-  if (const Status proven = memory_.provePeerAccess(devices); !proven.ok()) {
-    warnOfHosts(log_, proven);
-    return proven;
-  }
+  HORING_TRY(memory_.provePeerAccess(devices));
   HORING_TRY(memory_.shapeQueues(settings_.window));
   settings_.slot_bytes = memory_.shape().slot_bytes;
   settings_.parts = memory_.parts();
