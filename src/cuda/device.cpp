@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -40,6 +41,11 @@ Result<int> CudaDevice::ofStream(const CudaApi& api, CudaStream stream) {
   api.pop_context(&popped);
   HORING_TRY(api.check(result, "asking for the GPU of the stream"));
   return number;
+}
+
+bool CudaDevice::launchesBlock() {
+  const char* const blocks = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return blocks && std::atoi(blocks) != 0;
 }
 
 Result<std::string> CudaDevice::busOf(const CudaApi& api, int number) {

@@ -23,6 +23,9 @@ class CudaDevice {
   // The GPU of a stream: of the calling thread's context for the default ones.
   static Result<int> ofStream(const CudaApi& api, CudaStream stream);
 
+  // CUDA_LAUNCH_BLOCKING: a launch returns when the kernel has ended.
+  static bool launchesBlock();
+
   // PCI address as the kernel writes it, "0000:3b:00.0".
   static Result<std::string> busOf(const CudaApi& api, int number);
 

@@ -300,6 +300,22 @@ TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
   EXPECT_EQ(cuda_.live(), live);
 }
 
+TEST_F(GpuKernelTrouble, OfOneThreadWithSeveralGpusIsNamedWhereLaunchesBlock) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  const Setting blocking("CUDA_LAUNCH_BLOCKING", "1");
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(add(1, on_1_.data(), other.get()));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "CUDA_LAUNCH_BLOCKING is set"));
+  // Nothing sticks, and threads of their own may.
+  onEveryRank(2, [&](int rank) {
+    EXPECT_HORING(add(rank, on(rank).data(), (rank == 0 ? stream : other).get()));
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+  });
+}
+
 // In the mode in which no thread may allocate or give back, unless it says that this is no part of a graph.
 TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
   const GpuStream stream(cuda_, 0);

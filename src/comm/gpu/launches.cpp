@@ -289,19 +289,19 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   }
   grid.parts = std::min(grid.parts, lead.call.plan.parts);
   HORING_TRY(comeBehind(gpu, lead));
-  HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
-  gpu.launches += count;
-  gpu.launched_so_far.calls += count;
   for (int32_t call = 0; remote_ && call < calls.count; ++call) {
     const auto blocks = calls.each[call].used_parts * calls.each[call].plan.lane_count;
     if (blocks > 0) tellHost(lead, blocks);
   }
+  HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
+  gpu.launches += count;
+  gpu.launched_so_far.calls += count;
   HORING_TRY(goAhead(gpu, lead));
   pop(gpu, count);
   return {};
 }
 
-// Its thread shall expect so many blocks.
+// Its thread shall expect so many blocks. Before the launch, which may return only when they have ended (CUDA_LAUNCH_BLOCKING).
 void GpuLaunches::tellHost(const GpuLaunch& launch, int32_t blocks) {
   remote_->launched(launch.isRecorded() ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
                     static_cast<uint64_t>(blocks));
@@ -328,10 +328,9 @@ Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
   for (const GpuExchange::Copy& copy : exchange.to_self)
     HORING_TRY(device.push(device, copy.to, copy.from, launch.stream));
   for (const cuda::ExchangeCall& kernel : exchange.kernels) {
+    if (remote_ && !launch.isRecorded()) remote_->launchedMessages(peersOf(kernel));
+    if (remote_) tellHost(launch, kernel.blocks);
     HORING_TRY(gpu.lanes.launch(kernel, launch.stream));
-    if (!remote_) continue;
-    if (!launch.isRecorded()) remote_->launchedMessages(peersOf(kernel));
-    tellHost(launch, kernel.blocks);
   }
   ++gpu.launches;
   if (isCall(launch)) {

@@ -70,6 +70,8 @@ class CommandQueue {
   }
   // That, or what all agreed on at once; nothing: it is not bound yet.
   std::optional<int> gpu() const { return staged_ || !kernels_ ? gpuOfCommands() : kernels_->gpu(); }
+  // The same of one whose kernels wait for those of other ranks, unless hosts turn out to serve it.
+  std::optional<int> gpuOfKernels() const { return kernels_ ? gpu() : std::nullopt; }
   // Has those transfers of a command on that GPU's memory done without the host's that can be.
   void moveInPlace(Command& command) const;
   // Waits until nothing is left of what was submitted.

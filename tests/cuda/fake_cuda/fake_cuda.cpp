@@ -753,10 +753,13 @@ FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned
   auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes(name.c_str()));
   Stream* const on = streamOf(stream);
   if (!on) return kInvalidContext;
-  return addTo(stream, "cuLaunchKernel", [=, device = on->context->device] {
+  const int added = addTo(stream, "cuLaunchKernel", [=, device = on->context->device] {
     const KernelRuns runs(device);
     kernels->run(name.c_str(), own->data(), grid);
   });
+  const char* const blocks = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (added == kSuccess && blocks && std::atoi(blocks) != 0) on->queue.synchronize();
+  return added;
 }
 
 FAKE int cuGetErrorName(int error, const char** name) {
