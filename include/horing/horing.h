@@ -46,6 +46,9 @@
  *
  * For host buffers any other pointer, a cudaStream_t included, is refused with horingInvalidUsage.
  *
+ * Streams and buffers are of the GPU's primary context, as CUDA's runtime makes them. A stream may also be of
+ * a green context; if that has few SMs, HORING_GPU_BLOCKS must be no more than fit there at once.
+ *
  * Kernels of several GPUs wait for each other, and calls of CUDA that free or allocate memory (cudaFree,
  * cudaFreeHost, cudaMalloc, cudaHostAlloc, cudaDeviceEnablePeerAccess, cudaDeviceSynchronize) may wait for all
  * work on a GPU and on those with access to its memory. So a thread must make none of them between two

@@ -20,6 +20,16 @@ constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED
 // At a stream: first one look after the other, since a copy of some KiB takes less than a nap, which is 70 us and more.
 constexpr int kLooksWithoutNaps = 200;
 constexpr std::chrono::microseconds kNap{20};
+
+// Of a green context, which is a part of the primary one, that.
+Result<CudaContext> contextOf(const CudaApi& api, CudaStream stream) {
+  CudaContext context = nullptr;
+  void* green = nullptr;
+  HORING_TRY(api.check(api.stream_contexts ? api.stream_contexts(stream, &context, &green)
+                                           : api.stream_context(stream, &context),
+                       "asking for the context of the stream"));
+  return context;
+}
 }  // namespace
 
 Result<std::shared_ptr<const CudaDevice>> CudaDevice::open(const CudaApi& api, int number) {
@@ -33,8 +43,8 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<int> CudaDevice::ofStream(const CudaApi& api, CudaStream stream) {
-  CudaContext context = nullptr, popped = nullptr;
-  HORING_TRY(api.check(api.stream_context(stream, &context), "asking for the context of the stream"));
+  CudaContext popped = nullptr;
+  HORING_ASSIGN(const CudaContext context, contextOf(api, stream));
   HORING_TRY(api.check(api.push_context(context), "using the context of the stream"));
   int number = -1;
   const int result = api.context_device(&number);
@@ -61,8 +71,7 @@ Result<std::string> CudaDevice::busOf(const CudaApi& api, int number) {
 
 Status CudaDevice::checkStream(CudaStream stream) const {
   const Current current(*this);
-  CudaContext context = nullptr;
-  HORING_TRY(api_.check(api_.stream_context(stream, &context), "asking for the context of the stream"));
+  HORING_ASSIGN(const CudaContext context, contextOf(api_, stream));
   if (context != context_) {
     HORING_ASSIGN(const int other, ofStream(api_, stream));
     if (other == number_)
@@ -74,6 +83,14 @@ Status CudaDevice::checkStream(CudaStream stream) const {
                       stream, other, number_);
   }
   return {};
+}
+
+Status CudaDevice::checkContext(CudaContext context, const void* buffer) const {
+  if (!context || context == context_) return {};
+  return makeStatus(Code::kInvalidUsage,
+                    "buffer %p belongs to another context of GPU %d than its primary one: allocate it with "
+                    "cudaMalloc, or in the primary context",
+                    buffer, number_);
 }
 
 Status CudaDevice::makeStream(CudaStream& stream) const {

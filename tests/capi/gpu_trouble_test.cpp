@@ -316,6 +316,37 @@ TEST_F(GpuKernelTrouble, OfOneThreadWithSeveralGpusIsNamedWhereLaunchesBlock) {
   });
 }
 
+// Kernels of the library, in the primary one, reach none of its memory.
+TEST_F(GpuKernelTrouble, OfBuffersAndStreamsOfAnotherContextIsRefused) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  const CurrentGpu current(cuda_, cuda_.context(0, false));
+  unsigned long long there = 0;
+  void* stream = nullptr;
+  ASSERT_EQ(cuda_.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&there, 4096), 0);
+  ASSERT_EQ(cuda_.call<int(void**, unsigned int)>("cuStreamCreate")(&stream, 1), 0);
+  EXPECT_TRUE(refuses(add(0, reinterpret_cast<float*>(there), nullptr), horingInvalidUsage,
+                      "belongs to another context of GPU 0 than its primary one"));
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream), horingInvalidUsage,
+                      "belongs to another context of GPU 0 than its primary one"));
+  EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream), 0);
+  EXPECT_EQ(cuda_.call<int(unsigned long long)>("cuMemFree_v2")(there), 0);
+}
+
+// A green context has some of the processors of the primary one, and its memory.
+TEST_F(GpuKernelTrouble, OfStreamsOfGreenContextsIsNone) {
+  begin();
+  onEveryRank(2, [&](int rank) {
+    const CurrentGpu current(cuda_, cuda_.context(rank, true));
+    void* stream = nullptr;
+    ASSERT_EQ(cuda_.call<int(void**, unsigned int)>("cuStreamCreate")(&stream, 1), 0);
+    EXPECT_HORING(add(rank, on(rank).data(), stream));
+    EXPECT_EQ(cuda_.call<int(void*)>("cuStreamSynchronize")(stream), 0);
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+    EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream), 0);
+  });
+}
+
 // In the mode in which no thread may allocate or give back, unless it says that this is no part of a graph.
 TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
   const GpuStream stream(cuda_, 0);

@@ -64,6 +64,10 @@ class CommandQueue {
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
   Status bind(const CudaDriver& driver, int device);
+  // After bind(): see CudaDevice::checkContext().
+  Status checkContext(CudaContext context, const void* buffer) const {
+    return staged_->openedDevice()->checkContext(context, buffer);
+  }
   // Of bind(); nothing: there was no command on a GPU's memory yet.
   std::optional<int> gpuOfCommands() const {
     return staged_ ? std::optional(staged_->device()) : std::nullopt;

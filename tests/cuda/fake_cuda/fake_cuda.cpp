@@ -25,34 +25,21 @@
 #include "fake_graph.h"
 #include "fake_kernels.h"
 #include "fake_stream.h"
+#include "fake_types.h"
 
 namespace {
 
+using enum horing::fake::Result;
+using horing::fake::Context;
 using horing::fake::Graph;
 using horing::fake::GraphPlace;
+using horing::fake::IpcHandle;
 using horing::fake::Kernels;
 using horing::fake::Queue;
 
 constexpr int kDevices = 4;
 constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
-enum Result {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kInvalidImage = 200,
-  kInvalidContext = 201,
-  kInvalidHandle = 400,
-  kNotFound = 500,
-  kNotReady = 600,
-  kUnsupportedInCapture = 900,
-  kCaptureInvalidated = 901,
-  kCaptureUnjoined = 904,
-  kCaptureIsolation = 905
-};
 
-struct Context {
-  int device;
-};
 struct Stream {
   Context* context;
   Queue queue;
@@ -79,6 +66,7 @@ struct Range {
   bool is_forbidden = false;  // to all but kernels
   int pages = -1;             // a file that holds it
   bool is_opened = false;     // another process's
+  Context* context = nullptr;
 };
 
 // All that the driver knows. One for the process, as the driver is.
@@ -90,6 +78,9 @@ struct Driver {
   }
   std::mutex mutex;
   Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
+  // Which programs make themselves.
+  Context others[kDevices] = {{0}, {1}, {2}, {3}};
+  Context green[kDevices] = {{0, &contexts[0]}, {1, &contexts[1]}, {2, &contexts[2]}, {3, &contexts[3]}};
   std::unique_ptr<Stream> default_streams[kDevices];
   std::map<std::pair<std::thread::id, int>, std::unique_ptr<Stream>> thread_streams;  // of a device each
   std::map<uintptr_t, Range> ranges;
@@ -260,8 +251,6 @@ void add(uintptr_t begin, const Range& range) {
   if (driver.kernels_running > 0) allow({begin, range}, true);
 }
 
-constexpr uint64_t kIpcMagic = 0x6370692d656b6166;
-
 bool isOpened(uintptr_t address) {
   const std::lock_guard lock(driver.mutex);
   const auto range = rangeOf(address);
@@ -364,6 +353,9 @@ FAKE int cuDevicePrimaryCtxRetain(void** context, int device) {
   *context = &driver.contexts[device];
   return kSuccess;
 }
+FAKE void* fakeCudaContext(int device, bool is_green) {
+  return is_green ? &driver.green[device] : &driver.others[device];
+}
 FAKE int cuDevicePrimaryCtxRelease_v2(int) {
   return kSuccess;
 }
@@ -406,6 +398,13 @@ FAKE int cuStreamGetCtx(void* stream, void** context) {
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
   *context = own->context;
+  return kSuccess;
+}
+FAKE int cuStreamGetCtx_v2(void* stream, void** context, void** green) {
+  if (const int result = cuStreamGetCtx(stream, context)) return result;
+  auto* const own = static_cast<Context*>(*context);
+  *green = own->primary ? own : nullptr;
+  if (own->primary) *context = own->primary;
   return kSuccess;
 }
 FAKE int cuStreamIsCapturing(void* stream, int* status) {
@@ -516,7 +515,8 @@ FAKE int cuEventDestroy_v2(void* event) {
 FAKE int cuEventRecord(void* event, void* stream) {
   Stream* const own = streamOf(stream);
   auto* const recorded = static_cast<Event*>(event);
-  if (own && own->context != recorded->context) return kInvalidHandle;
+  if (own && own->context != recorded->context && own->context->primary != recorded->context)
+    return kInvalidHandle;
   recorded->place = own && own->records() ? own->recorded : GraphPlace();
   if (recorded->place.graph) return kSuccess;
   const uint64_t number = recorded->record();
@@ -533,7 +533,10 @@ FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   const size_t size = (bytes + 4095) / 4096 * 4096;
   const int pages = ::memfd_create("memory of a GPU", MFD_CLOEXEC);
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(size)) != 0) return kOutOfMemory;
-  return addPages(at, size, current.back()->device, pages);
+  if (const int result = addPages(at, size, current.back()->device, pages)) return result;
+  const std::lock_guard lock(driver.mutex);
+  driver.ranges[*at].context = current.back();
+  return kSuccess;
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
   if (const int result = wantedWithContext("cuMemFree")) return result;
@@ -560,27 +563,18 @@ FAKE int cuMemGetHandleForAddressRange(void* handle, unsigned long long at, size
   *static_cast<int*>(handle) = ::fcntl(range->second.pages, F_DUPFD_CLOEXEC, 0);
   return kSuccess;
 }
-// What the handle of an allocation says: its file, as other processes find it.
-struct IpcHandle {
-  uint64_t magic;
-  int64_t process;
-  uint64_t bytes;
-  int32_t pages;
-  int32_t device;
-  char rest[32];
-};
-static_assert(sizeof(IpcHandle) == 64);  // as CUipcMemHandle
 FAKE int cuIpcGetMemHandle(IpcHandle* handle, unsigned long long at) {
   if (const int result = wantedWithContext("cuIpcGetMemHandle")) return result;
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end() || range->second.pages < 0) return kInvalidValue;
-  *handle = {kIpcMagic, ::getpid(), range->second.bytes, range->second.pages, range->second.device, {}};
+  *handle = {IpcHandle::kMagic,   ::getpid(),           range->second.bytes,
+             range->second.pages, range->second.device, {}};
   return kSuccess;
 }
 FAKE int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcHandle handle, unsigned int flags) {
   if (const int result = wantedWithContext("cuIpcOpenMemHandle")) return result;
-  if (handle.magic != kIpcMagic || flags != 1) return kInvalidValue;
+  if (handle.magic != IpcHandle::kMagic || flags != 1) return kInvalidValue;
   if (handle.process == ::getpid()) return kInvalidContext;
   const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.pages);
   const int pages = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -779,6 +773,9 @@ FAKE int cuPointerGetAttributes(unsigned int count, const int* attributes, void*
   const bool known = range != driver.ranges.end();
   for (unsigned int i = 0; i < count; ++i) {
     switch (attributes[i]) {
+      case 1:  // CU_POINTER_ATTRIBUTE_CONTEXT
+        *static_cast<void**>(values[i]) = known ? range->second.context : nullptr;
+        break;
       case 2:  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE: CU_MEMORYTYPE_DEVICE, of managed memory too; CU_MEMORYTYPE_HOST
         *static_cast<unsigned int*>(values[i]) = known ? 2 : is_pinned;
         break;
