@@ -52,6 +52,19 @@
  *
  * For host buffers any other pointer, a cudaStream_t included, is refused with horingInvalidUsage.
  *
+ * Streams and buffers are of the GPU's primary context, as CUDA's runtime makes them. A stream may also be of
+ * a green context; if that has few SMs, HORING_GPU_BLOCKS must be no more than fit there at once.
+ *
+ * Kernels of several GPUs wait for each other, and calls of CUDA that free or allocate memory (cudaFree,
+ * cudaFreeHost, cudaMalloc, cudaHostAlloc, cudaDeviceEnablePeerAccess, cudaDeviceSynchronize) may wait for all
+ * work on a GPU and on those with access to its memory. So a thread must make none of them between two
+ * operations on GPUs while kernels of other threads, or other communicators, wait for its second one: they
+ * would wait for each other until HORING_TIMEOUT_MS. Allocate before, and free afterwards; or use
+ * cudaMallocAsync and cudaFreeAsync; or have a process for each GPU. The library frees nothing then: what
+ * communicators had of GPUs is kept for those to come, and freed when no communicator has any. But it does
+ * allocate: where several threads drive GPUs, make the first operation of a communicator on all its ranks
+ * while no kernel of another one waits for any of these threads.
+ *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
  * operation. Every rank gets the same bits. Two runs on the same ranks whose communicators make the same
  * calls, with the same kind of memory (horingMemAlloc or not) in each, give the same bits. Within a run, the
@@ -388,7 +401,8 @@ HORING_API horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank);
 HORING_API horingResult_t horingCommCuDevice(const horingComm_t comm, int* device);
 
 /* Extension. Writes the bytes of memory that this rank holds for the communicator: slots, shared segments,
- * plans. Grows when a plan is first used. Errors as for horingCommCount. */
+ * plans. Grows when a plan is first used. What is kept of communicators that were destroyed (convention 5) is
+ * none's; HORING_DEBUG=info logs it. Errors as for horingCommCount. */
 HORING_API horingResult_t horingCommMemoryBytes(const horingComm_t comm, uint64_t* bytes);
 
 /* Extension. Writes a description for humans: the placement of ranks, the rings, the transports, the

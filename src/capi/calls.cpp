@@ -90,6 +90,8 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
   for (Transfer& transfer : command.transfers) transfer.on_gpu = true;
   HORING_TRY(placeScalar(command, *driver, *device));
   HORING_TRY(comm->queue->bind(*driver, *device));
+  for (const CommandBuffer& buffer : buffersOf(command, where.rank))
+    HORING_TRY(comm->queue->checkContext(driver->contextOf(buffer.at), buffer.at));
   comm->queue->moveInPlace(command);
   return {};
 }

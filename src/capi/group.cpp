@@ -8,6 +8,7 @@
 
 #include "capi/on_threads.h"
 #include "capi/streams.h"
+#include "cuda/device.h"
 
 namespace horing {
 
@@ -95,6 +96,26 @@ void orderLaunches(std::vector<Pending>& commands) {
   std::stable_sort(commands.begin(), commands.end(), [](const Pending& one, const Pending& other) {
     return one.comm->communicator->job() < other.comm->communicator->job();
   });
+}
+
+// The first of two launches would wait for the second one.
+Status checkLaunches(const std::vector<Pending>& commands) {
+  if (!CudaDevice::launchesBlock()) return {};
+  std::map<JobId, int> gpus;
+  for (const Pending& pending : commands) {
+    const std::optional<int> gpu =
+        pending.command.on_gpu ? pending.comm->queue->gpuOfKernels() : std::nullopt;
+    if (!gpu) continue;
+    const int first = gpus.emplace(pending.comm->communicator->job(), *gpu).first->second;
+    if (first != *gpu)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "a group has operations of ranks on GPUs %d and %d, whose kernels wait for each other, "
+          "and CUDA_LAUNCH_BLOCKING is set, with which one thread launches the second when the "
+          "first has ended: unset it, have a thread for each rank, or set HORING_GPU_PATH=staged",
+          first, *gpu);
+  }
+  return {};
 }
 
 // Carried out by the calling thread.
@@ -218,6 +239,7 @@ Status launchAll(std::vector<Pending> commands) {
                         "a communicator was ended in a group that holds operations of it");
     if (!isForCuda(pending)) HORING_TRY(findStream(pending.streams.front()).status());
   }
+  HORING_TRY(checkLaunches(commands));
   HORING_ASSIGN(commands, mergeTransfers(std::move(commands)));
   orderLaunches(commands);
   const bool in_this_thread = std::all_of(commands.begin(), commands.end(), [&](const Pending& pending) {

@@ -73,6 +73,7 @@ using CudaIpcHandle = std::array<std::byte, 64>;
 // The same of those that a driver may lack: null then.
 // clang-format off
 #define HORING_CUDA_API_IF_THERE(X) \
+  X(stream_contexts, cuStreamGetCtx_v2, "cuStreamGetCtx_v2", (CudaStream stream, CudaContext* context, void** green)) \
   X(capture_info, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3", (CudaStream stream, int* status, uint64_t* id, void** graph, const void* const** dependencies, const void** edges, size_t* dependency_count)) \
   X(range_handle, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", (void* handle, CudaAddress at, size_t bytes, int type, unsigned long long flags)) \
   X(ipc_handle, cuIpcGetMemHandle, "cuIpcGetMemHandle", (CudaIpcHandle* handle, CudaAddress at)) \

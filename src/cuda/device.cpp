@@ -2,23 +2,34 @@
 
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <iterator>
 #include <thread>
 #include <utility>
 
-#include "cuda/outside_of_graphs.h"
+#include "cuda/reserve.h"
 
 namespace horing {
 
 namespace {
 // Of cuda.h.
-constexpr unsigned int kHostPortable = 1, kHostDeviceMap = 2, kStreamNonBlocking = 1;
+constexpr unsigned int kStreamNonBlocking = 1;
 constexpr int kPeerAccessAlreadyEnabled = 704;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED
 
 // At a stream: first one look after the other, since a copy of some KiB takes less than a nap, which is 70 us and more.
 constexpr int kLooksWithoutNaps = 200;
 constexpr std::chrono::microseconds kNap{20};
+
+// Of a green context, which is a part of the primary one, that.
+Result<CudaContext> contextOf(const CudaApi& api, CudaStream stream) {
+  CudaContext context = nullptr;
+  void* green = nullptr;
+  HORING_TRY(api.check(api.stream_contexts ? api.stream_contexts(stream, &context, &green)
+                                           : api.stream_context(stream, &context),
+                       "asking for the context of the stream"));
+  return context;
+}
 }  // namespace
 
 Result<std::shared_ptr<const CudaDevice>> CudaDevice::open(const CudaApi& api, int number) {
@@ -32,14 +43,19 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<int> CudaDevice::ofStream(const CudaApi& api, CudaStream stream) {
-  CudaContext context = nullptr, popped = nullptr;
-  HORING_TRY(api.check(api.stream_context(stream, &context), "asking for the context of the stream"));
+  CudaContext popped = nullptr;
+  HORING_ASSIGN(const CudaContext context, contextOf(api, stream));
   HORING_TRY(api.check(api.push_context(context), "using the context of the stream"));
   int number = -1;
   const int result = api.context_device(&number);
   api.pop_context(&popped);
   HORING_TRY(api.check(result, "asking for the GPU of the stream"));
   return number;
+}
+
+bool CudaDevice::launchesBlock() {
+  const char* const blocks = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return blocks && std::atoi(blocks) != 0;
 }
 
 Result<std::string> CudaDevice::busOf(const CudaApi& api, int number) {
@@ -55,8 +71,7 @@ Result<std::string> CudaDevice::busOf(const CudaApi& api, int number) {
 
 Status CudaDevice::checkStream(CudaStream stream) const {
   const Current current(*this);
-  CudaContext context = nullptr;
-  HORING_TRY(api_.check(api_.stream_context(stream, &context), "asking for the context of the stream"));
+  HORING_ASSIGN(const CudaContext context, contextOf(api_, stream));
   if (context != context_) {
     HORING_ASSIGN(const int other, ofStream(api_, stream));
     if (other == number_)
@@ -68,6 +83,14 @@ Status CudaDevice::checkStream(CudaStream stream) const {
                       stream, other, number_);
   }
   return {};
+}
+
+Status CudaDevice::checkContext(CudaContext context, const void* buffer) const {
+  if (!context || context == context_) return {};
+  return makeStatus(Code::kInvalidUsage,
+                    "buffer %p belongs to another context of GPU %d than its primary one: allocate it with "
+                    "cudaMalloc, or in the primary context",
+                    buffer, number_);
 }
 
 Status CudaDevice::makeStream(CudaStream& stream) const {
@@ -171,14 +194,9 @@ Status CudaDevice::pushNow(const CudaDevice& peer, std::byte* to, std::span<cons
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(std::shared_ptr<const CudaDevice> device, size_t bytes) {
+  HORING_ASSIGN(void* const data, CudaReserve::ofProcess().take(device, CudaReserve::Kind::kPinned, bytes));
   const CudaApi& api = device->api();
-  const OutsideOfGraphs outside(api);
   const CudaDevice::Current current(*device);
-  void* data = nullptr;
-  HORING_TRY(
-      api.check(api.host_allocate(&data, bytes, kHostPortable | kHostDeviceMap),
-                formatString("allocating %zu bytes of pinned host memory for GPU %d", bytes, device->number())
-                    .c_str()));
   PinnedMemory memory;
   memory.device_ = std::move(device);
   memory.data_ = static_cast<std::byte*>(data);
@@ -196,12 +214,15 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   return *this;
 }
 
+void PinnedMemory::leak() {
+  if (data_) CudaReserve::ofProcess().forget();
+  data_ = nullptr;
+}
+
 void PinnedMemory::free() {
   if (!data_) return;
-  const OutsideOfGraphs outside(device_->api());
-  const CudaDevice::Current current(*device_);
-  device_->api().host_free(data_);
-  data_ = nullptr;
+  CudaReserve::ofProcess().giveBack(std::move(device_), CudaReserve::Kind::kPinned,
+                                    std::exchange(data_, nullptr), bytes_);
 }
 
 }  // namespace horing

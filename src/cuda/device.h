@@ -23,6 +23,9 @@ class CudaDevice {
   // The GPU of a stream: of the calling thread's context for the default ones.
   static Result<int> ofStream(const CudaApi& api, CudaStream stream);
 
+  // CUDA_LAUNCH_BLOCKING: a launch returns when the kernel has ended.
+  static bool launchesBlock();
+
   // PCI address as the kernel writes it, "0000:3b:00.0".
   static Result<std::string> busOf(const CudaApi& api, int number);
 
@@ -30,6 +33,8 @@ class CudaDevice {
   int number() const { return number_; }
   // kInvalidUsage: the stream is another GPU's, or of a context of its own.
   Status checkStream(CudaStream stream) const;
+  // kInvalidUsage: the buffer, of that context (CudaDriver::contextOf()), is of one of its own.
+  Status checkContext(CudaContext context, const void* buffer) const;
   // For what the library does beside the program's streams, whatever these wait for: it waits for none of them, the default one
   // included, and has a priority of its own, for which GPUs keep queues of the hardware of their own.
   Status makeStream(CudaStream& stream) const;
@@ -94,11 +99,11 @@ class CudaDevice {
   const CudaContext context_;
 };
 
-// Memory of the host that every GPU of the process reaches at full speed. A resource.
+// Memory of the host that every GPU of the process reaches at full speed, of the reserve (cuda/reserve.h). A resource.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  // Aligned to a page; never part of a graph. Errors: kUnhandledCudaError says how much was asked for.
+  // Aligned to a page, and not zeroed; never part of a graph. Errors: kUnhandledCudaError says how much was asked for.
   static Result<PinnedMemory> allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept { *this = std::move(other); }
   PinnedMemory& operator=(PinnedMemory&& other) noexcept;
@@ -109,7 +114,7 @@ class PinnedMemory {
   // Where kernels and stream operations find `data()`.
   CudaAddress address() const { return address_; }
   // Never gives it back: a GPU may still write there.
-  void leak() { data_ = nullptr; }
+  void leak();
 
  private:
   void free();

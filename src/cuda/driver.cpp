@@ -11,7 +11,8 @@ namespace {
 
 // Of cuda.h.
 constexpr int kSuccess = 0;
-constexpr int kAttributeMemoryType = 2, kAttributeIsManaged = 8, kAttributeDeviceOrdinal = 9;
+constexpr int kAttributeContext = 1, kAttributeMemoryType = 2, kAttributeIsManaged = 8,
+              kAttributeDeviceOrdinal = 9;
 constexpr unsigned int kMemoryTypeHost = 1, kMemoryTypeDevice = 2;
 
 // How many libraries the process has loaded so far: changes whenever one is.
@@ -55,16 +56,21 @@ CudaDriver::~CudaDriver() {
 CudaDriver::Attributes CudaDriver::attributesOf(const void* pointer) const {
   Attributes found;
   if (!pointer) return {};
-  int attributes[] = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal};
-  void* values[] = {&found.type, &found.is_managed, &found.device};
+  int attributes[] = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal, kAttributeContext};
+  void* values[] = {&found.type, &found.is_managed, &found.device, &found.context};
   const auto address = static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer));
-  return get_attributes_(3, attributes, values, address) == kSuccess ? found : Attributes();
+  return get_attributes_(4, attributes, values, address) == kSuccess ? found : Attributes();
 }
 
 MemoryPlace CudaDriver::placeOf(const void* pointer) const {
   const Attributes found = attributesOf(pointer);
   if (found.is_managed) return {MemoryKind::kManaged, found.device};
   return found.type == kMemoryTypeDevice ? MemoryPlace{MemoryKind::kDevice, found.device} : MemoryPlace{};
+}
+
+CudaContext CudaDriver::contextOf(const void* pointer) const {
+  const Attributes found = attributesOf(pointer);
+  return found.type == kMemoryTypeDevice && !found.is_managed ? found.context : nullptr;
 }
 
 bool CudaDriver::isPinned(const void* pointer) const {

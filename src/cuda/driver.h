@@ -31,6 +31,8 @@ class CudaDriver {
 
   // In less than a microsecond. What the driver cannot tell (it is not initialised, the pointer is none of its) is kHost.
   MemoryPlace placeOf(const void* pointer) const;
+  // In which memory of a GPU was allocated; null: it is none, or of no context (cuMemCreate, cudaMallocAsync).
+  CudaContext contextOf(const void* pointer) const;
   // Memory of the host that kernels read where it is. Managed memory is none.
   bool isPinned(const void* pointer) const;
   // Its other functions. Error: this driver lacks one. Valid as long as the driver.
@@ -49,6 +51,7 @@ class CudaDriver {
   struct Attributes {
     unsigned int type = 0, is_managed = 0;
     int device = -1;
+    CudaContext context = nullptr;
   };
   Attributes attributesOf(const void* pointer) const;
 

@@ -36,6 +36,23 @@ class GpuNodeTrouble : public GpuKernelTrouble {
   }
 };
 
+// The thread that carries messages hears of a kernel before the launch, which returns when that has ended; else it sleeps half a second.
+TEST_F(GpuNodeTrouble, IsNoneWhereLaunchesBlock) {
+  begin();
+  const Setting blocking("CUDA_LAUNCH_BLOCKING", "1");
+  const auto from = std::chrono::steady_clock::now();
+  constexpr int kRounds = 12;
+  onEveryRank(2, [&](int rank) {
+    const GpuStream stream(cuda_, rank);
+    for (int i = 0; i < kRounds; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until it sleeps
+      EXPECT_HORING(add(rank, on(rank).data(), stream.get()));
+    }
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 2 << kRounds));
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::milliseconds(kRounds * 250));
+}
+
 TEST_F(GpuNodeTrouble, ReplaysOfGraphsNeedNoCallOfTheHost) {
   begin();
   replaySums(cuda_, comms_);

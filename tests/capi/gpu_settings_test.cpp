@@ -43,4 +43,42 @@ TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHaveOrThatThereAreNone) {
   cuda.setKernels(nullptr);
 }
 
+// In what two ranks say, of as many operations.
+void expectOneWarning(const FakeCuda& cuda, const std::function<std::vector<horingComm_t>()>& meet,
+                      const std::string& why) {
+  cuda.setKernels(&horing::test::emulatedKernels());
+  testing::internal::CaptureStderr();
+  const std::vector<horingComm_t> comms = meet();
+  onEveryRank(2, [&](int rank) {
+    const GpuVector<float> data(cuda, rank, std::vector<float>(8, 1));
+    for (int i = 0; i < 2; ++i)
+      EXPECT_HORING(horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum,
+                                    comms[static_cast<size_t>(rank)], nullptr));
+    EXPECT_EQ(data.read(), std::vector<float>(8, 4));
+  });
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string warning = "WARN gpu: operations on GPUs are slow";
+  const size_t at = log.find(warning);
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find(warning, at + 1), std::string::npos) << log;
+  EXPECT_NE(log.find(why, at), std::string::npos) << log;
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
+TEST(GpuSettings, ThatLeaveAllToHostsWarnOnceWhereThreadsMetById) {
+  const FakeCuda cuda;
+  expectOneWarning(
+      cuda, [] { return makeCommunicators(2, Meeting::kInitRank); }, "make them by horingCommInitAll");
+}
+
+TEST(GpuSettings, ThatLeaveAllToHostsWarnOnceWhereGpusDoNotReachEachOther) {
+  const FakeCuda cuda;
+  cuda.fail("cuDeviceCanAccessPeer", 1);
+  expectOneWarning(
+      cuda, [] { return makeCommunicators(2, Meeting::kInitAll); },
+      "kernels serve none of the ranks of this process");
+  cuda.fail(nullptr, 0);
+}
+
 }  // namespace

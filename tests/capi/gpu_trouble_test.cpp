@@ -300,6 +300,53 @@ TEST_F(GpuKernelTrouble, OfMemoryForTheHostIsAnErrorThatLeaksNothing) {
   EXPECT_EQ(cuda_.live(), live);
 }
 
+TEST_F(GpuKernelTrouble, OfOneThreadWithSeveralGpusIsNamedWhereLaunchesBlock) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  const Setting blocking("CUDA_LAUNCH_BLOCKING", "1");
+  const GpuStream stream(cuda_, 0), other(cuda_, 1);
+  EXPECT_HORING(horingGroupStart());
+  EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+  EXPECT_HORING(add(1, on_1_.data(), other.get()));
+  EXPECT_TRUE(refuses(horingGroupEnd(), horingInvalidUsage, "CUDA_LAUNCH_BLOCKING is set"));
+  // Nothing sticks, and threads of their own may.
+  onEveryRank(2, [&](int rank) {
+    EXPECT_HORING(add(rank, on(rank).data(), (rank == 0 ? stream : other).get()));
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+  });
+}
+
+// Kernels of the library, in the primary one, reach none of its memory.
+TEST_F(GpuKernelTrouble, OfBuffersAndStreamsOfAnotherContextIsRefused) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  const CurrentGpu current(cuda_, cuda_.context(0, false));
+  unsigned long long there = 0;
+  void* stream = nullptr;
+  ASSERT_EQ(cuda_.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&there, 4096), 0);
+  ASSERT_EQ(cuda_.call<int(void**, unsigned int)>("cuStreamCreate")(&stream, 1), 0);
+  EXPECT_TRUE(refuses(add(0, reinterpret_cast<float*>(there), nullptr), horingInvalidUsage,
+                      "belongs to another context of GPU 0 than its primary one"));
+  EXPECT_TRUE(refuses(add(0, on_0_.data(), stream), horingInvalidUsage,
+                      "belongs to another context of GPU 0 than its primary one"));
+  EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream), 0);
+  EXPECT_EQ(cuda_.call<int(unsigned long long)>("cuMemFree_v2")(there), 0);
+}
+
+// A green context has some of the processors of the primary one, and its memory.
+TEST_F(GpuKernelTrouble, OfStreamsOfGreenContextsIsNone) {
+  begin();
+  onEveryRank(2, [&](int rank) {
+    const CurrentGpu current(cuda_, cuda_.context(rank, true));
+    void* stream = nullptr;
+    ASSERT_EQ(cuda_.call<int(void**, unsigned int)>("cuStreamCreate")(&stream, 1), 0);
+    EXPECT_HORING(add(rank, on(rank).data(), stream));
+    EXPECT_EQ(cuda_.call<int(void*)>("cuStreamSynchronize")(stream), 0);
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 4));
+    EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream), 0);
+  });
+}
+
 // In the mode in which no thread may allocate or give back, unless it says that this is no part of a graph.
 TEST_F(GpuKernelTrouble, WithWhatIsGivenBackIsNoneWhileAThreadRecords) {
   const GpuStream stream(cuda_, 0);

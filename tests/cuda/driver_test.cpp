@@ -12,7 +12,8 @@
 
 #include <type_traits>
 // What driver.cpp and the fake driver state without the toolkit.
-static_assert(CUDA_SUCCESS == 0 && CU_POINTER_ATTRIBUTE_MEMORY_TYPE == 2);
+static_assert(CUDA_SUCCESS == 0 && CU_POINTER_ATTRIBUTE_MEMORY_TYPE == 2 &&
+              CU_POINTER_ATTRIBUTE_CONTEXT == 1);
 static_assert(CU_MEMORYTYPE_HOST == 1 && CU_MEMORYTYPE_DEVICE == 2);
 static_assert(CU_POINTER_ATTRIBUTE_IS_MANAGED == 8 && CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL == 9);
 static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUpointer_attribute) == sizeof(int));

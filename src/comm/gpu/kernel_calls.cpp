@@ -51,6 +51,12 @@ std::unique_ptr<KernelCalls> KernelCalls::of(Communicator& communicator) {
   return team ? std::make_unique<KernelCalls>(communicator, std::move(team)) : nullptr;
 }
 
+void KernelCalls::warnOfNone(const Communicator& communicator) {
+  const CommunicatorOptions& options = communicator.options();
+  if (communicator.rank() > 0 || options.hub || options.config.gpu_path != "auto") return;
+  if (const Status why = RemoteGpus::whyNot(communicator); !why.ok()) warnOfHosts(communicator.log(), why);
+}
+
 void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
   device_ = device;
   team_->arrive(communicator_.rank(), std::move(device));

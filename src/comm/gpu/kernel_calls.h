@@ -20,6 +20,8 @@ class KernelCalls {
       : communicator_(communicator), team_(std::move(team)), watch_(communicator, *team_) {}
   // Null: the host does all that is asked of the communicator's GPUs.
   static std::unique_ptr<KernelCalls> of(Communicator& communicator);
+  // Then, when there are operations on GPUs: one rank's log tells why, if nobody chose it.
+  static void warnOfNone(const Communicator& communicator);
 
   // Collective, once, before anything else: where each rank is a process that told of its GPU when they met, all agree now on whether
   // kernels serve them, so that these carry sends and receives, which are calls of too few to agree in, from the first on. Errors: the

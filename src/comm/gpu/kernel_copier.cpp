@@ -1,29 +1,24 @@
 #include "comm/gpu/kernel_copier.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "cuda/reserve.h"
 #include "engine/cuda/device.h"
 
 namespace horing {
 
 namespace {
 constexpr size_t kCountBytes = (1 + cuda::kCopyBlocks) * sizeof(cuda::CopyCount);
-
-// A launch returns when the kernel has ended then. This one ends when the host has done what it begins after the launch.
-bool launchesBlock() {
-  const char* const blocks = std::getenv("CUDA_LAUNCH_BLOCKING");
-  return blocks && std::atoi(blocks) != 0;
-}
 }  // namespace
 
 Result<std::unique_ptr<KernelCopier>> KernelCopier::create(const std::shared_ptr<const CudaDevice>& device,
                                                            size_t most_copies) {
-  if (launchesBlock())
+  // This one ends when the host has done what it begins after the launch.
+  if (CudaDevice::launchesBlock())
     return makeStatus(Code::kUnhandledCudaError,
                       "CUDA_LAUNCH_BLOCKING is set: no kernel can wait for a host");
   std::shared_ptr<cuda::LaneGpu> gpu = cuda::LaneGpu::of(device);
@@ -49,6 +44,7 @@ void KernelCopier::leak() {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<cuda::LaneGpu>>;
   memory_.leak();
+  CudaReserve::ofProcess().forget();
   const std::lock_guard lock(mutex);
   kept->push_back(std::move(gpu_));
 }

@@ -76,7 +76,12 @@ Status GpuLaunches::setUp(const std::vector<std::shared_ptr<const CudaDevice>>& 
     if (gpu->ranks.size() > cuda::kMaxCallsOfLaunch)
       return makeStatus(Code::kInvalidUsage, "%zu ranks share GPU %d, and a launch serves %d",
                         gpu->ranks.size(), device.number(), cuda::kMaxCallsOfLaunch);
-    for (const auto& peer : gpus_) HORING_TRY(device.reach(peer->lanes.device()));
+    for (const auto& peer : gpus_)
+      if (const Status reached = device.reach(peer->lanes.device()); !reached.ok())
+        return makeStatus(reached.code(),
+                          "%s, so kernels serve none of the ranks of this process. Kernels of processes that "
+                          "have a GPU each use what they reach (nvidia-smi topo -p2p rw)",
+                          reached.message().c_str());
     HORING_TRY(gpu->lanes.load());
     HORING_ASSIGN(gpu->resident_blocks, gpu->lanes.mostResidentBlocks());
     for (Gpu::Mark& mark : gpu->marks) HORING_TRY(device.makeEvent(mark.done));
@@ -284,19 +289,19 @@ Status GpuLaunches::launchNext(Gpu& gpu) {
   }
   grid.parts = std::min(grid.parts, lead.call.plan.parts);
   HORING_TRY(comeBehind(gpu, lead));
-  HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
-  gpu.launches += count;
-  gpu.launched_so_far.calls += count;
   for (int32_t call = 0; remote_ && call < calls.count; ++call) {
     const auto blocks = calls.each[call].used_parts * calls.each[call].plan.lane_count;
     if (blocks > 0) tellHost(lead, blocks);
   }
+  HORING_TRY(gpu.lanes.launch(calls, grid, lead.type, lead.op, lead.stream));
+  gpu.launches += count;
+  gpu.launched_so_far.calls += count;
   HORING_TRY(goAhead(gpu, lead));
   pop(gpu, count);
   return {};
 }
 
-// Its thread shall expect so many blocks.
+// Its thread shall expect so many blocks. Before the launch, which may return only when they have ended (CUDA_LAUNCH_BLOCKING).
 void GpuLaunches::tellHost(const GpuLaunch& launch, int32_t blocks) {
   remote_->launched(launch.isRecorded() ? GpuProxy::Launch::kReplayed : GpuProxy::Launch::kOnce,
                     static_cast<uint64_t>(blocks));
@@ -323,10 +328,9 @@ Status GpuLaunches::launchExchange(Gpu& gpu, const GpuLaunch& launch) {
   for (const GpuExchange::Copy& copy : exchange.to_self)
     HORING_TRY(device.push(device, copy.to, copy.from, launch.stream));
   for (const cuda::ExchangeCall& kernel : exchange.kernels) {
+    if (remote_ && !launch.isRecorded()) remote_->launchedMessages(peersOf(kernel));
+    if (remote_) tellHost(launch, kernel.blocks);
     HORING_TRY(gpu.lanes.launch(kernel, launch.stream));
-    if (!remote_) continue;
-    if (!launch.isRecorded()) remote_->launchedMessages(peersOf(kernel));
-    tellHost(launch, kernel.blocks);
   }
   ++gpu.launches;
   if (isCall(launch)) {

@@ -54,18 +54,26 @@ std::string keyText(std::span<const std::byte> blob) {
 
 }  // namespace
 
+void warnOfHosts(const Log& log, const Status& why) {
+  log.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
+           why.message().c_str());
+}
+
 std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
+  if (!whyNot(communicator).ok()) return nullptr;
+  return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
+}
+
+Status RemoteGpus::whyNot(const Communicator& communicator) {
   std::set<std::string> processes;
   for (int rank = 0; rank < communicator.ranks(); ++rank)
-    if (!processes.insert(communicator.identityOf(rank).processLabel()).second) {
-      communicator.log().info(
-          "gpu",
-          "operations on GPUs go through memory of the host: rank %d is a thread of another rank's "
-          "process (horingCommInitAll makes ranks that know of each other)",
-          rank);
-      return nullptr;
-    }
-  return std::unique_ptr<RemoteGpus>(new RemoteGpus(communicator));
+    if (!processes.insert(communicator.identityOf(rank).processLabel()).second)
+      return makeStatus(Code::kInvalidUsage,
+                        "rank %d is a thread of another rank's process, and the two met by ID: start a "
+                        "process for each rank or, if all ranks are of one process, make them by "
+                        "horingCommInitAll",
+                        rank);
+  return {};
 }
 
 RemoteGpus::RemoteGpus(Communicator& communicator)

@@ -26,11 +26,16 @@ inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
 // And at most for messages of kernels that the host carries.
 inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
 
+// That hosts carry all, although nobody chose it, as one may choose to share a GPU. For one rank to tell.
+void warnOfHosts(const Log& log, const Status& why);
+
 // Of one rank. A resource; one thread at a time. The communicator must outlive it.
 class RemoteGpus {
  public:
   // Null: some ranks are threads of one process that met by ID, which may share GPUs: the host serves those.
   static std::unique_ptr<RemoteGpus> of(Communicator& communicator);
+  // The same on every rank.
+  static Status whyNot(const Communicator& communicator);
   ~RemoteGpus() = default;
   RemoteGpus(const RemoteGpus&) = delete;
   RemoteGpus& operator=(const RemoteGpus&) = delete;

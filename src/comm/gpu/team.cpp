@@ -10,6 +10,7 @@
 #include "control/rank_list.h"
 #include "control/root_service.h"
 #include "cuda/outside_of_graphs.h"
+#include "cuda/reserve.h"
 #include "engine/cuda/lane_image.h"
 #include "engine/host/plan.h"
 
@@ -36,12 +37,6 @@ std::optional<ReplayNumber> replayOf(const std::array<int, 3>& key, const cuda::
   if ((failure.call & cuda::kInGraph) == 0 || failure.part < 0 || failure.part >= cuda::kMaxParts)
     return std::nullopt;
   return replayNumber(key, failure.part, failure.run);
-}
-
-// Nobody chose that, as one may choose to share a GPU.
-void warnOfHosts(const Log& log, const Status& why) {
-  log.warn("gpu", "operations on GPUs are slow, for they go through memory of the host: %s",
-           why.message().c_str());
 }
 
 }  // namespace
@@ -71,6 +66,12 @@ GpuTeam::~GpuTeam() {
   if (device) outside.emplace(device->api());
   if (launches_.awaitEnd([this] { abort(); })) {
     release();
+    if (const CudaReserve::Kept kept = CudaReserve::ofProcess().kept(); kept.of_gpus + kept.pinned > 0)
+      log_.info("gpu",
+                "%llu MiB of GPUs and %llu MiB of pinned memory are kept for communicators to come, until "
+                "none has any",
+                static_cast<unsigned long long>(kept.of_gpus >> 20),
+                static_cast<unsigned long long>(kept.pinned >> 20));
     return;
   }
   // Something in front of a launch holds its stream up.
@@ -127,9 +128,11 @@ std::vector<int> GpuTeam::missing() const {
 
 Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) {
   std::unique_lock lock(mutex_);
+  bool has_kernels = true;
   if (state_ == State::kGathering) {
     const OutsideOfGraphs outside(at(member.rank).device->api());
     const Status loads = launches_.load(member.rank, at(member.rank).device);
+    has_kernels = loads.ok();
     if (!loads.ok() && cuda::laneImageVersion()) warnOfHosts(member.log, loads);
     // What this rank alone finds out spares all the wait.
     if (!loads.ok() && !remote_) stage(member, loads);
@@ -177,6 +180,8 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));
     } else {
+      // Of threads it is the only one that comes here.
+      if (has_kernels && (!remote_ || member.rank == 0)) warnOfHosts(member.log, made);
       stage(member, made);
     }
   }
@@ -221,7 +226,9 @@ void GpuTeam::adopt(const GpuTerms& terms) {
 
 Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   HORING_TRY(memory_.take(devices));
-  HORING_ASSIGN(flags_, PinnedMemory::allocate(launches_.anyDevice(), sizeof(uint32_t)));
+  // Of the same one in each such team, which finds it in the reserve then.
+  const auto& first = *std::find_if(devices.begin(), devices.end(), [](const auto& each) { return each; });
+  HORING_ASSIGN(flags_, PinnedMemory::allocate(first, sizeof(uint32_t)));
   auto* const flag = reinterpret_cast<uint32_t*>(flags_.data());
   *flag = 0;
   abort_.store(flag, std::memory_order_release);
@@ -230,10 +237,7 @@ Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
   if (remote_) return {};
-  if (const Status proven = memory_.provePeerAccess(devices); !proven.ok()) {
-    warnOfHosts(log_, proven);
-    return proven;
-  }
+  HORING_TRY(memory_.provePeerAccess(devices));
   HORING_TRY(memory_.shapeQueues(settings_.window));
   settings_.slot_bytes = memory_.shape().slot_bytes;
   settings_.parts = memory_.parts();

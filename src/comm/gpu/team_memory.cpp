@@ -1,9 +1,11 @@
 #include "comm/gpu/team_memory.h"
 
+#include <list>
 #include <mutex>
 #include <span>
 #include <utility>
 
+#include "cuda/reserve.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/pinned_memory.h"
 
@@ -119,10 +121,15 @@ Status TeamMemory::giveBack() {
 
 // Of this process. Who looks for leaks finds it here.
 void TeamMemory::keepUntilTheEnd(int rank) {
+  struct Kept {
+    explicit Kept(std::unique_ptr<cuda::Memory> left) : memory(std::move(left)) {}
+    std::unique_ptr<cuda::Memory> memory;
+    CudaReserve::Idle idle;
+  };
   static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;
+  static auto* const kept = new std::list<Kept>;
   const std::lock_guard lock(mutex);
-  kept->push_back(std::move(at(rank).memory));
+  kept->emplace_back(std::move(at(rank).memory));
 }
 
 void TeamMemory::release() {

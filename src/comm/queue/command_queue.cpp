@@ -44,7 +44,10 @@ Status CommandQueue::bind(const CudaDriver& driver, int device) {
   if (staged_) return {};
   HORING_TRY(driver.api().status());
   HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device, communicator_));
-  if (kernels_) kernels_->bind(staged_->openedDevice());
+  if (kernels_)
+    kernels_->bind(staged_->openedDevice());
+  else
+    KernelCalls::warnOfNone(communicator_);
   return {};
 }
 

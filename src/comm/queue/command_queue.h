@@ -64,12 +64,18 @@ class CommandQueue {
   Status asyncError();
   // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
   Status bind(const CudaDriver& driver, int device);
+  // After bind(): see CudaDevice::checkContext().
+  Status checkContext(CudaContext context, const void* buffer) const {
+    return staged_->openedDevice()->checkContext(context, buffer);
+  }
   // Of bind(); nothing: there was no command on a GPU's memory yet.
   std::optional<int> gpuOfCommands() const {
     return staged_ ? std::optional(staged_->device()) : std::nullopt;
   }
   // That, or what all agreed on at once; nothing: it is not bound yet.
   std::optional<int> gpu() const { return staged_ || !kernels_ ? gpuOfCommands() : kernels_->gpu(); }
+  // The same of one whose kernels wait for those of other ranks, unless hosts turn out to serve it.
+  std::optional<int> gpuOfKernels() const { return kernels_ ? gpu() : std::nullopt; }
   // Has those transfers of a command on that GPU's memory done without the host's that can be.
   void moveInPlace(Command& command) const;
   // Waits until nothing is left of what was submitted.

@@ -1,6 +1,7 @@
 #include "engine/cuda/device_memory.h"
 
 #include "cuda/outside_of_graphs.h"
+#include "cuda/reserve.h"
 #include "engine/cuda/arena.h"
 
 namespace horing::cuda {
@@ -18,16 +19,15 @@ class DeviceMemory final : public Memory {
     const OutsideOfGraphs outside(api_);
     const CudaDevice::Current current(*device_);
     if (stream_) api_.stream_destroy(stream_);
-    if (begin_) api_.memory_free(begin_);
+    if (begin_) CudaReserve::ofProcess().giveBack(device_, CudaReserve::Kind::kGpu, begin_, arena_.bytes());
   }
 
   Status take(size_t bytes) {
     const CudaDevice::Current current(*device_);
     HORING_TRY(device_->makeStream(stream_));
-    HORING_TRY(api_.check(api_.memory_allocate(&begin_, bytes),
-                          formatString("allocating %zu bytes on GPU %d", bytes, device_->number()).c_str()));
-    arena_ = Arena(reinterpret_cast<std::byte*>(begin_), bytes, formatString("on GPU %d", device_->number()));
-    return clear({reinterpret_cast<std::byte*>(begin_), bytes});
+    HORING_ASSIGN(begin_, CudaReserve::ofProcess().take(device_, CudaReserve::Kind::kGpu, bytes));
+    arena_ = Arena(static_cast<std::byte*>(begin_), bytes, formatString("on GPU %d", device_->number()));
+    return clear({static_cast<std::byte*>(begin_), bytes});
   }
 
   Result<std::byte*> allocate(size_t bytes) override { return arena_.allocate(bytes); }
@@ -66,7 +66,7 @@ class DeviceMemory final : public Memory {
   const std::shared_ptr<const CudaDevice> device_;
   const CudaApi& api_;
   CudaStream stream_ = nullptr;
-  CudaAddress begin_ = 0;
+  void* begin_ = nullptr;
   Arena arena_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cuda/reserve.h"
 #include "engine/cuda/copy_kernel.h"
 #include "engine/cuda/exchange_kernel.h"
 
@@ -13,6 +14,10 @@ constexpr int kAttributeProcessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_
 }
 
 std::shared_ptr<LaneGpu> LaneGpu::of(const std::shared_ptr<const CudaDevice>& device) {
+  struct User {
+    CudaReserve::Use use;  // goes last
+    std::shared_ptr<LaneGpu> gpu;
+  };
   static std::mutex mutex;
   static auto* const gpus =
       new std::map<int, std::weak_ptr<LaneGpu>>;  // calls may come while the program ends
@@ -20,7 +25,8 @@ std::shared_ptr<LaneGpu> LaneGpu::of(const std::shared_ptr<const CudaDevice>& de
   std::weak_ptr<LaneGpu>& known = (*gpus)[device->number()];
   std::shared_ptr<LaneGpu> gpu = known.lock();
   if (!gpu) known = gpu = std::make_shared<LaneGpu>(device);
-  return gpu;
+  const std::shared_ptr<User> user(new User{CudaReserve::Use(gpu), gpu});
+  return {user, gpu.get()};
 }
 
 LaneGpu::~LaneGpu() {

@@ -23,7 +23,8 @@ struct LaneGrid {
 class LaneGpu {
  public:
   explicit LaneGpu(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  // The one that all of this process share for that GPU, while any of them has it: so kernels are loaded once.
+  // The one that all of this process share for that GPU: so kernels are loaded once. It stays as what is in the reserve does
+  // (cuda/reserve.h), for to unload a kernel may wait for others.
   static std::shared_ptr<LaneGpu> of(const std::shared_ptr<const CudaDevice>& device);
   ~LaneGpu();
   LaneGpu(const LaneGpu&) = delete;

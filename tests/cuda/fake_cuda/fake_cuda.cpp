@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,34 +25,21 @@
 #include "fake_graph.h"
 #include "fake_kernels.h"
 #include "fake_stream.h"
+#include "fake_types.h"
 
 namespace {
 
+using enum horing::fake::Result;
+using horing::fake::Context;
 using horing::fake::Graph;
 using horing::fake::GraphPlace;
+using horing::fake::IpcHandle;
 using horing::fake::Kernels;
 using horing::fake::Queue;
 
 constexpr int kDevices = 4;
 constexpr int kProcessors = 8, kBlocksOfProcessor = 2;
-enum Result {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kInvalidImage = 200,
-  kInvalidContext = 201,
-  kInvalidHandle = 400,
-  kNotFound = 500,
-  kNotReady = 600,
-  kUnsupportedInCapture = 900,
-  kCaptureInvalidated = 901,
-  kCaptureUnjoined = 904,
-  kCaptureIsolation = 905
-};
 
-struct Context {
-  int device;
-};
 struct Stream {
   Context* context;
   Queue queue;
@@ -78,6 +66,7 @@ struct Range {
   bool is_forbidden = false;  // to all but kernels
   int pages = -1;             // a file that holds it
   bool is_opened = false;     // another process's
+  Context* context = nullptr;
 };
 
 // All that the driver knows. One for the process, as the driver is.
@@ -89,12 +78,19 @@ struct Driver {
   }
   std::mutex mutex;
   Context contexts[kDevices] = {{0}, {1}, {2}, {3}};
+  // Which programs make themselves.
+  Context others[kDevices] = {{0}, {1}, {2}, {3}};
+  Context green[kDevices] = {{0, &contexts[0]}, {1, &contexts[1]}, {2, &contexts[2]}, {3, &contexts[3]}};
   std::unique_ptr<Stream> default_streams[kDevices];
   std::map<std::pair<std::thread::id, int>, std::unique_ptr<Stream>> thread_streams;  // of a device each
   std::map<uintptr_t, Range> ranges;
   std::map<uintptr_t, size_t> host_memory;  // pinned
   const Kernels* kernels = nullptr;
   int kernels_running = 0;
+  int running_on[kDevices] = {};
+  bool reaches[kDevices][kDevices] = {};
+  std::condition_variable ended;            // a kernel
+  std::atomic<int> calls_wait_for_kernels;  // see FakeCuda::waitForKernels()
   std::atomic<int> launches = 0;
   std::atomic<int> columns = 0, rows = 0;
   std::atomic<int> flushes = 0;  // of what adapters wrote
@@ -200,8 +196,9 @@ void allow(const std::pair<const uintptr_t, Range>& range, bool allowed) {
 }
 class KernelRuns {
  public:
-  KernelRuns() {
+  explicit KernelRuns(int device) : device_(device) {
     const std::lock_guard lock(driver.mutex);
+    ++driver.running_on[device_];
     if (driver.kernels_running++ == 0)
       for (const auto& range : driver.ranges) allow(range, true);
   }
@@ -209,10 +206,30 @@ class KernelRuns {
     const std::lock_guard lock(driver.mutex);
     if (--driver.kernels_running == 0)
       for (const auto& range : driver.ranges) allow(range, false);
+    --driver.running_on[device_];
+    driver.ended.notify_all();
   }
   KernelRuns(const KernelRuns&) = delete;
   KernelRuns& operator=(const KernelRuns&) = delete;
+
+ private:
+  const int device_;
 };
+
+// As a driver may: until no kernel runs on the current GPU, or on one that reaches its memory or whose memory it reaches.
+enum WhatWaits { kNothing = 0, kFrees = 1, kAllocations = 2 };
+void awaitKernels(WhatWaits what) {
+  if (driver.calls_wait_for_kernels < what || current.empty()) return;
+  const int own = current.back()->device;
+  std::unique_lock lock(driver.mutex);
+  driver.ended.wait(lock, [own] {
+    for (int device = 0; device < kDevices; ++device)
+      if ((device == own || driver.reaches[device][own] || driver.reaches[own][device]) &&
+          driver.running_on[device] > 0)
+        return false;
+    return true;
+  });
+}
 
 enum class HostPart { kNone, kPinned, kPageable };  // kNone: of a GPU, or managed
 HostPart hostPartOf(unsigned long long address) {
@@ -233,8 +250,6 @@ void add(uintptr_t begin, const Range& range) {
   driver.ranges[begin] = range;
   if (driver.kernels_running > 0) allow({begin, range}, true);
 }
-
-constexpr uint64_t kIpcMagic = 0x6370692d656b6166;
 
 bool isOpened(uintptr_t address) {
   const std::lock_guard lock(driver.mutex);
@@ -294,6 +309,13 @@ FAKE void fakeCudaSlow(int64_t copy_us) {
   driver.copy_us = copy_us;
 }
 
+FAKE void fakeCudaWaitForKernels(int what) {
+  driver.calls_wait_for_kernels = what;
+}
+FAKE int fakeCudaRunning(int device) {
+  const std::lock_guard lock(driver.mutex);
+  return driver.running_on[device];
+}
 FAKE int fakeCudaLaunches() {
   return driver.launches;
 }
@@ -330,6 +352,9 @@ FAKE int cuDevicePrimaryCtxRetain(void** context, int device) {
   if (device < 0 || device >= kDevices) return 101;  // CUDA_ERROR_INVALID_DEVICE
   *context = &driver.contexts[device];
   return kSuccess;
+}
+FAKE void* fakeCudaContext(int device, bool is_green) {
+  return is_green ? &driver.green[device] : &driver.others[device];
 }
 FAKE int cuDevicePrimaryCtxRelease_v2(int) {
   return kSuccess;
@@ -373,6 +398,13 @@ FAKE int cuStreamGetCtx(void* stream, void** context) {
   Stream* const own = streamOf(stream);
   if (!own) return kInvalidContext;
   *context = own->context;
+  return kSuccess;
+}
+FAKE int cuStreamGetCtx_v2(void* stream, void** context, void** green) {
+  if (const int result = cuStreamGetCtx(stream, context)) return result;
+  auto* const own = static_cast<Context*>(*context);
+  *green = own->primary ? own : nullptr;
+  if (own->primary) *context = own->primary;
   return kSuccess;
 }
 FAKE int cuStreamIsCapturing(void* stream, int* status) {
@@ -483,7 +515,8 @@ FAKE int cuEventDestroy_v2(void* event) {
 FAKE int cuEventRecord(void* event, void* stream) {
   Stream* const own = streamOf(stream);
   auto* const recorded = static_cast<Event*>(event);
-  if (own && own->context != recorded->context) return kInvalidHandle;
+  if (own && own->context != recorded->context && own->context->primary != recorded->context)
+    return kInvalidHandle;
   recorded->place = own && own->records() ? own->recorded : GraphPlace();
   if (recorded->place.graph) return kSuccess;
   const uint64_t number = recorded->record();
@@ -496,13 +529,18 @@ FAKE int cuEventQuery(void* event) {
 
 FAKE int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
   if (const int result = wantedWithContext("cuMemAlloc")) return result;
+  awaitKernels(kAllocations);
   const size_t size = (bytes + 4095) / 4096 * 4096;
   const int pages = ::memfd_create("memory of a GPU", MFD_CLOEXEC);
   if (pages < 0 || ::ftruncate(pages, static_cast<off_t>(size)) != 0) return kOutOfMemory;
-  return addPages(at, size, current.back()->device, pages);
+  if (const int result = addPages(at, size, current.back()->device, pages)) return result;
+  const std::lock_guard lock(driver.mutex);
+  driver.ranges[*at].context = current.back();
+  return kSuccess;
 }
 FAKE int cuMemFree_v2(unsigned long long at) {
   if (const int result = wantedWithContext("cuMemFree")) return result;
+  awaitKernels(kFrees);
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end()) return kInvalidValue;
@@ -525,27 +563,18 @@ FAKE int cuMemGetHandleForAddressRange(void* handle, unsigned long long at, size
   *static_cast<int*>(handle) = ::fcntl(range->second.pages, F_DUPFD_CLOEXEC, 0);
   return kSuccess;
 }
-// What the handle of an allocation says: its file, as other processes find it.
-struct IpcHandle {
-  uint64_t magic;
-  int64_t process;
-  uint64_t bytes;
-  int32_t pages;
-  int32_t device;
-  char rest[32];
-};
-static_assert(sizeof(IpcHandle) == 64);  // as CUipcMemHandle
 FAKE int cuIpcGetMemHandle(IpcHandle* handle, unsigned long long at) {
   if (const int result = wantedWithContext("cuIpcGetMemHandle")) return result;
   const std::lock_guard lock(driver.mutex);
   const auto range = driver.ranges.find(at);
   if (range == driver.ranges.end() || range->second.pages < 0) return kInvalidValue;
-  *handle = {kIpcMagic, ::getpid(), range->second.bytes, range->second.pages, range->second.device, {}};
+  *handle = {IpcHandle::kMagic,   ::getpid(),           range->second.bytes,
+             range->second.pages, range->second.device, {}};
   return kSuccess;
 }
 FAKE int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcHandle handle, unsigned int flags) {
   if (const int result = wantedWithContext("cuIpcOpenMemHandle")) return result;
-  if (handle.magic != kIpcMagic || flags != 1) return kInvalidValue;
+  if (handle.magic != IpcHandle::kMagic || flags != 1) return kInvalidValue;
   if (handle.process == ::getpid()) return kInvalidContext;
   const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.pages);
   const int pages = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -573,6 +602,7 @@ FAKE int cuFlushGPUDirectRDMAWrites(int, int) {
 }
 FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
   if (const int result = wantedWithContext("cuMemHostAlloc")) return result;
+  awaitKernels(kAllocations);
   *at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!*at) return kOutOfMemory;
   const std::lock_guard lock(driver.mutex);
@@ -582,6 +612,7 @@ FAKE int cuMemHostAlloc(void** at, size_t bytes, unsigned int) {
 }
 FAKE int cuMemFreeHost(void* at) {
   if (const int result = wantedWithContext("cuMemFreeHost")) return result;
+  awaitKernels(kFrees);
   {
     const std::lock_guard lock(driver.mutex);
     if (driver.host_memory.erase(reinterpret_cast<uintptr_t>(at)) == 0) return kInvalidValue;
@@ -674,8 +705,11 @@ FAKE int cuDeviceCanAccessPeer(int* can, int, int) {
   *can = wanted("cuDeviceCanAccessPeer") == kSuccess ? 1 : 0;  // a test that wants it to fail wants a no
   return kSuccess;
 }
-FAKE int cuCtxEnablePeerAccess(void*, unsigned int) {
-  return wantedWithContext("cuCtxEnablePeerAccess");
+FAKE int cuCtxEnablePeerAccess(void* peer, unsigned int) {
+  if (const int result = wantedWithContext("cuCtxEnablePeerAccess")) return result;
+  const std::lock_guard lock(driver.mutex);
+  driver.reaches[current.back()->device][static_cast<Context*>(peer)->device] = true;
+  return kSuccess;
 }
 
 FAKE int cuModuleLoadData(void** module, const void*) {
@@ -687,6 +721,7 @@ FAKE int cuModuleLoadData(void** module, const void*) {
   return kSuccess;
 }
 FAKE int cuModuleUnload(void*) {
+  awaitKernels(kFrees);
   --driver.live;
   return kSuccess;
 }
@@ -710,10 +745,15 @@ FAKE int cuLaunchKernel(void* function, unsigned int x, unsigned int y, unsigned
   const std::string name = *static_cast<std::string*>(function);
   const auto* const first = static_cast<const char*>(parameters[0]);
   auto own = std::make_shared<const std::vector<char>>(first, first + kernels->parameter_bytes(name.c_str()));
-  return addTo(stream, "cuLaunchKernel", [=] {
-    const KernelRuns runs;
+  Stream* const on = streamOf(stream);
+  if (!on) return kInvalidContext;
+  const int added = addTo(stream, "cuLaunchKernel", [=, device = on->context->device] {
+    const KernelRuns runs(device);
     kernels->run(name.c_str(), own->data(), grid);
   });
+  const char* const blocks = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (added == kSuccess && blocks && std::atoi(blocks) != 0) on->queue.synchronize();
+  return added;
 }
 
 FAKE int cuGetErrorName(int error, const char** name) {
@@ -733,6 +773,9 @@ FAKE int cuPointerGetAttributes(unsigned int count, const int* attributes, void*
   const bool known = range != driver.ranges.end();
   for (unsigned int i = 0; i < count; ++i) {
     switch (attributes[i]) {
+      case 1:  // CU_POINTER_ATTRIBUTE_CONTEXT
+        *static_cast<void**>(values[i]) = known ? range->second.context : nullptr;
+        break;
       case 2:  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE: CU_MEMORYTYPE_DEVICE, of managed memory too; CU_MEMORYTYPE_HOST
         *static_cast<unsigned int*>(values[i]) = known ? 2 : is_pinned;
         break;

@@ -53,6 +53,18 @@ class FakeCuda {
   void slowCopies(int64_t us) const {
     if (!isReal()) call<void(int64_t)>("fakeCudaSlow")(us);
   }
+  // One that a program has made for that GPU beside the primary one, or a green one.
+  void* context(int device, bool is_green) const {
+    return call<void*(int, bool)>("fakeCudaContext")(device, is_green);
+  }
+  // From now on calls that free memory or unload kernels wait for kernels, as a driver may (see awaitKernels()); or these, and those
+  // that allocate memory; or none.
+  enum Waits : int { kNone = 0, kFrees = 1, kAllocations = 2 };
+  void waitForKernels(Waits waits) const {
+    if (!isReal()) call<void(int)>("fakeCudaWaitForKernels")(waits);
+  }
+  // Kernels that run on it now.
+  int running(int device) const { return call<int(int)>("fakeCudaRunning")(device); }
   // How often a function was called that can be made to fail.
   int calls(const char* function) const { return call<int(const char*)>("fakeCudaCalls")(function); }
 

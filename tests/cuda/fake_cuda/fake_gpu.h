@@ -21,6 +21,10 @@ class CurrentGpu {
     EXPECT_EQ(cuda.call<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, device), 0);
     EXPECT_EQ(cuda.call<int(void*)>("cuCtxPushCurrent_v2")(context), 0);
   }
+  // Another context than the primary one.
+  CurrentGpu(const FakeCuda& cuda, void* context) : cuda_(cuda) {
+    EXPECT_EQ(cuda.call<int(void*)>("cuCtxPushCurrent_v2")(context), 0);
+  }
   ~CurrentGpu() {
     void* context = nullptr;
     EXPECT_EQ(cuda_.call<int(void**)>("cuCtxPopCurrent_v2")(&context), 0);

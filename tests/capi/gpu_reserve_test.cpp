@@ -1,0 +1,102 @@
+// Communicators that come and go while kernels of another one wait for a thread: the driver is the fake one, which keeps calls as a
+// driver may until kernels have ended, and kernels are the engine's, run on threads of the host.
+#include <thread>
+#include <utility>
+
+#include "gpu_ranks.h"
+
+namespace {
+
+using horing::test::FakeCuda;
+using horing::test::GpuStream;
+
+// A second one of the same ranks, on the same GPUs.
+class GpuReserveTrouble : public GpuKernelTrouble {
+ protected:
+  void TearDown() override {
+    cuda_.waitForKernels(FakeCuda::kNone);
+    for (const horingComm_t other : others_) EXPECT_HORING(horingCommDestroy(other));
+    GpuKernelTrouble::TearDown();
+  }
+  void makeOthers() { others_ = makeCommunicators(2, Meeting::kInitAll); }
+  horingResult_t addByOther(int rank, void* stream) {
+    float* const data = on(rank).data();
+    return horingAllReduce(data, data, 8, horingFloat, horingSum, others_[static_cast<size_t>(rank)], stream);
+  }
+  void useOthers() {
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(addByOther(rank, nullptr)); });
+  }
+  void destroyOther(int rank) {
+    EXPECT_HORING(horingCommDestroy(std::exchange(others_[static_cast<size_t>(rank)], nullptr)));
+  }
+  void destroyOthers() {
+    for (int rank = 0; rank < 2; ++rank) destroyOther(rank);
+    others_.clear();
+  }
+  void awaitKernel(int gpu) const {
+    while (cuda_.running(gpu) == 0) std::this_thread::yield();
+  }
+
+  std::vector<horingComm_t> others_;
+};
+
+// What both ranks had goes when the second one leaves, whose call the first one's kernel waits for.
+TEST_F(GpuReserveTrouble, IsNoneWhereOneIsDestroyedWhileKernelsOfAnotherWaitForThatThread) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  makeOthers();
+  useOthers();
+  cuda_.waitForKernels(FakeCuda::kFrees);
+  onEveryRank(2, [&](int rank) {
+    if (rank == 1) awaitKernel(0);
+    destroyOther(rank);
+    const GpuStream stream(cuda_, rank);
+    EXPECT_HORING(add(rank, on(rank).data(), stream.get()));
+    stream.synchronize();
+    EXPECT_EQ(asyncError(rank), horingSuccess) << horingGetLastError(comm(rank));
+    EXPECT_EQ(on(rank).read(), std::vector<float>(8, 8));
+  });
+  others_.clear();
+}
+
+// It takes what another one has left.
+TEST_F(GpuReserveTrouble, IsNoneWhereOneIsMadeWhileKernelsOfAnotherWaitForThatThread) {
+  const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
+  begin();
+  makeOthers();
+  useOthers();
+  destroyOthers();
+  makeOthers();
+  cuda_.waitForKernels(FakeCuda::kAllocations);
+  onEveryRank(2, [&](int rank) {
+    const GpuStream stream(cuda_, rank), other(cuda_, rank);
+    const auto addByFirst = [&] { EXPECT_HORING(add(rank, on(rank).data(), stream.get())); };
+    if (rank == 0) addByFirst();
+    awaitKernel(0);
+    EXPECT_HORING(addByOther(rank, other.get()));
+    if (rank == 1) addByFirst();
+    other.synchronize();
+    stream.synchronize();
+    EXPECT_EQ(asyncError(rank), horingSuccess) << horingGetLastError(comm(rank));
+  });
+}
+
+TEST_F(GpuReserveTrouble, IsNoneWithMemoryWhereManyComeAndGo) {
+  const int before = cuda_.live();
+  begin();
+  const auto comeAndGo = [&] {
+    makeOthers();
+    useOthers();
+    destroyOthers();
+    return cuda_.live();
+  };
+  const int live = comeAndGo(), allocations = cuda_.calls("cuMemAlloc") + cuda_.calls("cuMemHostAlloc");
+  EXPECT_GT(live, before);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(comeAndGo(), live);
+  EXPECT_EQ(cuda_.calls("cuMemAlloc") + cuda_.calls("cuMemHostAlloc"), allocations);
+  // Nobody has any left then.
+  for (horingComm_t& comm : comms_) EXPECT_HORING(horingCommDestroy(std::exchange(comm, nullptr)));
+  EXPECT_EQ(cuda_.live(), before);
+}
+
+}  // namespace
