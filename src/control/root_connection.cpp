@@ -102,7 +102,8 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   const Key key = jobKey(parts, "control");
   const int64_t attempt_ms = parts.roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
   Status last;
-  std::optional<Deadline> refusals_until, closed_until;
+  std::optional<Deadline> refusals_until;
+  Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // begins anew while one is not
   for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
     bool is_closed = was_open;
     for (const RootAddress& root : parts.roots) {
@@ -118,13 +119,8 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
       if (isRefusal(last) && !refusals_until) refusals_until = Deadline::after(clock, kRefusalPatienceMs);
     }
     if (refusals_until && refusals_until->passed()) break;
-    if (!is_closed) {
-      closed_until.reset();
-    } else if (!closed_until) {
-      closed_until = Deadline::after(clock, kRefusalPatienceMs);
-    } else if (closed_until->passed() && !patience.over()) {
-      return isOver(parts);
-    }
+    if (!is_closed) closed_until = Deadline::after(clock, kRefusalPatienceMs);
+    if (closed_until.passed() && !patience.over()) return isOver(parts);
     ::poll(nullptr, 0, std::min(pause_ms, patience.deadline.remainingMs()));
   }
   return outOfPatience(parts, patience, last);
