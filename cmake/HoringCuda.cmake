@@ -4,8 +4,8 @@
 # runtime is linked in, and kernels that are not used are not loaded.
 set(HORING_CUDA AUTO CACHE STRING "Build kernels for NVIDIA GPUs: AUTO, ON or OFF")
 set_property(CACHE HORING_CUDA PROPERTY STRINGS AUTO ON OFF)
-# Each architecture costs about as long again. PTX of the last one serves newer GPUs.
-set(HORING_CUDA_ARCHITECTURES 90 CACHE STRING "What GPUs to build for; a release has 80-real;90-real;100")
+# PTX of the last one serves newer GPUs.
+set(HORING_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "What GPUs to build for; one alone takes half the time")
 
 set(HORING_HAS_CUDA OFF)
 if(HORING_CUDA STREQUAL "AUTO" AND HORING_SANITIZE)
