@@ -7,9 +7,9 @@
  *       -e 's/HORING_VERSION/HORING_NCCL_VERSION/g'
  * The last part is for guards like NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), which then ask for the level
  * of NCCL that is here, 2.26; horingGetVersion and HORING_MAJOR are about horing. Of that level these are
- * missing: ncclGroupSimulateEnd, and profilers' names (pnccl...). Of later ones there are horingCommShrink,
- * horingAlltoAll, horingGather and horingScatter, but no windows. Anything that NCCL does not have is marked
- * "Extension".
+ * missing: ncclGroupSimulateEnd, ncclResetDebugInit, and profilers' names (pnccl...). Of later ones there are
+ * horingCommShrink, horingAlltoAll, horingGather and horingScatter, but no windows. Anything that NCCL does
+ * not have is marked "Extension".
  *
  * (2) Every function returns a horingResult_t: horingSuccess (0) or the kind of failure. Output pointers are
  * written only if the call succeeds. horingGetLastError() has the details of a failure: what was tried, on
@@ -362,7 +362,8 @@ HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
 /* Releases the communicator after the data that this rank has sent is delivered. Not collective: ranks may
  * call it at different times, and one thread may call it for several ranks in turn. Returns even when peers
- * are dead. comm is invalid afterwards. NULL succeeds. Errors: horingInvalidArgument (not a live
+ * are dead. Replays of graphs that have its operations must have ended, and are not possible any more. comm is
+ * invalid afterwards. NULL succeeds. Errors: horingInvalidArgument (not a live
  * communicator), horingInvalidUsage (a collective is running in another thread; forked child). */
 HORING_API horingResult_t horingCommDestroy(horingComm_t comm);
 

@@ -26,7 +26,7 @@ constexpr Unit kUnits[] = {{"", 1},         {"B", 1},      {"K", 0x1p10},   {"k"
 Result<uint64_t> parseBytes(std::string_view text) {
   double number = 0;
   const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::general);
   const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
   if (error == std::errc() && std::isfinite(number) && !std::signbit(number))
     for (const Unit& known : kUnits)

@@ -45,9 +45,14 @@ class ServiceThread {
   // As startServiceThread(). Not while it has one.
   template <typename Body>
   Status start(const char* what, Body body) {
-    HORING_ASSIGN(thread_, startServiceThread(what, std::move(body)));
-    fork_guard_.emplace();
-    return {};
+    fork_guard_.emplace();  // first, for another thread may fork meanwhile
+    Result<std::thread> made = startServiceThread(what, std::move(body));
+    if (made.ok()) {
+      thread_ = made.take();
+    } else {
+      fork_guard_.reset();
+    }
+    return made.status();
   }
   // It was started, and was not ended.
   bool started() const { return fork_guard_.has_value(); }

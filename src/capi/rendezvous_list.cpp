@@ -59,9 +59,10 @@ Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id) {
     if (entry.id != id) continue;
     std::shared_ptr<RootService> service = entry.service.lock();
     if (hasEnded(service.get()))
-      return makeStatus(Code::kInvalidUsage,
-                        "this unique ID was used already, and is valid for one communicator: make another "
-                        "with horingGetUniqueId");
+      return makeStatus(
+          Code::kInvalidUsage,
+          "this unique ID was used already, or its communicator was not made in time; it is valid "
+          "for one: make another with horingGetUniqueId");
     // A forked child joins its parent's rendezvous like anybody else.
     if (service->isOfParent()) break;
     entry.unclaimed.reset();

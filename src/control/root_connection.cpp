@@ -39,7 +39,8 @@ std::string addressList(const UniqueIdParts& parts) {
 Status isOver(const UniqueIdParts& parts) {
   return makeStatus(Code::kRemoteError,
                     "the rendezvous at %s is over: this unique ID was used already, or the process that made "
-                    "it has ended",
+                    "it has ended; or these addresses lead elsewhere from here, or a firewall refuses "
+                    "(HORING_SOCKET_IFNAME chooses the interface)",
                     addressList(parts).c_str());
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
 
 #include "cuda/outside_of_graphs.h"
@@ -60,11 +61,14 @@ Result<void*> CudaReserve::take(const std::shared_ptr<const CudaDevice>& device,
   return made;
 }
 
-void CudaReserve::giveBack(std::shared_ptr<const CudaDevice> device, Kind kind, void* at, size_t bytes) {
-  {
+void CudaReserve::giveBack(std::shared_ptr<const CudaDevice> device, Kind kind, void* at,
+                           size_t bytes) noexcept {
+  try {
     const std::lock_guard lock(mutex_);
     const Name name{device->number(), kind, sizeFor(bytes)};
     pieces_.emplace(name, Piece{std::move(device), at});
+  } catch (const std::bad_alloc&) {
+    // It is lost then, to this process.
   }
   leave();
 }
@@ -85,11 +89,6 @@ void CudaReserve::leave() {
 void CudaReserve::forget() {
   const std::lock_guard lock(mutex_);
   --users_;
-}
-
-void CudaReserve::remember() {
-  const std::lock_guard lock(mutex_);
-  ++users_;
 }
 
 void CudaReserve::freeAll() {

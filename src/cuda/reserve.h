@@ -31,7 +31,7 @@ class CudaReserve {
   // At least so many bytes, with whatever they held before; aligned to a page. Errors: the driver's, as it says them.
   Result<void*> take(const std::shared_ptr<const CudaDevice>& device, Kind kind, size_t bytes);
   // Which nothing uses any more.
-  void giveBack(std::shared_ptr<const CudaDevice> device, Kind kind, void* at, size_t bytes);
+  void giveBack(std::shared_ptr<const CudaDevice> device, Kind kind, void* at, size_t bytes) noexcept;
 
   // Something else: it stays while anybody has some of the reserve, and this is such a one.
   class Use {
@@ -42,15 +42,7 @@ class CudaReserve {
     Use& operator=(const Use&) = delete;
   };
 
-  // As long as it lives one who has some does not count: no kernel of this process uses that.
-  class Idle {
-   public:
-    Idle() { ofProcess().forget(); }
-    ~Idle() { ofProcess().remember(); }
-    Idle(const Idle&) = delete;
-    Idle& operator=(const Idle&) = delete;
-  };
-  // Of something that was taken and is never given back: no kernel waits there for a thread of this process.
+  // Something that was taken is never given back, and does not keep the rest here: no kernel of this process uses it.
   void forget();
 
   // Bytes that nobody has.
@@ -67,7 +59,6 @@ class CudaReserve {
     void* at;
   };
   void enter(std::shared_ptr<const void> what);
-  void remember();
   void leave();
   void freeAll();
 

@@ -19,6 +19,7 @@ TEST(ParseBytes, ReadsUnitsAndFractions) {
                                                     {"1GiB", 1u << 30},
                                                     {"1T", uint64_t{1} << 40},
                                                     {"100B", 100},
+                                                    {"1e9", 1000000000},
                                                     {"10kB", 10000},
                                                     {"80GB", 80000000000u}};
   for (const auto& [text, bytes] : cases) {
@@ -29,7 +30,7 @@ TEST(ParseBytes, ReadsUnitsAndFractions) {
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSizeAndNamesIt) {
-  for (const char* text : {"", "K", "-1", "1KB", "1 K", "1.2.3", ".", "0x10", "1e3", "1Q", "99999999999G",
+  for (const char* text : {"", "K", "-1", "1KB", "1 K", "1.2.3", ".", "0x10", "1e30", "1Q", "99999999999G",
                            "nan", "inf", "-0", "1 GiB ", "1kib", "eight"}) {
     const Result<uint64_t> size = parseBytes(text);
     ASSERT_FALSE(size.ok()) << text;

@@ -9,6 +9,7 @@ namespace {
 
 using horing::test::FakeCuda;
 using horing::test::GpuStream;
+using horing::test::GpuVector;
 
 // A second one of the same ranks, on the same GPUs.
 class GpuReserveTrouble : public GpuKernelTrouble {
@@ -19,12 +20,11 @@ class GpuReserveTrouble : public GpuKernelTrouble {
     GpuKernelTrouble::TearDown();
   }
   void makeOthers() { others_ = makeCommunicators(2, Meeting::kInitAll); }
-  horingResult_t addByOther(int rank, void* stream) {
-    float* const data = on(rank).data();
+  horingResult_t addByOther(int rank, float* data, void* stream) {
     return horingAllReduce(data, data, 8, horingFloat, horingSum, others_[static_cast<size_t>(rank)], stream);
   }
   void useOthers() {
-    onEveryRank(2, [&](int rank) { EXPECT_HORING(addByOther(rank, nullptr)); });
+    onEveryRank(2, [&](int rank) { EXPECT_HORING(addByOther(rank, on(rank).data(), nullptr)); });
   }
   void destroyOther(int rank) {
     EXPECT_HORING(horingCommDestroy(std::exchange(others_[static_cast<size_t>(rank)], nullptr)));
@@ -67,17 +67,21 @@ TEST_F(GpuReserveTrouble, IsNoneWhereOneIsMadeWhileKernelsOfAnotherWaitForThatTh
   useOthers();
   destroyOthers();
   makeOthers();
+  // Both run at once, so each has data of its own.
+  const std::vector<float> ones(8, 1);
+  const GpuVector<float> data[] = {{cuda_, 0, ones}, {cuda_, 1, ones}};
   cuda_.waitForKernels(FakeCuda::kAllocations);
   onEveryRank(2, [&](int rank) {
     const GpuStream stream(cuda_, rank), other(cuda_, rank);
     const auto addByFirst = [&] { EXPECT_HORING(add(rank, on(rank).data(), stream.get())); };
     if (rank == 0) addByFirst();
     awaitKernel(0);
-    EXPECT_HORING(addByOther(rank, other.get()));
+    EXPECT_HORING(addByOther(rank, data[rank].data(), other.get()));
     if (rank == 1) addByFirst();
     other.synchronize();
     stream.synchronize();
     EXPECT_EQ(asyncError(rank), horingSuccess) << horingGetLastError(comm(rank));
+    EXPECT_EQ(data[rank].read(), std::vector<float>(8, 2));
   });
 }
 

@@ -1,6 +1,5 @@
 #include "comm/gpu/team_memory.h"
 
-#include <list>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -121,15 +120,11 @@ Status TeamMemory::giveBack() {
 
 // Of this process. Who looks for leaks finds it here.
 void TeamMemory::keepUntilTheEnd(int rank) {
-  struct Kept {
-    explicit Kept(std::unique_ptr<cuda::Memory> left) : memory(std::move(left)) {}
-    std::unique_ptr<cuda::Memory> memory;
-    CudaReserve::Idle idle;
-  };
   static std::mutex mutex;
-  static auto* const kept = new std::list<Kept>;
+  static auto* const kept = new std::vector<std::unique_ptr<cuda::Memory>>;
   const std::lock_guard lock(mutex);
-  kept->emplace_back(std::move(at(rank).memory));
+  kept->push_back(std::move(at(rank).memory));
+  CudaReserve::ofProcess().forget();
 }
 
 void TeamMemory::release() {
