@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <memory>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -45,7 +44,7 @@ class ServiceThread {
   // As startServiceThread(). Not while it has one.
   template <typename Body>
   Status start(const char* what, Body body) {
-    fork_guard_.emplace();  // first, for another thread may fork meanwhile
+    fork_guard_ = std::make_unique<ForkGuard>();  // first, for another thread may fork meanwhile
     Result<std::thread> made = startServiceThread(what, std::move(body));
     if (made.ok()) {
       thread_ = made.take();
@@ -55,7 +54,7 @@ class ServiceThread {
     return made.status();
   }
   // It was started, and was not ended.
-  bool started() const { return fork_guard_.has_value(); }
+  bool started() const { return fork_guard_ != nullptr; }
   // It was started by the process that this one is a fork of.
   bool isOfParent() const { return started() && fork_guard_->isForkedChild(); }
   // Has ask() tell the thread that it shall end, and waits until it has. Neither where there is no thread.
@@ -73,7 +72,7 @@ class ServiceThread {
 
  private:
   std::thread thread_;
-  std::optional<ForkGuard> fork_guard_;  // while there is a thread
+  std::unique_ptr<ForkGuard> fork_guard_;  // while there is a thread
 };
 
 }  // namespace horing
