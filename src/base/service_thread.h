@@ -4,11 +4,13 @@
 
 #include <csignal>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/fork_guard.h"
+#include "base/no_memory.h"
 #include "base/status.h"
 
 namespace horing {
@@ -26,6 +28,8 @@ Result<std::thread> startServiceThread(const char* what, Body body) {
   } catch (const std::system_error& error) {
     started = systemError(error.code().value(),
                           "%s could not start its thread (ulimit -u, or a limit of the container)", what);
+  } catch (const std::bad_alloc&) {
+    started = noMemory();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
@@ -44,14 +48,11 @@ class ServiceThread {
   // As startServiceThread(). Not while it has one.
   template <typename Body>
   Status start(const char* what, Body body) {
-    fork_guard_ = std::make_unique<ForkGuard>();  // first, for another thread may fork meanwhile
-    Result<std::thread> made = startServiceThread(what, std::move(body));
-    if (made.ok()) {
-      thread_ = made.take();
-    } else {
-      fork_guard_.reset();
-    }
-    return made.status();
+    auto guard = std::make_unique<ForkGuard>();
+    HORING_ASSIGN(std::thread made, startServiceThread(what, std::move(body)));
+    fork_guard_ = std::move(guard);  // first, for another thread may fork meanwhile
+    thread_ = std::move(made);
+    return {};
   }
   // It was started, and was not ended.
   bool started() const { return fork_guard_ != nullptr; }
