@@ -50,23 +50,20 @@ class VerbsLinks : public ::testing::Test {
     HORING_ASSIGN(auto control, makeLoopbackTransport(hub_, options.rank));
     return makeVerbsTransport(options, std::move(control));
   }
-  void makeRanks(WithoutPaths without = WithoutPaths::kFail) {
+  void makeRanksWith(const std::function<void(VerbsOptions&)>& change) {
     for (int rank = 0; rank < 2; ++rank) {
       VerbsOptions options = optionsOf(rank);
-      options.without_paths = without;
+      change(options);
       auto made = make(options);
       ASSERT_TRUE(made.ok()) << made.status().toString();
       ranks_[rank] = made.take();
     }
   }
+  void makeRanks(WithoutPaths without = WithoutPaths::kFail) {
+    makeRanksWith([&](VerbsOptions& options) { options.without_paths = without; });
+  }
   void makeRanksByPushedClock() {
-    for (int rank = 0; rank < 2; ++rank) {
-      VerbsOptions options = optionsOf(rank);
-      options.clock = &pushed_clock_;
-      auto made = make(options);
-      ASSERT_TRUE(made.ok()) << made.status().toString();
-      ranks_[rank] = made.take();
-    }
+    makeRanksWith([&](VerbsOptions& options) { options.clock = &pushed_clock_; });
   }
   void connect(int number = 0) {
     for (int rank = 0; rank < 2; ++rank) {
@@ -108,6 +105,10 @@ class VerbsLinks : public ::testing::Test {
     EXPECT_EQ(wrong, 0u);
     for (Link* const link : links_) EXPECT_TRUE(link->status().ok()) << link->status().toString();
     return all && links_[0]->status().ok() && links_[1]->status().ok();
+  }
+  void expectNothingLost() const {
+    for (Link* const link : links_)
+      EXPECT_EQ(link->describe().find("lost"), std::string::npos) << link->describe();
   }
   static void expectParts(const std::string& text, std::initializer_list<const char*> parts) {
     for (const char* const part : parts)
@@ -218,8 +219,7 @@ TEST_F(VerbsLinks, SendTheAddressThatOnePortAsksFor) {
   connect();
   ASSERT_TRUE(established());
   EXPECT_TRUE(transfer(100));
-  for (Link* const link : links_)
-    EXPECT_EQ(link->describe().find("lost"), std::string::npos) << link->describe();
+  expectNothingLost();
 }
 
 TEST_F(VerbsLinks, MakeDoWithWhatAnAdapterTakesInline) {
@@ -229,23 +229,18 @@ TEST_F(VerbsLinks, MakeDoWithWhatAnAdapterTakesInline) {
     connect();
     ASSERT_TRUE(established());
     EXPECT_TRUE(transfer(100));
-    for (Link* const link : links_)
-      EXPECT_EQ(link->describe().find("lost"), std::string::npos) << link->describe();
+    expectNothingLost();
     for (auto& rank : ranks_) rank.reset();
     hub_.reset();
   }
 }
 
 TEST_F(VerbsLinks, UseThePartitionAndTheOrderThatAreWanted) {
-  for (int rank = 0; rank < 2; ++rank) {
-    VerbsOptions options = optionsOf(rank);
-    for (const char* const name : {"a0", "a1", "b0", "b1"}) verbs_.device(name).infiniband = true;
-    options.pkey_index = rank == 0 ? 3 : 0;
-    options.relaxed_ordering = rank == 0;
-    auto made = make(options);
-    ASSERT_TRUE(made.ok()) << made.status().toString();
-    ranks_[rank] = made.take();
-  }
+  for (const char* const name : {"a0", "a1", "b0", "b1"}) verbs_.device(name).infiniband = true;
+  makeRanksWith([](VerbsOptions& options) {
+    options.pkey_index = options.rank == 0 ? 3 : 0;
+    options.relaxed_ordering = options.rank == 0;
+  });
   connect();
   ASSERT_TRUE(established());
   EXPECT_EQ(verbs_.device("a0").pkey_index, 3);
@@ -478,11 +473,7 @@ TEST_F(VerbsLinks, ShareWhatIsUnderWayByTheSpeedOfPorts) {
 
 TEST_F(VerbsLinks, AgreeOnTheSmallerPacket) {
   verbs_.device("b1").mtu = IBV_MTU_1024;
-  for (int rank = 0; rank < 2; ++rank) {
-    VerbsOptions options = optionsOf(rank);
-    options.log = Log(LogLevel::kWarn, rank);
-    ranks_[rank] = make(options).take();
-  }
+  makeRanksWith([](VerbsOptions& options) { options.log = Log(LogLevel::kWarn, options.rank); });
   ::testing::internal::CaptureStderr();
   connect();
   expectParts(::testing::internal::GetCapturedStderr(),
@@ -493,13 +484,7 @@ TEST_F(VerbsLinks, AgreeOnTheSmallerPacket) {
 }
 
 TEST_F(VerbsLinks, HaveAsManyQueuePairsOfTwoPortsAsBothEndsWant) {
-  for (int rank = 0; rank < 2; ++rank) {
-    VerbsOptions options = optionsOf(rank);
-    options.queue_pairs = rank == 0 ? 8 : 2;
-    auto made = make(options);
-    ASSERT_TRUE(made.ok()) << made.status().toString();
-    ranks_[rank] = made.take();
-  }
+  makeRanksWith([](VerbsOptions& options) { options.queue_pairs = options.rank == 0 ? 8 : 2; });
   connect();
   ASSERT_TRUE(established());
   for (Link* const link : links_) expectParts(link->describe(), {"3 more paths"});
@@ -510,13 +495,9 @@ TEST_F(VerbsLinks, HaveAsManyQueuePairsOfTwoPortsAsBothEndsWant) {
 }
 
 TEST_F(VerbsLinks, UseThePortsThatAreNearUntilThoseAreLost) {
-  for (int rank = 0; rank < 2; ++rank) {
-    VerbsOptions options = optionsOf(rank);
-    if (rank == 0) options.distance = {{"a0", 5}, {"a1", 2}, {"eth0", 1}};
-    auto made = make(options);
-    ASSERT_TRUE(made.ok()) << made.status().toString();
-    ranks_[rank] = made.take();
-  }
+  makeRanksWith([](VerbsOptions& options) {
+    if (options.rank == 0) options.distance = {{"a0", 5}, {"a1", 2}, {"eth0", 1}};
+  });
   connect();
   ASSERT_TRUE(established());
   EXPECT_TRUE(transfer(100));
