@@ -13,7 +13,7 @@ enum RegionId : uint64_t { kPlans = 1, kMessages, kGpuSlots };
 }  // namespace
 
 Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr<const CudaDevice>& device,
-                                                           const cuda::QueueShape& shape,
+                                                           const cuda::QueueShape& shape, size_t plan_bytes,
                                                            size_t message_bytes) {
   std::unique_ptr<BridgedQueues> made(new BridgedQueues(shape));
   const auto take = [&](RegionId id, size_t bytes) -> Result<std::unique_ptr<cuda::Memory>> {
@@ -21,7 +21,7 @@ Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr
     made->regions_.push_back({.id = id, .begin = memory.data(), .bytes = memory.bytes()});
     return cuda::asMemory(std::move(memory));
   };
-  HORING_ASSIGN(made->plans_, take(kPlans, kPlanBytes));
+  HORING_ASSIGN(made->plans_, take(kPlans, plan_bytes));
   if (message_bytes > 0) {
     HORING_ASSIGN(made->messages_, take(kMessages, message_bytes));
   }

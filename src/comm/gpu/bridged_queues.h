@@ -20,13 +20,13 @@ namespace horing {
 // A resource; one thread at a time. The proxies that carry the queues must be gone before it.
 class BridgedQueues {
  public:
-  // Of the pinned memory, what queues of plans may take, and of the GPU's what slots may.
-  static constexpr size_t kPlanBytes = size_t{31} << 20;
+  // Of the GPU's memory, what slots may take.
   static constexpr size_t kGpuBytes = size_t{8} << 20;
 
-  // All pinned memory at once, for asking for more may wait for kernels that run. Errors: kUnhandledCudaError.
+  // All pinned memory at once, of plans and of messages, for asking for more may wait for kernels that run. Errors: kUnhandledCudaError.
   static Result<std::unique_ptr<BridgedQueues>> make(const std::shared_ptr<const CudaDevice>& device,
-                                                     const cuda::QueueShape& shape, size_t message_bytes);
+                                                     const cuda::QueueShape& shape, size_t plan_bytes,
+                                                     size_t message_bytes);
   BridgedQueues(const BridgedQueues&) = delete;
   BridgedQueues& operator=(const BridgedQueues&) = delete;
 

@@ -37,6 +37,14 @@ void GpuSeats::setShape(const cuda::QueueShape& shape, int channels, size_t spar
   spare_bytes_ = spare_bytes;
 }
 
+std::vector<size_t> GpuSeats::nodeOfRank() const {
+  std::map<std::string_view, size_t> numbers;
+  std::vector<size_t> nodes;
+  for (const std::string& node : node_of_rank_)
+    nodes.push_back(numbers.emplace(node, numbers.size()).first->second);
+  return nodes;
+}
+
 std::vector<int> GpuSeats::neighborsOf(int rank) const {
   std::vector<int> neighbors;
   for (size_t other = 0; other < node_of_rank_.size(); ++other)

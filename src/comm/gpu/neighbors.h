@@ -34,6 +34,8 @@ class GpuSeats {
   explicit GpuSeats(std::vector<std::string> node_of_rank);
   // Ascending, without the rank itself.
   std::vector<int> neighborsOf(int rank) const;
+  // A number for each node.
+  std::vector<size_t> nodeOfRank() const;
   // Of the rank that has most.
   size_t mostNeighbors() const { return most_neighbors_; }
   // Of the memory of each rank, from its begin on, where two ranks have so many queues in each direction; 0: no rank has neighbors.

@@ -3,14 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quotient.h"
-
 namespace horing {
-
-int GpuProxies::channelsFor(int32_t parts, int proxies) {
-  const size_t most = quotientUp(static_cast<size_t>(parts), static_cast<size_t>(proxies));
-  return cuda::bridgeChannel(0, static_cast<int32_t>(most));
-}
 
 std::vector<std::vector<std::byte>> GpuProxies::addresses() const {
   std::vector<std::vector<std::byte>> all;
@@ -37,7 +30,9 @@ Status GpuProxies::start(const std::vector<int>& transport_of_rank) {
 void GpuProxies::add(GpuProxy::Lane lane) {
   const auto [channel, part] = cuda::bridgedPart(lane.channel);
   const auto count = static_cast<int32_t>(proxies_.size());
-  lane.channel = cuda::bridgeChannel(channel, part / count);
+  const int32_t of_proxy = part / count;
+  lane.link = of_proxy / parts_of_link_;
+  lane.channel = cuda::bridgeChannel(channel, of_proxy % parts_of_link_);
   proxies_[static_cast<size_t>(part % count)]->add(lane);
 }
 

@@ -18,17 +18,15 @@ class GpuProxies {
   // The cores that one is worth.
   static constexpr int kCoresOfProxy = 2;
 
-  // All alike, on every rank; at least one.
-  explicit GpuProxies(std::vector<std::unique_ptr<GpuProxy>> proxies) : proxies_(std::move(proxies)) {}
+  // All alike, on every rank; at least one, which has so many parts by each link to a rank.
+  GpuProxies(std::vector<std::unique_ptr<GpuProxy>> proxies, int32_t parts_of_link)
+      : proxies_(std::move(proxies)), parts_of_link_(parts_of_link) {}
   // All at once.
   ~GpuProxies() {
     for (const auto& proxy : proxies_) proxy->stop();
   }
   GpuProxies(const GpuProxies&) = delete;
   GpuProxies& operator=(const GpuProxies&) = delete;
-
-  // Channels of the links of each, so that all together have so many parts.
-  static int channelsFor(int32_t parts, int proxies);
 
   // As of one: what peers need of the first, then of the second, and so on.
   std::vector<std::vector<std::byte>> addresses() const;
@@ -51,7 +49,7 @@ class GpuProxies {
   // Before that: there is nothing to carry. One looks after kernels that nobody calls for, which graphs replay.
   void keepOne() { proxies_.resize(1); }
 
-  // `lane.channel`: of all parts, see cuda::bridgeChannel().
+  // `lane.channel`: of all parts, see cuda::bridgeChannel(); on which link that is, is found here.
   void add(GpuProxy::Lane lane);
   void watch(std::span<const cuda::Activity> blocks);
   void launched(GpuProxy::Launch launch, uint64_t blocks);
@@ -62,6 +60,7 @@ class GpuProxies {
 
  private:
   std::vector<std::unique_ptr<GpuProxy>> proxies_;
+  const int32_t parts_of_link_;
 };
 
 }  // namespace horing

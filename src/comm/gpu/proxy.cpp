@@ -137,12 +137,12 @@ bool GpuProxy::isOver() {
 void GpuProxy::takeNew() {
   const std::lock_guard lock(mutex_);
   for (const Lane& lane : added_) {
-    Peer& peer = peers_[lane.peer];
-    peer.lanes.push_back(lane);
-    if (peer.link || !peer.failed.ok()) continue;
-    const LinkSet links{LinkUse::kCollective, {lane.peer}};
-    peer.failed = connector_.begin(links);
-    if (peer.failed.ok()) peer.link = &connector_.link(links.use, lane.peer);
+    Carried& each = links_[{lane.peer, lane.link}];
+    each.lanes.push_back(lane);
+    if (each.link || !each.failed.ok()) continue;
+    const LinkSet links{collectiveLink(lane.link), {lane.peer}};
+    each.failed = connector_.begin(links);
+    if (each.failed.ok()) each.link = &connector_.link(links.use, lane.peer);
   }
   added_.clear();
   activities_.insert(activities_.end(), added_activities_.begin(), added_activities_.end());
@@ -158,44 +158,44 @@ void GpuProxy::drive() {
   const Status status = connector_.progress(connector_.allTransports());
   if (status.ok()) return;
   bool is_of_link = false;
-  for (auto& [rank, peer] : peers_) {
+  for (auto& [name, each] : links_) {
     // An error of one that has left says only that somebody looked for more.
-    if (peer.failed.ok() && peer.link && !peer.hasLeft()) peer.failed = peer.link->status();
-    is_of_link |= peer.isGone();
+    if (each.failed.ok() && each.link && !each.hasLeft()) each.failed = each.link->status();
+    is_of_link |= each.isGone();
   }
   if (is_of_link) return;
-  for (auto& [rank, peer] : peers_) peer.failed = status;
+  for (auto& [name, each] : links_) each.failed = status;
 }
 
 bool GpuProxy::carry() {
   bool moved = false;
-  for (auto& [rank, peer] : peers_) {
-    if (!peer.failed.ok()) continue;
-    if (!peer.lanes.empty() && !bindLanes(peer)) continue;
-    if (!peer.hasLeft())
-      for (cuda::OutgoingBridge& bridge : peer.outgoing) moved |= bridge.poll();
-    for (cuda::IncomingBridge& bridge : peer.incoming) {
+  for (auto& [name, each] : links_) {
+    if (!each.failed.ok()) continue;
+    if (!each.lanes.empty() && !bindLanes(each)) continue;
+    if (!each.hasLeft())
+      for (cuda::OutgoingBridge& bridge : each.outgoing) moved |= bridge.poll();
+    for (cuda::IncomingBridge& bridge : each.incoming) {
       moved |= bridge.poll();
-      if (!bridge.status().ok()) peer.failed = bridge.status();
+      if (!bridge.status().ok()) each.failed = bridge.status();
     }
   }
   return moved;
 }
 
-bool GpuProxy::bindLanes(Peer& peer) {
-  if (!peer.link->established()) return false;
-  for (const Lane& lane : peer.lanes)
-    if (peer.failed.ok()) peer.failed = bind(peer, lane);
-  peer.lanes.clear();
+bool GpuProxy::bindLanes(Carried& each) {
+  if (!each.link->established()) return false;
+  for (const Lane& lane : each.lanes)
+    if (each.failed.ok()) each.failed = bind(each, lane);
+  each.lanes.clear();
   memory_bytes_.store(connector_.memoryBytes(), std::memory_order_relaxed);
-  return peer.failed.ok();
+  return each.failed.ok();
 }
 
-Status GpuProxy::bind(Peer& peer, const Lane& lane) const {
-  Link& link = *peer.link;
+Status GpuProxy::bind(Carried& each, const Lane& lane) const {
+  Link& link = *each.link;
   const bool is_in_place =
-      lane.sends ? peer.outgoing.emplace_back(lane.end, link.sender(lane.channel), lane.slots).isInPlace()
-                 : peer.incoming.emplace_back(lane.end, link.receiver(lane.channel), lane.slots).isInPlace();
+      lane.sends ? each.outgoing.emplace_back(lane.end, link.sender(lane.channel), lane.slots).isInPlace()
+                 : each.incoming.emplace_back(lane.end, link.receiver(lane.channel), lane.slots).isInPlace();
   if (is_in_place || lane.slots == MemoryOf::kHost) return {};
   return makeStatus(Code::kSystemError,
                     "kernels of rank %d have what they exchange with rank %d in GPU memory, for RDMA, and %s "
@@ -206,18 +206,18 @@ Status GpuProxy::bind(Peer& peer, const Lane& lane) const {
 
 bool GpuProxy::flushed() {
   const auto isFlushed = [](auto& bridge) { return bridge.flushed(); };
-  return std::all_of(peers_.begin(), peers_.end(), [&](auto& entry) {
-    Peer& peer = entry.second;
-    if (peer.isGone()) return true;
-    return std::none_of(peer.lanes.begin(), peer.lanes.end(),
+  return std::all_of(links_.begin(), links_.end(), [&](auto& entry) {
+    Carried& each = entry.second;
+    if (each.isGone()) return true;
+    return std::none_of(each.lanes.begin(), each.lanes.end(),
                         [](Lane& lane) { return lane.sends && lane.end.canReceive(); }) &&
-           std::all_of(peer.outgoing.begin(), peer.outgoing.end(), isFlushed) &&
-           std::all_of(peer.incoming.begin(), peer.incoming.end(), isFlushed);
+           std::all_of(each.outgoing.begin(), each.outgoing.end(), isFlushed) &&
+           std::all_of(each.incoming.begin(), each.incoming.end(), isFlushed);
   });
 }
 
 bool GpuProxy::connects() const {
-  return std::any_of(peers_.begin(), peers_.end(),
+  return std::any_of(links_.begin(), links_.end(),
                      [](const auto& entry) { return !entry.second.isGone() && !entry.second.lanes.empty(); });
 }
 
@@ -253,23 +253,23 @@ void GpuProxy::lookAround(int64_t now_ns) {
 
 // For what kernels wait that do not get on, if that never comes.
 Status GpuProxy::whatIsMissing(int64_t stalled_ns) {
-  for (const auto& [rank, peer] : peers_) {
-    if (!peer.failed.ok()) return peer.failed;
+  for (const auto& [name, each] : links_) {
+    if (!each.failed.ok()) return each.failed;
     // Kernels may wait for another, who is late. Whether one that has left is missed in what hosts launch, the ranks know of their calls.
-    if (peer.hasLeft() && replays_.load(std::memory_order_relaxed) &&
+    if (each.hasLeft() && replays_.load(std::memory_order_relaxed) &&
         stalled_ns >= options_.left_ms * 1'000'000)
       return makeStatus(
           Code::kRemoteError,
           "rank %d has left (it destroyed or aborted its communicator), and kernels of rank %d that talk to "
           "other nodes have not got on for %lld ms since: all ranks must be done with graphs before one "
           "leaves",
-          rank, options_.rank, static_cast<long long>(options_.left_ms));
+          name.peer, options_.rank, static_cast<long long>(options_.left_ms));
   }
-  // Messages are no calls of all ranks; of those that are left nobody brings any.
+  // Messages, which go by the first link to a rank, are no calls of all ranks; of those that are left nobody brings any.
   const std::vector<int> peers = peersOfMessages();
   const auto hasLeft = [this](int rank) {
-    const auto peer = peers_.find(rank);
-    return peer != peers_.end() && peer->second.hasLeft();
+    const auto first = links_.find({rank, 0});
+    return first != links_.end() && first->second.hasLeft();
   };
   if (peers.empty() || !std::all_of(peers.begin(), peers.end(), hasLeft)) return {};
   return makeStatus(Code::kRemoteError,

@@ -5,6 +5,7 @@
 // No call of the host starts it: kernels tell in pinned memory that they run, also those that a graph replays. While one runs it
 // waits as a communicator does (comm/waiter.h); a launch wakes it, and where graphs may replay kernels it looks once a millisecond.
 #include <atomic>
+#include <compare>
 #include <deque>
 #include <functional>
 #include <map>
@@ -68,10 +69,11 @@ class GpuProxy {
   // From now on it carries a queue: the host's end of it, in pinned memory.
   struct Lane {
     int peer = -1;
-    int channel = 0;     // of the link
+    int channel = 0;     // of its link
     bool sends = false;  // a kernel sends into it
     cuda::Port end{};
     MemoryOf slots = MemoryOf::kHost;  // a GPU's: the transport to that peer holds them
+    int link = 0;                      // see collectiveLink()
   };
   void add(const Lane& lane);
   // Blocks of one more plan tell there that they run.
@@ -89,7 +91,7 @@ class GpuProxy {
   uint64_t memoryBytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  struct Peer {
+  struct Carried {
     Link* link = nullptr;
     std::vector<Lane> lanes{};  // until the link is up
     std::vector<cuda::OutgoingBridge> outgoing{};
@@ -106,8 +108,8 @@ class GpuProxy {
   void takeNew();
   bool carry();
   void drive();
-  bool bindLanes(Peer& peer);
-  Status bind(Peer& peer, const Lane& lane) const;
+  bool bindLanes(Carried& each);
+  Status bind(Carried& each, const Lane& lane) const;
   bool flushed();
   bool connects() const;
   bool isOver();
@@ -140,7 +142,12 @@ class GpuProxy {
   std::atomic<bool> replays_{false};
   std::atomic<uint64_t> memory_bytes_{0};
   // Of the thread.
-  std::map<int, Peer> peers_;
+  struct LinkName {
+    int peer;
+    int link;
+    auto operator<=>(const LinkName&) const = default;
+  };
+  std::map<LinkName, Carried> links_;
   std::vector<std::span<const cuda::Activity>> activities_;  // by plan
   bool stopping_ = false;
   bool ended_ = false;  // the communicator

@@ -26,10 +26,20 @@ std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
 int proxiesFor(const Communicator& communicator) {
   const auto wanted = static_cast<int>(communicator.options().config.gpu_proxies);
   if (wanted > 0) return wanted;
-  int least = cuda::kMaxBridgedParts;
+  int least = cuda::kMaxPartsOfLink;
   for (const auto& [boot_id, load] : communicator.kernels())
     least = std::min(least, load.cores / load.ranks / GpuProxies::kCoresOfProxy);
   return std::max(least, 1);
+}
+
+// Of a queue with its sender, as much as with its receiver.
+size_t pinnedBytesOfEnd(const cuda::QueueShape& shape) {
+  return cuda::queueBytes(shape) + cuda::kQueueCounterBytes;
+}
+
+// Of queues in both directions.
+size_t pinnedBytes(const cuda::QueueShape& shape, size_t peers, int32_t channels, int32_t parts) {
+  return 2 * peers * static_cast<size_t>(channels) * static_cast<size_t>(parts) * pinnedBytesOfEnd(shape);
 }
 
 std::vector<std::string> nodesOf(const Communicator& communicator) {
@@ -82,7 +92,8 @@ RemoteGpus::RemoteGpus(Communicator& communicator)
 }
 
 // Links have few channels, and queues with hosts little memory; queues between neighbors need neither. Of ranks of one node, which may
-// all turn out to be neighbors, queues are as many as those of threads.
+// all turn out to be neighbors, queues are as many as those of threads. A ring through several nodes is to move far more inside them than
+// between them: it has spare queues in both.
 void RemoteGpus::chooseShape() {
   const auto ranks = static_cast<size_t>(communicator_.ranks());
   const auto window = static_cast<int32_t>(communicator_.options().config.window);
@@ -90,11 +101,12 @@ void RemoteGpus::chooseShape() {
   const auto seatsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
     return neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts)) <= GpuNeighbors::kMostBytes;
   };
+  // Two windows, so that a sender need not wait for each credit that hosts carry.
+  const auto bridgedSlots = static_cast<uint32_t>(std::min(2 * window + 1, static_cast<int32_t>(kMaxSlots)));
   const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
-    return 2 * kLinkChannels * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape) + 512) <=
-           BridgedQueues::kPlanBytes;
+    return pinnedBytes({bridgedSlots, shape.slot_bytes}, peers, kLinkChannels, parts) <= kGpuPinnedPlanBytes;
   };
-  bridged_parts_ = cuda::kMaxBridgedParts;
+  bridged_parts_ = cuda::kMaxPartsOfLink;
   const bool is_one_node = neighbors_.seats().neighborsOf(rank()).size() + 1 == ranks;
   if (is_one_node) {
     const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
@@ -103,17 +115,19 @@ void RemoteGpus::chooseShape() {
     spare_bytes_ = cuda::kGpuSpareQueueBytes;
     while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
   } else {
-    // Two windows, so that a sender need not wait for each credit that hosts carry.
-    const auto slots = std::min(2 * window + 1, static_cast<int32_t>(kMaxSlots));
-    shape_ = cuda::gpuQueueShape(slots, [&](const cuda::QueueShape& shape) {
+    shape_ = cuda::gpuQueueShape(window + 1, [&](const cuda::QueueShape& shape) {
       return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
     });
     parts_ = bridged_parts_;
     while (!(seatsFit(shape_, parts_) && hostsFit(shape_, parts_)) && parts_ > 1) --parts_;
+    const size_t seats = neighbors_.seats().bytes(shape_, cuda::bridgeChannel(0, parts_));
+    if (seats > 0) spare_bytes_ = cuda::kGpuQueueBytes - seats;
   }
+  bridged_shape_ = {bridgedSlots, shape_.slot_bytes};
   bridged_parts_ = std::min(bridged_parts_, parts_);
   while (!hostsFit(shape_, bridged_parts_) && bridged_parts_ > 1) --bridged_parts_;
   proxy_count_ = std::min(proxiesFor(communicator_), bridged_parts_);
+  parts_of_link_ = (bridged_parts_ + proxy_count_ - 1) / proxy_count_;
   neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_), spare_bytes_);
 }
 
@@ -145,8 +159,8 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.rank = rank();
     HORING_ASSIGN(options.transports, communicator_.makeOtherTransports(formatString("kernels %d", i)));
     const auto window = static_cast<uint32_t>(communicator_.options().config.window);
-    options.shape = {GpuProxies::channelsFor(bridged_parts_, proxy_count_), window + 1, shape_.slot_bytes};
-    options.queue_slots = shape_.slots;
+    options.shape = {cuda::bridgeChannel(0, parts_of_link_), window + 1, shape_.slot_bytes};
+    options.queue_slots = bridged_shape_.slots;
     options.moved_ns = moved_ns;
     options.wait = communicator_.waitPolicy();
     options.timeout_ms = communicator_.options().config.timeout_ms;
@@ -155,7 +169,7 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.fail = [this](const Status& status) { communicator_.announce(status); };
     proxies.push_back(std::make_unique<GpuProxy>(std::move(options)));
   }
-  proxies_ = std::make_unique<GpuProxies>(std::move(proxies));
+  proxies_ = std::make_unique<GpuProxies>(std::move(proxies), parts_of_link_);
   return {};
 }
 
@@ -228,6 +242,7 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
   neighbors_.settle(reach, proxies_->transports());
   communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
                            neighbors_.count());
+  const std::vector<size_t> nodes = neighbors_.seats().nodeOfRank();
   std::vector<size_t> strangers(ranks);
   for (size_t a = 0; a < ranks; ++a)
     for (size_t b = 0; b < a; ++b) {
@@ -235,6 +250,7 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
         return makeStatus(Code::kSystemError, "ranks %zu and %zu share no transport for what kernels send", b,
                           a);
       if (reach.both(a, b, proxies_->transports())) continue;
+      all_of_nodes_neighbors_ &= nodes[a] != nodes[b];
       some_by_rdma_ |= proxies_->transportName(static_cast<size_t>(reach.choice(a, b))) == "verbs";
       ++strangers[a];
       ++strangers[b];
@@ -254,8 +270,8 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
     proxies_->keepOne();
   } else {
     const int32_t parts = bridgedMessageParts();
-    HORING_ASSIGN(queues_,
-                  BridgedQueues::make(device_, shape_, parts > 0 ? bytesOfMessages(strangers, parts) : 0));
+    HORING_ASSIGN(queues_, BridgedQueues::make(device_, bridged_shape_, bytesOfPlans(strangers),
+                                               parts > 0 ? bytesOfMessages(strangers, parts) : 0));
     const std::set<size_t> keepers = keepersOfMemory();
     if (!keepers.empty()) queues_->useGpu(*device_, *own.memory, communicator_.log());
     queues_->lendTo(*proxies_, keepers);
@@ -273,8 +289,23 @@ std::set<size_t> RemoteGpus::keepersOfMemory() const {
   return keepers;
 }
 
-size_t RemoteGpus::bytesOfMessages(size_t peers, int32_t parts) const {
-  return 2 * peers * static_cast<size_t>(parts) * (cuda::queueBytes(shape_) + cuda::kQueueCounterBytes);
+size_t RemoteGpus::bytesOfPlans(size_t strangers) const {
+  return std::min(pinnedBytes(bridged_shape_, strangers, kLinkChannels, bridged_parts_),
+                  kGpuPinnedPlanBytes) +
+         (spareQueues().areAny() ? kGpuSpareEnds * pinnedBytesOfEnd(bridged_shape_) : 0);
+}
+
+size_t RemoteGpus::bytesOfMessages(size_t strangers, int32_t parts) const {
+  return pinnedBytes(bridged_shape_, strangers, 1, parts);
+}
+
+SpareQueues RemoteGpus::spareQueues() const {
+  if (!all_of_nodes_neighbors_) return {};
+  return {neighbors_.seats().nodeOfRank(), shape_, spare_bytes_, kGpuSpareEnds};
+}
+
+int32_t RemoteGpus::mostParts() const {
+  return all_neighbors_ ? cuda::kMaxParts : proxy_count_ * parts_of_link_ * kCollectiveLinks;
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {

@@ -1,32 +1,43 @@
 #include "comm/gpu/spare_queues.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace horing {
 
 int32_t SpareQueues::take(std::span<const GpuQueueName> of_part, int32_t least, int32_t most) {
+  if (!areAny() || std::ranges::all_of(of_part, [&](const auto& name) { return isBetweenNodes(name); }))
+    return least;
   int32_t parts = least;
-  while (parts < most && areAny() && takePart(of_part, parts)) ++parts;
+  while (parts < most && takePart(of_part, parts)) ++parts;
   return parts;
 }
 
 // All of it, or nothing.
 bool SpareQueues::takePart(std::span<const GpuQueueName> of_part, int32_t part) {
-  const std::vector<size_t> used = used_;
+  const std::vector<Use> used = used_;
   const size_t taken = taken_.size();
   bool fits = true;
   for (GpuQueueName name : of_part) {
     name.part = part;
     // Another plan's: they run one after the other, and leave it empty.
     if (places_.contains(name)) continue;
-    size_t& receivers = used_[static_cast<size_t>(name.receiver)];
-    const size_t at_receiver = receivers;
-    receivers += cuda::queueBytes(shape_);
-    size_t& senders = used_[static_cast<size_t>(name.sender)];
-    places_.emplace(name, Place{at_receiver, senders});
-    senders += cuda::kQueueCounterBytes;
+    Use &receiver = usedBy(name.receiver), &sender = usedBy(name.sender);
+    Place at{};
+    if (isBetweenNodes(name)) {
+      ++receiver.ends;
+      ++sender.ends;
+    } else {
+      at.receivers = receiver.bytes;
+      receiver.bytes += cuda::queueBytes(shape_);
+      at.senders = sender.bytes;
+      sender.bytes += cuda::kQueueCounterBytes;
+    }
+    places_.emplace(name, at);
     taken_.push_back(name);
-    fits = fits && receivers <= bytes_ && senders <= bytes_;
+    for (const Use* const rank : {&receiver, &sender})
+      fits = fits && rank->bytes <= most_.bytes && rank->ends <= most_.ends;
   }
   if (fits) return true;
   for (; taken_.size() > taken; taken_.pop_back()) places_.erase(taken_.back());
@@ -37,8 +48,13 @@ bool SpareQueues::takePart(std::span<const GpuQueueName> of_part, int32_t part) 
 void SpareQueues::giveBack() {
   for (const GpuQueueName& name : taken_) {
     places_.erase(name);
-    used_[static_cast<size_t>(name.receiver)] -= cuda::queueBytes(shape_);
-    used_[static_cast<size_t>(name.sender)] -= cuda::kQueueCounterBytes;
+    if (isBetweenNodes(name)) {
+      --usedBy(name.receiver).ends;
+      --usedBy(name.sender).ends;
+    } else {
+      usedBy(name.receiver).bytes -= cuda::queueBytes(shape_);
+      usedBy(name.sender).bytes -= cuda::kQueueCounterBytes;
+    }
   }
   taken_.clear();
 }

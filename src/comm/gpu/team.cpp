@@ -168,7 +168,7 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
     if (made.ok()) {
       state_ = State::kKernels;
       // With spare queues one lane has nearly as many blocks as two would have together, and is faster; else the two overlap.
-      window_bytes_ = memory_.spareQueues().areAny()
+      window_bytes_ = memory_.spareQueues().areAny() && !settings_.hosts_carry
                           ? SIZE_MAX
                           : ranks_.size() * static_cast<size_t>(std::min(blocksPerLane(1), settings_.parts)) *
                                 static_cast<size_t>(settings_.window) * settings_.slot_bytes;
@@ -274,10 +274,20 @@ Result<const GpuTeam::Plans*> GpuTeam::plans(Collective collective, const Select
     }
     memory_.keep();
     found = plans_.emplace(key, made.ok() ? made.take() : Plans()).first;
+    tellOf(found->second);
     const std::lock_guard made_lock(made_mutex_);
     if (!found->second.empty()) made_.emplace(key, &found->second);
   }
   return found->second.empty() ? nullptr : &found->second;
+}
+
+void GpuTeam::tellOf(const Plans& plans) const {
+  for (const auto& plan : plans) {
+    if (!plan) continue;
+    const Schedule& schedule = plan->schedule();
+    return log_.info("gpu", "%s %s is kernels of %d lanes x %d parts", schedule.algorithm.c_str(),
+                     collectiveName(schedule.collective), plan->lanes(), plan->parts());
+  }
 }
 
 // As many as let every block of every rank be resident at once, for they wait for each other, and as HORING_GPU_BLOCKS grants; 0: not
@@ -287,21 +297,21 @@ int32_t GpuTeam::partsFor(const Selection& selection, const std::vector<Schedule
   if (selection.algorithm->reachesPeers()) return std::clamp(most_blocks_, 1, cuda::kMaxParts);
   size_t lanes = 1;
   for (const Schedule& schedule : schedules) lanes = std::max(lanes, schedule.lanes.size());
-  const int32_t blocks = std::min(blocksPerLane(lanes), cuda::kMaxParts);
+  const int32_t blocks = std::min(blocksPerLane(lanes), memory_.mostParts());
   if (blocks <= settings_.parts || !memory_.spareQueues().areAny()) return std::min(blocks, settings_.parts);
   const auto queues = narrowQueues(schedules);
   return queues ? memory_.spareQueues().take(*queues, settings_.parts, blocks) : settings_.parts;
 }
 
-// Of all ranks in one part. Nothing: unlike in rings and chains, a lane sends to several, or receives from several. Such schedules, whose
-// messages are often too small for many parts, would use up all spare queues.
+// Of all ranks in one part. Nothing: unlike in rings and chains, a lane sends to several ranks, or receives from several. Such schedules,
+// whose messages are often too small for many parts, would use up all spare queues.
 std::optional<std::vector<GpuQueueName>> GpuTeam::narrowQueues(const std::vector<Schedule>& schedules) const {
   std::vector<GpuQueueName> queues;
   for (size_t position = 0; position < schedules.size(); ++position)
     for (const cuda::ImageLane& lane :
          cuda::PlanImage::make(schedules[position], rank_of_position_, {}).lanes) {
-      const auto sends = std::ranges::count_if(lane.ports, &cuda::PortName::sends);
-      if (sends > 1 || std::ssize(lane.ports) - sends > 1) return std::nullopt;
+      for (const auto kind : {cuda::PortName::Kind::kSend, cuda::PortName::Kind::kReceive})
+        if (std::ranges::count(lane.ports, kind, &cuda::PortName::kind) > 1) return std::nullopt;
       for (const cuda::PortName& port : lane.ports)
         if (!port.sends()) queues.push_back(queueOf(port, static_cast<int32_t>(position), 0));
     }

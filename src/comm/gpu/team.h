@@ -130,6 +130,7 @@ class GpuTeam {
   Result<std::unique_ptr<cuda::BoundExchange>> makeExchange(int rank,
                                                             const cuda::BoundExchangeSettings& settings);
   Result<Plans> makePlans(Collective collective, const Selection& selection, int root);
+  void tellOf(const Plans& plans) const;
   int32_t blocksPerLane(size_t lanes) const;
   int32_t partsFor(const Selection& selection, const std::vector<Schedule>& schedules);
   std::optional<std::vector<GpuQueueName>> narrowQueues(const std::vector<Schedule>& schedules) const;

@@ -56,7 +56,7 @@ Status TeamMemory::shapeQueues(int32_t window) {
 void TeamMemory::adoptQueues() {
   shape_ = remote_->shape();
   parts_ = remote_->parts();
-  spare_queues_ = {ranks_.size(), shape_, remote_->spareBytes()};
+  spare_queues_ = remote_->spareQueues();
 }
 
 Result<TeamMemory::QueueEnds> TeamMemory::queue(const GpuQueueName& name, QueueUse use) {
@@ -70,7 +70,7 @@ Result<TeamMemory::QueueEnds> TeamMemory::queue(const GpuQueueName& name, QueueU
 Result<TeamMemory::QueueEnds> TeamMemory::makeQueue(const GpuQueueName& name, QueueUse use) {
   const bool sends = isHere(name.sender), receives = isHere(name.receiver);
   cuda::Queue queue;
-  if (name.part >= parts_) {
+  if (name.part >= parts_ && !spare_queues_.isBetweenNodes(name)) {
     const SpareQueues::Place& at = spare_queues_.placeOf(name);
     queue = cuda::layQueue(shape_, spare(name.receiver) + at.receivers, spare(name.sender) + at.senders);
   } else if (sends && receives) {

@@ -34,8 +34,9 @@ class TeamMemory {
   Status shapeQueues(int32_t window);
   void adoptQueues();
   const cuda::QueueShape& shape() const { return shape_; }
-  // Of any plan; those beyond have spare queues.
+  // Of any plan; those beyond, up to mostParts(), have spare queues.
   int32_t parts() const { return parts_; }
+  int32_t mostParts() const { return remote_ ? remote_->mostParts() : cuda::kMaxParts; }
   SpareQueues& spareQueues() { return spare_queues_; }
 
   // Null: of another process, or there is none.

@@ -60,8 +60,8 @@ class IncomingBridge {
   Status status_;
 };
 
-// The link that carries all queues between two ranks: a channel for each channel and part.
-inline constexpr int32_t kMaxBridgedParts = kMaxLinkChannels / kLinkChannels;
+// What carries all queues between two ranks has a channel for each channel and part; of one link no more than these.
+inline constexpr int32_t kMaxPartsOfLink = kMaxLinkChannels / kLinkChannels;
 constexpr int bridgeChannel(int32_t channel, int32_t part) {
   return part * kLinkChannels + channel;
 }

@@ -78,6 +78,28 @@ TEST(SpareQueues, GoBackTogether) {
   expectApart(spare, {ring(4, 0)}, 1, 2, SIZE_MAX);
 }
 
+// Of two nodes of two ranks: hosts carry every second queue, and these take nothing of a GPU.
+TEST(SpareQueues, OfHostsAreAsManyAsTheyHaveEnds) {
+  const size_t bytes = 10 * (kQueue + cuda::kQueueCounterBytes);
+  const auto spare = [&](size_t ends) { return SpareQueues({0, 0, 1, 1}, kSpareShape, bytes, ends); };
+  SpareQueues of_hosts = spare(3);
+  EXPECT_EQ(of_hosts.take(ring(4, 0), 4, 100), 4 + 3);
+  // What is given back is there again; what stays serves the next plan, too.
+  of_hosts.giveBack();
+  EXPECT_EQ(of_hosts.take(ring(4, 1), 4, 5), 5);
+  of_hosts.keep();
+  EXPECT_EQ(of_hosts.take(ring(4, 1), 4, 100), 4 + 3);
+  // The GPU has less: each has a queue, or the counter of one.
+  EXPECT_EQ(spare(30).take(ring(4, 0), 4, 100), 4 + 10);
+  EXPECT_TRUE(of_hosts.isBetweenNodes({1, 2, 0, 0}) && !of_hosts.isBetweenNodes({2, 3, 0, 0}));
+}
+
+// More blocks are no use to what hosts alone carry.
+TEST(SpareQueues, AreNotForWhatLiesBetweenNodes) {
+  SpareQueues spare({0, 1, 2, 3}, kSpareShape, 10 * kQueue, 100);
+  EXPECT_EQ(spare.take(ring(4, 0), 4, 100), 4);
+}
+
 TEST(SpareQueues, AreNone) {
   SpareQueues none;
   EXPECT_FALSE(none.areAny());
