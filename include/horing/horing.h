@@ -446,8 +446,8 @@ HORING_API horingResult_t horingMemFree(void* ptr);
  * is served as without registration, by copying through shared memory. It is not NULL if all of buff lies in
  * memory from horingMemAlloc, which is served without that copy whether registered or not, or if RDMA joins
  * this rank and another one. RDMA devices know buff, which they read and write, from its first use on.
- * With RDMA this includes GPU memory if its driver exports a dma-buf: horingSend and horingRecv of 64 KiB and
- * more then move it without host memory, if the devices accept it. Local, not collective. Release the handle
+ * With RDMA this includes GPU memory if its driver exports a dma-buf, or nvidia-peermem is loaded: horingSend
+ * and horingRecv of 64 KiB and more then move it without host memory, if the devices accept it. Local, not collective. Release the handle
  * with horingCommDeregister before buff is freed; ending the communicator does so, too. Any thread. Errors:
  * horingInvalidArgument (a pointer NULL, size 0), horingInvalidUsage (forked child, too many). */
 HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle);

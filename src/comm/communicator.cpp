@@ -12,7 +12,7 @@
 
 #include "base/no_memory.h"
 #include "control/root_service.h"
-#include "cuda/dmabuf.h"
+#include "cuda/adapter_memory.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -304,9 +304,10 @@ Result<void*> Communicator::registerMemory(std::byte* memory, size_t bytes, cons
       gpu ? connector_->usesGpuMemory(chosen) : is_shared || connector_->usesLentMemory(chosen);
   if (!is_used) return static_cast<void*>(nullptr);
   if (!gpu) return registrations_.add(memory, bytes);
-  Result<CudaDmabuf> dmabuf = exportDmabuf(*gpu, memory, bytes);
-  if (dmabuf.ok()) return registrations_.add(memory, bytes, dmabuf.take());
-  log_.info("comm", "memory of a GPU goes through the host's: %s", dmabuf.status().message().c_str());
+  Result<AdapterMemory> found =
+      adapterMemory(*gpu, memory, bytes, AdapterWays::of(options_.config.ib_gpu_memory));
+  if (found.ok()) return registrations_.add(memory, bytes, found.take());
+  log_.info("comm", "memory of a GPU goes through the host's: %s", found.status().message().c_str());
   return static_cast<void*>(nullptr);
 }
 

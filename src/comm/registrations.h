@@ -10,25 +10,31 @@
 
 #include "base/auth.h"
 #include "base/status.h"
-#include "cuda/dmabuf.h"
+#include "cuda/adapter_memory.h"
 #include "transport/transport.h"
 
 namespace horing {
+
+// Memory of a GPU, as transports are lent it; `found` is borrowed.
+inline Region regionOf(uint64_t id, std::byte* begin, size_t bytes, const AdapterMemory& found) {
+  return {id, begin, bytes, MemoryOf::kGpu, found.by_address, found.dmabuf.get(), found.offset};
+}
 
 inline constexpr size_t kMaxRegistrations = 65536;  // of one communicator
 
 // Thread safe. A handle is a random number, never dereferenced: a stale one, or one of another communicator, is found out.
 class Registrations {
  public:
-  // A new handle, not null. `dmabuf`: of memory of a GPU.
-  Result<void*> add(std::byte* memory, size_t bytes, CudaDmabuf dmabuf = {}) {
+  // A new handle, not null. `of_gpu`: how devices find memory of a GPU; none: it is the host's.
+  Result<void*> add(std::byte* memory, size_t bytes, std::optional<AdapterMemory> of_gpu = {}) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (live_.size() >= kMaxRegistrations)
       return makeStatus(Code::kInvalidUsage, "%zu buffers are registered; that is the limit", live_.size());
     uint64_t handle = 0;
     while (handle == 0 || live_.contains(handle)) randomBytes(std::as_writable_bytes(std::span(&handle, 1)));
-    const Region region{handle, memory, bytes, dmabuf.fd.get(), dmabuf.offset};
-    live_[handle] = by_address_.emplace(memory, Registered{region, std::move(dmabuf.fd)});
+    Registered made{of_gpu ? regionOf(handle, memory, bytes, *of_gpu) : Region{handle, memory, bytes}, {}};
+    if (of_gpu) made.dmabuf = std::move(of_gpu->dmabuf);
+    live_[handle] = by_address_.emplace(memory, std::move(made));
     largest_ = std::max(largest_, bytes);
     return reinterpret_cast<void*>(static_cast<uintptr_t>(handle));
   }

@@ -124,12 +124,15 @@ struct Region {
   uint64_t id = 0;
   std::byte* begin = nullptr;
   size_t bytes = 0;
-  // Of a GPU: a descriptor of the dma-buf that holds it, borrowed while there is the region, and how far into that it begins. Devices
-  // alone touch such memory, so it cannot be copied where moving it in place fails. -1: memory of the host.
+  // Devices alone touch that of a GPU, so it cannot be copied where moving it in place fails.
+  MemoryOf of = MemoryOf::kHost;
+  // Devices find it by its address, as memory of the host.
+  bool by_address = true;
+  // Or by a descriptor of the dma-buf that holds it, borrowed while there is the region, and how far into that it begins. -1: there is none.
   int dmabuf = -1;
   uint64_t dmabuf_offset = 0;
 
-  bool ofGpu() const { return dmabuf >= 0; }
+  bool ofGpu() const { return of == MemoryOf::kGpu; }
   bool contains(const std::byte* memory, size_t length) const {
     return memory >= begin && length <= bytes && static_cast<size_t>(memory - begin) <= bytes - length;
   }

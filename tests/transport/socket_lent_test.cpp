@@ -291,7 +291,8 @@ TEST_F(LentSocket, WhatIsTakenBackIsSentAgainAsItWas) {
 }
 
 TEST_F(LentSocket, MemoryOfGpusIsOfNoUse) {
-  const Region of_gpu{.id = 2, .begin = memory_.data(), .bytes = memory_.size(), .dmabuf = 0};
+  const Region of_gpu{
+      .id = 2, .begin = memory_.data(), .bytes = memory_.size(), .of = MemoryOf::kGpu, .dmabuf = 0};
   takeBack();
   rank_->lend(of_gpu);
   EXPECT_FALSE(sender().sendsFrom(at(0), 8));

@@ -66,6 +66,7 @@ struct FakeVerbs::Machine {
   std::set<Context*> contexts;
   std::map<uint32_t, Pair*> pairs;
   std::map<uint32_t, Registered*> regions;
+  std::function<std::byte*(const void* address)> find_gpu_memory;
   int fork_inits = 0;
   int others = 0;  // of queues, channels and protection domains
   uint32_t next = 100;
@@ -278,7 +279,8 @@ void FakeVerbs::Machine::bind() {
       errno = ENOMEM;
       return nullptr;
     }
-    auto* const data = static_cast<std::byte*>(memory);
+    std::byte* data = current->find_gpu_memory ? current->find_gpu_memory(memory) : nullptr;
+    if (!data) data = static_cast<std::byte*>(memory);
     return current->enlist(pd, {.base = {.addr = memory, .length = bytes}, .access = access, .data = data});
   };
   library.regMrIova2 = [](ibv_pd* pd, void* memory, size_t bytes, uint64_t, unsigned access) -> ibv_mr* {
@@ -454,6 +456,11 @@ FakeVerbs::~FakeVerbs() {
 
 const verbs::Library& FakeVerbs::library() const {
   return machine_->library;
+}
+
+void FakeVerbs::findGpuMemory(std::function<std::byte*(const void* address)> find) {
+  const std::lock_guard<std::mutex> lock(machine_->mutex);
+  machine_->find_gpu_memory = std::move(find);
 }
 
 FakeDevice& FakeVerbs::device(const std::string& name) {

@@ -1,6 +1,7 @@
 #pragma once
 // libibverbs as far as horing uses it, in memory: queue pairs whose writes really land, on devices with wires that can be pulled, speeds
 // that differ and limits that are too low. For what the virtual machine with soft-RoCE cannot show, and for sanitizers and fuzzing.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,7 +45,9 @@ class FakeGpuMemory {
   FakeGpuMemory& operator=(const FakeGpuMemory&) = delete;
   ~FakeGpuMemory();
 
-  Region region(uint64_t id) const { return {id, begin_, bytes_, fd_, skipped_}; }
+  Region region(uint64_t id) const {
+    return {id, begin_, bytes_, MemoryOf::kGpu, /*by_address=*/false, fd_, skipped_};
+  }
   std::byte* begin() const { return begin_; }  // as devices know it
   std::byte* data() const { return data_; }    // the same, for tests
 
@@ -65,6 +68,8 @@ class FakeVerbs {
   ~FakeVerbs();
 
   const verbs::Library& library() const;
+  // As with nvidia-peermem: says where memory of a GPU is that a device is to register by its address; null: it is no GPU's.
+  void findGpuMemory(std::function<std::byte*(const void* address)> find);
   FakeDevice& device(const std::string& name);
   // No packet gets through; `silently`: and no port shows it. What was posted before has arrived.
   enum class Pull : uint8_t { kPortsDown, kSilently };

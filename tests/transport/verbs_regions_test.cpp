@@ -66,6 +66,13 @@ class VerbsRegions : public ::testing::Test {
   static Region region(uint64_t id, size_t bytes = kMiB) {
     return {id, reinterpret_cast<std::byte*>(id << 32), bytes};
   }
+  static Region ofGpu(uint64_t id, bool by_address) {
+    Region made = region(id);
+    made.of = MemoryOf::kGpu;
+    made.by_address = by_address;
+    made.dmabuf = 3;
+    return made;
+  }
   static bool found(const RegionCache& cache, const Region& region) {
     return cache.find(region.begin, region.bytes) != nullptr;
   }
@@ -159,12 +166,36 @@ TEST_F(VerbsRegions, UnusedOnesAreGivenUpWhereNoMoreMayBeLocked) {
 
 TEST_F(VerbsRegions, OfAGpuAreLeftOutByALibraryThatKnowsNoDmaBuf) {
   RegionCache cache(devices_, {}, Log(LogLevel::kNone));
-  Region of_gpu = region(1);
-  of_gpu.dmabuf = 3;
+  const Region of_gpu = ofGpu(1, /*by_address=*/false);
   cache.hold(of_gpu);
   EXPECT_FALSE(found(cache, of_gpu));
   EXPECT_TRUE(adapter.live.empty());
   cache.release(of_gpu);
+}
+
+// With nvidia-peermem, which serves adapters and libraries that take no dma-buf.
+TEST_F(VerbsRegions, OfAGpuMayBeFoundByTheirAddress) {
+  Library library = devices_.front()->library();
+  for (const bool has_dmabuf : {false, true}) {
+    static int tried;
+    tried = 0;
+    if (has_dmabuf)
+      library.regDmabufMr = [](ibv_pd*, uint64_t, size_t, uint64_t, int, int) -> ibv_mr* {
+        ++tried;
+        errno = EOPNOTSUPP;
+        return nullptr;
+      };
+    std::vector<std::unique_ptr<Device>> devices;
+    devices.push_back(std::make_unique<Device>(library, verbs::Port{.device = "fake"}, nullptr, true));
+    RegionCache cache(devices, {}, Log(LogLevel::kNone));
+    for (const bool by_address : {true, false}) {
+      const Region of_gpu = ofGpu(by_address ? 1 : 2, by_address);
+      cache.hold(of_gpu);
+      EXPECT_EQ(found(cache, of_gpu), by_address);
+      cache.release(of_gpu);
+    }
+    EXPECT_EQ(tried > 0, has_dmabuf);
+  }
 }
 
 TEST_F(VerbsRegions, ForgottenOnesGoAtOnceOrWhenTheyAreReleased) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cuda/dmabuf.h"
+#include "comm/registrations.h"
 #include "engine/cuda/pinned_memory.h"
 
 namespace horing {
@@ -28,17 +28,17 @@ Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr
   return made;
 }
 
-void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const Log& log) {
+void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const AdapterWays& ways,
+                           const Log& log) {
   const size_t used = memory.used();
   const auto tryTo = [&]() -> Status {
     if (!ordersAdapterWrites(device))
       return makeStatus(Code::kUnhandledCudaError, "GPU %d does not order what adapters write",
                         device.number());
     HORING_ASSIGN(std::byte* const begin, memory.allocate(kGpuBytes));
-    HORING_ASSIGN(CudaDmabuf dmabuf, exportDmabuf(device, begin, kGpuBytes));
-    dmabuf_ = std::move(dmabuf.fd);
+    HORING_ASSIGN(found_, adapterMemory(device, begin, kGpuBytes, ways));
     gpu_slots_ = {begin, kGpuBytes};
-    regions_.push_back({kGpuSlots, begin, kGpuBytes, dmabuf_.get(), dmabuf.offset});
+    regions_.push_back(regionOf(kGpuSlots, begin, kGpuBytes, found_));
     return {};
   };
   if (const Status taken = tryTo(); !taken.ok()) {

@@ -1,15 +1,15 @@
 #pragma once
 // The memory of one rank's queues that hosts carry (comm/gpu/proxy.h): pinned, so that kernels and host reach it, and adapters, which send
 // from its slots and write into them. Slots of queues that only adapters move are in the GPU's memory instead, as far as there is room: so
-// kernels need not cross PCIe for what they read and write, and adapters move it from GPU to GPU (GPUDirect RDMA, by a dma-buf).
+// kernels need not cross PCIe for what they read and write, and adapters move it from GPU to GPU (cuda/adapter_memory.h).
 #include <memory>
 #include <set>
 #include <span>
 #include <vector>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "comm/gpu/proxies.h"
+#include "cuda/adapter_memory.h"
 #include "cuda/device.h"
 #include "engine/cuda/arena.h"
 #include "engine/cuda/memory.h"
@@ -33,7 +33,7 @@ class BridgedQueues {
   // Slots may be in this memory of the GPU, of which it takes its part at once, if adapters can have that and the GPU finds what they write
   // without a call of the driver: that might wait for the program to free memory, which waits for kernels, which wait for what was written.
   // Else the log tells why not.
-  void useGpu(const CudaDevice& device, cuda::Memory& memory, const Log& log);
+  void useGpu(const CudaDevice& device, cuda::Memory& memory, const AdapterWays& ways, const Log& log);
   // All memory so far, to these transports of proxies that have not started yet.
   void lendTo(GpuProxies& proxies, const std::set<size_t>& transports) const;
   // That part; empty: there is none.
@@ -64,7 +64,7 @@ class BridgedQueues {
   std::unique_ptr<cuda::Memory> plans_;
   std::unique_ptr<cuda::Memory> messages_;  // null: there are none
   size_t kept_bytes_ = 0;                   // of plans_
-  Fd dmabuf_;                               // of the GPU's
+  AdapterMemory found_;                     // how adapters find the GPU's
   std::span<std::byte> gpu_slots_;
   cuda::Arena arena_;  // of these
   size_t kept_slots_bytes_ = 0;

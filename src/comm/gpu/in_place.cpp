@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/dmabuf.h"
+#include "cuda/adapter_memory.h"
 
 namespace horing {
 

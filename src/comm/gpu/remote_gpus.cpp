@@ -273,7 +273,9 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
     HORING_ASSIGN(queues_, BridgedQueues::make(device_, bridged_shape_, bytesOfPlans(strangers),
                                                parts > 0 ? bytesOfMessages(strangers, parts) : 0));
     const std::set<size_t> keepers = keepersOfMemory();
-    if (!keepers.empty()) queues_->useGpu(*device_, *own.memory, communicator_.log());
+    if (!keepers.empty())
+      queues_->useGpu(*device_, *own.memory, AdapterWays::of(communicator_.options().config.ib_gpu_memory),
+                      communicator_.log());
     queues_->lendTo(*proxies_, keepers);
   }
   return proxies_->start(transport_of_rank_);

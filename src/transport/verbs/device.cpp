@@ -109,20 +109,23 @@ Result<Registration> Registration::make(Device& device, const Region& memory, in
   const std::string port = device.port().label();
   Registration made;
   made.library_ = &library;
-  if (memory.ofGpu() && !library.regDmabufMr)
+  const auto address = reinterpret_cast<uintptr_t>(memory.begin);
+  const auto byAddress = [&] {
+    if (!memory.ofGpu() && library.regMrIova2 && device.relaxedOrdering())
+      return library.regMrIova2(device.pd(), memory.begin, memory.bytes, address,
+                                static_cast<unsigned>(access | IBV_ACCESS_RELAXED_ORDERING));
+    // In parentheses, since the name is a macro in the library's header.
+    return (library.regMr)(device.pd(), memory.begin, memory.bytes, access);
+  };
+  if (memory.dmabuf >= 0 && library.regDmabufMr)
+    made.region_ =
+        library.regDmabufMr(device.pd(), memory.dmabuf_offset, memory.bytes, address, memory.dmabuf, access);
+  if (!made.region_ && memory.by_address) made.region_ = byAddress();
+  if (made.region_) return made;
+  if (!memory.by_address && !library.regDmabufMr)
     return makeStatus(Code::kSystemError,
                       "register memory of a GPU with %s: this libibverbs has no ibv_reg_dmabuf_mr",
                       port.c_str());
-  const auto address = reinterpret_cast<uintptr_t>(memory.begin);
-  if (memory.ofGpu())
-    made.region_ =
-        library.regDmabufMr(device.pd(), memory.dmabuf_offset, memory.bytes, address, memory.dmabuf, access);
-  else if (library.regMrIova2 && device.relaxedOrdering())
-    made.region_ = library.regMrIova2(device.pd(), memory.begin, memory.bytes, address,
-                                      static_cast<unsigned>(access | IBV_ACCESS_RELAXED_ORDERING));
-  else  // in parentheses, since the name is a macro in the library's header
-    made.region_ = (library.regMr)(device.pd(), memory.begin, memory.bytes, access);
-  if (made.region_) return made;
   const int error = errno;
   if (memory.ofGpu())
     return systemError(error, "register %zu bytes of a GPU with %s", memory.bytes, port.c_str());

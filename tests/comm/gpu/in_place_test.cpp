@@ -2,14 +2,16 @@
 // and with devices in memory (verbs_fake.h).
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <vector>
 
+#include "../../temporary_folder.h"
 #include "../../transport/verbs_fake.h"
 #include "../comm_ranks.h"
 #include "comm/queue/command_queue.h"
-#include "cuda/dmabuf.h"
+#include "cuda/adapter_memory.h"
 #include "fake_cuda/fake_gpu.h"
 
 namespace horing::testing {
@@ -45,6 +47,7 @@ class GpuInPlaceTest : public ::testing::Test {
     ranks_ = makeRanks(kRanks, *root_, [&](CommunicatorOptions& options) {
       options.config.transports = network();
       options.config.socket_ifname = "=lo";
+      options.config.ib_gpu_memory = gpuMemory();
       options.config.ib_hca = options.rank == 0 ? "=a0,a1" : "=b0,b1";
       options.config.timeout_ms = 600'000;  // nothing here waits for it
       options.verbs = &verbs_.library();
@@ -57,6 +60,7 @@ class GpuInPlaceTest : public ::testing::Test {
     });
   }
   virtual const char* network() const { return "verbs"; }
+  virtual const char* gpuMemory() const { return "auto"; }
   void TearDown() override {
     cuda_.fail(nullptr, 0);
     cuda_.slowCopies(0);
@@ -209,6 +213,43 @@ TEST_F(GpuInPlaceTest, RegistrationGainsNothingWithoutDmabuf) {
   expectMoved(0, 200'000, 0);  // from pinned memory
 }
 
+// No adapter takes a dma-buf; the module that finds the memory all the same is the test.
+class GpuByPeermemTest : public GpuInPlaceTest {
+ protected:
+  const char* gpuMemory() const override { return "peermem"; }
+  void SetUp() override {
+    for (const char* const name : {"a0", "a1", "b0", "b1"}) verbs_.device(name).dmabufs = false;
+    GpuInPlaceTest::SetUp();
+  }
+};
+
+TEST_F(GpuByPeermemTest, RegisteredMemoryMovesByAdaptersAlone) {
+  constexpr size_t kBytes = 1 << 20;
+  verbs_.findGpuMemory([&](const void* address) { return cuda_.dataAt(address); });
+  exchange({.bytes = kBytes});
+  for (int rank = 0; rank < kRanks; ++rank) expectMoved(rank, 2 * kBytes, 0);
+}
+
+class GpuApartTest : public GpuInPlaceTest {
+  const char* gpuMemory() const override { return "0"; }
+};
+
+TEST_F(GpuApartTest, RegistrationGainsNothing) {
+  EXPECT_EQ(Memory(*this, 0, Bytes(100'000), true).handle(), nullptr);
+}
+
+// The module's folder tells.
+TEST(AdapterWays, AreThoseOfTheMachine) {
+  const test::TemporaryFolder sys;
+  const auto ways = [&](const char* choice) { return AdapterWays::of(choice, sys.path().string()); };
+  EXPECT_TRUE(ways("auto").dmabuf && !ways("auto").by_address);
+  std::filesystem::create_directories(sys.path() / "module/nvidia_peermem");
+  EXPECT_TRUE(ways("auto").dmabuf && ways("auto").by_address);
+  EXPECT_TRUE(ways("dmabuf").dmabuf && !ways("dmabuf").by_address);
+  EXPECT_TRUE(!ways("peermem").dmabuf && ways("peermem").by_address);
+  EXPECT_FALSE(ways("0").dmabuf || ways("0").by_address);
+}
+
 TEST_F(GpuInPlaceTest, AnOldDriverHasNone) {
   for (const bool has_handles : {false, true}) {
     CudaApi api = driver_->api().value();
@@ -219,7 +260,7 @@ TEST_F(GpuInPlaceTest, AnOldDriverHasNone) {
     }
     const auto old = CudaDevice::open(api, 0).take();
     const Memory memory(*this, 0, Bytes(100'000), false);
-    const Status status = exportDmabuf(*old, memory.data(), 100'000).status();
+    const Status status = adapterMemory(*old, memory.data(), 100'000, {.dmabuf = true}).status();
     EXPECT_EQ(status.code(), Code::kUnhandledCudaError) << status.toString();
   }
 }

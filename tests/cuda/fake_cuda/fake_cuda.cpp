@@ -325,6 +325,9 @@ FAKE int fakeCudaColumns() {
 FAKE int fakeCudaRows() {
   return driver.rows;
 }
+FAKE char* fakeCudaDataAt(const void* address) {
+  return dataAt(reinterpret_cast<uintptr_t>(address));
+}
 FAKE int fakeCudaFlushes() {
   return driver.flushes;
 }

@@ -76,6 +76,10 @@ class FakeCuda {
   // And the second: parts.
   int rows() const { return call<int()>("fakeCudaRows")(); }
 
+  // Where the bytes at an address are, for who stands for an adapter: of a GPU's memory elsewhere.
+  std::byte* dataAt(const void* address) const {
+    return call<std::byte*(const void*)>("fakeCudaDataAt")(address);
+  }
   // Of what adapters wrote, so far.
   int flushes() const { return call<int()>("fakeCudaFlushes")(); }
   // Whether GPUs find it without (they do not).
