@@ -26,7 +26,7 @@ Command withRoot(Command command, int root) {
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order) {
   HORING_TRY(checkHandle(comm));
   if (order == horingRankMajor) return nullptr;
-  if (order == horingRailMajor) return comm->communicator->railMajorBlocks();
+  if (order == horingRailMajor) return comm->communicator->job().railMajorBlocks();
   return makeStatus(Code::kInvalidArgument,
                     "order is %d: expected horingRankMajor (0) or horingRailMajor (1)",
                     static_cast<int>(order));
@@ -62,7 +62,7 @@ Status check(horingComm_t comm, const Command& command) {
   HORING_TRY(checkHandle(comm));
   const Communicator& communicator = *comm->communicator;
   const Caller caller{communicator.rank(), communicator.ranks(),
-                      communicator.positionOf(communicator.rank())};
+                      communicator.job().map().positionOfRank(communicator.rank())};
   if (command.transfers.empty() && command.list.empty())
     return checkArguments(command.collective, command.call, caller);
   for (size_t i = 0; i < command.list.size(); ++i) {

@@ -94,7 +94,7 @@ void orderLaunches(std::vector<Pending>& commands) {
                    [](const Pending& pending) { return pending.command.on_gpu; }))
     return;
   std::stable_sort(commands.begin(), commands.end(), [](const Pending& one, const Pending& other) {
-    return one.comm->communicator->job() < other.comm->communicator->job();
+    return one.comm->communicator->id() < other.comm->communicator->id();
   });
 }
 
@@ -106,7 +106,7 @@ Status checkLaunches(const std::vector<Pending>& commands) {
     const std::optional<int> gpu =
         pending.command.on_gpu ? pending.comm->queue->gpuOfKernels() : std::nullopt;
     if (!gpu) continue;
-    const int first = gpus.emplace(pending.comm->communicator->job(), *gpu).first->second;
+    const int first = gpus.emplace(pending.comm->communicator->id(), *gpu).first->second;
     if (first != *gpu)
       return makeStatus(
           Code::kInvalidUsage,

@@ -12,7 +12,7 @@ Status blockOf(horingComm_t comm, horingBlockOrder_t order, int rank, int* block
   const Communicator& communicator = *comm->communicator;
   if (rank < 0 || rank >= communicator.ranks())
     return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, communicator.ranks() - 1);
-  *block = blocks ? blocks[communicator.positionOf(rank)] : rank;
+  *block = blocks ? blocks[communicator.job().map().positionOfRank(rank)] : rank;
   return {};
 }
 
@@ -24,8 +24,8 @@ Status groupOf(horingComm_t comm, int rank, int* group, int* local_index) {
   const Communicator& communicator = *comm->communicator;
   if (rank < 0 || rank >= communicator.ranks())
     return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, communicator.ranks() - 1);
-  *group = communicator.groupOf(rank);
-  *local_index = communicator.localIndexOf(rank);
+  *group = communicator.job().map().groupOf(rank);
+  *local_index = communicator.job().map().localIndexOf(rank);
   return {};
 }
 

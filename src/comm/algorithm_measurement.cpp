@@ -90,8 +90,8 @@ AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collectiv
 
 bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
   if (!algorithm.has(collective_) || algorithm.reachesPeers()) return false;
-  const Selection selection = selectionOf(algorithm, communicator_.map());
-  return fitsGroups(algorithm, communicator_.map()) &&
+  const Selection selection = selectionOf(algorithm, communicator_.job().map());
+  return fitsGroups(algorithm, communicator_.job().map()) &&
          buildSchedule(algorithm.name, collective_, selection.shape, 0).ok();
 }
 
@@ -100,7 +100,7 @@ bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
 bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other) const {
   if (hasRoot(collective_)) return false;
   const auto scheduleOf = [&](const Algorithm& algorithm, int32_t position) {
-    const Selection selection = selectionOf(algorithm, communicator_.map());
+    const Selection selection = selectionOf(algorithm, communicator_.job().map());
     Schedule schedule = buildSchedule(algorithm.name, collective_, selection.shape, position).take();
     schedule.algorithm.clear();
     return schedule;

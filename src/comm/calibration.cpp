@@ -71,14 +71,15 @@ bool shareOneCore(const HostIdentity& a, const HostIdentity& b) {
 
 // Neighbours in their group, but for those that share a core as long as there are others.
 std::vector<Pair> nearPairs(const Communicator& communicator) {
-  const GroupMap& map = communicator.map();
+  const GroupMap& map = communicator.job().map();
   std::vector<Pair> apart, all;
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
     for (size_t i = 1; i < members.size(); i += 2) {
       const Pair pair{members[i - 1], members[i]};
       all.push_back(pair);
-      if (!shareOneCore(communicator.identityOf(pair.first), communicator.identityOf(pair.second)))
+      if (!shareOneCore(communicator.job().identityOf(pair.first),
+                        communicator.job().identityOf(pair.second)))
         apart.push_back(pair);
     }
   }
@@ -88,11 +89,11 @@ std::vector<Pair> nearPairs(const Communicator& communicator) {
 // In each group the first rank and the next that is bound to the same core, if there is one.
 std::vector<Pair> sameCorePairs(const Communicator& communicator) {
   std::vector<Pair> pairs;
-  const GroupMap& map = communicator.map();
+  const GroupMap& map = communicator.job().map();
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
     for (const int member : members.subspan(1))
-      if (shareOneCore(communicator.identityOf(members[0]), communicator.identityOf(member))) {
+      if (shareOneCore(communicator.job().identityOf(members[0]), communicator.job().identityOf(member))) {
         pairs.push_back({members[0], member});
         break;
       }
@@ -113,7 +114,7 @@ class Measurement {
  public:
   Measurement(Communicator& communicator, Effort effort)
       : communicator_(communicator),
-        map_(communicator.map()),
+        map_(communicator.job().map()),
         me_(communicator.rank()),
         effort_(effort),
         output_(effort.large_bytes),
@@ -216,9 +217,9 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) 
 }
 
 bool Measurement::mayShareCore(const Pair& pair) const {
-  const std::string& boot_id = communicator_.identityOf(pair.first).boot_id;
-  return boot_id == communicator_.identityOf(pair.second).boot_id &&
-         communicator_.kernels().at(boot_id).shares_cores;
+  const std::string& boot_id = communicator_.job().identityOf(pair.first).boot_id;
+  return boot_id == communicator_.job().identityOf(pair.second).boot_id &&
+         communicator_.job().kernels().at(boot_id).shares_cores;
 }
 
 // One pair after the other, all others asleep. Where a pair may have had to share a core it is slower for that, and its link is as
@@ -331,7 +332,7 @@ void Measurement::describeMachine(MachineReadings& readings) const {
   readings.near_bytes = kNearBytes;
   const WaitPolicy& policy = communicator_.waitPolicy();
   readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
-  const auto kernels = communicator_.kernels();
+  const auto kernels = communicator_.job().kernels();
   int32_t least_cores = INT32_MAX;
   for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
   readings.cores = least_cores;

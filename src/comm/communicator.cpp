@@ -108,7 +108,7 @@ Status Communicator::run(Collective collective, const Call& call) {
   prepared_.forget(collective);
   if (ready) {
     if (mayRepeat(collective, call))
-      prepared_.keep(collective, call, {rank(), ranks(), positionOf(rank())}, *ready);
+      prepared_.keep(collective, call, {rank(), ranks(), job_->map().positionOfRank(rank())}, *ready);
     ready->operation->begin(numbered);
     ready->operation->poll();
   }

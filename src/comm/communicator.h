@@ -15,12 +15,11 @@
 #include "comm/buffer_users.h"
 #include "comm/connector.h"
 #include "comm/exclusive_use.h"
-#include "comm/host_identity.h"
+#include "comm/job.h"
 #include "comm/lent_buffers.h"
 #include "comm/peer_buffers.h"
 #include "comm/planner.h"
 #include "comm/prepared_calls.h"
-#include "comm/rank_place.h"
 #include "comm/registrations.h"
 #include "comm/timeline.h"
 #include "comm/transport_reach.h"
@@ -139,21 +138,10 @@ class Communicator {
   // Constant, any thread.
   int rank() const { return options_.rank; }
   int ranks() const { return options_.ranks; }
-  // Of each position: the number of its block when blocks are ordered by local index, then by group. Lives as long as
-  // the communicator. Error: groups of different sizes.
-  Result<const int32_t*> railMajorBlocks() const;
   // The same on every rank, and on those of no other communicator.
-  const JobId& job() const { return job_; }
-  int positionOf(int rank) const { return map_->positionOfRank(rank); }
-  int groupOf(int rank) const { return map_->groupOf(rank); }
-  int localIndexOf(int rank) const { return map_->localIndexOf(rank); }
-  const GroupMap& map() const { return *map_; }
-  const HostIdentity& identityOf(int rank) const { return identities_[static_cast<size_t>(rank)]; }
-  std::span<const HostIdentity> identities() const { return identities_; }
-  // The same on every rank: ranks share cores where those of any machine do.
-  JobShape jobShape() const;
-  // By boot id.
-  std::map<std::string, KernelLoad> kernels() const { return kernelLoads(identities_); }
+  const JobId& id() const { return id_; }
+  // The ranks.
+  const Job& job() const { return *job_; }
   const CommunicatorOptions& options() const { return options_; }
   // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
   const std::optional<MachineModel>& machine() const { return machine_; }
@@ -197,18 +185,16 @@ class Communicator {
   // How this rank would host a meeting.
   Result<RootOptions> meetingOptions() const;
   std::vector<std::byte> reserveMeetingPlace();
-  Status exchangeIdentities(const Fragment& place, Deadline deadline);
-  Status decodePeers(const std::vector<std::vector<std::byte>>& blobs);
-  Status agreeOnTransports(Deadline deadline);
+  Result<Job::Ranks> exchangeIdentities(const Fragment& place, Deadline deadline);
+  Result<Job::Ranks> decodePeers(const std::vector<std::vector<std::byte>>& blobs);
+  Status agreeOnTransports(Job::Ranks ranks, Deadline deadline);
   size_t shmTransport() const;  // its index, or the number of transports
   bool sharesMemory(const TransportReach& reach) const;
-  std::vector<std::string> groupLabels(const TransportReach& reach) const;
   Selector makeSelector() const;
   Status makeWaiter();
   TransportRequest transportRequest(const Fragment& place) const;
   void watchSegments();
   std::string jobName() const;
-  std::string homeText(int rank) const;
   void logWhoIsWhere() const;
   Status keepRecords();
   void writeTimeline() const;
@@ -260,7 +246,7 @@ class Communicator {
   Status rootCause(Status status);
 
   CommunicatorOptions options_;
-  JobId job_{};
+  JobId id_{};
   std::shared_ptr<BufferUsers> buffer_users_;
   Log log_;
   SteadyClock clock_;
@@ -277,22 +263,16 @@ class Communicator {
   Registrations registrations_;
   std::unique_ptr<SegmentList::Watcher> freed_segments_;  // tells the connector
   std::unique_ptr<LentBuffers> lent_;
-  std::vector<HostIdentity> identities_;  // by rank
-  std::vector<Fragment> fragments_;       // by rank
-  JobMap job_map_;
+  std::optional<const Job> job_;  // once the ranks know each other
   std::optional<MachineModel> machine_;
   std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot
   std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
-  std::unique_ptr<GroupMap> map_;
-  std::vector<int32_t> rail_major_blocks_;  // empty where groups differ in size
   SelectionTable selection_table_;
   bool first_keeps_tables_ = false;  // rank 0 keeps tables, perhaps one for this job
   bool first_measures_ = false;      // rank 0 can keep what is measured where there is none
   std::string table_from_;           // on rank 0, for people: where the table was found; empty: it was not
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other
-  // Each rank: the output of a thread could not be taken from another thread that writes into it.
-  bool in_own_processes_ = false;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PeerConnections> pairs_;
   std::unique_ptr<PointToPoint> point_to_point_;

@@ -173,19 +173,18 @@ Status Communicator::initialise() {
   connector_ = std::make_unique<Connector>(options_.rank, std::move(shapes), std::move(transports));
   lent_ = std::make_unique<LentBuffers>(*connector_, options_.segments, registrations_);
   watchSegments();
-  HORING_TRY(exchangeIdentities(place, deadline));
-  HORING_TRY(agreeOnTransports(deadline));
+  HORING_ASSIGN(Job::Ranks ranks, exchangeIdentities(place, deadline));
+  HORING_TRY(agreeOnTransports(std::move(ranks), deadline));
   selector_ = std::make_unique<Selector>(makeSelector());
   if (shares_memory_) {
     const auto memory = options_.hub ? PeerBuffers::Memory::kOfProcess : PeerBuffers::Memory::kOfSegments;
     std::vector<int64_t> processes;
-    for (const HostIdentity& identity : identities_) processes.push_back(identity.pid);
-    peer_buffers_ = std::make_unique<PeerBuffers>(*options_.segments, *map_, options_.rank, memory,
+    for (const HostIdentity& identity : job_->identities()) processes.push_back(identity.pid);
+    peer_buffers_ = std::make_unique<PeerBuffers>(*options_.segments, job_->map(), options_.rank, memory,
                                                   std::move(processes), singleCopyOf(options_.config));
   }
-  planner_ =
-      std::make_unique<Planner>(options_.config, *map_, options_.rank, *connector_,
-                                kernels().at(identities_[static_cast<size_t>(options_.rank)].boot_id).cores);
+  planner_ = std::make_unique<Planner>(options_.config, job_->map(), options_.rank, *connector_,
+                                       job_->kernels().at(job_->identityOf(options_.rank).boot_id).cores);
   pairs_ = std::make_unique<PairConnections>(*connector_);
   point_to_point_ = std::make_unique<PointToPoint>(
       options_.rank, options_.ranks, linkShapeOf(options_.config, "", options_.ranks).slot_bytes, *pairs_);
@@ -201,7 +200,7 @@ TransportRequest Communicator::transportRequest(const Fragment& place) const {
 
 Result<std::vector<std::unique_ptr<Transport>>> Communicator::makeOtherTransports(
     const std::string& purpose) const {
-  TransportRequest request = transportRequest(fragments_[static_cast<size_t>(options_.rank)]);
+  TransportRequest request = transportRequest(job_->fragmentOf(options_.rank));
   request.purpose = purpose;
   return makeTransports(request);
 }
@@ -213,14 +212,14 @@ void Communicator::watchSegments() {
 
 // A short one, for files.
 std::string Communicator::jobName() const {
-  return hexText(std::span(job_).first(4));
+  return hexText(std::span(id_).first(4));
 }
 
 // What is wanted for later: a record of the last calls when something fails, a timeline.
 Status Communicator::keepRecords() {
   HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options_.id));
-  job_ = id.job;
-  buffer_users_ = BufferUsers::of(job_);
+  id_ = id.job;
+  buffer_users_ = BufferUsers::of(id_);
   if (!options_.config.flight_dir.empty())
     control_->onFailure([this](const Status& error) {
       const Result<std::string> path =
@@ -287,7 +286,7 @@ std::vector<std::byte> Communicator::reserveMeetingPlace() {
   return {reserved_->id.bytes.begin(), reserved_->id.bytes.end()};
 }
 
-Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline) {
+Result<Job::Ranks> Communicator::exchangeIdentities(const Fragment& place, Deadline deadline) {
   HORING_ASSIGN(HostIdentity self, findHostIdentity(options_.config, options_.gpu_bus));
   if (options_.gpu) {
     const Result<CudaUuid> uuid = options_.gpu->uuid();
@@ -307,8 +306,9 @@ Status Communicator::exchangeIdentities(const Fragment& place, Deadline deadline
   return decodePeers(blobs);
 }
 
-Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blobs) {
+Result<Job::Ranks> Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blobs) {
   const std::string settings = settingsText();
+  Job::Ranks ranks;
   AddressTable table;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     WireReader reader(blobs[rank]);
@@ -336,20 +336,20 @@ Status Communicator::decodePeers(const std::vector<std::vector<std::byte>>& blob
                         settingsNotIn(settings, theirs).c_str(), rank,
                         settingsNotIn(theirs, settings).c_str());
     HORING_ASSIGN(HostIdentity identity, decodeHostIdentity(identity_bytes));
-    identities_.push_back(std::move(identity));
+    ranks.identities.push_back(std::move(identity));
     HORING_ASSIGN(Fragment fragment, decodeFragment(fragment_bytes));
-    fragments_.push_back(std::move(fragment));
+    ranks.fragments.push_back(std::move(fragment));
     std::optional<UniqueId>& known = meeting_places_.emplace_back();
     if (place.size() == kUniqueIdBytes) std::copy(place.begin(), place.end(), known.emplace().bytes.begin());
     table.push_back(std::move(addresses));
   }
   connector_->setAddresses(std::move(table));
-  return {};
+  return ranks;
 }
 
 // Every rank says whom it reaches by which transport, having tried; a transport is used where both ends said
 // yes.
-Status Communicator::agreeOnTransports(Deadline deadline) {
+Status Communicator::agreeOnTransports(Job::Ranks ranks, Deadline deadline) {
   const size_t transports = connector_->transports().size();
   const auto mine = TransportReach::encode(
       options_.rank, options_.ranks, transports,
@@ -360,23 +360,11 @@ Status Communicator::agreeOnTransports(Deadline deadline) {
   logPeersWithoutRdma(*connector_, options_.ranks, log_);
 
   shares_memory_ = sharesMemory(reach);
-  std::set<std::string> processes;
-  for (const HostIdentity& identity : identities_) processes.insert(identity.processLabel());
-  in_own_processes_ = static_cast<int>(processes.size()) == options_.ranks;
-  std::vector<std::string> nodes, switches;
-  for (const HostIdentity& identity : identities_) {
-    nodes.push_back(identity.nodeLabel());
-    switches.push_back(identity.switches);
-  }
-  job_map_ = layJob(nodes, fragments_);
-  // Where results shall be reproducible, the order of folds is no matter of where ranks happen to be.
-  if (options_.config.reproducible) {
-    job_map_.precedence.clear();
-    switches.clear();
-  }
-  HORING_ASSIGN(GroupMap map, GroupMap::fromLabels(groupLabels(reach), job_map_.precedence, switches));
-  map_ = std::make_unique<GroupMap>(std::move(map));
-  rail_major_blocks_ = map_->railMajorBlocks();
+  const size_t shm = shmTransport();
+  const auto sharesShm = [&](size_t a, size_t b) { return reach.both(a, b, shm); };
+  HORING_ASSIGN(Job job, Job::lay(std::move(ranks), options_.config.reproducible,
+                                  shm < transports ? sharesShm : Job::SharesMemory()));
+  job_.emplace(std::move(job));
   return {};
 }
 
@@ -400,39 +388,16 @@ bool Communicator::sharesMemory(const TransportReach& reach) const {
   return true;
 }
 
-// HORING_GROUP, or the node. That ranks share a node is believed once they have opened each other's memory: a
-// rank's node is named after the lowest rank of the same label that it shares memory with.
-std::vector<std::string> Communicator::groupLabels(const TransportReach& reach) const {
-  const size_t shm = shmTransport();
-  std::vector<std::string> labels;
-  for (size_t rank = 0; rank < identities_.size(); ++rank) {
-    labels.push_back(identities_[rank].groupLabel());
-    if (!identities_[rank].group_override.empty() || shm == connector_->transports().size()) continue;
-    const std::string node = identities_[rank].nodeLabel();
-    size_t leader = 0;
-    while (leader < rank && !(identities_[leader].nodeLabel() == node && reach.both(rank, leader, shm)))
-      ++leader;
-    labels.back() += formatString(" led by rank %zu", leader);
-  }
-  return labels;
-}
-
+// Where each rank is a process, one's output cannot be taken from another that writes into it as a thread.
 Selector Communicator::makeSelector() const {
-  return Selector({options_.config, *map_, selection_table_, shares_memory_, in_own_processes_,
-                   jobShape().ranks_per_core});
-}
-
-JobShape Communicator::jobShape() const {
-  JobShape job{map_->groups(), map_->largestGroup()};
-  for (const auto& [boot_id, load] : kernels())
-    if (load.shares_cores) job.ranks_per_core = RanksPerCore::kMore;
-  return job;
+  return Selector({options_.config, job_->map(), selection_table_, shares_memory_, job_->areAllProcesses(),
+                   job_->shape().ranks_per_core});
 }
 
 Status Communicator::makeWaiter() {
-  const HostIdentity& self = identities_[static_cast<size_t>(options_.rank)];
   WaitPolicy policy;
-  if (!kernels()[self.boot_id].shares_cores) policy.spin_ns = options_.config.spin_us * 1000;
+  if (!job_->kernels()[job_->identityOf(options_.rank).boot_id].shares_cores)
+    policy.spin_ns = options_.config.spin_us * 1000;
   policy.yield_ns = options_.config.yield_us * 1000;
   watched_control_fd_ = control_->fd();
   std::vector<int> fds = {watched_control_fd_};
@@ -444,47 +409,31 @@ Status Communicator::makeWaiter() {
 
 void Communicator::logWhoIsWhere() const {
   log_.info("init", "rank %d of %d on %s", options_.rank, options_.ranks,
-            identities_[static_cast<size_t>(options_.rank)].describe().c_str());
+            job_->identityOf(options_.rank).describe().c_str());
   if (options_.rank != 0) return;
   log_.info("init", "%s", describe().c_str());
   if (!selector_->fallback().empty()) log_.warn("init", "%s", selector_->fallback().c_str());
-  for (const std::string& warning : job_map_.warnings) log_.warn("init", "%s", warning.c_str());
-}
-
-Result<const int32_t*> Communicator::railMajorBlocks() const {
-  if (!rail_major_blocks_.empty()) return rail_major_blocks_.data();
-  return makeStatus(
-      Code::kInvalidUsage,
-      "order is horingRailMajor, which needs groups of one size, and these ranks are in %s: use "
-      "horingRankMajor, or HORING_GROUP to make them equal",
-      map_->describe().c_str());
-}
-
-// "numa 1"; empty: nowhere in particular.
-std::string Communicator::homeText(int rank) const {
-  const Fragment& fragment = fragments_[static_cast<size_t>(rank)];
-  const GraphNode& home = fragment.nodes[static_cast<size_t>(fragment.home)];
-  return fragment.home == 0 ? "" : nodeKindName(home.kind) + (" " + home.name);
+  for (const std::string& warning : job_->warnings()) log_.warn("init", "%s", warning.c_str());
 }
 
 std::string Communicator::describe() const {
+  const GroupMap& map = job_->map();
   const std::string name = options_.name.empty() ? "" : options_.name + ": ";
-  std::string text =
-      formatString("%s%d ranks in %s\n", name.c_str(), options_.ranks, map_->describe().c_str());
+  std::string text = formatString("%s%d ranks in %s\n", name.c_str(), options_.ranks, map.describe().c_str());
   text += "ring: ";
-  for (int position = 0; position < map_->ranks() && position < 64; ++position)
-    text += formatString("%s%d", position ? " > " : "", map_->rankOfPosition(position));
-  text += map_->ranks() > 64 ? " > ...\n" : " > back\n";
-  if (map_->groups() > 1 && map_->uniform())
-    text += formatString("rails: %d, each a ring through %d groups\n", map_->largestGroup(), map_->groups());
+  for (int position = 0; position < map.ranks() && position < 64; ++position)
+    text += formatString("%s%d", position ? " > " : "", map.rankOfPosition(position));
+  text += map.ranks() > 64 ? " > ...\n" : " > back\n";
+  if (map.groups() > 1 && map.uniform())
+    text += formatString("rails: %d, each a ring through %d groups\n", map.largestGroup(), map.groups());
   for (int rank = 0; rank < options_.ranks && rank < 64; ++rank) {
     const int choice = rank == options_.rank ? -1 : connector_->choiceFor(rank);
-    const std::string& rail = job_map_.rails[static_cast<size_t>(rank)];
-    text += formatString("rank %d: %s, group %d%s%s%s%s%s%s\n", rank,
-                         identities_[static_cast<size_t>(rank)].describe().c_str(), map_->groupOf(rank),
-                         homeText(rank).empty() ? "" : ", on ", homeText(rank).c_str(),
-                         rail.empty() ? "" : ", near ", rail.c_str(), choice < 0 ? "" : ", by ",
-                         choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
+    const std::string home = job_->homeOf(rank), &rail = job_->railOf(rank);
+    text +=
+        formatString("rank %d: %s, group %d%s%s%s%s%s%s\n", rank, job_->identityOf(rank).describe().c_str(),
+                     map.groupOf(rank), home.empty() ? "" : ", on ", home.c_str(),
+                     rail.empty() ? "" : ", near ", rail.c_str(), choice < 0 ? "" : ", by ",
+                     choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
   }
   if (!selector_->fallback().empty()) text += selector_->fallback() + '\n';
   if (!table_from_.empty()) text += "algorithms by " + table_from_ + '\n';

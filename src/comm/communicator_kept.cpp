@@ -60,7 +60,7 @@ KeptFor Communicator::keptFor() const {
   std::set<std::string> hosts, transports;
   size_t least_cpus = SIZE_MAX, most_cpus = 0;
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    const HostIdentity& identity = identities_[static_cast<size_t>(rank)];
+    const HostIdentity& identity = job_->identityOf(rank);
     if (hosts.size() < kMostHosts) hosts.insert(withoutNumbers(identity.host_name));
     least_cpus = std::min(least_cpus, identity.cpus.size());
     most_cpus = std::max(most_cpus, identity.cpus.size());
@@ -68,22 +68,23 @@ KeptFor Communicator::keptFor() const {
     if (choice >= 0) transports.insert(connector_->transports()[static_cast<size_t>(choice)]->name());
   }
   int32_t least_cores = INT32_MAX;
-  const auto kernels_of_job = kernels();
-  for (const auto& [boot_id, load] : kernels_of_job) least_cores = std::min(least_cores, load.cores);
-  const std::string& rail = job_map_.rails[static_cast<size_t>(options_.rank)];
+  const auto kernels = job_->kernels();
+  for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
+  const std::string& rail = job_->railOf(options_.rank);
+  const GroupMap& map = job_->map();
   const Config& c = options_.config;
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
-  return {formatString(
-              "%d groups of %d to %d ranks by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use "
-              "%zu to %zu, ranks per core %s; slots %lld %lld %lld of %lld bytes",
-              map_->groups(), map_->smallestGroup(), map_->largestGroup(), joined(transports).c_str(),
-              kernels_of_job.size(), joined(hosts).c_str(), cpuModel().c_str(), rail.empty() ? "" : ", ",
-              printable(rail, 80).c_str(), least_cores, least_cpus, most_cpus,
-              ranksPerCoreText(jobShape().ranks_per_core), number(c.window), number(c.slots),
-              number(c.socket_slots), number(c.slice_bytes)),
-          formatString("model %d, table %016llx, kernel %s", kModelVersion,
-                       static_cast<unsigned long long>(SelectionTable::builtIn().digest()),
-                       kernelRelease().c_str())};
+  return {
+      formatString(
+          "%d groups of %d to %d ranks by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use "
+          "%zu to %zu, ranks per core %s; slots %lld %lld %lld of %lld bytes",
+          map.groups(), map.smallestGroup(), map.largestGroup(), joined(transports).c_str(), kernels.size(),
+          joined(hosts).c_str(), cpuModel().c_str(), rail.empty() ? "" : ", ", printable(rail, 80).c_str(),
+          least_cores, least_cpus, most_cpus, ranksPerCoreText(job_->shape().ranks_per_core),
+          number(c.window), number(c.slots), number(c.socket_slots), number(c.slice_bytes)),
+      formatString("model %d, table %016llx, kernel %s", kModelVersion,
+                   static_cast<unsigned long long>(SelectionTable::builtIn().digest()),
+                   kernelRelease().c_str())};
 }
 
 // What was measured in a hurry is not to take the place of what horing-tune measured.
@@ -104,7 +105,7 @@ void Communicator::keepFirst(const std::string& text) const {
 
 // Inside a node the built-in table is better than predictions (selection/README.md), so that there is nothing to measure for.
 bool Communicator::measuresItself() const {
-  return first_measures_ && map_->groups() > 1 && options_.ranks <= kMostMeasuredRanks;
+  return first_measures_ && job_->map().groups() > 1 && options_.ranks <= kMostMeasuredRanks;
 }
 
 // Rank 0's: a table, kMeasureFirst, or nothing where the built-in table chooses.

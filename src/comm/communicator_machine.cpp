@@ -49,9 +49,9 @@ Status Communicator::selectByModel() {
   std::string text;
   if (options_.rank == 0) {
     MachineModel machine = machine_.value_or(MachineModel());
-    machine.nodes = map_->groups();
-    machine.ranks_per_node = map_->largestGroup();
-    const Result<std::string> predicted = modelTableText(options_.config, machine, jobShape());
+    machine.nodes = job_->map().groups();
+    machine.ranks_per_node = job_->map().largestGroup();
+    const Result<std::string> predicted = modelTableText(options_.config, machine, job_->shape());
     if (!predicted.ok())
       log_.warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();

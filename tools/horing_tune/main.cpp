@@ -125,7 +125,7 @@ void keep(const Communicator& communicator, const Result<std::string>& table) {
 Result<std::string> predictedTable(const Communicator& communicator, const MachineModel& machine) {
   Config config = communicator.options().config;
   config.selection = kSelectionAuto;
-  return modelTableText(config, machine, communicator.jobShape());
+  return modelTableText(config, machine, communicator.job().shape());
 }
 
 Status measure(Communicator& communicator, const TuneOptions& options) {
@@ -134,10 +134,10 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
   if (options.measures_algorithms) {
     HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
     HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
-    text = measuredTableText(points, communicator.jobShape());
+    text = measuredTableText(points, communicator.job().shape());
     // A row serves all that is smaller, too.
     if (communicator.rank() == 0 && grid.sizes.front() <= kSmallestKept)
-      keep(communicator, measuredTableText(points, communicator.jobShape(), Larger::kLeftOut) +
+      keep(communicator, measuredTableText(points, communicator.job().shape(), Larger::kLeftOut) +
                              SelectionTable::builtIn().text());
   } else {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));

@@ -67,7 +67,7 @@ GpuPatience KernelCalls::patience(int64_t timeout_ms) {
 }
 
 Status KernelCalls::agreeAtOnce() {
-  if (!team_->isRemote() || !mayHaveTerms(communicator_.identities())) return {};
+  if (!team_->isRemote() || !mayHaveTerms(communicator_.job().identities())) return {};
   bind(communicator_.options().gpu);
   const Result<bool> serves = teamServes(communicator_.options().config.init_timeout_ms);
   // Hosts serve whatever GPU the first operation is on.
@@ -82,7 +82,7 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
     if (!error.ok()) team->abort();
     return error;
   };
-  return team_->serves({communicator_.rank(), communicator_.options().config, communicator_.map(),
+  return team_->serves({communicator_.rank(), communicator_.options().config, communicator_.job().map(),
                         communicator_.log(), news, timeout_ms},
                        patience(timeout_ms));
 }
@@ -95,7 +95,8 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint
   // It sticks: they did not wait for the same.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
   if (plans.value())
-    return (*plans.value())[static_cast<size_t>(communicator_.map().positionOfRank(communicator_.rank()))]
+    return (*plans.value())[static_cast<size_t>(
+                                communicator_.job().map().positionOfRank(communicator_.rank()))]
         .get();
   watch_.withdrawn(launch);
   return nullptr;

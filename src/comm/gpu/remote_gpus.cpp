@@ -27,7 +27,7 @@ int proxiesFor(const Communicator& communicator) {
   const auto wanted = static_cast<int>(communicator.options().config.gpu_proxies);
   if (wanted > 0) return wanted;
   int least = cuda::kMaxPartsOfLink;
-  for (const auto& [boot_id, load] : communicator.kernels())
+  for (const auto& [boot_id, load] : communicator.job().kernels())
     least = std::min(least, load.cores / load.ranks / GpuProxies::kCoresOfProxy);
   return std::max(least, 1);
 }
@@ -45,7 +45,7 @@ size_t pinnedBytes(const cuda::QueueShape& shape, size_t peers, int32_t channels
 std::vector<std::string> nodesOf(const Communicator& communicator) {
   std::vector<std::string> nodes;
   for (int rank = 0; rank < communicator.ranks(); ++rank)
-    nodes.push_back(communicator.identityOf(rank).nodeLabel());
+    nodes.push_back(communicator.job().identityOf(rank).nodeLabel());
   return nodes;
 }
 
@@ -77,7 +77,7 @@ std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
 Status RemoteGpus::whyNot(const Communicator& communicator) {
   std::set<std::string> processes;
   for (int rank = 0; rank < communicator.ranks(); ++rank)
-    if (!processes.insert(communicator.identityOf(rank).processLabel()).second)
+    if (!processes.insert(communicator.job().identityOf(rank).processLabel()).second)
       return makeStatus(Code::kInvalidUsage,
                         "rank %d is a thread of another rank's process, and the two met by ID: start a "
                         "process for each rank or, if all ranks are of one process, make them by "

@@ -39,7 +39,7 @@ Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int
 }
 
 Status StagedCalls::initialise() {
-  may_have_kernel_ = !mayShareGpus(communicator_.identities(), place_.rank) || device_->hasMps();
+  may_have_kernel_ = !mayShareGpus(communicator_.job().identities(), place_.rank) || device_->hasMps();
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);
