@@ -46,7 +46,6 @@ Status StagedCalls::initialise() {
 }
 
 void StagedCalls::abandon() {
-  release_.abandon();
   progress_memory_.leak();
   for (Slot& slot : slots_)
     for (StagingMemory& memory : slot) memory.leak();
