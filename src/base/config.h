@@ -57,7 +57,7 @@ namespace horing {
   X(ib_qps_per_connection, Int, "1", "1..8", "HORING_IB_QPS_PER_CONNECTION", "Queue pairs between two RDMA ports, at most 8 per link. More of them spread packets over the parallel paths of a routed network (ECMP). Where ranks differ, the smaller number is used.") \
   X(ib_timeout, Int, "0", "0..22", "HORING_IB_TIMEOUT", "An RDMA packet is sent again after 4.096 us * 2^this without an answer. 0: 14 between ranks that have several paths, so that another one soon takes over, and 18 between those that have one.") \
   X(ib_retries, Int, "6", "0..6", "HORING_IB_RETRIES", "How often an RDMA packet is sent again before its path is given up.")   \
-  X(ib_outage_ms, Int, "30000", "0..86400000", "HORING_IB_OUTAGE_MS", "How long ranks that have lost all RDMA paths to each other try, each second, to bring one back before the operation fails; at most half of HORING_TIMEOUT_MS.") \
+  X(ib_outage_ms, Int, "30000", "0..86400000", "HORING_IB_OUTAGE_MS", "How long ranks that have lost all RDMA paths to each other try to bring one back, a second after each loss, before the operation fails; at most half of HORING_TIMEOUT_MS.") \
   X(ib_tc, Int, "0", "0..255", "HORING_IB_TC", "Traffic class of RoCE packets; switches often keep class 106 lossless.")    \
   X(ib_sl, Int, "0", "0..15", "HORING_IB_SL", "Service level of InfiniBand packets.")                                               \
   X(ib_pkey_index, Int, "0", "0..65535", "HORING_IB_PKEY_INDEX", "Which partition (P_Key) of an InfiniBand port to use, by its place in the port's table.") \

@@ -1,5 +1,8 @@
 #include "capi/calls.h"
 
+#include <memory>
+#include <optional>
+
 #include "capi/device_memory.h"
 #include "capi/group.h"
 #include "capi/streams.h"
@@ -84,14 +87,16 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
   if (!driver) return {};
   const Where where{comm->communicator->rank(), isOwnStream(stream) ? nullptr : stream,
                     comm->queue->gpuOfCommands()};
-  HORING_ASSIGN(const std::optional<int> device, gpuOf(command, *driver, where));
-  if (!device) return checkHostReaches("the scalar of op", command.call.factor_at);
+  HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, *driver, where));
+  if (!there) return checkHostReaches("the scalar of op", command.call.factor_at);
+  HORING_ASSIGN(const std::shared_ptr<const CudaDevice> gpu, comm->queue->open(*driver, there->device));
+  for (const auto& [buffer, place] : there->buffers)
+    HORING_TRY(gpu->checkContext(place.context, buffer.name, buffer.at));
+  HORING_TRY(placeScalar(command, *driver, *gpu));
+  // Only now: a call that is refused leaves the communicator as it was.
+  HORING_TRY(comm->queue->bind(gpu));
   command.on_gpu = true;
   for (Transfer& transfer : command.transfers) transfer.on_gpu = true;
-  HORING_TRY(placeScalar(command, *driver, *device));
-  HORING_TRY(comm->queue->bind(*driver, *device));
-  for (const CommandBuffer& buffer : buffersOf(command, where.rank))
-    HORING_TRY(comm->queue->checkContext(driver->contextOf(buffer.at), buffer.at));
   comm->queue->moveInPlace(command);
   return {};
 }

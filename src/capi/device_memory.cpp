@@ -1,7 +1,7 @@
 // Tells buffers on a GPU, which the host engine would crash on.
 #include "capi/device_memory.h"
 
-#include <vector>
+#include <utility>
 
 namespace horing {
 
@@ -53,43 +53,46 @@ std::shared_ptr<const CudaDevice> openGpu(int device) {
   return opened.ok() ? opened.take() : nullptr;
 }
 
-Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where) {
-  struct Found {
-    CommandBuffer buffer;
-    MemoryPlace place;
-  };
-  std::optional<Found> first;
+Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
+                                               const Where& where) {
   const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
   // The peer of an empty message takes it alike.
-  if (!command.transfers.empty() && buffers.empty() && !where.foreign_stream && where.gpu) return where.gpu;
+  if (!command.transfers.empty() && buffers.empty() && !where.foreign_stream && where.gpu)
+    return std::optional(GpuBuffers{*where.gpu});
+  std::vector<GpuBuffers::Placed> found;
   for (const CommandBuffer& buffer : buffers) {
     const MemoryPlace place = driver.placeOf(buffer.at);
     if (place.kind == MemoryKind::kManaged) continue;
-    if (!first) first = Found{buffer, place};
-    if (place != first->place)
+    found.push_back({buffer, place});
+    const auto& [first, first_place] = found.front();
+    if (!place.isWith(first_place))
       return makeStatus(Code::kInvalidUsage,
                         "%s %p is %s and %s %p is %s: expected all buffers of a call on one GPU, or none",
-                        first->buffer.name, first->buffer.at, placeText(first->place).c_str(), buffer.name,
-                        buffer.at, placeText(place).c_str());
+                        first.name, first.at, placeText(first_place).c_str(), buffer.name, buffer.at,
+                        placeText(place).c_str());
   }
-  if (first && first->place.kind == MemoryKind::kDevice) return std::optional<int>(first->place.device);
-  if (first || !where.foreign_stream) return std::optional<int>();
+  if (!found.empty() && found.front().place.kind == MemoryKind::kDevice) {
+    const int device = found.front().place.device;
+    return std::optional(GpuBuffers{device, std::move(found)});
+  }
+  if (!found.empty() || !where.foreign_stream) return std::optional<GpuBuffers>();
   HORING_TRY(driver.api().status());
   HORING_ASSIGN(const int device, CudaDevice::ofStream(driver.api().value(), where.foreign_stream));
-  return std::optional<int>(device);
+  return std::optional(GpuBuffers{device});
 }
 
-Status placeScalar(Command& command, const CudaDriver& driver, int device) {
+Status placeScalar(Command& command, const CudaDriver& driver, const CudaDevice& gpu) {
   Call& call = command.call;
   if (!call.factor_at) return {};
   const MemoryPlace place = driver.placeOf(call.factor_at);
-  if (place.kind == MemoryKind::kDevice && place.device != device)
+  if (place.kind == MemoryKind::kDevice && place.device != gpu.number())
     return makeStatus(Code::kInvalidUsage,
                       "the scalar of op, %p, is %s and the buffers are on GPU %d: expected it there, or in "
                       "host memory",
-                      call.factor_at, placeText(place).c_str(), device);
-  if (place.kind != MemoryKind::kHost) return {};
-  command.host_has_factor = driver.isPinned(call.factor_at);
+                      call.factor_at, placeText(place).c_str(), gpu.number());
+  if (place.kind != MemoryKind::kHost)
+    return gpu.checkContext(place.context, "the scalar of op", call.factor_at);
+  command.host_has_factor = place.is_pinned;
   if (command.host_has_factor) return {};
   call.factor = factorFrom(call.type, call.factor_at);
   call.factor_at = nullptr;

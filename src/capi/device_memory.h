@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capi/group.h"
 #include "cuda/device.h"
@@ -22,14 +23,24 @@ struct Where {
   horingStream_t foreign_stream = nullptr;  // one that is not this library's; null: the call has none
   std::optional<int> gpu{};                 // that the communicator works on, if it has had any
 };
-// The GPU that a command works on; none: its buffers are ones that the host reaches, pinned and managed memory included. Managed
-// memory is the stream's GPU's on a foreign stream; no buffers at all are there too, and empty messages else on the communicator's GPU.
+// The GPU that a command works on, and what of its buffers only that reaches.
+struct GpuBuffers {
+  struct Placed {
+    CommandBuffer buffer;
+    MemoryPlace place;
+  };
+  int device = -1;
+  std::vector<Placed> buffers{};
+};
+// None: a command's buffers are ones that the host reaches, pinned and managed memory included. Managed memory is the stream's GPU's on
+// a foreign stream; no buffers at all are there too, and empty messages else on the communicator's GPU. Each is looked up once.
 // kInvalidUsage names two buffers that are in different places.
-Result<std::optional<int>> gpuOf(const Command& command, const CudaDriver& driver, const Where& where);
+Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
+                                               const Where& where);
 
 // Of a command on that GPU: the scalar of its operation stays where GPU and driver can read it in the order of a stream; from memory
-// of the host that is not pinned it is read now. kInvalidUsage: it is on another GPU.
-Status placeScalar(Command& command, const CudaDriver& driver, int device);
+// of the host that is not pinned it is read now. kInvalidUsage: it is on another GPU, or of a context of its own.
+Status placeScalar(Command& command, const CudaDriver& driver, const CudaDevice& gpu);
 
 // kInvalidUsage: the host does not reach it.
 Status checkHostReaches(const char* name, const void* buffer);

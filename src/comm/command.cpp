@@ -10,7 +10,7 @@ std::vector<CommandBuffer> buffersOf(const Command& command, int rank) {
   std::vector<CommandBuffer> buffers;
   const auto add = [&](const void* input, const void* output) {
     if (input) buffers.push_back({"sendbuff", input});
-    if (output) buffers.push_back({"recvbuff", output});
+    if (output && output != input) buffers.push_back({"recvbuff", output});
   };
   for (const Transfer& transfer : command.transfers)
     if (transfer.bytes > 0) add(transfer.input, transfer.output);

@@ -39,7 +39,7 @@ struct CommandBuffer {
   const char* name;  // of include/horing/horing.h
   const void* at;
 };
-// All of them; none that is empty, or that only the root has.
+// All of them: one where the output is the input; none that is empty, or that only the root has.
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
 // Whether something of it is in memory that only a GPU reaches and goes without being staged (comm/gpu/staged_pieces.h).
 bool hasCopier(const Command& command);

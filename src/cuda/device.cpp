@@ -85,12 +85,12 @@ Status CudaDevice::checkStream(CudaStream stream) const {
   return {};
 }
 
-Status CudaDevice::checkContext(CudaContext context, const void* buffer) const {
+Status CudaDevice::checkContext(CudaContext context, const char* name, const void* memory) const {
   if (!context || context == context_) return {};
   return makeStatus(Code::kInvalidUsage,
-                    "buffer %p belongs to another context of GPU %d than its primary one: allocate it with "
+                    "%s %p belongs to another context of GPU %d than its primary one: allocate it with "
                     "cudaMalloc, or in the primary context",
-                    buffer, number_);
+                    name, memory, number_);
 }
 
 Status CudaDevice::makeStream(CudaStream& stream) const {

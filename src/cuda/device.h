@@ -33,8 +33,8 @@ class CudaDevice {
   int number() const { return number_; }
   // kInvalidUsage: the stream is another GPU's, or of a context of its own.
   Status checkStream(CudaStream stream) const;
-  // kInvalidUsage: the buffer, of that context (CudaDriver::contextOf()), is of one of its own.
-  Status checkContext(CudaContext context, const void* buffer) const;
+  // kInvalidUsage: memory of this GPU, of that context (MemoryPlace), is of one of its own.
+  Status checkContext(CudaContext context, const char* name, const void* memory) const;
   // For what the library does beside the program's streams, whatever these wait for: it waits for none of them, the default one
   // included, and has a priority of its own, for which GPUs keep queues of the hardware of their own.
   Status makeStream(CudaStream& stream) const;

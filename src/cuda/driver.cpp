@@ -53,29 +53,18 @@ CudaDriver::~CudaDriver() {
   ::dlclose(library_);
 }
 
-CudaDriver::Attributes CudaDriver::attributesOf(const void* pointer) const {
-  Attributes found;
-  if (!pointer) return {};
-  int attributes[] = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal, kAttributeContext};
-  void* values[] = {&found.type, &found.is_managed, &found.device, &found.context};
-  const auto address = static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer));
-  return get_attributes_(4, attributes, values, address) == kSuccess ? found : Attributes();
-}
-
 MemoryPlace CudaDriver::placeOf(const void* pointer) const {
-  const Attributes found = attributesOf(pointer);
-  if (found.is_managed) return {MemoryKind::kManaged, found.device};
-  return found.type == kMemoryTypeDevice ? MemoryPlace{MemoryKind::kDevice, found.device} : MemoryPlace{};
-}
-
-CudaContext CudaDriver::contextOf(const void* pointer) const {
-  const Attributes found = attributesOf(pointer);
-  return found.type == kMemoryTypeDevice && !found.is_managed ? found.context : nullptr;
-}
-
-bool CudaDriver::isPinned(const void* pointer) const {
-  const Attributes found = attributesOf(pointer);
-  return found.type == kMemoryTypeHost && !found.is_managed;
+  if (!pointer) return {};
+  unsigned int type = 0, is_managed = 0;
+  int device = -1;
+  CudaContext context = nullptr;
+  int attributes[] = {kAttributeMemoryType, kAttributeIsManaged, kAttributeDeviceOrdinal, kAttributeContext};
+  void* values[] = {&type, &is_managed, &device, &context};
+  const auto address = static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer));
+  if (get_attributes_(4, attributes, values, address) != kSuccess) return {};
+  if (is_managed) return {MemoryKind::kManaged, device};
+  if (type == kMemoryTypeDevice) return {MemoryKind::kDevice, device, context};
+  return {.is_pinned = type == kMemoryTypeHost};
 }
 
 const CudaDriver* CudaDriverOfProcess::driver() {

@@ -14,8 +14,13 @@ enum class MemoryKind { kHost, kDevice, kManaged };
 
 struct MemoryPlace {
   MemoryKind kind = MemoryKind::kHost;
-  int device = -1;  // its number in the driver's order; -1: of the host
+  int device = -1;                // its number in the driver's order; -1: of the host
+  CudaContext context = nullptr;  // of kDevice; null: it is of none (cuMemCreate, cudaMallocAsync)
+  bool is_pinned = false;         // of kHost: kernels read it where it is
+
   bool operator==(const MemoryPlace&) const = default;
+  // Both are of the same GPU, or of the host. Contexts do not count: memory of one GPU may be of one or of none.
+  bool isWith(const MemoryPlace& other) const { return kind == other.kind && device == other.device; }
 };
 
 // The driver that is loaded in this process. A resource: keeps it loaded. Any thread.
@@ -31,10 +36,6 @@ class CudaDriver {
 
   // In less than a microsecond. What the driver cannot tell (it is not initialised, the pointer is none of its) is kHost.
   MemoryPlace placeOf(const void* pointer) const;
-  // In which memory of a GPU was allocated; null: it is none, or of no context (cuMemCreate, cudaMallocAsync).
-  CudaContext contextOf(const void* pointer) const;
-  // Memory of the host that kernels read where it is. Managed memory is none.
-  bool isPinned(const void* pointer) const;
   // Its other functions. Error: this driver lacks one. Valid as long as the driver.
   const Result<CudaApi>& api() const { return api_; }
 
@@ -47,13 +48,6 @@ class CudaDriver {
   CudaDriver(void* library, GetAttributes get_attributes)
       : library_(library), get_attributes_(get_attributes), api_(CudaApi::lookUp(library)) {}
   static std::unique_ptr<CudaDriver> open(int dlopen_flags);
-  // As the driver has them; none of what it does not know.
-  struct Attributes {
-    unsigned int type = 0, is_managed = 0;
-    int device = -1;
-    CudaContext context = nullptr;
-  };
-  Attributes attributesOf(const void* pointer) const;
 
   void* library_;
   GetAttributes get_attributes_;

@@ -15,6 +15,7 @@ namespace {
 
 using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
+using horing::test::ForeignMemory;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
 
@@ -143,6 +144,59 @@ TEST_F(GpuTrouble, IsNamedWhereBuffersOrStreamsDoNotGoTogether) {
   });
   stream.synchronize();
   EXPECT_EQ(here_.read(), std::vector<float>(8, 3));
+}
+
+// A call that is refused leaves the communicator as it was: its first operation may be on another GPU.
+TEST_F(GpuTrouble, OfMemoryOfAnotherContextBindsToNoGpu) {
+  const ForeignMemory foreign(cuda_, 2, 4096);
+  const GpuVector<float> elsewhere(cuda_, 2, std::vector<float>(8));
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    horingRedOp_t op;
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, foreign.data(), horingFloat, horingScalarDevice, comm));
+    const auto call = [&](float* receive, horingRedOp_t by) {
+      return horingAllReduce(elsewhere.data(), receive, 8, horingFloat, by, comm, nullptr);
+    };
+    const auto expectRefused = [&](horingResult_t result, const char* name) {
+      EXPECT_TRUE(refuses(result, horingInvalidUsage, name));
+      EXPECT_TRUE(
+          refuses(result, horingInvalidUsage, "belongs to another context of GPU 2 than its primary one"));
+    };
+    expectRefused(call(foreign.data(), horingSum), "recvbuff");
+    expectRefused(call(elsewhere.data(), op), "the scalar of op");
+    EXPECT_HORING(horingRedOpDestroy(op, comm));
+    EXPECT_HORING(add(rank, rank == 0 ? here_.data() : there_.data(), nullptr));
+  });
+  EXPECT_EQ(here_.read(), std::vector<float>(8, 3));
+}
+
+// As of cuMemCreate and cudaMallocAsync, beside memory of the primary one.
+TEST_F(GpuTrouble, IsNotMemoryOfNoContext) {
+  float sums[8] = {};
+  cuda_.setDeviceMemory(sums, sizeof sums, kGpu);
+  onEveryRank(2, [&](int rank) {
+    float* const data = rank == 0 ? here_.data() : there_.data();
+    EXPECT_HORING(horingAllReduce(data, rank == 0 ? sums : data, 8, horingFloat, horingSum,
+                                  comms_[static_cast<size_t>(rank)], nullptr));
+  });
+  EXPECT_EQ(sums[7], 3.0F);
+}
+
+TEST_F(GpuTrouble, AnOperationAsksTheDriverOnceForEachBuffer) {
+  const GpuVector<float> scalar(cuda_, kGpu, {2}), sums(cuda_, kGpu, std::vector<float>(8));
+  const int before = cuda_.calls("cuPointerGetAttributes");
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t comm = comms_[static_cast<size_t>(rank)];
+    const float* const data = rank == 0 ? here_.data() : there_.data();
+    float* const result = rank == 0 ? sums.data() : there_.data();
+    horingRedOp_t op;
+    ASSERT_HORING(horingRedOpCreatePreMulSum(&op, scalar.data(), horingFloat, horingScalarDevice, comm));
+    EXPECT_HORING(horingAllReduce(data, result, 8, horingFloat, op, comm, nullptr));
+    EXPECT_HORING(horingRedOpDestroy(op, comm));
+  });
+  EXPECT_EQ(sums.read(), std::vector<float>(8, 6));
+  // Rank 0 has three, and rank 1, whose result is where its data are, has two.
+  EXPECT_EQ(cuda_.calls("cuPointerGetAttributes") - before, 5);
 }
 
 TEST_F(GpuTrouble, IsManagedMemoryOnAStream) {

@@ -14,6 +14,7 @@ namespace {
 
 using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
+using horing::test::ForeignMemory;
 using horing::test::GpuStream;
 using horing::test::GpuVector;
 using horing::test::PinnedVector;
@@ -320,17 +321,15 @@ TEST_F(GpuKernelTrouble, OfOneThreadWithSeveralGpusIsNamedWhereLaunchesBlock) {
 TEST_F(GpuKernelTrouble, OfBuffersAndStreamsOfAnotherContextIsRefused) {
   const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   begin();
+  const ForeignMemory there(cuda_, 0, 4096);
   const CurrentGpu current(cuda_, cuda_.context(0, false));
-  unsigned long long there = 0;
   void* stream = nullptr;
-  ASSERT_EQ(cuda_.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&there, 4096), 0);
   ASSERT_EQ(cuda_.call<int(void**, unsigned int)>("cuStreamCreate")(&stream, 1), 0);
-  EXPECT_TRUE(refuses(add(0, reinterpret_cast<float*>(there), nullptr), horingInvalidUsage,
+  EXPECT_TRUE(refuses(add(0, there.data(), nullptr), horingInvalidUsage,
                       "belongs to another context of GPU 0 than its primary one"));
   EXPECT_TRUE(refuses(add(0, on_0_.data(), stream), horingInvalidUsage,
                       "belongs to another context of GPU 0 than its primary one"));
   EXPECT_EQ(cuda_.call<int(void*)>("cuStreamDestroy_v2")(stream), 0);
-  EXPECT_EQ(cuda_.call<int(unsigned long long)>("cuMemFree_v2")(there), 0);
 }
 
 // A green context has some of the processors of the primary one, and its memory.

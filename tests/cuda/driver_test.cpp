@@ -81,16 +81,35 @@ TEST(CudaDriver, TellsPinnedMemoryOfTheHost) {
   // On a thread of its own: while there is one with contexts, the driver is not unloaded.
   std::thread([&] {
     const test::PinnedVector<char> pinned(fake, 0, 32);
-    EXPECT_TRUE(driver->isPinned(pinned.data()));
-    EXPECT_EQ(driver->placeOf(pinned.data()), kOnHost);
+    EXPECT_EQ(driver->placeOf(pinned.data()), (MemoryPlace{.is_pinned = true}));
   }).join();
   char memory[32] = {};
-  EXPECT_FALSE(driver->isPinned(memory));
-  EXPECT_FALSE(driver->isPinned(nullptr));
+  for (const void* const other : {static_cast<const void*>(memory), static_cast<const void*>(nullptr)})
+    EXPECT_EQ(driver->placeOf(other), kOnHost);
   fake.setManagedMemory(memory, sizeof memory, 1);
-  EXPECT_FALSE(driver->isPinned(memory));
+  EXPECT_FALSE(driver->placeOf(memory).is_pinned);
   fake.setDeviceMemory(memory, sizeof memory, 1);
-  EXPECT_FALSE(driver->isPinned(memory));
+  EXPECT_FALSE(driver->placeOf(memory).is_pinned);
+}
+
+TEST(CudaDriver, TellsTheContextOfAGpusMemory) {
+  const FakeCuda fake;
+  const auto driver = CudaDriver::ofProcess();
+  ASSERT_NE(driver, nullptr);
+  // On a thread of its own, as above.
+  std::thread([&] {
+    const test::ForeignMemory foreign(fake, 2, 32);
+    const test::GpuVector<char> own(fake, 2, {1});
+    const MemoryPlace there = driver->placeOf(foreign.data()), here = driver->placeOf(own.data());
+    EXPECT_EQ(there, (MemoryPlace{MemoryKind::kDevice, 2, fake.context(2, false)}));
+    EXPECT_NE(here.context, nullptr);
+    EXPECT_NE(here, there);
+    EXPECT_TRUE(here.isWith(there));
+    EXPECT_FALSE(here.isWith(kOnHost));
+  }).join();
+  char memory[32] = {};
+  fake.setDeviceMemory(memory, sizeof memory, 2);
+  EXPECT_EQ(driver->placeOf(memory).context, nullptr);
 }
 
 TEST(CudaDriverOfProcess, FindsADriverThatComesLater) {

@@ -3,8 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/service_thread.h"
-
 namespace horing {
 
 namespace {
@@ -28,13 +26,12 @@ LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
 
 LaunchWatch::~LaunchWatch() {
   communicator_.launches().answerReplaysFrom(nullptr);
-  if (!thread_.joinable()) return;
-  {
+  if (!thread_.started()) return;
+  thread_.end([this] {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     changed_.notify_all();
-  }
-  thread_.join();
+  });
   // What a timeline shows that nobody looked for.
   [[maybe_unused]] const Status seen = noteEnded();
 }
@@ -59,9 +56,8 @@ Status LaunchWatch::beginMessages() {
 }
 
 Status LaunchWatch::startThread() {
-  if (thread_.joinable()) return {};
-  HORING_ASSIGN(thread_, startServiceThread("a watch over kernels", [this] { serve(); }));
-  return {};
+  if (thread_.started()) return {};
+  return thread_.start("a watch over kernels", [this] { serve(); });
 }
 
 void LaunchWatch::recorded(uint64_t launch) {

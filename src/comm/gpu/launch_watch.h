@@ -10,9 +10,9 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "base/flight_recorder.h"
+#include "base/service_thread.h"
 #include "comm/communicator.h"
 #include "comm/gpu/team.h"
 
@@ -71,7 +71,7 @@ class LaunchWatch {
   bool has_failed_ = false;
   int64_t abort_from_ns_ = 0;  // of the thread
   bool stop_ = false;
-  std::thread thread_;
+  ServiceThread thread_;
 };
 
 }  // namespace horing

@@ -27,12 +27,11 @@ constexpr int64_t kLastCopiesMs = 1000;
 
 }  // namespace
 
-Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const CudaApi& api, int device,
+Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const std::shared_ptr<const CudaDevice>& device,
                                                          Communicator& communicator) {
-  HORING_ASSIGN(auto opened, CudaDevice::open(api, device));
   const int rank = communicator.rank();
   std::unique_ptr<StagedCalls> calls(
-      new StagedCalls(opened, communicator, {rank, communicator.ranks()},
+      new StagedCalls(device, communicator, {rank, communicator.ranks()},
                       {communicator.options().config.timeout_ms, communicator.aborted()}));
   HORING_TRY(calls->initialise());
   return calls;
@@ -47,7 +46,6 @@ Status StagedCalls::initialise() {
 }
 
 void StagedCalls::abandon() {
-  release_.abandon();
   progress_memory_.leak();
   for (Slot& slot : slots_)
     for (StagingMemory& memory : slot) memory.leak();

@@ -47,7 +47,7 @@ class StagedCalls {
   using Run = std::function<Status(const Command&)>;
 
   // The communicator must outlive it. Errors: kUnhandledCudaError.
-  static Result<std::unique_ptr<StagedCalls>> create(const CudaApi& api, int device,
+  static Result<std::unique_ptr<StagedCalls>> create(const std::shared_ptr<const CudaDevice>& device,
                                                      Communicator& communicator);
   // Lets go what still waits, and waits a second for the GPU to be done with the pinned memory, which otherwise is never freed.
   ~StagedCalls();

@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "base/service_thread.h"
-
 namespace horing {
 
 namespace {
@@ -11,25 +9,17 @@ constexpr std::chrono::milliseconds kLookAtThread{200};
 constexpr int64_t kAbortedNs = 1'000'000'000;
 }  // namespace
 
-void StreamRelease::abandon() {
-  if (thread_.joinable()) thread_.detach();
-}
-
 void StreamRelease::stop() {
-  if (!thread_.joinable()) return;
-  {
+  thread_.end([this] {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     changed_.notify_all();
-  }
-  thread_.join();
+  });
 }
 
 Status StreamRelease::start() {
-  if (thread_.joinable()) return {};
-  HORING_ASSIGN(thread_,
-                startServiceThread("a watch over streams that wait for the host", [this] { serve(); }));
-  return {};
+  if (thread_.started()) return {};
+  return thread_.start("a watch over streams that wait for the host", [this] { serve(); });
 }
 
 void StreamRelease::begin() {

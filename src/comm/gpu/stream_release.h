@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
 
 #include "base/clock.h"
+#include "base/service_thread.h"
 #include "base/status.h"
 
 namespace horing {
@@ -31,8 +31,6 @@ class StreamRelease {
   Status start();
   // `release` is not called any more.
   void stop();
-  // In a forked child, which has no such thread.
-  void abandon();
   void begin();
   // One ends and the next begins, if any is under way.
   void step() {
@@ -57,7 +55,7 @@ class StreamRelease {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;
-  std::thread thread_;
+  ServiceThread thread_;
 };
 
 }  // namespace horing

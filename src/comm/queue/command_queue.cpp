@@ -35,17 +35,22 @@ Status CommandQueue::agreeAtOnce() {
   return agreed.ok() ? agreed : communicator_.breakOff(agreed);
 }
 
-Status CommandQueue::bind(const CudaDriver& driver, int device) {
+Result<std::shared_ptr<const CudaDevice>> CommandQueue::open(const CudaDriver& driver, int device) const {
   if (const std::optional<int> bound = gpu(); bound && *bound != device)
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: the communicator works on GPU %d since it was made or its first operation "
                       "there, and these buffers are on GPU %d: make a communicator for each",
                       communicator_.rank(), *bound, device);
-  if (staged_) return {};
+  if (staged_) return staged_->openedDevice();
   HORING_TRY(driver.api().status());
-  HORING_ASSIGN(staged_, StagedCalls::create(driver.api().value(), device, communicator_));
+  return CudaDevice::open(driver.api().value(), device);
+}
+
+Status CommandQueue::bind(const std::shared_ptr<const CudaDevice>& device) {
+  if (staged_) return {};
+  HORING_ASSIGN(staged_, StagedCalls::create(device, communicator_));
   if (kernels_)
-    kernels_->bind(staged_->openedDevice());
+    kernels_->bind(device);
   else
     KernelCalls::warnOfNone(communicator_);
   return {};

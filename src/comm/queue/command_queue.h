@@ -62,12 +62,10 @@ class CommandQueue {
   Result<bool> enqueueBlocking(Command& command);
   // The sticky error of the communicator, with news of others and of kernels. Any thread.
   Status asyncError();
-  // From here on it may have commands on this GPU's memory. kInvalidUsage: it is bound to another one. Any number of times.
-  Status bind(const CudaDriver& driver, int device);
-  // After bind(): see CudaDevice::checkContext().
-  Status checkContext(CudaContext context, const void* buffer) const {
-    return staged_->openedDevice()->checkContext(context, buffer);
-  }
+  // The GPU of that number, for bind(). kInvalidUsage: it is bound to another one.
+  Result<std::shared_ptr<const CudaDevice>> open(const CudaDriver& driver, int device) const;
+  // From here on it may have commands on this GPU's memory. Any number of times.
+  Status bind(const std::shared_ptr<const CudaDevice>& device);
   // Of bind(); nothing: there was no command on a GPU's memory yet.
   std::optional<int> gpuOfCommands() const {
     return staged_ ? std::optional(staged_->device()) : std::nullopt;

@@ -55,8 +55,8 @@ class GpuInPlaceTest : public ::testing::Test {
     ASSERT_FALSE(HasFailure());
     onEveryRank(kRanks, [&](int rank) {
       queues_[rank] = std::make_unique<CommandQueue>(*ranks_[static_cast<size_t>(rank)]);
-      ASSERT_TRUE(queues_[rank]->bind(*driver_, rank).ok());
       gpus_[rank] = CudaDevice::open(driver_->api().value(), rank).take();
+      ASSERT_TRUE(queues_[rank]->bind(gpus_[rank]).ok());
     });
   }
   virtual const char* network() const { return "verbs"; }

@@ -46,8 +46,9 @@ class GpuOverRdma : public ::testing::Test {
     });
     ASSERT_FALSE(HasFailure());
     onEveryRank(kRanks, [&](int rank) {
-      queues_[rank] = std::make_unique<CommandQueue>(*ranks_[static_cast<size_t>(rank)]);
-      EXPECT_TRUE(queues_[rank]->agreeAtOnce().ok() && queues_[rank]->bind(*driver_, rank).ok());
+      Communicator& own = *ranks_[static_cast<size_t>(rank)];
+      queues_[rank] = std::make_unique<CommandQueue>(own);
+      EXPECT_TRUE(queues_[rank]->agreeAtOnce().ok() && queues_[rank]->bind(own.options().gpu).ok());
     });
   }
   void leave() {

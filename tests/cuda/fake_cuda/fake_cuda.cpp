@@ -770,6 +770,7 @@ FAKE int cuGetErrorString(int, const char** text) {
 
 FAKE int cuPointerGetAttributes(unsigned int count, const int* attributes, void** values,
                                 unsigned long long pointer) {
+  if (const int result = wanted("cuPointerGetAttributes")) return result;
   const bool is_pinned = hostPartOf(pointer) == HostPart::kPinned;
   const std::lock_guard lock(driver.mutex);
   const auto range = rangeOf(pointer);

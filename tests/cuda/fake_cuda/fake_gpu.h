@@ -130,6 +130,29 @@ class PinnedVector {
   T* at_ = nullptr;
 };
 
+// Memory of a GPU in a context that a program has made beside the primary one.
+class ForeignMemory {
+ public:
+  ForeignMemory(const FakeCuda& cuda, int device, size_t bytes)
+      : cuda_(cuda), context_(cuda.context(device, false)) {
+    const CurrentGpu current(cuda_, context_);
+    EXPECT_EQ(cuda_.call<int(unsigned long long*, size_t)>("cuMemAlloc_v2")(&at_, bytes), 0);
+  }
+  ~ForeignMemory() {
+    const CurrentGpu current(cuda_, context_);
+    EXPECT_EQ(cuda_.call<int(unsigned long long)>("cuMemFree_v2")(at_), 0);
+  }
+  ForeignMemory(const ForeignMemory&) = delete;
+  ForeignMemory& operator=(const ForeignMemory&) = delete;
+
+  float* data() const { return reinterpret_cast<float*>(at_); }
+
+ private:
+  const FakeCuda& cuda_;
+  void* const context_;
+  unsigned long long at_ = 0;
+};
+
 // Elements on a GPU.
 template <typename T>
 class GpuVector {
