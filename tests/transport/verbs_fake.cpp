@@ -207,7 +207,8 @@ void FakeVerbs::Machine::bind() {
     auto& all = current->found;
     auto** const list = new ibv_device*[all.size() + 1]();
     for (size_t i = 0; i < all.size(); ++i) {
-      all[i].transport_type = current->of(&all[i]).foreign ? IBV_TRANSPORT_UNSPECIFIED : IBV_TRANSPORT_IB;
+      // Not again and again, for other ranks look at what they have found.
+      if (current->of(&all[i]).foreign) all[i].transport_type = IBV_TRANSPORT_UNSPECIFIED;
       list[i] = &all[i];
     }
     *count = static_cast<int>(all.size());
