@@ -86,6 +86,8 @@ std::optional<CudaIpcHandle> GpuNeighbors::offer(std::shared_ptr<const CudaDevic
   memory_ = &memory;
   begin_ = begin.value();
   offered_ = memory.used();
+  // Until they have said otherwise: this rank may never hear of it.
+  for (const int peer : seats_.neighborsOf(rank_)) openers_.insert(peer);
   return handle.value();
 }
 
@@ -120,6 +122,7 @@ bool GpuNeighbors::hasArrived(int peer) const {
 }
 
 void GpuNeighbors::listen(const TransportReach& opened, const Log& log) {
+  openers_.clear();
   for (const int peer : seats_.neighborsOf(rank_)) {
     if (!begin_ || !opened.tells(static_cast<size_t>(peer), static_cast<size_t>(rank_), kOpened)) continue;
     openers_.insert(peer);

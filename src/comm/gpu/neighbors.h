@@ -88,7 +88,7 @@ class GpuNeighbors {
   bool reachesBothWays(int peer) const { return hasOpened(peer) && heard_.contains(peer); }
   // From now on queues go to those that reach each other both ways: as all ranks have told, by `way`. The others are closed.
   void settle(const TransportReach& told, size_t way);
-  // All have settled.
+  // All have settled, or nobody opens any.
   void forgetClosed();
 
   bool reaches(int peer) const { return settled_ && hasOpened(peer); }
@@ -119,7 +119,7 @@ class GpuNeighbors {
   size_t offered_ = 0;              // of it, from there on
   bool settled_ = false;
   std::map<int, std::unique_ptr<OpenedMemory>> opened_;  // by rank
-  std::set<int> openers_;                                // of this rank's memory
+  std::set<int> openers_;                                // of this rank's memory, or they may be
   std::set<int> heard_;                                  // what the GPUs of these write arrives here
 };
 

@@ -206,6 +206,8 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
           std::all_of(started.begin(), started.end(), [&](const auto& said) { return said == yes; });
     }
     if (is_shared) neighbors_.forgetClosed();
+  } else {
+    neighbors_.forgetClosed();
   }
   if (!verdict.why_not.ok()) {
     proxies_.reset();

@@ -1,6 +1,7 @@
 // Memory for queues and plans of kernels, of a GPU of the fake driver and pinned.
 #include <gtest/gtest.h>
 
+#include "comm/gpu/neighbors.h"
 #include "cuda/driver.h"
 #include "engine/cuda/device_memory.h"
 #include "engine/cuda/pinned_memory.h"
@@ -35,6 +36,24 @@ TEST_P(GpuMemory, IsGivenAgainWhenItWasTakenBackAndZero) {
 
 INSTANTIATE_TEST_SUITE_P(Memories, GpuMemory,
                          testing::Values(&cuda::makeDeviceMemory, &cuda::makePinnedMemory));
+
+// Of two ranks of a node, one here. Whoever is still to say whether it has opened the other's memory may have.
+TEST(GpuNeighborsMemory, StaysWhileAnotherMayHaveItOpen) {
+  if (test::FakeCuda::isReal()) GTEST_SKIP() << "made for the fake driver";
+  const test::FakeCuda cuda;
+  const std::unique_ptr<CudaDriver> driver = CudaDriver::ofProcess();
+  const std::shared_ptr<const CudaDevice> device = CudaDevice::open(driver->api().value(), 0).take();
+  const Log log(LogLevel::kNone);
+  for (const bool has_heard : {false, true}) {
+    GpuSeats seats({"a node", "a node"});
+    seats.setShape({5, 4096}, 2, 0);
+    const auto memory = cuda::makeDeviceMemory(device, seats.bytes()).take();
+    GpuNeighbors neighbors(0, std::move(seats));
+    ASSERT_TRUE(neighbors.offer(device, *memory, log));
+    if (has_heard) neighbors.listen({{{std::byte{0}}, {std::byte{0}}}, 1}, log);
+    EXPECT_EQ(neighbors.leave(), has_heard);
+  }
+}
 
 }  // namespace
 }  // namespace horing
