@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "build_all.h"
+#include "common/svg.h"
 #include "lane_diagram.h"
 #include "options.h"
-#include "svg.h"
 #include "timeline.h"
 
 namespace horing {

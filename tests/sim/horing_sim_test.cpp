@@ -8,11 +8,11 @@
 #include <sstream>
 
 #include "chrome_trace.h"
+#include "common/quantity.h"
 #include "compare.h"
 #include "goal.h"
 #include "options.h"
 #include "outer_ring.h"
-#include "quantity.h"
 #include "run_picture.h"
 #include "run_report.h"
 #include "selection/model_selection.h"

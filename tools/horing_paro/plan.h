@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "common/quantity.h"
 #include "horing_paro/cost.h"
-#include "horing_plan/quantity.h"
 
 namespace horing::paro {
 

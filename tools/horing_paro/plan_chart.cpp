@@ -4,8 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "common/svg.h"
 #include "horing_paro/plan_report.h"
-#include "horing_plan/svg.h"
 
 namespace horing::paro {
 

@@ -6,12 +6,12 @@
 #include <iostream>
 #include <sstream>
 
+#include "common/quantity.h"
+#include "common/text_file.h"
 #include "horing_paro/cost_file.h"
 #include "horing_paro/guideline.h"
 #include "horing_paro/plan_chart.h"
 #include "horing_paro/plan_report.h"
-#include "horing_plan/quantity.h"
-#include "horing_plan/text_file.h"
 
 namespace horing::paro {
 

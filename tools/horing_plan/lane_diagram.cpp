@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "svg.h"
+#include "common/svg.h"
 
 namespace horing {
 

@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "algorithms/catalogue.h"
+#include "common/text_file.h"
 #include "lane_diagram.h"
 #include "options.h"
 #include "schedule/network.h"
 #include "schedule/text.h"
 #include "schedule/verify.h"
-#include "text_file.h"
 
 namespace horing {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/status.h"
-#include "svg.h"
+#include "common/svg.h"
 
 namespace horing {
 

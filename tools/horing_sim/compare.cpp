@@ -5,8 +5,8 @@
 #include <map>
 
 #include "algorithms/catalogue.h"
+#include "common/quantity.h"
 #include "outer_ring.h"
-#include "quantity.h"
 #include "selection/model_selection.h"
 #include "units.h"
 

@@ -2,12 +2,12 @@
 #include <iostream>
 
 #include "chrome_trace.h"
+#include "common/text_file.h"
 #include "compare.h"
 #include "goal.h"
 #include "options.h"
 #include "run_picture.h"
 #include "run_report.h"
-#include "text_file.h"
 
 namespace horing {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "algorithms/catalogue.h"
-#include "quantity.h"
+#include "common/quantity.h"
 
 namespace horing {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "quantity.h"
+#include "common/quantity.h"
+#include "common/svg.h"
 #include "sim/critical_path.h"
-#include "svg.h"
 #include "units.h"
 
 namespace horing {

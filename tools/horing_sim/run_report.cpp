@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "quantity.h"
+#include "common/quantity.h"
 #include "sim/critical_path.h"
 #include "units.h"
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "common/text_file.h"
 #include "plan.h"
-#include "text_file.h"
 #include "topology/hwloc_graph.h"
 #include "topology/topology_file.h"
 

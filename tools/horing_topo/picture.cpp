@@ -2,8 +2,8 @@
 #include <cmath>
 #include <map>
 
+#include "common/svg.h"
 #include "plan.h"
-#include "svg.h"
 
 namespace horing::topo {
 

@@ -15,12 +15,12 @@
 #include "comm/algorithm_measurement.h"
 #include "comm/calibration.h"
 #include "comm/communicator.h"
+#include "common/quantity.h"
+#include "common/text_file.h"
 #include "launch/launcher.h"
-#include "quantity.h"
 #include "selection/kept_table.h"
 #include "selection/model_selection.h"
 #include "selection/table_words.h"
-#include "text_file.h"
 
 namespace horing {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <set>
 
+#include "common/quantity.h"
 #include "horing_paro/cost_file.h"
 #include "horing_paro/guideline.h"
 #include "horing_paro/plan_chart.h"
 #include "horing_paro/plan_report.h"
-#include "horing_plan/quantity.h"
 
 namespace horing::paro {
 namespace {

@@ -7,13 +7,13 @@
 #include <cstdio>
 #include <functional>
 
+#include "common/quantity.h"
+#include "common/text_file.h"
 #include "horing_paro/cost_file.h"
 #include "horing_paro/measure/client_step.h"
 #include "horing_paro/measure/scopes.h"
 #include "horing_paro/measure/step_by_hand.h"
 #include "horing_paro/train/sharded_layers.h"
-#include "horing_plan/quantity.h"
-#include "horing_plan/text_file.h"
 
 namespace horing::paro {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "horing_plan/svg.h"
+#include "common/svg.h"
 
 namespace horing::paro {
 

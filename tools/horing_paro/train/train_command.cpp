@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/quantity.h"
+#include "common/text_file.h"
 #include "horing_paro/plan.h"
 #include "horing_paro/train/communicator.h"
 #include "horing_paro/train/loss_chart.h"
-#include "horing_plan/quantity.h"
-#include "horing_plan/text_file.h"
 
 namespace horing::paro {
 

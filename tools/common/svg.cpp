@@ -1,4 +1,4 @@
-#include "svg.h"
+#include "common/svg.h"
 
 #include <algorithm>
 

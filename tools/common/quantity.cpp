@@ -1,4 +1,4 @@
-#include "quantity.h"
+#include "common/quantity.h"
 
 #include <cmath>
 #include <cstdlib>
