@@ -447,9 +447,10 @@ HORING_API horingResult_t horingMemFree(void* ptr);
  * memory from horingMemAlloc, which is served without that copy whether registered or not, or if RDMA joins
  * this rank and another one. RDMA devices know buff, which they read and write, from its first use on.
  * With RDMA this includes GPU memory if its driver exports a dma-buf, or nvidia-peermem is loaded: horingSend
- * and horingRecv of 64 KiB and more then move it without host memory, if the devices accept it. Local, not collective. Release the handle
- * with horingCommDeregister before buff is freed; ending the communicator does so, too. Any thread. Errors:
- * horingInvalidArgument (a pointer NULL, size 0), horingInvalidUsage (forked child, too many). */
+ * and horingRecv of 64 KiB and more then move it without host memory, if the devices accept it. Local, not
+ * collective. Release the handle with horingCommDeregister before buff is freed; ending the communicator does
+ * so, too. Any thread. Errors: horingInvalidArgument (a pointer NULL, size 0), horingInvalidUsage (forked
+ * child, too many). */
 HORING_API horingResult_t horingCommRegister(const horingComm_t comm, void* buff, size_t size, void** handle);
 
 /* Ends a registration; a NULL handle does nothing. The buffer itself is unchanged. Any thread. Errors:

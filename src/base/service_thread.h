@@ -15,27 +15,7 @@
 
 namespace horing {
 
-// Starts body() on a thread that takes no signals: those are for the program's own threads. `what` names it in the error
-// when there is no thread to be had.
-template <typename Body>
-Result<std::thread> startServiceThread(const char* what, Body body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::thread> started = Status(Code::kSystemError, "");
-  try {
-    started = std::thread(std::move(body));
-  } catch (const std::system_error& error) {
-    started = systemError(error.code().value(),
-                          "%s could not start its thread (ulimit -u, or a limit of the container)", what);
-  } catch (const std::bad_alloc&) {
-    started = noMemory();
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
-}
-
-// Owner of such a thread. A forked child has a copy of the owner, but not of the thread: there the owner lets go of it.
+// Owner of one. A forked child has a copy of the owner, but not of the thread: there the owner lets go of it.
 class ServiceThread {
  public:
   ServiceThread() = default;
@@ -45,11 +25,12 @@ class ServiceThread {
     end([] {});
   }
 
-  // As startServiceThread(). Not while it has one.
+  // Has it run body(), and take no signals: those are for the program's own threads. `what` names it in the error when there is no thread
+  // to be had. Not while it has one.
   template <typename Body>
   Status start(const char* what, Body body) {
     auto guard = std::make_unique<ForkGuard>();
-    HORING_ASSIGN(std::thread made, startServiceThread(what, std::move(body)));
+    HORING_ASSIGN(std::thread made, begin(what, std::move(body)));
     fork_guard_ = std::move(guard);  // first, for another thread may fork meanwhile
     thread_ = std::move(made);
     return {};
@@ -72,6 +53,24 @@ class ServiceThread {
   }
 
  private:
+  template <typename Body>
+  static Result<std::thread> begin(const char* what, Body body) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    Result<std::thread> started = Status(Code::kSystemError, "");
+    try {
+      started = std::thread(std::move(body));
+    } catch (const std::system_error& error) {
+      started = systemError(error.code().value(),
+                            "%s could not start its thread (ulimit -u, or a limit of the container)", what);
+    } catch (const std::bad_alloc&) {
+      started = noMemory();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
+  }
+
   std::thread thread_;
   std::unique_ptr<ForkGuard> fork_guard_;  // while there is a thread
 };

@@ -61,8 +61,7 @@ Result<AdapterMemory> adapterMemory(const CudaDevice& device, const std::byte* b
                       "GPU %d with this driver and kernel cannot order what adapters write", device.number());
   Result<AdapterMemory> made =
       ways.dmabuf ? exportDmabuf(device, begin, bytes)
-                  : makeStatus(Code::kUnhandledCudaError,
-                               "HORING_IB_GPU_MEMORY wants no dma-buf of GPU %d for them", device.number());
+                  : makeStatus(Code::kUnhandledCudaError, "HORING_IB_GPU_MEMORY keeps adapters from it");
   if (!ways.by_address) return made;
   if (!made.ok()) made = AdapterMemory();
   made.value().by_address = true;

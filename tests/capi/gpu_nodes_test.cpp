@@ -528,6 +528,22 @@ TEST_F(GpuProcess, HasMorePartsInRingsThatReachOtherNodes) {
   EXPECT_EQ(partsOf("ho_ring", "ho_ring all_gather is kernels of 2 lanes x ", "1"), 4);
 }
 
+TEST_F(GpuProcess, DISABLED_IsAloneInItsNode) {
+  const Membership membership = Membership::fromEnvironment();
+  const Setting node("HORING_HOSTID", membership.rank < 3 ? "node 0" : "node 1"),
+      group("HORING_GROUP", membership.rank < 2 ? "a" : "b");
+  join(membership);
+  runCollectives();
+}
+
+// Groups are of one size, and nodes are not.
+TEST_F(GpuProcess, MayBeAloneInItsNodeBesideOthers) {
+  const Setting forced("HORING_ALGO", "ho_ring"), node("HORING_HOSTID", "node 0"), group("HORING_GROUP", "a");
+  host("GpuProcess.DISABLED_IsAloneInItsNode", 4);
+  runCollectives();
+  expectOthersEndWell();
+}
+
 // One end alone cannot, and both take the other way.
 TEST_F(GpuProcess, GoesThroughTheHostWhereMemoryCannotBeOpened) {
   struct Trouble {

@@ -32,7 +32,7 @@ constexpr bool goTogether(CUresult (*)(Theirs...), int (*)(Ours...)) {
 HORING_CUDA_API(X)
 HORING_CUDA_API_IF_THERE(X)
 #undef X
-// What dmabuf.cpp states.
+// What adapter_memory.cpp states.
 static_assert(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED == 124 && CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD == 1);
 static_assert(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS == 117 &&
               CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST == 1);

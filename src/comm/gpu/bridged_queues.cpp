@@ -7,29 +7,24 @@
 
 namespace horing {
 
-namespace {
-// Of what is lent to proxies, which have nothing else.
-enum RegionId : uint64_t { kPlans = 1, kMessages, kGpuSlots };
-}  // namespace
-
 Result<std::unique_ptr<BridgedQueues>> BridgedQueues::make(const std::shared_ptr<const CudaDevice>& device,
-                                                           const cuda::QueueShape& shape, size_t plan_bytes,
-                                                           size_t message_bytes) {
+                                                           const cuda::QueueShape& shape,
+                                                           const Bytes& bytes) {
   std::unique_ptr<BridgedQueues> made(new BridgedQueues(shape));
-  const auto take = [&](RegionId id, size_t bytes) -> Result<std::unique_ptr<cuda::Memory>> {
-    HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device, bytes));
-    made->regions_.push_back({.id = id, .begin = memory.data(), .bytes = memory.bytes()});
-    return cuda::asMemory(std::move(memory));
-  };
-  HORING_ASSIGN(made->plans_, take(kPlans, plan_bytes));
-  if (message_bytes > 0) {
-    HORING_ASSIGN(made->messages_, take(kMessages, message_bytes));
+  for (const auto& [use, wanted] :
+       {std::pair{Use::kPlan, bytes.plans}, {Use::kSpare, bytes.spare}, {Use::kMessages, bytes.messages}}) {
+    if (wanted == 0) continue;
+    HORING_ASSIGN(PinnedMemory memory, PinnedMemory::allocate(device, wanted));
+    made->regions_.push_back(
+        {.id = made->regions_.size() + 1, .begin = memory.data(), .bytes = memory.bytes()});
+    made->pinned_[static_cast<size_t>(use)].memory = cuda::asMemory(std::move(memory));
   }
   return made;
 }
 
 void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const AdapterWays& ways,
                            const Log& log) {
+  log_ = log;
   const size_t used = memory.used();
   const auto tryTo = [&]() -> Status {
     if (!ordersAdapterWrites(device))
@@ -38,7 +33,7 @@ void BridgedQueues::useGpu(const CudaDevice& device, cuda::Memory& memory, const
     HORING_ASSIGN(std::byte* const begin, memory.allocate(kGpuBytes));
     HORING_ASSIGN(found_, adapterMemory(device, begin, kGpuBytes, ways));
     gpu_slots_ = {begin, kGpuBytes};
-    regions_.push_back(regionOf(kGpuSlots, begin, kGpuBytes, found_));
+    regions_.push_back(regionOf(regions_.size() + 1, begin, kGpuBytes, found_));
     return {};
   };
   if (const Status taken = tryTo(); !taken.ok()) {
@@ -55,35 +50,44 @@ void BridgedQueues::lendTo(GpuProxies& proxies, const std::set<size_t>& transpor
 }
 
 Result<BridgedQueues::Made> BridgedQueues::queue(Use use, bool by_adapters) {
-  cuda::Memory& pinned = use == Use::kPlan ? *plans_ : *messages_;
+  cuda::Memory& pinned = *pinned_[static_cast<size_t>(use)].memory;
   if (by_adapters) {
     const Result<std::byte*> slots = arena_.allocate(shape_.slotsBytes());
     if (slots.ok()) {
       HORING_ASSIGN(const cuda::Queue made, cuda::makeQueue(shape_, slots.value(), pinned));
       return Made{made, MemoryOf::kGpu};
     }
+    if (!std::exchange(said_, true))
+      log_.info(
+          "gpu",
+          "adapters move some of what kernels send from pinned memory, for the %zu MiB of the GPU are full",
+          kGpuBytes >> 20);
   }
   HORING_ASSIGN(const cuda::Queue made, cuda::makeQueue(shape_, pinned, pinned));
   return Made{made, MemoryOf::kHost};
 }
 
 void BridgedQueues::keep() {
-  kept_bytes_ = plans_->used();
+  for (Pinned& of_use : pinned_)
+    if (of_use.memory) of_use.kept = of_use.memory->used();
   kept_slots_bytes_ = arena_.used();
 }
 
 Status BridgedQueues::giveBack() {
   arena_.rewind(kept_slots_bytes_);  // no kernel reads of a slot what nobody has written
-  return plans_->rewind(kept_bytes_);
+  for (const Pinned& of_use : pinned_)
+    if (of_use.memory) HORING_TRY(of_use.memory->rewind(of_use.kept));
+  return {};
 }
 
 uint64_t BridgedQueues::memoryBytes() const {
-  return plans_->bytes() + (messages_ ? messages_->bytes() : 0);
+  uint64_t bytes = 0;
+  for (const Pinned& of_use : pinned_) bytes += of_use.memory ? of_use.memory->bytes() : 0;
+  return bytes;
 }
 
 void BridgedQueues::leak() {
-  (void)plans_.release();
-  (void)messages_.release();
+  for (Pinned& of_use : pinned_) (void)of_use.memory.release();
 }
 
 }  // namespace horing

@@ -2,6 +2,7 @@
 // The memory of one rank's queues that hosts carry (comm/gpu/proxy.h): pinned, so that kernels and host reach it, and adapters, which send
 // from its slots and write into them. Slots of queues that only adapters move are in the GPU's memory instead, as far as there is room: so
 // kernels need not cross PCIe for what they read and write, and adapters move it from GPU to GPU (cuda/adapter_memory.h).
+#include <array>
 #include <memory>
 #include <set>
 #include <span>
@@ -23,10 +24,14 @@ class BridgedQueues {
   // Of the GPU's memory, what slots may take.
   static constexpr size_t kGpuBytes = size_t{8} << 20;
 
-  // All pinned memory at once, of plans and of messages, for asking for more may wait for kernels that run. Errors: kUnhandledCudaError.
+  // What may find room whatever else there is: queues of plans, those of parts that few plans have, and those of messages.
+  enum class Use : uint8_t { kPlan, kSpare, kMessages };
+  struct Bytes {
+    size_t plans = 0, spare = 0, messages = 0;
+  };
+  // All pinned memory at once, for asking for more may wait for kernels that run. Errors: kUnhandledCudaError.
   static Result<std::unique_ptr<BridgedQueues>> make(const std::shared_ptr<const CudaDevice>& device,
-                                                     const cuda::QueueShape& shape, size_t plan_bytes,
-                                                     size_t message_bytes);
+                                                     const cuda::QueueShape& shape, const Bytes& bytes);
   BridgedQueues(const BridgedQueues&) = delete;
   BridgedQueues& operator=(const BridgedQueues&) = delete;
 
@@ -39,15 +44,13 @@ class BridgedQueues {
   // That part; empty: there is none.
   std::span<const std::byte> gpuSlots() const { return gpu_slots_; }
 
-  // Queues of plans have memory of their own, for messages must find some however many plans there are.
-  enum class Use : uint8_t { kPlan, kMessages };
   struct Made {
     cuda::Queue queue;
     MemoryOf slots;
   };
   // `by_adapters`: adapters that have gpuSlots() move it.
   Result<Made> queue(Use use, bool by_adapters);
-  // What was made so far stays for good; what was made for plans since then goes.
+  // What was made so far stays for good; what was made since then goes.
   void keep();
   Status giveBack();
 
@@ -61,10 +64,14 @@ class BridgedQueues {
 
   const cuda::QueueShape shape_;
   std::vector<Region> regions_;  // of all memory
-  std::unique_ptr<cuda::Memory> plans_;
-  std::unique_ptr<cuda::Memory> messages_;  // null: there are none
-  size_t kept_bytes_ = 0;                   // of plans_
-  AdapterMemory found_;                     // how adapters find the GPU's
+  struct Pinned {
+    std::unique_ptr<cuda::Memory> memory{};  // null: there are no such queues
+    size_t kept = 0;
+  };
+  std::array<Pinned, 3> pinned_;  // by use
+  Log log_;
+  bool said_ = false;    // that not all slots are in the GPU's memory
+  AdapterMemory found_;  // how adapters find the GPU's
   std::span<std::byte> gpu_slots_;
   cuda::Arena arena_;  // of these
   size_t kept_slots_bytes_ = 0;

@@ -45,6 +45,14 @@ std::vector<size_t> GpuSeats::nodeOfRank() const {
   return nodes;
 }
 
+size_t GpuSeats::leastNeighbors() const {
+  std::map<std::string_view, size_t> ranks_of_node;
+  for (const std::string& node : node_of_rank_) ++ranks_of_node[node];
+  size_t least = SIZE_MAX;
+  for (const auto& [node, ranks] : ranks_of_node) least = std::min(least, ranks - 1);
+  return least;
+}
+
 std::vector<int> GpuSeats::neighborsOf(int rank) const {
   std::vector<int> neighbors;
   for (size_t other = 0; other < node_of_rank_.size(); ++other)

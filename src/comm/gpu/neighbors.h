@@ -38,6 +38,8 @@ class GpuSeats {
   std::vector<size_t> nodeOfRank() const;
   // Of the rank that has most.
   size_t mostNeighbors() const { return most_neighbors_; }
+  // And of the one that has least.
+  size_t leastNeighbors() const;
   // Of the memory of each rank, from its begin on, where two ranks have so many queues in each direction; 0: no rank has neighbors.
   size_t bytes(const cuda::QueueShape& shape, int channels) const;
 

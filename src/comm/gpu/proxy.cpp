@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/service_thread.h"
 #include "engine/cuda/device.h"
 
 namespace horing {
@@ -42,18 +41,15 @@ Status GpuProxy::start(std::vector<int> transport_of_rank) {
   for (const auto& transport : connector_.transports()) fds.push_back(transport->waitFd());
   HORING_ASSIGN(Waiter waiter, Waiter::create(options_.wait, fds));
   waiter_ = std::make_unique<Waiter>(std::move(waiter));
-  HORING_ASSIGN(thread_, startServiceThread("the proxy of a GPU", [this] { serve(); }));
-  return {};
+  return thread_.start("the proxy of a GPU", [this] { serve(); });
 }
 
 GpuProxy::~GpuProxy() {
-  if (!thread_.joinable()) return;
-  stop();
-  thread_.join();
+  thread_.end([this] { stop(); });
 }
 
 void GpuProxy::stop() {
-  if (!thread_.joinable()) return;
+  if (!thread_.started() || thread_.isOfParent()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -12,11 +12,11 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/service_thread.h"
 #include "comm/connector.h"
 #include "comm/waiter.h"
 #include "engine/cuda/bridge.h"
@@ -126,7 +126,6 @@ class GpuProxy {
   Connector connector_;
   Fd bell_;
   std::unique_ptr<Waiter> waiter_;
-  std::thread thread_;
   std::mutex mutex_;
   std::vector<Lane> added_;  // under mutex_, as what follows
   std::vector<std::span<const cuda::Activity>> added_activities_;
@@ -154,6 +153,7 @@ class GpuProxy {
   int64_t stopped_ns_ = 0;
   int64_t idle_since_ns_ = 0;
   int64_t looked_ns_ = 0;
+  ServiceThread thread_;  // goes first
 };
 
 }  // namespace horing

@@ -14,9 +14,6 @@ namespace horing {
 
 namespace {
 
-// Whose queues fit whatever the algorithm; a plan with more may find no memory left, and goes through the host.
-constexpr int kPeersOfBudget = 8;
-
 std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
   WireWriter writer;
   for (const int number : key) writer.number(static_cast<uint32_t>(number));
@@ -30,16 +27,6 @@ int proxiesFor(const Communicator& communicator) {
   for (const auto& [boot_id, load] : communicator.job().kernels())
     least = std::min(least, load.cores / load.ranks / GpuProxies::kCoresOfProxy);
   return std::max(least, 1);
-}
-
-// Of a queue with its sender, as much as with its receiver.
-size_t pinnedBytesOfEnd(const cuda::QueueShape& shape) {
-  return cuda::queueBytes(shape) + cuda::kQueueCounterBytes;
-}
-
-// Of queues in both directions.
-size_t pinnedBytes(const cuda::QueueShape& shape, size_t peers, int32_t channels, int32_t parts) {
-  return 2 * peers * static_cast<size_t>(channels) * static_cast<size_t>(parts) * pinnedBytesOfEnd(shape);
 }
 
 std::vector<std::string> nodesOf(const Communicator& communicator) {
@@ -87,48 +74,13 @@ Status RemoteGpus::whyNot(const Communicator& communicator) {
 }
 
 RemoteGpus::RemoteGpus(Communicator& communicator)
-    : communicator_(communicator), neighbors_(communicator.rank(), GpuSeats(nodesOf(communicator))) {
-  chooseShape();
-}
-
-// Links have few channels, and queues with hosts little memory; queues between neighbors need neither. Of ranks of one node, which may
-// all turn out to be neighbors, queues are as many as those of threads. A ring through several nodes is to move far more inside them than
-// between them: it has spare queues in both.
-void RemoteGpus::chooseShape() {
-  const auto ranks = static_cast<size_t>(communicator_.ranks());
-  const auto window = static_cast<int32_t>(communicator_.options().config.window);
-  const size_t peers = std::min<size_t>(ranks - 1, kPeersOfBudget);
-  const auto seatsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
-    return neighbors_.seats().bytes(shape, cuda::bridgeChannel(0, parts)) <= GpuNeighbors::kMostBytes;
-  };
-  // Two windows, so that a sender need not wait for each credit that hosts carry.
-  const auto bridgedSlots = static_cast<uint32_t>(std::min(2 * window + 1, static_cast<int32_t>(kMaxSlots)));
-  const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
-    return pinnedBytes({bridgedSlots, shape.slot_bytes}, peers, kLinkChannels, parts) <= kGpuPinnedPlanBytes;
-  };
-  bridged_parts_ = cuda::kMaxPartsOfLink;
-  const bool is_one_node = neighbors_.seats().neighborsOf(rank()).size() + 1 == ranks;
-  if (is_one_node) {
-    const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
-    shape_ = queues.shape;
-    parts_ = queues.parts;
-    spare_bytes_ = cuda::kGpuSpareQueueBytes;
-    while (!seatsFit(shape_, parts_) && parts_ > 1) --parts_;
-  } else {
-    shape_ = cuda::gpuQueueShape(window + 1, [&](const cuda::QueueShape& shape) {
-      return seatsFit(shape, bridged_parts_) && hostsFit(shape, bridged_parts_);
-    });
-    parts_ = bridged_parts_;
-    while (!(seatsFit(shape_, parts_) && hostsFit(shape_, parts_)) && parts_ > 1) --parts_;
-    const size_t seats = neighbors_.seats().bytes(shape_, cuda::bridgeChannel(0, parts_));
-    if (seats > 0) spare_bytes_ = cuda::kGpuQueueBytes - seats;
-  }
-  bridged_shape_ = {bridgedSlots, shape_.slot_bytes};
-  bridged_parts_ = std::min(bridged_parts_, parts_);
-  while (!hostsFit(shape_, bridged_parts_) && bridged_parts_ > 1) --bridged_parts_;
-  proxy_count_ = std::min(proxiesFor(communicator_), bridged_parts_);
-  parts_of_link_ = (bridged_parts_ + proxy_count_ - 1) / proxy_count_;
-  neighbors_.seats().setShape(shape_, cuda::bridgeChannel(0, parts_), spare_bytes_);
+    : communicator_(communicator),
+      neighbors_(communicator.rank(), GpuSeats(nodesOf(communicator))),
+      sizes_(GpuQueueSizes::choose(neighbors_.seats(), static_cast<size_t>(communicator.ranks()),
+                                   static_cast<int32_t>(communicator.options().config.window))),
+      parts_(sizes_.parts),
+      proxy_count_(std::min(proxiesFor(communicator), sizes_.bridged_parts)) {
+  neighbors_.seats().setShape(sizes_.shape, cuda::bridgeChannel(0, parts_), sizes_.spare_bytes);
 }
 
 Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine, const Own& own) const {
@@ -144,7 +96,7 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   offer.resident_blocks = static_cast<uint32_t>(own.resident_blocks);
   offer.most_blocks = static_cast<uint32_t>(config.gpu_blocks);
   device_ = own.device;
-  HORING_ASSIGN(told_, cuda::makePinnedMemory(device_, kGpuToldBytes));
+  HORING_ASSIGN(told_, cuda::makePinnedMemory(device_, GpuQueueSizes::kToldBytes));
   HORING_TRY(makeProxies(own));
   offer.addresses = proxies_->addresses();
   offer.memory = neighbors_.offer(own.device, *own.memory, communicator_.log());
@@ -153,14 +105,15 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
 
 Status RemoteGpus::makeProxies(const Own& own) {
   std::vector<std::unique_ptr<GpuProxy>> proxies;
+  const int32_t parts_of_link = (sizes_.bridged_parts + proxy_count_ - 1) / proxy_count_;
   const auto moved_ns = std::make_shared<std::atomic<int64_t>>(0);
   for (int i = 0; i < proxy_count_; ++i) {
     GpuProxyOptions options;
     options.rank = rank();
     HORING_ASSIGN(options.transports, communicator_.makeOtherTransports(formatString("kernels %d", i)));
     const auto window = static_cast<uint32_t>(communicator_.options().config.window);
-    options.shape = {cuda::bridgeChannel(0, parts_of_link_), window + 1, shape_.slot_bytes};
-    options.queue_slots = bridged_shape_.slots;
+    options.shape = {cuda::bridgeChannel(0, parts_of_link), window + 1, sizes_.shape.slot_bytes};
+    options.queue_slots = sizes_.bridged_shape.slots;
     options.moved_ns = moved_ns;
     options.wait = communicator_.waitPolicy();
     options.timeout_ms = communicator_.options().config.timeout_ms;
@@ -169,7 +122,7 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.fail = [this](const Status& status) { communicator_.announce(status); };
     proxies.push_back(std::make_unique<GpuProxy>(std::move(options)));
   }
-  proxies_ = std::make_unique<GpuProxies>(std::move(proxies), parts_of_link_);
+  proxies_ = std::make_unique<GpuProxies>(std::move(proxies), parts_of_link);
   return {};
 }
 
@@ -259,7 +212,7 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
     }
   most_strangers_ = *std::max_element(strangers.begin(), strangers.end());
   all_neighbors_ = most_strangers_ == 0;
-  if (!all_neighbors_) parts_ = bridged_parts_;
+  if (!all_neighbors_) parts_ = sizes_.bridged_parts;
   // This rank's own affair, of which all hear when a plan is made.
   started_ = start(reach, own);
   return {};
@@ -272,8 +225,10 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
     proxies_->keepOne();
   } else {
     const int32_t parts = bridgedMessageParts();
-    HORING_ASSIGN(queues_, BridgedQueues::make(device_, bridged_shape_, bytesOfPlans(strangers),
-                                               parts > 0 ? bytesOfMessages(strangers, parts) : 0));
+    HORING_ASSIGN(queues_, BridgedQueues::make(device_, sizes_.bridged_shape,
+                                               {.plans = sizes_.planBytes(strangers),
+                                                .spare = spareQueues().areAny() ? sizes_.spareEndsBytes() : 0,
+                                                .messages = sizes_.messageBytes(strangers, parts)}));
     const std::set<size_t> keepers = keepersOfMemory();
     if (!keepers.empty())
       queues_->useGpu(*device_, *own.memory, AdapterWays::of(communicator_.options().config.ib_gpu_memory),
@@ -293,30 +248,14 @@ std::set<size_t> RemoteGpus::keepersOfMemory() const {
   return keepers;
 }
 
-size_t RemoteGpus::bytesOfPlans(size_t strangers) const {
-  return std::min(pinnedBytes(bridged_shape_, strangers, kLinkChannels, bridged_parts_),
-                  kGpuPinnedPlanBytes) +
-         (spareQueues().areAny() ? kGpuSpareEnds * pinnedBytesOfEnd(bridged_shape_) : 0);
-}
-
-size_t RemoteGpus::bytesOfMessages(size_t strangers, int32_t parts) const {
-  return pinnedBytes(bridged_shape_, strangers, 1, parts);
-}
-
 SpareQueues RemoteGpus::spareQueues() const {
   if (!all_of_nodes_neighbors_) return {};
-  return {neighbors_.seats().nodeOfRank(), shape_, spare_bytes_, kGpuSpareEnds};
-}
-
-int32_t RemoteGpus::mostParts() const {
-  return all_neighbors_ ? cuda::kMaxParts : proxy_count_ * parts_of_link_ * kCollectiveLinks;
+  return {neighbors_.seats().nodeOfRank(), sizes_.shape, sizes_.spare_bytes, sizes_.spareEnds()};
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {
   if (most_strangers_ == 0 || !all_started_ || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
-  int32_t parts = bridged_parts_;
-  while (parts > 0 && bytesOfMessages(most_strangers_, parts) > kGpuPinnedMessageBytes) --parts;
-  return parts;
+  return sizes_.messageParts(most_strangers_);
 }
 
 void RemoteGpus::connect(bool carries) {

@@ -15,21 +15,13 @@
 #include "comm/gpu/neighbors.h"
 #include "comm/gpu/offer.h"
 #include "comm/gpu/proxies.h"
+#include "comm/gpu/queue_sizes.h"
 #include "comm/gpu/spare_queues.h"
 #include "cuda/device.h"
 #include "engine/cuda/bound_plan.h"
 #include "engine/cuda/memory.h"
 
 namespace horing {
-
-// What a rank takes of its host's memory, pinned and at once, for what kernels tell; BridgedQueues take more.
-inline constexpr size_t kGpuToldBytes = size_t{1} << 20;
-// And at most for what kernels send to other nodes, which the host carries: of plans, and of messages.
-inline constexpr size_t kGpuPinnedPlanBytes = size_t{45} << 20;
-inline constexpr size_t kGpuPinnedMessageBytes = size_t{16} << 20;
-// Besides, so many ends of queues for the parts that rings have beyond those of any plan, where GPUs of a node reach each other: `ho_ring`
-// has four ends for each part of an all-reduce, with which all-gather and reduce-scatter, of two, have as many parts again and more.
-inline constexpr size_t kGpuSpareEnds = 32;
 
 // That hosts carry all, although nobody chose it, as one may choose to share a GPU. For one rank to tell.
 void warnOfHosts(const Log& log, const Status& why);
@@ -67,11 +59,11 @@ class RemoteGpus {
   Result<bool> allMade(const std::array<int, 3>& key, bool made);
 
   // After a good verdict, the same on all ranks: of queues, those that hosts carry with more slots, and the parts of any plan.
-  const cuda::QueueShape& shape() const { return shape_; }
+  const cuda::QueueShape& shape() const { return sizes_.shape; }
   int32_t parts() const { return parts_; }
   // For more, up to so many parts: none where some ranks of a node are no neighbors. In the memory of any of these.
   SpareQueues spareQueues() const;
-  int32_t mostParts() const;
+  int32_t mostParts() const { return all_neighbors_ ? cuda::kMaxParts : sizes_.mostBridgedParts(); }
   std::byte* spare(int rank) const { return neighbors_.spare(rank); }
   // Whose memory kernels reach, and whose kernels reach this rank's; and whether all ranks are so to each other, the same on each.
   bool isNeighbor(int peer) const { return neighbors_.reaches(peer); }
@@ -108,7 +100,6 @@ class RemoteGpus {
   explicit RemoteGpus(Communicator& communicator);
   using Blobs = std::vector<std::vector<std::byte>>;
   Result<Blobs> gather(std::span<const std::byte> mine, const Own& own) const;
-  void chooseShape();
   Result<GpuOffer> setUp(const Own& own);
   Status makeProxies(const Own& own);
   Status openNeighbors(const std::vector<GpuOffer>& offers, const Own& own);
@@ -118,28 +109,22 @@ class RemoteGpus {
   // Transports that may keep some, of those by which messages go to ranks that are no neighbors.
   std::set<size_t> keepersOfMemory() const;
   Result<cuda::Activity*> takeActivity(size_t blocks);
-  size_t bytesOfPlans(size_t strangers) const;
-  size_t bytesOfMessages(size_t strangers, int32_t parts) const;
 
   Communicator& communicator_;
   GpuNeighbors neighbors_;
   std::shared_ptr<const CudaDevice> device_;
-  cuda::QueueShape shape_;
-  cuda::QueueShape bridged_shape_;
+  const GpuQueueSizes sizes_;
   int32_t parts_ = 1;
-  size_t spare_bytes_ = 0;
   bool all_neighbors_ = true;
   bool all_of_nodes_neighbors_ = true;  // all ranks of each
   bool some_by_rdma_ = false;
   bool all_started_ = true;                // the proxies and pinned memory of each rank
   size_t most_strangers_ = 0;              // that are no neighbors of a rank
-  int32_t bridged_parts_ = 1;              // of any plan, where hosts carry messages to any rank
   std::unique_ptr<cuda::Memory> told_;     // pinned memory of the host
   size_t kept_told_bytes_ = 0;             // which plans have that all ranks have made
   std::unique_ptr<BridgedQueues> queues_;  // null: there is no need of them
   std::vector<int> transport_of_rank_;     // of the proxies
-  int proxy_count_ = 1;                    // the same on every rank, as
-  int32_t parts_of_link_ = 1;              // of a proxy
+  const int proxy_count_;                  // the same on every rank
   std::unique_ptr<GpuProxies> proxies_;    // go before the memory
   // Of the plan at hand.
   std::vector<GpuProxy::Lane> lanes_;

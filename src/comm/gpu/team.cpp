@@ -173,9 +173,9 @@ Result<bool> GpuTeam::serves(const Member& member, const GpuPatience& patience) 
                           : ranks_.size() * static_cast<size_t>(std::min(blocksPerLane(1), settings_.parts)) *
                                 static_cast<size_t>(settings_.window) * settings_.slot_bytes;
       log_.info("gpu",
-                "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts, of "
-                "rings more",
-                TeamMemory::kBytes >> 20, settings_.slot_bytes >> 10, settings_.parts);
+                "kernels serve operations on GPUs: %zu MiB of each rank's, slots of %u KiB, %d parts%s",
+                TeamMemory::kBytes >> 20, settings_.slot_bytes >> 10, settings_.parts,
+                memory_.spareQueues().areAny() ? ", of rings more" : "");
       if (copies(UINT64_MAX))
         log_.info("gpu", "all-gathers of %lld bytes from each rank and more are copies between GPUs",
                   static_cast<long long>(config_.gpu_copy_bytes));

@@ -16,7 +16,7 @@ Status TeamMemory::take(const Devices& devices) {
     Rank& rank = ranks_[number];
     HORING_ASSIGN(rank.memory, cuda::makeDeviceMemory(devices[number], kBytes));
     if (!remote_) {
-      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(devices[number], kGpuToldBytes));
+      HORING_ASSIGN(rank.told, cuda::makePinnedMemory(devices[number], GpuQueueSizes::kToldBytes));
     }
   }
   return {};
@@ -78,7 +78,8 @@ Result<TeamMemory::QueueEnds> TeamMemory::makeQueue(const GpuQueueName& name, Qu
   } else {
     const int channel = cuda::bridgeChannel(name.channel, name.part);
     HORING_ASSIGN((sends ? queue.send : queue.receive),
-                  remote_->port({sends ? name.receiver : name.sender, channel, sends}, use));
+                  remote_->port({sends ? name.receiver : name.sender, channel, sends},
+                                name.part < parts_ ? use : QueueUse::kSpare));
   }
   QueueEnds ends{};
   if (sends) {

@@ -117,18 +117,23 @@ Result<Registration> Registration::make(Device& device, const Region& memory, in
     // In parentheses, since the name is a macro in the library's header.
     return (library.regMr)(device.pd(), memory.begin, memory.bytes, access);
   };
-  if (memory.dmabuf >= 0 && library.regDmabufMr)
+  std::string refused;
+  if (memory.dmabuf >= 0 && library.regDmabufMr) {
     made.region_ =
         library.regDmabufMr(device.pd(), memory.dmabuf_offset, memory.bytes, address, memory.dmabuf, access);
+    if (!made.region_) refused = " (" + systemError(errno, "as a dma-buf").message() + ")";
+  } else if (memory.dmabuf >= 0) {
+    refused = " (as a dma-buf: this libibverbs has no ibv_reg_dmabuf_mr)";
+  }
   if (!made.region_ && memory.by_address) made.region_ = byAddress();
   if (made.region_) return made;
-  if (!memory.by_address && !library.regDmabufMr)
-    return makeStatus(Code::kSystemError,
-                      "register memory of a GPU with %s: this libibverbs has no ibv_reg_dmabuf_mr",
-                      port.c_str());
   const int error = errno;
+  if (memory.ofGpu() && !memory.by_address)
+    return makeStatus(Code::kSystemError, "register %zu bytes of a GPU with %s%s", memory.bytes, port.c_str(),
+                      refused.c_str());
   if (memory.ofGpu())
-    return systemError(error, "register %zu bytes of a GPU with %s", memory.bytes, port.c_str());
+    return systemError(error, "register %zu bytes of a GPU with %s%s; by nvidia-peermem, if it is loaded",
+                       memory.bytes, port.c_str(), refused.c_str());
   rlimit limit{};
   if (error != ENOMEM || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
     return systemError(error, "register %zu bytes with %s", memory.bytes, port.c_str());

@@ -1,0 +1,71 @@
+#include "comm/gpu/queue_sizes.h"
+
+#include <algorithm>
+
+namespace horing {
+
+namespace {
+// Strangers whose queues fit whatever the algorithm; a plan with more may find no memory left, and goes through the host.
+constexpr size_t kStrangersOfBudget = 8;
+}  // namespace
+
+// Links have few channels, and queues with hosts little memory; queues between neighbors need neither. Of ranks of one node, which may
+// all turn out to be neighbors, queues are as many as those of threads. A ring through several nodes is to move far more inside them than
+// between them: it has spare queues in both.
+GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t window) {
+  GpuQueueSizes sizes;
+  // Two windows, so that a sender need not wait for each credit that hosts carry.
+  sizes.bridged_shape.slots = std::min(2 * static_cast<uint32_t>(window) + 1, kMaxSlots);
+  const auto seatsBytes = [&](const cuda::QueueShape& shape, int32_t parts) {
+    return seats.bytes(shape, cuda::bridgeChannel(0, parts));
+  };
+  const auto seatsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
+    return seatsBytes(shape, parts) <= GpuNeighbors::kMostBytes;
+  };
+  const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
+    const cuda::QueueShape bridged{sizes.bridged_shape.slots, shape.slot_bytes};
+    return 2 * kLinkChannels * std::min(ranks - 1, kStrangersOfBudget) * static_cast<size_t>(parts) *
+               endBytes(bridged) <=
+           kMostPlanBytes;
+  };
+  sizes.bridged_parts = cuda::kMaxPartsOfLink;
+  if (seats.mostNeighbors() + 1 == ranks) {
+    const cuda::GpuQueues queues = cuda::gpuQueues(ranks, window);
+    sizes.shape = queues.shape;
+    sizes.parts = queues.parts;
+    sizes.spare_bytes = cuda::kGpuSpareQueueBytes;
+    while (!seatsFit(sizes.shape, sizes.parts) && sizes.parts > 1) --sizes.parts;
+  } else {
+    sizes.shape = cuda::gpuQueueShape(window + 1, [&](const cuda::QueueShape& shape) {
+      return seatsFit(shape, sizes.bridged_parts) && hostsFit(shape, sizes.bridged_parts);
+    });
+    sizes.parts = sizes.bridged_parts;
+    while (!(seatsFit(sizes.shape, sizes.parts) && hostsFit(sizes.shape, sizes.parts)) && sizes.parts > 1)
+      --sizes.parts;
+    // A rank alone in its node has no seats, and so nothing that others know the place of.
+    if (const size_t taken = seatsBytes(sizes.shape, sizes.parts);
+        seats.leastNeighbors() > 0 && taken < kMostSharedBytes)
+      sizes.spare_bytes = std::min(cuda::kGpuSpareQueueBytes, kMostSharedBytes - taken);
+  }
+  sizes.bridged_shape.slot_bytes = sizes.shape.slot_bytes;
+  sizes.bridged_parts = std::min(sizes.bridged_parts, sizes.parts);
+  while (!hostsFit(sizes.shape, sizes.bridged_parts) && sizes.bridged_parts > 1) --sizes.bridged_parts;
+  return sizes;
+}
+
+size_t GpuQueueSizes::planBytes(size_t strangers) const {
+  return std::min(kLinkChannels * messageBytes(strangers, bridged_parts), kMostPlanBytes);
+}
+
+// In both directions.
+size_t GpuQueueSizes::messageBytes(size_t strangers, int32_t of_parts) const {
+  return 2 * strangers * static_cast<size_t>(of_parts) * endBytes(bridged_shape);
+}
+
+int32_t GpuQueueSizes::messageParts(size_t most_strangers) const {
+  int32_t of_messages = bridged_parts;
+  while (of_messages > 0 && messageBytes(most_strangers, of_messages) > kMostMessageBytes) --of_messages;
+  return of_messages;
+}
+
+}  // namespace horing
