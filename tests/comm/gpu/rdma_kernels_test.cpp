@@ -40,6 +40,7 @@ class GpuOverRdma : public ::testing::Test {
       options.config.ib_hca = std::string("=") + kDevices[options.rank];
       options.config.ib_registered_mb = registered_mb_[options.rank];
       options.config.gpu_proxies = 1;
+      options.config.ib_gpu_memory = gpu_memory_;
       options.config.timeout_ms = 60'000;
       options.verbs = &verbs_.library();
       options.gpu = CudaDevice::open(driver_->api().value(), options.rank).take();
@@ -104,6 +105,7 @@ class GpuOverRdma : public ::testing::Test {
   std::vector<std::unique_ptr<Communicator>> ranks_;
   std::unique_ptr<CommandQueue> queues_[kRanks];
   int64_t registered_mb_[kRanks] = {1024, 1024, 1024};
+  const char* gpu_memory_ = "auto";
 };
 
 TEST_F(GpuOverRdma, AdaptersMoveWhatKernelsSendFromGpuToGpu) {
@@ -115,6 +117,20 @@ TEST_F(GpuOverRdma, AdaptersMoveWhatKernelsSendFromGpuToGpu) {
   meet();
   expectSums(1'000'000);
   EXPECT_EQ(verbs_.resources(), with - kRanks) << "the memory of GPUs that do not order what adapters write";
+}
+
+TEST_F(GpuOverRdma, AdaptersFindTheMemoryOfGpusByItsAddress) {
+  for (const char* const device : kDevices) verbs_.device(device).dmabufs = false;
+  verbs_.findGpuMemory([&](const void* address) { return cuda_.dataAt(address); });
+  gpu_memory_ = "peermem";
+  meet();
+  for (const size_t count : {1, 300'000}) expectSums(count);
+  const int with = verbs_.resources();
+  leave();
+  gpu_memory_ = "0";
+  meet();
+  expectSums(300'000);
+  EXPECT_EQ(verbs_.resources(), with - kRanks) << "the memory of GPUs, which is not to be had";
 }
 
 TEST_F(GpuOverRdma, EachRankMayKeepItsSlotsInMemoryOfTheHost) {
