@@ -16,15 +16,15 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t
   GpuQueueSizes sizes;
   // Two windows, so that a sender need not wait for each credit that hosts carry.
   sizes.bridged_shape.slots = std::min(2 * static_cast<uint32_t>(window) + 1, kMaxSlots);
-  const auto seatsBytes = [&](const cuda::QueueShape& shape, int32_t parts) {
-    return seats.bytes(shape, cuda::bridgeChannel(0, parts));
+  const auto seatsBytes = [&](const cuda::QueueShape& tried, int32_t in_parts) {
+    return seats.bytes(tried, cuda::bridgeChannel(0, in_parts));
   };
-  const auto seatsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
-    return seatsBytes(shape, parts) <= GpuNeighbors::kMostBytes;
+  const auto seatsFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
+    return seatsBytes(tried, in_parts) <= GpuNeighbors::kMostBytes;
   };
-  const auto hostsFit = [&](const cuda::QueueShape& shape, int32_t parts) {
-    const cuda::QueueShape bridged{sizes.bridged_shape.slots, shape.slot_bytes};
-    return 2 * kLinkChannels * std::min(ranks - 1, kStrangersOfBudget) * static_cast<size_t>(parts) *
+  const auto hostsFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
+    const cuda::QueueShape bridged{sizes.bridged_shape.slots, tried.slot_bytes};
+    return 2 * kLinkChannels * std::min(ranks - 1, kStrangersOfBudget) * static_cast<size_t>(in_parts) *
                endBytes(bridged) <=
            kMostPlanBytes;
   };
@@ -36,8 +36,8 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t
     sizes.spare_bytes = cuda::kGpuSpareQueueBytes;
     while (!seatsFit(sizes.shape, sizes.parts) && sizes.parts > 1) --sizes.parts;
   } else {
-    sizes.shape = cuda::gpuQueueShape(window + 1, [&](const cuda::QueueShape& shape) {
-      return seatsFit(shape, sizes.bridged_parts) && hostsFit(shape, sizes.bridged_parts);
+    sizes.shape = cuda::gpuQueueShape(window + 1, [&](const cuda::QueueShape& tried) {
+      return seatsFit(tried, sizes.bridged_parts) && hostsFit(tried, sizes.bridged_parts);
     });
     sizes.parts = sizes.bridged_parts;
     while (!(seatsFit(sizes.shape, sizes.parts) && hostsFit(sizes.shape, sizes.parts)) && sizes.parts > 1)
