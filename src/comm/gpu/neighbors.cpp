@@ -27,8 +27,11 @@ size_t seatBytes(const cuda::QueueShape& shape, int channels) {
 
 GpuSeats::GpuSeats(std::vector<std::string> node_of_rank) : node_of_rank_(std::move(node_of_rank)) {
   std::map<std::string_view, size_t> ranks_of_node;
-  for (const std::string& node : node_of_rank_)
-    most_neighbors_ = std::max(most_neighbors_, ranks_of_node[node]++);
+  for (const std::string& node : node_of_rank_) ++ranks_of_node[node];
+  for (const auto& [node, ranks] : ranks_of_node) {
+    most_neighbors_ = std::max(most_neighbors_, ranks - 1);
+    least_neighbors_ = std::min(least_neighbors_, ranks - 1);
+  }
 }
 
 void GpuSeats::setShape(const cuda::QueueShape& shape, int channels, size_t spare_bytes) {
@@ -43,14 +46,6 @@ std::vector<size_t> GpuSeats::nodeOfRank() const {
   for (const std::string& node : node_of_rank_)
     nodes.push_back(numbers.emplace(node, numbers.size()).first->second);
   return nodes;
-}
-
-size_t GpuSeats::leastNeighbors() const {
-  std::map<std::string_view, size_t> ranks_of_node;
-  for (const std::string& node : node_of_rank_) ++ranks_of_node[node];
-  size_t least = SIZE_MAX;
-  for (const auto& [node, ranks] : ranks_of_node) least = std::min(least, ranks - 1);
-  return least;
 }
 
 std::vector<int> GpuSeats::neighborsOf(int rank) const {

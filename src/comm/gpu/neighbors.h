@@ -39,7 +39,7 @@ class GpuSeats {
   // Of the rank that has most.
   size_t mostNeighbors() const { return most_neighbors_; }
   // And of the one that has least.
-  size_t leastNeighbors() const;
+  size_t leastNeighbors() const { return least_neighbors_; }
   // Of the memory of each rank, from its begin on, where two ranks have so many queues in each direction; 0: no rank has neighbors.
   size_t bytes(const cuda::QueueShape& shape, int channels) const;
 
@@ -59,6 +59,7 @@ class GpuSeats {
  private:
   std::vector<std::string> node_of_rank_;
   size_t most_neighbors_ = 0;
+  size_t least_neighbors_ = SIZE_MAX;
   cuda::QueueShape shape_;
   int channels_ = 0;
   size_t spare_bytes_ = 0;

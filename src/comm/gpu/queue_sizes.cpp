@@ -24,8 +24,7 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t
   };
   const auto hostsFit = [&](const cuda::QueueShape& tried, int32_t in_parts) {
     const cuda::QueueShape bridged{sizes.bridged_shape.slots, tried.slot_bytes};
-    return 2 * kLinkChannels * std::min(ranks - 1, kStrangersOfBudget) * static_cast<size_t>(in_parts) *
-               endBytes(bridged) <=
+    return kLinkChannels * bytesOf(bridged, std::min(ranks - 1, kStrangersOfBudget), in_parts) <=
            kMostPlanBytes;
   };
   sizes.bridged_parts = cuda::kMaxPartsOfLink;
@@ -55,11 +54,6 @@ GpuQueueSizes GpuQueueSizes::choose(const GpuSeats& seats, size_t ranks, int32_t
 
 size_t GpuQueueSizes::planBytes(size_t strangers) const {
   return std::min(kLinkChannels * messageBytes(strangers, bridged_parts), kMostPlanBytes);
-}
-
-// In both directions.
-size_t GpuQueueSizes::messageBytes(size_t strangers, int32_t of_parts) const {
-  return 2 * strangers * static_cast<size_t>(of_parts) * endBytes(bridged_shape);
 }
 
 int32_t GpuQueueSizes::messageParts(size_t most_strangers) const {

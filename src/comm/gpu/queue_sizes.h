@@ -41,11 +41,17 @@ struct GpuQueueSizes {
   size_t planBytes(size_t strangers) const;
   size_t spareEnds() const { return std::min(kMostSpareEnds, kMostSpareBytes / endBytes(bridged_shape)); }
   size_t spareEndsBytes() const { return spareEnds() * endBytes(bridged_shape); }
-  size_t messageBytes(size_t strangers, int32_t parts) const;
+  size_t messageBytes(size_t strangers, int32_t of_parts) const {
+    return bytesOf(bridged_shape, strangers, of_parts);
+  }
   // Of messages to strangers, if no rank has more of them: 0: there is room for none.
   int32_t messageParts(size_t most_strangers) const;
 
  private:
+  // Of queues in both directions.
+  static size_t bytesOf(const cuda::QueueShape& shape, size_t strangers, int32_t parts) {
+    return 2 * strangers * static_cast<size_t>(parts) * endBytes(shape);
+  }
   // Of a queue with its sender, as much as with its receiver.
   static size_t endBytes(const cuda::QueueShape& shape) {
     return cuda::queueBytes(shape) + cuda::kQueueCounterBytes;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/quotient.h"
 #include "control/wire.h"
 #include "engine/cuda/exchange_call.h"
 #include "engine/cuda/pinned_memory.h"
@@ -105,7 +106,8 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
 
 Status RemoteGpus::makeProxies(const Own& own) {
   std::vector<std::unique_ptr<GpuProxy>> proxies;
-  const int32_t parts_of_link = (sizes_.bridged_parts + proxy_count_ - 1) / proxy_count_;
+  const auto parts_of_link = static_cast<int32_t>(
+      quotientUp(static_cast<size_t>(sizes_.bridged_parts), static_cast<size_t>(proxy_count_)));
   const auto moved_ns = std::make_shared<std::atomic<int64_t>>(0);
   for (int i = 0; i < proxy_count_; ++i) {
     GpuProxyOptions options;
