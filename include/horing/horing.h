@@ -360,6 +360,11 @@ HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksL
  * in another thread; forked child), or the error that sticks to comm. */
 HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
+/* Extension. Sets the communicator's HORING_TIMEOUT_MS, 1 to 86400000, for operations that begin later. Each
+ * rank may have its own. Any thread, any time. Errors: horingInvalidArgument (another value), and those of
+ * horingCommCount. */
+HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs);
+
 /* Releases the communicator after the data that this rank has sent is delivered. Not collective: ranks may
  * call it at different times, and one thread may call it for several ranks in turn. Returns even when peers
  * are dead. Replays of graphs that have its operations must have ended, and are not possible any more. comm is
@@ -668,6 +673,35 @@ HORING_API horingResult_t horingSend(const void* sendbuff, size_t count, horingD
 HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
                                      horingComm_t comm, horingStream_t stream);
 
+/* ---- Messages with tags. Extension. ----
+ *
+ * A receive names a tag and a rank, or any rank. A message goes to the first receive issued that names its
+ * tag and its sender; messages from one rank to another with the same tag do not overtake each other. Both
+ * ends agree on the number of bytes. A message that no receive waits for yet is kept by the receiver, up to
+ * 64 MiB in all; larger ones wait in the sender.
+ *
+ * Such messages that follow each other on a communicator are under way at the same time and end each by
+ * itself, in whatever order they were issued: those on different streams need not wait for each other. With
+ * NULL the call returns when its own message is complete. Other operations of the communicator come before
+ * or after them, as always: a collective begins when all messages issued before it are complete. Ranks whose
+ * messages on streams wait for each other are not reported before the deadline, which holds for each message:
+ * the program may have more messages to issue.
+ *
+ * Buffers are in host memory. A rank sends none to itself. Messages with tags and those without one do not
+ * meet. Errors: as for horingSend and horingRecv, and horingInvalidUsage (buffers on a GPU). */
+
+#define HORING_ANY_RANK (-1)
+
+/* Sends `count` elements to `peer`. Complete when sendbuff may be reused. */
+HORING_API horingResult_t horingSendTagged(const void* sendbuff, size_t count, horingDataType_t datatype,
+                                           int peer, uint64_t tag, horingComm_t comm, horingStream_t stream);
+
+/* Receives `count` elements from `peer`, or HORING_ANY_RANK. If source is not NULL, *source is the rank that
+ * sent them once the operation is complete. */
+HORING_API horingResult_t horingRecvTagged(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
+                                           uint64_t tag, int* source, horingComm_t comm,
+                                           horingStream_t stream);
+
 /* ---- Groups ----
  *
  * Calls of one thread between start and end are launched together by the end: sends and receives that need
@@ -718,6 +752,17 @@ HORING_API horingResult_t horingStreamDestroy(horingStream_t stream);
  * first error among them since the last call. Errors of its own: horingInvalidArgument (NULL),
  * horingInvalidUsage (not a stream of horingStreamCreate; called in a callback; forked child). */
 HORING_API horingResult_t horingStreamSynchronize(horingStream_t stream);
+
+/* Extension. Like horingStreamSynchronize, but waits timeoutMs milliseconds at most, and only for the
+ * operations that were issued before `mark` was written; horingInProgress if they are not complete by then.
+ * A mark of HORING_STREAM_ALL stands for all operations issued so far. Errors of operations stay where they
+ * are: every later call of this kind, and the next horingStreamSynchronize, return them, too. */
+#define HORING_STREAM_ALL UINT64_MAX
+HORING_API horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeoutMs);
+
+/* Extension. Writes a mark behind the operations that have been issued on the stream so far. Any thread.
+ * Errors: horingInvalidArgument (NULL), and those of horingStreamSynchronize. */
+HORING_API horingResult_t horingStreamMark(horingStream_t stream, uint64_t* mark);
 
 /* Returns horingInProgress while operations issued on the stream are not complete; then like
  * horingStreamSynchronize. */

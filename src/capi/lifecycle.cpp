@@ -314,6 +314,19 @@ horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank) {
   });
 }
 
+horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    const auto [least, most] = rangeOf("HORING_TIMEOUT_MS");
+    if (timeoutMs < least || timeoutMs > most)
+      return makeStatus(Code::kInvalidArgument, "timeoutMs is %d: expected %lld to %lld", timeoutMs,
+                        static_cast<long long>(least), static_cast<long long>(most));
+    comm->communicator->setTimeoutMs(timeoutMs);
+    return {};
+  });
+}
+
 horingResult_t horingCommCuDevice(const horingComm_t comm, int* device) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
