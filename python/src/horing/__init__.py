@@ -1,0 +1,3 @@
+"""Collective communication between the ranks of a job."""
+
+from __future__ import annotations
