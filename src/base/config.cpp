@@ -16,8 +16,8 @@ namespace horing {
 namespace {
 
 constexpr std::string_view kPrefix = "HORING_";
-// Names that other programs of the project own.
-constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_"};
+// Names that other programs of the project own, and its Python package.
+constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_LIBRARY"};
 
 Status badValue(const ConfigVariable& v, const char* value) {
   return makeStatus(Code::kInvalidArgument, "environment variable %s=%s: expected %s%s (default %s). %s",

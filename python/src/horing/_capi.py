@@ -18,6 +18,8 @@ SUCCESS = 0
 IN_PROGRESS = 7
 UNIQUE_ID_BYTES = 128
 NO_COLOR = -1
+ANY_RANK = -1
+STREAM_ALL = 2**64 - 1
 SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
 RANK_MAJOR, RAIL_MAJOR = 0, 1
 SCALAR_DEVICE, SCALAR_HOST_IMMEDIATE = 0, 1
@@ -144,6 +146,8 @@ _NEWER_SIGNATURES = {
     "horingCommSetTimeout": (_P, _I),
     "horingStreamMark": (_P, _OUT_U64),
     "horingStreamWait": (_P, c_uint64, _I),
+    "horingSendTagged": (_P, _S, _I, _I, c_uint64) + _CALL,
+    "horingRecvTagged": (_P, _S, _I, _I, c_uint64, _P) + _CALL,
 }
 
 library = _library.load()
