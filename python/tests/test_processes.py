@@ -60,7 +60,7 @@ CTRL_C = {
     "barrier": "comm.barrier()",
     "recv": "comm.recv(bytearray(1), 0)",
     "group": "\n    with horing.group():\n        comm.recv(bytearray(1), 0)\n",
-    "stream": "stream = horing.Stream(); comm.barrier(stream=stream); stream.synchronize()",
+    "stream": "stream = horing.Stream(); comm.recv(bytearray(1), 0, stream=stream); stream.synchronize()",
     "split": "comm.split(0)",
     "meeting": "horing.Communicator(bytes(horing.unique_id()), 2, 0)",
     "launcher": "horing.Communicator.from_environment()",

@@ -107,7 +107,7 @@ class Communicator(Collectives):
         config, comm = _capi.make_config(blocking=False), self._open()
         with_color = _capi.NO_COLOR if color is None else color
         handle = _await_made(lambda out: _interrupt.run(self._alone, _capi.horingCommSplit, comm, with_color,
-                                                        self._rank if key is None else key, out, config), comm)
+                                                        self._rank if key is None else key, out, config), self)
         return None if handle is None else self._of(handle)
 
     def shrink(self, excluded: Sequence[int], *, abort: bool = False) -> "Communicator":
@@ -121,7 +121,7 @@ class Communicator(Collectives):
         ranks = (ctypes.c_int * len(excluded))(*excluded)
         flags = _capi.SHRINK_ABORT if abort else _capi.SHRINK_DEFAULT
         handle = _await_made(lambda out: _interrupt.run(self._alone, _capi.horingCommShrink, comm, ranks, len(excluded), out,
-                                                        config, flags), comm)
+                                                        config, flags), self)
         return self._of(handle)
 
     # ---- Asking ----
@@ -302,12 +302,12 @@ def _pointer_of(stream: Any) -> int:
     raise TypeError(f"stream is a {type(stream).__name__}: expected a horing.Stream, a CUDA stream, its number, or None")
 
 
-def _await_made(begin: Callable, parent: Optional[int] = None) -> Optional[int]:
+def _await_made(begin: Callable, parent: Optional[Communicator] = None) -> Optional[int]:
     """Makes a communicator in a thread of the library while this one stays open to Ctrl-C."""
     out = ctypes.c_void_p()
     code = begin(out)
     if code not in (_capi.SUCCESS, _capi.IN_PROGRESS):
-        raise _capi.error(code, parent)
+        raise _capi.error(code, None if parent is None else parent._handle)
     made = out.value
     if made is None:
         return None
@@ -317,6 +317,8 @@ def _await_made(begin: Callable, parent: Optional[int] = None) -> Optional[int]:
             time.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_PAUSE)
     except BaseException:
+        if parent is not None:  # whose ranks the exchange waits for
+            parent._abort_interrupted()
         _capi.horingCommAbort(made)
         raise
     if state.value != _capi.SUCCESS:

@@ -153,9 +153,9 @@ def messages(comm: Communicator) -> int:
         comm.send(bytes([rank]) * 100, right)
         comm.recv(inbox, left)
     _expect("messages in a ring", inbox, bytearray([left]) * 100)
-    if rank == 0:
+    if n > 1 and rank == 0:
         comm.send(b"alone", n - 1)
-    if rank == n - 1 and n > 1:
+    if n > 1 and rank == n - 1:
         word = bytearray(5)
         comm.recv(word, 0)
         _expect("a message alone", word, bytearray(b"alone"))

@@ -1,8 +1,8 @@
 """How the ranks of a group find each other: through torch's store alone.
 
 A store may outlive groups, so it may hold what an earlier group left. Rank 0 numbers its meetings by a counter in the store;
-another rank goes to the newest meeting that it has not been to. If that one turns out to be of an earlier group that this rank
-never joined, it waits for the next.
+another rank goes to the newest meeting that it has not been to. That may be one of an earlier group which this rank never joined:
+then it is never complete, or its maker is gone, and the rank goes to the next.
 """
 
 from __future__ import annotations
@@ -58,10 +58,16 @@ class Meeting:
         return unique_id
 
     def _all_arrive(self) -> bool:
+        """Rank 0 has the last word: a meeting that it has given up is never complete."""
         self._store.set(self._key(f"rank {self._rank}"), "here")
-        if self._store.add(self._key("arrived"), 1) == self._size:
-            self._store.set(self._key("all"), "here")
-        return self._await(self._key("all"))
+        if self._rank > 0:
+            if self._store.add(self._key("others"), 1) == self._size - 1:
+                self._store.set(self._key("all others"), "here")
+            return self._await(self._key("all"))
+        if self._size > 1:
+            self._await(self._key("all others"))
+        self._store.set(self._key("all"), "here")
+        return True
 
     def _init_rank(self, unique_id: _capi.UniqueId) -> int:
         handle = ctypes.c_void_p()
