@@ -137,6 +137,48 @@ def test_types_of_dlpack(code, bits, name):
     assert (kind.name, kind.bytes) == (name, bits // 8)
 
 
+class FakeTensor:
+    """What a tensor of PyTorch says of itself; the real ones are in tests/torch."""
+
+    def __init__(self, array_, dtype="torch.float32", device="cpu", conjugate=False):
+        self.array, self.dtype, self.conjugate = array_, dtype, conjugate
+        self.device = type("device", (), {"type": device, "__str__": lambda _: device})()
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def numel(self):
+        return self.array.size
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
+    def is_conj(self):
+        return self.conjugate
+
+    def is_neg(self):
+        return False
+
+
+def test_tensors():
+    array_ = np.zeros((3, 4), "u2")
+    found = horing.view(FakeTensor(array_, "torch.bfloat16"))
+    assert (found.address, found.count, found.kind.dtype, found.on_gpu) == (
+        array_.ctypes.data, 12, horing.DType.bfloat16, False)
+    assert horing.view(FakeTensor(array_, "torch.float16", "cuda")).on_gpu
+    assert horing.view(FakeTensor(np.zeros(3, "u1"), "torch.float8_e4m3fn")).kind.dtype is horing.DType.float8_e4m3
+    assert horing.view(FakeTensor(np.zeros(3, "c8"), "torch.complex64")).kind.dtype is None
+    with pytest.raises(ValueError, match="not contiguous"):
+        horing.view(FakeTensor(array_.T))
+    with pytest.raises(TypeError, match="meta"):
+        horing.view(FakeTensor(array_, device="meta"))
+    with pytest.raises(ValueError, match="resolve_conj"):
+        horing.view(FakeTensor(np.zeros(3, "c8"), "torch.complex64", conjugate=True))
+
+
 def OnlyInterface(name, interface):
     """An object that speaks nothing else."""
     return type("OnlyInterface", (), {name: interface})()

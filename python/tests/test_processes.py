@@ -131,7 +131,9 @@ def test_the_end_of_a_program_that_closes_nothing(job, end):
     ended = job(2, f"comm = meet()\nmemory = horing.mem_alloc(10)\ncomm.barrier()\n{ENDS[end]}\n")
     assert [each.code for each in ended] == [code, code], ended
     assert end != "callback" or all("called back" in each.out for each in ended), ended
-    assert "Fatal" not in ended[0].out + ended[1].out, ended
+    out = ended[0].out + ended[1].out
+    assert "Fatal" not in out and "ignored" not in out, ended
+    assert ("Traceback" in out) == (end in ("exception", "thread")), ended  # the thread's call raises
 
 
 def test_what_was_sent_last_arrives(job):

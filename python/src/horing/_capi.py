@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import enum
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
-from typing import Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _library
 from .errors import HoringError, class_of
@@ -88,6 +88,7 @@ _SIGNATURES = {
     "horingGetUniqueId": (POINTER(UniqueId),),
     "horingCommInitRank": (_OUT_POINTER, _I, UniqueId, _I),
     "horingCommInitRankConfig": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config)),
+    "horingCommInitRankScalable": (_OUT_POINTER, _I, _I, _I, POINTER(UniqueId), POINTER(Config)),
     "horingCommInitAll": (_OUT_POINTER, _I, POINTER(c_int)),
     "horingCommInitFromEnv": (_OUT_POINTER,),
     "horingCommSplit": (_P, _I, _I, _OUT_POINTER, POINTER(Config)),
@@ -152,6 +153,10 @@ _NEWER_SIGNATURES = {
 
 library = _library.load()
 
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # the functions, which the loops below bind
+
 
 def _bind(name: str, arguments: tuple, result=c_int):
     function = getattr(library, name)
@@ -170,14 +175,14 @@ horingGetLastError = _bind("horingGetLastError", (_P,), c_char_p)
 def version() -> int:
     """The library's version as one number: 100 for 0.1.0."""
     number = c_int()
-    check(horingGetVersion(number))  # noqa: F821
+    check(horingGetVersion(number))
     return number.value
 
 
 def failed_rank(comm: Optional[int]) -> Optional[int]:
     """The rank that the communicator's error is about; None if there is none."""
     rank = c_int(-1)
-    if comm is None or horingCommGetFailedRank(comm, rank) != SUCCESS:  # noqa: F821
+    if comm is None or horingCommGetFailedRank(comm, rank) != SUCCESS:
         return None
     return None if rank.value < 0 else rank.value
 

@@ -62,7 +62,7 @@ class Communicator(Collectives):
             raise ValueError(f"id has {len(id)} bytes: expected the {_capi.UNIQUE_ID_BYTES} of horing.unique_id()")
         config = _capi.make_config(blocking=False, name=name)
         given = _capi.UniqueId.from_buffer_copy(id)
-        self._adopt(_await_made(lambda out: _capi.horingCommInitRankConfig(out, size, given, rank, config)))
+        self._adopt(_await_rank(lambda out: _capi.horingCommInitRankConfig(out, size, given, rank, config)))
 
     @classmethod
     def from_environment(cls) -> "Communicator":
@@ -120,7 +120,7 @@ class Communicator(Collectives):
         config, comm = _capi.make_config(blocking=False), self._open()
         ranks = (ctypes.c_int * len(excluded))(*excluded)
         flags = _capi.SHRINK_ABORT if abort else _capi.SHRINK_DEFAULT
-        handle = _await_made(lambda out: _interrupt.run(self._alone, _capi.horingCommShrink, comm, ranks, len(excluded), out,
+        handle = _await_rank(lambda out: _interrupt.run(self._alone, _capi.horingCommShrink, comm, ranks, len(excluded), out,
                                                         config, flags), self)
         return self._of(handle)
 
@@ -328,6 +328,13 @@ def _await_made(begin: Callable, parent: Optional[Communicator] = None) -> Optio
     return made
 
 
+def _await_rank(begin: Callable, parent: Optional[Communicator] = None) -> int:
+    """The same where there is a rank for this process in any case."""
+    made = _await_made(begin, parent)
+    assert made is not None
+    return made
+
+
 # ---- The end of the program ----
 
 _communicators: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
@@ -339,12 +346,8 @@ def _end_all() -> None:
     for communicator in streams.communicators_under_way():
         communicator.abort()
     for communicator in list(_communicators):
-        communicator._abort("aborted") if communicator._is_ours() and _has_error(communicator) else communicator.close()
+        try:
+            communicator.close()
+        except HoringError:  # a thread is in a call on it
+            communicator.abort()
     streams.await_callbacks(_SECONDS_FOR_CALLBACKS)
-
-
-def _has_error(communicator: Communicator) -> bool:
-    try:
-        return communicator._handle is not None and communicator.error is not None
-    except HoringError:
-        return True

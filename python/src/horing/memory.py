@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _capi
 from .buffers import view
@@ -21,9 +21,13 @@ class Memory:
 
     nbytes: int
 
+    if TYPE_CHECKING:
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...  # from the ctypes arrays below
+
     @property
     def address(self) -> int:
-        return ctypes.addressof(self)  # type: ignore[arg-type]  # the classes below are ctypes arrays
+        return ctypes.addressof(self)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"<horing.Memory of {self.nbytes} bytes>"
