@@ -2,7 +2,8 @@
 #
 #   PkgConfig::SODIUM, PkgConfig::HWLOC, PkgConfig::EXPAT, HORING_VERBS_HEADERS, and for programs CLI11 and nlohmann_json
 #
-# Built here they are static and stay inside libhoring: nothing but the C library is needed at run time.
+# Built here they are static and stay inside libhoring; with ON, so does the C++ library, and only the C library is needed at run
+# time.
 set(HORING_BUNDLE_DEPS OFF CACHE STRING
   "Build hwloc, libsodium and expat, and take the headers of others, from pinned sources: OFF, AUTO (what is missing here) or ON")
 set_property(CACHE HORING_BUNDLE_DEPS PROPERTY STRINGS OFF AUTO ON)
@@ -11,6 +12,9 @@ set(HORING_SOURCES "$ENV{HORING_SOURCES}" CACHE PATH "A folder with the archives
 set(HORING_BUNDLED "" CACHE INTERNAL "The dependencies that are built here")
 if(NOT HORING_BUNDLE_DEPS STREQUAL "OFF")
   include(HoringBundle)
+endif()
+if(HORING_BUNDLE_DEPS STREQUAL "ON")  # what is built shall run elsewhere: an older C++ library there lacks what the compiler's has
+  add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 
 find_package(PkgConfig QUIET)

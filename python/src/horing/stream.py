@@ -18,6 +18,7 @@ __all__ = ["Stream"]
 
 _MOST_HELD = 4096  # operations whose buffers a stream holds before it waits for the first to complete
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 20e-6, 2e-3
+_LONGEST_WAIT_MS = 100  # inside the library, where Ctrl-C does not reach Python
 
 
 class Stream:
@@ -132,8 +133,12 @@ class Stream:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"operations on the stream are not complete after {timeout} s. They go on: wait longer, or "
                                    "abort their communicator")
-            time.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_PAUSE)
+            if _capi.horingStreamWait is None:  # an older library
+                time.sleep(pause)
+                pause = min(1.5 * pause, _LONGEST_PAUSE)
+                continue
+            left = _LONGEST_WAIT_MS if deadline is None else 1000 * (deadline - time.monotonic())
+            _capi.horingStreamWait(self._open(), _capi.STREAM_ALL, max(1, min(_LONGEST_WAIT_MS, int(left))))
 
     def _take_result(self, function: Any, handle: int) -> bool:
         """Whether all is complete; then lets the buffers go, and keeps the error for whoever asks."""
