@@ -68,12 +68,10 @@ endfunction()
 
 function(horing_bundle_SODIUM)
   horing_source(libsodium source)
+  set(include ${source}/src/libsodium/include)
   file(GLOB_RECURSE files ${source}/src/libsodium/*.c)
-  set(generated ${PROJECT_BINARY_DIR}/sources/include/sodium)
-  file(COPY ${source}/builds/msvc/version.h DESTINATION ${generated})  # the one that needs no configure
-  horing_bundled_library(SODIUM SOURCES ${files} LICENSE ${source}/LICENSE
-    INCLUDES ${source}/src/libsodium/include ${PROJECT_BINARY_DIR}/sources/include
-    PRIVATE_INCLUDES ${source}/src/libsodium/include/sodium ${generated}
+  file(COPY ${source}/builds/msvc/version.h DESTINATION ${include}/sodium)  # the one that needs no configure
+  horing_bundled_library(SODIUM SOURCES ${files} LICENSE ${source}/LICENSE INCLUDES ${include} PRIVATE_INCLUDES ${include}/sodium
     DEFINITIONS CONFIGURED=1 SODIUM_STATIC=1 NATIVE_LITTLE_ENDIAN=1 HAVE_EXPLICIT_BZERO=1 HAVE_WEAK_SYMBOLS=1 HAVE_MMAP=1
       HAVE_MPROTECT=1 HAVE_MLOCK=1 HAVE_MADVISE=1 HAVE_POSIX_MEMALIGN=1 HAVE_NANOSLEEP=1 HAVE_PTHREAD=1 HAVE_TI_MODE=1
       HAVE_SYS_MMAN_H=1 HAVE_SYS_RANDOM_H=1 HAVE_SYS_PARAM_H=1 HAVE_GETRANDOM=1 HAVE_C_VARARRAYS=1 HAVE_ATOMIC_OPS=1)

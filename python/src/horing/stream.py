@@ -188,14 +188,19 @@ class Stream:
 
 
 _streams: "weakref.WeakSet[Stream]" = weakref.WeakSet()
-_left: List[Tuple[Any, Any]] = []  # streams that nobody has any more, with the buffers of what is under way
+_left: Deque[Tuple[Any, Any]] = deque()  # streams that nobody has any more, with the buffers of what is under way
 
 
 def _sweep() -> None:
     """Releases the streams without an owner that have nothing under way any more."""
-    for entry in list(_left):
-        if _capi.horingStreamQuery(entry[0]) != _capi.IN_PROGRESS:
-            _left.remove(entry)
+    for _ in range(len(_left)):
+        try:
+            entry = _left.popleft()
+        except IndexError:  # another thread sweeps, too
+            return
+        if _capi.horingStreamQuery(entry[0]) == _capi.IN_PROGRESS:
+            _left.append(entry)
+        else:
             _capi.horingStreamDestroy(entry[0])
 
 
@@ -203,7 +208,7 @@ def communicators_under_way() -> List[Any]:
     """Those with operations on any stream that are not complete."""
     _sweep()
     found = [communicator for stream in list(_streams) for communicator in stream._communicators_under_way()]
-    return found + [communicator for _, held in _left for _, communicator, _ in held]
+    return found + [communicator for _, held in list(_left) for _, communicator, _ in held]
 
 
 def await_callbacks(seconds: float) -> None:
