@@ -19,6 +19,19 @@ function(horing_install_programs)
   endforeach()
 endfunction()
 
+# What the Python package has: one file of the library, since a wheel has no links, and the programs.
+#
+#   cmake --install build/release --component python --prefix python/src/horing
+function(horing_install_for_python)
+  get_property(programs GLOBAL PROPERTY HORING_PROGRAMS)
+  add_custom_target(horing_python DEPENDS horing ${programs})
+  install(FILES $<TARGET_FILE:horing> DESTINATION lib RENAME $<TARGET_SONAME_FILE_NAME:horing> COMPONENT python EXCLUDE_FROM_ALL
+    PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  foreach(program ${programs})
+    install(TARGETS ${program} RUNTIME DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
+  endforeach()
+endfunction()
+
 function(horing_install)
   set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/horing)
   install(TARGETS horing horing_nccl horing_nccl_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -27,6 +40,7 @@ function(horing_install)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/horing ${PROJECT_SOURCE_DIR}/include/nccl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   horing_install_programs()
+  horing_install_for_python()
 
   # By hand, since install(EXPORT) wants to tell others of all that is linked inside the library.
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/horingConfig.cmake.in ${PROJECT_BINARY_DIR}/horingConfig.cmake

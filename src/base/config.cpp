@@ -20,8 +20,8 @@ namespace horing {
 namespace {
 
 constexpr std::string_view kPrefix = "HORING_";
-// Names that other programs of the project own.
-constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_NCCL_"};
+// Names that other programs of the project own, and its Python package.
+constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_NCCL_", "HORING_LIBRARY"};
 
 // What setDefault() was told. Never destroyed: calls may come while the program ends.
 struct Defaults {

@@ -1,0 +1,210 @@
+"""The C API (horing/horing.h) through ctypes: signatures, numbers, and results as exceptions. Nothing else.
+
+Pointers, handles and streams are plain ints (or None for NULL); arrays may be ctypes arrays. Every function returns its
+result code; ``check`` turns that into an exception. A function that the loaded library does not have is None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _library
+from .errors import HoringError, class_of
+
+SUCCESS = 0
+IN_PROGRESS = 7
+UNIQUE_ID_BYTES = 128
+NO_COLOR = -1
+ANY_RANK = -1
+STREAM_ALL = 2**64 - 1
+SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
+RANK_MAJOR, RAIL_MAJOR = 0, 1
+SCALAR_DEVICE, SCALAR_HOST_IMMEDIATE = 0, 1
+
+
+class DType(enum.IntEnum):
+    """Element types. Half and quarter precision are accumulated in float32."""
+
+    int8 = 0
+    uint8 = 1
+    int32 = 2
+    uint32 = 3
+    int64 = 4
+    uint64 = 5
+    float16 = 6
+    float32 = 7
+    float64 = 8
+    bfloat16 = 9
+    float8_e4m3 = 10
+    float8_e5m2 = 11
+
+
+ITEM_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)  # by DType
+
+
+class Op(enum.IntEnum):
+    """Reductions. Integers wrap around; min and max give NaN if any operand is NaN."""
+
+    SUM = 0
+    PROD = 1
+    MAX = 2
+    MIN = 3
+    AVG = 4
+    BAND = 0x10000000
+    BOR = 0x10000001
+    BXOR = 0x10000002
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_ubyte * UNIQUE_ID_BYTES)]
+
+
+class Config(ctypes.Structure):
+    """The first fields of horingConfig_t, which are NCCL's and stay; the library takes those after them as undefined."""
+
+    _fields_ = [("size", c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", c_int),
+                ("cgaClusterSize", c_int), ("minCTAs", c_int), ("maxCTAs", c_int), ("netName", c_char_p),
+                ("splitShare", c_int), ("trafficClass", c_int), ("commName", c_char_p)]
+
+
+def make_config(blocking: bool = True, name: Optional[str] = None) -> Config:
+    undefined = -2**31
+    return Config(ctypes.sizeof(Config), 0xcafebeef, version(), int(blocking), undefined, undefined, undefined, None,
+                  undefined, undefined, None if name is None else name.encode())
+
+
+# void callback(horingStream_t stream, horingResult_t status, void* userData); it may come on a thread of the library.
+StreamCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
+
+_P, _I, _S = c_void_p, c_int, c_size_t
+_OUT_INT, _OUT_POINTER, _OUT_U64 = POINTER(c_int), POINTER(c_void_p), POINTER(c_uint64)
+_CALL = (_P, _P)  # comm, stream
+
+_SIGNATURES = {
+    "horingGetVersion": (_OUT_INT,),
+    "horingGetUniqueId": (POINTER(UniqueId),),
+    "horingCommInitRank": (_OUT_POINTER, _I, UniqueId, _I),
+    "horingCommInitRankConfig": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config)),
+    "horingCommInitRankScalable": (_OUT_POINTER, _I, _I, _I, POINTER(UniqueId), POINTER(Config)),
+    "horingCommInitAll": (_OUT_POINTER, _I, POINTER(c_int)),
+    "horingCommInitFromEnv": (_OUT_POINTER,),
+    "horingCommSplit": (_P, _I, _I, _OUT_POINTER, POINTER(Config)),
+    "horingCommShrink": (_P, POINTER(c_int), _I, _OUT_POINTER, POINTER(Config), _I),
+    "horingCommFinalize": (_P,),
+    "horingCommDestroy": (_P,),
+    "horingCommAbort": (_P,),
+    "horingCommCount": (_P, _OUT_INT),
+    "horingCommUserRank": (_P, _OUT_INT),
+    "horingCommGetAsyncError": (_P, _OUT_INT),
+    "horingCommGetFailedRank": (_P, _OUT_INT),
+    "horingCommCuDevice": (_P, _OUT_INT),
+    "horingCommMemoryBytes": (_P, _OUT_U64),
+    "horingCommDescribe": (_P, _P, _S),
+    "horingCommBlock": (_P, _I, _I, _OUT_INT),
+    "horingCommGroup": (_P, _I, _OUT_INT, _OUT_INT),
+    "horingMemAlloc": (_OUT_POINTER, _S),
+    "horingMemFree": (_P,),
+    "horingCommRegister": (_P, _P, _S, _OUT_POINTER),
+    "horingCommDeregister": (_P, _P),
+    "horingRedOpCreatePreMulSum": (_OUT_INT, _P, _I, _I, _P),
+    "horingRedOpDestroy": (_I, _P),
+    "horingAllReduce": (_P, _P, _S, _I, _I) + _CALL,
+    "horingReduceScatter": (_P, _P, _S, _I, _I) + _CALL,
+    "horingAllGather": (_P, _P, _S, _I) + _CALL,
+    "horingReduceScatterOrdered": (_P, _P, _S, _I, _I, _I) + _CALL,
+    "horingAllGatherOrdered": (_P, _P, _S, _I, _I) + _CALL,
+    "horingBroadcast": (_P, _P, _S, _I, _I) + _CALL,
+    "horingBcast": (_P, _S, _I, _I) + _CALL,
+    "horingReduce": (_P, _P, _S, _I, _I, _I) + _CALL,
+    "horingGather": (_P, _P, _S, _I, _I) + _CALL,
+    "horingScatter": (_P, _P, _S, _I, _I) + _CALL,
+    "horingAlltoAll": (_P, _P, _S, _I) + _CALL,
+    "horingAllGatherV": (_P, _S, _P, _P, _P, _I) + _CALL,
+    "horingReduceScatterV": (_P, _P, _P, _P, _I, _I) + _CALL,
+    "horingGatherV": (_P, _S, _P, _P, _P, _I, _I) + _CALL,
+    "horingScatterV": (_P, _P, _P, _P, _S, _I, _I) + _CALL,
+    "horingAlltoAllV": (_P, _P, _P, _P, _P, _P, _I) + _CALL,
+    "horingAllReduceList": (_P, _P, _P, _S, _I, _I) + _CALL,
+    "horingReduceScatterList": (_P, _P, _P, _S, _I, _I) + _CALL,
+    "horingAllGatherList": (_P, _P, _P, _S, _I) + _CALL,
+    "horingSend": (_P, _S, _I, _I) + _CALL,
+    "horingRecv": (_P, _S, _I, _I) + _CALL,
+    "horingGroupStart": (),
+    "horingGroupEnd": (),
+    "horingGroupDiscard": (),
+    "horingStreamCreate": (_OUT_POINTER,),
+    "horingStreamDestroy": (_P,),
+    "horingStreamSynchronize": (_P,),
+    "horingStreamQuery": (_P,),
+    "horingStreamAddCallback": (_P, StreamCallback, _P),
+}
+
+# Of newer libraries.
+_NEWER_SIGNATURES = {
+    "horingCommSetTimeout": (_P, _I),
+    "horingStreamMark": (_P, _OUT_U64),
+    "horingStreamWait": (_P, c_uint64, _I),
+    "horingSendTagged": (_P, _S, _I, _I, c_uint64) + _CALL,
+    "horingRecvTagged": (_P, _S, _I, _I, c_uint64, _P) + _CALL,
+}
+
+library = _library.load()
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # the functions, which the loops below bind
+
+
+def _bind(name: str, arguments: tuple, result=c_int):
+    function = getattr(library, name)
+    function.argtypes, function.restype = arguments, result
+    return function
+
+
+for _name, _arguments in _SIGNATURES.items():
+    globals()[_name] = _bind(_name, _arguments)
+for _name, _arguments in _NEWER_SIGNATURES.items():
+    globals()[_name] = _bind(_name, _arguments) if hasattr(library, _name) else None
+horingGetErrorString = _bind("horingGetErrorString", (_I,), c_char_p)
+horingGetLastError = _bind("horingGetLastError", (_P,), c_char_p)
+
+
+def version() -> int:
+    """The library's version as one number: 100 for 0.1.0."""
+    number = c_int()
+    check(horingGetVersion(number))
+    return number.value
+
+
+def failed_rank(comm: Optional[int]) -> Optional[int]:
+    """The rank that the communicator's error is about; None if there is none."""
+    rank = c_int(-1)
+    if comm is None or horingCommGetFailedRank(comm, rank) != SUCCESS:
+        return None
+    return None if rank.value < 0 else rank.value
+
+
+def error(code: int, comm: Optional[int] = None) -> HoringError:
+    """The exception for a call that returned `code` just now on this thread; `comm` is asked for the failed rank."""
+    text = horingGetLastError(None) or horingGetErrorString(code)
+    return class_of(code)(text.decode(errors="replace"), code, failed_rank(comm))
+
+
+def comm_error(code: int, comm: int) -> HoringError:
+    """The exception for an error that sticks to `comm`, whichever thread met it first."""
+    text = horingGetLastError(comm) or horingGetErrorString(code)
+    return class_of(code)(text.decode(errors="replace"), code, failed_rank(comm))
+
+
+def check(code: int, comm: Optional[int] = None) -> None:
+    """Raises the exception for a result that is not success. Call it at once, on the thread that made the call."""
+    if code:
+        raise error(code, comm)
+
+
+_OLDEST, _NEWEST = 100, 199  # before 1.0 a minor version may change what programs see
+if not _OLDEST <= version() <= _NEWEST:
+    raise ImportError(f"{library._name} is horing {version()} (as major*10000 + minor*100 + patch); this package needs 0.1")

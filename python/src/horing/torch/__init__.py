@@ -1,0 +1,27 @@
+"""The ``torch.distributed`` backend ``horing``.
+
+Importing this module registers it::
+
+    import horing.torch
+    torch.distributed.init_process_group("horing")
+
+From torch 2.14 on an installed package is enough: torch finds it by its entry point. Ranks meet through torch's store; no key
+file and no port are needed. The backend serves tensors on the CPU.
+"""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+
+__all__ = ["ProcessGroupHoring", "register"]
+
+from .process_group import ProcessGroupHoring
+
+
+def register() -> None:
+    """Makes ``"horing"`` a backend of ``torch.distributed`` for tensors on the CPU. Again: no effect."""
+    if "HORING" not in dist.Backend._plugins:
+        dist.Backend.register_backend("horing", ProcessGroupHoring.create, extended_api=True, devices=["cpu"])
+
+
+register()

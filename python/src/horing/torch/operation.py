@@ -1,0 +1,173 @@
+"""One operation of a group, and the handle that torch gives its caller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from .helpers import run_on_helper
+
+
+class Operation:
+    """What is to be carried out: `call(stream)` returns the library's result code.
+
+    `before` and `after` copy tensors that the library cannot read or write where they are; they run on the caller's or on the
+    lane's thread, right before and after the call. `tensors` are kept until the operation is complete. `result` is the value of
+    its future.
+    """
+
+    __slots__ = ("name", "call", "tensors", "result", "before", "after", "timeout", "sequence", "error", "complete", "_waiting",
+                 "_watchers", "__weakref__")
+
+    def __init__(self, name: str, call: Callable, tensors, result=(), before=None, after=None, timeout: float | None = None):
+        self.name, self.call, self.tensors, self.result = name, call, tensors, result
+        self.before, self.after, self.timeout = before, after, timeout
+        self.sequence = 0
+        self.error: BaseException | None = None
+        self.complete = False
+        self._waiting: threading.Lock | None = None
+        self._watchers: list[Callable] = []
+
+    def begin(self) -> None:
+        """To be called before another thread may end it."""
+        self._waiting = threading.Lock()
+        self._waiting.acquire()
+
+    def end(self, error: BaseException | None) -> None:
+        """Once; any thread."""
+        self.error = error
+        self.tensors = self.call = self.before = self.after = None
+        self.complete = True
+        if self._waiting is not None:
+            self._waiting.release()
+        self._tell_watchers()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it is complete after at most so many seconds (None: until its own deadline)."""
+        if not self.complete:
+            if not self._waiting.acquire(timeout=-1 if seconds is None else seconds):
+                return False
+            self._waiting.release()
+        return True
+
+    def when_complete(self, watcher: Callable) -> None:
+        """Calls watcher() once it is complete, at once or on a helper thread."""
+        self._watchers.append(watcher)
+        if self.complete:
+            self._tell_watchers(run=lambda each: each())
+
+    def _tell_watchers(self, run=run_on_helper) -> None:
+        while self._watchers:
+            try:
+                watcher = self._watchers.pop(0)
+            except IndexError:  # another thread took it
+                return
+            run(watcher)
+
+
+class Work(dist.Work):
+    """The handle of an operation that was started with async_op. Any thread may use it.
+
+    The operation, and the tensors that it needs, live on without it.
+    """
+
+    def __init__(self, lane, operation: Operation):
+        super().__init__()
+        self._lane, self._operation = lane, operation
+        self._future = None
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Blocks until the operation is complete, at most `timeout` (zero or negative: the group's own).
+
+        Raises what it failed with, or a TimeoutError; in that case the operation goes on.
+        """
+        seconds = timeout.total_seconds()
+        self._lane.wait(self._operation, seconds if seconds > 0 else None)
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        return self._operation.complete
+
+    def is_success(self) -> bool:
+        return self._operation.complete and self._operation.error is None
+
+    def exception(self) -> BaseException | None:
+        return self._operation.error
+
+    def result(self) -> list[torch.Tensor]:
+        return self._operation.result
+
+    def get_future(self) -> torch.futures.Future:
+        """A future of the tensors that the operation writes, completed by a thread of its own. Always the same one."""
+        if self._future is None:
+            self._future = _future_of(self._operation)
+        return self._future
+
+    def get_future_result(self) -> torch.futures.Future:
+        """A future of the number of a WorkResult."""
+        from torch._C._distributed_c10d import WorkResult  # not in the oldest torch
+
+        return self.get_future().then(lambda done: int(WorkResult.COMM_ERROR if self._operation.error else WorkResult.SUCCESS))
+
+    def _get_sequence_number(self) -> int:
+        return self._operation.sequence
+
+    def _source_rank(self) -> int:
+        return self.source_rank()
+
+    def source_rank(self) -> int:
+        raise RuntimeError(f"{self._operation.name} has no source rank: only a receive does")
+
+
+def _future_of(operation: Operation) -> torch.futures.Future:
+    future = torch.futures.Future()
+
+    def deliver(_) -> object:
+        if operation.error is not None:
+            raise operation.error  # so that callers in C++ (DDP's reducer) see an error, too
+        return operation.result
+
+    delivered = future.then(deliver)
+    operation.when_complete(lambda: future.set_result(None))
+    return delivered
+
+
+class Together(dist.Work):
+    """The handle of several operations."""
+
+    def __init__(self, works: list[dist.Work]):
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+    def get_future(self) -> torch.futures.Future:
+        return torch.futures.collect_all([work.get_future() for work in self._works])
+
+
+class _Complete(Work):
+    """Of an operation that was complete when its call returned."""
+
+    def __init__(self):
+        operation = Operation("a complete operation", None, ())
+        operation.end(None)
+        super().__init__(None, operation)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        return True
+
+
+COMPLETE = _Complete()

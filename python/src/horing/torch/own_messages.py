@@ -1,0 +1,59 @@
+"""Messages of a rank to itself: copies, once the send and the receive are there."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import torch
+
+from .failures import failure
+from .operation import Operation
+from .tensors import check_input, check_output
+
+_USAGE, _TIMEOUT = 5, 8
+
+
+class OwnMessages:
+    """In order for each tag. `describe(operation)` begins the text of errors; `timeout` is in seconds. Any thread."""
+
+    def __init__(self, describe: Callable[[Operation], str], timeout: float):
+        self._describe, self._timeout = describe, timeout
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[str, int], deque[Operation]] = {}
+
+    def send(self, tensor: torch.Tensor, tag: int) -> Operation:
+        check_input(tensor)
+        return self._start(Operation("send", None, tensor, [], timeout=self._timeout), tag, "recv")
+
+    def receive(self, tensor: torch.Tensor, tag: int) -> Operation:
+        check_output(tensor)
+        return self._start(Operation("recv", None, tensor, [tensor], timeout=self._timeout), tag, "send")
+
+    def wait(self, operation: Operation, seconds: float | None = None) -> None:
+        if not operation.wait(seconds if seconds is not None else operation.timeout):
+            raise failure(_TIMEOUT, f"{self._describe(operation)}: this rank has not made the other end of its message to itself")
+        if operation.error is not None:
+            raise operation.error
+
+    def _start(self, operation: Operation, tag: int, counterpart: str) -> Operation:
+        operation.begin()
+        with self._lock:
+            others = self._waiting.get((counterpart, tag))
+            if not others:
+                self._waiting.setdefault((operation.name, tag), deque()).append(operation)
+                return operation
+            other = others.popleft()
+        sent, received = (operation, other) if operation.name == "send" else (other, operation)
+        error = self._copy(received.tensors, sent.tensors)
+        operation.end(error)
+        other.end(error)
+        return operation
+
+    def _copy(self, received: torch.Tensor, sent: torch.Tensor) -> BaseException | None:
+        if received.dtype is not sent.dtype or received.numel() != sent.numel():
+            return failure(_USAGE, f"a rank sent itself {sent.numel()} elements of {sent.dtype} and received {received.numel()} of "
+                           f"{received.dtype}")
+        received.detach().copy_(sent.detach().reshape(received.shape))
+        return None

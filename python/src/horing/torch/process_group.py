@@ -1,0 +1,190 @@
+"""The group that torch.distributed sees."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from .. import _capi
+from .collectives import Collectives
+from .lane import Lane
+from .meeting import Meeting
+from .messages import Messages
+from .operation import Operation, Together
+
+_DEVICES = [torch.device("cpu")]
+_settings = threading.Lock()  # of the environment
+
+
+class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
+    """A process group whose ranks are joined by a communicator of horing.
+
+    It stands in place of torch's group and of its backend. Any thread may use it: operations take effect in the order in which
+    they were started; while one that is wanted at once is under way, others of the same group wait. `timeout` is the deadline of
+    each operation, and of making the group. In a forked child it can only be dropped.
+    """
+
+    # What torch asks of a backend.
+    supports_splitting = False
+    supports_coalescing = False
+    supports_shrinking = False
+    supports_time_estimate = False
+
+    @classmethod
+    def create(cls, backend_options, _group_options=None) -> ProcessGroupHoring:
+        """For torch.distributed.Backend.register_backend with extended_api. Collective over the group's ranks."""
+        return cls(backend_options.store, backend_options.group_rank, backend_options.group_size, backend_options.timeout,
+                   list(backend_options.global_ranks_in_group))
+
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta, global_ranks: list[int] | None = None):
+        super().__init__(rank, size)
+        self._store, self._rank, self._size = store, rank, size
+        self._timeout = timeout.total_seconds()
+        self._global_ranks = global_ranks or list(range(size))
+        self._name = self._description = ""
+        self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
+        self._open_messages()
+        meeting = Meeting(store, rank, size, time.monotonic() + self._timeout)
+        self._lane = Lane(lambda: self._new_communicator(meeting), self._describe, self._global_rank)
+        self._meeting = meeting.number
+
+    def _new_communicator(self, meeting: Meeting) -> int:
+        with _settings:
+            before = os.environ.get("HORING_TIMEOUT_MS")
+            os.environ["HORING_TIMEOUT_MS"] = str(self._timeout_ms())
+            try:
+                return meeting.communicator()
+            finally:
+                if before is None:
+                    del os.environ["HORING_TIMEOUT_MS"]
+                else:
+                    os.environ["HORING_TIMEOUT_MS"] = before
+
+    def _handle(self, work: dist.Work) -> dist.Work:
+        if self._batch is not None:
+            self._batch.append(work)
+        return work
+
+    def _timeout_ms(self) -> int:
+        return max(1, min(86_400_000, round(1000 * self._timeout)))
+
+    # ---- Names and numbers ----
+
+    def _describe(self, operation: Operation) -> str:
+        group = self._description or self._name or "a group that is being made"
+        member = f"rank {self._rank} of {self._size}"
+        if self._global_ranks != list(range(self._size)):
+            member += f" (its global ranks are {self._global_ranks})"
+        return f"{operation.name} {operation.sequence} of {group}, {member}"
+
+    def _global_rank(self, rank: int) -> int:
+        return self._global_ranks[rank]
+
+    def getBackendName(self) -> str:
+        return "horing"
+
+    def _get_backend_name(self) -> str:
+        return "horing"
+
+    def name(self) -> str:
+        return "horing"
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return self._size
+
+    def getRank(self) -> int:
+        return self._rank
+
+    def getSize(self) -> int:
+        return self._size
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
+    group_name, group_desc = property(getGroupName), property(getGroupDesc)
+
+    def get_group_store(self) -> dist.Store:
+        return self._store
+
+    # ---- What torch asks of a group and of its backends ----
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return list(_DEVICES)
+
+    def _get_backend(self, device: torch.device) -> ProcessGroupHoring:
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"horing has no backend for {device}: it serves tensors on the CPU")
+        return self
+
+    @property
+    def options(self) -> dist.ProcessGroup:
+        return dist.Backend.Options("horing", timedelta(seconds=self._timeout))
+
+    def eager_connect_single_device(self, device: torch.device) -> None:
+        """Ranks are connected when the group is made."""
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Numbers start at 0 on all ranks."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._lane.sequence
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """For operations that begin later."""
+        if _capi.horingCommSetTimeout is None:
+            raise NotImplementedError("this libhoring cannot change a deadline")
+        self._timeout = timeout.total_seconds()
+        _capi.check(_capi.horingCommSetTimeout(self._lane.comm, self._timeout_ms()))
+
+    _set_default_timeout = set_timeout
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """A barrier whose error names the ranks that did not come; of all of them, whatever `wait_all_ranks` says."""
+        self.barrier(timeout=timeout).wait()
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        """What is started from now on is also waited for by the handle that _end_coalescing returns."""
+        self._batch = []
+
+    def _end_coalescing(self, device: torch.device) -> dist.Work:
+        works, self._batch = self._batch, None
+        return Together(works)
+
+    # ---- Ending ----
+
+    def shutdown(self) -> None:
+        """Waits for what was started, then releases the group's connections. What is called later raises an error."""
+        self._close_messages(Lane.close)
+        self._lane.close()
+
+    def abort(self) -> None:
+        """Ends what is under way with an error, here and on the other ranks. Any thread."""
+        self._close_messages(Lane.abort)
+        self._lane.abort()
+
+    # ---- Older and newer names ----
+
+    _allgather_base = Collectives.all_gather_single
+    allgather_into_tensor_coalesced = Collectives.all_gather_single_coalesced
+    _reduce_scatter_base = Collectives.reduce_scatter_single
+    reduce_scatter_tensor_coalesced = Collectives.reduce_scatter_single_coalesced
+    alltoall_base = Collectives.all_to_all_single

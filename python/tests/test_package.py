@@ -1,0 +1,93 @@
+"""The package as a whole: versions, types, programs, signatures."""
+
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import horing
+from horing import _capi, _programs
+
+
+def installed():
+    try:
+        return metadata.distribution("horing")
+    except metadata.PackageNotFoundError:
+        pytest.skip("the package is not installed")
+
+
+def test_versions_agree(project):
+    header = (project / "include/horing/horing.h").read_text()
+    numbers = [re.search(f"#define HORING_{part} (\\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH")]
+    assert ".".join(numbers) == horing.__version__ == horing.library_version()
+    assert f'version = "{horing.__version__}"' in (project / "python/pyproject.toml").read_text()
+
+
+def test_every_function_of_the_header_is_declared(project):
+    """With as many parameters; a new one must be added to _capi."""
+    header = re.sub(r"/\*.*?\*/", "", (project / "include/horing/horing.h").read_text(), flags=re.S)
+    declared = {**_capi._SIGNATURES, **_capi._NEWER_SIGNATURES}
+    functions = re.findall(r"HORING_API\s+horingResult_t\s+(horing\w+)\(([^)]*)\)", header)
+    assert len(functions) > 45
+    for name, parameters in functions:
+        count = 0 if parameters.strip() == "void" else parameters.count(",") + 1
+        assert name in declared, f"{name} is not declared"
+        assert len(declared[name]) == count, f"{name} has {count} parameters"
+
+
+def test_numbers_are_the_header_s(project):
+    header = (project / "include/horing/horing.h").read_text()
+
+    def value(name):
+        return int(re.search(rf"\b{name} = (\w+)", header).group(1), 0)
+
+    names = {"float8_e4m3": "Float8e4m3", "float8_e5m2": "Float8e5m2"}
+    for each in horing.DType:
+        assert value("horing" + names.get(each.name, each.name.capitalize())) == each
+    ops = {"BAND": "BitAnd", "BOR": "BitOr", "BXOR": "BitXor"}
+    for each in horing.Op:
+        assert value("horing" + ops.get(each.name, each.name.capitalize())) == each
+    for kind, name in ((horing.CudaError, "UnhandledCudaError"), (horing.SystemCallError, "SystemError"),
+                       (horing.InternalError, "InternalError"), (horing.InvalidArgumentError, "InvalidArgument"),
+                       (horing.InvalidUsageError, "InvalidUsage"), (horing.RemoteError, "RemoteError"),
+                       (horing.TimeoutError, "Timeout")):
+        assert value("horing" + name) == kind.code
+
+
+def test_neither_numpy_nor_torch_is_imported():
+    import subprocess
+
+    text = "import sys, horing; print(sorted({'numpy', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_every_public_name_has_a_docstring():
+    for name in horing.__all__:
+        assert getattr(horing, name).__doc__, name
+    for kind in (horing.Communicator, horing.Stream, horing.Memory):
+        for name in dir(kind):
+            if not name.startswith("_") and callable(getattr(kind, name)) and name in vars(kind):
+                assert getattr(kind, name).__doc__ or name == "close", f"{kind.__name__}.{name}"
+
+
+def test_a_library_that_is_not_there():
+    import subprocess
+
+    run = subprocess.run([sys.executable, "-c", "import horing"], capture_output=True, text=True,
+                         env={"HORING_LIBRARY": "/nowhere/libhoring.so", "PYTHONPATH": str(Path(horing.__file__).parents[1])})
+    assert "HORING_LIBRARY names it" in run.stderr and "ImportError" in run.stderr
+
+
+def test_the_wheel_has_the_library_and_every_program_as_a_command():
+    distribution = installed()
+    files = [str(each) for each in distribution.files or []]
+    if "horing/lib/libhoring.so.0" not in files:
+        pytest.skip("the package is not installed from a wheel")
+    assert "horing/py.typed" in files
+    programs = {Path(each).name for each in files if each.startswith("horing/bin/")}
+    commands = {each.name for each in distribution.entry_points if each.group == "console_scripts"}
+    assert programs == commands
+    for name in programs:
+        assert _programs.find(name)

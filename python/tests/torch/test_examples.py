@@ -1,0 +1,66 @@
+"""The programs of examples/torch, started by torchrun and by horing-run (where there is one)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+
+
+def horing_run(*options: str) -> list[str]:
+    program = os.environ.get("HORING_RUN") or shutil.which("horing-run")
+    if program is None:
+        pytest.skip("no horing-run: set HORING_RUN or PATH")
+    return [program, *options, "--", sys.executable]
+
+
+def output(launcher: list[str], *arguments: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "HORING_KEY_FILE")}
+    ended = subprocess.run([*launcher, *arguments], env={**environment, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+                           timeout=100)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def launchers():
+    return {"torchrun": lambda: TORCHRUN, "horing-run": lambda: horing_run("-n", "2"),
+            "two emulated nodes": lambda: horing_run("-n", "4", "--nodes", "2", "--rate", "1000")}
+
+
+@pytest.fixture(params=launchers())
+def launcher(request):
+    if request.param == "two emulated nodes":
+        program = horing_run()[0]
+        checked = subprocess.run([program, "--check-nodes"], capture_output=True, text=True)
+        if checked.returncode:
+            pytest.skip(f"no emulated nodes here: {checked.stdout}{checked.stderr}")
+    return launchers()[request.param]()
+
+
+def losses(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"loss ([0-9.]+)", text)]
+
+
+def test_ddp(launcher):
+    found = losses(output(launcher, str(EXAMPLES / "ddp.py")))
+    assert len(found) == 6 and found[-1] < 0.5 * found[0], found
+
+
+def test_fsdp(launcher, tmp_path):
+    text = output(launcher, str(EXAMPLES / "fsdp.py"), str(tmp_path / "checkpoint"))
+    found = losses(text)
+    assert len(found) == 5 and found[-1] < 0.7 * found[0], found
+    assert "saved to" in text and (tmp_path / "checkpoint" / ".metadata").exists()
+
+
+def test_tensor_parallel(launcher):
+    found = re.search(r"difference from one process: (\S+);", output(launcher, str(EXAMPLES / "tensor_parallel.py")))
+    assert found and float(found[1]) < 1e-5

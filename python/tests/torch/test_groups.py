@@ -1,0 +1,122 @@
+"""Groups: made by some ranks only, in any order, again, on a store that lives on, many of them."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ranks import check, join, run
+
+
+def test_some_ranks_in_different_orders():
+    def body(rank, size):
+        pairs = [dist.new_group([0, 1]), dist.new_group([2, 3]), dist.new_group([1, 3]), dist.new_group([0, 2])]
+        mine = [group for group in pairs if isinstance(group, dist.ProcessGroup)]
+        assert len(mine) == 2
+        works, tensors = [], [torch.full((10,), 1.0 * rank) for _ in mine]
+        order = (0, 1) if rank % 2 else (1, 0)
+        for number in order:
+            works.append(dist.all_reduce(tensors[number], group=mine[number], async_op=True))
+        for work in works:
+            work.wait()
+        for tensor, group in zip(tensors, mine):
+            assert (tensor == sum(dist.get_process_group_ranks(group))).all()
+
+    check(4, body)
+
+
+def test_made_by_their_members_only():
+    def body(rank, size):
+        if rank == 2:
+            return
+        group = dist.new_group([0, 1], use_local_synchronization=True)
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor, group=group)
+        assert (tensor == 2).all()
+
+    check(3, body)
+
+
+def test_init_destroy_and_init_again():
+    def body(rank, size, folder):
+        held = []
+        for _ in range(3):
+            join(rank, size, folder)
+            tensor = torch.ones(3)
+            dist.all_reduce(tensor)
+            assert (tensor == size).all()
+            held.append(dist.group.WORLD)
+            dist.destroy_process_group()
+        with pytest.raises(RuntimeError, match="the group was destroyed"):
+            held[0].allreduce([torch.ones(1)])
+        held[0].shutdown()  # again: nothing
+
+    check(3, body, group=False)
+
+
+def test_a_store_that_lives_on():
+    """The keys of earlier groups are there, also of one that was never completed."""
+
+    def body(rank, size, folder):
+        store = dist.FileStore(os.path.join(folder, "store"), -1)
+        from horing.torch import ProcessGroupHoring
+        if rank == 0:  # as if rank 0 had been here, before the job failed and started again
+            lonely = pytest.raises(TimeoutError, ProcessGroupHoring, store, 0, size, timedelta(seconds=1))
+            assert "no sign of rank 1" in str(lonely.value)
+            store.set("go on", "now")
+        store.wait(["go on"], timedelta(seconds=20))
+        for _ in range(3):
+            group = ProcessGroupHoring(store, rank, size, timedelta(seconds=20))
+            tensor = torch.ones(2)
+            group.allreduce([tensor])
+            assert (tensor == size).all()
+            group.shutdown()
+
+    check(2, body, group=False)
+
+
+def test_a_rank_that_does_not_come_is_named():
+    def body(rank, size, folder):
+        if rank != 2:
+            join(rank, size, folder, timeout=2)
+
+    outcomes = run(3, body, group=False)
+    for rank in (0, 1):
+        assert "TimeoutError" in outcomes[rank].error and "no sign of rank 2." in outcomes[rank].error, outcomes[rank].error
+
+
+def test_two_backends_in_a_process():
+    def body(rank, size):
+        gloo = dist.new_group(backend="gloo")
+        mine, theirs = torch.ones(5), torch.ones(5)
+        works = [dist.all_reduce(theirs, group=gloo, async_op=True), dist.all_reduce(mine, async_op=True)]
+        for work in works:
+            work.wait()
+        assert (mine == size).all() and (theirs == size).all()
+        assert dist.get_backend() == "horing" and dist.get_backend(gloo) == "gloo"
+
+    check(2, body)
+
+
+def test_many_groups_made_and_destroyed():
+    def body(rank, size):
+        def descriptors():
+            return len(os.listdir("/proc/self/fd"))
+
+        before = None
+        for _ in range(10):
+            groups = [dist.new_group() for _ in range(8)]
+            tensor = torch.ones(1)
+            for group in groups:
+                dist.all_reduce(tensor, group=group)
+            for group in groups:
+                dist.destroy_process_group(group)
+            before = before or descriptors()
+        assert tensor.item() == size ** 8
+        assert descriptors() <= before + 2, (before, descriptors())
+
+    check(2, body, timeout=60)

@@ -1,0 +1,128 @@
+"""Tensors of any layout: right values, and nothing beside a view is touched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ranks import check
+
+
+def whole() -> torch.Tensor:
+    return torch.full((6, 8), -1.0)
+
+
+VIEWS = {
+    "transposed": lambda base: base.t(),
+    "columns": lambda base: base[:, 2:5],
+    "every second": lambda base: base[::2, 1::2],
+    "offset": lambda base: base.view(-1)[3:20],
+    "one column": lambda base: base[:, 3],
+    "scalar": lambda base: base[2, 2],
+    "empty": lambda base: base[:0],
+}
+
+
+@pytest.mark.parametrize("async_op", (False, True))
+def test_views(async_op):
+    def body(rank, size):
+        for view_of in VIEWS.values():
+            base = whole()
+            view = view_of(base)
+            view.fill_(1.0 + rank)
+            finish(dist.all_reduce(view, async_op=async_op))
+            only_the_view(base, view_of, 3.0)
+            base = whole()
+            view = view_of(base)
+            view.fill_(5.0 + rank)
+            finish(dist.broadcast(view, 1, async_op=async_op))
+            only_the_view(base, view_of, 6.0)
+            base = whole()
+            outputs = [torch.empty_like(view), view_of(base)]
+            finish(dist.all_gather(outputs, torch.full_like(view, 1.0 * rank), async_op=async_op))
+            assert (outputs[0] == 0).all()
+            only_the_view(base, view_of, 1.0)
+            base = whole()
+            inputs = [view_of(torch.full((6, 8), 1.0 * each)) for each in range(size)]
+            finish(dist.reduce_scatter(view_of(base), inputs, async_op=async_op))
+            only_the_view(base, view_of, 2.0 * rank)
+            base = whole()
+            finish(dist.scatter(view_of(base), inputs if rank == 0 else None, 0, async_op=async_op))
+            only_the_view(base, view_of, 1.0 * rank)
+
+    check(2, body)
+
+
+def finish(work) -> None:
+    if work is not None:
+        work.wait()
+
+
+def only_the_view(base, view_of, value: float) -> None:
+    expected = whole()
+    view_of(expected).fill_(value)
+    assert torch.equal(base, expected), (base, expected)
+
+
+def test_messages_of_views():
+    def body(rank, size):
+        for view_of in VIEWS.values():
+            base = whole()
+            if rank == 0:
+                view_of(base).fill_(4.0)
+                dist.send(view_of(base), 1)
+            else:
+                dist.recv(view_of(base), 0)
+                only_the_view(base, view_of, 4.0)
+
+    check(2, body)
+
+
+def test_elements_that_share_memory_are_refused():
+    def body(rank, size):
+        with pytest.raises(ValueError, match="share memory"):
+            dist.all_reduce(torch.ones(1).expand(4))
+        output = [torch.empty(4) for _ in range(size)]
+        dist.all_gather(output, torch.full((1,), 1.0 * rank).expand(4))  # to read them is fine
+        assert all((each == number).all() for number, each in enumerate(output))
+
+    check(2, body)
+
+
+def test_the_same_output_twice_and_in_place():
+    def body(rank, size):
+        flat = torch.full((2, 3), -1.0)
+        flat[rank] = rank
+        dist.all_gather(list(flat.unbind()), flat[rank])
+        assert torch.equal(flat, torch.tensor([[0.0] * 3, [1.0] * 3]))
+        flat = torch.arange(6.0) + rank
+        dist.reduce_scatter_tensor(flat[3 * rank:3 * rank + 3], flat)
+        assert torch.equal(flat[3 * rank:3 * rank + 3], 2 * torch.arange(3.0) + 6 * rank + 1)
+
+    check(2, body)
+
+
+def test_conjugated_and_negated_views():
+    def body(rank, size):
+        outputs = [torch.empty(2, dtype=torch.complex64) for _ in range(size)]
+        dist.gather(torch.tensor([1 + 2j, 3 - 1j]).conj(), outputs if rank == 0 else None, 0)
+        if rank == 0:
+            assert all(torch.equal(each, torch.tensor([1 - 2j, 3 + 1j])) for each in outputs)
+        outputs = [torch.empty(2) for _ in range(size)]
+        dist.all_gather(outputs, torch.tensor([1 + 2j, 3 - 1j]).conj().imag)
+        assert all(torch.equal(each, torch.tensor([-2.0, 1.0])) for each in outputs)
+
+    check(2, body)
+
+
+def test_parameters_that_require_gradients():
+    def body(rank, size):
+        parameter = torch.nn.Parameter(torch.full((2, 3), 1.0 * rank))
+        dist.broadcast(parameter, 1)
+        assert (parameter == 1).all() and parameter.requires_grad
+        parameter = torch.nn.Parameter(torch.full((2, 3), 1.0 * rank).t())
+        dist.all_reduce(parameter)
+        assert (parameter == 1).all() and parameter.requires_grad and parameter.grad_fn is None
+
+    check(2, body)
