@@ -717,12 +717,11 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * ends agree on the number of bytes. A message that no receive waits for yet is kept by the receiver, up to
  * 64 MiB in all; larger ones wait in the sender.
  *
- * Such messages that follow each other on a communicator are under way at the same time and end each by
- * itself, in whatever order they were issued: those on different streams need not wait for each other. With
- * NULL the call returns when its own message is complete. Other operations of the communicator come before
- * or after them, as always: a collective begins when all messages issued before it are complete. Ranks whose
- * messages on streams wait for each other are not reported before the deadline, which holds for each message:
- * the program may have more messages to issue.
+ * Such messages are under way at the same time, also while other operations of the communicator are, and each
+ * ends by itself: only streams order them. So those on different streams need not wait for each other, nor
+ * collectives for them; with NULL the call returns when its own message is complete. Ranks whose messages on
+ * streams wait for each other are not reported before the deadline, which holds for each message: the program
+ * may have more messages to issue.
  *
  * Buffers are in host memory. A rank sends none to itself. Messages with tags and those without one do not
  * meet. Errors: as for horingSend and horingRecv, and horingInvalidUsage (buffers on a GPU). */

@@ -286,7 +286,7 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
     }
     return driveToEnd(*planned, call.sequence, deadline);
   });
-  lent_->takeBack(!status.ok());
+  lent_->takeBack(!status.ok(), 0);
   return status;
 }
 
@@ -334,13 +334,15 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   HORING_TRY(mayBegin());
   const bool from_any = std::any_of(transfers.begin(), transfers.end(),
                                     [](const Transfer& transfer) { return transfer.peer == kAnyRank; });
-  LinkSet links{LinkUse::kPointToPoint, {}};
+  const bool tagged = transfers.front().tag.has_value();
+  PointToPoint& messages = tagged ? *tagged_messages_ : *point_to_point_;
+  LinkSet links{tagged ? LinkUse::kTagged : LinkUse::kPointToPoint, {}};
   for (const Transfer& transfer : transfers)
     if (transfer.peer != options_.rank && !from_any) links.peers.push_back(transfer.peer);
   for (int peer = 0; from_any && peer < options_.ranks; ++peer)
     if (peer != options_.rank) links.peers.push_back(peer);
   // Nothing is sent yet: such an error does not stick.
-  HORING_TRY(point_to_point_->begin(transfers));
+  HORING_TRY(messages.begin(transfers));
   Status status = connector_->begin(links);
   calls_.beginExchange();
   if (status.ok()) {
@@ -352,12 +354,13 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
         lent_->lendRegistered(transports, sends ? transfer.input : transfer.output);
         if (!sends && !transfer.copier) lent_->lendOrdinary(transports, transfer.output, transfer.bytes);
       }
-      return drive({.operation = *point_to_point_,
+      return drive({.operation = messages,
                     .transports = transports,
                     .deadline = Deadline::after(clock_, timeoutMs()),
-                    .links = &links});
+                    .links = &links,
+                    .messages = &messages});
     });
-    lent_->takeBack(!status.ok());
+    lent_->takeBack(!status.ok(), 0);
   }
   calls_.endExchange();
   return status.ok() ? status : fail(status);
@@ -366,28 +369,39 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
 Status Communicator::exchange(MessageSource& source) {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
-  HORING_TRY(mayBegin());
-  HORING_TRY(waiter_->watch(source.wakeFd()));
-  HORING_TRY(point_to_point_->begin({}));
-  TaggedExchange tagged({.messages = *point_to_point_,
-                         .connector = *connector_,
-                         .lent = *lent_,
-                         .clock = clock_,
-                         .rank = options_.rank,
-                         .ranks = options_.ranks,
-                         .timeout_ms = timeoutMs()},
-                        source);
-  calls_.beginExchange();
+  if (const Status may = mayBegin(); !may.ok()) return endTagged(source, may);
+  if (!tagged_) {
+    HORING_TRY(waiter_->watch(source.wakeFd()));
+    HORING_TRY(tagged_messages_->begin({}));
+    const TaggedExchange::Parts parts{.messages = *tagged_messages_,
+                                      .connector = *connector_,
+                                      .lent = *lent_,
+                                      .clock = clock_,
+                                      .rank = options_.rank,
+                                      .ranks = options_.ranks,
+                                      .timeout_ms = timeout_ms_};
+    tagged_ = std::make_unique<TaggedExchange>(parts, source);
+  }
   const Status status = withoutExceptions([&] {
-    return drive({.operation = tagged,
+    return drive({.operation = *tagged_,
                   .deadline = Deadline::after(clock_, timeoutMs()),
-                  .links = &tagged.links(),
-                  .tagged = &tagged});
+                  .links = &tagged_->links(),
+                  .messages = tagged_messages_.get()});
   });
+  if (status.ok() && !tagged_->isOver()) return {};
+  return endTagged(source, status.ok() ? status : fail(status));
+}
+
+Status Communicator::endTagged(MessageSource& source, const Status& status) {
+  if (!tagged_) return status;
   lent_->takeBack(!status.ok());
-  calls_.endExchange();
   waiter_->forget(source.wakeFd());
-  return status.ok() ? status : fail(status);
+  tagged_.reset();
+  return status;
+}
+
+TaggedExchange* Communicator::beside(const Driven* operation) const {
+  return tagged_.get() != operation ? tagged_.get() : nullptr;
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
@@ -447,7 +461,10 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
   };
   waiter_->progressed();
   while (!planner_->connected(planned)) {
-    if (Status moved = connector_->progress(planned.transports); !moved.ok()) {
+    // Whoever is waited for may first wait for a message.
+    if (tagged_) tagged_->poll();
+    if (Status moved = connector_->progress(planned.transports | (tagged_ ? tagged_->transports() : 0));
+        !moved.ok()) {
       watchdog_->suspect(call.sequence, obstacle());
       return moved;
     }
@@ -474,12 +491,14 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
 Status Communicator::drive(const Drive& drive) {
   Driven& operation = drive.operation;
   const bool is_exchange = drive.sequence == kExchange;
-  const auto transports = [&] { return drive.tagged ? drive.tagged->transports() : drive.transports; };
-  const auto deadline = [&] { return drive.tagged ? drive.tagged->deadline() : drive.deadline; };
+  TaggedExchange* const messages = beside(&operation);
+  const bool is_tagged = tagged_ && !messages;
+  const auto transports = [&] { return drive.transports | (tagged_ ? tagged_->transports() : 0); };
+  const auto deadline = [&] { return is_tagged ? tagged_->deadline() : drive.deadline; };
   const auto obstacle = [&]() -> Obstacle {
     if (!is_exchange) return {operation.waitsFor(), operation.describeProgress()};
-    return {point_to_point_->waitsFor(Transfer::Direction::kReceive), operation.describeProgress(),
-            point_to_point_->waitsFor(Transfer::Direction::kSend)};
+    return {drive.messages->waitsFor(Transfer::Direction::kReceive), operation.describeProgress(),
+            drive.messages->waitsFor(Transfer::Direction::kSend)};
   };
   int64_t next_look_ns = 0;  // nothing to look for before the clock has been looked at
   Timeline* timeline = drive.lanes ? timeline_.get() : nullptr;
@@ -488,9 +507,13 @@ Status Communicator::drive(const Drive& drive) {
   waiter_->progressed();
   for (uint32_t round = 1;; ++round) {
     // First, so that what can be sent is on its way when the transports are driven.
-    const bool progressed = operation.poll();
+    bool progressed = operation.poll();
     if (timeline && progressed) timeline->lanesWentOn(*drive.lanes);
     if (operation.done()) return {};
+    if (messages) [[unlikely]] {
+      progressed = messages->poll() || progressed;
+      if (!messages->status().ok()) return messages->status();
+    }
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
       const bool others_disagree = !is_exchange && own.code() == Code::kInvalidUsage;
       return others_disagree ? watchdog_->mismatch(drive.sequence, obstacle(), own, aborted_) : own;
@@ -510,9 +533,11 @@ Status Communicator::drive(const Drive& drive) {
     if (now_ns >= next_look_ns) {
       HORING_TRY(lookAround());
       // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
-      if (!drive.tagged) watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
+      if (!is_tagged) watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
+      if (is_tagged && deadline().passed()) return overdue(*tagged_);
       if (deadline().passed() && !(operation.awaitsCopies() && operation.waitsFor().empty()))
         return watchdog_->overdue(drive.sequence, obstacle(), timeoutMs(), timedOut(drive), aborted_);
+      if (messages && messages->deadline().passed()) return overdue(*messages);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
@@ -524,6 +549,21 @@ Status Communicator::drive(const Drive& drive) {
     HORING_TRY(
         sleep(&operation, std::min(connects ? kConnectBlockMs : kLongestBlockMs, deadline().remainingMs())));
   }
+}
+
+Status Communicator::overdue(const TaggedExchange& tagged) {
+  calls_.beginExchange();
+  const Obstacle obstacle{tagged_messages_->waitsFor(Transfer::Direction::kReceive),
+                          tagged.describeProgress(), tagged_messages_->waitsFor(Transfer::Direction::kSend)};
+  const Status late =
+      makeStatus(Code::kTimeout,
+                 "rank %d: a message with a tag did not get through within %lld ms (HORING_TIMEOUT_MS): %s. "
+                 "A rank that is waited "
+                 "for is stopped, or never made its part",
+                 options_.rank, static_cast<long long>(timeoutMs()), tagged.describeProgress().c_str());
+  const Status verdict = watchdog_->overdue(kExchange, obstacle, timeoutMs(), late, aborted_);
+  calls_.endExchange();
+  return verdict;
 }
 
 Status Communicator::timedOut(const Drive& drive) const {
@@ -546,7 +586,9 @@ Status Communicator::sleep(Driven* operation, int timeout_ms) {
   const uint32_t all = connector_->allTransports();
   connector_->beginWait(all);
   Status status = connector_->progress(all);
-  const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done()));
+  TaggedExchange* const messages = beside(operation);
+  const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done())) &&
+                    !(messages && messages->poll());
   if (idle) {
     const int64_t asleep_ns = timeline_ ? clock_.nowNs() : 0;
     waiter_->block(std::chrono::milliseconds(timeout_ms));
@@ -653,7 +695,8 @@ Status Communicator::finalize() {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   if (error_.ok() && left_)
-    return makeStatus(Code::kInvalidArgument, "rank %d: the communicator was finalized before", options_.rank);
+    return makeStatus(Code::kInvalidArgument, "rank %d: the communicator was finalized before",
+                      options_.rank);
   HORING_TRY(mayBegin());
   sayGoodbye();
   return {};
@@ -683,7 +726,8 @@ const Selection& Communicator::selectionFor(Collective collective, const Call& c
 uint64_t Communicator::memoryBytes() const {
   const ExclusiveUse exclusive(use_,
                                Use::kLook);  // between calls the control thread may be driving transports
-  return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes();
+  return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes() +
+         tagged_messages_->memoryBytes();
 }
 
 }  // namespace horing

@@ -99,8 +99,9 @@ class Communicator {
   bool mayRunAgain(const PlainCall& call) const { return prepared_.mayHave(call); }
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
-  // Messages with tags, from the first call of the source until none is left under way; each ends by itself. After an error, which
-  // sticks, those that have not ended have failed.
+  // Messages with tags, of a source that stays the same: drives what is under way until nothing is, or the source wants the thread
+  // back. What is under way then goes on beside other operations, and each call of it ends by itself. After an error, which sticks,
+  // those that have not ended have failed.
   Status exchange(MessageSource& source);
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
@@ -239,17 +240,21 @@ class Communicator {
     Deadline deadline;
     const LinkSet* links = nullptr;          // that may still have to come up
     const HostOperation* lanes = nullptr;    // that a timeline shows
-    const TaggedExchange* tagged = nullptr;  // which has transports and a deadline of its own
+    const PointToPoint* messages = nullptr;  // of an exchange
   };
   Status occupied() const;
   Status mayBegin();
   void sayGoodbye();
   Status drive(const Drive& drive);
   Status sleep(Driven* operation, int timeout_ms);
+  // What is to be polled while `operation` is driven; null: nothing.
+  TaggedExchange* beside(const Driven* operation) const;
+  Status endTagged(MessageSource& source, const Status& status);
   Status lookAround();
   void serveOthers();
   void driveForOthers();
   Status timedOut(const Drive& drive) const;
+  Status overdue(const TaggedExchange& tagged);
   Status fail(Status status);  // once its cause is known, or there has been time enough to hear of it
   Status stick(Status error);
   Status rootCause(Status status);
@@ -286,6 +291,9 @@ class Communicator {
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<PeerConnections> pairs_;
   std::unique_ptr<PointToPoint> point_to_point_;
+  std::unique_ptr<PeerConnections> tagged_pairs_;
+  std::unique_ptr<PointToPoint> tagged_messages_;
+  std::unique_ptr<TaggedExchange> tagged_;     // while messages with tags are under way on streams
   std::unique_ptr<PeerBuffers> peer_buffers_;  // null where no memory is shared
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter

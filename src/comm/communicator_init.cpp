@@ -7,6 +7,7 @@
 #include "base/cache_folder.h"
 #include "base/hex.h"
 #include "comm/communicator.h"
+#include "comm/tagged_exchange.h"
 #include "comm/transports.h"
 #include "control/flight_file.h"
 #include "control/rank_list.h"
@@ -25,21 +26,22 @@ constexpr size_t kMostSharingRanks = 64;
 constexpr size_t kMaxSettingsBytes = 1024;
 constexpr const char* kMaking = "the making of the communicator";
 
-// The links for sends and receives, as far as they are up.
+// The links for sends and receives, or for those with tags, as far as they are up.
 class PairConnections final : public PeerConnections {
  public:
-  explicit PairConnections(Connector& connector) : connector_(connector) {}
+  PairConnections(Connector& connector, LinkUse use) : connector_(connector), use_(use) {}
   Sender* sender(int peer) override {
-    Link& link = connector_.link(LinkUse::kPointToPoint, peer);
+    Link& link = connector_.link(use_, peer);
     return link.established() ? &link.sender(0) : nullptr;
   }
   Receiver* receiver(int peer) override {
-    Link& link = connector_.link(LinkUse::kPointToPoint, peer);
+    Link& link = connector_.link(use_, peer);
     return link.established() ? &link.receiver(0) : nullptr;
   }
 
  private:
   Connector& connector_;
+  LinkUse use_;
 };
 
 // Devices have no memory of a segment that is gone.
@@ -186,9 +188,12 @@ Status Communicator::initialise() {
   }
   planner_ = std::make_unique<Planner>(options_.config, job_->map(), options_.rank, *connector_,
                                        job_->kernels().at(job_->identityOf(options_.rank).boot_id).cores);
-  pairs_ = std::make_unique<PairConnections>(*connector_);
-  point_to_point_ = std::make_unique<PointToPoint>(
-      options_.rank, options_.ranks, linkShapeOf(options_.config, "", options_.ranks).slot_bytes, *pairs_);
+  const uint32_t slot_bytes = linkShapeOf(options_.config, "", options_.ranks).slot_bytes;
+  pairs_ = std::make_unique<PairConnections>(*connector_, LinkUse::kPointToPoint);
+  point_to_point_ = std::make_unique<PointToPoint>(options_.rank, options_.ranks, slot_bytes, *pairs_);
+  tagged_pairs_ = std::make_unique<PairConnections>(*connector_, LinkUse::kTagged);
+  tagged_messages_ =
+      std::make_unique<PointToPoint>(options_.rank, options_.ranks, slot_bytes, *tagged_pairs_);
   return makeWaiter();
 }
 

@@ -55,7 +55,7 @@ Status Connector::begin(const LinkSet& links) {
     if (choice < 0) return nothingShared(peer);
     const auto transport = static_cast<size_t>(choice);
     LinkShape shape = shapes_[transport];
-    if (links.use == LinkUse::kPointToPoint) {
+    if (links.use >= LinkUse::kPointToPoint) {
       shape.channels = kPointToPointChannels;
       shape.room = 0;
     }

@@ -14,11 +14,11 @@ using AddressTable = std::vector<std::vector<std::vector<std::byte>>>;
 
 // Links have a purpose, and those of one purpose are used up by no other. Those for collectives may be several, for each has few channels.
 inline constexpr int kCollectiveLinks = 4;
-enum class LinkUse : uint8_t { kCollective, kPointToPoint = kCollectiveLinks };
+enum class LinkUse : uint8_t { kCollective, kPointToPoint = kCollectiveLinks, kTagged };
 constexpr LinkUse collectiveLink(int number) {
   return static_cast<LinkUse>(number);
 }
-inline constexpr int kLinkUses = kCollectiveLinks + 1;
+inline constexpr int kLinkUses = kCollectiveLinks + 2;
 static_assert(kLinkUses <= kMaxLinksPerPeer / 2,
               "the others may take the place of those that come to nothing");
 inline constexpr int kPointToPointChannels = 1;

@@ -19,6 +19,8 @@ class MessageSource {
   // Costs next to nothing: whether take() may give a call.
   virtual bool mayHaveMore() const = 0;
   virtual std::optional<Call> take() = 0;
+  // Costs next to nothing: whether the thread that drives messages has something else to do. They then go on beside that.
+  virtual bool wantsThread() const = 0;
   // The call is complete.
   virtual void finished(uint64_t ticket) = 0;
   // Becomes readable when another thread adds a call while the one that drives messages may be asleep.

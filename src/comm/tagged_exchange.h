@@ -15,7 +15,7 @@
 
 namespace horing {
 
-// From the first call until none is left. All that it takes must outlive it.
+// From the first call until none is left. All that it takes must outlive it. It is driven alone, or polled beside another operation.
 class TaggedExchange final : public Driven {
  public:
   struct Parts {
@@ -31,7 +31,9 @@ class TaggedExchange final : public Driven {
 
   // Admits what the source has.
   bool poll() override;
-  bool done() const override { return status_.ok() && parts_.messages.done(); }
+  // Also when the source wants the thread back: then it goes on later, or beside other operations.
+  bool done() const override { return status().ok() && (isOver() || source_.wantsThread()); }
+  bool isOver() const { return parts_.messages.done(); }
   const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
   std::vector<int32_t> waitsFor() const override { return parts_.messages.waitsFor(); }
   std::string describeProgress() const override { return parts_.messages.describeProgress(); }
@@ -52,9 +54,9 @@ class TaggedExchange final : public Driven {
   MessageSource& source_;
   Status status_;
   uint32_t transports_ = 0;
-  LinkSet links_{LinkUse::kPointToPoint, {}};
-  LinkSet all_links_{LinkUse::kPointToPoint, {}};  // also to ranks that a message may come from
-  std::map<uint64_t, Deadline> deadlines_;         // by ticket
+  LinkSet links_{LinkUse::kTagged, {}};
+  LinkSet all_links_{LinkUse::kTagged, {}};  // also to ranks that a message may come from
+  std::map<uint64_t, Deadline> deadlines_;   // by ticket
 };
 
 }  // namespace horing

@@ -21,7 +21,7 @@
 namespace horing {
 
 inline constexpr int kMaxLinkChannels = 8;
-inline constexpr int kMaxLinksPerPeer = 10;
+inline constexpr int kMaxLinksPerPeer = 12;
 inline constexpr uint32_t kMaxSlots = 128;
 inline constexpr uint32_t kMaxSlotBytes = 4u << 20;
 

@@ -148,6 +148,61 @@ TEST_P(TaggedMessages, OfAGroupAreOneCall) {
   });
 }
 
+// A receive that nothing answers yet holds up no collective.
+TEST_P(TaggedMessages, LetCollectivesGoOnBesideThem) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    if (ranks() == 1) return;
+    OwnStream waiting, working;
+    int32_t received = -1;
+    ASSERT_HORING(horingRecvTagged(&received, 1, horingInt32, previous, 1, nullptr, comm, waiting));
+    for (int round = 0; round < 10; ++round) {
+      std::vector<int64_t> ones(1000, 1), more(50'000, 1);
+      ASSERT_HORING(
+          horingAllReduce(more.data(), more.data(), more.size(), horingInt64, horingSum, comm, working));
+      ASSERT_HORING(
+          horingAllReduce(ones.data(), ones.data(), ones.size(), horingInt64, horingSum, comm, nullptr));
+      ASSERT_HORING(horingStreamSynchronize(working));
+      ASSERT_EQ(ones, std::vector<int64_t>(1000, ranks()));
+      ASSERT_EQ(more, std::vector<int64_t>(50'000, ranks()));
+    }
+    // All ranks are through with the collectives, and none has sent.
+    ASSERT_EQ(horingStreamQuery(waiting), horingInProgress);
+    int64_t one = 1;
+    ASSERT_HORING(horingAllReduce(&one, &one, 1, horingInt64, horingSum, comm, nullptr));
+    ASSERT_HORING(horingSendTagged(&rank, 1, horingInt32, next, 1, comm, nullptr));
+    ASSERT_HORING(horingStreamSynchronize(waiting));
+    EXPECT_EQ(received, previous);
+  });
+}
+
+// Rank 0 sends while it is in a collective that the others join when they have received.
+TEST_P(TaggedMessages, OvertakeCollectives) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    OwnStream working;
+    std::vector<OwnStream> sending(static_cast<size_t>(ranks()));
+    int64_t sum = 1;
+    const std::vector<int32_t> sent = numbers(200'000, 5);
+    if (rank == 0) {
+      ASSERT_HORING(horingAllReduce(&sum, &sum, 1, horingInt64, horingSum, comm, working));
+      for (int peer = 1; peer < ranks(); ++peer)
+        ASSERT_HORING(horingSendTagged(sent.data(), sent.size(), horingInt32, peer, 2, comm,
+                                       sending[static_cast<size_t>(peer)]));
+      for (const OwnStream& each : sending) ASSERT_HORING(horingStreamSynchronize(each));
+    } else {
+      std::vector<int32_t> received(sent.size());
+      ASSERT_HORING(horingRecvTagged(received.data(), received.size(), horingInt32, HORING_ANY_RANK, 2,
+                                     nullptr, comm, nullptr));
+      EXPECT_EQ(received, sent);
+      ASSERT_HORING(horingAllReduce(&sum, &sum, 1, horingInt64, horingSum, comm, working));
+    }
+    ASSERT_HORING(horingStreamSynchronize(working));
+    EXPECT_EQ(sum, ranks());
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, TaggedMessages, testing::ValuesIn(kWays));
 INSTANTIATE_TEST_SUITE_P(Rdma, TaggedMessages, testing::Values(kVerbsWay));
 

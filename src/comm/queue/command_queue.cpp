@@ -16,7 +16,104 @@ namespace {
 // Whether this is the thread of a queue, of this one or another. In a callback there, what a call would wait for may wait for the
 // callback.
 thread_local bool serves_a_queue = false;
+constexpr std::chrono::milliseconds kTurnNap{1};
 }  // namespace
+
+// The messages with tags of the queue, as what drives them sees them.
+class CommandQueue::TaggedCalls final : public MessageSource {
+ public:
+  explicit TaggedCalls(CommandQueue& queue)
+      : queue_(queue), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  // Ok unless there is no descriptor left.
+  Status status() const {
+    return wake_.valid() ? Status()
+                         : systemError(errno, "eventfd (raise the limit of open files: ulimit -n)");
+  }
+
+  // Another thread has added an entry to the queue.
+  void notify() {
+    if (has_news_.exchange(true)) return;
+    // Cannot fail: nothing counts up to the limit of 64 bits.
+    [[maybe_unused]] const int woken = ::eventfd_write(wake_.get(), 1);
+  }
+
+  // Until nothing is under way, or the thread is wanted.
+  void drive() {
+    setInside(true);
+    has_news_ = true;
+    Status status;
+    try {
+      status = queue_.communicator_.exchange(*this);
+    } catch (...) {
+      status = queue_.communicator_.breakOff(noMemory());
+    }
+    if (!status.ok()) failAll(status);
+    setInside(false);
+  }
+
+  // Under the queue's mutex: whether the thread is in the communicator, perhaps with no entry left.
+  bool isInside() const { return is_inside_; }
+  // By the thread.
+  bool hasUnderWay() const { return !under_way_.empty(); }
+
+  bool mayHaveMore() const override { return has_news_.load(std::memory_order_relaxed); }
+
+  std::optional<Call> take() override {
+    const std::lock_guard lock(queue_.mutex_);
+    const auto other = queue_.nextOther();
+    wants_thread_ = other != queue_.entries_.end() && queue_.isTurnOf(*other);
+    const auto message = queue_.nextMessage();
+    const bool is_there = message != queue_.entries_.end();
+    if (is_there && queue_.isTurnOf(*message)) {
+      under_way_.emplace(++last_ticket_, message);
+      message->ticket = last_ticket_;
+      return Call{message->command.transfers, message->ticket};
+    }
+    // What waits for an operation of another communicator on its stream is looked at again whenever anything happens.
+    const bool waits = is_there || (other != queue_.entries_.end() && !wants_thread_);
+    if (!waits && has_news_.exchange(false)) {
+      eventfd_t ignored = 0;
+      [[maybe_unused]] const int read = ::eventfd_read(wake_.get(), &ignored);
+    }
+    return std::nullopt;
+  }
+
+  bool wantsThread() const override { return wants_thread_; }
+  void finished(uint64_t ticket) override { end(ticket, {}); }
+  int wakeFd() const override { return wake_.get(); }
+
+ private:
+  // Of what is under way; where nothing is, of the message that was to begin.
+  void failAll(const Status& status) {
+    if (under_way_.empty()) {
+      std::unique_lock lock(queue_.mutex_);
+      const auto message = queue_.nextMessage();
+      lock.unlock();
+      queue_.finish(message, status);
+    }
+    while (!under_way_.empty()) end(under_way_.begin()->first, status);
+  }
+
+  void end(uint64_t ticket, const Status& status) {
+    queue_.finish(under_way_.extract(ticket).mapped(), status);
+    has_news_ = true;  // it may be the turn of what follows on its stream
+  }
+
+  void setInside(bool is_inside) {
+    const std::lock_guard lock(queue_.mutex_);
+    is_inside_ = is_inside;
+    queue_.changed_.notify_all();
+  }
+
+  CommandQueue& queue_;
+  Fd wake_;
+  std::atomic<bool> has_news_{false};
+  bool wants_thread_ = false;
+  bool is_inside_ = false;  // under the queue's mutex
+  uint64_t last_ticket_ = 0;
+  std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
+};
 
 CommandQueue::CommandQueue(Communicator& communicator)
     : communicator_(communicator), lists_(communicator), kernels_(KernelCalls::of(communicator)) {}
@@ -119,8 +216,8 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 Status CommandQueue::run(Command& command) {
   // acquire: pairs with the release in submit().
   if (!has_thread_.load(std::memory_order_acquire)) return carryOut(command);
-  if (hasTagsOnly(command)) {
-    // It need not wait for such messages that are queued: they may wait for what the caller does next.
+  if (!command.on_gpu && (hasTagsOnly(command) || hasMessagesUnderWay())) {
+    // It need not wait for such messages: they may wait for what the caller does next.
     Stream stream;
     Stream* const streams[] = {&stream};
     HORING_TRY(submit(std::move(command), streams));
@@ -128,6 +225,12 @@ Status CommandQueue::run(Command& command) {
   }
   drain();
   return carryOut(command);
+}
+
+bool CommandQueue::hasMessagesUnderWay() {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return !entry.staged && hasTagsOnly(entry.command); });
 }
 
 Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
@@ -158,20 +261,16 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     lock.unlock();
     return command.taken == Taken::kSome ? communicator_.breakOff(room) : room;
   }
-  const bool has_tags = hasTagsOnly(command);
-  if (has_tags && !tagged_wake_.valid()) {
-    tagged_wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!tagged_wake_.valid())
-      return systemError(errno, "eventfd (raise the limit of open files: ulimit -n)");
+  if (hasTagsOnly(command) && !tagged_calls_) {
+    auto calls = std::make_unique<TaggedCalls>(*this);
+    HORING_TRY(calls->status());
+    tagged_calls_ = std::move(calls);
   }
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
   Stream::enter(entries_.back().turns);
   changed_.notify_all();
-  if (has_tags && !has_tagged_.exchange(true)) {
-    // Cannot fail: nothing counts up to the limit of 64 bits.
-    [[maybe_unused]] const int woken = ::eventfd_write(tagged_wake_.get(), 1);
-  }
+  if (tagged_calls_) tagged_calls_->notify();
   return {};
 }
 
@@ -217,6 +316,7 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   const std::lock_guard lock(mutex_);
   entries_.splice(entries_.end(), entry);
   changed_.notify_all();
+  if (tagged_calls_) tagged_calls_->notify();
   return failed;
 }
 
@@ -278,7 +378,7 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
 
 void CommandQueue::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return entries_.empty() && !drives_tagged_; });
+  changed_.wait(lock, [this] { return entries_.empty() && !(tagged_calls_ && tagged_calls_->isInside()); });
 }
 
 void CommandQueue::abandonTurns() {
@@ -290,33 +390,59 @@ void CommandQueue::abandonTurns() {
   changed_.notify_all();
 }
 
-// The thread: ends when it is told to and nothing is left.
+// The thread: ends when it is told to and nothing is left. An operation whose turn it is comes before messages, which go on beside it.
 void CommandQueue::serve() {
   serves_a_queue = true;
   for (;;) {
-    Entry* entry = nullptr;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stop_ || !entries_.empty(); });
-      if (entries_.empty()) return;
-      entry = &entries_.front();  // stays where it is while others are added behind it
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stop_ || !entries_.empty(); });
+    if (entries_.empty()) return;
+    // Both stay where they are while others are added behind them.
+    const auto other = nextOther(), message = nextMessage();
+    const bool has_other = other != entries_.end();
+    const bool has_messages = (tagged_calls_ && tagged_calls_->hasUnderWay()) || message != entries_.end();
+    if (has_other && (!has_messages || isTurnOf(*other))) {
+      lock.unlock();
+      serveOther(other);
+    } else if (tagged_calls_->hasUnderWay() || isTurnOf(*message)) {
+      lock.unlock();
+      tagged_calls_->drive();
+    } else {
+      changed_.wait_for(lock, kTurnNap);  // for operations of other communicators, which do not tell this one
     }
-    if (entry->staged) {
-      // What went wrong sticks to the communicator, since a stream of CUDA tells nobody.
-      [[maybe_unused]] const Status status = carryOutStaged(*entry->staged);
-      const std::lock_guard lock(mutex_);
-      entries_.pop_front();
-      changed_.notify_all();
-      continue;
-    }
-    for (const StreamTurn& each : entry->turns) each.stream->awaitTurn(each.turn, turns_abandoned_);
-    if (hasTagsOnly(entry->command)) {
-      serveTagged();
-      continue;
-    }
-    const Status status = carryOut(entry->command);
-    finish(entries_.begin(), status);
   }
+}
+
+void CommandQueue::serveOther(Entries::iterator entry) {
+  if (entry->staged) {
+    // What went wrong sticks to the communicator, since a stream of CUDA tells nobody.
+    [[maybe_unused]] const Status status = carryOutStaged(*entry->staged);
+    const std::lock_guard lock(mutex_);
+    entries_.erase(entry);
+    changed_.notify_all();
+    return;
+  }
+  for (const StreamTurn& each : entry->turns) each.stream->awaitTurn(each.turn, turns_abandoned_);
+  const Status status = carryOut(entry->command);
+  finish(entry, status);
+}
+
+// Under mutex_.
+CommandQueue::Entries::iterator CommandQueue::nextMessage() {
+  return std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return entry.ticket == 0 && !entry.staged && hasTagsOnly(entry.command);
+  });
+}
+
+CommandQueue::Entries::iterator CommandQueue::nextOther() {
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [](const Entry& entry) { return entry.staged || !hasTagsOnly(entry.command); });
+}
+
+bool CommandQueue::isTurnOf(const Entry& entry) const {
+  return turns_abandoned_ || std::all_of(entry.turns.begin(), entry.turns.end(), [](const StreamTurn& each) {
+           return each.stream->isTurn(each.turn);
+         });
 }
 
 // By the thread alone, which is the only one to take entries out.
@@ -335,76 +461,6 @@ void CommandQueue::finish(Entries::iterator entry, const Status& status) {
     changed_.notify_all();
   }
   due.call();
-}
-
-// The entries of messages with tags at the front of the queue, as what drives them sees them.
-class CommandQueue::TaggedCalls final : public MessageSource {
- public:
-  explicit TaggedCalls(CommandQueue& queue) : queue_(queue) {}
-
-  bool mayHaveMore() const override { return queue_.has_tagged_.load(std::memory_order_relaxed); }
-
-  std::optional<Call> take() override {
-    const std::lock_guard lock(queue_.mutex_);
-    const auto next = std::find_if(queue_.entries_.begin(), queue_.entries_.end(),
-                                   [](const Entry& entry) { return entry.ticket == 0; });
-    const bool has_next = next != queue_.entries_.end() && !next->staged && hasTagsOnly(next->command);
-    if (has_next && queue_.isTurnOf(*next)) {
-      has_begun_ = true;
-      next->ticket = ++queue_.last_ticket_;
-      under_way_.emplace(next->ticket, next);
-      return Call{next->command.transfers, next->ticket};
-    }
-    // One that waits for an operation of another communicator on its stream is looked at again whenever anything happens.
-    if (!has_next && queue_.has_tagged_.exchange(false)) {
-      eventfd_t ignored = 0;
-      [[maybe_unused]] const int read = ::eventfd_read(wakeFd(), &ignored);
-    }
-    return std::nullopt;
-  }
-
-  void finished(uint64_t ticket) override { end(ticket, {}); }
-  int wakeFd() const override { return queue_.tagged_wake_.get(); }
-
-  // What is still under way has failed; where nothing has begun, the first entry.
-  void endAll(const Status& status) {
-    if (!status.ok() && !has_begun_) queue_.finish(queue_.entries_.begin(), status);
-    while (!under_way_.empty()) end(under_way_.begin()->first, status);
-  }
-
- private:
-  void end(uint64_t ticket, const Status& status) {
-    queue_.finish(under_way_.extract(ticket).mapped(), status);
-  }
-
-  CommandQueue& queue_;
-  std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
-  bool has_begun_ = false;
-};
-
-bool CommandQueue::isTurnOf(const Entry& entry) const {
-  return turns_abandoned_ || std::all_of(entry.turns.begin(), entry.turns.end(), [](const StreamTurn& each) {
-           return each.stream->isTurn(each.turn);
-         });
-}
-
-void CommandQueue::serveTagged() {
-  const auto drives = [this](bool does) {
-    const std::lock_guard lock(mutex_);
-    drives_tagged_ = does;
-    changed_.notify_all();
-  };
-  drives(true);
-  has_tagged_ = true;  // perhaps it was found behind another operation before
-  TaggedCalls calls(*this);
-  Status status;
-  try {
-    status = communicator_.exchange(calls);
-  } catch (...) {
-    status = communicator_.breakOff(noMemory());
-  }
-  calls.endAll(status);
-  drives(false);
 }
 
 }  // namespace horing

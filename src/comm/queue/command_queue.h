@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "base/fd.h"
 #include "base/service_thread.h"
 #include "comm/coalesced.h"
 #include "comm/command.h"
@@ -47,7 +46,7 @@ class CommandQueue {
   // To be carried out when it is its turn on all these streams, which differ and must outlive it. Blocks only while kMaxQueued are waiting, and not in
   // a callback on a thread of a queue, which would wait for itself: from there they may become more. Errors: no thread to be had,
   // no room before the deadline of a call; whatever happens later is the streams' to tell.
-  // Messages with tags that follow each other are under way at the same time, as far as their streams allow.
+  // Messages with tags are under way at the same time, and beside the other operations, as far as their streams allow.
   Status submit(Command command, std::span<Stream* const> streams);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
   // communicator.
@@ -111,9 +110,13 @@ class CommandQueue {
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
   Status awaitGpuOperationsOfThread();
   void serve();
-  void serveTagged();
+  void serveOther(Entries::iterator entry);
+  // The first of the messages with tags that are not under way, and of all else.
+  Entries::iterator nextMessage();
+  Entries::iterator nextOther();
   bool isTurnOf(const Entry& entry) const;
   void finish(Entries::iterator entry, const Status& status);
+  bool hasMessagesUnderWay();
 
   Communicator& communicator_;
   CoalescedLists lists_;
@@ -122,14 +125,12 @@ class CommandQueue {
   std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
-  Entries entries_;  // the first is being carried out
+  Entries
+      entries_;  // messages with tags that are under way, what is being carried out, and what waits, in the order of the calls
   bool stop_ = false;
-  bool drives_tagged_ = false;  // the thread is in the communicator, perhaps with no entry left
-  uint64_t last_ticket_ = 0;
-  Fd tagged_wake_;                       // once there were messages with tags
-  std::atomic<bool> has_tagged_{false};  // to be looked at by whoever drives such messages
-  ServiceThread thread_;                 // from the first submit() on
-  std::atomic<bool> has_thread_{false};  // spares run() the lock where nothing was ever submitted
+  std::unique_ptr<TaggedCalls> tagged_calls_;  // once there were messages with tags; under mutex_ until then
+  ServiceThread thread_;                       // from the first submit() on
+  std::atomic<bool> has_thread_{false};        // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};
 };
 
