@@ -34,9 +34,10 @@ endfunction()
 
 function(horing_install)
   set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/horing)
-  install(TARGETS horing LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libhoring.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/horing DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(TARGETS horing horing_nccl horing_nccl_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libhoring.a ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libnccl_static.a
+    DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/horing ${PROJECT_SOURCE_DIR}/include/nccl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   horing_install_programs()
   horing_install_for_python()

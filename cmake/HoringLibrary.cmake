@@ -4,7 +4,7 @@
 #   horing_library()          once, in src/capi, after its horing_layer()
 #
 # makes   horing            the shared library           (alias horing::shared)
-#         horing_archive    what a program links for the static one (alias horing::static)
+#         horing_archive    what a program links for the static one (alias horing::static); HORING_MERGED: its one object
 # Only horing* symbols leave either. Hidden visibility alone does not do that: templates of the standard library are
 # instantiated with default visibility, hence the version script, and an archive knows no visibility between its
 # members, hence one merged object whose other symbols are made local.
@@ -69,6 +69,7 @@ function(horing_library)
   add_library(horing_archive INTERFACE)
   add_library(horing::static ALIAS horing_archive)
   add_dependencies(horing_archive horing_archive_file)
+  set_target_properties(horing_archive PROPERTIES HORING_MERGED ${merged})
   target_include_directories(horing_archive INTERFACE ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(horing_archive INTERFACE ${archive} ${outside} stdc++ m ${CMAKE_DL_LIBS} rt)
   target_link_options(horing_archive INTERFACE ${sanitizer})

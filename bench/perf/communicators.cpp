@@ -51,9 +51,10 @@ Result<Communicators> initProcessesTimesThreads(horingComm_t processes, int thre
   for (int r = ranks.size() - 1; r >= 0; --r) {
     std::memcpy(&first, bytes.data() + static_cast<size_t>(r) * sizeof first, sizeof first);
     if (first.threads != threads)
-      return makeStatus(Code::kInvalidUsage,
-                        "process %d has --nthreads %d, process %d has %d: expected the same everywhere", r,
-                        first.threads, ranks.rank(), threads);
+      return makeStatus(
+          Code::kInvalidUsage,
+          "process %d has %d ranks (--nthreads, --ngpus), process %d has %d: expected the same everywhere", r,
+          first.threads, ranks.rank(), threads);
   }
   return initThreads(threads, ranks.rank() * threads, ranks.size() * threads, first.id);
 }
@@ -79,10 +80,10 @@ Result<horingComm_t> initProcessOnGpu() {
 }
 
 Result<Communicators> initFromLauncher(const Options& options) {
-  const bool is_on_gpu = options.on_gpu && options.threads == 1;
+  const bool is_on_gpu = options.on_gpu && options.ranks() == 1;
   HORING_ASSIGN(horingComm_t comm, is_on_gpu ? initProcessOnGpu() : initProcess());
-  if (options.threads == 1) return Communicators{comm};
-  Result<Communicators> comms = initProcessesTimesThreads(comm, options.threads);
+  if (options.ranks() == 1) return Communicators{comm};
+  Result<Communicators> comms = initProcessesTimesThreads(comm, options.ranks());
   (void)(comms.ok() ? horingCommDestroy(comm) : horingCommAbort(comm));
   return comms;
 }
@@ -98,10 +99,10 @@ Result<std::vector<horingComm_t>> openCommunicators(const Options& options) {
   if (options.parallel_init) {
     horingUniqueId id;
     HORING_TRY(called(horingGetUniqueId(&id), nullptr, "horingGetUniqueId"));
-    return initThreads(options.threads, 0, options.threads, id);
+    return initThreads(options.ranks(), 0, options.ranks(), id);
   }
-  Communicators comms(static_cast<size_t>(options.threads), nullptr);
-  HORING_TRY(called(horingCommInitAll(comms.data(), options.threads, nullptr), nullptr, "horingCommInitAll"));
+  Communicators comms(static_cast<size_t>(options.ranks()), nullptr);
+  HORING_TRY(called(horingCommInitAll(comms.data(), options.ranks(), nullptr), nullptr, "horingCommInitAll"));
   return comms;
 }
 

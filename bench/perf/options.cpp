@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kTypeLabels[kDataTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
                                                  "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
 constexpr const char* kDevicesOnly = "is not supported";
+constexpr int kMaxRanks = 1024;  // of a process
 
 // Values as they were typed, before they are checked against each other.
 struct Raw {
@@ -26,10 +27,8 @@ struct Raw {
   std::string step_bytes = "1M";
   std::string type = "float";
   std::string op = "sum";
-  int gpus = 1;
   int blocking = 0;
   int null_stream = 0;
-  int graph = 0;
   int registration = 0;
   int cta_policy = 0;
   int device_implementation = 0;
@@ -45,8 +44,9 @@ struct Raw {
 
 void addSweep(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-t,--nthreads", options.threads, "ranks in this process, each a thread")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("-g,--ngpus", raw.gpus, "must be 1: a rank has at most one GPU");
+      ->check(CLI::Range(1, kMaxRanks));
+  app.add_option("-g,--ngpus", options.gpus, "ranks for each of these threads; here each is a thread, too")
+      ->check(CLI::Range(1, kMaxRanks));
   app.add_option("-b,--minbytes", raw.min_bytes, "first size; K, M and G are powers of 1024");
   app.add_option("-e,--maxbytes", raw.max_bytes, "last size");
   app.add_option("-i,--stepbytes", raw.step_bytes, "fixed step between sizes");
@@ -86,9 +86,14 @@ void addManner(CLI::App& app, Raw& raw, Options& options) {
       ->check(flag);
   app.add_option("-J,--output_file", options.output_file,
                  "write results to this .json file; an existing file is kept, .0, .1 appended");
-  app.add_option("-R,--local_register", raw.registration,
-                 "1: registered buffers from horingMemAlloc, which peers on the same node read in place, and "
-                 "RDMA moves in place");
+  app.add_option(
+         "-R,--local_register", raw.registration,
+         "1, 2: registered buffers from horingMemAlloc, which peers on the same node read in place, and "
+         "RDMA moves in place")
+      ->check(CLI::Range(0, 2));
+  app.add_option("-G,--cudagraph", options.graph,
+                 "launches of an iteration; on host memory, where there are no graphs, as many calls")
+      ->check(CLI::Range(0, 1 << 20));
   app.add_option("--buffers", raw.buffers,
                  "host|cuda|auto: where buffers are; auto: on GPUs if there are any")
       ->check(CLI::IsMember({"host", "cuda", "auto"}));
@@ -115,21 +120,11 @@ void addForCompatibility(CLI::App& app, Raw& raw) {
   app.add_option("-V,--device_cta_count", raw.device_ctas, "no effect")
       ->check(CLI::Range(1, 128))
       ->group(group);
-  app.add_option("-G,--cudagraph", raw.graph, "must be 0")->group(group);
-  app.add_option("-x,--cta_policy", raw.cta_policy, "must be 0")->group(group);
+  app.add_option("-x,--cta_policy", raw.cta_policy, "no effect")->check(CLI::Range(0, 2))->group(group);
   app.add_option("-D,--device_implementation", raw.device_implementation, "must be 0")->group(group);
 }
 
 Status refuseDeviceOptions(const Raw& raw) {
-  if (raw.gpus != 1)
-    return makeStatus(Code::kInvalidUsage, "-g,--ngpus %d %s: expected 1", raw.gpus, kDevicesOnly);
-  if (raw.graph != 0)
-    return makeStatus(Code::kInvalidUsage, "-G,--cudagraph %d %s: expected 0", raw.graph, kDevicesOnly);
-  if (raw.registration != 0 && raw.registration != 1)
-    return makeStatus(Code::kInvalidUsage, "-R,--local_register %d %s: expected 0 or 1", raw.registration,
-                      kDevicesOnly);
-  if (raw.cta_policy != 0)
-    return makeStatus(Code::kInvalidUsage, "-x,--cta_policy %d %s: expected 0", raw.cta_policy, kDevicesOnly);
   if (raw.device_implementation != 0)
     return makeStatus(Code::kInvalidUsage, "-D,--device_implementation %d %s: expected 0",
                       raw.device_implementation, kDevicesOnly);
@@ -228,6 +223,9 @@ Status readEnvironment(Options& options) {
 
 Status finish(const Raw& raw, Options& options) {
   HORING_TRY(refuseDeviceOptions(raw));
+  if (options.ranks() > kMaxRanks)
+    return makeStatus(Code::kInvalidUsage, "-t,--nthreads %d times -g,--ngpus %d: expected %d at most",
+                      options.threads, options.gpus, kMaxRanks);
   HORING_TRY(chooseTypes(raw.type, options));
   HORING_TRY(chooseOps(raw.op, options));
   HORING_TRY(checkOutput(options.output_file));
@@ -236,10 +234,13 @@ Status finish(const Raw& raw, Options& options) {
   options.time_of = static_cast<TimeOf>(raw.time_of);
   options.timestamps = raw.timestamps == 1;
   options.memory = raw.memory == 1;
-  options.registers = raw.registration == 1;
+  options.registers = raw.registration > 0;
   options.on_gpu = raw.buffers == "cuda" || (raw.buffers == "auto" && !options.registers && hasGpu());
   if (options.on_gpu && options.registers)
-    return makeStatus(Code::kInvalidUsage, "-R,--local_register 1 goes with --buffers host only");
+    return makeStatus(Code::kInvalidUsage, "-R,--local_register %d goes with --buffers host only",
+                      raw.registration);
+  if (options.on_gpu && options.graph > 0)
+    return makeStatus(Code::kInvalidUsage, "-G,--cudagraph %d goes with --buffers host only", options.graph);
   options.per_iteration = raw.per_iteration == 1;
   if (options.per_iteration && options.per_iteration_skip >= options.iterations)
     return makeStatus(Code::kInvalidUsage, "-K,--per_iter_skip %d leaves nothing of %d iterations",

@@ -23,12 +23,14 @@ enum class TimeOf : int { kRank0 = 0, kAverage = 1, kMinimum = 2, kMaximum = 3 }
 
 struct Options {
   int threads = 1;
+  int gpus = 1;  // ranks of each thread, as far as nccl-tests counts; here each is a thread
   uint64_t min_bytes = 32u << 20;
   uint64_t max_bytes = 32u << 20;
   uint64_t step_bytes = 1u << 20;
   int step_factor = 1;  // 1: step_bytes is used instead
   int iterations = 20;
-  int aggregated = 1;  // operations of one iteration
+  int aggregated = 1;  // operations of one launch
+  int graph = 0;       // launches of one iteration, as a graph has them; 0: one
   int warmup = 1;
   int cycles = 1;  // 0: without end
   int checks = 1;
@@ -50,6 +52,10 @@ struct Options {
   double min_bandwidth = -1;  // GB/s; negative: not asked for
   Traffic traffic;            // of alltoallv
 
+  // Of this process.
+  int ranks() const { return threads * gpus; }
+  // Of one iteration.
+  int operations() const { return aggregated * (graph > 0 ? graph : 1); }
   // Bytes of the sweep, ascending.
   std::vector<uint64_t> sizes() const;
 };

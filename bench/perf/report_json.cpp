@@ -65,8 +65,10 @@ Json devicesJson(const std::vector<RankPlace>& places) {
 }
 
 Json configJson(const RunReport& report, const Options& o) {
-  Json config = {
-      {"nthreads", o.threads}, {"ngpus", 1}, {"minimum_bytes", o.min_bytes}, {"maximum_bytes", o.max_bytes}};
+  Json config = {{"nthreads", o.threads},
+                 {"ngpus", o.gpus},
+                 {"minimum_bytes", o.min_bytes},
+                 {"maximum_bytes", o.max_bytes}};
   if (o.step_factor > 1)
     config["step_factor"] = o.step_factor;
   else
@@ -75,7 +77,7 @@ Json configJson(const RunReport& report, const Options& o) {
   config["iterations"] = o.iterations;
   config["aggregated_iterations"] = o.aggregated;
   config["validation"] = o.checks;
-  config["graph"] = 0;
+  config["graph"] = o.graph;
   config["blocking_collectives"] = asText(!o.on_gpu);
   config["per_iter_timing"] = asText(o.per_iteration);
   config["per_iter_skip"] = o.per_iteration_skip;

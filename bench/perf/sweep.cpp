@@ -163,17 +163,17 @@ Status Sweep::timeIterations(const Operation& operation, Measurement& measuremen
   const double start_us = nowUs(clock);
   double last_us = start_us;
   for (int iteration = 0; iteration < options_.iterations; ++iteration) {
-    for (int i = 0; i < options_.aggregated; ++i)
+    for (int i = 0; i < options_.operations(); ++i)
       HORING_TRY(launch(operation, static_cast<uint64_t>(iteration)));
     if (!options_.per_iteration) continue;
     HORING_TRY(complete());
     const double now_us = nowUs(clock);
-    times_us.push_back((now_us - last_us) / options_.aggregated);
+    times_us.push_back((now_us - last_us) / options_.operations());
     last_us = now_us;
   }
   HORING_TRY(complete());
   const double elapsed_us = nowUs(clock) - start_us;
-  HORING_ASSIGN(measurement.time_us, overRanks(elapsed_us / options_.iterations / options_.aggregated));
+  HORING_ASSIGN(measurement.time_us, overRanks(elapsed_us / options_.iterations / options_.operations()));
   return options_.per_iteration ? keepIterationTimes(std::move(times_us), measurement) : Status();
 }
 

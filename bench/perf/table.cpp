@@ -84,10 +84,11 @@ std::string headerText(const char* program, const Options& o, int library_versio
                                ? formatString("%d(factor)", o.step_factor)
                                : formatString("%llu(bytes)", static_cast<unsigned long long>(o.step_bytes));
   text += formatString(
-      "# nThread %d nGpus 1 minBytes %llu maxBytes %llu step: %s warmup iters: %d iters: %d agg iters: %d "
-      "validation: %d graph: 0 unalign: %d\n#\n",
-      o.threads, static_cast<unsigned long long>(o.min_bytes), static_cast<unsigned long long>(o.max_bytes),
-      step.c_str(), o.warmup, o.iterations, o.aggregated, o.checks, o.unalign);
+      "# nThread %d nGpus %d minBytes %llu maxBytes %llu step: %s warmup iters: %d iters: %d agg iters: %d "
+      "validation: %d graph: %d unalign: %d\n#\n",
+      o.threads, o.gpus, static_cast<unsigned long long>(o.min_bytes),
+      static_cast<unsigned long long>(o.max_bytes), step.c_str(), o.warmup, o.iterations, o.aggregated,
+      o.checks, o.graph, o.unalign);
   return text;
 }
 

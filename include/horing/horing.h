@@ -71,7 +71,7 @@
  * bits of a call may also depend on the memory of earlier calls: after 8 large ones in a row whose buffers
  * could not be reached in place, only every 16th checks whether they can.
  *
- * With HORING_REPRODUCIBLE=1, or `reproducible` in a config, the result of all-reduce, reduce-scatter and
+ * With HORING_REPRODUCIBLE=1, or `reproducible` in options, the result of all-reduce, reduce-scatter and
  * reduce depends only on the inputs and on which rank is in which group, to the bit; not on counts, offsets,
  * slices, memory, transports or the collective. Each input is multiplied first (horingAvg of floating point,
  * premulsum) and rounded to the data type. The inputs of each group are folded from the left by rank and
@@ -217,33 +217,38 @@ typedef struct horingComm* horingComm_t;
 #define HORING_SHRINK_ABORT 0x01
 #define HORING_API_MAGIC 0xcafebeef /* internal */
 
-/* Settings of one communicator. Start with HORING_CONFIG_INITIALIZER, then assign the fields that shall
- * differ from the environment's settings; strings are copied. Fields that choose other GPU resources,
- * or offloads of NICs, are ignored. If the caller was compiled with the header of an older library, the fields
- * that it lacks count as undefined; with the header of a newer one, fields that this library does not know
- * must be undefined. */
+/* Settings of one communicator: the fields, and the layout, of NCCL 2.32. Start with HORING_CONFIG_INITIALIZER, then
+ * assign the fields that shall differ from the environment's settings; strings are copied. Fields that choose other
+ * GPU resources, or offloads of NICs, are ignored, but a value that NCCL refuses is refused. What only horing has is in
+ * horingOptions_t. If the caller was compiled with the header of an older library, the fields that it lacks count as
+ * undefined; with the header of a newer one, fields that this library does not know must be undefined. */
 typedef struct {
   size_t size;             /* from the initialiser */
   unsigned int magic;      /* from the initialiser */
   unsigned int version;    /* from the initialiser */
   int blocking;            /* 1, or 0: see horingCommInitRankConfig; undefined: 1, or the parent's */
-  int cgaClusterSize;      /* ignored */
-  int minCTAs;             /* ignored */
+  int cgaClusterSize;      /* ignored; 0 to 8 */
+  int minCTAs;             /* ignored; from 1, at most maxCTAs */
   int maxCTAs;             /* HORING_GPU_BLOCKS, 1 to 1024; the least of all ranks counts */
   const char* netName;     /* the only network between nodes: "Socket", or "IB" (RDMA); case is ignored */
-  int splitShare;          /* ignored: nothing is shared between parent and child */
+  int splitShare;          /* ignored: nothing is shared between parent and child; 0 or 1 */
   int trafficClass;        /* the communicator's HORING_IB_TC, 0 to 255 */
   const char* commName;    /* begins the text of horingCommDescribe; the first 128 bytes are kept */
-  int collnetEnable;       /* ignored */
-  int CTAPolicy;           /* ignored */
+  int collnetEnable;       /* ignored; 0 or 1 */
+  int CTAPolicy;           /* ignored; HORING_CTA_POLICY_..., or several of them */
   int shrinkShare;         /* ignored, like splitShare */
-  int nvlsCTAs;            /* ignored */
-  int nChannelsPerNetPeer; /* ignored */
-  int nvlinkCentricSched;  /* ignored */
-  int timeoutMs;           /* Extension. The communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
-  int reproducible;        /* Extension. The communicator's HORING_REPRODUCIBLE, 0 or 1; see convention (6) */
-  int gpuKernels;          /* Extension. 1, or 0: HORING_GPU_PATH=staged, for one that takes no GPU memory */
-  int reserved;            /* leave it undefined; here, no byte of the struct is padding */
+  int nvlsCTAs;            /* ignored; from 1 */
+  int nChannelsPerNetPeer; /* ignored; from 1 */
+  int nvlinkCentricSched;  /* ignored; 0 or 1 */
+  int graphUsageMode;      /* ignored; 0 to 2 */
+  int numRmaCtx;           /* ignored; from 1 */
+  int maxP2pPeers;         /* ignored; from 1 */
+  int graphStreamOrdering; /* ignored; 0 or 1 */
+  int launchOrderImplicit; /* ignored; 0 or 1 */
+  int numRmaSig;           /* ignored; from 0 */
+  int rmaEagerInit;        /* ignored; 0 or 1 */
+  int hostCftMode;         /* ignored; 1 to 3 */
+  int nvlsHostMode;        /* ignored; from 0 */
 } horingConfig_t;
 
 /* clang-format off */
@@ -253,7 +258,27 @@ typedef struct {
   HORING_CONFIG_UNDEF_PTR, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_PTR, \
   HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
   HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
-  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, \
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
+/* clang-format on */
+
+/* Extension. Settings of one communicator that NCCL does not have. Start with HORING_OPTIONS_INITIALIZER, then assign
+ * the fields that shall differ from the environment's settings. Those of an older or newer header are read as
+ * horingConfig_t's. */
+typedef struct {
+  size_t size;          /* from the initialiser */
+  unsigned int magic;   /* from the initialiser */
+  unsigned int version; /* from the initialiser */
+  int timeoutMs;        /* the communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
+  int initTimeoutMs;    /* the communicator's HORING_INIT_TIMEOUT_MS, 1 to 86400000 */
+  int reproducible;     /* the communicator's HORING_REPRODUCIBLE, 0 or 1; see convention (6) */
+  int gpuKernels;       /* 1, or 0: HORING_GPU_PATH=staged, for one that takes no GPU memory */
+} horingOptions_t;
+
+/* clang-format off */
+#define HORING_OPTIONS_INITIALIZER { \
+  sizeof(horingOptions_t), HORING_API_MAGIC,        HORING_VERSION_CODE, \
+  HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
 /* clang-format on */
 
 /* Opaque: NULL, a stream of horingStreamCreate, or a cudaStream_t; see convention (5). */
@@ -273,6 +298,12 @@ HORING_API const char* horingGetErrorString(horingResult_t result);
  * call. "" if there was none. Never NULL; owned by the library, valid until the calling thread calls this
  * again. Any thread, any time. */
 HORING_API const char* horingGetLastError(horingComm_t comm);
+
+/* Extension. Sets what communicators and IDs made from now on use where the environment does not set the variable
+ * `name`, one of those that horing-info lists; with value NULL, the built-in default again. Strings are copied. For
+ * programs that shall not change their own environment. Process-wide. Any thread. Errors: horingInvalidArgument (name
+ * NULL, no such variable); a value that is not allowed is refused where a communicator is made. */
+HORING_API horingResult_t horingSetDefault(const char* name, const char* value);
 
 /* ---- Making and ending communicators ---- */
 
@@ -303,6 +334,12 @@ HORING_API horingResult_t horingCommInitRank(horingComm_t* comm, int nranks, hor
  * allowed). */
 HORING_API horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUniqueId commId,
                                                    int rank, horingConfig_t* config);
+
+/* Extension. horingCommInitRankConfig with more settings; options of NULL change nothing. They also hold for the
+ * communicators that are made of this one. */
+HORING_API horingResult_t horingCommInitRankOptions(horingComm_t* comm, int nranks, horingUniqueId commId,
+                                                    int rank, horingConfig_t* config,
+                                                    const horingOptions_t* options);
 
 /* horingCommInitRankConfig with nId unique IDs (1 to nranks), made by any ranks and passed by all in the same
  * order. All ranks meet at the first ID; the processes that made the other IDs close their ports. Errors:
@@ -356,9 +393,14 @@ HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksL
 /* Waits until the operations that this rank has issued on comm are complete, and leaves comm in good order,
  * as horingCommDestroy does. The later destroy is then local and does not wait, and every other call that
  * moves data returns horingInvalidUsage. NULL, which horingCommSplit gives without a color, succeeds. Errors:
- * horingInvalidArgument (not a live communicator), horingInvalidUsage (called before; a collective is running
+ * horingInvalidArgument (not a live communicator; called before), horingInvalidUsage (a collective is running
  * in another thread; forked child), or the error that sticks to comm. */
 HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
+
+/* Extension. Sets the communicator's HORING_TIMEOUT_MS, 1 to 86400000, for operations that begin later. Each
+ * rank may have its own. Any thread, any time. Errors: horingInvalidArgument (another value), and those of
+ * horingCommCount. */
+HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs);
 
 /* Releases the communicator after the data that this rank has sent is delivered. Not collective: ranks may
  * call it at different times, and one thread may call it for several ranks in turn. Returns even when peers
@@ -668,12 +710,43 @@ HORING_API horingResult_t horingSend(const void* sendbuff, size_t count, horingD
 HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
                                      horingComm_t comm, horingStream_t stream);
 
+/* ---- Messages with tags. Extension. ----
+ *
+ * A receive names a tag and a rank, or any rank. A message goes to the first receive issued that names its
+ * tag and its sender; messages from one rank to another with the same tag do not overtake each other. Both
+ * ends agree on the number of bytes. A message that no receive waits for yet is kept by the receiver, up to
+ * 64 MiB in all; larger ones wait in the sender.
+ *
+ * Such messages that follow each other on a communicator are under way at the same time and end each by
+ * itself, in whatever order they were issued: those on different streams need not wait for each other. With
+ * NULL the call returns when its own message is complete. Other operations of the communicator come before
+ * or after them, as always: a collective begins when all messages issued before it are complete. Ranks whose
+ * messages on streams wait for each other are not reported before the deadline, which holds for each message:
+ * the program may have more messages to issue.
+ *
+ * Buffers are in host memory. A rank sends none to itself. Messages with tags and those without one do not
+ * meet. Errors: as for horingSend and horingRecv, and horingInvalidUsage (buffers on a GPU). */
+
+#define HORING_ANY_RANK (-1)
+
+/* Sends `count` elements to `peer`. Complete when sendbuff may be reused. */
+HORING_API horingResult_t horingSendTagged(const void* sendbuff, size_t count, horingDataType_t datatype,
+                                           int peer, uint64_t tag, horingComm_t comm, horingStream_t stream);
+
+/* Receives `count` elements from `peer`, or HORING_ANY_RANK. If source is not NULL, *source is the rank that
+ * sent them once the operation is complete. */
+HORING_API horingResult_t horingRecvTagged(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
+                                           uint64_t tag, int* source, horingComm_t comm,
+                                           horingStream_t stream);
+
 /* ---- Groups ----
  *
  * Calls of one thread between start and end are launched together by the end: sends and receives that need
  * each other, operations of several communicators (the ranks that one thread drives, for instance), and
  * horingCommInitRank, horingCommSplit or horingCommShrink for several ranks. Buffers and comm pointers are
- * used from the end on. Groups nest; the outermost end launches.
+ * used from the end on; but horingCommInitRank writes *comm at once, of which horingCommGetAsyncError says
+ * horingInProgress and all else is horingInvalidUsage until the end, which writes NULL if it cannot be made.
+ * Groups nest; the outermost end launches.
  *
  * The sends and receives of a communicator all progress at once, after its collectives, which run in the
  * order of the calls. They may be on several streams: they begin when all earlier work on each of these is
@@ -718,6 +791,17 @@ HORING_API horingResult_t horingStreamDestroy(horingStream_t stream);
  * first error among them since the last call. Errors of its own: horingInvalidArgument (NULL),
  * horingInvalidUsage (not a stream of horingStreamCreate; called in a callback; forked child). */
 HORING_API horingResult_t horingStreamSynchronize(horingStream_t stream);
+
+/* Extension. Like horingStreamSynchronize, but waits timeoutMs milliseconds at most, and only for the
+ * operations that were issued before `mark` was written; horingInProgress if they are not complete by then.
+ * A mark of HORING_STREAM_ALL stands for all operations issued so far. Errors of operations stay where they
+ * are: every later call of this kind, and the next horingStreamSynchronize, return them, too. */
+#define HORING_STREAM_ALL UINT64_MAX
+HORING_API horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeoutMs);
+
+/* Extension. Writes a mark behind the operations that have been issued on the stream so far. Any thread.
+ * Errors: horingInvalidArgument (NULL), and those of horingStreamSynchronize. */
+HORING_API horingResult_t horingStreamMark(horingStream_t stream, uint64_t* mark);
 
 /* Returns horingInProgress while operations issued on the stream are not complete; then like
  * horingStreamSynchronize. */

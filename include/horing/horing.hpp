@@ -210,11 +210,8 @@ class Stream {
 struct Config {
   std::optional<bool>
       blocking{};  // false: see horingCommInitRankConfig; asyncError() tells how far the making is
-  std::optional<bool> reproducible{};
-  std::optional<int> timeout_ms{};
   std::optional<int> max_ctas{};
   std::optional<int> traffic_class{};
-  std::optional<bool> gpu_kernels{};
   std::string net_name{};
   std::string name{};
 
@@ -222,14 +219,30 @@ struct Config {
   horingConfig_t forC() const {
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     if (blocking) config.blocking = *blocking ? 1 : 0;
-    if (reproducible) config.reproducible = *reproducible ? 1 : 0;
-    if (timeout_ms) config.timeoutMs = *timeout_ms;
     if (max_ctas) config.maxCTAs = *max_ctas;
     if (traffic_class) config.trafficClass = *traffic_class;
-    if (gpu_kernels) config.gpuKernels = *gpu_kernels ? 1 : 0;
     if (!net_name.empty()) config.netName = net_name.c_str();
     if (!name.empty()) config.commName = name.c_str();
     return config;
+  }
+};
+
+// More settings of one communicator, and of those made of it; members that are not set are taken from the
+// environment.
+struct Options {
+  std::optional<int> timeout_ms{};
+  std::optional<int> init_timeout_ms{};
+  std::optional<bool> reproducible{};
+  std::optional<bool> gpu_kernels{};
+
+  // The C form, where each is described.
+  horingOptions_t forC() const {
+    horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+    if (timeout_ms) options.timeoutMs = *timeout_ms;
+    if (init_timeout_ms) options.initTimeoutMs = *init_timeout_ms;
+    if (reproducible) options.reproducible = *reproducible ? 1 : 0;
+    if (gpu_kernels) options.gpuKernels = *gpu_kernels ? 1 : 0;
+    return options;
   }
 };
 
@@ -267,10 +280,12 @@ class Communicator {
   }
 
   // With settings. Returns at once if the config is non-blocking.
-  Communicator(const horingUniqueId& id, int ranks, int rank, const Config& config) {
+  Communicator(const horingUniqueId& id, int ranks, int rank, const Config& config,
+               const Options& options = {}) {
     horingConfig_t settings = config.forC();
+    const horingOptions_t more = options.forC();
     horingComm_t comm = nullptr;
-    const horingResult_t result = horingCommInitRankConfig(&comm, ranks, id, rank, &settings);
+    const horingResult_t result = horingCommInitRankOptions(&comm, ranks, id, rank, &settings, &more);
     checkBegun(result);
     comm_.store(comm, std::memory_order_release);  // as above
   }

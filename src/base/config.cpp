@@ -1,9 +1,13 @@
 #include "base/config.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -17,7 +21,17 @@ namespace {
 
 constexpr std::string_view kPrefix = "HORING_";
 // Names that other programs of the project own, and its Python package.
-constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_LIBRARY"};
+constexpr const char* kForeignPrefixes[] = {"HORING_TESTS_", "HORING_RUN_", "HORING_NCCL_", "HORING_LIBRARY"};
+
+// What setDefault() was told. Never destroyed: calls may come while the program ends.
+struct Defaults {
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> values;  // by name; under mutex
+};
+Defaults& defaults() {
+  static auto* const kept = new Defaults;
+  return *kept;
+}
 
 Status badValue(const ConfigVariable& v, const char* value) {
   return makeStatus(Code::kInvalidArgument, "environment variable %s=%s: expected %s%s (default %s). %s",
@@ -122,6 +136,33 @@ IntRange rangeOf(std::string_view name) {
   return rangeOf(*found);
 }
 
+namespace {
+
+// As scripts have it that named their NCCL_ variables anew: of a variable that is a Choice, ours for NCCL's word.
+struct Spelling {
+  const char* variable;
+  const char* nccl;
+  const char* own;
+};
+constexpr Spelling kSpellings[] = {
+    {"HORING_DEBUG", "NONE", "none"},
+    {"HORING_DEBUG", "VERSION", "warn"},
+    {"HORING_DEBUG", "ABORT", "warn"},
+    {"HORING_DEBUG", "WARN", "warn"},
+    {"HORING_DEBUG", "INFO", "info"},
+    {"HORING_DEBUG", "TRACE", "trace"},
+    {"HORING_SOCKET_FAMILY", "AF_INET", "ipv4"},
+    {"HORING_SOCKET_FAMILY", "AF_INET6", "ipv6"},
+};
+
+const char* inOwnSpelling(const ConfigVariable& v, const char* value) {
+  for (const Spelling& one : kSpellings)
+    if (std::strcmp(v.name, one.variable) == 0 && ::strcasecmp(value, one.nccl) == 0) return one.own;
+  return value;
+}
+
+}  // namespace
+
 Result<Config> Config::fromLookup(const Lookup& lookup) {
   Config config;
   size_t index = 0;
@@ -129,7 +170,8 @@ Result<Config> Config::fromLookup(const Lookup& lookup) {
   {                                                                                               \
     const ConfigVariable& variable = configVariables()[index++];                                  \
     const char* value = lookup(variable.name);                                                    \
-    HORING_TRY(parse##kind(variable, value&&* value ? value : variable.fallback, config.member)); \
+    const char* const own = value && *value ? inOwnSpelling(variable, value) : variable.fallback; \
+    HORING_TRY(parse##kind(variable, own, config.member));                                        \
   }
   HORING_CONFIG(X)
 #undef X
@@ -143,7 +185,28 @@ Result<Config> Config::fromLookup(const Lookup& lookup) {
 }
 
 Result<Config> Config::fromEnvironment() {
-  return fromLookup([](const char* name) -> const char* { return std::getenv(name); });
+  Defaults& kept = defaults();
+  std::lock_guard lock(kept.mutex);
+  return fromLookup([&](const char* name) -> const char* {
+    if (const char* const value = std::getenv(name); value && *value) return value;
+    const auto found = kept.values.find(name);
+    return found == kept.values.end() ? nullptr : found->second.c_str();
+  });
+}
+
+Status setDefault(std::string_view name, const char* value) {
+  const auto& known = configVariables();
+  if (std::none_of(known.begin(), known.end(), [&](const ConfigVariable& v) { return name == v.name; }))
+    return makeStatus(Code::kInvalidArgument, "'%.*s' is no variable of horing: `horing-info` lists all",
+                      static_cast<int>(name.size()), name.data());
+  Defaults& kept = defaults();
+  std::lock_guard lock(kept.mutex);
+  if (value) {
+    kept.values.insert_or_assign(std::string(name), value);
+  } else if (const auto found = kept.values.find(name); found != kept.values.end()) {
+    kept.values.erase(found);
+  }
+  return {};
 }
 
 std::vector<std::string> unknownVariables() {
@@ -165,6 +228,15 @@ LogLevel Config::logLevel() const {
   if (debug == "none") return LogLevel::kNone;
   if (debug == "info") return LogLevel::kInfo;
   return debug == "trace" ? LogLevel::kTrace : LogLevel::kWarn;
+}
+
+Log Config::log(int rank) const {
+  LogTarget target{.nccl_form = debug_form == "nccl"};
+  const Result<int> file = openLogFile(debug_file);
+  if (file.ok()) target.descriptor = file.value();
+  const Log made(logLevel(), rank, target);
+  if (!file.ok()) made.warn("config", "%s", file.status().message().c_str());
+  return made;
 }
 
 }  // namespace horing

@@ -1,5 +1,6 @@
 #pragma once
-// Every environment variable that horing reads, in one place. Nothing else calls getenv for a HORING_ name.
+// Every environment variable that horing reads, in one place. Nothing else calls getenv for a HORING_ name, but those of
+// src/nccl/ (HORING_NCCL_...), which is no part of this library.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -17,6 +18,8 @@ namespace horing {
 // clang-format off
 #define HORING_CONFIG(X)                                                                                                       \
   X(debug, Choice, "warn", "none|warn|info|trace", "HORING_DEBUG", "How much to log to stderr; info shows where ranks are, the rings and the transports.") \
+  X(debug_file, Text, "", "", "HORING_DEBUG_FILE", "File to which the log is appended, with %h for the host and %p for the process; stdout is that. Default: stderr.") \
+  X(debug_form, Choice, "horing", "horing|nccl", "HORING_DEBUG_FORM", "What begins a line of the log; nccl: what NCCL's lines begin with, for tools that read these.") \
   X(algorithm, Text, "auto", "", "HORING_ALGO", "Forces an algorithm for the collectives that it has, or by collective and size: all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring. `horing-plan list` lists them.") \
   X(reproducible, Flag, "0", "0|1", "HORING_REPRODUCIBLE", "1: results of reductions depend only on the inputs and on group membership, to the bit; not on sizes, slices or transports. All reductions run ho_ordered.") \
   X(selection, Text, "auto", "", "HORING_SELECTION", "Which algorithm serves which collective, shape and size: auto: what was measured or predicted for jobs like this one (kept in HORING_CACHE_DIR; see HORING_CALIBRATE), else the built-in table; table: the built-in table; model: the prediction alone; anything else: a file with a table, such as `horing-info selection` prints.") \
@@ -83,14 +86,20 @@ struct Config {
 #undef HORING_MEMBER_Flag
 
   using Lookup = std::function<const char*(const char* name)>;
-  // Reads the process environment. A value outside what is allowed is an error that names the variable and what was
+  // Reads the process environment, and what setDefault() says. A value outside what is allowed is an error that names the variable and what was
   // expected. Names that horing does not know change nothing, see unknownVariables().
   static Result<Config> fromEnvironment();
   // The same over any source of values; used by tests.
   static Result<Config> fromLookup(const Lookup& lookup);
 
   LogLevel logLevel() const;
+  // For the rank, or for the process. To stderr where HORING_DEBUG_FILE cannot be written, which it then warns of.
+  Log log(int rank = -1) const;
 };
+
+// Of this process, for variables that the environment does not set, from now on; nullptr: the built-in default again. Any
+// thread. Errors: no such variable.
+Status setDefault(std::string_view name, const char* value);
 
 // For `horing-info` and the documentation.
 struct ConfigVariable {

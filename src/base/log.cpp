@@ -1,36 +1,83 @@
 #include "base/log.h"
 
-#include <unistd.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
 
-#include <string>
-
-#include "base/status.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
 
 namespace horing {
 
 namespace {
 
-std::string lineOf(LogLevel level, int rank, const char* subsystem, const std::string& text) {
+std::string hostName() {
   char host[64] = "?";
   ::gethostname(host, sizeof host - 1);
-  std::string line = rank >= 0 ? formatString("horing %s:%d rank %d", host, ::getpid(), rank)
-                               : formatString("horing %s:%d", host, ::getpid());
-  line += formatString(" %s %s: ",
-                       level == LogLevel::kWarn   ? "WARN"
-                       : level == LogLevel::kInfo ? "INFO"
-                                                  : "TRACE",
-                       subsystem);
-  return line + text + '\n';
+  return host;
+}
+
+const char* levelName(LogLevel level) {
+  return level == LogLevel::kWarn ? "WARN" : level == LogLevel::kInfo ? "INFO" : "TRACE";
+}
+
+// Who writes, up to the text.
+std::string beginningOf(LogLevel level, int rank, const char* subsystem) {
+  const std::string host = hostName();
+  std::string line = rank >= 0 ? formatString("horing %s:%d rank %d", host.c_str(), ::getpid(), rank)
+                               : formatString("horing %s:%d", host.c_str(), ::getpid());
+  return line + formatString(" %s %s: ", levelName(level), subsystem);
+}
+std::string beginningInNcclForm(LogLevel level, int rank) {
+  return formatString("%s:%d:%ld [%d] NCCL %s ", hostName().c_str(), ::getpid(),
+                      static_cast<long>(::syscall(SYS_gettid)), std::max(rank, 0), levelName(level));
+}
+
+std::string withNames(const std::string& path) {
+  std::string named;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const char next = path[i] == '%' && i + 1 < path.size() ? path[i + 1] : '\0';
+    if (next == 'h' || next == 'p') {
+      named += next == 'h' ? hostName() : std::to_string(::getpid());
+      ++i;
+    } else {
+      named += path[i];
+    }
+  }
+  return named;
 }
 
 }  // namespace
 
+Result<int> openLogFile(const std::string& path) {
+  if (path.empty() || path == "stderr") return STDERR_FILENO;
+  if (path == "stdout") return STDOUT_FILENO;
+  struct Open {
+    std::mutex mutex;
+    std::map<std::string, int> files;  // under mutex
+  };
+  static auto* const open = new Open;  // never destroyed: threads may write while the program ends
+  std::lock_guard lock(open->mutex);
+  const std::string named = withNames(path);
+  const auto [file, is_new] = open->files.try_emplace(named, -1);
+  if (is_new) file->second = ::open(named.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file->second >= 0) return file->second;
+  const int error = errno;
+  open->files.erase(file);
+  return makeStatus(Code::kSystemError, "HORING_DEBUG_FILE: cannot write %s: %s", named.c_str(),
+                    std::strerror(error));
+}
+
 // A lost log line is not worth an error.
 void Log::write(LogLevel level, const char* subsystem, const char* format, va_list arguments) const noexcept {
   try {
-    const std::string line = lineOf(level, rank_, subsystem, formatStringV(format, arguments));
+    std::string line =
+        target_.nccl_form ? beginningInNcclForm(level, rank_) : beginningOf(level, rank_, subsystem);
+    line += formatStringV(format, arguments) + '\n';
     // One write(2): lines of concurrent ranks do not mix.
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    [[maybe_unused]] const ssize_t written = ::write(target_.descriptor, line.data(), line.size());
   } catch (...) {  // no memory
   }
 }

@@ -1,5 +1,6 @@
 #include "capi/calls.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -77,7 +78,7 @@ Status check(horingComm_t comm, const Command& command) {
     if (!status.ok()) return makeStatus(status.code(), "entry %zu: %s", i, status.message().c_str());
   }
   for (const Transfer& transfer : command.transfers)
-    HORING_TRY(checkTransfer(transfer, communicator.ranks()));
+    HORING_TRY(checkTransfer(transfer, communicator.rank(), communicator.ranks()));
   return {};
 }
 
@@ -89,6 +90,12 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
                     comm->queue->gpuOfCommands()};
   HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, *driver, where));
   if (!there) return checkHostReaches("the scalar of op", command.call.factor_at);
+  if (std::any_of(command.transfers.begin(), command.transfers.end(),
+                  [](const Transfer& transfer) { return transfer.tag.has_value(); }))
+    return makeStatus(
+        Code::kInvalidUsage,
+        "a message with a tag is in memory of a GPU: expected memory of the host, or horingSend "
+        "and horingRecv");
   HORING_ASSIGN(const std::shared_ptr<const CudaDevice> gpu, comm->queue->open(*driver, there->device));
   for (const auto& [buffer, place] : there->buffers)
     HORING_TRY(gpu->checkContext(place.context, buffer.name, buffer.at));

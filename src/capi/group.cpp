@@ -283,6 +283,13 @@ Status initAll(std::vector<Inits>& inits) {
   return failed;
 }
 
+// Of a group that is not launched: the handles that it has given out are not.
+void takeBackHandles(const Group& group) {
+  for (const Inits& inits : group.inits)
+    if (!inits.parent)
+      for (const Init& init : inits.in_turn) *init.made = nullptr;
+}
+
 }  // namespace
 
 bool groupIsOpen() {
@@ -339,10 +346,12 @@ horingResult_t horingGroupEnd(void) {
                         "horingGroupEnd without a horingGroupStart before it in this thread");
     if (--open_group.depth > 0) return {};
     Group group = std::exchange(open_group, Group());
-    if (!group.refused.ok())
+    if (!group.refused.ok()) {
+      takeBackHandles(group);
       return makeStatus(group.refused.code(),
                         "nothing of the group was launched, since it holds a call with an error: %s",
                         group.refused.message().c_str());
+    }
     const Status made = group.inits.empty() ? Status() : initAll(group.inits);
     if (!made.ok() && made.code() != Code::kInProgress) return made;
     Status launched = group.commands.empty() ? Status() : launchAll(std::move(group.commands));
@@ -357,7 +366,9 @@ horingResult_t horingGroupDiscard(void) {
       return makeStatus(Code::kInvalidUsage,
                         "horingGroupDiscard without a horingGroupStart before it in this thread");
     refuseGroup(makeStatus(Code::kInvalidUsage, "a part of it was given up (horingGroupDiscard)"));
-    if (--open_group.depth == 0) open_group = Group();
+    if (--open_group.depth > 0) return {};
+    takeBackHandles(open_group);
+    open_group = Group();
     return {};
   });
 }

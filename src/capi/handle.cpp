@@ -99,19 +99,71 @@ Result<horingComm_t> makeHandle(CommunicatorOptions options, std::shared_ptr<Roo
   return handle;
 }
 
-Status makeHandleLater(std::function<Result<Origin>()> find, horingComm_t* comm) {
+namespace {
+
+// A handle whose communicator is still to be made.
+horingComm_t takeUnmade(horingComm::Making making) {
   const horingComm_t handle = takeHandle();
   handle->ends_making = std::make_shared<std::atomic<bool>>(false);
-  handle->making = horingComm::Making::kInProgress;
-  const Status started = handle->maker.start("the making of a communicator",
-                                             [handle, find = std::move(find)] { makeNow(*handle, find); });
+  handle->making = making;
+  return handle;
+}
+
+Status startMaking(horingComm_t handle, std::function<Result<Origin>()> find) {
+  return handle->maker.start("the making of a communicator",
+                             [handle, find = std::move(find)] { makeNow(*handle, find); });
+}
+
+Status beingMade() {
+  return makeStatus(Code::kInProgress,
+                    "the communicator is being made; horingCommGetAsyncError says how far it is");
+}
+
+}  // namespace
+
+Status makeHandleLater(std::function<Result<Origin>()> find, horingComm_t* comm) {
+  const horingComm_t handle = takeUnmade(horingComm::Making::kInProgress);
+  const Status started = startMaking(handle, std::move(find));
   if (!started.ok()) {
     giveBackHandle(handle);
     return started;
   }
   publishHandle(handle, comm);
-  return makeStatus(Code::kInProgress,
-                    "the communicator is being made; horingCommGetAsyncError says how far it is");
+  return beingMade();
+}
+
+ReservedHandle::ReservedHandle(horingComm_t* place)
+    : place_(place), handle_(takeUnmade(horingComm::Making::kReserved)) {
+  publishHandle(handle_, place);
+}
+
+ReservedHandle::~ReservedHandle() {
+  HandleUse use(handle_);
+  if (handle_->making == horingComm::Making::kReserved && handle_->alive.exchange(false))
+    giveBackHandle(handle_);
+}
+
+Status ReservedHandle::make(Result<Origin> origin, bool blocking) {
+  HandleUse use(handle_);  // so that nobody who aborts it meanwhile gives it back
+  handle_->making = horingComm::Making::kInProgress;
+  const bool now = blocking || !origin.ok();
+  const auto find = [origin = std::move(origin)] { return origin; };
+  Status failed;
+  if (now) {
+    makeNow(*handle_, find);
+    if (handle_->making == horingComm::Making::kMade) return {};
+    failed = handle_->making_error;
+  } else {
+    failed = startMaking(handle_, find);
+    if (failed.ok()) return beingMade();
+    handle_->making_error = failed;
+    handle_->making = horingComm::Making::kFailed;
+  }
+  if (handle_->alive.exchange(false)) {
+    *place_ = nullptr;
+    giveBackHandle(handle_);
+  }
+  return failed;
 }
 
 void stopMaking(horingComm_t comm) {
@@ -167,6 +219,9 @@ Status whyRefused(horingComm_t comm) {
   switch (comm->making.load(std::memory_order_acquire)) {
     case horingComm::Making::kFailed:
       return comm->making_error;
+    case horingComm::Making::kReserved:
+      return makeStatus(Code::kInvalidUsage,
+                        "comm is made by the end of the group that is open: call it first");
     case horingComm::Making::kInProgress:
       return makeStatus(
           Code::kInvalidUsage,

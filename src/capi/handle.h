@@ -20,9 +20,9 @@ struct horingComm {
   std::atomic<bool> alive{false};
   std::atomic<uint64_t> life{0};  // how many communicators were here before: tells this one from them
   std::atomic<int> callers{0};    // threads inside an entry point with this handle
-  // How far the making has come. Until it is kMade, only its thread touches root, communicator and queue. release and acquire.
-  // Its thread is joined by whoever gives the handle back.
-  enum class Making : uint8_t { kMade, kInProgress, kFailed };
+  // How far the making has come; kReserved: the end of a group will begin it. Until it is kMade, only its thread touches root,
+  // communicator and queue. release and acquire. Its thread is joined by whoever gives the handle back.
+  enum class Making : uint8_t { kMade, kReserved, kInProgress, kFailed };
   std::atomic<Making> making{Making::kMade};
   horing::Status making_error;                     // once it has failed
   int making_failed_rank = -1;                     // that the error is about
@@ -75,6 +75,23 @@ class HandleUse {
 
  private:
   horingComm_t comm_;
+};
+
+// A handle that is alive and written at once, of a communicator that the end of a group makes. Resource.
+class ReservedHandle {
+ public:
+  explicit ReservedHandle(horingComm_t* place);
+  // Gives it back if nothing has begun to make it.
+  ~ReservedHandle();
+  ReservedHandle(const ReservedHandle&) = delete;
+  ReservedHandle& operator=(const ReservedHandle&) = delete;
+
+  // Makes it: now, or on a thread of its own (kInProgress). After a failure it is given back, and NULL is where it was written.
+  Status make(Result<Origin> origin, bool blocking);
+
+ private:
+  horingComm_t* place_;
+  horingComm_t handle_;
 };
 
 // Remembers the text of the calling thread's latest failure and, if given, of the communicator's, if there is memory for it.

@@ -21,19 +21,23 @@ namespace {
 // What a communicator is made with. Warns of variables that look like ours and are not.
 Result<Config> readEnvironment() {
   HORING_ASSIGN(Config config, Config::fromEnvironment());
-  const Log log(config.logLevel());
+  const Log log = config.log();
   for (const std::string& sentence : unknownVariables()) log.warn("config", "%s", sentence.c_str());
   HORING_TRY(checkForced(config));  // before ranks meet, and wait for those that will not come
   return config;
 }
 
+// The rendezvous is claimed before the ranks meet, so that it lives as long as the last rank of this process.
+Result<Origin> originOf(CommunicatorOptions options) {
+  HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
+  return Origin{std::move(options), std::move(root)};
+}
+
 // One of the ranks that meet with an ID. `options` has the configuration and what the caller chose.
 Status initRankNow(horingComm_t* comm, CommunicatorOptions options) {
-  // Claimed before the ranks meet, so that it lives as long as the last rank of this process.
-  HORING_ASSIGN(std::shared_ptr<RootService> root, claimRendezvous(options.id));
-  if (!options.blocking)
-    return makeHandleLater([origin = Origin{std::move(options), std::move(root)}] { return origin; }, comm);
-  HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(options), std::move(root)));
+  HORING_ASSIGN(Origin origin, originOf(std::move(options)));
+  if (!origin.options.blocking) return makeHandleLater([origin = std::move(origin)] { return origin; }, comm);
+  HORING_ASSIGN(const horingComm_t handle, makeHandle(std::move(origin.options), std::move(origin.root)));
   publishHandle(handle, comm);
   return {};
 }
@@ -51,6 +55,7 @@ Status checkPlace(const horingComm_t* comm, int ranks, int rank) {
 UniqueId idOf(const horingUniqueId& given) {
   UniqueId id;
   std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
+  mendLastByte(id);
   return id;
 }
 
@@ -66,6 +71,7 @@ struct InitRank {
   horingUniqueId id;
   int rank;
   const horingConfig_t* config;
+  const horingOptions_t* options = nullptr;
 };
 
 Status initRank(const InitRank& init) {
@@ -73,13 +79,18 @@ Status initRank(const InitRank& init) {
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
   HORING_TRY(applySettings(init.config, options));
+  HORING_TRY(applySettings(init.options, options));
   options.id = idOf(init.id);
   options.root_was_open = true;
   options.rank = init.rank;
   options.ranks = init.ranks;
   noteCurrentGpu(options);
   if (!groupIsOpen()) return initRankNow(init.comm, std::move(options));
-  addInitToGroup([=] { return initRankNow(init.comm, options); }, {nullptr, init.comm});
+  const auto reserved = std::make_shared<ReservedHandle>(init.comm);
+  const auto make = [reserved, options = std::move(options)] {
+    return reserved->make(originOf(options), options.blocking);
+  };
+  addInitToGroup(make, {nullptr, init.comm});
   return {};
 }
 
@@ -108,7 +119,7 @@ Status initFromEnv(horingComm_t* comm) {
     return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
-  HORING_ASSIGN(Launched launched, launchedRank(options.config, Log(options.config.logLevel())));
+  HORING_ASSIGN(Launched launched, launchedRank(options.config, options.config.log()));
   options.id = launched.id;
   options.rank = launched.rank;
   options.ranks = launched.ranks;
@@ -177,6 +188,14 @@ horingResult_t horingGetVersion(int* version) {
   });
 }
 
+horingResult_t horingSetDefault(const char* name, const char* value) {
+  using namespace horing;
+  return guarded(nullptr, [&]() -> Status {
+    if (!name) return makeStatus(Code::kInvalidArgument, "name is NULL: expected that of a variable");
+    return setDefault(name, value);
+  });
+}
+
 horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
@@ -199,6 +218,13 @@ horingResult_t horingCommInitRankConfig(horingComm_t* comm, int nranks, horingUn
                                         horingConfig_t* config) {
   return horing::guardedLaunch(nullptr, [&] {
     return horing::initRank({comm, nranks, commId, rank, config});
+  });
+}
+
+horingResult_t horingCommInitRankOptions(horingComm_t* comm, int nranks, horingUniqueId commId, int rank,
+                                         horingConfig_t* config, const horingOptions_t* options) {
+  return horing::guardedLaunch(nullptr, [&] {
+    return horing::initRank({comm, nranks, commId, rank, config, options});
   });
 }
 
@@ -250,7 +276,8 @@ horingResult_t horingCommAbort(horingComm_t comm) {
   return guarded(comm, [&]() -> Status {
     if (!comm) return {};
     HORING_TRY(checkAlive(comm));
-    if (comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade)
+    const horingComm::Making making = comm->making.load(std::memory_order_acquire);
+    if (making == horingComm::Making::kMade || making == horingComm::Making::kReserved)
       HORING_TRY(checkHandle(comm));
     HORING_TRY(checkMayWait());
     HORING_TRY(claimEnd(comm));
@@ -296,7 +323,7 @@ horingResult_t horingCommGetAsyncError(horingComm_t comm, horingResult_t* asyncE
       *asyncError = report(comm->queue->asyncError(), comm);
     } else {
       *asyncError =
-          making == horingComm::Making::kInProgress ? horingInProgress : report(comm->making_error, comm);
+          making == horingComm::Making::kFailed ? report(comm->making_error, comm) : horingInProgress;
     }
     return {};
   });
@@ -310,6 +337,19 @@ horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank) {
     if (made) HORING_TRY(checkHandle(comm));
     if (!rank) return makeStatus(Code::kInvalidArgument, "rank is NULL: expected where to put it");
     *rank = made ? comm->communicator->failedRank() : comm->making_failed_rank;
+    return {};
+  });
+}
+
+horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    const auto [least, most] = rangeOf("HORING_TIMEOUT_MS");
+    if (timeoutMs < least || timeoutMs > most)
+      return makeStatus(Code::kInvalidArgument, "timeoutMs is %d: expected %lld to %lld", timeoutMs,
+                        static_cast<long long>(least), static_cast<long long>(most));
+    comm->communicator->setTimeoutMs(timeoutMs);
     return {};
   });
 }

@@ -56,6 +56,7 @@ struct ChildSettings {
 
 Result<ChildSettings> settingsOf(horingComm_t parent, const horingConfig_t* config) {
   CommunicatorOptions options = parent->communicator->options();
+  options.config.timeout_ms = parent->communicator->timeoutMs();
   HORING_TRY(applySettings(config, options));
   return ChildSettings{options.name, options.config, options.blocking,
                        openGpu(parent->queue->gpu().value_or(-1))};

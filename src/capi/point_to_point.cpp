@@ -46,4 +46,31 @@ horingResult_t horingRecv(void* recvbuff, size_t count, horingDataType_t datatyp
   });
 }
 
+horingResult_t horingSendTagged(const void* sendbuff, size_t count, horingDataType_t datatype, int peer,
+                                uint64_t tag, horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guardedLaunch(comm, [&] {
+    return issueTransfer(comm,
+                         {.direction = Transfer::Direction::kSend,
+                          .peer = peer,
+                          .input = static_cast<const std::byte*>(sendbuff),
+                          .tag = tag},
+                         count, datatype, stream);
+  });
+}
+
+horingResult_t horingRecvTagged(void* recvbuff, size_t count, horingDataType_t datatype, int peer,
+                                uint64_t tag, int* source, horingComm_t comm, horingStream_t stream) {
+  using namespace horing;
+  return guardedLaunch(comm, [&] {
+    return issueTransfer(comm,
+                         {.direction = Transfer::Direction::kReceive,
+                          .peer = peer,
+                          .output = static_cast<std::byte*>(recvbuff),
+                          .tag = tag,
+                          .source = source},
+                         count, datatype, stream);
+  });
+}
+
 }  // extern "C"

@@ -37,7 +37,7 @@ Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, 
   options.family = config.socket_family;
   options.interfaces = config.socket_ifname;
   HORING_ASSIGN(options.ports, parsePortRange(config.ports));
-  options.log = Log(config.logLevel());
+  options.log = config.log();
   HORING_ASSIGN(std::shared_ptr<RootService> service, RootService::start(options));
   const UniqueId id = service->id();
   RendezvousList& list = rendezvousList();

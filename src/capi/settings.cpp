@@ -1,5 +1,6 @@
 #include "capi/settings.h"
 
+#include <limits.h>
 #include <strings.h>
 
 #include <algorithm>
@@ -15,51 +16,91 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 
-// What a horingConfig_t of an older or newer header can have.
-constexpr size_t kLeastConfigBytes = offsetof(horingConfig_t, blocking);
-constexpr size_t kMostConfigBytes = 4096;
-static_assert(offsetof(horingConfig_t, reserved) + sizeof(int) == sizeof(horingConfig_t));
+// What a struct of an older or newer header can have: `size`, `magic` and `version` come first in all of them.
+constexpr size_t kLeastBytes = offsetof(horingConfig_t, blocking);
+constexpr size_t kMostBytes = 4096;
 
-// The settings of whoever was compiled with an older header, which lacks the last ones, or a newer one, which has more.
-Result<horingConfig_t> readConfig(const horingConfig_t* given) {
-  if (given->magic != HORING_API_MAGIC || given->size < kLeastConfigBytes || given->size > kMostConfigBytes ||
-      given->size % alignof(horingConfig_t) != 0)
+struct Kind {
+  const char* name;         // of the argument
+  const char* initialiser;  // what it is to begin with
+};
+
+// The settings of whoever was compiled with an older header, which lacks the last ones, or a newer one, which has more. `own` has
+// what counts for those that are lacking.
+template <typename Settings>
+Result<Settings> readSettings(const Settings* given, Settings own, const Kind& kind) {
+  static_assert(offsetof(Settings, magic) == offsetof(horingConfig_t, magic) &&
+                sizeof(Settings) >= kLeastBytes);
+  if (given->magic != HORING_API_MAGIC || given->size < kLeastBytes || given->size > kMostBytes ||
+      given->size % alignof(Settings) != 0)
     return makeStatus(Code::kInvalidArgument,
-                      "config has size %zu and magic 0x%x: expected %zu and 0x%x. Begin with "
-                      "horingConfig_t config = HORING_CONFIG_INITIALIZER",
-                      given->size, given->magic, sizeof(horingConfig_t), HORING_API_MAGIC);
-  horingConfig_t config = HORING_CONFIG_INITIALIZER;
+                      "%s has size %zu and magic 0x%x: expected %zu and 0x%x. Begin with %s", kind.name,
+                      given->size, given->magic, sizeof(Settings), HORING_API_MAGIC, kind.initialiser);
   const auto* const bytes = reinterpret_cast<const std::byte*>(given);
-  std::memcpy(&config, bytes, std::min(given->size, sizeof config));
-  for (size_t at = sizeof config; at < given->size; at += sizeof(int)) {
+  std::memcpy(&own, bytes, std::min(given->size, sizeof own));
+  for (size_t at = sizeof own; at < given->size; at += sizeof(int)) {
     int value = 0;
     std::memcpy(&value, bytes + at, sizeof value);
     if (value != 0 && value != HORING_CONFIG_UNDEF_INT)
       return makeStatus(Code::kInvalidArgument,
-                        "config has size %zu and sets something at byte %zu, of which this library, whose "
-                        "config has %zu bytes, does not know: leave it undefined, or use a newer library",
-                        given->size, at, sizeof config);
+                        "%s has size %zu and sets something at byte %zu, of which this library, whose own "
+                        "has %zu bytes, does not know: leave it undefined, or use a newer library",
+                        kind.name, given->size, at, sizeof own);
   }
-  return config;
+  return own;
 }
 
-// A number of a horingConfig_t.
+// A number that a caller sets.
 struct Number {
   const char* name;
   int value;
   IntRange range;  // that of the variable which says the same
 };
 constexpr IntRange kYesOrNo{0, 1};
+constexpr IntRange kFromOne{1, INT_MAX};
+
+Status check(const Number& number) {
+  const auto [least, most] = number.range;
+  if (number.value == HORING_CONFIG_UNDEF_INT || (number.value >= least && number.value <= most)) return {};
+  return makeStatus(Code::kInvalidArgument, "%s is %d: expected %lld to %lld, or undefined", number.name,
+                    number.value, static_cast<long long>(least), static_cast<long long>(most));
+}
 
 // Leaves what is undefined as it is.
 template <typename Setting>
 Status set(const Number& number, Setting& setting) {
-  if (number.value == HORING_CONFIG_UNDEF_INT) return {};
-  const auto [least, most] = number.range;
-  if (number.value < least || number.value > most)
-    return makeStatus(Code::kInvalidArgument, "config.%s is %d: expected %lld to %lld, or undefined",
-                      number.name, number.value, static_cast<long long>(least), static_cast<long long>(most));
-  setting = static_cast<Setting>(number.value);
+  HORING_TRY(check(number));
+  if (number.value != HORING_CONFIG_UNDEF_INT) setting = static_cast<Setting>(number.value);
+  return {};
+}
+
+// What changes nothing here. NCCL refuses the same values.
+Status checkIgnored(const horingConfig_t& config) {
+  const Number numbers[] = {
+      {"config.cgaClusterSize", config.cgaClusterSize, {0, 8}},
+      {"config.minCTAs", config.minCTAs, kFromOne},
+      {"config.splitShare", config.splitShare, kYesOrNo},
+      {"config.collnetEnable", config.collnetEnable, kYesOrNo},
+      {"config.CTAPolicy", config.CTAPolicy, {0, HORING_CTA_POLICY_EFFICIENCY | HORING_CTA_POLICY_ZERO}},
+      {"config.shrinkShare", config.shrinkShare, kYesOrNo},
+      {"config.nvlsCTAs", config.nvlsCTAs, kFromOne},
+      {"config.nChannelsPerNetPeer", config.nChannelsPerNetPeer, kFromOne},
+      {"config.nvlinkCentricSched", config.nvlinkCentricSched, kYesOrNo},
+      {"config.graphUsageMode", config.graphUsageMode, {0, 2}},
+      {"config.numRmaCtx", config.numRmaCtx, kFromOne},
+      {"config.maxP2pPeers", config.maxP2pPeers, kFromOne},
+      {"config.graphStreamOrdering", config.graphStreamOrdering, kYesOrNo},
+      {"config.launchOrderImplicit", config.launchOrderImplicit, kYesOrNo},
+      {"config.numRmaSig", config.numRmaSig, {0, INT_MAX}},
+      {"config.rmaEagerInit", config.rmaEagerInit, kYesOrNo},
+      {"config.hostCftMode", config.hostCftMode, {1, 3}},
+      {"config.nvlsHostMode", config.nvlsHostMode, {0, INT_MAX}},
+  };
+  for (const Number& number : numbers) HORING_TRY(check(number));
+  if (config.maxCTAs != HORING_CONFIG_UNDEF_INT && config.minCTAs > config.maxCTAs)
+    return makeStatus(Code::kInvalidArgument,
+                      "config.minCTAs is %d: expected at most config.maxCTAs, which is %d", config.minCTAs,
+                      config.maxCTAs);
   return {};
 }
 
@@ -82,28 +123,40 @@ std::string withInsteadOf(std::string_view wanted, std::string_view other, std::
 
 Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) {
   if (!given) return {};
-  HORING_ASSIGN(const horingConfig_t read, readConfig(given));
-  const horingConfig_t* const config = &read;
-  HORING_TRY(set({"blocking", config->blocking, kYesOrNo}, options.blocking));
-  if (config->netName) {
-    const bool is_socket = ::strcasecmp(config->netName, "socket") == 0;
-    if (!is_socket && ::strcasecmp(config->netName, "ib") != 0)
-      return makeStatus(Code::kInvalidArgument, "config.netName is '%s': expected NULL, \"Socket\" or \"IB\"",
-                        config->netName);
-    options.config.transports = is_socket ? withInsteadOf("socket", "verbs", options.config.transports)
-                                          : withInsteadOf("verbs", "socket", options.config.transports);
-  }
+  HORING_ASSIGN(const horingConfig_t config,
+                readSettings(given, horingConfig_t HORING_CONFIG_INITIALIZER,
+                             {"config", "horingConfig_t config = HORING_CONFIG_INITIALIZER"}));
   Config& own = options.config;
-  HORING_TRY(set({"maxCTAs", config->maxCTAs, rangeOf("HORING_GPU_BLOCKS")}, own.gpu_blocks));
-  HORING_TRY(set({"trafficClass", config->trafficClass, rangeOf("HORING_IB_TC")}, own.ib_tc));
-  HORING_TRY(set({"timeoutMs", config->timeoutMs, rangeOf("HORING_TIMEOUT_MS")}, own.timeout_ms));
-  HORING_TRY(set({"reproducible", config->reproducible, rangeOf("HORING_REPRODUCIBLE")}, own.reproducible));
-  if (config->reserved != HORING_CONFIG_UNDEF_INT)
-    return makeStatus(Code::kInvalidArgument, "config.reserved is %d: leave it undefined", config->reserved);
+  HORING_TRY(set({"config.blocking", config.blocking, kYesOrNo}, options.blocking));
+  HORING_TRY(set({"config.maxCTAs", config.maxCTAs, rangeOf("HORING_GPU_BLOCKS")}, own.gpu_blocks));
+  HORING_TRY(set({"config.trafficClass", config.trafficClass, rangeOf("HORING_IB_TC")}, own.ib_tc));
+  HORING_TRY(checkIgnored(config));
+  if (config.netName) {
+    const bool is_socket = ::strcasecmp(config.netName, "socket") == 0;
+    if (!is_socket && ::strcasecmp(config.netName, "ib") != 0)
+      return makeStatus(Code::kInvalidArgument, "config.netName is '%s': expected NULL, \"Socket\" or \"IB\"",
+                        config.netName);
+    own.transports = is_socket ? withInsteadOf("socket", "verbs", own.transports)
+                               : withInsteadOf("verbs", "socket", own.transports);
+  }
+  if (config.commName) options.name.assign(config.commName, ::strnlen(config.commName, kMaxNameBytes));
+  return {};
+}
+
+Status applySettings(const horingOptions_t* given, CommunicatorOptions& options) {
+  if (!given) return {};
+  HORING_ASSIGN(const horingOptions_t set_here,
+                readSettings(given, horingOptions_t HORING_OPTIONS_INITIALIZER,
+                             {"options", "horingOptions_t options = HORING_OPTIONS_INITIALIZER"}));
+  Config& own = options.config;
+  HORING_TRY(set({"options.timeoutMs", set_here.timeoutMs, rangeOf("HORING_TIMEOUT_MS")}, own.timeout_ms));
+  HORING_TRY(set({"options.initTimeoutMs", set_here.initTimeoutMs, rangeOf("HORING_INIT_TIMEOUT_MS")},
+                 own.init_timeout_ms));
+  HORING_TRY(
+      set({"options.reproducible", set_here.reproducible, rangeOf("HORING_REPRODUCIBLE")}, own.reproducible));
   bool by_kernels = own.gpu_path == "auto";
-  HORING_TRY(set({"gpuKernels", config->gpuKernels, kYesOrNo}, by_kernels));
+  HORING_TRY(set({"options.gpuKernels", set_here.gpuKernels, kYesOrNo}, by_kernels));
   own.gpu_path = by_kernels ? "auto" : "staged";
-  if (config->commName) options.name.assign(config->commName, ::strnlen(config->commName, kMaxNameBytes));
   return {};
 }
 

@@ -1,12 +1,13 @@
 #pragma once
-// What a caller may set for one communicator: horingConfig_t.
+// What a caller may set for one communicator: horingConfig_t, horingOptions_t.
 #include "base/status.h"
 #include "comm/communicator.h"
 #include "horing/horing.h"
 
 namespace horing {
 
-// Overrides what the options have; null changes nothing. Errors: a config that was not initialised, a value not allowed.
+// Each overrides what the options have; null changes nothing. Errors: a struct that was not initialised, a value not allowed.
 Status applySettings(const horingConfig_t* config, CommunicatorOptions& options);
+Status applySettings(const horingOptions_t* given, CommunicatorOptions& options);
 
 }  // namespace horing

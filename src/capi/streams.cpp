@@ -1,6 +1,7 @@
 #include "capi/streams.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -123,6 +124,27 @@ horingResult_t horingStreamSynchronize(horingStream_t stream) {
     HORING_TRY(checkMayWait());
     HORING_ASSIGN(Stream* const own, findOwn(stream));
     return own->synchronize();
+  });
+}
+
+horingResult_t horingStreamMark(horingStream_t stream, uint64_t* mark) {
+  using namespace horing;
+  return guarded(nullptr, [&]() -> Status {
+    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    if (!mark) return makeStatus(Code::kInvalidArgument, "mark is NULL: expected where to put it");
+    *mark = own->mark();
+    return {};
+  });
+}
+
+horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeoutMs) {
+  using namespace horing;
+  return guarded(nullptr, [&]() -> Status {
+    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    if (timeoutMs < 0)
+      return makeStatus(Code::kInvalidArgument, "timeoutMs is %d: expected 0 or more", timeoutMs);
+    if (timeoutMs > 0) HORING_TRY(checkMayWait());
+    return own->wait(mark, std::chrono::milliseconds(timeoutMs));
   });
 }
 

@@ -133,10 +133,15 @@ Status checkType(DataType type) {
                     static_cast<int>(type), kDataTypes - 1);
 }
 
-Status checkTransfer(const Transfer& transfer, int ranks) {
+Status checkTransfer(const Transfer& transfer, int rank, int ranks) {
   const bool sends = transfer.direction == Transfer::Direction::kSend;
-  if (transfer.peer < 0 || transfer.peer >= ranks)
-    return makeStatus(Code::kInvalidArgument, "peer is %d: expected 0 to %d", transfer.peer, ranks - 1);
+  const bool is_from_any = transfer.tag && !sends && transfer.peer == kAnyRank;
+  if (!is_from_any && (transfer.peer < 0 || transfer.peer >= ranks))
+    return makeStatus(Code::kInvalidArgument, "peer is %d: expected 0 to %d%s", transfer.peer, ranks - 1,
+                      transfer.tag && !sends ? ", or HORING_ANY_RANK (-1)" : "");
+  if (transfer.tag && (transfer.peer == rank || ranks == 1))
+    return makeStatus(Code::kInvalidArgument,
+                      "rank %d would exchange a message with a tag with itself: expected another rank", rank);
   if (transfer.bytes > PTRDIFF_MAX)
     return makeStatus(Code::kInvalidArgument, "count: %zu bytes do not fit into memory", transfer.bytes);
   if (transfer.bytes > 0 && !(sends ? static_cast<const void*>(transfer.input) : transfer.output))

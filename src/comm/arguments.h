@@ -44,6 +44,6 @@ Status checkArguments(Collective collective, const Call& call, const Caller& cal
 Status checkType(DataType type);
 
 // The same for one message: a peer that is no rank, sizes beyond memory, a buffer that is missing.
-Status checkTransfer(const Transfer& transfer, int ranks);
+Status checkTransfer(const Transfer& transfer, int rank, int ranks);
 
 }  // namespace horing

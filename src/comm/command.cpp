@@ -29,6 +29,12 @@ bool hasCopier(const Command& command) {
                                             [](const Transfer& transfer) { return transfer.copier; });
 }
 
+bool hasTagsOnly(const Command& command) {
+  return !command.transfers.empty() &&
+         std::all_of(command.transfers.begin(), command.transfers.end(),
+                     [](const Transfer& transfer) { return transfer.tag.has_value(); });
+}
+
 bool movesNothing(const Command& command) {
   return !command.task && command.transfers.empty() && command.list.empty() && !command.call.uneven &&
          command.call.count == 0;

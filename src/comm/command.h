@@ -43,6 +43,8 @@ struct CommandBuffer {
 std::vector<CommandBuffer> buffersOf(const Command& command, int rank);
 // Whether something of it is in memory that only a GPU reaches and goes without being staged (comm/gpu/staged_pieces.h).
 bool hasCopier(const Command& command);
+// Whether it is messages with tags, all of them between memory of hosts.
+bool hasTagsOnly(const Command& command);
 // On no rank: the others need not make the call.
 bool movesNothing(const Command& command);
 

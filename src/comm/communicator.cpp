@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/no_memory.h"
+#include "comm/tagged_exchange.h"
 #include "control/root_service.h"
 #include "cuda/adapter_memory.h"
 #include "schedule/postcondition.h"
@@ -154,8 +155,8 @@ template <typename Run>
 Status Communicator::withFlightRecord(FlightRecord record, bool is_tiny, const Run& body) {
   record.begun_ns = looked_ns_ = clock_.nowNs();
   calls_.recorder().begin(record);
-  const Status status = withoutExceptions(
-      [&] { return body(Deadline::at(clock_, record.begun_ns, options_.config.timeout_ms)); });
+  const Status status =
+      withoutExceptions([&] { return body(Deadline::at(clock_, record.begun_ns, timeoutMs())); });
   const int64_t ended_ns = is_tiny ? looked_ns_ : clock_.nowNs();
   calls_.recorder().end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
   if (timeline_) timeline_->call(*calls_.recorder().find(record.sequence));
@@ -331,9 +332,13 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
+  const bool from_any = std::any_of(transfers.begin(), transfers.end(),
+                                    [](const Transfer& transfer) { return transfer.peer == kAnyRank; });
   LinkSet links{LinkUse::kPointToPoint, {}};
   for (const Transfer& transfer : transfers)
-    if (transfer.peer != options_.rank) links.peers.push_back(transfer.peer);
+    if (transfer.peer != options_.rank && !from_any) links.peers.push_back(transfer.peer);
+  for (int peer = 0; from_any && peer < options_.ranks; ++peer)
+    if (peer != options_.rank) links.peers.push_back(peer);
   // Nothing is sent yet: such an error does not stick.
   HORING_TRY(point_to_point_->begin(transfers));
   Status status = connector_->begin(links);
@@ -349,12 +354,39 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
       }
       return drive({.operation = *point_to_point_,
                     .transports = transports,
-                    .deadline = Deadline::after(clock_, options_.config.timeout_ms),
+                    .deadline = Deadline::after(clock_, timeoutMs()),
                     .links = &links});
     });
     lent_->takeBack(!status.ok());
   }
   calls_.endExchange();
+  return status.ok() ? status : fail(status);
+}
+
+Status Communicator::exchange(MessageSource& source) {
+  ExclusiveUse exclusive(use_, Use::kCall);
+  if (!exclusive.owns()) return occupied();
+  HORING_TRY(mayBegin());
+  HORING_TRY(waiter_->watch(source.wakeFd()));
+  HORING_TRY(point_to_point_->begin({}));
+  TaggedExchange tagged({.messages = *point_to_point_,
+                         .connector = *connector_,
+                         .lent = *lent_,
+                         .clock = clock_,
+                         .rank = options_.rank,
+                         .ranks = options_.ranks,
+                         .timeout_ms = timeoutMs()},
+                        source);
+  calls_.beginExchange();
+  const Status status = withoutExceptions([&] {
+    return drive({.operation = tagged,
+                  .deadline = Deadline::after(clock_, timeoutMs()),
+                  .links = &tagged.links(),
+                  .tagged = &tagged});
+  });
+  lent_->takeBack(!status.ok());
+  calls_.endExchange();
+  waiter_->forget(source.wakeFd());
   return status.ok() ? status : fail(status);
 }
 
@@ -429,8 +461,8 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
                      "called the same collective? is a "
                      "firewall between them, or HORING_SOCKET_IFNAME wrong?",
                      options_.rank, connector_->describeMissing(planned.links).c_str(),
-                     static_cast<long long>(options_.config.timeout_ms));
-      return watchdog_->overdue(call.sequence, obstacle(), options_.config.timeout_ms, late, aborted_);
+                     static_cast<long long>(timeoutMs()));
+      return watchdog_->overdue(call.sequence, obstacle(), timeoutMs(), late, aborted_);
     }
     if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
     HORING_TRY(sleep(nullptr, kConnectBlockMs));
@@ -442,6 +474,8 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
 Status Communicator::drive(const Drive& drive) {
   Driven& operation = drive.operation;
   const bool is_exchange = drive.sequence == kExchange;
+  const auto transports = [&] { return drive.tagged ? drive.tagged->transports() : drive.transports; };
+  const auto deadline = [&] { return drive.tagged ? drive.tagged->deadline() : drive.deadline; };
   const auto obstacle = [&]() -> Obstacle {
     if (!is_exchange) return {operation.waitsFor(), operation.describeProgress()};
     return {point_to_point_->waitsFor(Transfer::Direction::kReceive), operation.describeProgress(),
@@ -461,7 +495,7 @@ Status Communicator::drive(const Drive& drive) {
       const bool others_disagree = !is_exchange && own.code() == Code::kInvalidUsage;
       return others_disagree ? watchdog_->mismatch(drive.sequence, obstacle(), own, aborted_) : own;
     }
-    if (Status moved = connector_->progress(drive.transports); !moved.ok()) [[unlikely]] {
+    if (Status moved = connector_->progress(transports()); !moved.ok()) [[unlikely]] {
       if (!is_exchange) watchdog_->suspect(drive.sequence, obstacle());
       return moved;
     }
@@ -475,10 +509,10 @@ Status Communicator::drive(const Drive& drive) {
     if (next_look_ns == 0) next_look_ns = now_ns + kLookAroundNs;
     if (now_ns >= next_look_ns) {
       HORING_TRY(lookAround());
-      watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
-      if (drive.deadline.passed() && !(operation.awaitsCopies() && operation.waitsFor().empty()))
-        return watchdog_->overdue(drive.sequence, obstacle(), options_.config.timeout_ms, timedOut(drive),
-                                  aborted_);
+      // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
+      if (!drive.tagged) watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
+      if (deadline().passed() && !(operation.awaitsCopies() && operation.waitsFor().empty()))
+        return watchdog_->overdue(drive.sequence, obstacle(), timeoutMs(), timedOut(drive), aborted_);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
@@ -487,8 +521,8 @@ Status Communicator::drive(const Drive& drive) {
       continue;
     }
     const bool connects = drive.links && !connector_->established(*drive.links);
-    HORING_TRY(sleep(&operation,
-                     std::min(connects ? kConnectBlockMs : kLongestBlockMs, drive.deadline.remainingMs())));
+    HORING_TRY(
+        sleep(&operation, std::min(connects ? kConnectBlockMs : kLongestBlockMs, deadline().remainingMs())));
   }
 }
 
@@ -501,7 +535,7 @@ Status Communicator::timedOut(const Drive& drive) const {
       Code::kTimeout,
       "rank %d: %s did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank that is waited "
       "for is stopped, or never made this call",
-      options_.rank, what.c_str(), static_cast<long long>(options_.config.timeout_ms),
+      options_.rank, what.c_str(), static_cast<long long>(timeoutMs()),
       drive.operation.describeProgress().c_str());
 }
 
@@ -618,6 +652,8 @@ void Communicator::sayGoodbye() {
 Status Communicator::finalize() {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
+  if (error_.ok() && left_)
+    return makeStatus(Code::kInvalidArgument, "rank %d: the communicator was finalized before", options_.rank);
   HORING_TRY(mayBegin());
   sayGoodbye();
   return {};

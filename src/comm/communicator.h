@@ -17,6 +17,7 @@
 #include "comm/exclusive_use.h"
 #include "comm/job.h"
 #include "comm/lent_buffers.h"
+#include "comm/message_source.h"
 #include "comm/peer_buffers.h"
 #include "comm/planner.h"
 #include "comm/prepared_calls.h"
@@ -38,6 +39,7 @@ namespace horing {
 class CudaDevice;
 class GpuTeam;
 class LoopbackHub;
+class TaggedExchange;
 struct TransportRequest;
 namespace verbs {
 struct Library;
@@ -97,6 +99,9 @@ class Communicator {
   bool mayRunAgain(const PlainCall& call) const { return prepared_.mayHave(call); }
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
+  // Messages with tags, from the first call of the source until none is left under way; each ends by itself. After an error, which
+  // sticks, those that have not ended have failed.
+  Status exchange(MessageSource& source);
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
@@ -143,6 +148,9 @@ class Communicator {
   // The ranks.
   const Job& job() const { return *job_; }
   const CommunicatorOptions& options() const { return options_; }
+  // Of an operation, HORING_TIMEOUT_MS or what was set since. Any thread.
+  int64_t timeoutMs() const { return timeout_ms_.load(std::memory_order_relaxed); }
+  void setTimeoutMs(int64_t timeout_ms) { timeout_ms_.store(timeout_ms, std::memory_order_relaxed); }
   // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
   const std::optional<MachineModel>& machine() const { return machine_; }
   const Log& log() const { return log_; }
@@ -229,8 +237,9 @@ class Communicator {
     uint32_t transports = 0;
     uint64_t sequence = kExchange;  // of the collective
     Deadline deadline;
-    const LinkSet* links = nullptr;        // that may still have to come up
-    const HostOperation* lanes = nullptr;  // that a timeline shows
+    const LinkSet* links = nullptr;          // that may still have to come up
+    const HostOperation* lanes = nullptr;    // that a timeline shows
+    const TaggedExchange* tagged = nullptr;  // which has transports and a deadline of its own
   };
   Status occupied() const;
   Status mayBegin();
@@ -246,6 +255,7 @@ class Communicator {
   Status rootCause(Status status);
 
   CommunicatorOptions options_;
+  std::atomic<int64_t> timeout_ms_;
   JobId id_{};
   std::shared_ptr<BufferUsers> buffer_users_;
   Log log_;

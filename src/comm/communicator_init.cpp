@@ -124,7 +124,8 @@ const char* calibrationKind(const Config& config) {
 
 Communicator::Communicator(CommunicatorOptions options)
     : options_(std::move(options)),
-      log_(options_.config.logLevel(), options_.rank),
+      timeout_ms_(options_.config.timeout_ms),
+      log_(options_.config.log(options_.rank)),
       aborted_(*(options_.aborted ? options_.aborted
                                   : options_.aborted = std::make_shared<std::atomic<bool>>(false))) {}
 

@@ -11,23 +11,25 @@ constexpr uint64_t kOrdinary = uint64_t{0xca11} << 48;
 constexpr size_t kMostLent = 256;
 }  // namespace
 
-void LentBuffers::lendRegistered(uint32_t transports, const void* buffer) {
+void LentBuffers::lendRegistered(uint32_t transports, const void* buffer, uint64_t ticket) {
   transports = connector_.thatUseLentMemory(transports);
   if (!buffer || transports == 0) return;
   const std::optional<Region> region = regionAt(buffer);
-  if (region) lend(transports, *region);
+  if (region) lend({*region, transports, ticket});
 }
 
-void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes) {
+void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket) {
   transports = connector_.thatUseOrdinaryMemory(transports);
   if (transports == 0 || bytes < kInPlaceBytes || lent_.size() >= kMostLent) return;
-  lend(transports, {.id = kOrdinary + ++ordinary_, .begin = static_cast<std::byte*>(buffer), .bytes = bytes});
+  const Region region{
+      .id = kOrdinary + ++ordinary_, .begin = static_cast<std::byte*>(buffer), .bytes = bytes};
+  lend({region, transports, ticket});
 }
 
-void LentBuffers::lend(uint32_t transports, const Region& region) {
+void LentBuffers::lend(const Lent& lent) {
   lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
-  connector_.lend(transports, region);
-  lent_.push_back({region, transports});
+  connector_.lend(lent.transports, lent.region);
+  lent_.push_back(lent);
 }
 
 std::optional<Region> LentBuffers::regionAt(const void* buffer) const {
@@ -38,11 +40,21 @@ std::optional<Region> LentBuffers::regionAt(const void* buffer) const {
   return registrations_.find(byte);
 }
 
+void LentBuffers::takeBack(bool failed, const Lent& lent) {
+  if (failed) connector_.forget(lent.region.id);
+  connector_.takeBack(lent.transports, lent.region);
+}
+
+void LentBuffers::takeBack(bool failed, uint64_t ticket) {
+  std::erase_if(lent_, [&](const Lent& lent) {
+    if (lent.ticket != ticket) return false;
+    takeBack(failed, lent);
+    return true;
+  });
+}
+
 void LentBuffers::takeBack(bool failed) {
-  for (const Lent& lent : lent_) {
-    if (failed) connector_.forget(lent.region.id);
-    connector_.takeBack(lent.transports, lent.region);
-  }
+  for (const Lent& lent : lent_) takeBack(failed, lent);
   lent_.clear();
 }
 

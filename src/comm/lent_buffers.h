@@ -11,7 +11,7 @@
 
 namespace horing {
 
-// Of one communicator, for one call at a time. All that it is made of must outlive it.
+// Of one communicator, for one call at a time, or several that have tickets. All that it is made of must outlive it.
 class LentBuffers {
  public:
   // `segments`: memory of horingMemAlloc; may be null.
@@ -20,19 +20,24 @@ class LentBuffers {
   LentBuffers(const LentBuffers&) = delete;
   LentBuffers& operator=(const LentBuffers&) = delete;
 
-  // The memory around the beginning of a buffer, if it is registered, or horingMemAlloc made it; a buffer may be null.
-  void lendRegistered(uint32_t transports, const void* buffer);
+  // The memory around the beginning of a buffer, if it is registered, or horingMemAlloc made it; a buffer may be null. `ticket`: of the
+  // call, where several are under way.
+  void lendRegistered(uint32_t transports, const void* buffer, uint64_t ticket = 0);
   // A buffer where messages land, and from where they are sent on, whoever made it; but for some of very many.
-  void lendOrdinary(uint32_t transports, void* buffer, size_t bytes);
+  void lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket = 0);
   // Once the call has ended. `failed`: nothing may be read or written any more by what is still under way.
+  void takeBack(bool failed, uint64_t ticket);
+  // The same of all calls.
   void takeBack(bool failed);
 
  private:
   struct Lent {
     Region region;
     uint32_t transports;
+    uint64_t ticket;
   };
-  void lend(uint32_t transports, const Region& region);
+  void lend(const Lent& lent);
+  void takeBack(bool failed, const Lent& lent);
   std::optional<Region> regionAt(const void* buffer) const;
 
   Connector& connector_;

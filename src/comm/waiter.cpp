@@ -21,15 +21,19 @@ constexpr int64_t kLongestNoYieldNs = 128'000'000;
 Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return systemError(errno, "epoll_create1 (raise the limit of open files: ulimit -n)");
-  for (const int fd : fds) {
-    if (fd < 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0)
-      return systemError(errno, "epoll_ctl on descriptor %d", fd);
-  }
-  return Waiter(policy, std::move(epoll));
+  Waiter waiter(policy, std::move(epoll));
+  for (const int fd : fds)
+    if (fd >= 0) HORING_TRY(waiter.watch(fd));
+  return waiter;
+}
+
+Status Waiter::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return systemError(errno, "epoll_ctl on descriptor %d", fd);
+  return {};
 }
 
 Waiter::Step Waiter::idle(int64_t now_ns) {

@@ -42,6 +42,8 @@ class Waiter {
   void setPolicy(const WaitPolicy& policy) { policy_ = policy; }
   // How long it has been idle since there was progress; 0 while there is.
   int64_t idleNs(int64_t now_ns) const { return idle_since_ns_ == 0 ? 0 : now_ns - idle_since_ns_; }
+  // From here on this fd wakes it, too, until forget().
+  Status watch(int fd);
   // From here on this fd wakes nobody.
   void forget(int fd);
   // Sleeps until one of the fds is readable, at most so long.

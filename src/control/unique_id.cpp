@@ -96,6 +96,15 @@ Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts) {
   return id;
 }
 
+void mendLastByte(UniqueId& id) {
+  constexpr size_t kLast = kUniqueIdBytes - 1;
+  const uint32_t sum = checksum(id);
+  bool is_cut = id.bytes[kLast] == std::byte{0};
+  for (size_t at = kChecksumAt; at < kLast; ++at)
+    is_cut &= id.bytes[at] == static_cast<std::byte>(sum >> (8 * (at - kChecksumAt)));
+  if (is_cut) id.bytes[kLast] = static_cast<std::byte>(sum >> 24);
+}
+
 Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
   WireReader sum(std::span(id.bytes).subspan(kChecksumAt));
   WireReader in(std::span(id.bytes).first(kChecksumAt));

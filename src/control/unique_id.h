@@ -50,6 +50,9 @@ Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts);
 // Checks all of it: magic, version, checksum, counts, families, ports and that unused bytes are zero.
 Result<UniqueIdParts> decodeUniqueId(const UniqueId& id);
 
+// Puts back the last byte where a program that took the ID for a text has written a closing 0 over it. Any other bytes stay.
+void mendLastByte(UniqueId& id);
+
 // A key for one purpose ("control", "data"), the same on every rank of a job even where their IDs name
 // different addresses. Use this, never the ID's key or bytes themselves.
 Key jobKey(const UniqueIdParts& parts, std::string_view purpose);

@@ -1,5 +1,6 @@
 #include "selection/forced_algorithms.h"
 
+#include "selection/nccl_algorithms.h"
 #include "selection/table_words.h"
 
 namespace horing {
@@ -49,9 +50,13 @@ Result<ForcedAlgorithms> ForcedAlgorithms::parse(std::string_view text) {
                       "HORING_ALGO is longer than %zu bytes: write a table (HORING_SELECTION)",
                       kMaxForcedBytes);
   if (text.find('=') == std::string_view::npos) {
-    const Algorithm* algorithm = findAlgorithm(text);
-    if (!algorithm) return wrong(text, "an algorithm", text);
-    forced.rows_.push_back({std::nullopt, 0, SIZE_MAX, algorithm});
+    if (const Algorithm* algorithm = findAlgorithm(text)) {
+      forced.rows_.push_back({std::nullopt, 0, SIZE_MAX, algorithm});
+    } else if (auto rows = rowsOfNcclSpelling(text)) {
+      forced.rows_ = std::move(*rows);
+    } else {
+      return wrong(text, "an algorithm", text);
+    }
     return forced;
   }
   for (std::string_view rest = text; !rest.empty();) {

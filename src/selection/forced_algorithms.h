@@ -4,6 +4,7 @@
 //   auto                                                              nothing
 //   ring                                                              ring, for every collective that it has
 //   all_reduce:0-64K=direct,64K-=ho_ring;reduce_scatter=ring          by collective, and by size
+//   Ring; ^NVLS; allreduce:tree,ring;broadcast:ring                   NCCL's spelling, see nccl_algorithms.h
 //
 // Sizes are bytes of the whole vector, both ends included, with K, M or G for powers of 1024; the first that fits is taken. What
 // no part speaks of is chosen as ever.

@@ -70,7 +70,7 @@ Status checkForced(const Config& config) {
     return makeStatus(
         Code::kInvalidArgument,
         "HORING_ALGO=%s forces an algorithm whose results depend on the size, and the communicator "
-        "shall be reproducible (HORING_REPRODUCIBLE, or config.reproducible): unset one of the two",
+        "shall be reproducible (HORING_REPRODUCIBLE, or options.reproducible): unset one of the two",
         config.algorithm.c_str());
   }
   return {};

@@ -1,10 +1,14 @@
 #include "base/config.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
+
+#include "../temporary_folder.h"
 
 namespace horing {
 namespace {
@@ -93,6 +97,39 @@ TEST(Config, AcceptsEveryChoice) {
       rest = bar == std::string::npos ? "" : rest.substr(bar + 1);
     }
   }
+}
+
+TEST(Config, ReadsNcclsSpellings) {
+  EXPECT_EQ(parse({{"HORING_DEBUG", "INFO"}}).value().debug, "info");
+  EXPECT_EQ(parse({{"HORING_DEBUG", "Version"}}).value().debug, "warn");
+  EXPECT_EQ(parse({{"HORING_SOCKET_FAMILY", "AF_INET6"}}).value().socket_family, "ipv6");
+  EXPECT_FALSE(parse({{"HORING_SIMD", "AVX2"}}).ok());
+}
+
+TEST(Config, TakesDefaultsWhereTheEnvironmentSaysNothing) {
+  ASSERT_TRUE(setDefault("HORING_WINDOW", "5").ok());
+  EXPECT_EQ(Config::fromEnvironment().value().window, 5);
+  ::setenv("HORING_WINDOW", "6", 1);
+  EXPECT_EQ(Config::fromEnvironment().value().window, 6);
+  ::unsetenv("HORING_WINDOW");
+  ASSERT_TRUE(setDefault("HORING_WINDOW", nullptr).ok());
+  EXPECT_EQ(Config::fromEnvironment().value().window, 4);
+  EXPECT_FALSE(setDefault("HORING_WINDOWS", "5").ok());
+}
+
+TEST(Log, GoesToAFileInEitherForm) {
+  const horing::test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "log-%p").string();
+  for (const char* form : {"horing", "nccl"}) {
+    const Config config = parse({{"HORING_DEBUG_FILE", path}, {"HORING_DEBUG_FORM", form}}).value();
+    config.log(3).warn("test", "of %s", form);
+  }
+  std::ifstream file(folder.path() / ("log-" + std::to_string(::getpid())));
+  std::string first, second;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_TRUE(first.starts_with("horing ") && first.ends_with(" rank 3 WARN test: of horing")) << first;
+  EXPECT_TRUE(second.ends_with(" [3] NCCL WARN of nccl")) << second;
 }
 
 TEST(Config, RefusesAsManySlotsAsWindow) {

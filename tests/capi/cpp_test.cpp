@@ -198,16 +198,20 @@ TEST(Cpp, AGroupMayMakeCommunicatorsThatDoNotBlock) {
 }
 
 TEST(Cpp, SettingsAreThoseOfC) {
-  const horing::Config config{
-      .max_ctas = 4, .traffic_class = 8, .gpu_kernels = false, .net_name = "Socket", .name = "jobs"};
+  const horing::Config config{.max_ctas = 4, .traffic_class = 8, .net_name = "Socket", .name = "jobs"};
   const horingConfig_t c = config.forC();
   EXPECT_EQ(c.maxCTAs, 4);
   EXPECT_EQ(c.trafficClass, 8);
-  EXPECT_EQ(c.gpuKernels, 0);
   EXPECT_STREQ(c.netName, "Socket");
   EXPECT_STREQ(c.commName, "jobs");
   EXPECT_EQ(horing::Config().forC().maxCTAs, HORING_CONFIG_UNDEF_INT);
   EXPECT_EQ(horing::Config().forC().netName, nullptr);
+  const horingOptions_t o =
+      horing::Options{.timeout_ms = 5, .init_timeout_ms = 6, .gpu_kernels = false}.forC();
+  EXPECT_EQ(o.timeoutMs, 5);
+  EXPECT_EQ(o.initTimeoutMs, 6);
+  EXPECT_EQ(o.gpuKernels, 0);
+  EXPECT_EQ(o.reproducible, HORING_CONFIG_UNDEF_INT);
 }
 
 TEST(Cpp, StreamsRunBehindTheCaller) {
@@ -288,7 +292,7 @@ TEST(Cpp, AbortEndsACollectiveOfAnotherThread) {
 TEST(Cpp, CommunicatorsAreMadeWithSettingsAndOutOfOthers) {
   const horingUniqueId id = horing::makeUniqueId();
   onEveryRank(3, [&](int rank) {
-    Communicator comm(id, 3, rank, {.reproducible = true, .timeout_ms = 30'000, .name = "jobs"});
+    Communicator comm(id, 3, rank, {.name = "jobs"}, {.timeout_ms = 30'000, .reproducible = true});
     EXPECT_NE(comm.describe().find("jobs"), std::string::npos);
     EXPECT_NE(comm.describe().find("ho_ordered"), std::string::npos) << comm.describe();
     EXPECT_EQ(comm.block(horingRailMajor, rank), rank);

@@ -1,4 +1,4 @@
-// What a horingConfig_t says of kernels. Emulated.
+// What a horingConfig_t and a horingOptions_t say of kernels. Emulated.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,9 @@ namespace {
 using horing::test::FakeCuda;
 using horing::test::GpuVector;
 
-TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHaveOrThatThereAreNone) {
+constexpr uint64_t kOfKernels = 32 << 20;
+
+TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHave) {
   if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
   const FakeCuda cuda;
   ASSERT_TRUE(cuda.loaded());
@@ -29,17 +31,33 @@ TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHaveOrThatThereAreNone) {
       EXPECT_HORING(horingCommDestroy(child));
     });
   };
-  constexpr uint64_t kOfKernels = 32 << 20;
   uint64_t bytes[2] = {};
   horingConfig_t config = HORING_CONFIG_INITIALIZER;
   config.maxCTAs = 3;
   addWith(config, bytes);
   EXPECT_EQ(cuda.columns() * cuda.rows(), 3);
   EXPECT_GE(std::min(bytes[0], bytes[1]), kOfKernels);
-  config.gpuKernels = 0;
-  addWith(config, bytes);
-  EXPECT_LT(std::max(bytes[0], bytes[1]), kOfKernels);
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+  cuda.setKernels(nullptr);
+}
+
+TEST(GpuSettings, OfOptionsSayWhetherThereAreKernels) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  cuda.setKernels(&horing::test::emulatedKernels());
+  for (const bool wanted : {true, false}) {
+    const CurrentGpu current(cuda, 0);
+    horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+    options.gpuKernels = wanted ? 1 : 0;
+    horingUniqueId id;
+    ASSERT_HORING(horingGetUniqueId(&id));
+    horingComm_t comm = nullptr;
+    ASSERT_HORING(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options));
+    uint64_t bytes = 0;
+    EXPECT_HORING(horingCommMemoryBytes(comm, &bytes));
+    EXPECT_EQ(bytes >= kOfKernels, wanted) << bytes;
+    EXPECT_HORING(horingCommDestroy(comm));
+  }
   cuda.setKernels(nullptr);
 }
 

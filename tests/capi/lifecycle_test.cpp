@@ -350,7 +350,7 @@ TEST(Finalize, WaitsForWhatIsQueuedAndRefusesWhatComesLater) {
                           horingInvalidUsage, "finalized"));
       horingComm_t child = nullptr;
       EXPECT_TRUE(refuses(horingCommSplit(comm, 0, 0, &child, nullptr), horingInvalidUsage, "finalized"));
-      EXPECT_TRUE(refuses(horingCommFinalize(comm), horingInvalidUsage, "finalized"));
+      EXPECT_TRUE(refuses(horingCommFinalize(comm), horingInvalidArgument, "finalized before"));
       horingResult_t sticky = horingInternalError;
       EXPECT_HORING(horingCommGetAsyncError(comm, &sticky));
       EXPECT_EQ(sticky, horingSuccess);

@@ -177,16 +177,16 @@ TEST(Reproducible, HoldsForEveryFloatingPointTypeAndOperation) {
 
 TEST(Reproducible, IsASettingOfACommunicator) {
   Setting forced("HORING_ALGO", "ring");
-  horingConfig_t config = HORING_CONFIG_INITIALIZER;
-  config.reproducible = 1;
+  horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+  options.reproducible = 1;
   horingUniqueId id;
   ASSERT_HORING(horingGetUniqueId(&id));
   horingComm_t comm = nullptr;
-  EXPECT_TRUE(refuses(horingCommInitRankConfig(&comm, 1, id, 0, &config), horingInvalidArgument,
+  EXPECT_TRUE(refuses(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options), horingInvalidArgument,
                       "HORING_ALGO=ring forces an algorithm"));
-  config.reproducible = 0;
+  options.reproducible = 0;
   ASSERT_HORING(horingGetUniqueId(&id));
-  ASSERT_HORING(horingCommInitRankConfig(&comm, 1, id, 0, &config));
+  ASSERT_HORING(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options));
   EXPECT_HORING(horingCommDestroy(comm));
 }
 

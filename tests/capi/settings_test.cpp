@@ -32,18 +32,71 @@ TEST(Settings, WhatIsNotAllowedIsNamed) {
       {[](horingConfig_t& c) { c.magic = 1; }, "magic 0x1"},
       {[](horingConfig_t& c) { c.blocking = 2; }, "config.blocking is 2"},
       {[](horingConfig_t& c) { c.netName = "token ring"; }, "config.netName is 'token ring'"},
-      {[](horingConfig_t& c) { c.reproducible = 2; }, "config.reproducible is 2"},
-      {[](horingConfig_t& c) { c.timeoutMs = 0; }, "config.timeoutMs is 0"},
-      {[](horingConfig_t& c) { c.timeoutMs = 86'400'001; }, "config.timeoutMs"},
       {[](horingConfig_t& c) { c.maxCTAs = 1025; }, "config.maxCTAs is 1025"},
       {[](horingConfig_t& c) { c.trafficClass = 256; }, "config.trafficClass is 256"},
-      {[](horingConfig_t& c) { c.gpuKernels = -1; }, "config.gpuKernels is -1"},
-      {[](horingConfig_t& c) { c.reserved = 0; }, "config.reserved is 0"}};
+      {[](horingConfig_t& c) { c.minCTAs = 8, c.maxCTAs = 4; }, "config.minCTAs is 8"},
+      {[](horingConfig_t& c) { c.splitShare = 2; }, "config.splitShare is 2"},
+      {[](horingConfig_t& c) { c.graphUsageMode = 3; }, "config.graphUsageMode is 3"},
+      {[](horingConfig_t& c) { c.nvlsHostMode = -1; }, "config.nvlsHostMode is -1"}};
   for (const Case& one : cases) {
     horingComm_t comm = nullptr;
     EXPECT_TRUE(refuses(initWith(one.change, &comm), horingInvalidArgument, one.named));
     EXPECT_EQ(comm, nullptr);
   }
+}
+
+TEST(Settings, AlsoOfOptions) {
+  struct Case {
+    void (*change)(horingOptions_t&);
+    const char* named;
+  };
+  const Case cases[] = {{[](horingOptions_t& o) { o.size -= 1; }, "HORING_OPTIONS_INITIALIZER"},
+                        {[](horingOptions_t& o) { o.magic = 1; }, "options has size 32 and magic 0x1"},
+                        {[](horingOptions_t& o) { o.reproducible = 2; }, "options.reproducible is 2"},
+                        {[](horingOptions_t& o) { o.timeoutMs = 0; }, "options.timeoutMs is 0"},
+                        {[](horingOptions_t& o) { o.initTimeoutMs = 86'400'001; }, "options.initTimeoutMs"},
+                        {[](horingOptions_t& o) { o.gpuKernels = -1; }, "options.gpuKernels is -1"}};
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  horingComm_t comm = nullptr;
+  for (const Case& one : cases) {
+    horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+    one.change(options);
+    EXPECT_TRUE(refuses(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options), horingInvalidArgument,
+                        one.named));
+    EXPECT_EQ(comm, nullptr);
+  }
+  ASSERT_HORING(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, nullptr));
+  EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST(Settings, OfOptionsSayHowLongRanksAreWaitedFor) {
+  horingUniqueId id;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+  options.initTimeoutMs = horing::test::kShortDeadlineMs;
+  horingComm_t comm = nullptr;
+  EXPECT_TRUE(refuses(horingCommInitRankOptions(&comm, 2, id, 0, nullptr, &options), horingTimeout,
+                      (std::to_string(horing::test::kShortDeadlineMs) + " ms").c_str()));
+}
+
+TEST(Settings, HaveDefaultsThatAProgramMaySet) {
+  EXPECT_TRUE(refuses(horingSetDefault("HORING_COLOUR", "red"), horingInvalidArgument, "'HORING_COLOUR'"));
+  EXPECT_TRUE(refuses(horingSetDefault(nullptr, ""), horingInvalidArgument, "name is NULL"));
+  horingUniqueId id;
+  horingComm_t comm = nullptr;
+  ASSERT_HORING(horingSetDefault("HORING_ALGO", "nothing"));
+  {
+    const Setting environment("HORING_ALGO", "ring");  // counts
+    ASSERT_HORING(horingGetUniqueId(&id));
+    ASSERT_HORING(horingCommInitRank(&comm, 1, id, 0));
+    EXPECT_HORING(horingCommDestroy(comm));
+  }
+  ASSERT_HORING(horingGetUniqueId(&id));
+  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 1, id, 0), horingInvalidArgument, "HORING_ALGO=nothing"));
+  ASSERT_HORING(horingSetDefault("HORING_ALGO", nullptr));
+  ASSERT_HORING(horingCommInitRank(&comm, 1, id, 0));
+  EXPECT_HORING(horingCommDestroy(comm));
 }
 
 std::string described(horingComm_t comm) {
@@ -69,7 +122,7 @@ std::vector<unsigned char> configBytes(const horingConfig_t& config, size_t size
 TEST(Settings, OfOlderAndNewerHeadersAreRead) {
   horingConfig_t config = HORING_CONFIG_INITIALIZER;
   config.commName = "older";
-  config.reproducible = 2;  // lies behind what an older header has
+  config.collnetEnable = 2;  // lies behind what an older header has
   const size_t older = offsetof(horingConfig_t, collnetEnable);
   horingComm_t comm = nullptr;
   ASSERT_HORING(initWithBytes(configBytes(config, older), &comm));
@@ -84,7 +137,7 @@ TEST(Settings, OfOlderAndNewerHeadersAreRead) {
   EXPECT_HORING(horingCommDestroy(comm));
   std::memcpy(&newer[sizeof usual + 8], &one, sizeof one);
   comm = nullptr;
-  EXPECT_TRUE(refuses(initWithBytes(newer, &comm), horingInvalidArgument, "sets something at byte 104"));
+  EXPECT_TRUE(refuses(initWithBytes(newer, &comm), horingInvalidArgument, "sets something at byte 128"));
   EXPECT_TRUE(refuses(initWithBytes(configBytes(usual, 8192), &comm), horingInvalidArgument, "size 8192"));
   EXPECT_TRUE(refuses(initWithBytes(configBytes(usual, 12), &comm), horingInvalidArgument, "size 12"));
   EXPECT_EQ(comm, nullptr);
@@ -210,14 +263,14 @@ TEST(Settings, NameAndDeadlineHoldForTheCommunicatorAndItsChildren) {
     const auto at = static_cast<size_t>(rank);
     horingConfig_t config = HORING_CONFIG_INITIALIZER;
     config.commName = "trainers";
-    config.timeoutMs = horing::test::kShortDeadlineMs;
-    ASSERT_HORING(horingCommInitRankConfig(&parents[at], 2, id, rank, &config));
+    horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+    options.timeoutMs = horing::test::kShortDeadlineMs;
+    ASSERT_HORING(horingCommInitRankOptions(&parents[at], 2, id, rank, &config, &options));
     horingComm_t child = nullptr;
     ASSERT_HORING(horingCommSplit(parents[at], 0, 0, &child, nullptr));
     EXPECT_EQ(described(child).find("trainers: 2 ranks"), 0u) << described(child);
     EXPECT_HORING(horingCommDestroy(child));
     config.commName = "others";
-    config.timeoutMs = HORING_CONFIG_UNDEF_INT;
     ASSERT_HORING(horingCommSplit(parents[at], 0, 0, &named[at], &config));
     EXPECT_EQ(described(named[at]).find("others: 2 ranks"), 0u) << described(named[at]);
   });

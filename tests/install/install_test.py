@@ -97,6 +97,17 @@ def programs(tree, build, names):
     run(tree / "bin" / "all_reduce_perf", "-t", RANKS, "-b", 8, "-e", 8)
 
 
+def nccl(compiler, tree, source, build):
+    """A program in NCCL's names, built against the installed nccl.h and each of its libraries, and launched."""
+    libraries = folder_of(tree, "libnccl.so.2")
+    header = ["-std=c99", "-I", folder_of(tree, "nccl.h"), source]
+    run(compiler, *header, "-o", build / "nccl", "-L", libraries, "-lnccl", f"-Wl,-rpath,{libraries}")
+    outside = ["-lsodium", "-lhwloc", "-lexpat", "-lstdc++", "-ldl", "-lrt", "-lm", "-pthread"]
+    run(compiler, *header, "-o", build / "nccl_static", libraries / "libnccl_static.a", *outside)
+    for command in ([build / "nccl"], [build / "nccl_static"], [tree / "bin" / "horing-run", "--nccl", "--", build / "nccl"]):
+        expect("sum 3\n" in run(*command), f"{command} gives no sum")
+
+
 def main():
     cmake, c_compiler, cxx_compiler, source, build, *names = sys.argv[1:]
     consumer = Path(source) / "tests" / "install" / "consumer"
@@ -110,6 +121,7 @@ def main():
         find_package(cmake, (c_compiler, cxx_compiler), tree, consumer, folder / "found")
         (folder / "configured").mkdir()
         pkg_config(c_compiler, tree, consumer / "sum.c", folder / "configured")
+        nccl(c_compiler, tree, Path(source) / "tests" / "nccl" / "client.c", folder / "configured")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
-"""Fails when a library shows symbols that are not horing's.
+"""Fails when a library shows symbols that are not its own.
 
-usage: check_exports.py NM libhoring.so libhoring.a
+usage: check_exports.py NM libhoring.so libhoring.a libnccl.so libnccl_static.a
 """
+import os
 import subprocess
 import sys
+
+# What begins the names of each, and one that it has: a library that shows nothing would pass for the wrong reason.
+OWN = {"libhoring": (("horing",), "horingAllReduce"), "libnccl": (("nccl", "pnccl"), "pncclAllReduce"),
+       "libnccl_static": (("nccl", "pnccl", "horing"), "ncclAllReduce")}
 
 
 def visible(nm, library):
@@ -19,11 +24,11 @@ def main():
     failed = False
     for library in libraries:
         names = visible(nm, library)
-        foreign = [name for name in names if not name.startswith("horing")]
-        print(f"{library}: {len(names)} symbols, {len(foreign)} of them not horing's")
+        own, wanted = OWN[os.path.basename(library).split(".")[0]]
+        foreign = [name for name in names if not name.startswith(own)]
+        print(f"{library}: {len(names)} symbols, {len(foreign)} of them not its own")
         print("".join(f"  {name}\n" for name in foreign[:40]), end="")
-        # A library that shows nothing would pass for the wrong reason.
-        failed = failed or bool(foreign) or "horingAllReduce" not in names
+        failed = failed or bool(foreign) or wanted not in names
     return 1 if failed else 0
 
 

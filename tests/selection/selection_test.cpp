@@ -200,6 +200,39 @@ TEST(ForcedAlgorithms, SayWhatIsWrong) {
   EXPECT_TRUE(ForcedAlgorithms::parse("auto").value().rows().empty());
 }
 
+TEST(ForcedAlgorithms, MayBeInNcclsSpelling) {
+  const GroupMap map = GroupMap::blocks(2, 2);
+  const SelectionTable table = tableOf("* * * * * ho_direct\nbroadcast * * * * binomial");
+  struct Case {
+    const char* text;
+    const char* all_reduce;
+    const char* all_gather;
+    const char* broadcast;
+  };
+  const Case cases[] = {
+      {"Ring", "ring", "ring", "chain"},
+      {"RING,TREE", "ring", "ring", "chain"},
+      {"Tree,Ring", "halving_doubling", "ring", "chain"},
+      {"^NVLS", "ho_direct", "ho_direct", "binomial"},
+      {"nvls,ring", "ring", "ring", "chain"},
+      {"allreduce:tree", "halving_doubling", "ho_direct", "binomial"},
+      {"ring;allreduce:tree", "halving_doubling", "ring", "chain"},
+      {"allgather:^ring;broadcast:Ring", "ho_direct", "ho_direct", "chain"},
+      {"PAT", "ho_direct", "halving_doubling", "binomial"},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.text);
+    const Config config = configWith(one.text);
+    ASSERT_TRUE(checkForced(config).ok()) << checkForced(config).message();
+    const Selector selector({config, map, table});
+    EXPECT_EQ(chosen(selector, Collective::kAllReduce, 100), one.all_reduce);
+    EXPECT_EQ(chosen(selector, Collective::kAllGather, 100), one.all_gather);
+    EXPECT_EQ(chosen(selector, Collective::kBroadcast, 100), one.broadcast);
+  }
+  for (const char* wrong : {"^", "ring,spiral", "alltoall:ring", "allreduce:", "allreduce:ring:tree"})
+    EXPECT_EQ(checkForced(configWith(wrong)).code(), Code::kInvalidArgument) << wrong;
+}
+
 TEST(Selector, DoesAsItIsForcedByCollectiveAndSize) {
   const GroupMap map = GroupMap::blocks(2, 2);
   const SelectionTable table = tableOf("* * * * 1K direct\n* * * * * ho_direct");

@@ -302,6 +302,43 @@ TEST(ShmFiles, OfLinksAreUnlinkedOnceBothEndsAreThere) {
   EXPECT_EQ(folder.entries(), std::vector<std::string>{});
 }
 
+TEST(ShmFiles, AreMappedOnceInAProcess) {
+  const ShmFolder folder;
+  const std::string path = folder.path() + "/file";
+  constexpr uint64_t kBytes = 8192;
+  Result<ShmFile> made = createShmFile(path, kBytes, "a test");
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const ShmFile file = made.take();
+  const auto mapAgain = [&] {
+    Result<ShmMap> map = mapShmFile(file.fd.get(), kBytes, path);
+    EXPECT_TRUE(map.ok()) << map.status().message();
+    return map.ok() ? map.take() : ShmMap();
+  };
+  *file.map.data() = std::byte{1};
+  EXPECT_EQ(mapAgain().data(), file.map.data());
+  // A forked child does not have the memory of its parent's mapping, only its address.
+  const pid_t child = forkRank(0, [&](int) {
+    const ShmMap map = mapAgain();
+    return map.data() && *map.data() == std::byte{1} ? 0 : 1;
+  });
+  EXPECT_EQ(exitStatus(child), 0);
+  EXPECT_EQ(mapAgain().data(), file.map.data());
+}
+
+TEST(ShmFiles, AreMappedAgainWhenTheLastOwnerOfTheMappingHasGone) {
+  const ShmFolder folder;
+  const std::string path = folder.path() + "/file";
+  constexpr uint64_t kBytes = 8192;
+  Result<ShmFile> made = createShmFile(path, kBytes, "a test");
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  ShmFile file = made.take();
+  *file.map.data() = std::byte{1};
+  file.map = ShmMap();
+  Result<ShmMap> map = mapShmFile(file.fd.get(), kBytes, path);
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_EQ(*map.value().data(), std::byte{1});
+}
+
 TEST(ShmFiles, AreReadableByTheirUserOnly) {
   ShmFolder folder;
   auto a = makeShmTransport(folder.options(0)).take();

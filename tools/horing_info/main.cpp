@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "horing_info/facts.h"
 #include "horing_info/flight_trace.h"
+#include "horing_info/nccl.h"
 #include "selection/kept_table.h"
 #include "selection/model_selection.h"
 #include "selection/selection_table.h"
@@ -33,6 +34,10 @@ Examples
       HORING_SELECTION=model HORING_CALIBRATE=lab.machine horing-info selection
   Which rank is to blame, from what the ranks left when the job failed (run it with HORING_FLIGHT_DIR=DIR):
       horing-info trace DIR/horing-*.json
+  What becomes of NCCL's variables; and which libnccl a program really loads, horing's or another one:
+      horing-info nccl
+      horing-info nccl --check -- horing-run --nccl -- python3 -c 'import torch'
+      horing-info nccl --check 4711
 
 Exit code: 0; 1 if the environment holds a HORING_ variable with a wrong value or an unknown HORING_ name; 2 for a wrong
 command line, or a file that cannot be read.
@@ -98,6 +103,20 @@ int traceMain(const std::vector<std::string>& files) {
   return merged.ok() ? 0 : 2;
 }
 
+// The mapping, or which library a process or a command uses.
+int ncclMain(bool check, const std::vector<std::string>& whom) {
+  if (check == whom.empty()) {
+    std::fputs(
+        "horing-info: nccl --check wants a process's number or a command; without --check there is none\n",
+        stderr);
+    return 2;
+  }
+  const Result<std::string> text = check ? ncclLibrariesOf(whom) : Result<std::string>(ncclText());
+  std::fputs(text.ok() ? text.value().c_str() : ("horing-info: " + text.status().message() + "\n").c_str(),
+             text.ok() ? stdout : stderr);
+  return text.ok() ? 0 : 2;
+}
+
 int infoMain(int argc, char** argv) {
   int ranks = 2;
   std::string (*format)(const Facts&) = factsText;
@@ -115,6 +134,12 @@ int infoMain(int argc, char** argv) {
   std::vector<std::string> files;
   CLI::App* trace = app.add_subcommand("trace", "Merges the flight records of a job's ranks into a verdict");
   trace->add_option("FILE", files, "What ranks wrote into HORING_FLIGHT_DIR, of one job")->required();
+  bool check = false;
+  std::vector<std::string> whom;
+  CLI::App* nccl =
+      app.add_subcommand("nccl", "Shows what becomes of NCCL's variables, or which libnccl a program uses");
+  nccl->add_flag("--check", check, "Says which libnccl a process has, or a command loads");
+  nccl->add_option("PID|COMMAND", whom, "A process's number, or a command after --");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -122,6 +147,7 @@ int infoMain(int argc, char** argv) {
   }
   if (selection->parsed()) return printSelection();
   if (trace->parsed()) return traceMain(files);
+  if (nccl->parsed()) return ncclMain(check, whom);
   const Facts facts = gatherFacts(ranks);
   std::fputs(format(facts).c_str(), stdout);
   return facts.configuration.ok() && facts.unknown_variables.empty() ? 0 : 1;

@@ -6,6 +6,7 @@
 #include "horing_run/byte_report.h"
 #include "horing_run/emulated_network.h"
 #include "horing_run/job.h"
+#include "horing_run/nccl_library.h"
 #include "horing_run/network_namespace.h"
 #include "horing_run/options.h"
 
@@ -44,6 +45,7 @@ Result<int> runJob(const Options& options, const BlockedSignals& signals) {
         network, EmulatedNetwork::create({options.nodes, options.rails, options.rate_mbit, options.shm_mib}));
     HORING_ASSIGN(before, network->readCounters());
   }
+  if (options.nccl) HORING_TRY(offerNccl());
   Job job(options, signals, network.get());
   HORING_TRY(job.start());
   const int exit_code = job.wait();

@@ -23,6 +23,8 @@ Examples
       horing-run -n 8 --bind-to core -- all_reduce_perf -b 8 -e 1M -f 4
   Which rank is where:
       horing-run -n 5 --nodes 2 --tag-output -- sh -c 'echo "local rank $LOCAL_RANK on $(hostname)"'
+  A program made for NCCL, on horing instead (horing-info nccl --check says which one a program uses):
+      horing-run --nccl -n 8 -- python3 train.py
   Whether emulated nodes are possible here, and if not, why:
       horing-run --check-nodes
 
@@ -30,6 +32,7 @@ What a rank finds in its environment
   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
   HORING_ROOT              host:port where rank 0 listens while the communicator is created
   HORING_RUN_SECRET        64 hex digits, new for each run: the secret of the job
+  LD_AUDIT                 (with --nccl) what puts horing's libnccl.so.2 in place of another one
   HORING_RUN_NODE, HORING_RUN_NODES, HORING_RUN_INTERFACES, HORING_RUN_RATE_MBIT   (with --nodes)
 
 Emulated nodes
@@ -93,6 +96,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag_callback(
       "--tag-output", [&] { options.output = Output::kTagged; },
       "Prefix each line of output with the rank it comes from");
+  app.add_flag("--nccl", options.nccl,
+               "Give programs made for NCCL horing's libnccl.so.2, whatever path they were linked with");
   app.add_flag_callback(
       "--check-nodes", [&] { options.action = Action::kCheckNodes; },
       "Make two emulated nodes, remove them, and say whether that worked");

@@ -36,6 +36,8 @@ struct Options {
   double grace_s = 5;
   OnFailure on_failure = OnFailure::kEndAll;
   Output output = Output::kAsIs;
+  // Whether whoever asks for libnccl.so.2 gets this project's.
+  bool nccl = false;
   // Where the byte counters of the nodes' interfaces go as JSON; empty: nowhere.
   std::string report_path;
   std::vector<std::string> command;

@@ -156,7 +156,7 @@ Status tune(const TuneOptions& options) {
   config.algorithm = "auto";
   config.reproducible = false;
   config.selection = kSelectionByTable;
-  HORING_ASSIGN(const Launched launched, launchedRank(config, Log(config.logLevel())));
+  HORING_ASSIGN(const Launched launched, launchedRank(config, config.log()));
   CommunicatorOptions made;
   made.config = config;
   made.id = launched.id;

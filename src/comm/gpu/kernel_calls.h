@@ -56,7 +56,7 @@ class KernelCalls {
   uint64_t memoryBytes() { return team_->memoryBytes(communicator_.rank()); }
 
  private:
-  int64_t timeoutMs() const { return communicator_.options().config.timeout_ms; }
+  int64_t timeoutMs() const { return communicator_.timeoutMs(); }
   GpuPatience patience(int64_t timeout_ms);
   Result<bool> teamServes() { return teamServes(timeoutMs()); }
   Result<bool> teamServes(int64_t timeout_ms);

@@ -169,8 +169,7 @@ Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const S
   const std::lock_guard judging(judge_mutex_);
   if (Status known = communicator_.control().status(); !known.ok()) return known;
   if (own.code() == Code::kTimeout)
-    return watchdog_.overdue(number, obstacle, communicator_.options().config.timeout_ms, own,
-                             communicator_.aborted());
+    return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own, communicator_.aborted());
   if (own.code() == Code::kInvalidUsage)
     return watchdog_.mismatch(number, obstacle, own, communicator_.aborted());
   return own;

@@ -118,7 +118,7 @@ Status RemoteGpus::makeProxies(const Own& own) {
     options.queue_slots = sizes_.bridged_shape.slots;
     options.moved_ns = moved_ns;
     options.wait = communicator_.waitPolicy();
-    options.timeout_ms = communicator_.options().config.timeout_ms;
+    options.timeout_ms = communicator_.timeoutMs();
     options.abort = own.abort;
     options.news = own.news;
     options.fail = [this](const Status& status) { communicator_.announce(status); };
@@ -271,8 +271,7 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
   const std::vector<std::byte> what = encodeKey(key);
   std::vector<std::byte> mine = what;
   mine.push_back(std::byte{made && started_.ok()});
-  HORING_ASSIGN(const Blobs blobs,
-                communicator_.exchangeFacts(mine, communicator_.options().config.timeout_ms));
+  HORING_ASSIGN(const Blobs blobs, communicator_.exchangeFacts(mine, communicator_.timeoutMs()));
   bool all = true;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))

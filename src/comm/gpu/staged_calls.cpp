@@ -30,9 +30,8 @@ constexpr int64_t kLastCopiesMs = 1000;
 Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const std::shared_ptr<const CudaDevice>& device,
                                                          Communicator& communicator) {
   const int rank = communicator.rank();
-  std::unique_ptr<StagedCalls> calls(
-      new StagedCalls(device, communicator, {rank, communicator.ranks()},
-                      {communicator.options().config.timeout_ms, communicator.aborted()}));
+  std::unique_ptr<StagedCalls> calls(new StagedCalls(device, communicator, {rank, communicator.ranks()},
+                                                     {communicator.timeoutMs(), communicator.aborted()}));
   HORING_TRY(calls->initialise());
   return calls;
 }

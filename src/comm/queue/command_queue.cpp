@@ -1,7 +1,11 @@
 #include "comm/queue/command_queue.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "base/no_memory.h"
@@ -87,8 +91,8 @@ Status CommandQueue::tryToCarryOut(Command& command) {
 
 Status CommandQueue::carryOutStaged(const Command& command) {
   Status status = staged_->run(
-      command, [this](const Command& staged) { return carryOutOnHost(staged); },
-      communicator_.options().config.timeout_ms, turns_abandoned_);
+      command, [this](const Command& staged) { return carryOutOnHost(staged); }, communicator_.timeoutMs(),
+      turns_abandoned_);
   // What the GPU kept from taking part. Of what the host met the others have heard.
   const bool is_of_gpu = status.code() == Code::kUnhandledCudaError || status.code() == Code::kTimeout;
   return is_of_gpu ? communicator_.breakOff(status) : status;
@@ -96,7 +100,7 @@ Status CommandQueue::carryOutStaged(const Command& command) {
 
 // Who failed to take part tells the others.
 Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
-  const Deadline deadline = Deadline::after(clock_, communicator_.options().config.timeout_ms);
+  const Deadline deadline = Deadline::after(clock_, communicator_.timeoutMs());
   Status status = withoutExceptions([&] {
     return staged_->carryOut(
         operation, [this](const Command& staged) { return carryOutOnHost(staged); }, deadline,
@@ -114,7 +118,15 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 
 Status CommandQueue::run(Command& command) {
   // acquire: pairs with the release in submit().
-  if (has_thread_.load(std::memory_order_acquire)) drain();
+  if (!has_thread_.load(std::memory_order_acquire)) return carryOut(command);
+  if (hasTagsOnly(command)) {
+    // It need not wait for such messages that are queued: they may wait for what the caller does next.
+    Stream stream;
+    Stream* const streams[] = {&stream};
+    HORING_TRY(submit(std::move(command), streams));
+    return stream.synchronize();
+  }
+  drain();
   return carryOut(command);
 }
 
@@ -129,13 +141,12 @@ Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
       "rank %d: %zu operations are queued on the communicator and none of them ended within %lld "
       "ms (HORING_TIMEOUT_MS), so this one was not issued: is a callback waiting, or another "
       "operation on the same stream?",
-      communicator_.rank(), entries_.size(),
-      static_cast<long long>(communicator_.options().config.timeout_ms));
+      communicator_.rank(), entries_.size(), static_cast<long long>(communicator_.timeoutMs()));
 }
 
 template <typename Condition>
 bool CommandQueue::await(std::unique_lock<std::mutex>& lock, Condition condition) {
-  const std::chrono::milliseconds limit(communicator_.options().config.timeout_ms);
+  const std::chrono::milliseconds limit(communicator_.timeoutMs());
   return changed_.wait_for(lock, limit, [&] { return turns_abandoned_ || condition(); });
 }
 
@@ -147,10 +158,20 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     lock.unlock();
     return command.taken == Taken::kSome ? communicator_.breakOff(room) : room;
   }
+  const bool has_tags = hasTagsOnly(command);
+  if (has_tags && !tagged_wake_.valid()) {
+    tagged_wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!tagged_wake_.valid())
+      return systemError(errno, "eventfd (raise the limit of open files: ulimit -n)");
+  }
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.
   Stream::enter(entries_.back().turns);
   changed_.notify_all();
+  if (has_tags && !has_tagged_.exchange(true)) {
+    // Cannot fail: nothing counts up to the limit of 64 bits.
+    [[maybe_unused]] const int woken = ::eventfd_write(tagged_wake_.get(), 1);
+  }
   return {};
 }
 
@@ -250,14 +271,14 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
         "rank %d: operations on the GPU that were issued on streams of horingStreamCreate did not "
         "end within %lld ms (HORING_TIMEOUT_MS), so this one, which comes behind them, was not "
         "issued",
-        communicator_.rank(), static_cast<long long>(communicator_.options().config.timeout_ms));
+        communicator_.rank(), static_cast<long long>(communicator_.timeoutMs()));
   if (none_left()) return {};
   return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", communicator_.rank());
 }
 
 void CommandQueue::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return entries_.empty(); });
+  changed_.wait(lock, [this] { return entries_.empty() && !drives_tagged_; });
 }
 
 void CommandQueue::abandonTurns() {
@@ -289,22 +310,101 @@ void CommandQueue::serve() {
       continue;
     }
     for (const StreamTurn& each : entry->turns) each.stream->awaitTurn(each.turn, turns_abandoned_);
+    if (hasTagsOnly(entry->command)) {
+      serveTagged();
+      continue;
+    }
     const Status status = carryOut(entry->command);
-    std::vector<StreamTurn> turns;
-    {
-      const std::lock_guard lock(mutex_);
-      turns = std::exchange(entry->turns, {});  // whose streams may be gone once their turns are finished
-    }
-    // Before anybody hears that the queue is empty: who drained it finds the streams idle.
-    Stream::DueCallbacks due;
-    for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);
-    {
-      const std::lock_guard lock(mutex_);
-      entries_.pop_front();
-      changed_.notify_all();
-    }
-    due.call();
+    finish(entries_.begin(), status);
   }
+}
+
+// By the thread alone, which is the only one to take entries out.
+void CommandQueue::finish(Entries::iterator entry, const Status& status) {
+  std::vector<StreamTurn> turns;
+  {
+    const std::lock_guard lock(mutex_);
+    turns = std::exchange(entry->turns, {});  // whose streams may be gone once their turns are finished
+  }
+  // Before anybody hears that the queue is empty: who drained it finds the streams idle.
+  Stream::DueCallbacks due;
+  for (const StreamTurn& each : turns) each.stream->finish(each.turn, status, due);
+  {
+    const std::lock_guard lock(mutex_);
+    entries_.erase(entry);
+    changed_.notify_all();
+  }
+  due.call();
+}
+
+// The entries of messages with tags at the front of the queue, as what drives them sees them.
+class CommandQueue::TaggedCalls final : public MessageSource {
+ public:
+  explicit TaggedCalls(CommandQueue& queue) : queue_(queue) {}
+
+  bool mayHaveMore() const override { return queue_.has_tagged_.load(std::memory_order_relaxed); }
+
+  std::optional<Call> take() override {
+    const std::lock_guard lock(queue_.mutex_);
+    const auto next = std::find_if(queue_.entries_.begin(), queue_.entries_.end(),
+                                   [](const Entry& entry) { return entry.ticket == 0; });
+    const bool has_next = next != queue_.entries_.end() && !next->staged && hasTagsOnly(next->command);
+    if (has_next && queue_.isTurnOf(*next)) {
+      has_begun_ = true;
+      next->ticket = ++queue_.last_ticket_;
+      under_way_.emplace(next->ticket, next);
+      return Call{next->command.transfers, next->ticket};
+    }
+    // One that waits for an operation of another communicator on its stream is looked at again whenever anything happens.
+    if (!has_next && queue_.has_tagged_.exchange(false)) {
+      eventfd_t ignored = 0;
+      [[maybe_unused]] const int read = ::eventfd_read(wakeFd(), &ignored);
+    }
+    return std::nullopt;
+  }
+
+  void finished(uint64_t ticket) override { end(ticket, {}); }
+  int wakeFd() const override { return queue_.tagged_wake_.get(); }
+
+  // What is still under way has failed; where nothing has begun, the first entry.
+  void endAll(const Status& status) {
+    if (!status.ok() && !has_begun_) queue_.finish(queue_.entries_.begin(), status);
+    while (!under_way_.empty()) end(under_way_.begin()->first, status);
+  }
+
+ private:
+  void end(uint64_t ticket, const Status& status) {
+    queue_.finish(under_way_.extract(ticket).mapped(), status);
+  }
+
+  CommandQueue& queue_;
+  std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
+  bool has_begun_ = false;
+};
+
+bool CommandQueue::isTurnOf(const Entry& entry) const {
+  return turns_abandoned_ || std::all_of(entry.turns.begin(), entry.turns.end(), [](const StreamTurn& each) {
+           return each.stream->isTurn(each.turn);
+         });
+}
+
+void CommandQueue::serveTagged() {
+  const auto drives = [this](bool does) {
+    const std::lock_guard lock(mutex_);
+    drives_tagged_ = does;
+    changed_.notify_all();
+  };
+  drives(true);
+  has_tagged_ = true;  // perhaps it was found behind another operation before
+  TaggedCalls calls(*this);
+  Status status;
+  try {
+    status = communicator_.exchange(calls);
+  } catch (...) {
+    status = communicator_.breakOff(noMemory());
+  }
+  calls.endAll(status);
+  drives(false);
 }
 
 }  // namespace horing

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/service_thread.h"
 #include "comm/coalesced.h"
 #include "comm/command.h"
@@ -46,6 +47,7 @@ class CommandQueue {
   // To be carried out when it is its turn on all these streams, which differ and must outlive it. Blocks only while kMaxQueued are waiting, and not in
   // a callback on a thread of a queue, which would wait for itself: from there they may become more. Errors: no thread to be had,
   // no room before the deadline of a call; whatever happens later is the streams' to tell.
+  // Messages with tags that follow each other are under way at the same time, as far as their streams allow.
   Status submit(Command command, std::span<Stream* const> streams);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
   // communicator.
@@ -91,7 +93,10 @@ class CommandQueue {
     Command command;
     std::vector<StreamTurn> turns;          // none when they are finished, and for streams of CUDA
     std::optional<StagedOperation> staged;  // of streams of CUDA, instead of `command`
+    uint64_t ticket = 0;                    // of messages with tags that are under way
   };
+  using Entries = std::list<Entry>;
+  class TaggedCalls;
   // Also where memory runs out on the way: then the communicator ends, since the other ranks may wait for what is left undone.
   Status carryOut(Command& command);
   Status tryToCarryOut(Command& command);
@@ -106,6 +111,9 @@ class CommandQueue {
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);
   Status awaitGpuOperationsOfThread();
   void serve();
+  void serveTagged();
+  bool isTurnOf(const Entry& entry) const;
+  void finish(Entries::iterator entry, const Status& status);
 
   Communicator& communicator_;
   CoalescedLists lists_;
@@ -114,8 +122,12 @@ class CommandQueue {
   std::unique_ptr<KernelCalls> kernels_;  // null where the communicator has no team of GPUs
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;  // the first is being carried out
+  Entries entries_;  // the first is being carried out
   bool stop_ = false;
+  bool drives_tagged_ = false;  // the thread is in the communicator, perhaps with no entry left
+  uint64_t last_ticket_ = 0;
+  Fd tagged_wake_;                       // once there were messages with tags
+  std::atomic<bool> has_tagged_{false};  // to be looked at by whoever drives such messages
   ServiceThread thread_;                 // from the first submit() on
   std::atomic<bool> has_thread_{false};  // spares run() the lock where nothing was ever submitted
   std::atomic<bool> turns_abandoned_{false};

@@ -19,6 +19,11 @@ void Stream::awaitTurn(Turn turn, const std::atomic<bool>& abandoned) {
   finished_turn_.wait(lock, [&] { return finished_ == turn || abandoned; });
 }
 
+bool Stream::isTurn(Turn turn) const {
+  const std::lock_guard lock(mutex_);
+  return finished_ == turn;
+}
+
 void Stream::wake() {
   const std::lock_guard lock(mutex_);
   finished_turn_.notify_all();
@@ -26,8 +31,11 @@ void Stream::wake() {
 
 // Under mutex_.
 void Stream::finishNext(const Status& status) {
+  if (error_.ok() && !status.ok()) {
+    error_ = status;
+    error_turn_ = finished_;
+  }
   ++finished_;
-  if (error_.ok() && !status.ok()) error_ = status;
 }
 
 void Stream::finish(Turn turn, const Status& status, DueCallbacks& due) {
@@ -65,6 +73,19 @@ Status Stream::synchronize() {
   const Turn all = next_;
   finished_turn_.wait(lock, [&] { return finished_ >= all; });
   return std::exchange(error_, Status());
+}
+
+Stream::Turn Stream::mark() const {
+  const std::lock_guard lock(mutex_);
+  return next_;
+}
+
+Status Stream::wait(Turn mark, std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  mark = std::min(mark, next_);
+  if (!finished_turn_.wait_for(lock, timeout, [&] { return finished_ >= mark; }))
+    return Status(Code::kInProgress, "operations on the stream are not complete yet");
+  return error_turn_ < mark ? error_ : Status();
 }
 
 bool Stream::idle() const {

@@ -6,6 +6,7 @@
 // a communicator's operations (comm/queue/command_queue.h) both follow the order of the calls, so they never wait for each
 // other in a circle.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -40,6 +41,8 @@ class Stream {
   static void enter(std::span<StreamTurn> turns);
   // Blocks until all turns before are finished, no longer than their operations' deadlines, or `abandoned` is true.
   void awaitTurn(Turn turn, const std::atomic<bool>& abandoned);
+  // Whether awaitTurn() would return at once.
+  bool isTurn(Turn turn) const;
   // Lets those that await a turn look at `abandoned`.
   void wake();
   // A turn that was abandoned counts as finished when those before it are. Adds what is to be called back now; the stream may
@@ -53,6 +56,11 @@ class Stream {
 
   // Blocks until all turns taken so far are finished. The first error among them since the last synchronize().
   Status synchronize();
+  // Behind the turns taken so far.
+  Turn mark() const;
+  // Waits for the turns before the mark, or for all taken so far if these are fewer. The first error among them since the last
+  // synchronize(), which stays; kInProgress: the time is up.
+  Status wait(Turn mark, std::chrono::milliseconds timeout);
   // Whether all turns taken so far are finished.
   bool idle() const;
 
@@ -71,6 +79,7 @@ class Stream {
   Turn finished_ = 0;                 // all turns before this one are
   std::map<Turn, Status> abandoned_;  // ended before all turns before them were finished
   Status error_;
+  Turn error_turn_ = 0;  // whose error that is
   std::list<Waiting> callbacks_;
 };
 

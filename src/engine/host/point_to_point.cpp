@@ -1,7 +1,9 @@
 #include "engine/host/point_to_point.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "engine/host/fold.h"
 
@@ -18,6 +20,13 @@ constexpr uint64_t kSizeMask = (uint64_t{1} << 40) - 1;
 Tag tagOf(uint64_t number, size_t bytes) {
   return number << 40 | (bytes & kSizeMask);
 }
+
+// In front of a message with a tag, in a slot of its own whose own tag has kHeaderMark for a size.
+struct MessageHeader {
+  uint64_t tag;
+  uint64_t bytes;
+};
+constexpr uint64_t kHeaderMark = kSizeMask;
 
 }  // namespace
 
@@ -47,18 +56,57 @@ PointToPoint::PointToPoint(int rank, int ranks, uint32_t slot_bytes, PeerConnect
       slot_bytes_(slot_bytes),
       connections_(connections),
       sent_(static_cast<size_t>(ranks)),
-      received_(static_cast<size_t>(ranks)) {}
+      received_(static_cast<size_t>(ranks)),
+      inbox_(rank) {}
 
 Status PointToPoint::begin(std::span<const Transfer> transfers) {
   status_ = {};
-  flows_.clear();
+  // A message that is being put aside goes on.
+  std::erase_if(flows_, [](const Flow& flow) { return flow.finished(); });
   HORING_TRY(copyToSelf(transfers));
   for (const Transfer& transfer : transfers)
-    if (transfer.peer != rank_) flowOf(transfer).transfers.push_back(transfer);
+    if (transfer.peer != rank_) add(transfer);
   beginCopies();
-  flows_running_ = flows_.size();
-  settled_ = flows_.empty();
+  settled_ = open_ == 0;
   return {};
+}
+
+void PointToPoint::join(std::span<const Transfer> transfers, uint64_t ticket) {
+  tickets_[ticket].open = transfers.size();
+  for (Transfer transfer : transfers) {
+    transfer.ticket = ticket;
+    add(transfer);
+  }
+  settled_ = false;
+}
+
+uint64_t PointToPoint::takeFinished() {
+  for (auto at = tickets_.begin(); at != tickets_.end(); ++at) {
+    const Ticket& ticket = at->second;
+    if (ticket.open == 0 && std::all_of(ticket.senders.begin(), ticket.senders.end(),
+                                        [](const Sender* sender) { return sender->flushed(); }))
+      return tickets_.extract(at).key();
+  }
+  return 0;
+}
+
+void PointToPoint::add(const Transfer& transfer) {
+  ++open_;
+  if (transfer.tag && transfer.direction == Transfer::Direction::kReceive) return receiveWithTag(transfer);
+  flowOf(transfer.peer, transfer.direction).transfers.push_back(transfer);
+}
+
+void PointToPoint::receiveWithTag(const Transfer& receive) {
+  const auto ranks = static_cast<int>(received_.size());
+  const bool from_any = receive.peer == kAnyRank;
+  for (int peer = from_any ? 0 : receive.peer; peer < (from_any ? ranks : receive.peer + 1); ++peer)
+    if (peer != rank_) flowOf(peer, Transfer::Direction::kReceive);
+  const Result<bool> received = inbox_.post(receive);
+  if (!received.ok()) {
+    status_ = received.status();
+  } else if (received.value()) {
+    noteThrough({}, receive);
+  }
 }
 
 void PointToPoint::beginCopies() {
@@ -87,36 +135,36 @@ Status PointToPoint::copyToSelf(std::span<const Transfer> transfers) {
   return {};
 }
 
-PointToPoint::Flow& PointToPoint::flowOf(const Transfer& transfer) {
+PointToPoint::Flow& PointToPoint::flowOf(int peer, Transfer::Direction direction) {
   for (Flow& flow : flows_)
-    if (flow.peer == transfer.peer && flow.direction == transfer.direction) return flow;
+    if (flow.peer == peer && flow.direction == direction) return flow;
   Flow& flow = flows_.emplace_back();
-  flow.peer = transfer.peer;
-  flow.direction = transfer.direction;
+  flow.peer = peer;
+  flow.direction = direction;
   return flow;
 }
 
 bool PointToPoint::poll() {
   bool progressed = false;
   for (Flow& flow : flows_)
-    if (!flow.finished()) progressed = advance(flow) || progressed;
-  if (flows_running_ == 0 && !settled_) settled_ = settle();
+    if (!isIdle(flow)) progressed = advance(flow) || progressed;
+  if (open_ == 0 && !settled_) settled_ = settle();
   return progressed;
 }
 
 bool PointToPoint::advance(Flow& flow) {
   bool progressed = false;
-  for (int budget = kTurn; budget > 0 && !flow.finished(); --budget) {
+  for (int budget = kTurn; budget > 0 && !isIdle(flow); --budget) {
     if (!(sends(flow) ? trySend(flow) : tryReceive(flow))) break;
     progressed = true;
   }
-  if (flow.finished()) --flows_running_;
   return progressed;
 }
 
 bool PointToPoint::trySend(Flow& flow) {
   if (!flow.sender && !(flow.sender = connections_.sender(flow.peer))) return false;
   const Transfer& transfer = flow.transfers[flow.current];
+  if (transfer.tag && !flow.has_sent_header) return trySendHeader(flow);
   const Tag tag = tagOf(sent_[static_cast<size_t>(flow.peer)], transfer.bytes);
   if (awaitsLandings(flow) && !flow.announced) return tryAnnounce(flow, tag);
   const size_t bytes = std::min<size_t>(slot_bytes_, transfer.bytes - flow.offset);
@@ -139,6 +187,36 @@ bool PointToPoint::trySend(Flow& flow) {
   return true;
 }
 
+bool PointToPoint::trySendHeader(Flow& flow) {
+  const Transfer& transfer = flow.transfers[flow.current];
+  const MessageHeader header{*transfer.tag, transfer.bytes};
+  std::byte* const slot = flow.sender->tryAcquireFor(sizeof header);
+  if (!slot) return false;
+  std::memcpy(slot, &header, sizeof header);
+  flow.sender->post(sizeof header, tagOf(sent_[static_cast<size_t>(flow.peer)], kHeaderMark));
+  return flow.has_sent_header = true;
+}
+
+// Where no message is being received from the peer.
+bool PointToPoint::tryReceiveHeader(Flow& flow) {
+  const Message* message = flow.receiver->tryPeek();
+  MessageHeader header{};
+  // What has no tag waits for a receive that has none.
+  if (!message || message->bytes != sizeof header ||
+      message->tag != tagOf(received_[static_cast<size_t>(flow.peer)], kHeaderMark))
+    return false;
+  std::memcpy(&header, message->data, sizeof header);
+  Result<std::optional<Transfer>> arriving = inbox_.arrive(flow.peer, header.tag, header.bytes);
+  if (!arriving.ok()) {
+    status_ = arriving.status();
+    return false;
+  }
+  if (!arriving.value()) return false;
+  flow.receiver->release();
+  flow.transfers.push_back(*arriving.value());
+  return true;
+}
+
 bool PointToPoint::lands(const Flow& flow) {
   if (flow.transfers[flow.current].bytes < kInPlaceBytes) return false;
   return flow.sender ? flow.sender->hasLandings() : flow.receiver->hasLandings();
@@ -157,6 +235,7 @@ bool PointToPoint::tryAnnounce(Flow& flow, Tag tag) {
 
 bool PointToPoint::tryReceive(Flow& flow) {
   if (!flow.receiver && !(flow.receiver = connections_.receiver(flow.peer))) return false;
+  if (flow.finished()) return tryReceiveHeader(flow);
   const Transfer& transfer = flow.transfers[flow.current];
   if (lands(flow) && !flow.told) {
     const auto messages = static_cast<uint32_t>((transfer.bytes + slot_bytes_ - 1) / slot_bytes_);
@@ -219,16 +298,38 @@ void PointToPoint::passOn(Flow& flow, size_t bytes) {
   flow.offset += bytes;
   flow.copied = 0;
   if (flow.offset < flow.transfers[flow.current].bytes) return;
+  const Transfer transfer = flow.transfers[flow.current];
   ++(sends(flow) ? sent_ : received_)[static_cast<size_t>(flow.peer)];
-  ++flow.current;
+  if (++flow.current == flow.transfers.size()) {
+    flow.transfers.clear();
+    flow.current = 0;
+  }
   flow.offset = 0;
-  flow.told = flow.announced = false;
+  flow.told = flow.announced = flow.has_sent_header = false;
+  if (!transfer.tag || sends(flow)) return noteThrough(flow, transfer);
+  if (const std::optional<Transfer> receive = inbox_.complete(transfer)) noteThrough(flow, *receive);
+}
+
+void PointToPoint::noteThrough(const Flow& flow, const Transfer& transfer) {
+  --open_;
+  if (transfer.ticket == 0) return;
+  Ticket& ticket = tickets_.at(transfer.ticket);
+  --ticket.open;
+  if (flow.sender) ticket.senders.push_back(flow.sender);
 }
 
 void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {
   if (!status_.ok()) return;
   const Transfer& transfer = flow.transfers[flow.current];
   const uint64_t number = received_[static_cast<size_t>(flow.peer)];
+  if ((message.tag & kSizeMask) == kHeaderMark) {
+    status_ =
+        makeStatus(Code::kInvalidUsage,
+                   "rank %d expects message #%llu from rank %d to have no tag, and it has one: a receive "
+                   "without a tag meets sends without one only",
+                   rank_, static_cast<unsigned long long>(number), flow.peer);
+    return;
+  }
   status_ = makeStatus(
       Code::kInvalidUsage,
       "rank %d expects message #%llu from rank %d to have %zu bytes, and rank %d sent #%llu of %llu bytes: "
@@ -263,13 +364,13 @@ bool PointToPoint::settleCopies(Flow& flow) {
 }
 
 bool PointToPoint::done() const {
-  return flows_running_ == 0 && settled_ &&
+  return open_ == 0 && settled_ && tickets_.empty() &&
          std::all_of(flows_.begin(), flows_.end(),
                      [this](const Flow& flow) { return !sends(flow) || flow.sender->flushed(); });
 }
 
 std::vector<int32_t> PointToPoint::waitsFor() const {
-  std::vector<int32_t> ranks;
+  std::vector<int32_t> ranks = inbox_.waitsFor();
   for (const Flow& flow : flows_)
     if (flow.awaitsPeer() && std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
       ranks.push_back(flow.peer);
@@ -277,9 +378,12 @@ std::vector<int32_t> PointToPoint::waitsFor() const {
 }
 
 std::vector<int32_t> PointToPoint::waitsFor(Transfer::Direction direction) const {
-  std::vector<int32_t> ranks;
+  std::vector<int32_t> ranks =
+      direction == Transfer::Direction::kReceive ? inbox_.waitsFor() : std::vector<int32_t>();
   for (const Flow& flow : flows_)
-    if (flow.awaitsPeer() && flow.direction == direction) ranks.push_back(flow.peer);
+    if (flow.awaitsPeer() && flow.direction == direction &&
+        std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
+      ranks.push_back(flow.peer);
   return ranks;
 }
 
@@ -298,11 +402,13 @@ std::string PointToPoint::describeProgress() const {
     if (const size_t more = flow.transfers.size() - flow.current - 1; more > 0)
       text += formatString(" and %zu more messages", more);
   }
+  if (const std::string waiting = inbox_.describe(); !waiting.empty())
+    text += (text.empty() ? "" : "; ") + waiting;
   return text.empty() ? "all messages are through; some are not handed over yet" : text;
 }
 
 uint64_t PointToPoint::memoryBytes() const {
-  return (sent_.capacity() + received_.capacity()) * sizeof(uint64_t);
+  return (sent_.capacity() + received_.capacity()) * sizeof(uint64_t) + inbox_.memoryBytes();
 }
 
 }  // namespace horing

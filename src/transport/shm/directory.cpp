@@ -77,7 +77,7 @@ Result<ShmFile> createElsewhere(const std::string& path, uint64_t bytes, const s
   if (::symlink(target.c_str(), path.c_str()) != 0)
     return systemError(errno, "creating %s for %s (HORING_SHM_DIR)", path.c_str(), purpose.c_str());
   OwnedName name(path);
-  HORING_ASSIGN(Mapping map, mapShmFile(fd.get(), bytes, path));
+  HORING_ASSIGN(ShmMap map, mapShmFile(fd.get(), bytes, path));
   return ShmFile{std::move(name), std::move(fd), std::move(map), true};
 }
 
@@ -162,16 +162,6 @@ Owner claimOrphan(const std::string& presence_path, Fd* presence) {
 
 }  // namespace
 
-Result<Mapping> mapShmFile(int fd, uint64_t bytes, const std::string& path) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) return systemError(errno, "mapping %" PRIu64 " bytes of %s", bytes, path.c_str());
-  Mapping mapping(data, bytes);
-  // A mapping keeps the file open, and so its lock: a forked child must not inherit it.
-  ::madvise(data, bytes, MADV_DONTFORK);
-  mapping.populate();
-  return mapping;
-}
-
 OwnedName::OwnedName(std::string path) : path_(std::move(path)), pid_(::getpid()) {}
 
 OwnedName& OwnedName::operator=(OwnedName&& other) noexcept {
@@ -201,7 +191,7 @@ Result<ShmFile> createShmFile(const std::string& path, uint64_t bytes, const std
     return error == ENOSPC ? createElsewhere(path + ".new", bytes, purpose)
                            : notAllocated(error, bytes, path, purpose);
   }
-  HORING_ASSIGN(Mapping map, mapShmFile(made.second.get(), bytes, path));
+  HORING_ASSIGN(ShmMap map, mapShmFile(made.second.get(), bytes, path));
   return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
 }
 
@@ -223,7 +213,7 @@ Result<ShmFile> createPresenceFile(const std::string& path, uint64_t bytes, cons
     if (facts.st_nlink == 0) continue;
     if (const int error = allocate(made.second.get(), bytes); error != 0)
       return notAllocated(error, bytes, path, purpose);
-    HORING_ASSIGN(Mapping map, mapShmFile(made.second.get(), bytes, path));
+    HORING_ASSIGN(ShmMap map, mapShmFile(made.second.get(), bytes, path));
     return ShmFile{std::move(made.first), std::move(made.second), std::move(map)};
   }
   return makeStatus(Code::kSystemError, "%s was removed by somebody %d times while it was made", path.c_str(),

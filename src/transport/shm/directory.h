@@ -1,5 +1,5 @@
 #pragma once
-// Files of horing in a shared-memory directory: making, mapping, and clearing away those of dead processes.
+// Files of horing in a shared-memory directory: making and clearing away those of dead processes.
 //
 // All files of one rank share a *stem* and differ in what follows the first '.' :
 //   horing-JOB-TOKEN-RANK.rank      presence; its owner holds a lock on it for as long as it lives
@@ -16,13 +16,10 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "base/mapping.h"
 #include "base/status.h"
+#include "transport/shm/file_map.h"
 
 namespace horing {
-
-// Maps a whole file of `bytes` bytes. Its pages are in place when it returns, so that the data path does not fault.
-Result<Mapping> mapShmFile(int fd, uint64_t bytes, const std::string& path);
 
 // A name in the directory that this process made; removed on destruction or before. Only in the process that
 // made it: a forked child leaves its parent's files alone.
@@ -46,7 +43,7 @@ class OwnedName {
 struct ShmFile {
   OwnedName name;
   Fd fd;
-  Mapping map;                // zero bytes at first
+  ShmMap map;                 // zero bytes at first
   bool is_elsewhere = false;  // the name is a symbolic link
 };
 

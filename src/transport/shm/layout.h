@@ -16,7 +16,7 @@
 namespace horing {
 
 using ShmNonce = std::array<uint8_t, 16>;
-inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '2'};
+inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '3'};
 inline constexpr size_t kMaxShmStemBytes = 112;
 
 // An address, in the machine's own byte order: it is of use on the same machine only.
@@ -46,6 +46,8 @@ struct PresencePage {
   ShmNonce nonce;
   int32_t rank;
   int32_t pid;  // for messages only
+  // 1 once all that is above is written. Release by the owner pairs with the acquire in ShmPeer::open().
+  std::atomic<uint32_t> is_made;
   // Set and cleared as DoorbellFlag says.
   DoorbellFlag bell;
   // Written by the owner when its transport is destroyed. Release there pairs with the acquire in
@@ -56,7 +58,7 @@ static_assert(sizeof(PresencePage) == 192 && offsetof(PresencePage, bell) == 64 
               offsetof(PresencePage, departed) == 128);
 inline constexpr uint64_t kPresenceBytes = 4096;
 
-enum class RowState : uint32_t { kWaiting = 0, kMapped = 1, kRefused = 2 };
+enum class RowState : uint32_t { kUnmade = 0, kWaiting = 1, kMapped = 2, kRefused = 3 };
 
 // Start of the file of one direction of a link, made by the receiving rank; the row of slot queues follows.
 struct RowHeader {
@@ -65,9 +67,10 @@ struct RowHeader {
   int32_t owner;
   int32_t sender;
   LinkShape owner_shape;
-  // Written by the sender once it has seen the file. Release of `state` pairs with the acquire in
-  // ShmLink::settle().
+  // Written by the sender once it has seen the file.
   alignas(64) LinkShape sender_shape;
+  // kWaiting from the owner, before the file gets its name: release in ShmLink::begin() pairs with the acquire in
+  // ShmLink::openOutbound(). Then the sender's answer: release there pairs with the acquire in ShmLink::answer().
   std::atomic<RowState> state;
   std::array<std::byte, 128> reserved;
 };

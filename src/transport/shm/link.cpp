@@ -18,13 +18,17 @@ std::string rowSuffix(int sender, int number) {
   return formatString(".from-%d-%d", sender, number);
 }
 
+Status notARow(const std::string& path) {
+  return makeStatus(Code::kRemoteError, "%s is not what a peer of this version makes", path.c_str());
+}
+
 // Refuses everything that a peer of this version would not have written.
 Status checkRow(const RowHeader& row, const LinkShape& shape, uint64_t bytes, const std::string& path) {
   if (std::memcmp(row.magic.data(), kShmMagic, sizeof kShmMagic) == 0 && checkLinkShape(shape).ok() &&
       bytes == rowFileBytes(shape)) {
     return {};
   }
-  return makeStatus(Code::kRemoteError, "%s is not what a peer of this version makes", path.c_str());
+  return notARow(path);
 }
 
 }  // namespace
@@ -43,7 +47,8 @@ Result<std::unique_ptr<ShmLink>> ShmLink::begin(ShmSelf* self, const ShmAddress&
   header->sender = peer.rank;
   header->owner_shape = shape;
   formatSlotRow(inbound.map.data() + sizeof(RowHeader), shape);
-  // The kernel orders what we wrote before the name appears.
+  // release: pairs with the acquire in openOutbound() of the peer.
+  header->state.store(RowState::kWaiting, std::memory_order_release);
   HORING_TRY(publish(inbound, path));
   std::unique_ptr<ShmLink> link(
       new ShmLink(self, SlotLinkState(self->rank(), peer.rank, number, &self->first_error), shape,
@@ -68,6 +73,8 @@ Result<bool> ShmLink::openOutbound() {
   }
   HORING_ASSIGN(outbound_, mapShmFile(fd.get(), bytes, path));
   auto& header = *reinterpret_cast<RowHeader*>(outbound_.data());
+  // acquire: pairs with the release in begin() of the peer.
+  if (header.state.load(std::memory_order_acquire) != RowState::kWaiting) return notARow(path);
   const LinkShape theirs = header.owner_shape;  // copied: what is checked is what is used
   HORING_TRY(checkRow(header, theirs, bytes, path));
   const bool agreed = theirs == link_.shape();

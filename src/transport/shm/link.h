@@ -58,7 +58,7 @@ class ShmLink {
   SlotLink link_;
   ShmPeer peer_;
   ShmFile inbound_;
-  Mapping outbound_;
+  ShmMap outbound_;
 };
 
 }  // namespace horing

@@ -23,7 +23,9 @@ Result<ShmPeer> ShmPeer::open(const std::string& directory, const ShmAddress& he
                       here.rank, path.c_str(), static_cast<unsigned long long>(bytes));
   }
   HORING_ASSIGN(peer.presence_, mapShmFile(peer.lock_.get(), kPresenceBytes, path));
-  if (peer.page().nonce != address.nonce || peer.page().rank != address.rank) {
+  // acquire: pairs with the release of the peer when it made the page.
+  const bool is_made = peer.page().is_made.load(std::memory_order_acquire) == 1;
+  if (!is_made || peer.page().nonce != address.nonce || peer.page().rank != address.rank) {
     return makeStatus(Code::kRemoteError,
                       "rank %d, shm: %s.rank is not that of the rank %d whose address was given", here.rank,
                       path.c_str(), address.rank);

@@ -28,7 +28,7 @@ class ShmPeer {
 
   std::string stem_;
   Fd lock_;  // the presence file, kept open to ask for its owner's lock
-  Mapping presence_;
+  ShmMap presence_;
   Fd bell_;
 };
 

@@ -173,6 +173,7 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
   page->nonce = self.address.nonce;
   page->rank = options.rank;
   page->pid = ::getpid();
+  page->is_made.store(1, std::memory_order_release);
   HORING_ASSIGN(auto bell, createBell(self.path(".bell")));
   return std::unique_ptr<Transport>(
       std::make_unique<ShmTransport>(options, std::move(self), std::move(presence), std::move(bell)));

@@ -123,6 +123,23 @@ TEST(HoringInfo, IsReadableForPeople) {
   EXPECT_NE(outcome.output.find("HORING_IB_QPS_PER_CONNECTION  "), std::string::npos) << "run into its value";
 }
 
+TEST(HoringInfo, ShowsWhatBecomesOfNcclsVariables) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "nccl.conf").string();
+  std::ofstream(file) << "# of this site\nNCCL_IB_TC = 41 # lossless\nNCCL_IB_SL=2\n";
+  const Outcome outcome = runInfo({"nccl"}, {"NCCL_CONF_FILE=" + file, "NCCL_PROTO=LL", "NCCL_IB_SL=3",
+                                             "NCCL_SOCKET_IFNAME=eth", "HORING_SOCKET_IFNAME=ib"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* line :
+       {"NCCL_PROTO=LL (environment): changes nothing: horing chooses this itself\n",
+        "NCCL_IB_SL=3 (environment): HORING_IB_SL=3\n",
+        "NCCL_SOCKET_IFNAME=eth (environment): HORING_SOCKET_IFNAME=ib, which is set, counts"})
+    EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("NCCL_IB_TC=41 (" + file + "): HORING_IB_TC=41\n"), std::string::npos)
+      << outcome.output;
+  EXPECT_EQ(runInfo({"nccl", "--check"}).code, 2);
+}
+
 TEST(HoringInfo, RefusesAWrongCommandLine) {
   EXPECT_EQ(runInfo({"--bogus"}).code, 2);
   EXPECT_EQ(runInfo({"--ranks", "1000"}).code, 2);

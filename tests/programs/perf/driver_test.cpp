@@ -230,11 +230,19 @@ TEST_F(Driver, EndsWithThreeAndTheLibrarysWordsWhenItFails) {
 }
 
 TEST_F(Driver, RefusesWhatItCannotDoByName) {
-  const std::pair<std::vector<const char*>, const char*> cases[] = {
-      {{"-g", "2"}, "--ngpus"},     {{"-G", "1"}, "--cudagraph"},  {{"-R", "2"}, "--local_register"},
-      {{"-o", "mulsum"}, "mulsum"}, {{"-o", "xor"}, "xor"},        {{"-o", "band"}, "integers"},
-      {{"-d", "int16"}, "int16"},   {{"--bogus", "1"}, "bogus"},   {{"-t", "0"}, "nthreads"},
-      {{"-n", "many"}, "iters"},    {{"-J", "out.txt"}, "out.txt"}};
+  const std::pair<std::vector<const char*>, const char*> cases[] = {{{"-g", "0"}, "--ngpus"},
+                                                                    {{"-G", "-1"}, "--cudagraph"},
+                                                                    {{"-R", "3"}, "--local_register"},
+                                                                    {{"-x", "3"}, "--cta_policy"},
+                                                                    {{"-D", "1"}, "--device_implementation"},
+                                                                    {{"-o", "mulsum"}, "mulsum"},
+                                                                    {{"-o", "xor"}, "xor"},
+                                                                    {{"-o", "band"}, "integers"},
+                                                                    {{"-d", "int16"}, "int16"},
+                                                                    {{"--bogus", "1"}, "bogus"},
+                                                                    {{"-t", "0"}, "nthreads"},
+                                                                    {{"-n", "many"}, "iters"},
+                                                                    {{"-J", "out.txt"}, "out.txt"}};
   for (const auto& [arguments, named] : cases) {
     ::testing::internal::CaptureStderr();
     const Outcome o = runPerf("all_reduce", arguments);

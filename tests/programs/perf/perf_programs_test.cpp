@@ -68,6 +68,35 @@ TEST(PerfPrograms, GiveRightDataWithThreads) {
                    3 * (reduces(program) ? 12 * 5 + 6 * 3 : 12));
 }
 
+// The usual command of nccl-tests, and options that are about GPUs, on memory of the host.
+TEST(PerfPrograms, TakeOptionsOfNcclTests) {
+  const Outcome outcome = runProgram({binary("all_reduce_perf"),
+                                      "-t",
+                                      "2",
+                                      "-g",
+                                      "2",
+                                      "-b",
+                                      "8",
+                                      "-e",
+                                      "128K",
+                                      "-f",
+                                      "16",
+                                      "-n",
+                                      "2",
+                                      "-G",
+                                      "3",
+                                      "-x",
+                                      "1",
+                                      "-R",
+                                      "2",
+                                      "--buffers",
+                                      "host"});
+  expectGoodRows(outcome, 4);
+  EXPECT_NE(outcome.output.find("# nThread 2 nGpus 2 "), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("#  Rank  3 "), std::string::npos) << outcome.output;
+  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-t", "64", "-g", "64"}).code, 6);
+}
+
 // Inputs and outputs that the processes of a node read and write in place, also where no buffer is aligned; the largest go past the
 // caches.
 TEST(PerfPrograms, GiveRightDataInMemoryThatPeersReach) {
@@ -168,7 +197,7 @@ TEST(PerfPrograms, WriteJsonWithoutTheJobsSecret) {
 
 TEST(PerfPrograms, EndWithSixOnBadOptionsAndSevenBelowTheBandwidthAskedFor) {
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "--bogus", "1"}).code, 6);
-  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-g", "2"}).code, 6);
+  EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-g", "0"}).code, 6);
   EXPECT_EQ(runProgram({binary("all_reduce_perf"), "-b", "8Q"}).code, 255);
   const Outcome odd = runProgram(underRun(3, {binary("hypercube_perf"), "-b", "1K", "-e", "1K"}));
   EXPECT_EQ(odd.code, 6);

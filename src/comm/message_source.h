@@ -1,0 +1,28 @@
+#pragma once
+// Calls of messages with tags, which begin while others are under way, and end each by itself.
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/host/transfer.h"
+
+namespace horing {
+
+// One thread at a time, but for what wakes it.
+class MessageSource {
+ public:
+  struct Call {
+    std::span<const Transfer> transfers;  // until finished()
+    uint64_t ticket;                      // no other call has it
+  };
+  virtual ~MessageSource() = default;
+  // Costs next to nothing: whether take() may give a call.
+  virtual bool mayHaveMore() const = 0;
+  virtual std::optional<Call> take() = 0;
+  // The call is complete.
+  virtual void finished(uint64_t ticket) = 0;
+  // Becomes readable when another thread adds a call while the one that drives messages may be asleep.
+  virtual int wakeFd() const = 0;
+};
+
+}  // namespace horing

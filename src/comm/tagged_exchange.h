@@ -1,0 +1,60 @@
+#pragma once
+// The messages with tags of a communicator that are under way: new calls join, and each ends by itself.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/connector.h"
+#include "comm/lent_buffers.h"
+#include "comm/message_source.h"
+#include "engine/host/driven.h"
+#include "engine/host/point_to_point.h"
+
+namespace horing {
+
+// From the first call until none is left. All that it takes must outlive it.
+class TaggedExchange final : public Driven {
+ public:
+  struct Parts {
+    PointToPoint& messages;
+    Connector& connector;
+    LentBuffers& lent;
+    const Clock& clock;
+    int rank;
+    int ranks;
+    int64_t timeout_ms;  // of each call
+  };
+  TaggedExchange(const Parts& parts, MessageSource& source) : parts_(parts), source_(source) {}
+
+  // Admits what the source has.
+  bool poll() override;
+  bool done() const override { return status_.ok() && parts_.messages.done(); }
+  const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
+  std::vector<int32_t> waitsFor() const override { return parts_.messages.waitsFor(); }
+  std::string describeProgress() const override { return parts_.messages.describeProgress(); }
+
+  // These grow while it is driven: the transports that it uses; links to ranks that are named, which have to come up.
+  uint32_t transports() const { return transports_; }
+  const LinkSet& links() const { return links_; }
+  // Of the call that has been under way longest.
+  Deadline deadline() const;
+
+ private:
+  bool admit();
+  Status begin(const MessageSource::Call& call);
+  Status connect(std::span<const Transfer> transfers);
+  void lend(const MessageSource::Call& call);
+
+  Parts parts_;
+  MessageSource& source_;
+  Status status_;
+  uint32_t transports_ = 0;
+  LinkSet links_{LinkUse::kPointToPoint, {}};
+  LinkSet all_links_{LinkUse::kPointToPoint, {}};  // also to ranks that a message may come from
+  std::map<uint64_t, Deadline> deadlines_;         // by ticket
+};
+
+}  // namespace horing

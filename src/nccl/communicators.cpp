@@ -1,0 +1,140 @@
+// Making, asking and ending communicators.
+#include "nccl/config.h"
+#include "nccl/environment.h"
+#include "nccl/face.h"
+
+using namespace horing::nccl;
+
+namespace {
+// What the caller and the environment say.
+ncclResult_t settle(const ncclConfig_t* config, Settings& settings) {
+  const ncclResult_t read = readConfig(config, settings);
+  if (read == ncclSuccess) overrideBy(settings);
+  return read;
+}
+}  // namespace
+
+NCCL_FACE(ncclResult_t, GetUniqueId, (ncclUniqueId * id)) {
+  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
+  return answer(horingGetUniqueId(reinterpret_cast<horingUniqueId*>(id)));
+}
+
+NCCL_FACE(ncclResult_t, CommInitRankConfig,
+          (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
+  Settings settings;
+  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  logBegin(comm, rank, nranks);
+  const ncclResult_t made =
+      answer(horingCommInitRankConfig(own(comm), nranks, own(commId), rank, settings.used));
+  logEnd(comm, rank, nranks, made);
+  return made;
+}
+
+NCCL_FACE(ncclResult_t, CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank)) {
+  return pncclCommInitRankConfig(comm, nranks, commId, rank, nullptr);
+}
+
+NCCL_FACE(ncclResult_t, CommInitRankScalable,
+          (ncclComm_t * comm, int nranks, int rank, int ids, ncclUniqueId* given, ncclConfig_t* config)) {
+  Settings settings;
+  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  logBegin(comm, rank, nranks);
+  const ncclResult_t made = answer(horingCommInitRankScalable(
+      own(comm), nranks, rank, ids, reinterpret_cast<horingUniqueId*>(given), settings.used));
+  logEnd(comm, rank, nranks, made);
+  return made;
+}
+
+NCCL_FACE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int* devlist)) {
+  if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
+  for (int rank = 0; comms && rank < ndev; ++rank) logBegin(&comms[rank], rank, ndev);
+  const ncclResult_t made = answer(horingCommInitAll(own(comms), ndev, devlist));
+  for (int rank = 0; made == ncclSuccess && rank < ndev; ++rank) logEnd(&comms[rank], rank, ndev, made);
+  return made;
+}
+
+NCCL_FACE(ncclResult_t, CommSplit,
+          (ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config)) {
+  Settings settings;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  return answer(horingCommSplit(own(comm), color, key, own(made), settings.used));
+}
+
+NCCL_FACE(ncclResult_t, CommShrink,
+          (ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config, int flags)) {
+  Settings settings;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  return answer(horingCommShrink(own(comm), excluded, count, own(made), settings.used, flags));
+}
+
+namespace {
+constexpr char kMakeAnother[] = "make another communicator, of all ranks, with ncclCommInitRank";
+}  // namespace
+
+NCCL_FACE(ncclResult_t, CommGetUniqueId, (ncclComm_t, ncclUniqueId*)) {
+  return notServed("ncclCommGetUniqueId", kMakeAnother);
+}
+
+NCCL_FACE(ncclResult_t, CommGrow, (ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*)) {
+  return notServed("ncclCommGrow", kMakeAnother);
+}
+
+NCCL_FACE(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
+  return answer(horingCommFinalize(own(comm)));
+}
+
+NCCL_FACE(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
+  return answer(horingCommDestroy(own(comm)));
+}
+
+NCCL_FACE(ncclResult_t, CommAbort, (ncclComm_t comm)) {
+  return answer(horingCommAbort(own(comm)));
+}
+
+NCCL_FACE(ncclResult_t, CommRevoke, (ncclComm_t, int)) {
+  return notServed(
+      "ncclCommRevoke",
+      "abort the communicator, or call ncclCommShrink with NCCL_SHRINK_ABORT, which ends what runs");
+}
+
+NCCL_FACE(ncclResult_t, CommSuspend, (ncclComm_t, int)) {
+  return notServed("ncclCommSuspend", "a communicator keeps its memory until it is destroyed");
+}
+
+NCCL_FACE(ncclResult_t, CommResume, (ncclComm_t)) {
+  return notServed("ncclCommResume", "nothing was suspended");
+}
+
+NCCL_FACE(ncclResult_t, CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value)) {
+  uint64_t bytes = 0;
+  if (!value) return refuse(ncclInvalidArgument, "value is NULL: expected where to put it");
+  if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
+    return refuse(ncclInvalidArgument, "stat is %d: expected an ncclCommMemStat_t", static_cast<int>(stat));
+  const ncclResult_t asked = answer(horingCommMemoryBytes(own(comm), &bytes));
+  if (asked == ncclSuccess) *value = stat >= ncclStatGpuMemPersist ? bytes : 0;
+  return asked;
+}
+
+NCCL_FACE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error)) {
+  horingResult_t own_error = horingSuccess;
+  if (!error) return refuse(ncclInvalidArgument, "asyncError is NULL: expected where to put it");
+  const ncclResult_t asked = answer(horingCommGetAsyncError(own(comm), &own_error));
+  if (asked != ncclSuccess) return asked;
+  *error = answer(own_error);
+  if (*error != ncclSuccess && *error != ncclInProgress) keepErrorOf(comm);
+  return ncclSuccess;
+}
+
+NCCL_FACE(ncclResult_t, CommCount, (const ncclComm_t comm, int* count)) {
+  return answer(horingCommCount(own(comm), count));
+}
+
+NCCL_FACE(ncclResult_t, CommCuDevice, (const ncclComm_t comm, int* device)) {
+  return answer(horingCommCuDevice(own(comm), device));
+}
+
+NCCL_FACE(ncclResult_t, CommUserRank, (const ncclComm_t comm, int* rank)) {
+  return answer(horingCommUserRank(own(comm), rank));
+}

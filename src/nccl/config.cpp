@@ -1,0 +1,147 @@
+#include "nccl/config.h"
+
+#include <strings.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace horing::nccl {
+
+namespace {
+
+static_assert(sizeof(ncclConfig_t) == 120 && sizeof(horingConfig_t) == sizeof(ncclConfig_t));
+static_assert(sizeof(ncclCollConfig_t) == 72 && sizeof(ncclSimInfo_t) == 24);
+
+constexpr size_t kLeastBytes = offsetof(ncclConfig_t, blocking);
+constexpr size_t kMostBytes = 4096;
+
+// A field, and the first version whose callers set it. The size does not tell: some took the place of padding, which holds anything
+// in structs of before.
+struct Field {
+  unsigned int since;
+  size_t at;
+  size_t bytes;
+};
+#define FIELD(since, name) \
+  { since, offsetof(ncclConfig_t, name), sizeof(ncclConfig_t::name) }
+constexpr Field kFields[] = {
+    FIELD(21400, blocking),
+    FIELD(21700, cgaClusterSize),
+    FIELD(21700, minCTAs),
+    FIELD(21700, maxCTAs),
+    FIELD(21700, netName),
+    FIELD(21800, splitShare),
+    FIELD(22500, trafficClass),
+    FIELD(22700, commName),
+    FIELD(22700, collnetEnable),
+    FIELD(22700, CTAPolicy),
+    FIELD(22700, shrinkShare),
+    FIELD(22700, nvlsCTAs),
+    FIELD(22800, nChannelsPerNetPeer),
+    FIELD(22800, nvlinkCentricSched),
+    FIELD(22900, graphUsageMode),
+    FIELD(22900, numRmaCtx),
+    FIELD(23000, maxP2pPeers),
+    FIELD(23005, graphStreamOrdering),
+    FIELD(23100, launchOrderImplicit),
+    FIELD(23100, numRmaSig),
+    FIELD(23100, rmaEagerInit),
+    FIELD(23100, hostCftMode),
+    FIELD(23200, nvlsHostMode),
+};
+#undef FIELD
+static_assert(offsetof(ncclConfig_t, nvlsHostMode) == offsetof(horingConfig_t, nvlsHostMode));
+
+// Of a newer NCCL: what is not known here must be undefined, or 0 as padding is.
+ncclResult_t checkUnknown(const std::byte* bytes, size_t size) {
+  for (size_t at = sizeof(ncclConfig_t); at + sizeof(int) <= size; at += sizeof(int)) {
+    int value = 0;
+    std::memcpy(&value, bytes + at, sizeof value);
+    if (value != 0 && value != NCCL_CONFIG_UNDEF_INT)
+      return refuse(ncclInvalidArgument,
+                    "config has %zu bytes and sets something at byte %zu, of which this library does not "
+                    "know (up to NCCL 2.32, %zu bytes): leave it undefined",
+                    size, at, sizeof(ncclConfig_t));
+  }
+  return ncclSuccess;
+}
+
+// The network that NCCL would look for among its plugins, in vain.
+ncclResult_t checkNetwork(const char* name) {
+  if (!name || ::strcasecmp(name, "socket") == 0 || ::strcasecmp(name, "ib") == 0) return ncclSuccess;
+  return refuse(ncclInvalidUsage, "config.netName is '%.100s': there are only \"Socket\" and \"IB\"", name);
+}
+
+// What NCCL takes for its own most.
+constexpr int kMostBlocks = 1024;
+
+bool isOutside(int value, int least, int most) {
+  return value != NCCL_CONFIG_UNDEF_INT && (value < least || value > most);
+}
+
+// NCCL's algorithms, as algSelection may name them.
+constexpr std::string_view kAlgorithms[] = {"ring",     "tree", "collnetdirect", "collnetchain", "nvls",
+                                            "nvlstree", "pat"};
+
+bool isKnownAlgorithm(std::string_view word) {
+  for (const std::string_view name : kAlgorithms)
+    if (name.size() == word.size() && ::strncasecmp(name.data(), word.data(), word.size()) == 0) return true;
+  return false;
+}
+
+bool areKnownAlgorithms(std::string_view list) {
+  for (size_t end = list.find(','); end != std::string_view::npos; end = list.find(',')) {
+    if (!isKnownAlgorithm(list.substr(0, end))) return false;
+    list.remove_prefix(end + 1);
+  }
+  return isKnownAlgorithm(list);
+}
+
+// 2.31 had all but the last field.
+constexpr size_t kCollConfigBytesIn231 = offsetof(ncclCollConfig_t, launchCompletionEvent);
+
+}  // namespace
+
+ncclResult_t readConfig(const ncclConfig_t* given, Settings& settings) noexcept {
+  settings.used = nullptr;
+  if (!given) return ncclSuccess;
+  if (given->magic != NCCL_API_MAGIC || given->size < kLeastBytes || given->size > kMostBytes)
+    return refuse(
+        ncclInvalidArgument,
+        "config has size %zu and magic 0x%x: begin with ncclConfig_t config = NCCL_CONFIG_INITIALIZER",
+        given->size, given->magic);
+  const auto* const from = reinterpret_cast<const std::byte*>(given);
+  auto* const to = reinterpret_cast<std::byte*>(&settings.own);
+  for (const Field& field : kFields)
+    if (given->version >= field.since && field.at + field.bytes <= given->size)
+      std::memcpy(to + field.at, from + field.at, field.bytes);
+  if (const ncclResult_t unknown = checkUnknown(from, given->size); unknown != ncclSuccess) return unknown;
+  if (const ncclResult_t network = checkNetwork(settings.own.netName); network != ncclSuccess) return network;
+  if (settings.own.maxCTAs > kMostBlocks) settings.own.maxCTAs = kMostBlocks;
+  settings.used = &settings.own;
+  return ncclSuccess;
+}
+
+ncclResult_t checkCollConfig(const ncclCollConfig_t* given) noexcept {
+  if (!given) return ncclSuccess;
+  if (given->magic != NCCL_API_MAGIC || given->size < kCollConfigBytesIn231)
+    return refuse(ncclInvalidArgument,
+                  "config has size %zu and magic 0x%x: begin with NCCL_COLLCONFIG_INITIALIZER", given->size,
+                  given->magic);
+  if (isOutside(given->forceAlgSelection, 0, 1))
+    return refuse(ncclInvalidArgument, "config.forceAlgSelection is %d: expected 0 or 1",
+                  given->forceAlgSelection);
+  if (isOutside(given->CTAPolicy, 0, NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO))
+    return refuse(ncclInvalidArgument, "config.CTAPolicy is %d: expected NCCL_CTA_POLICY_...",
+                  given->CTAPolicy);
+  if (given->algSelection && given->forceAlgSelection != 0 && !areKnownAlgorithms(given->algSelection))
+    return refuse(ncclInvalidArgument, "config.algSelection is '%.100s': expected names of NCCL's algorithms",
+                  given->algSelection);
+  const bool has_event = given->size >= sizeof *given && given->version >= NCCL_VERSION(2, 32, 0);
+  if (has_event && given->launchCompletionEvent)
+    return notServed("config.launchCompletionEvent", "record an event behind the call");
+  return ncclSuccess;
+}
+
+}  // namespace horing::nccl

@@ -1,0 +1,138 @@
+#include "nccl/environment.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/config.h"
+#include "nccl/banner.h"
+#include "nccl/config.h"
+#include "nccl/variables.h"
+
+namespace horing::nccl {
+
+namespace {
+
+// What horing was told, by name. Never destroyed: calls may come while the program ends.
+struct Told {
+  std::mutex mutex;
+  std::map<std::string, std::string, std::less<>> values;  // under mutex
+};
+Told& told() {
+  static auto* const kept = new Told;
+  return *kept;
+}
+
+// What this process logs, by horing's variables where set, else by NCCL's.
+Log logOf(int rank) {
+  const Result<Config> config = Config::fromLookup([](const char* name) -> const char* {
+    const std::string_view wanted = name;
+    if (!wanted.starts_with("HORING_DEBUG")) return nullptr;
+    if (const char* const value = std::getenv(name); value && *value) return value;
+    const auto found = told().values.find(wanted);
+    return found == told().values.end() ? nullptr : found->second.c_str();
+  });
+  return config.ok() ? config.value().log(rank) : Log();
+}
+
+// Once in a process; under told().mutex.
+void sayOnce() {
+  static bool said = false;
+  const Log log = logOf(-1);
+  if (said || !log.enabled(LogLevel::kInfo)) return;
+  said = true;
+  for (const std::string& name : namesThatAreSet()) {
+    const std::optional<Found> found = find(name);
+    if (found)
+      log.info("nccl", "%s=%s (%s): %s", name.c_str(), found->value.c_str(), found->where.c_str(),
+               fateOf(name).c_str());
+  }
+}
+
+// The first error of telling horing.
+horingResult_t tell() {
+  horingResult_t first = horingSuccess;
+  auto& values = told().values;
+  for (const Mapping& mapping : mappings()) {
+    const std::optional<std::string> value = mapping.value(findValue, mapping.from);
+    const auto before = values.find(std::string_view(mapping.own));
+    if (!value && before == values.end()) continue;
+    const horingResult_t result = horingSetDefault(mapping.own, value ? value->c_str() : nullptr);
+    if (first == horingSuccess) first = result;
+    if (value) {
+      values.insert_or_assign(mapping.own, *value);
+    } else {
+      values.erase(before);
+    }
+  }
+  return first;
+}
+
+bool wantsBanner() {
+  const std::optional<std::string> debug = findValue("NCCL_DEBUG");
+  return debug && *debug != "NONE" && *debug != "none";
+}
+
+// By one rank of a job, once in a process.
+void showBanner(int rank) {
+  static std::atomic<bool> shown{false};
+  if (rank != 0 || !wantsBanner() || shown.exchange(true)) return;
+  const std::string line = std::string(kBanner) + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(logOf(-1).descriptor(), line.data(), line.size());
+}
+
+}  // namespace
+
+ncclResult_t takeOverEnvironment() noexcept {
+  try {
+    std::lock_guard lock(told().mutex);
+    const horingResult_t result = tell();
+    sayOnce();
+    return answer(result);
+  } catch (...) {
+    return refuse(ncclSystemError, "no memory for what NCCL's variables say");
+  }
+}
+
+void overrideBy(Settings& settings) {
+  const std::optional<std::string> blocking = findValue("NCCL_COMM_BLOCKING");
+  if (blocking && (*blocking == "0" || *blocking == "1")) {
+    settings.own.blocking = *blocking == "1" ? 1 : 0;
+    settings.used = &settings.own;
+  }
+  // Where it says nothing, horing takes what it was told.
+  for (const char* const name : {"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"})
+    if (findValue(name)) settings.own.maxCTAs = HORING_CONFIG_UNDEF_INT;
+  if (findValue("NCCL_IB_TC")) settings.own.trafficClass = HORING_CONFIG_UNDEF_INT;
+  if (findValue("NCCL_NET")) settings.own.netName = nullptr;
+}
+
+void logBegin(ncclComm_t* place, int rank, int ranks) noexcept {
+  try {
+    std::lock_guard lock(told().mutex);
+    showBanner(rank);
+    logOf(rank).info("nccl",
+                     "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init START",
+                     static_cast<void*>(place), rank, ranks, 0, 0, 0);
+  } catch (...) {  // no memory: a line less
+  }
+}
+
+void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcept {
+  if (result != ncclSuccess || groupIsOpen()) return;
+  try {
+    int gpu = -1;
+    [[maybe_unused]] const horingResult_t asked = horingCommCuDevice(own(*place), &gpu);
+    std::lock_guard lock(told().mutex);
+    logOf(rank).info("nccl",
+                     "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init COMPLETE",
+                     static_cast<void*>(*place), rank, ranks, gpu, gpu, 0);
+  } catch (...) {  // no memory: a line less
+  }
+}
+
+}  // namespace horing::nccl

@@ -1,0 +1,49 @@
+#pragma once
+// NCCL's environment variables, and what each means here: a table as data.
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace horing::nccl {
+
+// The value of one of NCCL's variables, by its whole name; nothing: not set, or empty.
+using Lookup = std::function<std::optional<std::string>(std::string_view name)>;
+
+// What variables of NCCL say of one of horing's.
+struct Mapping {
+  const char* own;                // HORING_...
+  std::vector<const char*> from;  // NCCL_..., one or several
+  enum class Kind { kSame, kTranslated } kind;
+  // Nothing: `own` keeps its default.
+  std::optional<std::string> (*value)(const Lookup& lookup, std::span<const char* const> from);
+};
+std::span<const Mapping> mappings();
+
+// Those that are read and change nothing, for what they are about is not here, or chosen otherwise.
+struct Accepted {
+  const char* name;  // a trailing * stands for all that begin so
+  const char* why;
+};
+std::span<const Accepted> acceptedVariables();
+// Those that are about calls and not settings: NCCL_COMM_BLOCKING and the like.
+std::span<const char* const> ownVariables();
+
+// Where a value was found.
+struct Found {
+  std::string value;
+  std::string where;  // "environment", or a file
+};
+// The environment, then NCCL_CONF_FILE or else ~/.nccl.conf, then /etc/nccl.conf. The files are read once in a process.
+std::optional<Found> find(std::string_view name);
+std::optional<std::string> findValue(std::string_view name);
+
+// What becomes of a variable that is set: "HORING_IB_TC=41", "changes nothing: ...".
+std::string fateOf(std::string_view name);
+
+// Every NCCL_ name that is set, in the environment or in a file.
+std::vector<std::string> namesThatAreSet();
+
+}  // namespace horing::nccl

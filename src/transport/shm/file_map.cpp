@@ -1,0 +1,71 @@
+#include "transport/shm/file_map.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <compare>
+#include <map>
+#include <mutex>
+
+namespace horing {
+namespace {
+
+// A file of this process. A forked child has copies of its parent's shares, but not their memory.
+struct FileKey {
+  pid_t process;
+  dev_t device;
+  ino_t inode;
+  auto operator<=>(const FileKey&) const = default;
+};
+
+// A mapping keeps its file's inode, so no other file has that number while the entry is alive.
+std::map<FileKey, std::weak_ptr<const Mapping>>& mappings() {
+  static auto* const mappings = new std::map<FileKey, std::weak_ptr<const Mapping>>;  // outlives static destructors
+  return *mappings;
+}
+
+// A fork waits for whoever has it, or the child would wait for a thread that it does not have.
+std::mutex& mappingsMutex() {
+  static std::mutex mutex;
+  [[maybe_unused]] static const int guarded =
+      ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+  return mutex;
+}
+
+std::shared_ptr<const Mapping> findMapping(const FileKey& key, uint64_t bytes) {
+  const std::lock_guard lock(mappingsMutex());
+  const auto found = mappings().find(key);
+  std::shared_ptr<const Mapping> map = found == mappings().end() ? nullptr : found->second.lock();
+  return map && map->bytes() == bytes ? map : nullptr;
+}
+
+void keepMapping(const FileKey& key, const std::shared_ptr<const Mapping>& map) {
+  const std::lock_guard lock(mappingsMutex());
+  std::erase_if(mappings(), [](const auto& entry) { return entry.second.expired(); });
+  mappings()[key] = map;
+}
+
+}  // namespace
+
+Result<ShmMap> mapShmFile(int fd, uint64_t bytes, const std::string& path) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return systemError(errno, "looking at %s", path.c_str());
+  const FileKey key{::getpid(), facts.st_dev, facts.st_ino};
+  if (std::shared_ptr<const Mapping> map = findMapping(key, bytes)) return ShmMap(std::move(map));
+
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return systemError(errno, "mapping %" PRIu64 " bytes of %s", bytes, path.c_str());
+  Mapping mapping(data, bytes);
+  // A mapping keeps the file open, and so its lock: a forked child must not inherit it.
+  ::madvise(data, bytes, MADV_DONTFORK);
+  mapping.populate();
+  auto map = std::make_shared<const Mapping>(std::move(mapping));
+  keepMapping(key, map);
+  return ShmMap(std::move(map));
+}
+
+}  // namespace horing

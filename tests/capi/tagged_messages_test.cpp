@@ -1,0 +1,237 @@
+// Messages with tags: which receive takes which, and how many are under way at the same time.
+#include <array>
+#include <barrier>
+#include <numeric>
+
+#include "ways.h"
+
+namespace {
+
+using TaggedMessages = Collectives;
+
+std::vector<int32_t> numbers(size_t count, int32_t first) {
+  std::vector<int32_t> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+class OwnStream {
+ public:
+  OwnStream() { EXPECT_HORING(horingStreamCreate(&stream_)); }
+  ~OwnStream() { EXPECT_HORING(horingStreamDestroy(stream_)); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  operator horingStream_t() const { return stream_; }
+
+ private:
+  horingStream_t stream_ = nullptr;
+};
+
+constexpr std::array<size_t, 5> kCounts{0, 1, 1021, 16384, 100'003};
+
+TEST_P(TaggedMessages, MeetByTagWhateverTheOrder) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    if (ranks() == 1) return;
+    std::vector<std::vector<int32_t>> sent;
+    OwnStream streams[kCounts.size()];
+    for (size_t i = 0; i < kCounts.size(); ++i) {
+      sent.push_back(numbers(kCounts[i], static_cast<int32_t>(10 * i) + rank));
+      ASSERT_HORING(horingSendTagged(sent[i].data(), kCounts[i], horingInt32, next, i, comm, streams[i]));
+    }
+    for (size_t i = kCounts.size(); i-- > 0;) {
+      std::vector<int32_t> received(kCounts[i], -1);
+      int source = -1;
+      ASSERT_HORING(
+          horingRecvTagged(received.data(), kCounts[i], horingInt32, previous, i, &source, comm, nullptr));
+      ASSERT_EQ(received, numbers(kCounts[i], static_cast<int32_t>(10 * i) + previous)) << i;
+      EXPECT_EQ(source, previous);
+    }
+    for (const OwnStream& stream : streams) ASSERT_HORING(horingStreamSynchronize(stream));
+    int64_t one = 1;
+    ASSERT_HORING(horingAllReduce(&one, &one, 1, horingInt64, horingSum, comm, nullptr));
+    EXPECT_EQ(one, ranks()) << "collectives go on behind them";
+  });
+}
+
+TEST_P(TaggedMessages, ComeFromAnyRank) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    constexpr size_t kCount = 5000;
+    constexpr uint64_t kTag = ~uint64_t{0};
+    if (rank > 0) {
+      const auto sent = numbers(kCount, rank);
+      ASSERT_HORING(horingSendTagged(sent.data(), kCount, horingInt32, 0, kTag, comm, nullptr));
+      return;
+    }
+    std::vector<bool> seen(static_cast<size_t>(ranks()));
+    for (int i = 1; i < ranks(); ++i) {
+      std::vector<int32_t> received(kCount, -1);
+      int source = -1;
+      ASSERT_HORING(horingRecvTagged(received.data(), kCount, horingInt32, HORING_ANY_RANK, kTag, &source,
+                                     comm, nullptr));
+      ASSERT_TRUE(source > 0 && source < ranks()) << source;
+      EXPECT_FALSE(seen[static_cast<size_t>(source)]) << source;
+      seen[static_cast<size_t>(source)] = true;
+      EXPECT_EQ(received, numbers(kCount, source));
+    }
+  });
+}
+
+// Each rank begins to send before it receives, more than fits on the way.
+TEST_P(TaggedMessages, CrossOnTheWay) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    if (ranks() == 1) return;
+    constexpr size_t kCount = 3'000'000;
+    const auto sent = numbers(kCount, rank);
+    std::vector<int32_t> received(kCount, -1);
+    OwnStream sending;
+    ASSERT_HORING(horingSendTagged(sent.data(), kCount, horingInt32, next, 7, comm, sending));
+    ASSERT_HORING(
+        horingRecvTagged(received.data(), kCount, horingInt32, previous, 7, nullptr, comm, nullptr));
+    ASSERT_HORING(horingStreamSynchronize(sending));
+    EXPECT_EQ(received, numbers(kCount, previous));
+  });
+}
+
+// The receive that was issued first ends last.
+TEST_P(TaggedMessages, EndEachByItself) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    if (rank > 1 || ranks() == 1) return;
+    const int peer = 1 - rank;
+    int32_t late = -1, early = -1;
+    const int32_t mine = 100 + rank;
+    OwnStream waiting;
+    ASSERT_HORING(horingRecvTagged(&late, 1, horingInt32, peer, 9, nullptr, comm, waiting));
+    for (uint64_t round = 0; round < 20; ++round) {
+      const int32_t number = static_cast<int32_t>(round) * 2 + rank;
+      if (rank == 0) {
+        ASSERT_HORING(horingSendTagged(&number, 1, horingInt32, peer, 1, comm, nullptr));
+        ASSERT_HORING(horingRecvTagged(&early, 1, horingInt32, peer, 1, nullptr, comm, nullptr));
+      } else {
+        ASSERT_HORING(horingRecvTagged(&early, 1, horingInt32, peer, 1, nullptr, comm, nullptr));
+        ASSERT_HORING(horingSendTagged(&number, 1, horingInt32, peer, 1, comm, nullptr));
+      }
+      EXPECT_EQ(early, static_cast<int32_t>(round) * 2 + peer);
+      if (round < 19) {
+        ASSERT_EQ(horingStreamQuery(waiting), horingInProgress) << "round " << round;
+      }
+    }
+    ASSERT_HORING(horingSendTagged(&mine, 1, horingInt32, peer, 9, comm, nullptr));
+    ASSERT_HORING(horingStreamSynchronize(waiting));
+    EXPECT_EQ(late, 100 + peer);
+  });
+}
+
+TEST_P(TaggedMessages, OfAGroupAreOneCall) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const auto n = static_cast<size_t>(ranks());
+    std::vector<std::vector<int32_t>> sent, received(n, std::vector<int32_t>(3000));
+    for (int peer = 0; peer < ranks(); ++peer) sent.push_back(numbers(3000, rank * 100 + peer));
+    ASSERT_HORING(horingGroupStart());
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank) continue;
+      const auto p = static_cast<size_t>(peer);
+      ASSERT_HORING(horingSendTagged(sent[p].data(), 3000, horingInt32, peer, 3, comm, nullptr));
+      ASSERT_HORING(horingRecvTagged(received[p].data(), 3000, horingInt32, peer, 3, nullptr, comm, nullptr));
+    }
+    ASSERT_HORING(horingGroupEnd());
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank) continue;
+      ASSERT_EQ(received[static_cast<size_t>(peer)], numbers(3000, peer * 100 + rank));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TaggedMessages, testing::ValuesIn(kWays));
+INSTANTIATE_TEST_SUITE_P(Rdma, TaggedMessages, testing::Values(kVerbsWay));
+
+class TwoRanks : public testing::Test {
+ protected:
+  void SetUp() override { comms_ = makeCommunicators(2, Meeting::kInitRank); }
+  void TearDown() override {
+    for (const horingComm_t comm : comms_) EXPECT_HORING(horingCommDestroy(comm));
+  }
+  horingComm_t comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
+
+  std::vector<horingComm_t> comms_;
+};
+using TaggedMessageErrors = TwoRanks;
+
+TEST_F(TaggedMessageErrors, NameWhatIsWrongWithACall) {
+  int32_t value = 0;
+  EXPECT_TRUE(refuses(horingSendTagged(&value, 1, horingInt32, 2, 0, comm(0), nullptr), horingInvalidArgument,
+                      "peer is 2"));
+  EXPECT_TRUE(refuses(horingSendTagged(&value, 1, horingInt32, HORING_ANY_RANK, 0, comm(0), nullptr),
+                      horingInvalidArgument, "peer is -1"));
+  EXPECT_TRUE(refuses(horingRecvTagged(&value, 1, horingInt32, -2, 0, nullptr, comm(0), nullptr),
+                      horingInvalidArgument, "HORING_ANY_RANK"));
+  EXPECT_TRUE(refuses(horingSendTagged(&value, 1, horingInt32, 0, 0, comm(0), nullptr), horingInvalidArgument,
+                      "with itself"));
+  EXPECT_TRUE(refuses(horingRecvTagged(nullptr, 1, horingInt32, 1, 0, nullptr, comm(0), nullptr),
+                      horingInvalidArgument, "recvbuff is NULL"));
+}
+
+TEST_F(TaggedMessageErrors, NameSizesThatDiffer) {
+  onEveryRank(2, [&](int rank) {
+    std::vector<int32_t> values(10);
+    if (rank == 0) {
+      // It may be on its way before the other rank sees it.
+      const horingResult_t sent = horingSendTagged(values.data(), 10, horingInt32, 1, 4, comm(0), nullptr);
+      EXPECT_TRUE(sent == horingSuccess || sent == horingInvalidUsage) << horingGetLastError(nullptr);
+    } else {
+      EXPECT_TRUE(refuses(horingRecvTagged(values.data(), 9, horingInt32, 0, 4, nullptr, comm(1), nullptr),
+                          horingInvalidUsage, "36 bytes with tag 4, and rank 0 sent 40"));
+    }
+  });
+}
+
+TEST_F(TaggedMessageErrors, NameTheMessageThatDoesNotCome) {
+  ASSERT_HORING(horingCommSetTimeout(comm(1), 300));
+  int32_t value = 0;
+  EXPECT_TRUE(refuses(horingRecvTagged(&value, 1, horingInt32, 0, 5, nullptr, comm(1), nullptr),
+                      horingTimeout, "a message from rank 0"));
+}
+
+TEST_F(TaggedMessageErrors, EndWithAnAbort) {
+  int32_t value = 0;
+  horingStream_t stream = nullptr;
+  ASSERT_HORING(horingStreamCreate(&stream));
+  ASSERT_HORING(horingRecvTagged(&value, 1, horingInt32, HORING_ANY_RANK, 5, nullptr, comm(1), stream));
+  ASSERT_HORING(horingCommAbort(comm(1)));
+  EXPECT_EQ(horingStreamSynchronize(stream), horingInvalidUsage);
+  EXPECT_HORING(horingStreamDestroy(stream));
+  comms_[1] = nullptr;
+}
+
+TEST_F(TaggedMessageErrors, ATimeoutIsChecked) {
+  EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), 0), horingInvalidArgument, "timeoutMs is 0"));
+  EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), 86'400'001), horingInvalidArgument, "86400001"));
+}
+
+TEST_F(TwoRanks, WaitForAMarkOnAStream) {
+  std::barrier both_looked(2);
+  onEveryRank(2, [&](int rank) {
+    OwnStream stream;
+    int32_t value = rank, other = -1;
+    const int peer = 1 - rank;
+    ASSERT_HORING(horingAllReduce(&value, &value, 1, horingInt32, horingSum, comm(rank), stream));
+    uint64_t mark = 0;
+    ASSERT_HORING(horingStreamMark(stream, &mark));
+    ASSERT_HORING(horingRecvTagged(&other, 1, horingInt32, peer, 1, nullptr, comm(rank), stream));
+    ASSERT_HORING(horingStreamWait(stream, mark, 60'000));
+    EXPECT_EQ(value, 1);
+    EXPECT_EQ(horingStreamWait(stream, HORING_STREAM_ALL, 10), horingInProgress);
+    both_looked.arrive_and_wait();
+    ASSERT_HORING(horingSendTagged(&value, 1, horingInt32, peer, 1, comm(rank), nullptr));
+    ASSERT_HORING(horingStreamWait(stream, HORING_STREAM_ALL, 60'000));
+    EXPECT_EQ(other, 1);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,379 @@
+// Settings of communicators by the caller's version, answers, and what is refused.
+#include <cstddef>
+#include <cstring>
+#include <set>
+
+#include "clients.h"
+#include "horing/horing.h"
+#include "nccl_device.h"
+
+namespace {
+
+// What a caller of a version of NCCL has.
+struct Layout {
+  unsigned int version;
+  size_t size;
+};
+constexpr Layout kLayouts[] = {{21403, 24}, {21708, 40}, {21803, 48},  {22105, 48},
+                               {22602, 48}, {22707, 72}, {22809, 80},  {22907, 88},
+                               {23004, 96}, {23007, 96}, {23102, 112}, {23203, 120}};
+
+// A field, the version that brought it, and a value that is refused.
+struct Field {
+  const char* name;
+  unsigned int since;
+  size_t at;
+  int refused;
+};
+#define FIELD(name, since, refused) \
+  { #name, since, offsetof(ncclConfig_t, name), refused }
+constexpr Field kFields[] = {
+    FIELD(blocking, 21400, 2),
+    FIELD(cgaClusterSize, 21700, 9),
+    FIELD(minCTAs, 21700, 0),
+    FIELD(maxCTAs, 21700, 0),
+    FIELD(splitShare, 21800, 2),
+    FIELD(trafficClass, 22600, 256),
+    FIELD(collnetEnable, 22700, 2),
+    FIELD(CTAPolicy, 22700, 4),
+    FIELD(shrinkShare, 22700, 2),
+    FIELD(nvlsCTAs, 22700, 0),
+    FIELD(nChannelsPerNetPeer, 22800, 0),
+    FIELD(nvlinkCentricSched, 22800, 2),
+    FIELD(graphUsageMode, 22900, 3),
+    FIELD(numRmaCtx, 22900, 0),
+    FIELD(maxP2pPeers, 23000, 0),
+    FIELD(graphStreamOrdering, 23007, 2),
+    FIELD(launchOrderImplicit, 23100, 2),
+    FIELD(numRmaSig, 23100, -1),
+    FIELD(rmaEagerInit, 23100, 2),
+    FIELD(hostCftMode, 23100, 4),
+    FIELD(nvlsHostMode, 23200, -1),
+};
+#undef FIELD
+
+ncclResult_t initWith(ncclConfig_t config, ncclComm_t* comm) {
+  ncclUniqueId id;
+  EXPECT_NCCL(ncclGetUniqueId(&id));
+  return ncclCommInitRankConfig(comm, 1, id, 0, &config);
+}
+
+TEST(NcclConfig, FieldsCountFromTheVersionThatHasThem) {
+  for (const Layout& layout : kLayouts)
+    for (const Field& field : kFields) {
+      SCOPED_TRACE(std::string(field.name) + " of a caller of " + std::to_string(layout.version));
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.size = layout.size;
+      config.version = layout.version;
+      std::memcpy(reinterpret_cast<char*>(&config) + field.at, &field.refused, sizeof field.refused);
+      ncclComm_t comm = nullptr;
+      const ncclResult_t result = initWith(config, &comm);
+      if (layout.version >= field.since) {
+        EXPECT_TRUE(refuses(result, ncclInvalidArgument, std::string("config.") + field.name));
+      } else {
+        EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(nullptr);
+        EXPECT_NCCL(ncclCommDestroy(comm));
+      }
+    }
+}
+
+TEST(NcclConfig, PointersCountFromTheVersionThatHasThem) {
+  for (const Layout& layout : kLayouts) {
+    SCOPED_TRACE(layout.version);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.size = layout.size;
+    config.version = layout.version;
+    config.commName = "by version";
+    ncclComm_t comm = nullptr;
+    ASSERT_NCCL(initWith(config, &comm));
+    char text[4096] = "";
+    EXPECT_EQ(horingCommDescribe(reinterpret_cast<horingComm_t>(comm), text, sizeof text), horingSuccess);
+    EXPECT_EQ(std::string(text).starts_with("by version: "), layout.version >= 22700) << text;
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    config.netName = "token ring";
+    if (layout.version < 21700) continue;
+    EXPECT_TRUE(refuses(initWith(config, &comm), ncclInvalidUsage, "token ring"));
+  }
+}
+
+TEST(NcclConfig, OfANewerNcclMustLeaveUndefinedWhatIsNotKnown) {
+  struct {
+    ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
+    int newer[2] = {NCCL_CONFIG_UNDEF_INT, 0};
+  } config;
+  config.known.size = sizeof config;
+  config.known.version = 23300;
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ASSERT_NCCL(ncclCommInitRankConfig(&comm, 1, id, 0, &config.known));
+  EXPECT_NCCL(ncclCommDestroy(comm));
+  config.newer[0] = 1;
+  EXPECT_TRUE(
+      refuses(ncclCommInitRankConfig(&comm, 1, id, 0, &config.known), ncclInvalidArgument, "at byte 120"));
+  config.known.magic = 0;
+  EXPECT_TRUE(refuses(ncclCommInitRankConfig(&comm, 1, id, 0, &config.known), ncclInvalidArgument,
+                      "NCCL_CONFIG_INITIALIZER"));
+}
+
+TEST(NcclConfig, OfAChildIsReadTheSameWay) {
+  const std::vector<ncclComm_t> comms = meet(2);
+  onEveryRank(2, [&](int rank) {
+    const ncclComm_t comm = comms[static_cast<size_t>(rank)];
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t child = nullptr;
+    config.splitShare = 2;
+    EXPECT_TRUE(
+        refuses(ncclCommSplit(comm, 0, 0, &child, &config), ncclInvalidArgument, "config.splitShare"));
+    config.splitShare = 1;
+    ASSERT_NCCL(ncclCommSplit(comm, rank, 0, &child, &config));
+    int count = 0;
+    EXPECT_NCCL(ncclCommCount(child, &count));
+    EXPECT_EQ(count, 1);
+    EXPECT_NCCL(ncclCommDestroy(child));
+  });
+  int gone = 1;
+  ncclComm_t rest = nullptr;
+  ASSERT_NCCL(ncclCommShrink(comms[0], &gone, 1, &rest, nullptr, NCCL_SHRINK_ABORT));
+  EXPECT_NCCL(ncclCommDestroy(rest));
+  for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommAbort(comm));
+}
+
+TEST(NcclVersion, IsTheLevelThatIsWholeOrThatIsAskedFor) {
+  int version = 0;
+  EXPECT_NCCL(ncclGetVersion(&version));
+  EXPECT_EQ(version, NCCL_VERSION_CODE);
+  EXPECT_EQ(NCCL_VERSION_CODE, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH));
+  EXPECT_EQ(NCCL_VERSION(2, 8, 4), 2804);
+  for (const char* wanted : {"2.30.7", "23007"}) {
+    const Variable level("HORING_NCCL_LEVEL", wanted);
+    EXPECT_NCCL(ncclGetVersion(&version));
+    EXPECT_EQ(version, 23007);
+  }
+  const Variable level("HORING_NCCL_LEVEL", "new");
+  EXPECT_NCCL(ncclGetVersion(&version));
+  EXPECT_EQ(version, NCCL_VERSION_CODE);
+  EXPECT_TRUE(refuses(ncclGetVersion(nullptr), ncclInvalidArgument, "version is NULL"));
+}
+
+// A rank that never calls.
+TEST(NcclAnswers, ADeadlineIsARemoteErrorToThoseWhoKnowNoTimeout) {
+  const Variable soon("HORING_TIMEOUT_MS", "300");
+  for (const bool is_known : {false, true}) {
+    const Variable level("HORING_NCCL_LEVEL", is_known ? "2.30.7" : "2.29.7");
+    const std::vector<ncclComm_t> comms = meet(2);
+    float x = 1;
+    const ncclResult_t expected = is_known ? ncclTimeout : ncclRemoteError;
+    EXPECT_TRUE(refuses(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr), expected, "rank 1"));
+    ncclResult_t sticky = ncclSuccess;
+    EXPECT_NCCL(ncclCommGetAsyncError(comms[0], &sticky));
+    EXPECT_EQ(sticky, expected);
+    // Another thread hears it, too.
+    std::thread([&] {
+      EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("rank 1"), std::string::npos);
+    }).join();
+    for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommAbort(comm));
+  }
+}
+
+TEST(NcclGroups, HaveHandlesAtOnce) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  std::vector<ncclComm_t> comms(2);
+  ASSERT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < 2; ++rank) {
+    ncclComm_t& comm = comms[static_cast<size_t>(rank)];
+    ASSERT_NCCL(ncclCommInitRank(&comm, 2, id, rank));
+    ASSERT_NE(comm, nullptr);
+    ncclResult_t state = ncclSuccess;
+    EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+    EXPECT_EQ(state, ncclInProgress);
+    int count = 0;
+    EXPECT_TRUE(refuses(ncclCommCount(comm, &count), ncclInvalidUsage, "end of the group"));
+    EXPECT_TRUE(refuses(ncclCommAbort(comm), ncclInvalidUsage, "end of the group"));
+  }
+  const std::vector<ncclComm_t> given = comms;
+  ASSERT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(comms, given);
+  onEveryRank(2, [&](int rank) {
+    float x = 1;
+    EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[static_cast<size_t>(rank)], nullptr));
+    EXPECT_EQ(x, 2);
+  });
+  destroyAll(comms);
+}
+
+TEST(NcclGroups, TakeHandlesBackIfTheyAreNotLaunched) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ncclComm_t comm = nullptr, other = nullptr;
+  ASSERT_NCCL(ncclGroupStart());
+  ASSERT_NCCL(ncclCommInitRank(&comm, 2, id, 0));
+  EXPECT_NE(comm, nullptr);
+  EXPECT_EQ(ncclCommInitRank(&other, 2, id, 2), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_EQ(comm, nullptr);
+  // Nor if ranks do not come.
+  const Variable soon("HORING_INIT_TIMEOUT_MS", "300");
+  ASSERT_NCCL(ncclGroupStart());
+  ASSERT_NCCL(ncclCommInitRank(&comm, 2, id, 0));
+  EXPECT_TRUE(refuses(ncclGroupEnd(), ncclRemoteError, "rank 1 of 2 did not arrive"));
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST(NcclAnswers, ASecondFinalizeIsAWrongArgument) {
+  const std::vector<ncclComm_t> comms = meet(1);
+  EXPECT_NCCL(ncclCommFinalize(comms[0]));
+  EXPECT_TRUE(refuses(ncclCommFinalize(comms[0]), ncclInvalidArgument, "finalized before"));
+  destroyAll(comms);
+}
+
+TEST(NcclAnswers, TellOfARankAndOfMemory) {
+  const std::vector<ncclComm_t> comms = meet(2);
+  int rank = -1, device = 0;
+  uint64_t bytes = 0;
+  EXPECT_NCCL(ncclCommUserRank(comms[1], &rank));
+  EXPECT_EQ(rank, 1);
+  EXPECT_NCCL(ncclCommCuDevice(comms[1], &device));
+  EXPECT_NCCL(ncclCommMemStats(comms[1], ncclStatGpuMemTotal, &bytes));
+  EXPECT_GT(bytes, 0u);
+  EXPECT_NCCL(ncclCommMemStats(comms[1], ncclStatGpuMemSuspend, &bytes));
+  EXPECT_EQ(bytes, 0u);
+  ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+  properties.deviceApiSupport = true;
+  properties.size = offsetof(ncclCommProperties_t, hostRmaSupport);  // an older caller's
+  properties.hostRmaSupport = true;
+  EXPECT_NCCL(ncclCommQueryProperties(comms[1], &properties));
+  EXPECT_EQ(properties.rank, 1);
+  EXPECT_EQ(properties.nRanks, 2);
+  EXPECT_FALSE(properties.deviceApiSupport);
+  EXPECT_TRUE(properties.hostRmaSupport) << "behind the caller's struct";
+  const ncclTeam_t world = ncclTeamWorld(comms[1]);
+  EXPECT_EQ(world.nRanks, 2);
+  EXPECT_EQ(world.rank, 1);
+  EXPECT_EQ(ncclTeamLsa(comms[1]).nRanks, 1);
+  EXPECT_EQ(ncclTeamRankToWorld(comms[1], world, 0), 0);
+  void* memory = nullptr;
+  EXPECT_NCCL(ncclMemAlloc(&memory, 4096));
+  void* handle = nullptr;
+  EXPECT_NCCL(ncclCommRegister(comms[1], memory, 4096, &handle));
+  EXPECT_NCCL(ncclCommDeregister(comms[1], handle));
+  ncclWindow_t window = reinterpret_cast<ncclWindow_t>(&rank);
+  EXPECT_NCCL(ncclCommWindowRegister(comms[1], memory, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
+  EXPECT_EQ(window, nullptr);
+  EXPECT_NCCL(ncclCommWindowDeregister(comms[1], window));
+  EXPECT_NCCL(ncclMemFree(memory));
+  EXPECT_TRUE(refuses(ncclMemFree(&rank), ncclInvalidArgument, "horingMemAlloc"));
+  destroyAll(comms);
+}
+
+TEST(NcclAnswers, WhatIsNotServedIsRefusedWithAText) {
+  const std::vector<ncclComm_t> comms = meet(1);
+  const ncclComm_t comm = comms[0];
+  ncclUniqueId id{};
+  ncclComm_t made = nullptr;
+  void* pointer = nullptr;
+  size_t offset = 0;
+  ncclCftLeId le = 0;
+  const ncclTeam_t team = ncclTeamWorld(comm);
+  const auto isNotServed = [](ncclResult_t result, const char* name) {
+    return refuses(result, ncclInvalidUsage, std::string("horing does not serve ") + name);
+  };
+  EXPECT_TRUE(isNotServed(ncclCommGetUniqueId(comm, &id), "ncclCommGetUniqueId"));
+  EXPECT_TRUE(isNotServed(ncclCommGrow(comm, 2, &id, 1, &made, nullptr), "ncclCommGrow"));
+  EXPECT_TRUE(isNotServed(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), "ncclCommRevoke"));
+  EXPECT_TRUE(isNotServed(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), "ncclCommSuspend"));
+  EXPECT_TRUE(isNotServed(ncclCommResume(comm), "ncclCommResume"));
+  EXPECT_TRUE(isNotServed(ncclDevCommCreate(comm, nullptr, nullptr), "ncclDevCommCreate"));
+  EXPECT_TRUE(isNotServed(ncclDevCommDestroy(comm, nullptr), "ncclDevCommDestroy"));
+  EXPECT_TRUE(isNotServed(ncclGetLsaDevicePointer(nullptr, 0, 0, &pointer), "ncclGetLsaDevicePointer"));
+  EXPECT_TRUE(isNotServed(ncclGetPeerDevicePointer(nullptr, 0, 0, &pointer), "ncclGetPeerDevicePointer"));
+  EXPECT_TRUE(
+      isNotServed(ncclGetLsaMultimemDevicePointer(nullptr, 0, &pointer), "ncclGetLsaMultimemDevicePointer"));
+  EXPECT_TRUE(
+      isNotServed(ncclGetMultimemDevicePointer(nullptr, 0, {}, &pointer), "ncclGetMultimemDevicePointer"));
+  EXPECT_TRUE(
+      isNotServed(ncclGetMultimemDeviceLeInfo(nullptr, 0, &le, &offset), "ncclGetMultimemDeviceLeInfo"));
+  EXPECT_TRUE(
+      isNotServed(ncclGetCftDeviceLeInfo(nullptr, 0, 0, team, &le, &offset), "ncclGetCftDeviceLeInfo"));
+  EXPECT_TRUE(isNotServed(ncclGetPeerDeviceLeInfo(nullptr, 0, 0, &le, &offset), "ncclGetPeerDeviceLeInfo"));
+  EXPECT_TRUE(isNotServed(ncclLsaBarrierCreateRequirement(team, 1, nullptr, nullptr),
+                          "ncclLsaBarrierCreateRequirement"));
+  EXPECT_TRUE(isNotServed(ncclGinBarrierCreateRequirement(comm, team, 1, nullptr, nullptr),
+                          "ncclGinBarrierCreateRequirement"));
+  EXPECT_TRUE(isNotServed(ncclLLA2ACreateRequirement(1, 1, nullptr, nullptr), "ncclLLA2ACreateRequirement"));
+  EXPECT_TRUE(
+      isNotServed(ncclGinOutboxCreateRequirement(1, 1, nullptr, nullptr), "ncclGinOutboxCreateRequirement"));
+  EXPECT_TRUE(isNotServed(ncclGinInboxA2ACreateRequirement(team, 1, 1, nullptr, nullptr),
+                          "ncclGinInboxA2ACreateRequirement"));
+  EXPECT_TRUE(refuses(ncclWinGetUserPtr(comm, nullptr, &pointer), ncclInvalidArgument, "ncclWinGetUserPtr"));
+  EXPECT_TRUE(refuses(ncclPutSignal(&id, 1, ncclInt8, 0, nullptr, 0, 0, 0, 0, comm, nullptr),
+                      ncclInvalidArgument, "ncclPutSignal"));
+  EXPECT_TRUE(refuses(ncclSignal(0, 0, 0, 0, comm, nullptr), ncclInvalidArgument, "ncclSignal"));
+  EXPECT_TRUE(refuses(ncclWaitSignal(0, nullptr, comm, nullptr), ncclInvalidArgument, "ncclWaitSignal"));
+  ncclEncryptionConfig_t encryption = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+  EXPECT_NCCL(ncclSetEncryption(&encryption));
+  encryption.mode = NCCL_ENCRYPTION_MODE_PSK;
+  EXPECT_TRUE(isNotServed(ncclSetEncryption(&encryption), "NCCL_ENCRYPTION_MODE_PSK"));
+  ncclSimInfo_t simulated = NCCL_SIM_INFO_INITIALIZER;
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_TRUE(isNotServed(ncclGroupSimulateEnd(&simulated), "ncclGroupSimulateEnd"));
+  EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidUsage, "without a"));
+  destroyAll(comms);
+}
+
+TEST(NcclParameters, AreTheVariablesOfTheEnvironment) {
+  const Variable set("NCCL_IB_TC", "41"), large("NCCL_SOCKET_IFNAME", "lo");
+  ncclParamHandle_t handle = nullptr;
+  ASSERT_NCCL(ncclParamBind(&handle, "NCCL_IB_TC"));
+  int8_t small = 0;
+  uint64_t number = 0;
+  EXPECT_NCCL(ncclParamGetI8(handle, &small));
+  EXPECT_EQ(small, 41);
+  EXPECT_NCCL(ncclParamGetU64(handle, &number));
+  EXPECT_EQ(number, 41u);
+  const char* text = nullptr;
+  EXPECT_NCCL(ncclParamGetStr(handle, &text));
+  EXPECT_STREQ(text, "41");
+  char room[2];
+  int length = 0;
+  EXPECT_TRUE(refuses(ncclParamGet(handle, room, sizeof room, &length), ncclInvalidArgument, "maxLen is 2"));
+  ASSERT_NCCL(ncclParamGetParameter("NCCL_SOCKET_IFNAME", &text, &length));
+  EXPECT_EQ(std::string(text, static_cast<size_t>(length)), "lo");
+  EXPECT_TRUE(refuses(ncclParamBind(&handle, "NCCL_NOTHING"), ncclInvalidArgument, "NCCL_NOTHING"));
+  const char** table = nullptr;
+  ASSERT_NCCL(ncclParamGetAllParameterKeys(&table, &length));
+  EXPECT_TRUE(std::set<std::string>(table, table + length).contains("NCCL_ALGO"));
+  const Variable far("NCCL_IB_TC", "300");
+  EXPECT_TRUE(refuses(ncclParamGetI8(handle, &small), ncclInvalidArgument, "NCCL_IB_TC=300"));
+}
+
+// By programs that keep it as a text.
+TEST(NcclUniqueId, MayLoseItsLastByte) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  id.internal[NCCL_UNIQUE_ID_BYTES - 1] = 0;
+  onEveryRank(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    ASSERT_NCCL(ncclCommInitRank(&comm, 2, id, rank));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  id.internal[NCCL_UNIQUE_ID_BYTES - 2] ^= 1;
+  ncclComm_t comm = nullptr;
+  EXPECT_TRUE(refuses(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidArgument, "altered"));
+}
+
+// A program may use both faces at once.
+TEST(NcclAndHoring, ShareOneEngine) {
+  const std::vector<ncclComm_t> comms = meet(2);
+  onEveryRank(2, [&](int rank) {
+    float x = 1;
+    const auto same = reinterpret_cast<horingComm_t>(comms[static_cast<size_t>(rank)]);
+    EXPECT_EQ(horingAllReduce(&x, &x, 1, horingFloat, horingSum, same, nullptr), horingSuccess);
+    EXPECT_EQ(x, 2);
+  });
+  destroyAll(comms);
+}
+
+}  // namespace
