@@ -9,6 +9,7 @@ import time
 
 import pytest
 import torch
+import torch._dynamo  # noqa: F401 - once, instead of in every rank
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import _functional_collectives as funcol

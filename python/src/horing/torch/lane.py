@@ -2,7 +2,7 @@
 
 Operations take effect in the order in which they were submitted, whoever waits when:
 - One that is wanted at once is a plain call of the library, which begins after all earlier ones.
-- Others are issued on a stream of the library, which carries them out in order.
+- Others are issued on a stream of the library, which carries them out in order; who waits for one helps with it.
 - One that has to copy tensors before or after the call, and all that are submitted while such a one is under way, go through
   a thread of the lane, since the copies belong between the operations before and after it.
 """
@@ -12,28 +12,35 @@ from __future__ import annotations
 import atexit
 import ctypes
 import itertools
+import math
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 
 from .. import _capi, _interrupt
 from .failures import failure
+from .helpers import run_on_helper
 from .operation import Operation
 
 _USAGE, _TIMEOUT = 5, 8
 _LINGER = 1.0  # seconds that a lane's thread waits for more work
 
-_issued: dict[int, tuple] = {}  # what the library's callbacks will be about
+_SLICE_MS = 200  # between which Ctrl-C is heard
+_ALL = 2**64 - 1  # a mark behind all operations
+_MOST_UNSEEN = 64  # operations on the stream, before those that are complete are looked for
+
+_watched: dict[int, tuple] = {}  # what the library's callbacks will be about
 _keys = itertools.count(1)
 _open_lanes: weakref.WeakSet = weakref.WeakSet()
 
 
 @_capi.StreamCallback
-def _on_complete(_stream, code, key):
-    lane, operation = _issued.pop(key)
-    lane._complete(key, operation, code)
+def _on_complete(_stream, _code, key):
+    lane, operation = _watched.pop(key)
+    lane._settle(operation)
 
 
 class Lane:
@@ -50,7 +57,7 @@ class Lane:
         self._submitted = threading.Condition(self._lock)
         self._tasks: deque[Operation] = deque()
         self._thread: threading.Thread | None = None
-        self._on_stream: dict[int, Operation] = {}
+        self._on_stream: deque[Operation] = deque()  # those that may not be complete
         self._end = threading.Lock()
         self._ended: BaseException | None = None
         self._interrupted = False
@@ -83,16 +90,55 @@ class Lane:
 
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
         """Returns when the operation is complete. Raises what it failed with, or a TimeoutError after so many seconds."""
+        seconds = operation.timeout if seconds is None else seconds
         try:
-            done = operation.wait(seconds if seconds is not None else operation.timeout)
+            done = operation.complete or self._wait(operation, seconds)
         except KeyboardInterrupt:
             self._interrupted = True
             raise
         if not done:
-            raise failure(_TIMEOUT, f"{self._describe(operation)}: not complete after {seconds or operation.timeout} s: other ranks "
-                          "have not made this call yet, or are slow; the operation goes on")
+            raise failure(_TIMEOUT, f"{self._describe(operation)}: not complete after {seconds} s: other ranks have not made this call "
+                          "yet, or are slow; the operation goes on")
         if operation.error is not None:
             raise operation.error
+
+    def is_complete(self, operation: Operation) -> bool:
+        return operation.complete or (operation.mark is not None and self._wait(operation, 0.0))
+
+    def when_complete(self, operation: Operation, watcher: Callable) -> None:
+        """Calls watcher() once the operation is complete: at once, or on a helper thread."""
+        operation.watch(watcher)
+        if operation.complete or operation.mark is None:
+            return
+        with self._lock:
+            is_last = self._on_stream and self._on_stream[-1] is operation and self._stream is not None
+            if is_last:  # a callback comes when all that was issued is complete
+                key = next(_keys)
+                _watched[key] = (self, operation)
+                _capi.check(_capi.horingStreamAddCallback(self._stream, _on_complete, key))
+        if not is_last:
+            run_on_helper(lambda: self._wait(operation, None))
+
+    def _wait(self, operation: Operation, seconds: float | None) -> bool:
+        if operation.mark is None:
+            return operation.wait(seconds)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not operation.complete:
+            left = _SLICE_MS if deadline is None else max(0, min(_SLICE_MS, math.ceil(1000 * (deadline - time.monotonic()))))
+            code = _capi.horingStreamWait(operation.stream, operation.mark, left)
+            if code != _capi.IN_PROGRESS:
+                self._settle(operation)
+            elif deadline is not None and time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _settle(self, operation: Operation) -> None:
+        """The operation ended, and all before it on the stream."""
+        with self._end:
+            while self._on_stream and not operation.complete:
+                earliest = self._on_stream.popleft()
+                code = _capi.horingStreamWait(earliest.stream, earliest.mark, 0)
+                earliest.end(self._failure(earliest, code) if code else None)
 
     def _count_in(self, operation: Operation) -> None:
         if self._ended is not None:
@@ -112,27 +158,24 @@ class Lane:
             operation.after()
 
     def _pass_on(self, operation: Operation) -> None:
-        operation.begin()
         if self._tasks or self.comm is None or operation.before is not None or operation.after is not None:
             self._hand_over(operation)
         else:
             self._issue(operation)
 
     def _issue(self, operation: Operation) -> None:
+        if len(self._on_stream) >= _MOST_UNSEEN:
+            self.is_complete(self._on_stream[len(self._on_stream) // 2])
         code = operation.call(self._stream)
         if code:
             raise self._failure(operation, code)
-        key = next(_keys)
-        _issued[key] = (self, operation)
-        self._on_stream[key] = operation
-        _capi.check(_capi.horingStreamAddCallback(self._stream, _on_complete, key))
-
-    def _complete(self, key: int, operation: Operation, code: int) -> None:
-        """Without the lock: a call that holds it may wait for this."""
-        del self._on_stream[key]
-        operation.end(self._failure(operation, code) if code else None)
+        mark = ctypes.c_uint64()
+        _capi.check(_capi.horingStreamMark(self._stream, mark))
+        operation.stream, operation.mark = self._stream, mark.value
+        self._on_stream.append(operation)
 
     def _hand_over(self, operation: Operation) -> None:
+        operation.begin()
         self._tasks.append(operation)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="horing-lane", daemon=True)
@@ -158,8 +201,7 @@ class Lane:
                 return self._ended
             if self.comm is None:
                 self._open()
-            for earlier in list(self._on_stream.values()):
-                earlier.wait(None)
+            self._finish_stream()
             if operation.before is not None:
                 operation.before()
             code = operation.call(None)
@@ -180,6 +222,13 @@ class Lane:
         return failure(code, f"{self._describe(operation)}: {text.decode(errors='replace')}",
                        None if rank is None else self._name_rank(rank))
 
+    def _finish_stream(self) -> None:
+        while self._on_stream:
+            try:
+                self._wait(self._on_stream[-1], None)
+            except IndexError:  # another thread saw to it
+                return
+
     # ---- Beginning and ending ----
 
     def _open(self) -> None:
@@ -199,9 +248,10 @@ class Lane:
         if self._interrupted:
             return self.abort(_closed())
         with self._lock:
-            under_way = list(self._tasks) + list(self._on_stream.values())
-        for operation in under_way:
+            tasks = list(self._tasks)
+        for operation in tasks:
             operation.wait(None)
+        self._finish_stream()
         self._release(_capi.horingCommDestroy, _closed())
 
     def abort(self, reason: BaseException | None = None) -> None:
@@ -219,13 +269,14 @@ class Lane:
             return
         _open_lanes.discard(self)
         end_communicator(comm)
+        self._finish_stream()
         stream, self._stream = self._stream, None
-        if not self._on_stream:
-            _capi.horingStreamDestroy(stream)
+        _capi.horingStreamDestroy(stream)
 
     def _leave(self) -> None:
         """The program ends."""
-        busy = self._on_stream or self._tasks or self._interrupted
+        under_way = self._on_stream and not self.is_complete(self._on_stream[-1])
+        busy = under_way or self._tasks or self._interrupted
         self._release(_capi.horingCommAbort if busy else _capi.horingCommDestroy, _closed())
 
     def _forget(self) -> None:

@@ -92,7 +92,7 @@ class Messages:
         peers = (source, destination)
 
         def make() -> int:
-            return Meeting(store, peers.index(self._rank), 2, time.monotonic() + self._timeout).communicator()
+            return self._new_communicator(Meeting(store, peers.index(self._rank), 2, time.monotonic() + self._timeout))
 
         def describe(operation: Operation) -> str:
             return f"{self._describe(operation)}, tag {tag}, between ranks {source} and {destination}"

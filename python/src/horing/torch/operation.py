@@ -17,11 +17,11 @@ class Operation:
 
     `before` and `after` copy tensors that the library cannot read or write where they are; they run on the caller's or on the
     lane's thread, right before and after the call. `tensors` are kept until the operation is complete. `result` is the value of
-    its future.
+    its future. On a stream, `stream` and `mark` say where it is.
     """
 
-    __slots__ = ("name", "call", "tensors", "result", "before", "after", "timeout", "sequence", "error", "complete", "_waiting",
-                 "_watchers", "__weakref__")
+    __slots__ = ("name", "call", "tensors", "result", "before", "after", "timeout", "sequence", "error", "complete", "stream", "mark",
+                 "_waiting", "_watchers")
 
     def __init__(self, name: str, call: Callable, tensors, result=(), before=None, after=None, timeout: float | None = None):
         self.name, self.call, self.tensors, self.result = name, call, tensors, result
@@ -29,11 +29,12 @@ class Operation:
         self.sequence = 0
         self.error: BaseException | None = None
         self.complete = False
+        self.stream = self.mark = None
         self._waiting: threading.Lock | None = None
         self._watchers: list[Callable] = []
 
     def begin(self) -> None:
-        """To be called before another thread may end it."""
+        """To be called before another thread may end it, if others wait for that here."""
         self._waiting = threading.Lock()
         self._waiting.acquire()
 
@@ -54,8 +55,8 @@ class Operation:
             self._waiting.release()
         return True
 
-    def when_complete(self, watcher: Callable) -> None:
-        """Calls watcher() once it is complete, at once or on a helper thread."""
+    def watch(self, watcher: Callable) -> None:
+        """Calls watcher() when it ends: at once, or on a helper thread."""
         self._watchers.append(watcher)
         if self.complete:
             self._tell_watchers(run=lambda each: each())
@@ -93,12 +94,13 @@ class Work(dist.Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        return self._operation.complete
+        return self._operation.complete or self._lane.is_complete(self._operation)
 
     def is_success(self) -> bool:
-        return self._operation.complete and self._operation.error is None
+        return self.is_completed() and self._operation.error is None
 
     def exception(self) -> BaseException | None:
+        self.is_completed()
         return self._operation.error
 
     def result(self) -> list[torch.Tensor]:
@@ -107,7 +109,7 @@ class Work(dist.Work):
     def get_future(self) -> torch.futures.Future:
         """A future of the tensors that the operation writes, completed by a thread of its own. Always the same one."""
         if self._future is None:
-            self._future = _future_of(self._operation)
+            self._future = _future_of(self._lane, self._operation)
         return self._future
 
     def get_future_result(self) -> torch.futures.Future:
@@ -126,7 +128,7 @@ class Work(dist.Work):
         raise RuntimeError(f"{self._operation.name} has no source rank: only a receive does")
 
 
-def _future_of(operation: Operation) -> torch.futures.Future:
+def _future_of(lane, operation: Operation) -> torch.futures.Future:
     future = torch.futures.Future()
 
     def deliver(_) -> object:
@@ -135,7 +137,10 @@ def _future_of(operation: Operation) -> torch.futures.Future:
         return operation.result
 
     delivered = future.then(deliver)
-    operation.when_complete(lambda: future.set_result(None))
+    if operation.complete:
+        future.set_result(None)
+    else:
+        lane.when_complete(operation, lambda: future.set_result(None))
     return delivered
 
 

@@ -37,6 +37,12 @@ class OwnMessages:
         if operation.error is not None:
             raise operation.error
 
+    def is_complete(self, operation: Operation) -> bool:
+        return operation.complete
+
+    def when_complete(self, operation: Operation, watcher: Callable) -> None:
+        operation.watch(watcher)
+
     def _start(self, operation: Operation, tag: int, counterpart: str) -> Operation:
         operation.begin()
         with self._lock:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from datetime import timedelta
 
@@ -18,7 +16,6 @@ from .messages import Messages
 from .operation import Operation, Together
 
 _DEVICES = [torch.device("cpu")]
-_settings = threading.Lock()  # of the environment
 
 
 class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
@@ -54,16 +51,9 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         self._meeting = meeting.number
 
     def _new_communicator(self, meeting: Meeting) -> int:
-        with _settings:
-            before = os.environ.get("HORING_TIMEOUT_MS")
-            os.environ["HORING_TIMEOUT_MS"] = str(self._timeout_ms())
-            try:
-                return meeting.communicator()
-            finally:
-                if before is None:
-                    del os.environ["HORING_TIMEOUT_MS"]
-                else:
-                    os.environ["HORING_TIMEOUT_MS"] = before
+        comm = meeting.communicator()
+        _capi.check(_capi.horingCommSetTimeout(comm, self._timeout_ms()))
+        return comm
 
     def _handle(self, work: dist.Work) -> dist.Work:
         if self._batch is not None:
@@ -150,8 +140,6 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """For operations that begin later."""
-        if _capi.horingCommSetTimeout is None:
-            raise NotImplementedError("this libhoring cannot change a deadline")
         self._timeout = timeout.total_seconds()
         _capi.check(_capi.horingCommSetTimeout(self._lane.comm, self._timeout_ms()))
 

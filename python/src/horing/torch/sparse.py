@@ -37,7 +37,8 @@ class SparseSum:
 
     def after(self) -> None:
         total = torch.sparse_coo_tensor(self._rows.t(), self._values, self._tensor.shape).coalesce()
-        self._tensor.detach().copy_(total)
+        with torch.no_grad():
+            self._tensor.copy_(total)
 
     def _gather(self, own: torch.Tensor) -> tuple[torch.Tensor, int]:
         everyone = own.new_empty((int(self._counts.sum()), *own.shape[1:]))

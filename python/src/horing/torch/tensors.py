@@ -101,7 +101,7 @@ def reduction(dtype: torch.dtype, reduce_op) -> Reduction:
 
 
 def check_input(tensor: torch.Tensor) -> None:
-    if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+    if not tensor.is_cpu or tensor.layout is not torch.strided:
         raise TypeError(f"horing moves dense tensors on the CPU, not {tensor.layout} on {tensor.device}")
 
 
