@@ -619,7 +619,8 @@ Status Communicator::finalize() {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   if (error_.ok() && left_)
-    return makeStatus(Code::kInvalidArgument, "rank %d: the communicator was finalized before", options_.rank);
+    return makeStatus(Code::kInvalidArgument, "rank %d: the communicator was finalized before",
+                      options_.rank);
   HORING_TRY(mayBegin());
   sayGoodbye();
   return {};

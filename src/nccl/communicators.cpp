@@ -122,7 +122,7 @@ NCCL_FACE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error
   if (!error) return refuse(ncclInvalidArgument, "asyncError is NULL: expected where to put it");
   const ncclResult_t asked = answer(horingCommGetAsyncError(own(comm), &own_error));
   if (asked != ncclSuccess) return asked;
-  *error = answer(own_error);
+  *error = translated(own_error);
   if (*error != ncclSuccess && *error != ncclInProgress) keepErrorOf(comm);
   return ncclSuccess;
 }

@@ -46,7 +46,7 @@ TEST(GpuSettings, OfOptionsSayWhetherThereAreKernels) {
   ASSERT_TRUE(cuda.loaded());
   cuda.setKernels(&horing::test::emulatedKernels());
   for (const bool wanted : {true, false}) {
-    const CurrentGpu current(cuda, 0);
+    const horing::test::CurrentGpu current(cuda, 0);
     horingOptions_t options = HORING_OPTIONS_INITIALIZER;
     options.gpuKernels = wanted ? 1 : 0;
     horingUniqueId id;
