@@ -31,8 +31,10 @@ inline horingUniqueId own(const ncclUniqueId& id) {
   return reinterpret_cast<const horingUniqueId&>(id);
 }
 
-// Whether the calling thread is between ncclGroupStart and ncclGroupEnd: communicators are written by the end.
+// Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool groupIsOpen();
+// What this face refuses of an open group, as horing does: ncclGroupEnd shall say so, too, and launch nothing. Returns `why`.
+ncclResult_t refuseGroup(ncclResult_t why) noexcept;
 
 // The level that ncclGetVersion tells (HORING_NCCL_LEVEL).
 int level();

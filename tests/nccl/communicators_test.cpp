@@ -203,6 +203,34 @@ TEST(NcclGroups, HaveHandlesAtOnce) {
   destroyAll(comms);
 }
 
+TEST(NcclGroups, LaunchNothingIfACallIsRefusedForItsSettings) {
+  const std::vector<ncclComm_t> comms = meet(2);
+  ncclCollConfig_t of_call = NCCL_COLLCONFIG_INITIALIZER;
+  of_call.CTAPolicy = 9;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 1;
+  float x = 1, y = 1;
+  ncclComm_t child = nullptr;
+  for (const bool is_of_call : {true, false}) {
+    ASSERT_NCCL(ncclGroupStart());
+    ASSERT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr));
+    EXPECT_EQ(is_of_call ? ncclAllReduceConfig(&y, &y, 1, ncclFloat, ncclSum, comms[1], nullptr, &of_call)
+                         : ncclCommSplit(comms[1], 0, 0, &child, &config),
+              ncclInvalidArgument);
+    EXPECT_NCCL(ncclGroupEnd());
+    EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidArgument, is_of_call ? "CTAPolicy is 9" : "magic 0x1"));
+    EXPECT_EQ(x, 1);
+  }
+  // The next one is as good as ever.
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr));
+  EXPECT_NCCL(ncclAllReduce(&y, &y, 1, ncclFloat, ncclSum, comms[1], nullptr));
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(y, 2);
+  destroyAll(comms);
+}
+
 TEST(NcclGroups, TakeHandlesBackIfTheyAreNotLaunched) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
