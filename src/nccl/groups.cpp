@@ -39,11 +39,9 @@ NCCL_FACE(ncclResult_t, GroupEnd, (void)) {
 }
 
 NCCL_FACE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info)) {
-  constexpr unsigned int kMagic = 0x74685283;
-  if (info && (info->magic != kMagic || info->size < sizeof *info))
-    return refuse(ncclInvalidArgument, "simInfo was not initialised: begin with NCCL_SIM_INFO_INITIALIZER");
-  if (depth > 0 && --depth == 0) refused = ncclSuccess;
-  if (const horingResult_t closed = horingGroupDiscard(); closed != horingSuccess) return answer(closed);
-  return notServed("ncclGroupSimulateEnd",
-                   "the group is closed and nothing of it was launched; horing-sim predicts times");
+  static_assert(sizeof(horingSimInfo_t) == sizeof *info);
+  const ncclResult_t closed = answer(horingGroupSimulateEnd(reinterpret_cast<horingSimInfo_t*>(info)));
+  if (depth > 0) --depth;
+  if (depth > 0 || refused == ncclSuccess) return closed;
+  return refuse(std::exchange(refused, ncclSuccess), "the group holds a call with an error: %s", why_refused);
 }

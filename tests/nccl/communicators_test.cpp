@@ -231,6 +231,39 @@ TEST(NcclGroups, LaunchNothingIfACallIsRefusedForItsSettings) {
   destroyAll(comms);
 }
 
+TEST(NcclGroups, AreSimulated) {
+  const std::vector<ncclComm_t> comms = meet(4);
+  std::vector<float> x(1 << 20, 1), y(4 << 20);
+  // Only rank 0: it asks nobody. All-reduces of one size, and of four times that, one after the other; then a message.
+  const auto simulated = [&](const std::function<void()>& calls) {
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    EXPECT_NCCL(ncclGroupStart());
+    calls();
+    EXPECT_NCCL(ncclGroupSimulateEnd(&info));
+    return info.estimatedTime;
+  };
+  const auto reduce = [&](size_t count) {
+    EXPECT_NCCL(ncclAllReduce(y.data(), y.data(), count, ncclFloat, ncclSum, comms[0], nullptr));
+  };
+  const float once = simulated([&] { reduce(x.size()); });
+  EXPECT_GT(once, 0);
+  EXPECT_NEAR(simulated([&] { reduce(x.size()), reduce(x.size()); }), 2 * once, 0.01f * once);
+  EXPECT_GT(simulated([&] { reduce(y.size()); }), 2 * once);
+  EXPECT_GT(simulated([&] { EXPECT_NCCL(ncclSend(x.data(), x.size(), ncclFloat, 1, comms[0], nullptr)); }),
+            0);
+  EXPECT_EQ(simulated([] {}), 0);
+  EXPECT_EQ(y, std::vector<float>(y.size())) << "something was launched";
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_EQ(ncclAllReduce(y.data(), y.data(), 1, ncclFloat, ncclSum, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_TRUE(refuses(ncclGroupSimulateEnd(&info), ncclInvalidArgument, "comm is NULL"));
+  info.magic = 1;
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_TRUE(refuses(ncclGroupSimulateEnd(&info), ncclInvalidArgument, "simInfo"));
+  EXPECT_TRUE(refuses(ncclGroupSimulateEnd(nullptr), ncclInvalidUsage, "without a"));
+  destroyAll(comms);
+}
+
 TEST(NcclGroups, TakeHandlesBackIfTheyAreNotLaunched) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
@@ -343,10 +376,6 @@ TEST(NcclAnswers, WhatIsNotServedIsRefusedWithAText) {
   EXPECT_NCCL(ncclSetEncryption(&encryption));
   encryption.mode = NCCL_ENCRYPTION_MODE_PSK;
   EXPECT_TRUE(isNotServed(ncclSetEncryption(&encryption), "NCCL_ENCRYPTION_MODE_PSK"));
-  ncclSimInfo_t simulated = NCCL_SIM_INFO_INITIALIZER;
-  EXPECT_NCCL(ncclGroupStart());
-  EXPECT_TRUE(isNotServed(ncclGroupSimulateEnd(&simulated), "ncclGroupSimulateEnd"));
-  EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidUsage, "without a"));
   destroyAll(comms);
 }
 
