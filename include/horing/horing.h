@@ -7,7 +7,7 @@
  *       -e 's/HORING_VERSION/HORING_NCCL_VERSION/g'
  * The last part is for guards like NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), which then ask for the level
  * of NCCL that is here, 2.26; horingGetVersion and HORING_MAJOR are about horing. Of that level these are
- * missing: ncclGroupSimulateEnd, ncclResetDebugInit, and profilers' names (pnccl...). Of later ones there are
+ * missing: ncclResetDebugInit, and profilers' names (pnccl...). Of later ones there are
  * horingCommShrink, horingAlltoAll, horingGather and horingScatter, but no windows. Anything that NCCL does
  * not have is marked "Extension".
  *
@@ -767,6 +767,24 @@ HORING_API horingResult_t horingGroupStart(void);
  * horingInvalidUsage (no group is open), that of the first call in the group that was refused (then nothing is
  * launched), or the first of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
+
+/* What horingGroupSimulateEnd answers. Start with HORING_SIM_INFO_INITIALIZER. */
+typedef struct {
+  size_t size;          /* from the initialiser */
+  unsigned int magic;   /* from the initialiser */
+  unsigned int version; /* from the initialiser */
+  float estimatedTime;  /* microseconds */
+} horingSimInfo_t;
+#define HORING_SIM_INFO_INITIALIZER \
+  { sizeof(horingSimInfo_t), 0x74685283, HORING_VERSION_CODE, HORING_UNDEF_FLOAT }
+
+/* Closes what horingGroupStart opened, in place of horingGroupEnd, and launches nothing: it predicts how long the
+ * operations of the group would take, and writes that into simInfo, unless it is NULL; an inner level writes
+ * nothing. Collectives are simulated, with the algorithms that this communicator would choose, on the machine that
+ * HORING_CALIBRATE measured or names, else on the one that horing-sim assumes; messages take what their line needs.
+ * Local: no rank is asked. Errors: horingInvalidUsage (no group is open; the group makes communicators),
+ * horingInvalidArgument (simInfo not initialised; what cannot be simulated), or that of a call that was refused. */
+HORING_API horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo);
 
 /* Extension. Closes what horingGroupStart opened, in place of horingGroupEnd, and drops the calls of the
  * group, which then were never made; levels around it can only be closed without launching anything. For

@@ -416,7 +416,6 @@ NCCL_TWINS(ncclResult_t, WaitSignal, int nDesc, ncclWaitSignalDesc_t* signalDesc
 
 NCCL_TWINS(ncclResult_t, GroupStart, void);
 NCCL_TWINS(ncclResult_t, GroupEnd, void);
-/* Not served: closes the group without launching anything, and returns ncclInvalidUsage. `horing-sim` predicts. */
 NCCL_TWINS(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo);
 
 /* ---- Parameters: the NCCL_ variables that are read, by their names. ----

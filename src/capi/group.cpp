@@ -8,11 +8,14 @@
 
 #include "capi/on_threads.h"
 #include "capi/streams.h"
+#include "comm/estimate.h"
 #include "cuda/device.h"
 
 namespace horing {
 
 namespace {
+
+constexpr unsigned int kSimInfoMagic = horingSimInfo_t HORING_SIM_INFO_INITIALIZER.magic;
 
 struct Pending {
   horingComm_t comm;
@@ -283,6 +286,21 @@ Status initAll(std::vector<Inits>& inits) {
   return failed;
 }
 
+// Operations of one communicator come one after another, and communicators at the same time.
+Result<double> estimateUs(const Group& group) {
+  if (!group.inits.empty())
+    return makeStatus(Code::kInvalidUsage, "the group makes communicators, of which no time is predicted");
+  std::map<horingComm_t, double> us;
+  double longest_us = 0;
+  for (const Pending& pending : group.commands) {
+    HandleUse use(pending.comm);
+    HORING_TRY(checkHandle(pending.comm));
+    HORING_ASSIGN(const double one_us, estimateUs(*pending.comm->communicator, pending.command));
+    longest_us = std::max(longest_us, us[pending.comm] += one_us);
+  }
+  return longest_us;
+}
+
 // Of a group that is not launched: the handles that it has given out are not.
 void takeBackHandles(const Group& group) {
   for (const Inits& inits : group.inits)
@@ -356,6 +374,26 @@ horingResult_t horingGroupEnd(void) {
     if (!made.ok() && made.code() != Code::kInProgress) return made;
     Status launched = group.commands.empty() ? Status() : launchAll(std::move(group.commands));
     return launched.ok() ? made : launched;
+  });
+}
+
+horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo) {
+  using namespace horing;
+  return guarded(nullptr, [&]() -> Status {
+    if (!groupIsOpen())
+      return makeStatus(Code::kInvalidUsage,
+                        "horingGroupSimulateEnd without a horingGroupStart before it in this thread");
+    if (--open_group.depth > 0) return {};
+    Group group = std::exchange(open_group, Group());
+    takeBackHandles(group);
+    if (simInfo && (simInfo->magic != kSimInfoMagic || simInfo->size < sizeof *simInfo))
+      return makeStatus(Code::kInvalidArgument,
+                        "simInfo was not initialised: begin with HORING_SIM_INFO_INITIALIZER");
+    if (!group.refused.ok()) return group.refused;
+    HORING_ASSIGN(group.commands, mergeTransfers(std::move(group.commands)));
+    HORING_ASSIGN(const double us, estimateUs(group));
+    if (simInfo) simInfo->estimatedTime = static_cast<float>(us);
+    return {};
   });
 }
 

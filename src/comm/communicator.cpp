@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
-#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/no_memory.h"
 #include "comm/tagged_exchange.h"
+#include "comm/total_bytes.h"
 #include "control/root_service.h"
 #include "cuda/adapter_memory.h"
 #include "schedule/postcondition.h"
@@ -46,14 +46,6 @@ constexpr int64_t kStoppedNs = 100'000'000;
 constexpr int64_t kInstantNs = 1'000'000;
 // Over TCP, what the peer has not acknowledged when a call ends is copied then. So who only sends does so from a vector that is much larger.
 constexpr size_t kWorthSendingBytes = 4 << 20;
-
-// Bytes of the whole vector, or of all blocks that one rank has: the measure by which an algorithm is chosen.
-size_t totalBytes(Collective collective, const Call& call, int ranks) {
-  const Blocks& table = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
-  if (table.given())
-    return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(call.type);
-  return call.count * dataTypeBytes(call.type) * blocksOf(collective, ranks);
-}
 
 // Where blocks differ, this rank may have nothing while others have something; and of a list with nothing in it all are to
 // know.

@@ -413,9 +413,35 @@ Status Communicator::makeWaiter() {
   return {};
 }
 
+namespace {
+
+// As lines of NCCL's log have it.
+const char* ncclWordFor(std::string_view transport) {
+  if (transport == "verbs") return "NET/IB/0";
+  if (transport == "socket") return "NET/Socket/0";
+  return transport == "shm" ? "SHM/direct/direct" : "P2P/direct pointer";
+}
+
+// What tools look for in NCCL's log: the network, and the way to the next rank of the ring.
+void logAsNccl(const Log& log, int rank, const GroupMap& map, const Connector& connector) {
+  const auto& transports = connector.transports();
+  const bool has_rdma = std::any_of(transports.begin(), transports.end(), [](const auto& transport) {
+    return std::string_view(transport->name()) == "verbs";
+  });
+  log.info("init", "Using network %s", has_rdma ? "IB" : "Socket");
+  if (map.ranks() == 1) return;
+  const int next = map.rankOfPosition((map.positionOfRank(rank) + 1) % map.ranks());
+  log.info("init", "Channel 00/0 : %d[%d] -> %d[%d] via %s", rank, map.localIndexOf(rank), next,
+           map.localIndexOf(next),
+           ncclWordFor(transports[static_cast<size_t>(connector.choiceFor(next))]->name()));
+}
+
+}  // namespace
+
 void Communicator::logWhoIsWhere() const {
   log_.info("init", "rank %d of %d on %s", options_.rank, options_.ranks,
             job_->identityOf(options_.rank).describe().c_str());
+  if (options_.config.debug_form == "nccl") logAsNccl(log_, options_.rank, job_->map(), *connector_);
   if (options_.rank != 0) return;
   log_.info("init", "%s", describe().c_str());
   if (!selector_->fallback().empty()) log_.warn("init", "%s", selector_->fallback().c_str());

@@ -17,7 +17,7 @@ class MessageSource {
   };
   virtual ~MessageSource() = default;
   // Costs next to nothing: whether take() may give a call.
-  virtual bool mayHaveMore() const = 0;
+  virtual bool mayHaveMore() = 0;
   virtual std::optional<Call> take() = 0;
   // Costs next to nothing: whether the thread that drives messages has something else to do. They then go on beside that.
   virtual bool wantsThread() const = 0;

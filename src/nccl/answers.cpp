@@ -45,11 +45,6 @@ int parseLevel(const char* text) {
   return std::sscanf(text, "%d%c", &major, &more) == 1 && major > 0 ? major : 0;
 }
 
-ncclResult_t codeOf(horingResult_t result) {
-  if (result == horingTimeout && level() < kLevelWithTimeout) return ncclRemoteError;
-  return static_cast<ncclResult_t>(result);
-}
-
 }  // namespace
 
 int level() {
@@ -58,9 +53,14 @@ int level() {
   return parsed > 0 ? parsed : NCCL_VERSION_CODE;
 }
 
+ncclResult_t translated(horingResult_t result) {
+  if (result == horingTimeout && level() < kLevelWithTimeout) return ncclRemoteError;
+  return static_cast<ncclResult_t>(result);
+}
+
 ncclResult_t answer(horingResult_t result) noexcept {
   if (result != horingSuccess && result != horingInProgress) keep(horingGetLastError(nullptr));
-  return codeOf(result);
+  return translated(result);
 }
 
 ncclResult_t refuse(ncclResult_t code, const char* format, ...) noexcept {

@@ -65,7 +65,7 @@ namespace {
 template <typename Call>
 ncclResult_t checked(const ncclCollConfig_t* config, Call call) {
   const ncclResult_t settings = checkCollConfig(config);
-  return settings == ncclSuccess ? call() : settings;
+  return settings == ncclSuccess ? call() : refuseGroup(settings);
 }
 }  // namespace
 

@@ -23,7 +23,7 @@ NCCL_FACE(ncclResult_t, CommInitRankConfig,
           (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
   Settings settings;
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
-  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   logBegin(comm, rank, nranks);
   const ncclResult_t made =
       answer(horingCommInitRankConfig(own(comm), nranks, own(commId), rank, settings.used));
@@ -39,7 +39,7 @@ NCCL_FACE(ncclResult_t, CommInitRankScalable,
           (ncclComm_t * comm, int nranks, int rank, int ids, ncclUniqueId* given, ncclConfig_t* config)) {
   Settings settings;
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
-  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   logBegin(comm, rank, nranks);
   const ncclResult_t made = answer(horingCommInitRankScalable(
       own(comm), nranks, rank, ids, reinterpret_cast<horingUniqueId*>(given), settings.used));
@@ -58,14 +58,14 @@ NCCL_FACE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int* d
 NCCL_FACE(ncclResult_t, CommSplit,
           (ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config)) {
   Settings settings;
-  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   return answer(horingCommSplit(own(comm), color, key, own(made), settings.used));
 }
 
 NCCL_FACE(ncclResult_t, CommShrink,
           (ncclComm_t comm, int* excluded, int count, ncclComm_t* made, ncclConfig_t* config, int flags)) {
   Settings settings;
-  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   return answer(horingCommShrink(own(comm), excluded, count, own(made), settings.used, flags));
 }
 
@@ -122,7 +122,7 @@ NCCL_FACE(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* error
   if (!error) return refuse(ncclInvalidArgument, "asyncError is NULL: expected where to put it");
   const ncclResult_t asked = answer(horingCommGetAsyncError(own(comm), &own_error));
   if (asked != ncclSuccess) return asked;
-  *error = answer(own_error);
+  *error = translated(own_error);
   if (*error != ncclSuccess && *error != ncclInProgress) keepErrorOf(comm);
   return ncclSuccess;
 }

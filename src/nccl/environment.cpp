@@ -1,12 +1,13 @@
 #include "nccl/environment.h"
 
+#include <strings.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/config.h"
 #include "nccl/banner.h"
@@ -72,15 +73,12 @@ horingResult_t tell() {
   return first;
 }
 
-bool wantsBanner() {
-  const std::optional<std::string> debug = findValue("NCCL_DEBUG");
-  return debug && *debug != "NONE" && *debug != "none";
-}
-
-// By one rank of a job, once in a process.
+// By one rank of a job, once in a process; under told().mutex.
 void showBanner(int rank) {
-  static std::atomic<bool> shown{false};
-  if (rank != 0 || !wantsBanner() || shown.exchange(true)) return;
+  static bool shown = false;
+  const auto level = told().values.find(std::string_view("HORING_DEBUG"));
+  const bool wanted = level != told().values.end() && ::strcasecmp(level->second.c_str(), "none") != 0;
+  if (rank != 0 || !wanted || std::exchange(shown, true)) return;
   const std::string line = std::string(kBanner) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(logOf(-1).descriptor(), line.data(), line.size());
 }

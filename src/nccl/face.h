@@ -31,14 +31,17 @@ inline horingUniqueId own(const ncclUniqueId& id) {
   return reinterpret_cast<const horingUniqueId&>(id);
 }
 
-// Whether the calling thread is between ncclGroupStart and ncclGroupEnd: communicators are written by the end.
+// Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool groupIsOpen();
+// What this face refuses of an open group, as horing does: ncclGroupEnd shall say so, too, and launch nothing. Returns `why`.
+ncclResult_t refuseGroup(ncclResult_t why) noexcept;
 
 // The level that ncclGetVersion tells (HORING_NCCL_LEVEL).
 int level();
 
-// The code that callers of this level know, for what a function of horing.h has answered. Keeps the text of a failure for
-// ncclGetLastError.
+// The code that callers of this level know.
+ncclResult_t translated(horingResult_t result);
+// Of what a function of horing.h has answered just now. Keeps the text of a failure for ncclGetLastError.
 ncclResult_t answer(horingResult_t result) noexcept;
 // An answer of this face, with its text.
 ncclResult_t refuse(ncclResult_t code, const char* format, ...) noexcept

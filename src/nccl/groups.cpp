@@ -1,14 +1,27 @@
 // Groups.
+#include <cstdio>
+#include <utility>
+
 #include "nccl/face.h"
 
 using namespace horing::nccl;
 
 namespace {
-thread_local int depth = 0;  // of the calling thread's groups
-}
+// Of the calling thread's open group.
+thread_local int depth = 0;
+thread_local ncclResult_t refused = ncclSuccess;  // the first of this face's refusals
+thread_local char why_refused[400] = "";
+}  // namespace
 
 bool horing::nccl::groupIsOpen() {
   return depth > 0;
+}
+
+ncclResult_t horing::nccl::refuseGroup(ncclResult_t why) noexcept {
+  if (depth == 0 || refused != ncclSuccess || why == ncclSuccess) return why;
+  refused = why;
+  std::snprintf(why_refused, sizeof why_refused, "%s", pncclGetLastError(nullptr));
+  return why;
 }
 
 NCCL_FACE(ncclResult_t, GroupStart, (void)) {
@@ -19,15 +32,16 @@ NCCL_FACE(ncclResult_t, GroupStart, (void)) {
 
 NCCL_FACE(ncclResult_t, GroupEnd, (void)) {
   if (depth > 0) --depth;
-  return answer(horingGroupEnd());
+  if (depth > 0 || refused == ncclSuccess) return answer(horingGroupEnd());
+  [[maybe_unused]] const horingResult_t dropped = horingGroupDiscard();
+  return refuse(std::exchange(refused, ncclSuccess),
+                "nothing of the group was launched, since it holds a call with an error: %s", why_refused);
 }
 
 NCCL_FACE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info)) {
-  constexpr unsigned int kMagic = 0x74685283;
-  if (info && (info->magic != kMagic || info->size < sizeof *info))
-    return refuse(ncclInvalidArgument, "simInfo was not initialised: begin with NCCL_SIM_INFO_INITIALIZER");
+  static_assert(sizeof(horingSimInfo_t) == sizeof *info);
+  const ncclResult_t closed = answer(horingGroupSimulateEnd(reinterpret_cast<horingSimInfo_t*>(info)));
   if (depth > 0) --depth;
-  if (const horingResult_t closed = horingGroupDiscard(); closed != horingSuccess) return answer(closed);
-  return notServed("ncclGroupSimulateEnd",
-                   "the group is closed and nothing of it was launched; horing-sim predicts times");
+  if (depth > 0 || refused == ncclSuccess) return closed;
+  return refuse(std::exchange(refused, ncclSuccess), "the group holds a call with an error: %s", why_refused);
 }

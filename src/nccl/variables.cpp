@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 namespace horing::nccl {
 
@@ -16,6 +17,20 @@ Value first(const Lookup& lookup, From from) {
   for (const char* const name : from)
     if (Value value = lookup(name)) return value;
   return {};
+}
+
+// NCCL takes other words for nothing.
+Value amongWords(const Value& value, std::initializer_list<const char*> words) {
+  const bool known = value && std::any_of(words.begin(), words.end(), [&](const char* word) {
+                       return ::strcasecmp(value->c_str(), word) == 0;
+                     });
+  return known ? value : std::nullopt;
+}
+Value debugLevel(const Lookup& lookup, From) {
+  return amongWords(lookup("NCCL_DEBUG"), {"NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"});
+}
+Value family(const Lookup& lookup, From) {
+  return amongWords(lookup("NCCL_SOCKET_FAMILY"), {"AF_INET", "AF_INET6"});
 }
 
 // A number, or nothing.
@@ -96,10 +111,10 @@ Value streams(const Lookup& lookup, From) {
 
 Value logFile(const Lookup& lookup, From) {
   if (Value file = lookup("NCCL_DEBUG_FILE")) return file;
-  return lookup("NCCL_DEBUG") ? Value("stdout") : Value();
+  return debugLevel(lookup, {}) ? Value("stdout") : Value();
 }
 Value logForm(const Lookup& lookup, From from) {
-  return lookup(from[0]) ? Value("nccl") : Value();
+  return debugLevel(lookup, from) ? Value("nccl") : Value();
 }
 
 // What callers of NCCL expect where nothing is said: frameworks make groups minutes apart.
@@ -117,7 +132,7 @@ constexpr char kItself[] = "horing chooses this itself";
 
 std::span<const Mapping> mappings() {
   static const std::vector<Mapping> kMappings = {
-      {"HORING_DEBUG", {"NCCL_DEBUG"}, kSame, first},
+      {"HORING_DEBUG", {"NCCL_DEBUG"}, kSame, debugLevel},
       {"HORING_DEBUG_FILE", {"NCCL_DEBUG_FILE", "NCCL_DEBUG"}, kTranslated, logFile},
       {"HORING_DEBUG_FORM", {"NCCL_DEBUG"}, kTranslated, logForm},
       {"HORING_ALGO", {"NCCL_ALGO"}, kTranslated, first},  // whose spelling horing reads
@@ -126,7 +141,7 @@ std::span<const Mapping> mappings() {
       {"HORING_TOPO_FILE", {"NCCL_TOPO_FILE"}, kSame, first},
       {"HORING_TOPO_DUMP", {"NCCL_TOPO_DUMP_FILE"}, kSame, first},
       {"HORING_SOCKET_IFNAME", {"NCCL_SOCKET_IFNAME"}, kSame, first},
-      {"HORING_SOCKET_FAMILY", {"NCCL_SOCKET_FAMILY"}, kSame, first},
+      {"HORING_SOCKET_FAMILY", {"NCCL_SOCKET_FAMILY"}, kSame, family},
       {"HORING_SOCKET_STREAMS", {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"}, kTranslated, streams},
       {"HORING_IB_HCA", {"NCCL_IB_HCA"}, kSame, devices},
       {"HORING_IB_GID_INDEX", {"NCCL_IB_GID_INDEX"}, kSame, within<-1, 255>},

@@ -9,8 +9,6 @@ namespace {
 using horing::test::FakeCuda;
 using horing::test::GpuVector;
 
-constexpr uint64_t kOfKernels = 32 << 20;
-
 TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHave) {
   if (FakeCuda::isReal()) GTEST_SKIP() << "a driver does not tell grids";
   const FakeCuda cuda;
@@ -31,6 +29,7 @@ TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHave) {
       EXPECT_HORING(horingCommDestroy(child));
     });
   };
+  constexpr uint64_t kOfKernels = 32 << 20;
   uint64_t bytes[2] = {};
   horingConfig_t config = HORING_CONFIG_INITIALIZER;
   config.maxCTAs = 3;
@@ -38,26 +37,6 @@ TEST(GpuSettings, OfAChildSayHowManyBlocksKernelsHave) {
   EXPECT_EQ(cuda.columns() * cuda.rows(), 3);
   EXPECT_GE(std::min(bytes[0], bytes[1]), kOfKernels);
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
-  cuda.setKernels(nullptr);
-}
-
-TEST(GpuSettings, OfOptionsSayWhetherThereAreKernels) {
-  const FakeCuda cuda;
-  ASSERT_TRUE(cuda.loaded());
-  cuda.setKernels(&horing::test::emulatedKernels());
-  for (const bool wanted : {true, false}) {
-    const CurrentGpu current(cuda, 0);
-    horingOptions_t options = HORING_OPTIONS_INITIALIZER;
-    options.gpuKernels = wanted ? 1 : 0;
-    horingUniqueId id;
-    ASSERT_HORING(horingGetUniqueId(&id));
-    horingComm_t comm = nullptr;
-    ASSERT_HORING(horingCommInitRankOptions(&comm, 1, id, 0, nullptr, &options));
-    uint64_t bytes = 0;
-    EXPECT_HORING(horingCommMemoryBytes(comm, &bytes));
-    EXPECT_EQ(bytes >= kOfKernels, wanted) << bytes;
-    EXPECT_HORING(horingCommDestroy(comm));
-  }
   cuda.setKernels(nullptr);
 }
 
@@ -97,6 +76,30 @@ TEST(GpuSettings, ThatLeaveAllToHostsWarnOnceWhereGpusDoNotReachEachOther) {
       cuda, [] { return makeCommunicators(2, Meeting::kInitAll); },
       "kernels serve none of the ranks of this process");
   cuda.fail(nullptr, 0);
+}
+
+// Threads that met by an ID have none, which only those are told who want them.
+TEST(GpuSettings, OfOptionsSayWhetherKernelsAreWanted) {
+  const FakeCuda cuda;
+  cuda.setKernels(&horing::test::emulatedKernels());
+  for (const bool wanted : {true, false}) {
+    horingUniqueId id;
+    ASSERT_HORING(horingGetUniqueId(&id));
+    testing::internal::CaptureStderr();
+    onEveryRank(2, [&](int rank) {
+      horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+      options.gpuKernels = wanted ? 1 : 0;
+      horingComm_t comm = nullptr;
+      ASSERT_HORING(horingCommInitRankOptions(&comm, 2, id, rank, nullptr, &options));
+      const GpuVector<float> data(cuda, rank, std::vector<float>(8, 1));
+      EXPECT_HORING(horingAllReduce(data.data(), data.data(), 8, horingFloat, horingSum, comm, nullptr));
+      EXPECT_EQ(data.read(), std::vector<float>(8, 2));
+      EXPECT_HORING(horingCommDestroy(comm));
+    });
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find("operations on GPUs are slow") != std::string::npos, wanted) << log;
+  }
+  cuda.setKernels(nullptr);
 }
 
 }  // namespace

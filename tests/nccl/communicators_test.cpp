@@ -203,6 +203,67 @@ TEST(NcclGroups, HaveHandlesAtOnce) {
   destroyAll(comms);
 }
 
+TEST(NcclGroups, LaunchNothingIfACallIsRefusedForItsSettings) {
+  const std::vector<ncclComm_t> comms = meet(2);
+  ncclCollConfig_t of_call = NCCL_COLLCONFIG_INITIALIZER;
+  of_call.CTAPolicy = 9;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 1;
+  float x = 1, y = 1;
+  ncclComm_t child = nullptr;
+  for (const bool is_of_call : {true, false}) {
+    ASSERT_NCCL(ncclGroupStart());
+    ASSERT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr));
+    EXPECT_EQ(is_of_call ? ncclAllReduceConfig(&y, &y, 1, ncclFloat, ncclSum, comms[1], nullptr, &of_call)
+                         : ncclCommSplit(comms[1], 0, 0, &child, &config),
+              ncclInvalidArgument);
+    EXPECT_NCCL(ncclGroupEnd());
+    EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidArgument, is_of_call ? "CTAPolicy is 9" : "magic 0x1"));
+    EXPECT_EQ(x, 1);
+  }
+  // The next one is as good as ever.
+  ASSERT_NCCL(ncclGroupStart());
+  EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr));
+  EXPECT_NCCL(ncclAllReduce(&y, &y, 1, ncclFloat, ncclSum, comms[1], nullptr));
+  EXPECT_NCCL(ncclGroupEnd());
+  EXPECT_EQ(y, 2);
+  destroyAll(comms);
+}
+
+TEST(NcclGroups, AreSimulated) {
+  const std::vector<ncclComm_t> comms = meet(4);
+  std::vector<float> x(1 << 20, 1), y(4 << 20);
+  // Only rank 0: it asks nobody. All-reduces of one size, and of four times that, one after the other; then a message.
+  const auto simulated = [&](const std::function<void()>& calls) {
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    EXPECT_NCCL(ncclGroupStart());
+    calls();
+    EXPECT_NCCL(ncclGroupSimulateEnd(&info));
+    return info.estimatedTime;
+  };
+  const auto reduce = [&](size_t count) {
+    EXPECT_NCCL(ncclAllReduce(y.data(), y.data(), count, ncclFloat, ncclSum, comms[0], nullptr));
+  };
+  const float once = simulated([&] { reduce(x.size()); });
+  EXPECT_GT(once, 0);
+  EXPECT_NEAR(simulated([&] { reduce(x.size()), reduce(x.size()); }), 2 * once, 0.01f * once);
+  EXPECT_GT(simulated([&] { reduce(y.size()); }), 2 * once);
+  EXPECT_GT(simulated([&] { EXPECT_NCCL(ncclSend(x.data(), x.size(), ncclFloat, 1, comms[0], nullptr)); }),
+            0);
+  EXPECT_EQ(simulated([] {}), 0);
+  EXPECT_EQ(y, std::vector<float>(y.size())) << "something was launched";
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_EQ(ncclAllReduce(y.data(), y.data(), 1, ncclFloat, ncclSum, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_TRUE(refuses(ncclGroupSimulateEnd(&info), ncclInvalidArgument, "comm is NULL"));
+  info.magic = 1;
+  EXPECT_NCCL(ncclGroupStart());
+  EXPECT_TRUE(refuses(ncclGroupSimulateEnd(&info), ncclInvalidArgument, "simInfo"));
+  EXPECT_TRUE(refuses(ncclGroupSimulateEnd(nullptr), ncclInvalidUsage, "without a"));
+  destroyAll(comms);
+}
+
 TEST(NcclGroups, TakeHandlesBackIfTheyAreNotLaunched) {
   ncclUniqueId id;
   ASSERT_NCCL(ncclGetUniqueId(&id));
@@ -315,10 +376,6 @@ TEST(NcclAnswers, WhatIsNotServedIsRefusedWithAText) {
   EXPECT_NCCL(ncclSetEncryption(&encryption));
   encryption.mode = NCCL_ENCRYPTION_MODE_PSK;
   EXPECT_TRUE(isNotServed(ncclSetEncryption(&encryption), "NCCL_ENCRYPTION_MODE_PSK"));
-  ncclSimInfo_t simulated = NCCL_SIM_INFO_INITIALIZER;
-  EXPECT_NCCL(ncclGroupStart());
-  EXPECT_TRUE(isNotServed(ncclGroupSimulateEnd(&simulated), "ncclGroupSimulateEnd"));
-  EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidUsage, "without a"));
   destroyAll(comms);
 }
 

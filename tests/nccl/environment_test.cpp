@@ -47,6 +47,11 @@ TEST(NcclVariables, MeanWhatNcclMeans) {
   EXPECT_EQ(mapped("HORING_DEBUG_FILE", {{"NCCL_DEBUG", "INFO"}}), "stdout");
   EXPECT_EQ(mapped("HORING_DEBUG_FILE", {{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_FILE", "/tmp/%h.%p"}}),
             "/tmp/%h.%p");
+  EXPECT_EQ(mapped("HORING_DEBUG", {{"NCCL_DEBUG", "Info"}}), "Info");
+  EXPECT_EQ(mapped("HORING_DEBUG", {{"NCCL_DEBUG", "loud"}}), std::nullopt);
+  EXPECT_EQ(mapped("HORING_DEBUG_FILE", {{"NCCL_DEBUG", "loud"}}), std::nullopt);
+  EXPECT_EQ(mapped("HORING_SOCKET_FAMILY", {{"NCCL_SOCKET_FAMILY", "AF_INET6"}}), "AF_INET6");
+  EXPECT_EQ(mapped("HORING_SOCKET_FAMILY", {{"NCCL_SOCKET_FAMILY", "AF_UNIX"}}), std::nullopt);
   EXPECT_EQ(mapped("HORING_INIT_TIMEOUT_MS", {}), "1800000");
 }
 
@@ -89,12 +94,15 @@ TEST(NcclEnvironment, LogsInNcclsFormIntoItsFile) {
   const std::string path = folder.path().string() + "/log.";
   const Variable file("NCCL_DEBUG_FILE", path + "%p"), level("NCCL_DEBUG", "INFO"),
       unknown("NCCL_CUMEM_ENABLE", "0");
-  destroyAll(meet(1));
+  const Variable transports("HORING_TRANSPORTS", "shm,socket");
+  destroyAll(meet(2));
   std::ifstream log(path + std::to_string(::getpid()));
   const std::string text{std::istreambuf_iterator<char>(log), {}};
   EXPECT_NE(text.find("NCCL version 2.28.3+cuda"), std::string::npos) << text;
   EXPECT_NE(text.find("NCCL INFO comm 0x"), std::string::npos) << text;
-  EXPECT_NE(text.find("rank 0 nranks 1 "), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 0 nranks 2 "), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL INFO Using network Socket\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL INFO Channel 00/0 : 1[1] -> 0[0] via SHM/"), std::string::npos) << text;
   EXPECT_NE(text.find("- Init COMPLETE\n"), std::string::npos) << text;
   EXPECT_NE(text.find("NCCL_CUMEM_ENABLE=0 (environment): changes nothing: "), std::string::npos) << text;
 }

@@ -57,22 +57,23 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   // By the thread.
   bool hasUnderWay() const { return !under_way_.empty(); }
 
-  bool mayHaveMore() const override { return has_news_.load(std::memory_order_relaxed); }
+  bool mayHaveMore() override {
+    return has_news_.load(std::memory_order_relaxed) || (waits_ && ++rounds_ % kLookRounds == 0);
+  }
 
   std::optional<Call> take() override {
     const std::lock_guard lock(queue_.mutex_);
     const auto other = queue_.nextOther();
     wants_thread_ = other != queue_.entries_.end() && queue_.isTurnOf(*other);
-    const auto message = queue_.nextMessage();
-    const bool is_there = message != queue_.entries_.end();
-    if (is_there && queue_.isTurnOf(*message)) {
+    const auto message = queue_.nextMessageWhoseTurnItIs();
+    if (message != queue_.entries_.end()) {
       under_way_.emplace(++last_ticket_, message);
       message->ticket = last_ticket_;
       return Call{message->command.transfers, message->ticket};
     }
-    // What waits for an operation of another communicator on its stream is looked at again whenever anything happens.
-    const bool waits = is_there || (other != queue_.entries_.end() && !wants_thread_);
-    if (!waits && has_news_.exchange(false)) {
+    waits_ =
+        queue_.nextMessage() != queue_.entries_.end() || (other != queue_.entries_.end() && !wants_thread_);
+    if (has_news_.exchange(false)) {
       eventfd_t ignored = 0;
       [[maybe_unused]] const int read = ::eventfd_read(wake_.get(), &ignored);
     }
@@ -88,9 +89,9 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   void failAll(const Status& status) {
     if (under_way_.empty()) {
       std::unique_lock lock(queue_.mutex_);
-      const auto message = queue_.nextMessage();
+      const auto message = queue_.nextMessageWhoseTurnItIs();
       lock.unlock();
-      queue_.finish(message, status);
+      if (message != queue_.entries_.end()) queue_.finish(message, status);
     }
     while (!under_way_.empty()) end(under_way_.begin()->first, status);
   }
@@ -110,6 +111,10 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   Fd wake_;
   std::atomic<bool> has_news_{false};
   bool wants_thread_ = false;
+  // Something waits for its turn on a stream, perhaps for an operation of another communicator, which does not tell.
+  bool waits_ = false;
+  uint32_t rounds_ = 0;  // since then
+  static constexpr uint32_t kLookRounds = 64;
   bool is_inside_ = false;  // under the queue's mutex
   uint64_t last_ticket_ = 0;
   std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
@@ -404,7 +409,7 @@ void CommandQueue::serve() {
     if (has_other && (!has_messages || isTurnOf(*other))) {
       lock.unlock();
       serveOther(other);
-    } else if (tagged_calls_->hasUnderWay() || isTurnOf(*message)) {
+    } else if (tagged_calls_->hasUnderWay() || nextMessageWhoseTurnItIs() != entries_.end()) {
       lock.unlock();
       tagged_calls_->drive();
     } else {
@@ -431,6 +436,12 @@ void CommandQueue::serveOther(Entries::iterator entry) {
 CommandQueue::Entries::iterator CommandQueue::nextMessage() {
   return std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
     return entry.ticket == 0 && !entry.staged && hasTagsOnly(entry.command);
+  });
+}
+
+CommandQueue::Entries::iterator CommandQueue::nextMessageWhoseTurnItIs() {
+  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.ticket == 0 && !entry.staged && hasTagsOnly(entry.command) && isTurnOf(entry);
   });
 }
 

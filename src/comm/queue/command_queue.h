@@ -113,6 +113,7 @@ class CommandQueue {
   void serveOther(Entries::iterator entry);
   // The first of the messages with tags that are not under way, and of all else.
   Entries::iterator nextMessage();
+  Entries::iterator nextMessageWhoseTurnItIs();
   Entries::iterator nextOther();
   bool isTurnOf(const Entry& entry) const;
   void finish(Entries::iterator entry, const Status& status);
