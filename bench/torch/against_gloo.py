@@ -19,6 +19,7 @@ import math
 import os
 import statistics
 import time
+import warnings
 from datetime import timedelta
 
 import torch
@@ -30,7 +31,8 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broa
 
 
 def make_call(name: str, count: int, size: int, group):
-    """A call without arguments; `count` floats are the larger of its buffers."""
+    """A call without arguments; `count` floats are the larger of its buffers, which has one for each rank at least."""
+    count = max(count, size)
     large = torch.ones(count)
     small = torch.ones(max(1, count // size))
     parts, large_too = large[:small.numel() * size], torch.ones(count)
@@ -82,6 +84,9 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.3, help="seconds for one backend, size and turn")
     parser.add_argument("--json", help="file for all results")
     arguments = parser.parse_args()
+    warnings.simplefilter("ignore", FutureWarning)  # newer torch has other names for some of these
+    if "HORING_RUN_INTERFACES" in os.environ:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ["HORING_RUN_INTERFACES"].split(",")[0])
     dist.init_process_group("horing", timeout=timedelta(minutes=10))
     size, rank = dist.get_world_size(), dist.get_rank()
     groups = {"horing": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=timedelta(minutes=10))}

@@ -184,3 +184,18 @@ def test_forked_children_live_and_end_as_if_there_were_no_group():
         assert total.item() == size * 120
 
     check(2, body)
+
+
+def test_a_deadline_that_is_changed():
+    def body(rank, size):
+        from datetime import timedelta
+        if rank == 1:
+            time.sleep(3)
+            return
+        dist.group.WORLD.set_timeout(timedelta(seconds=1))
+        begin = time.monotonic()
+        with pytest.raises(TimeoutError, match="rank 1"):
+            dist.all_reduce(torch.ones(3))
+        assert 0.9 < time.monotonic() - begin < 3
+
+    check(2, body)

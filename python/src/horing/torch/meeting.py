@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import time
-from datetime import timedelta
 
 from .. import _capi
 from ..errors import HoringError
 from .failures import failure
 
-_SLICE = 0.2  # seconds; a wait in the store cannot be interrupted, so it is short
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05  # seconds between looks into the store
 _STALE = {5, 6}  # the ID was used already, or the process that made it has ended
 _TIMEOUT = 8
 
@@ -50,7 +49,7 @@ class Meeting:
         self.number = max(self._store.add("meetings", 0), self.number + 1)
         while self._store.add(self._key(f"seen by {self._rank}"), 1) > 1:
             self.number += 1
-        if not self._await(self._key("id")):
+        if not self._await("id"):
             return None
         unique_id = _capi.UniqueId()
         number = bytes.fromhex(self._store.get(self._key("id")).decode())
@@ -63,9 +62,9 @@ class Meeting:
         if self._rank > 0:
             if self._store.add(self._key("others"), 1) == self._size - 1:
                 self._store.set(self._key("all others"), "here")
-            return self._await(self._key("all"))
+            return self._await("all")
         if self._size > 1:
-            self._await(self._key("all others"))
+            self._await("all others")
         self._store.set(self._key("all"), "here")
         return True
 
@@ -78,19 +77,17 @@ class Meeting:
         return f"{self.number} {name}"
 
     def _await(self, key: str) -> bool:
-        """Waits for the key; False if there is a newer meeting meanwhile."""
-        while True:
-            left = self._deadline - time.monotonic()
-            try:
-                self._store.wait([key], timedelta(seconds=max(0.001, min(_SLICE, left))))
-                return True
-            except RuntimeError as error:
-                if self._store.check([key]):
-                    return True
-                if left <= 0:
-                    raise failure(_TIMEOUT, self._late()) from error
-                if self._store.add("meetings", 0) > self.number:
-                    return False
+        """Waits for the key; False if there is a newer meeting meanwhile. Looks again and again: a wait in the store would log a
+        warning when it is cut short, and could not be interrupted."""
+        pause = _SHORTEST_PAUSE
+        while not self._store.check([self._key(key)]):
+            if self._store.add("meetings", 0) > self.number:
+                return False
+            if time.monotonic() >= self._deadline:
+                raise failure(_TIMEOUT, self._late())
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return True
 
     def _late(self) -> str:
         missing = [rank for rank in range(self._size) if not self._store.check([self._key(f"rank {rank}")])]
