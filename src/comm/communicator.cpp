@@ -358,42 +358,36 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   return status.ok() ? status : fail(status);
 }
 
-Status Communicator::exchange(MessageSource& source) {
+Status Communicator::driveMessages() {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
-  if (const Status may = mayBegin(); !may.ok()) return endTagged(source, may);
-  if (!tagged_) {
-    HORING_TRY(waiter_->watch(source.wakeFd()));
-    HORING_TRY(tagged_messages_->begin({}));
-    const TaggedExchange::Parts parts{.messages = *tagged_messages_,
-                                      .connector = *connector_,
-                                      .lent = *lent_,
-                                      .clock = clock_,
-                                      .rank = options_.rank,
-                                      .ranks = options_.ranks,
-                                      .timeout_ms = timeout_ms_};
-    tagged_ = std::make_unique<TaggedExchange>(parts, source);
-  }
-  const Status status = withoutExceptions([&] {
+  const Status may = mayBegin();
+  const Status status = !may.ok() ? may : withoutExceptions([&]() -> Status {
+    HORING_TRY(openTagged());
     return drive({.operation = *tagged_,
                   .deadline = Deadline::after(clock_, timeoutMs()),
                   .links = &tagged_->links(),
                   .messages = tagged_messages_.get()});
   });
-  if (status.ok() && !tagged_->isOver()) return {};
-  return endTagged(source, status.ok() ? status : fail(status));
+  if (status.ok()) return {};
+  lent_->takeBack(/*failed=*/true);
+  return may.ok() ? fail(status) : status;
 }
 
-Status Communicator::endTagged(MessageSource& source, const Status& status) {
-  if (!tagged_) return status;
-  lent_->takeBack(!status.ok());
-  waiter_->forget(source.wakeFd());
-  tagged_.reset();
-  return status;
-}
-
-TaggedExchange* Communicator::beside(const Driven* operation) const {
-  return tagged_.get() != operation ? tagged_.get() : nullptr;
+Status Communicator::openTagged() {
+  // acquire: pairs with the release in setMessages().
+  MessageSource* const source = messages_.load(std::memory_order_acquire);
+  if (tagged_ || !source) return {};
+  HORING_TRY(waiter_->watch(source->wakeFd()));
+  tagged_ = std::make_unique<TaggedExchange>(TaggedExchange::Parts{.messages = *tagged_messages_,
+                                                                   .connector = *connector_,
+                                                                   .lent = *lent_,
+                                                                   .clock = clock_,
+                                                                   .rank = options_.rank,
+                                                                   .ranks = options_.ranks,
+                                                                   .timeout_ms = timeout_ms_},
+                                             *source);
+  return {};
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::allGather(std::span<const std::byte> mine,
@@ -454,6 +448,7 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
   waiter_->progressed();
   while (!planner_->connected(planned)) {
     // Whoever is waited for may first wait for a message.
+    HORING_TRY(openTagged());
     if (tagged_) tagged_->poll();
     if (Status moved = connector_->progress(planned.transports | (tagged_ ? tagged_->transports() : 0));
         !moved.ok()) {
@@ -483,8 +478,7 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
 Status Communicator::drive(const Drive& drive) {
   Driven& operation = drive.operation;
   const bool is_exchange = drive.sequence == kExchange;
-  TaggedExchange* const messages = beside(&operation);
-  const bool is_tagged = tagged_ && !messages;
+  const bool is_tagged = &operation == tagged_.get();
   const auto transports = [&] { return drive.transports | (tagged_ ? tagged_->transports() : 0); };
   const auto deadline = [&] { return is_tagged ? tagged_->deadline() : drive.deadline; };
   const auto obstacle = [&]() -> Obstacle {
@@ -502,9 +496,10 @@ Status Communicator::drive(const Drive& drive) {
     bool progressed = operation.poll();
     if (timeline && progressed) timeline->lanesWentOn(*drive.lanes);
     if (operation.done()) return {};
-    if (messages) [[unlikely]] {
-      progressed = messages->poll() || progressed;
-      if (!messages->status().ok()) return messages->status();
+    if (messages_.load(std::memory_order_relaxed) && !is_tagged) [[unlikely]] {
+      HORING_TRY(openTagged());
+      progressed = tagged_->poll() || progressed;
+      if (!tagged_->status().ok()) return tagged_->status();
     }
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
       const bool others_disagree = !is_exchange && own.code() == Code::kInvalidUsage;
@@ -526,10 +521,9 @@ Status Communicator::drive(const Drive& drive) {
       HORING_TRY(lookAround());
       // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
       if (!is_tagged) watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
-      if (is_tagged && deadline().passed()) return overdue(*tagged_);
+      if (tagged_ && tagged_->deadline().passed()) return overdue(*tagged_);
       if (deadline().passed() && !(operation.awaitsCopies() && operation.waitsFor().empty()))
         return watchdog_->overdue(drive.sequence, obstacle(), timeoutMs(), timedOut(drive), aborted_);
-      if (messages && messages->deadline().passed()) return overdue(*messages);
       next_look_ns = now_ns + kLookAroundNs;
     }
     if (progressed || waiter_->idle(now_ns) == Waiter::Step::kAgain) continue;
@@ -578,9 +572,9 @@ Status Communicator::sleep(Driven* operation, int timeout_ms) {
   const uint32_t all = connector_->allTransports();
   connector_->beginWait(all);
   Status status = connector_->progress(all);
-  TaggedExchange* const messages = beside(operation);
+  const bool has_messages = tagged_ && tagged_.get() != operation;
   const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done())) &&
-                    !(messages && messages->poll());
+                    !(has_messages && tagged_->poll());
   if (idle) {
     const int64_t asleep_ns = timeline_ ? clock_.nowNs() : 0;
     waiter_->block(std::chrono::milliseconds(timeout_ms));

@@ -99,10 +99,11 @@ class Communicator {
   bool mayRunAgain(const PlainCall& call) const { return prepared_.mayHave(call); }
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
-  // Messages with tags, of a source that stays the same: drives what is under way until nothing is, or the source wants the thread
-  // back. What is under way then goes on beside other operations, and each call of it ends by itself. After an error, which sticks,
-  // those that have not ended have failed.
-  Status exchange(MessageSource& source);
+  // Any thread, once: where messages with tags come from. They go on beside other operations; it must outlive these.
+  void setMessages(MessageSource& source) { messages_.store(&source, std::memory_order_release); }
+  // Drives those messages alone, until none is under way or their source wants the thread back. After an error, which sticks, those
+  // that have not ended have failed.
+  Status driveMessages();
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
@@ -247,9 +248,8 @@ class Communicator {
   void sayGoodbye();
   Status drive(const Drive& drive);
   Status sleep(Driven* operation, int timeout_ms);
-  // What is to be polled while `operation` is driven; null: nothing.
-  TaggedExchange* beside(const Driven* operation) const;
-  Status endTagged(MessageSource& source, const Status& status);
+  // Once there are messages with tags.
+  Status openTagged();
   Status lookAround();
   void serveOthers();
   void driveForOthers();
@@ -293,7 +293,8 @@ class Communicator {
   std::unique_ptr<PointToPoint> point_to_point_;
   std::unique_ptr<PeerConnections> tagged_pairs_;
   std::unique_ptr<PointToPoint> tagged_messages_;
-  std::unique_ptr<TaggedExchange> tagged_;     // while messages with tags are under way on streams
+  std::atomic<MessageSource*> messages_{nullptr};
+  std::unique_ptr<TaggedExchange> tagged_;     // of these; null before they are first seen
   std::unique_ptr<PeerBuffers> peer_buffers_;  // null where no memory is shared
   std::unique_ptr<Waiter> waiter_;
   int watched_control_fd_ = -1;  // by the waiter

@@ -15,7 +15,7 @@
 
 namespace horing {
 
-// From the first call until none is left. All that it takes must outlive it. It is driven alone, or polled beside another operation.
+// All that it takes must outlive it. It is driven alone, or polled beside another operation.
 class TaggedExchange final : public Driven {
  public:
   struct Parts {
@@ -32,8 +32,7 @@ class TaggedExchange final : public Driven {
   // Admits what the source has.
   bool poll() override;
   // Also when the source wants the thread back: then it goes on later, or beside other operations.
-  bool done() const override { return status().ok() && (isOver() || source_.wantsThread()); }
-  bool isOver() const { return parts_.messages.done(); }
+  bool done() const override { return status().ok() && (parts_.messages.done() || source_.wantsThread()); }
   const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
   std::vector<int32_t> waitsFor() const override { return parts_.messages.waitsFor(); }
   std::string describeProgress() const override { return parts_.messages.describeProgress(); }

@@ -101,12 +101,58 @@ def test_to_oneself():
     check(2, body)
 
 
-def test_to_nobody_and_from_anybody():
+def test_to_nobody():
     def body(rank, size):
         with pytest.raises(ValueError, match="no rank 7|not part of group"):
             dist.group.WORLD.send([torch.ones(1)], 7, 0)
-        with pytest.raises(NotImplementedError, match="pass src"):
-            dist.recv(torch.ones(1))
+
+    check(2, body)
+
+
+def test_from_anybody():
+    def body(rank, size):
+        if rank:
+            for step in range(3):
+                dist.send(torch.full((5, 5), 10.0 * rank + step).t(), 0, tag=step)
+            return
+        for step in range(3):
+            seen = set()
+            for _ in range(size - 1):
+                received = torch.empty(5, 10)[:, ::2]
+                source = dist.recv(received, tag=step)
+                assert (received == 10 * source + step).all()
+                seen.add(source)
+            assert seen == set(range(1, size))
+
+    check(4, body)
+
+
+def test_more_tags_than_channels():
+    def body(rank, size):
+        for step in range(200):
+            tensor = torch.full((3,), 1.0 * step)
+            if rank == 0:
+                dist.send(tensor, 1, tag=step)
+            else:
+                received = torch.empty(3)
+                dist.recv(received, 0, tag=step)
+                assert torch.equal(received, tensor)
+        assert len(dist.group.WORLD._channels) <= 64
+
+    check(2, body)
+
+
+def test_receives_do_not_hold_up_collectives():
+    def body(rank, size):
+        received, total = torch.empty(3), torch.ones(1000)
+        work = dist.irecv(received, 1 - rank, tag=7)
+        for _ in range(5):
+            dist.all_reduce(total)
+        assert not work.is_completed()
+        dist.barrier()
+        dist.isend(torch.full((3,), 1.0 * rank), 1 - rank, tag=7)
+        work.wait()
+        assert (total == 32).all() and (received == 1 - rank).all()
 
     check(2, body)
 

@@ -44,7 +44,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
     has_news_ = true;
     Status status;
     try {
-      status = queue_.communicator_.exchange(*this);
+      status = queue_.communicator_.driveMessages();
     } catch (...) {
       status = queue_.communicator_.breakOff(noMemory());
     }
@@ -270,6 +270,7 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
     auto calls = std::make_unique<TaggedCalls>(*this);
     HORING_TRY(calls->status());
     tagged_calls_ = std::move(calls);
+    communicator_.setMessages(*tagged_calls_);
   }
   entries_.push_back({std::move(command), std::move(turns), {}});
   // Only now: a turn that nobody finishes, for want of memory, would hold the stream up for ever.

@@ -44,15 +44,15 @@ def _on_complete(_stream, _code, key):
 
 
 class Lane:
-    """The operations of one communicator, which `make()` makes: at once, or (lazily) on the lane's thread when it is needed.
+    """Operations of one communicator, which `make()` makes, or which is that of another lane, the trunk.
 
     `describe(operation)` begins the text of errors; `name_rank(rank)` gives the global rank of one of the communicator's.
     Any thread may use a lane.
     """
 
     def __init__(self, make: Callable[[], int], describe: Callable[[Operation], str], name_rank: Callable[[int], int],
-                 lazily: bool = False):
-        self._make, self._describe, self._name_rank = make, describe, name_rank
+                 trunk: Lane | None = None):
+        self._describe, self._name_rank = describe, name_rank
         self._lock = threading.RLock()
         self._submitted = threading.Condition(self._lock)
         self._tasks: deque[Operation] = deque()
@@ -63,9 +63,23 @@ class Lane:
         self._interrupted = False
         self.sequence = 0  # how many operations were submitted
         self.comm = self._stream = None
-        _open_lanes.add(self)
-        if not lazily:
-            self._open()
+        self._trunk = trunk and weakref.ref(trunk)  # which has this one
+        self._branches: list[Lane] = []
+        if trunk is None:
+            _open_lanes.add(self)
+        self._open(make)
+
+    def branch(self) -> Lane:
+        """A lane of the same communicator whose operations follow each other, but not those of this lane, with which it ends."""
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+            self._branches.append(Lane(lambda: self.comm, self._describe, self._name_rank, trunk=self))
+            return self._branches[-1]
+
+    def _whole(self) -> Lane:
+        """The lane that has the communicator."""
+        return self if self._trunk is None else self._trunk()
 
     # ---- Submitting ----
 
@@ -94,7 +108,7 @@ class Lane:
         try:
             done = operation.complete or self._wait(operation, seconds)
         except KeyboardInterrupt:
-            self._interrupted = True
+            self._whole()._interrupted = True
             raise
         if not done:
             raise failure(_TIMEOUT, f"{self._describe(operation)}: not complete after {seconds} s: other ranks have not made this call "
@@ -199,8 +213,6 @@ class Lane:
         try:
             if self._ended is not None:
                 return self._ended
-            if self.comm is None:
-                self._open()
             self._finish_stream()
             if operation.before is not None:
                 operation.before()
@@ -231,9 +243,9 @@ class Lane:
 
     # ---- Beginning and ending ----
 
-    def _open(self) -> None:
+    def _open(self, make: Callable[[], int]) -> None:
         try:
-            comm = self._make()
+            comm = make()
         except Exception as error:
             self._ended = error
             raise
@@ -243,15 +255,20 @@ class Lane:
         if self._ended is not None:  # meanwhile
             self.abort(self._ended)
 
+    def is_busy(self) -> bool:
+        """Whether an operation is under way."""
+        return bool(self._tasks or self._on_stream and not self.is_complete(self._on_stream[-1]))
+
     def close(self) -> None:
         """Waits until what was submitted is complete, then releases the communicator. After Ctrl-C it waits for nothing."""
         if self._interrupted:
             return self.abort(_closed())
-        with self._lock:
-            tasks = list(self._tasks)
-        for operation in tasks:
-            operation.wait(None)
-        self._finish_stream()
+        for lane in (*self._branches, self):
+            with lane._lock:
+                tasks = list(lane._tasks)
+            for operation in tasks:
+                operation.wait(None)
+            lane._finish_stream()
         self._release(_capi.horingCommDestroy, _closed())
 
     def abort(self, reason: BaseException | None = None) -> None:
@@ -259,7 +276,7 @@ class Lane:
         self._release(_capi.horingCommAbort, reason or failure(_USAGE, "the group was aborted"))
 
     def _abort_interrupted(self) -> None:
-        self.abort(failure(_USAGE, "the group was aborted when Ctrl-C interrupted an operation"))
+        self._whole().abort(failure(_USAGE, "the group was aborted when Ctrl-C interrupted an operation"))
 
     def _release(self, end_communicator: Callable, reason: BaseException) -> None:
         with self._end:
@@ -268,25 +285,28 @@ class Lane:
         if comm is None:
             return
         _open_lanes.discard(self)
+        for lane in self._branches:
+            lane._ended, lane.comm = lane._ended or reason, None
         end_communicator(comm)
-        self._finish_stream()
-        stream, self._stream = self._stream, None
-        _capi.horingStreamDestroy(stream)
+        for lane in (*self._branches, self):
+            lane._finish_stream()
+            stream, lane._stream = lane._stream, None
+            _capi.horingStreamDestroy(stream)
 
     def _leave(self) -> None:
         """The program ends."""
-        under_way = self._on_stream and not self.is_complete(self._on_stream[-1])
-        busy = under_way or self._tasks or self._interrupted
+        busy = self._interrupted or any(lane.is_busy() for lane in (self, *self._branches))
         self._release(_capi.horingCommAbort if busy else _capi.horingCommDestroy, _closed())
 
     def _forget(self) -> None:
         """This is a forked child: the communicator and its threads are the parent's."""
-        self._ended = failure(_USAGE, "this group belongs to the process that forked this one: make groups of its own here")
-        self.comm = self._stream = None
-        self._lock, self._end = threading.RLock(), threading.Lock()
+        for lane in (self, *self._branches):
+            lane._ended = failure(_USAGE, "this group belongs to the process that forked this one: make groups of its own here")
+            lane.comm = lane._stream = None
+            lane._lock, lane._end = threading.RLock(), threading.Lock()
 
     def __del__(self):
-        if self.comm is not None:
+        if self.comm is not None and self._trunk is None:
             self._leave()
 
 

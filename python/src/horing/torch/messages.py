@@ -1,40 +1,38 @@
 """Messages between two ranks of a group.
 
-Torch expects messages to progress in whatever order they were started: only those with the same source, destination and tag
-follow each other. So these three name a channel, which is a communicator of the two ranks, made when it is first used, with a
-lane of its own.
+Torch expects messages to progress in whatever order they were started, also while collectives do: only those with the same
+source, destination and tag follow each other. So these three name a channel, a stream of the group's communicator. The library
+matches messages by tag and rank.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
-import time
-
-import torch.distributed as dist
 
 from .. import _capi
 from .lane import Lane
-from .meeting import Meeting
 from .operation import Operation, Work
 from .own_messages import OwnMessages
 from .staging import Staging
 from .tensors import movable
 
-_MOST_TAGS = 64  # between two ranks: each is a communicator
+_ANY_RANK = -1
+_MOST_CHANNELS = 64  # before those that are idle are used for others
 
 
 class _Message(Work):
-    def __init__(self, lane, operation, source):
+    def __init__(self, lane, operation, source: ctypes.c_int):
         super().__init__(lane, operation)
         self._source = source
 
     def source_rank(self) -> int:
-        """The rank in the group that the message came from."""
-        return self._source
+        """The rank in the group that the message came from, once it is complete."""
+        return self._source.value
 
 
 class Messages:
-    """For a group with `_rank`, `_size`, `_timeout`, `_meeting` and `_store`. Each method returns at once, with a Work."""
+    """For a group with `_rank`, `_size`, `_timeout` and `_lane`. Each method returns at once, with a Work."""
 
     def _open_messages(self) -> None:
         self._channels: dict[tuple[int, int, int], Lane] = {}
@@ -44,64 +42,51 @@ class Messages:
     def send(self, tensors, dstRank: int, tag: int = 0):
         tensor, peer = tensors[0], dstRank
         if peer == self._rank:
-            return self._handle(_Message(self._own_messages, self._own_messages.send(tensor, tag), peer))
+            return self._own(self._own_messages.send(tensor, tag))
+        self._check_peer(peer)
         staging = Staging()
         buffer = staging.input(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
-        lane = self._channel(self._rank, peer, tag)
-        return self._message("send", lane, staging, [], self._rank,
-                             lambda stream: _capi.horingSend(pointer, count, dtype, 1, lane.comm, stream))
+        return self._message(f"send to rank {peer} with tag {tag}", (self._rank, peer, tag), staging, [], ctypes.c_int(self._rank),
+                             lambda stream: _capi.horingSendTagged(pointer, count, dtype, peer, tag, self._lane.comm, stream))
 
     def recv(self, tensors, srcRank: int, tag: int = 0):
-        tensor, peer = tensors[0], srcRank
-        if peer == self._rank:
-            return self._handle(_Message(self._own_messages, self._own_messages.receive(tensor, tag), peer))
+        if srcRank == self._rank:
+            return self._own(self._own_messages.receive(tensors[0], tag))
+        self._check_peer(srcRank)
+        return self._receive(tensors[0], srcRank, tag, f"recv from rank {srcRank} with tag {tag}")
+
+    def recv_anysource(self, tensors, tag: int = 0):
+        """From any other rank."""
+        return self._receive(tensors[0], _ANY_RANK, tag, f"recv from any rank with tag {tag}")
+
+    def _receive(self, tensor, peer: int, tag: int, name: str):
         staging = Staging()
         buffer = staging.output(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
-        lane = self._channel(peer, self._rank, tag)
-        return self._message("recv", lane, staging, [tensor], peer,
-                             lambda stream: _capi.horingRecv(pointer, count, dtype, 0, lane.comm, stream))
+        source = ctypes.c_int(peer)
+        return self._message(name, (peer, self._rank, tag), staging, [tensor], source,
+                             lambda stream: _capi.horingRecvTagged(pointer, count, dtype, peer, tag, ctypes.addressof(source),
+                                                                   self._lane.comm, stream))
 
-    def recv_anysource(self, tensors, tag: int = 0):
-        raise NotImplementedError("horing receives from a rank that is named: pass src")
+    def _own(self, operation: Operation):
+        return self._handle(_Message(self._own_messages, operation, ctypes.c_int(self._rank)))
 
-    def _message(self, name, lane, staging, result, source, call):
-        operation = Operation(name, call, staging.tensors, result, staging.before, staging.after)
-        lane.start(operation)
+    def _message(self, name: str, channel: tuple[int, int, int], staging: Staging, result: list, source: ctypes.c_int, call):
+        operation = Operation(name, call, [*staging.tensors, source], result, staging.before, staging.after)
+        with self._channels_lock:
+            lane = self._channel(channel)
+            lane.start(operation)
         return self._handle(_Message(lane, operation, source))
 
-    def _channel(self, source: int, destination: int, tag: int) -> Lane:
-        key = (source, destination, tag)
-        with self._channels_lock:
-            lane = self._channels.get(key)
-            if lane is None:
-                self._check_peer(source, destination)
-                lane = self._channels[key] = self._new_channel(*key)
-            return lane
-
-    def _check_peer(self, source: int, destination: int) -> None:
-        peer = destination if source == self._rank else source
+    def _check_peer(self, peer: int) -> None:
         if not 0 <= peer < self._size:
             raise ValueError(f"there is no rank {peer} in this group of {self._size}")
-        if sum(key[:2] == (source, destination) for key in self._channels) >= _MOST_TAGS:
-            raise ValueError(f"more than {_MOST_TAGS} tags in use from rank {source} to {destination}: use fewer")
 
-    def _new_channel(self, source: int, destination: int, tag: int) -> Lane:
-        store = dist.PrefixStore(f"{self._meeting} message {source} {destination} {tag}", self._store)
-        peers = (source, destination)
-
-        def make() -> int:
-            return self._new_communicator(Meeting(store, peers.index(self._rank), 2, time.monotonic() + self._timeout))
-
-        def describe(operation: Operation) -> str:
-            return f"{self._describe(operation)}, tag {tag}, between ranks {source} and {destination}"
-
-        return Lane(make, describe, lambda rank: self._global_rank(peers[rank]), lazily=True)
-
-    def _close_messages(self, close) -> None:
-        with self._channels_lock:
-            lanes = list(self._channels.values())
-            self._channels.clear()
-        for lane in lanes:
-            close(lane)
+    def _channel(self, key: tuple[int, int, int]) -> Lane:
+        lane = self._channels.get(key)
+        if lane is None:
+            idle = [other for other, lane in self._channels.items() if not lane.is_busy()] if len(
+                self._channels) >= _MOST_CHANNELS else []
+            lane = self._channels[key] = self._channels.pop(idle[0]) if idle else self._lane.branch()
+        return lane

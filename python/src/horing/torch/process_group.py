@@ -48,7 +48,6 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         self._open_messages()
         meeting = Meeting(store, rank, size, time.monotonic() + self._timeout)
         self._lane = Lane(lambda: self._new_communicator(meeting), self._describe, self._global_rank)
-        self._meeting = meeting.number
 
     def _new_communicator(self, meeting: Meeting) -> int:
         comm = meeting.communicator()
@@ -161,12 +160,10 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Waits for what was started, then releases the group's connections. What is called later raises an error."""
-        self._close_messages(Lane.close)
         self._lane.close()
 
     def abort(self) -> None:
         """Ends what is under way with an error, here and on the other ranks. Any thread."""
-        self._close_messages(Lane.abort)
         self._lane.abort()
 
     # ---- Older and newer names ----
