@@ -172,7 +172,11 @@ library = _library.load()
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # the functions, which the loops below bind
+    # The functions, which the loop below binds.
+    horingGetVersion: Any
+    horingCommGetFailedRank: Any
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def _bind(name: str, arguments: tuple, result=c_int):

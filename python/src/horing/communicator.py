@@ -84,7 +84,7 @@ class Communicator(Collectives):
         return [cls._of(handle) for handle in handles]
 
     @classmethod
-    def _of(cls, handle: int) -> "Communicator":
+    def _of(cls, handle: Any) -> "Communicator":
         made = cls.__new__(cls)
         made._adopt(handle)
         return made
