@@ -14,7 +14,8 @@ if(NOT HORING_BUNDLE_DEPS STREQUAL "OFF")
   include(HoringBundle)
 endif()
 if(HORING_BUNDLE_DEPS STREQUAL "ON")  # what is built shall run elsewhere: an older C++ library there lacks what the compiler's has
-  add_link_options(-static-libstdc++ -static-libgcc)
+  # What nobody uses of it goes, and with it the need for a newer C library.
+  add_link_options(-static-libstdc++ -Wl,--gc-sections)
 endif()
 
 find_package(PkgConfig QUIET)

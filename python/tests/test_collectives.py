@@ -219,6 +219,29 @@ def test_messages(on_ranks):
     on_ranks(2, call)
 
 
+def test_messages_with_tags(on_ranks):
+    def call(comm):
+        if comm.rank == 0:
+            comm.send(np.array([1.0]), 2, tag=7)
+            comm.send(np.array([2.0]), 2, tag=2**64 - 1)
+        elif comm.rank == 1:
+            comm.send(np.array([3.0]), 2, tag=5)
+        else:
+            got = np.zeros(1)
+            assert comm.recv(got, 0, tag=2**64 - 1) == 0 and got[0] == 2  # not in the order of the sends
+            assert comm.recv(got, tag=5) == 1 and got[0] == 3
+            with horing.Stream() as stream:
+                assert comm.recv(got, tag=7, stream=stream) in (0, None)
+                stream.synchronize()
+            assert got[0] == 1
+        with pytest.raises(ValueError, match="tag"):
+            comm.recv(np.zeros(1))
+        with pytest.raises(ValueError, match="tag"):
+            comm.send(np.zeros(1), 0, tag=-1)
+
+    on_ranks(3, call)
+
+
 def test_scaled_sum(on_ranks):
     def call(comm):
         for dtype, scalar in (("float32", 0.5), ("float64", 0.25), ("int32", 3), ("float16", np.float16(2))):
@@ -246,6 +269,7 @@ def test_wrong_buffers_are_refused_and_nothing_is_sent(on_ranks):
                 (ValueError, lambda: comm.all_reduce(np.zeros(3), np.zeros(4))),
                 (TypeError, lambda: comm.all_reduce(np.zeros(3, "f4"), np.zeros(3, "f8"))),
                 (TypeError, lambda: comm.all_reduce(np.zeros(3, "i2"))),
+                (ValueError, lambda: comm.all_reduce(b"read-only")),
                 (ValueError, lambda: comm.all_gather(np.zeros(3), np.zeros(3 * n + 1))),
                 (ValueError, lambda: comm.reduce_scatter(np.zeros(3 * n + 1), np.zeros(3))),
                 (ValueError, lambda: comm.all_to_all(np.zeros(n + 1), np.zeros(n + 1))),

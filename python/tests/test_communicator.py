@@ -54,6 +54,44 @@ def test_after_the_end(on_ranks):
         aborted.all_reduce(np.zeros(1))
 
 
+@pytest.mark.parametrize("how", ["set_timeout", "constructor"])
+def test_timeouts(how):
+    id = horing.unique_id()
+    options = {"timeout": 0.5} if how == "constructor" else {}
+    made = {}
+    other = threading.Thread(target=lambda: made.update(comm=horing.Communicator(id, 2, 1)))
+    other.start()
+    comm = horing.Communicator(id, 2, 0, **options)
+    other.join()
+    if how == "set_timeout":
+        comm.set_timeout(0.5)
+    begin = time.monotonic()
+    with pytest.raises(TimeoutError, match="rank 1") as caught:
+        comm.barrier()
+    assert 0.5 <= time.monotonic() - begin < 10 and caught.value.rank == 1
+    comm.close()
+    made["comm"].close()
+
+
+def test_the_time_to_meet():
+    begin = time.monotonic()
+    with pytest.raises(horing.TimeoutError, match="1"):
+        horing.Communicator(horing.unique_id(), 2, 0, init_timeout=0.5)
+    assert 0.5 <= time.monotonic() - begin < 10
+
+
+def test_defaults_of_the_process():
+    horing.set_default("HORING_WINDOW", "not a number")
+    try:
+        with pytest.raises(horing.InvalidArgumentError, match="HORING_WINDOW"):
+            horing.Communicator(horing.unique_id(), 1, 0)
+    finally:
+        horing.set_default("HORING_WINDOW", None)
+    with pytest.raises(horing.InvalidArgumentError):
+        horing.set_default("HORING_NO_SUCH", "1")
+    horing.Communicator(horing.unique_id(), 1, 0, reproducible=True).close()
+
+
 def test_garbage_is_collected():
     comm = horing.Communicator(horing.unique_id(), 1, 0)
     gone = weakref.ref(comm)

@@ -30,6 +30,7 @@ Examples
 
 What a rank finds in its environment
   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+  MASTER_ADDR, MASTER_PORT where rank 0 of a PyTorch job listens (its init_method env://)
   HORING_ROOT              host:port where rank 0 listens while the communicator is created
   HORING_RUN_SECRET        64 hex digits, new for each run: the secret of the job
   LD_AUDIT                 (with --nccl) what puts horing's libnccl.so.2 in place of another one

@@ -22,6 +22,7 @@ namespace {
 
 // Outside the range from which systems take ports for outgoing connections.
 constexpr int kPortOnEmulatedNode = 29400;
+constexpr int kMasterPortOnEmulatedNode = 29401;
 
 Result<std::string> makeSecret() {
   std::array<uint8_t, 32> bytes{};
@@ -67,12 +68,16 @@ std::string cacheOfNetwork(const EmulatedNetwork& network) {
 Result<Rendezvous> makeRendezvous(const EmulatedNetwork* network) {
   Rendezvous rendezvous;
   HORING_ASSIGN(rendezvous.secret, makeSecret());
+  int port = kPortOnEmulatedNode;
+  rendezvous.master_port = kMasterPortOnEmulatedNode;
   if (network) {
-    rendezvous.root = network->address(0, 0) + ":" + std::to_string(kPortOnEmulatedNode);
-    return rendezvous;
+    rendezvous.host = network->address(0, 0);
+  } else {
+    rendezvous.host = "127.0.0.1";
+    HORING_ASSIGN(port, bindFreePort(rendezvous.port_holder));
+    HORING_ASSIGN(rendezvous.master_port, bindFreePort(rendezvous.master_port_holder));
   }
-  HORING_ASSIGN(const int port, bindFreePort(rendezvous.port_holder));
-  rendezvous.root = "127.0.0.1:" + std::to_string(port);
+  rendezvous.root = rendezvous.host + ":" + std::to_string(port);
   return rendezvous;
 }
 
@@ -87,6 +92,8 @@ std::vector<std::string> rankEnvironment(const Placement& place, int world_size,
   setVariable(environment, "WORLD_SIZE", std::to_string(world_size));
   setVariable(environment, "LOCAL_RANK", std::to_string(place.local_rank));
   setVariable(environment, "LOCAL_WORLD_SIZE", std::to_string(place.local_size));
+  setVariable(environment, "MASTER_ADDR", rendezvous.host);
+  setVariable(environment, "MASTER_PORT", std::to_string(rendezvous.master_port));
   setVariable(environment, "HORING_ROOT", rendezvous.root);
   setVariable(environment, "HORING_RUN_SECRET", rendezvous.secret);
   if (!network) return environment;

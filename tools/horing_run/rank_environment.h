@@ -12,13 +12,16 @@ namespace horing::run {
 
 // The same for all ranks of a run.
 struct Rendezvous {
-  // host:port where rank 0 listens.
+  // Where rank 0 listens: for communicators at root (host:port), for PyTorch's rendezvous at master_port.
+  std::string host;
   std::string root;
+  int master_port = 0;
   // 64 hex digits of 32 random bytes. Only the ranks get to see it.
   std::string secret;
-  // Holds the port on this machine, without listening on it, so that no other program is given it meanwhile;
-  // rank 0 can still bind it with SO_REUSEADDR. Invalid on an emulated network, where nobody else is.
+  // Hold the ports on this machine, without listening on them, so that no other program is given them meanwhile;
+  // rank 0 can still bind them with SO_REUSEADDR. Invalid on an emulated network, where nobody else is.
   Fd port_holder;
+  Fd master_port_holder;
 };
 
 // `network` is null when the ranks run on this machine as it is.

@@ -10,6 +10,9 @@ Buffers are whatever has memory: NumPy arrays, tensors of PyTorch, bytearrays, a
 PyTorch is needed. Calls release the GIL.
 """
 
+from typing import Optional
+
+from . import _capi
 from ._capi import DType, Op
 from .buffers import View, view
 from .collectives import PreMulSum
@@ -24,12 +27,16 @@ __version__ = "0.1.0"
 
 __all__ = ["Communicator", "CudaError", "DType", "HoringError", "InternalError", "InvalidArgumentError", "InvalidUsageError",
            "Memory", "Op", "Place", "PreMulSum", "Registration", "RemoteError", "Stream", "SystemCallError", "TimeoutError",
-           "View", "group", "library_version", "mem_alloc", "unique_id", "view"]
+           "View", "group", "library_version", "mem_alloc", "set_default", "unique_id", "view"]
 
 
 def library_version() -> str:
     """The version of the libhoring that is loaded."""
-    from . import _capi
-
     number = _capi.version()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def set_default(name: str, value: Optional[str]) -> None:
+    """What communicators made from now on use where the environment does not set the variable `name`, one of those that
+    horing-info lists; None: the built-in default again. Process-wide, any thread. Raises InvalidArgumentError."""
+    _capi.check(_capi.horingSetDefault(name.encode(), None if value is None else value.encode()))

@@ -70,6 +70,25 @@ class Config(ctypes.Structure):
                 ("splitShare", c_int), ("trafficClass", c_int), ("commName", c_char_p)]
 
 
+class Options(ctypes.Structure):
+    """horingOptions_t."""
+
+    _fields_ = [("size", c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("timeoutMs", c_int),
+                ("initTimeoutMs", c_int), ("reproducible", c_int), ("gpuKernels", c_int)]
+
+
+def make_options(timeout: Optional[float] = None, init_timeout: Optional[float] = None,
+                 reproducible: Optional[bool] = None) -> Options:
+    undefined = -2**31
+    return Options(ctypes.sizeof(Options), 0xcafebeef, version(), undefined if timeout is None else milliseconds(timeout),
+                   undefined if init_timeout is None else milliseconds(init_timeout),
+                   undefined if reproducible is None else int(reproducible), undefined)
+
+
+def milliseconds(seconds: float) -> int:
+    return max(1, round(1000 * seconds))
+
+
 def make_config(blocking: bool = True, name: Optional[str] = None) -> Config:
     undefined = -2**31
     return Config(ctypes.sizeof(Config), 0xcafebeef, version(), int(blocking), undefined, undefined, undefined, None,
@@ -85,10 +104,12 @@ _CALL = (_P, _P)  # comm, stream
 
 _SIGNATURES = {
     "horingGetVersion": (_OUT_INT,),
+    "horingSetDefault": (c_char_p, c_char_p),
     "horingGetUniqueId": (POINTER(UniqueId),),
     "horingCommInitRank": (_OUT_POINTER, _I, UniqueId, _I),
     "horingCommInitRankConfig": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config)),
     "horingCommInitRankScalable": (_OUT_POINTER, _I, _I, _I, POINTER(UniqueId), POINTER(Config)),
+    "horingCommInitRankOptions": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config), POINTER(Options)),
     "horingCommInitAll": (_OUT_POINTER, _I, POINTER(c_int)),
     "horingCommInitFromEnv": (_OUT_POINTER,),
     "horingCommSplit": (_P, _I, _I, _OUT_POINTER, POINTER(Config)),
@@ -96,6 +117,7 @@ _SIGNATURES = {
     "horingCommFinalize": (_P,),
     "horingCommDestroy": (_P,),
     "horingCommAbort": (_P,),
+    "horingCommSetTimeout": (_P, _I),
     "horingCommCount": (_P, _OUT_INT),
     "horingCommUserRank": (_P, _OUT_INT),
     "horingCommGetAsyncError": (_P, _OUT_INT),
@@ -132,6 +154,8 @@ _SIGNATURES = {
     "horingAllGatherList": (_P, _P, _P, _S, _I) + _CALL,
     "horingSend": (_P, _S, _I, _I) + _CALL,
     "horingRecv": (_P, _S, _I, _I) + _CALL,
+    "horingSendTagged": (_P, _S, _I, _I, c_uint64) + _CALL,
+    "horingRecvTagged": (_P, _S, _I, _I, c_uint64, _P) + _CALL,
     "horingGroupStart": (),
     "horingGroupEnd": (),
     "horingGroupDiscard": (),
@@ -140,22 +164,19 @@ _SIGNATURES = {
     "horingStreamSynchronize": (_P,),
     "horingStreamQuery": (_P,),
     "horingStreamAddCallback": (_P, StreamCallback, _P),
-}
-
-# Of newer libraries.
-_NEWER_SIGNATURES = {
-    "horingCommSetTimeout": (_P, _I),
     "horingStreamMark": (_P, _OUT_U64),
     "horingStreamWait": (_P, c_uint64, _I),
-    "horingSendTagged": (_P, _S, _I, _I, c_uint64) + _CALL,
-    "horingRecvTagged": (_P, _S, _I, _I, c_uint64, _P) + _CALL,
 }
 
 library = _library.load()
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # the functions, which the loops below bind
+    # The functions, which the loop below binds.
+    horingGetVersion: Any
+    horingCommGetFailedRank: Any
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def _bind(name: str, arguments: tuple, result=c_int):
@@ -165,8 +186,6 @@ def _bind(name: str, arguments: tuple, result=c_int):
 
 
 for _name, _arguments in _SIGNATURES.items():
-    globals()[_name] = _bind(_name, _arguments)
-for _name, _arguments in _NEWER_SIGNATURES.items():
     globals()[_name] = _bind(_name, _arguments) if hasattr(library, _name) else None
 horingGetErrorString = _bind("horingGetErrorString", (_I,), c_char_p)
 horingGetLastError = _bind("horingGetLastError", (_P,), c_char_p)

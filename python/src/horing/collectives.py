@@ -248,18 +248,36 @@ class Collectives:
 
     # ---- Messages ----
 
-    def send(self, buffer: Any, peer: int, *, dtype: Any = None, stream: Any = None) -> None:
-        """Sends to `peer`. The first send from a to b meets the first recv of b from a, the second the second, and so on.
-        Complete when buffer may be reused, which may need the peer's recv: ranks that send to each other use a group."""
+    def send(self, buffer: Any, peer: int, *, tag: Optional[int] = None, dtype: Any = None, stream: Any = None) -> None:
+        """Sends to `peer`; complete when buffer may be reused.
+
+        Without a tag the first send from a to b meets the first recv of b from a, the second the second, and so on; that may
+        need the peer's recv, so ranks that send to each other use a group. With one (0 to 2**64 - 1) the message goes to the
+        first recv that names it, and the receiver keeps it, up to 64 MiB in all, until there is one.
+        """
         it = view(buffer, dtype)
         kind, factor = it.kind.in_moves()
-        self._issue(_capi.horingSend, stream, it, it.address, it.count * factor, kind, peer)
+        tagged = () if tag is None else (_checked_tag(tag),)
+        function = _capi.horingSend if tag is None else _capi.horingSendTagged
+        self._issue(function, stream, it, it.address, it.count * factor, kind, peer, *tagged)
 
-    def recv(self, buffer: Any, peer: int, *, dtype: Any = None, stream: Any = None) -> None:
-        """Receives from `peer` a message of exactly this size."""
+    def recv(self, buffer: Any, peer: Optional[int] = None, *, tag: Optional[int] = None, dtype: Any = None,
+             stream: Any = None) -> Optional[int]:
+        """Receives from `peer` a message of exactly this size; with a tag, from any rank if `peer` is None.
+
+        Returns the rank that sent it; None where the operation is not complete yet (on a stream, in a group).
+        """
         it = _expect_writable(view(buffer, dtype))
         kind, factor = it.kind.in_moves()
-        self._issue(_capi.horingRecv, stream, it, it.address, it.count * factor, kind, peer)
+        if tag is None:
+            if peer is None:
+                raise ValueError("a message from any rank needs a tag")
+            self._issue(_capi.horingRecv, stream, it, it.address, it.count * factor, kind, peer)
+            return peer
+        source = ctypes.c_int(-1)
+        self._issue(_capi.horingRecvTagged, stream, (it, source), it.address, it.count * factor, kind,
+                    _capi.ANY_RANK if peer is None else peer, _checked_tag(tag), ctypes.addressof(source))
+        return source.value if source.value >= 0 else None
 
     # ---- Reductions ----
 
@@ -362,6 +380,12 @@ def _pairs(sends: Sequence[Any], recvs: Sequence[Any], dtype: Any, in_place: boo
         if source.kind != pairs[0][0].kind:
             raise TypeError(f"the entries of a list have one type, not {pairs[0][0].kind.name} and {source.kind.name}")
     return pairs
+
+
+def _checked_tag(tag: int) -> int:
+    if not 0 <= tag < 2**64:
+        raise ValueError(f"tag is {tag}: expected 0 to 2**64 - 1")
+    return tag
 
 
 # ---- Scalars ----

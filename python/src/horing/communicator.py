@@ -47,8 +47,9 @@ class Communicator(Collectives):
     """One rank of a group of ranks that call the same collectives in the same order.
 
     ``Communicator(id, size, rank)`` makes rank `rank` of `size`: it waits until all ranks have called it with the same ID of
-    :func:`unique_id`, or until HORING_INIT_TIMEOUT_MS has passed; ``name`` begins the text of :meth:`describe`. One thread
-    at a time uses a communicator; ``abort``, ``rank``, ``size``, ``error``, ``failed_rank``, ``place_of``, ``block_of`` and
+    :func:`unique_id`. ``name`` begins the text of :meth:`describe`; ``timeout`` and ``init_timeout`` are the seconds that an
+    operation and the meeting of the ranks may take (HORING_TIMEOUT_MS, HORING_INIT_TIMEOUT_MS); ``reproducible`` makes the
+    bits of reductions depend on nothing but inputs and groups (HORING_REPRODUCIBLE). One thread at a time uses a communicator; ``abort``, ``rank``, ``size``, ``error``, ``failed_rank``, ``place_of``, ``block_of`` and
     ``register`` may be used by any thread at any time. It belongs to the process that made it: in a forked child calls raise
     InvalidUsageError and leave the parent's alone.
 
@@ -57,12 +58,14 @@ class Communicator(Collectives):
     again; what is left is ``shrink``, ``abort`` and ``close``.
     """
 
-    def __init__(self, id: bytes, size: int, rank: int, *, name: Optional[str] = None):
+    def __init__(self, id: bytes, size: int, rank: int, *, name: Optional[str] = None, timeout: Optional[float] = None,
+                 init_timeout: Optional[float] = None, reproducible: Optional[bool] = None):
         if len(id) != _capi.UNIQUE_ID_BYTES:
             raise ValueError(f"id has {len(id)} bytes: expected the {_capi.UNIQUE_ID_BYTES} of horing.unique_id()")
         config = _capi.make_config(blocking=False, name=name)
+        options = _capi.make_options(timeout, init_timeout, reproducible)
         given = _capi.UniqueId.from_buffer_copy(id)
-        self._adopt(_await_rank(lambda out: _capi.horingCommInitRankConfig(out, size, given, rank, config)))
+        self._adopt(_await_rank(lambda out: _capi.horingCommInitRankOptions(out, size, given, rank, config, options)))
 
     @classmethod
     def from_environment(cls) -> "Communicator":
@@ -81,7 +84,7 @@ class Communicator(Collectives):
         return [cls._of(handle) for handle in handles]
 
     @classmethod
-    def _of(cls, handle: int) -> "Communicator":
+    def _of(cls, handle: Any) -> "Communicator":
         made = cls.__new__(cls)
         made._adopt(handle)
         return made
@@ -184,10 +187,8 @@ class Communicator(Collectives):
 
     def set_timeout(self, seconds: float) -> None:
         """The deadline of operations that begin later, in place of HORING_TIMEOUT_MS."""
-        if _capi.horingCommSetTimeout is None:
-            raise NotImplementedError("this libhoring is too old to change a communicator's timeout: set HORING_TIMEOUT_MS")
         comm = self._open()
-        _capi.check(_capi.horingCommSetTimeout(comm, max(1, round(1000 * seconds))), comm)
+        _capi.check(_capi.horingCommSetTimeout(comm, _capi.milliseconds(seconds)), comm)
 
     def register(self, buffer: Any) -> Registration:
         """Announces that a buffer will be used often: RDMA devices then read and write it in place. See Registration."""

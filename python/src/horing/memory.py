@@ -36,7 +36,7 @@ class Memory:
         raise TypeError("a Memory belongs to the process that made it and cannot be pickled")
 
 
-_classes: Dict[int, type] = {}  # by size: the buffer protocol of a Python class is a ctypes array's before Python 3.12
+_classes: Dict[int, Any] = {}  # by size: the buffer protocol of a Python class is a ctypes array's before Python 3.12
 
 
 def mem_alloc(size: int) -> Memory:
@@ -47,9 +47,9 @@ def mem_alloc(size: int) -> Memory:
         raise ValueError(f"size is {size}: expected 0 or more")
     pointer = ctypes.c_void_p()
     _capi.check(_capi.horingMemAlloc(pointer, size))
-    of_size = _classes.get(size)
-    if of_size is None:
-        of_size = _classes[size] = type("Memory", (Memory, ctypes.c_ubyte * size), {"nbytes": size})
+    if size not in _classes:
+        _classes[size] = type("Memory", (Memory, ctypes.c_ubyte * size), {"nbytes": size})
+    of_size = _classes[size]
     if not pointer.value:
         return of_size()
     memory = of_size.from_address(pointer.value)

@@ -17,7 +17,7 @@ from .errors import HoringError, TimeoutError
 __all__ = ["Stream"]
 
 _MOST_HELD = 4096  # operations whose buffers a stream holds before it waits for the first to complete
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 20e-6, 2e-3
+_PAUSE = 2e-3
 _LONGEST_WAIT_MS = 100  # inside the library, where Ctrl-C does not reach Python
 
 
@@ -128,15 +128,10 @@ class Stream:
 
     def _wait(self, timeout: Optional[float]) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
-        pause = _SHORTEST_PAUSE
         while not self._poll():
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"operations on the stream are not complete after {timeout} s. They go on: wait longer, or "
                                    "abort their communicator")
-            if _capi.horingStreamWait is None:  # an older library
-                time.sleep(pause)
-                pause = min(1.5 * pause, _LONGEST_PAUSE)
-                continue
             left = _LONGEST_WAIT_MS if deadline is None else 1000 * (deadline - time.monotonic())
             _capi.horingStreamWait(self._open(), _capi.STREAM_ALL, max(1, min(_LONGEST_WAIT_MS, int(left))))
 
@@ -215,7 +210,7 @@ def await_callbacks(seconds: float) -> None:
     """Until no callback is to come any more, since none may find an interpreter that is gone."""
     deadline = time.monotonic() + seconds
     while _callbacks and time.monotonic() < deadline:
-        time.sleep(_LONGEST_PAUSE)
+        time.sleep(_PAUSE)
 
 
 _callbacks: Dict[int, Callable[[Optional[HoringError]], Any]] = {}

@@ -269,3 +269,55 @@ def test_a_rank_is_killed_while_training(kind):
     for rank in (0, 2):
         text, seconds = outcomes[rank].value
         assert "rank 1" in text and seconds < 5, outcomes[rank]
+
+
+def test_compiled_collectives():
+    def body(rank, size):
+        group = dist.group.WORLD
+
+        @torch.compile(backend="aot_eager", fullgraph=True)
+        def doubled(tensor):
+            return 2 * funcol.all_reduce(tensor + 1, "sum", group)
+
+        assert torch.equal(doubled(torch.ones(4)), torch.full((4,), 4.0 * size))
+        net = DistributedDataParallel(torch.compile(model(), backend="aot_eager"))
+        train(net, rank, 2)
+        gradient = net.module.get_parameter("_orig_mod.0.weight").grad
+        everyone = [torch.empty_like(gradient) for _ in range(size)]
+        dist.all_gather(everyone, gradient)
+        assert all(torch.equal(each, gradient) for each in everyone)
+
+    check(2, body)
+
+
+def test_pipeline_schedules():
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    def body(rank, size):
+        for schedule_of in (ScheduleGPipe, Schedule1F1B):
+            torch.manual_seed(3)
+            layers = [nn.Linear(6, 6) for _ in range(size)]
+            stage = PipelineStage(layers[rank], rank, size, torch.device("cpu"))
+            schedule = schedule_of(stage, 4, loss_fn=lambda output, target: (output - target).square().sum())
+            inputs, target = torch.randn(8, 6), torch.randn(8, 6)
+            schedule.step(*([inputs] if rank == 0 else []), **({"target": target} if rank == size - 1 else {}))
+            got = layers[rank].weight.grad.clone()
+            whole = nn.Sequential(*copy.deepcopy(layers))
+            whole.zero_grad()
+            (whole(inputs) - target).square().sum().backward()
+            torch.testing.assert_close(got, whole[rank].weight.grad / 4)
+
+    check(3, body)
+
+
+def test_debug_level_detail():
+    def body(rank, size, folder):
+        from ranks import join
+        dist.set_debug_level(dist.DebugLevel.DETAIL)
+        join(rank, size, folder)
+        net = DistributedDataParallel(model())
+        train(net, rank, 2)
+        close_to(net.module, alone(size, 2))
+        dist.destroy_process_group()
+
+    check(2, body, group=False)

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "horing_run/core_binding.h"
 #include "horing_run/placement.h"
@@ -85,6 +86,20 @@ TEST(HoringRun, GivesAllRanksOneNewSecretAndRoot) {
     EXPECT_EQ(secret.find_first_not_of("0123456789abcdef"), std::string::npos);
   }
   EXPECT_NE(first, second);
+}
+
+TEST(HoringRun, GivesAllRanksOneMasterForPyTorch) {
+  const Outcome outcome = runProgram(horingRun({"-n", "2"}, "echo $MASTER_ADDR $MASTER_PORT ${HORING_ROOT##*:}"));
+  const auto lines = sortedLines(outcome.output);
+  ASSERT_EQ(lines.size(), 2u) << outcome.errors;
+  EXPECT_EQ(lines[0], lines[1]);
+  std::istringstream words(lines[0]);
+  std::string address;
+  int port = 0, port_of_root = 0;
+  words >> address >> port >> port_of_root;
+  EXPECT_EQ(address, "127.0.0.1");
+  EXPECT_GT(port, 0);
+  EXPECT_NE(port, port_of_root);
 }
 
 TEST(HoringRun, StartsRanksWithTheSignalsItWasStartedWith) {

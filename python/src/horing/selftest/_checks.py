@@ -29,7 +29,7 @@ def _expect(what: Any, actual: bytearray, expected: bytearray) -> None:
         raise AssertionError(f"{what}: the result differs from what was expected at byte {at}")
 
 
-_FUNCTIONS = {Op.SUM: operator.add, Op.PROD: operator.mul, Op.MAX: max, Op.MIN: min, Op.BAND: operator.and_,
+_FUNCTIONS: Dict[Op, Any] = {Op.SUM: operator.add, Op.PROD: operator.mul, Op.MAX: max, Op.MIN: min, Op.BAND: operator.and_,
               Op.BOR: operator.or_, Op.BXOR: operator.xor}
 
 
@@ -49,9 +49,9 @@ def reductions(comm: Communicator) -> int:
         if comm.size in (1, 2, 4) or not is_float(dtype):  # else 1/n is not exact
             _expect(f"AVG of {dtype.name}", buffer, pack([4] * _COUNT, dtype))
             done += 1
-    with comm.premul_sum(comm.rank + 1, DType.float32) as op:
+    with comm.premul_sum(comm.rank + 1, DType.float32) as scaled:
         buffer = pack([2] * _COUNT, DType.float32)
-        comm.all_reduce(buffer, op=op, dtype="float32")
+        comm.all_reduce(buffer, op=scaled, dtype="float32")
         _expect("premul_sum", buffer, pack([comm.size * (comm.size + 1)] * _COUNT, DType.float32))
     return done + 1
 
@@ -145,7 +145,7 @@ def lists(comm: Communicator) -> int:
 
 
 def messages(comm: Communicator) -> int:
-    """send and recv, in groups and alone"""
+    """send and recv, in groups, alone and with tags"""
     n, rank = comm.size, comm.rank
     left, right = (rank - 1) % n, (rank + 1) % n
     inbox = bytearray(100)
@@ -155,11 +155,14 @@ def messages(comm: Communicator) -> int:
     _expect("messages in a ring", inbox, bytearray([left]) * 100)
     if n > 1 and rank == 0:
         comm.send(b"alone", n - 1)
+        comm.send(b"tag 9", n - 1, tag=9)
     if n > 1 and rank == n - 1:
         word = bytearray(5)
         comm.recv(word, 0)
         _expect("a message alone", word, bytearray(b"alone"))
-    return 2
+        assert comm.recv(word, tag=9) == 0
+        _expect("a message with a tag", word, bytearray(b"tag 9"))
+    return 3
 
 
 def on_streams(comm: Communicator) -> int:

@@ -11,7 +11,7 @@ _LETTERS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q"
             "float32": "f", "float64": "d"}
 # 0 to 8, where float8 has them all; above 8 it has the even ones.
 _FLOAT8 = {"float8_e4m3": (0x00, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e, 0x50),
-           "float8_e5m2": (0x00, 0x3c, 0x40, 0x42, 0x44, None, 0x46, None, 0x48)}
+           "float8_e5m2": (0x00, 0x3c, 0x40, 0x42, 0x44, -1, 0x46, -1, 0x48)}
 
 
 def pack(values: List[int], dtype: DType) -> bytearray:

@@ -289,8 +289,22 @@ class Collectives:
         _same_type(output, input)
         staging = Staging()
         source, target = staging.input(input), staging.output(output)
+        if not output_split_sizes and not input_split_sizes:
+            return self._exchange_evenly(opts, staging, output, source, target)
         return self._exchange("all_to_all_single", opts, staging, [output], self._split(source, input_split_sizes, "input"),
                               self._split(target, output_split_sizes, "output"))
+
+    def _exchange_evenly(self, opts, staging, output, source, target):
+        self._check_size("input", source, target.numel())
+        for tensor in (source, target):
+            if tensor.dim() and tensor.size(0) % self._size:
+                raise ValueError(f"{tensor.size(0)} rows, which {self._size} ranks cannot share evenly: pass split sizes")
+        sent, received, (dtype, count) = source.data_ptr(), target.data_ptr(), movable(source)
+
+        def call(stream):
+            return _capi.horingAlltoAll(sent, received, count // self._size, dtype, self._lane.comm, stream)
+
+        return self._submit("all_to_all_single", opts, staging, [output], call)
 
     def _exchange(self, name, opts, staging, result, input_parts, output_parts):
         inputs, outputs = staging.exchanged(input_parts, output_parts)
