@@ -7,14 +7,6 @@ namespace horing {
 
 namespace {
 
-// Up to the separator, which goes with it.
-std::string_view takeUntil(std::string_view& text, char separator) {
-  const size_t end = std::min(text.find(separator), text.size());
-  const std::string_view taken = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return taken;
-}
-
 Status wrong(std::string_view whole, const char* expected, std::string_view word) {
   return makeStatus(
       Code::kInvalidArgument,

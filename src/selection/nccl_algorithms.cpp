@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "selection/table_words.h"
 
 namespace horing {
 
@@ -43,13 +44,6 @@ constexpr Named kNamed[] = {
 
 bool isWord(std::string_view text, const char* word) {
   return text.size() == std::string_view(word).size() && ::strncasecmp(text.data(), word, text.size()) == 0;
-}
-
-std::string_view takeUntil(std::string_view& text, char separator) {
-  const size_t end = std::min(text.find(separator), text.size());
-  const std::string_view taken = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return taken;
 }
 
 // Rows for what is nearest to `name`, of this collective or of all. False: NCCL has no such algorithm.

@@ -1,5 +1,6 @@
 #include "selection/table_words.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/byte_size.h"
@@ -22,6 +23,13 @@ std::optional<Collective> parseCollective(std::string_view word) {
   for (int number = 0; number < kCollectives; ++number)
     if (word == collectiveName(static_cast<Collective>(number))) return static_cast<Collective>(number);
   return std::nullopt;
+}
+
+std::string_view takeUntil(std::string_view& text, char separator) {
+  const size_t end = std::min(text.find(separator), text.size());
+  const std::string_view taken = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return taken;
 }
 
 }  // namespace horing

@@ -15,4 +15,7 @@ std::optional<size_t> parseTableBytes(std::string_view word);
 std::string tableBytesText(size_t bytes);
 std::optional<Collective> parseCollective(std::string_view word);
 
+// Takes off what comes up to the separator, and the separator; all, where there is none.
+std::string_view takeUntil(std::string_view& text, char separator);
+
 }  // namespace horing

@@ -48,11 +48,14 @@ def fetch(folder):
     wheel = folder / WHEEL
     if not wheel.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *WHAT]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        # Into a folder of its own, so that half a file never has the name of a whole one.
+        command = ["timeout", "240", sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--retries", "1", "--timeout", "20",
+                   "--dest", str(folder / "fetched"), *WHAT]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print(f"SKIPPED: NCCL's wheel cannot be fetched: {done.stderr.strip().splitlines()[-1:]}")
             sys.exit(SKIPPED)
+        (folder / "fetched" / WHEEL).rename(wheel)
     found = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if found != SHA256:
         fail(f"{wheel} has SHA-256 {found}, expected {SHA256}")
