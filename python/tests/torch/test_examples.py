@@ -25,7 +25,7 @@ def horing_run(*options: str) -> list[str]:
 def output(launcher: list[str], *arguments: str) -> str:
     environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "HORING_KEY_FILE")}
     ended = subprocess.run([*launcher, *arguments], env={**environment, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-                           timeout=100)
+                           timeout=240)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

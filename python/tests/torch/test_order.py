@@ -178,3 +178,40 @@ def test_sequence_numbers():
             work.wait()
 
     check(2, body)
+
+
+def test_compiled_code_can_wait_for_a_handle():
+    from torch.distributed import _functional_collectives as funcol
+
+    def body(rank, size):
+        registered = torch._C._distributed_c10d._get_work_registry_size
+        with funcol.allow_inflight_collective_as_graph_input_ctx():
+            tensor = torch.ones(4)
+            work = dist.all_reduce(tensor, async_op=True)
+            assert registered() == 1
+            work.wait()
+            assert registered() == 0
+            dist.all_reduce(tensor, async_op=True)  # its handle is dropped
+            assert torch.equal(funcol.wait_tensor(tensor), torch.full((4,), 1.0 * size * size))
+
+    check(2, body)
+
+
+def test_thousands_of_operations_leak_nothing():
+    def body(rank, size):
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        tensor = torch.zeros(2000)
+        begin = 0
+        for number in range(6000):
+            work = dist.all_reduce(tensor, async_op=number % 3 > 0)
+            if number % 3 == 2:
+                work.wait()
+            if number == 1000:
+                begin = resident()
+        dist.barrier()
+        assert resident() - begin < 8 << 20, (begin, resident())
+
+    check(2, body)

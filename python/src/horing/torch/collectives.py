@@ -15,6 +15,7 @@ from .staging import Staging
 from .tensors import Reduction, extent, movable, pointers_array, reduction, sizes_array
 
 _NO_TIMEOUT = timedelta(0)
+_compiled_code_may_wait = getattr(_c10d, "_allow_inflight_collective_as_graph_input", bool)  # bool(): False, in older torch
 
 
 def _single(tensors) -> torch.Tensor:
@@ -352,7 +353,10 @@ class Collectives:
             operation.timeout = opts.timeout.total_seconds()
         if opts.asyncOp:
             self._lane.start(operation)
-            return self._handle(Work(self._lane, operation))
+            work = Work(self._lane, operation)
+            if _compiled_code_may_wait():
+                work.register([tensor for tensor in operation.result if isinstance(tensor, torch.Tensor)])
+            return self._handle(work)
         self._lane.run(operation)
         return COMPLETE
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import torch
+import torch._C._distributed_c10d as _c10d
 import torch.distributed as dist
 
 from .helpers import run_on_helper
@@ -80,6 +81,7 @@ class Work(dist.Work):
         super().__init__()
         self._lane, self._operation = lane, operation
         self._future = None
+        self._registered: list[torch.Tensor] = []
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Blocks until the operation is complete, at most `timeout` (zero or negative: the group's own).
@@ -88,7 +90,15 @@ class Work(dist.Work):
         """
         seconds = timeout.total_seconds()
         self._lane.wait(self._operation, seconds if seconds > 0 else None)
+        while self._registered:
+            torch.ops._c10d_functional.wait_tensor(self._registered.pop())
         return True
+
+    def register(self, tensors: list[torch.Tensor]) -> None:
+        """Lets compiled code that takes one of the tensors wait for this."""
+        for tensor in tensors:
+            _c10d._register_work(tensor, self)
+        self._registered = list(tensors)
 
     def synchronize(self) -> None:
         self.wait()
@@ -114,9 +124,8 @@ class Work(dist.Work):
 
     def get_future_result(self) -> torch.futures.Future:
         """A future of the number of a WorkResult."""
-        from torch._C._distributed_c10d import WorkResult  # not in the oldest torch
-
-        return self.get_future().then(lambda done: int(WorkResult.COMM_ERROR if self._operation.error else WorkResult.SUCCESS))
+        kind = _c10d.WorkResult
+        return self.get_future().then(lambda done: int(kind.COMM_ERROR if self._operation.error else kind.SUCCESS))
 
     def _get_sequence_number(self) -> int:
         return self._operation.sequence
