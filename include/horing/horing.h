@@ -223,32 +223,29 @@ typedef struct horingComm* horingComm_t;
  * horingOptions_t. If the caller was compiled with the header of an older library, the fields that it lacks count as
  * undefined; with the header of a newer one, fields that this library does not know must be undefined. */
 typedef struct {
-  size_t size;             /* from the initialiser */
-  unsigned int magic;      /* from the initialiser */
-  unsigned int version;    /* from the initialiser */
-  int blocking;            /* 1, or 0: see horingCommInitRankConfig; undefined: 1, or the parent's */
-  int cgaClusterSize;      /* ignored; 0 to 8 */
-  int minCTAs;             /* ignored; from 1, at most maxCTAs */
-  int maxCTAs;             /* HORING_GPU_BLOCKS, 1 to 1024; the least of all ranks counts */
-  const char* netName;     /* the only network between nodes: "Socket", or "IB" (RDMA); case is ignored */
-  int splitShare;          /* ignored: nothing is shared between parent and child; 0 or 1 */
-  int trafficClass;        /* the communicator's HORING_IB_TC, 0 to 255 */
-  const char* commName;    /* begins the text of horingCommDescribe; the first 128 bytes are kept */
-  int collnetEnable;       /* ignored; 0 or 1 */
-  int CTAPolicy;           /* ignored; HORING_CTA_POLICY_..., or several of them */
-  int shrinkShare;         /* ignored, like splitShare */
-  int nvlsCTAs;            /* ignored; from 1 */
-  int nChannelsPerNetPeer; /* ignored; from 1 */
-  int nvlinkCentricSched;  /* ignored; 0 or 1 */
-  int graphUsageMode;      /* ignored; 0 to 2 */
-  int numRmaCtx;           /* ignored; from 1 */
-  int maxP2pPeers;         /* ignored; from 1 */
-  int graphStreamOrdering; /* ignored; 0 or 1 */
-  int launchOrderImplicit; /* ignored; 0 or 1 */
-  int numRmaSig;           /* ignored; from 0 */
-  int rmaEagerInit;        /* ignored; 0 or 1 */
-  int hostCftMode;         /* ignored; 1 to 3 */
-  int nvlsHostMode;        /* ignored; from 0 */
+  size_t size;          /* from the initialiser */
+  unsigned int magic;   /* from the initialiser */
+  unsigned int version; /* from the initialiser */
+  int blocking;         /* 1, or 0: see horingCommInitRankConfig; undefined: 1, or the parent's */
+  int cgaClusterSize;   /* ignored; 0 to 8 */
+  int minCTAs;          /* ignored; from 1, at most maxCTAs */
+  int maxCTAs;          /* HORING_GPU_BLOCKS, 1 to 1024; the least of all ranks counts */
+  const char* netName;  /* the only network between nodes: "Socket", or "IB" (RDMA); case is ignored */
+  int splitShare;       /* ignored: nothing is shared between parent and child; 0 or 1 */
+  int trafficClass;     /* the communicator's HORING_IB_TC, 0 to 255 */
+  const char* commName; /* begins the text of horingCommDescribe; the first 128 bytes are kept */
+  int collnetEnable;    /* ignored; 0 or 1 */
+  int CTAPolicy;        /* ignored; HORING_CTA_POLICY_..., or several of them */
+  int shrinkShare;      /* ignored, like splitShare */
+  int nvlsCTAs, nChannelsPerNetPeer;            /* ignored; from 1 */
+  int nvlinkCentricSched;                       /* ignored; 0 or 1 */
+  int graphUsageMode;                           /* ignored; 0 to 2 */
+  int numRmaCtx, maxP2pPeers;                   /* ignored; from 1 */
+  int graphStreamOrdering, launchOrderImplicit; /* ignored; 0 or 1 */
+  int numRmaSig;                                /* ignored; from 0 */
+  int rmaEagerInit;                             /* ignored; 0 or 1 */
+  int hostCftMode;                              /* ignored; 1 to 3 */
+  int nvlsHostMode;                             /* ignored; from 0 */
 } horingConfig_t;
 
 /* clang-format off */
@@ -262,17 +259,14 @@ typedef struct {
   HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT, HORING_CONFIG_UNDEF_INT }
 /* clang-format on */
 
-/* Extension. Settings of one communicator that NCCL does not have. Start with HORING_OPTIONS_INITIALIZER, then assign
- * the fields that shall differ from the environment's settings. Those of an older or newer header are read as
- * horingConfig_t's. */
+/* Extension. Settings that NCCL does not have; like horingConfig_t, with HORING_OPTIONS_INITIALIZER. */
 typedef struct {
-  size_t size;          /* from the initialiser */
-  unsigned int magic;   /* from the initialiser */
-  unsigned int version; /* from the initialiser */
-  int timeoutMs;        /* the communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
-  int initTimeoutMs;    /* the communicator's HORING_INIT_TIMEOUT_MS, 1 to 86400000 */
-  int reproducible;     /* the communicator's HORING_REPRODUCIBLE, 0 or 1; see convention (6) */
-  int gpuKernels;       /* 1, or 0: HORING_GPU_PATH=staged, for one that takes no GPU memory */
+  size_t size;                 /* from the initialiser */
+  unsigned int magic, version; /* from the initialiser */
+  int timeoutMs;               /* the communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
+  int initTimeoutMs;           /* the communicator's HORING_INIT_TIMEOUT_MS, 1 to 86400000 */
+  int reproducible;            /* the communicator's HORING_REPRODUCIBLE, 0 or 1; see convention (6) */
+  int gpuKernels;              /* 1, or 0: HORING_GPU_PATH=staged, for one that takes no GPU memory */
 } horingOptions_t;
 
 /* clang-format off */
@@ -299,10 +293,9 @@ HORING_API const char* horingGetErrorString(horingResult_t result);
  * again. Any thread, any time. */
 HORING_API const char* horingGetLastError(horingComm_t comm);
 
-/* Extension. Sets what communicators and IDs made from now on use where the environment does not set the variable
- * `name`, one of those that horing-info lists; with value NULL, the built-in default again. Strings are copied. For
- * programs that shall not change their own environment. Process-wide. Any thread. Errors: horingInvalidArgument (name
- * NULL, no such variable); a value that is not allowed is refused where a communicator is made. */
+/* Extension. Sets what communicators and IDs made from now on in this process use where the environment does not set
+ * the variable `name` (horing-info lists all); NULL: the built-in default again. Strings are copied. Any thread.
+ * Errors: horingInvalidArgument (no such variable); a bad value is refused where a communicator is made. */
 HORING_API horingResult_t horingSetDefault(const char* name, const char* value);
 
 /* ---- Making and ending communicators ---- */
@@ -768,21 +761,19 @@ HORING_API horingResult_t horingGroupStart(void);
  * launched), or the first of an operation. */
 HORING_API horingResult_t horingGroupEnd(void);
 
-/* What horingGroupSimulateEnd answers. Start with HORING_SIM_INFO_INITIALIZER. */
+/* What horingGroupSimulateEnd answers. The first three are from HORING_SIM_INFO_INITIALIZER. */
 typedef struct {
-  size_t size;          /* from the initialiser */
-  unsigned int magic;   /* from the initialiser */
-  unsigned int version; /* from the initialiser */
-  float estimatedTime;  /* microseconds */
+  size_t size;
+  unsigned int magic, version;
+  float estimatedTime; /* microseconds */
 } horingSimInfo_t;
 #define HORING_SIM_INFO_INITIALIZER \
   { sizeof(horingSimInfo_t), 0x74685283, HORING_VERSION_CODE, HORING_UNDEF_FLOAT }
 
-/* Closes what horingGroupStart opened, in place of horingGroupEnd, and launches nothing: it predicts how long the
- * operations of the group would take, and writes that into simInfo, unless it is NULL; an inner level writes
- * nothing. Collectives are simulated, with the algorithms that this communicator would choose, on the machine that
- * HORING_CALIBRATE measured or names, else on the one that horing-sim assumes; messages take what their line needs.
- * Local: no rank is asked. Errors: horingInvalidUsage (no group is open; the group makes communicators),
+/* Closes what horingGroupStart opened, in place of horingGroupEnd, and launches nothing, but writes into simInfo,
+ * unless it is NULL, how long the group would take; an inner level writes nothing. Collectives are simulated on the
+ * machine that HORING_CALIBRATE measured or names, else on the one that horing-sim assumes; messages take what their
+ * line needs. Local. Errors: horingInvalidUsage (no group is open; the group makes communicators),
  * horingInvalidArgument (simInfo not initialised; what cannot be simulated), or that of a call that was refused. */
 HORING_API horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo);
 

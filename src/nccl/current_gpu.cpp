@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
+
 namespace horing::nccl {
 
 namespace {
@@ -14,24 +16,27 @@ bool look(void* driver, const char* name, Function& function) {
 
 bool CurrentGpu::load(void* driver) noexcept {
   return look(driver, "cuInit", init_) && look(driver, "cuCtxGetCurrent", get_current_) &&
-         look(driver, "cuCtxSetCurrent", set_current_) && look(driver, "cuDevicePrimaryCtxRetain", retain_) &&
+         look(driver, "cuCtxPushCurrent_v2", push_) && look(driver, "cuDevicePrimaryCtxRetain", retain_) &&
          look(driver, "cuMemAlloc_v2", allocate_) && look(driver, "cuMemFree_v2", free_) && init_(0) == 0;
 }
 
 bool CurrentGpu::haveContext() const noexcept {
   void* context = nullptr;
   if (get_current_(&context) == 0 && context) return true;
-  return retain_(&context, 0) == 0 && set_current_(context) == 0;
+  return retain_(&context, 0) == 0 && push_(context) == 0;
 }
 
 const CurrentGpu* CurrentGpu::find() noexcept {
-  static const CurrentGpu* const loaded = []() -> const CurrentGpu* {
+  static std::mutex mutex;
+  static CurrentGpu gpu;
+  static bool is_loaded = false;  // under mutex; a program may load a driver at any time
+  const std::lock_guard lock(mutex);
+  if (!is_loaded) {
     // Only what the program has: a driver that nobody uses stays out of its process.
     void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    static CurrentGpu gpu;
-    return driver && gpu.load(driver) ? &gpu : nullptr;
-  }();
-  return loaded && loaded->haveContext() ? loaded : nullptr;
+    is_loaded = driver && gpu.load(driver);
+  }
+  return is_loaded && gpu.haveContext() ? &gpu : nullptr;
 }
 
 void* CurrentGpu::allocate(size_t size) const noexcept {

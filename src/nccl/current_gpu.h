@@ -20,7 +20,7 @@ class CurrentGpu {
   bool haveContext() const noexcept;
   int (*init_)(unsigned int) = nullptr;
   int (*get_current_)(void**) = nullptr;
-  int (*set_current_)(void*) = nullptr;
+  int (*push_)(void*) = nullptr;
   int (*retain_)(void**, int) = nullptr;
   int (*allocate_)(unsigned long long*, size_t) = nullptr;
   int (*free_)(unsigned long long) = nullptr;
