@@ -81,13 +81,16 @@ void PointToPoint::join(std::span<const Transfer> transfers, uint64_t ticket) {
 }
 
 uint64_t PointToPoint::takeFinished() {
-  for (auto at = tickets_.begin(); at != tickets_.end(); ++at) {
-    const Ticket& ticket = at->second;
-    if (ticket.open == 0 && std::all_of(ticket.senders.begin(), ticket.senders.end(),
-                                        [](const Sender* sender) { return sender->flushed(); }))
-      return tickets_.extract(at).key();
-  }
-  return 0;
+  const auto found = std::find_if(through_.begin(), through_.end(), [&](uint64_t number) {
+    const std::vector<Sender*>& senders = tickets_.at(number).senders;
+    return std::all_of(senders.begin(), senders.end(),
+                       [](const Sender* sender) { return sender->flushed(); });
+  });
+  if (found == through_.end()) return 0;
+  const uint64_t number = *found;
+  through_.erase(found);
+  tickets_.erase(number);
+  return number;
 }
 
 void PointToPoint::add(const Transfer& transfer) {
@@ -314,8 +317,8 @@ void PointToPoint::noteThrough(const Flow& flow, const Transfer& transfer) {
   --open_;
   if (transfer.ticket == 0) return;
   Ticket& ticket = tickets_.at(transfer.ticket);
-  --ticket.open;
   if (flow.sender) ticket.senders.push_back(flow.sender);
+  if (--ticket.open == 0) through_.push_back(transfer.ticket);
 }
 
 void PointToPoint::rejectMessage(const Flow& flow, const Message& message) {

@@ -127,6 +127,7 @@ class PointToPoint final : public Driven {
   std::vector<Flow> flows_;
   Inbox inbox_;
   std::map<uint64_t, Ticket> tickets_;
+  std::vector<uint64_t> through_;       // those without an open message, that were not taken
   std::vector<MemoryCopier*> copiers_;  // of this group's transfers, each once
   size_t open_ = 0;                     // messages that are not through
   bool settled_ = true;
