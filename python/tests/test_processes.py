@@ -12,7 +12,7 @@ SHOW = "\nprint(error.rank, type(error).__name__, flush=True)\n"
 
 
 def test_launched_by_horing_run():
-    text = "import horing; c = horing.Communicator.from_environment(); b = bytearray([1]); c.all_reduce(b); print('sum', b[0])"
+    text = "import horing; c = horing.Communicator.from_environment(); b = bytearray([1]); c.all_reduce(b); print(f'sum {b[0]}')"
     run = subprocess.run([_programs.find("horing-run"), "-n", "3", "--", sys.executable, "-c", text], capture_output=True,
                          text=True, timeout=60)
     assert run.returncode == 0 and run.stdout.count("sum 3") == 3, run

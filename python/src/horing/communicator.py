@@ -49,9 +49,11 @@ class Communicator(Collectives):
     ``Communicator(id, size, rank)`` makes rank `rank` of `size`: it waits until all ranks have called it with the same ID of
     :func:`unique_id`. ``name`` begins the text of :meth:`describe`; ``timeout`` and ``init_timeout`` are the seconds that an
     operation and the meeting of the ranks may take (HORING_TIMEOUT_MS, HORING_INIT_TIMEOUT_MS); ``reproducible`` makes the
-    bits of reductions depend on nothing but inputs and groups (HORING_REPRODUCIBLE). One thread at a time uses a communicator; ``abort``, ``rank``, ``size``, ``error``, ``failed_rank``, ``place_of``, ``block_of`` and
-    ``register`` may be used by any thread at any time. It belongs to the process that made it: in a forked child calls raise
-    InvalidUsageError and leave the parent's alone.
+    bits of reductions depend on nothing but inputs and groups (HORING_REPRODUCIBLE).
+
+    One thread at a time uses a communicator; ``abort``, ``rank``, ``size``, ``error``, ``failed_rank``, ``place_of``,
+    ``block_of``, ``set_timeout`` and ``register`` may be used by any thread at any time. It belongs to the process that made
+    it: in a forked child calls raise InvalidUsageError and leave the parent's alone.
 
     ``close`` ends it; a ``with`` block closes it, or aborts it if the block raises, so that the other ranks learn of it at
     once; and so does the end of the program. After the first error that left ranks out of step every collective raises it
