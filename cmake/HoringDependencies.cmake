@@ -7,7 +7,10 @@
 set(HORING_BUNDLE_DEPS OFF CACHE STRING
   "Build hwloc, libsodium and expat, and take the headers of others, from pinned sources: OFF, AUTO (what is missing here) or ON")
 set_property(CACHE HORING_BUNDLE_DEPS PROPERTY STRINGS OFF AUTO ON)
-set(HORING_SOURCES "$ENV{HORING_SOURCES}" CACHE PATH "A folder with the archives of pinned sources, for machines without a network")
+set(HORING_SOURCES "" CACHE PATH "A folder with the archives of pinned sources, for machines without a network")
+if(NOT HORING_SOURCES)  # whichever configuration of this tree first has it in its environment
+  set_property(CACHE HORING_SOURCES PROPERTY VALUE "$ENV{HORING_SOURCES}")
+endif()
 
 set(HORING_BUNDLED "" CACHE INTERNAL "The dependencies that are built here")
 if(NOT HORING_BUNDLE_DEPS STREQUAL "OFF")
