@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import horing
-from horing import Op
+from horing import Op, _capi
 
 SIZES = [1, 2, 3, 4]
 TYPES = ["i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
@@ -242,6 +242,26 @@ def test_messages_with_tags(on_ranks):
     on_ranks(3, call)
 
 
+def test_only_memory_that_is_held_is_given_for_the_sender(on_ranks, monkeypatch):
+    """On a stream that is a number nobody holds it until the message arrives."""
+    given, receive = [], _capi.horingRecvTagged
+    monkeypatch.setattr(_capi, "horingRecvTagged", lambda *arguments: given.append(arguments[5]) or receive(*arguments))
+
+    def call(comm):
+        if comm.rank == 1:
+            for tag in range(3):
+                comm.send(np.ones(1), 0, tag=tag)
+            return None
+        inbox = np.zeros(1)
+        with horing.Stream() as stream:
+            found = [comm.recv(inbox, tag=tag, stream=where) for tag, where in enumerate((None, stream, stream.handle))]
+            stream.synchronize()
+        return found[0], found[2], inbox[0]
+
+    assert on_ranks(2, call)[0] == (1, None, 1)
+    assert given[0] and given[1] and given[2] is None
+
+
 def test_scaled_sum(on_ranks):
     def call(comm):
         for dtype, scalar in (("float32", 0.5), ("float64", 0.25), ("int32", 3), ("float16", np.float16(2))):
@@ -279,7 +299,19 @@ def test_wrong_buffers_are_refused_and_nothing_is_sent(on_ranks):
                 (ValueError, lambda: comm.all_gather_v(np.zeros(1), np.zeros(n), [-1] * n)),
                 (ValueError, lambda: comm.gather_v(np.zeros(1), np.zeros(n), root=comm.rank)),
                 (horing.InvalidArgumentError, lambda: comm.reduce(np.zeros(3), root=n)),
-                (horing.InvalidArgumentError, lambda: comm.send(np.zeros(3), -1))]:
+                (horing.InvalidArgumentError, lambda: comm.send(np.zeros(3), -1)),
+                (ValueError, lambda: comm.send(np.zeros(3), 2**32 + 1 - comm.rank)),
+                (ValueError, lambda: comm.recv(np.zeros(3), -1, tag=1)),
+                (ValueError, lambda: comm.recv(np.zeros(3), 2**32, tag=1)),
+                (ValueError, lambda: comm.send(np.zeros(3), 1 - comm.rank, tag=2**64)),
+                (TypeError, lambda: comm.send(np.zeros(3), 1 - comm.rank, tag=1.5)),
+                (TypeError, lambda: comm.broadcast(np.zeros(3), root="0")),
+                (TypeError, lambda: comm.all_reduce(np.zeros(3), op="sum")),
+                (TypeError, lambda: comm.all_reduce(np.zeros(3, bool), op="sum")),
+                (ValueError, lambda: comm.premul_sum(1.5, "int32")),
+                (ValueError, lambda: comm.premul_sum(2**31, "int32")),
+                (ValueError, lambda: comm.premul_sum(1e300, "float32")),
+                (ValueError, lambda: comm.premul_sum(1e300, "bfloat16"))]:
             with pytest.raises(kind):
                 wrong()
         overlapping = np.zeros(8)
@@ -289,6 +321,16 @@ def test_wrong_buffers_are_refused_and_nothing_is_sent(on_ranks):
         assert comm.error is None
 
     on_ranks(2, call)
+
+
+@pytest.mark.parametrize("call", ["broadcast", "reduce", "gather", "scatter", "gather_v", "scatter_v"])
+def test_a_root_of_more_than_32_bits_is_no_other_root(call):
+    with horing.Communicator(horing.unique_id(), 1, 0) as comm:
+        buffers = (np.zeros(3),) if call in ("broadcast", "reduce") else (np.zeros(3), np.zeros(3))
+        counts = {"counts": [3]} if call.endswith("_v") else {}
+        getattr(comm, call)(*buffers, root=np.int64(0), **counts)
+        with pytest.raises(ValueError, match="root is 4294967296"):
+            getattr(comm, call)(*buffers, root=2**32, **counts)
 
 
 def test_nothing_can_be_sent(on_ranks):

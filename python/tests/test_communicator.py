@@ -31,6 +31,28 @@ def test_arguments_of_the_constructor():
         horing.Communicator(horing.unique_id(), 1, 1)
     with pytest.raises(horing.InvalidArgumentError):
         horing.Communicator(bytes(128), 1, 0)
+    for size, rank in ((2**32 + 1, 0), (1, 2**32), (0, 0)):
+        with pytest.raises(ValueError, match=str(size if rank == 0 else rank)):
+            horing.Communicator(horing.unique_id(), size, rank)
+    for seconds in (0, -1, 86401, 4294968, float("nan")):
+        with pytest.raises(ValueError, match="timeout"):
+            horing.Communicator(horing.unique_id(), 1, 0, timeout=seconds)
+
+
+def test_numbers_that_are_none_of_the_job():
+    with horing.Communicator(horing.unique_id(), 1, 0) as comm:
+        for kind, wrong in [
+                (TypeError, lambda: comm.split("a")),
+                (ValueError, lambda: comm.split(2**32)),
+                (ValueError, lambda: comm.split(0, key=2**31)),
+                (ValueError, lambda: comm.shrink([2**32])),
+                (ValueError, lambda: comm.place_of(2**32)),
+                (ValueError, lambda: comm.block_of(2**32)),
+                (ValueError, lambda: horing.Communicator.create_all(2**32 + 1)),
+                (ValueError, lambda: comm.set_timeout(50 * 86400))]:
+            with pytest.raises(kind):
+                wrong()
+        comm.barrier()
 
 
 def test_no_launcher(monkeypatch):
@@ -375,10 +397,17 @@ def test_memory_lives_as_long_as_its_views():
     assert gone() is None
 
 
+def test_sizes_of_memory_that_is_gone_are_forgotten():
+    gone = [weakref.ref(type(horing.mem_alloc(12345 + size))) for size in range(3)]
+    gc.collect()
+    assert [each() for each in gone] == [None] * 3
+
+
 def test_memory_of_nothing_and_too_much():
     assert horing.mem_alloc(0).nbytes == 0
-    with pytest.raises(ValueError):
-        horing.mem_alloc(-1)
+    for size in (-1, 2**64 + 8):
+        with pytest.raises(ValueError):
+            horing.mem_alloc(size)
     with pytest.raises(horing.HoringError):
         horing.mem_alloc(1 << 60)
 

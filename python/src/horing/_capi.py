@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import operator
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _library
-from .errors import HoringError, class_of
+from .errors import HoringError, InvalidArgumentError, class_of
 
 SUCCESS = 0
 IN_PROGRESS = 7
@@ -23,6 +24,7 @@ STREAM_ALL = 2**64 - 1
 SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
 RANK_MAJOR, RAIL_MAJOR = 0, 1
 SCALAR_DEVICE, SCALAR_HOST_IMMEDIATE = 0, 1
+_LONGEST_TIMEOUT = 86400  # seconds
 
 
 class DType(enum.IntEnum):
@@ -86,7 +88,20 @@ def make_options(timeout: Optional[float] = None, init_timeout: Optional[float] 
 
 
 def milliseconds(seconds: float) -> int:
+    if not 0 < seconds <= _LONGEST_TIMEOUT:
+        raise ValueError(f"a timeout is {seconds} s: expected more than 0, at most {_LONGEST_TIMEOUT}")
     return max(1, round(1000 * seconds))
+
+
+def whole(what: str, given: Any, low: int = -2**31, high: int = 2**31) -> int:
+    """`given` as an int from `low` to below `high`: ctypes would cut off what does not fit."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{what} is {given!r}: expected an int") from None
+    if not low <= number < high:
+        raise InvalidArgumentError(f"{what} is {number}: expected {low} to {high - 1}")
+    return number
 
 
 def make_config(blocking: bool = True, name: Optional[str] = None) -> Config:

@@ -10,6 +10,7 @@ from . import _capi, _kinds
 from ._capi import DType, Op
 from ._kinds import Kind
 from .buffers import View, view
+from .stream import Stream
 
 __all__ = ["Collectives", "PreMulSum"]
 
@@ -107,6 +108,7 @@ class Collectives:
 
     def broadcast(self, buffer: Any, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
         """buffer of the root goes to buffer of every rank."""
+        root = self._checked_rank("root", root)
         it = view(buffer, dtype)
         if self._rank != root:
             _expect_writable(it)
@@ -116,6 +118,7 @@ class Collectives:
     def reduce(self, send: Any, recv: Any = None, root: int = 0, op: Reduction = Op.SUM, *, dtype: Any = None,
                stream: Any = None) -> None:
         """recv[i] = op over all ranks of send[i], on the root; other ranks need no recv. In place without recv."""
+        root = self._checked_rank("root", root)
         if self._rank == root:
             source, target = _pair(send, recv, dtype)
             _expect_count("recv", target, source.count)
@@ -127,6 +130,7 @@ class Collectives:
 
     def gather(self, send: Any, recv: Any = None, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
         """Block r of recv is send of rank r, on the root; other ranks need no recv. In place where send is block `root`."""
+        root = self._checked_rank("root", root)
         source, address, held = view(send, dtype), None, None
         if self._rank == root:
             held = _partner(source, recv, dtype, writes=True)
@@ -137,6 +141,7 @@ class Collectives:
 
     def scatter(self, send: Any, recv: Any, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
         """Rank k gets block k of the root's send; other ranks pass None for it. In place where recv is block `root`."""
+        root = self._checked_rank("root", root)
         target, address, held = _expect_writable(view(recv, dtype)), None, None
         if self._rank == root:
             held = _partner(target, send, dtype, writes=False)
@@ -187,6 +192,7 @@ class Collectives:
     def gather_v(self, send: Any, recv: Any = None, counts: Optional[Sequence[int]] = None,
                  displs: Optional[Sequence[int]] = None, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
         """Block r of recv, of counts[r] elements, is send of rank r, on the root; others need no recv and counts."""
+        root = self._checked_rank("root", root)
         source, target = view(send, dtype), None
         kind, factor = source.kind.in_moves()
         address = sizes = starts = None
@@ -200,6 +206,7 @@ class Collectives:
     def scatter_v(self, send: Any, recv: Any, counts: Optional[Sequence[int]] = None,
                   displs: Optional[Sequence[int]] = None, root: int = 0, *, dtype: Any = None, stream: Any = None) -> None:
         """Rank k gets block k, of counts[k] elements, of the root's send; others pass None for send and no counts."""
+        root = self._checked_rank("root", root)
         target, source = _expect_writable(view(recv, dtype)), None
         kind, factor = target.kind.in_moves()
         address = sizes = starts = None
@@ -257,7 +264,8 @@ class Collectives:
         """
         it = view(buffer, dtype)
         kind, factor = it.kind.in_moves()
-        tagged = () if tag is None else (_checked_tag(tag),)
+        peer = self._checked_rank("peer", peer)
+        tagged = () if tag is None else (_capi.whole("tag", tag, 0, 2**64),)
         function = _capi.horingSend if tag is None else _capi.horingSendTagged
         self._issue(function, stream, it, it.address, it.count * factor, kind, peer, *tagged)
 
@@ -269,15 +277,19 @@ class Collectives:
         """
         it = _expect_writable(view(buffer, dtype))
         kind, factor = it.kind.in_moves()
+        if peer is not None:
+            peer = self._checked_rank("peer", peer)
         if tag is None:
             if peer is None:
                 raise ValueError("a message from any rank needs a tag")
             self._issue(_capi.horingRecv, stream, it, it.address, it.count * factor, kind, peer)
             return peer
-        source = ctypes.c_int(-1)
+        # Written when the message arrives; where nobody holds it until then, the library is given none.
+        source = ctypes.c_int(-1) if stream is None or isinstance(stream, Stream) else None
         self._issue(_capi.horingRecvTagged, stream, (it, source), it.address, it.count * factor, kind,
-                    _capi.ANY_RANK if peer is None else peer, _checked_tag(tag), ctypes.addressof(source))
-        return source.value if source.value >= 0 else None
+                    _capi.ANY_RANK if peer is None else peer, _capi.whole("tag", tag, 0, 2**64),
+                    None if source is None else ctypes.addressof(source))
+        return None if source is None or source.value < 0 else source.value
 
     # ---- Reductions ----
 
@@ -295,9 +307,14 @@ class Collectives:
             if op.kind is not kind:
                 raise TypeError(f"this premul_sum is for {op.kind.name}, the buffers are of {kind.name}")
             return op.number
+        if not isinstance(op, Op):
+            raise TypeError(f"op is {op!r}: expected a horing.Op or what premul_sum makes")
         if kind.dtype is None or kind is _kinds.BOOL:
             kind.check_reducible(op)
         return op
+
+    def _checked_rank(self, what: str, rank: Any) -> int:
+        return _capi.whole(what, rank, 0, self._size)
 
     def _order(self, order: str) -> int:
         if order not in _ORDERS:
@@ -382,29 +399,30 @@ def _pairs(sends: Sequence[Any], recvs: Sequence[Any], dtype: Any, in_place: boo
     return pairs
 
 
-def _checked_tag(tag: int) -> int:
-    if not 0 <= tag < 2**64:
-        raise ValueError(f"tag is {tag}: expected 0 to 2**64 - 1")
-    return tag
-
-
 # ---- Scalars ----
 
 _PACKED = {DType.int8: "b", DType.uint8: "B", DType.int32: "i", DType.uint32: "I", DType.int64: "q", DType.uint64: "Q",
            DType.float16: "e", DType.float32: "f", DType.float64: "d"}
 
 
+def _packed(scalar: Union[int, float], kind: Kind) -> bytes:
+    assert kind.dtype is not None
+    if kind.dtype in _PACKED:
+        return struct.pack("<" + _PACKED[kind.dtype], scalar)  # only so is too large a float32 noticed
+    if kind.dtype is DType.bfloat16:
+        bits = struct.unpack("<I", struct.pack("<f", scalar))[0]
+        rounded = bits + 0x7fff + (bits >> 16 & 1) >> 16  # to nearest, ties to even
+        return struct.pack("<H", rounded & 0xffff)
+    raise TypeError(f"a scalar of {kind.name} is given as a buffer of one element")
+
+
 def _scalar_bytes(scalar: Any, kind: Kind) -> Any:
     """One element in memory that lives as long as what is returned."""
-    assert kind.dtype is not None
     if isinstance(scalar, (int, float)):
-        if kind.dtype in _PACKED:
-            return ctypes.create_string_buffer(struct.pack(_PACKED[kind.dtype], scalar), kind.bytes)
-        if kind.dtype is DType.bfloat16:
-            bits = struct.unpack("I", struct.pack("f", scalar))[0]
-            rounded = bits + 0x7fff + (bits >> 16 & 1) >> 16  # to nearest, ties to even
-            return ctypes.create_string_buffer(struct.pack("H", rounded & 0xffff), 2)
-        raise TypeError(f"a scalar of {kind.name} is given as a buffer of one element")
+        try:
+            return ctypes.create_string_buffer(_packed(scalar, kind), kind.bytes)
+        except (struct.error, OverflowError):
+            raise ValueError(f"scalar is {scalar}, which is no {kind.name}") from None
     held = view(scalar, kind.name)
     _expect_count("scalar", held, 1)
     if held.on_gpu:

@@ -64,6 +64,8 @@ class Communicator(Collectives):
                  init_timeout: Optional[float] = None, reproducible: Optional[bool] = None):
         if len(id) != _capi.UNIQUE_ID_BYTES:
             raise ValueError(f"id has {len(id)} bytes: expected the {_capi.UNIQUE_ID_BYTES} of horing.unique_id()")
+        size = _capi.whole("size", size, 1)
+        rank = _capi.whole("rank", rank, 0, size)
         config = _capi.make_config(blocking=False, name=name)
         options = _capi.make_options(timeout, init_timeout, reproducible)
         given = _capi.UniqueId.from_buffer_copy(id)
@@ -81,6 +83,7 @@ class Communicator(Collectives):
     @classmethod
     def create_all(cls, size: int) -> "List[Communicator]":
         """All ranks of a communicator in this process, each to be driven by a thread of its own, or all in a group."""
+        size = _capi.whole("size", size, 1)
         handles = (ctypes.c_void_p * size)()
         _capi.check(_capi.horingCommInitAll(ctypes.cast(handles, ctypes.POINTER(ctypes.c_void_p)), size, None))
         return [cls._of(handle) for handle in handles]
@@ -110,9 +113,10 @@ class Communicator(Collectives):
         """
         self._check_no_group("split")
         config, comm = _capi.make_config(blocking=False), self._open()
-        with_color = _capi.NO_COLOR if color is None else color
+        with_color = _capi.NO_COLOR if color is None else _capi.whole("color", color, 0)
+        with_key = self._rank if key is None else _capi.whole("key", key)
         handle = _await_made(lambda out: _interrupt.run(self._alone, _capi.horingCommSplit, comm, with_color,
-                                                        self._rank if key is None else key, out, config), self)
+                                                        with_key, out, config), self)
         return None if handle is None else self._of(handle)
 
     def shrink(self, excluded: Sequence[int], *, abort: bool = False) -> "Communicator":
@@ -123,7 +127,7 @@ class Communicator(Collectives):
         """
         self._check_no_group("shrink")
         config, comm = _capi.make_config(blocking=False), self._open()
-        ranks = (ctypes.c_int * len(excluded))(*excluded)
+        ranks = (ctypes.c_int * len(excluded))(*(self._checked_rank("an entry of excluded", each) for each in excluded))
         flags = _capi.SHRINK_ABORT if abort else _capi.SHRINK_DEFAULT
         handle = _await_rank(lambda out: _interrupt.run(self._alone, _capi.horingCommShrink, comm, ranks, len(excluded), out,
                                                         config, flags), self)
@@ -177,14 +181,14 @@ class Communicator(Collectives):
     def place_of(self, rank: int) -> Place:
         """The group (node) of a rank and its local index there."""
         group, local, comm = ctypes.c_int(), ctypes.c_int(), self._open()
-        _capi.check(_capi.horingCommGroup(comm, rank, group, local), comm)
+        _capi.check(_capi.horingCommGroup(comm, self._checked_rank("rank", rank), group, local), comm)
         return Place(group.value, local.value)
 
     def block_of(self, rank: int, order: str = "rank") -> int:
         """The number of a rank's block in a buffer with one block for each rank, in that order: "rank", or "rail" (by local
         index, then by group)."""
         block, comm = ctypes.c_int(), self._open()
-        _capi.check(_capi.horingCommBlock(comm, self._order(order), rank, block), comm)
+        _capi.check(_capi.horingCommBlock(comm, self._order(order), self._checked_rank("rank", rank), block), comm)
         return block.value
 
     def set_timeout(self, seconds: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _capi
 from .buffers import view
@@ -36,20 +36,20 @@ class Memory:
         raise TypeError("a Memory belongs to the process that made it and cannot be pickled")
 
 
-_classes: Dict[int, Any] = {}  # by size: the buffer protocol of a Python class is a ctypes array's before Python 3.12
+# By size, while there is such memory: the buffer protocol of a Python class is a ctypes array's before Python 3.12.
+_classes: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
 
 
 def mem_alloc(size: int) -> Memory:
     """Allocates `size` bytes, aligned to a page (to 2 MiB if it is that long), which the ranks of a node read and write in
     place. They are touched at once, which takes time (about 3 ms for each MiB), and cost one descriptor. The memory belongs
     to the process, not to a communicator. Any thread. Raises SystemCallError (no memory), InvalidArgumentError."""
-    if size < 0:
-        raise ValueError(f"size is {size}: expected 0 or more")
+    size = _capi.whole("size", size, 0, 2**63)
     pointer = ctypes.c_void_p()
     _capi.check(_capi.horingMemAlloc(pointer, size))
-    if size not in _classes:
-        _classes[size] = type("Memory", (Memory, ctypes.c_ubyte * size), {"nbytes": size})
-    of_size = _classes[size]
+    of_size = _classes.get(size)
+    if of_size is None:
+        of_size = _classes[size] = type("Memory", (Memory, ctypes.c_ubyte * size), {"nbytes": size})
     if not pointer.value:
         return of_size()
     memory = of_size.from_address(pointer.value)
