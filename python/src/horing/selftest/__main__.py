@@ -1,6 +1,6 @@
 """``python -m horing.selftest [--ranks 2 4]``: every collective, type and error path, on ranks that it starts by itself.
 
-Prints a table and ends with 0 if all is well, 1 if not. Takes about ten seconds.
+Prints a table and ends with 0 if all is well, 1 if not.
 """
 
 from __future__ import annotations
