@@ -183,6 +183,34 @@ def test_fork(job):
     assert [each.code for each in ended] == [0, 0] and all(each.out.strip().endswith("fine") for each in ended), ended
 
 
+def test_a_child_waits_for_no_callback_of_its_parent(job):
+    ended = job(2, """
+        comm = meet()
+        if rank == 0:
+            stream = horing.Stream()
+            comm.barrier(stream=stream)
+            stream.add_callback(lambda error: print("called", flush=True))
+            begin, child = time.monotonic(), os.fork()
+            if child == 0:
+                sys.exit(3)
+            code, took = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), time.monotonic() - begin
+            (folder / "ended").touch()
+            stream.close()
+            assert code == 3 and took < 3, (code, took)
+        else:
+            while not (folder / "ended").exists():
+                time.sleep(0.01)
+            comm.barrier()
+        """)
+    assert [each.code for each in ended] == [0, 0] and ended[0].out.count("called") == 1, ended
+
+
+def test_a_stream_that_outlives_the_package():
+    text = "import sys, horing.stream as module; sys.kept, module.kept = module, module.Stream()"
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_multiprocessing(job):
     ended = job(2, """
         import multiprocessing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
@@ -94,8 +95,8 @@ class Stream:
         else:  # what is under way may wait for ranks that will not come
             self._leave()
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_handle", None) is not None and not is_finalizing():  # this module may be gone by then
             self._leave()
 
     def __reduce__(self) -> Any:
@@ -215,6 +216,7 @@ def await_callbacks(seconds: float) -> None:
 
 _callbacks: Dict[int, Callable[[Optional[HoringError]], Any]] = {}
 _keys = itertools.count(1)
+os.register_at_fork(after_in_child=_callbacks.clear)  # a child has no thread that would call back
 
 
 @_capi.StreamCallback
@@ -223,4 +225,4 @@ def _call_back(_stream: Any, status: int, key: int) -> None:
     try:
         callback(None if status == _capi.SUCCESS else _capi.error(status))
     finally:
-        del _callbacks[key]
+        _callbacks.pop(key, None)
