@@ -83,7 +83,7 @@
  * one thread at a time; a collective that finds another thread in the communicator returns
  * horingInvalidUsage. Only these may be called for a communicator by any thread at any time before it is
  * ended: horingCommAbort (once), horingCommCount, horingCommUserRank, horingCommGetAsyncError,
- * horingCommGetFailedRank, horingGetLastError, horingCommBlock, horingCommGroup, horingCommRegister,
+ * horingCommGetFailedRank, horingCommSetTimeout, horingGetLastError, horingCommBlock, horingCommGroup, horingCommRegister,
  * horingCommDeregister, horingRedOpCreatePreMulSum and horingRedOpDestroy. Functions that take no
  * communicator may be called by any thread at any time: horingGetVersion, horingGetErrorString,
  * horingGetUniqueId, horingMemAlloc, horingMemFree, and those of streams.
@@ -708,7 +708,7 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * A receive names a tag and a rank, or any rank. A message goes to the first receive issued that names its
  * tag and its sender; messages from one rank to another with the same tag do not overtake each other. Both
  * ends agree on the number of bytes. A message that no receive waits for yet is kept by the receiver, up to
- * 64 MiB in all; larger ones wait in the sender.
+ * 64 MiB in all; one that does not fit waits in the sender, and so do those behind it.
  *
  * Such messages are under way at the same time, also while other operations of the communicator are, and each
  * ends by itself: only streams order them. So those on different streams need not wait for each other, nor

@@ -45,6 +45,7 @@ class Deadline {
   }
 
   bool passed() const { return clock_->nowNs() >= at_ns_; }
+  int64_t atNs() const { return at_ns_; }
   // Never negative; at most INT_MAX.
   int remainingMs() const {
     const int64_t left_ms = (at_ns_ - clock_->nowNs() + 999'999) / 1'000'000;

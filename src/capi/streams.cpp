@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/fork_guard.h"
@@ -22,7 +23,7 @@ struct OwnStream {
 // Tells our streams from anything else that a caller may pass.
 struct StreamList {
   std::mutex mutex;
-  std::vector<std::unique_ptr<OwnStream>> streams;
+  std::vector<std::shared_ptr<OwnStream>> streams;  // whoever waits for one keeps it
 };
 StreamList& streamList() {
   static auto* list = new StreamList;  // never destroyed: calls may come while the program ends
@@ -31,13 +32,33 @@ StreamList& streamList() {
 
 auto find(StreamList& list, horingStream_t stream) {
   return std::find_if(list.streams.begin(), list.streams.end(),
-                      [&](const std::unique_ptr<OwnStream>& ours) { return ours.get() == stream; });
+                      [&](const std::shared_ptr<OwnStream>& ours) { return ours.get() == stream; });
 }
 
-Result<Stream*> findOwn(horingStream_t stream) {
+Result<std::shared_ptr<OwnStream>> findShared(horingStream_t stream) {
+  StreamList& list = streamList();
+  const std::lock_guard lock(list.mutex);
+  if (const auto found = find(list, stream); found != list.streams.end()) {
+    // The threads that carry its operations out are the parent's.
+    if ((*found)->fork_guard.isForkedChild())
+      return makeStatus(Code::kInvalidUsage,
+                        "this stream belongs to the process that made it, and this is a forked child: make a "
+                        "new one here");
+    return *found;
+  }
+  return makeStatus(
+      Code::kInvalidUsage,
+      "stream is %p: expected NULL (complete on return) or one from horingStreamCreate that was not "
+      "destroyed; a stream of CUDA is for buffers on a GPU only",
+      stream);
+}
+
+Result<std::shared_ptr<Stream>> findOwn(horingStream_t stream) {
   if (!stream)
     return makeStatus(Code::kInvalidArgument, "stream is NULL: expected one from horingStreamCreate");
-  return findStream(stream);
+  HORING_ASSIGN(std::shared_ptr<OwnStream> found, findShared(stream));
+  Stream* const own = &found->stream;
+  return std::shared_ptr<Stream>(std::move(found), own);
 }
 
 // Says on which threads callbacks run just now; these may be of the library or of the caller.
@@ -69,21 +90,8 @@ bool isOwnStream(horingStream_t stream) {
 
 Result<Stream*> findStream(horingStream_t stream) {
   if (!stream) return nullptr;
-  StreamList& list = streamList();
-  const std::lock_guard lock(list.mutex);
-  if (const auto found = find(list, stream); found != list.streams.end()) {
-    // The threads that carry its operations out are the parent's.
-    if ((*found)->fork_guard.isForkedChild())
-      return makeStatus(Code::kInvalidUsage,
-                        "this stream belongs to the process that made it, and this is a forked child: make a "
-                        "new one here");
-    return &(*found)->stream;
-  }
-  return makeStatus(
-      Code::kInvalidUsage,
-      "stream is %p: expected NULL (complete on return) or one from horingStreamCreate that was not "
-      "destroyed; a stream of CUDA is for buffers on a GPU only",
-      stream);
+  HORING_ASSIGN(const std::shared_ptr<OwnStream> found, findShared(stream));
+  return &found->stream;
 }
 
 }  // namespace horing
@@ -95,7 +103,7 @@ horingResult_t horingStreamCreate(horingStream_t* stream) {
   return guarded(nullptr, [&]() -> Status {
     if (!stream)
       return makeStatus(Code::kInvalidArgument, "stream is NULL: expected where to put the stream");
-    auto made = std::make_unique<OwnStream>();
+    auto made = std::make_shared<OwnStream>();
     OwnStream* const handle = made.get();
     StreamList& list = streamList();
     const std::lock_guard lock(list.mutex);
@@ -109,7 +117,7 @@ horingResult_t horingStreamDestroy(horingStream_t stream) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
     HORING_TRY(checkMayWait());
-    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     const Status status = own->synchronize();
     StreamList& list = streamList();
     const std::lock_guard lock(list.mutex);
@@ -122,7 +130,7 @@ horingResult_t horingStreamSynchronize(horingStream_t stream) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
     HORING_TRY(checkMayWait());
-    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     return own->synchronize();
   });
 }
@@ -130,7 +138,7 @@ horingResult_t horingStreamSynchronize(horingStream_t stream) {
 horingResult_t horingStreamMark(horingStream_t stream, uint64_t* mark) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
-    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     if (!mark) return makeStatus(Code::kInvalidArgument, "mark is NULL: expected where to put it");
     *mark = own->mark();
     return {};
@@ -140,7 +148,7 @@ horingResult_t horingStreamMark(horingStream_t stream, uint64_t* mark) {
 horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeoutMs) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
-    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     if (timeoutMs < 0)
       return makeStatus(Code::kInvalidArgument, "timeoutMs is %d: expected 0 or more", timeoutMs);
     if (timeoutMs > 0) HORING_TRY(checkMayWait());
@@ -151,7 +159,7 @@ horingResult_t horingStreamWait(horingStream_t stream, uint64_t mark, int timeou
 horingResult_t horingStreamQuery(horingStream_t stream) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
-    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     return own->idle() ? own->synchronize()
                        : Status(Code::kInProgress, "operations on the stream are not complete yet");
   });
@@ -161,7 +169,7 @@ horingResult_t horingStreamAddCallback(horingStream_t stream, horingStreamCallba
                                        void* userData) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
-    HORING_ASSIGN(Stream* const own, findOwn(stream));
+    HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
     if (!callback) return makeStatus(Code::kInvalidArgument, "callback is NULL: expected a function");
     own->callBack([=](const Status& status) {
       const CallbackRuns runs;

@@ -358,26 +358,33 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   return status.ok() ? status : fail(status);
 }
 
-Status Communicator::driveMessages() {
+std::optional<Status> Communicator::driveMessages() {
   ExclusiveUse exclusive(use_, Use::kCall);
-  if (!exclusive.owns()) return occupied();
+  if (!exclusive.owns()) return std::nullopt;
   const Status may = mayBegin();
   const Status status = !may.ok() ? may : withoutExceptions([&]() -> Status {
     HORING_TRY(openTagged());
-    return drive({.operation = *tagged_,
-                  .deadline = Deadline::after(clock_, timeoutMs()),
-                  .links = &tagged_->links(),
-                  .messages = tagged_messages_.get()});
+    calls_.beginExchange();
+    Status driven = drive({.operation = *tagged_,
+                           .deadline = Deadline::after(clock_, timeoutMs()),
+                           .links = &tagged_->links(),
+                           .messages = tagged_messages_.get()});
+    calls_.endExchange();
+    return driven;
   });
-  if (status.ok()) return {};
+  if (status.ok()) return Status();
   lent_->takeBack(/*failed=*/true);
   return may.ok() ? fail(status) : status;
+}
+
+bool Communicator::drivesMessages() const {
+  return tagged_ && messages_.load(std::memory_order_relaxed)->isOwnThread();
 }
 
 Status Communicator::openTagged() {
   // acquire: pairs with the release in setMessages().
   MessageSource* const source = messages_.load(std::memory_order_acquire);
-  if (tagged_ || !source) return {};
+  if (tagged_ || !source || !source->isOwnThread()) return {};
   HORING_TRY(waiter_->watch(source->wakeFd()));
   tagged_ = std::make_unique<TaggedExchange>(TaggedExchange::Parts{.messages = *tagged_messages_,
                                                                    .connector = *connector_,
@@ -449,7 +456,7 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
   while (!planner_->connected(planned)) {
     // Whoever is waited for may first wait for a message.
     HORING_TRY(openTagged());
-    if (tagged_) tagged_->poll();
+    if (drivesMessages()) tagged_->poll();
     if (Status moved = connector_->progress(planned.transports | (tagged_ ? tagged_->transports() : 0));
         !moved.ok()) {
       watchdog_->suspect(call.sequence, obstacle());
@@ -498,8 +505,8 @@ Status Communicator::drive(const Drive& drive) {
     if (operation.done()) return {};
     if (messages_.load(std::memory_order_relaxed) && !is_tagged) [[unlikely]] {
       HORING_TRY(openTagged());
-      progressed = tagged_->poll() || progressed;
-      if (!tagged_->status().ok()) return tagged_->status();
+      if (drivesMessages()) progressed = tagged_->poll() || progressed;
+      if (tagged_ && !tagged_->status().ok()) return tagged_->status();
     }
     if (const Status& own = operation.status(); !own.ok()) [[unlikely]] {
       const bool others_disagree = !is_exchange && own.code() == Code::kInvalidUsage;
@@ -521,7 +528,7 @@ Status Communicator::drive(const Drive& drive) {
       HORING_TRY(lookAround());
       // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
       if (!is_tagged) watchdog_->look(drive.sequence, waiter_->idleNs(now_ns), obstacle);
-      if (tagged_ && tagged_->deadline().passed()) return overdue(*tagged_);
+      if (drivesMessages() && tagged_->deadline().passed()) return overdue(*tagged_);
       if (deadline().passed() && !(operation.awaitsCopies() && operation.waitsFor().empty()))
         return watchdog_->overdue(drive.sequence, obstacle(), timeoutMs(), timedOut(drive), aborted_);
       next_look_ns = now_ns + kLookAroundNs;
@@ -532,8 +539,9 @@ Status Communicator::drive(const Drive& drive) {
       continue;
     }
     const bool connects = drive.links && !connector_->established(*drive.links);
-    HORING_TRY(
-        sleep(&operation, std::min(connects ? kConnectBlockMs : kLongestBlockMs, deadline().remainingMs())));
+    const bool nobody_rings = connects || (drivesMessages() && tagged_->waitsForTurn());
+    HORING_TRY(sleep(&operation,
+                     std::min(nobody_rings ? kConnectBlockMs : kLongestBlockMs, deadline().remainingMs())));
   }
 }
 
@@ -572,7 +580,7 @@ Status Communicator::sleep(Driven* operation, int timeout_ms) {
   const uint32_t all = connector_->allTransports();
   connector_->beginWait(all);
   Status status = connector_->progress(all);
-  const bool has_messages = tagged_ && tagged_.get() != operation;
+  const bool has_messages = tagged_.get() != operation && drivesMessages();
   const bool idle = status.ok() && (!operation || (!operation->poll() && !operation->done())) &&
                     !(has_messages && tagged_->poll());
   if (idle) {

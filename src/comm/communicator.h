@@ -103,7 +103,8 @@ class Communicator {
   void setMessages(MessageSource& source) { messages_.store(&source, std::memory_order_release); }
   // Drives those messages alone, until none is under way or their source wants the thread back. After an error, which sticks, those
   // that have not ended have failed.
-  Status driveMessages();
+  // Nothing: another thread is in the communicator.
+  std::optional<Status> driveMessages();
   // What each rank gave, by rank: small facts (kMaxGatherBytes at most), through the control plane. Collective, and in the
   // same order everywhere among calls of itself. Errors stick.
   Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte> mine,
@@ -248,8 +249,10 @@ class Communicator {
   void sayGoodbye();
   Status drive(const Drive& drive);
   Status sleep(Driven* operation, int timeout_ms);
-  // Once there are messages with tags.
+  // Once there are messages with tags, by the thread that drives them.
   Status openTagged();
+  // Whether this is that thread, and there are some.
+  bool drivesMessages() const;
   Status lookAround();
   void serveOthers();
   void driveForOthers();

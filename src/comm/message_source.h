@@ -19,6 +19,10 @@ class MessageSource {
   // Costs next to nothing: whether take() may give a call.
   virtual bool mayHaveMore() = 0;
   virtual std::optional<Call> take() = 0;
+  // Whether a call waits for something that does not wake the thread.
+  virtual bool waitsForTurn() const = 0;
+  // Whether this is the thread that drives messages; any other leaves them alone.
+  virtual bool isOwnThread() const = 0;
   // Costs next to nothing: whether the thread that drives messages has something else to do. They then go on beside that.
   virtual bool wantsThread() const = 0;
   // The call is complete.

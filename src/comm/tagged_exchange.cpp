@@ -61,9 +61,11 @@ void TaggedExchange::lend(const MessageSource::Call& call) {
   }
 }
 
-// Tickets grow with time.
 Deadline TaggedExchange::deadline() const {
-  return deadlines_.empty() ? Deadline::after(parts_.clock, parts_.timeout_ms) : deadlines_.begin()->second;
+  const auto first = std::min_element(
+      deadlines_.begin(), deadlines_.end(),
+      [](const auto& one, const auto& other) { return one.second.atNs() < other.second.atNs(); });
+  return first == deadlines_.end() ? Deadline::after(parts_.clock, parts_.timeout_ms) : first->second;
 }
 
 }  // namespace horing

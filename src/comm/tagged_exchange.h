@@ -1,5 +1,6 @@
 #pragma once
 // The messages with tags of a communicator that are under way: new calls join, and each ends by itself.
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -25,7 +26,7 @@ class TaggedExchange final : public Driven {
     const Clock& clock;
     int rank;
     int ranks;
-    int64_t timeout_ms;  // of each call
+    const std::atomic<int64_t>& timeout_ms;  // of each call that begins from now on
   };
   TaggedExchange(const Parts& parts, MessageSource& source) : parts_(parts), source_(source) {}
 
@@ -40,8 +41,10 @@ class TaggedExchange final : public Driven {
   // These grow while it is driven: the transports that it uses; links to ranks that are named, which have to come up.
   uint32_t transports() const { return transports_; }
   const LinkSet& links() const { return links_; }
-  // Of the call that has been under way longest.
+  // The first of the calls that are under way.
   Deadline deadline() const;
+  // Whether a call waits for its turn, which nobody announces.
+  bool waitsForTurn() const { return source_.waitsForTurn(); }
 
  private:
   bool admit();

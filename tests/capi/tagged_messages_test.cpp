@@ -253,6 +253,16 @@ TEST_F(TaggedMessageErrors, NameTheMessageThatDoesNotCome) {
                       horingTimeout, "a message from rank 0"));
 }
 
+TEST_F(TaggedMessageErrors, ATimeoutHoldsForMessagesThatBeginLater) {
+  int32_t values[2] = {};
+  OwnStream first, second;
+  ASSERT_HORING(horingRecvTagged(&values[0], 1, horingInt32, 0, 5, nullptr, comm(1), first));
+  ASSERT_HORING(horingCommSetTimeout(comm(1), 300));
+  ASSERT_HORING(horingRecvTagged(&values[1], 1, horingInt32, 0, 6, nullptr, comm(1), second));
+  EXPECT_TRUE(refuses(horingStreamSynchronize(second), horingTimeout, "300 ms"));
+  EXPECT_EQ(horingStreamSynchronize(first), horingTimeout) << "the error sticks";
+}
+
 TEST_F(TaggedMessageErrors, EndWithAnAbort) {
   int32_t value = 0;
   horingStream_t stream = nullptr;
@@ -267,6 +277,30 @@ TEST_F(TaggedMessageErrors, EndWithAnAbort) {
 TEST_F(TaggedMessageErrors, ATimeoutIsChecked) {
   EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), 0), horingInvalidArgument, "timeoutMs is 0"));
   EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), 86'400'001), horingInvalidArgument, "86400001"));
+}
+
+// Rank 0 sends while its collective waits on a stream for that of another communicator, which rank 1 joins when it has received.
+TEST_F(TwoRanks, SendWhileACollectiveWaitsForItsTurn) {
+  const std::vector<horingComm_t> others = makeCommunicators(2, Meeting::kInitRank);
+  onEveryRank(2, [&](int rank) {
+    const horingComm_t other = others[static_cast<size_t>(rank)];
+    OwnStream working, sending;
+    int32_t sums[2] = {1, 1}, message = 7;
+    if (rank == 1) {
+      message = 0;
+      ASSERT_HORING(horingRecvTagged(&message, 1, horingInt32, 0, 1, nullptr, comm(1), nullptr));
+      EXPECT_EQ(message, 7);
+    }
+    ASSERT_HORING(horingAllReduce(&sums[0], &sums[0], 1, horingInt32, horingSum, other, working));
+    ASSERT_HORING(horingAllReduce(&sums[1], &sums[1], 1, horingInt32, horingSum, comm(rank), working));
+    if (rank == 0) {
+      ASSERT_HORING(horingSendTagged(&message, 1, horingInt32, 1, 1, comm(0), sending));
+    }
+    ASSERT_HORING(horingStreamSynchronize(sending));
+    ASSERT_HORING(horingStreamSynchronize(working));
+    EXPECT_EQ(sums[0] + sums[1], 4);
+  });
+  for (const horingComm_t each : others) EXPECT_HORING(horingCommDestroy(each));
 }
 
 TEST_F(TwoRanks, WaitForAMarkOnAStream) {

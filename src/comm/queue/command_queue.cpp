@@ -13,9 +13,8 @@
 namespace horing {
 
 namespace {
-// Whether this is the thread of a queue, of this one or another. In a callback there, what a call would wait for may wait for the
-// callback.
-thread_local bool serves_a_queue = false;
+// The queue whose thread this is, if any. In a callback there, what a call would wait for may wait for the callback.
+thread_local const CommandQueue* served_queue = nullptr;
 constexpr std::chrono::milliseconds kTurnNap{1};
 }  // namespace
 
@@ -42,14 +41,10 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   void drive() {
     setInside(true);
     has_news_ = true;
-    Status status;
-    try {
-      status = queue_.communicator_.driveMessages();
-    } catch (...) {
-      status = queue_.communicator_.breakOff(noMemory());
-    }
-    if (!status.ok()) failAll(status);
+    const std::optional<Status> status = queue_.communicator_.driveMessages();
+    if (status && !status->ok()) failAll(*status);
     setInside(false);
+    if (!status) std::this_thread::sleep_for(kTurnNap);  // another thread is in a call
   }
 
   // Under the queue's mutex: whether the thread is in the communicator, perhaps with no entry left.
@@ -57,9 +52,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   // By the thread.
   bool hasUnderWay() const { return !under_way_.empty(); }
 
-  bool mayHaveMore() override {
-    return has_news_.load(std::memory_order_relaxed) || (waits_ && ++rounds_ % kLookRounds == 0);
-  }
+  bool mayHaveMore() override { return waits_ || has_news_.load(std::memory_order_relaxed); }
 
   std::optional<Call> take() override {
     const std::lock_guard lock(queue_.mutex_);
@@ -81,6 +74,8 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   }
 
   bool wantsThread() const override { return wants_thread_; }
+  bool waitsForTurn() const override { return waits_; }
+  bool isOwnThread() const override { return served_queue == &queue_; }
   void finished(uint64_t ticket) override { end(ticket, {}); }
   int wakeFd() const override { return wake_.get(); }
 
@@ -113,8 +108,6 @@ class CommandQueue::TaggedCalls final : public MessageSource {
   bool wants_thread_ = false;
   // Something waits for its turn on a stream, perhaps for an operation of another communicator, which does not tell.
   bool waits_ = false;
-  uint32_t rounds_ = 0;  // since then
-  static constexpr uint32_t kLookRounds = 64;
   bool is_inside_ = false;  // under the queue's mutex
   uint64_t last_ticket_ = 0;
   std::map<uint64_t, Entries::iterator> under_way_;  // by ticket
@@ -243,7 +236,7 @@ Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
     HORING_TRY(thread_.start("a communicator's operations", [this] { serve(); }));
     has_thread_.store(true, std::memory_order_release);
   }
-  if (serves_a_queue || await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
+  if (served_queue || await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
   return makeStatus(
       Code::kTimeout,
       "rank %d: %zu operations are queued on the communicator and none of them ended within %lld "
@@ -277,7 +270,15 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
   Stream::enter(entries_.back().turns);
   changed_.notify_all();
   if (tagged_calls_) tagged_calls_->notify();
+  has_message_ = tagged_calls_ != nullptr;
+  wakeAwaiting();
   return {};
+}
+
+// Under mutex_.
+void CommandQueue::wakeAwaiting() {
+  if (awaited_)
+    for (const StreamTurn& each : awaited_->turns) each.stream->wake();
 }
 
 Status CommandQueue::submit(Command command, CudaStream stream) {
@@ -364,7 +365,7 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
     });
   };
   if (none_left()) return {};
-  if (serves_a_queue)
+  if (served_queue)
     return makeStatus(
         Code::kInvalidUsage,
         "rank %d: called in a callback while operations on the GPU that were issued on streams of "
@@ -391,14 +392,13 @@ void CommandQueue::abandonTurns() {
   const std::lock_guard lock(mutex_);
   turns_abandoned_ = true;
   if (kernels_) kernels_->abort();
-  if (!entries_.empty())
-    for (const StreamTurn& each : entries_.front().turns) each.stream->wake();
+  wakeAwaiting();
   changed_.notify_all();
 }
 
 // The thread: ends when it is told to and nothing is left. An operation whose turn it is comes before messages, which go on beside it.
 void CommandQueue::serve() {
-  serves_a_queue = true;
+  served_queue = this;
   for (;;) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return stop_ || !entries_.empty(); });
@@ -407,9 +407,11 @@ void CommandQueue::serve() {
     const auto other = nextOther(), message = nextMessage();
     const bool has_other = other != entries_.end();
     const bool has_messages = (tagged_calls_ && tagged_calls_->hasUnderWay()) || message != entries_.end();
-    if (has_other && (!has_messages || isTurnOf(*other))) {
+    if (has_other && isTurnOf(*other)) {
       lock.unlock();
       serveOther(other);
+    } else if (!has_messages) {
+      awaitTurnOf(*other, lock);
     } else if (tagged_calls_->hasUnderWay() || nextMessageWhoseTurnItIs() != entries_.end()) {
       lock.unlock();
       tagged_calls_->drive();
@@ -428,9 +430,19 @@ void CommandQueue::serveOther(Entries::iterator entry) {
     changed_.notify_all();
     return;
   }
-  for (const StreamTurn& each : entry->turns) each.stream->awaitTurn(each.turn, turns_abandoned_);
   const Status status = carryOut(entry->command);
   finish(entry, status);
+}
+
+// Or until a message comes, which need not wait for that.
+void CommandQueue::awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock) {
+  has_message_ = false;
+  awaited_ = &entry;
+  lock.unlock();
+  for (const StreamTurn& each : entry.turns)
+    each.stream->awaitTurn(each.turn, [this] { return turns_abandoned_ || has_message_; });
+  lock.lock();
+  awaited_ = nullptr;
 }
 
 // Under mutex_.

@@ -111,6 +111,8 @@ class CommandQueue {
   Status awaitGpuOperationsOfThread();
   void serve();
   void serveOther(Entries::iterator entry);
+  void awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>& lock);
+  void wakeAwaiting();
   // The first of the messages with tags that are not under way, and of all else.
   Entries::iterator nextMessage();
   Entries::iterator nextMessageWhoseTurnItIs();
@@ -129,6 +131,8 @@ class CommandQueue {
   Entries
       entries_;  // messages with tags that are under way, what is being carried out, and what waits, in the order of the calls
   bool stop_ = false;
+  const Entry* awaited_ = nullptr;             // whose turn the thread awaits
+  std::atomic<bool> has_message_{false};       // since then
   std::unique_ptr<TaggedCalls> tagged_calls_;  // once there were messages with tags; under mutex_ until then
   ServiceThread thread_;                       // from the first submit() on
   std::atomic<bool> has_thread_{false};        // spares run() the lock where nothing was ever submitted

@@ -14,9 +14,9 @@ void Stream::enter(std::span<StreamTurn> turns) {
   for (const StreamTurn& each : turns) each.stream->mutex_.unlock();
 }
 
-void Stream::awaitTurn(Turn turn, const std::atomic<bool>& abandoned) {
+void Stream::awaitTurn(Turn turn, const std::function<bool()>& abandoned) {
   std::unique_lock lock(mutex_);
-  finished_turn_.wait(lock, [&] { return finished_ == turn || abandoned; });
+  finished_turn_.wait(lock, [&] { return finished_ == turn || abandoned(); });
 }
 
 bool Stream::isTurn(Turn turn) const {

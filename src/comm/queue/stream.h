@@ -39,8 +39,8 @@ class Stream {
   // Takes the next turn on each of these streams, which differ; finish() must follow for it on each. At once: what another thread
   // enters comes before this on all of them, or after it. Reorders them.
   static void enter(std::span<StreamTurn> turns);
-  // Blocks until all turns before are finished, no longer than their operations' deadlines, or `abandoned` is true.
-  void awaitTurn(Turn turn, const std::atomic<bool>& abandoned);
+  // Blocks until all turns before are finished, no longer than their operations' deadlines, or `abandoned()`.
+  void awaitTurn(Turn turn, const std::function<bool()>& abandoned);
   // Whether awaitTurn() would return at once.
   bool isTurn(Turn turn) const;
   // Lets those that await a turn look at `abandoned`.

@@ -2,7 +2,7 @@
 // Receives with tags that wait for a message, and messages with tags that came before a receive waited for them.
 //
 // A message that no receive waits for is put aside in memory of the inbox, so that those behind it on the same connection can be
-// received; up to kMostKeptBytes for each rank. What does not fit stays in the connection, and its sender waits.
+// received; up to kMostKeptBytes for the communicator. What does not fit stays in the connection, and so does what is behind it.
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -24,7 +24,8 @@ struct FileKey {
 
 // A mapping keeps its file's inode, so no other file has that number while the entry is alive.
 std::map<FileKey, std::weak_ptr<const Mapping>>& mappings() {
-  static auto* const mappings = new std::map<FileKey, std::weak_ptr<const Mapping>>;  // outlives static destructors
+  static auto* const mappings =
+      new std::map<FileKey, std::weak_ptr<const Mapping>>;  // outlives static destructors
   return *mappings;
 }
 
@@ -43,10 +44,15 @@ std::shared_ptr<const Mapping> findMapping(const FileKey& key, uint64_t bytes) {
   return map && map->bytes() == bytes ? map : nullptr;
 }
 
-void keepMapping(const FileKey& key, const std::shared_ptr<const Mapping>& map) {
+// Returns the mapping of another thread that was faster, if any.
+std::shared_ptr<const Mapping> keepMapping(const FileKey& key, std::shared_ptr<const Mapping> map) {
   const std::lock_guard lock(mappingsMutex());
   std::erase_if(mappings(), [](const auto& entry) { return entry.second.expired(); });
-  mappings()[key] = map;
+  std::weak_ptr<const Mapping>& kept = mappings()[key];
+  if (std::shared_ptr<const Mapping> first = kept.lock(); first && first->bytes() == map->bytes())
+    return first;
+  kept = map;
+  return map;
 }
 
 }  // namespace
@@ -63,9 +69,7 @@ Result<ShmMap> mapShmFile(int fd, uint64_t bytes, const std::string& path) {
   // A mapping keeps the file open, and so its lock: a forked child must not inherit it.
   ::madvise(data, bytes, MADV_DONTFORK);
   mapping.populate();
-  auto map = std::make_shared<const Mapping>(std::move(mapping));
-  keepMapping(key, map);
-  return ShmMap(std::move(map));
+  return ShmMap(keepMapping(key, std::make_shared<const Mapping>(std::move(mapping))));
 }
 
 }  // namespace horing
