@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +25,15 @@ def horing_run(*options: str) -> list[str]:
 
 def output(launcher: list[str], *arguments: str) -> str:
     environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "HORING_KEY_FILE")}
-    ended = subprocess.run([*launcher, *arguments], env={**environment, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-                           timeout=240)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    process = subprocess.Popen([*launcher, *arguments], env={**environment, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        out, errors = process.communicate(timeout=240)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # a killed torchrun would leave its ranks behind
+        raise
+    assert process.returncode == 0, out + errors
+    return out
 
 
 def launchers():

@@ -287,7 +287,7 @@ def test_compiled_collectives():
         dist.all_gather(everyone, gradient)
         assert all(torch.equal(each, gradient) for each in everyone)
 
-    check(2, body)
+    check(2, body, timeout=120)
 
 
 def test_pipeline_schedules():
