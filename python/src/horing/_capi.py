@@ -174,6 +174,7 @@ _SIGNATURES = {
     "horingGroupStart": (),
     "horingGroupEnd": (),
     "horingGroupDiscard": (),
+    "horingGroupSimulateEnd": (_P,),
     "horingStreamCreate": (_OUT_POINTER,),
     "horingStreamDestroy": (_P,),
     "horingStreamSynchronize": (_P,),
