@@ -78,7 +78,7 @@ NCCL_FACE(ncclResult_t, CommGetUniqueId, (ncclComm_t, ncclUniqueId*)) {
 }
 
 NCCL_FACE(ncclResult_t, CommGrow, (ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*)) {
-  return notServed("ncclCommGrow", kMakeAnother);
+  return refuseGroup(notServed("ncclCommGrow", kMakeAnother));
 }
 
 NCCL_FACE(ncclResult_t, CommFinalize, (ncclComm_t comm)) {

@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <climits>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -80,6 +81,13 @@ bool isOutside(int value, int least, int most) {
   return value != NCCL_CONFIG_UNDEF_INT && (value < least || value > most);
 }
 
+// Undefined is less than any number.
+ncclResult_t checkBlocks(int least, int most) {
+  if (most == NCCL_CONFIG_UNDEF_INT || most < 1 || least <= most) return ncclSuccess;
+  return refuse(ncclInvalidArgument, "config.minCTAs is %d: expected at most config.maxCTAs, which is %d",
+                least, most);
+}
+
 // NCCL's algorithms, as algSelection may name them.
 constexpr std::string_view kAlgorithms[] = {"ring",     "tree", "collnetdirect", "collnetchain", "nvls",
                                             "nvlstree", "pat"};
@@ -96,6 +104,24 @@ bool areKnownAlgorithms(std::string_view list) {
     list.remove_prefix(end + 1);
   }
   return isKnownAlgorithm(list);
+}
+
+// The ranges that communicators' settings of the same names have.
+ncclResult_t checkResources(const ncclCollConfig_t& given) {
+  const struct {
+    const char* name;
+    int value, least, most;
+  } numbers[] = {
+      {"minCTAs", given.minCTAs, 1, INT_MAX},
+      {"maxCTAs", given.maxCTAs, 1, INT_MAX},
+      {"nvlsCTAs", given.nvlsCTAs, 1, INT_MAX},
+      {"cgaClusterSize", given.cgaClusterSize, 0, 8},
+  };
+  for (const auto& [name, value, least, most] : numbers)
+    if (isOutside(value, least, most))
+      return refuse(ncclInvalidArgument, "config.%s is %d: expected %d to %d, or undefined", name, value,
+                    least, most);
+  return checkBlocks(given.minCTAs, given.maxCTAs);
 }
 
 // 2.31 had all but the last field.
@@ -118,7 +144,12 @@ ncclResult_t readConfig(const ncclConfig_t* given, Settings& settings) noexcept 
       std::memcpy(to + field.at, from + field.at, field.bytes);
   if (const ncclResult_t unknown = checkUnknown(from, given->size); unknown != ncclSuccess) return unknown;
   if (const ncclResult_t network = checkNetwork(settings.own.netName); network != ncclSuccess) return network;
+  if (const ncclResult_t blocks = checkBlocks(settings.own.minCTAs, settings.own.maxCTAs);
+      blocks != ncclSuccess)
+    return blocks;
+  // Compared above: horing shall not compare with the most that it is given.
   if (settings.own.maxCTAs > kMostBlocks) settings.own.maxCTAs = kMostBlocks;
+  if (settings.own.minCTAs > kMostBlocks) settings.own.minCTAs = kMostBlocks;
   settings.used = &settings.own;
   return ncclSuccess;
 }
@@ -129,6 +160,7 @@ ncclResult_t checkCollConfig(const ncclCollConfig_t* given) noexcept {
     return refuse(ncclInvalidArgument,
                   "config has size %zu and magic 0x%x: begin with NCCL_COLLCONFIG_INITIALIZER", given->size,
                   given->magic);
+  if (const ncclResult_t resources = checkResources(*given); resources != ncclSuccess) return resources;
   if (isOutside(given->forceAlgSelection, 0, 1))
     return refuse(ncclInvalidArgument, "config.forceAlgSelection is %d: expected 0 or 1",
                   given->forceAlgSelection);

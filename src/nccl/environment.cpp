@@ -115,7 +115,7 @@ void logBegin(ncclComm_t* place, int rank, int ranks) noexcept {
     showBanner(rank);
     logOf(rank).info("nccl",
                      "comm %p rank %d nranks %d cudaDev %d nvmlDev %d busId %x commId 0x0 - Init START",
-                     static_cast<void*>(place), rank, ranks, 0, 0, 0);
+                     static_cast<void*>(place), rank, ranks, -1, -1, 0);
   } catch (...) {  // no memory: a line less
   }
 }

@@ -63,13 +63,13 @@ NCCL_FACE(ncclResult_t, WinGetUserPtr, (ncclComm_t, ncclWindow_t, void**)) {
 NCCL_FACE(ncclResult_t, PutSignal,
           (const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned int, ncclComm_t,
            cudaStream_t)) {
-  return noWindow("ncclPutSignal");
+  return refuseGroup(noWindow("ncclPutSignal"));
 }
 
 NCCL_FACE(ncclResult_t, Signal, (int, int, int, unsigned int, ncclComm_t, cudaStream_t)) {
-  return noWindow("ncclSignal");
+  return refuseGroup(noWindow("ncclSignal"));
 }
 
 NCCL_FACE(ncclResult_t, WaitSignal, (int, ncclWaitSignalDesc_t*, ncclComm_t, cudaStream_t)) {
-  return noWindow("ncclWaitSignal");
+  return refuseGroup(noWindow("ncclWaitSignal"));
 }

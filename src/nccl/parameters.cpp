@@ -57,7 +57,7 @@ ncclResult_t unknown(const char* key) {
 ncclResult_t textOf(const ncclParamHandle* handle, const std::string** text) {
   static thread_local std::string kept;
   const auto& all = parameters().all;
-  const bool known = handle >= all.data() && handle < all.data() + all.size();
+  const bool known = std::any_of(all.begin(), all.end(), [&](const auto& each) { return &each == handle; });
   if (!known) return refuse(ncclInvalidArgument, "h is no handle of ncclParamBind");
   const std::optional<std::string> value = findValue(handle->name);
   if (!value) return refuse(ncclInvalidArgument, "%s is not set", handle->name.c_str());

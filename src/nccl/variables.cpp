@@ -102,11 +102,16 @@ Value gpuMemoryOfAdapters(const Lookup& lookup, From from) {
   return is(level, "LOC") || is(level, "0") ? Value("0") : Value();
 }
 
+// So that a product of two cannot overflow.
+long atMost16(std::optional<long> given) {
+  return std::clamp(given.value_or(1), 0L, 16L);
+}
+
 Value streams(const Lookup& lookup, From) {
   const std::optional<long> threads = number(lookup, "NCCL_SOCKET_NTHREADS");
   const std::optional<long> each = number(lookup, "NCCL_NSOCKS_PERTHREAD");
   if (!threads && !each) return {};
-  return std::to_string(std::clamp(threads.value_or(1) * each.value_or(1), 1L, 16L));
+  return std::to_string(std::clamp(atMost16(threads) * atMost16(each), 1L, 16L));
 }
 
 Value logFile(const Lookup& lookup, From) {

@@ -1,7 +1,9 @@
 // Settings of communicators by the caller's version, answers, and what is refused.
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "clients.h"
 #include "horing/horing.h"
@@ -116,6 +118,17 @@ TEST(NcclConfig, OfANewerNcclMustLeaveUndefinedWhatIsNotKnown) {
                       "NCCL_CONFIG_INITIALIZER"));
 }
 
+TEST(NcclConfig, MayAskForMoreBlocksThanThereAre) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = nullptr;
+  config.minCTAs = 2000;
+  config.maxCTAs = 3000;
+  ASSERT_NCCL(initWith(config, &comm));
+  EXPECT_NCCL(ncclCommDestroy(comm));
+  config.minCTAs = 3001;
+  EXPECT_TRUE(refuses(initWith(config, &comm), ncclInvalidArgument, "which is 3000"));
+}
+
 TEST(NcclConfig, OfAChildIsReadTheSameWay) {
   const std::vector<ncclComm_t> comms = meet(2);
   onEveryRank(2, [&](int rank) {
@@ -203,7 +216,7 @@ TEST(NcclGroups, HaveHandlesAtOnce) {
   destroyAll(comms);
 }
 
-TEST(NcclGroups, LaunchNothingIfACallIsRefusedForItsSettings) {
+TEST(NcclGroups, LaunchNothingIfACallIsRefused) {
   const std::vector<ncclComm_t> comms = meet(2);
   ncclCollConfig_t of_call = NCCL_COLLCONFIG_INITIALIZER;
   of_call.CTAPolicy = 9;
@@ -220,6 +233,21 @@ TEST(NcclGroups, LaunchNothingIfACallIsRefusedForItsSettings) {
               ncclInvalidArgument);
     EXPECT_NCCL(ncclGroupEnd());
     EXPECT_TRUE(refuses(ncclGroupEnd(), ncclInvalidArgument, is_of_call ? "CTAPolicy is 9" : "magic 0x1"));
+    EXPECT_EQ(x, 1);
+  }
+  const std::pair<const char*, std::function<ncclResult_t()>> never_served[] = {
+      {"ncclPutSignal",
+       [&] { return ncclPutSignal(&x, 1, ncclFloat, 0, nullptr, 0, 0, 0, 0, comms[1], nullptr); }},
+      {"ncclSignal", [&] { return ncclSignal(0, 0, 0, 0, comms[1], nullptr); }},
+      {"ncclWaitSignal", [&] { return ncclWaitSignal(0, nullptr, comms[1], nullptr); }},
+      {"ncclCommGrow", [&] { return ncclCommGrow(comms[1], 3, nullptr, -1, &child, nullptr); }},
+  };
+  for (const auto& [name, call] : never_served) {
+    ASSERT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr));
+    const ncclResult_t refused = call();
+    EXPECT_NE(refused, ncclSuccess);
+    EXPECT_TRUE(refuses(ncclGroupEnd(), refused, name));
     EXPECT_EQ(x, 1);
   }
   // The next one is as good as ever.

@@ -39,6 +39,9 @@ TEST(NcclVariables, MeanWhatNcclMeans) {
   EXPECT_EQ(mapped("HORING_SOCKET_STREAMS", {{"NCCL_SOCKET_NTHREADS", "4"}, {"NCCL_NSOCKS_PERTHREAD", "8"}}),
             "16");
   EXPECT_EQ(mapped("HORING_SOCKET_STREAMS", {{"NCCL_NSOCKS_PERTHREAD", "2"}}), "2");
+  EXPECT_EQ(mapped("HORING_SOCKET_STREAMS",
+                   {{"NCCL_SOCKET_NTHREADS", "4611686018427387904"}, {"NCCL_NSOCKS_PERTHREAD", "4"}}),
+            "16");
   EXPECT_EQ(mapped("HORING_IB_HCA", {{"NCCL_IB_HCA", "=mlx5_0:1:2:3,mlx5_1"}}), "=mlx5_0:1,mlx5_1");
   EXPECT_EQ(mapped("HORING_IB_RETRIES", {{"NCCL_IB_RETRY_CNT", "7"}}), "6");
   EXPECT_EQ(mapped("HORING_IB_RELAXED_ORDERING", {{"NCCL_IB_PCI_RELAXED_ORDERING", "2"}}), "1");
