@@ -716,6 +716,7 @@ HORING_API horingResult_t horingRecv(void* recvbuff, size_t count, horingDataTyp
  * streams wait for each other are not reported before the deadline, which holds for each message: the program
  * may have more messages to issue.
  *
+ * A receive from any rank fails once another rank has ended the communicator.
  * Buffers are in host memory. A rank sends none to itself. Messages with tags and those without one do not
  * meet. Errors: as for horingSend and horingRecv, and horingInvalidUsage (buffers on a GPU). */
 

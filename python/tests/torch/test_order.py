@@ -100,7 +100,7 @@ def test_wait_with_a_timeout_leaves_the_operation():
         tensor = torch.ones(3)
         work = dist.all_reduce(tensor, async_op=True)
         if rank == 0:
-            with pytest.raises(TimeoutError, match="all_reduce 1 of default_pg, rank 0 of 2: not complete after 0.2 s"):
+            with pytest.raises(TimeoutError, match="all_reduce #1 of default_pg, rank 0 of 2: not complete after 0.2 s"):
                 work.wait(timedelta(seconds=0.2))
             assert not work.is_completed()
         work.wait()

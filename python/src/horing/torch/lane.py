@@ -1,7 +1,8 @@
 """The order of the operations of one communicator.
 
 Operations take effect in the order in which they were submitted, whoever waits when:
-- One that is wanted at once is a plain call of the library, which begins after all earlier ones.
+- One that is wanted at once is a plain call of the library, which begins after all earlier ones. The library lets one thread
+  at a time make such calls, so there are none once the lane has branches.
 - Others are issued on a stream of the library, which carries them out in order; who waits for one helps with it.
 - One that has to copy tensors before or after the call, and all that are submitted while such a one is under way, go through
   a thread of the lane, since the copies belong between the operations before and after it.
@@ -27,6 +28,7 @@ from .operation import Operation
 
 _USAGE, _TIMEOUT = 5, 8
 _LINGER = 1.0  # seconds that a lane's thread waits for more work
+_LEAVE = 2.0  # seconds that a program which ends gives to what is under way
 
 _SLICE_MS = 200  # between which Ctrl-C is heard
 _ALL = 2**64 - 1  # a mark behind all operations
@@ -59,23 +61,34 @@ class Lane:
         self._thread: threading.Thread | None = None
         self._on_stream: deque[Operation] = deque()  # those that may not be complete
         self._end = threading.Lock()
-        self._ended: BaseException | None = None
+        self.ended: BaseException | None = None  # with which every later operation ends, too
         self._interrupted = False
         self.sequence = 0  # how many operations were submitted
         self.comm = self._stream = None
         self._trunk = trunk and weakref.ref(trunk)  # which has this one
         self._branches: list[Lane] = []
+        self._branching = threading.Lock()  # held where branches are made or ended
         if trunk is None:
             _open_lanes.add(self)
         self._open(make)
 
     def branch(self) -> Lane:
         """A lane of the same communicator whose operations follow each other, but not those of this lane, with which it ends."""
-        with self._lock:
-            if self._ended is not None:
-                raise self._ended
+        with self._branching:
+            self.check_open()
             self._branches.append(Lane(lambda: self.comm, self._describe, self._name_rank, trunk=self))
             return self._branches[-1]
+
+    def check_open(self) -> None:
+        """Raises what the lane ended with, if it did."""
+        if self.ended is not None:
+            raise self.ended
+
+    def set_timeout(self, milliseconds: int) -> None:
+        """The deadline of operations that begin later."""
+        comm = self.comm
+        self.check_open()
+        _capi.check(_capi.horingCommSetTimeout(comm, milliseconds), comm)
 
     def _whole(self) -> Lane:
         """The lane that has the communicator."""
@@ -87,7 +100,7 @@ class Lane:
         """Carries the operation out after those before it; returns when it is complete. Raises what it failed with."""
         with self._lock:
             self._count_in(operation)
-            here = not self._tasks and self.comm is not None and operation.timeout is None and \
+            here = not self._tasks and self.comm is not None and operation.timeout is None and not self._branches and \
                 not (operation.before is not None and self._on_stream)
             if here:
                 self._run_here(operation)
@@ -155,8 +168,7 @@ class Lane:
                 earliest.end(self._failure(earliest, code) if code else None)
 
     def _count_in(self, operation: Operation) -> None:
-        if self._ended is not None:
-            raise self._ended
+        self.check_open()
         self.sequence += 1
         operation.sequence = self.sequence
 
@@ -180,13 +192,16 @@ class Lane:
     def _issue(self, operation: Operation) -> None:
         if len(self._on_stream) >= _MOST_UNSEEN:
             self.is_complete(self._on_stream[len(self._on_stream) // 2])
-        code = operation.call(self._stream)
+        operation.stream, operation.mark = self._put_on_stream(operation)
+        self._on_stream.append(operation)
+
+    def _put_on_stream(self, operation: Operation) -> tuple[int, int]:
+        """The stream and the mark to wait for."""
+        stream, mark = self._stream, ctypes.c_uint64()
+        code = operation.call(stream) or _capi.horingStreamMark(stream, mark)
         if code:
             raise self._failure(operation, code)
-        mark = ctypes.c_uint64()
-        _capi.check(_capi.horingStreamMark(self._stream, mark))
-        operation.stream, operation.mark = self._stream, mark.value
-        self._on_stream.append(operation)
+        return stream, mark.value
 
     def _hand_over(self, operation: Operation) -> None:
         operation.begin()
@@ -211,12 +226,14 @@ class Lane:
     def _carry_out(self, operation: Operation) -> BaseException | None:
         """All earlier operations have left the lane's thread; some may be on the stream."""
         try:
-            if self._ended is not None:
-                return self._ended
+            self.check_open()
             self._finish_stream()
             if operation.before is not None:
                 operation.before()
-            code = operation.call(None)
+            stream, mark = self._put_on_stream(operation)
+            code = _capi.IN_PROGRESS
+            while code == _capi.IN_PROGRESS:
+                code = _capi.horingStreamWait(stream, mark, _SLICE_MS)
             if code:
                 return self._failure(operation, code)
             if operation.after is not None:
@@ -226,8 +243,8 @@ class Lane:
         return None
 
     def _failure(self, operation: Operation, code: int) -> BaseException:
-        if self._ended is not None:
-            return self._ended
+        if self.ended is not None:
+            return self.ended
         comm = self.comm
         text = _capi.horingGetLastError(comm) or _capi.horingGetLastError(None) or _capi.horingGetErrorString(code)
         rank = _capi.failed_rank(comm)
@@ -235,11 +252,14 @@ class Lane:
                        None if rank is None else self._name_rank(rank))
 
     def _finish_stream(self) -> None:
-        while self._on_stream:
-            try:
-                self._wait(self._on_stream[-1], None)
-            except IndexError:  # another thread saw to it
-                return
+        while (latest := self._latest()) is not None:
+            self._wait(latest, None)
+
+    def _latest(self) -> Operation | None:
+        try:
+            return self._on_stream[-1]
+        except IndexError:
+            return None
 
     # ---- Beginning and ending ----
 
@@ -247,17 +267,18 @@ class Lane:
         try:
             comm = make()
         except Exception as error:
-            self._ended = error
+            self.ended = error
             raise
         stream = ctypes.c_void_p()
         _capi.check(_capi.horingStreamCreate(stream))
         self._stream, self.comm = stream.value, comm
-        if self._ended is not None:  # meanwhile
-            self.abort(self._ended)
+        if self.ended is not None:  # meanwhile
+            self.abort(self.ended)
 
     def is_busy(self) -> bool:
         """Whether an operation is under way."""
-        return bool(self._tasks or self._on_stream and not self.is_complete(self._on_stream[-1]))
+        latest = self._latest()
+        return bool(self._tasks) or latest is not None and not self.is_complete(latest)
 
     def close(self) -> None:
         """Waits until what was submitted is complete, then releases the communicator. After Ctrl-C it waits for nothing."""
@@ -279,35 +300,42 @@ class Lane:
         self._whole().abort(failure(_USAGE, "the group was aborted when Ctrl-C interrupted an operation"))
 
     def _release(self, end_communicator: Callable, reason: BaseException) -> None:
-        with self._end:
-            self._ended = self._ended or reason
+        with self._branching, self._end:
+            self.ended = self.ended or reason
             comm, self.comm = self.comm, None
+            for lane in self._branches:
+                lane.ended, lane.comm = lane.ended or reason, None
         if comm is None:
             return
         _open_lanes.discard(self)
-        for lane in self._branches:
-            lane._ended, lane.comm = lane._ended or reason, None
         end_communicator(comm)
         for lane in (*self._branches, self):
             lane._finish_stream()
             stream, lane._stream = lane._stream, None
             _capi.horingStreamDestroy(stream)
 
-    def _leave(self) -> None:
-        """The program ends."""
-        busy = self._interrupted or any(lane.is_busy() for lane in (self, *self._branches))
-        self._release(_capi.horingCommAbort if busy else _capi.horingCommDestroy, _closed())
+    def _leave(self, deadline: float) -> None:
+        """The program ends: what is not complete by the deadline is aborted, at once after Ctrl-C."""
+        try:
+            while self._is_busy_anywhere() and not self._interrupted and time.monotonic() < deadline:
+                time.sleep(0.002)
+        finally:
+            busy = self._interrupted or self._is_busy_anywhere()
+            self._release(_capi.horingCommAbort if busy else _capi.horingCommDestroy, _closed())
+
+    def _is_busy_anywhere(self) -> bool:
+        return any(lane.is_busy() for lane in (self, *self._branches))
 
     def _forget(self) -> None:
         """This is a forked child: the communicator and its threads are the parent's."""
         for lane in (self, *self._branches):
-            lane._ended = failure(_USAGE, "this group belongs to the process that forked this one: make groups of its own here")
+            lane.ended = failure(_USAGE, "this group belongs to the process that forked this one: make groups of its own here")
             lane.comm = lane._stream = None
-            lane._lock, lane._end = threading.RLock(), threading.Lock()
+            lane._lock, lane._end, lane._branching = threading.RLock(), threading.Lock(), threading.Lock()
 
     def __del__(self):
         if self.comm is not None and self._trunk is None:
-            self._leave()
+            self._leave(time.monotonic() + _LEAVE)
 
 
 def _closed() -> Exception:
@@ -315,8 +343,9 @@ def _closed() -> Exception:
 
 
 def _leave_all() -> None:
+    deadline = time.monotonic() + _LEAVE
     for lane in list(_open_lanes):
-        lane._leave()
+        lane._leave(deadline)
 
 
 def _forget_all() -> None:

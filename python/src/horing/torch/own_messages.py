@@ -19,17 +19,18 @@ class OwnMessages:
     """In order for each tag. `describe(operation)` begins the text of errors; `timeout` is in seconds. Any thread."""
 
     def __init__(self, describe: Callable[[Operation], str], timeout: float):
-        self._describe, self._timeout = describe, timeout
+        self._describe, self.timeout = describe, timeout
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, int], deque[Operation]] = {}
+        self._waiting: dict[tuple[str, int], deque[Operation]] = {}  # none of them empty
+        self._ended: BaseException | None = None
 
     def send(self, tensor: torch.Tensor, tag: int) -> Operation:
         check_input(tensor)
-        return self._start(Operation("send", None, tensor, [], timeout=self._timeout), tag, "recv")
+        return self._start(Operation("send", None, tensor, [], timeout=self.timeout), tag, "recv")
 
     def receive(self, tensor: torch.Tensor, tag: int) -> Operation:
         check_output(tensor)
-        return self._start(Operation("recv", None, tensor, [tensor], timeout=self._timeout), tag, "send")
+        return self._start(Operation("recv", None, tensor, [tensor], timeout=self.timeout), tag, "send")
 
     def wait(self, operation: Operation, seconds: float | None = None) -> None:
         if not operation.wait(seconds if seconds is not None else operation.timeout):
@@ -43,14 +44,27 @@ class OwnMessages:
     def when_complete(self, operation: Operation, watcher: Callable) -> None:
         operation.watch(watcher)
 
+    def end(self, reason: BaseException) -> None:
+        """What waits ends with this error, and what is started later raises it."""
+        with self._lock:
+            self._ended = self._ended or reason
+            left, self._waiting = self._waiting, {}
+        for operations in left.values():
+            for operation in operations:
+                operation.end(reason)
+
     def _start(self, operation: Operation, tag: int, counterpart: str) -> Operation:
         operation.begin()
         with self._lock:
+            if self._ended is not None:
+                raise self._ended
             others = self._waiting.get((counterpart, tag))
-            if not others:
+            if others is None:
                 self._waiting.setdefault((operation.name, tag), deque()).append(operation)
                 return operation
             other = others.popleft()
+            if not others:
+                del self._waiting[counterpart, tag]
         sent, received = (operation, other) if operation.name == "send" else (other, operation)
         error = self._copy(received.tensors, sent.tensors)
         operation.end(error)
@@ -61,5 +75,8 @@ class OwnMessages:
         if received.dtype is not sent.dtype or received.numel() != sent.numel():
             return failure(_USAGE, f"a rank sent itself {sent.numel()} elements of {sent.dtype} and received {received.numel()} of "
                            f"{received.dtype}")
-        received.detach().copy_(sent.detach().reshape(received.shape))
+        try:
+            received.detach().copy_(sent.detach().reshape(received.shape))
+        except Exception as error:  # becomes that of both ends
+            return error
         return None

@@ -18,6 +18,10 @@ from .operation import Operation, Together
 _DEVICES = [torch.device("cpu")]
 
 
+def _milliseconds(seconds: float) -> int:
+    return max(1, min(86_400_000, round(1000 * seconds)))
+
+
 class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
     """A process group whose ranks are joined by a communicator of horing.
 
@@ -51,16 +55,13 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
 
     def _new_communicator(self, meeting: Meeting) -> int:
         comm = meeting.communicator()
-        _capi.check(_capi.horingCommSetTimeout(comm, self._timeout_ms()))
+        _capi.check(_capi.horingCommSetTimeout(comm, _milliseconds(self._timeout)))
         return comm
 
     def _handle(self, work: dist.Work) -> dist.Work:
         if self._batch is not None:
             self._batch.append(work)
         return work
-
-    def _timeout_ms(self) -> int:
-        return max(1, min(86_400_000, round(1000 * self._timeout)))
 
     # ---- Names and numbers ----
 
@@ -69,7 +70,7 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         member = f"rank {self._rank} of {self._size}"
         if self._global_ranks != list(range(self._size)):
             member += f" (its global ranks are {self._global_ranks})"
-        return f"{operation.name} {operation.sequence} of {group}, {member}"
+        return f"{operation.name} #{operation.sequence} of {group}, {member}"
 
     def _global_rank(self, rank: int) -> int:
         return self._global_ranks[rank]
@@ -139,8 +140,9 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """For operations that begin later."""
-        self._timeout = timeout.total_seconds()
-        _capi.check(_capi.horingCommSetTimeout(self._lane.comm, self._timeout_ms()))
+        seconds = timeout.total_seconds()
+        self._lane.set_timeout(_milliseconds(seconds))
+        self._timeout = self._own_messages.timeout = seconds
 
     _set_default_timeout = set_timeout
 
@@ -161,10 +163,12 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
     def shutdown(self) -> None:
         """Waits for what was started, then releases the group's connections. What is called later raises an error."""
         self._lane.close()
+        self._own_messages.end(self._lane.ended)
 
     def abort(self) -> None:
         """Ends what is under way with an error, here and on the other ranks. Any thread."""
         self._lane.abort()
+        self._own_messages.end(self._lane.ended)
 
     # ---- Older and newer names ----
 
