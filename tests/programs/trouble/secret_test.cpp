@@ -87,7 +87,7 @@ TEST(Variable, IsNamedWhenItsValueIsWrong) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
       {"HORING_SLOTS=abc", {"HORING_SLOTS=abc", "2..128"}},
       {"HORING_SLOTS=3", {"HORING_SLOTS=3", "HORING_WINDOW"}},
-      {"HORING_ALGO=tree", {"HORING_ALGO=tree", "ho_ring"}},
+      {"HORING_ALGO=spiral", {"HORING_ALGO=spiral", "ho_ring"}},
       {"HORING_TIMEOUT_MS=0", {"HORING_TIMEOUT_MS=0", "1.."}},
       {"HORING_TRANSPORTS=shm,rdma", {"HORING_TRANSPORTS=shm,rdma", "socket"}},
       {"HORING_SOCKET_IFNAME=nope", {"HORING_SOCKET_IFNAME=nope", "lo"}},
