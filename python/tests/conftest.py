@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -53,6 +54,9 @@ _MEET = """
 import os, sys, time
 from pathlib import Path
 import horing
+
+# A shell that starts tests in the background has SIGINT ignored, which ranks would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 rank, size, folder = int(os.environ["TEST_RANK"]), int(os.environ["TEST_SIZE"]), Path(os.environ["TEST_FOLDER"])
 def meet(name="id"):
     if rank == 0:

@@ -136,7 +136,7 @@ Result<std::string> ncclLibrariesOf(const std::vector<std::string>& pid_or_comma
   if (pid_or_command.size() != 1 || !isNumber(pid_or_command[0])) return librariesOfCommand(pid_or_command);
   const std::string path = "/proc/" + pid_or_command[0] + "/maps";
   std::ifstream maps(path);
-  if (!maps) return systemError(errno, formatString("reading %s", path.c_str()).c_str());
+  if (!maps) return systemError(errno, "reading %s", path.c_str());
   std::set<std::string> found;
   collectPaths(maps, " /", found);
   return verdicts(found);
