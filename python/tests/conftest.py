@@ -16,6 +16,8 @@ import horing
 
 os.environ.setdefault("HORING_CACHE_DIR", "off")  # what a user measured decides no test
 os.environ.setdefault("HORING_TIMEOUT_MS", "30000")
+# A shell that starts tests in the background has SIGINT ignored, which ranks would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SECONDS = 60
 
@@ -55,8 +57,6 @@ import os, sys, time
 from pathlib import Path
 import horing
 
-# A shell that starts tests in the background has SIGINT ignored, which ranks would inherit.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 rank, size, folder = int(os.environ["TEST_RANK"]), int(os.environ["TEST_SIZE"]), Path(os.environ["TEST_FOLDER"])
 def meet(name="id"):
     if rank == 0:
