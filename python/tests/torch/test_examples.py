@@ -1,10 +1,9 @@
-"""The programs of examples/torch, started by torchrun and by horing-run (where there is one)."""
+"""The programs of examples/torch, started by torchrun and by horing-run."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from horing import _programs
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 def horing_run(*options: str) -> list[str]:
-    program = os.environ.get("HORING_RUN") or shutil.which("horing-run")
-    if program is None:
-        pytest.skip("no horing-run: set HORING_RUN or PATH")
+    program = os.environ.get("HORING_RUN") or _programs.find("horing-run")
     return [program, *options, "--", sys.executable]
 
 
