@@ -59,7 +59,7 @@ bool isBlocking(const Pending& pending) {
 }
 
 // The sends and receives of one communicator become one exchange, on all their streams, so that all of them progress at once.
-// It comes after the communicator's collectives, on every rank.
+// It comes after the communicator's collectives, on every rank, and that of messages with tags, which have links of their own, last.
 Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   std::vector<Pending> merged, exchanges;
   for (Pending& pending : commands) {
@@ -67,8 +67,9 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
       merged.push_back(std::move(pending));
       continue;
     }
-    const auto same = std::find_if(exchanges.begin(), exchanges.end(),
-                                   [&](const Pending& other) { return other.comm == pending.comm; });
+    const auto same = std::find_if(exchanges.begin(), exchanges.end(), [&](const Pending& other) {
+      return other.comm == pending.comm && hasTagsOnly(other.command) == hasTagsOnly(pending.command);
+    });
     if (same == exchanges.end()) {
       exchanges.push_back(std::move(pending));
       continue;
@@ -86,6 +87,8 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
     if (std::find(same->streams.begin(), same->streams.end(), stream) == same->streams.end())
       same->streams.push_back(stream);
   }
+  std::stable_partition(exchanges.begin(), exchanges.end(),
+                        [](const Pending& pending) { return !hasTagsOnly(pending.command); });
   std::move(exchanges.begin(), exchanges.end(), std::back_inserter(merged));
   return merged;
 }

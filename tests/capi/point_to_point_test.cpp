@@ -1,17 +1,9 @@
 // Sends, receives and groups.
-#include <numeric>
-
 #include "ways.h"
 
 namespace {
 
 using PointToPoint = Collectives;
-
-std::vector<int32_t> numbers(size_t count, int32_t first) {
-  std::vector<int32_t> values(count);
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
 
 TEST_P(PointToPoint, NeighboursExchangeInAGroup) {
   onEveryRank(ranks(), [&](int rank) {

@@ -1,19 +1,12 @@
 // Messages with tags: which receive takes which, and how many are under way at the same time.
 #include <array>
 #include <barrier>
-#include <numeric>
 
 #include "ways.h"
 
 namespace {
 
 using TaggedMessages = Collectives;
-
-std::vector<int32_t> numbers(size_t count, int32_t first) {
-  std::vector<int32_t> values(count);
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
 
 class OwnStream {
  public:
@@ -145,6 +138,30 @@ TEST_P(TaggedMessages, OfAGroupAreOneCall) {
       if (peer == rank) continue;
       ASSERT_EQ(received[static_cast<size_t>(peer)], numbers(3000, peer * 100 + rank));
     }
+  });
+}
+
+// In whatever order a rank has them in its group.
+TEST_P(TaggedMessages, GoBesideThoseWithoutTagsInAGroup) {
+  onEveryRank(ranks(), [&](int rank) {
+    const horingComm_t comm = this->comm(rank);
+    const int next = (rank + 1) % ranks(), previous = (rank + ranks() - 1) % ranks();
+    if (ranks() == 1) return;
+    const auto plain = numbers(50'000, rank), tagged = numbers(40'000, 100 + rank);
+    std::vector<int32_t> got_plain(plain.size()), got_tagged(tagged.size());
+    const auto exchangePlain = [&] {
+      ASSERT_HORING(horingSend(plain.data(), plain.size(), horingInt32, next, comm, nullptr));
+      ASSERT_HORING(horingRecv(got_plain.data(), got_plain.size(), horingInt32, previous, comm, nullptr));
+    };
+    ASSERT_HORING(horingGroupStart());
+    if (rank % 2 == 0) exchangePlain();
+    ASSERT_HORING(horingSendTagged(tagged.data(), tagged.size(), horingInt32, next, 3, comm, nullptr));
+    ASSERT_HORING(horingRecvTagged(got_tagged.data(), got_tagged.size(), horingInt32, previous, 3, nullptr,
+                                   comm, nullptr));
+    if (rank % 2 == 1) exchangePlain();
+    ASSERT_HORING(horingGroupEnd());
+    EXPECT_EQ(got_plain, numbers(plain.size(), previous));
+    EXPECT_EQ(got_tagged, numbers(tagged.size(), 100 + previous));
   });
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // A job of ranks for each way of making communicators.
+#include <numeric>
 #include <ostream>
+#include <vector>
 
 #include "../rdma_machine.h"
 #include "ranks.h"
@@ -52,6 +54,13 @@ inline constexpr Way kWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "a
                                 {"socket", Meeting::kInitRank, "socket", "ring", 3},
                                 {"socket", Meeting::kInitRank, "socket", "one_shot", 3},
                                 {"both", Meeting::kInitRank, "shm,socket", "auto", 4}};
+
+// first, first + 1, ...: what a message of a test holds.
+inline std::vector<int32_t> numbers(size_t count, int32_t first) {
+  std::vector<int32_t> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
 
 // In the virtual machine of tools/rdma_vm.
 inline constexpr Way kVerbsWay = {"verbs", Meeting::kInitRank, "verbs", "auto", 4};
