@@ -227,8 +227,7 @@ Status CommandQueue::run(Command& command) {
 
 bool CommandQueue::hasMessagesUnderWay() {
   const std::lock_guard lock(mutex_);
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return !entry.staged && hasTagsOnly(entry.command); });
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.isMessage(); });
 }
 
 Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
@@ -447,20 +446,19 @@ void CommandQueue::awaitTurnOf(const Entry& entry, std::unique_lock<std::mutex>&
 
 // Under mutex_.
 CommandQueue::Entries::iterator CommandQueue::nextMessage() {
-  return std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
-    return entry.ticket == 0 && !entry.staged && hasTagsOnly(entry.command);
-  });
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [](const Entry& entry) { return entry.ticket == 0 && entry.isMessage(); });
 }
 
 CommandQueue::Entries::iterator CommandQueue::nextMessageWhoseTurnItIs() {
   return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.ticket == 0 && !entry.staged && hasTagsOnly(entry.command) && isTurnOf(entry);
+    return entry.ticket == 0 && entry.isMessage() && isTurnOf(entry);
   });
 }
 
 CommandQueue::Entries::iterator CommandQueue::nextOther() {
   return std::find_if(entries_.begin(), entries_.end(),
-                      [](const Entry& entry) { return entry.staged || !hasTagsOnly(entry.command); });
+                      [](const Entry& entry) { return !entry.isMessage(); });
 }
 
 bool CommandQueue::isTurnOf(const Entry& entry) const {

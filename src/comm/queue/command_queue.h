@@ -93,6 +93,9 @@ class CommandQueue {
     std::vector<StreamTurn> turns;          // none when they are finished, and for streams of CUDA
     std::optional<StagedOperation> staged;  // of streams of CUDA, instead of `command`
     uint64_t ticket = 0;                    // of messages with tags that are under way
+
+    // Whether it is messages with tags, which go on beside the other operations.
+    bool isMessage() const { return !staged && hasTagsOnly(command); }
   };
   using Entries = std::list<Entry>;
   class TaggedCalls;
