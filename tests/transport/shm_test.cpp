@@ -302,41 +302,50 @@ TEST(ShmFiles, OfLinksAreUnlinkedOnceBothEndsAreThere) {
   EXPECT_EQ(folder.entries(), std::vector<std::string>{});
 }
 
-TEST(ShmFiles, AreMappedOnceInAProcess) {
-  const ShmFolder folder;
-  const std::string path = folder.path() + "/file";
-  constexpr uint64_t kBytes = 8192;
-  Result<ShmFile> made = createShmFile(path, kBytes, "a test");
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  const ShmFile file = made.take();
-  const auto mapAgain = [&] {
-    Result<ShmMap> map = mapShmFile(file.fd.get(), kBytes, path);
+// A new file with a 1 in its first byte, which can be mapped again.
+class MappedFile {
+ public:
+  MappedFile() {
+    Result<ShmFile> made = createShmFile(path_, kBytes, "a test");
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    if (made.ok()) file = made.take();
+    if (file.map.data()) *file.map.data() = std::byte{1};
+  }
+  ShmMap mapAgain() const {
+    Result<ShmMap> map = mapShmFile(file.fd.get(), kBytes, path_);
     EXPECT_TRUE(map.ok()) << map.status().message();
     return map.ok() ? map.take() : ShmMap();
-  };
-  *file.map.data() = std::byte{1};
-  EXPECT_EQ(mapAgain().data(), file.map.data());
+  }
+
+ private:
+  static constexpr uint64_t kBytes = 8192;
+  const ShmFolder folder_;
+  const std::string path_ = folder_.path() + "/file";
+
+ public:
+  ShmFile file;
+};
+
+TEST(ShmFiles, AreMappedOnceInAProcess) {
+  const MappedFile made;
+  const std::byte* const data = made.file.map.data();
+  ASSERT_NE(data, nullptr);
+  EXPECT_EQ(made.mapAgain().data(), data);
   // A forked child does not have the memory of its parent's mapping, only its address.
   const pid_t child = forkRank(0, [&](int) {
-    const ShmMap map = mapAgain();
+    const ShmMap map = made.mapAgain();
     return map.data() && *map.data() == std::byte{1} ? 0 : 1;
   });
   EXPECT_EQ(exitStatus(child), 0);
-  EXPECT_EQ(mapAgain().data(), file.map.data());
+  EXPECT_EQ(made.mapAgain().data(), data);
 }
 
 TEST(ShmFiles, AreMappedAgainWhenTheLastOwnerOfTheMappingHasGone) {
-  const ShmFolder folder;
-  const std::string path = folder.path() + "/file";
-  constexpr uint64_t kBytes = 8192;
-  Result<ShmFile> made = createShmFile(path, kBytes, "a test");
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  ShmFile file = made.take();
-  *file.map.data() = std::byte{1};
-  file.map = ShmMap();
-  Result<ShmMap> map = mapShmFile(file.fd.get(), kBytes, path);
-  ASSERT_TRUE(map.ok()) << map.status().message();
-  EXPECT_EQ(*map.value().data(), std::byte{1});
+  MappedFile made;
+  made.file.map = ShmMap();
+  const ShmMap map = made.mapAgain();
+  ASSERT_NE(map.data(), nullptr);
+  EXPECT_EQ(*map.data(), std::byte{1});
 }
 
 TEST(ShmFiles, AreReadableByTheirUserOnly) {
