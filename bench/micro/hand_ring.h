@@ -45,7 +45,7 @@ class HandRing {
     fold_ = foldFunction(DataType::kFloat32, RedOp::kSum, settings.simd);
   }
 
-  void begin(const Call& call) {
+  void begin(const Call& call, uint64_t) {
     call_ = call;
     layout_ = Layout::make(shape_, call.extent(), rank_of_position_, 64 / sizeof(float));
     slicing_ = Slicing::choose(settings_.collective, layout_.largestChunk(), sizeof(float),

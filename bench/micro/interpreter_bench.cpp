@@ -140,6 +140,7 @@ struct Rank {
                         &previous.receiver(gather)});
     input = makeBuffer(bytes);
     output = makeBuffer(bytes);
+    call.collective = collective;
     call.input = input.get();
     call.output = output.get();
     call.count = bytes / sizeof(float);
@@ -153,6 +154,7 @@ struct Rank {
   std::unique_ptr<HandRing> by_hand;
   Buffer input, output;
   Call call;
+  uint64_t sequence = 0;
 };
 using Ranks = std::vector<std::unique_ptr<Rank>>;
 
@@ -177,8 +179,7 @@ template <typename Operation>
 void callInTurn(const Ranks& ranks, std::unique_ptr<Operation> Rank::*contestant, size_t calls) {
   for (size_t i = 0; i < calls; ++i) {
     for (const auto& rank : ranks) {
-      rank->call.sequence++;
-      ((*rank).*contestant)->begin(rank->call);
+      ((*rank).*contestant)->begin(rank->call, ++rank->sequence);
     }
     for (bool done = false, progressed = true; !done; progressed = false) {
       done = true;
@@ -197,8 +198,7 @@ template <typename Operation>
 void callAlone(Rank& rank, std::unique_ptr<Operation> Rank::*contestant, size_t calls) {
   Operation& operation = *(rank.*contestant);
   for (size_t i = 0; i < calls; ++i) {
-    rank.call.sequence++;
-    for (operation.begin(rank.call);;) {
+    for (operation.begin(rank.call, ++rank.sequence);;) {
       const bool progressed = operation.poll();
       if (operation.done()) break;
       if (!progressed) __builtin_ia32_pause();

@@ -138,10 +138,10 @@ void beginCalls(benchmark::State& state, const char* algorithm, size_t change) {
   if (!setting.prepare()) state.SkipWithError("no plan");
   Call call;
   call.count = Setting::kBytes / sizeof(float);
+  uint64_t sequence = 0;
   for (auto _ : state) {
-    ++call.sequence;
     call.count ^= change;
-    setting.prepare()->begin(call);
+    setting.prepare()->begin(call, ++sequence);
   }
 }
 void CachedAndBegun(benchmark::State& state, const char* algorithm) {

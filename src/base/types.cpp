@@ -18,7 +18,6 @@ constexpr const char* kOps[kRedOps] = {"sum",  "prod", "max",  "min",      "avg"
 constexpr const char* kNames[kCollectives] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
                                               "reduce",     "gather",         "scatter",    "all_to_all"};
 
-constexpr int kBeyondNccl = 0x10000000;
 }  // namespace
 
 size_t dataTypeBytes(DataType type) {
@@ -34,13 +33,6 @@ bool hasRedOp(DataType type, RedOp op) {
 int redOpNumber(RedOp op) {
   const int place = static_cast<int>(op), first_of_ours = static_cast<int>(RedOp::kBitAnd);
   return place < first_of_ours ? place : kBeyondNccl + place - first_of_ours;
-}
-std::optional<RedOp> redOpOf(int number) {
-  const int first_of_ours = static_cast<int>(RedOp::kBitAnd);
-  const int place = number < kBeyondNccl ? number : number - kBeyondNccl + first_of_ours;
-  const bool has_number = number < kBeyondNccl ? place >= 0 && place < first_of_ours
-                                               : place < static_cast<int>(RedOp::kPreMulSum);
-  return has_number ? std::optional(static_cast<RedOp>(place)) : std::nullopt;
 }
 const char* dataTypeName(DataType type) {
   return kTypes[static_cast<int>(type)].name;

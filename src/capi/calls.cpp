@@ -11,22 +11,6 @@
 
 namespace horing {
 
-Command makeCommand(Collective collective, const void* send, void* recv, size_t count,
-                    horingDataType_t type) {
-  Command command;
-  command.collective = collective;
-  command.call.input = static_cast<const std::byte*>(send);
-  command.call.output = static_cast<std::byte*>(recv);
-  command.call.count = count;
-  command.call.type = static_cast<DataType>(type);
-  return command;
-}
-
-Command withRoot(Command command, int root) {
-  command.call.root = root;
-  return command;
-}
-
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order) {
   HORING_TRY(checkHandle(comm));
   if (order == horingRankMajor) return nullptr;
@@ -36,9 +20,8 @@ Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order
                     static_cast<int>(order));
 }
 
-Status setOperation(Command& command, horingComm_t comm, horingRedOp_t number) {
+Status setOperation(Call& call, horingComm_t comm, horingRedOp_t number) {
   HORING_TRY(checkHandle(comm));
-  Call& call = command.call;
   if (ReductionOps::mayHave(number)) {
     HORING_ASSIGN(const PreMulSum made, comm->reduction_ops.find(number));
     if (made.type != call.type)
@@ -62,48 +45,53 @@ Status setOperation(Command& command, horingComm_t comm, horingRedOp_t number) {
 
 namespace {
 
+// Whether the caller carries out a collective now: the communicator checks it, and knows the rules of calls that it has seen.
+bool isCheckedLater(const Command& command, horingStream_t stream) {
+  return !stream && std::holds_alternative<CollectiveCommand>(command.work) && !groupIsOpen();
+}
+
 Status check(horingComm_t comm, const Command& command) {
-  HORING_TRY(checkHandle(comm));
   const Communicator& communicator = *comm->communicator;
   const Caller caller{communicator.rank(), communicator.ranks(),
                       communicator.job().map().positionOfRank(communicator.rank())};
-  if (command.transfers.empty() && command.list.empty())
-    return checkArguments(command.collective, command.call, caller);
-  for (size_t i = 0; i < command.list.size(); ++i) {
-    Call call = command.call;
-    call.input = command.list[i].input;
-    call.output = command.list[i].output;
-    call.count = command.list[i].count;
-    const Status status = checkArguments(command.collective, call, caller);
+  if (const auto* const collective = std::get_if<CollectiveCommand>(&command.work))
+    return checkArguments(collective->call, caller);
+  const auto entries = command.entries();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Call call = *command.call();
+    call.input = entries[i].input;
+    call.output = entries[i].output;
+    call.count = entries[i].count;
+    const Status status = checkArguments(call, caller);
     if (!status.ok()) return makeStatus(status.code(), "entry %zu: %s", i, status.message().c_str());
   }
-  for (const Transfer& transfer : command.transfers)
+  for (const Transfer& transfer : command.transfers())
     HORING_TRY(checkTransfer(transfer, communicator.rank(), communicator.ranks()));
   return {};
 }
 
 // Marks a command whose buffers are on a GPU, and binds the communicator to it.
-Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
-  const CudaDriver* driver = processDriver();
-  if (!driver) return {};
+Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, const CudaDriver& driver) {
   const Where where{comm->communicator->rank(), isOwnStream(stream) ? nullptr : stream,
                     comm->queue->gpuOfCommands()};
-  HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, *driver, where));
-  if (!there) return checkHostReaches("the scalar of op", command.call.factor_at);
-  if (std::any_of(command.transfers.begin(), command.transfers.end(),
+  HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, driver, where));
+  Call* const call = command.call();
+  if (!there) return call ? checkHostReaches("the scalar of op", call->factor_at) : Status();
+  const auto transfers = command.transfers();
+  if (std::any_of(transfers.begin(), transfers.end(),
                   [](const Transfer& transfer) { return transfer.tag.has_value(); }))
     return makeStatus(
         Code::kInvalidUsage,
         "a message with a tag is in memory of a GPU: expected memory of the host, or horingSend "
         "and horingRecv");
-  HORING_ASSIGN(const std::shared_ptr<const CudaDevice> gpu, comm->queue->open(*driver, there->device));
+  HORING_ASSIGN(const std::shared_ptr<const CudaDevice> gpu, comm->queue->open(driver, there->device));
   for (const auto& [buffer, place] : there->buffers)
     HORING_TRY(gpu->checkContext(place.context, buffer.name, buffer.at));
-  HORING_TRY(placeScalar(command, *driver, *gpu));
+  if (call) HORING_TRY(placeScalar(*call, driver, *gpu));
   // Only now: a call that is refused leaves the communicator as it was.
   HORING_TRY(comm->queue->bind(gpu));
   command.on_gpu = true;
-  for (Transfer& transfer : command.transfers) transfer.on_gpu = true;
+  for (Transfer& transfer : transfers) transfer.on_gpu = true;
   comm->queue->moveInPlace(command);
   return {};
 }
@@ -111,14 +99,12 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream) {
 }  // namespace
 
 Status issue(horingComm_t comm, Command&& command, horingStream_t stream) {
-  HORING_TRY(check(comm, command));
-  HORING_TRY(placeOnGpu(comm, command, stream));
+  HORING_TRY(checkHandle(comm));
+  // To ask for it takes a fifth of a small call's time.
+  const CudaDriver* const driver = processDriver();
+  if (driver || !isCheckedLater(command, stream)) HORING_TRY(check(comm, command));
+  if (driver) HORING_TRY(placeOnGpu(comm, command, stream, *driver));
   return launch(comm, std::move(command), stream);
-}
-
-Result<Command> withOrder(Command command, horingComm_t comm, horingBlockOrder_t order) {
-  HORING_ASSIGN(command.call.block_of_position, blocksInOrder(comm, order));
-  return command;
 }
 
 }  // namespace horing

@@ -5,17 +5,26 @@
 namespace horing {
 
 // A call whose blocks are all of one size, or are no blocks.
-Command makeCommand(Collective collective, const void* send, void* recv, size_t count, horingDataType_t type);
+inline Call makeCall(Collective collective, const void* send, void* recv, size_t count,
+                     horingDataType_t type) {
+  Call call;
+  call.collective = collective;
+  call.input = static_cast<const std::byte*>(send);
+  call.output = static_cast<std::byte*>(recv);
+  call.count = count;
+  call.type = static_cast<DataType>(type);
+  return call;
+}
 // Makes it a reduction by an operation that exists.
-Status setOperation(Command& command, horingComm_t comm, horingRedOp_t op);
-Command withRoot(Command command, int root);
+Status setOperation(Call& call, horingComm_t comm, horingRedOp_t op);
 
 // The number of each position's block; null: its rank.
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order);
-// With blocks in this order.
-Result<Command> withOrder(Command command, horingComm_t comm, horingBlockOrder_t order);
 
 // Checks the arguments and launches the command.
 Status issue(horingComm_t comm, Command&& command, horingStream_t stream);
+inline Status issue(horingComm_t comm, const Call& call, horingStream_t stream) {
+  return issue(comm, Command(CollectiveCommand{call}), stream);
+}
 
 }  // namespace horing

@@ -57,7 +57,7 @@ Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const Cud
                                                const Where& where) {
   const std::vector<CommandBuffer> buffers = buffersOf(command, where.rank);
   // The peer of an empty message takes it alike.
-  if (!command.transfers.empty() && buffers.empty() && !where.foreign_stream && where.gpu)
+  if (command.isExchange() && buffers.empty() && !where.foreign_stream && where.gpu)
     return std::optional(GpuBuffers{*where.gpu});
   std::vector<GpuBuffers::Placed> found;
   for (const CommandBuffer& buffer : buffers) {
@@ -81,8 +81,7 @@ Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const Cud
   return std::optional(GpuBuffers{device});
 }
 
-Status placeScalar(Command& command, const CudaDriver& driver, const CudaDevice& gpu) {
-  Call& call = command.call;
+Status placeScalar(Call& call, const CudaDriver& driver, const CudaDevice& gpu) {
   if (!call.factor_at) return {};
   const MemoryPlace place = driver.placeOf(call.factor_at);
   if (place.kind == MemoryKind::kDevice && place.device != gpu.number())
@@ -92,8 +91,8 @@ Status placeScalar(Command& command, const CudaDriver& driver, const CudaDevice&
                       call.factor_at, placeText(place).c_str(), gpu.number());
   if (place.kind != MemoryKind::kHost)
     return gpu.checkContext(place.context, "the scalar of op", call.factor_at);
-  command.host_has_factor = place.is_pinned;
-  if (command.host_has_factor) return {};
+  call.factor_is_pinned = place.is_pinned;
+  if (call.factor_is_pinned) return {};
   call.factor = factorFrom(call.type, call.factor_at);
   call.factor_at = nullptr;
   return {};

@@ -38,9 +38,9 @@ struct GpuBuffers {
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where);
 
-// Of a command on that GPU: the scalar of its operation stays where GPU and driver can read it in the order of a stream; from memory
+// Of a call on that GPU: the scalar of its operation stays where GPU and driver can read it in the order of a stream; from memory
 // of the host that is not pinned it is read now. kInvalidUsage: it is on another GPU, or of a context of its own.
-Status placeScalar(Command& command, const CudaDriver& driver, const CudaDevice& gpu);
+Status placeScalar(Call& call, const CudaDriver& driver, const CudaDevice& gpu);
 
 // kInvalidUsage: the host does not reach it.
 Status checkHostReaches(const char* name, const void* buffer);

@@ -63,7 +63,7 @@ bool isBlocking(const Pending& pending) {
 Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
   std::vector<Pending> merged, exchanges;
   for (Pending& pending : commands) {
-    if (pending.command.transfers.empty()) {
+    if (!pending.command.isExchange()) {
       merged.push_back(std::move(pending));
       continue;
     }
@@ -79,8 +79,9 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
           Code::kInvalidUsage,
           "a group has sends or receives of one communicator on a stream of CUDA and others on none, "
           "or on one of horingStreamCreate: they go together, so issue all on streams of one kind");
-    auto& transfers = same->command.transfers;
-    transfers.insert(transfers.end(), pending.command.transfers.begin(), pending.command.transfers.end());
+    const auto added = pending.command.transfers();
+    auto& transfers = std::get<ExchangeCommand>(same->command.work).transfers;
+    transfers.insert(transfers.end(), added.begin(), added.end());
     // A driver copies memory of the host as well.
     same->command.on_gpu |= pending.command.on_gpu;
     const horingStream_t stream = pending.streams.front();

@@ -14,24 +14,25 @@ struct List {
   size_t length;
 };
 
-// Issues `command`, which has what all entries share, for each of them.
-Status issueList(horingComm_t comm, Command command, const List& list, horingStream_t stream) {
+// Issues `call`, which has what all entries share, for each of them.
+Status issueList(horingComm_t comm, const Call& call, const List& list, horingStream_t stream) {
   HORING_TRY(checkHandle(comm));
   if (list.length == 0) return {};
   if (!list.sends || !list.recvs || !list.counts)
     return makeStatus(Code::kInvalidArgument,
                       "a list of %zu entries is NULL: expected sendbuffs, recvbuffs and counts", list.length);
-  command.list.reserve(list.length);
+  ListCommand command{call, {}};
+  command.entries.reserve(list.length);
   for (size_t i = 0; i < list.length; ++i)
-    command.list.push_back({static_cast<const std::byte*>(list.sends[i]),
-                            static_cast<std::byte*>(list.recvs[i]), list.counts[i]});
-  return issue(comm, std::move(command), stream);
+    command.entries.push_back({static_cast<const std::byte*>(list.sends[i]),
+                               static_cast<std::byte*>(list.recvs[i]), list.counts[i]});
+  return issue(comm, Command(std::move(command)), stream);
 }
 
-Status issueListReduction(horingComm_t comm, Command command, horingRedOp_t op, const List& list,
+Status issueListReduction(horingComm_t comm, Call call, horingRedOp_t op, const List& list,
                           horingStream_t stream) {
-  HORING_TRY(setOperation(command, comm, op));
-  return issueList(comm, std::move(command), list, stream);
+  HORING_TRY(setOperation(call, comm, op));
+  return issueList(comm, call, list, stream);
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ horingResult_t horingAllReduceList(const void* const* sendbuffs, void* const* re
                                    horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueListReduction(comm, makeCommand(Collective::kAllReduce, nullptr, nullptr, 0, datatype), op,
+    return issueListReduction(comm, makeCall(Collective::kAllReduce, nullptr, nullptr, 0, datatype), op,
                               {sendbuffs, recvbuffs, counts, length}, stream);
   });
 }
@@ -55,8 +56,8 @@ horingResult_t horingReduceScatterList(const void* const* sendbuffs, void* const
                                        horingRedOp_t op, horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueListReduction(comm, makeCommand(Collective::kReduceScatter, nullptr, nullptr, 0, datatype),
-                              op, {sendbuffs, recvbuffs, recvcounts, length}, stream);
+    return issueListReduction(comm, makeCall(Collective::kReduceScatter, nullptr, nullptr, 0, datatype), op,
+                              {sendbuffs, recvbuffs, recvcounts, length}, stream);
   });
 }
 
@@ -65,7 +66,7 @@ horingResult_t horingAllGatherList(const void* const* sendbuffs, void* const* re
                                    horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueList(comm, makeCommand(Collective::kAllGather, nullptr, nullptr, 0, datatype),
+    return issueList(comm, makeCall(Collective::kAllGather, nullptr, nullptr, 0, datatype),
                      {sendbuffs, recvbuffs, sendcounts, length}, stream);
   });
 }

@@ -71,11 +71,10 @@ Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOpti
     Result<CommunicatorOptions> child = Status(Code::kInternalError, "the ranks have not met");
   };
   const auto meeting = std::make_shared<Meeting>();
-  Command command;
-  command.task = [meeting, meet = std::move(meet)] {
+  Command command(TaskCommand{[meeting, meet = std::move(meet)] {
     meeting->child = meet();
     return meeting->child.status();
-  };
+  }});
   HORING_TRY(parent->queue->submit(std::move(command), std::array{&meeting->stream}));
   const auto find = [meeting]() -> Result<Origin> {
     HORING_TRY(meeting->stream.synchronize());

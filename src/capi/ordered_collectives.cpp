@@ -48,10 +48,10 @@ horingResult_t horingReduceScatterOrdered(const void* sendbuff, void* recvbuff, 
                                           horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
-    Command reduction = makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype);
-    HORING_TRY(setOperation(reduction, comm, op));
-    HORING_ASSIGN(Command ordered, withOrder(std::move(reduction), comm, order));
-    return issue(comm, std::move(ordered), stream);
+    Call call = makeCall(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype);
+    HORING_TRY(setOperation(call, comm, op));
+    HORING_ASSIGN(call.block_of_position, blocksInOrder(comm, order));
+    return issue(comm, call, stream);
   });
 }
 
@@ -60,10 +60,9 @@ horingResult_t horingAllGatherOrdered(const void* sendbuff, void* recvbuff, size
                                       horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
-    HORING_ASSIGN(
-        Command ordered,
-        withOrder(makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype), comm, order));
-    return issue(comm, std::move(ordered), stream);
+    Call call = makeCall(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype);
+    HORING_ASSIGN(call.block_of_position, blocksInOrder(comm, order));
+    return issue(comm, call, stream);
   });
 }
 

@@ -11,9 +11,7 @@ Status issueTransfer(horingComm_t comm, Transfer transfer, size_t count, horingD
   HORING_TRY(checkType(static_cast<DataType>(type)));
   if (__builtin_mul_overflow(count, dataTypeBytes(static_cast<DataType>(type)), &transfer.bytes))
     return makeStatus(Code::kInvalidArgument, "count is %zu: so many elements do not fit into memory", count);
-  Command command;
-  command.transfers.push_back(transfer);
-  return issue(comm, std::move(command), stream);
+  return issue(comm, Command(ExchangeCommand{{transfer}}), stream);
 }
 
 }  // namespace

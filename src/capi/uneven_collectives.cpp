@@ -18,15 +18,15 @@ size_t ranksOf(horingComm_t comm) {
   return static_cast<size_t>(comm->communicator->ranks());
 }
 
-// Copies them to tables[at ...], so that the caller's need not outlive the call.
-Status copyTable(const Given& given, size_t ranks, Command& command, size_t at) {
+// Copies them to a table of counts and offsets, so that the caller's need not outlive the call.
+Status copyTable(const Given& given, size_t ranks, size_t* table) {
   if (!given.counts)
     return makeStatus(Code::kInvalidArgument, "%s is NULL: expected the elements of each rank's block",
                       given.name);
   size_t offset = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
-    command.tables[at + rank] = given.counts[rank];
-    command.tables[at + ranks + rank] = given.offsets ? given.offsets[rank] : offset;
+    table[rank] = given.counts[rank];
+    table[ranks + rank] = given.offsets ? given.offsets[rank] : offset;
     if (__builtin_add_overflow(offset, given.counts[rank], &offset))
       return makeStatus(Code::kInvalidArgument, "%s: the blocks do not fit into memory", given.name);
   }
@@ -35,23 +35,28 @@ Status copyTable(const Given& given, size_t ranks, Command& command, size_t at) 
 
 enum class Tables { kNone, kInput, kOutput, kBoth };
 
-// Issues `command` with the blocks of its buffers.
-Status issueUneven(horingComm_t comm, Command command, std::pair<Given, Given> given, Tables tables,
+// Issues `call` with the blocks of its buffers.
+Status issueUneven(horingComm_t comm, const Call& call, std::pair<Given, Given> given, Tables tables,
                    horingStream_t stream) {
   HORING_TRY(checkHandle(comm));
   const size_t ranks = ranksOf(comm);
+  CollectiveCommand command{call, std::vector<size_t>(4 * ranks)};
   command.call.uneven = true;
-  command.tables.resize(4 * ranks);
-  const size_t* const at = command.tables.data();
+  size_t* const at = command.tables.data();
   if (tables == Tables::kInput || tables == Tables::kBoth) {
-    HORING_TRY(copyTable(given.first, ranks, command, 0));
+    HORING_TRY(copyTable(given.first, ranks, at));
     command.call.input_blocks = {at, at + ranks};
   }
   if (tables == Tables::kOutput || tables == Tables::kBoth) {
-    HORING_TRY(copyTable(given.second, ranks, command, 2 * ranks));
+    HORING_TRY(copyTable(given.second, ranks, at + 2 * ranks));
     command.call.output_blocks = {at + 2 * ranks, at + 3 * ranks};
   }
-  return issue(comm, std::move(command), stream);
+  return issue(comm, Command(std::move(command)), stream);
+}
+
+Call withRoot(Call call, int root) {
+  call.root = root;
+  return call;
 }
 
 bool isRoot(horingComm_t comm, int root) {
@@ -74,7 +79,7 @@ horingResult_t horingAllGatherV(const void* sendbuff, size_t sendcount, void* re
                                 horingComm_t comm, horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueUneven(comm, makeCommand(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype),
+    return issueUneven(comm, makeCall(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype),
                        {{}, {"recvcounts", recvcounts, recvdispls}}, Tables::kOutput, stream);
   });
 }
@@ -85,10 +90,9 @@ horingResult_t horingReduceScatterV(const void* sendbuff, const size_t* sendcoun
   using namespace horing;
   return guardedLaunch(comm, [&]() -> Status {
     const size_t own = ownCount(comm, sendcounts);
-    Command command = makeCommand(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype);
-    HORING_TRY(setOperation(command, comm, op));
-    return issueUneven(comm, std::move(command), {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput,
-                       stream);
+    Call call = makeCall(Collective::kReduceScatter, sendbuff, recvbuff, own, datatype);
+    HORING_TRY(setOperation(call, comm, op));
+    return issueUneven(comm, call, {{"sendcounts", sendcounts, senddispls}, {}}, Tables::kInput, stream);
   });
 }
 
@@ -97,10 +101,10 @@ horingResult_t horingGatherV(const void* sendbuff, size_t sendcount, void* recvb
                              horingStream_t stream) {
   using namespace horing;
   return guardedLaunch(comm, [&] {
-    return issueUneven(
-        comm, withRoot(makeCommand(Collective::kGather, sendbuff, recvbuff, sendcount, datatype), root),
-        {{}, {"recvcounts", recvcounts, recvdispls}}, isRoot(comm, root) ? Tables::kOutput : Tables::kNone,
-        stream);
+    return issueUneven(comm,
+                       withRoot(makeCall(Collective::kGather, sendbuff, recvbuff, sendcount, datatype), root),
+                       {{}, {"recvcounts", recvcounts, recvdispls}},
+                       isRoot(comm, root) ? Tables::kOutput : Tables::kNone, stream);
   });
 }
 
@@ -110,7 +114,7 @@ horingResult_t horingScatterV(const void* sendbuff, const size_t* sendcounts, co
   using namespace horing;
   return guardedLaunch(comm, [&] {
     return issueUneven(
-        comm, withRoot(makeCommand(Collective::kScatter, sendbuff, recvbuff, recvcount, datatype), root),
+        comm, withRoot(makeCall(Collective::kScatter, sendbuff, recvbuff, recvcount, datatype), root),
         {{"sendcounts", sendcounts, senddispls}, {}}, isRoot(comm, root) ? Tables::kInput : Tables::kNone,
         stream);
   });
@@ -122,7 +126,7 @@ horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* sendcounts, c
   using namespace horing;
   return guardedLaunch(comm, [&] {
     const size_t own = ownCount(comm, sendcounts);
-    return issueUneven(comm, makeCommand(Collective::kAllToAll, sendbuff, recvbuff, own, datatype),
+    return issueUneven(comm, makeCall(Collective::kAllToAll, sendbuff, recvbuff, own, datatype),
                        {{"sendcounts", sendcounts, senddispls}, {"recvcounts", recvcounts, recvdispls}},
                        Tables::kBoth, stream);
   });

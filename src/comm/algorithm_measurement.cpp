@@ -77,6 +77,7 @@ AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collectiv
   const size_t room = most_bytes + static_cast<size_t>(communicator.ranks()) * sizeof(float);
   input_.resize(room);
   output_.resize(room);
+  call_.collective = collective;
   call_.input = input_.data();
   call_.output = output_.data();
   for (const Algorithm& algorithm : algorithmCatalogue()) {
@@ -118,10 +119,10 @@ void AlgorithmMeasurement::shuffle(std::vector<size_t>& order) {
 // Microseconds of a call.
 Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times) {
   communicator_.chooseBy(SelectionTable::only(algorithm));
-  HORING_TRY(communicator_.run(collective_, call_));  // all of them are here
+  HORING_TRY(communicator_.run(call_));  // all of them are here
   const SteadyClock clock;
   const int64_t begun_ns = clock.nowNs();
-  for (int i = 0; i < times; ++i) HORING_TRY(communicator_.run(collective_, call_));
+  for (int i = 0; i < times; ++i) HORING_TRY(communicator_.run(call_));
   return mostOfAll(communicator_, static_cast<double>(clock.nowNs() - begun_ns) / 1000 / times);
 }
 

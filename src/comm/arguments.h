@@ -1,8 +1,8 @@
 #pragma once
 // Whether what a caller gave makes a collective, before anything is sent.
 #include "base/status.h"
-#include "engine/host/operation.h"
-#include "engine/host/point_to_point.h"
+#include "engine/host/call.h"
+#include "engine/host/transfer.h"
 
 namespace horing {
 
@@ -36,9 +36,14 @@ struct BufferRules {
 
 // kInvalidArgument names the argument of include/horing/horing.h and says what was expected: an unknown type or
 // operation, a root that is no rank, sizes beyond memory.
-Status findBufferRules(Collective collective, const Call& call, const Caller& caller, BufferRules& rules);
-// The same, and the buffers that are missing, misaligned or overlap.
-Status checkArguments(Collective collective, const Call& call, const Caller& caller);
+Status findBufferRules(const CallSpec& spec, const Caller& caller, BufferRules& rules);
+// kInvalidArgument: buffers that are missing, misaligned or overlap.
+Status whyBuffersRefused(const BufferRules& rules, const void* send, const void* recv);
+inline Status checkBuffers(const BufferRules& rules, const void* send, const void* recv) {
+  return rules.allow(send, recv) ? Status() : whyBuffersRefused(rules, send, recv);
+}
+// Both.
+Status checkArguments(const Call& call, const Caller& caller);
 
 // The same for the type alone, which may be any number.
 Status checkType(DataType type);

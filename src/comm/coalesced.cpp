@@ -54,7 +54,9 @@ struct CoalescedLists::Batch {
   }
 };
 
-Status CoalescedLists::run(Collective collective, const Call& like, std::span<const ListEntry> entries) {
+Status CoalescedLists::run(const ListCommand& list) {
+  const auto& [like, entries] = list;
+  const Collective collective = like.collective;
   const size_t element_bytes = dataTypeBytes(like.type);
   const size_t blocks = blocksOf(collective, communicator_.ranks());
   const size_t own = isCutAtWill(collective) ? 0 : static_cast<size_t>(communicator_.rank());
@@ -65,12 +67,12 @@ Status CoalescedLists::run(Collective collective, const Call& like, std::span<co
     for (const ListEntry& entry : entries) batch.entries.push_back(&entry);
     Call call = like;
     call.list = batch.digest();
-    return communicator_.run(collective, call);
+    return communicator_.run(call);
   }
   for (const ListEntry& entry : entries) {
     const size_t elements = entry.count * blocks;
     if (elements * element_bytes > kMostPackedBytes) {
-      HORING_TRY(runOne(collective, like, entry));
+      HORING_TRY(runOne(like, entry));
       continue;
     }
     if ((batch.count * blocks + elements) * element_bytes > kBufferBytes) {
@@ -84,16 +86,16 @@ Status CoalescedLists::run(Collective collective, const Call& like, std::span<co
   return runPacked(batch, like);
 }
 
-Status CoalescedLists::runOne(Collective collective, Call call, const ListEntry& entry) {
+Status CoalescedLists::runOne(Call call, const ListEntry& entry) {
   call.input = entry.input;
   call.output = entry.output;
   call.count = entry.count;
-  return communicator_.run(collective, call);
+  return communicator_.run(call);
 }
 
 Status CoalescedLists::runPacked(const Batch& batch, Call call) {
   if (batch.entries.empty()) return {};
-  if (batch.entries.size() == 1) return runOne(batch.collective, call, *batch.entries[0]);
+  if (batch.entries.size() == 1) return runOne(call, *batch.entries[0]);
   const size_t block_bytes = batch.count * batch.element_bytes;
   if (buffer_.size() < batch.blocks * block_bytes) buffer_.resize(batch.blocks * block_bytes);
   batch.pack(buffer_.data());
@@ -103,7 +105,7 @@ Status CoalescedLists::runPacked(const Batch& batch, Call call) {
   call.output = batch.outputIsOwn() ? own : buffer_.data();
   call.count = batch.count;
   call.list = batch.digest();
-  HORING_TRY(communicator_.run(batch.collective, call));
+  HORING_TRY(communicator_.run(call));
   batch.unpack(buffer_.data());
   return {};
 }

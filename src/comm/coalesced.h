@@ -7,16 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "comm/command.h"
 #include "comm/communicator.h"
 
 namespace horing {
-
-// One call of the list; buffers and count as in Call.
-struct ListEntry {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  size_t count = 0;
-};
 
 // One thread at a time; the communicator must outlive it.
 class CoalescedLists {
@@ -27,13 +21,13 @@ class CoalescedLists {
 
   explicit CoalescedLists(Communicator& communicator) : communicator_(communicator) {}
 
-  // All-reduce, reduce-scatter or all-gather of each entry; `like` has all that they share. Errors as Communicator::run(), the first.
-  Status run(Collective collective, const Call& like, std::span<const ListEntry> entries);
+  // All-reduce, reduce-scatter or all-gather of each entry. Errors as Communicator::run(), the first.
+  Status run(const ListCommand& list);
   uint64_t memoryBytes() const { return buffer_.capacity(); }
 
  private:
   struct Batch;
-  Status runOne(Collective collective, Call call, const ListEntry& entry);
+  Status runOne(Call call, const ListEntry& entry);
   Status runPacked(const Batch& batch, Call call);
 
   Communicator& communicator_;

@@ -2,36 +2,69 @@
 // What a call of the API asks a communicator for.
 #include <cstddef>
 #include <functional>
+#include <span>
+#include <variant>
 #include <vector>
 
-#include "comm/coalesced.h"
 #include "cuda/api.h"
-#include "engine/host/operation.h"
-#include "engine/host/point_to_point.h"
+#include "engine/host/call.h"
+#include "engine/host/transfer.h"
 
 namespace horing {
 
 // What kernels have taken out of a command.
 enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
 
-// One collective, a list of them, a group of sends and receives, or a task. What its pointers name belongs to the caller, but for the
-// tables.
-struct Command {
-  Collective collective = Collective::kAllReduce;
+struct CollectiveCommand {
   Call call;
-  std::vector<size_t> tables;       // what the call's blocks point into; moving keeps them, copying would not
-  std::vector<ListEntry> list;      // if any, of these buffers and counts instead of the call's
-  std::vector<Transfer> transfers;  // if any, this is all there is to do
-  std::function<Status()> task;     // if any, this: what else must wait for its turn with the communicator
+  std::vector<size_t> tables{};  // what the call's blocks point into; moving keeps them, copying would not
+};
+
+// One call of a list.
+struct ListEntry {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  size_t count = 0;  // as in CallSpec
+};
+
+struct ListCommand {
+  Call shared;  // what the entries have in common: all but buffers and counts
+  std::vector<ListEntry> entries;
+};
+
+// A group of sends and receives.
+struct ExchangeCommand {
+  std::vector<Transfer> transfers;
+};
+
+// What else must wait for its turn with the communicator.
+struct TaskCommand {
+  std::function<Status()> run;
+};
+
+// What its pointers name belongs to the caller, but for the tables. Moved, not copied.
+struct Command {
+  using Work = std::variant<CollectiveCommand, ListCommand, ExchangeCommand, TaskCommand>;
+  Work work;
   // Its buffers are ones that only a GPU reaches: of the GPU that the queue is bound to (CommandQueue::bind).
   bool on_gpu = false;
-  // Then: `call.factor_at` is in memory of the host, which is pinned.
-  bool host_has_factor = false;
   Taken taken = Taken::kUnasked;  // the rest is for hosts
 
   Command() = default;
+  explicit Command(Work its_work) : work(std::move(its_work)) {}
   Command(Command&&) = default;
   Command& operator=(Command&&) = default;
+
+  // A collective, or what the entries of a list share; null: it is something else.
+  Call* call();
+  const Call* call() const { return const_cast<Command*>(this)->call(); }
+  // Empty: it is no list.
+  std::span<const ListEntry> entries() const;
+  // Empty: it is no exchange.
+  std::span<Transfer> transfers();
+  std::span<const Transfer> transfers() const { return const_cast<Command*>(this)->transfers(); }
+  bool isExchange() const { return std::holds_alternative<ExchangeCommand>(work); }
+  bool isTask() const { return std::holds_alternative<TaskCommand>(work); }
 };
 
 // A buffer that a rank reads or writes for a command.

@@ -47,14 +47,8 @@ constexpr int64_t kInstantNs = 1'000'000;
 // Over TCP, what the peer has not acknowledged when a call ends is copied then. So who only sends does so from a vector that is much larger.
 constexpr size_t kWorthSendingBytes = 4 << 20;
 
-// Where blocks differ, this rank may have nothing while others have something; and of a list with nothing in it all are to
-// know.
-bool isEmptyEverywhere(const Call& call) {
-  return call.count == 0 && !call.uneven && call.list == 0;
-}
-
-bool onlyMoves(Collective collective, const Call& call) {
-  return !contractOf(collective).folds() && !call.copier;
+bool onlyMoves(const Call& call) {
+  return !contractOf(call.collective).folds() && !call.copier;
 }
 
 bool serves(const Algorithm& algorithm, Collective collective, const ReachableBuffers& reachable) {
@@ -88,58 +82,53 @@ Status Communicator::mayBegin() {
   return error_;
 }
 
-Status Communicator::run(Collective collective, const Call& call) {
+Status Communicator::run(const Call& call) {
   ExclusiveUse exclusive(use_, Use::kCall);
   if (!exclusive.owns()) return occupied();
   HORING_TRY(mayBegin());
-  // As everywhere: moving nothing is no call, and the other ranks need not make it.
-  if (isEmptyEverywhere(call)) return {};
-  Call numbered = call;
-  numbered.sequence = sequence_++;
-  const std::span<const Selection> shared = sharedFor(collective, call);
-  PlannedOperation* const ready = shared.empty() ? readyFor(collective, call) : nullptr;
-  prepared_.forget(collective);
+  PreparedCall* prepared = prepared_.find(call);
+  if (!prepared) {
+    HORING_ASSIGN(prepared, prepare(call));
+  }
+  HORING_TRY(checkBuffers(prepared->rules, call.input, call.output));
+  if (movesNothing(call)) return {};
+  const uint64_t sequence = sequence_++;
+  // Once for each call, for it counts them.
+  const bool asks = !prepared->shared.empty() && peer_buffers_->asks(onlyMoves(call));
+  PlannedOperation* const ready = prepared->is_tiny && !asks ? prepared->planned : nullptr;
   if (ready) {
-    if (mayRepeat(collective, call))
-      prepared_.keep(collective, call, {rank(), ranks(), job_->map().positionOfRank(rank())}, *ready);
-    ready->operation->begin(numbered);
+    // What can be sent at once is on its way while the call is written down.
+    ready->operation->begin(call, sequence);
     ready->operation->poll();
   }
-  const FlightRecord record{.sequence = numbered.sequence,
-                            .count = agreedCount(collective, call, options_.ranks),
-                            .root = call.root,
-                            .collective = collective,
-                            .type = call.type,
-                            .op = call.op};
+  FlightRecord record = prepared->record;
+  record.sequence = sequence;
   return withFlightRecord(record, ready != nullptr, [&](Deadline deadline) {
-    return ready ? driveToEnd(*ready, numbered.sequence, deadline)
-                 : runByBestPath(collective, numbered, shared, deadline);
+    return ready ? driveToEnd(*ready, {sequence, deadline})
+                 : runByBestPath(*prepared, call, {sequence, deadline}, asks);
   });
 }
 
-std::optional<Status> Communicator::runAgain(const PlainCall& call) {
-  ExclusiveUse exclusive(use_, Use::kCall);
-  if (!exclusive.owns()) return std::nullopt;
-  PlannedOperation* const planned = prepared_.find(call);
-  if (!planned || !mayBegin().ok()) return std::nullopt;
-  const uint64_t sequence = sequence_++;
-  planned->operation->beginAgain(static_cast<const std::byte*>(call.input),
-                                 static_cast<std::byte*>(call.output), sequence);
-  planned->operation->poll();
-  const FlightRecord record{.sequence = sequence,
-                            .count = call.count,
-                            .root = call.root,
-                            .collective = call.collective,
-                            .type = call.type,
-                            .op = call.op};
-  return withFlightRecord(record, true,
-                          [&](Deadline deadline) { return driveToEnd(*planned, sequence, deadline); });
-}
-
-// All ranks do so alike: where they may reach for each other's buffers, they ask, now and then.
-bool Communicator::mayRepeat(Collective collective, const Call& call) const {
-  return call.isPlain() &&
-         selector_->selectShared(collective, totalBytes(collective, call, options_.ranks)).empty();
+Result<PreparedCall*> Communicator::prepare(const CallSpec& spec) {
+  BufferRules rules;
+  HORING_TRY(findBufferRules(spec, {rank(), ranks(), job_->map().positionOfRank(rank())}, rules));
+  PreparedCall& prepared = prepared_.add(spec);
+  prepared.rules = rules;
+  const size_t bytes = totalBytes(spec, options_.ranks);
+  prepared.over_links = &selector_->select(spec.collective, bytes);
+  // Who reads a peer's input scales it by a factor of its own; those of a premulsum may differ.
+  const bool may_share = !spec.uneven && spec.op != RedOp::kPreMulSum;
+  prepared.shared =
+      may_share ? selector_->selectShared(spec.collective, bytes) : std::span<const Selection>();
+  // A timeline begins before the first step.
+  prepared.is_tiny = bytes <= kTinyBytes && !timeline_;
+  prepared.planned = planner_->find(spec.collective, *prepared.over_links, spec.root);
+  prepared.record = {.count = agreedCount(spec, options_.ranks),
+                     .root = spec.root,
+                     .collective = spec.collective,
+                     .type = spec.type,
+                     .op = spec.op};
+  return &prepared;
 }
 
 // Tiny calls have begun already, and do without a look at the clock when they end.
@@ -155,25 +144,9 @@ Status Communicator::withFlightRecord(FlightRecord record, bool is_tiny, const R
   return status.ok() ? status : fail(status);
 }
 
-std::span<const Selection> Communicator::sharedFor(Collective collective, const Call& call) const {
-  // Who reads a peer's input scales it by a factor of its own; those of a premulsum may differ.
-  if (call.uneven || call.op == RedOp::kPreMulSum) return {};
-  const auto shared = selector_->selectShared(collective, totalBytes(collective, call, options_.ranks));
-  return !shared.empty() && peer_buffers_->asks(onlyMoves(collective, call)) ? shared
-                                                                             : std::span<const Selection>();
-}
-
-PlannedOperation* Communicator::readyFor(Collective collective, const Call& call) {
-  const size_t bytes = totalBytes(collective, call, options_.ranks);
-  // A timeline begins before the first step.
-  if (bytes > kTinyBytes || timeline_) return nullptr;
-  return planner_->find(collective, selector_->select(collective, bytes), call.root);
-}
-
-Status Communicator::runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
-                                   Deadline deadline) {
-  if (!shared.empty()) {
-    Status status = withoutExceptions([&] { return askPeersAndRun(collective, call, shared, deadline); });
+Status Communicator::runByBestPath(PreparedCall& prepared, const Call& call, const Turn& turn, bool asks) {
+  if (asks) {
+    Status status = withoutExceptions([&] { return askPeersAndRun(prepared, call, turn); });
     if (!status.ok() && !buffer_users_->giveUp(status, Deadline::after(clock_, kGiveUpMs)))
       log_.warn(
           "comm",
@@ -182,20 +155,21 @@ Status Communicator::runByBestPath(Collective collective, const Call& call, std:
           options_.rank, static_cast<long long>(kGiveUpMs));
     return status;
   }
-  const size_t bytes = totalBytes(collective, call, options_.ranks);
-  return runPlanned(collective, selector_->select(collective, bytes), call, deadline);
+  const Status status = runPlanned(*prepared.over_links, call, turn);
+  if (!prepared.planned) prepared.planned = planner_->find(call.collective, *prepared.over_links, call.root);
+  return status;
 }
 
-Status Communicator::askPeersAndRun(Collective collective, const Call& call,
-                                    std::span<const Selection> shared, Deadline deadline) {
+Status Communicator::askPeersAndRun(const PreparedCall& prepared, const Call& call, const Turn& turn) {
   const BufferUsers::Inside inside(*buffer_users_);
+  const std::span<const Selection> shared = prepared.shared;
   const bool may_write = std::any_of(shared.begin(), shared.end(), [](const Selection& selection) {
     return selection.algorithm->buffers == Buffers::kWrittenByPeers;
   });
   // Nobody asks how long others take, and a look at some clocks takes long.
-  const auto now = [&, is_timed = onlyMoves(collective, call)] { return is_timed ? clock_.nowNs() : 0; };
+  const auto now = [&, is_timed = onlyMoves(call)] { return is_timed ? clock_.nowNs() : 0; };
   const int64_t begun_ns = now();
-  HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(collective, call, may_write, deadline));
+  HORING_ASSIGN(const ReachableBuffers reachable, askForBuffers(call, may_write, turn));
   const int64_t asked_ns = now();
   HORING_TRY(lookAround());
   Call reaching = call;
@@ -203,14 +177,11 @@ Status Communicator::askPeersAndRun(Collective collective, const Call& call,
   reaching.reader = reachable.reader;
   reaching.peer_outputs = reachable.outputs;
   const auto serving = std::find_if(shared.begin(), shared.end(), [&](const Selection& selection) {
-    return serves(*selection.algorithm, collective, reachable);
+    return serves(*selection.algorithm, call.collective, reachable);
   });
   const bool served = serving != shared.end();
   const Status status =
-      served ? runOnPeerBuffers(collective, *serving, reaching, deadline)
-             : runPlanned(collective,
-                          selector_->select(collective, totalBytes(collective, call, options_.ranks)), call,
-                          deadline);
+      served ? runOnPeerBuffers(*serving, reaching, turn) : runPlanned(*prepared.over_links, call, turn);
   peer_buffers_->learn(served, asked_ns - begun_ns, now() - asked_ns);
   return status;
 }
@@ -218,56 +189,49 @@ Status Communicator::askPeersAndRun(Collective collective, const Call& call,
 // Carries out what reaches for buffers of peers. Where it fails, a peer may still be about to write into this rank's output, and
 // be stopped, or slow: what the caller does with that memory from now on must be safe from it. And a rank that was stopped so long
 // that others gave up may have read what they did with theirs, and find all done that it waits for: it asks before it says so.
-Status Communicator::runOnPeerBuffers(Collective collective, const Selection& selection, const Call& call,
-                                      Deadline deadline) {
+Status Communicator::runOnPeerBuffers(const Selection& selection, const Call& call, const Turn& turn) {
   const int64_t begun_ns = clock_.nowNs();
-  Status status = runPlanned(collective, selection, call, deadline);
+  Status status = runPlanned(selection, call, turn);
   if (status.ok()) {
     const int64_t took_ns = clock_.nowNs() - begun_ns;
     const bool asks = took_ns >= kStoppedNs || (took_ns >= kInstantNs && control_->isBehind());
-    status = withoutExceptions([&] { return asks ? control_->catchUp(deadline) : lookAround(); });
+    status = withoutExceptions([&] { return asks ? control_->catchUp(turn.deadline) : lookAround(); });
   }
   if (status.ok() || selection.algorithm->buffers != Buffers::kWrittenByPeers) return status;
-  const size_t bytes = bytesIn(contractOf(collective).out, collective, call);
+  const size_t bytes = bytesIn(contractOf(call.collective).out, call);
   if (const Status cut = options_.segments->cutOff(call.output, bytes); !cut.ok())
     log_.warn("comm", "%s", cut.message().c_str());
   return status;
 }
 
-size_t Communicator::bytesIn(ChunkSet set, Collective collective, const Call& call) const {
-  return blocksIn(set, collective, options_.ranks) * call.count * dataTypeBytes(call.type);
+size_t Communicator::bytesIn(ChunkSet set, const CallSpec& spec) const {
+  return blocksIn(set, spec.collective, options_.ranks) * spec.count * dataTypeBytes(spec.type);
 }
 
-Result<ReachableBuffers> Communicator::askForBuffers(Collective collective, const Call& call, bool may_write,
-                                                     Deadline deadline) {
-  const Contract contract = contractOf(collective);
+Result<ReachableBuffers> Communicator::askForBuffers(const Call& call, bool may_write, const Turn& turn) {
+  const Contract contract = contractOf(call.collective);
   const Selection exchange{findAlgorithm("direct"), {1, options_.ranks}};
-  Call round = peer_buffers_->offer({call.input, bytesIn(contract.in, collective, call)},
-                                    {call.output, may_write ? bytesIn(contract.out, collective, call) : 0},
-                                    onlyMoves(collective, call));
-  round.sequence = call.sequence;
-  HORING_TRY(runPlanned(Collective::kAllGather, exchange, round, deadline));
-  if (peer_buffers_->needsConfirmation()) {
-    round = peer_buffers_->confirmation();
-    round.sequence = call.sequence;
-    HORING_TRY(runPlanned(Collective::kAllGather, exchange, round, deadline));
-  }
+  const Call offer =
+      peer_buffers_->offer({call.input, bytesIn(contract.in, call)},
+                           {call.output, may_write ? bytesIn(contract.out, call) : 0}, onlyMoves(call));
+  HORING_TRY(runPlanned(exchange, offer, turn));
+  if (peer_buffers_->needsConfirmation())
+    HORING_TRY(runPlanned(exchange, peer_buffers_->confirmation(), turn));
   return peer_buffers_->agreed();
 }
 
-Status Communicator::runPlanned(Collective collective, const Selection& selection, const Call& call,
-                                Deadline deadline) {
+Status Communicator::runPlanned(const Selection& selection, const Call& call, const Turn& turn) {
   uint32_t transports = 0;
   const Status status = withoutExceptions([&]() -> Status {
-    const Result<PlannedOperation*> prepared = planner_->prepare(collective, selection, call.root);
+    const Result<PlannedOperation*> prepared = planner_->prepare(call.collective, selection, call.root);
     if (!prepared.ok()) {
-      watchdog_->suspect(call.sequence, {{}, "begins its links"});
+      watchdog_->suspect(turn.sequence, {{}, "begins its links"});
       return prepared.status();
     }
     PlannedOperation* const planned = prepared.value();
-    if (!planned->operation) HORING_TRY(connect(*planned, call, deadline));
+    if (!planned->operation) HORING_TRY(connect(*planned, turn));
     transports = planned->transports;
-    planned->operation->begin(call);
+    planned->operation->begin(call, turn.sequence);
     if (planned->operation->movesInPlace()) {
       for (const void* memory : {static_cast<const void*>(call.input), static_cast<const void*>(call.output)})
         lent_->lendRegistered(transports, memory);
@@ -276,17 +240,17 @@ Status Communicator::runPlanned(Collective collective, const Selection& selectio
       if (is_callers && (planned->operation->lands() || bytes >= kWorthSendingBytes))
         lent_->lendOrdinary(transports, call.output, bytes);
     }
-    return driveToEnd(*planned, call.sequence, deadline);
+    return driveToEnd(*planned, turn);
   });
   lent_->takeBack(!status.ok(), 0);
   return status;
 }
 
-Status Communicator::driveToEnd(const PlannedOperation& planned, uint64_t sequence, Deadline deadline) {
+Status Communicator::driveToEnd(const PlannedOperation& planned, const Turn& turn) {
   return drive({.operation = *planned.operation,
                 .transports = planned.transports,
-                .sequence = sequence,
-                .deadline = deadline,
+                .sequence = turn.sequence,
+                .deadline = turn.deadline,
                 .lanes = planned.operation.get()});
 }
 
@@ -447,7 +411,7 @@ Result<Communicator::Meeting> Communicator::meet(std::span<const int> members) {
 }
 
 // Links to new peers come up while both ends are in the same first call.
-Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadline deadline) {
+Status Communicator::connect(PlannedOperation& planned, const Turn& turn) {
   const auto obstacle = [&] {
     const std::string missing = connector_->describeMissing(planned.links);
     return Obstacle{connector_->missing(planned.links), "connects to " + missing};
@@ -459,13 +423,13 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
     if (drivesMessages()) tagged_->poll();
     if (Status moved = connector_->progress(planned.transports | (tagged_ ? tagged_->transports() : 0));
         !moved.ok()) {
-      watchdog_->suspect(call.sequence, obstacle());
+      watchdog_->suspect(turn.sequence, obstacle());
       return moved;
     }
     if (planner_->connected(planned)) break;
     HORING_TRY(lookAround());
-    watchdog_->look(call.sequence, waiter_->idleNs(clock_.nowNs()), obstacle);
-    if (deadline.passed()) {
+    watchdog_->look(turn.sequence, waiter_->idleNs(clock_.nowNs()), obstacle);
+    if (turn.deadline.passed()) {
       const Status late =
           makeStatus(Code::kTimeout,
                      "rank %d could not connect to %s within %lld ms (HORING_TIMEOUT_MS): has every rank "
@@ -473,7 +437,7 @@ Status Communicator::connect(PlannedOperation& planned, const Call& call, Deadli
                      "firewall between them, or HORING_SOCKET_IFNAME wrong?",
                      options_.rank, connector_->describeMissing(planned.links).c_str(),
                      static_cast<long long>(timeoutMs()));
-      return watchdog_->overdue(call.sequence, obstacle(), timeoutMs(), late, aborted_);
+      return watchdog_->overdue(turn.sequence, obstacle(), timeoutMs(), late, aborted_);
     }
     if (waiter_->idle(clock_.nowNs()) == Waiter::Step::kAgain) continue;
     HORING_TRY(sleep(nullptr, kConnectBlockMs));
@@ -713,8 +677,8 @@ Status Communicator::asyncError() {
   return error_;
 }
 
-const Selection& Communicator::selectionFor(Collective collective, const Call& call) const {
-  return selector_->select(collective, totalBytes(collective, call, options_.ranks));
+const Selection& Communicator::selectionFor(const CallSpec& spec) const {
+  return selector_->select(spec.collective, totalBytes(spec, options_.ranks));
 }
 
 uint64_t Communicator::memoryBytes() const {

@@ -89,14 +89,8 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // `count` as in Call. Returns when the output is complete. Errors after the first message are sticky.
-  Status run(Collective collective, const Call& call);
-  // Carries out a tiny call that differs from the last one of its collective in its buffers at most, without asking again what was
-  // found out then. Nothing, and nothing has been done: it is no such call, or something is wrong with it; checkArguments() and run()
-  // say what.
-  std::optional<Status> runAgain(const PlainCall& call);
-  // Any thread: false where that would return nothing.
-  bool mayRunAgain(const PlainCall& call) const { return prepared_.mayHave(call); }
+  // Returns when the output is complete. Errors after the first message are sticky.
+  Status run(const Call& call);
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
   // Any thread, once: where messages with tags come from. They go on beside other operations; it must outlive these.
@@ -165,7 +159,7 @@ class Communicator {
   // Set by abort().
   const std::atomic<bool>& aborted() const { return aborted_; }
   // What serves a call where no rank reads the input of another.
-  const Selection& selectionFor(Collective collective, const Call& call) const;
+  const Selection& selectionFor(const CallSpec& spec) const;
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.
@@ -210,30 +204,26 @@ class Communicator {
   Status keepRecords();
   void writeTimeline() const;
 
+  // The number of a call, and the time that it has.
+  struct Turn {
+    uint64_t sequence;
+    Deadline deadline;
+  };
+  // Errors: kInvalidArgument, as findBufferRules().
+  Result<PreparedCall*> prepare(const CallSpec& spec);
   // `may_write`: also for the outputs.
-  Result<ReachableBuffers> askForBuffers(Collective collective, const Call& call, bool may_write,
-                                         Deadline deadline);
+  Result<ReachableBuffers> askForBuffers(const Call& call, bool may_write, const Turn& turn);
   // By a plan of this algorithm, over links; where it reaches for buffers of peers; whatever may, if peers say so, else over links.
-  Status runPlanned(Collective collective, const Selection& selection, const Call& call, Deadline deadline);
-  Status runOnPeerBuffers(Collective collective, const Selection& selection, const Call& call,
-                          Deadline deadline);
-  // `shared`: what may reach for the buffers of others.
-  Status askPeersAndRun(Collective collective, const Call& call, std::span<const Selection> shared,
-                        Deadline deadline);
-  Status runByBestPath(Collective collective, const Call& call, std::span<const Selection> shared,
-                       Deadline deadline);
-  size_t bytesIn(ChunkSet set, Collective collective, const Call& call) const;
-  // What may reach for the buffers of others in such a call; none if they are not asked whether it can. Once for each call: it counts.
-  std::span<const Selection> sharedFor(Collective collective, const Call& call) const;
-  // What carries out such a tiny call without preparation, null if there is none: what it can send at once is on its way while
-  // the call is written down.
-  PlannedOperation* readyFor(Collective collective, const Call& call);
-  bool mayRepeat(Collective collective, const Call& call) const;
+  Status runPlanned(const Selection& selection, const Call& call, const Turn& turn);
+  Status runOnPeerBuffers(const Selection& selection, const Call& call, const Turn& turn);
+  Status askPeersAndRun(const PreparedCall& prepared, const Call& call, const Turn& turn);
+  Status runByBestPath(PreparedCall& prepared, const Call& call, const Turn& turn, bool asks);
+  size_t bytesIn(ChunkSet set, const CallSpec& spec) const;
   template <typename Run>
   Status withFlightRecord(FlightRecord record, bool is_tiny, const Run& body);
   // What has begun.
-  Status driveToEnd(const PlannedOperation& planned, uint64_t sequence, Deadline deadline);
-  Status connect(PlannedOperation& planned, const Call& call, Deadline deadline);
+  Status driveToEnd(const PlannedOperation& planned, const Turn& turn);
+  Status connect(PlannedOperation& planned, const Turn& turn);
   // What to drive to its end, over which transports.
   struct Drive {
     Driven& operation;

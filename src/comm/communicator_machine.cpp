@@ -79,8 +79,7 @@ Status Communicator::chooseByText(const std::string& text) {
 void Communicator::chooseBy(SelectionTable table) {
   selection_table_ = std::move(table);
   selector_ = std::make_unique<Selector>(makeSelector());
-  for (int collective = 0; collective < kCollectives; ++collective)
-    prepared_.forget(static_cast<Collective>(collective));
+  prepared_.clear();
 }
 
 }  // namespace horing

@@ -31,13 +31,13 @@ Result<double> simulatedUs(const Question& question) {
   return us + us_per_byte * static_cast<double>(question.bytes - small.bytes);
 }
 
-Result<double> collectiveUs(const Communicator& communicator, Collective collective, const Call& call) {
+Result<double> collectiveUs(const Communicator& communicator, const CallSpec& spec) {
   Question question;
   question.machine = machineOf(communicator);
-  question.collective = collective;
-  question.bytes = totalBytes(collective, call, communicator.ranks());
+  question.collective = spec.collective;
+  question.bytes = totalBytes(spec, communicator.ranks());
   if (question.bytes == 0 || question.machine.ranks() == 1) return 0.0;
-  const Algorithm* const algorithm = communicator.selectionFor(collective, call).algorithm;
+  const Algorithm* const algorithm = communicator.selectionFor(spec).algorithm;
   // What reads and writes peers' memory is a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
   question.ranks = Ranks::kOneNodeIfLikely;
@@ -46,7 +46,7 @@ Result<double> collectiveUs(const Communicator& communicator, Collective collect
 }
 
 // On its line, one after another in each direction; that to the own rank takes no time.
-double transfersUs(const Communicator& communicator, const std::vector<Transfer>& transfers) {
+double transfersUs(const Communicator& communicator, std::span<const Transfer> transfers) {
   const MachineModel machine = machineOf(communicator);
   const GroupMap& map = communicator.job().map();
   double sent_us = 0, received_us = 0, latency_us = 0;
@@ -66,13 +66,13 @@ double transfersUs(const Communicator& communicator, const std::vector<Transfer>
 }  // namespace
 
 Result<double> estimateUs(const Communicator& communicator, const Command& command) {
-  if (!command.transfers.empty()) return transfersUs(communicator, command.transfers);
-  if (command.list.empty()) return collectiveUs(communicator, command.collective, command.call);
+  if (command.isExchange()) return transfersUs(communicator, command.transfers());
+  if (command.entries().empty()) return collectiveUs(communicator, *command.call());
   double sum_us = 0;
-  for (const ListEntry& entry : command.list) {
-    Call call = command.call;
-    call.count = entry.count;
-    HORING_ASSIGN(const double us, collectiveUs(communicator, command.collective, call));
+  for (const ListEntry& entry : command.entries()) {
+    CallSpec spec = *command.call();
+    spec.count = entry.count;
+    HORING_ASSIGN(const double us, collectiveUs(communicator, spec));
     sum_us += us;
   }
   return sum_us;

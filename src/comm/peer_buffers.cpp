@@ -14,6 +14,7 @@ constexpr uint32_t kQuietPeriod = 16;
 template <typename T>
 Call gatherOf(const T& own, std::vector<T>& all) {
   Call call;
+  call.collective = Collective::kAllGather;
   call.input = reinterpret_cast<const std::byte*>(&own);
   call.output = reinterpret_cast<std::byte*>(all.data());
   call.count = sizeof(T);

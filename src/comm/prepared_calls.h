@@ -1,65 +1,71 @@
 #pragma once
-// What the last call of each collective found out, for those that repeat it: programs make the same small calls over and over.
+// What was found out for calls that were made before: programs make the same calls over and over.
 #include <array>
-#include <atomic>
-#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
 
-#include "base/types.h"
+#include "base/flight_recorder.h"
 #include "comm/arguments.h"
 #include "comm/planner.h"
+#include "engine/host/call.h"
+#include "selection/selection.h"
 
 namespace horing {
 
-// A call whose blocks all have one size, in the order of the ranks.
-struct PlainCall {
-  Collective collective = Collective::kAllReduce;
-  const void* input = nullptr;
-  void* output = nullptr;
-  size_t count = 0;
-  DataType type = DataType::kFloat32;
-  RedOp op = RedOp::kSum;
-  int root = 0;
+// All that depends on a call's spec alone.
+struct PreparedCall {
+  CallSpec spec;
+  BufferRules rules;
+  const Selection* over_links = nullptr;
+  // What may serve it instead where peers' buffers can be reached; empty: nobody asks whether they can.
+  std::span<const Selection> shared;
+  bool is_tiny = false;
+  // That of `over_links`; null: its links are not up yet.
+  PlannedOperation* planned = nullptr;
+  // But for its number and times.
+  FlightRecord record;
 };
 
-// One thread at a time, but for mayHave().
+// A bounded table. What it holds saves time and changes nothing else, so ranks may hold different calls. One thread at a time.
 class PreparedCalls {
  public:
-  // Any thread: false where find() would return null.
-  bool mayHave(const PlainCall& call) const {
-    return call.count != 0 && of(call.collective).count.load(std::memory_order_relaxed) == call.count;
+  // Null: the call was not prepared, or not lately. Those whose blocks have tables never are.
+  PreparedCall* find(const CallSpec& spec) const {
+    if (spec.uneven) return nullptr;
+    const Set& set = sets_[setOf(spec)];
+    for (const auto& entry : set)
+      if (entry && entry->spec == spec) return entry.get();
+    return nullptr;
   }
-  // What carries out a call that differs from the one that was kept in its buffers at most, and they are as they should be; else null.
-  PlannedOperation* find(const PlainCall& call) const {
-    const Entry& entry = of(call.collective);
-    const bool fits = mayHave(call) && call.type == entry.type && call.op == entry.op &&
-                      call.root == entry.root && entry.rules.allow(call.input, call.output) &&
-                      entry.planned->operation->repeats(call.count, call.type, call.op);
-    return fits ? entry.planned : nullptr;
+  // To be filled. Takes the place of one that was added earlier; lives until the next call of this, or of clear().
+  PreparedCall& add(const CallSpec& spec) {
+    PreparedCall* place = &not_kept_;
+    if (!spec.uneven) {
+      auto& [newest, oldest] = sets_[setOf(spec)];
+      std::swap(newest, oldest);
+      if (!newest) newest.reset(new (std::nothrow) PreparedCall);
+      if (newest) place = newest.get();
+    }
+    place->spec = spec;
+    return *place;
   }
-  void keep(Collective collective, const Call& call, const Caller& caller, PlannedOperation& planned) {
-    Entry& entry = of(collective);
-    entry.planned = &planned;
-    entry.type = call.type;
-    entry.op = call.op;
-    entry.root = call.root;
-    const Status found = findBufferRules(collective, call, caller, entry.rules);
-    entry.count.store(found.ok() ? call.count : 0, std::memory_order_relaxed);
-  }
-  void forget(Collective collective) { of(collective).count.store(0, std::memory_order_relaxed); }
+  void clear() { sets_ = {}; }
 
  private:
-  struct Entry {
-    std::atomic<size_t> count{0};  // 0: there is none
-    PlannedOperation* planned = nullptr;
-    BufferRules rules;
-    DataType type = DataType::kFloat32;
-    RedOp op = RedOp::kSum;
-    int root = 0;
-  };
-  Entry& of(Collective collective) { return entries_[static_cast<size_t>(collective)]; }
-  const Entry& of(Collective collective) const { return entries_[static_cast<size_t>(collective)]; }
+  static constexpr size_t kSets = 64;
+  using Set = std::array<std::unique_ptr<PreparedCall>, 2>;
 
-  std::array<Entry, kCollectives> entries_;
+  static size_t setOf(const CallSpec& spec) {
+    const uint64_t words = static_cast<uint64_t>(spec.collective) | static_cast<uint64_t>(spec.type) << 8 |
+                           static_cast<uint64_t>(spec.op) << 16 | static_cast<uint64_t>(spec.root) << 24;
+    return ((spec.count * 0x9e3779b97f4a7c15 ^ words) * 0x9e3779b97f4a7c15) >> 58;
+  }
+  static_assert(kSets == 1 << (64 - 58));
+
+  std::array<Set, kSets> sets_;
+  PreparedCall not_kept_;
 };
 
 }  // namespace horing

@@ -6,11 +6,11 @@
 
 namespace horing {
 
-size_t totalBytes(Collective collective, const Call& call, int ranks) {
-  const Blocks& table = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
+size_t totalBytes(const CallSpec& spec, int ranks) {
+  const Blocks& table = spec.input_blocks.given() ? spec.input_blocks : spec.output_blocks;
   if (table.given())
-    return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(call.type);
-  return call.count * dataTypeBytes(call.type) * blocksOf(collective, ranks);
+    return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(spec.type);
+  return spec.count * dataTypeBytes(spec.type) * blocksOf(spec.collective, ranks);
 }
 
 }  // namespace horing

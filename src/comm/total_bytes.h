@@ -1,11 +1,16 @@
 #pragma once
 // How much a call moves.
-#include "base/types.h"
-#include "engine/host/operation.h"
+#include "engine/host/call.h"
 
 namespace horing {
 
 // Bytes of the whole vector, or of all blocks that one rank has: the measure by which an algorithm is chosen.
-size_t totalBytes(Collective collective, const Call& call, int ranks);
+size_t totalBytes(const CallSpec& spec, int ranks);
+
+// Whether a call moves nothing on any rank; then the others need not make it. Where blocks differ, this rank may have nothing while others
+// have something; and all are to know of a list with nothing in it.
+inline bool movesNothing(const CallSpec& spec) {
+  return spec.count == 0 && !spec.uneven && spec.list == 0;
+}
 
 }  // namespace horing

@@ -120,11 +120,12 @@ void InPlace::allGatherOn(int rank, Buffers kind, size_t words, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < words; ++i) input[i] = word(rank, i, round);
     Call call;
+    call.collective = Collective::kAllGather;
     call.input = input.bytes();
     call.output = output.bytes();
     call.count = words;
     call.type = DataType::kUint32;
-    const Status status = comm(rank).run(Collective::kAllGather, call);
+    const Status status = comm(rank).run(call);
     ASSERT_TRUE(status.ok()) << status.toString();
     for (size_t i = 0; i < words * kRanks; ++i)
       ASSERT_EQ(output[i], word(static_cast<int>(i / words), i % words, round))
@@ -156,7 +157,7 @@ void InPlace::allReduce(Buffers kind, size_t words, bool in_place) {
     call.output = output.bytes();
     call.count = words;
     call.type = DataType::kUint32;
-    const Status status = comm(rank).run(Collective::kAllReduce, call);
+    const Status status = comm(rank).run(call);
     ASSERT_TRUE(status.ok()) << status.toString();
     for (size_t i = 0; i < words; ++i) {
       uint32_t sum = 0;

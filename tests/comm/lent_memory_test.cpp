@@ -60,8 +60,8 @@ class LentMemory : public ::testing::Test {
     const Pages from(kWords), into(kWords * kRanks);
     for (size_t i = 0; i < kWords; ++i) from.words()[i] = word(rank, i, round);
     const Status status = ranks_[at(rank)]->run(
-        Collective::kAllGather,
-        {.input = from.data(), .output = into.data(), .count = kWords, .type = DataType::kUint32});
+        {{.collective = Collective::kAllGather, .type = DataType::kUint32, .count = kWords},
+         {.input = from.data(), .output = into.data()}});
     if (breaks) testing::breakConnections([] { return true; });
     ASSERT_TRUE(status.ok()) << status.toString();
     size_t wrong = 0;
@@ -96,8 +96,8 @@ TEST_F(LentMemory, HasWhatLandsInTheOutput) {
 
 TEST_F(LentMemory, OfWhoOnlySendsIsNotUsed) {
   giveToRankOne([](Communicator& comm, int, std::byte* data) {
-    return comm.run(Collective::kBroadcast,
-                    {.input = data, .output = data, .count = kWords, .type = DataType::kUint32});
+    return comm.run({{.collective = Collective::kBroadcast, .type = DataType::kUint32, .count = kWords},
+                     {.input = data, .output = data}});
   });
 }
 
@@ -119,12 +119,12 @@ TEST_F(LentMemory, HasBlocksThatDiffer) {
     const size_t own = kCounts[rank];
     const Pages from(own), into(kWords + kWords / 2);
     std::fill_n(from.words(), own, static_cast<uint32_t>(rank) + 1);
-    const Status status = ranks_[at(rank)]->run(Collective::kAllGather, {.input = from.data(),
-                                                                         .output = into.data(),
-                                                                         .count = own,
-                                                                         .uneven = true,
-                                                                         .output_blocks = {kCounts, kOffsets},
-                                                                         .type = DataType::kUint32});
+    const Status status = ranks_[at(rank)]->run({{.collective = Collective::kAllGather,
+                                                  .type = DataType::kUint32,
+                                                  .uneven = true,
+                                                  .count = own,
+                                                  .output_blocks = {kCounts, kOffsets}},
+                                                 {.input = from.data(), .output = into.data()}});
     ASSERT_TRUE(status.ok()) << status.toString();
     EXPECT_EQ(std::count(into.words(), into.words() + kWords / 2, 2u), kWords / 2);
     EXPECT_EQ(std::count(into.words() + kWords / 2, into.words() + kWords + kWords / 2, 1u), kWords);
@@ -139,11 +139,8 @@ TEST_F(LentMemory, OfARankThatHasNoOutputIsNotUsed) {
     const Pages from(kMany), into(kMany);
     std::fill_n(from.words(), kMany, 3);
     const Status status =
-        ranks_[at(rank)]->run(Collective::kReduce, {.input = from.data(),
-                                                    .output = rank == 0 ? into.data() : from.data(),
-                                                    .count = kMany,
-                                                    .type = DataType::kUint32,
-                                                    .root = 0});
+        ranks_[at(rank)]->run({{.collective = Collective::kReduce, .type = DataType::kUint32, .count = kMany},
+                               {.input = from.data(), .output = rank == 0 ? into.data() : from.data()}});
     ASSERT_TRUE(status.ok()) << status.toString();
     EXPECT_EQ(into.words()[kMany - 1], rank == 0 ? 6u : 0u);
   });

@@ -31,7 +31,7 @@ class NoMemory : public ::testing::Test {
     call.output = reinterpret_cast<std::byte*>(data.data());
     call.count = data.size();
     call.type = DataType::kFloat32;
-    return comm(rank).run(Collective::kAllReduce, call);
+    return comm(rank).run(call);
   }
 
   SegmentList segments_;

@@ -1,9 +1,9 @@
-// That calls which repeat the one before take the short way, and when they do not. What comes out of them: tests/capi.
+// What is found again of calls that were made before, and that finding it changes nothing but the time. More of what comes out of
+// repeated calls: tests/capi.
 #include "comm/prepared_calls.h"
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <vector>
 
 #include "comm_ranks.h"
@@ -27,83 +27,127 @@ class Prepared : public ::testing::Test {
   }
   Communicator& comm(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
 
-  // What a rank reduces: numbers of its own.
-  struct Data {
+  // Sums up to 16 numbers, `first` + rank each.
+  struct Sum {
     std::vector<float> input, output;
-    explicit Data(int rank) : input(16, static_cast<float>(rank + 1)), output(16) {}
-    PlainCall call(size_t count = 2) {
-      return {.input = input.data(), .output = output.data(), .count = count};
+    Call call;
+    explicit Sum(int rank, size_t count = 2, float first = 1)
+        : input(16, first + static_cast<float>(rank)), output(16) {
+      call.input = reinterpret_cast<const std::byte*>(input.data());
+      call.output = reinterpret_cast<std::byte*>(output.data());
+      call.count = count;
     }
   };
-  // The long way, twice: the first makes the plan.
-  void runLong(int rank, Data& data, RedOp op = RedOp::kSum) {
-    Call call;
-    call.input = reinterpret_cast<const std::byte*>(data.input.data());
-    call.output = reinterpret_cast<std::byte*>(data.output.data());
-    call.count = 2;
-    call.op = op;
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(comm(rank).run(Collective::kAllReduce, call).ok());
-  }
-
   std::unique_ptr<RootService> root_;
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
-TEST_F(Prepared, ARepeatedCallTakesTheShortWay) {
+TEST(PreparedCallsTable, FindsNothingButTheSameSpec) {
+  PreparedCalls table;
+  const CallSpec spec{.count = 2};
+  EXPECT_EQ(table.find(spec), nullptr);
+  PreparedCall& added = table.add(spec);
+  EXPECT_EQ(table.find(spec), &added);
+  const int32_t blocks[] = {1, 0};
+  CallSpec others[] = {spec, spec, spec, spec, spec, spec, spec};
+  others[0].count = 3;
+  others[1].type = DataType::kInt32;
+  others[2].op = RedOp::kMax;
+  others[3].root = 1;
+  others[4].collective = Collective::kAllGather;
+  others[5].list = 7;
+  others[6].block_of_position = blocks;
+  for (const CallSpec& other : others) EXPECT_EQ(table.find(other), nullptr);
+  table.clear();
+  EXPECT_EQ(table.find(spec), nullptr);
+}
+
+TEST(PreparedCallsTable, NeverFindsTablesOfBlocks) {
+  PreparedCalls table;
+  const size_t counts[] = {1, 2}, offsets[] = {0, 1};
+  const CallSpec spec{.uneven = true, .count = 2, .output_blocks = {counts, offsets}};
+  table.add(spec);
+  EXPECT_EQ(table.find(spec), nullptr);
+}
+
+TEST(PreparedCallsTable, IsBoundedAndKeepsTheLatest) {
+  PreparedCalls table;
+  constexpr size_t kMany = 10'000;
+  for (size_t count = 1; count <= kMany; ++count) {
+    table.add({.count = count});
+    ASSERT_TRUE(table.find({.count = count})) << count;
+  }
+  size_t found = 0;
+  for (size_t count = 1; count <= kMany; ++count) found += table.find({.count = count}) != nullptr;
+  EXPECT_LE(found, 128u);
+  EXPECT_GE(found, 64u);
+}
+
+TEST_F(Prepared, WhatIsFoundForOneRankOnlyChangesNothing) {
   onEveryRank(kRanks, [&](int rank) {
-    Data first(rank), second(rank);
-    EXPECT_FALSE(comm(rank).runAgain(first.call())) << "nothing was called yet";
-    runLong(rank, first);
-    for (int i = 0; i < 3; ++i) {
-      const std::optional<Status> status = comm(rank).runAgain(second.call());
-      ASSERT_TRUE(status);
-      EXPECT_TRUE(status->ok()) << status->toString();
-      EXPECT_EQ(second.output[1], 3.0f);
-    }
+    for (int round = 0; round < 3; ++round)
+      for (size_t count = 1; count <= 16; ++count) {
+        Sum sum(rank, count, static_cast<float>(round));
+        // A call that only rank 0 makes, and alone: it moves nothing.
+        Call nothing = sum.call;
+        nothing.count = 0;
+        for (int i = 0; rank == 0 && i < 200; ++i) {
+          nothing.root = i % 2;
+          ASSERT_TRUE(comm(rank).run(nothing).ok());
+        }
+        const Status status = comm(rank).run(sum.call);
+        ASSERT_TRUE(status.ok()) << status.toString();
+        EXPECT_EQ(sum.output[count - 1], static_cast<float>(2 * round + 1));
+        EXPECT_EQ(sum.output[15], count < 16 ? 0.0f : static_cast<float>(2 * round + 1)) << "wrote too much";
+      }
   });
 }
 
-TEST_F(Prepared, WhatDiffersTakesTheLongWay) {
+TEST_F(Prepared, WhatIsWrongWithARepeatedCallIsFoundAndSendsNothing) {
   onEveryRank(kRanks, [&](int rank) {
-    Data data(rank);
-    runLong(rank, data);
-    PlainCall other = data.call();
-    EXPECT_FALSE(comm(rank).runAgain(data.call(3)));
-    EXPECT_FALSE(comm(rank).runAgain(data.call(0)));
-    other.type = DataType::kInt32;
-    EXPECT_FALSE(comm(rank).runAgain(other));
-    other = data.call();
-    other.op = RedOp::kMax;
-    EXPECT_FALSE(comm(rank).runAgain(other));
-    other = data.call();
-    other.root = 1;
-    EXPECT_FALSE(comm(rank).runAgain(other));
-    other = data.call();
-    other.collective = Collective::kAllGather;
-    EXPECT_FALSE(comm(rank).runAgain(other));
-    other = data.call();
-    other.output = data.input.data() + 1;
-    EXPECT_FALSE(comm(rank).runAgain(other)) << "overlaps";
-    EXPECT_TRUE(comm(rank).runAgain(data.call())) << "and nothing of that was a call";
+    Sum sum(rank);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(comm(rank).run(sum.call).ok());
+    Call wrong = sum.call;
+    wrong.output = reinterpret_cast<std::byte*>(sum.input.data() + 1);
+    EXPECT_EQ(comm(rank).run(wrong).code(), Code::kInvalidArgument) << "overlaps";
+    wrong.output = nullptr;
+    EXPECT_EQ(comm(rank).run(wrong).code(), Code::kInvalidArgument) << "is missing";
+    wrong = sum.call;
+    wrong.type = static_cast<DataType>(99);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(comm(rank).run(wrong).code(), Code::kInvalidArgument);
+    wrong = sum.call;
+    wrong.count = SIZE_MAX / 2;
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(comm(rank).run(wrong).code(), Code::kInvalidArgument);
+    ASSERT_TRUE(comm(rank).run(sum.call).ok()) << "and none of those was a call";
+    EXPECT_EQ(sum.output[1], 3.0f);
   });
 }
 
 TEST_F(Prepared, AnotherTableForgetsWhatWasFound) {
   onEveryRank(kRanks, [&](int rank) {
-    Data data(rank);
-    runLong(rank, data);
-    comm(rank).chooseBy(SelectionTable::builtIn());
-    EXPECT_FALSE(comm(rank).runAgain(data.call()));
+    Sum sum(rank);
+    for (const char* algorithm : {"ring", "direct", "doubling"}) {
+      comm(rank).chooseBy(SelectionTable::only(*findAlgorithm(algorithm)));
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(comm(rank).run(sum.call).ok());
+        EXPECT_EQ(sum.output[1], 3.0f);
+      }
+      EXPECT_EQ(comm(rank).selectionFor(sum.call).algorithm->name, std::string(algorithm));
+    }
   });
 }
 
 TEST_F(Prepared, ScalarsOfTheCallerAreReadAnewForEachCall) {
   onEveryRank(kRanks, [&](int rank) {
-    Data data(rank);
-    runLong(rank, data, RedOp::kPreMulSum);
-    PlainCall call = data.call();
-    call.op = RedOp::kPreMulSum;
-    EXPECT_FALSE(comm(rank).runAgain(call));
+    Sum sum(rank);
+    float factor = 0;
+    sum.call.op = RedOp::kPreMulSum;
+    sum.call.factor_at = &factor;
+    for (int i = 0; i < 4; ++i) {
+      factor = static_cast<float>(i);
+      ASSERT_TRUE(comm(rank).run(sum.call).ok());
+      EXPECT_EQ(sum.output[1], 3.0f * factor);
+    }
   });
 }
 

@@ -714,7 +714,7 @@ TEST(HostOperation, SaysWhoseSignalItWaitsFor) {
   call.input = call.output = reinterpret_cast<std::byte*>(buffer.data());
   call.count = buffer.size();
   call.peer_inputs = inputs;
-  world.operation(0).begin(call);
+  world.operation(0).begin(call, 0);
   while (world.operation(0).poll()) {
   }
   EXPECT_FALSE(world.operation(0).done());
@@ -753,7 +753,7 @@ TEST(HostOperation, DescribesWhatItWaitsFor) {
   Call call;
   call.input = call.output = reinterpret_cast<std::byte*>(buffer.data());
   call.count = buffer.size();
-  world.operation(0).begin(call);
+  world.operation(0).begin(call, 0);
   while (world.operation(0).poll()) {
   }
   EXPECT_FALSE(world.operation(0).done());

@@ -73,7 +73,8 @@ class World final {
     for (Call& call : calls)
       if (!call.reader) call.peer_inputs = inputs.data();
     for (Call& call : calls) call.peer_outputs = outputs.data();
-    for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p]);
+    for (Call& call : calls) call.collective = options_.collective;
+    for (size_t p = 0; p < calls.size(); ++p) operations_[p]->begin(calls[p], /*sequence=*/0);
     for (int idle = 0; idle < kIdleRounds;) {
       bool progressed = false, done = true;
       for (Transport* transport : options_.transports)

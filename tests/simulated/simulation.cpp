@@ -181,18 +181,16 @@ void Simulation::begin(int32_t position) {
   me.input = jobs_[me.at].inputs[static_cast<size_t>(position)];
   std::byte* base = me.buffer.data() + kGuard;
   const int32_t root = scenario_.rank_of_position[static_cast<size_t>(scenario_.plans[choice.plan].root)];
-  me.call = {.input = me.input.data(),
-             .output = base,
-             .count = extent.count,
-             .uneven = extent.uneven,
-             .input_blocks = extent.input,
-             .output_blocks = extent.output,
-             .type = choice.type,
-             .op = choice.op,
-             .factor = factorAt(index),
-             .root = root,
-             .sequence = me.at};
   const Schedule& schedule = all.schedules[index];
+  me.call = {{.collective = schedule.collective,
+              .type = choice.type,
+              .op = choice.op,
+              .uneven = extent.uneven,
+              .root = root,
+              .count = extent.count,
+              .input_blocks = extent.input,
+              .output_blocks = extent.output},
+             {.input = me.input.data(), .output = base, .factor = factorAt(index)}};
   if (choice.in_place && contractOf(schedule).may_be_in_place) {
     // The larger buffer holds both, the other one at the place of this rank's block.
     const bool is_cut = isCutAtWill(schedule.collective);
@@ -220,7 +218,7 @@ void Simulation::begin(int32_t position) {
   jobs_[me.at].shared_outputs[index] = me.call.output;
   me.call.peer_inputs = jobs_[me.at].shared_inputs.data();
   me.call.peer_outputs = jobs_[me.at].shared_outputs.data();
-  me.operations[choice.plan]->begin(me.call);
+  me.operations[choice.plan]->begin(me.call, me.at);
 }
 
 // All that a rank was given to read and write is its user's again: it is looked at, and then goes.

@@ -12,27 +12,27 @@ namespace horing {
 
 namespace {
 
-size_t bufferBytes(const Command& command, ChunkSet holds, int ranks) {
-  return command.call.count * dataTypeBytes(command.call.type) * blocksIn(holds, command.collective, ranks);
+size_t bufferBytes(const Call& call, ChunkSet holds, int ranks) {
+  return call.count * dataTypeBytes(call.type) * blocksIn(holds, call.collective, ranks);
 }
-// Also on ranks that have none, where nobody looks.
-std::span<const std::byte> readsOf(const Command& command, int ranks) {
-  return {command.call.input, bufferBytes(command, contractOf(command.collective).in, ranks)};
+// Also on ranks that have no such buffer, where nobody looks.
+std::span<const std::byte> readsOf(const Call& call, int ranks) {
+  return {call.input, bufferBytes(call, contractOf(call.collective).in, ranks)};
 }
-std::span<const std::byte> writesOf(const Command& command, int ranks) {
-  return {command.call.output, bufferBytes(command, contractOf(command.collective).out, ranks)};
+std::span<const std::byte> writesOf(const Call& call, int ranks) {
+  return {call.output, bufferBytes(call, contractOf(call.collective).out, ranks)};
 }
-std::span<const std::byte> scalarOf(const Command& command) {
-  const auto* const at = static_cast<const std::byte*>(command.call.factor_at);
-  return {at, at ? dataTypeBytes(command.call.type) : 0};
+std::span<const std::byte> scalarOf(const Call& call) {
+  const auto* const at = static_cast<const std::byte*>(call.factor_at);
+  return {at, at ? dataTypeBytes(call.type) : 0};
 }
 
-FlightRecord recordOf(const Command& command, int ranks) {
-  return {.count = agreedCount(command.collective, command.call, ranks),
-          .root = command.call.root,
-          .collective = command.collective,
-          .type = command.call.type,
-          .op = command.call.op};
+FlightRecord recordOf(const Call& call, int ranks) {
+  return {.count = agreedCount(call, ranks),
+          .root = call.root,
+          .collective = call.collective,
+          .type = call.type,
+          .op = call.op};
 }
 
 }  // namespace
@@ -88,10 +88,9 @@ Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
 }
 
 // Ranks of other processes wait here for each other, so all must know by then what this one calls.
-Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint64_t launch) {
-  const Selection& selection = team_->selectionFor(
-      command.collective, command.call, communicator_.selectionFor(command.collective, command.call));
-  const auto plans = team_->plans(command.collective, selection, command.call.root);
+Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
+  const Selection& selection = team_->selectionFor(call, communicator_.selectionFor(call));
+  const auto plans = team_->plans(call.collective, selection, call.root);
   // It sticks: they did not wait for the same.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
   if (plans.value())
@@ -103,30 +102,30 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Command& command, uint
 }
 
 // All of it but its number and its plan. Error: kInvalidUsage.
-Result<GpuLaunch> KernelCalls::makeLaunch(const Command& command, CudaStream stream, uint64_t graph) {
+Result<GpuLaunch> KernelCalls::makeLaunch(const Call& call, CudaStream stream, uint64_t graph) {
   GpuLaunch launch;
   launch.rank = communicator_.rank();
   launch.graph = graph;
-  launch.reads = readsOf(command, communicator_.ranks());
-  launch.writes = writesOf(command, communicator_.ranks());
-  launch.scalar = scalarOf(command);
-  launch.is_copied = command.collective == Collective::kAllGather && !command.call.block_of_position &&
+  launch.reads = readsOf(call, communicator_.ranks());
+  launch.writes = writesOf(call, communicator_.ranks());
+  launch.scalar = scalarOf(call);
+  launch.is_copied = call.collective == Collective::kAllGather && !call.block_of_position &&
                      !launch.isRecorded() && team_->copies(launch.reads.size());
-  launch.call.output = command.call.output;
-  launch.type = command.call.type;
-  launch.op = command.call.op;
+  launch.call.output = call.output;
+  launch.type = call.type;
+  launch.op = call.op;
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   return launch;
 }
 
 // From here on it is a call of the ledger. False: it is withdrawn, on all ranks.
-Result<bool> KernelCalls::prepare(const Command& command, GpuLaunch& launch) {
-  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(command, communicator_.ranks())));
+Result<bool> KernelCalls::prepare(const Call& call, GpuLaunch& launch) {
+  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(call, communicator_.ranks())));
   if (!launch.is_copied) {
-    HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(command, number));
+    HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(call, number));
     if (!plan) return false;
-    HORING_ASSIGN(launch.call, plan->prepare(command.call));
+    HORING_ASSIGN(launch.call, plan->prepare(call));
     launch.lanes = plan->lanes();
   }
   launch.call.number = number;
@@ -134,15 +133,15 @@ Result<bool> KernelCalls::prepare(const Command& command, GpuLaunch& launch) {
 }
 
 Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) {
-  if (command.task) return Taken::kNothing;
+  if (command.isTask()) return Taken::kNothing;
   HORING_ASSIGN(const bool serves, teamServes());
   if (!serves) return Taken::kNothing;
   has_served_collective_ = true;
-  if (isOfMessages(command)) return enterAsMessages(command, stream);
+  if (isOfMessages(command)) return enterAsMessages(*command.call(), stream);
   HORING_ASSIGN(const uint64_t graph, recordedGraph({&stream, 1}));
-  const std::vector<Command> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
+  const std::vector<Call> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
   std::vector<GpuLaunch> made, launches;
-  for (const Command& part : parts) {
+  for (const Call& part : parts) {
     HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, graph));
     made.push_back(std::move(launch));
   }
@@ -152,17 +151,18 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
     if (is_prepared) {
       launches.push_back(made[i]);
     } else {
-      left.push_back({parts[i].call.input, parts[i].call.output, parts[i].call.count});
+      left.push_back({parts[i].input, parts[i].output, parts[i].count});
     }
   }
+  auto* const list = std::get_if<ListCommand>(&command.work);
   // Hosts can take entries of a list, and neither parts of anything else nor what is recorded.
-  if (launches.empty() || (!left.empty() && (command.list.empty() || graph != 0))) {
+  if (launches.empty() || (!left.empty() && (!list || graph != 0))) {
     for (const GpuLaunch& launch : launches) watch_.withdrawn(launch.call.number);
     return Taken::kNothing;
   }
   for (const GpuLaunch& launch : launches) HORING_TRY(enter(launch));
   if (left.empty()) return Taken::kAll;
-  command.list = std::move(left);
+  list->entries = std::move(left);
   return Taken::kSome;
 }
 
@@ -172,9 +172,10 @@ Result<bool> KernelCalls::carriesMessages(const Command& command) {
   const auto isOfBoth = [own = communicator_.rank()](const Transfer& each) {
     return each.on_gpu && each.peer != own;
   };
+  const auto transfers = command.transfers();
   if (communicator_.ranks() == 1) return teamServes();
   if (team_->isRemote() && communicator_.ranks() == 2 &&
-      std::any_of(command.transfers.begin(), command.transfers.end(), isOfBoth))
+      std::any_of(transfers.begin(), transfers.end(), isOfBoth))
     HORING_TRY(teamServes().status());
   HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
   return exchange != nullptr;
@@ -199,7 +200,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   std::vector<Transfer> taken, rest;
   // Both ends of a message are on GPUs, or neither is. An empty one says nothing of that: its ends have to know that both work on GPUs.
   const bool both_know = launch.isRecorded() || communicator_.ranks() == 2 || has_served_collective_;
-  for (const Transfer& each : command.transfers) {
+  for (const Transfer& each : command.transfers()) {
     const bool is_on_gpus = each.on_gpu && (each.bytes > 0 || both_know);
     const bool is_taken =
         each.peer == own || (is_on_gpus && team_->carriesMessagesWith(each.peer, launch.isRecorded()));
@@ -229,7 +230,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   if (!launch.isRecorded()) HORING_TRY(watch_.beginMessages());
   HORING_TRY(enter(launch));
   if (rest.empty()) return Taken::kAll;
-  command.transfers = std::move(rest);
+  std::get<ExchangeCommand>(command.work).transfers = std::move(rest);
   return Taken::kSome;
 }
 
@@ -251,7 +252,7 @@ Result<uint64_t> KernelCalls::recordedGraph(std::span<const CudaStream> streams)
   return *graphs.begin();
 }
 
-Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream stream) {
+Result<Taken> KernelCalls::enterAsMessages(const Call& call, CudaStream stream) {
   HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
   GpuLaunch launch;
   launch.rank = communicator_.rank();
@@ -261,8 +262,8 @@ Result<Taken> KernelCalls::enterAsMessages(const Command& command, CudaStream st
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(GpuExchange messages,
-                makeMessages(exchange, messagesOf(command, communicator_.ranks()), launch.isRecorded()));
-  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(command, communicator_.ranks())));
+                makeMessages(exchange, messagesOf(call, communicator_.ranks()), launch.isRecorded()));
+  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(call, communicator_.ranks())));
   for (cuda::ExchangeCall& kernel : messages.kernels)
     kernel.number = launch.isRecorded() ? launch.call.number | cuda::kInGraph : launch.call.number;
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
@@ -290,8 +291,7 @@ Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchang
 }
 
 Result<Taken> KernelCalls::enter(Command& command, std::span<const CudaStream> streams) {
-  return command.transfers.empty() ? enterCollective(command, streams.front())
-                                   : enterMessages(command, streams);
+  return command.isExchange() ? enterMessages(command, streams) : enterCollective(command, streams.front());
 }
 
 Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> streams) {
@@ -301,7 +301,7 @@ Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> 
   }
   HORING_ASSIGN(command.taken, enter(command, streams));
   enqueued_ |= command.taken != Taken::kNothing;
-  if (command.taken == Taken::kSome && !command.transfers.empty())
+  if (command.taken == Taken::kSome && command.isExchange())
     followers_.assign(streams.begin(), streams.end());
   return command.taken == Taken::kAll;
 }
@@ -310,9 +310,9 @@ Result<bool> KernelCalls::enqueue(Command& command, std::span<const CudaStream> 
 Result<CudaStream> KernelCalls::enterBlocking(Command& command) {
   command.taken = Taken::kNothing;
   // Of messages a rank may have none, and then no way to know that they are on GPUs.
-  if (command.task || movesNothing(command) || isOfMessages(command)) return nullptr;
+  if (command.isTask() || movesNothing(command) || isOfMessages(command)) return nullptr;
   // Before, the rank has no stream.
-  HORING_ASSIGN(const bool serves, command.transfers.empty() ? teamServes() : carriesMessages(command));
+  HORING_ASSIGN(const bool serves, command.isExchange() ? carriesMessages(command) : teamServes());
   if (!serves) return nullptr;
   HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(communicator_.rank()));
   HORING_ASSIGN(command.taken, enter(command, {&stream, 1}));

@@ -61,14 +61,14 @@ class KernelCalls {
   Result<bool> teamServes() { return teamServes(timeoutMs()); }
   Result<bool> teamServes(int64_t timeout_ms);
   // Null: kernels cannot serve it.
-  Result<const cuda::BoundPlan*> planFor(const Command& command, uint64_t launch);
+  Result<const cuda::BoundPlan*> planFor(const Call& call, uint64_t launch);
   Result<Taken> enter(Command& command, std::span<const CudaStream> streams);
   Result<Taken> enterCollective(Command& command, CudaStream stream);
   Result<Taken> enterMessages(Command& command, std::span<const CudaStream> streams);
-  Result<Taken> enterAsMessages(const Command& command, CudaStream stream);
+  Result<Taken> enterAsMessages(const Call& call, CudaStream stream);
   Result<uint64_t> recordedGraph(std::span<const CudaStream> streams) const;
-  Result<GpuLaunch> makeLaunch(const Command& command, CudaStream stream, uint64_t graph);
-  Result<bool> prepare(const Command& command, GpuLaunch& launch);
+  Result<GpuLaunch> makeLaunch(const Call& call, CudaStream stream, uint64_t graph);
+  Result<bool> prepare(const Call& call, GpuLaunch& launch);
   Result<GpuExchange> makeMessages(const cuda::BoundExchange* exchange, std::span<const Transfer> transfers,
                                    bool is_recorded) const;
   Status enter(const GpuLaunch& launch);

@@ -8,37 +8,28 @@ namespace horing {
 
 namespace {
 
-Command like(const Command& command, Collective collective, size_t count) {
-  Command part;
-  part.collective = collective;
-  part.on_gpu = command.on_gpu;
-  part.host_has_factor = command.host_has_factor;
-  part.call.count = count;
-  part.call.type = command.call.type;
-  part.call.op = command.call.op;
-  part.call.factor = command.call.factor;
-  part.call.factor_at = command.call.factor_at;
-  return part;
-}
-
 // A block of one size, from or to a root. Only the root has both buffers; of the others' second nothing is read or written.
-std::vector<Command> ofEachRoot(const Command& command, Collective collective, const Blocks& blocks, int rank,
-                                int ranks) {
+std::vector<Call> ofEachRoot(const Call& call, Collective collective, const Blocks& blocks, int rank,
+                             int ranks) {
   const bool gathers = collective == Collective::kBroadcast;
-  const size_t element_bytes = dataTypeBytes(command.call.type);
-  std::vector<Command> parts;
+  const size_t element_bytes = dataTypeBytes(call.type);
+  std::vector<Call> parts;
   for (int root = 0; root < ranks; ++root) {
     const auto block = static_cast<size_t>(root);
     if (blocks.counts[block] == 0) continue;
-    Command& part = parts.emplace_back(like(command, collective, blocks.counts[block]));
-    part.call.root = root;
+    Call& part = parts.emplace_back(call);
+    part.collective = collective;
+    part.root = root;
+    part.count = blocks.counts[block];
+    part.uneven = false;
+    part.input_blocks = part.output_blocks = {};
     const size_t offset = blocks.offsets[block] * element_bytes;
     if (gathers) {
-      part.call.output = command.call.output + offset;
-      part.call.input = root == rank ? command.call.input : part.call.output;
+      part.output = call.output + offset;
+      part.input = root == rank ? call.input : part.output;
     } else {
-      part.call.input = command.call.input + offset;
-      part.call.output = root == rank ? command.call.output : const_cast<std::byte*>(part.call.input);
+      part.input = call.input + offset;
+      part.output = root == rank ? call.output : const_cast<std::byte*>(part.input);
     }
   }
   return parts;
@@ -47,15 +38,15 @@ std::vector<Command> ofEachRoot(const Command& command, Collective collective, c
 }  // namespace
 
 bool isOfMessages(const Command& command) {
-  return command.call.uneven && command.collective != Collective::kAllGather &&
-         command.collective != Collective::kReduceScatter;
+  const Call* const call = command.call();
+  return call && call->uneven && call->collective != Collective::kAllGather &&
+         call->collective != Collective::kReduceScatter;
 }
 
 // A rank that has one block alone sends it to the root, or gets it from there.
-std::vector<Transfer> messagesOf(const Command& command, int ranks) {
-  const Call& call = command.call;
+std::vector<Transfer> messagesOf(const Call& call, int ranks) {
   const size_t element_bytes = dataTypeBytes(call.type);
-  const Contract contract = contractOf(command.collective);
+  const Contract contract = contractOf(call.collective);
   std::vector<Transfer> messages;
   const auto send = [&](int peer, size_t offset, size_t count) {
     messages.push_back({.direction = Transfer::Direction::kSend,
@@ -80,23 +71,22 @@ std::vector<Transfer> messagesOf(const Command& command, int ranks) {
   return messages;
 }
 
-std::vector<Command> evenParts(const Command& command, int rank, int ranks) {
-  std::vector<Command> parts;
-  for (const ListEntry& entry : command.list) {
+std::vector<Call> evenParts(const Command& command, int rank, int ranks) {
+  const Call& call = *command.call();
+  if (call.uneven)
+    return call.collective == Collective::kAllGather
+               ? ofEachRoot(call, Collective::kBroadcast, call.output_blocks, rank, ranks)
+               : ofEachRoot(call, Collective::kReduce, call.input_blocks, rank, ranks);
+  if (std::holds_alternative<CollectiveCommand>(command.work)) return {call};
+  std::vector<Call> parts;
+  for (const ListEntry& entry : command.entries()) {
     if (entry.count == 0) continue;
-    Command& part = parts.emplace_back(like(command, command.collective, entry.count));
-    part.call.input = entry.input;
-    part.call.output = entry.output;
+    Call& part = parts.emplace_back(call);
+    part.input = entry.input;
+    part.output = entry.output;
+    part.count = entry.count;
   }
-  if (!command.list.empty()) return parts;
-  if (!command.call.uneven) {
-    Command& whole = parts.emplace_back(like(command, command.collective, command.call.count));
-    whole.call = command.call;
-    return parts;
-  }
-  return command.collective == Collective::kAllGather
-             ? ofEachRoot(command, Collective::kBroadcast, command.call.output_blocks, rank, ranks)
-             : ofEachRoot(command, Collective::kReduce, command.call.input_blocks, rank, ranks);
+  return parts;
 }
 
 }  // namespace horing

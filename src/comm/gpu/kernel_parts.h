@@ -10,10 +10,10 @@ namespace horing {
 // all.
 bool isOfMessages(const Command& command);
 // These, of one rank.
-std::vector<Transfer> messagesOf(const Command& command, int ranks);
+std::vector<Transfer> messagesOf(const Call& call, int ranks);
 
 // Any other collective, as such with blocks of one size, in order: each entry of a list; of an all-gather with blocks that differ a broadcast
 // from each rank, of a reduce-scatter a reduction to each. Without those that move nothing. Every rank has the same.
-std::vector<Command> evenParts(const Command& command, int rank, int ranks);
+std::vector<Call> evenParts(const Command& command, int rank, int ranks);
 
 }  // namespace horing

@@ -36,16 +36,16 @@ const Selection* KernelSelection::inOneLaunch(Collective collective) const {
   return chosen ? &*chosen : nullptr;
 }
 
-const Selection& KernelSelection::choose(Collective collective, const Call& call, size_t window_bytes,
+const Selection& KernelSelection::choose(const CallSpec& spec, size_t window_bytes,
                                          const Selection& of_hosts) const {
   static const Algorithm* const ring = findAlgorithm("ring");
   // Its lanes overlap from window to window.
-  if (serial_ring_ && collective == Collective::kAllReduce && of_hosts.algorithm == ring &&
-      call.count <= window_bytes / dataTypeBytes(call.type))
+  if (serial_ring_ && spec.collective == Collective::kAllReduce && of_hosts.algorithm == ring &&
+      spec.count <= window_bytes / dataTypeBytes(spec.type))
     return *serial_ring_;
-  const Selection* const in_one_launch = inOneLaunch(collective);
+  const Selection* const in_one_launch = inOneLaunch(spec.collective);
   // Of premulsum each rank has a factor of its own.
-  return in_one_launch && call.op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
+  return in_one_launch && spec.op != RedOp::kPreMulSum ? *in_one_launch : of_hosts;
 }
 
 }  // namespace horing

@@ -20,8 +20,7 @@ class KernelSelection {
   // What reaches all ranks' buffers in one launch of all; null: each has a kernel of its own.
   const Selection* inOneLaunch(Collective collective) const;
   // `window_bytes`: vectors of so many bytes or fewer go by a ring of one lane.
-  const Selection& choose(Collective collective, const Call& call, size_t window_bytes,
-                          const Selection& of_hosts) const;
+  const Selection& choose(const CallSpec& spec, size_t window_bytes, const Selection& of_hosts) const;
 
  private:
   std::array<std::optional<Selection>, kCollectives> in_one_launch_;

@@ -290,7 +290,7 @@ void StagedCalls::letGoAll() {
 
 Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
   const Status status = withoutExceptions([&] { return run(command); });
-  if (status.ok()) return in_place_.received(command.transfers);
+  if (status.ok()) return in_place_.received(command.transfers());
   // The caller may use its memory again.
   if (hasCopier(command)) bounce_buffers_.awaitCopies();
   return status;

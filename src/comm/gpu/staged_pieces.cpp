@@ -27,27 +27,23 @@ struct Range {
 class StagedPieces::Builder {
  public:
   Builder(const Command& command, StagedPlace place, std::byte* staging)
-      : command_(command),
-        place_(place),
-        contract_(contractOf(command.collective)),
-        element_bytes_(dataTypeBytes(command.call.type)),
-        begin_(cudaAddress(staging)),
-        next_(begin_) {
-    piece_.command.collective = command.collective;
-    piece_.command.call = command.call;
+      : command_(command), place_(place), begin_(cudaAddress(staging)), next_(begin_) {
+    if (!command.call()) return;
+    call_ = *command.call();
+    contract_ = contractOf(call_.collective);
+    element_bytes_ = dataTypeBytes(call_.type);
   }
 
-  StagedPiece take() {
-    piece_.staged_bytes = next_ - begin_;
-    return std::move(piece_);
-  }
+  StagedPiece takeExchange() { return take(Command(ExchangeCommand{std::move(transfers_)})); }
+  StagedPiece takeList() { return take(Command(ListCommand{call_, std::move(entries_)})); }
+  StagedPiece takeCollective() { return take(Command(CollectiveCommand{call_, std::move(tables_)})); }
 
   void addTransfers() {
-    for (Transfer transfer : command_.transfers) {
+    for (Transfer transfer : command_.transfers()) {
       const bool has_room = !place_.copier || next_ - begin_ + transfer.bytes <= kPieceBytes;
       if (!transfer.copier && !has_room) transfer.copier = place_.copier;
       if (transfer.copier) {
-        piece_.command.transfers.push_back(transfer);
+        transfers_.push_back(transfer);
         continue;
       }
       const CudaAddress at = reserve(transfer.bytes);
@@ -58,7 +54,7 @@ class StagedPieces::Builder {
         copyOut(cudaAddress(transfer.output), at, transfer.bytes);
         transfer.output = pointer(at);
       }
-      piece_.command.transfers.push_back(transfer);
+      transfers_.push_back(transfer);
     }
   }
 
@@ -85,74 +81,75 @@ class StagedPieces::Builder {
   }
 
   void addEvenCall(size_t from, size_t count) {
-    Call& call = piece_.command.call;
-    const ListEntry staged = addEven({call.input, call.output, call.count}, call.count, from, count);
-    call.input = staged.input;
-    call.output = staged.output;
-    call.count = staged.count;
+    const ListEntry staged = addEven({call_.input, call_.output, call_.count}, call_.count, from, count);
+    call_.input = staged.input;
+    call_.output = staged.output;
+    call_.count = staged.count;
   }
 
   void addListed(const ListEntry& entry, size_t from, size_t count) {
-    piece_.command.list.push_back(addEven(entry, entry.count, from, count));
+    entries_.push_back(addEven(entry, entry.count, from, count));
   }
 
   // Elements [from, from + count) of blocks that differ in size, where they have them, packed one after the other; a buffer without a
   // table is this rank's own block.
   void addUneven(size_t from, size_t count) {
-    Call& call = piece_.command.call;
     const auto ranks = static_cast<size_t>(place_.ranks);
-    piece_.command.tables.resize(4 * ranks);
-    size_t* const tables = piece_.command.tables.data();
+    tables_.resize(4 * ranks);
+    size_t* const tables = tables_.data();
     const Range range{from, count};
-    call.count = range.of(call.count);
+    call_.count = range.of(call_.count);
     if (hasInput()) {
-      const CudaAddress theirs = cudaAddress(call.input);
-      const CudaAddress at = addUnevenBuffer(call.input_blocks, range, tables);
-      forEachBlock(call.input_blocks, range, tables, [&](size_t offset, size_t packed, size_t bytes) {
+      const CudaAddress theirs = cudaAddress(call_.input);
+      const CudaAddress at = addUnevenBuffer(call_.input_blocks, range, tables);
+      forEachBlock(call_.input_blocks, range, tables, [&](size_t offset, size_t packed, size_t bytes) {
         copyIn(at + packed, theirs + offset, bytes);
       });
-      call.input = pointer(at);
-      if (call.input_blocks.given()) call.input_blocks = {tables, tables + ranks};
+      call_.input = pointer(at);
+      if (call_.input_blocks.given()) call_.input_blocks = {tables, tables + ranks};
     }
     if (hasOutput()) {
-      const CudaAddress theirs = cudaAddress(call.output);
+      const CudaAddress theirs = cudaAddress(call_.output);
       size_t* const outputs = tables + 2 * ranks;
-      const CudaAddress at = addUnevenBuffer(call.output_blocks, range, outputs);
-      forEachBlock(call.output_blocks, range, outputs, [&](size_t offset, size_t packed, size_t bytes) {
+      const CudaAddress at = addUnevenBuffer(call_.output_blocks, range, outputs);
+      forEachBlock(call_.output_blocks, range, outputs, [&](size_t offset, size_t packed, size_t bytes) {
         copyOut(theirs + offset, at + packed, bytes);
       });
-      call.output = pointer(at);
-      if (call.output_blocks.given()) call.output_blocks = {outputs, outputs + ranks};
+      call_.output = pointer(at);
+      if (call_.output_blocks.given()) call_.output_blocks = {outputs, outputs + ranks};
     }
   }
 
   // Blocks that stay where they are.
   void addUnevenInPlace() {
-    Call& call = piece_.command.call;
-    call.copier = place_.copier;
-    std::vector<size_t>& tables = piece_.command.tables;
+    call_.copier = place_.copier;
     const auto ranks = static_cast<size_t>(place_.ranks);
-    tables.reserve(4 * ranks);
-    for (Blocks* const blocks : {&call.input_blocks, &call.output_blocks}) {
+    tables_.reserve(4 * ranks);
+    for (Blocks* const blocks : {&call_.input_blocks, &call_.output_blocks}) {
       if (!blocks->given()) continue;
-      const size_t begin = tables.size();
-      tables.insert(tables.end(), blocks->counts, blocks->counts + ranks);
-      tables.insert(tables.end(), blocks->offsets, blocks->offsets + ranks);
-      *blocks = {tables.data() + begin, tables.data() + begin + ranks};
+      const size_t begin = tables_.size();
+      tables_.insert(tables_.end(), blocks->counts, blocks->counts + ranks);
+      tables_.insert(tables_.end(), blocks->offsets, blocks->offsets + ranks);
+      *blocks = {tables_.data() + begin, tables_.data() + begin + ranks};
     }
   }
 
   // The factor of a premulsum that is read when the operation begins. One in pinned memory is read there, as every piece is carried
   // out: a driver copies from host to host before it returns, and the stream may be waiting for this very operation.
   void addScalar() {
-    Call& call = piece_.command.call;
-    if (!call.factor_at || command_.host_has_factor) return;
+    if (!call_.factor_at || call_.factor_is_pinned) return;
     const CudaAddress at = reserve(element_bytes_);
-    copyIn(at, cudaAddress(call.factor_at), element_bytes_);
-    call.factor_at = pointer(at);
+    copyIn(at, cudaAddress(call_.factor_at), element_bytes_);
+    call_.factor_at = pointer(at);
   }
 
  private:
+  StagedPiece take(Command command) {
+    piece_.command = std::move(command);
+    piece_.staged_bytes = next_ - begin_;
+    return std::move(piece_);
+  }
+
   struct Rows {
     size_t blocks;
     size_t whole;  // elements of a block
@@ -161,10 +158,10 @@ class StagedPieces::Builder {
   };
 
   static std::byte* pointer(CudaAddress at) { return reinterpret_cast<std::byte*>(at); }
-  bool isRoot() const { return command_.call.root == place_.rank; }
+  bool isRoot() const { return call_.root == place_.rank; }
   bool hasInput() const { return contract_.in != ChunkSet::kEveryAtRoot || isRoot(); }
   bool hasOutput() const { return contract_.out != ChunkSet::kEveryAtRoot || isRoot(); }
-  size_t blocksIn(ChunkSet set) const { return horing::blocksIn(set, command_.collective, place_.ranks); }
+  size_t blocksIn(ChunkSet set) const { return horing::blocksIn(set, call_.collective, place_.ranks); }
 
   CudaAddress reserve(size_t bytes) {
     const CudaAddress at = next_;
@@ -189,7 +186,7 @@ class StagedPieces::Builder {
 
   // Fills a table of counts and offsets of packed blocks, and reserves what they take.
   CudaAddress addUnevenBuffer(const Blocks& given, Range range, size_t* table) {
-    if (!given.given()) return reserve(piece_.command.call.count * element_bytes_);
+    if (!given.given()) return reserve(call_.count * element_bytes_);
     const auto ranks = static_cast<size_t>(place_.ranks);
     size_t elements = 0;
     for (size_t rank = 0; rank < ranks; ++rank) {
@@ -201,8 +198,7 @@ class StagedPieces::Builder {
   }
   template <typename Visit>
   void forEachBlock(const Blocks& given, Range range, const size_t* table, const Visit& visit) const {
-    if (!given.given())
-      return visit(range.from * element_bytes_, 0, piece_.command.call.count * element_bytes_);
+    if (!given.given()) return visit(range.from * element_bytes_, 0, call_.count * element_bytes_);
     const auto ranks = static_cast<size_t>(place_.ranks);
     for (size_t rank = 0; rank < ranks; ++rank)
       visit((given.offsets[rank] + range.from) * element_bytes_, table[ranks + rank] * element_bytes_,
@@ -211,25 +207,28 @@ class StagedPieces::Builder {
 
   const Command& command_;
   const StagedPlace place_;
-  const Contract contract_;
-  const size_t element_bytes_;
+  Call call_;  // of the piece, as the next three
+  std::vector<size_t> tables_;
+  std::vector<ListEntry> entries_;
+  std::vector<Transfer> transfers_;
+  Contract contract_;
+  size_t element_bytes_ = 1;
   StagedPiece piece_;
   const CudaAddress begin_;
   CudaAddress next_;
 };
 
 StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_(command), place_(place) {
-  if (!command.transfers.empty()) {
+  if (command.isExchange()) {
     cuts_.push_back({});
-  } else if (command.call.uneven) {
-    const Call& call = command.call;
-    const bool is_gather = command.collective == Collective::kAllGather;
-    const bool all_know = is_gather || command.collective == Collective::kReduceScatter;
+  } else if (const Call& call = *command.call(); call.uneven) {
+    const bool is_gather = call.collective == Collective::kAllGather;
+    const bool all_know = is_gather || call.collective == Collective::kReduceScatter;
     cutUnevenly(!all_know ? nullptr : is_gather ? call.output_blocks.counts : call.input_blocks.counts);
-  } else if (!command.list.empty()) {
+  } else if (!command.entries().empty()) {
     cutList();
   } else {
-    cutEvenly({.count = command.call.count});
+    cutEvenly({.count = call.count});
   }
   for (const Cut& cut : cuts_) {
     const StagedPiece piece = build(cut, nullptr);
@@ -240,8 +239,9 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
 
 // Small entries share a piece, where they travel together (comm/coalesced.h).
 void StagedPieces::cutList() {
-  const size_t bytes_of_one =
-      2 * blocksOf(command_.collective, place_.ranks) * dataTypeBytes(command_.call.type);
+  const CallSpec& call = *command_.call();
+  const std::span<const ListEntry> list = command_.entries();
+  const size_t bytes_of_one = 2 * blocksOf(call.collective, place_.ranks) * dataTypeBytes(call.type);
   Cut batch;
   size_t batch_bytes = 0;
   const auto finish = [&](size_t next) {
@@ -249,11 +249,11 @@ void StagedPieces::cutList() {
     batch = {next, next, 0, 0};
     batch_bytes = 0;
   };
-  for (size_t i = 0; i < command_.list.size(); ++i) {
-    const size_t bytes = command_.list[i].count * bytes_of_one + 2 * kAlignment;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const size_t bytes = list[i].count * bytes_of_one + 2 * kAlignment;
     if (batch_bytes + bytes > kPieceBytes) finish(i);
     if (bytes > kPieceBytes) {
-      cutEvenly({i, i + 1, 0, command_.list[i].count});
+      cutEvenly({i, i + 1, 0, list[i].count});
       finish(i + 1);
       continue;
     }
@@ -265,8 +265,8 @@ void StagedPieces::cutList() {
 
 // Of a buffer that this rank may not have on both sides: all ranks must cut alike.
 void StagedPieces::cutEvenly(Cut whole) {
-  const size_t bytes_of_one =
-      2 * blocksOf(command_.collective, place_.ranks) * dataTypeBytes(command_.call.type);
+  const CallSpec& call = *command_.call();
+  const size_t bytes_of_one = 2 * blocksOf(call.collective, place_.ranks) * dataTypeBytes(call.type);
   const size_t most = std::max<size_t>(kPieceBytes / bytes_of_one, 1);
   const size_t pieces = std::max<size_t>(quotientUp(whole.count, most), 1);
   const size_t each = quotientUp(whole.count, pieces);
@@ -286,7 +286,7 @@ void StagedPieces::cutUnevenly(const size_t* counts) {
   }
   const std::span<const size_t> blocks(counts, static_cast<size_t>(place_.ranks));
   const size_t longest = *std::max_element(blocks.begin(), blocks.end());
-  const size_t room = kPieceBytes / (2 * dataTypeBytes(command_.call.type));
+  const size_t room = kPieceBytes / (2 * dataTypeBytes(command_.call()->type));
   // The more blocks have come to their end, the longer.
   const auto fits = [&](Range range) {
     size_t left = room;
@@ -307,26 +307,26 @@ void StagedPieces::cutUnevenly(const size_t* counts) {
 
 StagedPiece StagedPieces::build(const Cut& cut, std::byte* staging) const {
   Builder builder(command_, place_, staging);
-  if (!command_.transfers.empty()) {
+  if (command_.isExchange()) {
     builder.addTransfers();
-    return builder.take();
+    return builder.takeExchange();
   }
+  for (size_t i = cut.first; i < cut.last; ++i) {
+    const ListEntry& entry = command_.entries()[i];
+    // A batch holds whole entries, and what is cut is alone.
+    const bool is_whole = cut.count == 0;
+    builder.addListed(entry, is_whole ? 0 : cut.from, is_whole ? entry.count : cut.count);
+  }
+  const bool is_list = cut.last > cut.first;
   if (cut.stays) {
     builder.addUnevenInPlace();
-  } else if (command_.call.uneven) {
+  } else if (command_.call()->uneven) {
     builder.addUneven(cut.from, cut.count);
-  } else if (cut.last == cut.first) {
+  } else if (!is_list) {
     builder.addEvenCall(cut.from, cut.count);
-  } else {
-    for (size_t i = cut.first; i < cut.last; ++i) {
-      const ListEntry& entry = command_.list[i];
-      // A batch holds whole entries, and what is cut is alone.
-      const bool is_whole = cut.count == 0;
-      builder.addListed(entry, is_whole ? 0 : cut.from, is_whole ? entry.count : cut.count);
-    }
   }
   builder.addScalar();
-  return builder.take();
+  return is_list ? builder.takeList() : builder.takeCollective();
 }
 
 }  // namespace horing

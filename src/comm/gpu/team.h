@@ -67,8 +67,8 @@ class GpuTeam {
   // Whether an all-gather of so many bytes from each rank is to be copied, by all ranks, unless it is recorded into a graph.
   bool copies(uint64_t bytes) const;
   // After serves().
-  const Selection& selectionFor(Collective collective, const Call& call, const Selection& of_hosts) const {
-    return selection_.choose(collective, call, window_bytes_, of_hosts);
+  const Selection& selectionFor(const CallSpec& spec, const Selection& of_hosts) const {
+    return selection_.choose(spec, window_bytes_, of_hosts);
   }
   // Made when first asked for. Null: kernels cannot serve it, and the log tells why.
   Result<const Plans*> plans(Collective collective, const Selection& selection, int root);

@@ -62,7 +62,7 @@ class CommandQueue::TaggedCalls final : public MessageSource {
     if (message != queue_.entries_.end()) {
       under_way_.emplace(++last_ticket_, message);
       message->ticket = last_ticket_;
-      return Call{message->command.transfers, message->ticket};
+      return Call{message->command.transfers(), message->ticket};
     }
     waits_ =
         queue_.nextMessage() != queue_.entries_.end() || (other != queue_.entries_.end() && !wants_thread_);
@@ -156,7 +156,7 @@ Status CommandQueue::bind(const std::shared_ptr<const CudaDevice>& device) {
 }
 
 void CommandQueue::moveInPlace(Command& command) const {
-  for (Transfer& transfer : command.transfers)
+  for (Transfer& transfer : command.transfers())
     if (communicator_.movesInPlace(transfer)) staged_->moveInPlace(transfer);
 }
 
@@ -174,7 +174,7 @@ Status CommandQueue::tryToCarryOut(Command& command) {
   const Result<bool> taken = asks ? kernels_->begin(command) : Result<bool>(false);
   if (!taken.ok()) {
     // Messages that do not meet were not begun.
-    const bool sticks = command.transfers.empty() || taken.status().code() != Code::kInvalidUsage;
+    const bool sticks = !command.isExchange() || taken.status().code() != Code::kInvalidUsage;
     return sticks ? communicator_.breakOff(taken.status()) : taken.status();
   }
   Status status;
@@ -205,10 +205,12 @@ Status CommandQueue::carryOutStaged(const StagedOperation& operation) {
 }
 
 Status CommandQueue::carryOutOnHost(const Command& command) {
-  if (command.task) return command.task();
-  if (!command.list.empty()) return lists_.run(command.collective, command.call, command.list);
-  return command.transfers.empty() ? communicator_.run(command.collective, command.call)
-                                   : communicator_.exchange(command.transfers);
+  if (const auto* const collective = std::get_if<CollectiveCommand>(&command.work))
+    return communicator_.run(collective->call);
+  if (const auto* const list = std::get_if<ListCommand>(&command.work)) return lists_.run(*list);
+  if (const auto* const exchange = std::get_if<ExchangeCommand>(&command.work))
+    return communicator_.exchange(exchange->transfers);
+  return std::get<TaskCommand>(command.work).run();
 }
 
 Status CommandQueue::run(Command& command) {
@@ -360,7 +362,7 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
   std::unique_lock lock(mutex_);
   const auto none_left = [this] {
     return std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
-      return !entry.staged && (entry.command.on_gpu || entry.command.task);
+      return !entry.staged && (entry.command.on_gpu || entry.command.isTask());
     });
   };
   if (none_left()) return {};

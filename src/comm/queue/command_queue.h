@@ -37,12 +37,6 @@ class CommandQueue {
   Status agreeAtOnce();
   // Carries it out, after all that was submitted before.
   Status run(Command& command);
-  // The same of a call on host memory that differs from the last one in its buffers only; see Communicator::runAgain().
-  std::optional<Status> runAgain(const PlainCall& call) {
-    // acquire: pairs with the release in submit().
-    if (has_thread_.load(std::memory_order_acquire)) return std::nullopt;
-    return communicator_.runAgain(call);
-  }
   // To be carried out when it is its turn on all these streams, which differ and must outlive it. Blocks only while kMaxQueued are waiting, and not in
   // a callback on a thread of a queue, which would wait for itself: from there they may become more. Errors: no thread to be had,
   // no room before the deadline of a call; whatever happens later is the streams' to tell.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/flight_recorder.h"
 #include "engine/host/message_tag.h"
 #include "engine/host/point_to_point.h"
 
@@ -21,27 +22,6 @@ size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t elemen
 }
 
 }  // namespace
-
-uint64_t digestOf(const Call& call, const Schedule& schedule) {
-  uint64_t digest = mixBits(agreedCount(schedule.collective, call, schedule.ranks));
-  digest =
-      mixBits(digest ^ (static_cast<uint64_t>(schedule.root) << 32 | static_cast<uint64_t>(call.type) << 16 |
-                        static_cast<uint64_t>(call.op) << 8 | static_cast<uint64_t>(schedule.collective)));
-  if (call.block_of_position) digest = mixBits(digest);
-  for (const char c : schedule.algorithm) digest = mixBits(digest ^ static_cast<unsigned char>(c));
-  return digest;
-}
-
-uint64_t agreedCount(Collective collective, const Call& call, int ranks) {
-  if (call.list) return call.list | kCountsDiffer;
-  if (!call.uneven) return call.count;
-  // Of gather, scatter and all-to-all no rank knows all blocks but perhaps the root.
-  if (collective != Collective::kAllGather && collective != Collective::kReduceScatter) return kCountsDiffer;
-  const Blocks& blocks = call.input_blocks.given() ? call.input_blocks : call.output_blocks;
-  uint64_t digest = 0;
-  for (int rank = 0; rank < ranks; ++rank) digest = mixBits(digest ^ blocks.counts[rank]);
-  return digest | kCountsDiffer;
-}
 
 HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
     : plan_(plan),
@@ -68,21 +48,21 @@ HostOperation::HostOperation(Plan& plan, const int32_t* rank_of_position)
   layOut(call_);
 }
 
-void HostOperation::layOut(const Call& call) {
+void HostOperation::layOut(const CallSpec& spec) {
   const Schedule& schedule = plan_.schedule();
   const PlanSettings& settings = plan_.settings();
-  element_bytes_ = dataTypeBytes(call.type);
-  layout_ = Layout::make(schedule, call.extent(), rank_of_position_, 64 / element_bytes_);
+  element_bytes_ = dataTypeBytes(spec.type);
+  layout_ = Layout::make(schedule, spec.extent(), rank_of_position_, 64 / element_bytes_);
   slicing_ = layout_.isUneven() ? Slicing::fixed(element_bytes_, settings.slot_bytes)
                                 : Slicing::choose(schedule.collective, layout_.largestChunk(), element_bytes_,
                                                   settings.slot_bytes, settings.window);
   turn_slices_ = settings.window *
                  static_cast<int64_t>(settings.slot_bytes / (slicing_.slice_elements * element_bytes_));
   const bool reduces = contractOf(schedule).folds();
-  fold_ = reduces ? foldFunction(call.type, call.op, settings.simd) : nullptr;
-  scales_ = reduces && (call.op == RedOp::kAvg || call.op == RedOp::kPreMulSum);
-  layout_digest_ = digestOf(call, schedule);
-  pairs_know_sizes_ = agreedCount(schedule.collective, call, schedule.ranks) == kCountsDiffer;
+  fold_ = reduces ? foldFunction(spec.type, spec.op, settings.simd) : nullptr;
+  scales_ = reduces && (spec.op == RedOp::kAvg || spec.op == RedOp::kPreMulSum);
+  layout_digest_ = digestOf(spec, schedule);
+  pairs_know_sizes_ = agreedCount(spec, schedule.ranks) == kCountsDiffer;
   input_end_ = output_end_ = 0;
   has_large_chunks_ = has_landings_ = false;
   const size_t vector_bytes =
@@ -180,30 +160,20 @@ Factor HostOperation::factorOf(const Call& call) const {
   return call.factor_at ? factorFrom(call.type, call.factor_at) : call.factor;
 }
 
-void HostOperation::begin(const Call& call) {
-  // Programs repeat themselves: what is laid out often fits the next call too.
-  if (!(call.extent() == call_.extent()) || call.uneven || call.list != call_.list ||
-      call.type != call_.type || call.op != call_.op)
-    layOut(call);
+void HostOperation::begin(const Call& call, uint64_t sequence) {
+  HORING_CHECK(call.collective == plan_.schedule().collective);
   HORING_CHECK(call.peer_inputs || !plan_.readsPeers());
   HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
   HORING_CHECK(!(call.copier || call.reader) || !contractOf(plan_.schedule()).folds());
+  // Programs repeat themselves: what is laid out often fits the next call too.
+  const CallSpec& spec = call;
+  if (spec.uneven || spec != call_) layOut(spec);
   call_ = call;
+  sequence_ = sequence;
   if (scales_) factor_ = factorOf(call);
-  start();
-}
-
-void HostOperation::beginAgain(const std::byte* input, std::byte* output, uint64_t sequence) {
-  call_.input = input;
-  call_.output = output;
-  call_.sequence = sequence;
-  start();
-}
-
-void HostOperation::start() {
   input_lasts_ = inputLasts();
   if (!is_tiny_) plan_.roam(roams_);
-  digest_ = mixBits(layout_digest_ ^ call_.sequence);
+  digest_ = mixBits(layout_digest_ ^ sequence_);
   if (!status_.ok()) status_ = {};
   lanes_running_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {
@@ -542,7 +512,7 @@ void HostOperation::rejectMessage(const LaneState& lane, const BoundSource& sour
       "order with the "
       "same arguments, and run with the same HORING_ settings",
       rank_of_position_[plan_.schedule().position], collectiveName(collective),
-      static_cast<unsigned long long>(call_.sequence), call_.count, dataTypeName(call_.type), op.c_str(),
+      static_cast<unsigned long long>(sequence_), call_.count, dataTypeName(call_.type), op.c_str(),
       plan_.schedule().algorithm.c_str(), source.peer, static_cast<size_t>(&lane - lanes_.data()),
       lane.index(), static_cast<long long>(lane.slice), what.c_str());
 }

@@ -10,63 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "base/flight_recorder.h"
 #include "base/status.h"
+#include "engine/host/call.h"
 #include "engine/host/driven.h"
 #include "engine/host/plan.h"
 #include "schedule/layout.h"
 
 namespace horing {
-
-class MemoryCopier;
-
-// Reads memory of other ranks that is not mapped here.
-class PeerReader {
- public:
-  virtual ~PeerReader() = default;
-  // Complete on return. `from`: an address in the process of the rank at that position.
-  virtual Status read(int32_t position, std::byte* to, const std::byte* from, size_t bytes) = 0;
-};
-
-// What the caller of a collective gave, already checked.
-struct Call {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  size_t count = 0;  // elements; see Extent, as the next four
-  bool uneven = false;
-  Blocks input_blocks;
-  Blocks output_blocks;
-  const int32_t* block_of_position = nullptr;
-  uint64_t list =
-      0;  // of what it was packed from: a digest of the counts, the same on every rank; 0: of nothing
-  DataType type = DataType::kFloat32;
-  RedOp op = RedOp::kSum;
-  // Of premulsum, this rank's own: the factor, or, if not null, where one element is read when the operation begins.
-  Factor factor;
-  const void* factor_at = nullptr;
-  int root = 0;           // rank, where the collective has one
-  uint64_t sequence = 0;  // of the communicator; the same on every rank
-  // The inputs of all ranks, by position, where schedules read them.
-  const std::byte* const* peer_inputs = nullptr;
-  // By which they are read, where nothing is folded; must outlive the call. Null: they are mapped here.
-  PeerReader* reader = nullptr;
-  // And the outputs, where they write them.
-  std::byte* const* peer_outputs = nullptr;
-  // Of buffers in a GPU's memory, slice by slice, where nothing is folded; must outlive the call. Null: memory of the host.
-  MemoryCopier* copier = nullptr;
-
-  // Nothing in it but buffers is the caller's, and all blocks have one size, in the order of the ranks.
-  bool isPlain() const {
-    return !uneven && !block_of_position && list == 0 && op != RedOp::kPreMulSum && !peer_inputs &&
-           !peer_outputs && !copier;
-  }
-  Extent extent() const { return {count, uneven, input_blocks, output_blocks, block_of_position}; }
-};
-
-// What all ranks must pass alike of the sizes: the count, or, where there are several, kCountsDiffer and what it says.
-uint64_t agreedCount(Collective collective, const Call& call, int ranks);
-// Of all that the ranks must agree on, but for the call's number.
-uint64_t digestOf(const Call& call, const Schedule& schedule);
 
 class HostOperation final : public Driven {
  public:
@@ -75,14 +25,9 @@ class HostOperation final : public Driven {
   HostOperation(const HostOperation&) = delete;
   HostOperation& operator=(const HostOperation&) = delete;
 
-  // In constant time if count, type and operation are those of the call before, else in the time of a look at every step.
-  void begin(const Call& call);
-  // The call before was of these sizes, and nothing but its buffers was about it alone.
-  bool repeats(size_t count, DataType type, RedOp op) const {
-    return call_.count == count && call_.type == type && call_.op == op && call_.isPlain();
-  }
-  // begin() with that call, but for these.
-  void beginAgain(const std::byte* input, std::byte* output, uint64_t sequence);
+  // `sequence`: the call's number, the same on every rank. Takes constant time if the call does what the one before did, else the time of
+  // a look at every step.
+  void begin(const Call& call, uint64_t sequence);
   bool poll() override;
   bool done() const override;
   const Status& status() const override { return status_; }
@@ -142,12 +87,11 @@ class HostOperation final : public Driven {
     int32_t index() const { return static_cast<int32_t>(step - steps.data()); }
   };
 
-  void start();
   // By what the inputs of a call are multiplied.
   Factor factorOf(const Call& call) const;
   bool inputLasts() const;
   // What depends on the call's count, type and operation, for all steps.
-  void layOut(const Call& call);
+  void layOut(const CallSpec& spec);
   void layOutLane(size_t lane_number);
   void layOutLandings(CallStep& step, int32_t chunk) const;
   // Whether messages of this call do that are large enough.
@@ -190,6 +134,7 @@ class HostOperation final : public Driven {
   Plan& plan_;
   const int32_t* rank_of_position_;
   Call call_;
+  uint64_t sequence_ = 0;
   Layout layout_;
   Slicing slicing_;
   int64_t turn_slices_ = 1;

@@ -104,16 +104,15 @@ class GpuInPlaceTest : public ::testing::Test {
         const Bytes mine = pattern(rank, of.skipped + of.bytes, on_stream);
         const Memory from(*this, rank, mine, of.registered[rank], of.skipped);
         const Memory into(*this, rank, Bytes(mine.size()), of.registered[rank], of.skipped);
-        Command command;
+        Command command(ExchangeCommand{{{.direction = Transfer::Direction::kSend,
+                                          .peer = 1 - rank,
+                                          .input = from.data() + of.skipped,
+                                          .bytes = of.bytes},
+                                         {.direction = Transfer::Direction::kReceive,
+                                          .peer = 1 - rank,
+                                          .output = into.data() + of.skipped,
+                                          .bytes = of.bytes}}});
         command.on_gpu = true;
-        command.transfers = {{.direction = Transfer::Direction::kSend,
-                              .peer = 1 - rank,
-                              .input = from.data() + of.skipped,
-                              .bytes = of.bytes},
-                             {.direction = Transfer::Direction::kReceive,
-                              .peer = 1 - rank,
-                              .output = into.data() + of.skipped,
-                              .bytes = of.bytes}};
         queues_[rank]->moveInPlace(command);
         if (on_stream) {
           const GpuStream stream(cuda_, rank);
@@ -270,13 +269,13 @@ TEST_F(GpuInPlaceTest, ACopyThatFailsIsTheErrorOfItsRank) {
   const Memory from(*this, 0, Bytes(100'000), true), into(*this, 1, Bytes(100'000), true);
   cuda_.fail("cuMemcpyAsync", 700);
   onEveryRank(kRanks, [&](int rank) {
-    Command command;
-    command.on_gpu = true;
-    command.transfers = {{.direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
+    Command command(
+        ExchangeCommand{{{.direction = rank == 0 ? Transfer::Direction::kSend : Transfer::Direction::kReceive,
                           .peer = 1 - rank,
                           .input = from.data(),
                           .output = into.data(),
-                          .bytes = 100'000}};
+                          .bytes = 100'000}}});
+    command.on_gpu = true;
     queues_[rank]->moveInPlace(command);
     const Status status = queues_[rank]->run(command);
     EXPECT_EQ(status.code(), rank == 0 ? Code::kUnhandledCudaError : Code::kRemoteError) << status.toString();
@@ -288,15 +287,13 @@ TEST_F(GpuInPlaceTest, ACopyThatDoesNotEndEndsWithTheCommunicator) {
   verbs_.device("a1").dmabufs = false;
   const Memory from(*this, 0, Bytes(100'000), true);
   const GpuStream stream(cuda_, 0);
-  Command command;
+  Command command(ExchangeCommand{{{.peer = 1, .input = from.data(), .bytes = 100'000}}});
   command.on_gpu = true;
-  command.transfers = {{.peer = 1, .input = from.data(), .bytes = 100'000}};
   queues_[0]->moveInPlace(command);
   const Memory into(*this, 1, Bytes(100'000), false);
-  Command other;
+  Command other(ExchangeCommand{
+      {{.direction = Transfer::Direction::kReceive, .peer = 0, .output = into.data(), .bytes = 100'000}}});
   other.on_gpu = true;
-  other.transfers = {
-      {.direction = Transfer::Direction::kReceive, .peer = 0, .output = into.data(), .bytes = 100'000}};
   const GpuStream other_stream(cuda_, 1);
   const int copies = cuda_.calls("cuMemcpyAsync");
   cuda_.slowCopies(kForEverUs);

@@ -13,10 +13,8 @@ std::string chosen(const char* of_hosts, size_t count, const char* forced = "aut
   const auto made = KernelSelection::make(config, map, false);
   if (!made.ok()) return made.status().toString();
   const KernelSelection& selection = made.value();
-  Call call;
-  call.count = count;
   const Selection hosts = selectionOf(*findAlgorithm(of_hosts), map);
-  return std::string(selection.choose(Collective::kAllReduce, call, 4096, hosts).algorithm->name);
+  return std::string(selection.choose({.count = count}, 4096, hosts).algorithm->name);
 }
 
 TEST(KernelSelection, TakesARingInOneLaneUpToAWindow) {

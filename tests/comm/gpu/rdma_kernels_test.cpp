@@ -72,11 +72,10 @@ class GpuOverRdma : public ::testing::Test {
       std::iota(values.begin(), values.end(), static_cast<float>(rank));
       const GpuVector<float> from(cuda_, rank, values), into(cuda_, rank, std::vector<float>(count));
       const GpuStream stream(cuda_, rank);
-      Command command;
+      Command command(CollectiveCommand{{{.count = count},
+                                         {.input = reinterpret_cast<std::byte*>(from.data()),
+                                          .output = reinterpret_cast<std::byte*>(into.data())}}});
       command.on_gpu = true;
-      command.call = {.input = reinterpret_cast<std::byte*>(from.data()),
-                      .output = reinterpret_cast<std::byte*>(into.data()),
-                      .count = count};
       const CudaStream on = stream.get();
       const auto queued = queues_[rank]->enqueue(command, {&on, 1});
       EXPECT_TRUE(queued.ok() && queued.value()) << queued.status().toString() << ", or by hosts";
