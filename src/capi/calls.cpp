@@ -21,8 +21,8 @@ Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order
 }
 
 Status setOperation(Call& call, horingComm_t comm, horingRedOp_t number) {
-  HORING_TRY(checkHandle(comm));
   if (ReductionOps::mayHave(number)) {
+    HORING_TRY(checkHandle(comm));
     HORING_ASSIGN(const PreMulSum made, comm->reduction_ops.find(number));
     if (made.type != call.type)
       return makeStatus(Code::kInvalidArgument,

@@ -5,14 +5,18 @@
 namespace horing {
 
 // A call whose blocks are all of one size, or are no blocks.
-inline Call makeCall(Collective collective, const void* send, void* recv, size_t count,
-                     horingDataType_t type) {
-  Call call;
+inline void setCall(Call& call, Collective collective, const void* send, void* recv, size_t count,
+                    horingDataType_t type) {
   call.collective = collective;
   call.input = static_cast<const std::byte*>(send);
   call.output = static_cast<std::byte*>(recv);
   call.count = count;
   call.type = static_cast<DataType>(type);
+}
+inline Call makeCall(Collective collective, const void* send, void* recv, size_t count,
+                     horingDataType_t type) {
+  Call call;
+  setCall(call, collective, send, recv, count, type);
   return call;
 }
 // Makes it a reduction by an operation that exists.

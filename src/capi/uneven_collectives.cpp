@@ -40,7 +40,7 @@ Status issueUneven(horingComm_t comm, const Call& call, std::pair<Given, Given> 
                    horingStream_t stream) {
   HORING_TRY(checkHandle(comm));
   const size_t ranks = ranksOf(comm);
-  CollectiveCommand command{call, std::vector<size_t>(4 * ranks)};
+  CollectiveCommand command(call, std::vector<size_t>(4 * ranks));
   command.call.uneven = true;
   size_t* const at = command.tables.data();
   if (tables == Tables::kInput || tables == Tables::kBoth) {

@@ -18,6 +18,11 @@ enum class Taken : uint8_t { kUnasked, kNothing, kSome, kAll };
 struct CollectiveCommand {
   Call call;
   std::vector<size_t> tables{};  // what the call's blocks point into; moving keeps them, copying would not
+
+  // Written out, since it would be filled with zeros first by one that the compiler makes.
+  CollectiveCommand() {}
+  explicit CollectiveCommand(const Call& its_call, std::vector<size_t> its_tables = {})
+      : call(its_call), tables(std::move(its_tables)) {}
 };
 
 // One call of a list.

@@ -14,18 +14,16 @@
 #include "base/status.h"
 #include "comm/buffer_users.h"
 #include "comm/connector.h"
-#include "comm/exclusive_use.h"
+#include "comm/guard.h"
 #include "comm/job.h"
 #include "comm/lent_buffers.h"
-#include "comm/message_source.h"
 #include "comm/peer_buffers.h"
 #include "comm/planner.h"
 #include "comm/prepared_calls.h"
+#include "comm/progress.h"
 #include "comm/registrations.h"
 #include "comm/timeline.h"
 #include "comm/transport_reach.h"
-#include "comm/waiter.h"
-#include "comm/watchdog.h"
 #include "control/call_log.h"
 #include "control/control.h"
 #include "control/root_service.h"
@@ -39,7 +37,6 @@ namespace horing {
 class CudaDevice;
 class GpuTeam;
 class LoopbackHub;
-class TaggedExchange;
 struct TransportRequest;
 namespace verbs {
 struct Library;
@@ -94,7 +91,7 @@ class Communicator {
   // All sends and receives of a group, at once. Returns when what is received is here and what is sent is on its way.
   Status exchange(std::span<const Transfer> transfers);
   // Any thread, once: where messages with tags come from. They go on beside other operations; it must outlive these.
-  void setMessages(MessageSource& source) { messages_.store(&source, std::memory_order_release); }
+  void setMessages(MessageSource& source) { progress_->setMessages(source); }
   // Drives those messages alone, until none is under way or their source wants the thread back. After an error, which sticks, those
   // that have not ended have failed.
   // Nothing: another thread is in the communicator.
@@ -124,16 +121,16 @@ class Communicator {
   Status leave();
   // Something that this rank was to do before a call can begin failed for `why`: sticks, and the others hear of it. Returns the error
   // that sticks; `why` while another thread is in a call, which ends for it.
-  Status breakOff(Status why);
+  Status breakOff(Status why) { return guard_->breakOff(std::move(why)); }
   // Any thread: as horingCommRegister and horingCommDeregister. Null: that gains nothing. `gpu`: whose memory it is; null: the host's.
   Result<void*> registerMemory(std::byte* memory, size_t bytes, const CudaDevice* gpu = nullptr);
   Status deregister(const void* handle);
   // Any thread: whether a transfer of a GPU's memory can do without the host's: that is registered, and lent to what reaches the peer.
   bool movesInPlace(const Transfer& transfer) const;
   // Any thread: makes a running and every later call fail. Returns when no call is running.
-  void abort();
+  void abort() { guard_->abort(); }
   // Any thread: the sticky error, with news from the control plane if nobody else is looking.
-  Status asyncError();
+  Status asyncError() { return guard_->asyncError(); }
   // Any thread: the rank that the control plane's news are about, -1 if there are none or they are about no one rank.
   int failedRank() const { return control_->failedRank(); }
 
@@ -152,7 +149,7 @@ class Communicator {
   const std::optional<MachineModel>& machine() const { return machine_; }
   const Log& log() const { return log_; }
   // Of the kernels of whoever launches some. Any thread.
-  CallLog& launches() { return launches_; }
+  CallLog& launches() { return guard_->launches(); }
   // Null unless HORING_TRACE is set.
   Timeline* timeline() { return timeline_.get(); }
   Control& control() { return *control_; }
@@ -163,8 +160,8 @@ class Communicator {
   bool isForkedChild() const { return fork_guard_.isForkedChild(); }
 
   // Not while a call runs.
-  const WaitPolicy& waitPolicy() const { return waiter_->policy(); }
-  void setWaitPolicy(const WaitPolicy& policy) { waiter_->setPolicy(policy); }
+  const WaitPolicy& waitPolicy() const { return progress_->waitPolicy(); }
+  void setWaitPolicy(const WaitPolicy& policy) { progress_->setWaitPolicy(policy); }
   // Not while a call runs, and the same on every rank: from now on this table chooses.
   void chooseBy(SelectionTable table);
   // Jobs like this one. Its versions are those of this machine and library.
@@ -196,12 +193,12 @@ class Communicator {
   size_t shmTransport() const;  // its index, or the number of transports
   bool sharesMemory(const TransportReach& reach) const;
   Selector makeSelector() const;
-  Status makeWaiter();
+  Status makeProgress();
   TransportRequest transportRequest(const Fragment& place) const;
   void watchSegments();
   std::string jobName() const;
   void logWhoIsWhere() const;
-  Status keepRecords();
+  void keepRecords();
   void writeTimeline() const;
 
   // The number of a call, and the time that it has.
@@ -219,38 +216,9 @@ class Communicator {
   Status askPeersAndRun(const PreparedCall& prepared, const Call& call, const Turn& turn);
   Status runByBestPath(PreparedCall& prepared, const Call& call, const Turn& turn, bool asks);
   size_t bytesIn(ChunkSet set, const CallSpec& spec) const;
-  template <typename Run>
-  Status withFlightRecord(FlightRecord record, bool is_tiny, const Run& body);
-  // What has begun.
   Status driveToEnd(const PlannedOperation& planned, const Turn& turn);
   Status connect(PlannedOperation& planned, const Turn& turn);
-  // What to drive to its end, over which transports.
-  struct Drive {
-    Driven& operation;
-    uint32_t transports = 0;
-    uint64_t sequence = kExchange;  // of the collective
-    Deadline deadline;
-    const LinkSet* links = nullptr;          // that may still have to come up
-    const HostOperation* lanes = nullptr;    // that a timeline shows
-    const PointToPoint* messages = nullptr;  // of an exchange
-  };
-  Status occupied() const;
-  Status mayBegin();
   void sayGoodbye();
-  Status drive(const Drive& drive);
-  Status sleep(Driven* operation, int timeout_ms);
-  // Once there are messages with tags, by the thread that drives them.
-  Status openTagged();
-  // Whether this is that thread, and there are some.
-  bool drivesMessages() const;
-  Status lookAround();
-  void serveOthers();
-  void driveForOthers();
-  Status timedOut(const Drive& drive) const;
-  Status overdue(const TaggedExchange& tagged);
-  Status fail(Status status);  // once its cause is known, or there has been time enough to hear of it
-  Status stick(Status error);
-  Status rootCause(Status status);
 
   CommunicatorOptions options_;
   std::atomic<int64_t> timeout_ms_;
@@ -259,13 +227,9 @@ class Communicator {
   Log log_;
   SteadyClock clock_;
   ForkGuard fork_guard_;
-  std::atomic<bool>& aborted_;  // of the options
-  mutable std::atomic<Use> use_{Use::kNone};
-  Status error_;  // sticky; under use_
-  CallLog calls_;
-  CallLog launches_{kFirstLaunch};
+  std::atomic<bool>& aborted_;    // of the options
+  std::unique_ptr<Guard> guard_;  // its logs answer the questions of control_, whose thread ends first
   std::unique_ptr<Control> control_;
-  std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Timeline> timeline_;  // null unless HORING_TRACE is set
   std::unique_ptr<Connector> connector_;
   Registrations registrations_;
@@ -286,15 +250,10 @@ class Communicator {
   std::unique_ptr<PointToPoint> point_to_point_;
   std::unique_ptr<PeerConnections> tagged_pairs_;
   std::unique_ptr<PointToPoint> tagged_messages_;
-  std::atomic<MessageSource*> messages_{nullptr};
-  std::unique_ptr<TaggedExchange> tagged_;     // of these; null before they are first seen
   std::unique_ptr<PeerBuffers> peer_buffers_;  // null where no memory is shared
-  std::unique_ptr<Waiter> waiter_;
-  int watched_control_fd_ = -1;  // by the waiter
+  std::unique_ptr<Progress> progress_;
   PreparedCalls prepared_;
   uint64_t sequence_ = 0;
-  int64_t looked_ns_ = 0;  // the clock as it was last looked at in a collective
-  bool left_ = false;
 };
 
 }  // namespace horing

@@ -7,7 +7,6 @@
 #include "base/cache_folder.h"
 #include "base/hex.h"
 #include "comm/communicator.h"
-#include "comm/tagged_exchange.h"
 #include "comm/transports.h"
 #include "control/flight_file.h"
 #include "control/rank_list.h"
@@ -136,7 +135,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
   Status status = made->initialise();
   if (status.ok()) {
-    made->control_->onQuestion([comm = made.get()] { comm->serveOthers(); });
+    made->control_->onQuestion([comm = made.get()] {
+      comm->guard_->lookBetweenCalls([comm] { comm->progress_->driveForOthers(); });
+    });
     status = made->settle();
   }
   if (!status.ok()) {
@@ -165,9 +166,19 @@ Status Communicator::initialise() {
   join.failed_rank = options_.failed_rank;
   join.log = log_;
   HORING_ASSIGN(control_, Control::join(join));
-  control_->answerFrom(calls_, launches_);
-  watchdog_ = std::make_unique<Watchdog>(calls_, *control_, clock_);
-  HORING_TRY(keepRecords());
+  HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options_.id));
+  id_ = id.job;
+  buffer_users_ = BufferUsers::of(id_);
+  if (!options_.config.trace.empty()) timeline_ = std::make_unique<Timeline>(clock_, options_.rank);
+  guard_ = std::make_unique<Guard>(Guard::Parts{.rank = options_.rank,
+                                                .control = *control_,
+                                                .clock = clock_,
+                                                .log = log_,
+                                                .buffer_users = *buffer_users_,
+                                                .aborted = aborted_,
+                                                .timeline = timeline_.get()});
+  control_->answerFrom(guard_->calls(), guard_->launches());
+  if (!options_.config.flight_dir.empty()) keepRecords();
   HORING_ASSIGN(const Fragment place, findFragment(options_.config, options_.rank, options_.gpu_bus));
   HORING_ASSIGN(auto transports, makeTransports(transportRequest(place)));
   std::vector<LinkShape> shapes;
@@ -194,7 +205,7 @@ Status Communicator::initialise() {
   tagged_pairs_ = std::make_unique<PairConnections>(*connector_, LinkUse::kTagged);
   tagged_messages_ =
       std::make_unique<PointToPoint>(options_.rank, options_.ranks, slot_bytes, *tagged_pairs_);
-  return makeWaiter();
+  return makeProgress();
 }
 
 TransportRequest Communicator::transportRequest(const Fragment& place) const {
@@ -221,26 +232,20 @@ std::string Communicator::jobName() const {
   return hexText(std::span(id_).first(4));
 }
 
-// What is wanted for later: a record of the last calls when something fails, a timeline.
-Status Communicator::keepRecords() {
-  HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(options_.id));
-  id_ = id.job;
-  buffer_users_ = BufferUsers::of(id_);
-  if (!options_.config.flight_dir.empty())
-    control_->onFailure([this](const Status& error) {
-      const Result<std::string> path =
-          writeFlightFile({options_.config.flight_dir, jobName(), options_.rank, options_.ranks}, calls_,
-                          launches_, clock_, error);
-      if (path.ok()) {
-        log_.warn("flight",
-                  "the last operations of rank %d are in %s; horing-info trace reads those of all ranks",
-                  options_.rank, path.value().c_str());
-      } else {
-        log_.warn("flight", "HORING_FLIGHT_DIR: %s", path.status().message().c_str());
-      }
-    });
-  if (!options_.config.trace.empty()) timeline_ = std::make_unique<Timeline>(clock_, options_.rank);
-  return {};
+// A record of the last calls when something fails.
+void Communicator::keepRecords() {
+  control_->onFailure([this](const Status& error) {
+    const Result<std::string> path =
+        writeFlightFile({options_.config.flight_dir, jobName(), options_.rank, options_.ranks},
+                        guard_->calls(), guard_->launches(), clock_, error);
+    if (path.ok()) {
+      log_.warn("flight",
+                "the last operations of rank %d are in %s; horing-info trace reads those of all ranks",
+                options_.rank, path.value().c_str());
+    } else {
+      log_.warn("flight", "HORING_FLIGHT_DIR: %s", path.status().message().c_str());
+    }
+  });
 }
 
 void Communicator::writeTimeline() const {
@@ -400,16 +405,26 @@ Selector Communicator::makeSelector() const {
                    job_->shape().ranks_per_core});
 }
 
-Status Communicator::makeWaiter() {
+Status Communicator::makeProgress() {
   WaitPolicy policy;
   if (!job_->kernels()[job_->identityOf(options_.rank).boot_id].shares_cores)
     policy.spin_ns = options_.config.spin_us * 1000;
   policy.yield_ns = options_.config.yield_us * 1000;
-  watched_control_fd_ = control_->fd();
-  std::vector<int> fds = {watched_control_fd_};
-  for (const auto& transport : connector_->transports()) fds.push_back(transport->waitFd());
-  HORING_ASSIGN(Waiter waiter, Waiter::create(policy, fds));
-  waiter_ = std::make_unique<Waiter>(std::move(waiter));
+  const TaggedExchange::Parts tagged{.messages = *tagged_messages_,
+                                     .connector = *connector_,
+                                     .lent = *lent_,
+                                     .clock = clock_,
+                                     .rank = options_.rank,
+                                     .ranks = options_.ranks,
+                                     .timeout_ms = timeout_ms_};
+  const Progress::Parts parts{.rank = options_.rank,
+                              .guard = *guard_,
+                              .control = *control_,
+                              .connector = *connector_,
+                              .clock = clock_,
+                              .timeline = timeline_.get(),
+                              .timeout_ms = timeout_ms_};
+  HORING_ASSIGN(progress_, Progress::create(parts, tagged, policy));
   return {};
 }
 

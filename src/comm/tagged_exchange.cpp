@@ -61,6 +61,14 @@ void TaggedExchange::lend(const MessageSource::Call& call) {
   }
 }
 
+Status TaggedExchange::overdue(int64_t timeout_ms) const {
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: a message with a tag did not get through within %lld ms (HORING_TIMEOUT_MS): %s. "
+      "A rank that is waited for is stopped, or never made its part",
+      parts_.rank, static_cast<long long>(timeout_ms), obstacle().text.c_str());
+}
+
 Deadline TaggedExchange::deadline() const {
   const auto first = std::min_element(
       deadlines_.begin(), deadlines_.end(),

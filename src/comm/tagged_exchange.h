@@ -35,16 +35,20 @@ class TaggedExchange final : public Driven {
   // Also when the source wants the thread back: then it goes on later, or beside other operations.
   bool done() const override { return status().ok() && (parts_.messages.done() || source_.wantsThread()); }
   const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
-  std::vector<int32_t> waitsFor() const override { return parts_.messages.waitsFor(); }
-  std::string describeProgress() const override { return parts_.messages.describeProgress(); }
+  Obstacle obstacle() const override { return parts_.messages.obstacle(); }
+  // Also for a call's turn, which nobody announces.
+  Pause pause() const override {
+    const bool is_brief = source_.waitsForTurn() || !parts_.connector.established(links_);
+    return is_brief ? Pause::kBriefly : Pause::kUntilRung;
+  }
+  Status overdue(int64_t timeout_ms) const override;
+  // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
+  bool tellsOthers() const override { return false; }
 
-  // These grow while it is driven: the transports that it uses; links to ranks that are named, which have to come up.
+  // That it uses; they grow while it is driven.
   uint32_t transports() const { return transports_; }
-  const LinkSet& links() const { return links_; }
   // The first of the calls that are under way.
   Deadline deadline() const;
-  // Whether a call waits for its turn, which nobody announces.
-  bool waitsForTurn() const { return source_.waitsForTurn(); }
 
  private:
   bool admit();
@@ -56,7 +60,7 @@ class TaggedExchange final : public Driven {
   MessageSource& source_;
   Status status_;
   uint32_t transports_ = 0;
-  LinkSet links_{LinkUse::kTagged, {}};
+  LinkSet links_{LinkUse::kTagged, {}};      // to ranks that are named, which have to come up
   LinkSet all_links_{LinkUse::kTagged, {}};  // also to ranks that a message may come from
   std::map<uint64_t, Deadline> deadlines_;   // by ticket
 };

@@ -6,7 +6,7 @@
 
 #include "control/control_messages.h"
 #include "control/flight_file.h"
-#include "engine/host/operation.h"
+#include "engine/host/driven.h"
 
 namespace horing {
 
@@ -58,14 +58,14 @@ void Timeline::slept(int64_t begun_ns) {
   add({begun_ns, clock_.nowNs(), 0, 0, kSleep, 0});
 }
 
-void Timeline::lanesBegin(const HostOperation& operation) {
+void Timeline::lanesBegin(const Driven& operation) {
   lanes_.assign(operation.laneCount(), {});
   most_lanes_ = std::max(most_lanes_, lanes_.size());
   const int64_t now_ns = clock_.nowNs();
   for (size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane] = {operation.laneStep(lane), now_ns};
 }
 
-void Timeline::lanesWentOn(const HostOperation& operation) {
+void Timeline::lanesWentOn(const Driven& operation) {
   const int64_t now_ns = clock_.nowNs();
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     LanePlace& place = lanes_[lane];

@@ -12,7 +12,7 @@
 
 namespace horing {
 
-class HostOperation;
+class Driven;
 
 // One thread at a time, but for launch(). Memory is fixed, 2 MiB: the latest kMaxSpans are kept.
 class Timeline {
@@ -30,8 +30,8 @@ class Timeline {
   void slept(int64_t begun_ns);
   // To be called when an operation begins, whenever it has gone on, and when it has ended: sees which lanes have come to
   // another step since.
-  void lanesBegin(const HostOperation& operation);
-  void lanesWentOn(const HostOperation& operation);
+  void lanesBegin(const Driven& operation);
+  void lanesWentOn(const Driven& operation);
 
   // As JSON, times in microseconds of the machine's clock, so that ranks of several machines are beside each other.
   std::string toJson() const;

@@ -25,23 +25,22 @@ void Watchdog::tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle,
   control_.reportCall(report);
 }
 
-Status Watchdog::mismatch(uint64_t sequence, Obstacle obstacle, const Status& own,
-                          const std::atomic<bool>& aborted) {
+Status Watchdog::mismatch(uint64_t sequence, Obstacle obstacle, const Status& own) {
+  if (sequence == kExchange) return own;
   tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
-  return verdict(own, aborted);
+  return verdict(own);
 }
 
-Status Watchdog::overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own,
-                         const std::atomic<bool>& aborted) {
+Status Watchdog::overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own) {
   tell(CallReport::Kind::kOverdue, sequence, std::move(obstacle), timeout_ms);
-  return verdict(own, aborted);
+  return verdict(own);
 }
 
-Status Watchdog::verdict(const Status& own, const std::atomic<bool>& aborted) const {
+Status Watchdog::verdict(const Status& own) const {
   const Deadline deadline = Deadline::after(clock_, kVerdictMs);
   // Without a rendezvous that is there, nobody judges.
   while (control_.status().ok() && control_.fd() >= 0 && !deadline.passed() &&
-         !aborted.load(std::memory_order_relaxed)) {
+         !aborted_.load(std::memory_order_relaxed)) {
     pollfd entry{control_.fd(), POLLIN, 0};
     [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kAbortCheckMs));
   }

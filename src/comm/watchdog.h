@@ -15,8 +15,9 @@ namespace horing {
 // One thread at a time. All that it takes must outlive it.
 class Watchdog {
  public:
-  Watchdog(CallLog& calls, Control& control, const Clock& clock)
-      : calls_(calls), control_(control), clock_(clock) {}
+  // `aborted`: ends the waiting for a verdict.
+  Watchdog(CallLog& calls, Control& control, const Clock& clock, const std::atomic<bool>& aborted)
+      : calls_(calls), control_(control), clock_(clock), aborted_(aborted) {}
 
   // To be called now and then while call `sequence` waits, which last went on idle_ns ago. Reports when that is long, and
   // again at growing intervals; describe() says what the call waits for, and is only called then.
@@ -40,27 +41,27 @@ class Watchdog {
   }
 
   // The call cannot go on for the reason `own`, which is perhaps another rank's fault. Returns that rank's, or else `own`,
-  // after at most 2 s, or when `aborted` becomes true.
-  Status mismatch(uint64_t sequence, Obstacle obstacle, const Status& own, const std::atomic<bool>& aborted);
+  // after at most 2 s. Messages that do not fit each other are the fault of these two ranks.
+  Status mismatch(uint64_t sequence, Obstacle obstacle, const Status& own);
   // A connection was lost, perhaps to a rank that left because it called something else. The rendezvous, if it knows, says so
   // soon; not waited for.
   void suspect(uint64_t sequence, Obstacle obstacle) {
-    tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
+    if (sequence != kExchange) tell(CallReport::Kind::kMismatch, sequence, std::move(obstacle), 0);
   }
   // As mismatch(), when the call's deadline, timeout_ms after it began, has passed.
-  Status overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own,
-                 const std::atomic<bool>& aborted);
+  Status overdue(uint64_t sequence, Obstacle obstacle, int64_t timeout_ms, const Status& own);
 
  private:
   static constexpr int64_t kFirstReportNs = 200'000'000;
   static constexpr int64_t kLongestPauseNs = 2'000'000'000;
 
   void tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms);
-  Status verdict(const Status& own, const std::atomic<bool>& aborted) const;
+  Status verdict(const Status& own) const;
 
   CallLog& calls_;
   Control& control_;
   const Clock& clock_;
+  const std::atomic<bool>& aborted_;
   int64_t due_ns_ = kFirstReportNs;  // idle time of the next report
   bool has_told_ = false;            // that the call waits
 };

@@ -8,18 +8,11 @@
 #include <vector>
 
 #include "base/flight_recorder.h"
+#include "base/obstacle.h"
 #include "control/call_report.h"
 #include "control/rank_state.h"
 
 namespace horing {
-
-// What a call waits for.
-struct Obstacle {
-  std::vector<int32_t> ranks;  // for their data or messages
-  std::string text;
-  std::vector<int32_t> gives_to;  // that are to take its messages
-  int64_t since_ns = INT64_MAX;   // when it last went on; INT64_MAX: unknown
-};
 
 // In place of a call's number: the group of sends and receives that goes on.
 inline constexpr uint64_t kExchange = UINT64_MAX;

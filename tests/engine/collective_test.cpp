@@ -438,7 +438,7 @@ class Trial {
       outputs_.push_back(call.output);
       calls.push_back(call);
     }
-    ASSERT_TRUE(world_.run(calls)) << world_.operation(0).describeProgress()
+    ASSERT_TRUE(world_.run(calls)) << world_.operation(0).obstacle().text
                                    << world_.operation(0).status().toString();
     if (in_place_) return;
     for (size_t p = 0; p < inputs.size(); ++p) {
@@ -718,9 +718,9 @@ TEST(HostOperation, SaysWhoseSignalItWaitsFor) {
   while (world.operation(0).poll()) {
   }
   EXPECT_FALSE(world.operation(0).done());
-  EXPECT_NE(world.operation(0).describeProgress().find("waits for a signal from rank 1"), std::string::npos)
-      << world.operation(0).describeProgress();
-  EXPECT_EQ(world.operation(0).waitsFor(), std::vector<int32_t>{1});
+  EXPECT_NE(world.operation(0).obstacle().text.find("waits for a signal from rank 1"), std::string::npos)
+      << world.operation(0).obstacle().text;
+  EXPECT_EQ(world.operation(0).obstacle().ranks, std::vector<int32_t>{1});
 }
 
 // What position 2 of a ring of 3 says when position 1 calls with one element less.
@@ -757,8 +757,8 @@ TEST(HostOperation, DescribesWhatItWaitsFor) {
   while (world.operation(0).poll()) {
   }
   EXPECT_FALSE(world.operation(0).done());
-  EXPECT_NE(world.operation(0).describeProgress().find("waits for data from rank 1"), std::string::npos)
-      << world.operation(0).describeProgress();
+  EXPECT_NE(world.operation(0).obstacle().text.find("waits for data from rank 1"), std::string::npos)
+      << world.operation(0).obstacle().text;
 }
 
 }  // namespace

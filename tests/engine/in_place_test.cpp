@@ -171,7 +171,7 @@ class MessagesInPlace : public EngineInPlace, public PeerConnections {
         ends_[rank]->poll();
       }
       if (deadline.passed())
-        return ADD_FAILURE() << ends_[0]->describeProgress() << ends_[1]->describeProgress(), false;
+        return ADD_FAILURE() << ends_[0]->obstacle().text << ends_[1]->obstacle().text, false;
     }
     return true;
   }

@@ -110,7 +110,7 @@ class PointToPointRanks : public testing::Test {
       std::vector<std::byte> at_0(bytes), at_1(bytes);
       ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, a), receiveFrom(1, at_0)}).ok());
       ASSERT_TRUE(rank(1).begin(std::vector{receiveFrom(0, at_1), sendTo(0, b)}).ok());
-      ASSERT_TRUE(run()) << bytes << ": " << rank(0).describeProgress();
+      ASSERT_TRUE(run()) << bytes << ": " << rank(0).obstacle().text;
       EXPECT_EQ(at_0, b) << bytes;
       EXPECT_EQ(at_1, a) << bytes;
     }
@@ -173,7 +173,7 @@ TEST_F(PointToPointRanks, MeetInTheOrderOfTheirCallsAcrossGroups) {
   }
   ASSERT_TRUE(rank(0).done());
   EXPECT_FALSE(rank(1).done());
-  EXPECT_EQ(rank(1).waitsFor(), std::vector<int32_t>{0});
+  EXPECT_EQ(rank(1).obstacle().ranks, std::vector<int32_t>{0});
   ASSERT_TRUE(rank(0).begin(std::vector{sendTo(1, third)}).ok());
   ASSERT_TRUE(run());
   EXPECT_EQ(got_first, first);
@@ -192,7 +192,7 @@ TEST_F(PointToPointRanks, NoPairWaitsForAnother) {
   EXPECT_FALSE(run());
   EXPECT_TRUE(rank(2).done());
   EXPECT_EQ(got, small);
-  EXPECT_EQ(rank(0).describeProgress(), "768 of 50000 bytes to rank 1");
+  EXPECT_EQ(rank(0).obstacle().text, "768 of 50000 bytes to rank 1");
 }
 
 TEST_F(PointToPointRanks, CopyWhatTheySendThemselves) {
@@ -239,9 +239,9 @@ TEST_F(PointToPointRanks, HaveTheirMessagesCopied) {
       if (transfer.copier) transfer.copier = transfer.copier == &copier ? own[0] : own[1];
     ASSERT_TRUE(rank(me).begin(transfers[static_cast<size_t>(me)]).ok());
   }
-  ASSERT_TRUE(run()) << rank(0).describeProgress();
+  ASSERT_TRUE(run()) << rank(0).obstacle().text;
   EXPECT_EQ(received, sent);
-  for (int me = 0; me < 3; ++me) EXPECT_FALSE(rank(me).awaitsCopies());
+  for (int me = 0; me < 3; ++me) EXPECT_NE(rank(me).pause(), Pause::kForCopies);
 }
 
 TEST_F(PointToPointRanks, WaitForCopiesAndNotForPeers) {
@@ -256,17 +256,17 @@ TEST_F(PointToPointRanks, WaitForCopiesAndNotForPeers) {
   ASSERT_TRUE(rank(0).begin(std::vector{send}).ok());
   ASSERT_TRUE(rank(1).begin(std::vector{receive}).ok());
   EXPECT_FALSE(run());
-  EXPECT_TRUE(rank(0).awaitsCopies());
-  EXPECT_TRUE(rank(0).waitsFor().empty());
-  EXPECT_EQ(rank(0).describeProgress(), "0 of 1000 bytes to rank 1, which wait for a copy of a device");
-  EXPECT_FALSE(rank(1).awaitsCopies());
-  EXPECT_EQ(rank(1).waitsFor(), std::vector<int32_t>{0});
+  EXPECT_EQ(rank(0).pause(), Pause::kForCopies);
+  EXPECT_TRUE(rank(0).obstacle().isNobody());
+  EXPECT_EQ(rank(0).obstacle().text, "0 of 1000 bytes to rank 1, which wait for a copy of a device");
+  EXPECT_EQ(rank(1).pause(), Pause::kUntilRung);
+  EXPECT_EQ(rank(1).obstacle().ranks, std::vector<int32_t>{0});
   sender.is_stuck = false;
   receiver.is_stuck = true;
   EXPECT_FALSE(run());
-  EXPECT_FALSE(rank(0).awaitsCopies());
-  EXPECT_EQ(rank(0).waitsFor(), std::vector<int32_t>{1});
-  EXPECT_TRUE(rank(1).awaitsCopies());
+  EXPECT_EQ(rank(0).pause(), Pause::kUntilRung);
+  EXPECT_EQ(rank(0).obstacle().gives_to, std::vector<int32_t>{1});
+  EXPECT_EQ(rank(1).pause(), Pause::kForCopies);
   receiver.is_stuck = false;
   ASSERT_TRUE(run());
   EXPECT_EQ(got, data);

@@ -94,7 +94,7 @@ void runAll(World& world, const std::vector<Vector>& inputs, std::vector<Vector>
     call.input = in_place ? call.output : reinterpret_cast<const std::byte*>(inputs[p].data());
     calls.push_back(call);
   }
-  ASSERT_TRUE(world.run(calls)) << world.operation(0).describeProgress();
+  ASSERT_TRUE(world.run(calls)) << world.operation(0).obstacle().text;
 }
 
 void checkCase(const Case& c, Collective collective) {

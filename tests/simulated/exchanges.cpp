@@ -206,7 +206,7 @@ std::string Exchanges::verdict() const {
   for (const auto& rank : ranks_) {
     if (!rank->finished)
       return formatString("rank %d waits for ever in group %zu: %s", rank->number, rank->group,
-                          rank->engine.describeProgress().c_str());
+                          rank->engine.obstacle().text.c_str());
     if (!rank->error.ok() && mustEndWell(fault_))
       return formatString("rank %d failed though nothing was lost: %s", rank->number,
                           rank->error.toString().c_str());

@@ -325,7 +325,7 @@ std::string Simulation::progress() const {
       text += "leaves";
     } else {
       text += formatString("operation #%zu: ", me.at);
-      text += me.begun ? me.operations[scenario_.operations[me.at].plan]->describeProgress() : "not begun";
+      text += me.begun ? me.operations[scenario_.operations[me.at].plan]->obstacle().text : "not begun";
     }
     text += '\n';
   }

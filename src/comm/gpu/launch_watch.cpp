@@ -19,7 +19,7 @@ constexpr int kIdleLooks = 20;
 LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
     : communicator_(communicator),
       team_(team),
-      watchdog_(communicator.launches(), communicator.control(), clock_) {
+      watchdog_(communicator.launches(), communicator.control(), clock_, communicator.aborted()) {
   communicator.launches().answerReplaysFrom(
       [&team, rank = communicator.rank()] { return team.replayRuns(rank); });
 }
@@ -169,9 +169,8 @@ Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const S
   const std::lock_guard judging(judge_mutex_);
   if (Status known = communicator_.control().status(); !known.ok()) return known;
   if (own.code() == Code::kTimeout)
-    return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own, communicator_.aborted());
-  if (own.code() == Code::kInvalidUsage)
-    return watchdog_.mismatch(number, obstacle, own, communicator_.aborted());
+    return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own);
+  if (own.code() == Code::kInvalidUsage) return watchdog_.mismatch(number, obstacle, own);
   return own;
 }
 

@@ -166,9 +166,12 @@ void HostOperation::begin(const Call& call, uint64_t sequence) {
   HORING_CHECK(call.peer_outputs || !plan_.writesPeers());
   HORING_CHECK(!(call.copier || call.reader) || !contractOf(plan_.schedule()).folds());
   // Programs repeat themselves: what is laid out often fits the next call too.
-  const CallSpec& spec = call;
-  if (spec.uneven || spec != call_) layOut(spec);
-  call_ = call;
+  CallSpec& spec = call_;
+  if (call.uneven || spec != call) {
+    layOut(call);
+    spec = call;
+  }
+  static_cast<CallMemory&>(call_) = call;
   sequence_ = sequence;
   if (scales_) factor_ = factorOf(call);
   input_lasts_ = inputLasts();
@@ -523,31 +526,34 @@ uint64_t HostOperation::memoryBytes() const {
   return bytes;
 }
 
-std::string HostOperation::describeProgress() const {
-  std::string text;
+Obstacle HostOperation::obstacle() const {
+  Obstacle found;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const LaneState& lane = lanes_[l];
     if (lane.finished) continue;
-    text +=
-        formatString("%slane %zu step %d of %d slice %lld of %lld: %s", text.empty() ? "" : "; ", l,
+    const auto [text, peer] = obstacleOf(lane);
+    found.text +=
+        formatString("%slane %zu step %d of %d slice %lld of %lld: %s", found.text.empty() ? "" : "; ", l,
                      lane.index(), static_cast<int>(lane.steps.size()), static_cast<long long>(lane.slice),
-                     static_cast<long long>(lane.slices), obstacle(lane).text.c_str());
+                     static_cast<long long>(lane.slices), text.c_str());
+    if (peer >= 0 && std::find(found.ranks.begin(), found.ranks.end(), peer) == found.ranks.end())
+      found.ranks.push_back(peer);
   }
-  return text.empty() ? "all lanes are done; some messages are not handed over yet" : text;
+  if (found.text.empty()) found.text = "all lanes are done; some messages are not handed over yet";
+  return found;
 }
 
-std::vector<int32_t> HostOperation::waitsFor() const {
-  std::vector<int32_t> ranks;
-  for (const LaneState& lane : lanes_) {
-    if (lane.finished) continue;
-    const int32_t peer = obstacle(lane).peer;
-    if (peer >= 0 && std::find(ranks.begin(), ranks.end(), peer) == ranks.end()) ranks.push_back(peer);
-  }
-  return ranks;
+Status HostOperation::overdue(int64_t timeout_ms) const {
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: collective #%llu did not complete within %lld ms (HORING_TIMEOUT_MS): %s. A rank "
+      "that is waited for is stopped, or never made this call",
+      rank_of_position_[plan_.schedule().position], static_cast<unsigned long long>(sequence_),
+      static_cast<long long>(timeout_ms), obstacle().text.c_str());
 }
 
 // Only looks at what looking does not change.
-HostOperation::LaneObstacle HostOperation::obstacle(const LaneState& lane) const {
+HostOperation::LaneObstacle HostOperation::obstacleOf(const LaneState& lane) const {
   if (!waitIsOver(lane)) return {formatString("waits for lane %d", lane.step->wait_lane)};
   for (const BoundSource& source : lane.step->sources) {
     if (source.receiver && !source.receiver->tryPeek())

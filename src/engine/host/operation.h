@@ -31,20 +31,19 @@ class HostOperation final : public Driven {
   bool poll() override;
   bool done() const override;
   const Status& status() const override { return status_; }
-  // "lane 1 step 3 slice 17: waits for a message from rank 5".
-  std::string describeProgress() const override;
-  std::vector<int32_t> waitsFor() const override;
+  Obstacle obstacle() const override;
+  Status overdue(int64_t timeout_ms) const override;
+  // A round may read a megabyte of the memory of a rank that gave up, and waits to have it back.
+  uint32_t roundsPerLook() const override { return plan_.readsPeers() ? 8 : Driven::roundsPerLook(); }
   uint64_t memoryBytes() const;
-  bool readsPeers() const { return plan_.readsPeers(); }
   // Whether lent memory may be of use to the call that has begun.
   bool movesInPlace() const { return has_large_chunks_; }
   // Whether some of what it receives lands in the output, if that is lent.
   bool lands() const { return has_landings_; }
   // Bytes of the output that the call that has begun keeps something in, on this rank.
   size_t outputEnd() const { return output_end_; }
-  // For a timeline: the step that a lane is at; -1: it has finished.
-  size_t laneCount() const { return lanes_.size(); }
-  int32_t laneStep(size_t lane) const { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
+  size_t laneCount() const override { return lanes_.size(); }
+  int32_t laneStep(size_t lane) const override { return lanes_[lane].finished ? -1 : lanes_[lane].index(); }
 
  private:
   // Which of the caller's memory has the value that a step sends, and will have it as long as the call runs.
@@ -129,7 +128,7 @@ class HostOperation final : public Driven {
     std::string text;
     int32_t peer = -1;
   };
-  LaneObstacle obstacle(const LaneState& lane) const;
+  LaneObstacle obstacleOf(const LaneState& lane) const;
 
   Plan& plan_;
   const int32_t* rank_of_position_;

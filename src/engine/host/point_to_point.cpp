@@ -372,15 +372,12 @@ bool PointToPoint::done() const {
                      [this](const Flow& flow) { return !sends(flow) || flow.sender->flushed(); });
 }
 
-std::vector<int32_t> PointToPoint::waitsFor() const {
-  std::vector<int32_t> ranks = inbox_.waitsFor();
-  for (const Flow& flow : flows_)
-    if (flow.awaitsPeer() && std::find(ranks.begin(), ranks.end(), flow.peer) == ranks.end())
-      ranks.push_back(flow.peer);
-  return ranks;
+Obstacle PointToPoint::obstacle() const {
+  return {peersOf(Transfer::Direction::kReceive), describe(), peersOf(Transfer::Direction::kSend)};
 }
 
-std::vector<int32_t> PointToPoint::waitsFor(Transfer::Direction direction) const {
+// Those that have to do something for what is not through.
+std::vector<int32_t> PointToPoint::peersOf(Transfer::Direction direction) const {
   std::vector<int32_t> ranks =
       direction == Transfer::Direction::kReceive ? inbox_.waitsFor() : std::vector<int32_t>();
   for (const Flow& flow : flows_)
@@ -390,11 +387,23 @@ std::vector<int32_t> PointToPoint::waitsFor(Transfer::Direction direction) const
   return ranks;
 }
 
-bool PointToPoint::awaitsCopies() const {
-  return std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return flow.awaits_copies; });
+Pause PointToPoint::pause() const {
+  Pause pause = Pause::kUntilRung;
+  for (const Flow& flow : flows_) {
+    if (flow.awaits_copies) return Pause::kForCopies;
+    if (!isIdle(flow) && !flow.sender && !flow.receiver) pause = Pause::kBriefly;
+  }
+  return pause;
 }
 
-std::string PointToPoint::describeProgress() const {
+Status PointToPoint::overdue(int64_t timeout_ms) const {
+  return makeStatus(Code::kTimeout,
+                    "rank %d: a group of sends and receives did not complete within %lld ms "
+                    "(HORING_TIMEOUT_MS): %s. A rank that is waited for is stopped, or never made this call",
+                    rank_, static_cast<long long>(timeout_ms), describe().c_str());
+}
+
+std::string PointToPoint::describe() const {
   std::string text;
   for (const Flow& flow : flows_) {
     if (flow.finished()) continue;

@@ -57,12 +57,10 @@ class PointToPoint final : public Driven {
   bool done() const override;
   // kInvalidUsage when a peer's message has another size than the receive that it meets; what a copier met.
   const Status& status() const override { return status_; }
-  std::vector<int32_t> waitsFor() const override;
-  // The same of one direction.
-  std::vector<int32_t> waitsFor(Transfer::Direction direction) const;
-  bool awaitsCopies() const override;
-  // "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
-  std::string describeProgress() const override;
+  // Its text: "4096 of 8192 bytes from rank 3; 0 of 4096 bytes to rank 1".
+  Obstacle obstacle() const override;
+  Pause pause() const override;
+  Status overdue(int64_t timeout_ms) const override;
   uint64_t memoryBytes() const;
 
  private:
@@ -92,6 +90,8 @@ class PointToPoint final : public Driven {
     bool awaitsPeer() const { return !finished() && !awaits_copies; }
   };
 
+  std::vector<int32_t> peersOf(Transfer::Direction direction) const;
+  std::string describe() const;
   Status copyToSelf(std::span<const Transfer> transfers);
   void add(const Transfer& transfer);
   void receiveWithTag(const Transfer& receive);

@@ -1,0 +1,119 @@
+// The error that ends a communicator: which one sticks, who hears of it, and how long a rank waits for its cause.
+#include "comm/guard.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/fd.h"
+
+namespace horing {
+namespace {
+
+// A rendezvous that says what the test wants it to.
+class FakeControl final : public Control {
+ public:
+  int rank() const override { return 0; }
+  int ranks() const override { return 2; }
+  Result<std::vector<std::vector<std::byte>>> allGather(std::span<const std::byte>, Deadline,
+                                                        std::string_view) override {
+    return Status(Code::kInternalError, "not in this test");
+  }
+  bool isBehind() const override { return false; }
+  Status catchUp(Deadline) override { return {}; }
+  Status status() const override { return news; }
+  int fd() const override { return rings.valid() ? rings.get() : -1; }
+  int failedRank() const override { return -1; }
+  void announceError(const Status& error) override { announced.push_back(error.message()); }
+  void leave() override { ++goodbyes; }
+  void answerFrom(const CallLog&, const CallLog&) override {}
+  void onFailure(std::function<void(const Status&)>) override {}
+  void onQuestion(std::function<void()>) override {}
+  void reportCall(const CallReport&) override {}
+  void reportState(const RankState&) override {}
+  std::string describeRank(int) const override { return ""; }
+
+  Status news;
+  Fd rings{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::vector<std::string> announced;
+  int goodbyes = 0;
+};
+
+class GuardTest : public ::testing::Test {
+ protected:
+  Status remote() { return makeStatus(Code::kRemoteError, "the link to rank 1 broke"); }
+  int64_t msOf(const std::function<void()>& what) {
+    const int64_t begun_ns = clock_.nowNs();
+    what();
+    return (clock_.nowNs() - begun_ns) / 1'000'000;
+  }
+
+  FakeControl control_;
+  SteadyClock clock_;
+  Log log_ = Config::fromLookup([](const char*) { return nullptr; }).take().log(0);
+  std::shared_ptr<BufferUsers> users_ = BufferUsers::of(JobId{});
+  std::atomic<bool> aborted_{false};
+  Guard guard_{{.rank = 0,
+                .control = control_,
+                .clock = clock_,
+                .log = log_,
+                .buffer_users = *users_,
+                .aborted = aborted_,
+                .timeline = nullptr}};
+};
+
+TEST_F(GuardTest, TheFirstErrorSticksAndIsToldOnce) {
+  EXPECT_EQ(guard_.fail(makeStatus(Code::kInvalidUsage, "first")).message(), "first");
+  EXPECT_EQ(guard_.fail(makeStatus(Code::kTimeout, "second")).message(), "first");
+  EXPECT_EQ(guard_.mayBegin().message(), "first");
+  EXPECT_EQ(guard_.asyncError().message(), "first");
+  EXPECT_EQ(control_.announced, std::vector<std::string>{"first"});
+  EXPECT_FALSE(guard_.isWell());
+}
+
+TEST_F(GuardTest, AnEchoBecomesItsCause) {
+  control_.news = makeStatus(Code::kRemoteError, "rank 1 was killed");
+  EXPECT_EQ(guard_.fail(remote()).message(), "rank 1 was killed");
+  EXPECT_TRUE(control_.announced.empty()) << "the others have heard it from where it comes";
+}
+
+TEST_F(GuardTest, DoesNotWaitForNewsOfARendezvousThatHasClosed) {
+  control_.rings.reset();
+  Status failed;
+  EXPECT_LT(msOf([&] { failed = guard_.fail(remote()); }), 2000)
+      << "of 4500 that it waits for one that is there";
+  EXPECT_EQ(failed.message(), remote().message());
+}
+
+TEST_F(GuardTest, LetsOneThreadIn) {
+  const ExclusiveUse inside = guard_.enter();
+  ASSERT_TRUE(inside.owns());
+  EXPECT_FALSE(guard_.enter().owns());
+  EXPECT_TRUE(guard_.asyncError().ok()) << "the call that is inside will tell";
+  const Status why = makeStatus(Code::kTimeout, "no turn");
+  EXPECT_EQ(guard_.breakOff(why).message(), "no turn");
+  EXPECT_EQ(control_.announced, std::vector<std::string>{"no turn"});
+  bool looked = false;
+  guard_.lookBetweenCalls([&] { looked = true; });
+  EXPECT_FALSE(looked);
+  {
+    const Away away = guard_.away();
+    guard_.lookBetweenCalls([&] { looked = true; });
+  }
+  EXPECT_TRUE(looked) << "while the call waits for the rendezvous";
+}
+
+TEST_F(GuardTest, SaysGoodbyeUnlessSomethingIsWrong) {
+  guard_.leave();
+  EXPECT_EQ(control_.goodbyes, 1);
+  EXPECT_EQ(guard_.mayBegin().code(), Code::kInvalidUsage);
+  aborted_ = true;
+  guard_.leave();
+  EXPECT_EQ(control_.goodbyes, 1);
+}
+
+}  // namespace
+}  // namespace horing
