@@ -8,7 +8,7 @@
 
 #include "capi/on_threads.h"
 #include "capi/streams.h"
-#include "comm/estimate.h"
+#include "comm/tuning/estimate.h"
 #include "cuda/device.h"
 
 namespace horing {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/tuning/tuning.h"
+
 namespace horing {
 
 namespace {
@@ -52,7 +54,7 @@ constexpr int64_t kLatecomersLookMs = 10;
 // abort, those that are about to come shall hear of it, rather than look for a rendezvous that is gone until their deadline passes.
 Result<std::unique_ptr<Communicator>> makeCommunicator(CommunicatorOptions options, const RootService* root) {
   const std::shared_ptr<std::atomic<bool>> ends = options.aborted;
-  Result<std::unique_ptr<Communicator>> made = Communicator::create(std::move(options));
+  Result<std::unique_ptr<Communicator>> made = createTuned(std::move(options));
   if (made.ok() || !root || !root->failed() || made.status().code() == Code::kTimeout) return made;
   for (int64_t waited_ms = 0; waited_ms < kLatecomersMs; waited_ms += kLatecomersLookMs)
     if ((ends && *ends) || root->waitFinished(kLatecomersLookMs)) break;

@@ -379,6 +379,13 @@ const Selection& Communicator::selectionFor(const CallSpec& spec) const {
   return selector_->select(spec.collective, totalBytes(spec, options_.ranks));
 }
 
+void Communicator::chooseBy(SelectionTable table, std::string found_at) {
+  selection_table_ = std::move(table);
+  table_from_ = std::move(found_at);
+  selector_ = std::make_unique<Selector>(makeSelector());
+  prepared_.clear();
+}
+
 uint64_t Communicator::memoryBytes() const {
   // Between calls the control thread may be driving transports.
   const ExclusiveUse exclusive = guard_->enter(Use::kLook);

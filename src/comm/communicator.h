@@ -29,7 +29,6 @@
 #include "control/root_service.h"
 #include "control/unique_id.h"
 #include "engine/host/point_to_point.h"
-#include "selection/kept_table.h"
 #include "sim/machine_model.h"
 
 namespace horing {
@@ -146,7 +145,11 @@ class Communicator {
   int64_t timeoutMs() const { return timeout_ms_.load(std::memory_order_relaxed); }
   void setTimeoutMs(int64_t timeout_ms) { timeout_ms_.store(timeout_ms, std::memory_order_relaxed); }
   // What HORING_CALIBRATE says, of this communicator or one that it comes of; nothing where it is 0.
-  const std::optional<MachineModel>& machine() const { return machine_; }
+  const std::optional<MachineModel>& machine() const { return options_.machine; }
+  // While it is made.
+  void setMachine(const MachineModel& machine) { options_.machine = machine; }
+  // By which it reaches another rank.
+  const char* transportTo(int rank) const;
   const Log& log() const { return log_; }
   // Of the kernels of whoever launches some. Any thread.
   CallLog& launches() { return guard_->launches(); }
@@ -163,26 +166,17 @@ class Communicator {
   const WaitPolicy& waitPolicy() const { return progress_->waitPolicy(); }
   void setWaitPolicy(const WaitPolicy& policy) { progress_->setWaitPolicy(policy); }
   // Not while a call runs, and the same on every rank: from now on this table chooses.
-  void chooseBy(SelectionTable table);
-  // Jobs like this one. Its versions are those of this machine and library.
-  KeptFor keptFor() const;
+  // `found_at`: for people, where it was found; empty: it was not.
+  void chooseBy(SelectionTable table, std::string found_at = "");
   uint64_t memoryBytes() const;
   // Over RDMA, by this rank.
   DataMoved dataMoved() const { return connector_->dataMoved(); }
   std::string describe() const;
+  void logWhoIsWhere() const;
 
  private:
   explicit Communicator(CommunicatorOptions options);
   Status initialise();
-  Status settle();
-  Status learnMachine();
-  Status selectByModel();
-  Status selectByKept();
-  bool measuresItself() const;
-  std::string findKept();
-  void keepFirst(const std::string& text) const;
-  Result<std::string> textOfFirst(const std::string& text);
-  Status chooseByText(const std::string& text);
   std::string settingsText() const;
   // How this rank would host a meeting.
   Result<RootOptions> meetingOptions() const;
@@ -197,7 +191,6 @@ class Communicator {
   TransportRequest transportRequest(const Fragment& place) const;
   void watchSegments();
   std::string jobName() const;
-  void logWhoIsWhere() const;
   void keepRecords();
   void writeTimeline() const;
 
@@ -235,14 +228,11 @@ class Communicator {
   Registrations registrations_;
   std::unique_ptr<SegmentList::Watcher> freed_segments_;  // tells the connector
   std::unique_ptr<LentBuffers> lent_;
-  std::optional<const Job> job_;  // once the ranks know each other
-  std::optional<MachineModel> machine_;
+  std::optional<const Job> job_;          // once the ranks know each other
   std::optional<ReservedRoot> reserved_;  // where this rank would host a meeting; nothing if it cannot
   std::vector<std::optional<UniqueId>> meeting_places_;  // by rank
   SelectionTable selection_table_;
-  bool first_keeps_tables_ = false;  // rank 0 keeps tables, perhaps one for this job
-  bool first_measures_ = false;      // rank 0 can keep what is measured where there is none
-  std::string table_from_;           // on rank 0, for people: where the table was found; empty: it was not
+  std::string table_from_;  // see chooseBy()
   std::unique_ptr<Selector> selector_;
   bool shares_memory_ = false;  // every rank has opened that of every other
   std::unique_ptr<Planner> planner_;

@@ -138,7 +138,6 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     made->control_->onQuestion([comm = made.get()] {
       comm->guard_->lookBetweenCalls([comm] { comm->progress_->driveForOthers(); });
     });
-    status = made->settle();
   }
   if (!status.ok()) {
     if (made->control_ && made->options_.failed_rank)
@@ -325,10 +324,7 @@ Result<Job::Ranks> Communicator::decodePeers(const std::vector<std::vector<std::
     WireReader reader(blobs[rank]);
     const std::string theirs = reader.text(kMaxSettingsBytes);
     const bool keeps_tables = reader.number<uint8_t>() != 0, measures = reader.number<uint8_t>() != 0;
-    if (rank == 0) {
-      first_keeps_tables_ = keeps_tables;
-      first_measures_ = measures;
-    }
+    if (rank == 0) ranks.first = {keeps_tables, measures};
     const auto identity_bytes = reader.blob(kMaxHostIdentityBytes);
     const auto fragment_bytes = reader.blob(kMaxFragmentBytes);
     const auto place = reader.blob(kUniqueIdBytes);
@@ -463,6 +459,11 @@ void Communicator::logWhoIsWhere() const {
   for (const std::string& warning : job_->warnings()) log_.warn("init", "%s", warning.c_str());
 }
 
+const char* Communicator::transportTo(int rank) const {
+  const int choice = connector_->choiceFor(rank);
+  return choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name();
+}
+
 std::string Communicator::describe() const {
   const GroupMap& map = job_->map();
   const std::string name = options_.name.empty() ? "" : options_.name + ": ";
@@ -474,13 +475,12 @@ std::string Communicator::describe() const {
   if (map.groups() > 1 && map.uniform())
     text += formatString("rails: %d, each a ring through %d groups\n", map.largestGroup(), map.groups());
   for (int rank = 0; rank < options_.ranks && rank < 64; ++rank) {
-    const int choice = rank == options_.rank ? -1 : connector_->choiceFor(rank);
+    const std::string by = rank == options_.rank ? "" : transportTo(rank);
     const std::string home = job_->homeOf(rank), &rail = job_->railOf(rank);
     text +=
         formatString("rank %d: %s, group %d%s%s%s%s%s%s\n", rank, job_->identityOf(rank).describe().c_str(),
                      map.groupOf(rank), home.empty() ? "" : ", on ", home.c_str(),
-                     rail.empty() ? "" : ", near ", rail.c_str(), choice < 0 ? "" : ", by ",
-                     choice < 0 ? "" : connector_->transports()[static_cast<size_t>(choice)]->name());
+                     rail.empty() ? "" : ", near ", rail.c_str(), by.empty() ? "" : ", by ", by.c_str());
   }
   if (!selector_->fallback().empty()) text += selector_->fallback() + '\n';
   if (!table_from_.empty()) text += "algorithms by " + table_from_ + '\n';

@@ -19,10 +19,16 @@ namespace horing {
 // A value, the same on every rank. Any thread.
 class Job {
  public:
+  // What rank 0 keeps of what was measured.
+  struct First {
+    bool keeps_tables = false;  // perhaps one for this job
+    bool measures = false;      // it can keep what is measured where there is none
+  };
   // What the ranks have told of themselves, by rank.
   struct Ranks {
     std::vector<HostIdentity> identities;
     std::vector<Fragment> fragments;
+    First first{};
   };
   // Whether two ranks have opened each other's memory; null: no rank tries.
   using SharesMemory = std::function<bool(size_t a, size_t b)>;
@@ -33,6 +39,7 @@ class Job {
   const HostIdentity& identityOf(int rank) const { return told_.identities[static_cast<size_t>(rank)]; }
   std::span<const HostIdentity> identities() const { return told_.identities; }
   const Fragment& fragmentOf(int rank) const { return told_.fragments[static_cast<size_t>(rank)]; }
+  const First& first() const { return told_.first; }
   const GroupMap& map() const { return map_; }
   // Of each position: the number of its block when blocks are ordered by local index, then by group. Lives as long as the job. Error:
   // groups of different sizes.

@@ -14,9 +14,10 @@ LAYERS = {
     "launch": ["control", "base"],
     "selection": ["sim", "algorithms", "schedule", "topology", "base"],
     "comm": ["control", "selection", "engine", "sim", "transport", "schedule", "topology", "cuda", "base"],
+    "comm/tuning": ["comm", "selection", "engine", "sim", "schedule", "base"],
     "comm/gpu": ["comm", "control", "selection", "engine", "transport", "schedule", "topology", "cuda", "base"],
     "comm/queue": ["comm/gpu", "comm", "cuda", "base"],
-    "capi": ["comm/queue", "comm/gpu", "comm", "launch", "control", "cuda", "base"],
+    "capi": ["comm/queue", "comm/gpu", "comm/tuning", "comm", "launch", "control", "cuda", "base"],
     "nccl": ["base"],
     "paro": ["base"],
 }
@@ -38,7 +39,7 @@ FACES = {
     "tools/horing_plan": ["base", "schedule", "algorithms"],  # it shows schedules
     "tools/horing_sim": ["base", "schedule", "algorithms", "sim", "selection"],  # it simulates schedules, and writes the selection table
     "tools/horing_topo": ["topology"],  # it shows machines
-    "tools/horing_tune": ["base", "launch", "selection", "comm"],  # it measures the machine under a communicator, and writes tables
+    "tools/horing_tune": ["base", "launch", "selection", "comm/tuning", "comm"],  # it measures the machine under a communicator, and writes tables
     "tools/horing_info": ["base", "topology", "control", "selection", "comm/gpu", "nccl"],  # it shows what was found
 }
 

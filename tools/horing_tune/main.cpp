@@ -12,9 +12,11 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "comm/algorithm_measurement.h"
-#include "comm/calibration.h"
 #include "comm/communicator.h"
+#include "comm/tuning/algorithm_measurement.h"
+#include "comm/tuning/calibration.h"
+#include "comm/tuning/kept.h"
+#include "comm/tuning/tuning.h"
 #include "common/quantity.h"
 #include "common/text_file.h"
 #include "launch/launcher.h"
@@ -112,7 +114,7 @@ void keep(const Communicator& communicator, const Result<std::string>& table) {
   const std::string& setting = communicator.options().config.cache_dir;
   if (setting == kNoCache) return;
   const KeptTables kept(cacheFolder(setting));
-  const KeptFor what = communicator.keptFor();
+  const KeptFor what = keptFor(communicator);
   const Status status = table.ok() ? kept.keep(what, table.value()) : table.status();
   if (status.ok()) {
     std::printf("# jobs like this one choose by %s\n#   %s\n", kept.pathFor(what).c_str(), what.job.c_str());
@@ -166,7 +168,7 @@ Status tune(const TuneOptions& options) {
     return makeStatus(
         Code::kInvalidUsage,
         "one rank has nobody to send to: start two or more, as 'horing-run -n 2 -- horing-tune'");
-  HORING_ASSIGN(const std::unique_ptr<Communicator> communicator, Communicator::create(std::move(made)));
+  HORING_ASSIGN(const std::unique_ptr<Communicator> communicator, createTuned(std::move(made)));
   return measure(*communicator, options);
 }
 

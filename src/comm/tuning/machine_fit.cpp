@@ -1,4 +1,4 @@
-#include "comm/machine_fit.h"
+#include "comm/tuning/machine_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "comm/calibration.h"
+#include "comm/tuning/calibration.h"
 
 #include <poll.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 #pragma once
 // What the machine under a communicator costs, measured by messages between pairs of its ranks and by nothing else: no collective
 // is timed, so that a prediction of one is a prediction.
-#include "comm/machine_fit.h"
+#include "comm/tuning/machine_fit.h"
 
 namespace horing {
 

@@ -1,4 +1,4 @@
-#include "comm/algorithm_measurement.h"
+#include "comm/tuning/algorithm_measurement.h"
 
 #include <gtest/gtest.h>
 

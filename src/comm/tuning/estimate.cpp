@@ -1,4 +1,4 @@
-#include "comm/estimate.h"
+#include "comm/tuning/estimate.h"
 
 #include <algorithm>
 

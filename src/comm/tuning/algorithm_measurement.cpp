@@ -1,12 +1,12 @@
-#include "comm/algorithm_measurement.h"
+#include "comm/tuning/algorithm_measurement.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/random.h"
-#include "comm/calibration.h"
 #include "comm/communicator.h"
+#include "comm/tuning/calibration.h"
 #include "schedule/postcondition.h"
 #include "selection/table_words.h"
 #include "sim/simulation.h"
