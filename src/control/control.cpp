@@ -79,6 +79,8 @@ class JoinedControl final : public Control {
   using Lock = std::unique_lock<std::mutex>;
 
   void serve();
+  void turn(Lock& lock);
+  void runOutOfMemory(Lock& lock);
   void runFailureAction(Lock& lock);
   void runQuestionAction(Lock& lock);
   void stopServing();
@@ -196,23 +198,8 @@ void JoinedControl::wakeThread() const {
 void JoinedControl::serve() {
   Lock lock(mutex_);
   while (!stop_ && !finished()) {
-    if (away_ && channel_->broke()) comeBack(lock);
-    if (stop_ || finished()) break;
-    pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    if (channel_->wantsWrite()) items[0].events |= POLLOUT;
-    const int64_t now_ns = options_.clock->nowNs();
-    const int64_t wait_ns = wakeNs(now_ns) - now_ns;
-    const int64_t most_ms = away_ ? kAbortCheckMs : kPollMs;
-    const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, most_ms));
-    lock.unlock();
-    [[maybe_unused]] const int ready = ::poll(items, 2, wait_ms);
-    uint64_t rings = 0;
-    if (items[1].revents) [[maybe_unused]]
-      const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
-    lock.lock();
-    if (!stop_) progress(options_.clock->nowNs());
-    runFailureAction(lock);
-    if (!stop_) runQuestionAction(lock);
+    const auto turned = withoutExceptions([&]() -> Status { return turn(lock), Status(); });
+    if (!turned.ok()) runOutOfMemory(lock);
   }
   // The rendezvous waits for a sign that its last word was heard.
   if (root_closed_) channel_->hangUp();
@@ -220,12 +207,44 @@ void JoinedControl::serve() {
   runFailureAction(lock);
 }
 
+// What could not be done now may be possible later; this rank is lost all the same, and who waits for it hears so, from it or, where it
+// cannot even say that, from the rendezvous, which hears nothing more.
+void JoinedControl::runOutOfMemory(Lock& lock) {
+  if (!lock.owns_lock()) lock.lock();
+  if (status_.ok()) [[maybe_unused]]
+    const Status failed = giveUp(noMemory());
+  changed_.notify_all();
+  lock.unlock();
+  ::poll(nullptr, 0, kAbortCheckMs);
+  lock.lock();
+}
+
+void JoinedControl::turn(Lock& lock) {
+  if (away_ && channel_->broke()) comeBack(lock);
+  if (stop_ || finished()) return;
+  pollfd items[] = {{channel_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  if (channel_->wantsWrite()) items[0].events |= POLLOUT;
+  const int64_t now_ns = options_.clock->nowNs();
+  const int64_t wait_ns = wakeNs(now_ns) - now_ns;
+  const int64_t most_ms = away_ ? kAbortCheckMs : kPollMs;
+  const int wait_ms = static_cast<int>(std::clamp<int64_t>((wait_ns + 999'999) / 1'000'000, 0, most_ms));
+  lock.unlock();
+  [[maybe_unused]] const int ready = ::poll(items, 2, wait_ms);
+  uint64_t rings = 0;
+  if (items[1].revents) [[maybe_unused]]
+    const ssize_t drained = ::read(wake_.get(), &rings, sizeof rings);
+  lock.lock();
+  if (!stop_) progress(options_.clock->nowNs());
+  runFailureAction(lock);
+  if (!stop_) runQuestionAction(lock);
+}
+
 void JoinedControl::runFailureAction(Lock& lock) {
   if (status_.ok() || !on_failure_) return;
   const auto action = std::exchange(on_failure_, nullptr);
   const Status error = status_;
   lock.unlock();
-  action(error);
+  [[maybe_unused]] const Status done = withoutExceptions([&]() -> Status { return action(error), Status(); });
   lock.lock();
 }
 
@@ -291,7 +310,8 @@ void JoinedControl::blameRoot(Status status) {
 }
 
 void JoinedControl::progress(int64_t now_ns) {
-  if (std::exchange(unsaid_, false) && !finished()) send(AnnounceMessage{status_.code(), status_.message()});
+  if (unsaid_ && !finished()) send(AnnounceMessage{status_.code(), status_.message()});
+  unsaid_ = false;
   const Status moved = channel_->progress();
   // Who breaks the protocol is not listened to any more.
   if (!readMessages(now_ns).ok()) gone_ = true;

@@ -134,6 +134,7 @@ class RootThread final : public RootService {
   void stopListening();
   void deliver(std::span<const SharedMessage> messages);
   void close();
+  void hangUp();
   void setDeadline(Client& client, int64_t now_ns);
   void clearDeadline(Client& client);
 
@@ -205,8 +206,9 @@ bool RootThread::waitFinished(int64_t timeout_ms) const {
 }
 
 void RootThread::run() {
-  loop();
-  close();
+  const Status ended = withoutExceptions([&]() -> Status { return loop(), close(), Status(); });
+  // Without memory there is no rendezvous. Connections that end tell every rank so, and that takes none.
+  if (!ended.ok()) hangUp();
   const std::lock_guard lock(mutex_);
   finished_ = true;
   ended_.notify_all();
@@ -628,6 +630,10 @@ void RootThread::close() {
     const int64_t now_ns = turn(static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, kLongestTurnMs)));
     if (away_ > 0) here_by_ns = now_ns + toNs(kClosingMs);
   }
+  hangUp();
+}
+
+void RootThread::hangUp() {
   stopListening();
   clients_.clear();
 }

@@ -55,10 +55,13 @@ inline void inThreads(int count, const std::function<void(int)>& body) {
 }
 
 // Joins all ranks of a communicator; every entry is a Control unless a failure was reported.
-inline std::vector<std::unique_ptr<Control>> joinAll(const UniqueId& id, int ranks) {
+inline std::vector<std::unique_ptr<Control>> joinAll(const UniqueId& id, int ranks,
+                                                     int64_t heartbeat_ms = 0) {
   std::vector<std::unique_ptr<Control>> controls(static_cast<size_t>(ranks));
   inThreads(ranks, [&](int rank) {
-    Result<std::unique_ptr<Control>> joined = Control::join(joinOptions(id, rank, ranks));
+    JoinOptions options = joinOptions(id, rank, ranks);
+    options.heartbeat_ms = heartbeat_ms;
+    Result<std::unique_ptr<Control>> joined = Control::join(options);
     EXPECT_TRUE(joined.ok()) << joined.status().toString();
     if (joined.ok()) controls[static_cast<size_t>(rank)] = joined.take();
   });

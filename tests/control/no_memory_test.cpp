@@ -24,5 +24,26 @@ TEST(NoMemory, TheOthersHearOfAnErrorAllTheSame) {
   }
 }
 
+// The threads of the rendezvous and of both ranks have memory for so many allocations while a failure is to be told. Nobody waits for
+// ever, and the process, which is the user's, lives. Returns whether they ran out.
+bool endsTheJobAlone(int64_t enough_for, int64_t heartbeat_ms) {
+  const auto root = startRoot();
+  const auto controls = joinAll(root->id(), 2, heartbeat_ms);
+  allocations_left_elsewhere = enough_for;
+  controls[0]->announceError(Status(Code::kSystemError, "its own words"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const bool ran_out = allocations_left_elsewhere < 0;
+  allocations_left_elsewhere = kNever;
+  EXPECT_FALSE(controls[0]->status().ok());
+  EXPECT_FALSE(waitForError(*controls[1]).ok()) << "memory for " << enough_for;
+  return ran_out;
+}
+
+TEST(NoMemory, InThreadsOfTheLibraryEndsNothingButTheJob) {
+  is_of_test = true;
+  for (const int64_t enough_for : {0, 1, 3, 6}) EXPECT_TRUE(endsTheJobAlone(enough_for, /*heartbeat_ms=*/0));
+  EXPECT_TRUE(endsTheJobAlone(0, /*heartbeat_ms=*/10)) << "also where connections may be made again";
+}
+
 }  // namespace
 }  // namespace horing
