@@ -213,6 +213,7 @@ Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   BlockingStreams blocking;
   std::vector<Pending*> staged;
   Status submitted;
+  for (const Pending& pending : commands) HORING_TRY(pending.comm->queue->awaitRoom());
   try {
     for (const std::vector<Pending*>& round : inRounds(commands))
       for (Pending* const pending : round)
@@ -328,6 +329,7 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     open_group.commands.push_back({comm, comm->life, std::move(command), {stream}});
     return {};
   }
+  if (for_cuda || own) HORING_TRY(comm->queue->awaitRoom());
   if (for_cuda) return comm->queue->submit(std::move(command), CudaStream{stream});
   if (own) return comm->queue->submit(std::move(command), {&own, 1});
   HORING_TRY(checkMayWait());

@@ -75,6 +75,7 @@ Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOpti
     meeting->child = meet();
     return meeting->child.status();
   }});
+  HORING_TRY(parent->queue->awaitRoom());
   HORING_TRY(parent->queue->submit(std::move(command), std::array{&meeting->stream}));
   const auto find = [meeting]() -> Result<Origin> {
     HORING_TRY(meeting->stream.synchronize());

@@ -160,8 +160,7 @@ horingResult_t horingStreamQuery(horingStream_t stream) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
     HORING_ASSIGN(const std::shared_ptr<Stream> own, findOwn(stream));
-    return own->idle() ? own->synchronize()
-                       : Status(Code::kInProgress, "operations on the stream are not complete yet");
+    return own->query();
   });
 }
 

@@ -323,6 +323,41 @@ TEST(StreamErrors, ACallbackThatWouldWaitForItselfIsRefused) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// More than are queued before a call waits for room: which only the second rank's calls would make.
+TEST(Group, OfOneThreadHoldsMoreCallsOfEachRankThanAreQueued) {
+  constexpr int kRanks = 2, kCalls = 5000;
+  horingComm_t comms[kRanks];
+  ASSERT_HORING(horingCommInitAll(comms, kRanks, nullptr));
+  for (const horingComm_t comm : comms) ASSERT_HORING(horingCommSetTimeout(comm, 20'000));
+  int32_t data[kRanks] = {1, 1};
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank)
+    for (int i = 0; i < kCalls; ++i)
+      ASSERT_HORING(
+          horingAllReduce(&data[rank], &data[rank], 1, horingInt32, horingMax, comms[rank], nullptr));
+  EXPECT_HORING(horingGroupEnd());
+  EXPECT_EQ(data[0], 1);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// The other thread is inside, and may be making links and plans.
+TEST(MemoryBytes, AreToldWhileACallIsInside) {
+  horingComm_t comms[2];
+  ASSERT_HORING(horingCommInitAll(comms, 2, nullptr));
+  int32_t received = 0;
+  const int32_t sent = 7;
+  std::thread inside([&] { EXPECT_HORING(horingRecv(&received, 1, horingInt32, 1, comms[0], nullptr)); });
+  for (int i = 0; i < 200; ++i) {
+    uint64_t bytes = 0;
+    EXPECT_HORING(horingCommMemoryBytes(comms[0], &bytes));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  EXPECT_HORING(horingSend(&sent, 1, horingInt32, 0, comms[1], nullptr));
+  inside.join();
+  EXPECT_EQ(received, sent);
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 // As many as a communicator queues before the next has to wait for room.
 constexpr int kMostQueued = 4096;
 

@@ -232,12 +232,17 @@ bool CommandQueue::hasMessagesUnderWay() {
   return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.isMessage(); });
 }
 
-Status CommandQueue::makeRoom(std::unique_lock<std::mutex>& lock) {
-  if (!thread_.started()) {
-    HORING_TRY(thread_.start("a communicator's operations", [this] { serve(); }));
-    has_thread_.store(true, std::memory_order_release);
-  }
-  if (served_queue || await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
+Status CommandQueue::startThread() {
+  if (thread_.started()) return {};
+  HORING_TRY(thread_.start("a communicator's operations", [this] { serve(); }));
+  has_thread_.store(true, std::memory_order_release);
+  return {};
+}
+
+Status CommandQueue::awaitRoom() {
+  if (!has_thread_.load(std::memory_order_acquire) || served_queue) return {};
+  std::unique_lock lock(mutex_);
+  if (await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
   return makeStatus(
       Code::kTimeout,
       "rank %d: %zu operations are queued on the communicator and none of them ended within %lld "
@@ -256,9 +261,9 @@ Status CommandQueue::submit(Command command, std::span<Stream* const> streams) {
   std::vector<StreamTurn> turns;
   for (Stream* const stream : streams) turns.push_back({stream});
   std::unique_lock lock(mutex_);
-  if (const Status room = makeRoom(lock); !room.ok()) {
+  if (const Status started = startThread(); !started.ok()) {
     lock.unlock();
-    return command.taken == Taken::kSome ? communicator_.breakOff(room) : room;
+    return command.taken == Taken::kSome ? communicator_.breakOff(started) : started;
   }
   if (hasTagsOnly(command) && !tagged_calls_) {
     auto calls = std::make_unique<TaggedCalls>(*this);
@@ -311,8 +316,8 @@ Status CommandQueue::tryToEnqueueStaged(Command command, std::span<const CudaStr
   HORING_TRY(asyncError());
   HORING_TRY(awaitGpuOperationsOfThread());
   {
-    std::unique_lock lock(mutex_);
-    HORING_TRY(makeRoom(lock));
+    const std::lock_guard lock(mutex_);
+    HORING_TRY(startThread());
   }
   // Before the stream is told anything: it waits for what the thread finds here.
   std::list<Entry> entry(1);

@@ -37,9 +37,12 @@ class CommandQueue {
   Status agreeAtOnce();
   // Carries it out, after all that was submitted before.
   Status run(Command& command);
-  // To be carried out when it is its turn on all these streams, which differ and must outlive it. Blocks only while kMaxQueued are waiting, and not in
-  // a callback on a thread of a queue, which would wait for itself: from there they may become more. Errors: no thread to be had,
-  // no room before the deadline of a call; whatever happens later is the streams' to tell.
+  // To be called before one or several calls of submit() or enqueue(), which do not look for room: of a group that has operations of
+  // several ranks each may wait for those behind it. Blocks while kMaxQueued are waiting, but not in a callback on a thread of a queue,
+  // which would wait for itself: from there they may become more. Error: no room before the deadline of a call.
+  Status awaitRoom();
+  // To be carried out when it is its turn on all these streams, which differ and must outlive it. Does not block. Error: no thread to be
+  // had; whatever happens later is the streams' to tell.
   // Messages with tags are under way at the same time, and beside the other operations, as far as their streams allow.
   Status submit(Command command, std::span<Stream* const> streams);
   // The same on a stream of CUDA: for buffers of the GPU that the queue is bound to. What goes wrong later sticks to the
@@ -100,8 +103,8 @@ class CommandQueue {
   Status tryToEnqueueStaged(Command command, std::span<const CudaStream> streams);
   Status carryOutOnHost(const Command& command);
   Status carryOutStaged(const StagedOperation& operation);
-  // Starts the thread, and waits for room behind the others.
-  Status makeRoom(std::unique_lock<std::mutex>& lock);
+  // Under mutex_.
+  Status startThread();
   // Waits until `condition` holds, or turns are abandoned. False: the time that a call may take has passed.
   template <typename Condition>
   bool await(std::unique_lock<std::mutex>& lock, Condition condition);

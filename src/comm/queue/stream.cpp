@@ -88,9 +88,10 @@ Status Stream::wait(Turn mark, std::chrono::milliseconds timeout) {
   return error_turn_ < mark ? error_ : Status();
 }
 
-bool Stream::idle() const {
+Status Stream::query() {
   const std::lock_guard lock(mutex_);
-  return finished_ == next_;
+  if (finished_ < next_) return Status(Code::kInProgress, "operations on the stream are not complete yet");
+  return std::exchange(error_, Status());
 }
 
 }  // namespace horing

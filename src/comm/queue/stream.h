@@ -61,8 +61,8 @@ class Stream {
   // Waits for the turns before the mark, or for all taken so far if these are fewer. The first error among them since the last
   // synchronize(), which stays; kInProgress: the time is up.
   Status wait(Turn mark, std::chrono::milliseconds timeout);
-  // Whether all turns taken so far are finished.
-  bool idle() const;
+  // As synchronize() if all turns taken so far are finished; else kInProgress, at once.
+  Status query();
 
  private:
   struct Waiting {

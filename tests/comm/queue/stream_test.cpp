@@ -1,0 +1,50 @@
+// A stream as those see it who wait for it or ask about it. Operations on streams: tests/capi.
+#include "comm/queue/stream.h"
+
+#include <gtest/gtest.h>
+
+namespace horing {
+namespace {
+
+StreamTurn enter(Stream& stream) {
+  StreamTurn turn{&stream};
+  Stream::enter({&turn, 1});
+  return turn;
+}
+
+void finish(const StreamTurn& turn, const Status& status) {
+  Stream::DueCallbacks due;
+  turn.stream->finish(turn.turn, status, due);
+  due.call();
+}
+
+TEST(Stream, AQueryNeverWaitsAndTakesTheErrorOnce) {
+  Stream stream;
+  EXPECT_TRUE(stream.query().ok()) << "nothing was entered";
+  const StreamTurn first = enter(stream), second = enter(stream);
+  EXPECT_EQ(stream.query().code(), Code::kInProgress);
+  finish(first, makeStatus(Code::kTimeout, "late"));
+  EXPECT_EQ(stream.query().code(), Code::kInProgress) << "the second is not finished";
+  finish(second, {});
+  EXPECT_EQ(stream.query().message(), "late");
+  EXPECT_TRUE(stream.query().ok());
+}
+
+// Another thread may enter something at any time, also from the callback that asks.
+TEST(Stream, AQueryInACallbackSeesWhatWasEnteredThere) {
+  Stream stream;
+  const StreamTurn first = enter(stream);
+  Status asked;
+  StreamTurn later{};
+  stream.callBack([&](const Status&) {
+    later = enter(stream);
+    asked = stream.query();
+  });
+  finish(first, {});
+  EXPECT_EQ(asked.code(), Code::kInProgress);
+  finish(later, {});
+  EXPECT_TRUE(stream.query().ok());
+}
+
+}  // namespace
+}  // namespace horing
