@@ -341,6 +341,7 @@ Status Communicator::connect(PlannedOperation& planned, const Turn& turn) {
                                .transports = planned.transports,
                                .deadline = turn.deadline}));
   planner_->bind(planned);
+  noteMemory();
   return {};
 }
 
@@ -386,11 +387,16 @@ void Communicator::chooseBy(SelectionTable table, std::string found_at) {
   prepared_.clear();
 }
 
+void Communicator::noteMemory() const {
+  memory_bytes_ = connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes() +
+                  tagged_messages_->memoryBytes();
+}
+
 uint64_t Communicator::memoryBytes() const {
   // Between calls the control thread may be driving transports.
   const ExclusiveUse exclusive = guard_->enter(Use::kLook);
-  return connector_->memoryBytes() + planner_->memoryBytes() + point_to_point_->memoryBytes() +
-         tagged_messages_->memoryBytes();
+  if (exclusive.owns()) noteMemory();
+  return memory_bytes_;
 }
 
 }  // namespace horing

@@ -168,6 +168,7 @@ class Communicator {
   // Not while a call runs, and the same on every rank: from now on this table chooses.
   // `found_at`: for people, where it was found; empty: it was not.
   void chooseBy(SelectionTable table, std::string found_at = "");
+  // Any thread. While a call is inside: as of when links or plans were made last.
   uint64_t memoryBytes() const;
   // Over RDMA, by this rank.
   DataMoved dataMoved() const { return connector_->dataMoved(); }
@@ -212,6 +213,8 @@ class Communicator {
   Status driveToEnd(const PlannedOperation& planned, const Turn& turn);
   Status connect(PlannedOperation& planned, const Turn& turn);
   void sayGoodbye();
+  // By who is inside.
+  void noteMemory() const;
 
   CommunicatorOptions options_;
   std::atomic<int64_t> timeout_ms_;
@@ -244,6 +247,7 @@ class Communicator {
   std::unique_ptr<Progress> progress_;
   PreparedCalls prepared_;
   uint64_t sequence_ = 0;
+  mutable std::atomic<uint64_t> memory_bytes_{0};
 };
 
 }  // namespace horing

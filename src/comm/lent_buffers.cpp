@@ -14,8 +14,12 @@ constexpr size_t kMostLent = 256;
 void LentBuffers::lendRegistered(uint32_t transports, const void* buffer, uint64_t ticket) {
   transports = connector_.thatUseLentMemory(transports);
   if (!buffer || transports == 0) return;
-  const std::optional<Region> region = regionAt(buffer);
-  if (region) lend({*region, transports, ticket});
+  auto* const byte = static_cast<std::byte*>(const_cast<void*>(buffer));
+  if (segments_) {
+    if (const auto place = segments_->find(byte, 1))
+      return lend({Region{place->name.id, byte - place->offset, place->name.bytes}, transports, ticket});
+  }
+  registrations_.withRegion(byte, [&](const Region& region) { lend({region, transports, ticket}); });
 }
 
 void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket) {
@@ -30,14 +34,6 @@ void LentBuffers::lend(const Lent& lent) {
   lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
   connector_.lend(lent.transports, lent.region);
   lent_.push_back(lent);
-}
-
-std::optional<Region> LentBuffers::regionAt(const void* buffer) const {
-  auto* const byte = static_cast<std::byte*>(const_cast<void*>(buffer));
-  if (segments_)
-    if (const auto place = segments_->find(byte, 1))
-      return Region{place->name.id, byte - place->offset, place->name.bytes};
-  return registrations_.find(byte);
 }
 
 void LentBuffers::takeBack(bool failed, const Lent& lent) {

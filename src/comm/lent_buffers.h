@@ -38,7 +38,6 @@ class LentBuffers {
   };
   void lend(const Lent& lent);
   void takeBack(bool failed, const Lent& lent);
-  std::optional<Region> regionAt(const void* buffer) const;
 
   Connector& connector_;
   const SegmentList* const segments_;

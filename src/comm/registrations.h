@@ -54,14 +54,21 @@ class Registrations {
   }
   // One that has this byte.
   std::optional<Region> find(const std::byte* memory) const {
+    std::optional<Region> found;
+    withRegion(memory, [&found](const Region& region) { found = region; });
+    return found;
+  }
+  // Runs use(region) of one that has this byte, if there is one. It is not removed before that has returned: what is done for it there is
+  // undone by whoever removes it.
+  template <typename Use>
+  void withRegion(const std::byte* memory, const Use& use) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto at = by_address_.upper_bound(memory); at != by_address_.begin();) {
       const Region& region = (--at)->second.region;
       const auto offset = static_cast<size_t>(memory - region.begin);
-      if (offset < region.bytes) return region;
-      if (offset >= largest_) break;
+      if (offset < region.bytes) return use(region);
+      if (offset >= largest_) return;
     }
-    return std::nullopt;
   }
 
  private:

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 namespace horing {
@@ -25,6 +28,28 @@ TEST(Registrations, FindsARegionAroundAByte) {
   EXPECT_TRUE(registrations.find(begin + 100));
   EXPECT_TRUE(registrations.remove(inner).ok());
   EXPECT_FALSE(registrations.find(begin + 100));
+}
+
+// What a call lends to transports it may keep until it is removed: by then whoever removes it must see that it was lent.
+TEST(Registrations, ARegionIsNotRemovedWhileItIsUsed) {
+  Registrations registrations;
+  std::byte memory[64];
+  void* const handle = registrations.add(memory, sizeof memory).take();
+  std::atomic<bool> is_removed{false};
+  std::thread remover;
+  bool was_removed_inside = true;
+  registrations.withRegion(memory, [&](const Region&) {
+    remover = std::thread([&] {
+      EXPECT_TRUE(registrations.remove(handle).ok());
+      is_removed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    was_removed_inside = is_removed;
+  });
+  remover.join();
+  EXPECT_FALSE(was_removed_inside);
+  EXPECT_TRUE(is_removed);
+  registrations.withRegion(memory, [](const Region&) { ADD_FAILURE() << "is removed"; });
 }
 
 }  // namespace
