@@ -1,9 +1,33 @@
 #include "base/status.h"
 
+#include <locale.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 namespace horing {
+
+namespace {
+
+// While it lives, this thread writes numbers as programs read them, whatever the locale of the calling program. Resource.
+class PlainNumbers {
+ public:
+  PlainNumbers() : before_(::uselocale(plain())) {}
+  ~PlainNumbers() { ::uselocale(before_); }
+  PlainNumbers(const PlainNumbers&) = delete;
+  PlainNumbers& operator=(const PlainNumbers&) = delete;
+
+ private:
+  // glibc has this one ready: no memory is needed.
+  static locale_t plain() {
+    static const locale_t kPlain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    return kPlain;
+  }
+  locale_t before_;
+};
+
+}  // namespace
 
 const char* codeName(Code code) {
   switch (code) {
@@ -30,8 +54,8 @@ const char* codeName(Code code) {
 }
 
 const std::string& Status::message() const {
-  static const std::string kEmpty;
-  return message_ ? *message_ : kEmpty;
+  static const auto* const empty = new std::string;  // never destroyed: calls may come while the program ends
+  return message_ ? *message_ : *empty;
 }
 
 std::string Status::toString() const {
@@ -39,6 +63,7 @@ std::string Status::toString() const {
 }
 
 std::string formatStringV(const char* format, va_list arguments) {
+  const PlainNumbers plain;
   va_list again;
   va_copy(again, arguments);
   const int length = std::vsnprintf(nullptr, 0, format, arguments);
@@ -70,7 +95,10 @@ Status systemError(int error_number, const char* format, ...) {
   std::string text = formatStringV(format, arguments);
   va_end(arguments);
   char buffer[128];
-  return Status(Code::kSystemError, text + ": " + strerror_r(error_number, buffer, sizeof buffer));
+  const char* const limit = error_number == EMFILE  ? " (ulimit -n)"
+                            : error_number == EFBIG ? " (ulimit -f)"
+                                                    : "";
+  return Status(Code::kSystemError, text + ": " + strerror_r(error_number, buffer, sizeof buffer) + limit);
 }
 
 }  // namespace horing

@@ -48,9 +48,9 @@ class [[nodiscard]] Status {
 
 // Builds a Status with a printf-style message.
 Status makeStatus(Code code, const char* format, ...) __attribute__((format(printf, 2, 3)));
-// As makeStatus(kSystemError), with ": <strerror(error_number)>" appended.
+// As makeStatus(kSystemError), with ": <strerror(error_number)>" appended, and the limit of the process that it is about, if any.
 Status systemError(int error_number, const char* format, ...) __attribute__((format(printf, 2, 3)));
-// printf into a std::string.
+// printf into a std::string, the same under every locale.
 std::string formatString(const char* format, ...) __attribute__((format(printf, 1, 2)));
 std::string formatStringV(const char* format, va_list arguments);
 

@@ -2,12 +2,12 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <set>
 #include <vector>
 
+#include "base/number.h"
 #include "base/printable.h"
 
 namespace horing {
@@ -83,12 +83,10 @@ std::string shown(std::string_view text) {
 
 // `wrong` is what the caller's message says then.
 std::string setNumber(const Number& number, std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  if (is_number && value >= number.least && value <= number.most &&
-      (!number.is_whole || value == std::floor(value))) {
-    *number.value = value;
+  const std::optional<double> value = numberOf<double>(text);
+  if (value && *value >= number.least && *value <= number.most &&
+      (!number.is_whole || *value == std::floor(*value))) {
+    *number.value = *value;
     return {};
   }
   return formatString("%s takes a %snumber from %g to %g, not '%s'", number.key,

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/folder_entries.h"
+#include "base/number.h"
 #include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
@@ -221,8 +222,10 @@ double rdmaGBytesPerS(const std::filesystem::path& device) {
   double fastest = 0;
   for (const auto& port : folderEntries(device / "ports")) {
     std::ifstream file(port / "rate");
-    double gbits = 0;
-    if (file >> gbits) fastest = std::max(fastest, gbits / 8);
+    std::string line;
+    std::getline(file, line);
+    std::string_view rest = line;
+    fastest = std::max(fastest, takeNumber<double>(rest).value_or(0) / 8);
   }
   return fastest;
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/number.h"
 #include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
@@ -79,13 +80,12 @@ std::string HwlocXmlReader::infoOf(size_t index, std::string_view name) const {
 
 Result<double> HwlocXmlReader::number(size_t index, const char* attribute, double most) const {
   const std::string text = textOf(index, attribute);
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
   if (text.empty()) return 0.0;
-  if (*end != '\0' || !(value >= 0 && value <= most))
+  const std::optional<double> value = numberOf<double>(text);
+  if (!value || !(*value >= 0 && *value <= most))
     return wrong(index, formatString("%s=\"%s\": a number from 0 to %g is expected", attribute,
                                      printable(text, 40).c_str(), most));
-  return value;
+  return *value;
 }
 
 OsDevice HwlocXmlReader::osDevice(size_t index) const {
@@ -254,7 +254,7 @@ Status HwlocXmlReader::readLinks(size_t index) {
   std::map<int32_t, double> into_fabric;
   for (size_t row = 0; row < size; ++row)
     for (size_t column = 0; column < size; ++column) {
-      const double gbytes = std::strtod(values[row * size + column].c_str(), nullptr) / 1000;
+      const double gbytes = numberOf<double>(values[row * size + column]).value_or(0) / 1000;
       if (row == column || gpus[row] < 0 || !(gbytes > 0 && gbytes <= kMaxGBytesPerS)) continue;
       if (gpus[column] >= 0) builder_.link(gpus[row], gpus[column], gbytes);
       if (gpus[column] < 0 && switches[column]) into_fabric[gpus[row]] += gbytes;

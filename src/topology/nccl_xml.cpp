@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/number.h"
 #include "base/printable.h"
 #include "topology/cpu_mask.h"
 #include "topology/graph_builder.h"
@@ -71,14 +72,14 @@ Result<double> NcclReader::number(const XmlElement& element, const char* name, d
                                   double most) const {
   const std::string* text = element.attribute(name);
   if (!text || text->empty()) return fallback;
-  char* end = nullptr;
-  const double value = std::strtod(text->c_str(), &end);
+  std::string_view rest = *text;
+  const std::optional<double> value = takeNumber<double>(rest);
   // "16.0 GT/s PCIe" is a number with a unit.
-  const bool ends = *end == '\0' || *end == ' ';
-  if (end == text->c_str() || !ends || !(value >= 0 && value <= most))
+  const bool ends = rest.empty() || rest.front() == ' ';
+  if (!value || !ends || !(*value >= 0 && *value <= most))
     return wrong(element, formatString("has %s=\"%s\": a number from 0 to %g is expected", name,
                                        printable(*text, 40).c_str(), most));
-  return value;
+  return *value;
 }
 
 Result<std::string> NcclReader::busId(const XmlElement& element, const char* name) const {

@@ -106,6 +106,18 @@ def check_include(file, number, target, problems):
         problems.append(f"{where}: includes {target}, which is private to src/{layer}")
 
 
+def check_locale(file, text, problems):
+    """No number that is read or written depends on the locale of the calling program."""
+    if file.parts[0] not in rules.LOCALE_FREE:
+        return
+    patterns = [(rules.READS_BY_LOCALE, "reads a number as the locale has it: use base/number.h")]
+    if file.parts[0] != rules.PRINTS_FOR_PEOPLE:
+        patterns.append((rules.WRITES_BY_LOCALE, "writes a number as the locale has it: use formatString()"))
+    for pattern, problem in patterns:
+        for match in re.finditer(pattern, text):
+            problems.append(f"{file}:{text.count(chr(10), 0, match.start()) + 1}: {problem}")
+
+
 def find_cycle(graph):
     """Nodes of one cycle of `graph` (node -> set of nodes), or None."""
     done, path = set(), []
@@ -189,7 +201,9 @@ def check(root, grants_are_needed=False):
     check_names(root, problems)
     for path in source_files(root):
         file = path.relative_to(root)
-        lines = path.read_text(errors="replace").splitlines()
+        text = path.read_text(errors="replace")
+        lines = text.splitlines()
+        check_locale(file, text, problems)
         if len(lines) > rules.MAX_SOURCE_LINES:
             problems.append(f"{file}: more than {rules.MAX_SOURCE_LINES} lines: it carries more than one idea")
         problems += [f"{file}:{number}: a comment inside a comment" for number, line in enumerate(lines, 1)

@@ -107,6 +107,19 @@ class CheckLayers(unittest.TestCase):
         self.write("src/base/heads.cpp", "// ---- One ----\n//\n// http://two\n  // // ---- Three ---- // text\n")
         self.assert_one_problem("src/base/heads.cpp:4", "comment")
 
+    def test_refuses_to_read_a_number_by_locale(self):
+        self.write("src/base/bad.cpp", "\ndouble a = std::strtod(text, nullptr);\n")
+        self.assert_one_problem("src/base/bad.cpp:2", "base/number.h")
+
+    def test_refuses_to_write_a_number_by_locale(self):
+        self.write("src/base/bad.cpp", 'std::fprintf(file, "%d of "\n  "%.3f\\n", 1, 2.0);\n')
+        self.assert_one_problem("src/base/bad.cpp:1", "formatString")
+
+    def test_accepts_numbers_of_no_locale(self):
+        self.write("src/base/good.cpp", 'formatString("%.3f", 1.0);\nstd::printf("%d", 1);\n')
+        self.write("tools/good.cpp", 'std::printf("%.3f", 1.0);\n')
+        self.assertEqual(check_layers.check(self.root), [])
+
     def test_refuses_a_file_past_the_edge(self):
         self.write("src/base/long.cpp", "\n" * 801)
         self.assert_one_problem("src/base/long.cpp", "800")

@@ -62,5 +62,11 @@ PRIVATE_SEEN_BY = ["bench/micro", "tests/fuzz"]  # they measure, and feed, the p
 
 # Folders that need no README.md of their own: tests/README.md speaks for its folders.
 NO_README = ["tests/*", "tests/*/*", "bench/*/*", "src/*/*/*"]
+# Numbers in text are the same under every locale: base/number.h reads them, formatString() (base/status.h) writes them.
+LOCALE_FREE = ["src", "tools", "include"]
+READS_BY_LOCALE = r"\b(?:strto(?:d|f|ld)|atof|sto(?:d|f|ld)|setlocale)\s*\("
+WRITES_BY_LOCALE = r"\b(?:v?(?:f|d|s|sn)?printf)\s*\((?:[^;\"]|\"[^\"]*\")*?\"[^\"]*?%[-+ #0-9.*']*L?[aefgAEFG]"
+PRINTS_FOR_PEOPLE = "tools"  # programs never set a locale, so that what they print themselves is plain
+
 MAX_README_LINES = 70
 MAX_SOURCE_LINES = 800

@@ -1,8 +1,10 @@
 #include "common/quantity.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <span>
+#include <string_view>
+
+#include "base/number.h"
 
 namespace horing {
 
@@ -14,12 +16,11 @@ struct Unit {
 };
 
 Result<double> parse(const std::string& text, std::span<const Unit> units, const char* examples) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  const std::string unit = end;
-  if (end != text.c_str() && std::isfinite(number) && number >= 0)
+  std::string_view unit = text;
+  const std::optional<double> number = takeNumber<double>(unit);
+  if (number && std::isfinite(*number) && *number >= 0)
     for (const Unit& known : units)
-      if (unit == known.name) return number * known.factor;
+      if (unit == known.name) return *number * known.factor;
   return makeStatus(Code::kInvalidArgument, "'%s' is not a quantity such as %s", text.c_str(), examples);
 }
 

@@ -2,9 +2,10 @@
 //
 //   rank_program WORD ...      under horing-run; a word is NAME=VALUE for all ranks, or RANK:NAME=VALUE for one
 //
-// NAME in capitals is put into the environment before anything else. The others are the fields of Script below.
+// NAME in capitals is put into the environment before anything else, "locale" is the program's. The others are the fields of Script below.
 // Events are lines of standard output: "event NAME rank R code C at_ms T took_ms T cpu_ms T text TEXT".
 #include <horing/horing.h>
+#include <locale.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -78,7 +79,7 @@ void say(const char* event, int code, const Clocks& began, std::string text = ""
   const Clocks now;
   char line[2048];
   const int length = std::snprintf(
-      line, sizeof line, "event %s rank %d code %d at_ms %.1f took_ms %.1f cpu_ms %.1f text %s\n", event,
+      line, sizeof line, "event %s rank %d code %d at_ms %.0f took_ms %.0f cpu_ms %.0f text %s\n", event,
       rank_here, code, now.wall_ms, now.wall_ms - began.wall_ms, now.cpu_ms - began.cpu_ms, text.c_str());
   [[maybe_unused]] const ssize_t written =
       write(STDOUT_FILENO, line, std::min(static_cast<size_t>(length), sizeof line - 1));
@@ -90,6 +91,7 @@ bool setField(Script& script, const std::string& name, const std::string& value)
   if (name == "end") return script.end = value, true;
   if (name == "join_when") return script.join_when = value, true;
   if (name == "call_when") return script.call_when = value, true;
+  if (name == "locale") return setlocale(LC_ALL, value.c_str()) != nullptr;
   if (name == "keep_until") return script.keep_until = value, true;
   const std::pair<const char*, long*> numbers[] = {{"type", &script.type},
                                                    {"op", &script.op},
