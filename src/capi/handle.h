@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/float_environment.h"
 #include "base/service_thread.h"
 #include "base/status.h"
 #include "comm/communicator.h"
@@ -112,9 +113,11 @@ inline Status checkHandle(horingComm_t comm) {
   return is_well ? Status() : whyRefused(comm);
 }
 
-// Every entry point is one call of this: no exception leaves the library. `comm` may be NULL or stale.
+// Every entry point is one call of this: no exception leaves the library, and no floating-point environment comes in. `comm` may be NULL or
+// stale.
 template <typename Body>
 horingResult_t guarded(horingComm_t comm, Body body) noexcept {
+  const DefaultFloats floats;
   try {
     HandleUse use(comm);
     return report(body(), comm);

@@ -26,12 +26,12 @@ Factor factorFrom(DataType type, const void* scalar);
 //   - premulsum, and avg of floating point: a source flagged in `is_input` is multiplied by `factor` when read (in
 //     float32, or float64 for float64; integers wrap around), and the products are summed.
 //   - avg of integers: the folded sum is divided by `ranks` (towards zero) at the store if `is_final`.
-//   - min and max: the result is one of the operands, bit for bit, infinities of float8e5m2 included; -0 is
+//   - min and max: the result is one of the operands, bit for bit; -0 is
 //     below +0; if any operand is NaN the result is NaN, whatever the order.
 //   - band, bor and bxor: integers only, bit by bit.
 //   - a NaN result is the positive quiet NaN of its type, whichever NaN went in; a copy (one source, nothing
 //     to scale) keeps every bit.
-// The floating point environment must be the default one (round to nearest, subnormals kept).
+// The floating point environment must be the default one (base/float_environment.h).
 struct FoldArguments {
   const std::byte* const* sources = nullptr;
   const bool* is_input = nullptr;  // one per source; only read for avg and premulsum; null: none is
