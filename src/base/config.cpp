@@ -120,12 +120,13 @@ const char* nearestName(std::string_view name) {
 }  // namespace
 
 const std::vector<ConfigVariable>& configVariables() {
-  static const std::vector<ConfigVariable> kVariables = {
+  // Never destroyed: calls may come while the program ends.
+  static const auto* const variables = new std::vector<ConfigVariable>{
 #define X(member, kind, fallback, allowed, name, help) {name, #kind, fallback, allowed, help},
       HORING_CONFIG(X)
 #undef X
   };
-  return kVariables;
+  return *variables;
 }
 
 IntRange rangeOf(std::string_view name) {

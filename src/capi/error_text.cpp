@@ -1,17 +1,22 @@
 // horingGetErrorString, horingGetLastError and what they show.
+#include "base/thread_object.h"
 #include "capi/handle.h"
 
 namespace horing {
 
 namespace {
-thread_local std::string last_failure;  // of this thread
-thread_local std::string shown;         // what horingGetLastError gave out
+struct Texts {
+  std::string last_failure;
+  std::string shown;  // what horingGetLastError gave out
+};
+using ThreadTexts = ThreadObject<Texts>;
 thread_local bool out_of_memory = false;
 }  // namespace
 
 horingResult_t report(const Status& status, horingComm_t comm) noexcept {
   if (status.ok()) return horingSuccess;
   try {
+    std::string& last_failure = ThreadTexts::get().last_failure;
     last_failure = status.toString();
     out_of_memory = false;
     if (comm && comm->alive) {
@@ -42,6 +47,7 @@ const char* horingGetLastError(horingComm_t comm) {
   constexpr const char* kOutOfMemory = "no memory, not even for a message";
   try {
     if (!comm && out_of_memory) return kOutOfMemory;
+    auto& [last_failure, shown] = ThreadTexts::get();
     shown.clear();
     HandleUse use(comm);
     if (!comm) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_object.h"
 #include "capi/on_threads.h"
 #include "capi/streams.h"
 #include "comm/tuning/estimate.h"
@@ -44,7 +45,9 @@ struct Group {
 };
 
 // What the API gives no object for: a group belongs to a thread.
-thread_local Group open_group;
+Group& openGroup() {
+  return ThreadObject<Group>::get();
+}
 
 // Whether the command goes to streams that are none of ours: then they are of CUDA.
 bool isForCuda(const Command& command, horingStream_t stream) {
@@ -316,7 +319,7 @@ void takeBackHandles(const Group& group) {
 }  // namespace
 
 bool groupIsOpen() {
-  return open_group.depth > 0;
+  return openGroup().depth > 0;
 }
 
 Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
@@ -326,7 +329,7 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
     HORING_ASSIGN(own, findStream(stream));
   }
   if (groupIsOpen()) {
-    open_group.commands.push_back({comm, comm->life, std::move(command), {stream}});
+    openGroup().commands.push_back({comm, comm->life, std::move(command), {stream}});
     return {};
   }
   if (for_cuda || own) HORING_TRY(comm->queue->awaitRoom());
@@ -337,7 +340,7 @@ Status launch(horingComm_t comm, Command&& command, horingStream_t stream) {
 }
 
 void addInitToGroup(std::function<Status()> init, InitPlace place) {
-  auto& all = open_group.inits;
+  auto& all = openGroup().inits;
   auto of_parent = std::find_if(all.begin(), all.end(), [&](const Inits& other) {
     return place.parent && other.parent == place.parent;
   });
@@ -346,7 +349,7 @@ void addInitToGroup(std::function<Status()> init, InitPlace place) {
 }
 
 void refuseGroup(const Status& why) {
-  if (groupIsOpen() && open_group.refused.ok()) open_group.refused = why;
+  if (groupIsOpen() && openGroup().refused.ok()) openGroup().refused = why;
 }
 
 }  // namespace horing
@@ -357,7 +360,7 @@ horingResult_t horingGroupStart(void) {
   return horing::guarded(nullptr, []() -> horing::Status {
     // While there is some.
     [[maybe_unused]] const horing::Status& made = horing::noMemory();
-    ++horing::open_group.depth;
+    ++horing::openGroup().depth;
     return {};
   });
 }
@@ -368,8 +371,8 @@ horingResult_t horingGroupEnd(void) {
     if (!groupIsOpen())
       return makeStatus(Code::kInvalidUsage,
                         "horingGroupEnd without a horingGroupStart before it in this thread");
-    if (--open_group.depth > 0) return {};
-    Group group = std::exchange(open_group, Group());
+    if (--openGroup().depth > 0) return {};
+    Group group = std::exchange(openGroup(), Group());
     if (!group.refused.ok()) {
       takeBackHandles(group);
       return makeStatus(group.refused.code(),
@@ -389,8 +392,8 @@ horingResult_t horingGroupSimulateEnd(horingSimInfo_t* simInfo) {
     if (!groupIsOpen())
       return makeStatus(Code::kInvalidUsage,
                         "horingGroupSimulateEnd without a horingGroupStart before it in this thread");
-    if (--open_group.depth > 0) return {};
-    Group group = std::exchange(open_group, Group());
+    if (--openGroup().depth > 0) return {};
+    Group group = std::exchange(openGroup(), Group());
     takeBackHandles(group);
     if (simInfo && (simInfo->magic != kSimInfoMagic || simInfo->size < sizeof *simInfo))
       return makeStatus(Code::kInvalidArgument,
@@ -410,9 +413,9 @@ horingResult_t horingGroupDiscard(void) {
       return makeStatus(Code::kInvalidUsage,
                         "horingGroupDiscard without a horingGroupStart before it in this thread");
     refuseGroup(makeStatus(Code::kInvalidUsage, "a part of it was given up (horingGroupDiscard)"));
-    if (--open_group.depth > 0) return {};
-    takeBackHandles(open_group);
-    open_group = Group();
+    if (--openGroup().depth > 0) return {};
+    takeBackHandles(openGroup());
+    openGroup() = Group();
     return {};
   });
 }

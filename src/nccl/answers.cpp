@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/thread_object.h"
 #include "nccl/face.h"
 
 namespace horing::nccl {
@@ -13,8 +14,11 @@ namespace {
 
 constexpr int kLevelWithTimeout = NCCL_VERSION(2, 30, 0);
 
-thread_local std::string latest_here;  // failure of this thread
-thread_local std::string shown;        // what ncclGetLastError gave out
+struct Texts {
+  std::string latest_here;  // failure of this thread
+  std::string shown;        // what ncclGetLastError gave out
+};
+using ThreadTexts = ThreadObject<Texts>;
 
 // Of all threads: whoever watches a job asks for the failure of another one.
 struct Latest {
@@ -28,7 +32,7 @@ Latest& latest() {
 
 void keep(const char* text) noexcept {
   try {
-    latest_here = text;
+    ThreadTexts::get().latest_here = text;
     Latest& all = latest();
     std::lock_guard lock(all.mutex);
     all.text = text;
@@ -97,6 +101,7 @@ NCCL_FACE(const char*, GetErrorString, (ncclResult_t result)) {
 
 NCCL_FACE(const char*, GetLastError, (ncclComm_t comm)) {
   try {
+    auto& [latest_here, shown] = ThreadTexts::get();
     shown = comm ? horingGetLastError(own(comm)) : "";
     if (shown.empty()) shown = latest_here;
     if (!shown.empty()) return shown.c_str();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_object.h"
 #include "nccl/face.h"
 #include "nccl/variables.h"
 
@@ -53,14 +54,18 @@ ncclResult_t unknown(const char* key) {
                 key ? key : "NULL");
 }
 
+struct KeptText {
+  std::string text;
+};
+
 // The text, which stays valid until the thread asks again.
 ncclResult_t textOf(const ncclParamHandle* handle, const std::string** text) {
-  static thread_local std::string kept;
   const auto& all = parameters().all;
   const bool known = std::any_of(all.begin(), all.end(), [&](const auto& each) { return &each == handle; });
   if (!known) return refuse(ncclInvalidArgument, "h is no handle of ncclParamBind");
   const std::optional<std::string> value = findValue(handle->name);
   if (!value) return refuse(ncclInvalidArgument, "%s is not set", handle->name.c_str());
+  std::string& kept = horing::ThreadObject<KeptText>::get().text;
   kept = *value;
   *text = &kept;
   return ncclSuccess;

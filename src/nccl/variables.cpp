@@ -136,7 +136,8 @@ constexpr char kItself[] = "horing chooses this itself";
 }  // namespace
 
 std::span<const Mapping> mappings() {
-  static const std::vector<Mapping> kMappings = {
+  // Never destroyed: calls may come while the program ends.
+  static const auto* const all = new std::vector<Mapping>{
       {"HORING_DEBUG", {"NCCL_DEBUG"}, kSame, debugLevel},
       {"HORING_DEBUG_FILE", {"NCCL_DEBUG_FILE", "NCCL_DEBUG"}, kTranslated, logFile},
       {"HORING_DEBUG_FORM", {"NCCL_DEBUG"}, kTranslated, logForm},
@@ -165,7 +166,7 @@ std::span<const Mapping> mappings() {
        within<1, 1024>},
       {"HORING_INIT_TIMEOUT_MS", {}, kTranslated, initTimeout},
   };
-  return kMappings;
+  return *all;
 }
 
 std::span<const Accepted> acceptedVariables() {

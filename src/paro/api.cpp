@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "base/float_environment.h"
+#include "base/thread_object.h"
 #include "horing/paro.h"
 #include "paro/client.h"
 #include "paro/convert.h"
@@ -17,20 +19,28 @@ namespace horing::paro {
 namespace {
 
 // The API gives it no other owner, as horing.h's.
-thread_local std::string last_error;
+struct LastError {
+  std::string text;
+};
+using ThreadLastError = ThreadObject<LastError>;
+thread_local bool out_of_memory = false;
 
 horingResult_t report(const Status& status) {
-  if (!status.ok()) last_error = status.message();
+  if (!status.ok()) {
+    ThreadLastError::get().text = status.message();
+    out_of_memory = false;
+  }
   return static_cast<horingResult_t>(status.code());
 }
 
 // Every entry point is one call of this: no exception leaves the library.
 template <typename Body>
 horingResult_t guarded(Body body) noexcept {
+  const DefaultFloats floats;
   try {
     return report(body());
   } catch (...) {
-    last_error = "out of memory";  // needs none: a string has room for as much in itself
+    out_of_memory = true;
     return horingSystemError;
   }
 }
@@ -93,7 +103,11 @@ using namespace horing::paro;
 extern "C" {
 
 const char* horingParoGetLastError(void) {
-  return last_error.c_str();
+  try {
+    if (!out_of_memory) return ThreadLastError::get().text.c_str();
+  } catch (...) {  // no memory
+  }
+  return "out of memory";
 }
 
 horingResult_t horingParoGetStrategy(horingParoStrategy_t strategy, const horingParoStrategyInfo_t** info) {

@@ -213,8 +213,9 @@ const char* ranksPerCoreText(RanksPerCore ranks_per_core) {
 }
 
 const SelectionTable& SelectionTable::builtIn() {
-  static const SelectionTable kTable = parse(kBuiltIn, "built in").take();
-  return kTable;
+  // Never destroyed: calls may come while the program ends.
+  static const auto* const table = new SelectionTable(parse(kBuiltIn, "built in").take());
+  return *table;
 }
 
 Result<SelectionTable> SelectionTable::parse(std::string_view text, std::string_view source) {

@@ -1,4 +1,4 @@
-"""Fails when a library shows symbols that are not its own.
+"""Fails when a library shows symbols that are not its own, or has objects that end before the program does.
 
 usage: check_exports.py NM libhoring.so libhoring.a libnccl.so libnccl_static.a
 """
@@ -19,6 +19,13 @@ def visible(nm, library):
     return [line.split()[0] for line in output.splitlines() if line and not line.endswith(":")]
 
 
+def ends_early(nm, library):
+    """Whether objects of `library` are destroyed by exit(): handlers of exit() that call it would use them after that."""
+    output = subprocess.run([nm, "-D", "--undefined-only", "--format=posix", library], check=True, capture_output=True,
+                            text=True).stdout
+    return [name for name in ("__cxa_atexit", "__cxa_thread_atexit") if name in output]
+
+
 def main():
     nm, *libraries = sys.argv[1:]
     failed = False
@@ -29,6 +36,9 @@ def main():
         print(f"{library}: {len(names)} symbols, {len(foreign)} of them not its own")
         print("".join(f"  {name}\n" for name in foreign[:40]), end="")
         failed = failed or bool(foreign) or wanted not in names
+        if ".so" in library and ends_early(nm, library):
+            print(f"  has objects that end before the program does: {', '.join(ends_early(nm, library))}")
+            failed = True
     return 1 if failed else 0
 
 
