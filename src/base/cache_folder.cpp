@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/output.h"
 
 namespace horing {
 
@@ -19,16 +20,6 @@ namespace {
 std::string folderIn(const char* variable) {
   const char* folder = std::getenv(variable);
   return folder && *folder == '/' ? folder : "";
-}
-
-Status writeAll(int fd, const std::string& text, const std::string& path) {
-  for (size_t written = 0; written < text.size();) {
-    const ssize_t more = ::write(fd, text.data() + written, text.size() - written);
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return systemError(errno, "cannot write %s", path.c_str());
-    written += static_cast<size_t>(more);
-  }
-  return {};
 }
 
 }  // namespace
@@ -64,8 +55,7 @@ Result<std::optional<std::string>> readWhole(const std::string& path, size_t mos
 }
 
 Status replaceWhole(const std::string& path, const std::string& text) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  HORING_TRY(makeOneFolder(std::filesystem::path(path).parent_path(), 0777));
   std::string draft = path + ".XXXXXX";
   const Fd file(::mkostemp(draft.data(), O_CLOEXEC));
   if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());

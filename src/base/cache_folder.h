@@ -17,7 +17,7 @@ std::string cacheFolder(const std::string& setting);
 // All of a file; nothing: it is not there. Never waits for a pipe that nobody writes. Errors: it cannot be read, is no file, or is longer
 // than `most_bytes`.
 Result<std::optional<std::string>> readWhole(const std::string& path, size_t most_bytes);
-// In a folder that is made where it is missing. Whoever reads meanwhile finds the file from before, or all of the new one; of writers
+// In a folder that is made where it is missing, but none above it. Whoever reads meanwhile finds the file from before, or all of the new one; of writers
 // at once one is the last. Errors: the system's, and the file from before stays.
 Status replaceWhole(const std::string& path, const std::string& text);
 

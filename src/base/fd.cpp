@@ -1,9 +1,11 @@
 #include "base/fd.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
 namespace horing {
 
@@ -33,9 +35,19 @@ void closeAll() {
   }
 }
 
+int aboveStandard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return moved;
+}
+
 }  // namespace
 
 void Fd::reset(int fd) {
+  fd = aboveStandard(fd);
   const uint32_t now = generation.load(std::memory_order_relaxed);
   if (fd_ >= 0 && generation_ == now) {
     // The bit goes first: another thread may get the number again as soon as it is closed.
@@ -45,6 +57,11 @@ void Fd::reset(int fd) {
   fd_ = fd;
   generation_ = now;
   if (auto* word = wordOf(fd)) word->fetch_or(bitOf(fd), std::memory_order_relaxed);
+}
+
+int Fd::release() {
+  if (auto* word = wordOf(fd_)) word->fetch_and(~bitOf(fd_), std::memory_order_relaxed);
+  return std::exchange(fd_, -1);
 }
 
 void Fd::closeInForkedChildren() {

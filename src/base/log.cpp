@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/output.h"
+
 namespace horing {
 
 namespace {
@@ -62,7 +64,7 @@ Result<int> openLogFile(const std::string& path) {
   std::lock_guard lock(open->mutex);
   const std::string named = withNames(path);
   const auto [file, is_new] = open->files.try_emplace(named, -1);
-  if (is_new) file->second = ::open(named.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (is_new) file->second = openOutput(named, O_APPEND, 0644).release();
   if (file->second >= 0) return file->second;
   const int error = errno;
   open->files.erase(file);
@@ -76,6 +78,7 @@ void Log::write(LogLevel level, const char* subsystem, const char* format, va_li
     std::string line =
         target_.nccl_form ? beginningInNcclForm(level, rank_) : beginningOf(level, rank_, subsystem);
     line += formatStringV(format, arguments) + '\n';
+    const NoWriteSignals quiet;
     // One write(2): lines of concurrent ranks do not mix.
     [[maybe_unused]] const ssize_t written = ::write(target_.descriptor, line.data(), line.size());
   } catch (...) {  // no memory

@@ -6,6 +6,7 @@
 
 #include "base/cache_folder.h"
 #include "base/hex.h"
+#include "base/output.h"
 #include "comm/communicator.h"
 #include "comm/transports.h"
 #include "control/flight_file.h"
@@ -108,7 +109,8 @@ bool measuresOnce(const CommunicatorOptions& options) {
   const Config& config = options.config;
   return config.selection == kSelectionAuto && config.calibrate == kCalibrateOnce &&
          (!options.is_child || options.machine) && config.algorithm == kSelectionAuto &&
-         !config.reproducible && KeptTables(cacheFolder(config.cache_dir)).canKeep();
+         !config.reproducible &&
+         (config.cache_dir.empty() || KeptTables(cacheFolder(config.cache_dir)).canKeep());
 }
 
 PeerBuffers::SingleCopy singleCopyOf(const Config& config) {

@@ -1,11 +1,6 @@
 #include "control/flight_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-
-#include "base/fd.h"
+#include "base/output.h"
 #include "control/control_messages.h"
 
 namespace horing {
@@ -24,18 +19,6 @@ std::string jsonEscaped(const std::string& text) {
     }
   }
   return escaped;
-}
-
-Status writeWholeFile(const std::string& path, const std::string& text) {
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file.valid()) return systemError(errno, "cannot write %s", path.c_str());
-  for (size_t written = 0; written < text.size();) {
-    const ssize_t more = ::write(file.get(), text.data() + written, text.size() - written);
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return systemError(errno, "cannot write %s", path.c_str());
-    written += static_cast<size_t>(more);
-  }
-  return {};
 }
 
 namespace {

@@ -23,7 +23,4 @@ Result<std::string> writeFlightFile(const FlightFileOptions& options, const Call
 // A text inside a JSON string, without the quotes.
 std::string jsonEscaped(const std::string& text);
 
-// Makes a file and writes it whole; one that is there is replaced, a symbolic link is refused.
-Status writeWholeFile(const std::string& path, const std::string& text);
-
 }  // namespace horing

@@ -1,7 +1,6 @@
 #include "nccl/environment.h"
 
 #include <strings.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "base/output.h"
 #include "nccl/banner.h"
 #include "nccl/config.h"
 #include "nccl/variables.h"
@@ -80,7 +80,8 @@ void showBanner(int rank) {
   const bool wanted = level != told().values.end() && ::strcasecmp(level->second.c_str(), "none") != 0;
   if (rank != 0 || !wanted || std::exchange(shown, true)) return;
   const std::string line = std::string(kBanner) + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(logOf(-1).descriptor(), line.data(), line.size());
+  // A lost line is not worth an error.
+  [[maybe_unused]] const Status written = writeAll(logOf(-1).descriptor(), line, "the log");
 }
 
 }  // namespace

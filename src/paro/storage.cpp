@@ -7,13 +7,15 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/output.h"
+
 namespace horing::paro {
 
 Result<NewFile> NewFile::create(const std::string& path) {
   NewFile file(path);
   // Whatever a save that failed has left there goes; what others have put there meanwhile is not followed.
   (void)::unlink(file.temporary().c_str());
-  file.fd_.reset(::open(file.temporary().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  file.fd_ = openOutput(file.temporary(), O_EXCL, 0666);
   if (!file.fd_.valid()) return systemError(errno, "cannot create %s", file.temporary().c_str());
   return file;
 }
@@ -23,15 +25,7 @@ NewFile::~NewFile() {
 }
 
 Status NewFile::write(const void* data, size_t bytes) {
-  const auto* at = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(fd_.get(), at, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return systemError(errno, "cannot write %s", temporary().c_str());
-    at += written;
-    bytes -= static_cast<size_t>(written);
-  }
-  return {};
+  return writeAll(fd_.get(), {static_cast<const char*>(data), bytes}, temporary());
 }
 
 Status NewFile::commit() {
@@ -70,8 +64,7 @@ Status OldFile::read(uint64_t offset, void* data, size_t bytes) const {
 }
 
 Status makeFolder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST) return {};
-  return systemError(errno, "cannot make the folder %s", folder.c_str());
+  return makeOneFolder(folder, 0777);
 }
 
 Status syncFolder(const std::string& folder) {

@@ -1,8 +1,11 @@
 #include "topology/topology_file.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <fstream>
 
+#include "base/output.h"
 #include "topology/hwloc_graph.h"
 #include "topology/hwloc_xml.h"
 #include "topology/nccl_xml.h"
@@ -54,10 +57,9 @@ Result<MachineGraph> graphFromFile(const std::string& path) {
 }
 
 Status writeTopologyFile(const MachineGraph& graph, const std::string& path) {
-  std::ofstream file(path);
-  file << toNcclXml(graph);
-  file.close();
-  return file ? Status() : systemError(errno, "the topology cannot be written to %s", path.c_str());
+  const Fd file = openOutput(path, O_TRUNC, 0666);
+  if (!file.valid()) return systemError(errno, "the topology cannot be written to %s", path.c_str());
+  return writeAll(file.get(), toNcclXml(graph), path);
 }
 
 }  // namespace horing

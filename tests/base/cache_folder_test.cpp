@@ -73,12 +73,13 @@ TEST(CacheFolder, ReadsRegularFilesAndNothingElse) {
   EXPECT_NE(readWhole(folder / "file", 3).status().message().find("longer than 3 bytes"), std::string::npos);
 }
 
-TEST(CacheFolder, MakesFoldersAndLeavesNothingBehind) {
+TEST(CacheFolder, MakesItsFolderAndLeavesNothingBehind) {
   const Folder folder;
-  EXPECT_TRUE(replaceWhole(folder / "a/b/file", "one").ok());
-  EXPECT_TRUE(replaceWhole(folder / "a/b/file", "two").ok());
-  EXPECT_EQ(readWhole(folder / "a/b/file", 10).value(), "two");
-  EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(folder / "a/b/file").permissions()), 0644u);
+  EXPECT_TRUE(replaceWhole(folder / "a/file", "one").ok());
+  EXPECT_TRUE(replaceWhole(folder / "a/file", "two").ok());
+  EXPECT_EQ(readWhole(folder / "a/file", 10).value(), "two");
+  EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(folder / "a/file").permissions()), 0644u);
+  EXPECT_FALSE(replaceWhole(folder / "no/such/file", "text").ok()) << "no folder is made but its own";
   std::ofstream(folder / "file") << "in the way";
   EXPECT_NE(replaceWhole(folder / "file/below", "text").message().find("cannot write"), std::string::npos);
   std::filesystem::create_directories(folder / "taken/by");

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 
 namespace horing {
@@ -26,6 +28,27 @@ int inChild(const std::function<int()>& body) {
 
 Fd openNull() {
   return Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+}
+
+TEST(Fd, IsNoneOfTheStandardOnes) {
+  EXPECT_EQ(inChild([] {
+              for (int standard = 0; standard < 3; ++standard) ::close(standard);
+              const Fd first = openNull(), second = openNull();
+              const bool moved = first.get() >= 3 && second.get() >= 3 && isOpen(first.get());
+              return moved && !isOpen(0) && !isOpen(1) && !isOpen(2) ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Fd, IsNotValidWhereThereIsNoOtherNumber) {
+  EXPECT_EQ(inChild([] {
+              for (int standard = 0; standard < 3; ++standard) ::close(standard);
+              const rlimit limit{3, 3};
+              ::setrlimit(RLIMIT_NOFILE, &limit);
+              const Fd none = openNull();
+              return !none.valid() && !isOpen(0) ? 0 : 1;
+            }),
+            0);
 }
 
 TEST(Fd, ClosesOnce) {

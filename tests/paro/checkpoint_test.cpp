@@ -2,7 +2,10 @@
 #include <sodium.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +15,16 @@
 
 #include "../temporary_folder.h"
 #include "job.h"
+
+namespace {
+std::atomic<bool> dies_at_fsync{false};
+}
+
+// In place of the system's, also for the library: what it has written is not yet what it wants to keep.
+extern "C" int fsync(int fd) {
+  if (dies_at_fsync) ::kill(::getpid(), SIGKILL);
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace {
 
@@ -375,10 +388,6 @@ void limitFiles(rlim_t bytes) {
 
 TEST_F(Damage, AFullDiskLeavesTheLastCheckpoint) {
   const std::vector<std::string> before = filesIn(path_);
-  struct sigaction ignore {
-  }, old{};
-  ignore.sa_handler = SIG_IGN;
-  ::sigaction(SIGXFSZ, &ignore, &old);
   Job{comms_}.run([&](horingParo_t paro, Trainee& trainee) {
     trainee.initialise();
     ASSERT_PARO(horingParoSave(paro, (folder_ / "other").c_str(), 2));  // its connections are files, too
@@ -387,7 +396,6 @@ TEST_F(Damage, AFullDiskLeavesTheLastCheckpoint) {
     EXPECT_NE(std::string(horingParoGetLastError()).find("rank "), std::string::npos);
   });
   limitFiles(RLIM_INFINITY);
-  ::sigaction(SIGXFSZ, &old, nullptr);
   expectLoaded({comms_}, path_, trained(4, 1), 1);
   // The next one that succeeds takes its place and what the failed one has left.
   Job{comms_}.trainAndSave(path_, 3);
@@ -400,10 +408,8 @@ void dieWhileSaving(const std::string& folder) {
   const std::vector<horingComm_t> comms = makeGrid(2, 2);
   Job{comms}.run([&](horingParo_t paro, Trainee& trainee) {
     trainee.initialise();
-    // Connections of this call are files, too.
-    ASSERT_PARO(horingParoSave(paro, (folder + "/other").c_str(), 2));
-    limitFiles(4000);
-    (void)horingParoSave(paro, folder.c_str(), 2);  // SIGXFSZ
+    dies_at_fsync = true;
+    (void)horingParoSave(paro, folder.c_str(), 2);
   });
 }
 
@@ -421,10 +427,9 @@ TEST(CheckpointDeathTest, AWriterThatDiesLeavesTheLastCheckpoint) {
     Job{comms}.trainAndSave(path, 1);
     destroyAll(comms);
   }
-  EXPECT_EXIT(dieWhileSaving(path), testing::KilledBySignal(SIGXFSZ), "");
+  EXPECT_EXIT(dieWhileSaving(path), testing::KilledBySignal(SIGKILL), "");
   const std::vector<std::string> left = filesIn(path);
-  EXPECT_GT(left.size(), 6u) << "it died before it wrote";
-  fs::remove_all(path + "/other");
+  EXPECT_GT(left.size(), 5u) << "it died before it wrote";
   const std::vector<horingComm_t> comms = makeGrid(2, 2);
   expectLoaded({comms}, path, trained(4, 1), 1);
   Job{comms}.trainAndSave(path, 2);

@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "base/output.h"
+
 namespace horing {
 namespace {
 
@@ -98,9 +100,9 @@ Result<Segment> Segment::create(uint64_t bytes) {
   Fd fd(::memfd_create(nameOf(name.id).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid())
     return systemError(
-        errno, "making shared memory of %" PRIu64 " bytes (each allocation takes a descriptor: ulimit -n)",
-        bytes);
+        errno, "making shared memory of %" PRIu64 " bytes (each allocation takes a descriptor)", bytes);
   name.fd = fd.get();
+  const NoWriteSignals quiet;
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(fileBytes(bytes)));
   if (error != 0) return systemError(error, "allocating %" PRIu64 " bytes of shared memory", bytes);

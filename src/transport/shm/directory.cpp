@@ -12,6 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/output.h"
+
 namespace horing {
 namespace {
 
@@ -27,16 +29,10 @@ std::string folderOf(const std::string& path) {
 
 // 0 or the number of the error.
 int allocate(int fd, uint64_t bytes) {
+  const NoWriteSignals quiet;
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   return error;
-}
-
-// Nothing where the file system does not tell or has no limit.
-std::optional<uint64_t> freeBytes(const std::string& folder) {
-  struct statvfs space {};
-  if (::statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) return std::nullopt;
-  return static_cast<uint64_t>(space.f_bavail) * space.f_frsize;
 }
 
 Status notAllocated(int error, uint64_t bytes, const std::string& path, const std::string& purpose) {
@@ -57,7 +53,10 @@ Result<std::pair<OwnedName, Fd>> createEmpty(const std::string& path, const std:
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid())
     return systemError(errno, "creating %s for %s (HORING_SHM_DIR)", path.c_str(), purpose.c_str());
-  return std::pair<OwnedName, Fd>(OwnedName(path), std::move(fd));
+  OwnedName name(path);
+  // The umask may have taken more than it should: peers open it, too.
+  if (::fchmod(fd.get(), 0600) != 0) return systemError(errno, "setting the mode of %s", path.c_str());
+  return std::pair<OwnedName, Fd>(std::move(name), std::move(fd));
 }
 
 // Its size is sealed: whoever opens it later cannot shrink it under those that use it.
@@ -162,6 +161,12 @@ Owner claimOrphan(const std::string& presence_path, Fd* presence) {
 
 }  // namespace
 
+std::optional<uint64_t> freeBytes(const std::string& folder) {
+  struct statvfs space {};
+  if (::statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) return std::nullopt;
+  return static_cast<uint64_t>(space.f_bavail) * space.f_frsize;
+}
+
 OwnedName::OwnedName(std::string path) : path_(std::move(path)), pid_(::getpid()) {}
 
 OwnedName& OwnedName::operator=(OwnedName&& other) noexcept {
@@ -255,6 +260,7 @@ Result<uint64_t> shmFileBytes(int fd, const std::string& path) {
 Result<std::pair<OwnedName, Fd>> createBell(const std::string& path) {
   if (::mkfifo(path.c_str(), 0600) != 0) return systemError(errno, "making the FIFO %s", path.c_str());
   OwnedName name(path);
+  if (::chmod(path.c_str(), 0600) != 0) return systemError(errno, "setting the mode of %s", path.c_str());
   HORING_ASSIGN(Fd fd, openBell(path));
   return std::pair<OwnedName, Fd>(std::move(name), std::move(fd));
 }

@@ -2,9 +2,9 @@
 // Files of horing in a shared-memory directory: making and clearing away those of dead processes.
 //
 // All files of one rank share a *stem* and differ in what follows the first '.' :
-//   horing-JOB-TOKEN-RANK.rank      presence; its owner holds a lock on it for as long as it lives
-//   horing-JOB-TOKEN-RANK.bell      FIFO
-//   horing-JOB-TOKEN-RANK.from-7-0  slots that rank 7 sends into over its link 0 to this rank; gone as soon as
+//   horing-JOB-NONCE-RANK.rank      presence; its owner holds a lock on it for as long as it lives
+//   horing-JOB-NONCE-RANK.bell      FIFO
+//   horing-JOB-NONCE-RANK.from-7-0  slots that rank 7 sends into over its link 0 to this rank; gone as soon as
 //                                   rank 7 has mapped them. Where the directory is full, a symbolic link
 //                                   to memory of the rank's process: /proc/PID/fd/N, a memfd
 // A file whose stem has no locked presence belongs to nobody. The lock is the kernel's (open file description
@@ -12,6 +12,7 @@
 // that is used again cannot be mistaken for it.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -67,6 +68,9 @@ Result<uint64_t> shmFileBytes(int fd, const std::string& path);
 // A new FIFO of which nobody else knows; and a peer's, of this user. Neither blocks, neither raises SIGPIPE.
 Result<std::pair<OwnedName, Fd>> createBell(const std::string& path);
 Result<Fd> openBell(const std::string& path);
+
+// What the file system of a folder has room for. Nothing where it does not tell or has no limit.
+std::optional<uint64_t> freeBytes(const std::string& folder);
 
 // Whether the process that made the presence file behind `fd` is gone. `fd` was opened by openShmFile().
 bool ownerIsGone(int presence_fd);
