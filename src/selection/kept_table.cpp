@@ -7,6 +7,7 @@
 
 #include "base/cache_folder.h"
 #include "base/folder_entries.h"
+#include "base/output.h"
 #include "base/printable.h"
 
 namespace horing {
@@ -82,9 +83,7 @@ std::string KeptTables::pathFor(const KeptFor& what) const {
 
 bool KeptTables::canKeep() const {
   if (folder_.empty()) return false;
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  return ::access(folder_.c_str(), W_OK | X_OK) == 0;
+  return makeOneFolder(folder_, 0777).ok() && ::access(folder_.c_str(), W_OK | X_OK) == 0;
 }
 
 Result<std::optional<SelectionTable>> KeptTables::find(const KeptFor& what) const {

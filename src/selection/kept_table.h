@@ -27,7 +27,7 @@ class KeptTables {
   static constexpr size_t kMostListed = 1000;
   std::vector<std::string> paths() const;
   std::string pathFor(const KeptFor& what) const;
-  // Whether files can be put there; makes the folder where it is missing.
+  // Whether files can be put there; makes the folder, but none above it, where it is missing.
   bool canKeep() const;
   // Nothing: none is kept. Errors: those of readWhole() and parseKept().
   Result<std::optional<SelectionTable>> find(const KeptFor& what) const;

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -43,29 +42,18 @@ Exit code: 0; 1 if the environment holds a HORING_ variable with a wrong value o
 command line, or a file that cannot be read.
 )help";
 
-// That one, and those in it where horing-run keeps what was measured between emulated nodes.
-std::vector<std::string> foldersOfTables(const std::string& folder) {
-  std::vector<std::string> folders = {folder};
-  std::error_code error;
-  std::filesystem::directory_iterator entries(folder, error), end;
-  for (; !error && entries != end; entries.increment(error))
-    if (entries->is_directory(error)) folders.push_back(entries->path().string());
-  return folders;
-}
-
 // As comments: where the rows come from, and for which jobs others take their place.
 std::string sourceOfTable(const Config& config) {
   const bool is_auto = config.selection == kSelectionAuto;
   if (!is_auto && config.selection != kSelectionByTable) return "# the table in " + config.selection + "\n";
   std::string text = "# the table that is built in\n";
   if (!is_auto) return text;
-  for (const std::string& folder : foldersOfTables(cacheFolder(config.cache_dir)))
-    for (const std::string& path : KeptTables(folder).paths()) {
-      const Result<std::optional<std::string>> kept_text = readWhole(path, kMaxSelectionBytes);
-      const std::string what = kept_text.ok() && kept_text.value() ? keptForLine(*kept_text.value()) : "";
-      text += "# kept (HORING_CACHE_DIR): " + path + " for " +
-              (what.empty() ? "no job: it is damaged" : what) + "\n";
-    }
+  for (const std::string& path : KeptTables(cacheFolder(config.cache_dir)).paths()) {
+    const Result<std::optional<std::string>> kept_text = readWhole(path, kMaxSelectionBytes);
+    const std::string what = kept_text.ok() && kept_text.value() ? keptForLine(*kept_text.value()) : "";
+    text += "# kept (HORING_CACHE_DIR): " + path + " for " + (what.empty() ? "no job: it is damaged" : what) +
+            "\n";
+  }
   return text;
 }
 

@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/cache_folder.h"
-#include "base/config.h"
 #include "base/hex.h"
 
 namespace horing::run {
@@ -52,15 +50,6 @@ void setVariable(std::vector<std::string>& environment, const std::string& name,
                                    [&](const std::string& entry) { return entry.starts_with(start); }),
                     environment.end());
   environment.push_back(start + value);
-}
-
-// Links of other speeds are another machine, which nothing that a rank sees of them tells.
-std::string cacheOfNetwork(const EmulatedNetwork& network) {
-  const Result<Config> config = Config::fromEnvironment();
-  const std::string folder = cacheFolder(config.ok() ? config.value().cache_dir : kNoCache);
-  return folder.empty() ? kNoCache
-                        : formatString("%s/emulated-%dx%dmbit", folder.c_str(), network.spec().rails,
-                                       network.spec().rate_mbit);
 }
 
 }  // namespace
@@ -103,7 +92,6 @@ std::vector<std::string> rankEnvironment(const Placement& place, int world_size,
   setVariable(environment, "HORING_RUN_NODE", std::to_string(place.node));
   setVariable(environment, "HORING_RUN_NODES", std::to_string(network->spec().nodes));
   setVariable(environment, "HORING_RUN_INTERFACES", interfaces);
-  setVariable(environment, "HORING_CACHE_DIR", cacheOfNetwork(*network));
   setVariable(environment, "HORING_RUN_RATE_MBIT", std::to_string(network->spec().rate_mbit));
   return environment;
 }

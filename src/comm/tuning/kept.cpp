@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
@@ -40,6 +41,14 @@ std::string withoutNumbers(const std::string& host) {
   return kind;
 }
 
+// Links of other speeds are another machine, which nothing that a rank sees of horing-run's emulated ones tells.
+std::string emulatedLinks() {
+  const char* const rate = std::getenv("HORING_RUN_RATE_MBIT");
+  const char* const names = std::getenv("HORING_RUN_INTERFACES");
+  if (!rate || !names) return "";
+  return formatString("; links %s of %s Mbit/s", printable(names, 80).c_str(), printable(rate, 20).c_str());
+}
+
 template <typename Words>
 std::string joined(const Words& words) {
   std::string text;
@@ -71,20 +80,21 @@ KeptFor keptFor(const Communicator& communicator) {
   return {
       formatString(
           "%d groups of %d to %d ranks by %s, on %zu hosts like %s (%s%s%s); %d cores, a rank may use "
-          "%zu to %zu, ranks per core %s; slots %lld %lld %lld of %lld bytes",
+          "%zu to %zu, ranks per core %s; slots %lld %lld %lld of %lld bytes%s",
           map.groups(), map.smallestGroup(), map.largestGroup(), joined(transports).c_str(), kernels.size(),
           joined(hosts).c_str(), cpuModel().c_str(), rail.empty() ? "" : ", ", printable(rail, 80).c_str(),
           least_cores, least_cpus, most_cpus, ranksPerCoreText(job.shape().ranks_per_core), number(c.window),
-          number(c.slots), number(c.socket_slots), number(c.slice_bytes)),
+          number(c.slots), number(c.socket_slots), number(c.slice_bytes), emulatedLinks().c_str()),
       formatString("model %d, table %016llx, kernel %s", kModelVersion,
                    static_cast<unsigned long long>(SelectionTable::builtIn().digest()),
                    kernelRelease().c_str())};
 }
 
 void keepUnlessKnown(const Communicator& communicator, const std::string& table) {
+  // Nothing is written for a user who did not ask for it.
   const Config& config = communicator.options().config;
-  const KeptTables kept(cacheFolder(config.cache_dir));
-  if (kept.folder().empty() || config.selection != kSelectionAuto) return;
+  if (config.cache_dir.empty() || config.cache_dir == kNoCache || config.selection != kSelectionAuto) return;
+  const KeptTables kept(config.cache_dir);
   const KeptFor what = keptFor(communicator);
   const Result<std::optional<SelectionTable>> known = kept.find(what);
   if (known.ok() && known.value()) return;
@@ -111,7 +121,9 @@ KeptTable findKept(const Communicator& communicator, bool measures) {
   const std::string why = found.ok() ? "nothing was measured for " + what.job
                                      : path + " cannot serve: " + found.status().message();
   if (measures) {
-    log.info("init", "measured now, once (HORING_CALIBRATE=0: never): %s", why.c_str());
+    const bool is_kept = !communicator.options().config.cache_dir.empty();
+    log.info("init", "measured now, %s (HORING_CALIBRATE=0: never): %s",
+             is_kept ? "once" : "and kept nowhere (HORING_CACHE_DIR=DIR: there)", why.c_str());
   } else if (found.ok()) {
     log.info("init", "the built-in table chooses: %s (horing-tune does, started as this job is)",
              why.c_str());

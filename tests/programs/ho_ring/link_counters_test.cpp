@@ -42,7 +42,7 @@ TEST_F(LinkCounters, NameWhatTheyCannotRead) {
   const Result<LinkBytes> bytes = readLinkBytes(root_);
   ASSERT_FALSE(bytes.ok());
   EXPECT_NE(bytes.status().message().find("rx_bytes"), std::string::npos);
-  EXPECT_FALSE(readLinkBytes("/nonexistent").ok());
+  EXPECT_FALSE(readLinkBytes("/proc/nonexistent").ok());
 }
 
 }  // namespace

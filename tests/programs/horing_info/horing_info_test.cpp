@@ -98,12 +98,12 @@ TEST(HoringInfo, ShowsRdmaPortsAndUsesThem) {
 }
 
 TEST(HoringInfo, SaysWhyATransportIsNotUsable) {
-  const Outcome outcome = runInfo({"--json"}, {"HORING_SHM_DIR=/nonexistent"});
+  const Outcome outcome = runInfo({"--json"}, {"HORING_SHM_DIR=/proc/nonexistent"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json shm = named(Json::parse(outcome.output)["transports"], "shm");
   EXPECT_EQ(shm["usable"], false);
   const std::string error = shm["error"];
-  EXPECT_NE(error.find("/nonexistent"), std::string::npos) << error;
+  EXPECT_NE(error.find("/proc/nonexistent"), std::string::npos) << error;
   EXPECT_EQ(error.rfind("system error: "), 0u) << "once: " << error;
 }
 

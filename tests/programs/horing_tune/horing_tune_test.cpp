@@ -389,15 +389,53 @@ TEST(HoringCache, IsMissedWhereThereIsNoHome) {
   EXPECT_EQ(job.errors.find("kept"), std::string::npos) << job.errors;
 }
 
+// A user who did not say so finds nothing written, neither in a home nor in place of one.
+TEST(HoringCache, IsNotFilledForAUserWhoDidNotAsk) {
+  const TemporaryFolder home;
+  std::filesystem::create_directory(home.path() / ".cache");
+  const auto run = [](const std::string& where) {
+    const Outcome job = runRanks(2, kApart + ("HOME=" + where) +
+                                        " HORING_DEBUG=info exec env -u XDG_CACHE_HOME "
+                                        "-u HORING_CACHE_DIR " ALL_REDUCE_PROGRAM " -b 1K -e 1K -n 1 -w 0");
+    EXPECT_EQ(job.code, 0) << job.output << job.errors;
+    EXPECT_NE(job.errors.find("measured now, and kept nowhere"), std::string::npos) << job.errors;
+  };
+  run(home.path());
+  EXPECT_TRUE(std::filesystem::is_empty(home.path() / ".cache"));
+  run(home.path() / "nonexistent");
+  EXPECT_FALSE(std::filesystem::exists(home.path() / "nonexistent"));
+}
+
 TEST(HoringCache, OfEmulatedNodesIsOfTheirLinks) {
   HORING_NEEDS_NODES();
-  const auto folder = [](const std::string& setting) {
-    return runProgram({"env", "HORING_CACHE_DIR=" + setting, HORING_RUN_PROGRAM, "-n", "2", "--nodes", "2",
-                       "--rate", "500", "--", "sh", "-c", "test $RANK = 1 || echo $HORING_CACHE_DIR"})
-        .output;
+  const TemporaryFolder folder;
+  const auto errors = [&](const char* rate) {
+    const Outcome job = runProgram({"env",
+                                    "HORING_CACHE_DIR=" + folder.path().string(),
+                                    HORING_RUN_PROGRAM,
+                                    "-n",
+                                    "2",
+                                    "--nodes",
+                                    "2",
+                                    "--rate",
+                                    rate,
+                                    "--",
+                                    "env",
+                                    "HORING_DEBUG=info",
+                                    ALL_REDUCE_PROGRAM,
+                                    "-b",
+                                    "1K",
+                                    "-e",
+                                    "1K",
+                                    "-n",
+                                    "1",
+                                    "-w",
+                                    "0"});
+    EXPECT_EQ(job.code, 0) << job.output << job.errors;
+    return job.errors;
   };
-  EXPECT_EQ(folder("/kept"), "/kept/emulated-1x500mbit\n");
-  EXPECT_EQ(folder("off"), "off\n");
+  for (const char* rate : {"500", "700"})
+    EXPECT_NE(errors(rate).find(kMeasuredNow), std::string::npos) << rate;
 }
 
 // Rank 0 predicts for all: a machine in which it alone believes does not divide the ranks.
