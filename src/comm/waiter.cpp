@@ -20,7 +20,7 @@ constexpr int64_t kLongestNoYieldNs = 128'000'000;
 
 Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll.valid()) return systemError(errno, "epoll_create1 (raise the limit of open files: ulimit -n)");
+  if (!epoll.valid()) return systemError(errno, "epoll_create1");
   Waiter waiter(policy, std::move(epoll));
   for (const int fd : fds)
     if (fd >= 0) HORING_TRY(waiter.watch(fd));

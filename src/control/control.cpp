@@ -162,7 +162,7 @@ Status JoinedControl::begin() {
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid() || !news_.valid())
-    return systemError(errno, "rank %d could not make its descriptors (ulimit -n)", options_.rank);
+    return systemError(errno, "rank %d could not make its descriptors", options_.rank);
   return thread_.start("the control connection", [this] { serve(); });
 }
 
@@ -281,8 +281,9 @@ void JoinedControl::comeBack(Lock& lock) {
   while (!stop_ && !finished()) {
     const int64_t left_ms = std::min<int64_t>(kReturnAttemptMs, back_by_->remainingMs());
     lock.unlock();
+    Attempt how = Attempt::kFailed;
     Result<std::unique_ptr<ControlChannel>> connected =
-        connectOnce(return_to_, key_, {Deadline::after(*options_.clock, left_ms), nullptr});
+        connectOnce(return_to_, key_, {Deadline::after(*options_.clock, left_ms), nullptr}, &how);
     if (!connected.ok()) ::poll(nullptr, 0, kReturnPauseMs);
     lock.lock();
     if (connected.ok()) {
@@ -292,7 +293,12 @@ void JoinedControl::comeBack(Lock& lock) {
     }
     options_.log.info("control", "cannot return to the rendezvous yet: %s",
                       connected.status().message().c_str());
-    if (back_by_->passed()) loseRoot();
+    if (how == Attempt::kRefusedHere) {
+      gone_ = true;
+      [[maybe_unused]] const Status failed = fail(connected.status());
+    } else if (back_by_->passed()) {
+      loseRoot();
+    }
   }
 }
 

@@ -145,6 +145,10 @@ void Rendezvous::fail(Code code, int about_rank, std::string reason) {
   broadcasts_.push_back(shared(failure_));
 }
 
+void Rendezvous::cannotTakeMore(const Status& why) {
+  if (!complete()) fail(why.code(), -1, why.message());
+}
+
 void Rendezvous::announce(int rank, const AnnounceMessage& message) {
   fail(Code::kRemoteError, rank,
        formatString("%s stopped with %s: %s", name(rank).c_str(), codeName(message.code),

@@ -47,6 +47,8 @@ class Rendezvous {
 
   // Something odd that might explain why a rank does not arrive; told when it does not.
   void noteTrouble(std::string trouble) { trouble_ = std::move(trouble); }
+  // Whoever has not come yet cannot come.
+  void cannotTakeMore(const Status& why);
 
   // Messages for every rank that is present, in order. Empties the list.
   std::vector<SharedMessage> takeBroadcasts() { return std::exchange(broadcasts_, {}); }

@@ -20,6 +20,8 @@ constexpr int kLongestPauseMs = 500;
 // A job that was restarted may meet the last moments of its predecessor on the same port; a wrong key stays
 // wrong.
 constexpr int64_t kRefusalPatienceMs = 3000;
+// But who refuses may be a stranger, while the rendezvous is still to begin at another address, where nobody listens.
+constexpr int64_t kStrangerPatienceMs = 20'000;
 
 Status abortedStatus() {
   return makeStatus(Code::kInvalidUsage, "the communicator was aborted while it was set up");
@@ -72,9 +74,11 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
 }
 
 Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
-                                                    const Patience& patience, bool* nobody_listens) {
-  if (nobody_listens) *nobody_listens = false;
-  HORING_ASSIGN(Fd fd, beginConnect(address));
+                                                    const Patience& patience, Attempt* how) {
+  if (how) *how = Attempt::kRefusedHere;
+  HORING_ASSIGN(Fd fd, openSocketTo(address));
+  if (how) *how = Attempt::kFailed;
+  HORING_TRY(beginConnect(fd, address));
   auto channel =
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
   // Nothing is read or written before the connect is complete: it would look like an error.
@@ -86,7 +90,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, 
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) {
-    if (nobody_listens) *nobody_listens = error == ECONNREFUSED;
+    if (how && error == ECONNREFUSED) *how = Attempt::kNobodyListens;
     return systemError(error, "%s", address.toString().c_str());
   }
   while (!channel->proven()) {
@@ -103,23 +107,25 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   const Key key = jobKey(parts, "control");
   const int64_t attempt_ms = parts.roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
   Status last;
-  std::optional<Deadline> refusals_until;
+  std::optional<int64_t> refused_from_ns;
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // begins anew while one is not
   for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
-    bool is_closed = was_open;
+    bool is_closed = was_open, may_begin = false;
     for (const RootAddress& root : parts.roots) {
       if (patience.over()) break;
       const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
-      bool nobody_listens = false;
+      Attempt how = Attempt::kFailed;
       Result<std::unique_ptr<ControlChannel>> connected =
-          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort}, &nobody_listens);
-      if (connected.ok()) return connected;
-      is_closed = is_closed && nobody_listens;
+          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort}, &how);
+      if (connected.ok() || how == Attempt::kRefusedHere) return connected;
+      is_closed = is_closed && how == Attempt::kNobodyListens;
+      may_begin = may_begin || (!was_open && how == Attempt::kNobodyListens);
       // A refusal says more than the silence of the next address.
       if (!isRefusal(last)) last = connected.status();
-      if (isRefusal(last) && !refusals_until) refusals_until = Deadline::after(clock, kRefusalPatienceMs);
     }
-    if (refusals_until && refusals_until->passed()) break;
+    if (isRefusal(last) && !refused_from_ns) refused_from_ns = clock.nowNs();
+    const int64_t refusals_ms = may_begin ? kStrangerPatienceMs : kRefusalPatienceMs;
+    if (refused_from_ns && clock.nowNs() - *refused_from_ns >= refusals_ms * 1'000'000) break;
     if (!is_closed) closed_until = Deadline::after(clock, kRefusalPatienceMs);
     if (closed_until.passed() && !patience.over()) return isOver(parts);
     ::poll(nullptr, 0, std::min(pause_ms, patience.deadline.remainingMs()));

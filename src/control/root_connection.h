@@ -25,12 +25,18 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
 
 // A channel whose other end has proved the key. kTimeout with what happened last when the time passes;
 // kRemoteError when whoever listens there keeps failing the proof: another key, or another version of the
-// library, or, of a rendezvous that `was_open`, when nobody listens at any address any more.
+// library, or, of a rendezvous that `was_open`, when nobody listens at any address any more. kSystemError at once: this machine's.
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
                                                       const Patience& patience, bool was_open = false);
 
-// The same, at one address and without trying again. `nobody_listens`, if given, says whether that was found out.
+// What the end of an attempt says about the next one.
+enum class Attempt : uint8_t {
+  kFailed,
+  kNobodyListens,
+  kRefusedHere,  // by this machine, such as for want of a descriptor: no reason to try again
+};
+// The same, at one address and without trying again. `how`, if given, says how it failed.
 Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
-                                                    const Patience& patience, bool* nobody_listens = nullptr);
+                                                    const Patience& patience, Attempt* how = nullptr);
 
 }  // namespace horing

@@ -1,6 +1,7 @@
 #include "control/root_service.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -115,7 +116,8 @@ class RootThread final : public RootService {
   void acceptAll(int64_t now_ns);
   void welcomeStranger(Fd fd, const sockaddr_storage& from, int64_t now_ns);
   void makeRoom(int64_t now_ns);
-  void pauseAccepting(int64_t now_ns, int error_number);
+  bool keepSpare();
+  void lackDescriptors(int64_t now_ns, int error_number);
   void serve(int fd, int64_t now_ns);
   Status handle(Client& client, std::span<const std::byte> message, int64_t now_ns);
   Status handleHello(Client& client, const RankMessage& message, int64_t now_ns);
@@ -164,7 +166,8 @@ class RootThread final : public RootService {
   int64_t failed_ns_ = 0;
   int64_t accept_again_ns_ = 0;  // 0: accepting
 
-  Fd wake_;  // written by the destructor
+  Fd wake_;   // written by the destructor
+  Fd spare_;  // see keepSpare()
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
@@ -183,7 +186,7 @@ Status watch(int epoll, int fd) {
 Status RootThread::begin() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_.valid() || !wake_.valid())
+  if (!epoll_.valid() || !wake_.valid() || !keepSpare())
     return systemError(errno, "the rendezvous could not make its descriptors");
   HORING_TRY(watch(epoll_.get(), wake_.get()));
   HORING_TRY(watch(epoll_.get(), listener_.fd.get()));
@@ -272,7 +275,14 @@ int RootThread::waitMs(int64_t now_ns) const {
   return static_cast<int>(std::clamp<int64_t>(left_ms, 0, has_deadlines ? kLongestWaitMs : 60'000));
 }
 
+// For one connection more than there can be, whose rank is to hear why.
+bool RootThread::keepSpare() {
+  if (!spare_.valid()) spare_.reset(::fcntl(wake_.get(), F_DUPFD_CLOEXEC, 0));
+  return spare_.valid();
+}
+
 void RootThread::acceptAll(int64_t now_ns) {
+  [[maybe_unused]] const bool has_spare = keepSpare();
   for (int accepted = 0; accepted < kAcceptsPerWake; ++accepted) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
@@ -280,8 +290,11 @@ void RootThread::acceptAll(int64_t now_ns) {
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       const int error = errno;
+      // The kernel says that descriptors lack before it looks whether anybody is there.
+      pollfd queue{.fd = listener_.fd.get(), .events = POLLIN, .revents = 0};
+      if (error != EINVAL && ::poll(&queue, 1, 0) <= 0) return;
       if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
-        pauseAccepting(now_ns, error);
+        lackDescriptors(now_ns, error);
       if (error == EINVAL) return listenAgain();
       // Everything else is about that one connection, or says that there is none.
       if (error == EAGAIN || error == EWOULDBLOCK || accept_again_ns_ != 0) return;
@@ -291,11 +304,17 @@ void RootThread::acceptAll(int64_t now_ns) {
   }
 }
 
-void RootThread::pauseAccepting(int64_t now_ns, int error_number) {
+void RootThread::lackDescriptors(int64_t now_ns, int error_number) {
   const Status why = systemError(
-      error_number, "the process that hosts the rendezvous cannot take more connections (see `ulimit -n`)");
+      error_number, "the process that hosts the rendezvous cannot take more connections");
   log_.warn(kSubsystem, "%s", why.message().c_str());
   rendezvous_.noteTrouble(why.message());
+  // Those that have not said who they are may go soon. Without them it would stay as it is, and not all ranks have come: they are told so
+  // one by one.
+  if (strangers_ == 0 && spare_.valid()) {
+    rendezvous_.cannotTakeMore(why);
+    return spare_.reset();
+  }
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.fd.get(), nullptr);
   accept_again_ns_ = now_ns + toNs(kAcceptPauseMs);
 }

@@ -197,15 +197,20 @@ RootAddress peerAddress(int fd) {
   return toRootAddress(storage);
 }
 
-Result<Fd> beginConnect(const RootAddress& address) {
+Result<Fd> openSocketTo(const RootAddress& address) {
   const SocketAddress target = toSocketAddress(address);
   Fd fd(::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return systemError(errno, "a socket could not be made");
   tuneControlSocket(fd.get());
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target.storage), target.length) != 0 &&
+  return fd;
+}
+
+Status beginConnect(const Fd& socket, const RootAddress& address) {
+  const SocketAddress target = toSocketAddress(address);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.storage), target.length) != 0 &&
       errno != EINPROGRESS)
     return systemError(errno, "%s", address.toString().c_str());
-  return fd;
+  return {};
 }
 
 void tuneControlSocket(int fd) {

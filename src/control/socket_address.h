@@ -61,8 +61,10 @@ Result<Listener> reservePort(const RootAddress* local, const PortRange& ports);
 // Of the other end of a connected socket; 0.0.0.0:0 when it is not, or has none.
 RootAddress peerAddress(int fd);
 
-// Starts a non-blocking connect; it is complete when the socket becomes writable.
-Result<Fd> beginConnect(const RootAddress& address);
+// Non-blocking, of the address' family. Errors are of this machine.
+Result<Fd> openSocketTo(const RootAddress& address);
+// Starts a connect; it is complete when the socket becomes writable. Errors may pass.
+Status beginConnect(const Fd& socket, const RootAddress& address);
 // No delay, and a dead machine at the other end is noticed within half a minute.
 void tuneControlSocket(int fd);
 

@@ -123,7 +123,8 @@ class Relay {
     const Fd near(::accept(listener_.fd.get(), nullptr, nullptr));
     RootAddress root = resolveHost({"127.0.0.1", 1}).take().front();
     root.port = root_port_;
-    const Fd far = beginConnect(root).take();
+    const Fd far = openSocketTo(root).take();
+    EXPECT_TRUE(beginConnect(far, root).ok());
     while (!stop_) {
       pollfd items[] = {{near.get(), POLLIN, 0}, {far.get(), POLLIN, 0}};
       ::poll(items, 2, 20);

@@ -55,7 +55,8 @@ TEST(StoppedRoot, DropsNobodyForTheTimeInWhichItWasStopped) {
   constexpr int64_t kHandshakeMs = 1500;
   RootProcess root(kHandshakeMs);
   const UniqueIdParts parts = decodeUniqueId(root.id()).take();
-  Fd fd = beginConnect(parts.roots[0]).take();
+  Fd fd = openSocketTo(parts.roots[0]).take();
+  EXPECT_TRUE(beginConnect(fd, parts.roots[0]).ok());
   pollfd item{fd.get(), POLLOUT, 0};
   ASSERT_EQ(::poll(&item, 1, 20'000), 1);
   ControlChannel channel(std::move(fd), jobKey(parts, "control"), HandshakeRole::kConnector,

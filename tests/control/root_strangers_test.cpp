@@ -16,7 +16,8 @@ using namespace testing_comm;
 
 Fd connectTo(const UniqueId& id) {
   const UniqueIdParts parts = decodeUniqueId(id).take();
-  Fd fd = beginConnect(parts.roots[0]).take();
+  Fd fd = openSocketTo(parts.roots[0]).take();
+  EXPECT_TRUE(beginConnect(fd, parts.roots[0]).ok());
   pollfd item{fd.get(), POLLOUT, 0};
   ::poll(&item, 1, 20'000);
   return fd;

@@ -155,6 +155,40 @@ class NoMoreDescriptors {
   rlimit before_{};
 };
 
+// What this machine refuses it would refuse until the deadline.
+TEST_F(Socket, WithoutADescriptorToConnectFailsAtOnce) {
+  const auto low = makeRank(options(0)), high = makeRank(options(1));
+  const Result<Link*> link = low->connect(1, high->address(), kFakeShape);
+  ASSERT_TRUE(link.ok());
+  const NoMoreDescriptors none;
+  EXPECT_TRUE(pumpUntil({low.get()}, [&] { return !link.value()->status().ok(); }));
+  EXPECT_EQ(link.value()->status().code(), Code::kSystemError);
+  const std::string& text = link.value()->status().message();
+  for (const char* part : {"rank 0", "rank 1", "ulimit -n"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST_F(Socket, WithoutADescriptorToAcceptFailsAtOnce) {
+  const auto low = makeRank(options(0)), high = makeRank(options(1));
+  const Result<Link*> link = high->connect(0, low->address(), kFakeShape);
+  ASSERT_TRUE(link.ok());
+  Client newcomer(publishedBy(*high).port);
+  const NoMoreDescriptors none;
+  EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !link.value()->status().ok(); }));
+  EXPECT_EQ(link.value()->status().code(), Code::kSystemError);
+  const std::string& text = link.value()->status().message();
+  for (const char* part : {"rank 0", "rank 1", "ulimit -n"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST_F(Socket, WithItsLastDescriptorTakenAcceptsNobodyAndGoesOn) {
+  const auto low = makeRank(options(0)), high = makeRank(options(1));
+  const Result<Link*> link = high->connect(0, low->address(), kFakeShape);
+  ASSERT_TRUE(link.ok());
+  const NoMoreDescriptors none;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(high->progress().ok()) << "though nobody was turned away";
+}
+
 // A guest of rank 1, which it has not asked for yet.
 std::unique_ptr<Client> parkedGuest(Transport& rank, const Key& key) {
   const tcp::Published acceptor = publishedBy(rank);

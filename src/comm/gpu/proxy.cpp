@@ -36,7 +36,7 @@ GpuProxy::GpuProxy(GpuProxyOptions options)
 Status GpuProxy::start(std::vector<int> transport_of_rank) {
   connector_.setChoices(std::move(transport_of_rank));
   bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell_.valid()) return systemError(errno, "eventfd (raise the limit of open files: ulimit -n)");
+  if (!bell_.valid()) return systemError(errno, "eventfd");
   std::vector<int> fds = {bell_.get()};
   for (const auto& transport : connector_.transports()) fds.push_back(transport->waitFd());
   HORING_ASSIGN(Waiter waiter, Waiter::create(options_.wait, fds));

@@ -36,8 +36,7 @@ Result<std::shared_ptr<LoopbackHub>> LoopbackHub::create(int ranks) {
     auto seat = std::make_unique<Seat>();
     seat->event.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!seat->event.valid()) {
-      return systemError(errno, "making the doorbell of loopback rank %d of %d (ulimit -n limits them)", rank,
-                         ranks);
+      return systemError(errno, "making the doorbell of loopback rank %d of %d", rank, ranks);
     }
     seats.push_back(std::move(seat));
   }

@@ -47,7 +47,7 @@ Status Dial::progress() {
     rest(makeStatus(Code::kTimeout, "no answer"));
     askMachine();
   }
-  if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) begin();
+  if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) HORING_TRY(begin());
   if (!std::exchange(stirred_, false)) return {};
   if (stage_ == Stage::kConnecting) checkConnected();
   if (stage_ == Stage::kProving) HORING_TRY(prove());
@@ -55,23 +55,25 @@ Status Dial::progress() {
   return {};
 }
 
-void Dial::begin() {
+Status Dial::begin() {
   ++attempts_;
   ++options_.hello.attempt;
-  if (const Status begun = tryConnect(); !begun.ok()) rest(begun);
-}
-
-Status Dial::tryConnect() {
+  // What this machine refuses, such as a descriptor (ulimit -n), it would refuse again: no reason to wait for the network.
   HORING_ASSIGN(Fd opened, openSocket(options_.to.address.v6));
   fd_ = WatchedFd(std::move(opened), poller_);
   HORING_TRY(tuneSocket(fd_.get(), options_.tuning));
+  HORING_TRY(fd_.watch(kSocketEvents, *this));
+  if (const Status begun = tryConnect(); !begun.ok()) rest(begun);
+  return {};
+}
+
+Status Dial::tryConnect() {
   // From the chosen interface; the port is picked at connect(), so that one port can serve several destinations.
   const int on = 1;
   ::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0});
   if (::bind(fd_.get(), from.get(), from.length) != 0)
     return systemError(errno, "use the local address %s", addressText(options_.from).c_str());
-  HORING_TRY(fd_.watch(kSocketEvents, *this));
   const SockAddr to = toSockAddr(options_.to);
   if (::connect(fd_.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) return connectFailed(errno);
   setUserTimeout(kUnansweredMs);

@@ -58,7 +58,8 @@ class Dial final : public PollTarget {
  private:
   enum class Stage : uint8_t { kResting, kConnecting, kProving, kAwaitingReady, kReady };
 
-  void begin();
+  // Errors: those of this machine, which are final.
+  Status begin();
   Status tryConnect();
   void hangUp();
   void rest(const Status& why);

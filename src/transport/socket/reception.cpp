@@ -1,5 +1,6 @@
 #include "transport/socket/reception.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -65,7 +66,11 @@ void Reception::acceptAll() {
     if (fd.valid()) {
       admit(std::move(fd));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      if (!makeRoom("this process has no more file descriptors (ulimit -n)")) return pauseAccepting();
+      const int error = errno;
+      // The kernel says so before it looks whether anybody is there.
+      pollfd queue{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&queue, 1, 0) <= 0) return;
+      if (!makeRoom("this process has no more file descriptors (ulimit -n)")) return pauseAccepting(error);
     } else if (errno == EINVAL) {
       return listenAgain();  // it does not listen any more: somebody destroyed the socket
     } else if (errno != EINTR && errno != ECONNABORTED) {
@@ -75,10 +80,14 @@ void Reception::acceptAll() {
 }
 
 // What is in the listener's queue would keep this rank awake, and nothing can be done for it now.
-void Reception::pauseAccepting() {
+void Reception::pauseAccepting(int error) {
   if (!poller_.modify(listener_.get(), 0, *this).ok()) return;
-  pauses_ = true;
+  pauses_for_ = error;
   options_.log.warn("socket", "this process has no more file descriptors for its peers: raise ulimit -n");
+}
+
+Status Reception::refusesAll() const {
+  return pauses_for_ == 0 ? Status() : systemError(pauses_for_, "accept a connection");
 }
 
 bool Reception::makeRoom(const char* why) {
@@ -108,7 +117,7 @@ void Reception::dropVisitor(const char* why) {
 }
 
 void Reception::tick() {
-  if (pauses_) pauses_ = !poller_.modify(listener_.get(), EPOLLIN, *this).ok();
+  if (pauses_for_ != 0 && poller_.modify(listener_.get(), EPOLLIN, *this).ok()) pauses_for_ = 0;
   const int64_t now_ns = clock_.nowNs();
   // Somebody else may have taken the port when it was to be listened on again.
   if (!listener_.valid()) listenAgain();

@@ -46,6 +46,8 @@ class Reception final : public PollTarget {
   void tick();
   // A parked connection for this link of this rank and instance, if there is one.
   std::optional<Guest> takeGuest(int rank, const Instance& instance, int number);
+  // Not ok: this machine has no descriptor for whoever comes now.
+  Status refusesAll() const;
   bool hasGuests() const { return !parked_.empty(); }
   // Whether a guest has come since the last call.
   bool guestsCame() { return std::exchange(guests_came_, false); }
@@ -69,7 +71,7 @@ class Reception final : public PollTarget {
   Status listen();
   void listenAgain();
   void acceptAll();
-  void pauseAccepting();
+  void pauseAccepting(int error);
   // False: there is nobody whose connection could be closed.
   bool makeRoom(const char* why);
   void dropVisitor(const char* why);
@@ -86,7 +88,7 @@ class Reception final : public PollTarget {
   Fd listener_;
   uint16_t port_ = 0;
   bool rings_ = false;
-  bool pauses_ = false;  // accepts nobody until the next tick
+  int pauses_for_ = 0;  // the error for which it accepts nobody until the next tick
   bool guests_came_ = false;
   std::list<std::unique_ptr<Visitor>> visitors_;  // oldest first
   std::vector<Guest> parked_;                     // oldest first

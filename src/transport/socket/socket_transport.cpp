@@ -100,6 +100,7 @@ class SocketTransport final : public Transport {
 
   bool connects(int peer) const { return options_.rank < peer; }
   std::vector<InterfacePair> pairsWith(int peer, const Published& published) const;
+  void awaitStreams();
   std::unique_ptr<Dial> makeDial(const Entry& entry, size_t stream);
   void bringUp(Entry& entry);
   void bringUpDials(Entry& entry);
@@ -217,11 +218,17 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   HORING_TRY(entry->link->status());
   entry->pairs = pairs;
   entry->dials.resize(static_cast<size_t>(streams));
-  ++coming_up_;
-  ticker_.setInterval(kBusyTickMs);
+  awaitStreams();
   taken_.insert({peer, number});
   entries_.push_back(std::move(entry));
   return entries_.back()->link.get();
+}
+
+// Of one link more. That there was no descriptor for others before says nothing about its peer.
+void SocketTransport::awaitStreams() {
+  ++coming_up_;
+  ticker_.setInterval(kBusyTickMs);
+  reception_->tick();
 }
 
 std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t stream) {
@@ -255,6 +262,10 @@ void SocketTransport::bringUp(Entry& entry) {
   SocketLink& link = *entry.link;
   if (entry.settled) return;
   if (connects(link.peer()) || link.established()) bringUpDials(entry);
+  // A peer waits to be let in, and this machine would refuse it again.
+  if (const Status refused = reception_->refusesAll(); !refused.ok() && !connects(link.peer()))
+    link.fail(makeStatus(refused.code(), "rank %d cannot take the connection of rank %d: %s", options_.rank,
+                         link.peer(), refused.message().c_str()));
   if (!link.complete() && link.status().ok()) return;
   entry.settled = true;
   for (auto& dial : entry.dials) dial.reset();
@@ -296,8 +307,7 @@ void SocketTransport::bringUpDials(Entry& entry) {
 // The connection of a stream broke, which is not the end of the link.
 void SocketTransport::reopen(Entry& entry) {
   entry.settled = false;
-  ++coming_up_;
-  ticker_.setInterval(kBusyTickMs);
+  awaitStreams();
   options_.log.warn("socket", "lost a connection to rank %d, making it again: %s", entry.link->peer(),
                     entry.link->describe().c_str());
 }
