@@ -1,6 +1,7 @@
 #include "comm/transports.h"
 
 #include <algorithm>
+#include <atomic>
 #include <sstream>
 
 #include "base/hex.h"
@@ -18,8 +19,6 @@ Result<std::unique_ptr<Transport>> makeShm(const TransportRequest& request, cons
   ShmOptions options;
   options.directory = request.config.shm_dir;
   options.job = hexText(std::span(parts.job).first(8));
-  const Key token = Key::derive(std::span(parts.key.bytes), "horing shm names" + request.purpose);
-  for (size_t i = 0; i < options.token.size(); ++i) options.token[i] = static_cast<uint8_t>(token.bytes[i]);
   options.rank = request.rank;
   options.clock = request.clock;
   options.log = request.log;
@@ -91,24 +90,40 @@ class AbsentTransport final : public Transport {
   const char* name_;
 };
 
-// Sockets that are named after it are to take its place where it cannot be had; else that is an error. `rest`: what is named after it.
-Result<std::unique_ptr<Transport>> makeVerbsOrNot(const TransportRequest& request, const UniqueIdParts& parts,
-                                                  std::string_view rest) {
-  const bool demanded = rest.find("socket") == std::string_view::npos;
-  Result<std::unique_ptr<Transport>> verbs =
-      makeVerbs(request, parts, demanded ? WithoutPaths::kFail : WithoutPaths::kUseControl);
-  if (verbs.ok() || verbs.status().code() == Code::kInvalidArgument) return verbs;
-  if (demanded)
-    return makeStatus(verbs.status().code(),
-                      "%s; with socket behind verbs in HORING_TRANSPORTS, sockets serve instead",
-                      verbs.status().message().c_str());
-  const std::string why = verbs.status().message() + "; sockets serve instead";
-  if (hasRdmaDevices()) {
-    request.log.warn("verbs", "%s", why.c_str());
+// Sockets that are named after it take its place where it cannot be had; else that is an error. A setting that is wrong always is one.
+Result<std::unique_ptr<Transport>> orSockets(Result<std::unique_ptr<Transport>> made, const char* name,
+                                             bool has_sockets, const Log& log, LogLevel level) {
+  if (made.ok() || made.status().code() == Code::kInvalidArgument) return made;
+  const char* const why = made.status().message().c_str();
+  if (!has_sockets)
+    return makeStatus(made.status().code(),
+                      "%s; with socket behind %s in HORING_TRANSPORTS, sockets serve instead", why, name);
+  if (level == LogLevel::kWarn) {
+    log.warn(name, "%s; sockets serve instead", why);
   } else {
-    request.log.info("verbs", "%s", why.c_str());
+    log.info(name, "%s; sockets serve instead", why);
   }
-  return std::unique_ptr<Transport>(std::make_unique<AbsentTransport>("verbs"));
+  return std::unique_ptr<Transport>(std::make_unique<AbsentTransport>(name));
+}
+
+// A job makes them anew for each of its communicators, and the directory stays as it is.
+LogLevel onceInAProcess() {
+  static std::atomic<bool> told{false};
+  return told.exchange(true) ? LogLevel::kInfo : LogLevel::kWarn;
+}
+
+Result<std::unique_ptr<Transport>> makeShmOrNot(const TransportRequest& request, const UniqueIdParts& parts,
+                                                bool has_sockets) {
+  Result<std::unique_ptr<Transport>> shm = makeShm(request, parts);
+  const bool falls_back = !shm.ok() && has_sockets;
+  return orSockets(std::move(shm), "shm", has_sockets, request.log,
+                   falls_back ? onceInAProcess() : LogLevel::kInfo);
+}
+
+Result<std::unique_ptr<Transport>> makeVerbsOrNot(const TransportRequest& request, const UniqueIdParts& parts,
+                                                  bool has_sockets) {
+  return orSockets(makeVerbs(request, parts, has_sockets ? WithoutPaths::kUseControl : WithoutPaths::kFail),
+                   "verbs", has_sockets, request.log, hasRdmaDevices() ? LogLevel::kWarn : LogLevel::kInfo);
 }
 
 }  // namespace
@@ -127,18 +142,19 @@ Result<std::vector<std::unique_ptr<Transport>>> makeTransports(const TransportRe
       if (name == other->name())
         return makeStatus(Code::kInvalidArgument, "HORING_TRANSPORTS=%s names %s twice",
                           request.config.transports.c_str(), name.c_str());
+    const auto place = names.tellg();
+    const bool has_sockets =
+        place >= 0 &&
+        std::string_view(request.config.transports).substr(static_cast<size_t>(place)).find("socket") !=
+            std::string_view::npos;
     if (name == "shm") {
-      HORING_ASSIGN(auto shm, makeShm(request, parts));
+      HORING_ASSIGN(auto shm, makeShmOrNot(request, parts, has_sockets));
       made.push_back(std::move(shm));
     } else if (name == "socket") {
       HORING_ASSIGN(auto socket, makeSocket(request, parts));
       made.push_back(std::move(socket));
     } else if (name == "verbs") {
-      const auto place = names.tellg();
-      const std::string_view rest =
-          place < 0 ? std::string_view()
-                    : std::string_view(request.config.transports).substr(static_cast<size_t>(place));
-      HORING_ASSIGN(auto verbs, makeVerbsOrNot(request, parts, rest));
+      HORING_ASSIGN(auto verbs, makeVerbsOrNot(request, parts, has_sockets));
       made.push_back(std::move(verbs));
     } else {
       return makeStatus(Code::kInvalidArgument,

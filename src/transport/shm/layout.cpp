@@ -7,6 +7,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "transport/shm/directory.h"
+
 namespace horing {
 namespace {
 
@@ -56,6 +58,9 @@ Result<ShmAddress> describePlace(const std::string& directory) {
   }
   address.device = facts.st_dev;
   address.inode = facts.st_ino;
+  const std::optional<uint64_t> free = freeBytes(directory);
+  address.has_room = !free || *free >= kRoomBytes;
+  if (::stat("/proc/self/ns/pid", &facts) == 0) address.pid_namespace = facts.st_ino & 0x7fff'ffff;
   return address;
 }
 

@@ -27,7 +27,9 @@ struct ShmAddress {
   uint64_t inode = 0;
   ShmNonce nonce{};  // also in the presence page, drawn when the transport is made
   int32_t rank = 0;
-  uint32_t reserved = 0;
+  uint32_t has_room : 1 = 0;  // the directory, for all slots of a rank
+  uint32_t pid_namespace : 31 =
+      0;  // in which slots that it has no room for can be reached, or most of its number
   std::array<char, kMaxShmStemBytes> stem{};  // of file names, NUL-terminated
 };
 static_assert(sizeof(ShmAddress) == 200 && sizeof(ShmAddress) <= kMaxAddressBytes);
@@ -35,6 +37,9 @@ static_assert(sizeof(ShmAddress) == 200 && sizeof(ShmAddress) <= kMaxAddressByte
 std::vector<std::byte> encodeShmAddress(const ShmAddress& address);
 // Nothing unless the bytes are an address whose strings end and whose stem can only name a file of ours.
 std::optional<ShmAddress> decodeShmAddress(std::span<const std::byte> bytes);
+
+// What the links of a rank take at most.
+inline constexpr uint64_t kRoomBytes = 64 << 20;
 
 // This machine and directory, without nonce, rank and stem.
 Result<ShmAddress> describePlace(const std::string& directory);

@@ -1,6 +1,7 @@
 #include "transport/shm/shm_transport.h"
 
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include <cctype>
 #include <cerrno>
@@ -16,12 +17,13 @@ namespace {
 
 constexpr uint32_t kPollsPerLook = 1024;  // of progress(), before it looks at the clock
 
-std::string makeStem(const ShmOptions& options) {
+// The nonce makes it unguessable, and another one than those of all other jobs, living or dead, whatever they have in common.
+std::string makeStem(const ShmOptions& options, const ShmNonce& nonce) {
   std::string stem = "horing-";
   for (const char c : options.job.substr(0, kMaxShmJobBytes)) {
     stem += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   }
-  return stem + "-" + hexText(std::as_bytes(std::span(options.token))) + "-" + std::to_string(options.rank);
+  return stem + "-" + hexText(std::as_bytes(std::span(nonce))) + "-" + std::to_string(options.rank);
 }
 
 class ShmTransport final : public Transport {
@@ -80,6 +82,15 @@ ShmTransport::~ShmTransport() {
 bool ShmTransport::canReach(std::span<const std::byte> peer_address) const {
   const auto address = decodeShmAddress(peer_address);
   if (!address) return false;
+  const bool has_room = self_.address.has_room && address->has_room;
+  if (!has_room && address->pid_namespace != self_.address.pid_namespace) {
+    log_.info(
+        "shm",
+        "%s has less room than %llu MiB, and rank %d, in another PID namespace, could not reach what lies "
+        "elsewhere",
+        self_.directory.c_str(), static_cast<unsigned long long>(kRoomBytes >> 20), address->rank);
+    return false;
+  }
   const Result<ShmPeer> peer = ShmPeer::open(self_.directory, self_.address, *address);
   if (!peer.ok()) log_.trace("shm", "%s", peer.status().message().c_str());
   return peer.ok();
@@ -154,15 +165,19 @@ Result<std::unique_ptr<Transport>> makeShmTransport(const ShmOptions& options) {
                       "clock given",
                       options.rank, options.directory.c_str());
   }
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < kRoomBytes)
+    return systemError(EFBIG, "rank %d, shm: files may have %llu bytes", options.rank,
+                       static_cast<unsigned long long>(limit.rlim_cur));
   ShmSelf self{.directory = options.directory};
   HORING_ASSIGN(self.address, describePlace(options.directory));
   self.address.rank = options.rank;
-  const std::string stem = makeStem(options);
-  stem.copy(self.address.stem.data(), self.address.stem.size() - 1);
   if (::getrandom(self.address.nonce.data(), self.address.nonce.size(), 0) !=
       static_cast<ssize_t>(self.address.nonce.size())) {
     return systemError(errno, "rank %d, shm: drawing a nonce", options.rank);
   }
+  const std::string stem = makeStem(options, self.address.nonce);
+  stem.copy(self.address.stem.data(), self.address.stem.size() - 1);
   if (const int orphans = removeOrphans(options.directory); orphans > 0) {
     options.log.info("shm", "removed %d files of dead processes from %s", orphans, options.directory.c_str());
   }

@@ -6,6 +6,9 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "job.h"
 
 namespace horing::test {
@@ -19,8 +22,8 @@ void writeText(const char* path, const std::string& text) {
   close(fd);
 }
 
-// Mounts 1 MiB of memory on the folder, for this process and its children only.
-void mountOneMiB(const std::string& folder) {
+// Mounts memory on the folder, for this process and its children only.
+void mountMemory(const std::string& folder, const char* options, unsigned long flags = 0) {
   const std::string user = "0 " + std::to_string(geteuid()) + " 1";
   const std::string group = "0 " + std::to_string(getegid()) + " 1";
   if (unshare(CLONE_NEWNS) != 0) {
@@ -30,7 +33,7 @@ void mountOneMiB(const std::string& folder) {
     writeText("/proc/self/gid_map", group);
   }
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("horing", folder.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") != 0)
+      mount("horing", folder.c_str(), "tmpfs", MS_NOSUID | MS_NODEV | flags, options) != 0)
     _exit(kCannotMount);
 }
 
@@ -38,12 +41,63 @@ void mountOneMiB(const std::string& folder) {
 TEST(SmallSharedMemory, IsNoObstacle) {
   const ShmFolder folder;
   const JobOptions options{.ranks = 3, .environment = {folder.variable(), "HORING_DEBUG=info"}};
-  Program program(jobCommand(options), [&] { mountOneMiB(folder.path()); });
+  Program program(jobCommand(options), [&] { mountMemory(folder.path(), "size=1m"); });
   const JobOutcome outcome = endOf(program);
   if (outcome.code == kCannotMount) GTEST_SKIP() << "this process may mount nothing";
   EXPECT_EQ(outcome.code, 0) << outcome.everything;
   EXPECT_NE(outcome.everything.find(folder.path() + " is full: slots of rank "), std::string::npos)
       << outcome.everything;
+}
+
+// Where it is of no use at all, sockets serve, and that is said once.
+void expectSockets(const ShmFolder& folder, const std::function<void()>& prepare) {
+  Program program(jobCommand({.ranks = 3, .words = {"rounds=3"}, .environment = {folder.variable()}}),
+                  prepare);
+  const JobOutcome outcome = endOf(program);
+  if (outcome.code == kCannotMount) GTEST_SKIP() << "this process may mount nothing";
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+  size_t said = 0;
+  const std::string words = "sockets serve instead";
+  for (size_t at = 0; (at = outcome.everything.find(words, at)) != std::string::npos; at += words.size())
+    ++said;
+  EXPECT_EQ(said, 3u) << "by each rank once: " << outcome.everything;
+}
+
+TEST(UselessSharedMemory, ThatIsFullIsNoObstacle) {
+  const ShmFolder folder;
+  expectSockets(folder, [&] {
+    mountMemory(folder.path(), "size=4k");
+    std::ofstream(folder.path() + "/full") << std::string(8192, 'x');
+  });
+}
+
+TEST(UselessSharedMemory, ThatMayNotBeWrittenIsNoObstacle) {
+  const ShmFolder folder;
+  expectSockets(folder, [&] { mountMemory(folder.path(), "size=64m", MS_RDONLY); });
+}
+
+TEST(UselessSharedMemory, WithoutInodesIsNoObstacle) {
+  const ShmFolder folder;
+  expectSockets(folder, [&] { mountMemory(folder.path(), "size=64m,nr_inodes=1"); });
+}
+
+TEST(UselessSharedMemory, ThatIsNotThereIsNoObstacle) {
+  const ShmFolder folder;
+  expectSockets(folder, [&] { std::filesystem::remove(folder.path()); });
+}
+
+// Slots that it has no room for would lie where only processes of one PID namespace reach them.
+TEST(SmallSharedMemory, BetweenPidNamespacesIsNoObstacle) {
+  const ShmFolder folder;
+  const JobOptions options{.ranks = 3,
+                           .words = {"rounds=3"},
+                           .environment = {folder.variable(), "HORING_DEBUG=info"},
+                           .before = {"unshare", "--pid", "--fork", "--mount-proc"}};
+  Program program(jobCommand(options), [&] { mountMemory(folder.path(), "size=1m"); });
+  const JobOutcome outcome = endOf(program);
+  if (outcome.code == kCannotMount) GTEST_SKIP() << "this process may mount nothing";
+  EXPECT_EQ(outcome.code, 0) << outcome.everything;
+  EXPECT_NE(outcome.everything.find("in another PID namespace"), std::string::npos) << outcome.everything;
 }
 
 }  // namespace
