@@ -151,7 +151,8 @@ typedef enum {
 } horingResult_t;
 
 /* Element types. Half and quarter precision are accumulated in float32 and rounded (to nearest even) each
- * time a value is sent or stored. */
+ * time a value is sent or stored. What is too large becomes infinity as in IEEE 754; in float8e4m3, which has
+ * none, 448. Subnormal numbers are kept, and the caller's rounding mode does not matter. */
 typedef enum {
   horingInt8 = 0,
   horingChar = 0,
@@ -174,8 +175,9 @@ typedef enum {
 } horingDataType_t;
 
 /* Reduction operations. Integers wrap around. Min and max give NaN if any operand is NaN. Avg multiplies each
- * input by 1/ranks for floating-point types; for integers it divides the sum by ranks, rounding towards zero.
- */
+ * input by 1/ranks for floating-point types, and what is sent then is rounded: the smallest float16 on each of
+ * two ranks may give 0. For integers it divides the sum, which wraps, by ranks, rounding towards zero: two uint8
+ * of 200 give 72. */
 typedef enum {
   horingSum = 0,
   horingProd = 1,
@@ -617,8 +619,8 @@ HORING_API horingResult_t horingAlltoAll(const void* sendbuff, void* recvbuff, s
 /* ---- Collectives with blocks of different sizes. Extension. ----
  *
  * Block r has counts[r] elements, starting at element displs[r] of its buffer; with displs NULL the blocks
- * follow each other. The arrays are copied. Blocks may be empty, and must not overlap where they are
- * received. Errors as for the other collectives; ranks that disagree on the size of a block get
+ * follow each other. The arrays are copied. Blocks may be empty, whatever their displs, and must not
+ * overlap where they are received. Errors as for the other collectives; ranks that disagree on the size of a block get
  * horingInvalidUsage, even if one of them considers it empty. */
 
 /* recvbuff[recvdispls[r] + i] = sendbuff_r[i], for every rank r and i in 0 .. recvcounts[r]-1, on every rank.

@@ -26,7 +26,9 @@ Status copyTable(const Given& given, size_t ranks, size_t* table) {
   size_t offset = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
     table[rank] = given.counts[rank];
-    table[ranks + rank] = given.offsets ? given.offsets[rank] : offset;
+    // An empty block lies nowhere, whatever was said of its place.
+    const bool is_empty = given.counts[rank] == 0;
+    table[ranks + rank] = is_empty ? 0 : given.offsets ? given.offsets[rank] : offset;
     if (__builtin_add_overflow(offset, given.counts[rank], &offset))
       return makeStatus(Code::kInvalidArgument, "%s: the blocks do not fit into memory", given.name);
   }

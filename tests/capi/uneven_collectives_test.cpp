@@ -211,6 +211,39 @@ TEST(UnevenArguments, EmptyOnOneSideOnlyAreNoticedAtOnce) {
   onEveryRank(6, [](int number) { checkEmptyOnOneSide(static_cast<Pairwise>(number / 2), number % 2); });
 }
 
+// As those have it that compute the place of each block and then find it empty.
+TEST(UnevenArguments, MayPutEmptyBlocksAnywhere) {
+  constexpr int kRanks = 3;
+  const std::vector<horingComm_t> comms = makeCommunicators(kRanks, Meeting::kInitAll);
+  const size_t counts[] = {2, 0, 3}, displs[] = {0, SIZE_MAX, 2};
+  onEveryRank(kRanks, [&](int rank) {
+    const horingComm_t comm = comms[static_cast<size_t>(rank)];
+    const size_t own = counts[rank];
+    const std::vector<float> mine(own, static_cast<float>(rank + 1));
+    const std::vector<float> expected = {1, 1, 3, 3, 3};
+    std::vector<float> all(5, -1.0f);
+    EXPECT_HORING(horingAllGatherV(mine.data(), own, all.data(), counts, displs, horingFloat, comm, nullptr));
+    EXPECT_EQ(all, expected);
+    std::vector<float> part(own, -1.0f);
+    EXPECT_HORING(
+        horingReduceScatterV(all.data(), counts, displs, part.data(), horingFloat, horingMax, comm, nullptr));
+    EXPECT_EQ(part, mine);
+    std::fill(part.begin(), part.end(), -1.0f);
+    EXPECT_HORING(
+        horingScatterV(all.data(), counts, displs, part.data(), own, horingFloat, 0, comm, nullptr));
+    EXPECT_EQ(part, mine);
+    std::fill(all.begin(), all.end(), -1.0f);
+    EXPECT_HORING(horingGatherV(mine.data(), own, all.data(), counts, displs, horingFloat, 0, comm, nullptr));
+    if (rank == 0) {
+      EXPECT_EQ(all, expected);
+    }
+    const size_t none[] = {0, 0, 0}, anywhere[] = {SIZE_MAX, 7, SIZE_MAX / 2};
+    EXPECT_HORING(
+        horingAlltoAllV(mine.data(), none, anywhere, all.data(), none, anywhere, horingFloat, comm, nullptr));
+  });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 TEST(UnevenArguments, AreNamed) {
   const std::vector<horingComm_t> comms = makeCommunicators(1, Meeting::kInitAll);
   float data[4] = {};

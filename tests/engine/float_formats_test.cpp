@@ -112,9 +112,10 @@ INSTANTIATE_TEST_SUITE_P(EverySmallFormat, FloatFormats,
                                          DataType::kFloat8e5m2),
                          [](const auto& value) { return dataTypeName(value.param); });
 
-TEST(Float8, SaturatesAtItsLargestNumber) {
+TEST(Float8, OverflowsToInfinityIfItHasOne) {
   EXPECT_EQ(float8e4m3ToFloat(floatToFloat8e4m3(1e9f)), 448.0f);
-  EXPECT_EQ(float8e5m2ToFloat(floatToFloat8e5m2(-1e9f)), -57344.0f);
+  EXPECT_EQ(float8e5m2ToFloat(floatToFloat8e5m2(57344.0f)), 57344.0f);
+  EXPECT_EQ(float8e5m2ToFloat(floatToFloat8e5m2(-61440.0f)), -INFINITY) << "the tie is even there";
 }
 
 }  // namespace

@@ -418,9 +418,11 @@ TEST(FoldByHand, NanWinsAndNegativeZeroIsBelowZero) {
     EXPECT_EQ(foldOne(DataType::kFloat32, RedOp::kMin, simd, {0x80000000, 0}), 0x80000000u);
     EXPECT_EQ(foldOne(DataType::kFloat64, RedOp::kMax, simd, {0x8000000000000000, 0}), 0u);
     EXPECT_EQ(foldOne(DataType::kBfloat16, RedOp::kMax, simd, {0, 0x8000}), 0u);
-    // An infinite e5m2 is picked as it is, though a sum would saturate.
     EXPECT_EQ(foldOne(DataType::kFloat8e5m2, RedOp::kMax, simd, {0x7c, 0x7b}), 0x7cu);
-    EXPECT_EQ(foldOne(DataType::kFloat8e5m2, RedOp::kSum, simd, {0x7c, 0x7b}), 0x7bu);
+    // IEEE 754 where the format has infinities; the largest number where it has none.
+    EXPECT_EQ(foldOne(DataType::kFloat8e5m2, RedOp::kSum, simd, {0x7c, 0xfb}), 0x7cu);
+    EXPECT_EQ(foldOne(DataType::kFloat8e5m2, RedOp::kSum, simd, {0xfb, 0xfb}), 0xfcu);
+    EXPECT_EQ(foldOne(DataType::kFloat8e4m3, RedOp::kSum, simd, {0x7e, 0x7e}), 0x7eu);
   }
 }
 

@@ -34,7 +34,7 @@ inline ReferenceFormat referenceFormat(DataType type) {
     case DataType::kFloat8e4m3:
       return {4, 3, 7, 0x7e, false, true, 0x7f};
     default:
-      return {5, 2, 15, 0x7b, true, true, 0x7e};
+      return {5, 2, 15, 0x7b, true, false, 0x7e};
   }
 }
 

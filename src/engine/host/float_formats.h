@@ -8,10 +8,9 @@
 //   float8e5m2  1, 5, 2; infinity is 0x7c, the largest number 57344.
 //
 // Widening is exact. Narrowing rounds to nearest, ties to even, with subnormal results. What does not fit
-// becomes infinity in float16 and bfloat16; in both 8-bit types it becomes the largest number, infinity
-// included (as CUDA's __nv_fp8_e4m3 and __nv_fp8_e5m2 do by default, __NV_SATFINITE), so that one overflow
-// does not poison a training step. The sign of zero is kept. A NaN stays a NaN: narrowing yields `quiet_nan`,
-// positive, whatever sign and payload came in.
+// becomes infinity where the format has one, as IEEE 754 has it; in float8e4m3 it becomes the largest number,
+// infinity included. The sign of zero is kept. A NaN stays a NaN: narrowing yields `quiet_nan`, positive,
+// whatever sign and payload came in.
 //
 // All functions are pure and thread-safe.
 #include <cstdint>
@@ -33,7 +32,7 @@ inline constexpr FloatFormat kFloat16Format{16, 10, -14, 0x7c00, 0x7e00, 0x47800
 inline constexpr FloatFormat kBfloat16Format{16,     7,          -126, 0x7f80,
                                              0x7fc0, 0x7f800000, true};                   // clamp infinity
 inline constexpr FloatFormat kFloat8e4m3Format{8, 3, -6, 0x7e, 0x7f, 0x43e00000, false};  // clamp 448
-inline constexpr FloatFormat kFloat8e5m2Format{8, 2, -14, 0x7c, 0x7e, 0x47600000, true};  // clamp 57344
+inline constexpr FloatFormat kFloat8e5m2Format{8, 2, -14, 0x7c, 0x7e, 0x47800000, true};  // clamp 65536
 
 // The NaN that a fold stores in float32 and float64.
 inline constexpr uint32_t kFloat32QuietNan = 0x7fc00000;
