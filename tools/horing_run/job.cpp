@@ -39,6 +39,7 @@ BlockedSignals::BlockedSignals() {
   sigset_t blocked;
   sigemptyset(&blocked);
   for (const int each : kForwarded) sigaddset(&blocked, each);
+  sigaddset(&blocked, SIGTSTP);
   sigaddset(&blocked, SIGCHLD);
   sigprocmask(SIG_BLOCK, &blocked, &previous_);
   fd_ = Fd(signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -157,6 +158,7 @@ void Job::waitForNews() {
 
 void Job::handleSignal(int signal_number) {
   if (signal_number == SIGCHLD) return;
+  if (signal_number == SIGTSTP) return pause();
   if (!endsTheRun(signal_number)) {
     signalAll(signal_number);
     return;
@@ -167,6 +169,18 @@ void Job::handleSignal(int signal_number) {
   }
   std::fprintf(stderr, "horing-run: %s: ending %d ranks\n", strsignal(signal_number), running());
   endAll(128 + signal_number, signal_number);
+}
+
+// Ctrl-Z. Ranks are in groups of their own, where the terminal's signal does not come: they stop first and go on with this process, and no
+// deadline of the run passes meanwhile.
+void Job::pause() {
+  const Clock::time_point stopped_at = Clock::now();
+  signalAll(SIGSTOP);
+  raise(SIGSTOP);
+  signalAll(SIGCONT);
+  const Clock::duration away = Clock::now() - stopped_at;
+  for (Clock::time_point* const deadline : {&timeout_at_, &kill_at_, &give_up_at_})
+    if (*deadline != Clock::time_point::max()) *deadline += away;
 }
 
 void Job::collectEnded() {

@@ -72,6 +72,7 @@ class Job {
   Status startRank(const Placement& place, const Rendezvous& rendezvous);
   void waitForNews();
   void handleSignal(int signal_number);
+  void pause();
   void collectEnded();
   void noteFailures(const std::vector<const Rank*>& failed);
   void checkDeadlines();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "horing_run/core_binding.h"
 #include "horing_run/placement.h"
@@ -89,7 +90,8 @@ TEST(HoringRun, GivesAllRanksOneNewSecretAndRoot) {
 }
 
 TEST(HoringRun, GivesAllRanksOneMasterForPyTorch) {
-  const Outcome outcome = runProgram(horingRun({"-n", "2"}, "echo $MASTER_ADDR $MASTER_PORT ${HORING_ROOT##*:}"));
+  const Outcome outcome =
+      runProgram(horingRun({"-n", "2"}, "echo $MASTER_ADDR $MASTER_PORT ${HORING_ROOT##*:}"));
   const auto lines = sortedLines(outcome.output);
   ASSERT_EQ(lines.size(), 2u) << outcome.errors;
   EXPECT_EQ(lines[0], lines[1]);
@@ -199,6 +201,30 @@ TEST(HoringRun, ForwardsSignals) {
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait(), 128 + SIGTERM);
   EXPECT_EQ(program.output(), "ready\nready\nuser\nuser\nterm\nterm\n");
+}
+
+// The state letter of a process, as ps shows it.
+char stateOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name = line.rfind(") ");
+  return name == std::string::npos ? '?' : line[name + 2];
+}
+
+// What a terminal sends for Ctrl-Z, and a shell for fg.
+TEST(HoringRun, StopsItsRanksWithItself) {
+  Program program(horingRun({"-n", "2", "--timeout", "4"}, "echo $$; sleep 1.5; echo done"));
+  ASSERT_TRUE(eventually([&] { return sortedLines(program.output()).size() == 2; })) << program.errors();
+  std::vector<pid_t> all = {program.pid()};
+  for (const std::string& line : sortedLines(program.output())) all.push_back(std::stoi(line));
+  program.signal(SIGTSTP);
+  for (const pid_t each : all) EXPECT_TRUE(eventually([&] { return stateOf(each) == 'T'; })) << each;
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  EXPECT_EQ(sortedLines(program.output()).size(), 2u) << "they went on";
+  program.signal(SIGCONT);
+  EXPECT_EQ(program.wait(), 0) << "time in which it was stopped has counted: " << program.errors();
+  EXPECT_EQ(sortedLines(program.output()).size(), 4u);
 }
 
 TEST(HoringRun, LeavesNoProcessWhenKilled) {
