@@ -88,8 +88,7 @@ class Pair {
  public:
   Pair(Side& side, const LinkShape& shape) {
     const int rank = side.parent() ? 0 : 1;
-    ShmOptions options{.job = "bench", .rank = rank, .clock = &clock_};
-    options.token = {static_cast<uint8_t>(shape.slot_bytes >> 16), 7};
+    const ShmOptions options{.job = "bench", .rank = rank, .clock = &clock_};
     auto made = makeShmTransport(options);
     if (!made.ok()) die("shm", made.status());
     transport_ = made.take();

@@ -27,6 +27,7 @@ constexpr LaunchNames kOpenMpiNames = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_
                                        "OMPI_COMM_WORLD_LOCAL_RANK"};
 constexpr LaunchNames kPmiNames = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr const char* kSubsystem = "launcher";
+constexpr int kMorePorts = 2;
 
 // Everything that the ways to meet have in common.
 struct Launch {
@@ -48,6 +49,7 @@ JobId jobOf(const Launch& launch, const std::string& job) {
 struct Meeting {
   UniqueIdParts secret;  // without addresses
   HostPort where;
+  uint16_t more_ports = 0;  // after that one, where it is busy
 };
 
 Result<Key> runSecret(const std::string& hex) {
@@ -110,15 +112,37 @@ Result<std::unique_ptr<RootService>> startRoot(const Launch& launch, const Uniqu
   return RootService::start(options);
 }
 
+// On rank 0, at the first of the ports that is free.
+Result<std::unique_ptr<RootService>> startRoot(const Launch& launch, const Meeting& meeting) {
+  HostPort where = meeting.where;
+  Result<std::unique_ptr<RootService>> started = startRoot(launch, meeting.secret, where);
+  for (int more = 0; !started.ok() && more < meeting.more_ports; ++more) {
+    ++where.port;
+    started = startRoot(launch, meeting.secret, where);
+  }
+  if (started.ok() || meeting.more_ports == 0) return started;
+  return makeStatus(
+      started.status().code(),
+      "%s; nor on the ports before it, from MASTER_PORT+1 on: choose another MASTER_PORT (torchrun "
+      "--master-port), or set HORING_ROOT=host:port of rank 0 on all ranks",
+      started.status().message().c_str());
+}
+
 // Rank 0 listens where the others will look.
 Result<Launched> meet(const Launch& launch, Meeting meeting) {
   Launched launched = startOf(launch);
   if (launched.rank == 0) {
-    HORING_ASSIGN(launched.root, startRoot(launch, meeting.secret, meeting.where));
+    HORING_ASSIGN(launched.root, startRoot(launch, meeting));
     launched.id = launched.root->id();
     return launched;
   }
-  HORING_ASSIGN(meeting.secret.roots, resolvePatiently(meeting.where, launch.config.init_timeout_ms));
+  HORING_ASSIGN(const std::vector<RootAddress> addresses,
+                resolvePatiently(meeting.where, launch.config.init_timeout_ms));
+  for (int more = 0; more <= meeting.more_ports; ++more)
+    for (RootAddress address : addresses) {
+      address.port = static_cast<uint16_t>(address.port + more);
+      meeting.secret.roots.push_back(address);
+    }
   HORING_ASSIGN(launched.id, encodeUniqueId(meeting.secret));
   return launched;
 }
@@ -184,22 +208,26 @@ Result<Launched> fromHoringRun(const Launch& launch) {
   return meet(launch, std::move(meeting));
 }
 
-Result<HostPort> torchrunRoot(const Launch& launch) {
-  if (!launch.config.root.empty()) return parseHostPort(launch.config.root, "HORING_ROOT");
-  HostPort where;
-  where.host = valueOf(launch.environment, "MASTER_ADDR");
-  // torchrun's own store sits on MASTER_PORT.
+Result<Meeting> torchrunMeeting(const Launch& launch) {
+  Meeting meeting;
+  if (!launch.config.root.empty()) {
+    HORING_ASSIGN(meeting.where, parseHostPort(launch.config.root, "HORING_ROOT"));
+    return meeting;
+  }
+  meeting.where.host = valueOf(launch.environment, "MASTER_ADDR");
+  // torchrun's own store sits on MASTER_PORT, and anything may sit on the port after it.
   HORING_ASSIGN(const int port, numberOf(launch.environment, "MASTER_PORT", 1, 65534));
-  where.port = static_cast<uint16_t>(port + 1);
-  return where;
+  meeting.where.port = static_cast<uint16_t>(port + 1);
+  meeting.more_ports = static_cast<uint16_t>(std::min(kMorePorts, 65535 - (port + 1)));
+  return meeting;
 }
 
 Result<Launched> fromPlainVariables(const Launch& launch) {
-  Meeting meeting;
-  HORING_ASSIGN(meeting.where, torchrunRoot(launch));
+  HORING_ASSIGN(Meeting meeting, torchrunMeeting(launch));
   HORING_ASSIGN(meeting.secret.key, configuredKey(launch.config, launch.log, launch.launcher));
-  // Tells the ranks of a restarted job from the last ones of the job before.
-  std::string job = "torchrun";
+  // Tells the ranks of a restarted job from the last ones of the job before, and those of one job from another's beside it, which may
+  // have the same key. Ranks may know the host under several names.
+  std::string job = "torchrun\n" + std::to_string(meeting.where.port);
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
     job += "\n" + valueOf(launch.environment, name);
   meeting.secret.job = jobOf(launch, job);

@@ -1,11 +1,15 @@
 #include "launch/launcher.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "../control/control_ranks.h"
 #include "../temporary_folder.h"
@@ -106,6 +110,45 @@ TEST_F(KeyFile, LetsTorchrunsRanksMeet) {
   expectToMeet(variables, "RANK", 3);
 }
 
+// What sits on MASTER_PORT+1 hangs up on whoever comes, as a server of something else does.
+TEST_F(KeyFile, LetsTorchrunsRanksMeetBesideAStranger) {
+  const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+  const Listener stranger = listenOn(&loopback, 0).take();
+  std::atomic<bool> stop = false;
+  std::thread rude([&] {
+    while (!stop) {
+      pollfd door{stranger.fd.get(), POLLIN, 0};
+      if (::poll(&door, 1, 20) > 0) Fd(::accept(stranger.fd.get(), nullptr, nullptr)).reset();
+    }
+  });
+  const Variables variables = {{"WORLD_SIZE", "3"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", std::to_string(stranger.port - 1)},
+                               {"HORING_KEY_FILE", file("key", 32, 0600)}};
+  expectToMeet(variables, "RANK", 3);
+  stop = true;
+  rude.join();
+}
+
+TEST_F(KeyFile, SaysAtOnceWhatToDoWhereEveryPortIsBusy) {
+  const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+  std::vector<Listener> strangers;
+  while (strangers.empty()) {
+    strangers.push_back(listenOn(&loopback, 0).take());
+    for (uint16_t next = 1; next <= 2 && !strangers.empty(); ++next) {
+      Result<Listener> another = listenOn(&loopback, static_cast<uint16_t>(strangers.front().port + next));
+      another.ok() ? strangers.push_back(another.take()) : strangers.clear();
+    }
+  }
+  const Status status = launch({{"RANK", "0"},
+                                {"WORLD_SIZE", "3"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", std::to_string(strangers.front().port - 1)},
+                                {"HORING_KEY_FILE", file("key", 32, 0600)}})
+                            .status();
+  EXPECT_TRUE(mentions(status, "--master-port") && mentions(status, "HORING_ROOT")) << status.toString();
+}
+
 TEST_F(KeyFile, LetsSlurmsRanksMeet) {
   const Variables variables = {{"SLURM_NTASKS", "3"},
                                {"SLURM_JOB_ID", "17"},
@@ -171,6 +214,7 @@ TEST(Launcher, KeepsARestartedJobApartFromTheOneBefore) {
   EXPECT_EQ(job(first), job(first));
   EXPECT_NE(job(first), job(first + Variables{{"TORCHELASTIC_RESTART_COUNT", "1"}}));
   EXPECT_NE(job(first), job(first + Variables{{"TORCHELASTIC_RUN_ID", "y"}}));
+  EXPECT_NE(job(first), job(first + Variables{{"MASTER_PORT", "10"}})) << "another job beside it";
 }
 
 TEST(Launcher, NamesAVariableWithABadValue) {

@@ -36,7 +36,6 @@ class ShmFolder {
     ShmOptions options;
     options.directory = path_;
     options.job = "test";
-    options.token = {1, 2, 3};
     options.rank = rank;
     options.clock = &clock_;
     return options;

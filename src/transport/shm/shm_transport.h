@@ -1,6 +1,5 @@
 #pragma once
 // Ranks as processes of one node: slots in shared memory, doorbells over FIFOs.
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,13 +11,11 @@
 
 namespace horing {
 
-using ShmToken = std::array<uint8_t, 16>;
 inline constexpr size_t kMaxShmJobBytes = 32;
 
 struct ShmOptions {
   std::string directory = "/dev/shm";  // absolute
   std::string job = "job";             // part of file names; what is not a letter or digit becomes '_'
-  ShmToken token{};  // random; makes file names unguessable. May be the same for all ranks of a job
   int rank = 0;
   const Clock* clock = nullptr;  // must outlive the transport; for how often peers are checked to be alive
   Log log = Log();
