@@ -13,6 +13,7 @@ import time
 from .. import _capi
 from ..errors import HoringError
 from .failures import failure
+from .secret import seal, unseal
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05  # seconds between looks into the store
 _STALE = {5, 6}  # the ID was used already, or the process that made it has ended
@@ -42,7 +43,7 @@ class Meeting:
         unique_id = _capi.UniqueId()
         _capi.check(_capi.horingGetUniqueId(unique_id))
         self.number = self._store.add("meetings", 1)
-        self._store.set(self._key("id"), bytes(unique_id.internal).hex())
+        self._store.set(self._key("id"), seal(bytes(unique_id.internal), self._key("id")))
         return unique_id
 
     def _find(self) -> _capi.UniqueId | None:
@@ -52,7 +53,7 @@ class Meeting:
         if not self._await("id"):
             return None
         unique_id = _capi.UniqueId()
-        number = bytes.fromhex(self._store.get(self._key("id")).decode())
+        number = unseal(self._store.get(self._key("id")), self._key("id"))
         ctypes.memmove(unique_id.internal, number, _capi.UNIQUE_ID_BYTES)
         return unique_id
 
