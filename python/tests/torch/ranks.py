@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import multiprocessing
 import os
 import pickle
@@ -98,6 +99,7 @@ def _stacks(processes, folder) -> str:
 
 
 def _be(body, rank, size, folder, sender, group, group_timeout) -> None:
+    gc.freeze()  # no collection looks at, and so copies, what the parent had
     stack = open(os.path.join(folder, f"stack{rank}"), "w")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     begin = time.monotonic()

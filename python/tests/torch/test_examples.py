@@ -11,15 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from horing import _programs
+from launching import horing_run, need_emulated_nodes
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-
-
-def horing_run(*options: str) -> list[str]:
-    program = os.environ.get("HORING_RUN") or _programs.find("horing-run")
-    return [program, *options, "--", sys.executable]
 
 
 def output(launcher: list[str], *arguments: str) -> str:
@@ -43,10 +38,7 @@ def launchers():
 @pytest.fixture(params=launchers())
 def launcher(request):
     if request.param == "two emulated nodes":
-        program = horing_run()[0]
-        checked = subprocess.run([program, "--check-nodes"], capture_output=True, text=True)
-        if checked.returncode:
-            pytest.skip(f"no emulated nodes here: {checked.stdout}{checked.stderr}")
+        need_emulated_nodes()
     return launchers()[request.param]()
 
 
