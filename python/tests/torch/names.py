@@ -1,5 +1,11 @@
 """What has another name in older torch."""
 
+import pytest
+import torch
+
+_VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
+needs_fsdp2_on_cpu = pytest.mark.skipif(_VERSION < (2, 6), reason="this torch has fully_shard for GPUs only")
+
 try:  # 2.6
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 except ImportError:
@@ -9,4 +15,4 @@ try:  # 2.5
 except ImportError:
     from torch.distributed._tensor import Shard, distribute_tensor
 
-__all__ = ["MixedPrecisionPolicy", "Shard", "distribute_tensor", "fully_shard"]
+__all__ = ["MixedPrecisionPolicy", "Shard", "distribute_tensor", "fully_shard", "needs_fsdp2_on_cpu"]

@@ -17,11 +17,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from launching import horing_run, need_emulated_nodes
-from names import fully_shard
+from names import fully_shard, needs_fsdp2_on_cpu
 from ranks import run
 
 SIZE, FAULTY_STEP, SECONDS = 3, 20, 5
-KINDS = ("ddp", "fsdp")
+KINDS = ("ddp", pytest.param("fsdp", marks=needs_fsdp2_on_cpu))
 VICTIMS = (1, 0)  # rank 0 is where the ranks of the group meet
 
 

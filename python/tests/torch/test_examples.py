@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from launching import horing_run, need_emulated_nodes
+from names import needs_fsdp2_on_cpu
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "torch"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -51,6 +52,7 @@ def test_ddp(launcher):
     assert len(found) == 6 and found[-1] < 0.5 * found[0], found
 
 
+@needs_fsdp2_on_cpu
 def test_fsdp(launcher, tmp_path):
     text = output(launcher, str(EXAMPLES / "fsdp.py"), str(tmp_path / "checkpoint"))
     found = losses(text)

@@ -51,8 +51,9 @@ def test_init_destroy_and_init_again():
             assert (tensor == size).all()
             held.append(dist.group.WORLD)
             dist.destroy_process_group()
-        with pytest.raises(RuntimeError, match="the group was destroyed"):
-            held[0].allreduce([torch.ones(1)])
+        if hasattr(dist.ProcessGroup, "shutdown"):  # else torch does not tell a group that it is destroyed
+            with pytest.raises(RuntimeError, match="the group was destroyed"):
+                held[0].allreduce([torch.ones(1)])
         held[0].shutdown()  # again: nothing
 
     check(3, body, group=False)

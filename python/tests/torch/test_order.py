@@ -183,6 +183,9 @@ def test_sequence_numbers():
 def test_compiled_code_can_wait_for_a_handle():
     from torch.distributed import _functional_collectives as funcol
 
+    if not hasattr(funcol, "allow_inflight_collective_as_graph_input_ctx"):
+        pytest.skip("compiled code of this torch cannot wait for the handles of programs")
+
     def body(rank, size):
         registered = torch._C._distributed_c10d._get_work_registry_size
         with funcol.allow_inflight_collective_as_graph_input_ctx():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from datetime import timedelta
+from types import SimpleNamespace
 
 import torch
 import torch._C._distributed_c10d as _c10d
+import torch.distributed as dist
 
 from .. import _capi
 from .operation import COMPLETE, Operation, Work
@@ -35,18 +37,12 @@ def _list(tensors) -> list[torch.Tensor]:
     return list(tensors)
 
 
-def _options(given, kind, **fields):
-    """`given` if it is such options; else new ones (complete on return), where `given` may be the reduction."""
-    if hasattr(given, "asyncOp"):
+def _options(given, **fields):
+    """`given` if it is torch's options; else some for a call that is complete on return, where `given` may be the reduction."""
+    if hasattr(given, "timeout"):
         return given
-    options = kind()
-    options.asyncOp = False
-    if given is not None:
-        options.reduceOp = given
-    for name, value in fields.items():
-        if value is not None:
-            setattr(options, name, value)
-    return options
+    fields = {name: value for name, value in fields.items() if value is not None}
+    return SimpleNamespace(**{"asyncOp": False, "timeout": _NO_TIMEOUT, "rootRank": 0, "reduceOp": given or dist.ReduceOp.SUM, **fields})
 
 
 def _same_type(*tensors: torch.Tensor) -> None:
@@ -65,7 +61,7 @@ class Collectives:
 
     def allreduce(self, tensors, opts=None, timeout=None, op=None):
         tensor = _single(tensors)
-        opts = _options(op if opts is None else opts, _c10d.AllreduceOptions, timeout=timeout)
+        opts = _options(op if opts is None else opts, timeout=timeout)
         if tensor.layout is torch.sparse_coo:
             return self._allreduce_sparse(tensor, opts)
         how = reduction(tensor.dtype, opts.reduceOp)
@@ -83,7 +79,7 @@ class Collectives:
         return self._finish(Operation("all_reduce of a sparse tensor", total.call, [tensor], [tensor], total.before, total.after), opts)
 
     def allreduce_coalesced(self, tensors, opts=None):
-        opts = _options(opts, _c10d.AllreduceCoalescedOptions)
+        opts = _options(opts)
         staging, calls = Staging(), []
         for same in _by_type(tensors):
             how = reduction(same[0].dtype, opts.reduceOp)
@@ -99,8 +95,8 @@ class Collectives:
 
     def reduce(self, tensors, opts=None, op=None, timeout=None):
         tensor = _single(tensors)
-        opts = _options(op, _c10d.ReduceOptions, rootRank=opts, timeout=timeout) if isinstance(opts, int) else \
-            _options(opts, _c10d.ReduceOptions)
+        opts = _options(op, rootRank=opts, timeout=timeout) if isinstance(opts, int) else \
+            _options(opts)
         how, root, staging = reduction(tensor.dtype, opts.reduceOp), opts.rootRank, Staging()
         buffer = staging.both(tensor, how.wider) if root == self._rank else staging.input(tensor, how.wider)
         pointer, count = buffer.data_ptr(), buffer.numel() * how.width
@@ -112,7 +108,7 @@ class Collectives:
 
     def reduce_scatter(self, output_tensors, input_tensors, opts=None, timeout=None, op=None):
         output, inputs = _single(output_tensors), self._one_each(_list(input_tensors), "input")
-        opts = _options(op if opts is None else opts, _c10d.ReduceScatterOptions, timeout=timeout)
+        opts = _options(op if opts is None else opts, timeout=timeout)
         _same_type(output, *inputs)
         self._check_size("output", output, inputs[self._rank].numel())
         how, staging = reduction(output.dtype, opts.reduceOp), Staging()
@@ -127,7 +123,7 @@ class Collectives:
         return self._submit("reduce_scatter", opts, staging, [output], call, how)
 
     def reduce_scatter_single(self, output, input, opts=None):
-        opts = _options(opts, _c10d.ReduceScatterOptions)
+        opts = _options(opts)
         _same_type(output, input)
         self._check_size("input", input, self._size * output.numel())
         how, staging = reduction(output.dtype, opts.reduceOp), Staging()
@@ -140,7 +136,7 @@ class Collectives:
         return self._submit("reduce_scatter_single", opts, staging, [output], call, how)
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        opts = _options(opts, _c10d.ReduceScatterOptions)
+        opts = _options(opts)
         staging, calls = Staging(), []
         for pairs in _by_type(zip(outputs, inputs)):
             how = reduction(pairs[0][0].dtype, opts.reduceOp)
@@ -164,7 +160,7 @@ class Collectives:
     def broadcast(self, tensors, opts=None, timeout=None, root=None):
         tensor = _single(tensors)
         root = opts if isinstance(opts, int) else root
-        opts = _options(None if isinstance(opts, int) else opts, _c10d.BroadcastOptions, rootRank=root, timeout=timeout)
+        opts = _options(None if isinstance(opts, int) else opts, rootRank=root, timeout=timeout)
         root, staging = opts.rootRank, Staging()
         buffer = staging.input(tensor) if root == self._rank else staging.output(tensor)
         pointer, (dtype, count) = buffer.data_ptr(), movable(buffer)
@@ -176,7 +172,7 @@ class Collectives:
 
     def allgather(self, output_tensors, input_tensors, opts=None, timeout=None):
         return self._allgather(self._one_each(_list(output_tensors), "output"), _single(input_tensors),
-                               _options(opts, _c10d.AllgatherOptions, timeout=timeout), output_tensors)
+                               _options(opts, timeout=timeout), output_tensors)
 
     def _allgather(self, outputs, input, opts, result):
         _same_type(input, *outputs)
@@ -194,7 +190,7 @@ class Collectives:
 
     def allgather_coalesced(self, output_lists, input_list, opts=None):
         """`output_lists` has a list for each rank or, as Gloo's callers have it, for each input."""
-        opts = _options(opts, _c10d.AllgatherOptions)
+        opts = _options(opts)
         inputs = list(input_list)
         by_rank = len(output_lists) == self._size and all(len(each) == len(inputs) for each in output_lists)
         by_input = len(output_lists) == len(inputs) and all(len(each) == self._size for each in output_lists)
@@ -207,7 +203,7 @@ class Collectives:
         return work
 
     def all_gather_single(self, output, input, opts=None):
-        opts = _options(opts, _c10d.AllgatherOptions)
+        opts = _options(opts)
         _same_type(output, input)
         self._check_size("output", output, self._size * input.numel())
         staging = Staging()
@@ -220,7 +216,7 @@ class Collectives:
         return self._submit("all_gather_single", opts, staging, [output], call)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
-        opts = _options(opts, _c10d.AllgatherOptions)
+        opts = _options(opts)
         staging, calls = Staging(), []
         for pairs in _by_type(zip(outputs, inputs)):
             for output, input in pairs:
@@ -239,7 +235,7 @@ class Collectives:
     def gather(self, output_tensors, input_tensors, opts=None, timeout=None):
         input = _single(input_tensors)
         root = opts if isinstance(opts, int) else None
-        opts = _options(None if root is not None else opts, _c10d.GatherOptions, rootRank=root, timeout=timeout)
+        opts = _options(None if root is not None else opts, rootRank=root, timeout=timeout)
         root, staging, outputs, blocks = opts.rootRank, Staging(), [], None
         source = staging.input(input)
         if root == self._rank:
@@ -260,7 +256,7 @@ class Collectives:
     def scatter(self, output_tensors, input_tensors, opts=None, timeout=None):
         output = _single(output_tensors)
         root = opts if isinstance(opts, int) else None
-        opts = _options(None if root is not None else opts, _c10d.ScatterOptions, rootRank=root, timeout=timeout)
+        opts = _options(None if root is not None else opts, rootRank=root, timeout=timeout)
         root, staging, blocks = opts.rootRank, Staging(), None
         target = staging.output(output)
         if root == self._rank:
@@ -280,13 +276,13 @@ class Collectives:
 
     def alltoall(self, output_tensors, input_tensors, opts=None, timeout=None):
         outputs, inputs = self._one_each(list(output_tensors), "output"), self._one_each(list(input_tensors), "input")
-        opts = _options(opts, _c10d.AllToAllOptions, timeout=timeout)
+        opts = _options(opts, timeout=timeout)
         _same_type(*outputs, *inputs)
         staging = Staging()
         return self._exchange("all_to_all", opts, staging, outputs, inputs, outputs)
 
     def all_to_all_single(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None, timeout=None):
-        opts = _options(opts, _c10d.AllToAllOptions, timeout=timeout)
+        opts = _options(opts, timeout=timeout)
         _same_type(output, input)
         staging = Staging()
         source, target = staging.input(input), staging.output(output)
@@ -330,7 +326,7 @@ class Collectives:
 
     def barrier(self, opts=None, timeout=None):
         """Returns when all ranks have made this call."""
-        opts = _options(opts, _c10d.BarrierOptions, timeout=timeout)
+        opts = _options(opts, timeout=timeout)
         token = torch.zeros(1, dtype=torch.uint8)
         pointer = token.data_ptr()
 
@@ -351,7 +347,7 @@ class Collectives:
     def _finish(self, operation: Operation, opts):
         if opts.timeout > _NO_TIMEOUT:
             operation.timeout = opts.timeout.total_seconds()
-        if opts.asyncOp:
+        if getattr(opts, "asyncOp", True):  # torch 2.4 always waits for the handle itself, where its options lack this
             self._lane.start(operation)
             work = Work(self._lane, operation)
             if _compiled_code_may_wait():

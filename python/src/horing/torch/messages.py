@@ -32,12 +32,12 @@ class _Message(Work):
 
 
 class Messages:
-    """For a group with `_rank`, `_size`, `_timeout` and `_lane`. Each method returns at once, with a Work."""
+    """For a group with `_rank`, `_size`, `_member`, `_timeout` and `_lane`. Each method returns at once, with a Work."""
 
     def _open_messages(self) -> None:
         self._channels: dict[tuple[int, int, int], Lane] = {}
         self._channels_lock = threading.Lock()
-        self._own_messages = OwnMessages(self._describe, self._timeout)
+        self._own_messages = OwnMessages(self._member.describe, self._timeout)
 
     def send(self, tensors, dstRank: int, tag: int = 0):
         tensor, peer = tensors[0], dstRank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from datetime import timedelta
 
 import torch
@@ -12,10 +13,14 @@ from .. import _capi
 from .collectives import Collectives
 from .lane import Lane
 from .meeting import Meeting
+from .member import Member
 from .messages import Messages
-from .operation import Operation, Together
+from .operation import Together
 
 _DEVICES = [torch.device("cpu")]
+# A handle that only C++ holds loses its methods in torch 2.4, and C++ then waits for ever (seen in DDP); not in 2.8.
+_loses_python_halves = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 8)
+_MOST_HELD = 64  # handles, which is more than torch's C++ starts before it waits
 
 
 def _milliseconds(seconds: float) -> int:
@@ -46,12 +51,12 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         super().__init__(rank, size)
         self._store, self._rank, self._size = store, rank, size
         self._timeout = timeout.total_seconds()
-        self._global_ranks = global_ranks or list(range(size))
-        self._name = self._description = ""
+        self._member = Member(rank, global_ranks or list(range(size)))
         self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
+        self._latest: deque[dist.Work] = deque(maxlen=_MOST_HELD)
         self._open_messages()
         meeting = Meeting(store, rank, size, time.monotonic() + self._timeout)
-        self._lane = Lane(lambda: self._new_communicator(meeting), self._describe, self._global_rank)
+        self._lane = Lane(lambda: self._new_communicator(meeting), self._member.describe, self._member.global_rank)
 
     def _new_communicator(self, meeting: Meeting) -> int:
         comm = meeting.communicator()
@@ -59,21 +64,13 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         return comm
 
     def _handle(self, work: dist.Work) -> dist.Work:
+        if _loses_python_halves:
+            self._latest.append(work)
         if self._batch is not None:
             self._batch.append(work)
         return work
 
     # ---- Names and numbers ----
-
-    def _describe(self, operation: Operation) -> str:
-        group = self._description or self._name or "a group that is being made"
-        member = f"rank {self._rank} of {self._size}"
-        if self._global_ranks != list(range(self._size)):
-            member += f" (its global ranks are {self._global_ranks})"
-        return f"{operation.name} #{operation.sequence} of {group}, {member}"
-
-    def _global_rank(self, rank: int) -> int:
-        return self._global_ranks[rank]
 
     def getBackendName(self) -> str:
         return "horing"
@@ -97,16 +94,16 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         return self._size
 
     def getGroupName(self) -> str:
-        return self._name
+        return self._member.group_name
 
     def setGroupName(self, name: str) -> None:
-        self._name = name
+        self._member.group_name = name
 
     def getGroupDesc(self) -> str:
-        return self._description
+        return self._member.group_description
 
     def setGroupDesc(self, description: str) -> None:
-        self._description = description
+        self._member.group_description = description
 
     _set_group_name, _set_group_desc = setGroupName, setGroupDesc
     group_name, group_desc = property(getGroupName), property(getGroupDesc)
