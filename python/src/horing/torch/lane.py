@@ -79,6 +79,18 @@ class Lane:
             self._branches.append(Lane(lambda: self.comm, self._describe, self._name_rank, trunk=self))
             return self._branches[-1]
 
+    def derive(self, make: Callable[[int], int]) -> int:
+        """The result code of make(communicator), which makes another one after what was submitted here. No other thread may use
+        the communicator meanwhile."""
+        while True:
+            with self._lock:
+                self.check_open()
+                if not self._tasks:
+                    self._finish_stream()
+                    return _interrupt.run((self,), make, self.comm)
+                latest = self._tasks[-1]
+            latest.wait(None)  # its thread needs the lock
+
     def check_open(self) -> None:
         """Raises what the lane ended with, if it did."""
         if self.ended is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
 
 import torch
@@ -15,6 +16,7 @@ from .lane import Lane
 from .meeting import Meeting
 from .member import Member
 from .messages import Messages
+from .offspring import Offspring
 from .operation import Together
 
 _DEVICES = [torch.device("cpu")]
@@ -27,12 +29,12 @@ def _milliseconds(seconds: float) -> int:
     return max(1, min(86_400_000, round(1000 * seconds)))
 
 
-class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
+class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
     """A process group whose ranks are joined by a communicator of horing.
 
     It stands in place of torch's group and of its backend. Any thread may use it: operations take effect in the order in which
     they were started; while one that is wanted at once is under way, others of the same group wait. `timeout` is the deadline of
-    each operation, and of making the group. In a forked child it can only be dropped.
+    each operation, and of making the group, unless `make()` has its communicator. In a forked child it can only be dropped.
     """
 
     # What torch asks of a backend.
@@ -47,7 +49,8 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         return cls(backend_options.store, backend_options.group_rank, backend_options.group_size, backend_options.timeout,
                    list(backend_options.global_ranks_in_group))
 
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta, global_ranks: list[int] | None = None):
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta, global_ranks: list[int] | None = None,
+                 make: Callable[[], int] | None = None):
         super().__init__(rank, size)
         self._store, self._rank, self._size = store, rank, size
         self._timeout = timeout.total_seconds()
@@ -55,11 +58,11 @@ class ProcessGroupHoring(Collectives, Messages, dist.ProcessGroup):
         self._batch: list[dist.Work] | None = None  # of handles, while operations are coalesced
         self._latest: deque[dist.Work] = deque(maxlen=_MOST_HELD)
         self._open_messages()
-        meeting = Meeting(store, rank, size, time.monotonic() + self._timeout)
-        self._lane = Lane(lambda: self._new_communicator(meeting), self._member.describe, self._member.global_rank)
+        make = make or Meeting(store, rank, size, time.monotonic() + self._timeout).communicator
+        self._lane = Lane(lambda: self._new_communicator(make), self._member.describe, self._member.global_rank)
 
-    def _new_communicator(self, meeting: Meeting) -> int:
-        comm = meeting.communicator()
+    def _new_communicator(self, make: Callable[[], int]) -> int:
+        comm = make()
         _capi.check(_capi.horingCommSetTimeout(comm, _milliseconds(self._timeout)))
         return comm
 
