@@ -77,6 +77,12 @@ def test_moves_with_a_root(size):
             done(dist.gather(mine, outputs, root, async_op=async_op), async_op)
             for got, expected in zip(outputs or [], all_of_them):
                 same(got, expected)
+            whole, options = torch.empty(size * count if rank == root else 0, dtype=dtype), dist.GatherOptions()
+            options.rootRank = root
+            dist.group.WORLD.gather_single(whole, mine, options).wait()
+            if hasattr(dist, "gather_single"):  # torch 2.14
+                done(dist.gather_single(mine, whole if rank == root else None, root, async_op=async_op), async_op)
+            same(whole, torch.cat(all_of_them) if rank == root else whole)
             output = torch.empty_like(mine)
             done(dist.scatter(output, all_of_them if rank == root else None, root, async_op=async_op), async_op)
             same(output, mine)

@@ -121,3 +121,20 @@ def test_many_groups_made_and_destroyed():
         assert descriptors() <= before + 2, (before, descriptors())
 
     check(2, body, timeout=60)
+
+
+def test_what_an_idle_group_holds():
+    def body(rank, size):
+        def held():
+            return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
+
+        groups = [dist.new_group()]  # the first makes what the process keeps
+        before = held()
+        groups += [dist.new_group() for _ in range(10)]
+        dist.barrier()
+        return [(after - at_first) / 10 for at_first, after in zip(before, held())]
+
+    outcomes = check(4, body)
+    assert all(each == [10, 1] for each in outcomes[1:]), outcomes
+    descriptors, threads = outcomes[0]  # the ranks meet there, and of the newest group some may still be connecting
+    assert 17 <= descriptors < 19 and 2 <= threads < 2.5, outcomes

@@ -253,6 +253,21 @@ class Collectives:
 
         return self._submit("gather", opts, staging, outputs, call)
 
+    def gather_single(self, output, input, opts=None):
+        opts = _options(opts)
+        root, staging, received, result = opts.rootRank, Staging(), None, []
+        source = staging.input(input)
+        if root == self._rank:
+            _same_type(output, input)
+            self._check_size("output", output, self._size * input.numel())
+            received, result = staging.output(output).data_ptr(), [output]
+        pointer, (dtype, count) = source.data_ptr(), movable(source)
+
+        def call(stream):
+            return _capi.horingGather(pointer, received, count, dtype, root, self._lane.comm, stream)
+
+        return self._submit("gather_single", opts, staging, result, call)
+
     def scatter(self, output_tensors, input_tensors, opts=None, timeout=None):
         output = _single(output_tensors)
         root = opts if isinstance(opts, int) else None

@@ -174,6 +174,7 @@ class ProcessGroupHoring(Collectives, Messages, Offspring, dist.ProcessGroup):
 
     _allgather_base = Collectives.all_gather_single
     allgather_into_tensor_coalesced = Collectives.all_gather_single_coalesced
+    gather_into_tensor = Collectives.gather_single
     _reduce_scatter_base = Collectives.reduce_scatter_single
     reduce_scatter_tensor_coalesced = Collectives.reduce_scatter_single_coalesced
     alltoall_base = Collectives.all_to_all_single
