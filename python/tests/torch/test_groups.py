@@ -128,13 +128,14 @@ def test_what_an_idle_group_holds():
         def held():
             return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
 
-        groups = [dist.new_group()]  # the first makes what the process keeps
+        groups = [dist.new_group()]
+        dist.barrier()  # opens what the world's ranks share
         before = held()
         groups += [dist.new_group() for _ in range(10)]
         dist.barrier()
         return [(after - at_first) / 10 for at_first, after in zip(before, held())]
 
     outcomes = check(4, body)
-    assert all(each == [10, 1] for each in outcomes[1:]), outcomes
-    descriptors, threads = outcomes[0]  # the ranks meet there, and of the newest group some may still be connecting
-    assert 17 <= descriptors < 19 and 2 <= threads < 2.5, outcomes
+    assert all(9.5 < descriptors < 10.5 and threads < 1.5 for descriptors, threads in outcomes[1:]), outcomes
+    descriptors, threads = outcomes[0]  # where the ranks meet
+    assert 16.5 < descriptors < 17.5 and threads < 2.5, outcomes
