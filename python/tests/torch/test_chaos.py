@@ -21,8 +21,9 @@ from names import fully_shard, needs_fsdp2_on_cpu
 from ranks import run
 
 SIZE, FAULTY_STEP, SECONDS = 3, 20, 5
-KINDS = ("ddp", pytest.param("fsdp", marks=needs_fsdp2_on_cpu))
-VICTIMS = (1, 0)  # rank 0 is where the ranks of the group meet
+costly = pytest.mark.costly
+KINDS = ("ddp", pytest.param("fsdp", marks=(needs_fsdp2_on_cpu, costly)))
+VICTIMS = (1, pytest.param(0, marks=costly))  # rank 0 is where the ranks of the group meet
 
 
 def kill() -> None:
