@@ -36,7 +36,7 @@ int32_t millicpusOf(long long quota, long long period) {
 }
 
 // That the text begins with, and loses with the blank behind it. 0: none, or one that no file of these holds.
-long long takeNumber(std::string_view& text) {
+long long quotaNumber(std::string_view& text) {
   long long number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return 0;
@@ -48,8 +48,8 @@ long long takeNumber(std::string_view& text) {
 int32_t limitOfV2(const std::string& directory) {
   const std::string content = contentOf(directory + "/cpu.max", kMaxNumberBytes);
   std::string_view text = content;
-  const long long quota = takeNumber(text);
-  return millicpusOf(quota, takeNumber(text));
+  const long long quota = quotaNumber(text);
+  return millicpusOf(quota, quotaNumber(text));
 }
 
 // -1 is no limit.
@@ -57,7 +57,7 @@ int32_t limitOfV1(const std::string& directory) {
   const auto numberIn = [&](const char* file) {
     const std::string content = contentOf(directory + file, kMaxNumberBytes);
     std::string_view text = content;
-    return takeNumber(text);
+    return quotaNumber(text);
   };
   return millicpusOf(numberIn("/cpu.cfs_quota_us"), numberIn("/cpu.cfs_period_us"));
 }
