@@ -35,8 +35,9 @@
  *
  * With a stream of horingStreamCreate the call returns at once; the operation runs when those before it on
  * the stream, and those before it on the communicator, are complete. Operations of different communicators
- * overlap. While 4096 operations are queued on a communicator the next call waits for room; if there is none
- * within HORING_TIMEOUT_MS, it returns horingTimeout, which does not stick, and the operation is not issued.
+ * overlap. While 4096 operations are queued on a communicator the next call, or a group of which all communicators
+ * have so many, waits for room; if there is none within HORING_TIMEOUT_MS, it returns horingTimeout, which does not
+ * stick, and nothing is issued.
  *
  * With a cudaStream_t, for buffers on the GPU of that stream, the call returns at once as well, and the
  * operation is ordered like a kernel launched there; but the call waits for operations on GPU memory that are

@@ -45,9 +45,11 @@ Status setOperation(Call& call, horingComm_t comm, horingRedOp_t number) {
 
 namespace {
 
-// Whether the caller carries out a collective now: the communicator checks it, and knows the rules of calls that it has seen.
-bool isCheckedLater(const Command& command, horingStream_t stream) {
-  return !stream && std::holds_alternative<CollectiveCommand>(command.work) && !groupIsOpen();
+// Whether the caller carries out a collective now, and waits for nothing before: the communicator checks it, and knows the rules of calls
+// that it has seen.
+bool isCheckedLater(horingComm_t comm, const Command& command, horingStream_t stream) {
+  return !stream && std::holds_alternative<CollectiveCommand>(command.work) && !groupIsOpen() &&
+         !comm->queue->hasThread();
 }
 
 Status check(horingComm_t comm, const Command& command) {
@@ -102,7 +104,7 @@ Status issue(horingComm_t comm, Command&& command, horingStream_t stream) {
   HORING_TRY(checkHandle(comm));
   // To ask for it takes a fifth of a small call's time.
   const CudaDriver* const driver = processDriver();
-  if (driver || !isCheckedLater(command, stream)) HORING_TRY(check(comm, command));
+  if (driver || !isCheckedLater(comm, command, stream)) HORING_TRY(check(comm, command));
   if (driver) HORING_TRY(placeOnGpu(comm, command, stream, *driver));
   return launch(comm, std::move(command), stream);
 }

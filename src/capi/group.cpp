@@ -210,13 +210,20 @@ std::vector<std::vector<Pending*>> inRounds(std::vector<Pending>& commands) {
   return rounds;
 }
 
+// Where one rank's queue is full, another's calls of this group may be what makes room in it. Where all are, what they hold can go on.
+Status awaitRoom(const std::vector<Pending>& commands) {
+  const bool are_all_full = std::all_of(commands.begin(), commands.end(),
+                                        [](const Pending& pending) { return pending.comm->queue->isFull(); });
+  return are_all_full ? commands.front().comm->queue->awaitRoom() : Status();
+}
+
 // Kernels may have to wait on the host for those of other ranks, and then come behind what is on their streams by then: so what hosts
 // carry out goes there last. In between, it would wait for hosts whose part comes behind those kernels on other ranks.
 Status submitAll(std::vector<Pending> commands, std::list<HandleUse> uses) {
   BlockingStreams blocking;
   std::vector<Pending*> staged;
   Status submitted;
-  for (const Pending& pending : commands) HORING_TRY(pending.comm->queue->awaitRoom());
+  HORING_TRY(awaitRoom(commands));
   try {
     for (const std::vector<Pending*>& round : inRounds(commands))
       for (Pending* const pending : round)

@@ -340,6 +340,48 @@ TEST(Group, OfOneThreadHoldsMoreCallsOfEachRankThanAreQueued) {
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// One rank's queue is full, and only the other rank's calls, of the same group, make room in it.
+TEST(Group, OfOneThreadGoesOnThoughOneRankHasAFullQueue) {
+  constexpr int kQueued = 4096, kMore = 10;
+  horingComm_t comms[2];
+  horingStream_t streams[2];
+  ASSERT_HORING(horingCommInitAll(comms, 2, nullptr));
+  for (const horingComm_t comm : comms) ASSERT_HORING(horingCommSetTimeout(comm, 20'000));
+  for (horingStream_t& stream : streams) ASSERT_HORING(horingStreamCreate(&stream));
+  int32_t data[2] = {1, 1};
+  const auto call = [&](int rank) {
+    return horingAllReduce(&data[rank], &data[rank], 1, horingInt32, horingMax, comms[rank], streams[rank]);
+  };
+  for (int i = 0; i < kQueued; ++i) ASSERT_HORING(call(0));
+  ASSERT_HORING(horingGroupStart());
+  for (int i = 0; i < kMore; ++i) {
+    ASSERT_HORING(call(1));
+    ASSERT_HORING(call(0));
+  }
+  EXPECT_HORING(horingGroupEnd());
+  for (int i = 0; i < kQueued; ++i) ASSERT_HORING(call(1));
+  for (const horingStream_t stream : streams) EXPECT_HORING(horingStreamSynchronize(stream));
+  for (const horingStream_t stream : streams) EXPECT_HORING(horingStreamDestroy(stream));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// A wrong argument is told at once, and harms nothing, though operations before it still wait for other ranks.
+TEST(Group, AWrongCallDoesNotWaitForWhatIsBeforeIt) {
+  horingComm_t comms[2];
+  horingStream_t stream;
+  ASSERT_HORING(horingCommInitAll(comms, 2, nullptr));
+  ASSERT_HORING(horingStreamCreate(&stream));
+  int32_t data[2] = {1, 2};
+  ASSERT_HORING(horingAllReduce(&data[0], &data[0], 1, horingInt32, horingMax, comms[0], stream));
+  EXPECT_EQ(horingAllReduce(nullptr, &data[0], 1, horingInt32, horingMax, comms[0], nullptr),
+            horingInvalidArgument);
+  ASSERT_HORING(horingAllReduce(&data[1], &data[1], 1, horingInt32, horingMax, comms[1], nullptr));
+  EXPECT_HORING(horingStreamSynchronize(stream));
+  EXPECT_EQ(data[0], 2);
+  EXPECT_HORING(horingStreamDestroy(stream));
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
 // The other thread is inside, and may be making links and plans.
 TEST(MemoryBytes, AreToldWhileACallIsInside) {
   horingComm_t comms[2];
@@ -350,6 +392,7 @@ TEST(MemoryBytes, AreToldWhileACallIsInside) {
   for (int i = 0; i < 200; ++i) {
     uint64_t bytes = 0;
     EXPECT_HORING(horingCommMemoryBytes(comms[0], &bytes));
+    EXPECT_GT(bytes, 0u);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   EXPECT_HORING(horingSend(&sent, 1, horingInt32, 0, comms[1], nullptr));

@@ -239,8 +239,14 @@ Status CommandQueue::startThread() {
   return {};
 }
 
+bool CommandQueue::isFull() {
+  if (!hasThread()) return false;
+  const std::lock_guard lock(mutex_);
+  return entries_.size() >= kMaxQueued;
+}
+
 Status CommandQueue::awaitRoom() {
-  if (!has_thread_.load(std::memory_order_acquire) || served_queue) return {};
+  if (!hasThread() || served_queue) return {};
   std::unique_lock lock(mutex_);
   if (await(lock, [this] { return entries_.size() < kMaxQueued; })) return {};
   return makeStatus(

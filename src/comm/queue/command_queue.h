@@ -41,6 +41,11 @@ class CommandQueue {
   // several ranks each may wait for those behind it. Blocks while kMaxQueued are waiting, but not in a callback on a thread of a queue,
   // which would wait for itself: from there they may become more. Error: no room before the deadline of a call.
   Status awaitRoom();
+  bool isFull();
+  // Whether something was ever submitted, so that run() may have to wait.
+  bool hasThread() const {
+    return has_thread_.load(std::memory_order_acquire);
+  }  // pairs with the release in submit()
   // To be carried out when it is its turn on all these streams, which differ and must outlive it. Does not block. Error: no thread to be
   // had; whatever happens later is the streams' to tell.
   // Messages with tags are under way at the same time, and beside the other operations, as far as their streams allow.
