@@ -29,6 +29,8 @@ class ServiceThread {
   // to be had. Not while it has one.
   template <typename Body>
   Status start(const char* what, Body body) {
+    // While there is some: the thread may have to say so.
+    [[maybe_unused]] const Status& made_now = noMemory();
     auto guard = std::make_unique<ForkGuard>();
     HORING_ASSIGN(std::thread made, begin(what, std::move(body)));
     fork_guard_ = std::move(guard);  // first, for another thread may fork meanwhile

@@ -178,12 +178,12 @@ Result<ReachableBuffers> Communicator::askForBuffers(const Call& call, bool may_
 Status Communicator::runPlanned(const Selection& selection, const Call& call, const Turn& turn) {
   uint32_t transports = 0;
   const Status status = withoutExceptions([&]() -> Status {
-    const Result<PlannedOperation*> prepared = planner_->prepare(call.collective, selection, call.root);
-    if (!prepared.ok()) {
+    const Result<PlannedOperation*> found = planner_->prepare(call.collective, selection, call.root);
+    if (!found.ok()) {
       guard_->watchdog().suspect(turn.sequence, {{}, "begins its links"});
-      return prepared.status();
+      return found.status();
     }
-    PlannedOperation* const planned = prepared.value();
+    PlannedOperation* const planned = found.value();
     if (!planned->operation) HORING_TRY(connect(*planned, turn));
     transports = planned->transports;
     planned->operation->begin(call, turn.sequence);
@@ -254,6 +254,7 @@ Status Communicator::exchange(std::span<const Transfer> transfers) {
   // Nothing is sent yet: such an error does not stick.
   HORING_TRY(messages.begin(transfers));
   Status status = connector_->begin(links);
+  noteMemory();
   guard_->calls().beginExchange();
   if (status.ok()) {
     const uint32_t transports = connector_->transportsOf(links);

@@ -206,7 +206,9 @@ Status Communicator::initialise() {
   tagged_pairs_ = std::make_unique<PairConnections>(*connector_, LinkUse::kTagged);
   tagged_messages_ =
       std::make_unique<PointToPoint>(options_.rank, options_.ranks, slot_bytes, *tagged_pairs_);
-  return makeProgress();
+  HORING_TRY(makeProgress());
+  noteMemory();
+  return {};
 }
 
 TransportRequest Communicator::transportRequest(const Fragment& place) const {
@@ -415,8 +417,7 @@ Status Communicator::makeProgress() {
                                      .rank = options_.rank,
                                      .ranks = options_.ranks,
                                      .timeout_ms = timeout_ms_};
-  const Progress::Parts parts{.rank = options_.rank,
-                              .guard = *guard_,
+  const Progress::Parts parts{.guard = *guard_,
                               .control = *control_,
                               .connector = *connector_,
                               .clock = clock_,

@@ -95,7 +95,8 @@ void Guard::lookBetweenCalls(const Look& look) {
     ::sched_yield();
     before = Use::kNone;
   }
-  if (isWell()) look();
+  [[maybe_unused]] const Status looked =
+      isWell() ? withoutExceptions([&]() -> Status { return look(), Status(); }) : Status();
   use_.store(before, std::memory_order_release);
 }
 

@@ -36,11 +36,10 @@ class Planner {
   Planner(const Config& config, const GroupMap& map, int rank, Connector& connector, int32_t cores);
 
   // The cached operation for this collective, algorithm and root (a rank, 0 where there is none). On a first call its schedule is built and proven
-  // and links to its peers are begun; when connected() is true for it, bind() completes it.
+  // and links to its peers are begun; when these are up, bind() completes it.
   Result<PlannedOperation*> prepare(Collective collective, const Selection& selection, int root);
   // The same if it is complete; else null.
   PlannedOperation* find(Collective collective, const Selection& selection, int root) const;
-  bool connected(const PlannedOperation& planned) const { return connector_.established(planned.links); }
   void bind(PlannedOperation& planned);
 
   uint64_t memoryBytes() const;

@@ -22,7 +22,7 @@ struct PreparedCall {
   // What may serve it instead where peers' buffers can be reached; empty: nobody asks whether they can.
   std::span<const Selection> shared;
   bool is_tiny = false;
-  // That of `over_links`; null: its links are not up yet.
+  // That of `over_links`; null: it was not carried out over links yet.
   PlannedOperation* planned = nullptr;
   // But for its number and times.
   FlightRecord record;

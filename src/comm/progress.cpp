@@ -1,7 +1,6 @@
 #include "comm/progress.h"
 
 #include <algorithm>
-#include <array>
 #include <thread>
 #include <utility>
 #include <vector>

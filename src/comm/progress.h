@@ -27,7 +27,6 @@ struct Drive {
 class Progress {
  public:
   struct Parts {
-    int rank;
     Guard& guard;
     Control& control;
     Connector& connector;

@@ -59,7 +59,7 @@ class Registrations {
     return found;
   }
   // Runs use(region) of one that has this byte, if there is one. It is not removed before that has returned: what is done for it there is
-  // undone by whoever removes it.
+  // undone by whoever removes it. Others who register wait as long.
   template <typename Use>
   void withRegion(const std::byte* memory, const Use& use) const {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -254,7 +254,7 @@ void JoinedControl::runQuestionAction(Lock& lock) {
   if (!on_question_ || now_ns >= serves_until_ns_) return;
   auto action = std::move(on_question_);
   lock.unlock();
-  action();
+  [[maybe_unused]] const Status done = withoutExceptions([&]() -> Status { return action(), Status(); });
   lock.lock();
   on_question_ = std::move(action);
 }

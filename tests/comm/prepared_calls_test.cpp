@@ -91,8 +91,10 @@ TEST_F(Prepared, WhatIsFoundForOneRankOnlyChangesNothing) {
         // A call that only rank 0 makes, and alone: it moves nothing.
         Call nothing = sum.call;
         nothing.count = 0;
-        for (int i = 0; rank == 0 && i < 200; ++i) {
-          nothing.root = i % 2;
+        for (int i = 0; rank == 0 && i < kCollectives * kDataTypes * 4; ++i) {  // more than the table holds
+          nothing.collective = static_cast<Collective>(i % kCollectives);
+          nothing.type = static_cast<DataType>(i / kCollectives % kDataTypes);
+          nothing.op = static_cast<RedOp>(i / kCollectives / kDataTypes);
           ASSERT_TRUE(comm(rank).run(nothing).ok());
         }
         const Status status = comm(rank).run(sum.call);
