@@ -93,6 +93,9 @@ TEST(TwoJobsOfOneUser, RunBesideEachOther) {
 
 // Files of no size: neither what the ranks write nor their shared memory may end them. Their output is a pipe.
 TEST(ProgramThatMayWriteNoFile, RunsOverSockets) {
+#ifdef HORING_TEST_TSAN
+  GTEST_SKIP() << "ThreadSanitizer itself writes a file before main() begins";
+#endif
   const TemporaryFolder folder;
   const JobOutcome outcome = runJob({.words = {"rounds=3"},
                                      .environment = {"HORING_TRACE=" + folder.path().string()},
