@@ -155,6 +155,13 @@ class NoMoreDescriptors {
   rlimit before_{};
 };
 
+void expectNoDescriptorFor(const Link& link) {
+  EXPECT_EQ(link.status().code(), Code::kSystemError);
+  const std::string& text = link.status().message();
+  for (const char* part : {"rank 0", "rank 1", "ulimit -n"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
 // What this machine refuses it would refuse until the deadline.
 TEST_F(Socket, WithoutADescriptorToConnectFailsAtOnce) {
   const auto low = makeRank(options(0)), high = makeRank(options(1));
@@ -162,10 +169,7 @@ TEST_F(Socket, WithoutADescriptorToConnectFailsAtOnce) {
   ASSERT_TRUE(link.ok());
   const NoMoreDescriptors none;
   EXPECT_TRUE(pumpUntil({low.get()}, [&] { return !link.value()->status().ok(); }));
-  EXPECT_EQ(link.value()->status().code(), Code::kSystemError);
-  const std::string& text = link.value()->status().message();
-  for (const char* part : {"rank 0", "rank 1", "ulimit -n"})
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+  expectNoDescriptorFor(*link.value());
 }
 
 TEST_F(Socket, WithoutADescriptorToAcceptFailsAtOnce) {
@@ -175,10 +179,7 @@ TEST_F(Socket, WithoutADescriptorToAcceptFailsAtOnce) {
   Client newcomer(publishedBy(*high).port);
   const NoMoreDescriptors none;
   EXPECT_TRUE(pumpUntil({high.get()}, [&] { return !link.value()->status().ok(); }));
-  EXPECT_EQ(link.value()->status().code(), Code::kSystemError);
-  const std::string& text = link.value()->status().message();
-  for (const char* part : {"rank 0", "rank 1", "ulimit -n"})
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+  expectNoDescriptorFor(*link.value());
 }
 
 TEST_F(Socket, WithItsLastDescriptorTakenAcceptsNobodyAndGoesOn) {

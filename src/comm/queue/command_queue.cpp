@@ -214,8 +214,7 @@ Status CommandQueue::carryOutOnHost(const Command& command) {
 }
 
 Status CommandQueue::run(Command& command) {
-  // acquire: pairs with the release in submit().
-  if (!has_thread_.load(std::memory_order_acquire)) return carryOut(command);
+  if (!hasThread()) return carryOut(command);
   if (!command.on_gpu && (hasTagsOnly(command) || hasMessagesUnderWay())) {
     // It need not wait for such messages: they may wait for what the caller does next.
     Stream stream;
@@ -369,7 +368,7 @@ Status CommandQueue::asyncError() {
 // those that make children. Nor may what waits on a stream for its turn at the thread come before what the thread still has to put on
 // the GPU behind that stream.
 Status CommandQueue::awaitGpuOperationsOfThread() {
-  if (!has_thread_.load(std::memory_order_acquire)) return {};
+  if (!hasThread()) return {};
   std::unique_lock lock(mutex_);
   const auto none_left = [this] {
     return std::none_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
