@@ -95,8 +95,7 @@ void Guard::lookBetweenCalls(const Look& look) {
     ::sched_yield();
     before = Use::kNone;
   }
-  [[maybe_unused]] const Status looked =
-      isWell() ? withoutExceptions([&]() -> Status { return look(), Status(); }) : Status();
+  [[maybe_unused]] const Status looked = isWell() ? withoutExceptions([&] { look(); }) : Status();
   use_.store(before, std::memory_order_release);
 }
 

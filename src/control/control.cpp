@@ -198,7 +198,7 @@ void JoinedControl::wakeThread() const {
 void JoinedControl::serve() {
   Lock lock(mutex_);
   while (!stop_ && !finished()) {
-    const auto turned = withoutExceptions([&]() -> Status { return turn(lock), Status(); });
+    const auto turned = withoutExceptions([&] { turn(lock); });
     if (!turned.ok()) runOutOfMemory(lock);
   }
   // The rendezvous waits for a sign that its last word was heard.
@@ -244,7 +244,7 @@ void JoinedControl::runFailureAction(Lock& lock) {
   const auto action = std::exchange(on_failure_, nullptr);
   const Status error = status_;
   lock.unlock();
-  [[maybe_unused]] const Status done = withoutExceptions([&]() -> Status { return action(error), Status(); });
+  [[maybe_unused]] const Status done = withoutExceptions([&] { action(error); });
   lock.lock();
 }
 
@@ -254,7 +254,7 @@ void JoinedControl::runQuestionAction(Lock& lock) {
   if (!on_question_ || now_ns >= serves_until_ns_) return;
   auto action = std::move(on_question_);
   lock.unlock();
-  [[maybe_unused]] const Status done = withoutExceptions([&]() -> Status { return action(), Status(); });
+  [[maybe_unused]] const Status done = withoutExceptions([&] { action(); });
   lock.lock();
   on_question_ = std::move(action);
 }

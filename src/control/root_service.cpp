@@ -209,7 +209,7 @@ bool RootThread::waitFinished(int64_t timeout_ms) const {
 }
 
 void RootThread::run() {
-  const Status ended = withoutExceptions([&]() -> Status { return loop(), close(), Status(); });
+  const Status ended = withoutExceptions([&] { loop(), close(); });
   // Without memory there is no rendezvous. Connections that end tell every rank so, and that takes none.
   if (!ended.ok()) hangUp();
   const std::lock_guard lock(mutex_);
@@ -305,8 +305,8 @@ void RootThread::acceptAll(int64_t now_ns) {
 }
 
 void RootThread::lackDescriptors(int64_t now_ns, int error_number) {
-  const Status why = systemError(
-      error_number, "the process that hosts the rendezvous cannot take more connections");
+  const Status why =
+      systemError(error_number, "the process that hosts the rendezvous cannot take more connections");
   log_.warn(kSubsystem, "%s", why.message().c_str());
   rendezvous_.noteTrouble(why.message());
   // Those that have not said who they are may go soon. Without them it would stay as it is, and not all ranks have come: they are told so
