@@ -541,8 +541,15 @@ Status JoinedControl::waitUntil(Lock& lock, Deadline deadline, const char* what,
 Status JoinedControl::arrive(Deadline deadline) {
   Lock lock(mutex_);
   const int64_t now_ns = options_.clock->nowNs();
-  const auto timeout_ms = static_cast<uint32_t>(deadline.remainingMs());
-  send(HelloMessage{options_.rank, options_.ranks, timeout_ms, thisProcess(), secret_});
+  // An error names the whole time, which is what the user has set.
+  const auto timeout_ms = static_cast<uint32_t>(std::clamp<int64_t>(options_.timeout_ms, 0, INT32_MAX));
+  const auto left_ms = static_cast<uint32_t>(deadline.remainingMs());
+  send(HelloMessage{.rank = options_.rank,
+                    .ranks = options_.ranks,
+                    .timeout_ms = timeout_ms,
+                    .process = thisProcess(),
+                    .secret = secret_,
+                    .spent_ms = timeout_ms - std::min(left_ms, timeout_ms)});
   if (options_.heartbeat_ms > 0) {
     liveness_.watch(0, options_.heartbeat_ms, now_ns);
     next_beat_ns_ = now_ns;

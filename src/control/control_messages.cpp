@@ -146,6 +146,7 @@ struct Writer {
     out.number(m.timeout_ms);
     write(out, m.process);
     for (const std::byte byte : m.secret) out.number(static_cast<uint8_t>(byte));
+    out.number(m.spent_ms);
   }
   void operator()(const ReturnMessage& m) {
     out.number(static_cast<uint8_t>(Kind::kReturn));
@@ -291,6 +292,7 @@ Result<RankMessage> decodeRankMessage(std::span<const std::byte> bytes) {
       m.timeout_ms = in.number<uint32_t>();
       m.process = readProcess(in);
       m.secret = readSecret(in);
+      m.spent_ms = in.number<uint32_t>();
       return finish(in, RankMessage(std::move(m)));
     }
     case Kind::kGather: {

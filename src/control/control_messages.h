@@ -58,6 +58,7 @@ struct HelloMessage {
   uint32_t timeout_ms = 0;
   ProcessName process;
   ReturnSecret secret{};
+  uint32_t spent_ms = 0;  // of timeout_ms, before the message was sent
 };
 struct GatherMessage {
   uint64_t exchange = 0;

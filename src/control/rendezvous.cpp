@@ -73,15 +73,16 @@ Status Rendezvous::hello(const HelloMessage& hello, int64_t now_ns) {
   newcomer.process = hello.process;
   ++arrived_;
   ++present_;
-  expect(hello.timeout_ms, now_ns);
+  expect(hello.timeout_ms, hello.spent_ms, now_ns);
   if (complete()) welcome();
   return {};
 }
 
 // The exchange ends with the first rank whose patience ends.
-void Rendezvous::expect(uint32_t timeout_ms, int64_t now_ns) {
+void Rendezvous::expect(uint32_t timeout_ms, uint32_t spent_ms, int64_t now_ns) {
   timeout_ms = std::min(timeout_ms, kLongestTimeoutMs);
-  const int64_t until_ns = now_ns + int64_t{timeout_ms} * 1'000'000;
+  const int64_t left_ms = timeout_ms - std::min(spent_ms, timeout_ms);
+  const int64_t until_ns = now_ns + left_ms * 1'000'000;
   if (deadline_ns_ && *deadline_ns_ <= until_ns) return;
   deadline_ns_ = until_ns;
   timeout_ms_ = timeout_ms;
@@ -119,7 +120,7 @@ Status Rendezvous::gather(int rank, GatherMessage message, int64_t now_ns) {
   giver.gave = true;
   giver.part = std::move(message.part);
   ++gave_;
-  expect(message.timeout_ms, now_ns);
+  expect(message.timeout_ms, 0, now_ns);
   if (gave_ == ranks_) finishExchange();
   return {};
 }

@@ -72,7 +72,7 @@ class Rendezvous {
 
   Status judge(const HelloMessage& hello) const;
   void fail(Code code, int about_rank, std::string reason);
-  void expect(uint32_t timeout_ms, int64_t now_ns);
+  void expect(uint32_t timeout_ms, uint32_t spent_ms, int64_t now_ns);
   void finishExchange();
   void judgeCalls(int64_t now_ns);
   void welcome();

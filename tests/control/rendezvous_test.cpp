@@ -48,6 +48,25 @@ TEST(Rendezvous, GivesUpWithItsLeastPatientRank) {
   EXPECT_EQ(reasonOf(messages[0]), "ranks 1, 3 of 4 did not arrive within 100 ms; arrived: 0, 2");
 }
 
+TEST(Rendezvous, NamesTheWholeTimeOfARankThatHasSpentSomeOfIt) {
+  Rendezvous rendezvous({"launcher", 1, 7});
+  HelloMessage hello = helloOf(0, 2, 100);
+  hello.spent_ms = 30;
+  EXPECT_TRUE(rendezvous.hello(hello, 10 * kMs).ok());
+  EXPECT_EQ(rendezvous.nextTickNs(), 80 * kMs);
+  rendezvous.tick(80 * kMs);
+  EXPECT_EQ(reasonOf(rendezvous.takeBroadcasts()[0]),
+            "rank 1 of 2 did not arrive within 100 ms; arrived: 0");
+}
+
+TEST(Rendezvous, SurvivesARankThatHasSpentMoreThanItHas) {
+  Rendezvous rendezvous({"launcher", 1, 7});
+  HelloMessage hello = helloOf(0, 2, 100);
+  hello.spent_ms = UINT32_MAX;
+  EXPECT_TRUE(rendezvous.hello(hello, 10 * kMs).ok());
+  EXPECT_EQ(rendezvous.nextTickNs(), 10 * kMs);
+}
+
 TEST(Rendezvous, TellsOfTroubleThatMayExplainAMissingRank) {
   Rendezvous rendezvous({"launcher", 1, 7});
   EXPECT_TRUE(rendezvous.hello(helloOf(0, 2, 100), 0).ok());
