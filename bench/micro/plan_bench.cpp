@@ -8,7 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "comm/planner.h"
+#include "comm/calls/planner.h"
+#include "comm/links/link_shape.h"
 
 namespace horing {
 namespace {

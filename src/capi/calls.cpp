@@ -7,7 +7,7 @@
 #include "capi/device_memory.h"
 #include "capi/group.h"
 #include "capi/streams.h"
-#include "comm/arguments.h"
+#include "comm/calls/arguments.h"
 
 namespace horing {
 

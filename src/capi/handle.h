@@ -9,9 +9,9 @@
 #include "base/float_environment.h"
 #include "base/service_thread.h"
 #include "base/status.h"
+#include "comm/calls/reduction_ops.h"
 #include "comm/communicator.h"
 #include "comm/queue/command_queue.h"
-#include "comm/reduction_ops.h"
 #include "control/root_service.h"
 #include "horing/horing.h"
 

@@ -1,6 +1,6 @@
 // Send and receive of include/horing/horing.h.
 #include "capi/calls.h"
-#include "comm/arguments.h"
+#include "comm/calls/arguments.h"
 
 namespace horing {
 

@@ -1,7 +1,7 @@
 // Sums of inputs that are multiplied by a scalar.
 #include "capi/device_memory.h"
 #include "capi/handle.h"
-#include "comm/arguments.h"
+#include "comm/calls/arguments.h"
 
 namespace horing {
 

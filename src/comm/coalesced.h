@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/command.h"
+#include "comm/calls/command.h"
 #include "comm/communicator.h"
 
 namespace horing {

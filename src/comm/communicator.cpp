@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/no_memory.h"
-#include "comm/links_coming_up.h"
-#include "comm/total_bytes.h"
+#include "comm/calls/total_bytes.h"
+#include "comm/links/links_coming_up.h"
 #include "control/root_service.h"
 #include "cuda/adapter_memory.h"
 #include "schedule/postcondition.h"

@@ -1,5 +1,5 @@
 // The error that ends a communicator: which one sticks, who hears of it, and how long a rank waits for its cause.
-#include "comm/guard.h"
+#include "comm/guard/guard.h"
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>

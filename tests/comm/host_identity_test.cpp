@@ -1,4 +1,4 @@
-#include "comm/host_identity.h"
+#include "comm/membership/host_identity.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,10 @@
 // How much memory the links of a communicator may take.
+#include "comm/links/link_shape.h"
+
 #include <gtest/gtest.h>
 
-#include "comm/planner.h"
+#include "comm/links/connector.h"
+#include "engine/host/plan.h"
 
 namespace horing {
 namespace {

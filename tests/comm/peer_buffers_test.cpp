@@ -1,5 +1,5 @@
 // Ranks that ask each other where their inputs lie: they must decide alike, whatever one of them says.
-#include "comm/peer_buffers.h"
+#include "comm/reach/peer_buffers.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

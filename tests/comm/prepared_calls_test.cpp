@@ -1,6 +1,6 @@
 // What is found again of calls that were made before, and that finding it changes nothing but the time. More of what comes out of
 // repeated calls: tests/capi.
-#include "comm/prepared_calls.h"
+#include "comm/calls/prepared_calls.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/rank_place.h"
+#include "comm/membership/rank_place.h"
 
 #include <gtest/gtest.h>
 

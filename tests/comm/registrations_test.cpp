@@ -1,4 +1,4 @@
-#include "comm/registrations.h"
+#include "comm/reach/registrations.h"
 
 #include <gtest/gtest.h>
 

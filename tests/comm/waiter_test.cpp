@@ -1,4 +1,4 @@
-#include "comm/waiter.h"
+#include "comm/progress/waiter.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/config.h"
 #include "comm/gpu/offer.h"
-#include "comm/host_identity.h"
+#include "comm/membership/host_identity.h"
 #include "control/socket_address.h"
 #include "control/unique_id.h"
 #include "launch/launch_variables.h"

@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "comm/rank_place.h"
+#include "comm/membership/rank_place.h"
 #include "targets.h"
 #include "topology/group_rule.h"
 #include "topology/nccl_xml.h"

@@ -13,11 +13,20 @@ LAYERS = {
     "control": ["transport", "base"],
     "launch": ["control", "base"],
     "selection": ["sim", "algorithms", "schedule", "topology", "base"],
-    "comm": ["control", "selection", "engine", "sim", "transport", "schedule", "topology", "cuda", "base"],
-    "comm/tuning": ["comm", "selection", "engine", "sim", "schedule", "base"],
-    "comm/gpu": ["comm", "control", "selection", "engine", "transport", "schedule", "topology", "cuda", "base"],
-    "comm/queue": ["comm/gpu", "comm", "cuda", "base"],
-    "capi": ["comm/queue", "comm/gpu", "comm/tuning", "comm", "launch", "control", "cuda", "base"],
+    "comm/links": ["control", "engine", "transport", "base"],
+    "comm/reach": ["comm/links", "control", "engine", "transport", "topology", "cuda", "base"],
+    "comm/guard": ["comm/reach", "control", "engine", "base"],
+    "comm/progress": ["comm/guard", "comm/reach", "comm/links", "engine", "base"],
+    "comm/membership": ["control", "selection", "topology", "cuda", "base"],
+    "comm/calls": ["comm/links", "selection", "engine", "schedule", "topology", "cuda", "base"],
+    # The communicator: it alone knows all its parts, and none of them knows it.
+    "comm": ["comm/calls", "comm/membership", "comm/progress", "comm/guard", "comm/reach", "comm/links",
+             "control", "selection", "engine", "sim", "transport", "schedule", "topology", "cuda", "base"],
+    "comm/tuning": ["comm", "comm/calls", "selection", "engine", "sim", "schedule", "base"],
+    "comm/gpu": ["comm", "comm/calls", "comm/membership", "comm/progress", "comm/reach", "comm/links",
+                 "control", "selection", "engine", "transport", "schedule", "topology", "cuda", "base"],
+    "comm/queue": ["comm/gpu", "comm", "comm/calls", "cuda", "base"],
+    "capi": ["comm/queue", "comm/gpu", "comm/tuning", "comm", "comm/calls", "launch", "control", "cuda", "base"],
     "nccl": ["base"],
     "paro": ["base"],
 }
@@ -31,7 +40,7 @@ EXCEPTIONS = {
 # Programs see the public header and, as vocabulary, base. These look deeper, each for a reason.
 FACES = {
     "bench": ["base"],
-    "bench/micro": ["base", "schedule", "algorithms", "transport", "engine", "comm"],  # it measures the parts
+    "bench/micro": ["base", "schedule", "algorithms", "transport", "engine", "comm/calls", "comm/links"],  # it measures the parts
     "bench/perf": ["base", "cuda"],  # it allocates buffers on GPUs
     "bench/cuda": ["cuda", "engine"],  # it measures the engine alone
     "tools": ["base"],
@@ -50,7 +59,7 @@ TESTS = {
     "tests/engine": ["algorithms"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "base"],  # it runs the engine over a network of its own
     "tests/comm/gpu": ["comm/queue"],  # it gives commands
-    "tests/fuzz": ["comm/gpu", "comm", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
+    "tests/fuzz": ["comm/gpu", "comm/membership", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
     "tests/programs": ["base", "control", "selection", "sim", "topology"],
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "comm/registrations.h"
+#include "comm/reach/registrations.h"
 #include "engine/cuda/pinned_memory.h"
 
 namespace horing {

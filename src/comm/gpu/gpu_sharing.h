@@ -2,7 +2,7 @@
 #include <functional>
 #include <span>
 
-#include "comm/host_identity.h"
+#include "comm/membership/host_identity.h"
 #include "topology/nvml.h"
 
 namespace horing {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/command.h"
+#include "comm/calls/command.h"
 #include "comm/communicator.h"
 #include "comm/gpu/launch_watch.h"
 #include "comm/gpu/team.h"

@@ -2,7 +2,7 @@
 // How kernels carry out what they have no tables for: as several calls with blocks of one size, or as messages.
 #include <vector>
 
-#include "comm/command.h"
+#include "comm/calls/command.h"
 
 namespace horing {
 

@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "comm/gpu/offer.h"
-#include "comm/transport_reach.h"
+#include "comm/links/transport_reach.h"
 #include "cuda/ipc.h"
 #include "engine/cuda/memory.h"
 #include "engine/cuda/queue.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "comm/host_identity.h"
+#include "comm/membership/host_identity.h"
 #include "cuda/api.h"
 
 namespace horing {

@@ -3,7 +3,7 @@
 // (engine/cuda/bridge.h), over transports of its own.
 //
 // No call of the host starts it: kernels tell in pinned memory that they run, also those that a graph replays. While one runs it
-// waits as a communicator does (comm/waiter.h); a launch wakes it, and where graphs may replay kernels it looks once a millisecond.
+// waits as a communicator does (comm/progress/waiter.h); a launch wakes it, and where graphs may replay kernels it looks once a millisecond.
 #include <atomic>
 #include <compare>
 #include <deque>
@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/service_thread.h"
-#include "comm/connector.h"
-#include "comm/waiter.h"
+#include "comm/links/connector.h"
+#include "comm/progress/waiter.h"
 #include "engine/cuda/bridge.h"
 #include "engine/cuda/plan_image.h"
 

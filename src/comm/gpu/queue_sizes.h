@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "comm/connector.h"
 #include "comm/gpu/neighbors.h"
+#include "comm/links/connector.h"
 #include "engine/cuda/bridge.h"
 #include "engine/cuda/queue_shape.h"
 

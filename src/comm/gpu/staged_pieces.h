@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/command.h"
+#include "comm/calls/command.h"
 
 namespace horing {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "comm/schedule_proof.h"
+#include "comm/calls/schedule_proof.h"
 #include "control/rank_list.h"
 #include "control/root_service.h"
 #include "cuda/outside_of_graphs.h"

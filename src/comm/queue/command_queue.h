@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/service_thread.h"
+#include "comm/calls/command.h"
 #include "comm/coalesced.h"
-#include "comm/command.h"
 #include "comm/communicator.h"
 #include "comm/gpu/kernel_calls.h"
 #include "comm/gpu/staged_calls.h"

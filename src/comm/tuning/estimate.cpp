@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/total_bytes.h"
+#include "comm/calls/total_bytes.h"
 #include "selection/prediction.h"
 
 namespace horing {

@@ -1,6 +1,6 @@
 #pragma once
 // How long a command would take, by simulation.
-#include "comm/command.h"
+#include "comm/calls/command.h"
 #include "comm/communicator.h"
 
 namespace horing {

@@ -1,0 +1,16 @@
+#include "comm/calls/total_bytes.h"
+
+#include <numeric>
+
+#include "schedule/postcondition.h"
+
+namespace horing {
+
+size_t totalBytes(const CallSpec& spec, int ranks) {
+  const Blocks& table = spec.input_blocks.given() ? spec.input_blocks : spec.output_blocks;
+  if (table.given())
+    return std::accumulate(table.counts, table.counts + ranks, size_t{0}) * dataTypeBytes(spec.type);
+  return spec.count * dataTypeBytes(spec.type) * blocksOf(spec.collective, ranks);
+}
+
+}  // namespace horing

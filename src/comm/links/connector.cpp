@@ -1,0 +1,152 @@
+#include "comm/links/connector.h"
+
+namespace horing {
+
+namespace {
+template <typename Action>
+void forEachBit(uint32_t bits, Action action) {
+  for (size_t index = 0; bits != 0; ++index, bits >>= 1)
+    if (bits & 1) action(index);
+}
+}  // namespace
+
+Connector::Connector(int rank, std::vector<LinkShape> shapes,
+                     std::vector<std::unique_ptr<Transport>> transports)
+    : rank_(rank), shapes_(std::move(shapes)), transports_(std::move(transports)) {}
+
+std::vector<std::vector<std::byte>> Connector::addresses() const {
+  std::vector<std::vector<std::byte>> all;
+  for (const auto& transport : transports_) all.push_back(transport->address());
+  return all;
+}
+
+bool Connector::canReach(int peer, size_t transport) const {
+  const auto& theirs = addresses_[static_cast<size_t>(peer)];
+  return transport < theirs.size() && !theirs[transport].empty() &&
+         transports_[transport]->canReach(theirs[transport]);
+}
+
+std::string Connector::whyUnreachable(int peer, size_t transport) const {
+  const auto& theirs = addresses_[static_cast<size_t>(peer)];
+  if (transport >= theirs.size() || theirs[transport].empty())
+    return formatString("rank %d has no %s", peer, transports_[transport]->name());
+  return transports_[transport]->whyUnreachable(theirs[transport]);
+}
+
+Status Connector::nothingShared(int peer) const {
+  std::string reasons;
+  for (size_t t = 0; t < transports_.size(); ++t)
+    if (const std::string why = whyUnreachable(peer, t); !why.empty())
+      reasons += formatString("; %s: %s", transports_[t]->name(), why.c_str());
+  return makeStatus(
+      Code::kSystemError,
+      "rank %d and rank %d share no transport: HORING_TRANSPORTS must name one that reaches both "
+      "(shm inside a node, verbs where both have RDMA, socket anywhere)%s",
+      rank_, peer, reasons.c_str());
+}
+
+Status Connector::begin(const LinkSet& links) {
+  auto& by_rank = links_[static_cast<size_t>(links.use)];
+  by_rank.resize(addresses_.size(), nullptr);
+  for (const int peer : links.peers) {
+    Link*& link = by_rank[static_cast<size_t>(peer)];
+    if (link) continue;
+    const int choice = choiceFor(peer);
+    if (choice < 0) return nothingShared(peer);
+    const auto transport = static_cast<size_t>(choice);
+    LinkShape shape = shapes_[transport];
+    if (links.use >= LinkUse::kPointToPoint) {
+      shape.channels = kPointToPointChannels;
+      shape.room = 0;
+    }
+    HORING_ASSIGN(
+        link, transports_[transport]->connect(peer, addresses_[static_cast<size_t>(peer)][transport], shape,
+                                              static_cast<int>(links.use)));
+  }
+  return {};
+}
+
+bool Connector::established(const LinkSet& links) const {
+  for (const int peer : links.peers)
+    if (!at(links.use, peer)->established()) return false;
+  return true;
+}
+
+std::string Connector::describeMissing(const LinkSet& links) const {
+  std::string text;
+  for (const int peer : missing(links))
+    text += formatString("%srank %d (%s)", text.empty() ? "" : ", ", peer,
+                         at(links.use, peer)->describe().c_str());
+  return text;
+}
+
+std::vector<int32_t> Connector::missing(const LinkSet& links) const {
+  std::vector<int32_t> ranks;
+  for (const int peer : links.peers)
+    if (!at(links.use, peer)->established()) ranks.push_back(peer);
+  return ranks;
+}
+
+uint32_t Connector::chosenTransports() const {
+  uint32_t bits = 0;
+  for (const int choice : transport_of_rank_)
+    if (choice >= 0) bits |= 1u << choice;
+  return bits;
+}
+
+uint32_t Connector::transportsOf(const LinkSet& links) const {
+  uint32_t bits = 0;
+  for (const int peer : links.peers) bits |= 1u << choiceFor(peer);
+  return bits;
+}
+
+Status Connector::progress(uint32_t transports) {
+  Status first;
+  forEachBit(transports, [&](size_t index) {
+    Status status = transports_[index]->progress();
+    if (first.ok()) first = std::move(status);
+  });
+  return first;
+}
+
+void Connector::beginWait(uint32_t transports) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->beginWait(); });
+}
+
+void Connector::endWait(uint32_t transports) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->endWait(); });
+}
+
+uint32_t Connector::those(uint32_t transports, bool (Transport::*are)() const) const {
+  uint32_t those = 0;
+  forEachBit(transports, [&](size_t index) {
+    if ((*transports_[index].*are)()) those |= 1u << index;
+  });
+  return those;
+}
+
+void Connector::lend(uint32_t transports, const Region& region) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->lend(region); });
+}
+
+void Connector::takeBack(uint32_t transports, const Region& region) {
+  forEachBit(transports, [&](size_t index) { transports_[index]->takeBack(region); });
+}
+
+void Connector::forget(uint64_t region) {
+  for (const auto& transport : transports_) transport->forget(region);
+}
+
+DataMoved Connector::dataMoved() const {
+  DataMoved all;
+  for (const auto& transport : transports_) all += transport->dataMoved();
+  return all;
+}
+
+uint64_t Connector::memoryBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& transport : transports_) bytes += transport->memoryBytes();
+  return bytes;
+}
+
+}  // namespace horing

@@ -1,0 +1,79 @@
+#include "comm/progress/tagged_exchange.h"
+
+#include <algorithm>
+
+namespace horing {
+
+bool TaggedExchange::poll() {
+  bool progressed = source_.mayHaveMore() && admit();
+  progressed = parts_.messages.poll() || progressed;
+  while (const uint64_t ticket = parts_.messages.takeFinished()) {
+    parts_.lent.takeBack(/*failed=*/false, ticket);
+    deadlines_.erase(ticket);
+    source_.finished(ticket);
+    progressed = true;
+  }
+  return progressed;
+}
+
+bool TaggedExchange::admit() {
+  bool admitted = false;
+  while (const std::optional<MessageSource::Call> call = source_.take()) {
+    if (const Status begun = begin(*call); !begun.ok() && status_.ok()) status_ = begun;
+    admitted = true;
+  }
+  return admitted;
+}
+
+Status TaggedExchange::begin(const MessageSource::Call& call) {
+  deadlines_.emplace(call.ticket, Deadline::after(parts_.clock, parts_.timeout_ms));
+  HORING_TRY(connect(call.transfers));
+  lend(call);
+  parts_.messages.join(call.transfers, call.ticket);
+  return {};
+}
+
+Status TaggedExchange::connect(std::span<const Transfer> transfers) {
+  const auto add = [](LinkSet& links, int peer) {
+    if (std::find(links.peers.begin(), links.peers.end(), peer) == links.peers.end())
+      links.peers.push_back(peer);
+  };
+  for (const Transfer& transfer : transfers) {
+    if (transfer.peer != kAnyRank) {
+      add(links_, transfer.peer);
+      add(all_links_, transfer.peer);
+      continue;
+    }
+    for (int peer = 0; peer < parts_.ranks; ++peer)
+      if (peer != parts_.rank) add(all_links_, peer);
+  }
+  HORING_TRY(parts_.connector.begin(all_links_));
+  transports_ = parts_.connector.transportsOf(all_links_);
+  return {};
+}
+
+void TaggedExchange::lend(const MessageSource::Call& call) {
+  for (const Transfer& transfer : call.transfers) {
+    if (transfer.bytes < kInPlaceBytes) continue;
+    const bool sends = transfer.direction == Transfer::Direction::kSend;
+    parts_.lent.lendRegistered(transports_, sends ? transfer.input : transfer.output, call.ticket);
+    if (!sends) parts_.lent.lendOrdinary(transports_, transfer.output, transfer.bytes, call.ticket);
+  }
+}
+
+Status TaggedExchange::overdue(int64_t timeout_ms) const {
+  return makeStatus(
+      Code::kTimeout,
+      "rank %d: a message with a tag did not get through within %lld ms (HORING_TIMEOUT_MS): %s. "
+      "A rank that is waited for is stopped, or never made its part",
+      parts_.rank, static_cast<long long>(timeout_ms), obstacle().text.c_str());
+}
+
+Deadline TaggedExchange::deadline() const {
+  const auto first = std::min_element(
+      deadlines_.begin(), deadlines_.end(),
+      [](const auto& one, const auto& other) { return one.second.atNs() < other.second.atNs(); });
+  return first == deadlines_.end() ? Deadline::after(parts_.clock, parts_.timeout_ms) : first->second;
+}
+
+}  // namespace horing

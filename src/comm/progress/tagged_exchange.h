@@ -1,0 +1,68 @@
+#pragma once
+// The messages with tags of a communicator that are under way: new calls join, and each ends by itself.
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/links/connector.h"
+#include "comm/progress/message_source.h"
+#include "comm/reach/lent_buffers.h"
+#include "engine/host/driven.h"
+#include "engine/host/point_to_point.h"
+
+namespace horing {
+
+// All that it takes must outlive it. It is driven alone, or polled beside another operation.
+class TaggedExchange final : public Driven {
+ public:
+  struct Parts {
+    PointToPoint& messages;
+    Connector& connector;
+    LentBuffers& lent;
+    const Clock& clock;
+    int rank;
+    int ranks;
+    const std::atomic<int64_t>& timeout_ms;  // of each call that begins from now on
+  };
+  TaggedExchange(const Parts& parts, MessageSource& source) : parts_(parts), source_(source) {}
+
+  // Admits what the source has.
+  bool poll() override;
+  // Also when the source wants the thread back: then it goes on later, or beside other operations.
+  bool done() const override { return status().ok() && (parts_.messages.done() || source_.wantsThread()); }
+  const Status& status() const override { return status_.ok() ? parts_.messages.status() : status_; }
+  Obstacle obstacle() const override { return parts_.messages.obstacle(); }
+  // Also for a call's turn, which nobody announces.
+  Pause pause() const override {
+    const bool is_brief = source_.waitsForTurn() || !parts_.connector.established(links_);
+    return is_brief ? Pause::kBriefly : Pause::kUntilRung;
+  }
+  Status overdue(int64_t timeout_ms) const override;
+  // The program may have other messages to begin before it waits for these: ranks that wait for each other are no circle.
+  bool tellsOthers() const override { return false; }
+
+  // That it uses; they grow while it is driven.
+  uint32_t transports() const { return transports_; }
+  // The first of the calls that are under way.
+  Deadline deadline() const;
+
+ private:
+  bool admit();
+  Status begin(const MessageSource::Call& call);
+  Status connect(std::span<const Transfer> transfers);
+  void lend(const MessageSource::Call& call);
+
+  Parts parts_;
+  MessageSource& source_;
+  Status status_;
+  uint32_t transports_ = 0;
+  LinkSet links_{LinkUse::kTagged, {}};      // to ranks that are named, which have to come up
+  LinkSet all_links_{LinkUse::kTagged, {}};  // also to ranks that a message may come from
+  std::map<uint64_t, Deadline> deadlines_;   // by ticket
+};
+
+}  // namespace horing

@@ -1,0 +1,57 @@
+#include "comm/reach/lent_buffers.h"
+
+#include "engine/host/driven.h"
+
+namespace horing {
+
+namespace {
+// In the number of a region, as no registered one has it but by a chance that is none.
+constexpr uint64_t kOrdinary = uint64_t{0xca11} << 48;
+// At once, of a group with many receives: transports look for each message among all.
+constexpr size_t kMostLent = 256;
+}  // namespace
+
+void LentBuffers::lendRegistered(uint32_t transports, const void* buffer, uint64_t ticket) {
+  transports = connector_.thatUseLentMemory(transports);
+  if (!buffer || transports == 0) return;
+  auto* const byte = static_cast<std::byte*>(const_cast<void*>(buffer));
+  if (segments_) {
+    if (const auto place = segments_->find(byte, 1))
+      return lend({Region{place->name.id, byte - place->offset, place->name.bytes}, transports, ticket});
+  }
+  registrations_.withRegion(byte, [&](const Region& region) { lend({region, transports, ticket}); });
+}
+
+void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket) {
+  transports = connector_.thatUseOrdinaryMemory(transports);
+  if (transports == 0 || bytes < kInPlaceBytes || lent_.size() >= kMostLent) return;
+  const Region region{
+      .id = kOrdinary + ++ordinary_, .begin = static_cast<std::byte*>(buffer), .bytes = bytes};
+  lend({region, transports, ticket});
+}
+
+void LentBuffers::lend(const Lent& lent) {
+  lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
+  connector_.lend(lent.transports, lent.region);
+  lent_.push_back(lent);
+}
+
+void LentBuffers::takeBack(bool failed, const Lent& lent) {
+  if (failed) connector_.forget(lent.region.id);
+  connector_.takeBack(lent.transports, lent.region);
+}
+
+void LentBuffers::takeBack(bool failed, uint64_t ticket) {
+  std::erase_if(lent_, [&](const Lent& lent) {
+    if (lent.ticket != ticket) return false;
+    takeBack(failed, lent);
+    return true;
+  });
+}
+
+void LentBuffers::takeBack(bool failed) {
+  for (const Lent& lent : lent_) takeBack(failed, lent);
+  lent_.clear();
+}
+
+}  // namespace horing
