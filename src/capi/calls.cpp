@@ -14,7 +14,7 @@ namespace horing {
 Result<const int32_t*> blocksInOrder(horingComm_t comm, horingBlockOrder_t order) {
   HORING_TRY(checkHandle(comm));
   if (order == horingRankMajor) return nullptr;
-  if (order == horingRailMajor) return comm->communicator->job().railMajorBlocks();
+  if (order == horingRailMajor) return comm->communicator->membership().job().railMajorBlocks();
   return makeStatus(Code::kInvalidArgument,
                     "order is %d: expected horingRankMajor (0) or horingRailMajor (1)",
                     static_cast<int>(order));
@@ -53,9 +53,8 @@ bool isCheckedLater(horingComm_t comm, const Command& command, horingStream_t st
 }
 
 Status check(horingComm_t comm, const Command& command) {
-  const Communicator& communicator = *comm->communicator;
-  const Caller caller{communicator.rank(), communicator.ranks(),
-                      communicator.job().map().positionOfRank(communicator.rank())};
+  const Membership& membership = comm->communicator->membership();
+  const Caller caller{membership.rank(), membership.ranks(), membership.position()};
   if (const auto* const collective = std::get_if<CollectiveCommand>(&command.work))
     return checkArguments(collective->call, caller);
   const auto entries = command.entries();
@@ -68,13 +67,13 @@ Status check(horingComm_t comm, const Command& command) {
     if (!status.ok()) return makeStatus(status.code(), "entry %zu: %s", i, status.message().c_str());
   }
   for (const Transfer& transfer : command.transfers())
-    HORING_TRY(checkTransfer(transfer, communicator.rank(), communicator.ranks()));
+    HORING_TRY(checkTransfer(transfer, membership.rank(), membership.ranks()));
   return {};
 }
 
 // Marks a command whose buffers are on a GPU, and binds the communicator to it.
 Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, const CudaDriver& driver) {
-  const Where where{comm->communicator->rank(), isOwnStream(stream) ? nullptr : stream,
+  const Where where{comm->communicator->membership().rank(), isOwnStream(stream) ? nullptr : stream,
                     comm->queue->gpuOfCommands()};
   HORING_ASSIGN(const std::optional<GpuBuffers> there, gpuBuffersOf(command, driver, where));
   Call* const call = command.call();

@@ -104,7 +104,7 @@ void orderLaunches(std::vector<Pending>& commands) {
                    [](const Pending& pending) { return pending.command.on_gpu; }))
     return;
   std::stable_sort(commands.begin(), commands.end(), [](const Pending& one, const Pending& other) {
-    return one.comm->communicator->id() < other.comm->communicator->id();
+    return one.comm->communicator->membership().id() < other.comm->communicator->membership().id();
   });
 }
 
@@ -116,7 +116,7 @@ Status checkLaunches(const std::vector<Pending>& commands) {
     const std::optional<int> gpu =
         pending.command.on_gpu ? pending.comm->queue->gpuOfKernels() : std::nullopt;
     if (!gpu) continue;
-    const int first = gpus.emplace(pending.comm->communicator->id(), *gpu).first->second;
+    const int first = gpus.emplace(pending.comm->communicator->membership().id(), *gpu).first->second;
     if (first != *gpu)
       return makeStatus(
           Code::kInvalidUsage,

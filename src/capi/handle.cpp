@@ -68,7 +68,8 @@ Result<Made> make(CommunicatorOptions options, const RootService* root) {
   made.queue = std::make_unique<CommandQueue>(*made.communicator);
   const Status agreed = made.queue->agreeAtOnce();
   if (agreed.ok()) return made;
-  if (int* const failed = made.communicator->options().failed_rank) *failed = made.communicator->failedRank();
+  if (int* const failed = made.communicator->membership().options().failed_rank)
+    *failed = made.communicator->membership().control().failedRank();
   return agreed;
 }
 
@@ -232,7 +233,7 @@ Status whyRefused(horingComm_t comm) {
     case horingComm::Making::kMade:
       break;
   }
-  return comm->communicator->isForkedChild() ? inForkedChild() : Status();
+  return comm->communicator->membership().isForkedChild() ? inForkedChild() : Status();
 }
 
 }  // namespace horing

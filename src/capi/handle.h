@@ -109,7 +109,7 @@ inline Status checkHandle(horingComm_t comm) {
   // acquire: pairs with the release where the making ends.
   const bool is_well = comm && comm->alive &&
                        comm->making.load(std::memory_order_acquire) == horingComm::Making::kMade &&
-                       !comm->communicator->isForkedChild();
+                       !comm->communicator->membership().isForkedChild();
   return is_well ? Status() : whyRefused(comm);
 }
 

@@ -10,6 +10,7 @@
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
 #include "capi/streams.h"
+#include "comm/description.h"
 #include "comm/gpu/team.h"
 #include "launch/launcher.h"
 #include "transport/loopback/hub.h"
@@ -296,7 +297,7 @@ horingResult_t horingCommCount(const horingComm_t comm, int* count) {
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
     if (!count) return makeStatus(Code::kInvalidArgument, "count is NULL: expected where to put it");
-    *count = comm->communicator->ranks();
+    *count = comm->communicator->membership().ranks();
     return {};
   });
 }
@@ -306,7 +307,7 @@ horingResult_t horingCommUserRank(const horingComm_t comm, int* rank) {
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
     if (!rank) return makeStatus(Code::kInvalidArgument, "rank is NULL: expected where to put it");
-    *rank = comm->communicator->rank();
+    *rank = comm->communicator->membership().rank();
     return {};
   });
 }
@@ -336,7 +337,7 @@ horingResult_t horingCommGetFailedRank(horingComm_t comm, int* rank) {
     const bool made = comm->making.load(std::memory_order_acquire) != horingComm::Making::kFailed;
     if (made) HORING_TRY(checkHandle(comm));
     if (!rank) return makeStatus(Code::kInvalidArgument, "rank is NULL: expected where to put it");
-    *rank = made ? comm->communicator->failedRank() : comm->making_failed_rank;
+    *rank = made ? comm->communicator->membership().control().failedRank() : comm->making_failed_rank;
     return {};
   });
 }
@@ -380,7 +381,7 @@ horingResult_t horingCommDescribe(const horingComm_t comm, char* buffer, size_t 
     HORING_TRY(checkHandle(comm));
     if (!buffer || length == 0)
       return makeStatus(Code::kInvalidArgument, "buffer is NULL or length 0: expected room for the text");
-    const std::string text = comm->communicator->describe();
+    const std::string text = horing::describe(*comm->communicator);
     const size_t copied = std::min(text.size(), length - 1);
     std::memcpy(buffer, text.data(), copied);
     buffer[copied] = '\0';

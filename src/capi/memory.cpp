@@ -37,7 +37,7 @@ Status registerBuffer(horingComm_t comm, void* buff, size_t size, void** handle)
     HORING_TRY(driver->api().status());
     HORING_ASSIGN(gpu, CudaDevice::open(driver->api().value(), place.device));
   }
-  HORING_ASSIGN(*handle, comm->communicator->registerMemory(memory, size, gpu.get()));
+  HORING_ASSIGN(*handle, comm->communicator->reach().registerMemory(memory, size, gpu.get()));
   return {};
 }
 
@@ -64,7 +64,7 @@ horingResult_t horingCommDeregister(const horingComm_t comm, void* handle) {
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
-    return handle ? comm->communicator->deregister(handle) : Status();
+    return handle ? comm->communicator->reach().deregister(handle) : Status();
   });
 }
 

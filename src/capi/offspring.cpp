@@ -55,7 +55,7 @@ struct ChildSettings {
 };
 
 Result<ChildSettings> settingsOf(horingComm_t parent, const horingConfig_t* config) {
-  CommunicatorOptions options = parent->communicator->options();
+  CommunicatorOptions options = parent->communicator->membership().options();
   options.config.timeout_ms = parent->communicator->timeoutMs();
   HORING_TRY(applySettings(config, options));
   return ChildSettings{options.name, options.config, options.blocking,
@@ -138,20 +138,21 @@ Status splitOrKeep(horingComm_t comm, const SplitChoice& choice, horingComm_t* n
 
 // The list in ascending order.
 Result<std::vector<int>> excludedRanks(const Communicator& parent, const int* list, int count) {
-  if (!list || count < 1 || count >= parent.ranks())
+  const Membership& membership = parent.membership();
+  if (!list || count < 1 || count >= membership.ranks())
     return makeStatus(
         Code::kInvalidArgument,
         "excludeRanksList is %p and excludeRanksCount %d: expected 1 to %d ranks to go on without",
-        static_cast<const void*>(list), count, parent.ranks() - 1);
+        static_cast<const void*>(list), count, membership.ranks() - 1);
   std::vector<int> excluded(list, list + count);
   std::sort(excluded.begin(), excluded.end());
   for (size_t i = 0; i < excluded.size(); ++i) {
-    if (excluded[i] < 0 || excluded[i] >= parent.ranks())
+    if (excluded[i] < 0 || excluded[i] >= membership.ranks())
       return makeStatus(Code::kInvalidArgument, "excludeRanksList has %d: expected ranks, 0 to %d",
-                        excluded[i], parent.ranks() - 1);
+                        excluded[i], membership.ranks() - 1);
     if (i > 0 && excluded[i] == excluded[i - 1])
       return makeStatus(Code::kInvalidArgument, "excludeRanksList has rank %d twice", excluded[i]);
-    if (excluded[i] == parent.rank())
+    if (excluded[i] == membership.rank())
       return makeStatus(Code::kInvalidArgument,
                         "excludeRanksList has rank %d, which is this one: only those that stay call",
                         excluded[i]);

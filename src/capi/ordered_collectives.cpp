@@ -9,10 +9,10 @@ namespace {
 Status blockOf(horingComm_t comm, horingBlockOrder_t order, int rank, int* block) {
   HORING_ASSIGN(const int32_t* const blocks, blocksInOrder(comm, order));
   if (!block) return makeStatus(Code::kInvalidArgument, "block is NULL: expected where to put the number");
-  const Communicator& communicator = *comm->communicator;
-  if (rank < 0 || rank >= communicator.ranks())
-    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, communicator.ranks() - 1);
-  *block = blocks ? blocks[communicator.job().map().positionOfRank(rank)] : rank;
+  const Membership& membership = comm->communicator->membership();
+  if (rank < 0 || rank >= membership.ranks())
+    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, membership.ranks() - 1);
+  *block = blocks ? blocks[membership.job().map().positionOfRank(rank)] : rank;
   return {};
 }
 
@@ -21,11 +21,11 @@ Status groupOf(horingComm_t comm, int rank, int* group, int* local_index) {
   if (!group || !local_index)
     return makeStatus(Code::kInvalidArgument, "%s is NULL: expected where to put the number",
                       group ? "localIndex" : "group");
-  const Communicator& communicator = *comm->communicator;
-  if (rank < 0 || rank >= communicator.ranks())
-    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, communicator.ranks() - 1);
-  *group = communicator.job().map().groupOf(rank);
-  *local_index = communicator.job().map().localIndexOf(rank);
+  const Membership& membership = comm->communicator->membership();
+  if (rank < 0 || rank >= membership.ranks())
+    return makeStatus(Code::kInvalidArgument, "rank is %d: expected 0 to %d", rank, membership.ranks() - 1);
+  *group = membership.job().map().groupOf(rank);
+  *local_index = membership.job().map().localIndexOf(rank);
   return {};
 }
 

@@ -15,7 +15,7 @@ struct Given {
 };
 
 size_t ranksOf(horingComm_t comm) {
-  return static_cast<size_t>(comm->communicator->ranks());
+  return static_cast<size_t>(comm->communicator->membership().ranks());
 }
 
 // Copies them to a table of counts and offsets, so that the caller's need not outlive the call.
@@ -62,12 +62,12 @@ Call withRoot(Call call, int root) {
 }
 
 bool isRoot(horingComm_t comm, int root) {
-  return checkHandle(comm).ok() && comm->communicator->rank() == root;
+  return checkHandle(comm).ok() && comm->communicator->membership().rank() == root;
 }
 
 // The own block's size in a table that may be missing; what is missing is refused later.
 size_t ownCount(horingComm_t comm, const size_t* counts) {
-  return checkHandle(comm).ok() && counts ? counts[comm->communicator->rank()] : 0;
+  return checkHandle(comm).ok() && counts ? counts[comm->communicator->membership().rank()] : 0;
 }
 
 }  // namespace

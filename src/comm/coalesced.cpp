@@ -58,8 +58,8 @@ Status CoalescedLists::run(const ListCommand& list) {
   const auto& [like, entries] = list;
   const Collective collective = like.collective;
   const size_t element_bytes = dataTypeBytes(like.type);
-  const size_t blocks = blocksOf(collective, communicator_.ranks());
-  const size_t own = isCutAtWill(collective) ? 0 : static_cast<size_t>(communicator_.rank());
+  const size_t blocks = blocksOf(collective, communicator_.membership().ranks());
+  const size_t own = isCutAtWill(collective) ? 0 : static_cast<size_t>(communicator_.membership().rank());
   const Batch empty{collective, blocks, own, element_bytes, {}};
   Batch batch = empty;
   if (std::all_of(entries.begin(), entries.end(), [](const ListEntry& entry) { return entry.count == 0; })) {

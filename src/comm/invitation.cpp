@@ -41,14 +41,14 @@ Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host) {
 }
 
 Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& id, int rank, int ranks) {
-  CommunicatorOptions child = parent.options();
+  CommunicatorOptions child = parent.membership().options();
   child.id = id;
   child.rank = rank;
   child.ranks = ranks;
   child.root_was_open = true;
   child.aborted = nullptr;
   child.failed_rank = nullptr;
-  child.machine = parent.machine();
+  child.machine = parent.choices().machine;
   child.is_child = true;
   if (!child.hub) return child;
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(id));

@@ -43,13 +43,14 @@ Result<UniqueId> readParts(const Blobs& parts, std::span<const std::byte> own_se
 }
 
 Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, const OpenRendezvous& open) {
-  HORING_ASSIGN(const Communicator::Meeting meeting, parent.meet(members));
-  const std::vector<std::byte> set = toSet(parent.ranks(), members);
+  const Membership& membership = parent.membership();
+  HORING_ASSIGN(const Membership::Meeting meeting, parent.meet(members));
+  const std::vector<std::byte> set = toSet(membership.ranks(), members);
   WireWriter mine;
   mine.blob(set);
-  if (parent.rank() == members.front()) mine.blob(encodeInvitation(open(parent.options())));
+  if (membership.rank() == members.front()) mine.blob(encodeInvitation(open(membership.options())));
   const SteadyClock clock;
-  const Deadline deadline = Deadline::after(clock, parent.options().config.init_timeout_ms);
+  const Deadline deadline = Deadline::after(clock, membership.options().config.init_timeout_ms);
   HORING_ASSIGN(const Blobs parts, meeting.control->allGather(mine.take(), deadline, "horingCommShrink"));
   meeting.control->leave();
   return readParts(parts, set, members);
@@ -59,16 +60,17 @@ Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, co
 
 Result<CommunicatorOptions> shrink(Communicator& parent, const std::vector<int>& excluded,
                                    const OpenRendezvous& open) {
-  const std::vector<int> members = without(parent.ranks(), excluded);
+  const Membership& membership = parent.membership();
+  const std::vector<int> members = without(membership.ranks(), excluded);
   const Result<UniqueId> id = agree(parent, members, open);
   if (!id.ok())
     return makeStatus(
         id.status().code(),
         "rank %d of %d could not shrink the communicator to ranks %s (ranks 0 to %zu of the new "
         "one, whose rank 0 hosts it): %s",
-        parent.rank(), parent.ranks(), rankList(members).c_str(), members.size() - 1,
+        membership.rank(), membership.ranks(), rankList(members).c_str(), members.size() - 1,
         id.status().message().c_str());
-  const auto place = std::lower_bound(members.begin(), members.end(), parent.rank()) - members.begin();
+  const auto place = std::lower_bound(members.begin(), members.end(), membership.rank()) - members.begin();
   return childOf(parent, id.value(), static_cast<int>(place), static_cast<int>(members.size()));
 }
 

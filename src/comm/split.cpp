@@ -39,14 +39,15 @@ Result<std::optional<CommunicatorOptions>> split(Communicator& parent, const Spl
   if (choice.color != kNoColor) {
     HORING_ASSIGN(members, membersOf(choices, choice.color));
   }
-  const bool hosts = !members.empty() && members.front() == parent.rank();
+  const bool hosts = !members.empty() && members.front() == parent.membership().rank();
   HORING_ASSIGN(const Blobs invitations,
-                parent.allGather(hosts ? encodeInvitation(open(parent.options())) : std::vector<std::byte>(),
-                                 "horingCommSplit"));
+                parent.allGather(
+                    hosts ? encodeInvitation(open(parent.membership().options())) : std::vector<std::byte>(),
+                    "horingCommSplit"));
   if (members.empty()) return std::optional<CommunicatorOptions>();
   const int host = members.front();
   HORING_ASSIGN(const UniqueId id, decodeInvitation(invitations[static_cast<size_t>(host)], host));
-  const auto place = std::find(members.begin(), members.end(), parent.rank()) - members.begin();
+  const auto place = std::find(members.begin(), members.end(), parent.membership().rank()) - members.begin();
   HORING_ASSIGN(CommunicatorOptions child,
                 childOf(parent, id, static_cast<int>(place), static_cast<int>(members.size())));
   return std::optional(std::move(child));

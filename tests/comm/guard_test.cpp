@@ -56,13 +56,14 @@ class GuardTest : public ::testing::Test {
   Log log_ = Config::fromLookup([](const char*) { return nullptr; }).take().log(0);
   std::shared_ptr<BufferUsers> users_ = BufferUsers::of(JobId{});
   std::atomic<bool> aborted_{false};
+  Records records_{{}, clock_, log_};
   Guard guard_{{.rank = 0,
                 .control = control_,
                 .clock = clock_,
                 .log = log_,
                 .buffer_users = *users_,
                 .aborted = aborted_,
-                .timeline = nullptr}};
+                .records = records_}};
 };
 
 TEST_F(GuardTest, TheFirstErrorSticksAndIsToldOnce) {

@@ -41,14 +41,14 @@ class InPlace : public ::testing::Test {
   void leave(int rank) {
     std::unique_ptr<Communicator> left = std::move(ranks_[static_cast<size_t>(rank)]);
     if (!left) return;
-    left_[static_cast<size_t>(rank)] = left->dataMoved();
+    left_[static_cast<size_t>(rank)] = left->reach().dataMoved();
     EXPECT_TRUE(left->leave().ok());
   }
   // Of all ranks since the last time.
   DataMoved moved() {
     DataMoved all;
     for (size_t rank = 0; rank < kRanks; ++rank)
-      all += ranks_[rank] ? ranks_[rank]->dataMoved() : left_[rank];
+      all += ranks_[rank] ? ranks_[rank]->reach().dataMoved() : left_[rank];
     const DataMoved before = std::exchange(before_, all);
     return {all.sent_in_place - before.sent_in_place, all.sent_through_slots - before.sent_through_slots,
             all.received_in_place - before.received_in_place,
@@ -89,7 +89,7 @@ class Memory {
       data_ = ordinary_.data();
     }
     if (kind == Buffers::kRegistered) {
-      auto handle = comm.registerMemory(reinterpret_cast<std::byte*>(data_), bytes);
+      auto handle = comm.reach().registerMemory(reinterpret_cast<std::byte*>(data_), bytes);
       EXPECT_TRUE(handle.ok()) << handle.status().toString();
       handle_ = handle.ok() ? handle.take() : nullptr;
     }
@@ -98,7 +98,7 @@ class Memory {
     if (kind_ == Buffers::kAllocated) {
       EXPECT_TRUE(segments_.free(data_).ok());
     } else if (kind_ == Buffers::kRegistered) {
-      EXPECT_TRUE(comm_.deregister(handle_).ok());
+      EXPECT_TRUE(comm_.reach().deregister(handle_).ok());
     }
   }
   Memory(const Memory&) = delete;
@@ -209,7 +209,8 @@ TEST_F(InPlace, OrdinaryAndSmallBuffersGoThroughSlots) {
 
 TEST_F(InPlace, NothingIsRegisteredWhereTheLimitSaysSo) {
   ASSERT_TRUE(meet(0));
-  EXPECT_EQ(comm(0).registerMemory(reinterpret_cast<std::byte*>(&before_), sizeof before_).value(), nullptr);
+  EXPECT_EQ(comm(0).reach().registerMemory(reinterpret_cast<std::byte*>(&before_), sizeof before_).value(),
+            nullptr);
   allGather(Buffers::kAllocated, kLeastWords * 3);
   const DataMoved data = moved();
   EXPECT_EQ(data.sent_in_place, 0u);

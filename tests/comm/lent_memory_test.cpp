@@ -81,7 +81,7 @@ class LentMemory : public ::testing::Test {
     EXPECT_EQ(moved(0).sent_in_place, 0u);
     EXPECT_GT(moved(1).received_in_place, 0u);
   }
-  DataMoved moved(int rank) const { return ranks_[at(rank)]->dataMoved(); }
+  DataMoved moved(int rank) const { return ranks_[at(rank)]->reach().dataMoved(); }
 
   std::unique_ptr<RootService> root_;
   std::vector<std::unique_ptr<Communicator>> ranks_;

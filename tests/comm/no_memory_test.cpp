@@ -58,7 +58,7 @@ TEST_F(NoMemory, InACallThatReachesForBuffersIsAnErrorLikeOthers) {
     const bool failed = !statuses[0].ok();
     EXPECT_TRUE(ran_out || !failed) << statuses[0].toString();
     // It was the first to give them up.
-    EXPECT_EQ(BufferUsers::of(comm(0).id())->givenUp().message(), statuses[0].message())
+    EXPECT_EQ(BufferUsers::of(comm(0).membership().id())->givenUp().message(), statuses[0].message())
         << "memory for " << enough_for;
     // It may have been complete before.
     EXPECT_TRUE(statuses[1].ok() || (failed && statuses[1].code() == Code::kRemoteError))

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "comm/calls/total_bytes.h"
 #include "comm_ranks.h"
 #include "transport/loopback/hub.h"
 
@@ -129,12 +130,16 @@ TEST_F(Prepared, AnotherTableForgetsWhatWasFound) {
   onEveryRank(kRanks, [&](int rank) {
     Sum sum(rank);
     for (const char* algorithm : {"ring", "direct", "doubling"}) {
-      comm(rank).chooseBy(SelectionTable::only(*findAlgorithm(algorithm)));
+      Choices choices = comm(rank).choices();
+      choices.table = SelectionTable::only(*findAlgorithm(algorithm));
+      comm(rank).choose(std::move(choices));
       for (int i = 0; i < 2; ++i) {
         ASSERT_TRUE(comm(rank).run(sum.call).ok());
         EXPECT_EQ(sum.output[1], 3.0f);
       }
-      EXPECT_EQ(comm(rank).selectionFor(sum.call).algorithm->name, std::string(algorithm));
+      EXPECT_EQ(
+          comm(rank).selector().select(sum.call.collective, totalBytes(sum.call, kRanks)).algorithm->name,
+          std::string(algorithm));
     }
   });
 }

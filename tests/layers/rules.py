@@ -14,14 +14,14 @@ LAYERS = {
     "launch": ["control", "base"],
     "selection": ["sim", "algorithms", "schedule", "topology", "base"],
     "comm/links": ["control", "engine", "transport", "base"],
-    "comm/reach": ["comm/links", "control", "engine", "transport", "topology", "cuda", "base"],
+    "comm/reach": ["comm/links", "control", "engine", "transport", "schedule", "topology", "cuda", "base"],
     "comm/guard": ["comm/reach", "control", "engine", "base"],
     "comm/progress": ["comm/guard", "comm/reach", "comm/links", "engine", "base"],
-    "comm/membership": ["control", "selection", "topology", "cuda", "base"],
+    "comm/membership": ["comm/links", "control", "selection", "sim", "transport", "topology", "cuda", "base"],
     "comm/calls": ["comm/links", "selection", "engine", "schedule", "topology", "cuda", "base"],
     # The communicator: it alone knows all its parts, and none of them knows it.
     "comm": ["comm/calls", "comm/membership", "comm/progress", "comm/guard", "comm/reach", "comm/links",
-             "control", "selection", "engine", "sim", "transport", "schedule", "topology", "cuda", "base"],
+             "control", "selection", "sim", "transport", "schedule", "base"],
     "comm/tuning": ["comm", "comm/calls", "selection", "engine", "sim", "schedule", "base"],
     "comm/gpu": ["comm", "comm/calls", "comm/membership", "comm/progress", "comm/reach", "comm/links",
                  "control", "selection", "engine", "transport", "schedule", "topology", "cuda", "base"],
@@ -58,6 +58,7 @@ TESTS = {
     "tests/sim": ["selection"],  # ... or simulated
     "tests/engine": ["algorithms"],  # ... or run
     "tests/simulated": ["engine", "transport", "schedule", "algorithms", "base"],  # it runs the engine over a network of its own
+    "tests/comm": ["engine", "topology"],  # it looks at the parts one by one
     "tests/comm/gpu": ["comm/queue"],  # it gives commands
     "tests/fuzz": ["comm/gpu", "comm/membership", "control", "launch", "selection", "sim", "transport", "schedule", "topology", "base"],  # all that reads the bytes of others
     "tests/programs": ["base", "control", "selection", "sim", "topology"],

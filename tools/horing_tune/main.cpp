@@ -98,7 +98,7 @@ Result<AlgorithmGrid> gridOf(const TuneOptions& options) {
 // Seconds of measuring are not to end at a path that cannot be written; every rank hears of it.
 Status checkOutput(Communicator& communicator, const TuneOptions& options) {
   Status mine;
-  if (communicator.rank() == 0 && !options.output.empty()) {
+  if (communicator.membership().rank() == 0 && !options.output.empty()) {
     std::FILE* file = std::fopen(options.output.c_str(), "ae");
     if (!file) mine = systemError(errno, "rank 0 cannot write %s", options.output.c_str());
     if (file) std::fclose(file);
@@ -111,7 +111,7 @@ Status checkOutput(Communicator& communicator, const TuneOptions& options) {
 
 // For jobs like this one, where they look for it. What cannot be kept has been measured all the same.
 void keep(const Communicator& communicator, const Result<std::string>& table) {
-  const std::string& setting = communicator.options().config.cache_dir;
+  const std::string& setting = communicator.membership().options().config.cache_dir;
   if (setting == kNoCache) return;
   const KeptTables kept(cacheFolder(setting));
   const KeptFor what = keptFor(communicator);
@@ -119,15 +119,15 @@ void keep(const Communicator& communicator, const Result<std::string>& table) {
   if (status.ok()) {
     std::printf("# jobs like this one choose by %s\n#   %s\n", kept.pathFor(what).c_str(), what.job.c_str());
   } else {
-    communicator.log().warn("tune", "not kept for later jobs (HORING_CACHE_DIR=off: nothing is): %s",
-                            status.message().c_str());
+    communicator.membership().log().warn(
+        "tune", "not kept for later jobs (HORING_CACHE_DIR=off: nothing is): %s", status.message().c_str());
   }
 }
 
 Result<std::string> predictedTable(const Communicator& communicator, const MachineModel& machine) {
-  Config config = communicator.options().config;
+  Config config = communicator.membership().options().config;
   config.selection = kSelectionAuto;
-  return modelTableText(config, machine, communicator.job().shape());
+  return modelTableText(config, machine, communicator.membership().job().shape());
 }
 
 Status measure(Communicator& communicator, const TuneOptions& options) {
@@ -136,18 +136,20 @@ Status measure(Communicator& communicator, const TuneOptions& options) {
   if (options.measures_algorithms) {
     HORING_ASSIGN(const AlgorithmGrid grid, gridOf(options));
     HORING_ASSIGN(const std::vector<MeasuredPoint> points, measureAlgorithms(communicator, grid));
-    text = measuredTableText(points, communicator.job().shape());
+    text = measuredTableText(points, communicator.membership().job().shape());
     // A row serves all that is smaller, too.
-    if (communicator.rank() == 0 && grid.sizes.front() <= kSmallestKept)
-      keep(communicator, measuredTableText(points, communicator.job().shape(), Larger::kLeftOut) +
-                             SelectionTable::builtIn().text());
+    if (communicator.membership().rank() == 0 && grid.sizes.front() <= kSmallestKept)
+      keep(communicator,
+           measuredTableText(points, communicator.membership().job().shape(), Larger::kLeftOut) +
+               SelectionTable::builtIn().text());
   } else {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator, options.effort));
     text = describeReadings(calibration.readings) + describeMachine(calibration.machine);
-    if (communicator.rank() == 0) keep(communicator, predictedTable(communicator, calibration.machine));
+    if (communicator.membership().rank() == 0)
+      keep(communicator, predictedTable(communicator, calibration.machine));
   }
   Status reported;
-  if (communicator.rank() == 0) reported = report(text, options);
+  if (communicator.membership().rank() == 0) reported = report(text, options);
   HORING_TRY(communicator.leave());
   return reported;
 }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/calls/total_bytes.h"
 #include "comm/gpu/kernel_parts.h"
 #include "cuda/outside_of_graphs.h"
 #include "schedule/postcondition.h"
@@ -38,28 +39,30 @@ FlightRecord recordOf(const Call& call, int ranks) {
 }  // namespace
 
 std::unique_ptr<KernelCalls> KernelCalls::of(Communicator& communicator) {
-  const CommunicatorOptions& options = communicator.options();
+  const Membership& membership = communicator.membership();
+  const CommunicatorOptions& options = membership.options();
   std::shared_ptr<GpuTeam> team = options.gpus;
   if (!team && !options.hub && options.config.gpu_path == "auto") {
     // Who is alone has nobody to agree with.
-    if (communicator.ranks() == 1) {
+    if (membership.ranks() == 1) {
       team = std::make_shared<GpuTeam>(1);
     } else if (auto remote = RemoteGpus::of(communicator)) {
-      team = std::make_shared<GpuTeam>(communicator.ranks(), std::move(remote));
+      team = std::make_shared<GpuTeam>(membership.ranks(), std::move(remote));
     }
   }
   return team ? std::make_unique<KernelCalls>(communicator, std::move(team)) : nullptr;
 }
 
 void KernelCalls::warnOfNone(const Communicator& communicator) {
-  const CommunicatorOptions& options = communicator.options();
-  if (communicator.rank() > 0 || options.hub || options.config.gpu_path != "auto") return;
-  if (const Status why = RemoteGpus::whyNot(communicator); !why.ok()) warnOfHosts(communicator.log(), why);
+  const Membership& membership = communicator.membership();
+  const CommunicatorOptions& options = membership.options();
+  if (membership.rank() > 0 || options.hub || options.config.gpu_path != "auto") return;
+  if (const Status why = RemoteGpus::whyNot(communicator); !why.ok()) warnOfHosts(membership.log(), why);
 }
 
 void KernelCalls::bind(std::shared_ptr<const CudaDevice> device) {
   device_ = device;
-  team_->arrive(communicator_.rank(), std::move(device));
+  team_->arrive(membership_.rank(), std::move(device));
 }
 
 GpuPatience KernelCalls::patience(int64_t timeout_ms) {
@@ -67,9 +70,9 @@ GpuPatience KernelCalls::patience(int64_t timeout_ms) {
 }
 
 Status KernelCalls::agreeAtOnce() {
-  if (!team_->isRemote() || !mayHaveTerms(communicator_.job().identities())) return {};
-  bind(communicator_.options().gpu);
-  const Result<bool> serves = teamServes(communicator_.options().config.init_timeout_ms);
+  if (!team_->isRemote() || !mayHaveTerms(membership_.job().identities())) return {};
+  bind(membership_.options().gpu);
+  const Result<bool> serves = teamServes(membership_.options().config.init_timeout_ms);
   // Hosts serve whatever GPU the first operation is on.
   if (serves.ok() && !serves.value()) device_ = nullptr;
   return serves.status();
@@ -78,24 +81,25 @@ Status KernelCalls::agreeAtOnce() {
 Result<bool> KernelCalls::teamServes(int64_t timeout_ms) {
   // For a thread that looks after kernels while nobody calls, and while graphs replay them.
   const auto news = [team = team_.get(), &communicator = communicator_] {
-    Status error = communicator.control().status();
+    Status error = communicator.membership().control().status();
     if (!error.ok()) team->abort();
     return error;
   };
-  return team_->serves({communicator_.rank(), communicator_.options().config, communicator_.job().map(),
-                        communicator_.log(), news, timeout_ms},
+  return team_->serves({membership_.rank(), membership_.options().config, membership_.job().map(),
+                        membership_.log(), news, timeout_ms},
                        patience(timeout_ms));
 }
 
 // Ranks of other processes wait here for each other, so all must know by then what this one calls.
 Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t launch) {
-  const Selection& selection = team_->selectionFor(call, communicator_.selectionFor(call));
+  const size_t bytes = totalBytes(call, membership_.ranks());
+  const Selection& selection =
+      team_->selectionFor(call, communicator_.selector().select(call.collective, bytes));
   const auto plans = team_->plans(call.collective, selection, call.root);
   // It sticks: they did not wait for the same.
   if (!plans.ok()) return communicator_.breakOff(watch_.judge(launch, plans.status()));
   if (plans.value())
-    return (*plans.value())[static_cast<size_t>(
-                                communicator_.job().map().positionOfRank(communicator_.rank()))]
+    return (*plans.value())[static_cast<size_t>(membership_.job().map().positionOfRank(membership_.rank()))]
         .get();
   watch_.withdrawn(launch);
   return nullptr;
@@ -104,10 +108,10 @@ Result<const cuda::BoundPlan*> KernelCalls::planFor(const Call& call, uint64_t l
 // All of it but its number and its plan. Error: kInvalidUsage.
 Result<GpuLaunch> KernelCalls::makeLaunch(const Call& call, CudaStream stream, uint64_t graph) {
   GpuLaunch launch;
-  launch.rank = communicator_.rank();
+  launch.rank = membership_.rank();
   launch.graph = graph;
-  launch.reads = readsOf(call, communicator_.ranks());
-  launch.writes = writesOf(call, communicator_.ranks());
+  launch.reads = readsOf(call, membership_.ranks());
+  launch.writes = writesOf(call, membership_.ranks());
   launch.scalar = scalarOf(call);
   launch.is_copied = call.collective == Collective::kAllGather && !call.block_of_position &&
                      !launch.isRecorded() && team_->copies(launch.reads.size());
@@ -121,7 +125,7 @@ Result<GpuLaunch> KernelCalls::makeLaunch(const Call& call, CudaStream stream, u
 
 // From here on it is a call of the ledger. False: it is withdrawn, on all ranks.
 Result<bool> KernelCalls::prepare(const Call& call, GpuLaunch& launch) {
-  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(call, communicator_.ranks())));
+  HORING_ASSIGN(const uint64_t number, watch_.begin(recordOf(call, membership_.ranks())));
   if (!launch.is_copied) {
     HORING_ASSIGN(const cuda::BoundPlan* const plan, planFor(call, number));
     if (!plan) return false;
@@ -139,7 +143,7 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
   has_served_collective_ = true;
   if (isOfMessages(command)) return enterAsMessages(*command.call(), stream);
   HORING_ASSIGN(const uint64_t graph, recordedGraph({&stream, 1}));
-  const std::vector<Call> parts = evenParts(command, communicator_.rank(), communicator_.ranks());
+  const std::vector<Call> parts = evenParts(command, membership_.rank(), membership_.ranks());
   std::vector<GpuLaunch> made, launches;
   for (const Call& part : parts) {
     HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, graph));
@@ -169,15 +173,15 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
 // Whether kernels carry messages at all. Two processes that exchange some both are here, and may agree on it now; who is alone has
 // nobody to agree with.
 Result<bool> KernelCalls::carriesMessages(const Command& command) {
-  const auto isOfBoth = [own = communicator_.rank()](const Transfer& each) {
+  const auto isOfBoth = [own = membership_.rank()](const Transfer& each) {
     return each.on_gpu && each.peer != own;
   };
   const auto transfers = command.transfers();
-  if (communicator_.ranks() == 1) return teamServes();
-  if (team_->isRemote() && communicator_.ranks() == 2 &&
+  if (membership_.ranks() == 1) return teamServes();
+  if (team_->isRemote() && membership_.ranks() == 2 &&
       std::any_of(transfers.begin(), transfers.end(), isOfBoth))
     HORING_TRY(teamServes().status());
-  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(membership_.rank()));
   return exchange != nullptr;
 }
 
@@ -189,7 +193,7 @@ Status KernelCalls::enter(const GpuLaunch& launch) {
 }
 
 Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaStream> streams) {
-  const int own = communicator_.rank();
+  const int own = membership_.rank();
   HORING_ASSIGN(const bool carries, carriesMessages(command));
   if (!carries) return Taken::kNothing;
   HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(own));
@@ -199,7 +203,7 @@ Result<Taken> KernelCalls::enterMessages(Command& command, std::span<const CudaS
   HORING_ASSIGN(launch.graph, recordedGraph(streams));
   std::vector<Transfer> taken, rest;
   // Both ends of a message are on GPUs, or neither is. An empty one says nothing of that: its ends have to know that both work on GPUs.
-  const bool both_know = launch.isRecorded() || communicator_.ranks() == 2 || has_served_collective_;
+  const bool both_know = launch.isRecorded() || membership_.ranks() == 2 || has_served_collective_;
   for (const Transfer& each : command.transfers()) {
     const bool is_on_gpus = each.on_gpu && (each.bytes > 0 || both_know);
     const bool is_taken =
@@ -239,7 +243,7 @@ Result<uint64_t> KernelCalls::recordedGraph(std::span<const CudaStream> streams)
   std::set<uint64_t> graphs;
   for (const CudaStream stream : streams) {
     HORING_TRY(device_->checkStream(stream));
-    HORING_ASSIGN(const uint64_t graph, team_->launches().recordedGraph(communicator_.rank(), stream));
+    HORING_ASSIGN(const uint64_t graph, team_->launches().recordedGraph(membership_.rank(), stream));
     graphs.insert(graph);
   }
   if (graphs.size() > 1)
@@ -247,23 +251,23 @@ Result<uint64_t> KernelCalls::recordedGraph(std::span<const CudaStream> streams)
         Code::kInvalidUsage,
         "rank %d: streams of a group's sends and receives %s: they go together, so either all record "
         "the same one or none",
-        communicator_.rank(),
+        membership_.rank(),
         graphs.contains(0) ? "record a graph, and others of them do not" : "record different graphs");
   return *graphs.begin();
 }
 
 Result<Taken> KernelCalls::enterAsMessages(const Call& call, CudaStream stream) {
-  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(communicator_.rank()));
+  HORING_ASSIGN(const cuda::BoundExchange* const exchange, team_->exchange(membership_.rank()));
   GpuLaunch launch;
-  launch.rank = communicator_.rank();
+  launch.rank = membership_.rank();
   HORING_ASSIGN(launch.graph, recordedGraph({&stream, 1}));
-  if (communicator_.ranks() > 1 && (!exchange || !team_->carriesAllMessages(launch.isRecorded())))
+  if (membership_.ranks() > 1 && (!exchange || !team_->carriesAllMessages(launch.isRecorded())))
     return Taken::kNothing;
   launch.stream = stream;
   HORING_TRY(team_->launches().checkThread(launch));
   HORING_ASSIGN(GpuExchange messages,
-                makeMessages(exchange, messagesOf(call, communicator_.ranks()), launch.isRecorded()));
-  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(call, communicator_.ranks())));
+                makeMessages(exchange, messagesOf(call, membership_.ranks()), launch.isRecorded()));
+  HORING_ASSIGN(launch.call.number, watch_.begin(recordOf(call, membership_.ranks())));
   for (cuda::ExchangeCall& kernel : messages.kernels)
     kernel.number = launch.isRecorded() ? launch.call.number | cuda::kInGraph : launch.call.number;
   launch.exchange = std::make_shared<const GpuExchange>(std::move(messages));
@@ -274,7 +278,7 @@ Result<Taken> KernelCalls::enterAsMessages(const Call& call, CudaStream stream) 
 // With ranks that `exchange` serves, and to itself; null: there are no others.
 Result<GpuExchange> KernelCalls::makeMessages(const cuda::BoundExchange* exchange,
                                               std::span<const Transfer> transfers, bool is_recorded) const {
-  const int own = communicator_.rank();
+  const int own = membership_.rank();
   HORING_ASSIGN(const std::vector<OwnMessage> to_self, ownMessages(own, transfers));
   GpuExchange messages;
   for (const auto& [send, receive] : to_self)
@@ -314,7 +318,7 @@ Result<CudaStream> KernelCalls::enterBlocking(Command& command) {
   // Before, the rank has no stream.
   HORING_ASSIGN(const bool serves, command.isExchange() ? carriesMessages(command) : teamServes());
   if (!serves) return nullptr;
-  HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(communicator_.rank()));
+  HORING_ASSIGN(const CudaStream stream, team_->launches().ownStream(membership_.rank()));
   HORING_ASSIGN(command.taken, enter(command, {&stream, 1}));
   return command.taken == Taken::kNothing ? nullptr : stream;
 }
@@ -330,16 +334,16 @@ Result<bool> KernelCalls::enqueueBlocking(Command& command) {
 
 Status KernelCalls::judged(const Status& launched) {
   return launched.ok() ? launched
-                       : watch_.judge(team_->launches().firstWaiting(communicator_.rank()), launched);
+                       : watch_.judge(team_->launches().firstWaiting(membership_.rank()), launched);
 }
 
 Status KernelCalls::start() {
-  return enqueued_ ? judged(team_->launches().start(communicator_.rank())) : Status();
+  return enqueued_ ? judged(team_->launches().start(membership_.rank())) : Status();
 }
 
 Status KernelCalls::launch() {
-  HORING_TRY(judged(team_->launches().start(communicator_.rank())));
-  return judged(team_->launches().await(communicator_.rank(), patience(timeoutMs())));
+  HORING_TRY(judged(team_->launches().start(membership_.rank())));
+  return judged(team_->launches().await(membership_.rank(), patience(timeoutMs())));
 }
 
 Status KernelCalls::settle() {
@@ -357,7 +361,7 @@ Status KernelCalls::complete(CudaStream stream) {
 
 Status KernelCalls::follow() {
   if (followers_.empty()) return {};
-  return team_->launches().follow(communicator_.rank(), std::exchange(followers_, {}));
+  return team_->launches().follow(membership_.rank(), std::exchange(followers_, {}));
 }
 
 Result<bool> KernelCalls::begin(Command& command) {

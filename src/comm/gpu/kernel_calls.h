@@ -53,7 +53,7 @@ class KernelCalls {
   Status outcome() { return watch_.outcome(); }
   // Any thread: ends the kernels of all ranks.
   void abort() { team_->abort(); }
-  uint64_t memoryBytes() { return team_->memoryBytes(communicator_.rank()); }
+  uint64_t memoryBytes() { return team_->memoryBytes(membership_.rank()); }
 
  private:
   int64_t timeoutMs() const { return communicator_.timeoutMs(); }
@@ -80,6 +80,7 @@ class KernelCalls {
   Status complete(CudaStream stream);
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   const std::shared_ptr<GpuTeam> team_;
   LaunchWatch watch_;
   std::shared_ptr<const CudaDevice> device_;

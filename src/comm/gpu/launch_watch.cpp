@@ -19,13 +19,14 @@ constexpr int kIdleLooks = 20;
 LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
     : communicator_(communicator),
       team_(team),
-      watchdog_(communicator.launches(), communicator.control(), clock_, communicator.aborted()) {
-  communicator.launches().answerReplaysFrom(
-      [&team, rank = communicator.rank()] { return team.replayRuns(rank); });
+      watchdog_(communicator.records().launches(), communicator.membership().control(), clock_,
+                communicator.membership().aborted()) {
+  communicator.records().launches().answerReplaysFrom(
+      [&team, rank = communicator.membership().rank()] { return team.replayRuns(rank); });
 }
 
 LaunchWatch::~LaunchWatch() {
-  communicator_.launches().answerReplaysFrom(nullptr);
+  communicator_.records().launches().answerReplaysFrom(nullptr);
   if (!thread_.started()) return;
   thread_.end([this] {
     const std::lock_guard lock(mutex_);
@@ -42,7 +43,7 @@ Result<uint64_t> LaunchWatch::begin(FlightRecord launch) {
   launch.sequence = next_++;
   launch.begun_ns = clock_.nowNs();
   if (ended_ == launch.sequence) went_on_ns_ = launch.begun_ns;
-  communicator_.launches().recorder().begin(launch);
+  communicator_.records().launches().recorder().begin(launch);
   if (sleeps_) changed_.notify_all();
   return launch.sequence;
 }
@@ -69,13 +70,13 @@ void LaunchWatch::recorded(uint64_t launch) {
 void LaunchWatch::withdrawn(uint64_t launch) {
   const std::lock_guard lock(mutex_);
   withdrawn_.insert(launch);
-  communicator_.launches().recorder().end(launch, clock_.nowNs(), Outcome::kWithdrawn);
+  communicator_.records().launches().recorder().end(launch, clock_.nowNs(), Outcome::kWithdrawn);
   end(0);
 }
 
 // Under mutex_: the GPU has done so many. What was recorded or withdrawn ends with what is before it.
 void LaunchWatch::end(uint64_t done) {
-  FlightRecorder& recorder = communicator_.launches().recorder();
+  FlightRecorder& recorder = communicator_.records().launches().recorder();
   for (;; ++ended_) {
     const bool is_none = withdrawn_.erase(ended_) > 0, is_done = ended_ - passed_over_ < done;
     const bool has_run = !is_none && recorded_.erase(ended_) == 0;
@@ -83,7 +84,7 @@ void LaunchWatch::end(uint64_t done) {
     passed_over_ += is_none;
     went_on_ns_ = clock_.nowNs();
     recorder.end(ended_, went_on_ns_, Outcome::kDone);
-    if (Timeline* const timeline = communicator_.timeline(); timeline && has_run)
+    if (Timeline* const timeline = communicator_.records().timeline(); timeline && has_run)
       if (const auto record = recorder.find(ended_)) timeline->launch(*record);
   }
 }
@@ -98,7 +99,8 @@ void LaunchWatch::serve() {
       changed_.wait(lock,
                     [this] { return stop_ || (!has_failed_ && (ended_ < next_ || areMessagesUnderWay())); });
     } else {
-      changed_.wait_for(lock, communicator_.timeline() ? kPauseOfTimeline : kPause, [this] { return stop_; });
+      changed_.wait_for(lock, communicator_.records().timeline() ? kPauseOfTimeline : kPause,
+                        [this] { return stop_; });
     }
     lock.unlock();
     const Result<bool> any = look();
@@ -109,7 +111,7 @@ void LaunchWatch::serve() {
 }
 
 Status LaunchWatch::noteEnded() {
-  HORING_ASSIGN(const GpuLaunches::Done done, team_.launches().done(communicator_.rank()));
+  HORING_ASSIGN(const GpuLaunches::Done done, team_.launches().done(membership_.rank()));
   const std::lock_guard lock(mutex_);
   messages_ended_ = done.messages;
   end(done.calls);
@@ -118,12 +120,12 @@ Status LaunchWatch::noteEnded() {
 
 Result<bool> LaunchWatch::look() {
   // Kernels wait for ranks that do not come any more.
-  const Status heard = communicator_.control().status();
+  const Status heard = membership_.control().status();
   const bool is_over = !heard.ok() && clock_.nowNs() >= abort_from_ns_;
   if (is_over) team_.abort();
   if (const Status failed = outcome(); !failed.ok()) {
     if (is_over) return failed;
-    if (failed.code() != Code::kRemoteError) communicator_.announce(failed);
+    if (failed.code() != Code::kRemoteError) membership_.control().announceError(failed);
     return true;
   }
   if (Status seen = noteEnded(); !seen.ok()) {
@@ -133,7 +135,7 @@ Result<bool> LaunchWatch::look() {
     }
     // The program may never ask this communicator again, and kernels of other ranks wait for this one's. These are ended when all have
     // heard why.
-    communicator_.announce(seen);
+    membership_.control().announceError(seen);
     abort_from_ns_ = clock_.nowNs() + kHearNs;
     return true;
   }
@@ -150,7 +152,7 @@ Result<bool> LaunchWatch::look() {
     went_on_ns = went_on_ns_;
   }
   watchdog_.look(kFirstLaunch + oldest, clock_.nowNs() - went_on_ns, [this] {
-    return Obstacle{team_.launches().behind(communicator_.rank()), "the kernel on its GPU has not ended"};
+    return Obstacle{team_.launches().behind(membership_.rank()), "the kernel on its GPU has not ended"};
   });
   return true;
 }
@@ -158,16 +160,15 @@ Result<bool> LaunchWatch::look() {
 Status LaunchWatch::judge(uint64_t launch, const Status& own) {
   // Nobody else need have called it.
   if (launch == cuda::kNoCall) {
-    Status known = communicator_.control().status();
+    Status known = membership_.control().status();
     return known.ok() ? own : known;
   }
-  return judgeCall(kFirstLaunch + launch, {team_.launches().behind(communicator_.rank()), own.message()},
-                   own);
+  return judgeCall(kFirstLaunch + launch, {team_.launches().behind(membership_.rank()), own.message()}, own);
 }
 
 Status LaunchWatch::judgeCall(uint64_t number, const Obstacle& obstacle, const Status& own) {
   const std::lock_guard judging(judge_mutex_);
-  if (Status known = communicator_.control().status(); !known.ok()) return known;
+  if (Status known = membership_.control().status(); !known.ok()) return known;
   if (own.code() == Code::kTimeout)
     return watchdog_.overdue(number, obstacle, communicator_.timeoutMs(), own);
   if (own.code() == Code::kInvalidUsage) return watchdog_.mismatch(number, obstacle, own);
@@ -182,7 +183,7 @@ Status LaunchWatch::outcome() {
   const GpuTeam::Ended ended = team_.outcome();
   if (ended.status.ok()) return {};
   // Messages are no call that ranks judge together, and their kernels may be seen here before their rank has told of them.
-  const bool is_heard = !ended.replay && !ended.launch && ended.rank != communicator_.rank();
+  const bool is_heard = !ended.replay && !ended.launch && ended.rank != membership_.rank();
   const Status own = is_heard ? Status(Code::kRemoteError, ended.status.message()) : ended.status;
   const Status judged = ended.replay ? judgeCall(ended.replay->encoded(), {{}, own.message()}, own)
                                      : judge(ended.launch.value_or(cuda::kNoCall), own);

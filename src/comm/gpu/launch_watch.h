@@ -52,6 +52,7 @@ class LaunchWatch {
   bool areMessagesUnderWay() const { return messages_ended_ < messages_begun_; }
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   GpuTeam& team_;
   SteadyClock clock_;
   std::mutex judge_mutex_;  // before mutex_

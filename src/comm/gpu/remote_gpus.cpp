@@ -22,18 +22,20 @@ std::vector<std::byte> encodeKey(const std::array<int, 3>& key) {
 }
 
 int proxiesFor(const Communicator& communicator) {
-  const auto wanted = static_cast<int>(communicator.options().config.gpu_proxies);
+  const Membership& membership = communicator.membership();
+  const auto wanted = static_cast<int>(membership.options().config.gpu_proxies);
   if (wanted > 0) return wanted;
   int least = cuda::kMaxPartsOfLink;
-  for (const auto& [boot_id, load] : communicator.job().kernels())
+  for (const auto& [boot_id, load] : membership.job().kernels())
     least = std::min(least, load.cores / load.ranks / GpuProxies::kCoresOfProxy);
   return std::max(least, 1);
 }
 
 std::vector<std::string> nodesOf(const Communicator& communicator) {
+  const Membership& membership = communicator.membership();
   std::vector<std::string> nodes;
-  for (int rank = 0; rank < communicator.ranks(); ++rank)
-    nodes.push_back(communicator.job().identityOf(rank).nodeLabel());
+  for (int rank = 0; rank < membership.ranks(); ++rank)
+    nodes.push_back(membership.job().identityOf(rank).nodeLabel());
   return nodes;
 }
 
@@ -63,9 +65,10 @@ std::unique_ptr<RemoteGpus> RemoteGpus::of(Communicator& communicator) {
 }
 
 Status RemoteGpus::whyNot(const Communicator& communicator) {
+  const Membership& membership = communicator.membership();
   std::set<std::string> processes;
-  for (int rank = 0; rank < communicator.ranks(); ++rank)
-    if (!processes.insert(communicator.job().identityOf(rank).processLabel()).second)
+  for (int rank = 0; rank < membership.ranks(); ++rank)
+    if (!processes.insert(membership.job().identityOf(rank).processLabel()).second)
       return makeStatus(Code::kInvalidUsage,
                         "rank %d is a thread of another rank's process, and the two met by ID: start a "
                         "process for each rank or, if all ranks are of one process, make them by "
@@ -76,21 +79,21 @@ Status RemoteGpus::whyNot(const Communicator& communicator) {
 
 RemoteGpus::RemoteGpus(Communicator& communicator)
     : communicator_(communicator),
-      neighbors_(communicator.rank(), GpuSeats(nodesOf(communicator))),
-      sizes_(GpuQueueSizes::choose(neighbors_.seats(), static_cast<size_t>(communicator.ranks()),
-                                   static_cast<int32_t>(communicator.options().config.window))),
+      neighbors_(communicator.membership().rank(), GpuSeats(nodesOf(communicator))),
+      sizes_(GpuQueueSizes::choose(neighbors_.seats(), static_cast<size_t>(communicator.membership().ranks()),
+                                   static_cast<int32_t>(communicator.membership().options().config.window))),
       parts_(sizes_.parts),
       proxy_count_(std::min(proxiesFor(communicator), sizes_.bridged_parts)) {
   neighbors_.seats().setShape(sizes_.shape, cuda::bridgeChannel(0, parts_), sizes_.spare_bytes);
 }
 
 Result<RemoteGpus::Blobs> RemoteGpus::gather(std::span<const std::byte> mine, const Own& own) const {
-  return communicator_.exchangeFacts(mine, own.timeout_ms);
+  return membership_.exchangeFacts(mine, own.timeout_ms);
 }
 
 Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   HORING_TRY(own.made);
-  const Config& config = communicator_.options().config;
+  const Config& config = membership_.options().config;
   GpuOffer offer;
   HORING_ASSIGN(offer.gpu, own.device->uuid());
   offer.has_mps = own.device->hasMps();
@@ -100,7 +103,7 @@ Result<GpuOffer> RemoteGpus::setUp(const Own& own) {
   HORING_ASSIGN(told_, cuda::makePinnedMemory(device_, GpuQueueSizes::kToldBytes));
   HORING_TRY(makeProxies(own));
   offer.addresses = proxies_->addresses();
-  offer.memory = neighbors_.offer(own.device, *own.memory, communicator_.log());
+  offer.memory = neighbors_.offer(own.device, *own.memory, membership_.log());
   return offer;
 }
 
@@ -112,16 +115,16 @@ Status RemoteGpus::makeProxies(const Own& own) {
   for (int i = 0; i < proxy_count_; ++i) {
     GpuProxyOptions options;
     options.rank = rank();
-    HORING_ASSIGN(options.transports, communicator_.makeOtherTransports(formatString("kernels %d", i)));
-    const auto window = static_cast<uint32_t>(communicator_.options().config.window);
+    HORING_ASSIGN(options.transports, membership_.makeTransports(formatString("kernels %d", i)));
+    const auto window = static_cast<uint32_t>(membership_.options().config.window);
     options.shape = {cuda::bridgeChannel(0, parts_of_link), window + 1, sizes_.shape.slot_bytes};
     options.queue_slots = sizes_.bridged_shape.slots;
     options.moved_ns = moved_ns;
-    options.wait = communicator_.waitPolicy();
+    options.wait = communicator_.choices().wait;
     options.timeout_ms = communicator_.timeoutMs();
     options.abort = own.abort;
     options.news = own.news;
-    options.fail = [this](const Status& status) { communicator_.announce(status); };
+    options.fail = [this](const Status& status) { membership_.control().announceError(status); };
     proxies.push_back(std::make_unique<GpuProxy>(std::move(options)));
   }
   proxies_ = std::make_unique<GpuProxies>(std::move(proxies), parts_of_link);
@@ -173,12 +176,12 @@ Result<RemoteGpus::Verdict> RemoteGpus::agree(const Own& own) {
 }
 
 Status RemoteGpus::openNeighbors(const std::vector<GpuOffer>& offers, const Own& own) {
-  neighbors_.open(offers, communicator_.log());
+  neighbors_.open(offers, membership_.log());
   HORING_ASSIGN(Blobs opened,
-                gather(TransportReach::encode(rank(), communicator_.ranks(), 1,
+                gather(TransportReach::encode(rank(), membership_.ranks(), 1,
                                               [&](int peer, size_t) { return neighbors_.hasOpened(peer); }),
                        own));
-  neighbors_.listen({std::move(opened), 1}, communicator_.log());
+  neighbors_.listen({std::move(opened), 1}, membership_.log());
   return {};
 }
 
@@ -188,7 +191,7 @@ std::vector<std::byte> RemoteGpus::reach(const std::vector<GpuOffer>& offers) {
   proxies_->setAddresses(std::move(table));
   // The last way is the memory of GPUs.
   const size_t transports = proxies_->transports();
-  return TransportReach::encode(rank(), communicator_.ranks(), transports + 1, [&](int peer, size_t way) {
+  return TransportReach::encode(rank(), membership_.ranks(), transports + 1, [&](int peer, size_t way) {
     return way < transports ? proxies_->canReach(peer, way) : neighbors_.reachesBothWays(peer);
   });
 }
@@ -197,8 +200,8 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
   const size_t ranks = told.size();
   const TransportReach reach(std::move(told), proxies_->transports() + 1);
   neighbors_.settle(reach, proxies_->transports());
-  communicator_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
-                           neighbors_.count());
+  membership_.log().info("gpu", "kernels write into the memory of the GPUs of %zu ranks of this node",
+                         neighbors_.count());
   const std::vector<size_t> nodes = neighbors_.seats().nodeOfRank();
   std::vector<size_t> strangers(ranks);
   for (size_t a = 0; a < ranks; ++a)
@@ -222,7 +225,7 @@ Status RemoteGpus::meet(Blobs told, const Own& own) {
 
 Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
   transport_of_rank_ = reach.choicesOf(static_cast<size_t>(rank()));
-  const size_t strangers = static_cast<size_t>(communicator_.ranks()) - 1 - neighbors_.count();
+  const size_t strangers = static_cast<size_t>(membership_.ranks()) - 1 - neighbors_.count();
   if (strangers == 0) {
     proxies_->keepOne();
   } else {
@@ -233,8 +236,8 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
                                                 .messages = sizes_.messageBytes(strangers, parts)}));
     const std::set<size_t> keepers = keepersOfMemory();
     if (!keepers.empty())
-      queues_->useGpu(*device_, *own.memory, AdapterWays::of(communicator_.options().config.ib_gpu_memory),
-                      communicator_.log());
+      queues_->useGpu(*device_, *own.memory, AdapterWays::of(membership_.options().config.ib_gpu_memory),
+                      membership_.log());
     queues_->lendTo(*proxies_, keepers);
   }
   return proxies_->start(transport_of_rank_);
@@ -242,7 +245,7 @@ Status RemoteGpus::start(const TransportReach& reach, const Own& own) {
 
 std::set<size_t> RemoteGpus::keepersOfMemory() const {
   std::set<size_t> keepers;
-  for (int peer = 0; peer < communicator_.ranks(); ++peer) {
+  for (int peer = 0; peer < membership_.ranks(); ++peer) {
     if (peer == rank() || neighbors_.reaches(peer)) continue;
     const auto transport = static_cast<size_t>(transport_of_rank_[static_cast<size_t>(peer)]);
     if (proxies_->mayKeepMemory(transport)) keepers.insert(transport);
@@ -256,7 +259,7 @@ SpareQueues RemoteGpus::spareQueues() const {
 }
 
 int32_t RemoteGpus::bridgedMessageParts() const {
-  if (most_strangers_ == 0 || !all_started_ || communicator_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
+  if (most_strangers_ == 0 || !all_started_ || membership_.ranks() - 1 > cuda::kMaxFlows / 2) return 0;
   return sizes_.messageParts(most_strangers_);
 }
 
@@ -271,7 +274,7 @@ Result<bool> RemoteGpus::allMade(const std::array<int, 3>& key, bool made) {
   const std::vector<std::byte> what = encodeKey(key);
   std::vector<std::byte> mine = what;
   mine.push_back(std::byte{made && started_.ok()});
-  HORING_ASSIGN(const Blobs blobs, communicator_.exchangeFacts(mine, communicator_.timeoutMs()));
+  HORING_ASSIGN(const Blobs blobs, membership_.exchangeFacts(mine, communicator_.timeoutMs()));
   bool all = true;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     if (blobs[rank].size() != mine.size() || !std::equal(what.begin(), what.end(), blobs[rank].begin()))

@@ -37,7 +37,7 @@ class RemoteGpus {
   RemoteGpus(const RemoteGpus&) = delete;
   RemoteGpus& operator=(const RemoteGpus&) = delete;
 
-  int rank() const { return communicator_.rank(); }
+  int rank() const { return membership_.rank(); }
 
   struct Own {
     std::shared_ptr<const CudaDevice> device;
@@ -111,6 +111,7 @@ class RemoteGpus {
   Result<cuda::Activity*> takeActivity(size_t blocks);
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   GpuNeighbors neighbors_;
   std::shared_ptr<const CudaDevice> device_;
   const GpuQueueSizes sizes_;

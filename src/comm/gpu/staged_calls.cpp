@@ -29,15 +29,17 @@ constexpr int64_t kLastCopiesMs = 1000;
 
 Result<std::unique_ptr<StagedCalls>> StagedCalls::create(const std::shared_ptr<const CudaDevice>& device,
                                                          Communicator& communicator) {
-  const int rank = communicator.rank();
-  std::unique_ptr<StagedCalls> calls(new StagedCalls(device, communicator, {rank, communicator.ranks()},
-                                                     {communicator.timeoutMs(), communicator.aborted()}));
+  const Membership& membership = communicator.membership();
+  const int rank = membership.rank();
+  std::unique_ptr<StagedCalls> calls(new StagedCalls(device, communicator, {rank, membership.ranks()},
+                                                     {communicator.timeoutMs(), membership.aborted()}));
   HORING_TRY(calls->initialise());
   return calls;
 }
 
 Status StagedCalls::initialise() {
-  may_have_kernel_ = !mayShareGpus(communicator_.job().identities(), place_.rank) || device_->hasMps();
+  may_have_kernel_ =
+      !mayShareGpus(communicator_.membership().job().identities(), place_.rank) || device_->hasMps();
   HORING_ASSIGN(progress_memory_, PinnedMemory::allocate(device_, sizeof(Progress)));
   progress_ = new (progress_memory_.data()) Progress{};
   memory_bytes_ = sizeof(Progress);

@@ -17,7 +17,7 @@ class StagingMemory {
     StagingMemory made(communicator);
     HORING_ASSIGN(made.memory_, PinnedMemory::allocate(device, bytes));
     // What cannot be registered is copied.
-    Result<void*> handle = communicator.registerMemory(made.memory_.data(), bytes);
+    Result<void*> handle = communicator.reach().registerMemory(made.memory_.data(), bytes);
     if (handle.ok()) made.handle_ = handle.take();
     return made;
   }
@@ -28,7 +28,7 @@ class StagingMemory {
   StagingMemory& operator=(StagingMemory&&) = delete;
   ~StagingMemory() {
     if (handle_) [[maybe_unused]]
-      const Status gone = communicator_.deregister(handle_);
+      const Status gone = communicator_.reach().deregister(handle_);
   }
 
   std::byte* data() const { return memory_.data(); }

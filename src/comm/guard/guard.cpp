@@ -92,7 +92,7 @@ void Guard::abort() {
 void Guard::leave() {
   if (error_.ok() && !parts_.aborted) {
     // Who comes late, and disagrees about the last call, shall hear so.
-    for (const CallLog* log : {&calls_, &launches_})
+    for (const CallLog* log : {&parts_.records.calls(), &parts_.records.launches()})
       if (const uint64_t begun = log->recorder().begun(); begun > 0)
         parts_.control.reportCall(log->report(log->first() + begun - 1));
     parts_.control.leave();

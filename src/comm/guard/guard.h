@@ -8,7 +8,7 @@
 #include "base/no_memory.h"
 #include "base/status.h"
 #include "comm/guard/exclusive_use.h"
-#include "comm/guard/timeline.h"
+#include "comm/guard/records.h"
 #include "comm/guard/watchdog.h"
 #include "comm/reach/buffer_users.h"
 #include "control/call_log.h"
@@ -26,10 +26,10 @@ class Guard {
     const Log& log;
     BufferUsers& buffer_users;
     std::atomic<bool>& aborted;
-    Timeline* timeline;  // null: nobody wants one
+    Records& records;
   };
   explicit Guard(const Parts& parts)
-      : parts_(parts), watchdog_(calls_, parts.control, parts.clock, parts.aborted) {}
+      : parts_(parts), watchdog_(parts.records.calls(), parts.control, parts.clock, parts.aborted) {}
 
   // For a call, or for a look; it has to be asked whether it owns the communicator.
   ExclusiveUse enter(Use use = Use::kCall) const { return ExclusiveUse(use_, use); }
@@ -69,9 +69,7 @@ class Guard {
                   const Body& body);
 
   Watchdog& watchdog() { return watchdog_; }
-  CallLog& calls() { return calls_; }
-  // Of the kernels of whoever launches some. Any thread.
-  CallLog& launches() { return launches_; }
+  CallLog& calls() { return parts_.records.calls(); }
 
  private:
   Status stick(Status error);
@@ -81,8 +79,6 @@ class Guard {
   mutable std::atomic<Use> use_{Use::kNone};
   Status error_;  // sticky; under use_, as left_
   bool left_ = false;
-  CallLog calls_;
-  CallLog launches_{kFirstLaunch};
   Watchdog watchdog_;
 };
 
@@ -103,12 +99,13 @@ template <typename Body>
 Status Guard::recorded(FlightRecord record, int64_t timeout_ms, int64_t* looked_ns, bool is_tiny,
                        const Body& body) {
   record.begun_ns = *looked_ns = parts_.clock.nowNs();
-  calls_.recorder().begin(record);
+  FlightRecorder& recorder = calls().recorder();
+  recorder.begin(record);
   const Status status =
       withoutExceptions([&] { return body(Deadline::at(parts_.clock, record.begun_ns, timeout_ms)); });
   const int64_t ended_ns = is_tiny ? *looked_ns : parts_.clock.nowNs();
-  calls_.recorder().end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
-  if (parts_.timeline) parts_.timeline->call(*calls_.recorder().find(record.sequence));
+  recorder.end(record.sequence, ended_ns, status.ok() ? Outcome::kDone : Outcome::kFailed);
+  if (Timeline* const timeline = parts_.records.timeline()) timeline->call(*recorder.find(record.sequence));
   return status.ok() ? status : fail(status);
 }
 

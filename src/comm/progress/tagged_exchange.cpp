@@ -28,7 +28,8 @@ bool TaggedExchange::admit() {
 Status TaggedExchange::begin(const MessageSource::Call& call) {
   deadlines_.emplace(call.ticket, Deadline::after(parts_.clock, parts_.timeout_ms));
   HORING_TRY(connect(call.transfers));
-  lend(call);
+  for (const Transfer& transfer : call.transfers)
+    parts_.lent.lendTransfer(transports_, transfer, call.ticket);
   parts_.messages.join(call.transfers, call.ticket);
   return {};
 }
@@ -50,15 +51,6 @@ Status TaggedExchange::connect(std::span<const Transfer> transfers) {
   HORING_TRY(parts_.connector.begin(all_links_));
   transports_ = parts_.connector.transportsOf(all_links_);
   return {};
-}
-
-void TaggedExchange::lend(const MessageSource::Call& call) {
-  for (const Transfer& transfer : call.transfers) {
-    if (transfer.bytes < kInPlaceBytes) continue;
-    const bool sends = transfer.direction == Transfer::Direction::kSend;
-    parts_.lent.lendRegistered(transports_, sends ? transfer.input : transfer.output, call.ticket);
-    if (!sends) parts_.lent.lendOrdinary(transports_, transfer.output, transfer.bytes, call.ticket);
-  }
 }
 
 Status TaggedExchange::overdue(int64_t timeout_ms) const {

@@ -54,7 +54,6 @@ class TaggedExchange final : public Driven {
   bool admit();
   Status begin(const MessageSource::Call& call);
   Status connect(std::span<const Transfer> transfers);
-  void lend(const MessageSource::Call& call);
 
   Parts parts_;
   MessageSource& source_;

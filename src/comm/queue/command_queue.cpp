@@ -118,7 +118,7 @@ CommandQueue::CommandQueue(Communicator& communicator)
 
 CommandQueue::~CommandQueue() {
   // A forked child has no GPU, nor may it free what its parent uses.
-  if (communicator_.isForkedChild()) {
+  if (membership_.isForkedChild()) {
     (void)kernels_.release();
     if (staged_) staged_->abandon();
   }
@@ -139,7 +139,7 @@ Result<std::shared_ptr<const CudaDevice>> CommandQueue::open(const CudaDriver& d
     return makeStatus(Code::kInvalidUsage,
                       "rank %d: the communicator works on GPU %d since it was made or its first operation "
                       "there, and these buffers are on GPU %d: make a communicator for each",
-                      communicator_.rank(), *bound, device);
+                      membership_.rank(), *bound, device);
   if (staged_) return staged_->openedDevice();
   HORING_TRY(driver.api().status());
   return CudaDevice::open(driver.api().value(), device);
@@ -157,7 +157,7 @@ Status CommandQueue::bind(const std::shared_ptr<const CudaDevice>& device) {
 
 void CommandQueue::moveInPlace(Command& command) const {
   for (Transfer& transfer : command.transfers())
-    if (communicator_.movesInPlace(transfer)) staged_->moveInPlace(transfer);
+    if (communicator_.reach().movesInPlace(transfer)) staged_->moveInPlace(transfer);
 }
 
 Status CommandQueue::carryOut(Command& command) {
@@ -253,7 +253,7 @@ Status CommandQueue::awaitRoom() {
       "rank %d: %zu operations are queued on the communicator and none of them ended within %lld "
       "ms (HORING_TIMEOUT_MS), so this one was not issued: is a callback waiting, or another "
       "operation on the same stream?",
-      communicator_.rank(), entries_.size(), static_cast<long long>(communicator_.timeoutMs()));
+      membership_.rank(), entries_.size(), static_cast<long long>(communicator_.timeoutMs()));
 }
 
 template <typename Condition>
@@ -382,16 +382,16 @@ Status CommandQueue::awaitGpuOperationsOfThread() {
         "rank %d: called in a callback while operations on the GPU that were issued on streams of "
         "horingStreamCreate are queued: it would have to wait for them, and they wait for the "
         "callback. Issue it on such a stream, too, or from a thread of the program",
-        communicator_.rank());
+        membership_.rank());
   if (!await(lock, none_left))
     return makeStatus(
         Code::kTimeout,
         "rank %d: operations on the GPU that were issued on streams of horingStreamCreate did not "
         "end within %lld ms (HORING_TIMEOUT_MS), so this one, which comes behind them, was not "
         "issued",
-        communicator_.rank(), static_cast<long long>(communicator_.timeoutMs()));
+        membership_.rank(), static_cast<long long>(communicator_.timeoutMs()));
   if (none_left()) return {};
-  return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", communicator_.rank());
+  return makeStatus(Code::kInvalidUsage, "rank %d: the communicator was aborted", membership_.rank());
 }
 
 void CommandQueue::drain() {

@@ -127,6 +127,7 @@ class CommandQueue {
   bool hasMessagesUnderWay();
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   CoalescedLists lists_;
   SteadyClock clock_;
   std::unique_ptr<StagedCalls> staged_;   // null until it is bound to a GPU

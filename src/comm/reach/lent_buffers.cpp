@@ -30,6 +30,13 @@ void LentBuffers::lendOrdinary(uint32_t transports, void* buffer, size_t bytes, 
   lend({region, transports, ticket});
 }
 
+void LentBuffers::lendTransfer(uint32_t transports, const Transfer& transfer, uint64_t ticket) {
+  if (transfer.bytes < kInPlaceBytes) return;
+  const bool sends = transfer.direction == Transfer::Direction::kSend;
+  lendRegistered(transports, sends ? transfer.input : transfer.output, ticket);
+  if (!sends && !transfer.copier) lendOrdinary(transports, transfer.output, transfer.bytes, ticket);
+}
+
 void LentBuffers::lend(const Lent& lent) {
   lent_.reserve(lent_.size() + 1);  // now, so that what is lent is taken back whatever happens
   connector_.lend(lent.transports, lent.region);

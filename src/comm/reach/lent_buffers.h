@@ -7,6 +7,7 @@
 
 #include "comm/links/connector.h"
 #include "comm/reach/registrations.h"
+#include "engine/host/transfer.h"
 #include "transport/memory/segment_list.h"
 
 namespace horing {
@@ -25,6 +26,8 @@ class LentBuffers {
   void lendRegistered(uint32_t transports, const void* buffer, uint64_t ticket = 0);
   // A buffer where messages land, and from where they are sent on, whoever made it; but for some of very many.
   void lendOrdinary(uint32_t transports, void* buffer, size_t bytes, uint64_t ticket = 0);
+  // The memory of a message, registered or, where it is received into the host's, any.
+  void lendTransfer(uint32_t transports, const Transfer& transfer, uint64_t ticket = 0);
   // Once the call has ended. `failed`: nothing may be read or written any more by what is still under way.
   void takeBack(bool failed, uint64_t ticket);
   // The same of all calls.

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "comm/communicator.h"
 #include "comm/tuning/calibration.h"
+#include "comm/tuning/tuning.h"
 #include "schedule/postcondition.h"
 #include "selection/table_words.h"
 #include "sim/simulation.h"
@@ -61,6 +62,7 @@ class AlgorithmMeasurement {
   }
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   Collective collective_;
   std::vector<const Algorithm*> algorithms_;
   // Whose time each of them has, by number: that of the first of those that run the same.
@@ -74,7 +76,7 @@ AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collectiv
                                            uint64_t most_bytes)
     : communicator_(communicator), collective_(collective) {
   // Each block has at least one element.
-  const size_t room = most_bytes + static_cast<size_t>(communicator.ranks()) * sizeof(float);
+  const size_t room = most_bytes + static_cast<size_t>(communicator.membership().ranks()) * sizeof(float);
   input_.resize(room);
   output_.resize(room);
   call_.collective = collective;
@@ -91,8 +93,8 @@ AlgorithmMeasurement::AlgorithmMeasurement(Communicator& communicator, Collectiv
 
 bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
   if (!algorithm.has(collective_) || algorithm.reachesPeers()) return false;
-  const Selection selection = selectionOf(algorithm, communicator_.job().map());
-  return fitsGroups(algorithm, communicator_.job().map()) &&
+  const Selection selection = selectionOf(algorithm, membership_.job().map());
+  return fitsGroups(algorithm, membership_.job().map()) &&
          buildSchedule(algorithm.name, collective_, selection.shape, 0).ok();
 }
 
@@ -101,12 +103,12 @@ bool AlgorithmMeasurement::canRun(const Algorithm& algorithm) const {
 bool AlgorithmMeasurement::runTheSame(const Algorithm& one, const Algorithm& other) const {
   if (hasRoot(collective_)) return false;
   const auto scheduleOf = [&](const Algorithm& algorithm, int32_t position) {
-    const Selection selection = selectionOf(algorithm, communicator_.job().map());
+    const Selection selection = selectionOf(algorithm, membership_.job().map());
     Schedule schedule = buildSchedule(algorithm.name, collective_, selection.shape, position).take();
     schedule.algorithm.clear();
     return schedule;
   };
-  for (int32_t position = 0; position < communicator_.ranks(); ++position)
+  for (int32_t position = 0; position < membership_.ranks(); ++position)
     if (scheduleOf(one, position) != scheduleOf(other, position)) return false;
   return true;
 }
@@ -118,7 +120,7 @@ void AlgorithmMeasurement::shuffle(std::vector<size_t>& order) {
 
 // Microseconds of a call.
 Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times) {
-  communicator_.chooseBy(SelectionTable::only(algorithm));
+  chooseBy(communicator_, SelectionTable::only(algorithm));
   HORING_TRY(communicator_.run(call_));  // all of them are here
   const SteadyClock clock;
   const int64_t begun_ns = clock.nowNs();
@@ -127,7 +129,7 @@ Result<double> AlgorithmMeasurement::round(const Algorithm& algorithm, int times
 }
 
 Result<MeasuredPoint> AlgorithmMeasurement::point(uint64_t bytes) {
-  call_.count = elementsOf(collective_, communicator_.ranks(), bytes, sizeof(float));
+  call_.count = elementsOf(collective_, membership_.ranks(), bytes, sizeof(float));
   MeasuredPoint point{collective_, bytes, {}};
   std::vector<size_t> order;
   for (size_t i = 0; i < algorithms_.size(); ++i) {
@@ -183,7 +185,7 @@ Result<std::vector<MeasuredPoint>> measureAlgorithms(Communicator& communicator,
       points.push_back(std::move(point));
     }
   }
-  communicator.chooseBy(SelectionTable::builtIn());
+  chooseBy(communicator, SelectionTable::builtIn());
   return points;
 }
 

@@ -71,15 +71,15 @@ bool shareOneCore(const HostIdentity& a, const HostIdentity& b) {
 
 // Neighbours in their group, but for those that share a core as long as there are others.
 std::vector<Pair> nearPairs(const Communicator& communicator) {
-  const GroupMap& map = communicator.job().map();
+  const Membership& membership = communicator.membership();
+  const GroupMap& map = membership.job().map();
   std::vector<Pair> apart, all;
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
     for (size_t i = 1; i < members.size(); i += 2) {
       const Pair pair{members[i - 1], members[i]};
       all.push_back(pair);
-      if (!shareOneCore(communicator.job().identityOf(pair.first),
-                        communicator.job().identityOf(pair.second)))
+      if (!shareOneCore(membership.job().identityOf(pair.first), membership.job().identityOf(pair.second)))
         apart.push_back(pair);
     }
   }
@@ -88,12 +88,13 @@ std::vector<Pair> nearPairs(const Communicator& communicator) {
 
 // In each group the first rank and the next that is bound to the same core, if there is one.
 std::vector<Pair> sameCorePairs(const Communicator& communicator) {
+  const Membership& membership = communicator.membership();
   std::vector<Pair> pairs;
-  const GroupMap& map = communicator.job().map();
+  const GroupMap& map = membership.job().map();
   for (int group = 0; group < map.groups(); ++group) {
     const std::span<const int> members = map.members(group);
     for (const int member : members.subspan(1))
-      if (shareOneCore(communicator.job().identityOf(members[0]), communicator.job().identityOf(member))) {
+      if (shareOneCore(membership.job().identityOf(members[0]), membership.job().identityOf(member))) {
         pairs.push_back({members[0], member});
         break;
       }
@@ -114,8 +115,8 @@ class Measurement {
  public:
   Measurement(Communicator& communicator, Effort effort)
       : communicator_(communicator),
-        map_(communicator.job().map()),
-        me_(communicator.rank()),
+        map_(communicator.membership().job().map()),
+        me_(communicator.membership().rank()),
         effort_(effort),
         output_(effort.large_bytes),
         input_(effort.large_bytes) {}
@@ -143,6 +144,7 @@ class Measurement {
   void describeMachine(MachineReadings& readings) const;
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   const GroupMap& map_;
   const int me_;
   const Effort effort_;
@@ -217,9 +219,9 @@ Result<double> Measurement::time(const Peers& peers, size_t bytes, int at_once) 
 }
 
 bool Measurement::mayShareCore(const Pair& pair) const {
-  const std::string& boot_id = communicator_.job().identityOf(pair.first).boot_id;
-  return boot_id == communicator_.job().identityOf(pair.second).boot_id &&
-         communicator_.job().kernels().at(boot_id).shares_cores;
+  const std::string& boot_id = membership_.job().identityOf(pair.first).boot_id;
+  return boot_id == membership_.job().identityOf(pair.second).boot_id &&
+         membership_.job().kernels().at(boot_id).shares_cores;
 }
 
 // One pair after the other, all others asleep. Where a pair may have had to share a core it is slower for that, and its link is as
@@ -240,16 +242,18 @@ Result<double> Measurement::timeOfEach(const std::vector<Pair>& pairs, size_t by
 
 // Of a core: a rank that spins while it waits would have it all the time, so they block.
 Result<double> Measurement::handlingTime(const Peers& peers, size_t bytes) {
-  const WaitPolicy policy = communicator_.waitPolicy();
-  communicator_.setWaitPolicy({});
+  const Choices before = communicator_.choices();
+  Choices blocking = before;
+  blocking.wait = {};
+  communicator_.choose(std::move(blocking));
   const Result<double> us = round({peers, bytes, 2, CLOCK_THREAD_CPUTIME_ID});
-  communicator_.setWaitPolicy(policy);
+  communicator_.choose(before);
   return us;
 }
 
 // How long the second of a pair takes to answer: at once, or after it has waited so long that it has blocked. The median.
 Result<double> Measurement::answerTime(const Peers& pair, bool lets_block) {
-  const WaitPolicy& policy = communicator_.waitPolicy();
+  const WaitPolicy& policy = communicator_.choices().wait;
   const int pause_ms = lets_block ? static_cast<int>((policy.spin_ns + policy.yield_ns) / 1'000'000) + 2 : 0;
   const bool asks = pair.to > me_;
   std::array<double, kAnswers> times{};
@@ -330,9 +334,9 @@ void Measurement::describeMachine(MachineReadings& readings) const {
   readings.members = map_.largestGroup();
   readings.large_bytes = effort_.large_bytes;
   readings.near_bytes = kNearBytes;
-  const WaitPolicy& policy = communicator_.waitPolicy();
+  const WaitPolicy& policy = communicator_.choices().wait;
   readings.patience_us = static_cast<double>(policy.spin_ns + policy.yield_ns) / 1000;
-  const auto kernels = communicator_.job().kernels();
+  const auto kernels = membership_.job().kernels();
   int32_t least_cores = INT32_MAX;
   for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
   readings.cores = least_cores;
@@ -372,9 +376,9 @@ Result<double> mostOfAll(Communicator& communicator, double mine) {
 }
 
 Result<MachineModel> shareMachine(Communicator& communicator, const Result<MachineModel>& mine) {
-  const std::string text = communicator.rank() != 0 ? ""
-                           : mine.ok()              ? describeMachine(mine.value())
-                                                    : "!" + mine.status().message();
+  const std::string text = communicator.membership().rank() != 0 ? ""
+                           : mine.ok()                           ? describeMachine(mine.value())
+                                                                 : "!" + mine.status().message();
   HORING_ASSIGN(const auto all, communicator.allGather(std::as_bytes(std::span(text))));
   const std::string_view first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
   if (first.starts_with('!'))

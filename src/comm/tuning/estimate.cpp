@@ -14,9 +14,10 @@ constexpr uint64_t kMostSimulatedBytes = 16 << 20;
 constexpr int64_t kMostWork = 3'000'000;  // of one simulation: Question::most_work
 
 MachineModel machineOf(const Communicator& communicator) {
-  MachineModel machine = communicator.machine().value_or(MachineModel());
-  machine.nodes = communicator.job().map().groups();
-  machine.ranks_per_node = communicator.job().map().largestGroup();
+  const Membership& membership = communicator.membership();
+  MachineModel machine = communicator.choices().machine.value_or(MachineModel());
+  machine.nodes = membership.job().map().groups();
+  machine.ranks_per_node = membership.job().map().largestGroup();
   return machine;
 }
 
@@ -35,9 +36,10 @@ Result<double> collectiveUs(const Communicator& communicator, const CallSpec& sp
   Question question;
   question.machine = machineOf(communicator);
   question.collective = spec.collective;
-  question.bytes = totalBytes(spec, communicator.ranks());
+  question.bytes = totalBytes(spec, communicator.membership().ranks());
   if (question.bytes == 0 || question.machine.ranks() == 1) return 0.0;
-  const Algorithm* const algorithm = communicator.selectionFor(spec).algorithm;
+  const Algorithm* const algorithm =
+      communicator.selector().select(spec.collective, question.bytes).algorithm;
   // What reads and writes peers' memory is a direct exchange without copies.
   question.algorithm = algorithm->reachesPeers() ? "direct" : algorithm->name;
   question.ranks = Ranks::kOneNodeIfLikely;
@@ -47,12 +49,13 @@ Result<double> collectiveUs(const Communicator& communicator, const CallSpec& sp
 
 // On its line, one after another in each direction; that to the own rank takes no time.
 double transfersUs(const Communicator& communicator, std::span<const Transfer> transfers) {
+  const Membership& membership = communicator.membership();
   const MachineModel machine = machineOf(communicator);
-  const GroupMap& map = communicator.job().map();
+  const GroupMap& map = membership.job().map();
   double sent_us = 0, received_us = 0, latency_us = 0;
   for (const Transfer& transfer : transfers) {
-    if (transfer.peer == communicator.rank()) continue;
-    const bool is_near = map.groupOf(transfer.peer) == map.groupOf(communicator.rank());
+    if (transfer.peer == membership.rank()) continue;
+    const bool is_near = map.groupOf(transfer.peer) == map.groupOf(membership.rank());
     const LinkModel& link = is_near ? machine.inside : machine.between;
     const double us = link.message_us + static_cast<double>(transfer.bytes) *
                                             picosecondsPerByte(link.gbytes_per_s) /

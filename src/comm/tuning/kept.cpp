@@ -60,22 +60,23 @@ std::string joined(const Words& words) {
 
 // What a collective takes depends on all of this, and hardly on which of a cluster's hosts a job gets.
 KeptFor keptFor(const Communicator& communicator) {
-  const Job& job = communicator.job();
+  const Membership& membership = communicator.membership();
+  const Job& job = membership.job();
   std::set<std::string> hosts, transports;
   size_t least_cpus = SIZE_MAX, most_cpus = 0;
-  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+  for (int rank = 0; rank < membership.ranks(); ++rank) {
     const HostIdentity& identity = job.identityOf(rank);
     if (hosts.size() < kMostHosts) hosts.insert(withoutNumbers(identity.host_name));
     least_cpus = std::min(least_cpus, identity.cpus.size());
     most_cpus = std::max(most_cpus, identity.cpus.size());
-    if (rank != communicator.rank()) transports.insert(communicator.transportTo(rank));
+    if (rank != membership.rank()) transports.insert(communicator.reach().transportTo(rank));
   }
   int32_t least_cores = INT32_MAX;
   const auto kernels = job.kernels();
   for (const auto& [boot_id, load] : kernels) least_cores = std::min(least_cores, load.cores);
-  const std::string& rail = job.railOf(communicator.rank());
+  const std::string& rail = job.railOf(membership.rank());
   const GroupMap& map = job.map();
-  const Config& c = communicator.options().config;
+  const Config& c = membership.options().config;
   const auto number = [](int64_t value) { return static_cast<long long>(value); };
   return {
       formatString(
@@ -91,15 +92,16 @@ KeptFor keptFor(const Communicator& communicator) {
 }
 
 void keepUnlessKnown(const Communicator& communicator, const std::string& table) {
+  const Membership& membership = communicator.membership();
   // Nothing is written for a user who did not ask for it.
-  const Config& config = communicator.options().config;
+  const Config& config = membership.options().config;
   if (config.cache_dir.empty() || config.cache_dir == kNoCache || config.selection != kSelectionAuto) return;
   const KeptTables kept(config.cache_dir);
   const KeptFor what = keptFor(communicator);
   const Result<std::optional<SelectionTable>> known = kept.find(what);
   if (known.ok() && known.value()) return;
   const Status status = kept.keep(what, table);
-  const Log& log = communicator.log();
+  const Log& log = membership.log();
   if (status.ok()) {
     log.info("init", "later jobs like this one choose by %s", kept.pathFor(what).c_str());
   } else {
@@ -109,11 +111,12 @@ void keepUnlessKnown(const Communicator& communicator, const std::string& table)
 }
 
 KeptTable findKept(const Communicator& communicator, bool measures) {
-  const KeptTables kept(cacheFolder(communicator.options().config.cache_dir));
+  const Membership& membership = communicator.membership();
+  const KeptTables kept(cacheFolder(membership.options().config.cache_dir));
   const KeptFor what = keptFor(communicator);
   const std::string path = kept.pathFor(what);
   const Result<std::optional<SelectionTable>> found = kept.find(what);
-  const Log& log = communicator.log();
+  const Log& log = membership.log();
   if (found.ok() && found.value()) {
     log.info("init", "what was measured chooses: %s", path.c_str());
     return {found.value()->text(), path};
@@ -121,7 +124,7 @@ KeptTable findKept(const Communicator& communicator, bool measures) {
   const std::string why = found.ok() ? "nothing was measured for " + what.job
                                      : path + " cannot serve: " + found.status().message();
   if (measures) {
-    const bool is_kept = !communicator.options().config.cache_dir.empty();
+    const bool is_kept = !membership.options().config.cache_dir.empty();
     log.info("init", "measured now, %s (HORING_CALIBRATE=0: never): %s",
              is_kept ? "once" : "and kept nowhere (HORING_CACHE_DIR=DIR: there)", why.c_str());
   } else if (found.ok()) {

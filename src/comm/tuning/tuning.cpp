@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "comm/description.h"
 #include "comm/tuning/calibration.h"
 #include "comm/tuning/kept.h"
 #include "selection/model_selection.h"
@@ -20,21 +21,23 @@ constexpr const char* kMeasureFirst = "measure";
 class Tuning {
  public:
   explicit Tuning(Communicator& communicator)
-      : communicator_(communicator), config_(communicator.options().config) {}
+      : communicator_(communicator), config_(communicator.membership().options().config) {}
   Status run();
 
  private:
-  bool isFirst() const { return communicator_.rank() == 0; }
+  bool isFirst() const { return membership_.rank() == 0; }
   bool measuresItself() const;
   Status learnMachine();
   Status chooseByModel();
   Status chooseByKept();
   // Rank 0's text on every rank.
   Result<std::string> textOfFirst(const std::string& text);
+  void learned(const MachineModel& machine);
   // Where it is empty the ranks keep the table that they have.
   Status chooseByText(const std::string& text, std::string found_at);
 
   Communicator& communicator_;
+  const Membership& membership_ = communicator_.membership();
   const Config& config_;
 };
 
@@ -43,34 +46,33 @@ Status Tuning::run() {
   if (by_model && config_.calibrate == kCalibrateNever) return modelNeedsMachine();
   if (by_model || config_.calibrate == kCalibrateAlways || readsMachine(config_)) HORING_TRY(learnMachine());
   if (by_model) return chooseByModel();
-  return communicator_.job().first().keeps_tables || measuresItself() ? chooseByKept() : Status();
+  return membership_.job().first().keeps_tables || measuresItself() ? chooseByKept() : Status();
 }
 
 // Inside a node the built-in table is better than predictions (selection/README.md), so that there is nothing to measure for.
 bool Tuning::measuresItself() const {
-  return communicator_.job().first().measures && communicator_.job().map().groups() > 1 &&
-         communicator_.ranks() <= kMostMeasuredRanks;
+  return membership_.job().first().measures && membership_.job().map().groups() > 1 &&
+         membership_.ranks() <= kMostMeasuredRanks;
 }
 
 // Rank 0's measurement, or its file, on every rank.
 Status Tuning::learnMachine() {
-  if (communicator_.machine()) return {};
+  if (communicator_.choices().machine) return {};
   if (!readsMachine(config_)) {
     HORING_ASSIGN(const Calibration calibration, calibrate(communicator_, CalibrationEffort::kQuick));
-    communicator_.setMachine(calibration.machine);
+    learned(calibration.machine);
     if (isFirst() && !calibration.readings.unequal.empty())
-      communicator_.log().warn("init",
-                               "links of one class differ, and the slowest counts in predictions:\n%s",
-                               calibration.readings.unequal.c_str());
+      membership_.log().warn("init", "links of one class differ, and the slowest counts in predictions:\n%s",
+                             calibration.readings.unequal.c_str());
   } else {
     HORING_ASSIGN(const MachineModel read,
                   shareMachine(communicator_, isFirst() ? readMachine(config_.calibrate)
                                                         : Result<MachineModel>(MachineModel())));
-    communicator_.setMachine(read);
+    learned(read);
   }
   if (isFirst())
-    communicator_.log().info("init", "the machine, by HORING_CALIBRATE=%s:\n%s", config_.calibrate.c_str(),
-                             describeMachine(*communicator_.machine()).c_str());
+    membership_.log().info("init", "the machine, by HORING_CALIBRATE=%s:\n%s", config_.calibrate.c_str(),
+                           describeMachine(*communicator_.choices().machine).c_str());
   return {};
 }
 
@@ -78,16 +80,15 @@ Status Tuning::learnMachine() {
 Status Tuning::chooseByModel() {
   std::string text;
   if (isFirst()) {
-    const Job& job = communicator_.job();
-    MachineModel machine = communicator_.machine().value_or(MachineModel());
+    const Job& job = membership_.job();
+    MachineModel machine = communicator_.choices().machine.value_or(MachineModel());
     machine.nodes = job.map().groups();
     machine.ranks_per_node = job.map().largestGroup();
     const Result<std::string> predicted = modelTableText(config_, machine, job.shape());
     if (!predicted.ok())
-      communicator_.log().warn("init", "the built-in table chooses: %s",
-                               predicted.status().message().c_str());
+      membership_.log().warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();
-    communicator_.log().info("init", "by HORING_SELECTION=%s:\n%s", config_.selection.c_str(), text.c_str());
+    membership_.log().info("init", "by HORING_SELECTION=%s:\n%s", config_.selection.c_str(), text.c_str());
     if (predicted.ok() && !readsMachine(config_)) keepUnlessKnown(communicator_, text);
   }
   HORING_ASSIGN(const std::string first, textOfFirst(text));
@@ -107,6 +108,12 @@ Status Tuning::chooseByKept() {
   return chooseByModel();
 }
 
+void Tuning::learned(const MachineModel& machine) {
+  Choices choices = communicator_.choices();
+  choices.machine = machine;
+  communicator_.choose(std::move(choices));
+}
+
 Result<std::string> Tuning::textOfFirst(const std::string& text) {
   HORING_ASSIGN(const auto all, communicator_.allGather(std::as_bytes(std::span(text))));
   return std::string(reinterpret_cast<const char*>(all[0].data()), all[0].size());
@@ -115,23 +122,30 @@ Result<std::string> Tuning::textOfFirst(const std::string& text) {
 Status Tuning::chooseByText(const std::string& text, std::string found_at) {
   if (text.empty()) return {};
   HORING_ASSIGN(SelectionTable table, SelectionTable::parse(text, "the table of rank 0"));
-  communicator_.chooseBy(std::move(table), std::move(found_at));
+  chooseBy(communicator_, std::move(table), std::move(found_at));
   return {};
 }
 
 }  // namespace
+
+void chooseBy(Communicator& communicator, SelectionTable table, std::string found_at) {
+  Choices choices = communicator.choices();
+  choices.table = std::move(table);
+  choices.found_at = std::move(found_at);
+  communicator.choose(std::move(choices));
+}
 
 Result<std::unique_ptr<Communicator>> createTuned(CommunicatorOptions options) {
   int* const failed_rank = options.failed_rank;
   HORING_ASSIGN(std::unique_ptr<Communicator> made, Communicator::create(std::move(options)));
   const Status tuned = Tuning(*made).run();
   if (!tuned.ok()) {
-    if (failed_rank) *failed_rank = made->failedRank();
+    if (failed_rank) *failed_rank = made->membership().control().failedRank();
     // The others need not wait for the deadline to hear of it.
-    made->announce(tuned);
+    made->membership().control().announceError(tuned);
     return tuned;
   }
-  made->logWhoIsWhere();
+  logWhoIsWhere(*made);
   return made;
 }
 

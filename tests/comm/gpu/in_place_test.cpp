@@ -74,11 +74,12 @@ class GpuInPlaceTest : public ::testing::Test {
     Memory(GpuInPlaceTest& test, int rank, const Bytes& values, bool is_registered, size_t skipped = 0)
         : comm_(*test.ranks_[static_cast<size_t>(rank)]), vector_(test.cuda_, rank, values) {
       if (!is_registered) return;
-      auto handle = comm_.registerMemory(data() + skipped, values.size() - skipped, test.gpus_[rank].get());
+      auto handle =
+          comm_.reach().registerMemory(data() + skipped, values.size() - skipped, test.gpus_[rank].get());
       EXPECT_TRUE(handle.ok()) << handle.status().toString();
       handle_ = handle.ok() ? handle.value() : nullptr;
     }
-    ~Memory() { EXPECT_TRUE(!handle_ || comm_.deregister(handle_).ok()); }
+    ~Memory() { EXPECT_TRUE(!handle_ || comm_.reach().deregister(handle_).ok()); }
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
@@ -131,7 +132,7 @@ class GpuInPlaceTest : public ::testing::Test {
   }
   // Of both exchanges.
   void expectMoved(int rank, size_t in_place, size_t through_slots) const {
-    const DataMoved moved = ranks_[static_cast<size_t>(rank)]->dataMoved();
+    const DataMoved moved = ranks_[static_cast<size_t>(rank)]->reach().dataMoved();
     EXPECT_EQ(moved.sent_in_place, in_place) << "rank " << rank;
     EXPECT_EQ(moved.sent_through_slots, through_slots) << "rank " << rank;
   }
@@ -151,8 +152,8 @@ TEST_F(GpuInPlaceTest, RegisteredMemoryMovesByAdaptersAlone) {
   exchange({.bytes = kBytes, .skipped = 1000});
   for (int rank = 0; rank < kRanks; ++rank) {
     expectMoved(rank, 2 * kBytes, 0);
-    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->dataMoved().received_in_place, 2 * kBytes);
-    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->dataMoved().received_through_slots, 0u);
+    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->reach().dataMoved().received_in_place, 2 * kBytes);
+    EXPECT_EQ(ranks_[static_cast<size_t>(rank)]->reach().dataMoved().received_through_slots, 0u);
   }
   EXPECT_GE(cuda_.flushes() - flushes, 4) << "by each rank that received, each time";
 }
@@ -193,7 +194,7 @@ TEST_F(GpuOverTcpTest, LandsInPinnedMemoryAndIsNotRegistered) {
   exchange({.bytes = kBytes});
   for (int rank = 0; rank < kRanks; ++rank) {
     expectMoved(rank, 0, 2 * kBytes);
-    EXPECT_GT(ranks_[static_cast<size_t>(rank)]->dataMoved().received_in_place, 0u);
+    EXPECT_GT(ranks_[static_cast<size_t>(rank)]->reach().dataMoved().received_in_place, 0u);
   }
 }
 

@@ -49,7 +49,8 @@ class GpuOverRdma : public ::testing::Test {
     onEveryRank(kRanks, [&](int rank) {
       Communicator& own = *ranks_[static_cast<size_t>(rank)];
       queues_[rank] = std::make_unique<CommandQueue>(own);
-      EXPECT_TRUE(queues_[rank]->agreeAtOnce().ok() && queues_[rank]->bind(own.options().gpu).ok());
+      EXPECT_TRUE(queues_[rank]->agreeAtOnce().ok() &&
+                  queues_[rank]->bind(own.membership().options().gpu).ok());
     });
   }
   void leave() {

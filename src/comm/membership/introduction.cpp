@@ -1,0 +1,130 @@
+#include "comm/membership/introduction.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/cache_folder.h"
+#include "control/wire.h"
+#include "selection/kept_table.h"
+#include "selection/model_selection.h"
+#include "transport/transport.h"
+
+namespace horing {
+
+namespace {
+
+constexpr size_t kMaxSettingsBytes = 1024;
+
+std::string_view takeWord(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(word.size() + 1, text.size()));
+  return word;
+}
+
+// The settings of one rank that another has otherwise, for a message.
+std::string settingsNotIn(std::string_view settings, std::string_view others) {
+  std::set<std::string_view> known;
+  while (!others.empty()) known.insert(takeWord(others));
+  std::string text;
+  while (!settings.empty())
+    if (const std::string_view word = takeWord(settings); !known.contains(word))
+      text += (text.empty() ? "" : " ") + std::string(word);
+  return text;
+}
+
+// Measured, read by rank 0 from its file, or not at all: the same for all.
+const char* calibrationKind(const Config& config) {
+  return readsMachine(config) ? "(a file)" : config.calibrate.c_str();
+}
+
+// Whether it is worth the question what rank 0 keeps for this job.
+bool hasKeptTables(const Config& config) {
+  return config.selection == kSelectionAuto && !selectsByModel(config) &&
+         !KeptTables(cacheFolder(config.cache_dir)).paths().empty();
+}
+
+// Whether what is not kept yet is measured. What is forced asks for no choice.
+bool measuresOnce(const CommunicatorOptions& options) {
+  const Config& config = options.config;
+  return config.selection == kSelectionAuto && config.calibrate == kCalibrateOnce &&
+         (!options.is_child || options.machine) && config.algorithm == kSelectionAuto &&
+         !config.reproducible &&
+         (config.cache_dir.empty() || KeptTables(cacheFolder(config.cache_dir)).canKeep());
+}
+
+Result<Introduction> decode(std::span<const std::byte> bytes, int rank, int reader_rank) {
+  Introduction told;
+  WireReader reader(bytes);
+  told.settings = reader.text(kMaxSettingsBytes);
+  told.first.keeps_tables = reader.number<uint8_t>() != 0;
+  told.first.measures = reader.number<uint8_t>() != 0;
+  const auto identity = reader.blob(kMaxHostIdentityBytes);
+  const auto fragment = reader.blob(kMaxFragmentBytes);
+  const auto place = reader.blob(kUniqueIdBytes);
+  const auto count = reader.number<uint32_t>();
+  for (uint32_t t = 0; t < count && !reader.failed(); ++t) {
+    const auto address = reader.blob(kMaxAddressBytes);
+    told.addresses.emplace_back(address.begin(), address.end());
+  }
+  if (!reader.complete())
+    return makeStatus(Code::kRemoteError, "rank %d cannot read what rank %d says about itself", reader_rank,
+                      rank);
+  HORING_ASSIGN(told.identity, decodeHostIdentity(identity));
+  HORING_ASSIGN(told.fragment, decodeFragment(fragment));
+  if (place.size() == kUniqueIdBytes)
+    std::copy(place.begin(), place.end(), told.meeting_place.emplace().bytes.begin());
+  return told;
+}
+
+}  // namespace
+
+std::string settingsText(const Config& c, uint64_t table_digest) {
+  return formatString(
+      "HORING_WINDOW=%lld HORING_SLOTS=%lld HORING_SOCKET_SLOTS=%lld HORING_SLICE_BYTES=%lld "
+      "HORING_ALGO=%s HORING_REPRODUCIBLE=%d HORING_TRANSPORTS=%s HORING_GPU_PATH=%s "
+      "HORING_GPU_COPY_BYTES=%lld HORING_GPU_PROXIES=%lld HORING_SINGLE_COPY=%s HORING_SELECTION=%s(%016llx) "
+      "HORING_CALIBRATE=%s",
+      static_cast<long long>(c.window), static_cast<long long>(c.slots),
+      static_cast<long long>(c.socket_slots), static_cast<long long>(c.slice_bytes), c.algorithm.c_str(),
+      c.reproducible, c.transports.c_str(), c.gpu_path.c_str(), static_cast<long long>(c.gpu_copy_bytes),
+      static_cast<long long>(c.gpu_proxies), c.single_copy.c_str(),
+      c.selection == kSelectionAuto || c.selection == kSelectionByModel ? c.selection.c_str() : "",
+      static_cast<unsigned long long>(table_digest), calibrationKind(c));
+}
+
+Job::First firstOf(const CommunicatorOptions& options) {
+  if (options.rank != 0) return {};
+  return {hasKeptTables(options.config), measuresOnce(options)};
+}
+
+std::vector<std::byte> encodeIntroduction(const Introduction& introduction) {
+  WireWriter writer;
+  writer.text(introduction.settings, kMaxSettingsBytes);
+  writer.number(static_cast<uint8_t>(introduction.first.keeps_tables));
+  writer.number(static_cast<uint8_t>(introduction.first.measures));
+  writer.blob(encodeHostIdentity(introduction.identity));
+  writer.blob(encodeFragment(introduction.fragment));
+  const auto& place = introduction.meeting_place;
+  writer.blob(place ? std::span<const std::byte>(place->bytes) : std::span<const std::byte>());
+  writer.number(static_cast<uint32_t>(introduction.addresses.size()));
+  for (const auto& address : introduction.addresses) writer.blob(address);
+  return writer.take();
+}
+
+Result<std::vector<Introduction>> decodeIntroductions(const std::vector<std::vector<std::byte>>& told,
+                                                      int reader) {
+  std::vector<Introduction> all;
+  for (size_t rank = 0; rank < told.size(); ++rank) {
+    HORING_ASSIGN(Introduction one, decode(told[rank], static_cast<int>(rank), reader));
+    all.push_back(std::move(one));
+  }
+  const std::string& settings = all[static_cast<size_t>(reader)].settings;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (const std::string& theirs = all[rank].settings; theirs != settings)
+      return makeStatus(
+          Code::kInvalidUsage, "ranks run with different settings: rank %d has %s, rank %zu has %s", reader,
+          settingsNotIn(settings, theirs).c_str(), rank, settingsNotIn(theirs, settings).c_str());
+  return all;
+}
+
+}  // namespace horing

@@ -1,0 +1,203 @@
+#include "comm/membership/membership.h"
+
+#include <algorithm>
+
+#include "comm/membership/introduction.h"
+#include "control/rank_list.h"
+#include "cuda/device.h"
+#include "topology/machine.h"
+
+namespace horing {
+
+namespace {
+
+// Beyond, every rank would wait for every other more often than it gains by reading its memory.
+constexpr size_t kMostSharingRanks = 64;
+constexpr const char* kMaking = "the making of the communicator";
+
+// The index of a transport, or the number of them if there is none of that name.
+size_t indexOf(const char* name, const Connector& connector) {
+  const auto& transports = connector.transports();
+  size_t index = 0;
+  while (index < transports.size() && std::string_view(transports[index]->name()) != name) ++index;
+  return index;
+}
+
+// This rank has RDMA, and yet reaches these peers by sockets: worth a word, since that is slower than one may think.
+void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) {
+  const auto& transports = connector.transports();
+  const size_t verbs = indexOf("verbs", connector);
+  if (verbs == transports.size() || transports[verbs]->address().empty()) return;
+  std::vector<int> without;
+  for (int peer = 0; peer < ranks; ++peer)
+    if (connector.choiceFor(peer) > static_cast<int>(verbs)) without.push_back(peer);
+  if (without.empty()) return;
+  const std::string why = connector.whyUnreachable(without.front(), verbs);
+  log.warn("verbs", "rank(s) %s have no RDMA, or none that this rank's reaches%s%s: sockets serve instead",
+           rankList(without).c_str(), why.empty() ? "" : "; of the first: ", why.c_str());
+}
+
+Result<HostIdentity> identityOf(const CommunicatorOptions& options) {
+  HORING_ASSIGN(HostIdentity self, findHostIdentity(options.config, options.gpu_bus));
+  if (!options.gpu) return self;
+  const Result<CudaUuid> uuid = options.gpu->uuid();
+  if (uuid.ok()) self.gpu = {uuid.value(), options.gpu->hasMps()};
+  return self;
+}
+
+}  // namespace
+
+Membership::Membership(CommunicatorOptions options, const Clock& clock)
+    : options_(std::move(options)), log_(options_.config.log(options_.rank)), clock_(clock) {
+  if (!options_.aborted) options_.aborted = std::make_shared<std::atomic<bool>>(false);
+}
+
+Result<std::unique_ptr<Membership>> Membership::join(CommunicatorOptions options, const Clock& clock) {
+  std::unique_ptr<Membership> made(new Membership(std::move(options), clock));
+  HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(made->options_.id));
+  made->id_ = id.job;
+  JoinOptions join;
+  join.id = made->options_.id;
+  join.rank = made->rank();
+  join.ranks = made->ranks();
+  join.root_was_open = made->options_.root_was_open;
+  join.timeout_ms = made->config().init_timeout_ms;
+  join.clock = &clock;
+  join.abort = &made->aborted();
+  join.heartbeat_ms = made->config().heartbeat_ms;
+  join.failed_rank = made->options_.failed_rank;
+  join.log = made->log_;
+  HORING_ASSIGN(made->control_, Control::join(join));
+  Result<Fragment> place = findFragment(made->config(), made->rank(), made->options_.gpu_bus);
+  if (!place.ok()) {
+    made->control_->announceError(place.status());
+    return place.status();
+  }
+  made->place_ = place.take();
+  return made;
+}
+
+Result<std::vector<std::unique_ptr<Transport>>> Membership::makeTransports(const std::string& purpose) const {
+  return horing::makeTransports(
+      {.config = config(),
+       .id = options_.id,
+       .rank = rank(),
+       .hub = options_.hub,
+       .clock = &clock_,
+       // Until the rendezvous has closed.
+       .deaths_are_told = [this] { return control_->status().ok() && control_->fd() >= 0; },
+       .log = log_,
+       .nic_distance = nicDistances(place_),
+       .verbs = options_.verbs,
+       .purpose = purpose});
+}
+
+Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadline deadline) {
+  HORING_ASSIGN(HostIdentity self, identityOf(options_));
+  const Introduction mine{.settings = settingsText(config(), table_digest),
+                          .first = firstOf(options_),
+                          .identity = std::move(self),
+                          .fragment = place_,
+                          .meeting_place = reserveMeetingPlace(),
+                          .addresses = connector.addresses()};
+  HORING_ASSIGN(const auto told, control_->allGather(encodeIntroduction(mine), deadline, kMaking));
+  HORING_ASSIGN(std::vector<Introduction> all, decodeIntroductions(told, rank()));
+  Job::Ranks ranks{.identities = {}, .fragments = {}, .first = all.front().first};
+  AddressTable addresses;
+  for (Introduction& one : all) {
+    ranks.identities.push_back(std::move(one.identity));
+    ranks.fragments.push_back(std::move(one.fragment));
+    meeting_places_.push_back(one.meeting_place);
+    addresses.push_back(std::move(one.addresses));
+  }
+  connector.setAddresses(std::move(addresses));
+  return agreeOnTransports(connector, std::move(ranks), deadline);
+}
+
+// Every rank says whom it reaches by which transport, having tried; a transport is used where both ends said yes.
+Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Deadline deadline) {
+  const size_t transports = connector.transports().size(), shm = indexOf("shm", connector);
+  const auto mine =
+      TransportReach::encode(rank(), this->ranks(), transports,
+                             [&](int peer, size_t transport) { return connector.canReach(peer, transport); });
+  HORING_ASSIGN(auto told, control_->allGather(mine, deadline, kMaking));
+  const TransportReach reach(std::move(told), transports);
+  connector.setChoices(reach.choicesOf(static_cast<size_t>(rank())));
+  logPeersWithoutRdma(connector, this->ranks(), log_);
+  shares_memory_ = allReach(reach, connector);
+  const auto by_shm = [&](size_t a, size_t b) { return reach.both(a, b, shm); };
+  HORING_ASSIGN(Job job, Job::lay(std::move(ranks), config().reproducible,
+                                  shm < transports ? by_shm : Job::SharesMemory()));
+  job_.emplace(std::move(job));
+  return {};
+}
+
+// Where nobody allocates memory for others, or there are more ranks than would ask for it, nobody reaches any.
+bool Membership::allReach(const TransportReach& reach, const Connector& connector) const {
+  const auto ranks = static_cast<size_t>(options_.ranks);
+  const size_t shm = indexOf("shm", connector);
+  if (!options_.segments || ranks > kMostSharingRanks) return false;
+  if (options_.hub) return true;
+  if (shm == connector.transports().size()) return false;
+  for (size_t a = 0; a < ranks; ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (!reach.both(a, b, shm)) return false;
+  return true;
+}
+
+// How this rank would host a meeting.
+Result<RootOptions> Membership::meetingOptions() const {
+  RootOptions root;
+  root.reach = options_.hub ? RootOptions::Reach::kThisMachine : RootOptions::Reach::kNetwork;
+  root.family = config().socket_family;
+  root.interfaces = config().socket_ifname;
+  HORING_ASSIGN(root.ports, parsePortRange(config().ports));
+  root.log = log_;
+  return root;
+}
+
+// A communicator works without one.
+std::optional<UniqueId> Membership::reserveMeetingPlace() {
+  const Result<RootOptions> root = meetingOptions();
+  Result<ReservedRoot> reserved = root.ok() ? reserveRoot(root.value()) : root.status();
+  if (!reserved.ok()) {
+    log_.info("init", "this communicator cannot shrink: %s", reserved.status().message().c_str());
+    return std::nullopt;
+  }
+  reserved_ = reserved.take();
+  return reserved_->id;
+}
+
+Result<Membership::Meeting> Membership::meet(std::span<const int> members) const {
+  const int host = members.front();
+  const std::optional<UniqueId>& place = meeting_places_[static_cast<size_t>(host)];
+  if (!place)
+    return makeStatus(Code::kInvalidUsage,
+                      "rank %d, which is to host the meeting, found no port or address for that when the "
+                      "communicator was made",
+                      host);
+  Meeting meeting;
+  if (host == rank()) {
+    HORING_ASSIGN(const RootOptions root, meetingOptions());
+    HORING_ASSIGN(meeting.root, RootService::start(root, *reserved_));
+  }
+  JoinOptions join;
+  join.id = *place;
+  join.rank = static_cast<int>(std::lower_bound(members.begin(), members.end(), rank()) - members.begin());
+  join.ranks = static_cast<int>(members.size());
+  join.timeout_ms = config().init_timeout_ms;
+  join.clock = &clock_;
+  // An aborted communicator may still shrink.
+  if (!aborted().load(std::memory_order_relaxed)) join.abort = &aborted();
+  join.heartbeat_ms = config().heartbeat_ms;
+  join.log = log_;
+  HORING_ASSIGN(meeting.control, Control::join(join));
+  return meeting;
+}
+
+Result<std::vector<std::vector<std::byte>>> Membership::exchangeFacts(std::span<const std::byte> mine,
+                                                                      int64_t timeout_ms) const {
+  return control_->allGather(mine, Deadline::after(clock_, timeout_ms));
+}
+
+}  // namespace horing
