@@ -12,11 +12,14 @@ nlohmann::ordered_json difference(uint64_t before, uint64_t after) {
 }
 }  // namespace
 
-Status writeByteReport(const std::string& path, const NetworkSpec& spec,
+Status writeByteReport(const std::string& path, const EmulatedNetwork& network,
                        const std::vector<InterfaceCounters>& before,
                        const std::vector<InterfaceCounters>& after) {
-  nlohmann::ordered_json report = {
-      {"nodes", spec.nodes}, {"rails", spec.rails}, {"rate_mbit", spec.rate_mbit}};
+  const NetworkSpec& spec = network.spec();
+  nlohmann::ordered_json report = {{"nodes", spec.nodes},
+                                   {"rails", spec.rails},
+                                   {"rate_mbit", network.slowestRate()},
+                                   {"rates_mbit", spec.rates_mbit}};
   report["interfaces"] = nlohmann::ordered_json::array();
   for (size_t i = 0; i < before.size(); ++i)
     report["interfaces"].push_back(

@@ -8,10 +8,10 @@
 
 namespace horing::run {
 
-// {"nodes": M, "rails": K, "rate_mbit": R, "interfaces": [{"node": 0, "interface": "r0", "received_bytes":
+// {"nodes": M, "rails": K, "rate_mbit": the slowest, "rates_mbit": [by node], "interfaces": [{"node": 0, "interface": "r0", "received_bytes":
 // {"before": .., "after": .., "during": ..}, "sent_bytes": {...}}, ...]}; `before` and `after` list the same
 // interfaces in one order.
-Status writeByteReport(const std::string& path, const NetworkSpec& spec,
+Status writeByteReport(const std::string& path, const EmulatedNetwork& network,
                        const std::vector<InterfaceCounters>& before,
                        const std::vector<InterfaceCounters>& after);
 

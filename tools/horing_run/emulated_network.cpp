@@ -81,8 +81,8 @@ Status EmulatedNetwork::connectNodes() {
           formatString("link add %s mtu %d type veth peer name %s mtu %d netns %d\n", port.c_str(), kMtu,
                        interface(rail).c_str(), kMtu, static_cast<int>(nodes_[node]->pid()));
       commands.ip_batch += formatString("link set %s master br%d up\n", port.c_str(), rail);
-      if (spec_.rate_mbit == 0) continue;
-      const TrafficShape shape = shapeForRate(spec_.rate_mbit);
+      if (rateOf(node) == 0) continue;
+      const TrafficShape shape = shapeForRate(rateOf(node));
       commands.ip_batch += offloadCommand(port, shape);
       commands.tc_batch += shapeCommands(port, shape);
     }
@@ -96,12 +96,34 @@ Status EmulatedNetwork::configureNode(int node) {
     const std::string device = interface(rail);
     commands.ip_batch += formatString("addr add %s/24 dev %s\n", address(node, rail).c_str(), device.c_str());
     commands.ip_batch += formatString("link set %s up\n", device.c_str());
-    if (spec_.rate_mbit == 0) continue;
-    const TrafficShape shape = shapeForRate(spec_.rate_mbit);
+    if (rateOf(node) == 0) continue;
+    const TrafficShape shape = shapeForRate(rateOf(node));
     commands.ip_batch += offloadCommand(device, shape);
     commands.tc_batch += shapeCommands(device, shape);
   }
   return runInNetwork(this->node(node).network(), "node" + std::to_string(node), commands);
+}
+
+int EmulatedNetwork::slowestRate() const {
+  int slowest = 0;
+  for (const int rate : spec_.rates_mbit)
+    if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+  return slowest;
+}
+
+Status EmulatedNetwork::setRate(int node, int rate_mbit) {
+  spec_.rates_mbit[static_cast<size_t>(node)] = rate_mbit;
+  const TrafficShape shape = shapeForRate(rate_mbit);
+  NetworkCommands at_switch, at_node;
+  for (int rail = 0; rail < spec_.rails; ++rail) {
+    for (const auto& [commands, device] :
+         {std::pair(&at_switch, portName(node, rail)), std::pair(&at_node, interface(rail))}) {
+      commands->ip_batch += offloadCommand(device, shape);
+      commands->tc_batch += reshapeCommands(device, shape);
+    }
+  }
+  HORING_TRY(runInNetwork(switch_.get(), "the switch", at_switch));
+  return runInNetwork(this->node(node).network(), "node" + std::to_string(node), at_node);
 }
 
 std::string EmulatedNetwork::address(int node, int rail) const {

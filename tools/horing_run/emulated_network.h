@@ -19,8 +19,8 @@ namespace horing::run {
 struct NetworkSpec {
   int nodes = 1;
   int rails = 1;
-  // Speed of each link in each direction; 0: unshaped.
-  int rate_mbit = 0;
+  // Speed of the links of each node in each direction; 0: unshaped.
+  std::vector<int> rates_mbit{0};
   // Size of each node's /dev/shm; 0: the kernel's default.
   int shm_mib = 0;
 };
@@ -40,14 +40,20 @@ class EmulatedNetwork {
 
   const NetworkSpec& spec() const { return spec_; }
   const IsolatedNode& node(int index) const { return *nodes_[static_cast<size_t>(index)]; }
+  // Of any link; 0: none is shaped.
+  int slowestRate() const;
   std::string address(int node, int rail) const;
   std::string interface(int rail) const;
+
+  // From now on the links of the node have that speed, in both directions. It had one, and has one now.
+  Status setRate(int node, int rate_mbit);
 
   // What has crossed each interface since it was made, by node and rail, headers included.
   Result<std::vector<InterfaceCounters>> readCounters() const;
 
  private:
   explicit EmulatedNetwork(const NetworkSpec& spec) : spec_(spec) {}
+  int rateOf(int node) const { return spec_.rates_mbit[static_cast<size_t>(node)]; }
   Status connectNodes();
   Status configureNode(int node);
 

@@ -58,11 +58,11 @@ int BlockedSignals::next() const {
              : 0;
 }
 
-Job::Job(const Options& options, const BlockedSignals& signals, const EmulatedNetwork* network)
+Job::Job(const Options& options, const BlockedSignals& signals, EmulatedNetwork* network)
     : options_(options),
       signals_(signals),
       network_(network),
-      placements_(placeRanks(options.ranks, network ? network->spec().nodes : 1)) {}
+      placements_(placeRanks(options.ranks_of_node)) {}
 
 Job::~Job() {
   // What a rank has started may outlive it; its process group still has its number, since no rank was reaped
@@ -87,8 +87,9 @@ Status Job::start() {
     if (!started.ok())
       return makeStatus(started.code(), "rank %d: %s", place.rank, started.message().c_str());
   }
-  if (options_.timeout_s > 0)
-    timeout_at_ = Clock::now() + duration_cast<Clock::duration>(duration<double>(options_.timeout_s));
+  started_at_ = Clock::now();
+  if (options_.timeout_s > 0) timeout_at_ = afterStart(options_.timeout_s);
+  scheduleRateChange();
   return {};
 }
 
@@ -147,7 +148,7 @@ int Job::wait() {
 void Job::waitForNews() {
   std::vector<pollfd> descriptors{{signals_.fd(), POLLIN, 0}};
   output_.addTo(descriptors);
-  const Clock::time_point deadline = std::min({timeout_at_, kill_at_, give_up_at_});
+  const Clock::time_point deadline = std::min({timeout_at_, kill_at_, give_up_at_, rate_change_at_});
   int wait_ms = -1;
   if (deadline != Clock::time_point::max()) {
     const auto left = duration_cast<milliseconds>(deadline - Clock::now()).count() + 1;
@@ -179,7 +180,8 @@ void Job::pause() {
   raise(SIGSTOP);
   signalAll(SIGCONT);
   const Clock::duration away = Clock::now() - stopped_at;
-  for (Clock::time_point* const deadline : {&timeout_at_, &kill_at_, &give_up_at_})
+  started_at_ += away;
+  for (Clock::time_point* const deadline : {&timeout_at_, &kill_at_, &give_up_at_, &rate_change_at_})
     if (*deadline != Clock::time_point::max()) *deadline += away;
 }
 
@@ -217,6 +219,7 @@ void Job::noteFailures(const std::vector<const Rank*>& failed) {
 
 void Job::checkDeadlines() {
   const Clock::time_point now = Clock::now();
+  if (now >= rate_change_at_) changeRate();
   if (now >= timeout_at_) {
     timeout_at_ = Clock::time_point::max();
     std::fprintf(stderr, "horing-run: not done after %g s: ending %s\n", options_.timeout_s,
@@ -229,6 +232,29 @@ void Job::checkDeadlines() {
     if (running() > 0) std::fprintf(stderr, "horing-run: killing %s\n", runningRanks().c_str());
     signalAll(SIGKILL);
   }
+}
+
+Job::Clock::time_point Job::afterStart(double seconds) const {
+  return started_at_ + duration_cast<Clock::duration>(duration<double>(seconds));
+}
+
+void Job::scheduleRateChange() {
+  const std::vector<RateChange>& changes = options_.rate_changes;
+  rate_change_at_ = rate_changes_done_ < changes.size() ? afterStart(changes[rate_changes_done_].at_s)
+                                                        : Clock::time_point::max();
+}
+
+void Job::changeRate() {
+  const RateChange& change = options_.rate_changes[rate_changes_done_++];
+  const Status changed = network_->setRate(change.node, change.rate_mbit);
+  if (changed.ok()) {
+    std::fprintf(stderr, "horing-run: after %g s: the links of node %d have %d Mbit/s\n", change.at_s,
+                 change.node, change.rate_mbit);
+  } else {
+    std::fprintf(stderr, "horing-run: %s\n", changed.message().c_str());
+    endAll(kRateChangeExitCode, SIGTERM);
+  }
+  scheduleRateChange();
 }
 
 void Job::endAll(int code, int signal_number) {

@@ -22,6 +22,8 @@ namespace horing::run {
 
 // Exit code when --timeout ended the run.
 constexpr int kTimeoutExitCode = 124;
+// When --rate-at failed, as for nodes that cannot be made.
+constexpr int kRateChangeExitCode = 3;
 
 // Blocks the signals that horing-run passes on, and so must exist before anything is started, and restores
 // them.
@@ -48,7 +50,7 @@ class BlockedSignals {
 class Job {
  public:
   // `network` is null when the ranks run on this machine as it is.
-  Job(const Options& options, const BlockedSignals& signals, const EmulatedNetwork* network);
+  Job(const Options& options, const BlockedSignals& signals, EmulatedNetwork* network);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -76,6 +78,9 @@ class Job {
   void collectEnded();
   void noteFailures(const std::vector<const Rank*>& failed);
   void checkDeadlines();
+  Clock::time_point afterStart(double seconds) const;
+  void scheduleRateChange();
+  void changeRate();
   // SIGTERM now, SIGKILL after the grace; `code` becomes that of the run unless it has one.
   void endAll(int code, int signal_number);
   void signalAll(int signal_number);
@@ -85,14 +90,18 @@ class Job {
 
   const Options& options_;
   const BlockedSignals& signals_;
-  const EmulatedNetwork* network_;
+  EmulatedNetwork* network_;
   std::vector<Placement> placements_;
   std::vector<Cpus> cpus_;  // to which ranks are bound; empty: they are not
   std::unique_ptr<Guard> guard_;
   Rendezvous rendezvous_;
   TaggedOutput output_;
   std::vector<Rank> ranks_;
+  Clock::time_point started_at_;
   Clock::time_point timeout_at_ = Clock::time_point::max();
+  // Of the next of the options' rate changes.
+  Clock::time_point rate_change_at_ = Clock::time_point::max();
+  size_t rate_changes_done_ = 0;
   // Set when the ranks are being ended.
   Clock::time_point kill_at_ = Clock::time_point::max();
   Clock::time_point give_up_at_ = Clock::time_point::max();

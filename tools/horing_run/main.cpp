@@ -22,14 +22,15 @@ int fail(const Status& status) {
 
 int checkNodes() {
   Status status = gainNamespacePrivileges();
-  if (status.ok()) status = EmulatedNetwork::create({.nodes = 2, .rails = 1, .rate_mbit = 100}).status();
+  if (status.ok())
+    status = EmulatedNetwork::create({.nodes = 2, .rails = 1, .rates_mbit = {100, 100}}).status();
   if (!status.ok()) return fail(status);
   std::puts("Emulated nodes work here.");
   return 0;
 }
 
 void sayIfUneven(const Options& options) {
-  if (options.nodes == 0 || options.ranks % options.nodes == 0) return;
+  if (!options.spreads_ranks || options.nodes == 0 || options.ranks % options.nodes == 0) return;
   const int larger = options.ranks % options.nodes;
   const int size = options.ranks / options.nodes;
   std::fprintf(stderr, "horing-run: %d ranks do not divide by %d nodes: %d with %d ranks, then %d with %d\n",
@@ -41,8 +42,8 @@ Result<int> runJob(const Options& options, const BlockedSignals& signals) {
   std::vector<InterfaceCounters> before;
   if (options.nodes > 0) {
     HORING_TRY(gainNamespacePrivileges());
-    HORING_ASSIGN(
-        network, EmulatedNetwork::create({options.nodes, options.rails, options.rate_mbit, options.shm_mib}));
+    HORING_ASSIGN(network, EmulatedNetwork::create(
+                               {options.nodes, options.rails, options.rates_mbit, options.shm_mib}));
     HORING_ASSIGN(before, network->readCounters());
   }
   if (options.nccl) HORING_TRY(offerNccl());
@@ -51,7 +52,7 @@ Result<int> runJob(const Options& options, const BlockedSignals& signals) {
   const int exit_code = job.wait();
   if (options.report_path.empty()) return exit_code;
   HORING_ASSIGN(const auto after, network->readCounters());
-  HORING_TRY(writeByteReport(options.report_path, network->spec(), before, after));
+  HORING_TRY(writeByteReport(options.report_path, *network, before, after));
   return exit_code;
 }
 

@@ -1,7 +1,12 @@
 #include "horing_run/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <numeric>
+
+#include "base/number.h"
+#include "horing_run/placement.h"
 
 namespace horing::run {
 
@@ -19,6 +24,8 @@ Examples
       horing-run -n 8 --nodes 2 --rate 1000 -- all_reduce_perf -b 64M -e 64M
   The same, and how many bytes crossed each node's link:
       horing-run -n 8 --nodes 2 --rate 1000 --report-bytes bytes.json -- all_reduce_perf -b 64M -e 64M
+  Seven ranks on nodes of four and three, the second with slower links, which get slower still after 10 s:
+      horing-run --ranks-per-node 4,3 --rate 1000,400 --rate-at 10:1=200 -- all_reduce_perf -b 64M -e 64M
   Eight ranks, evenly spread over the cores, for times that do not depend on where the kernel puts them:
       horing-run -n 8 --bind-to core -- all_reduce_perf -b 8 -e 1M -f 4
   Which rank is where:
@@ -34,7 +41,8 @@ What a rank finds in its environment
   HORING_ROOT              host:port where rank 0 listens while the communicator is created
   HORING_RUN_SECRET        64 hex digits, new for each run: the secret of the job
   LD_AUDIT                 (with --nccl) what puts horing's libnccl.so.2 in place of another one
-  HORING_RUN_NODE, HORING_RUN_NODES, HORING_RUN_INTERFACES, HORING_RUN_RATE_MBIT   (with --nodes)
+  HORING_RUN_NODE, HORING_RUN_NODES, HORING_RUN_INTERFACES   (with --nodes)
+  HORING_RUN_RATE_MBIT, HORING_RUN_RATES_MBIT   (with --nodes) the slowest rate at the start; those of the nodes, if they differ
 
 Emulated nodes
   Each has its own network, host name, /dev/shm, System V IPC, processes and /sys/class/net, so nothing gets
@@ -61,21 +69,73 @@ not be started.
 class UsageFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
-    return "\nUsage: horing-run -n RANKS [--nodes M --rate MBIT [--rails K]] [OPTIONS] -- COMMAND "
+    return "\nUsage: horing-run -n RANKS [--nodes M --rate MBIT[,MBIT...] [--rails K]] [OPTIONS] -- COMMAND "
            "[ARGUMENTS]\n";
   }
 };
 
-void declare(CLI::App& app, Options& options) {
-  app.option_defaults()->always_capture_default();
+// "1000,1000,400". Throws CLI::ValidationError, as whatever reads options does.
+std::vector<int> readList(const std::string& option, const std::string& text, int least, int most) {
+  std::vector<int> numbers;
+  for (const std::string& word : CLI::detail::split(text, ',')) {
+    const std::optional<int> number = numberOf<int>(word);
+    if (!number || *number < least || *number > most)
+      throw CLI::ValidationError(option, "'" + word + "' is not a number from " + std::to_string(least) +
+                                             " to " + std::to_string(most));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+// "10:1=200"
+RateChange readRateChange(const std::string& text) {
+  const size_t colon = text.find(':'), equals = text.find('=', colon == std::string::npos ? 0 : colon);
+  if (colon != std::string::npos && equals != std::string::npos) {
+    const std::optional<double> at_s = numberOf<double>(text.substr(0, colon));
+    const std::optional<int> node = numberOf<int>(text.substr(colon + 1, equals - colon - 1));
+    const std::optional<int> rate = numberOf<int>(text.substr(equals + 1));
+    if (at_s && *at_s >= 0 && *at_s <= 1e7 && node && *node >= 0 && rate && *rate > 0 &&
+        *rate <= kMaxRateMbit)
+      return {*at_s, *node, *rate};
+  }
+  throw CLI::ValidationError("--rate-at", "'" + text + "' is not SECONDS:NODE=MBIT, such as 10:1=200");
+}
+
+void declareNodes(CLI::App& app, Options& options) {
   app.add_option("-n,--ranks", options.ranks, "Number of ranks")->check(CLI::Range(1, kMaxRanks));
   app.add_option("--nodes", options.nodes,
                  "Spread the ranks in blocks over this many emulated nodes; 0: no emulated nodes")
       ->check(CLI::Range(0, kMaxNodes));
-  app.add_option("--rate", options.rate_mbit, "Speed of each link in each direction in Mbit/s; 0: unshaped")
-      ->check(CLI::Range(0, kMaxRateMbit));
+  app.add_option_function<std::string>(
+         "--ranks-per-node",
+         [&](const std::string& text) {
+           options.ranks_of_node = readList("--ranks-per-node", text, 1, kMaxRanks);
+         },
+         "Ranks of each emulated node, in place of -n and --nodes")
+      ->type_name("N,N,...");
+  app.add_option_function<std::string>(
+         "--rate",
+         [&](const std::string& text) { options.rates_mbit = readList("--rate", text, 0, kMaxRateMbit); },
+         "Speed of each link in each direction in Mbit/s, or one for the links of each node; 0: unshaped")
+      ->type_name("MBIT[,MBIT...]")
+      ->default_str("0");
+  app.add_option_function<std::vector<std::string>>(
+         "--rate-at",
+         [&](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) options.rate_changes.push_back(readRateChange(text));
+         },
+         "From so many seconds after the start on, the links of this node (from 0) have that speed; may be "
+         "given "
+         "several times")
+      ->type_name("SECONDS:NODE=MBIT")
+      ->allow_extra_args(false);
   app.add_option("--rails", options.rails, "Links of each node, each at the full rate")
       ->check(CLI::Range(1, kMaxRails));
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.option_defaults()->always_capture_default();
+  declareNodes(app, options);
   app.add_option("--shm-mib", options.shm_mib,
                  "Size of each node's /dev/shm in MiB; 0: half of the machine's memory")
       ->check(CLI::Range(0, 1 << 20));
@@ -104,18 +164,62 @@ void declare(CLI::App& app, Options& options) {
       "Make two emulated nodes, remove them, and say whether that worked");
 }
 
-// What CLI11 cannot check by itself; empty when all is well.
-std::string findMisuse(const Options& options) {
-  if (options.action == Action::kCheckNodes) return "";
-  if (options.command.empty()) return "no command given: horing-run -n RANKS -- COMMAND";
+// Lets -n, --nodes, --rate and --ranks-per-node say the same, or says why they do not; empty when all is well.
+std::string reconcileNodes(const CLI::App& app, Options& options) {
+  const std::vector<int>& given = options.ranks_of_node;
+  if (!given.empty()) {
+    const int ranks = std::accumulate(given.begin(), given.end(), 0);
+    const int nodes = static_cast<int>(given.size());
+    if ((app.count("--ranks") > 0 && options.ranks != ranks) ||
+        (app.count("--nodes") > 0 && options.nodes != nodes))
+      return "--ranks-per-node speaks of " + std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
+             " nodes: -n or --nodes says otherwise";
+    options.ranks = ranks;
+    options.nodes = nodes;
+  }
+  if (options.ranks > kMaxRanks || options.nodes > kMaxNodes)
+    return "at most " + std::to_string(kMaxRanks) + " ranks on " + std::to_string(kMaxNodes) + " nodes";
   if (options.nodes > options.ranks)
     return "--nodes " + std::to_string(options.nodes) + " exceeds -n " + std::to_string(options.ranks) +
            ": each node needs a rank";
-  const bool network_asked =
-      options.rate_mbit > 0 || options.rails > 1 || options.shm_mib > 0 || !options.report_path.empty();
-  if (options.nodes == 0 && network_asked)
-    return "--rate, --rails, --shm-mib and --report-bytes speak of emulated nodes: give --nodes too";
+  options.spreads_ranks = given.empty();
+  if (options.spreads_ranks) options.ranks_of_node = spreadEvenly(options.ranks, std::max(options.nodes, 1));
   return "";
+}
+
+std::string reconcileRates(Options& options) {
+  std::vector<int>& rates = options.rates_mbit;
+  const auto nodes = static_cast<size_t>(options.nodes);
+  if (rates.size() > 1 && rates.size() != nodes)
+    return "--rate gives " + std::to_string(rates.size()) + " speeds for " + std::to_string(nodes) +
+           " nodes: one for all, or one for each";
+  if (rates.size() <= 1) rates.assign(nodes, rates.empty() ? 0 : rates.front());
+  for (const RateChange& change : options.rate_changes) {
+    if (change.node >= options.nodes)
+      return "--rate-at speaks of node " + std::to_string(change.node) + ": there are nodes 0 to " +
+             std::to_string(options.nodes - 1);
+    if (rates[static_cast<size_t>(change.node)] == 0)
+      return "--rate-at changes the speed of node " + std::to_string(change.node) +
+             ", which has none: give it one with --rate";
+  }
+  std::stable_sort(options.rate_changes.begin(), options.rate_changes.end(),
+                   [](const RateChange& one, const RateChange& other) { return one.at_s < other.at_s; });
+  return "";
+}
+
+// What CLI11 cannot check by itself; empty when all is well.
+std::string findMisuse(const CLI::App& app, Options& options) {
+  if (options.action == Action::kCheckNodes) return "";
+  if (options.command.empty()) return "no command given: horing-run -n RANKS -- COMMAND";
+  if (const std::string misuse = reconcileNodes(app, options); !misuse.empty()) return misuse;
+  const bool network_asked =
+      std::any_of(options.rates_mbit.begin(), options.rates_mbit.end(), [](int rate) { return rate > 0; }) ||
+      !options.rate_changes.empty() || options.rails > 1 || options.shm_mib > 0 ||
+      !options.report_path.empty();
+  if (options.nodes == 0 && network_asked)
+    return "--rate, --rate-at, --rails, --shm-mib and --report-bytes speak of emulated nodes: give --nodes "
+           "too";
+  return reconcileRates(options);
 }
 
 }  // namespace
@@ -137,7 +241,7 @@ ParseOutcome parseOptions(int argc, char** argv) {
   const std::string first = options.command.empty() ? "" : options.command.front();
   if (first == "--") options.command.erase(options.command.begin());
   const bool unknown_option = first.starts_with("-") && first != "--";
-  const std::string misuse = unknown_option ? "unknown option " + first : findMisuse(options);
+  const std::string misuse = unknown_option ? "unknown option " + first : findMisuse(app, options);
   if (!misuse.empty()) {
     std::fprintf(stderr, "horing-run: %s\nhoring-run --help has examples.\n", misuse.c_str());
     return {std::nullopt, 2};

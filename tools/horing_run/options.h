@@ -17,13 +17,26 @@ enum class BindTo { kNone, kCore };
 enum class Output { kAsIs, kTagged };
 enum class Action { kRun, kCheckNodes };
 
+// From so many seconds after the start on, the links of a node have another speed.
+struct RateChange {
+  double at_s = 0;
+  int node = 0;
+  int rate_mbit = 0;
+};
+
 struct Options {
   Action action = Action::kRun;
   int ranks = 1;
   // Emulated nodes; 0: all ranks run on this machine as it is.
   int nodes = 0;
-  // Speed of each link in each direction; 0: unshaped.
-  int rate_mbit = 0;
+  // Ranks of each node; one entry with all of them where there are no emulated nodes.
+  std::vector<int> ranks_of_node;
+  // Nobody said how many each node has.
+  bool spreads_ranks = false;
+  // Speed of the links of each node in each direction; 0: unshaped. As many as nodes.
+  std::vector<int> rates_mbit;
+  // In order of time.
+  std::vector<RateChange> rate_changes;
   // Links, and so interfaces, of each node.
   int rails = 1;
   // Size of each node's /dev/shm; 0: the kernel's default (half of the memory).

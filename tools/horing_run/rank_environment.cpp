@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "base/hex.h"
@@ -92,7 +93,13 @@ std::vector<std::string> rankEnvironment(const Placement& place, int world_size,
   setVariable(environment, "HORING_RUN_NODE", std::to_string(place.node));
   setVariable(environment, "HORING_RUN_NODES", std::to_string(network->spec().nodes));
   setVariable(environment, "HORING_RUN_INTERFACES", interfaces);
-  setVariable(environment, "HORING_RUN_RATE_MBIT", std::to_string(network->spec().rate_mbit));
+  const std::vector<int>& rates = network->spec().rates_mbit;
+  setVariable(environment, "HORING_RUN_RATE_MBIT", std::to_string(network->slowestRate()));
+  if (std::adjacent_find(rates.begin(), rates.end(), std::not_equal_to<>()) == rates.end())
+    return environment;
+  std::string of_nodes;
+  for (const int rate : rates) of_nodes += (of_nodes.empty() ? "" : ",") + std::to_string(rate);
+  setVariable(environment, "HORING_RUN_RATES_MBIT", of_nodes);
   return environment;
 }
 

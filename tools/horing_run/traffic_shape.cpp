@@ -14,6 +14,18 @@ constexpr int64_t kOffloadSlackBytes = 400;
 // less well.
 constexpr int64_t kCeilingBucketBytesPerMbit = 36;
 constexpr int64_t kMaxOffloadBytes = 63000;
+
+// `verb`: add or change.
+std::string bucketCommands(const char* verb, const std::string& device, const TrafficShape& shape) {
+  const char* name = device.c_str();
+  return formatString(
+             "class %s dev %s parent 1: classid 1:1 htb rate %lldkbit burst %lldb ceil %lldkbit cburst %lldb"
+             " quantum 60000\n",
+             verb, name, static_cast<long long>(shape.rate_kbit), static_cast<long long>(shape.bucket_bytes),
+             static_cast<long long>(shape.ceiling_kbit), static_cast<long long>(shape.ceiling_bucket_bytes)) +
+         formatString("qdisc %s dev %s parent 1:1 handle 10: bfifo limit %lld\n", verb, name,
+                      static_cast<long long>(shape.queue_bytes));
+}
 }  // namespace
 
 TrafficShape shapeForRate(int rate_mbit) {
@@ -35,15 +47,12 @@ std::string offloadCommand(const std::string& device, const TrafficShape& shape)
 }
 
 std::string shapeCommands(const std::string& device, const TrafficShape& shape) {
-  const char* name = device.c_str();
-  return formatString("qdisc add dev %s root handle 1: htb default 1\n", name) +
-         formatString(
-             "class add dev %s parent 1: classid 1:1 htb rate %lldkbit burst %lldb ceil %lldkbit cburst %lldb"
-             " quantum 60000\n",
-             name, static_cast<long long>(shape.rate_kbit), static_cast<long long>(shape.bucket_bytes),
-             static_cast<long long>(shape.ceiling_kbit), static_cast<long long>(shape.ceiling_bucket_bytes)) +
-         formatString("qdisc add dev %s parent 1:1 handle 10: bfifo limit %lld\n", name,
-                      static_cast<long long>(shape.queue_bytes));
+  return formatString("qdisc add dev %s root handle 1: htb default 1\n", device.c_str()) +
+         bucketCommands("add", device, shape);
+}
+
+std::string reshapeCommands(const std::string& device, const TrafficShape& shape) {
+  return bucketCommands("change", device, shape);
 }
 
 }  // namespace horing::run

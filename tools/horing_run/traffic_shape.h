@@ -28,5 +28,7 @@ TrafficShape shapeForRate(int rate_mbit);
 // One line for `ip -batch`, and the lines for `tc -batch`, that shape what leaves `device`.
 std::string offloadCommand(const std::string& device, const TrafficShape& shape);
 std::string shapeCommands(const std::string& device, const TrafficShape& shape);
+// The lines for `tc -batch` that change it.
+std::string reshapeCommands(const std::string& device, const TrafficShape& shape);
 
 }  // namespace horing::run

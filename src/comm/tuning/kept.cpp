@@ -43,7 +43,8 @@ std::string withoutNumbers(const std::string& host) {
 
 // Links of other speeds are another machine, which nothing that a rank sees of horing-run's emulated ones tells.
 std::string emulatedLinks() {
-  const char* const rate = std::getenv("HORING_RUN_RATE_MBIT");
+  const char* const rates = std::getenv("HORING_RUN_RATES_MBIT");  // where they differ
+  const char* const rate = rates ? rates : std::getenv("HORING_RUN_RATE_MBIT");
   const char* const names = std::getenv("HORING_RUN_INTERFACES");
   if (!rate || !names) return "";
   return formatString("; links %s of %s Mbit/s", printable(names, 80).c_str(), printable(rate, 20).c_str());

@@ -64,6 +64,33 @@ TEST_F(HoringRunNodes, SpreadsRanksUnevenlyAndSaysSo) {
   EXPECT_NE(outcome.errors.find("5 ranks do not divide by 2 nodes"), std::string::npos) << outcome.errors;
 }
 
+TEST_F(HoringRunNodes, HaveTheirOwnRanksAndRates) {
+  const Outcome outcome = runProgram(command(
+      {"--ranks-per-node", "2,1", "--rate", "400,50"},
+      {"sh", "-c",
+       "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $HORING_RUN_RATE_MBIT $HORING_RUN_RATES_MBIT "
+       "$(tc class show dev r0 | grep -o 'rate [0-9]*Mbit')"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(sortedLines(outcome.output),
+            (std::vector<std::string>{"0/3 0/2 50 400,50 rate 400Mbit", "1/3 1/2 50 400,50 rate 400Mbit",
+                                      "2/3 0/1 50 400,50 rate 50Mbit"}));
+  EXPECT_EQ(outcome.errors, "");
+}
+
+TEST_F(HoringRunNodes, ChangeTheirRateWhileTheyRun) {
+  const Outcome outcome = runProgram(command(
+      {"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "0.4:1=30", "--rate-at", "0.2:1=60"},
+      {"sh", "-c",
+       "for i in $(seq 300); do tc class show dev r0 | grep -o 'rate [0-9]*Mbit' | sed \"s/^/$RANK /\"; "
+       "sleep "
+       "0.02; [ $i -gt 100 ] && [ $RANK = 0 ] && exit; tc class show dev r0 | grep -q 'rate 30Mbit' && exit; "
+       "done | uniq"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(sortedLines(outcome.output),
+            (std::vector<std::string>{"0 rate 100Mbit", "1 rate 100Mbit", "1 rate 60Mbit"}));
+  EXPECT_NE(outcome.errors.find("the links of node 1 have 30 Mbit/s"), std::string::npos) << outcome.errors;
+}
+
 TEST_F(HoringRunNodes, GivesEachNodeItsOwnSharedMemory) {
   const Outcome apart = runProgram(command({"-n", "2", "--nodes", "2"}, probe({"memory"})));
   EXPECT_EQ(sortedLines(apart.output), (std::vector<std::string>{"0 0", "1 1"})) << apart.errors;

@@ -25,7 +25,7 @@ std::vector<std::string> horingRun(const std::vector<std::string>& options, cons
 }
 
 TEST(Placement, SpreadsBlocksWithTheFirstNodesLarger) {
-  const std::vector<run::Placement> places = run::placeRanks(7, 3);
+  const std::vector<run::Placement> places = run::placeRanks(run::spreadEvenly(7, 3));
   ASSERT_EQ(places.size(), 7u);
   const int nodes[] = {0, 0, 0, 1, 1, 2, 2};
   const int local_ranks[] = {0, 1, 2, 0, 1, 0, 1};
@@ -256,6 +256,15 @@ TEST(HoringRun, NamesWhatIsWrongWithTheCommandLine) {
       {{"-n", "2", "--nodes", "3", "--", "true"}, "--nodes 3 exceeds -n 2"},
       {{"-n", "2", "--rate", "100", "--", "true"}, "give --nodes too"},
       {{"-n", "2", "--rate", "-1", "--nodes", "2", "--", "true"}, "--rate"},
+      {{"-n", "2", "--nodes", "2", "--rate", "100,fast", "--", "true"}, "'fast' is not a number"},
+      {{"-n", "3", "--nodes", "3", "--rate", "100,200", "--", "true"}, "2 speeds for 3 nodes"},
+      {{"-n", "3", "--ranks-per-node", "2,2", "--", "true"}, "4 ranks on 2 nodes"},
+      {{"--nodes", "3", "--ranks-per-node", "2,2", "--", "true"}, "4 ranks on 2 nodes"},
+      {{"--ranks-per-node", "2,0", "--", "true"}, "'0' is not a number from 1"},
+      {{"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "5:1", "--", "true"}, "SECONDS:NODE=MBIT"},
+      {{"-n", "2", "--nodes", "2", "--rate", "100", "--rate-at", "5:2=50", "--", "true"}, "nodes 0 to 1"},
+      {{"-n", "2", "--nodes", "2", "--rate-at", "5:1=50", "--", "true"}, "give it one with --rate"},
+      {{"-n", "2", "--rate-at", "5:1=50", "--", "true"}, "give --nodes too"},
       {{"-n", "2", "--bind-to", "socket", "--", "true"}, "--bind-to: socket not in {core,none}"},
       {{"-n", "2", "--no-such-option", "--", "true"}, "no-such-option"},
   };
