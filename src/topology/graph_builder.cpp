@@ -26,11 +26,12 @@ double narrower(double a, double b) {
 GraphBuilder::GraphBuilder(std::string machine_detail) {
   GraphNode machine;
   machine.detail = std::move(machine_detail);
-  nodes_.push_back(std::move(machine));
+  add(std::move(machine));
 }
 
-int32_t GraphBuilder::add(GraphNode node) {
+int32_t GraphBuilder::add(GraphNode node, int32_t line) {
   nodes_.push_back(std::move(node));
+  lines_.push_back(line);
   return static_cast<int32_t>(nodes_.size()) - 1;
 }
 
@@ -44,6 +45,7 @@ Result<MachineGraph> GraphBuilder::build() && {
   const std::vector<bool> stays = whatStays(nodes_);
   std::vector<int32_t> renumbered(nodes_.size(), -1);
   std::vector<GraphNode> kept;
+  std::vector<int32_t> lines;
   for (size_t index = 0; index < nodes_.size(); ++index) {
     if (!stays[index]) continue;
     GraphNode node = std::move(nodes_[index]);
@@ -55,6 +57,7 @@ Result<MachineGraph> GraphBuilder::build() && {
     if (node.parent >= 0) node.parent = renumbered[static_cast<size_t>(node.parent)];
     renumbered[index] = static_cast<int32_t>(kept.size());
     kept.push_back(std::move(node));
+    lines.push_back(lines_[index]);
   }
   std::vector<GraphLink> links;
   for (const auto& [ends, gbytes_per_s] : links_) {
@@ -62,7 +65,9 @@ Result<MachineGraph> GraphBuilder::build() && {
     const int32_t b = renumbered[static_cast<size_t>(ends.second)];
     links.push_back({a, b, gbytes_per_s});
   }
-  return MachineGraph::make(std::move(kept), std::move(links));
+  HORING_ASSIGN(MachineGraph graph, MachineGraph::make(std::move(kept), std::move(links), lines));
+  graph.setRemarks(std::move(remarks_));
+  return graph;
 }
 
 }  // namespace horing

@@ -138,7 +138,7 @@ Status HwlocXmlReader::readNuma(size_t index) {
   GraphNode numa{NodeKind::kNuma, holder, name,
                  in_package ? kAssumedNumaGBytesPerS : kAssumedPackageGBytesPerS};
   if (Result<std::vector<int32_t>> known = parseCpuMask(cpus); known.ok()) numa.cpus = known.take();
-  numa_of_[parent] = builder_.add(std::move(numa));
+  numa_of_[parent] = builder_.add(std::move(numa), elements_[index].line);
   return {};
 }
 
@@ -156,7 +156,7 @@ void HwlocXmlReader::readNic(size_t index, GraphNode nic) {
   nic.name = names[0];
   for (size_t i = 1; i < names.size(); ++i) nic.detail += (i > 1 ? " " : "") + names[i];
   nic.detail = nic.detail.substr(0, 100);
-  builder_.add(std::move(nic));
+  builder_.add(std::move(nic), elements_[index].line);
 }
 
 // A bridge or a device. pci_type is "CLASS [VENDOR:DEVICE] ...", in hexadecimal.
@@ -173,7 +173,7 @@ Status HwlocXmlReader::readPci(size_t index) {
   HORING_ASSIGN(const double gbytes_per_s, number(index, "pci_link_speed", kMaxGBytesPerS));
   GraphNode node{NodeKind::kBridge, holder, bus, gbytes_per_s, 0, bus};
   if (bridge) {
-    place_[index] = builder_.add(std::move(node));
+    place_[index] = builder_.add(std::move(node), elements_[index].line);
     return {};
   }
   const std::string type = textOf(index, "pci_type");
@@ -189,7 +189,7 @@ Status HwlocXmlReader::readPci(size_t index) {
   if (!isGpu(pci)) return readNic(index, std::move(node)), Status();
   node.kind = NodeKind::kGpu;
   node.detail = model;
-  gpus_[index] = builder_.add(std::move(node));
+  gpus_[index] = builder_.add(std::move(node), elements_[index].line);
   return {};
 }
 
@@ -205,7 +205,7 @@ Status HwlocXmlReader::readObject(size_t index) {
       return wrong(index, "a package in a package");
     GraphNode package{NodeKind::kPackage, 0, std::to_string(packages_++), kAssumedPackageGBytesPerS};
     package.detail = infoOf(index, "CPUModel");
-    place_[index] = builder_.add(std::move(package));
+    place_[index] = builder_.add(std::move(package), elements_[index].line);
   }
   // NUMA nodes come first among their siblings, so that all below find them.
   for (const size_t child : children_[index])

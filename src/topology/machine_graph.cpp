@@ -24,11 +24,17 @@ bool holdsOthers(NodeKind kind) {
          kind == NodeKind::kBridge;
 }
 
-Status checkNode(const std::vector<GraphNode>& nodes, size_t index) {
+// "topology: line 12", or without a line where nobody knows it.
+std::string placeOf(std::span<const int32_t> lines, size_t index) {
+  const int32_t line = index < lines.size() ? lines[index] : 0;
+  return line > 0 ? formatString("topology: line %d", line) : "topology";
+}
+
+Status checkNode(const std::vector<GraphNode>& nodes, size_t index, std::span<const int32_t> lines) {
   const GraphNode& node = nodes[index];
   const auto wrong = [&](const char* what) {
-    return makeStatus(Code::kInvalidArgument, "topology: %s '%.63s' %s", nodeKindName(node.kind),
-                      isPrintable(node.name) ? node.name.c_str() : "?", what);
+    return makeStatus(Code::kInvalidArgument, "%s: %s '%.63s' %s", placeOf(lines, index).c_str(),
+                      nodeKindName(node.kind), isPrintable(node.name) ? node.name.c_str() : "?", what);
   };
   if (node.name.size() > kMaxNodeNameBytes || !isPrintable(node.name)) return wrong("has an unusable name");
   if (node.detail.size() > kMaxDetailBytes || !isPrintable(node.detail))
@@ -73,16 +79,17 @@ double pcieGBytesPerS(double giga_transfers, int lanes) {
   return giga_transfers * efficiency / 8 * lanes;
 }
 
-Result<MachineGraph> MachineGraph::make(std::vector<GraphNode> nodes, std::vector<GraphLink> links) {
+Result<MachineGraph> MachineGraph::make(std::vector<GraphNode> nodes, std::vector<GraphLink> links,
+                                        std::span<const int32_t> lines) {
   if (nodes.empty() || nodes.size() > kMaxGraphNodes || links.size() > kMaxGraphLinks)
     return makeStatus(Code::kInvalidArgument,
                       "topology: %zu nodes and %zu links; there must be 1 to %zu, and at most %zu",
                       nodes.size(), links.size(), kMaxGraphNodes, kMaxGraphLinks);
   std::set<std::pair<NodeKind, std::string_view>> names;
   for (size_t index = 0; index < nodes.size(); ++index) {
-    HORING_TRY(checkNode(nodes, index));
+    HORING_TRY(checkNode(nodes, index, lines));
     if (!names.emplace(nodes[index].kind, nodes[index].name).second)
-      return makeStatus(Code::kInvalidArgument, "topology: %s '%s' is there twice",
+      return makeStatus(Code::kInvalidArgument, "%s: %s '%s' is there twice", placeOf(lines, index).c_str(),
                         nodeKindName(nodes[index].kind), nodes[index].name.c_str());
   }
   for (const GraphLink& link : links) HORING_TRY(checkLink(nodes, link));

@@ -64,8 +64,13 @@ inline constexpr double kMaxGBytesPerS = 1e5;
 class MachineGraph {
  public:
   // Checks all that the fields above promise; node 0 is the machine. Text that a terminal would not show as it is
-  // makes it fail.
-  static Result<MachineGraph> make(std::vector<GraphNode> nodes, std::vector<GraphLink> links);
+  // makes it fail. `lines`: of the file that the nodes come from, for errors; 0, or fewer than nodes: nobody knows.
+  static Result<MachineGraph> make(std::vector<GraphNode> nodes, std::vector<GraphLink> links,
+                                   std::span<const int32_t> lines = {});
+
+  // What whoever reads the file should tell its user: sentences, of what was left out or understood otherwise.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+  void setRemarks(std::vector<std::string> remarks) { remarks_ = std::move(remarks); }
 
   std::span<const GraphNode> nodes() const { return nodes_; }
   std::span<const GraphLink> links() const { return links_; }
@@ -81,7 +86,10 @@ class MachineGraph {
   // A direct link where there is one that is not slower than the way through the tree.
   GraphPath path(int32_t from, int32_t to) const;
 
-  bool operator==(const MachineGraph&) const = default;
+  // Remarks do not count.
+  bool operator==(const MachineGraph& other) const {
+    return nodes_ == other.nodes_ && links_ == other.links_;
+  }
 
  private:
   void walkTree();
@@ -93,6 +101,7 @@ class MachineGraph {
   std::vector<GraphLink> links_;  // sorted by their ends
   std::vector<int32_t> fabrics_;
   std::vector<int32_t> tree_position_;
+  std::vector<std::string> remarks_;
 };
 
 // What one lane of PCIe moves, times the lanes. `giga_transfers` as the link says: 2.5, 5, 8, 16, 32, 64.

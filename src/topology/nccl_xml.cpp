@@ -33,6 +33,21 @@ struct Inside {
   int nets = 0;
 };
 
+// Of one NVLink, one way: generation 1: 20, 2 to 4: 25, 5: 50. That of small Ampere (sm 86) is slower.
+double nvlinkGBytesPerS(double sm) {
+  if (sm == 86) return 14.0625;
+  return sm > 0 && sm < 70 ? 20 : sm < 100 ? 25 : 50;
+}
+
+// Of one link of Infinity Fabric, one way, by the architecture ("gfx90a:sramecc+", in old files "906"): MI50 and MI100: 46, MI200:
+// 50, MI300: 64, MI350: 76.8.
+double xgmiGBytesPerS(const std::string& architecture) {
+  const auto is = [&](const char* part) { return architecture.find(part) != std::string::npos; };
+  if (is("906") || is("908")) return 46;
+  if (is("950")) return 76.8;
+  return is("94") ? 64 : 50;
+}
+
 class NcclReader {
  public:
   explicit NcclReader(const std::vector<XmlElement>& elements) : elements_(elements) {}
@@ -43,7 +58,7 @@ class NcclReader {
     return makeStatus(Code::kInvalidArgument, "line %d: <%s> %s", element.line,
                       printable(element.name, 40).c_str(), what.c_str());
   }
-  // Absent and empty give `fallback`.
+  // Absent and empty give `fallback`, and so does "Unknown ...", which the kernel says of links.
   Result<double> number(const XmlElement& element, const char* name, double fallback, double most) const;
   Result<std::string> busId(const XmlElement& element, const char* name) const;
   Result<double> pciGBytesPerS(const XmlElement& element) const;
@@ -52,10 +67,13 @@ class NcclReader {
   Status readElement(size_t index);
   Status readCpu(size_t index);
   Status readPci(size_t index);
+  std::string bridgeName(const std::string& bus);
   Status readGpu(size_t index);
   Status readNet(size_t index);
+  bool joinsKnownNic(size_t index, const std::string& name, double port_gbytes_per_s);
   Status readLink(size_t index);
   void resolveLinks();
+  void remarkOnNumbers();
   int32_t packageOf(const XmlElement& cpu, const std::string& name);
 
   const std::vector<XmlElement>& elements_;
@@ -63,6 +81,9 @@ class NcclReader {
   std::vector<Inside> inside_;
   std::vector<int32_t> node_of_;  // of an element; -1: skipped, with all below it
   std::map<std::string, int32_t> gpu_of_bus_;
+  std::map<std::string, int> bridges_of_bus_;
+  std::map<std::string, size_t> nets_;    // by name: the element that was read first
+  std::vector<std::string> gpu_numbers_;  // `dev`, in the order of the file
   std::map<std::string, int32_t> packages_;
   std::map<int32_t, double> link_gbytes_;  // of one NVLink of a GPU
   std::vector<PendingLink> pending_;
@@ -71,7 +92,7 @@ class NcclReader {
 Result<double> NcclReader::number(const XmlElement& element, const char* name, double fallback,
                                   double most) const {
   const std::string* text = element.attribute(name);
-  if (!text || text->empty()) return fallback;
+  if (!text || text->empty() || text->starts_with("Unknown")) return fallback;
   std::string_view rest = *text;
   const std::optional<double> value = takeNumber<double>(rest);
   // "16.0 GT/s PCIe" is a number with a unit.
@@ -118,7 +139,7 @@ int32_t NcclReader::packageOf(const XmlElement& cpu, const std::string& name) {
   if (is_new) {
     GraphNode package{NodeKind::kPackage, 0, name, kAssumedPackageGBytesPerS};
     if (const std::string* model = cpu.attribute("model")) package.detail = *model;
-    found->second = builder_.add(std::move(package));
+    found->second = builder_.add(std::move(package), cpu.line);
   }
   return found->second;
 }
@@ -142,8 +163,14 @@ Status NcclReader::readCpu(size_t index) {
     // Some files say it in other ways, "0-63", and NCCL does not mind.
     if (cpus.ok()) node.cpus = cpus.take();
   }
-  node_of_[index] = builder_.add(std::move(node));
+  node_of_[index] = builder_.add(std::move(node), cpu.line);
   return {};
+}
+
+// Some files give several switches one address, and NCCL does not mind.
+std::string NcclReader::bridgeName(const std::string& bus) {
+  const int before = bridges_of_bus_[bus]++;
+  return before == 0 ? bus : formatString("%s#%d", bus.c_str(), before + 1);
 }
 
 Status NcclReader::readPci(size_t index) {
@@ -159,7 +186,12 @@ Status NcclReader::readPci(size_t index) {
   if (is_gpu) node.kind = NodeKind::kGpu;
   if (leaf && nets <= 1 && (nets == 1 || device_class.starts_with("0x02"))) node.kind = NodeKind::kNic;
   if (is_gpu && !leaf) return wrong(pci, "holds a GPU and other devices at once");
-  const int32_t made = node_of_[index] = builder_.add(std::move(node));
+  if (node.kind == NodeKind::kBridge) node.name = bridgeName(bus);
+  if (leaf && node.kind == NodeKind::kBridge && device_class.empty() && nets == 0)
+    builder_.remark(
+        formatString("line %d: nothing says what the device %s is (class, <gpu> or <nic>): it is left out",
+                     pci.line, bus.c_str()));
+  const int32_t made = node_of_[index] = builder_.add(std::move(node), pci.line);
   if (is_gpu && !gpu_of_bus_.emplace(bus, made).second) return wrong(pci, "has the address of another GPU");
   return {};
 }
@@ -171,16 +203,33 @@ Status NcclReader::readGpu(size_t index) {
     return wrong(gpu, "must stand in a <pci>");
   HORING_ASSIGN(const double sm, number(gpu, "sm", 0, 1e6));
   const std::string* amd = gpu.attribute("gcn");
-  // Of one link, one way: NVLink 1: 20, 2 to 4: 25, 5: 50; Infinity Fabric of MI100: 46, MI200: 50, MI300: 64.
-  if (amd) {
-    link_gbytes_[node] = amd->find("908") != std::string::npos                                          ? 46
-                         : amd->find("94") != std::string::npos || amd->find("95") != std::string::npos ? 64
-                                                                                                        : 50;
-  } else {
-    link_gbytes_[node] = sm > 0 && sm < 70 ? 20 : sm < 100 ? 25 : 50;
-    if (sm > 0) builder_.node(node).detail = formatString("sm %.0f", sm);
-  }
+  if (const std::string* number = gpu.attribute("dev")) gpu_numbers_.push_back(*number);
+  link_gbytes_[node] = amd ? xgmiGBytesPerS(*amd) : nvlinkGBytesPerS(sm);
+  if (!amd && sm > 0) builder_.node(node).detail = formatString("sm %.0f", sm);
   return {};
+}
+
+// A device is there once, whatever the file says of it. A second port adds to its line. What is no PCI device (tunl0, or eth0 of
+// a virtual machine) NCCL lists at every NUMA node: it is near to none.
+bool NcclReader::joinsKnownNic(size_t index, const std::string& name, double port_gbytes_per_s) {
+  const auto [known, is_new] = nets_.try_emplace(name, index);
+  if (is_new) return false;
+  const size_t first = known->second;
+  const auto homeOf = [this](size_t net) {
+    return elements_[static_cast<size_t>(elements_[net].parent)].parent;
+  };
+  const bool is_same_device = homeOf(index) == homeOf(first);
+  const auto isVirtual = [&](size_t net) {
+    return elements_[static_cast<size_t>(homeOf(net))].name == "cpu";
+  };
+  GraphNode& nic = builder_.node(node_of_[first]);
+  if (isVirtual(first) && isVirtual(index)) {
+    if (!is_same_device) nic.parent = 0;
+    nic.port_gbytes_per_s = std::max(nic.port_gbytes_per_s, port_gbytes_per_s);
+    return true;
+  }
+  if (is_same_device) nic.port_gbytes_per_s += port_gbytes_per_s;
+  return is_same_device;
 }
 
 Status NcclReader::readNet(size_t index) {
@@ -188,18 +237,17 @@ Status NcclReader::readNet(size_t index) {
   const int32_t holder = node_of_[static_cast<size_t>(net.parent)];
   const std::string* name = net.attribute("name");
   if (!name || name->empty()) return wrong(net, "needs a name");
-  HORING_ASSIGN(const double mbit, number(net, "speed", 0, kMaxGBytesPerS * 8000));
-  HORING_ASSIGN(const double port, number(net, "port", 0, 1e6));
-  const std::string full = port > 1 ? formatString("%s:%.0f", name->c_str(), port) : *name;
+  const std::string* const speed = net.attribute("speed");
+  const bool is_known = !speed || *speed != "-1";  // NCCL's word for a line that nobody knows
+  HORING_ASSIGN(const double mbit, is_known ? number(net, "speed", 0, kMaxGBytesPerS * 8000) : 0.0);
+  if (joinsKnownNic(index, *name, mbit / 8000)) return {};
   if (builder_.node(holder).kind == NodeKind::kNic) {
-    GraphNode& nic = builder_.node(holder);
-    nic.name = full;
-    nic.port_gbytes_per_s = mbit / 8000;
+    builder_.node(holder).name = *name;
+    node_of_[index] = holder;
   } else {
-    GraphNode nic{NodeKind::kNic, holder, full};
-    nic.port_gbytes_per_s = mbit / 8000;
-    builder_.add(std::move(nic));
+    node_of_[index] = builder_.add({NodeKind::kNic, holder, *name}, net.line);
   }
+  builder_.node(node_of_[index]).port_gbytes_per_s = mbit / 8000;
   return {};
 }
 
@@ -254,12 +302,27 @@ void NcclReader::resolveLinks() {
   for (const auto& [gpu, gbytes] : into_fabric) builder_.link(gpu, fabric, gbytes);
 }
 
+// Programs number GPUs as the driver does. Here they are numbered by their place, which on machines of AMD is another order.
+void NcclReader::remarkOnNumbers() {
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < gpu_numbers_.size(); ++i)
+    if (gpu_numbers_[i] != std::to_string(i)) numbers = gpu_numbers_;
+  if (numbers.empty()) return;
+  std::string list;
+  for (const std::string& number : numbers) list += (list.empty() ? "" : ", ") + printable(number, 8);
+  builder_.remark(
+      formatString("GPUs are numbered by their place in the machine, 0 to %zu; the file's own numbers (dev) "
+                   "of these are %s",
+                   numbers.size() - 1, printable(list, 200).c_str()));
+}
+
 Result<MachineGraph> NcclReader::read() {
   node_of_.assign(elements_.size(), -1);
   node_of_[0] = 0;
   lookBelow();
   for (size_t index = 1; index < elements_.size(); ++index) HORING_TRY(readElement(index));
   resolveLinks();
+  remarkOnNumbers();
   return std::move(builder_).build();
 }
 

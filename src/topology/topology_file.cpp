@@ -19,12 +19,19 @@ Status in(const char* format, const Status& status) {
   return makeStatus(Code::kInvalidArgument, "%s: %s", format, status.message().c_str());
 }
 
+// A byte-order mark, as editors of some systems write it: what follows is XML in UTF-8 or UTF-16, which expat reads.
+bool beginsWithMark(const std::string& text) {
+  for (const char* const mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"})
+    if (text.starts_with(mark)) return true;
+  return false;
+}
+
 }  // namespace
 
 Result<MachineGraph> graphFromText(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return makeStatus(Code::kInvalidArgument, "the description is empty");
-  if (text[first] != '<') {
+  if (text[first] != '<' && !beginsWithMark(text)) {
     Result<MachineGraph> graph =
         graphFromSynthetic(text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first));
     return graph.ok() ? std::move(graph) : in("neither XML nor synthetic", graph.status());

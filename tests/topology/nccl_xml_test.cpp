@@ -27,12 +27,83 @@ TEST(NcclXml, TellsDevicesByTheirChildrenOrTheirClass) {
   EXPECT_EQ(graph.node(graph.node(*graph.find(NodeKind::kNic, "eth0")).parent).kind, NodeKind::kNuma);
 }
 
-TEST(NcclXml, KeepsBothPortsOfACard) {
+TEST(NcclXml, TakesTheNameOfANicForItsDevice) {
+  const MachineGraph graph = read(system(
+      "<pci busid=\"0000:04:00.0\" class=\"0x020000\"><nic><net name=\"mlx5_1\" speed=\"200000\" port=\"2\"/>"
+      "</nic></pci>"));
+  ASSERT_EQ(graph.ofKind(NodeKind::kNic).size(), 1u);
+  EXPECT_TRUE(graph.find(NodeKind::kNic, "mlx5_1"));
+}
+
+TEST(NcclXml, AddsUpThePortsOfADevice) {
   const MachineGraph graph = read(system(
       "<pci busid=\"0000:04:00.0\" class=\"0x020000\"><nic><net name=\"mlx5_0\" speed=\"200000\" port=\"1\"/>"
       "<net name=\"mlx5_0\" speed=\"100000\" port=\"2\"/></nic></pci>"));
-  ASSERT_EQ(graph.ofKind(NodeKind::kNic).size(), 2u);
-  EXPECT_EQ(graph.node(*graph.find(NodeKind::kNic, "mlx5_0:2")).port_gbytes_per_s, 12.5);
+  ASSERT_EQ(graph.ofKind(NodeKind::kNic).size(), 1u);
+  EXPECT_EQ(graph.node(*graph.find(NodeKind::kNic, "mlx5_0")).port_gbytes_per_s, 37.5);
+}
+
+TEST(NcclXml, TakesAVirtualNicOnceThoughEveryNumaNodeHasIt) {
+  const std::string nic = "<nic><net name=\"tunl0\" speed=\"10000\"/></nic>";
+  const MachineGraph graph = read("<system><cpu numaid=\"0\">" + nic + "</cpu><cpu numaid=\"1\">" + nic +
+                                  "</cpu><cpu numaid=\"2\">" + nic + "</cpu></system>");
+  ASSERT_EQ(graph.ofKind(NodeKind::kNic).size(), 1u);
+  const GraphNode& virtual_nic = graph.node(graph.ofKind(NodeKind::kNic)[0]);
+  EXPECT_EQ(virtual_nic.parent, 0) << "it is near to no NUMA node";
+  EXPECT_EQ(virtual_nic.port_gbytes_per_s, 1.25);
+}
+
+TEST(NcclXml, TakesWhatNcclDoesNotKnowForUnknown) {
+  const MachineGraph graph =
+      read(system("<pci busid=\"0000:02:00.0\" link_speed=\"Unknown speed\" link_width=\"\"><gpu/></pci>"
+                  "<pci busid=\"0000:03:00.0\" link_speed=\"Unknown\"><nic><net name=\"mlx5_0\" "
+                  "speed=\"-1\"/></nic></pci>"));
+  EXPECT_EQ(graph.node(*graph.find(NodeKind::kNic, "mlx5_0")).port_gbytes_per_s, 0);
+  EXPECT_EQ(graph.node(graph.ofKind(NodeKind::kGpu)[0]).gbytes_per_s, 0);
+}
+
+TEST(NcclXml, TakesSwitchesThatShareAnAddress) {
+  const auto pair = [](const std::string& bus) {
+    return "<pci busid=\"0000:01:00.0\" class=\"0x060400\"><pci busid=\"" + bus +
+           ".0\"><gpu/></pci><pci busid=\"" + bus + ".1\"><gpu/></pci></pci>";
+  };
+  const MachineGraph graph = read(system(pair("0000:02:00") + pair("0000:03:00")));
+  ASSERT_EQ(graph.ofKind(NodeKind::kBridge).size(), 2u);
+  const std::vector<int32_t> gpus = graph.ofKind(NodeKind::kGpu);
+  EXPECT_EQ(graph.path(gpus[0], gpus[1]).kind, PathKind::kBridge);
+  EXPECT_EQ(graph.path(gpus[1], gpus[2]).kind, PathKind::kNuma);
+}
+
+TEST(NcclXml, KnowsTheRatesOfGenerations) {
+  const auto rateOf = [](const std::string& gpu, const char* link) {
+    const MachineGraph graph =
+        read(system("<pci busid=\"0000:02:00.0\"><gpu " + gpu + "><" + link +
+                    " target=\"0000:03:00.0\" count=\"1\" tclass=\"0x030200\"/></gpu></pci>"
+                    "<pci busid=\"0000:03:00.0\"><gpu/></pci>"));
+    return graph.links().empty() ? 0 : graph.links()[0].gbytes_per_s;
+  };
+  EXPECT_EQ(rateOf("sm=\"60\"", "nvlink"), 20);
+  EXPECT_EQ(rateOf("sm=\"80\"", "nvlink"), 25);
+  EXPECT_EQ(rateOf("sm=\"86\"", "nvlink"), 14.0625);
+  EXPECT_EQ(rateOf("sm=\"90\"", "nvlink"), 25);
+  EXPECT_EQ(rateOf("sm=\"100\"", "nvlink"), 50);
+  EXPECT_EQ(rateOf("gcn=\"906\"", "xgmi"), 46);
+  EXPECT_EQ(rateOf("gcn=\"gfx908\"", "xgmi"), 46);
+  EXPECT_EQ(rateOf("gcn=\"gfx90a\"", "xgmi"), 50);
+  EXPECT_EQ(rateOf("gcn=\"gfx942\"", "xgmi"), 64);
+  EXPECT_EQ(rateOf("gcn=\"gfx950\"", "xgmi"), 76.8);
+}
+
+TEST(NcclXml, RemarksOnWhatItUnderstandsOtherwise) {
+  const MachineGraph graph = read(system(
+      "<pci busid=\"0000:02:00.0\"><gpu dev=\"1\" gcn=\"gfx942\"/></pci>\n"
+      "<pci busid=\"0000:03:00.0\"><gpu dev=\"0\" gcn=\"gfx942\"/></pci>\n<pci busid=\"0000:04:00.0\"/>"));
+  ASSERT_EQ(graph.remarks().size(), 2u);
+  EXPECT_NE(graph.remarks()[0].find("line 3: nothing says what the device 0000:04:00.0 is"),
+            std::string::npos)
+      << graph.remarks()[0];
+  EXPECT_NE(graph.remarks()[1].find("(dev) of these are 1, 0"), std::string::npos) << graph.remarks()[1];
+  EXPECT_TRUE(read(system("<pci busid=\"0000:02:00.0\"><gpu dev=\"0\"/></pci>")).remarks().empty());
 }
 
 TEST(NcclXml, AddsUpLinksAndJoinsSwitches) {
@@ -80,12 +151,17 @@ TEST(NcclXml, RefusesWhatCannotBeAndSaysWhere) {
   expect("<cpu numaid=\"1\"/>", "must stand in <system>");
   expect(gpu + gpu, "another GPU");
   expect("<pci busid=\"0000:02:00.0\"><gpu/><pci busid=\"0000:03:00.0\"/></pci>", "at once");
-  expect("<nic><net name=\"n\"/></nic><nic><net name=\"n\"/></nic>", "twice");
+  expect(
+      "<pci busid=\"0000:02:00.0\"><nic><net name=\"n\"/></nic></pci>\n<pci "
+      "busid=\"0000:03:00.0\"><nic>\n<net "
+      "name=\"n\"/></nic></pci>",
+      "line 2: nic 'n' is there twice");
   expect("<pci busid=\"0000:02:00.0\"><gpu><nvlink target=\"0000:03:00.0\" count=\"-2\"/></gpu></pci>",
          "count");
   EXPECT_NE(refusal("<system><cpu/></system>").find("numaid"), std::string::npos);
   EXPECT_NE(refusal("<system><cpu numaid=\"x\"/></system>").find("numaid"), std::string::npos);
-  EXPECT_NE(refusal("<system><cpu numaid=\"0\"/><cpu numaid=\"0\"/></system>").find("twice"),
+  EXPECT_NE(refusal("<system><cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>")
+                .find("line 2: numa '0' is there twice"),
             std::string::npos);
 }
 

@@ -18,6 +18,22 @@ TEST(TopologyFile, TellsTheFormatsApart) {
   EXPECT_NE(refusal("turtles:all the way").find("turtles"), std::string::npos);
 }
 
+TEST(TopologyFile, ReadsUnicodeWithItsMark) {
+  const std::string text =
+      "<system><cpu numaid=\"0\"><nic><net name=\"eth0\" speed=\"1000\"/></nic></cpu></system>";
+  const MachineGraph plain = read(text);
+  EXPECT_EQ(read("\xef\xbb\xbf" + text), plain);
+  std::string little = "\xff\xfe", big = "\xfe\xff";
+  for (const char letter : text) {
+    little += {letter, '\0'};
+    big += {'\0', letter};
+  }
+  EXPECT_EQ(read(little), plain);
+  EXPECT_EQ(read(big), plain);
+  EXPECT_NE(refusal("\xff\xfe<system/>").find("XML"), std::string::npos)
+      << "the mark does not fit what follows";
+}
+
 TEST(TopologyFile, NamesTheFileThatItCannotRead) {
   const Result<MachineGraph> none = graphFromFile("/nowhere/machine.xml");
   ASSERT_FALSE(none.ok());

@@ -51,6 +51,7 @@ struct Options {
 
 Status run(const Options& options) {
   HORING_ASSIGN(MachineGraph graph, readGraph(options.what));
+  for (const std::string& remark : graph.remarks()) std::fprintf(stderr, "horing-topo: %s\n", remark.c_str());
   if (!options.dump.empty()) HORING_TRY(writeTopologyFile(graph, options.dump));
   const std::string name =
       options.what.empty() ? graph.node(0).detail : std::filesystem::path(options.what).stem().string();

@@ -68,7 +68,7 @@ Result<std::unique_ptr<Membership>> Membership::join(CommunicatorOptions options
   join.failed_rank = made->options_.failed_rank;
   join.log = made->log_;
   HORING_ASSIGN(made->control_, Control::join(join));
-  Result<Fragment> place = findFragment(made->config(), made->rank(), made->options_.gpu_bus);
+  Result<Fragment> place = findFragment(made->config(), made->rank(), made->options_.gpu_bus, made->log_);
   if (!place.ok()) {
     made->control_->announceError(place.status());
     return place.status();

@@ -29,7 +29,7 @@ double fromWire(uint64_t kbytes_per_s) {
 
 }  // namespace
 
-Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus) {
+Result<Fragment> findFragment(const Config& config, int rank, const std::string& gpu_bus, const Log& log) {
   if (rank == 0 && !config.topo_dump.empty()) HORING_TRY(dump(config));
   const std::vector<int32_t> cpus = cpusOfThisThread();
   const bool anywhere = static_cast<int32_t>(cpus.size()) >= onlineCpus();
@@ -39,6 +39,9 @@ Result<Fragment> findFragment(const Config& config, int rank, const std::string&
   const Result<MachineGraph> graph =
       config.topo_file.empty() ? graphOfThisMachine(options) : graphFromFile(config.topo_file);
   if (graph.ok()) {
+    if (rank == 0)
+      for (const std::string& remark : graph.value().remarks())
+        log.info("topology", "%s: %s", config.topo_file.c_str(), remark.c_str());
     for (const int32_t gpu : graph.value().ofKind(NodeKind::kGpu))
       if (!gpu_bus.empty() && graph.value().node(gpu).bus == gpu_bus) return fragmentOf(graph.value(), gpu);
     return fragmentOf(graph.value(), homeOf(graph.value(), cpus));
