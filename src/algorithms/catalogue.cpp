@@ -8,6 +8,10 @@ namespace horing {
 
 namespace {
 
+// Of an all-to-all: there is a chunk for each pair.
+constexpr int32_t kMostRanksOfPairs = 46340;
+static_assert(int64_t{kMostRanksOfPairs} * kMostRanksOfPairs <= INT32_MAX);
+
 // Those of which every rank has the same part.
 bool hasSymmetric(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
@@ -122,6 +126,10 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
   if (root < 0 || root >= (hasRoot(collective) ? shape.ranks() : 1))
     return makeStatus(Code::kInvalidArgument, "root %d: %s has its root at 0 to %d", root,
                       collectiveName(collective), hasRoot(collective) ? shape.ranks() - 1 : 0);
+  if (collective == Collective::kAllToAll && shape.ranks() > kMostRanksOfPairs)
+    return makeStatus(Code::kInvalidUsage,
+                      "an all-to-all among %d ranks has more blocks than can be numbered: at most %d ranks",
+                      shape.ranks(), kMostRanksOfPairs);
   Schedule schedule = algorithm->build(collective, shape, position, root);
   if (const size_t sources = mostSources(schedule); sources > kMaxSources)
     return makeStatus(

@@ -15,6 +15,29 @@ Result<Schedule> scheduleAt(const Question& question, int32_t position) {
   return buildSchedule(question.algorithm, question.collective, shape, position);
 }
 
+// What the schedules of so many ranks and their network take, if all are like this one.
+uint64_t memoryEstimate(const Schedule& schedule, int32_t ranks) {
+  constexpr uint64_t kNetworkBytesPerStep = 160;  // wires, costs
+  uint64_t bytes = sizeof schedule;
+  for (const Lane& lane : schedule.lanes)
+    for (const Block& block : lane.blocks)
+      for (const Step& step : block.body)
+        bytes += sizeof step + step.sources.capacity() * sizeof(Source) +
+                 step.signal_to.capacity() * sizeof(int32_t) + kNetworkBytesPerStep;
+  return bytes * static_cast<uint64_t>(ranks);
+}
+
+Status checkMemory(const Question& question, const Schedule& first, int32_t ranks) {
+  const uint64_t bytes = memoryEstimate(first, ranks);
+  if (bytes <= question.most_bytes) return {};
+  const auto gib = [](uint64_t number) { return static_cast<double>(number) / (1 << 30); };
+  return makeStatus(
+      Code::kInvalidUsage,
+      "the schedules of %d ranks of %s take about %.1f GiB of memory, and %.1f may be used: take "
+      "fewer ranks, or an algorithm in which one node can stand for all",
+      ranks, question.algorithm.c_str(), gib(bytes), gib(question.most_bytes));
+}
+
 Status simulateInto(Prediction& prediction, Record record) {
   const Question& question = prediction.question;
   SimulationInput input;
@@ -48,6 +71,7 @@ Result<Prediction> predict(const Question& question, Record record) {
   auto schedules = std::make_shared<std::vector<Schedule>>();
   for (int32_t position = 0; position < prediction.folding.simulatedRanks(); ++position) {
     HORING_ASSIGN(Schedule schedule, scheduleAt(question, position));
+    if (position == 0) HORING_TRY(checkMemory(question, schedule, prediction.folding.simulatedRanks()));
     schedules->push_back(std::move(schedule));
   }
   prediction.schedules = std::move(schedules);

@@ -22,7 +22,8 @@ struct Question {
   uint64_t bytes = 1u << 30;  // of the whole vector
   Pipelining pipelining;
   Ranks ranks = Ranks::kOneNodeIfEqual;
-  int64_t most_work = INT64_MAX;  // as SimulationInput::most_work
+  int64_t most_work = INT64_MAX;            // as SimulationInput::most_work
+  uint64_t most_bytes = uint64_t{4} << 30;  // of memory that the schedules may take
 };
 
 // A question with the schedules to simulate. A value; the schedules are shared by its copies.
@@ -39,7 +40,7 @@ struct Prediction {
   }
 };
 
-// Errors: those of checkLinksKnown(), buildSchedule() and simulate().
+// Errors: those of checkLinksKnown(), buildSchedule() and simulate(); kInvalidUsage: more than most_bytes, with the estimate.
 Result<Prediction> predict(const Question& question, Record record);
 // The same for another size, with the schedules of `before`.
 Result<Prediction> predictAgain(const Prediction& before, uint64_t bytes, Record record);

@@ -103,7 +103,7 @@ Result<Folding> findFolding(int32_t nodes, int32_t ranks_per_node, const Schedul
   const int64_t others = std::min(other_nodes, nodes - 1);
   for (int32_t i = 0; i < (others + 1) * ranks_per_node && !candidates.empty(); ++i) {
     // The last of the others is the last node.
-    const int64_t node = i / ranks_per_node * (nodes - 1) / std::max<int64_t>(others, 1);
+    const int64_t node = int64_t{i / ranks_per_node} * (nodes - 1) / std::max<int64_t>(others, 1);
     const auto position = static_cast<int32_t>(node * ranks_per_node + i % ranks_per_node);
     HORING_ASSIGN(Schedule schedule, schedule_of(position));
     if (position < ranks_per_node) {

@@ -79,6 +79,13 @@ TEST(Catalogue, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(findAlgorithm(""), nullptr);
 }
 
+TEST(Catalogue, RefusesMoreBlocksThanCanBeNumbered) {
+  EXPECT_TRUE(buildSchedule("pairwise", Collective::kAllToAll, {1, 46340}, 46339).ok());
+  const Result<Schedule> refused = buildSchedule("pairwise", Collective::kAllToAll, {6000, 8}, 47999);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidUsage);
+  EXPECT_NE(refused.status().message().find("48000 ranks"), std::string::npos) << refused.status().message();
+}
+
 TEST(Catalogue, RefusesStepsThatFoldTooManyRanks) {
   const auto status = [](std::string_view name, Collective collective, Shape shape) {
     return buildSchedule(name, collective, shape, shape.ranks() - 1).status();

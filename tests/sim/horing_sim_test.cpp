@@ -120,6 +120,30 @@ TEST(Prediction, SaysWhatCannotBePredicted) {
   EXPECT_FALSE(predict(question, Record::kNothing).ok());
 }
 
+TEST(Prediction, RefusesWhatTakesTooMuchMemory) {
+  Question question = smallQuestion("pairwise", Collective::kAllToAll);
+  question.machine.nodes = 20;
+  question.machine.ranks_per_node = 8;
+  question.ranks = Ranks::kAll;
+  ASSERT_TRUE(predict(question, Record::kNothing).ok());
+  question.most_bytes = 1 << 20;
+  const Status refused = predict(question, Record::kNothing).status();
+  EXPECT_NE(refused.message().find("160 ranks of pairwise take about 0.0 GiB"), std::string::npos)
+      << refused.message();
+}
+
+// Numbers of ranks times numbers of nodes do not fit 32 bits.
+TEST(Prediction, OfFiftyThousandNodesIsThatOfOne) {
+  Question question;
+  question.machine.nodes = 50'000;
+  question.machine.ranks_per_node = 1;
+  question.bytes = 1u << 30;
+  question.pipelining.slices_per_chunk = 1;
+  const Result<Prediction> prediction = predict(question, Record::kNothing);
+  ASSERT_TRUE(prediction.ok()) << prediction.status().message();
+  EXPECT_EQ(prediction.value().schedules->size(), 1u);
+}
+
 TEST(RunReport, SaysWhatTheTimeWentInto) {
   const Prediction prediction = predicted(smallQuestion("ho_ring", Collective::kAllReduce));
   const Result<std::string> report = reportRun(prediction);

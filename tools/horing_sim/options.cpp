@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
@@ -159,6 +161,10 @@ std::vector<uint64_t> sizesBetween(uint64_t from, uint64_t to) {
   return sizes;
 }
 
+uint64_t memoryOfThisMachine() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 // Throws CLI::ValidationError.
 void finish(const Raw& raw, SimOptions& options) {
   Question& question = options.question;
@@ -170,6 +176,7 @@ void finish(const Raw& raw, SimOptions& options) {
   question.pipelining.slots_inside = raw.slots.value_or(std::max(8, 2 * question.pipelining.window));
   question.pipelining.slots_between = raw.inter_slots.value_or(std::max(32, 2 * question.pipelining.window));
   question.ranks = raw.all_ranks || !options.goal_path.empty() ? Ranks::kAll : Ranks::kOneNodeIfEqual;
+  question.most_bytes = memoryOfThisMachine() / 2;
   Comparison& comparison = options.comparison;
   comparison.question = question;
   comparison.algorithms = raw.algorithms;
