@@ -346,8 +346,8 @@ HORING_API horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int 
 /* Makes all `ndev` ranks of a communicator in this process; comms[i] is rank i. A collective on host buffers
  * returns only when all ranks have entered it, so each rank is driven by a thread of its own, or one thread
  * puts the calls of all into a group. Needs no network. devlist may be NULL; otherwise devlist[i] is the GPU
- * near which rank i is placed in rings, which does not bind the rank to it. On failure no communicator is
- * made. Errors: horingInvalidArgument (comms NULL, ndev < 1, a GPU below 0), and those of
+ * near which rank i is placed in rings and, where this process has all of the list, that the rank works on. On
+ * failure no communicator is made. Errors: horingInvalidArgument (comms NULL, ndev < 1, a GPU below 0), and those of
  * horingCommInitRank. */
 HORING_API horingResult_t horingCommInitAll(horingComm_t* comms, int ndev, const int* devlist);
 

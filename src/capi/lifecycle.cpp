@@ -1,6 +1,7 @@
 // Making, asking and ending communicators.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "capi/device_memory.h"
@@ -130,6 +131,18 @@ Status initFromEnv(horingComm_t* comm) {
   return {};
 }
 
+using OpenGpus = std::vector<std::shared_ptr<const CudaDevice>>;
+// Empty: there are not all of them.
+OpenGpus openGpus(std::span<const int> devices) {
+  OpenGpus gpus;
+  for (const int device : devices) {
+    auto gpu = openGpu(device);
+    if (!gpu) return {};
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
 Status initAll(horingComm_t* comms, int ranks, const int* devices) {
   if (!comms)
     return makeStatus(Code::kInvalidArgument, "comms is NULL: expected room for ndev communicators");
@@ -141,6 +154,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
                         devices[rank]);
   CommunicatorOptions options;
   HORING_ASSIGN(options.config, readEnvironment());
+  const auto gpus = devices ? openGpus({devices, static_cast<size_t>(ranks)}) : OpenGpus();
   HORING_ASSIGN(options.id,
                 openRendezvous(options.config, RootOptions::Reach::kThisMachine, Patience::kUntilRanksCome));
   HORING_ASSIGN(options.hub, LoopbackHub::create(ranks));
@@ -153,6 +167,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
     CommunicatorOptions own = options;
     own.rank = rank;
     if (devices) own.gpu_bus = gpuBus(devices[rank]);
+    if (!gpus.empty()) own.gpu = gpus[static_cast<size_t>(rank)];
     made[static_cast<size_t>(rank)] = makeHandle(std::move(own), root);
   }));
   Status first;

@@ -1,4 +1,8 @@
 // Making, asking and ending communicators.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "nccl/config.h"
 #include "nccl/environment.h"
 #include "nccl/face.h"
@@ -47,10 +51,18 @@ NCCL_FACE(ncclResult_t, CommInitRankScalable,
   return made;
 }
 
+namespace {
+constexpr int kMostRanksOfAProcess = 4096;  // more are refused, without a look at the list
+}  // namespace
+
 NCCL_FACE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int* devlist)) {
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
   for (int rank = 0; comms && rank < ndev; ++rank) logBegin(&comms[rank], rank, ndev);
-  const ncclResult_t made = answer(horingCommInitAll(own(comms), ndev, devlist));
+  // As NCCL numbers them; horing leaves the choice to the buffers.
+  std::vector<int> devices(static_cast<size_t>(devlist ? 0 : std::clamp(ndev, 0, kMostRanksOfAProcess)));
+  std::iota(devices.begin(), devices.end(), 0);
+  const ncclResult_t made =
+      answer(horingCommInitAll(own(comms), ndev, devlist || devices.empty() ? devlist : devices.data()));
   for (int rank = 0; made == ncclSuccess && rank < ndev; ++rank) logEnd(&comms[rank], rank, ndev, made);
   return made;
 }

@@ -162,6 +162,29 @@ TEST_F(GpuKernelTrouble, OfAPeerEndsTheWaitForItsFirstOperation) {
   ends.join();
 }
 
+// Where the list of horingCommInitAll tells all GPUs, no call waits for another rank's first one: the ranks have met.
+TEST_F(GpuKernelTrouble, OfAPeerThatNeverComesKeepsNoCallWhereAllGpusAreKnown) {
+  const Setting timeout("HORING_TIMEOUT_MS", "20000");  // of a call that waits
+  const int gpus[] = {0, 1};
+  for (const bool is_message : {false, true}) {
+    comms_.assign(2, nullptr);
+    ASSERT_HORING(horingCommInitAll(comms_.data(), 2, gpus));
+    const GpuStream stream(cuda_, 0);
+    if (is_message) {
+      EXPECT_HORING(horingSend(on_0_.data(), 8, horingFloat, 1, comm(0), stream.get()));
+    } else {
+      EXPECT_HORING(horingGroupStart());
+      EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+      EXPECT_HORING(horingGroupEnd());
+      EXPECT_HORING(add(0, on_0_.data(), stream.get()));
+    }
+    // What is on the stream waits, until another thread ends it.
+    std::thread([&] { EXPECT_HORING(horingCommAbort(std::exchange(comms_[0], nullptr))); }).join();
+    stream.synchronize();
+    EXPECT_HORING(horingCommAbort(std::exchange(comms_[1], nullptr)));
+  }
+}
+
 TEST_F(GpuKernelTrouble, OfAPeerThatSharesTheGpuIsNamedAtTheDeadline) {
   const Setting timeout("HORING_TIMEOUT_MS", kShortTimeoutMs);
   meet();

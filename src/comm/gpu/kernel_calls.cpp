@@ -70,7 +70,10 @@ GpuPatience KernelCalls::patience(int64_t timeout_ms) {
 }
 
 Status KernelCalls::agreeAtOnce() {
-  if (!team_->isRemote() || !mayHaveTerms(membership_.job().identities())) return {};
+  const std::span<const HostIdentity> ranks = membership_.job().identities();
+  const bool all_told =
+      std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.gpu.has_value(); });
+  if (!all_told || (team_->isRemote() && !mayHaveTerms(ranks))) return {};
   bind(membership_.options().gpu);
   const Result<bool> serves = teamServes(membership_.options().config.init_timeout_ms);
   // Hosts serve whatever GPU the first operation is on.

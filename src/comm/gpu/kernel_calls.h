@@ -23,9 +23,9 @@ class KernelCalls {
   // Then, when there are operations on GPUs: one rank's log tells why, if nobody chose it.
   static void warnOfNone(const Communicator& communicator);
 
-  // Collective, once, before anything else: where each rank is a process that told of its GPU when they met, all agree now on whether
-  // kernels serve them, so that these carry sends and receives, which are calls of too few to agree in, from the first on. Errors: the
-  // control plane's; the driver's.
+  // Collective, once, before anything else: where each rank told of its GPU when they met, all agree now on whether kernels serve them, so
+  // that no operation waits on the host for the first one of other ranks, and that kernels carry sends and receives, which are calls of too
+  // few to agree in, from the first on. Errors: the control plane's; the driver's.
   Status agreeAtOnce();
   // The GPU that kernels of this rank have; nothing: they have none so far.
   std::optional<int> gpu() const { return device_ ? std::optional(device_->number()) : std::nullopt; }
