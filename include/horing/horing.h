@@ -56,15 +56,8 @@
  * Streams and buffers are of the GPU's primary context, as CUDA's runtime makes them. A stream may also be of
  * a green context; if that has few SMs, HORING_GPU_BLOCKS must be no more than fit there at once.
  *
- * Kernels of several GPUs wait for each other, and calls of CUDA that free or allocate memory (cudaFree,
- * cudaFreeHost, cudaMalloc, cudaHostAlloc, cudaDeviceEnablePeerAccess, cudaDeviceSynchronize) may wait for all
- * work on a GPU and on those with access to its memory. So a thread must make none of them between two
- * operations on GPUs while kernels of other threads, or other communicators, wait for its second one: they
- * would wait for each other until HORING_TIMEOUT_MS. Allocate before, and free afterwards; or use
- * cudaMallocAsync and cudaFreeAsync; or have a process for each GPU. The library frees nothing then: what
- * communicators had of GPUs is kept for those to come, and freed when no communicator has any. But it does
- * allocate: where several threads drive GPUs, make the first operation of a communicator on all its ranks
- * while no kernel of another one waits for any of these threads.
+ * Kernels of several GPUs wait for each other, and calls of CUDA that free or allocate memory may wait for all work
+ * on a GPU: where several threads or communicators drive GPUs, docs/semantics.md says when not to make any.
  *
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
  * operation. Every rank gets the same bits. Two runs on the same ranks whose communicators make the same
@@ -94,8 +87,8 @@
  * horingCommShrink, horingCommAbort or horingCommDestroy. An argument that was refused before anything was
  * sent (NULL, unknown type) does not stick.
  *
- * (9) Every wait has a deadline (HORING_INIT_TIMEOUT_MS, HORING_TIMEOUT_MS). `horing-info` lists all
- * variables. They are read when a communicator is made, never later.
+ * (9) Every wait has a deadline (HORING_INIT_TIMEOUT_MS, HORING_TIMEOUT_MS), unless that is 0, and ends at once
+ * where a rank is gone. `horing-info` lists all variables. They are read when a communicator is made, never later.
  *
  * (10) fork: a communicator belongs to the process that made it. In a child every call on it returns
  * horingInvalidUsage and leaves the parent's communicator alone; the child may make communicators of its own,
@@ -266,7 +259,7 @@ typedef struct {
 typedef struct {
   size_t size;                 /* from the initialiser */
   unsigned int magic, version; /* from the initialiser */
-  int timeoutMs;               /* the communicator's HORING_TIMEOUT_MS, 1 to 86400000 */
+  int timeoutMs;               /* the communicator's HORING_TIMEOUT_MS, 0 (none) to 86400000 */
   int initTimeoutMs;           /* the communicator's HORING_INIT_TIMEOUT_MS, 1 to 86400000 */
   int reproducible;            /* the communicator's HORING_REPRODUCIBLE, 0 or 1; see convention (6) */
   int gpuKernels;              /* 1, or 0: HORING_GPU_PATH=staged, for one that takes no GPU memory */
@@ -337,6 +330,10 @@ HORING_API horingResult_t horingCommInitRankOptions(horingComm_t* comm, int nran
                                                     int rank, horingConfig_t* config,
                                                     const horingOptions_t* options);
 
+/* Extension. What communicators have that the calling thread makes from now on by other functions than that, as if
+ * given to it; NULL: nothing. Errors: horingInvalidArgument (options not initialised, a value not allowed). */
+HORING_API horingResult_t horingSetThreadOptions(const horingOptions_t* options);
+
 /* horingCommInitRankConfig with nId unique IDs (1 to nranks), made by any ranks and passed by all in the same
  * order. All ranks meet at the first ID; the processes that made the other IDs close their ports. Errors:
  * also horingInvalidArgument (nId, commIds NULL, not an ID). */
@@ -393,7 +390,7 @@ HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksL
  * in another thread; forked child), or the error that sticks to comm. */
 HORING_API horingResult_t horingCommFinalize(horingComm_t comm);
 
-/* Extension. Sets the communicator's HORING_TIMEOUT_MS, 1 to 86400000, for operations that begin later. Each
+/* Extension. Sets the communicator's HORING_TIMEOUT_MS, 0 (none) to 86400000, for operations that begin later. Each
  * rank may have its own. Any thread, any time. Errors: horingInvalidArgument (another value), and those of
  * horingCommCount. */
 HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs);

@@ -36,7 +36,7 @@ namespace horing {
   X(key_file, Text, "", "", "HORING_KEY_FILE", "File with the job's secret (at least 32 random bytes), readable only by its owner.") \
   X(insecure, Flag, "0", "0|1", "HORING_INSECURE", "1: run without a secret if there is none. Anyone who can reach the port may join.") \
   X(init_timeout_ms, Int, "60000", "1..86400000", "HORING_INIT_TIMEOUT_MS", "Deadline for all ranks to arrive and connect.")       \
-  X(timeout_ms, Int, "600000", "1..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective.")                                  \
+  X(timeout_ms, Int, "600000", "0..86400000", "HORING_TIMEOUT_MS", "Deadline of one collective; 0: none, so that a rank may be late for as long as it lives.") \
   X(heartbeat_ms, Int, "500", "0..600000", "HORING_HEARTBEAT_MS", "How often a rank reports that it is alive; one that is silent for 7 times as long is lost to all others. 0: never, for debuggers.") \
   X(flight_dir, Text, "", "", "HORING_FLIGHT_DIR", "Folder in which every rank leaves a record of its last operations after an error or a timeout, for `horing-info trace`. Default: none.") \
   X(trace, Text, "", "", "HORING_TRACE", "Folder in which every rank leaves a timeline of its calls for Perfetto when its communicator ends. Default: none.") \
@@ -71,6 +71,12 @@ namespace horing {
   X(single_copy, Choice, "auto", "auto|0|1", "HORING_SINGLE_COPY", "All-gathers between processes of a node, of memory that is not shared: 1: copied once, by the kernel (process_vm_readv), if it lets ranks read each other's memory; 0: copied twice, through slots; auto: the first calls of each size try both, and the faster is kept.") \
   X(verify, Choice, "auto", "auto|always|never", "HORING_VERIFY", "Whether schedules are proven when they are first built; auto: up to 64 ranks.")
 // clang-format on
+
+// What HORING_TIMEOUT_MS grants: a hundred years are as good as no deadline.
+inline constexpr int64_t kNoDeadlineMs = int64_t{100} * 365 * 86'400'000;
+inline constexpr int64_t operationMs(int64_t timeout_ms) {
+  return timeout_ms > 0 ? timeout_ms : kNoDeadlineMs;
+}
 
 struct Config {
 #define HORING_MEMBER_Text std::string

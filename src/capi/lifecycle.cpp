@@ -20,13 +20,15 @@ namespace horing {
 
 namespace {
 
-// What a communicator is made with. Warns of variables that look like ours and are not.
-Result<Config> readEnvironment() {
-  HORING_ASSIGN(Config config, Config::fromEnvironment());
-  const Log log = config.log();
+// What a communicator is made with, by this thread. Warns of variables that look like ours and are not.
+Result<CommunicatorOptions> readEnvironment() {
+  CommunicatorOptions options;
+  HORING_ASSIGN(options.config, Config::fromEnvironment());
+  const Log log = options.config.log();
   for (const std::string& sentence : unknownVariables()) log.warn("config", "%s", sentence.c_str());
-  HORING_TRY(checkForced(config));  // before ranks meet, and wait for those that will not come
-  return config;
+  HORING_TRY(checkForced(options.config));  // before ranks meet, and wait for those that will not come
+  HORING_TRY(applyThreadOptions(options));
+  return options;
 }
 
 // The rendezvous is claimed before the ranks meet, so that it lives as long as the last rank of this process.
@@ -78,8 +80,7 @@ struct InitRank {
 
 Status initRank(const InitRank& init) {
   HORING_TRY(checkPlace(init.comm, init.ranks, init.rank));
-  CommunicatorOptions options;
-  HORING_ASSIGN(options.config, readEnvironment());
+  HORING_ASSIGN(CommunicatorOptions options, readEnvironment());
   HORING_TRY(applySettings(init.config, options));
   HORING_TRY(applySettings(init.options, options));
   options.id = idOf(init.id);
@@ -119,8 +120,7 @@ Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* giv
 Status initFromEnv(horingComm_t* comm) {
   if (!comm)
     return makeStatus(Code::kInvalidArgument, "comm is NULL: expected where to put the communicator");
-  CommunicatorOptions options;
-  HORING_ASSIGN(options.config, readEnvironment());
+  HORING_ASSIGN(CommunicatorOptions options, readEnvironment());
   HORING_ASSIGN(Launched launched, launchedRank(options.config, options.config.log()));
   options.id = launched.id;
   options.rank = launched.rank;
@@ -152,8 +152,7 @@ Status initAll(horingComm_t* comms, int ranks, const int* devices) {
     if (devices[rank] < 0)
       return makeStatus(Code::kInvalidArgument, "devlist[%d] is %d: expected the number of a GPU", rank,
                         devices[rank]);
-  CommunicatorOptions options;
-  HORING_ASSIGN(options.config, readEnvironment());
+  HORING_ASSIGN(CommunicatorOptions options, readEnvironment());
   const auto gpus = devices ? openGpus({devices, static_cast<size_t>(ranks)}) : OpenGpus();
   HORING_ASSIGN(options.id,
                 openRendezvous(options.config, RootOptions::Reach::kThisMachine, Patience::kUntilRanksCome));
@@ -242,6 +241,10 @@ horingResult_t horingCommInitRankOptions(horingComm_t* comm, int nranks, horingU
   return horing::guardedLaunch(nullptr, [&] {
     return horing::initRank({comm, nranks, commId, rank, config, options});
   });
+}
+
+horingResult_t horingSetThreadOptions(const horingOptions_t* options) {
+  return horing::guarded(nullptr, [&] { return horing::setThreadOptions(options); });
 }
 
 horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,
@@ -365,7 +368,7 @@ horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs) {
     if (timeoutMs < least || timeoutMs > most)
       return makeStatus(Code::kInvalidArgument, "timeoutMs is %d: expected %lld to %lld", timeoutMs,
                         static_cast<long long>(least), static_cast<long long>(most));
-    comm->communicator->setTimeoutMs(timeoutMs);
+    comm->communicator->setTimeoutMs(operationMs(timeoutMs));
     return {};
   });
 }

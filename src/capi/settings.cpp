@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -143,11 +144,20 @@ Status applySettings(const horingConfig_t* given, CommunicatorOptions& options) 
   return {};
 }
 
+namespace {
+
+Result<horingOptions_t> readOptions(const horingOptions_t* given) {
+  return readSettings(given, horingOptions_t HORING_OPTIONS_INITIALIZER,
+                      {"options", "horingOptions_t options = HORING_OPTIONS_INITIALIZER"});
+}
+
+thread_local std::optional<horingOptions_t> thread_options;
+
+}  // namespace
+
 Status applySettings(const horingOptions_t* given, CommunicatorOptions& options) {
   if (!given) return {};
-  HORING_ASSIGN(const horingOptions_t set_here,
-                readSettings(given, horingOptions_t HORING_OPTIONS_INITIALIZER,
-                             {"options", "horingOptions_t options = HORING_OPTIONS_INITIALIZER"}));
+  HORING_ASSIGN(const horingOptions_t set_here, readOptions(given));
   Config& own = options.config;
   HORING_TRY(set({"options.timeoutMs", set_here.timeoutMs, rangeOf("HORING_TIMEOUT_MS")}, own.timeout_ms));
   HORING_TRY(set({"options.initTimeoutMs", set_here.initTimeoutMs, rangeOf("HORING_INIT_TIMEOUT_MS")},
@@ -158,6 +168,20 @@ Status applySettings(const horingOptions_t* given, CommunicatorOptions& options)
   HORING_TRY(set({"options.gpuKernels", set_here.gpuKernels, kYesOrNo}, by_kernels));
   own.gpu_path = by_kernels ? "auto" : "staged";
   return {};
+}
+
+Status setThreadOptions(const horingOptions_t* given) {
+  CommunicatorOptions tried;
+  HORING_TRY(applySettings(given, tried));
+  thread_options.reset();
+  if (given) {
+    HORING_ASSIGN(thread_options, readOptions(given));
+  }
+  return {};
+}
+
+Status applyThreadOptions(CommunicatorOptions& options) {
+  return applySettings(thread_options ? &*thread_options : nullptr, options);
 }
 
 }  // namespace horing

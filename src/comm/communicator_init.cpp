@@ -62,7 +62,7 @@ Status Communicator::initialise(CommunicatorOptions options) {
   HORING_TRY(checkForced(options.config));
   HORING_ASSIGN(choices_.table, SelectionTable::fromSetting(options.config.selection));
   choices_.machine = options.machine;
-  timeout_ms_ = options.config.timeout_ms;
+  timeout_ms_ = operationMs(options.config.timeout_ms);
   HORING_TRY(meetOthers(std::move(options)));
   HORING_TRY(makeLinks());
   HORING_TRY(membership_->introduce(*connector_, choices_.table.digest(), deadline));

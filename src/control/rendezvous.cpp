@@ -11,6 +11,7 @@ namespace horing {
 namespace {
 
 constexpr uint32_t kLongestTimeoutMs = 86'400'000;
+constexpr int64_t kLateMs = 10'000;
 
 SharedMessage shared(const RootMessage& message) {
   return std::make_shared<const std::vector<std::byte>>(encodeMessage(message));
@@ -80,6 +81,7 @@ Status Rendezvous::hello(const HelloMessage& hello, int64_t now_ns) {
 
 // The exchange ends with the first rank whose patience ends.
 void Rendezvous::expect(uint32_t timeout_ms, uint32_t spent_ms, int64_t now_ns) {
+  if (!deadline_ns_) late_ns_ = now_ns + kLateMs * 1'000'000;
   timeout_ms = std::min(timeout_ms, kLongestTimeoutMs);
   const int64_t left_ms = timeout_ms - std::min(spent_ms, timeout_ms);
   const int64_t until_ns = now_ns + left_ms * 1'000'000;
@@ -190,13 +192,20 @@ void Rendezvous::silent(std::span<const int> ranks, int64_t silence_ms) {
 }
 
 void Rendezvous::tick(int64_t now_ns) {
-  if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, missing().front(), late());
+  if (deadline_ns_ && now_ns >= *deadline_ns_) fail(Code::kTimeout, missing().front(), late(timeout_ms_));
   judgeCalls(now_ns);
+}
+
+std::string Rendezvous::takeLate(int64_t now_ns) {
+  if (!deadline_ns_ || now_ns < late_ns_) return {};
+  late_ns_ = INT64_MAX;
+  return late(kLateMs);
 }
 
 int64_t Rendezvous::nextTickNs() const {
   if (failed_) return INT64_MAX;
-  return std::min({deadline_ns_.value_or(INT64_MAX), ledger_.nextLookNs(), waiting_.nextLookNs()});
+  return std::min({deadline_ns_.value_or(INT64_MAX), deadline_ns_ ? late_ns_ : INT64_MAX,
+                   ledger_.nextLookNs(), waiting_.nextLookNs()});
 }
 
 void Rendezvous::report(int rank, CallReport report, int64_t now_ns) {
@@ -236,18 +245,18 @@ std::vector<int> Rendezvous::missing() const {
   return ranks;
 }
 
-std::string Rendezvous::late() const {
+std::string Rendezvous::late(int64_t ms) const {
   const std::vector<int> missing = this->missing();
   std::vector<int> there;
   for (int rank = 0; rank < ranks_; ++rank)
     if (came(rank)) there.push_back(rank);
   const char* noun = missing.size() == 1 ? "rank" : "ranks";
   if (exchange_ == 0)
-    return formatString("%s %s of %d did not arrive within %u ms; arrived: %s%s%s", noun,
-                        rankList(missing).c_str(), ranks_, timeout_ms_, rankList(there).c_str(),
-                        trouble_.empty() ? "" : ". Meanwhile ", trouble_.c_str());
-  return formatString("%s %s of %d did not take part in %s within %u ms; those that did: %s", noun,
-                      rankList(missing).c_str(), ranks_, exchangeText().c_str(), timeout_ms_,
+    return formatString("%s %s of %d did not arrive within %lld ms; arrived: %s%s%s", noun,
+                        rankList(missing).c_str(), ranks_, static_cast<long long>(ms),
+                        rankList(there).c_str(), trouble_.empty() ? "" : ". Meanwhile ", trouble_.c_str());
+  return formatString("%s %s of %d did not take part in %s within %lld ms; those that did: %s", noun,
+                      rankList(missing).c_str(), ranks_, exchangeText().c_str(), static_cast<long long>(ms),
                       rankList(there).c_str());
 }
 

@@ -42,7 +42,9 @@ class Rendezvous {
 
   // Ends an exchange whose time is up, and waiting for more reports.
   void tick(int64_t now_ns);
-  // When to call tick(); INT64_MAX: not before something else happens.
+  // Once in an exchange that takes long: whom it waits for, which is no error yet; empty: nothing to tell.
+  std::string takeLate(int64_t now_ns);
+  // When to call these two; INT64_MAX: not before something else happens.
   int64_t nextTickNs() const;
 
   // Something odd that might explain why a rank does not arrive; told when it does not.
@@ -79,7 +81,8 @@ class Rendezvous {
   bool came(int rank) const;
   // At a deadline: one at least.
   std::vector<int> missing() const;
-  std::string late() const;
+  // `ms`: how long the exchange has taken.
+  std::string late(int64_t ms) const;
   // "horingCommSplit", or "exchange 3" where nobody says what it is.
   std::string exchangeText() const;
   std::string name(int rank) const;
@@ -98,6 +101,7 @@ class Rendezvous {
   std::vector<Member> members_;
   std::optional<int64_t> deadline_ns_;
   uint32_t timeout_ms_ = 0;
+  int64_t late_ns_ = INT64_MAX;      // when to tell who is
   std::atomic<bool> failed_{false};  // looked at by other threads, too
   FailureMessage failure_;
   CallLedger ledger_;

@@ -222,6 +222,8 @@ void RootThread::loop() {
     const int64_t now_ns = turn(waitMs(clock_.nowNs()));
     judgeSilence(now_ns);
     rendezvous_.tick(now_ns);
+    if (const std::string late = rendezvous_.takeLate(now_ns); !late.empty())
+      log_.info("root", "still waiting: %s", late.c_str());
     const std::vector<SharedMessage> decided = rendezvous_.takeBroadcasts();
     if (!decided.empty()) listenForReturns();
     deliver(decided);

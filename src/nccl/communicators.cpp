@@ -29,6 +29,7 @@ NCCL_FACE(ncclResult_t, CommInitRankConfig,
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
   if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   logBegin(comm, rank, nranks);
+  const FaceDeadlines deadlines;
   const ncclResult_t made =
       answer(horingCommInitRankConfig(own(comm), nranks, own(commId), rank, settings.used));
   logEnd(comm, rank, nranks, made);
@@ -45,6 +46,7 @@ NCCL_FACE(ncclResult_t, CommInitRankScalable,
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
   if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
   logBegin(comm, rank, nranks);
+  const FaceDeadlines deadlines;
   const ncclResult_t made = answer(horingCommInitRankScalable(
       own(comm), nranks, rank, ids, reinterpret_cast<horingUniqueId*>(given), settings.used));
   logEnd(comm, rank, nranks, made);
@@ -58,6 +60,7 @@ constexpr int kMostRanksOfAProcess = 4096;  // more are refused, without a look 
 NCCL_FACE(ncclResult_t, CommInitAll, (ncclComm_t * comms, int ndev, const int* devlist)) {
   if (const ncclResult_t read = takeOverEnvironment(); read != ncclSuccess) return read;
   for (int rank = 0; comms && rank < ndev; ++rank) logBegin(&comms[rank], rank, ndev);
+  const FaceDeadlines deadlines;
   // As NCCL numbers them; horing leaves the choice to the buffers.
   std::vector<int> devices(static_cast<size_t>(devlist ? 0 : std::clamp(ndev, 0, kMostRanksOfAProcess)));
   std::iota(devices.begin(), devices.end(), 0);

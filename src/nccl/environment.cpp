@@ -97,6 +97,27 @@ ncclResult_t takeOverEnvironment() noexcept {
   }
 }
 
+namespace {
+constexpr int kNoDeadline = 0;
+constexpr int kRanksComeMs = 1'800'000;
+
+int unlessSet(const char* variable, int value) {
+  const char* const set = std::getenv(variable);
+  return set && *set ? HORING_CONFIG_UNDEF_INT : value;
+}
+}  // namespace
+
+FaceDeadlines::FaceDeadlines() noexcept {
+  horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+  options.timeoutMs = unlessSet("HORING_TIMEOUT_MS", kNoDeadline);
+  options.initTimeoutMs = unlessSet("HORING_INIT_TIMEOUT_MS", kRanksComeMs);
+  [[maybe_unused]] const horingResult_t set = horingSetThreadOptions(&options);
+}
+
+FaceDeadlines::~FaceDeadlines() {
+  [[maybe_unused]] const horingResult_t reset = horingSetThreadOptions(nullptr);
+}
+
 void overrideBy(Settings& settings) {
   const std::optional<std::string> blocking = findValue("NCCL_COMM_BLOCKING");
   if (blocking && (*blocking == "0" || *blocking == "1")) {

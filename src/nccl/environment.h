@@ -9,6 +9,16 @@ namespace horing::nccl {
 // with its text.
 ncclResult_t takeOverEnvironment() noexcept;
 
+// While it lives, communicators that the calling thread makes have the deadlines of this face, unless horing's variables are set:
+// operations none, since callers have their own, and ranks half an hour to come, since frameworks make groups minutes apart.
+class FaceDeadlines {
+ public:
+  FaceDeadlines() noexcept;
+  ~FaceDeadlines();
+  FaceDeadlines(const FaceDeadlines&) = delete;
+  FaceDeadlines& operator=(const FaceDeadlines&) = delete;
+};
+
 // What the environment decides in place of a config: settings.used may be null before, but not after where it decides something.
 struct Settings;
 void overrideBy(Settings& settings);

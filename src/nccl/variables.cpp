@@ -122,11 +122,6 @@ Value logForm(const Lookup& lookup, From from) {
   return debugLevel(lookup, from) ? Value("nccl") : Value();
 }
 
-// What callers of NCCL expect where nothing is said: frameworks make groups minutes apart.
-Value initTimeout(const Lookup&, From) {
-  return "1800000";
-}
-
 constexpr auto kSame = Mapping::Kind::kSame;
 constexpr auto kTranslated = Mapping::Kind::kTranslated;
 
@@ -164,7 +159,6 @@ std::span<const Mapping> mappings() {
        {"NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"},
        kSame,
        within<1, 1024>},
-      {"HORING_INIT_TIMEOUT_MS", {}, kTranslated, initTimeout},
   };
   return *all;
 }

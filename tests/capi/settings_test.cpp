@@ -53,7 +53,7 @@ TEST(Settings, AlsoOfOptions) {
   const Case cases[] = {{[](horingOptions_t& o) { o.size -= 1; }, "HORING_OPTIONS_INITIALIZER"},
                         {[](horingOptions_t& o) { o.magic = 1; }, "options has size 32 and magic 0x1"},
                         {[](horingOptions_t& o) { o.reproducible = 2; }, "options.reproducible is 2"},
-                        {[](horingOptions_t& o) { o.timeoutMs = 0; }, "options.timeoutMs is 0"},
+                        {[](horingOptions_t& o) { o.timeoutMs = -1; }, "options.timeoutMs is -1"},
                         {[](horingOptions_t& o) { o.initTimeoutMs = 86'400'001; }, "options.initTimeoutMs"},
                         {[](horingOptions_t& o) { o.gpuKernels = -1; }, "options.gpuKernels is -1"}};
   horingUniqueId id;
@@ -78,6 +78,56 @@ TEST(Settings, OfOptionsSayHowLongRanksAreWaitedFor) {
   horingComm_t comm = nullptr;
   EXPECT_TRUE(refuses(horingCommInitRankOptions(&comm, 2, id, 0, nullptr, &options), horingTimeout,
                       (std::to_string(horing::test::kShortDeadlineMs) + " ms").c_str()));
+}
+
+TEST(Settings, OfAThreadHoldForWhatItMakes) {
+  horingOptions_t options = HORING_OPTIONS_INITIALIZER;
+  options.timeoutMs = -1;
+  EXPECT_TRUE(refuses(horingSetThreadOptions(&options), horingInvalidArgument, "options.timeoutMs is -1"));
+  options.timeoutMs = horing::test::kShortDeadlineMs;
+  options.initTimeoutMs = horing::test::kShortDeadlineMs;
+  ASSERT_HORING(horingSetThreadOptions(&options));
+  // Of every function: what waits is over soon.
+  horingUniqueId id;
+  horingComm_t comm = nullptr;
+  ASSERT_HORING(horingGetUniqueId(&id));
+  EXPECT_TRUE(refuses(horingCommInitRank(&comm, 2, id, 0), horingTimeout, "rank 1 of 2"));
+  ASSERT_HORING(horingGetUniqueId(&id));
+  EXPECT_TRUE(
+      refuses(horingCommInitRankScalable(&comm, 2, 0, 1, &id, nullptr), horingTimeout, "rank 1 of 2"));
+  std::vector<horingComm_t> all(2), others;
+  ASSERT_HORING(horingCommInitAll(all.data(), 2, nullptr));
+  // And of no other thread.
+  std::thread([&] { others = makeCommunicators(2, Meeting::kInitAll); }).join();
+  ASSERT_HORING(horingSetThreadOptions(nullptr));
+  float x = 1;
+  const auto add = [&x](horingComm_t to) {
+    return horingAllReduce(&x, &x, 1, horingFloat, horingSum, to, nullptr);
+  };
+  EXPECT_TRUE(refuses(add(all[0]), horingTimeout, "rank 1"));
+  for (const horingComm_t each : all) EXPECT_HORING(horingCommAbort(each));
+  onEveryRank(2, [&](int rank) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank * 3 * horing::test::kShortDeadlineMs));
+    float own = 1;
+    EXPECT_HORING(
+        horingAllReduce(&own, &own, 1, horingFloat, horingSum, others[static_cast<size_t>(rank)], nullptr));
+  });
+  for (const horingComm_t each : others) EXPECT_HORING(horingCommDestroy(each));
+}
+
+// A rank that comes late, while another's deadline would have passed twice: none counts for what begins after it was taken away.
+TEST(Settings, MayGrantEveryOperationAllTime) {
+  const Setting soon("HORING_TIMEOUT_MS", std::to_string(horing::test::kShortDeadlineMs).c_str());
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  for (const horingComm_t each : comms) ASSERT_HORING(horingCommSetTimeout(each, 0));
+  onEveryRank(2, [&](int rank) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank * 2 * horing::test::kShortDeadlineMs));
+    float x = 1;
+    EXPECT_HORING(
+        horingAllReduce(&x, &x, 1, horingFloat, horingSum, comms[static_cast<size_t>(rank)], nullptr));
+    EXPECT_EQ(x, 2);
+  });
+  for (const horingComm_t each : comms) EXPECT_HORING(horingCommDestroy(each));
 }
 
 TEST(Settings, HaveDefaultsThatAProgramMaySet) {

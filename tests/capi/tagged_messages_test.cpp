@@ -292,7 +292,7 @@ TEST_F(TaggedMessageErrors, EndWithAnAbort) {
 }
 
 TEST_F(TaggedMessageErrors, ATimeoutIsChecked) {
-  EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), 0), horingInvalidArgument, "timeoutMs is 0"));
+  EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), -1), horingInvalidArgument, "timeoutMs is -1"));
   EXPECT_TRUE(refuses(horingCommSetTimeout(comm(0), 86'400'001), horingInvalidArgument, "86400001"));
 }
 

@@ -67,6 +67,24 @@ TEST(Rendezvous, SurvivesARankThatHasSpentMoreThanItHas) {
   EXPECT_EQ(rendezvous.nextTickNs(), 10 * kMs);
 }
 
+TEST(Rendezvous, TellsOnceWhoIsLate) {
+  Rendezvous rendezvous({"launcher", 1, 7});
+  EXPECT_EQ(rendezvous.nextTickNs(), INT64_MAX);
+  EXPECT_TRUE(rendezvous.hello(helloOf(0, 2, 60'000), 5 * kMs).ok());
+  EXPECT_EQ(rendezvous.nextTickNs(), 10'005 * kMs);
+  EXPECT_EQ(rendezvous.takeLate(10'005 * kMs - 1), "");
+  EXPECT_EQ(rendezvous.takeLate(10'005 * kMs), "rank 1 of 2 did not arrive within 10000 ms; arrived: 0");
+  EXPECT_EQ(rendezvous.takeLate(20'000 * kMs), "");
+  EXPECT_EQ(rendezvous.nextTickNs(), 60'005 * kMs);
+  // It comes, and is late in what follows.
+  EXPECT_TRUE(rendezvous.hello(helloOf(1, 2, 60'000), 30'000 * kMs).ok());
+  EXPECT_FALSE(rendezvous.failed());
+  EXPECT_EQ(rendezvous.nextTickNs(), INT64_MAX);
+  EXPECT_TRUE(rendezvous.gather(1, {1, 60'000, {}, "horingCommSplit"}, 30'000 * kMs).ok());
+  EXPECT_EQ(rendezvous.takeLate(40'000 * kMs),
+            "rank 0 of 2 did not take part in horingCommSplit within 10000 ms; those that did: 1");
+}
+
 TEST(Rendezvous, TellsOfTroubleThatMayExplainAMissingRank) {
   Rendezvous rendezvous({"launcher", 1, 7});
   EXPECT_TRUE(rendezvous.hello(helloOf(0, 2, 100), 0).ok());

@@ -1,4 +1,5 @@
 // Settings of communicators by the caller's version, answers, and what is refused.
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -187,6 +188,91 @@ TEST(NcclAnswers, ADeadlineIsARemoteErrorToThoseWhoKnowNoTimeout) {
     }).join();
     for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommAbort(comm));
   }
+}
+
+// Deadlines of a program's own communicators, which are not those of this face.
+class NcclDeadlines : public testing::Test {
+ protected:
+  static constexpr int kSoonMs = 300;
+  void SetUp() override {
+    for (const char* const name : kNames)
+      ASSERT_EQ(horingSetDefault(name, std::to_string(kSoonMs).c_str()), horingSuccess);
+  }
+  void TearDown() override {
+    for (const char* const name : kNames) EXPECT_EQ(horingSetDefault(name, nullptr), horingSuccess);
+  }
+  static void beLate(int rank) { std::this_thread::sleep_for(std::chrono::milliseconds(rank * 3 * kSoonMs)); }
+  static void expectPatience(const std::vector<ncclComm_t>& comms) {
+    onEveryRank(2, [&](int rank) {
+      float x = 1;
+      beLate(rank);
+      EXPECT_NCCL(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[static_cast<size_t>(rank)], nullptr));
+      EXPECT_EQ(x, 2);
+    });
+  }
+  static constexpr const char* kNames[] = {"HORING_TIMEOUT_MS", "HORING_INIT_TIMEOUT_MS"};
+};
+
+TEST_F(NcclDeadlines, AreNoneForRanksThatAreLate) {
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  std::vector<ncclComm_t> comms(2), children(2);
+  onEveryRank(2, [&](int rank) {
+    beLate(rank);
+    EXPECT_NCCL(ncclCommInitRank(&comms[static_cast<size_t>(rank)], 2, id, rank));
+  });
+  expectPatience(comms);
+  onEveryRank(2, [&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    beLate(rank);
+    EXPECT_NCCL(ncclCommSplit(comms[at], 0, rank, &children[at], nullptr));
+  });
+  expectPatience(children);
+  destroyAll(children);
+  destroyAll(comms);
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  onEveryRank(2, [&](int rank) {
+    beLate(rank);
+    EXPECT_NCCL(ncclCommInitRankScalable(&comms[static_cast<size_t>(rank)], 2, rank, 1, &id, nullptr));
+  });
+  expectPatience(comms);
+  destroyAll(comms);
+  ASSERT_NCCL(ncclCommInitAll(comms.data(), 2, nullptr));
+  expectPatience(comms);
+  destroyAll(comms);
+  // What the program makes itself has its own, also on this thread.
+  horingUniqueId own;
+  horingComm_t comm = nullptr;
+  ASSERT_EQ(horingGetUniqueId(&own), horingSuccess);
+  EXPECT_EQ(horingCommInitRank(&comm, 2, own, 0), horingTimeout);
+}
+
+TEST_F(NcclDeadlines, AreThoseOfTheEnvironment) {
+  const Variable soon("HORING_TIMEOUT_MS", "200"), init("HORING_INIT_TIMEOUT_MS", "250");
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  EXPECT_TRUE(refuses(ncclCommInitRank(&comm, 2, id, 0), ncclRemoteError, "within 250 ms"));
+  std::vector<ncclComm_t> comms(2);
+  ASSERT_NCCL(ncclCommInitAll(comms.data(), 2, nullptr));
+  float x = 1;
+  EXPECT_TRUE(
+      refuses(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr), ncclRemoteError, "200 ms"));
+  for (const ncclComm_t each : comms) EXPECT_NCCL(ncclCommAbort(each));
+}
+
+// A rank that has gone ends what waits for it, whatever the deadline.
+TEST_F(NcclDeadlines, AreNotAwaitedWhereARankIsGone) {
+  std::vector<ncclComm_t> comms = meet(2);
+  std::thread gone([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kSoonMs));
+    EXPECT_NCCL(ncclCommAbort(comms[1]));
+  });
+  float x = 1;
+  EXPECT_TRUE(
+      refuses(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr), ncclRemoteError, "rank 1"));
+  gone.join();
+  EXPECT_NCCL(ncclCommDestroy(comms[0]));
 }
 
 TEST(NcclGroups, HaveHandlesAtOnce) {

@@ -55,7 +55,6 @@ TEST(NcclVariables, MeanWhatNcclMeans) {
   EXPECT_EQ(mapped("HORING_DEBUG_FILE", {{"NCCL_DEBUG", "loud"}}), std::nullopt);
   EXPECT_EQ(mapped("HORING_SOCKET_FAMILY", {{"NCCL_SOCKET_FAMILY", "AF_INET6"}}), "AF_INET6");
   EXPECT_EQ(mapped("HORING_SOCKET_FAMILY", {{"NCCL_SOCKET_FAMILY", "AF_UNIX"}}), std::nullopt);
-  EXPECT_EQ(mapped("HORING_INIT_TIMEOUT_MS", {}), "1800000");
 }
 
 std::string described() {

@@ -20,7 +20,7 @@ LaunchWatch::LaunchWatch(Communicator& communicator, GpuTeam& team)
     : communicator_(communicator),
       team_(team),
       watchdog_(communicator.records().launches(), communicator.membership().control(), clock_,
-                communicator.membership().aborted()) {
+                communicator.membership().log(), communicator.membership().aborted()) {
   communicator.records().launches().answerReplaysFrom(
       [&team, rank = communicator.membership().rank()] { return team.replayRuns(rank); });
 }

@@ -13,6 +13,7 @@
 //
 // Two pieces are under way at a time, so that copies and network overlap. So pinned memory is bounded (comm/gpu/staged_pieces.h), and what
 // the messages take that no piece has room for is, too (comm/gpu/bounce_buffers.h).
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -88,6 +89,7 @@ class StagedCalls {
     alignas(64) std::atomic<uint32_t> ended;
   };
   static constexpr size_t kSlots = 2;
+  static constexpr int64_t kLongestHoldMs = 600'000;  // where operations may take longer, a driver may not
   using Slot = std::vector<StagingMemory>;  // the last one is in use; a GPU may still be at those before
 
   // `copies`: of messages that could not go in place.
@@ -95,7 +97,7 @@ class StagedCalls {
               const GpuInPlace::Limits& copies)
       : communicator_(communicator),
         device_(device),
-        release_(2 * copies.timeout_ms, copies.aborted, [this] { letGoAll(); }),
+        release_(2 * std::min(copies.timeout_ms, kLongestHoldMs), copies.aborted, [this] { letGoAll(); }),
         bounce_buffers_(device, place.ranks, copies.timeout_ms, [this] { return driverReturned(); }),
         in_place_(device, copies, bounce_buffers_),
         large_(device, copies, bounce_buffers_),

@@ -233,7 +233,7 @@ Status GpuTeam::setUpMemory(const TeamMemory::Devices& devices) {
   *flag = 0;
   abort_.store(flag, std::memory_order_release);
   settings_.window = static_cast<int32_t>(config_.window);
-  settings_.timeout_ns = static_cast<uint64_t>(config_.timeout_ms) * 1'000'000;
+  settings_.timeout_ns = static_cast<uint64_t>(operationMs(config_.timeout_ms)) * 1'000'000;
   most_blocks_ = static_cast<int>(config_.gpu_blocks);
   settings_.hosts_carry = remote_ != nullptr;  // until all know whom they reach
   if (remote_) return {};

@@ -29,7 +29,8 @@ class Guard {
     Records& records;
   };
   explicit Guard(const Parts& parts)
-      : parts_(parts), watchdog_(parts.records.calls(), parts.control, parts.clock, parts.aborted) {}
+      : parts_(parts),
+        watchdog_(parts.records.calls(), parts.control, parts.clock, parts.log, parts.aborted) {}
 
   // For a call, or for a look; it has to be asked whether it owns the communicator.
   ExclusiveUse enter(Use use = Use::kCall) const { return ExclusiveUse(use_, use); }

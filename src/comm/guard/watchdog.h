@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "control/call_log.h"
 #include "control/control.h"
@@ -16,8 +17,9 @@ namespace horing {
 class Watchdog {
  public:
   // `aborted`: ends the waiting for a verdict.
-  Watchdog(CallLog& calls, Control& control, const Clock& clock, const std::atomic<bool>& aborted)
-      : calls_(calls), control_(control), clock_(clock), aborted_(aborted) {}
+  Watchdog(CallLog& calls, Control& control, const Clock& clock, const Log& log,
+           const std::atomic<bool>& aborted)
+      : calls_(calls), control_(control), clock_(clock), log_(log), aborted_(aborted) {}
 
   // To be called now and then while call `sequence` waits, which last went on idle_ns ago. Reports when that is long, and
   // again at growing intervals; describe() says what the call waits for, and is only called then.
@@ -25,12 +27,17 @@ class Watchdog {
   void look(uint64_t sequence, int64_t idle_ns, const Describe& describe) {
     if (idle_ns < kFirstReportNs) {
       due_ns_ = kFirstReportNs;
+      is_named_ = false;
       wentOn();
     }
     if (idle_ns < due_ns_) return;
     due_ns_ = idle_ns + std::min(idle_ns, kLongestPauseNs);
     Obstacle obstacle = describe();
     obstacle.since_ns = clock_.nowNs() - idle_ns;
+    // Late is no error.
+    if (idle_ns >= kNamedNs && !std::exchange(is_named_, true))
+      log_.info("comm", "has waited for %lld s: %s", static_cast<long long>(idle_ns / 1'000'000'000),
+                obstacle.text.c_str());
     tell(CallReport::Kind::kStalled, sequence, std::move(obstacle), 0);
   }
 
@@ -54,6 +61,7 @@ class Watchdog {
  private:
   static constexpr int64_t kFirstReportNs = 200'000'000;
   static constexpr int64_t kLongestPauseNs = 2'000'000'000;
+  static constexpr int64_t kNamedNs = 10'000'000'000;
 
   void tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms);
   Status verdict(const Status& own) const;
@@ -61,9 +69,11 @@ class Watchdog {
   CallLog& calls_;
   Control& control_;
   const Clock& clock_;
+  const Log& log_;
   const std::atomic<bool>& aborted_;
   int64_t due_ns_ = kFirstReportNs;  // idle time of the next report
   bool has_told_ = false;            // that the call waits
+  bool is_named_ = false;            // in the log: for whom
 };
 
 }  // namespace horing

@@ -53,7 +53,7 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportRequest& request, co
   options.timeout = static_cast<int>(config.ib_timeout);
   options.retries = static_cast<int>(config.ib_retries);
   // Not longer than a call, whose deadline would not say why.
-  options.outage_ms = std::min(config.ib_outage_ms, config.timeout_ms / 2);
+  options.outage_ms = std::min(config.ib_outage_ms, operationMs(config.timeout_ms) / 2);
   options.traffic_class = static_cast<int>(config.ib_tc);
   options.service_level = static_cast<int>(config.ib_sl);
   options.pkey_index = static_cast<int>(config.ib_pkey_index);
