@@ -24,8 +24,8 @@
  * memory, or on all ranks on a GPU: every rank uses the GPU that its communicator worked on first or, where
  * its ranks agreed on kernels while it was made, the one that was current then (of a child, its parent's).
  * They do where each rank is a process with a GPU of its own current, unless HORING_GPU_PATH=staged: kernels
- * and their memory (32 MiB of it) are ready at once then. Pinned memory counts as host memory; managed memory
- * may be used in either case. Both ends of a message are on GPUs, or neither is. HORING_DEBUG=info logs where
+ * and their memory (32 MiB of it) are ready at once then. Managed memory may be used in either case, and pinned
+ * memory counts as host memory, but on a cudaStream_t as memory of the stream's GPU. Both ends of a message are on GPUs, or neither is. HORING_DEBUG=info logs where
  * kernels cannot serve a communicator.
  *
  * (5) Streams order operations.
@@ -51,7 +51,8 @@
  * communicator. cudaStreamPerThread is refused where one rank launches for others: where ranks share a GPU,
  * and for large all-gathers of one process.
  *
- * For host buffers any other pointer, a cudaStream_t included, is refused with horingInvalidUsage.
+ * For host buffers any other pointer is refused with horingInvalidUsage: a cudaStream_t, too, unless they are
+ * pinned (cudaHostAlloc, cudaHostRegister).
  *
  * Streams and buffers are of the GPU's primary context, as CUDA's runtime makes them. A stream may also be of
  * a green context; if that has few SMs, HORING_GPU_BLOCKS must be no more than fit there at once.

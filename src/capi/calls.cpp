@@ -92,6 +92,7 @@ Status placeOnGpu(horingComm_t comm, Command& command, horingStream_t stream, co
   // Only now: a call that is refused leaves the communicator as it was.
   HORING_TRY(comm->queue->bind(gpu));
   command.on_gpu = true;
+  command.pinned = there->pinned;
   for (Transfer& transfer : transfers) transfer.on_gpu = true;
   comm->queue->moveInPlace(command);
   return {};

@@ -60,9 +60,13 @@ Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const Cud
   if (command.isExchange() && buffers.empty() && !where.foreign_stream && where.gpu)
     return std::optional(GpuBuffers{*where.gpu});
   std::vector<GpuBuffers::Placed> found;
+  std::vector<const void*> pinned;
   for (const CommandBuffer& buffer : buffers) {
     const MemoryPlace place = driver.placeOf(buffer.at);
-    if (place.kind == MemoryKind::kManaged) continue;
+    // Both reach it.
+    const bool is_pinned = place.is_pinned && where.foreign_stream;
+    if (is_pinned) pinned.push_back(buffer.at);
+    if (is_pinned || place.kind == MemoryKind::kManaged) continue;
     found.push_back({buffer, place});
     const auto& [first, first_place] = found.front();
     if (!place.isWith(first_place))
@@ -73,12 +77,12 @@ Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const Cud
   }
   if (!found.empty() && found.front().place.kind == MemoryKind::kDevice) {
     const int device = found.front().place.device;
-    return std::optional(GpuBuffers{device, std::move(found)});
+    return std::optional(GpuBuffers{device, std::move(found), std::move(pinned)});
   }
   if (!found.empty() || !where.foreign_stream) return std::optional<GpuBuffers>();
   HORING_TRY(driver.api().status());
   HORING_ASSIGN(const int device, CudaDevice::ofStream(driver.api().value(), where.foreign_stream));
-  return std::optional(GpuBuffers{device});
+  return std::optional(GpuBuffers{.device = device, .pinned = std::move(pinned)});
 }
 
 Status placeScalar(Call& call, const CudaDriver& driver, const CudaDevice& gpu) {

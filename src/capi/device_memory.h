@@ -31,9 +31,10 @@ struct GpuBuffers {
   };
   int device = -1;
   std::vector<Placed> buffers{};
+  std::vector<const void*> pinned{};  // of the others, those in pinned memory
 };
-// None: a command's buffers are ones that the host reaches, pinned and managed memory included. Managed memory is the stream's GPU's on
-// a foreign stream; no buffers at all are there too, and empty messages else on the communicator's GPU. Each is looked up once.
+// None: a command's buffers are ones that the host reaches, pinned and managed memory included. These are the stream's GPU's on a foreign
+// stream; no buffers at all are there too, and empty messages else on the communicator's GPU. Each is looked up once.
 // kInvalidUsage names two buffers that are in different places.
 Result<std::optional<GpuBuffers>> gpuBuffersOf(const Command& command, const CudaDriver& driver,
                                                const Where& where);

@@ -85,6 +85,8 @@ Result<std::vector<Pending>> mergeTransfers(std::vector<Pending> commands) {
     const auto added = pending.command.transfers();
     auto& transfers = std::get<ExchangeCommand>(same->command.work).transfers;
     transfers.insert(transfers.end(), added.begin(), added.end());
+    auto& pinned = same->command.pinned;
+    pinned.insert(pinned.end(), pending.command.pinned.begin(), pending.command.pinned.end());
     // A driver copies memory of the host as well.
     same->command.on_gpu |= pending.command.on_gpu;
     const horingStream_t stream = pending.streams.front();

@@ -49,7 +49,7 @@ Result<std::shared_ptr<OwnStream>> findShared(horingStream_t stream) {
   return makeStatus(
       Code::kInvalidUsage,
       "stream is %p: expected NULL (complete on return) or one from horingStreamCreate that was not "
-      "destroyed; a stream of CUDA is for buffers on a GPU only",
+      "destroyed; a stream of CUDA is for buffers on a GPU, or in pinned memory",
       stream);
 }
 

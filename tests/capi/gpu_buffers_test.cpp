@@ -512,6 +512,38 @@ TEST_P(GpuBuffers, AreOrderedByTheirStream) {
   });
 }
 
+// Of some ranks: others' is on their GPUs.
+TEST_P(GpuBuffers, MayBePinnedMemoryOnAStream) {
+  onEveryRank(ranks(), [&](int rank) {
+    const size_t n = 5000;
+    const int right = (rank + 1) % ranks(), left = (rank + ranks() - 1) % ranks();
+    const PinnedVector<int64_t> given(cuda_, kGpu, std::vector<int64_t>(n, 1)), sum(cuda_, kGpu, n),
+        got(cuda_, kGpu, n);
+    const GpuVector<int64_t> there(cuda_, kGpu, std::vector<int64_t>(n, 1));
+    const bool is_pinned = rank != 1;
+    const int64_t* const from = is_pinned ? given.data() : there.data();
+    const GpuStream stream(cuda_, kGpu);
+    std::atomic<bool> gate{false};
+    stream.waitFor(gate);
+    ASSERT_HORING(horingAllReduce(from, sum.data(), n, horingInt64, horingSum, comm(rank), stream.get()));
+    ASSERT_HORING(horingGroupStart());
+    ASSERT_HORING(horingSend(sum.data(), n, horingInt64, right, comm(rank), stream.get()));
+    ASSERT_HORING(
+        horingRecv(is_pinned ? got.data() : there.data(), n, horingInt64, left, comm(rank), stream.get()));
+    ASSERT_HORING(horingGroupEnd());
+    EXPECT_FALSE(stream.idle());
+    EXPECT_EQ(sum.values(), std::vector<int64_t>(n)) << "before its turn on the stream";
+    gate = true;
+    stream.synchronize();
+    const std::vector<int64_t> sums(n, ranks());
+    EXPECT_EQ(sum.values(), sums);
+    EXPECT_EQ(is_pinned ? got.values() : there.read(), sums);
+    // Complete on return, without a stream, as all memory of the host.
+    ASSERT_HORING(horingAllReduce(given.data(), sum.data(), n, horingInt64, horingSum, comm(rank), nullptr));
+    EXPECT_EQ(sum.values(), sums);
+  });
+}
+
 constexpr Way kGpuWays[] = {{"loopback", Meeting::kInitAll, "shm,socket", "auto", 4},
                             {"shm", Meeting::kInitRank, "shm", "auto", 3},
                             {"socket", Meeting::kInitRank, "socket", "ring", 2},

@@ -105,6 +105,21 @@ TEST_P(GpuCopies, GiveAllBlocksToAllWithoutKernels) {
   EXPECT_EQ(launches(), before);
 }
 
+// Which is of no GPU that a copy could name.
+TEST_P(GpuCopies, ReadAndWritePinnedMemory) {
+  onEveryRank(ranks(), [&](int rank) {
+    const bool gives_pinned = rank % 2 == 0;
+    const GpuVector<float> mine(cuda_, gpu(rank), block(rank)),
+        gathered(cuda_, gpu(rank), std::vector<float>(all()));
+    const PinnedVector<float> given(cuda_, gpu(rank), block(rank)), taken(cuda_, gpu(rank), all());
+    const GpuStream stream(cuda_, gpu(rank));
+    ASSERT_HORING(gather(rank, gives_pinned ? given.data() : mine.data(),
+                         gives_pinned ? gathered.data() : taken.data(), stream));
+    stream.synchronize();
+    EXPECT_EQ(gives_pinned ? gathered.read() : taken.values(), blocks(ranks()));
+  });
+}
+
 TEST_P(GpuCopies, AreForLargeOnesAlone) {
   const int before = launches();
   onEveryRank(ranks(), [&](int rank) {

@@ -53,7 +53,8 @@ struct Command {
   Work work;
   // Its buffers are ones that only a GPU reaches: of the GPU that the queue is bound to (CommandQueue::bind).
   bool on_gpu = false;
-  Taken taken = Taken::kUnasked;  // the rest is for hosts
+  std::vector<const void*> pinned{};  // those of them in memory of the host that the GPU reaches as well
+  Taken taken = Taken::kUnasked;      // the rest is for hosts
 
   Command() = default;
   explicit Command(Work its_work) : work(std::move(its_work)) {}

@@ -78,8 +78,11 @@ Status GpuLaunches::pushBlock(int number) {
   for (size_t distance = 1; distance <= ranks_.size(); ++distance) {
     const Rank& to = ranks_[(static_cast<size_t>(number) + distance) % ranks_.size()];
     std::byte* const place = to.waiting.front().call.output + static_cast<size_t>(number) * block.size();
-    if (place != block.data())  // in place
-      HORING_TRY(rank.device->push(*to.device, place, block, nextStream(*gpus_[rank.gpu])));
+    if (place == block.data()) continue;  // in place
+    // Memory of the host is of no GPU.
+    const bool is_pinned = rank.waiting.front().is_pinned || to.waiting.front().is_pinned;
+    const CudaDevice& target = is_pinned ? *rank.device : *to.device;
+    HORING_TRY(rank.device->push(target, place, block, nextStream(*gpus_[rank.gpu])));
   }
   return {};
 }

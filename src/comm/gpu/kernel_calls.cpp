@@ -150,6 +150,7 @@ Result<Taken> KernelCalls::enterCollective(Command& command, CudaStream stream) 
   std::vector<GpuLaunch> made, launches;
   for (const Call& part : parts) {
     HORING_ASSIGN(GpuLaunch launch, makeLaunch(part, stream, graph));
+    launch.is_pinned = !command.pinned.empty();
     made.push_back(std::move(launch));
   }
   std::vector<ListEntry> left;

@@ -56,6 +56,7 @@ struct GpuLaunch {
   RedOp op = RedOp::kSum;
   CudaStream stream = nullptr;
   uint64_t graph = 0;      // that records it (CudaDevice::recordedGraph()); 0: none
+  bool is_pinned = false;  // some of its buffers are memory of the host
   bool is_copied = false;  // an all-gather of `reads`; of the call there are its number and its output
 
   bool isRecorded() const { return graph != 0; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <new>
 #include <thread>
 #include <utility>
@@ -24,6 +25,11 @@ constexpr CudaStream kDefaultStream = nullptr;
 constexpr int64_t kYieldNs = 200'000;
 constexpr std::chrono::microseconds kNap{50};
 constexpr int64_t kLastCopiesMs = 1000;
+
+void copyOnHost(const std::vector<StagedCopy>& copies) {
+  const auto memoryAt = [](CudaAddress at) { return reinterpret_cast<void*>(at); };
+  for (const StagedCopy& each : copies) std::memcpy(memoryAt(each.to), memoryAt(each.from), each.bytes);
+}
 
 }  // namespace
 
@@ -189,7 +195,7 @@ Status StagedCalls::enqueuePieces(const StagedPieces& pieces, const std::array<s
       HORING_TRY(copyOutWhenDone(piece, number - static_cast<uint32_t>(kSlots), stream));
     if (i >= pieces.count()) continue;
     piece = pieces.piece(i, staging[i % kSlots]);
-    operation.pieces.push_back(std::move(piece.command));
+    operation.pieces.push_back(std::move(piece.host));
     HORING_TRY(copy(piece.in, stream));
     HORING_TRY(
         api.check(api.stream_write_value(stream, arrived, number, 0), "letting a stream tell the host"));
@@ -290,8 +296,11 @@ void StagedCalls::letGoAll() {
   progress_->done.store(next_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
-Status StagedCalls::runOnHost(const Command& command, const Run& run) const {
+Status StagedCalls::runOnHost(const HostPart& part, const Run& run) const {
+  const Command& command = part.command;
+  copyOnHost(part.in);
   const Status status = withoutExceptions([&] { return run(command); });
+  if (status.ok()) copyOnHost(part.out);
   if (status.ok()) return in_place_.received(command.transfers());
   // The caller may use its memory again.
   if (hasCopier(command)) bounce_buffers_.awaitCopies();
@@ -329,7 +338,7 @@ Status StagedCalls::run(const Command& command, const Run& run_on_host, int64_t 
       HORING_TRY(copy(piece.in, kDefaultStream));
     }
     HORING_TRY(awaitDefaultStream(timeout_ms, aborted));
-    HORING_TRY(runOnHost(piece.command, run_on_host));
+    HORING_TRY(runOnHost(piece.host, run_on_host));
     {
       const CudaDevice::Current current(*device_);
       HORING_TRY(copy(piece.out, kDefaultStream));

@@ -35,7 +35,7 @@ namespace horing {
 
 // What the host has to do for one operation, in order.
 struct StagedOperation {
-  std::vector<Command> pieces;
+  std::vector<HostPart> pieces;
   uint32_t first = 0;            // the number of the first piece; the others follow
   bool has_copy_kernel = false;  // on its stream
   Status failed;                 // the GPU could not be told all of it: the host only lets go what waits
@@ -115,7 +115,7 @@ class StagedCalls {
   Status comeBehind(std::span<const CudaStream> others, CudaStream stream) const;
   Status copy(const std::vector<StagedCopy>& copies, CudaStream stream) const;
   Status copyOutWhenDone(const StagedPiece& piece, uint32_t number, CudaStream stream) const;
-  Status runOnHost(const Command& command, const Run& run) const;
+  Status runOnHost(const HostPart& part, const Run& run) const;
   Status awaitDefaultStream(int64_t timeout_ms, const std::atomic<bool>& aborted) const;
   Status awaitArrival(uint32_t number, Deadline deadline, const std::atomic<bool>& aborted);
   // A stream that did not come in time, and why.

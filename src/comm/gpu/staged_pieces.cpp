@@ -48,10 +48,10 @@ class StagedPieces::Builder {
       }
       const CudaAddress at = reserve(transfer.bytes);
       if (transfer.direction == Transfer::Direction::kSend) {
-        copyIn(at, cudaAddress(transfer.input), transfer.bytes);
+        copyIn(at, cudaAddress(transfer.input), transfer.bytes, isPinned(transfer.input));
         transfer.input = pointer(at);
       } else {
-        copyOut(cudaAddress(transfer.output), at, transfer.bytes);
+        copyOut(cudaAddress(transfer.output), at, transfer.bytes, isPinned(transfer.output));
         transfer.output = pointer(at);
       }
       transfers_.push_back(transfer);
@@ -64,16 +64,18 @@ class StagedPieces::Builder {
     if (hasInput()) {
       const Rows rows{blocksIn(contract_.in), whole, from, count};
       const CudaAddress at = reserve(rows.blocks * count * element_bytes_);
+      const bool is_pinned = isPinned(buffers.input);
       forEachRow(rows, [&](size_t theirs, size_t ours, size_t bytes) {
-        copyIn(at + ours, cudaAddress(buffers.input) + theirs, bytes);
+        copyIn(at + ours, cudaAddress(buffers.input) + theirs, bytes, is_pinned);
       });
       staged.input = pointer(at);
     }
     if (hasOutput()) {
       const Rows rows{blocksIn(contract_.out), whole, from, count};
       const CudaAddress at = reserve(rows.blocks * count * element_bytes_);
+      const bool is_pinned = isPinned(buffers.output);
       forEachRow(rows, [&](size_t theirs, size_t ours, size_t bytes) {
-        copyOut(cudaAddress(buffers.output) + theirs, at + ours, bytes);
+        copyOut(cudaAddress(buffers.output) + theirs, at + ours, bytes, is_pinned);
       });
       staged.output = pointer(at);
     }
@@ -101,19 +103,21 @@ class StagedPieces::Builder {
     call_.count = range.of(call_.count);
     if (hasInput()) {
       const CudaAddress theirs = cudaAddress(call_.input);
+      const bool is_pinned = isPinned(call_.input);
       const CudaAddress at = addUnevenBuffer(call_.input_blocks, range, tables);
       forEachBlock(call_.input_blocks, range, tables, [&](size_t offset, size_t packed, size_t bytes) {
-        copyIn(at + packed, theirs + offset, bytes);
+        copyIn(at + packed, theirs + offset, bytes, is_pinned);
       });
       call_.input = pointer(at);
       if (call_.input_blocks.given()) call_.input_blocks = {tables, tables + ranks};
     }
     if (hasOutput()) {
       const CudaAddress theirs = cudaAddress(call_.output);
+      const bool is_pinned = isPinned(call_.output);
       size_t* const outputs = tables + 2 * ranks;
       const CudaAddress at = addUnevenBuffer(call_.output_blocks, range, outputs);
       forEachBlock(call_.output_blocks, range, outputs, [&](size_t offset, size_t packed, size_t bytes) {
-        copyOut(theirs + offset, at + packed, bytes);
+        copyOut(theirs + offset, at + packed, bytes, is_pinned);
       });
       call_.output = pointer(at);
       if (call_.output_blocks.given()) call_.output_blocks = {outputs, outputs + ranks};
@@ -139,13 +143,13 @@ class StagedPieces::Builder {
   void addScalar() {
     if (!call_.factor_at || call_.factor_is_pinned) return;
     const CudaAddress at = reserve(element_bytes_);
-    copyIn(at, cudaAddress(call_.factor_at), element_bytes_);
+    copyIn(at, cudaAddress(call_.factor_at), element_bytes_, false);
     call_.factor_at = pointer(at);
   }
 
  private:
   StagedPiece take(Command command) {
-    piece_.command = std::move(command);
+    piece_.host.command = std::move(command);
     piece_.staged_bytes = next_ - begin_;
     return std::move(piece_);
   }
@@ -168,11 +172,14 @@ class StagedPieces::Builder {
     next_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return at;
   }
-  void copyIn(CudaAddress to, CudaAddress from, size_t bytes) {
-    if (bytes > 0) piece_.in.push_back({to, from, bytes});
+  bool isPinned(const void* buffer) const {
+    return std::find(command_.pinned.begin(), command_.pinned.end(), buffer) != command_.pinned.end();
   }
-  void copyOut(CudaAddress to, CudaAddress from, size_t bytes) {
-    if (bytes > 0) piece_.out.push_back({to, from, bytes});
+  void copyIn(CudaAddress to, CudaAddress from, size_t bytes, bool is_pinned) {
+    if (bytes > 0) (is_pinned ? piece_.host.in : piece_.in).push_back({to, from, bytes});
+  }
+  void copyOut(CudaAddress to, CudaAddress from, size_t bytes, bool is_pinned) {
+    if (bytes > 0) (is_pinned ? piece_.host.out : piece_.out).push_back({to, from, bytes});
   }
 
   // visit(offset in the caller's buffer, offset in ours, bytes): whole blocks lie one after the other in both.
@@ -233,7 +240,7 @@ StagedPieces::StagedPieces(const Command& command, StagedPlace place) : command_
   for (const Cut& cut : cuts_) {
     const StagedPiece piece = build(cut, nullptr);
     largest_bytes_ = std::max(largest_bytes_, piece.staged_bytes);
-    has_copier_ |= horing::hasCopier(piece.command);
+    has_copier_ |= horing::hasCopier(piece.host.command);
   }
 }
 

@@ -20,9 +20,16 @@ struct StagedCopy {
   size_t bytes = 0;
 };
 
-struct StagedPiece {
+// What the host does: copies what is in the caller's pinned memory, too, since a driver copies from host to host before it returns.
+struct HostPart {
   std::vector<StagedCopy> in;   // before
   Command command;              // on memory of the host
+  std::vector<StagedCopy> out;  // after
+};
+
+struct StagedPiece {
+  std::vector<StagedCopy> in;  // before
+  HostPart host;
   std::vector<StagedCopy> out;  // after
   size_t staged_bytes = 0;      // of the host's memory
 };
