@@ -1,4 +1,5 @@
 // Memory of GPUs through NCCL's interface. Emulated; a program of its own, since a driver that is loaded stays.
+#include <chrono>
 #include <cstring>
 
 #include "clients.h"
@@ -8,6 +9,9 @@ namespace {
 
 using horing::test::CurrentGpu;
 using horing::test::FakeCuda;
+using horing::test::GpuStream;
+using horing::test::GpuVector;
+using horing::test::PinnedVector;
 
 TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   void* of_host = nullptr;
@@ -50,6 +54,41 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   cuda.fail("cuMemAlloc", 2);
   EXPECT_TRUE(refuses(ncclMemAlloc(&memory, 4096), ncclUnhandledCudaError, "no 4096 bytes"));
   cuda.fail(nullptr, 0);
+}
+
+// The other rank never comes: whatever is called on a stream returns, the first time, too, and an abort ends what waits there.
+TEST(NcclGpu, NoCallOnAStreamWaitsForAnotherRank) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  const Variable soon("HORING_TIMEOUT_MS", "20000");  // of a call that waits
+  for (const bool is_by_id : {true, false}) {
+    std::vector<ncclComm_t> comms(2);
+    if (is_by_id) {
+      comms = meet(2);
+    } else {
+      ASSERT_NCCL(ncclCommInitAll(comms.data(), 2, nullptr));
+    }
+    const CurrentGpu current(cuda, 0);
+    const GpuVector<float> data(cuda, 0, std::vector<float>(1000, 1)), all(cuda, 0, std::vector<float>(2000));
+    const PinnedVector<float> pinned(cuda, 0, 1000);
+    const GpuStream stream(cuda, 0);
+    auto* const on = static_cast<cudaStream_t>(stream.get());
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), 1000, ncclFloat, ncclSum, comms[0], on));
+    EXPECT_NCCL(ncclAllGather(data.data(), all.data(), 1000, ncclFloat, comms[0], on));
+    EXPECT_NCCL(ncclSend(data.data(), 1000, ncclFloat, 1, comms[0], on));
+    EXPECT_NCCL(ncclBroadcast(pinned.data(), pinned.data(), 1000, ncclFloat, 1, comms[0], on));
+    EXPECT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclSend(data.data(), 1000, ncclFloat, 1, comms[0], on));
+    EXPECT_NCCL(ncclRecv(all.data(), 1000, ncclFloat, 1, comms[0], on));
+    EXPECT_NCCL(ncclReduceScatter(all.data(), data.data(), 1000, ncclFloat, ncclSum, comms[0], on));
+    EXPECT_NCCL(ncclGroupEnd());
+    EXPECT_FALSE(stream.idle());
+    std::thread([&] { EXPECT_NCCL(ncclCommAbort(comms[0])); }).join();
+    stream.synchronize();
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(15));
+    EXPECT_NCCL(ncclCommAbort(comms[1]));
+  }
 }
 
 }  // namespace
