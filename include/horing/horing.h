@@ -35,25 +35,18 @@
  *
  * With a stream of horingStreamCreate the call returns at once; the operation runs when those before it on
  * the stream, and those before it on the communicator, are complete. Operations of different communicators
- * overlap. While 4096 operations are queued on a communicator the next call, or a group of which all communicators
- * have so many, waits for room; if there is none within HORING_TIMEOUT_MS, it returns horingTimeout, which does not
- * stick, and nothing is issued.
+ * overlap. While 4096 operations are queued on a communicator the next call waits for room, at most
+ * HORING_TIMEOUT_MS (docs/semantics.md).
  *
  * With a cudaStream_t, for buffers on the GPU of that stream, the call returns at once as well, and the
  * operation is ordered like a kernel launched there; but the call waits for operations on GPU memory that are
  * queued on the communicator by a stream of horingStreamCreate. A later failure unblocks the stream and sticks to the
  * communicator (horingCommGetAsyncError). A call may wait on the host until other ranks have made theirs, so
- * one thread that drives several ranks puts their calls into a group. Gather, scatter and all-to-all of
- * blocks that differ in size get a cudaStream_t on all ranks or on none. While the stream records a graph,
- * only operations that run as kernels may be called, by ranks that have a GPU each. Operations of one
- * communicator on several streams of one graph run one after the other, as they were recorded, unless another
- * graph was recorded with it in between; the caller orders replays, and replays and other operations, of one
- * communicator. cudaStreamPerThread is refused where one rank launches for others: where ranks share a GPU,
- * and for large all-gathers of one process.
+ * one thread that drives several ranks puts their calls into a group. docs/semantics.md says which calls wait,
+ * and what a stream may record as a graph.
  *
  * For host buffers any other pointer is refused with horingInvalidUsage: a cudaStream_t, too, unless they are
  * pinned (cudaHostAlloc, cudaHostRegister).
- *
  * Streams and buffers are of the GPU's primary context, as CUDA's runtime makes them. A stream may also be of
  * a green context; if that has few SMs, HORING_GPU_BLOCKS must be no more than fit there at once.
  *
@@ -63,8 +56,7 @@
  * (6) All ranks of a communicator call the same collectives, in the same order, with the same count, type and
  * operation. Every rank gets the same bits. Two runs on the same ranks whose communicators make the same
  * calls, with the same kind of memory (horingMemAlloc or not) in each, give the same bits. Within a run, the
- * bits of a call may also depend on the memory of earlier calls: after 8 large ones in a row whose buffers
- * could not be reached in place, only every 16th checks whether they can.
+ * bits of a call may also depend on the memory of earlier calls (docs/semantics.md).
  *
  * With HORING_REPRODUCIBLE=1, or `reproducible` in options, the result of all-reduce, reduce-scatter and
  * reduce depends only on the inputs and on which rank is in which group, to the bit; not on counts, offsets,
@@ -77,7 +69,7 @@
  * (7) Threads: different communicators may be used by different threads at once. One communicator is used by
  * one thread at a time; a collective that finds another thread in the communicator returns
  * horingInvalidUsage. Only these may be called for a communicator by any thread at any time before it is
- * ended: horingCommAbort (once), horingCommCount, horingCommUserRank, horingCommGetAsyncError,
+ * ended: horingCommAbort (once), horingCommRevoke, horingCommCount, horingCommUserRank, horingCommGetAsyncError,
  * horingCommGetFailedRank, horingCommSetTimeout, horingGetLastError, horingCommBlock, horingCommGroup, horingCommRegister,
  * horingCommDeregister, horingRedOpCreatePreMulSum and horingRedOpDestroy. Functions that take no
  * communicator may be called by any thread at any time: horingGetVersion, horingGetErrorString,
@@ -212,6 +204,7 @@ typedef struct horingComm* horingComm_t;
 #define HORING_CTA_POLICY_ZERO 0x02
 #define HORING_SHRINK_DEFAULT 0x00
 #define HORING_SHRINK_ABORT 0x01
+#define HORING_REVOKE_DEFAULT 0x00
 #define HORING_API_MAGIC 0xcafebeef /* internal */
 
 /* Settings of one communicator: the fields, and the layout, of NCCL 2.32. Start with HORING_CONFIG_INITIALIZER, then
@@ -384,6 +377,22 @@ HORING_API horingResult_t horingCommSplit(horingComm_t comm, int color, int key,
 HORING_API horingResult_t horingCommShrink(horingComm_t comm, int* excludeRanksList, int excludeRanksCount,
                                            horingComm_t* newcomm, horingConfig_t* config, int shrinkFlags);
 
+/* Makes an ID with which ranks join those of comm, as horingGetUniqueId. Local. Errors: as there and for
+ * horingCommCount. */
+HORING_API horingResult_t horingCommGetUniqueId(horingComm_t comm, horingUniqueId* uniqueId);
+
+/* Makes a communicator of nRanks from all ranks of comm, which keep their numbers, and others that join. The former
+ * pass rank -1 and an ID of horingCommGetUniqueId, or NULL; at least the one that made it passes it. Who joins passes
+ * comm NULL, that ID and a rank from the number of ranks of comm on, and has the settings of its environment. The rest
+ * is as for horingCommShrink, also that comm may be revoked or in error. Errors: as there and for horingCommInitRank. */
+HORING_API horingResult_t horingCommGrow(horingComm_t comm, int nRanks, const horingUniqueId* uniqueId,
+                                         int rank, horingComm_t* newcomm, horingConfig_t* config);
+
+/* Ends what runs on comm, as horingCommAbort does, but not comm: it may be shrunk, grown, destroyed and aborted, and
+ * other calls return horingInvalidUsage. Other ranks get horingRemoteError, and may revoke it, too. Any thread.
+ * Errors: horingInvalidArgument (not a live communicator, revoked before, flags). */
+HORING_API horingResult_t horingCommRevoke(horingComm_t comm, int revokeFlags);
+
 /* Waits until the operations that this rank has issued on comm are complete, and leaves comm in good order,
  * as horingCommDestroy does. The later destroy is then local and does not wait, and every other call that
  * moves data returns horingInvalidUsage. NULL, which horingCommSplit gives without a color, succeeds. Errors:
@@ -404,12 +413,9 @@ HORING_API horingResult_t horingCommSetTimeout(horingComm_t comm, int timeoutMs)
 HORING_API horingResult_t horingCommDestroy(horingComm_t comm);
 
 /* Ends the communicator: a collective that another thread is running on it returns an error, peers get
- * horingRemoteError, and no operation is waited for, but that the others are told: for milliseconds as a rule,
- * 1 s where the process that hosts the rendezvous does not answer, 4.5 s where the connection to it is broken;
- * in that process for another second, or 3 s where connections are broken. comm is invalid afterwards. Any
- * thread, but only once.
- * NULL succeeds. Errors: horingInvalidArgument (not a live communicator), horingInvalidUsage (forked
- * child). */
+ * horingRemoteError, and no operation is waited for, but that the others are told: for milliseconds as a rule
+ * (docs/semantics.md). comm is invalid afterwards. Any thread, but only once. NULL succeeds. Errors:
+ * horingInvalidArgument (not a live communicator), horingInvalidUsage (forked child). */
 HORING_API horingResult_t horingCommAbort(horingComm_t comm);
 
 /* ---- Querying a communicator. Any thread, any time before it is ended. ---- */

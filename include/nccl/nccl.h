@@ -55,13 +55,13 @@ typedef struct CUevent_st* cudaEvent_t;
 
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
-#define NCCL_PATCH 3
+#define NCCL_PATCH 9
 #define NCCL_SUFFIX ""
 /* A version as one number; up to 2.8 it has a digit less. */
 #define NCCL_VERSION(major, minor, patch)                                \
   (((major) <= 2 && (minor) <= 8) ? (major)*1000 + (minor)*100 + (patch) \
                                   : (major)*10000 + (minor)*100 + (patch))
-#define NCCL_VERSION_CODE 22803
+#define NCCL_VERSION_CODE 22809
 /* Extension. The version of NCCL whose structs are below; initialisers write it, since it says which fields there are. */
 #define NCCL_LAYOUT_VERSION 23203
 
@@ -310,14 +310,14 @@ NCCL_TWINS(ncclResult_t, CommSplit, ncclComm_t comm, int color, int key, ncclCom
            ncclConfig_t* config);
 NCCL_TWINS(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
            ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags);
-/* Neither is served: a communicator takes in no new ranks; make another one. */
+/* Ranks of comm keep their numbers and pass rank -1; others join with the ID, comm NULL and a rank of their own. */
 NCCL_TWINS(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId);
 NCCL_TWINS(ncclResult_t, CommGrow, ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
            ncclComm_t* newcomm, ncclConfig_t* config);
 NCCL_TWINS(ncclResult_t, CommFinalize, ncclComm_t comm);
 NCCL_TWINS(ncclResult_t, CommDestroy, ncclComm_t comm);
 NCCL_TWINS(ncclResult_t, CommAbort, ncclComm_t comm);
-/* Not served: abort the communicator, or shrink it with NCCL_SHRINK_ABORT. */
+/* Ends what runs on comm, which may be shrunk or grown then. */
 NCCL_TWINS(ncclResult_t, CommRevoke, ncclComm_t comm, int revokeFlags);
 /* Neither is served. */
 NCCL_TWINS(ncclResult_t, CommSuspend, ncclComm_t comm, int flags);

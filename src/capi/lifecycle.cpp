@@ -7,6 +7,7 @@
 #include "capi/device_memory.h"
 #include "capi/group.h"
 #include "capi/handle.h"
+#include "capi/init_rank.h"
 #include "capi/on_threads.h"
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
@@ -56,27 +57,20 @@ Status checkPlace(const horingComm_t* comm, int ranks, int rank) {
   return {};
 }
 
-UniqueId idOf(const horingUniqueId& given) {
-  UniqueId id;
-  std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
-  mendLastByte(id);
-  return id;
-}
-
 // As it is on the calling thread, whichever makes the communicator.
 void noteCurrentGpu(CommunicatorOptions& options) {
   options.gpu_bus = gpuBus();
   options.gpu = openGpu();
 }
 
-struct InitRank {
-  horingComm_t* comm;
-  int ranks;
-  horingUniqueId id;
-  int rank;
-  const horingConfig_t* config;
-  const horingOptions_t* options = nullptr;
-};
+}  // namespace
+
+UniqueId idOf(const horingUniqueId& given) {
+  UniqueId id;
+  std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
+  mendLastByte(id);
+  return id;
+}
 
 Status initRank(const InitRank& init) {
   HORING_TRY(checkPlace(init.comm, init.ranks, init.rank));
@@ -96,6 +90,8 @@ Status initRank(const InitRank& init) {
   addInitToGroup(make, {nullptr, init.comm});
   return {};
 }
+
+namespace {
 
 // All meet at the first rendezvous. The others are not needed, and each ends in the process that began it.
 Status initRankScalable(const InitRank& init, int ids, const horingUniqueId* given) {

@@ -1,6 +1,7 @@
 // Making communicators out of others.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,10 +9,12 @@
 #include "capi/device_memory.h"
 #include "capi/group.h"
 #include "capi/handle.h"
+#include "capi/init_rank.h"
 #include "capi/rendezvous_list.h"
 #include "capi/settings.h"
 #include "capi/streams.h"
 #include "comm/gpu/team.h"
+#include "comm/grow.h"
 #include "comm/shrink.h"
 #include "comm/split.h"
 
@@ -204,11 +207,93 @@ Status checkAndShrink(horingComm_t comm, horingComm_t* newcomm, const ShrinkRequ
   return shrinkOrKeep(comm, excluded, newcomm, settings);
 }
 
+struct GrowRequest {
+  int ranks;
+  const horingUniqueId* id;
+  int rank;
+  const horingConfig_t* config;
+};
+
+Status growNow(horingComm_t comm, const Growth& growth, horingComm_t* newcomm,
+               const ChildSettings& settings) {
+  HORING_TRY(checkHandle(comm));
+  const auto meet = [&parent = *comm->communicator, growth, settings]() -> Result<CommunicatorOptions> {
+    HORING_ASSIGN(CommunicatorOptions larger, grow(parent, growth));
+    HORING_TRY(settings.applyTo(larger));
+    return larger;
+  };
+  if (!settings.blocking) return makeChildLater(comm, meet, newcomm);
+  comm->queue->drain();
+  HORING_ASSIGN(CommunicatorOptions larger, meet());
+  return makeChild(std::move(larger), newcomm);
+}
+
+Status growOrKeep(horingComm_t comm, horingComm_t* newcomm, const GrowRequest& request) {
+  HORING_TRY(checkChild(comm, newcomm));
+  const Communicator& parent = *comm->communicator;
+  if (request.ranks <= parent.membership().ranks() || request.ranks > kMaxRanks)
+    return makeStatus(Code::kInvalidArgument, "nRanks is %d: expected %d to %d, with the ranks that join",
+                      request.ranks, parent.membership().ranks() + 1, kMaxRanks);
+  if (request.rank != -1 && request.rank != parent.membership().rank())
+    return makeStatus(Code::kInvalidArgument, "rank is %d: expected -1, for rank %d of comm keeps its number",
+                      request.rank, parent.membership().rank());
+  HORING_ASSIGN(const ChildSettings settings, settingsOf(comm, request.config));
+  const Growth growth{request.ranks, request.id ? std::optional(idOf(*request.id)) : std::nullopt};
+  if (!groupIsOpen()) return growNow(comm, growth, newcomm, settings);
+  addInitToGroup([=] { return growNow(comm, growth, newcomm, settings); }, {comm, newcomm});
+  return {};
+}
+
+Status joinLarger(horingComm_t* newcomm, const GrowRequest& request) {
+  if (!request.id)
+    return makeStatus(Code::kInvalidArgument,
+                      "uniqueId is NULL: expected that of horingCommGetUniqueId, with which ranks join");
+  return initRank({newcomm, request.ranks, *request.id, request.rank, request.config});
+}
+
+Status revoke(horingComm_t comm, int flags) {
+  HORING_TRY(checkHandle(comm));
+  HORING_TRY(checkMayWait());
+  if (flags != HORING_REVOKE_DEFAULT)
+    return makeStatus(Code::kInvalidArgument, "revokeFlags is %d: expected HORING_REVOKE_DEFAULT", flags);
+  if (comm->communicator->membership().aborted())
+    return makeStatus(Code::kInvalidArgument, "comm was revoked before, or ended by HORING_SHRINK_ABORT");
+  comm->communicator->abort();
+  comm->queue->abandonTurns();
+  // Which tells the others.
+  [[maybe_unused]] const Status told = comm->communicator->asyncError();
+  return {};
+}
+
 }  // namespace
 
 }  // namespace horing
 
 extern "C" {
+
+horingResult_t horingCommGetUniqueId(horingComm_t comm, horingUniqueId* uniqueId) {
+  using namespace horing;
+  return guarded(comm, [&]() -> Status {
+    HORING_TRY(checkHandle(comm));
+    if (!uniqueId) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
+    HORING_ASSIGN(const UniqueId id, openRendezvous(comm->communicator->membership().options().config,
+                                                    RootOptions::Reach::kNetwork, Patience::kEndless));
+    std::memcpy(uniqueId->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
+    return {};
+  });
+}
+
+horingResult_t horingCommGrow(horingComm_t comm, int nRanks, const horingUniqueId* uniqueId, int rank,
+                              horingComm_t* newcomm, horingConfig_t* config) {
+  using namespace horing;
+  const GrowRequest request{nRanks, uniqueId, rank, config};
+  return guardedLaunch(
+      comm, [&] { return comm ? growOrKeep(comm, newcomm, request) : joinLarger(newcomm, request); });
+}
+
+horingResult_t horingCommRevoke(horingComm_t comm, int revokeFlags) {
+  return horing::guarded(comm, [&] { return horing::revoke(comm, revokeFlags); });
+}
 
 horingResult_t horingCommSplit(horingComm_t comm, int color, int key, horingComm_t* newcomm,
                                horingConfig_t* config) {

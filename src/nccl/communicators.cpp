@@ -84,16 +84,20 @@ NCCL_FACE(ncclResult_t, CommShrink,
   return answer(horingCommShrink(own(comm), excluded, count, own(made), settings.used, flags));
 }
 
-namespace {
-constexpr char kMakeAnother[] = "make another communicator, of all ranks, with ncclCommInitRank";
-}  // namespace
-
-NCCL_FACE(ncclResult_t, CommGetUniqueId, (ncclComm_t, ncclUniqueId*)) {
-  return notServed("ncclCommGetUniqueId", kMakeAnother);
+NCCL_FACE(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* id)) {
+  return answer(horingCommGetUniqueId(own(comm), reinterpret_cast<horingUniqueId*>(id)));
 }
 
-NCCL_FACE(ncclResult_t, CommGrow, (ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*)) {
-  return refuseGroup(notServed("ncclCommGrow", kMakeAnother));
+// Who joins has no communicator yet, and perhaps nothing of NCCL's variables.
+NCCL_FACE(ncclResult_t, CommGrow,
+          (ncclComm_t comm, int nRanks, const ncclUniqueId* id, int rank, ncclComm_t* made,
+           ncclConfig_t* config)) {
+  Settings settings;
+  if (const ncclResult_t read = comm ? ncclSuccess : takeOverEnvironment(); read != ncclSuccess) return read;
+  if (const ncclResult_t read = settle(config, settings); read != ncclSuccess) return refuseGroup(read);
+  const FaceDeadlines deadlines;
+  return answer(horingCommGrow(own(comm), nRanks, reinterpret_cast<const horingUniqueId*>(id), rank,
+                               own(made), settings.used));
 }
 
 NCCL_FACE(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
@@ -108,10 +112,8 @@ NCCL_FACE(ncclResult_t, CommAbort, (ncclComm_t comm)) {
   return answer(horingCommAbort(own(comm)));
 }
 
-NCCL_FACE(ncclResult_t, CommRevoke, (ncclComm_t, int)) {
-  return notServed(
-      "ncclCommRevoke",
-      "abort the communicator, or call ncclCommShrink with NCCL_SHRINK_ABORT, which ends what runs");
+NCCL_FACE(ncclResult_t, CommRevoke, (ncclComm_t comm, int flags)) {
+  return answer(horingCommRevoke(own(comm), flags));
 }
 
 NCCL_FACE(ncclResult_t, CommSuspend, (ncclComm_t, int)) {

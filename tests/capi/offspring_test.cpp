@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 
 #include "ranks.h"
 
@@ -332,6 +333,107 @@ TEST(ShrinkTrouble, ThoseThatDoNotComeAreNamedAndMayBeExcludedThen) {
       EXPECT_HORING(horingCommDestroy(child));
     });
   }
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+// All ranks of `comms`, and more, each on a thread.
+std::vector<horingComm_t> grown(const std::vector<horingComm_t>& comms, int ranks, bool only_maker_has_id) {
+  std::vector<horingComm_t> larger(static_cast<size_t>(ranks));
+  horingUniqueId id;
+  EXPECT_HORING(horingCommGetUniqueId(comms[1], &id));
+  onEveryRank(ranks, [&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    const bool stays = at < comms.size();
+    const bool has_id = !stays || rank == 1 || !only_maker_has_id;
+    EXPECT_HORING(horingCommGrow(stays ? comms[at] : nullptr, ranks, has_id ? &id : nullptr,
+                                 stays ? -1 : rank, &larger[at], nullptr));
+  });
+  return larger;
+}
+void expectTogether(const std::vector<horingComm_t>& comms) {
+  std::vector<int> all(comms.size());
+  std::iota(all.begin(), all.end(), 0);
+  onEveryRank(static_cast<int>(comms.size()),
+              [&](int rank) { EXPECT_EQ(gathered(comms[static_cast<size_t>(rank)], rank), all); });
+  for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
+}
+
+TEST_P(Split, GrowsByRanksThatJoin) {
+  expectTogether(grown(comms_, kRanks + 3, true));
+  expectTogether(grown(comms_, kRanks + 1, false));
+  onEveryRank(kRanks, [&](int rank) { EXPECT_EQ(gathered(comm(rank), rank).size(), size_t{kRanks}); });
+}
+
+TEST_P(Split, OneThreadGrowsAllRanksInAGroup) {
+  horingUniqueId id;
+  std::vector<horingComm_t> larger(kRanks + 1);
+  ASSERT_HORING(horingCommGetUniqueId(comm(0), &id));
+  ASSERT_HORING(horingGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank)
+    ASSERT_HORING(horingCommGrow(comm(rank), kRanks + 1, rank == 0 ? &id : nullptr, -1,
+                                 &larger[static_cast<size_t>(rank)], nullptr));
+  ASSERT_HORING(horingCommGrow(nullptr, kRanks + 1, &id, kRanks, &larger.back(), nullptr));
+  ASSERT_HORING(horingGroupEnd());
+  expectTogether(larger);
+}
+
+// What a rank waits for ends, and all can go on together, or without one.
+TEST_P(Split, IsRevokedAndGrowsOrShrinksThen) {
+  std::vector<std::thread> waiting;
+  for (int rank = 0; rank < kRanks - 1; ++rank)
+    waiting.emplace_back([&, rank] {
+      int x = 1;
+      EXPECT_NE(horingAllReduce(&x, &x, 1, horingInt, horingSum, comm(rank), nullptr), horingSuccess);
+    });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  onEveryRank(kRanks, [&](int rank) { EXPECT_HORING(horingCommRevoke(comm(rank), HORING_REVOKE_DEFAULT)); });
+  for (std::thread& each : waiting) each.join();
+  int x = 1;
+  EXPECT_TRUE(
+      refuses(horingCommRevoke(comm(0), HORING_REVOKE_DEFAULT), horingInvalidArgument, "revoked before"));
+  EXPECT_NE(horingAllReduce(&x, &x, 1, horingInt, horingSum, comm(0), nullptr), horingSuccess);
+  expectTogether(grown(comms_, kRanks + 1, true));
+  std::vector<horingComm_t> smaller(kRanks - 1);
+  onEveryRank(kRanks - 1, [&](int rank) {
+    int gone = kRanks - 1;
+    EXPECT_HORING(horingCommShrink(comm(rank), &gone, 1, &smaller[static_cast<size_t>(rank)], nullptr,
+                                   HORING_SHRINK_DEFAULT));
+  });
+  expectTogether(smaller);
+}
+
+TEST(GrowArguments, AreRefused) {
+  const Setting soon("HORING_INIT_TIMEOUT_MS", horing::test::kShortDeadlineMs);
+  const std::vector<horingComm_t> comms = makeCommunicators(2, Meeting::kInitAll);
+  horingUniqueId id, other;
+  ASSERT_HORING(horingCommGetUniqueId(comms[0], &id));
+  ASSERT_HORING(horingCommGetUniqueId(comms[0], &other));
+  EXPECT_TRUE(refuses(horingCommGetUniqueId(comms[0], nullptr), horingInvalidArgument, "uniqueId is NULL"));
+  EXPECT_TRUE(refuses(horingCommGetUniqueId(nullptr, &id), horingInvalidArgument, "comm is NULL"));
+  const auto grow = [&](int rank, int ranks, const horingUniqueId* with, int as) {
+    horingComm_t none = nullptr;
+    return horingCommGrow(rank < 0 ? nullptr : comms[static_cast<size_t>(rank)], ranks, with, as, &none,
+                          nullptr);
+  };
+  EXPECT_TRUE(refuses(grow(0, 2, &id, -1), horingInvalidArgument, "nRanks is 2: expected 3"));
+  EXPECT_TRUE(refuses(grow(0, 3, &id, 1), horingInvalidArgument, "rank is 1: expected -1"));
+  EXPECT_TRUE(refuses(grow(-1, 3, nullptr, 2), horingInvalidArgument, "uniqueId is NULL"));
+  EXPECT_TRUE(refuses(horingCommGrow(comms[0], 3, &id, -1, nullptr, nullptr), horingInvalidArgument,
+                      "newcomm is NULL"));
+  EXPECT_TRUE(refuses(horingCommRevoke(comms[0], 1), horingInvalidArgument, "revokeFlags is 1"));
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(refuses(grow(rank, 3, nullptr, -1), horingInvalidUsage, "no rank was given an ID"));
+  });
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(refuses(grow(rank, 3, rank == 0 ? &id : &other, -1), horingInvalidUsage, "another ID"));
+  });
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(refuses(grow(rank, 3 + rank, &id, -1), horingInvalidUsage, "the same nRanks"));
+  });
+  // Nobody joins.
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(refuses(grow(rank, 3, &id, -1), horingTimeout, "rank 2 of 3 did not arrive"));
+  });
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 

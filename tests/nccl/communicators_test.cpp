@@ -190,6 +190,34 @@ TEST(NcclAnswers, ADeadlineIsARemoteErrorToThoseWhoKnowNoTimeout) {
   }
 }
 
+// What frameworks do whose ranks come and go: a collective that will not end is revoked, and the rest goes on with another rank.
+TEST(NcclElastic, RanksRevokeAndGrow) {
+  std::vector<ncclComm_t> comms = meet(2), larger(3);
+  std::thread waits([&] {
+    float x = 1;
+    EXPECT_NE(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr), ncclSuccess);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const ncclComm_t comm : comms) EXPECT_NCCL(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  waits.join();
+  float x = 1;
+  EXPECT_TRUE(
+      refuses(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comms[0], nullptr), ncclInvalidUsage, "aborted"));
+  EXPECT_TRUE(refuses(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT), ncclInvalidArgument, "revoked before"));
+  ncclUniqueId id;
+  ASSERT_NCCL(ncclCommGetUniqueId(comms[0], &id));
+  onEveryRank(3, [&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    ASSERT_NCCL(ncclCommGrow(rank < 2 ? comms[at] : nullptr, 3, rank == 1 ? nullptr : &id, rank < 2 ? -1 : 2,
+                             &larger[at], nullptr));
+    float one = 1;
+    EXPECT_NCCL(ncclAllReduce(&one, &one, 1, ncclFloat, ncclSum, larger[at], nullptr));
+    EXPECT_EQ(one, 3);
+  });
+  destroyAll(comms);
+  destroyAll(larger);
+}
+
 // Deadlines of a program's own communicators, which are not those of this face.
 class NcclDeadlines : public testing::Test {
  protected:
@@ -326,7 +354,7 @@ TEST(NcclGroups, LaunchNothingIfACallIsRefused) {
        [&] { return ncclPutSignal(&x, 1, ncclFloat, 0, nullptr, 0, 0, 0, 0, comms[1], nullptr); }},
       {"ncclSignal", [&] { return ncclSignal(0, 0, 0, 0, comms[1], nullptr); }},
       {"ncclWaitSignal", [&] { return ncclWaitSignal(0, nullptr, comms[1], nullptr); }},
-      {"ncclCommGrow", [&] { return ncclCommGrow(comms[1], 3, nullptr, -1, &child, nullptr); }},
+      {"nRanks is 2", [&] { return ncclCommGrow(comms[1], 2, nullptr, -1, &child, nullptr); }},
   };
   for (const auto& [name, call] : never_served) {
     ASSERT_NCCL(ncclGroupStart());
@@ -446,7 +474,6 @@ TEST(NcclAnswers, WhatIsNotServedIsRefusedWithAText) {
   const std::vector<ncclComm_t> comms = meet(1);
   const ncclComm_t comm = comms[0];
   ncclUniqueId id{};
-  ncclComm_t made = nullptr;
   void* pointer = nullptr;
   size_t offset = 0;
   ncclCftLeId le = 0;
@@ -454,9 +481,6 @@ TEST(NcclAnswers, WhatIsNotServedIsRefusedWithAText) {
   const auto isNotServed = [](ncclResult_t result, const char* name) {
     return refuses(result, ncclInvalidUsage, std::string("horing does not serve ") + name);
   };
-  EXPECT_TRUE(isNotServed(ncclCommGetUniqueId(comm, &id), "ncclCommGetUniqueId"));
-  EXPECT_TRUE(isNotServed(ncclCommGrow(comm, 2, &id, 1, &made, nullptr), "ncclCommGrow"));
-  EXPECT_TRUE(isNotServed(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), "ncclCommRevoke"));
   EXPECT_TRUE(isNotServed(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), "ncclCommSuspend"));
   EXPECT_TRUE(isNotServed(ncclCommResume(comm), "ncclCommResume"));
   EXPECT_TRUE(isNotServed(ncclDevCommCreate(comm, nullptr, nullptr), "ncclDevCommCreate"));

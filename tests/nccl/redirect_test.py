@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 programs, libraries, client, static_client = (Path(word) for word in sys.argv[1:])
-OURS = "version 22803\nsum 3\n"
+OURS = "version 22809\nsum 3\n"
 environment = {name: value for name, value in os.environ.items() if not name.startswith(("LD_", "NCCL_", "HORING_"))}
 
 
@@ -34,7 +34,7 @@ if not found.endswith(f"{libraries / 'libnccl.so.2'}: horing\n"):
 found = run(programs / "horing-info", "nccl", "--check", "--", client)[1]
 if not found.endswith("libnccl.so.2: not horing\n"):
     sys.exit(f"horing-info nccl --check said of the other one: {found}")
-if b"NCCL version 2.28.3+cuda" not in (libraries / "libnccl.so.2").read_bytes():
+if b"NCCL version 2.28.9+cuda" not in (libraries / "libnccl.so.2").read_bytes():
     sys.exit("the banner that tools look for is not in the file")
 expect(run("/bin/true", LD_AUDIT=libraries / "libhoring_audit.so", LD_DEBUG="files")[:1] + ("",), (0, ""), "others")
 untouched = run("/bin/true", LD_AUDIT=libraries / "libhoring_audit.so", LD_DEBUG="files")[2]
