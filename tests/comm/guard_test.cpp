@@ -107,6 +107,29 @@ TEST_F(GuardTest, LetsOneThreadIn) {
   EXPECT_TRUE(looked) << "while the call waits for the rendezvous";
 }
 
+// A rank that lives and is late is no error, and the log says once who it is.
+TEST_F(GuardTest, TellsWhomACallHasWaitedForTenSeconds) {
+  const auto info = [](const char* name) {
+    return name == std::string_view("HORING_DEBUG") ? "info" : nullptr;
+  };
+  const Log log = Config::fromLookup(info).take().log(0);
+  CallLog calls;
+  Watchdog watchdog(calls, control_, clock_, log, aborted_);
+  calls.beginExchange();
+  const auto saidAfter = [&](int64_t seconds) {
+    testing::internal::CaptureStderr();
+    watchdog.look(kExchange, seconds * 1'000'000'000, [] { return Obstacle{.text = "rank 1 is not here"}; });
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(saidAfter(0), "");
+  EXPECT_EQ(saidAfter(9), "");
+  EXPECT_NE(saidAfter(12).find("has waited for 12 s: rank 1 is not here"), std::string::npos);
+  EXPECT_EQ(saidAfter(100), "");
+  EXPECT_EQ(saidAfter(0), "") << "it goes on";
+  EXPECT_NE(saidAfter(10).find("for 10 s"), std::string::npos);
+  calls.endExchange();
+}
+
 TEST_F(GuardTest, SaysGoodbyeUnlessSomethingIsWrong) {
   guard_.leave();
   EXPECT_EQ(control_.goodbyes, 1);
