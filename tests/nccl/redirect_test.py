@@ -24,6 +24,10 @@ def expect(got, wanted, what):
 expect(run(client), (1, "version 1\n"), "without redirection")
 expect(run(client, LD_LIBRARY_PATH=libraries), (1, "version 1\n"), "LD_LIBRARY_PATH does not reach it")
 expect(run(client, LD_AUDIT=libraries / "libhoring_audit.so"), (0, OURS), "LD_AUDIT")
+# By a path from here, of a program that goes elsewhere before it asks.
+moves = "import ctypes, os; os.chdir('/'); print(os.path.basename(ctypes.CDLL('libnccl.so.2')._name)); print('horing' in open('/proc/self/maps').read())"
+expect(run(sys.executable, "-c", moves, LD_AUDIT=os.path.relpath(libraries / "libhoring_audit.so")),
+       (0, "libnccl.so.2\nTrue\n"), "LD_AUDIT by a relative path")
 expect(run(client, LD_PRELOAD=libraries / "libnccl.so.2"), (0, OURS), "LD_PRELOAD")
 expect(run(static_client), (0, OURS), "libnccl_static.a")
 launch = [programs / "horing-run", "--nccl", "--", client]
