@@ -40,11 +40,12 @@ void keep(const char* text) noexcept {
   }
 }
 
-// "2.30.7", or 23007; 0: neither.
+// "2.30.7", "2.30", or 23007; 0: none of these.
 int parseLevel(const char* text) {
   int major = 0, minor = 0, patch = 0;
   char more = 0;
-  if (std::sscanf(text, "%d.%d.%d%c", &major, &minor, &patch, &more) == 3)
+  if (std::sscanf(text, "%d.%d.%d%c", &major, &minor, &patch, &more) == 3 ||
+      std::sscanf(text, "%d.%d%c", &major, &minor, &more) == 2)
     return NCCL_VERSION(major, minor, patch);
   return std::sscanf(text, "%d%c", &major, &more) == 1 && major > 0 ? major : 0;
 }

@@ -164,9 +164,16 @@ TEST(NcclVersion, IsTheLevelThatIsWholeOrThatIsAskedFor) {
     EXPECT_NCCL(ncclGetVersion(&version));
     EXPECT_EQ(version, 23007);
   }
-  const Variable level("HORING_NCCL_LEVEL", "new");
-  EXPECT_NCCL(ncclGetVersion(&version));
-  EXPECT_EQ(version, NCCL_VERSION_CODE);
+  {
+    const Variable level("HORING_NCCL_LEVEL", "2.30");
+    EXPECT_NCCL(ncclGetVersion(&version));
+    EXPECT_EQ(version, 23000);
+  }
+  for (const char* const wrong : {"new", "2.", "2.30.", "2.30.x"}) {
+    const Variable level("HORING_NCCL_LEVEL", wrong);
+    EXPECT_NCCL(ncclGetVersion(&version));
+    EXPECT_EQ(version, NCCL_VERSION_CODE) << wrong;
+  }
   EXPECT_TRUE(refuses(ncclGetVersion(nullptr), ncclInvalidArgument, "version is NULL"));
 }
 
