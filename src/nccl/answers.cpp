@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/thread_object.h"
+#include "nccl/environment.h"
 #include "nccl/face.h"
 
 namespace horing::nccl {
@@ -30,8 +31,9 @@ Latest& latest() {
   return *kept;
 }
 
-void keep(const char* text) noexcept {
+void keep(const char* given) noexcept {
   try {
+    const std::string text = given + originsOf(given);
     ThreadTexts::get().latest_here = text;
     Latest& all = latest();
     std::lock_guard lock(all.mutex);

@@ -88,9 +88,12 @@ void showBanner(int rank) {
 
 ncclResult_t takeOverEnvironment() noexcept {
   try {
-    std::lock_guard lock(told().mutex);
-    const horingResult_t result = tell();
-    sayOnce();
+    const horingResult_t result = [] {
+      std::lock_guard lock(told().mutex);
+      const horingResult_t first = tell();
+      sayOnce();
+      return first;
+    }();
     return answer(result);
   } catch (...) {
     return refuse(ncclSystemError, "no memory for what NCCL's variables say");
@@ -116,6 +119,20 @@ FaceDeadlines::FaceDeadlines() noexcept {
 
 FaceDeadlines::~FaceDeadlines() {
   [[maybe_unused]] const horingResult_t reset = horingSetThreadOptions(nullptr);
+}
+
+std::string originsOf(std::string_view text) {
+  std::string origins;
+  std::lock_guard lock(told().mutex);
+  for (const Mapping& mapping : mappings()) {
+    const auto is_told = told().values.find(std::string_view(mapping.own));
+    const char* const set = std::getenv(mapping.own);
+    if (is_told == told().values.end() || (set && *set) || text.find(mapping.own) == text.npos) continue;
+    for (const char* const from : mapping.from)
+      if (const auto value = findValue(from))
+        origins += formatString(" (%s comes of %s=%s)", mapping.own, from, value->c_str());
+  }
+  return origins;
 }
 
 void overrideBy(Settings& settings) {

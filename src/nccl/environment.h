@@ -1,5 +1,8 @@
 #pragma once
 // From NCCL's environment to horing's settings, without a change of the environment; and the lines that NCCL's logs begin with.
+#include <string>
+#include <string_view>
+
 #include "base/log.h"
 #include "nccl/face.h"
 
@@ -8,6 +11,9 @@ namespace horing::nccl {
 // Tells horing what NCCL's variables say now, and says once, at info, what has become of each. A code other than ncclSuccess comes
 // with its text.
 ncclResult_t takeOverEnvironment() noexcept;
+
+// For a text that names variables of horing which nobody set: what of NCCL's they come of; empty: it names none.
+std::string originsOf(std::string_view text);
 
 // While it lives, communicators that the calling thread makes have the deadlines of this face, unless horing's variables are set:
 // operations none, since callers have their own, and ranks half an hour to come, since frameworks make groups minutes apart.

@@ -91,6 +91,24 @@ TEST(NcclEnvironment, DecidesWhetherCommunicatorsBlock) {
   EXPECT_NCCL(ncclCommDestroy(comm));
 }
 
+// The user set NCCL's.
+TEST(NcclEnvironment, IsNamedWhereItIsWrong) {
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  {
+    const Variable wrong("NCCL_ALGO", "spiral");
+    EXPECT_TRUE(refuses(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidArgument,
+                        "(HORING_ALGO comes of NCCL_ALGO=spiral)"));
+    const Variable own("HORING_ALGO", "coil");
+    EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidArgument);
+    EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("comes of"), std::string::npos)
+        << ncclGetLastError(nullptr);
+  }
+  ASSERT_NCCL(ncclCommInitRank(&comm, 1, id, 0));
+  EXPECT_NCCL(ncclCommDestroy(comm));
+}
+
 TEST(NcclEnvironment, LogsInNcclsFormIntoItsFile) {
   const horing::test::TemporaryFolder folder;
   const std::string path = folder.path().string() + "/log.";
