@@ -1,4 +1,5 @@
 // Memory of GPUs through NCCL's interface. Emulated; a program of its own, since a driver that is loaded stays.
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -54,6 +55,33 @@ TEST(NcclGpu, MemoryIsTheCurrentGpusOnceThereIsADriver) {
   cuda.fail("cuMemAlloc", 2);
   EXPECT_TRUE(refuses(ncclMemAlloc(&memory, 4096), ncclUnhandledCudaError, "no 4096 bytes"));
   cuda.fail(nullptr, 0);
+}
+
+// Read when the operation's turn on its stream has come.
+TEST(NcclGpu, AScalarMayBeOnTheGpu) {
+  const FakeCuda cuda;
+  ASSERT_TRUE(cuda.loaded());
+  const std::vector<ncclComm_t> comms = meet(2);
+  onEveryRank(2, [&](int rank) {
+    const ncclComm_t comm = comms[static_cast<size_t>(rank)];
+    const CurrentGpu current(cuda, rank);
+    const GpuVector<float> scalar(cuda, rank, std::vector<float>(1, 0)),
+        data(cuda, rank, std::vector<float>(8, 1));
+    const PinnedVector<float> three(cuda, rank, std::vector<float>(1, 3));
+    const GpuStream stream(cuda, rank);
+    std::atomic<bool> gate{false};
+    ncclRedOp_t op;
+    ASSERT_NCCL(ncclRedOpCreatePreMulSum(&op, scalar.data(), ncclFloat, ncclScalarDevice, comm));
+    stream.waitFor(gate);
+    scalar.writeOn(stream, three);
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, op, comm,
+                              static_cast<cudaStream_t>(stream.get())));
+    EXPECT_NCCL(ncclRedOpDestroy(op, comm));
+    gate = true;
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(8, 6));
+  });
+  destroyAll(comms);
 }
 
 // The other rank never comes: whatever is called on a stream returns, the first time, too, and an abort ends what waits there.
