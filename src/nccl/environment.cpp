@@ -7,9 +7,11 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/config.h"
 #include "base/output.h"
+#include "base/thread_object.h"
 #include "nccl/banner.h"
 #include "nccl/config.h"
 #include "nccl/variables.h"
@@ -159,9 +161,27 @@ void logBegin(ncclComm_t* place, int rank, int ranks) noexcept {
   }
 }
 
-void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcept {
-  if (result != ncclSuccess || groupIsOpen()) return;
+namespace {
+// Of the calling thread's open group.
+struct Begun {
+  ncclComm_t* place;
+  int rank, ranks;
+};
+using BegunInGroup = ThreadObject<std::vector<Begun>>;
+}  // namespace
+
+void logGroupEnd(ncclResult_t result) noexcept {
   try {
+    for (const Begun& each : std::exchange(BegunInGroup::get(), {}))
+      logEnd(each.place, each.rank, each.ranks, result);
+  } catch (...) {  // no memory: lines less
+  }
+}
+
+void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcept {
+  if (result != ncclSuccess) return;
+  try {
+    if (groupIsOpen()) return BegunInGroup::get().push_back({place, rank, ranks});
     int gpu = -1;
     [[maybe_unused]] const horingResult_t asked = horingCommCuDevice(own(*place), &gpu);
     std::lock_guard lock(told().mutex);

@@ -32,5 +32,7 @@ void overrideBy(Settings& settings);
 // Around the making of a communicator by `rank`: lines in NCCL's form, where NCCL_DEBUG asks for them.
 void logBegin(ncclComm_t* place, int rank, int ranks) noexcept;
 void logEnd(ncclComm_t* place, int rank, int ranks, ncclResult_t result) noexcept;
+// The end of a group: those lines of what its calls make then, if it succeeded.
+void logGroupEnd(ncclResult_t result) noexcept;
 
 }  // namespace horing::nccl

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "nccl/environment.h"
 #include "nccl/face.h"
 
 using namespace horing::nccl;
@@ -32,7 +33,13 @@ NCCL_FACE(ncclResult_t, GroupStart, (void)) {
 
 NCCL_FACE(ncclResult_t, GroupEnd, (void)) {
   if (depth > 0) --depth;
-  if (depth > 0 || refused == ncclSuccess) return answer(horingGroupEnd());
+  if (depth > 0) return answer(horingGroupEnd());
+  if (refused == ncclSuccess) {
+    const ncclResult_t ended = answer(horingGroupEnd());
+    logGroupEnd(ended);
+    return ended;
+  }
+  logGroupEnd(refused);
   [[maybe_unused]] const horingResult_t dropped = horingGroupDiscard();
   return refuse(std::exchange(refused, ncclSuccess),
                 "nothing of the group was launched, since it holds a call with an error: %s", why_refused);
@@ -42,6 +49,8 @@ NCCL_FACE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info)) {
   static_assert(sizeof(horingSimInfo_t) == sizeof *info);
   const ncclResult_t closed = answer(horingGroupSimulateEnd(reinterpret_cast<horingSimInfo_t*>(info)));
   if (depth > 0) --depth;
-  if (depth > 0 || refused == ncclSuccess) return closed;
+  if (depth > 0) return closed;
+  logGroupEnd(ncclInvalidUsage);  // nothing is made
+  if (refused == ncclSuccess) return closed;
   return refuse(std::exchange(refused, ncclSuccess), "the group holds a call with an error: %s", why_refused);
 }
