@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/no_memory.h"
 #include "base/status.h"
 
 namespace horing {
@@ -29,6 +30,8 @@ Status onThreads(int count, Body body) {
         makeStatus(Code::kSystemError,
                    "only %zu of %d threads could be started (ulimit -u, or a limit of the container): %s",
                    threads.size(), count, error.what());
+  } catch (...) {
+    status = noMemory();
   }
   start.set_value(status.ok());
   for (std::thread& thread : threads) thread.join();

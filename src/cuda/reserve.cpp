@@ -40,7 +40,9 @@ Result<void*> allocate(const CudaDevice& device, CudaReserve::Kind kind, size_t 
 }  // namespace
 
 CudaReserve& CudaReserve::ofProcess() {
-  static auto* const reserve = new CudaReserve;  // calls may come while the program ends
+  // Never destroyed, for calls may come while the program ends; and made where there is no memory, for destructors ask it.
+  alignas(CudaReserve) static std::byte place[sizeof(CudaReserve)];
+  static auto* const reserve = new (place) CudaReserve;
   return *reserve;
 }
 

@@ -55,6 +55,26 @@ TEST(NoMemory, InTheMiddleOfALaunchLeavesNothingBehind) {
   for (const horingComm_t comm : {pair[0], pair[1], alone}) EXPECT_HORING(horingCommDestroy(comm));
 }
 
+// With each allocation of the calling thread in turn: ranks that have threads already end, and the program lives.
+TEST(NoMemory, WhileThreadsOfRanksStartMakesNone) {
+  if (horing::test::kSanitizer)
+    GTEST_SKIP() << "sanitizers bring their own operator new, which has always enough";
+  bool ran_out = true;
+  int failures = 0;
+  for (int64_t enough_for = 0; ran_out; ++enough_for) {
+    horingComm_t comms[3] = {};
+    allocations_left = enough_for;
+    const horingResult_t result = horingCommInitAll(comms, 3, nullptr);
+    ran_out = allocations_left < 0;
+    allocations_left = kNever;
+    EXPECT_EQ(result, ran_out ? horingSystemError : horingSuccess) << "memory for " << enough_for;
+    failures += ran_out;
+    for (const horingComm_t comm : comms)
+      EXPECT_HORING(horingCommDestroy(result == horingSuccess ? comm : nullptr));
+  }
+  EXPECT_GT(failures, 10);
+}
+
 // The thread that carries operations out has memory for so many allocations from one callback to the next.
 struct Scarcity {
   int64_t enough_for;
