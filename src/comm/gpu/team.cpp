@@ -84,8 +84,11 @@ GpuTeam::~GpuTeam() {
 }
 
 void GpuTeam::release() {
-  if (remote_ && !remote_->leave()) memory_.keepUntilTheEnd(remote_->rank());
-  remote_.reset();
+  // Where there is none, other ranks of this process may look whether there is.
+  if (remote_) {
+    if (!remote_->leave()) memory_.keepUntilTheEnd(remote_->rank());
+    remote_.reset();
+  }
   plans_.clear();
   exchanges_.clear();
   {
