@@ -7,7 +7,7 @@ namespace horing {
 namespace {
 // The rendezvous gives all ranks half a second to answer, and a second to come into the call.
 constexpr int64_t kVerdictMs = 2000;
-constexpr int kAbortCheckMs = 50;
+constexpr int kVerdictCheckMs = 50;
 }  // namespace
 
 void Watchdog::tell(CallReport::Kind kind, uint64_t sequence, Obstacle obstacle, int64_t timeout_ms) {
@@ -42,7 +42,7 @@ Status Watchdog::verdict(const Status& own) const {
   while (control_.status().ok() && control_.fd() >= 0 && !deadline.passed() &&
          !aborted_.load(std::memory_order_relaxed)) {
     pollfd entry{control_.fd(), POLLIN, 0};
-    [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kAbortCheckMs));
+    [[maybe_unused]] const int ready = ::poll(&entry, 1, std::min(deadline.remainingMs(), kVerdictCheckMs));
   }
   const Status judged = control_.status();
   return judged.ok() ? own : judged;
