@@ -3,6 +3,7 @@
 usage: install_test.py CMAKE C_COMPILER CXX_COMPILER SOURCE_FOLDER BUILD_FOLDER PROGRAM...
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,17 @@ from pathlib import Path
 
 RANKS = 2
 LIMIT_S = 120
+# What each program of examples/ prints, as often as it has ranks that get that far. Each also checks its own result.
+EXAMPLES = {
+    "all_reduce": ("sum 3\n", 2),
+    "all_reduce_cpp": ("sum 3\n", 2),
+    "all_reduce_static": ("sum 3\n", 2),
+    "streams": ("sum 3, computed 14.4 meanwhile\n", 2),
+    "groups": ("received 10 from rank 1\n", 1),
+    "failure": ("rank 1 was lost; 1 ranks go on\n", 1),
+    "late": ("all were there\n", 2),
+    "paro": ("learnt 0.5\n", 2),
+}
 
 
 def run(*command, **options):
@@ -55,16 +67,26 @@ def names_no_place(tree, places):
                 expect(os.fsencode(place) not in content, f"{path.relative_to(tree)} names {place}")
 
 
-def find_package(cmake, compilers, tree, consumer, build):
-    run(cmake, "-G", "Ninja", "-S", consumer, "-B", build, f"-DCMAKE_PREFIX_PATH={tree}", f"-DCMAKE_C_COMPILER={compilers[0]}",
-        f"-DCMAKE_CXX_COMPILER={compilers[1]}")
+def examples(cmake, compilers, tree, source, build):
+    """Builds all by find_package(), and runs each."""
+    strict = "-Wall -Wextra -Werror"
+    run(cmake, "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={tree}", f"-DCMAKE_C_COMPILER={compilers[0]}",
+        f"-DCMAKE_CXX_COMPILER={compilers[1]}", f"-DCMAKE_C_FLAGS={strict}", f"-DCMAKE_CXX_FLAGS={strict}")
     run(cmake, "--build", build)
-    expect(uses_installed_library(tree, build / "sum_shared"), "sum_shared does not load libhoring.so")
-    expect(not uses_installed_library(tree, build / "sum_static"), "sum_static loads libhoring.so")
-    for program in ("sum_shared", "sum_static", "sum_cpp"):
-        sums(tree, build / program)
-    output = run(tree / "bin" / "horing-run", "-n", RANKS, "--timeout", 60, "--", build / "train")
-    expect(output.count("learnt 0.5\n") == RANKS, f"train said: {output}")
+    expect(uses_installed_library(tree, build / "all_reduce"), "all_reduce does not load libhoring.so")
+    expect(not uses_installed_library(tree, build / "all_reduce_static"), "all_reduce_static loads libhoring.so")
+    for name, (text, times) in EXAMPLES.items():
+        output = run(tree / "bin" / "horing-run", "-n", RANKS, "--timeout", 60, "--", build / name)
+        expect(output.count(text) == times, f"{name} said: {output}")
+    output = run(build / "threads")
+    expect(output.count("sum 10\n") == 4, f"threads said: {output}")
+    if (build / "mpi").exists() and shutil.which("mpirun"):
+        output = run("mpirun", "-n", RANKS, build / "mpi", env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        expect(output.count("sum 3\n") == RANKS, f"mpi said: {output}")
+    else:
+        print("Left out: examples/mpi.c, which needs MPI")
+    made = {path.stem for path in source.iterdir() if path.suffix in (".c", ".cpp")}
+    expect(made <= {*EXAMPLES, "threads", "mpi"}, f"no test runs {sorted(made - {*EXAMPLES, 'threads', 'mpi'})} of examples/")
 
 
 def pkg_config(compiler, tree, source, build):
@@ -110,7 +132,7 @@ def nccl(compiler, tree, source, build):
 
 def main():
     cmake, c_compiler, cxx_compiler, source, build, *names = sys.argv[1:]
-    consumer = Path(source) / "tests" / "install" / "consumer"
+    sources = Path(source) / "examples"
     os.environ.pop("LD_LIBRARY_PATH", None)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
@@ -118,9 +140,9 @@ def main():
         tree = (folder / "first").rename(folder / "moved")
         names_no_place(tree, [source, build, str(folder / "first")])
         programs(tree, build, names)
-        find_package(cmake, (c_compiler, cxx_compiler), tree, consumer, folder / "found")
+        examples(cmake, (c_compiler, cxx_compiler), tree, sources, folder / "found")
         (folder / "configured").mkdir()
-        pkg_config(c_compiler, tree, consumer / "sum.c", folder / "configured")
+        pkg_config(c_compiler, tree, sources / "all_reduce.c", folder / "configured")
         nccl(c_compiler, tree, Path(source) / "tests" / "nccl" / "client.c", folder / "configured")
 
 

@@ -1,4 +1,5 @@
-/* A user's program: C99, nothing but the installed headers. Fits the mean of what the ranks have, 0 .. ranks-1. */
+/* PaRO, sharded training: parameters, gradients and optimizer state are sharded over all ranks (GGG). Each rank has one sample, its
+ * number, and plain gradient descent finds the mean of all. */
 #include <horing/paro.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* A user's program: C99, nothing but the installed header. Each rank gives rank + 1. */
+/* A first all-reduce: each rank gives its number plus 1, and every rank gets the sum. Exit codes: 0, the sum is right. */
 #include <horing/horing.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// The same with horing.hpp.
+// The same as all_reduce.c, in C++: errors are exceptions, and the communicator ends with its scope.
 #include <cstdio>
 #include <horing/horing.hpp>
 
