@@ -16,6 +16,15 @@ constexpr int64_t kForeignTurnNs = 1'000'000;
 // How long to believe that it is still there: twice as long each time that one is there when this has passed.
 constexpr int64_t kShortestNoYieldNs = 2'000'000;
 constexpr int64_t kLongestNoYieldNs = 128'000'000;
+
+// Leaves the core to its other hardware thread for a moment.
+void pauseCore() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
 }  // namespace
 
 Result<Waiter> Waiter::create(WaitPolicy policy, std::span<const int> fds) {
@@ -42,7 +51,7 @@ Waiter::Step Waiter::idle(int64_t now_ns) {
   yielded_ns_ = 0;
   const int64_t idle_ns = now_ns - idle_since_ns_;
   if (idle_ns < policy_.spin_ns) {
-    __builtin_ia32_pause();
+    pauseCore();
     return Step::kAgain;
   }
   if (idle_ns < policy_.spin_ns + policy_.yield_ns && now_ns >= no_yield_until_ns_) {
