@@ -130,6 +130,26 @@ def nccl(compiler, tree, source, build):
         expect("sum 3\n" in run(*command), f"{command} gives no sum")
 
 
+def packages(cmake, compiler, tree, source, build, folder):
+    """What cpack makes has the files of the installed tree, and serves as that does."""
+    run(Path(cmake).with_name("cpack"), "--config", Path(build) / "CPackConfig.cmake", "-B", folder)
+    archive, package = next(folder.glob("horing-*.tar.gz")), next(folder.glob("horing_*.deb"))
+    shutil.unpack_archive(archive, folder / "unpacked")
+    unpacked = [next((folder / "unpacked").iterdir())]
+    if shutil.which("dpkg-deb"):
+        run("dpkg-deb", "-x", package, folder / "installed")
+        unpacked.append(folder / "installed" / "opt" / "horing")
+        expect("Depends: libsodium23, " in run("dpkg-deb", "-I", package), f"{package.name} does not name what it needs")
+    else:
+        print("Left out: the .deb, which needs dpkg-deb")
+    for place in unpacked:
+        files = {path.relative_to(tree) for path in tree.rglob("*") if not path.is_dir()}
+        packed = {path.relative_to(place) for path in place.rglob("*") if not path.is_dir()}
+        expect(packed == files, f"{place} differs in {sorted(map(str, packed ^ files))}")
+        (place / "built").mkdir()
+        pkg_config(compiler, place, source, place / "built")
+
+
 def main():
     cmake, c_compiler, cxx_compiler, source, build, *names = sys.argv[1:]
     sources = Path(source) / "examples"
@@ -143,6 +163,7 @@ def main():
         examples(cmake, (c_compiler, cxx_compiler), tree, sources, folder / "found")
         (folder / "configured").mkdir()
         pkg_config(c_compiler, tree, sources / "all_reduce.c", folder / "configured")
+        packages(cmake, c_compiler, tree, sources / "all_reduce.c", build, folder / "packages")
         nccl(c_compiler, tree, Path(source) / "tests" / "nccl" / "client.c", folder / "configured")
 
 

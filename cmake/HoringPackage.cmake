@@ -1,0 +1,18 @@
+# What `cpack` makes of the build, in its folder: horing-VERSION-Linux.tar.gz and horing_VERSION_ARCHITECTURE.deb.
+#
+#   cpack --config build/release/CPackConfig.cmake -B build/packages
+#
+# The .deb installs below /opt/horing: libnccl.so.2 stands beside that of NVIDIA's package then. The archive may lie anywhere.
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_VENDOR horing)
+set(CPACK_PACKAGE_CONTACT "the authors of horing <horing@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Collective communication between the ranks of a job")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES OFF)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/packagePrefix.cmake)
+set(CPACK_COMPONENTS_ALL Unspecified)  # not what the Python package has
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libsodium23, libhwloc15, libexpat1, libstdc++6")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "iproute2")
+include(CPack)
