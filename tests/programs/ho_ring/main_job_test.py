@@ -109,6 +109,8 @@ class MainJob(unittest.TestCase):
         job = self.run_job()
         self.assertEqual(job.returncode, 0, job.stderr)
         self.assertIn("12 of 12 cases meet", job.stdout)
+        self.assertLess(job.stdout.find("3 of 3 cases meet"), job.stdout.find("12 of 12"), "no first table before the whole one")
+        self.assertIn("3 of 3 cases meet", job.stdout)
         results = json.loads((self.path / "out" / "results.json").read_text())
         self.assertEqual(len(results["shapes"]), 4)
         self.assertIn("4 nodes × 2 ranks", words_of((self.path / "out" / "ho_ring_vs_ring.svg").read_text()))
