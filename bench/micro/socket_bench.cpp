@@ -23,8 +23,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/socket/endpoint.h"
+#include "base/listener.h"
 #include "transport/socket/socket_transport.h"
+#include "transport/socket/tuning.h"
 
 namespace horing {
 namespace {
@@ -77,12 +78,12 @@ double cpuSeconds(const std::function<void()>& work) {
 class RawPair {
  public:
   explicit RawPair(uint32_t message_bytes) : message_bytes_(message_bytes) {
-    Result<tcp::Listening> listening = tcp::listenEverywhere();
-    Result<Fd> dialled = tcp::openSocket(false);
+    Result<Listener> listening = listenOn(nullptr, 0);
+    Result<Fd> dialled = openSocket(Address::Family::kIpv4);
     if (!listening.ok() || !dialled.ok()) std::exit(1);
-    tcp::Endpoint to{.address = {}, .port = listening.value().port};
+    Endpoint to{.address = {}, .port = listening.value().port};
     to.address.bytes = {127, 0, 0, 1};
-    const tcp::SockAddr at = tcp::toSockAddr(to);
+    const SockAddr at = toSockAddr(to);
     fds_[0] = dialled.take();
     const bool tuned =
         tcp::tuneSocket(listening.value().fd.get(), {}).ok() && tcp::tuneSocket(fds_[0].get(), {}).ok();

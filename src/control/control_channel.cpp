@@ -1,5 +1,7 @@
 #include "control/control_channel.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,6 +21,21 @@ constexpr std::byte kLastFrame{0};
 constexpr std::byte kMoreFrames{1};
 
 }  // namespace
+
+void tuneControlSocket(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
+  // What is lost while a cable is out is sent again soon after it is back, rather than at ever longer intervals: silence is
+  // judged after a few seconds.
+  set(IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
+}
 
 ControlChannel::ControlChannel(Fd fd, const Key& key, HandshakeRole role, size_t max_message_bytes)
     : fd_(std::move(fd)), max_message_bytes_(max_message_bytes) {

@@ -17,6 +17,9 @@ namespace horing {
 // A message is cut into frames of at most this much text, one byte of which says whether more follows.
 inline constexpr size_t kControlFrameBytes = 32 * 1024;
 
+// No delay, and a dead machine at the other end is noticed within half a minute.
+void tuneControlSocket(int fd);
+
 using SharedMessage = std::shared_ptr<const std::vector<std::byte>>;
 
 class ControlChannel {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/listener.h"
 #include "control/control_messages.h"
-#include "control/socket_address.h"
 
 namespace horing {
 
@@ -34,7 +34,7 @@ bool isRefusal(const Status& status) {
 
 std::string addressList(const UniqueIdParts& parts) {
   std::string text;
-  for (const RootAddress& root : parts.roots) text += (text.empty() ? "" : ", ") + root.toString();
+  for (const Endpoint& root : parts.roots) text += (text.empty() ? "" : ", ") + root.text();
   return text;
 }
 
@@ -73,12 +73,14 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
   return channel.progress();
 }
 
-Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
+Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, const Key& key,
                                                     const Patience& patience, Attempt* how) {
   if (how) *how = Attempt::kRefusedHere;
-  HORING_ASSIGN(Fd fd, openSocketTo(address));
+  HORING_ASSIGN(Fd fd, openSocket(address.address.family));
+  tuneControlSocket(fd.get());
   if (how) *how = Attempt::kFailed;
-  HORING_TRY(beginConnect(fd, address));
+  if (const int refused = beginConnect(fd.get(), address); refused != 0)
+    return systemError(refused, "%s", address.text().c_str());
   auto channel =
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
   // Nothing is read or written before the connect is complete: it would look like an error.
@@ -91,7 +93,7 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, 
   socklen_t size = sizeof error;
   if (::getsockopt(channel->fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) {
     if (how && error == ECONNREFUSED) *how = Attempt::kNobodyListens;
-    return systemError(error, "%s", address.toString().c_str());
+    return systemError(error, "%s", address.text().c_str());
   }
   while (!channel->proven()) {
     HORING_TRY(waitAndProgress(*channel, patience, kRootCheckMs));
@@ -111,7 +113,7 @@ Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // begins anew while one is not
   for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
     bool is_closed = was_open, may_begin = false;
-    for (const RootAddress& root : parts.roots) {
+    for (const Endpoint& root : parts.roots) {
       if (patience.over()) break;
       const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
       Attempt how = Attempt::kFailed;

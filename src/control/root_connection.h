@@ -36,7 +36,7 @@ enum class Attempt : uint8_t {
   kRefusedHere,  // by this machine, such as for want of a descriptor: no reason to try again
 };
 // The same, at one address and without trying again. `how`, if given, says how it failed.
-Result<std::unique_ptr<ControlChannel>> connectOnce(const RootAddress& address, const Key& key,
+Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, const Key& key,
                                                     const Patience& patience, Attempt* how = nullptr);
 
 }  // namespace horing

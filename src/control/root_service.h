@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/auth.h"
+#include "base/listener.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "control/socket_address.h"
 #include "control/unique_id.h"
 
 namespace horing {

@@ -1,7 +1,5 @@
 #include "control/unique_id.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 
 #include "base/hex.h"
@@ -19,8 +17,8 @@ constexpr size_t kHeadBytes = 8 + sizeof(JobId) + Key::kBytes;
 constexpr size_t kChecksumAt = kUniqueIdBytes - 4;
 constexpr size_t kAddressBytes = kChecksumAt - kHeadBytes;
 
-size_t ipBytes(RootAddress::Family family) {
-  return family == RootAddress::Family::kIpv4 ? 4 : 16;
+size_t ipBytes(Address::Family family) {
+  return family == Address::Family::kIpv4 ? 4 : 16;
 }
 
 // FNV-1a: notices damage by copying and printing. It is no defence; the key is.
@@ -37,16 +35,17 @@ Status damaged(const char* what) {
       kUniqueIdBytes);
 }
 
-Result<RootAddress> readAddress(WireReader& in) {
-  RootAddress address;
+Result<Endpoint> readEndpoint(WireReader& in) {
+  Endpoint endpoint;
+  Address& address = endpoint.address;
   const uint8_t family = in.number<uint8_t>();
   if (family != 1 && family != 4 && family != 6) return damaged("an address of unknown family");
-  address.family = static_cast<RootAddress::Family>(family);
+  address.family = static_cast<Address::Family>(family);
   const std::span<const std::byte> ip = in.raw(ipBytes(address.family));
-  std::copy(ip.begin(), ip.end(), address.ip.begin());
-  address.port = in.number<uint16_t>();
-  if (in.failed() || address.port == 0) return damaged("an address is incomplete");
-  return address;
+  std::copy(ip.begin(), ip.end(), std::as_writable_bytes(std::span(address.bytes)).begin());
+  endpoint.port = in.number<uint16_t>();
+  if (in.failed() || endpoint.port == 0) return damaged("an address is incomplete");
+  return endpoint;
 }
 
 int hexDigit(char letter) {
@@ -57,25 +56,17 @@ int hexDigit(char letter) {
 
 }  // namespace
 
-std::string RootAddress::toString() const {
-  if (family == Family::kLocal) return "a socket of this machine";
-  char text[INET6_ADDRSTRLEN] = "?";
-  const bool v4 = family == Family::kIpv4;
-  ::inet_ntop(v4 ? AF_INET : AF_INET6, ip.data(), text, sizeof text);
-  return formatString(v4 ? "%s:%u" : "[%s]:%u", text, port);
-}
-
 Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts) {
   if (parts.roots.empty())
     return makeStatus(Code::kInvalidArgument, "a unique ID needs an address of the rendezvous");
   WireWriter addresses;
   uint8_t count = 0;
-  for (const RootAddress& root : parts.roots) {
+  for (const Endpoint& root : parts.roots) {
     if (root.port == 0)
-      return makeStatus(Code::kInvalidArgument, "%s is no address of a rendezvous", root.toString().c_str());
-    if (addresses.size() + 3 + ipBytes(root.family) > kAddressBytes) continue;
-    addresses.number(static_cast<uint8_t>(root.family));
-    addresses.raw(std::span(root.ip).first(ipBytes(root.family)));
+      return makeStatus(Code::kInvalidArgument, "%s is no address of a rendezvous", root.text().c_str());
+    if (addresses.size() + 3 + ipBytes(root.address.family) > kAddressBytes) continue;
+    addresses.number(static_cast<uint8_t>(root.address.family));
+    addresses.raw(std::as_bytes(std::span(root.address.bytes)).first(ipBytes(root.address.family)));
     addresses.number(root.port);
     ++count;
   }
@@ -122,8 +113,8 @@ Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
   const std::span<const std::byte> key = in.raw(Key::kBytes);
   std::copy(key.begin(), key.end(), parts.key.bytes.begin());
   for (uint8_t i = 0; i < count; ++i) {
-    HORING_ASSIGN(const RootAddress address, readAddress(in));
-    parts.roots.push_back(address);
+    HORING_ASSIGN(const Endpoint root, readEndpoint(in));
+    parts.roots.push_back(root);
   }
   while (!in.complete()) {
     if (in.number<uint8_t>() != 0 || in.failed()) return damaged("there is something after its addresses");

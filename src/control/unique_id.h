@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/auth.h"
+#include "base/endpoint.h"
 #include "base/status.h"
 
 namespace horing {
@@ -22,26 +23,14 @@ struct UniqueId {
   bool operator==(const UniqueId&) const = default;
 };
 
-// Where the rendezvous can be reached. A numeric IPv4 (first 4 bytes) or IPv6 address and a TCP port; or, kLocal, a name
-// that only processes of this machine and network namespace can connect to, needs no interface, and has port 1.
-struct RootAddress {
-  enum class Family : uint8_t { kLocal = 1, kIpv4 = 4, kIpv6 = 6 };
-  Family family = Family::kIpv4;
-  std::array<std::byte, 16> ip{};
-  uint16_t port = 0;  // host order, never 0 in a UniqueId
-  bool operator==(const RootAddress&) const = default;
-
-  // "10.0.0.2:4711", "[fe80::1]:4711" or "a socket of this machine".
-  std::string toString() const;
-};
-
 // 16 random bytes that tell two jobs with one key apart.
 using JobId = std::array<std::byte, 16>;
 
 struct UniqueIdParts {
   JobId job{};
   Key key{};
-  std::vector<RootAddress> roots;  // the first that answers is used; at least one
+  std::vector<Endpoint>
+      roots;  // where the rendezvous listens, no port is 0; the first that answers is used; at least one
 };
 
 // Packs as many addresses as fit (9 of IPv4, or 3 of IPv6 and one of IPv4), in order. Fails without an

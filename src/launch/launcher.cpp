@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "control/socket_address.h"
+#include "control/host_addresses.h"
 #include "launch/job_secret.h"
 #include "launch/launch_variables.h"
 #include "launch/pmi1.h"
@@ -73,17 +73,17 @@ bool isLocalNumber(const std::string& host) {
   std::array<std::byte, 16> ip{};
   const bool v4 = ::inet_pton(AF_INET, host.c_str(), ip.data()) == 1;
   if (!v4 && ::inet_pton(AF_INET6, host.c_str(), ip.data()) != 1) return false;
-  const Result<std::vector<RootAddress>> resolved = resolveHost({host, 1});
-  return resolved.ok() && listenOn(&resolved.value().front(), 0).ok();
+  const Result<std::vector<Endpoint>> resolved = resolveHost({host, 1});
+  return resolved.ok() && listenOn(&resolved.value().front().address, 0).ok();
 }
 
 // A node's name may become known only when its container is up.
-Result<std::vector<RootAddress>> resolvePatiently(const HostPort& where, int64_t timeout_ms) {
+Result<std::vector<Endpoint>> resolvePatiently(const HostPort& where, int64_t timeout_ms) {
   constexpr int kPauseMs = 200;
   const SteadyClock clock;
   const Deadline deadline = Deadline::after(clock, timeout_ms);
   while (true) {
-    Result<std::vector<RootAddress>> resolved = resolveHost(where);
+    Result<std::vector<Endpoint>> resolved = resolveHost(where);
     if (resolved.ok() || deadline.passed()) return resolved;
     ::poll(nullptr, 0, std::min(kPauseMs, deadline.remainingMs()));
   }
@@ -136,10 +136,10 @@ Result<Launched> meet(const Launch& launch, Meeting meeting) {
     launched.id = launched.root->id();
     return launched;
   }
-  HORING_ASSIGN(const std::vector<RootAddress> addresses,
+  HORING_ASSIGN(const std::vector<Endpoint> addresses,
                 resolvePatiently(meeting.where, launch.config.init_timeout_ms));
   for (int more = 0; more <= meeting.more_ports; ++more)
-    for (RootAddress address : addresses) {
+    for (Endpoint address : addresses) {
       address.port = static_cast<uint16_t>(address.port + more);
       meeting.secret.roots.push_back(address);
     }

@@ -252,7 +252,7 @@ struct Answer {
 };
 Answer comeBack(const UniqueId& id, uint16_t port, const ReturnMessage& words) {
   const UniqueIdParts parts = decodeUniqueId(id).take();
-  RootAddress address = parts.roots.front();
+  Endpoint address = parts.roots.front();
   address.port = port;
   const Patience patience{in(20'000), nullptr};
   auto connected = connectOnce(address, jobKey(parts, "control"), patience);

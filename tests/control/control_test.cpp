@@ -353,7 +353,7 @@ TEST(Control, WaitsForARootThatStartsLater) {
 
 TEST(Control, TriesTheNextAddressWhenOneIsDead) {
   auto dead = startRoot();
-  const RootAddress nobody = decodeUniqueId(dead->id()).take().roots[0];
+  const Endpoint nobody = decodeUniqueId(dead->id()).take().roots[0];
   dead.reset();
   const auto root = startRoot();
   UniqueIdParts parts = decodeUniqueId(root->id()).take();
@@ -368,7 +368,7 @@ TEST(Control, IsReachedThroughEveryAddressOfTheMachine) {
   const auto root = RootService::start(options);
   ASSERT_TRUE(root.ok()) << root.status().toString();
   const UniqueIdParts parts = decodeUniqueId(root.value()->id()).take();
-  for (const RootAddress& address : parts.roots) EXPECT_EQ(address.port, root.value()->port());
+  for (const Endpoint& address : parts.roots) EXPECT_EQ(address.port, root.value()->port());
   EXPECT_TRUE(Control::join(joinOptions(root.value()->id(), 0, 1)).ok());
 }
 

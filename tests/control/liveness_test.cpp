@@ -7,8 +7,8 @@
 
 #include "base/fd.h"
 #include "control/control_messages.h"
+#include "control/host_addresses.h"
 #include "control/root_connection.h"
-#include "control/socket_address.h"
 #include "control_ranks.h"
 
 namespace horing {
@@ -121,10 +121,10 @@ class Relay {
     while (!stop_ && ::poll(&door, 1, 20) <= 0) continue;
     if (stop_) return;
     const Fd near(::accept(listener_.fd.get(), nullptr, nullptr));
-    RootAddress root = resolveHost({"127.0.0.1", 1}).take().front();
+    Endpoint root = resolveHost({"127.0.0.1", 1}).take().front();
     root.port = root_port_;
-    const Fd far = openSocketTo(root).take();
-    EXPECT_TRUE(beginConnect(far, root).ok());
+    const Fd far = openSocket(root.address.family).take();
+    EXPECT_EQ(beginConnect(far.get(), root), 0);
     while (!stop_) {
       pollfd items[] = {{near.get(), POLLIN, 0}, {far.get(), POLLIN, 0}};
       ::poll(items, 2, 20);

@@ -9,8 +9,8 @@
 
 #include "control/control_channel.h"
 #include "control/control_messages.h"
+#include "control/host_addresses.h"
 #include "control/root_connection.h"
-#include "control/socket_address.h"
 #include "control_ranks.h"
 
 namespace horing {
@@ -55,8 +55,8 @@ TEST(StoppedRoot, DropsNobodyForTheTimeInWhichItWasStopped) {
   constexpr int64_t kHandshakeMs = 1500;
   RootProcess root(kHandshakeMs);
   const UniqueIdParts parts = decodeUniqueId(root.id()).take();
-  Fd fd = openSocketTo(parts.roots[0]).take();
-  EXPECT_TRUE(beginConnect(fd, parts.roots[0]).ok());
+  Fd fd = openSocket(parts.roots[0].address.family).take();
+  EXPECT_EQ(beginConnect(fd.get(), parts.roots[0]), 0);
   pollfd item{fd.get(), POLLOUT, 0};
   ASSERT_EQ(::poll(&item, 1, 20'000), 1);
   ControlChannel channel(std::move(fd), jobKey(parts, "control"), HandshakeRole::kConnector,

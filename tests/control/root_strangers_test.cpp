@@ -5,8 +5,8 @@
 
 #include "control/control_channel.h"
 #include "control/control_messages.h"
+#include "control/host_addresses.h"
 #include "control/root_connection.h"
-#include "control/socket_address.h"
 #include "control_ranks.h"
 
 namespace horing {
@@ -16,8 +16,8 @@ using namespace testing_comm;
 
 Fd connectTo(const UniqueId& id) {
   const UniqueIdParts parts = decodeUniqueId(id).take();
-  Fd fd = openSocketTo(parts.roots[0]).take();
-  EXPECT_TRUE(beginConnect(fd, parts.roots[0]).ok());
+  Fd fd = openSocket(parts.roots[0].address.family).take();
+  EXPECT_EQ(beginConnect(fd.get(), parts.roots[0]), 0);
   pollfd item{fd.get(), POLLOUT, 0};
   ::poll(&item, 1, 20'000);
   return fd;
@@ -238,11 +238,10 @@ TEST(KeyHolders, ThatBreakTheProtocolAsARankAreNamedToTheOthers) {
 class FalseRoot {
  public:
   FalseRoot() {
-    const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+    const Address loopback = resolveHost({"127.0.0.1", 1}).take().front().address;
     listener_ = listenOn(&loopback, 0).take();
     parts_.key = Key::random();
-    parts_.roots = {loopback};
-    parts_.roots[0].port = listener_.port;
+    parts_.roots = {{loopback, listener_.port}};
   }
   UniqueId id() const { return encodeUniqueId(parts_).take(); }
   Fd accept() const {

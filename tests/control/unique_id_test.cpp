@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "control/socket_address.h"
+#include "control/host_addresses.h"
 
 namespace horing {
 namespace {
 
-RootAddress addressOf(const std::string& host, uint16_t port) {
-  RootAddress address = resolveHost({host, 1}).take().front();
+Endpoint addressOf(const std::string& host, uint16_t port) {
+  Endpoint address = resolveHost({host, 1}).take().front();
   address.port = port;
   return address;
 }
@@ -27,12 +27,12 @@ TEST(UniqueId, KeepsWhatWasPutIn) {
   EXPECT_EQ(back.job, parts.job);
   EXPECT_EQ(back.key.bytes, parts.key.bytes);
   EXPECT_EQ(back.roots, parts.roots);
-  EXPECT_EQ(back.roots[0].toString(), "10.0.0.2:4711");
-  EXPECT_EQ(back.roots[1].toString(), "[2001:db8::1]:65535");
-  const RootAddress local = randomLocalAddress();
-  EXPECT_NE(local, randomLocalAddress());
+  EXPECT_EQ(back.roots[0].text(), "10.0.0.2:4711");
+  EXPECT_EQ(back.roots[1].text(), "[2001:db8::1]:65535");
+  const Endpoint local = randomLocalEndpoint();
+  EXPECT_NE(local, randomLocalEndpoint());
   EXPECT_EQ(decodeUniqueId(encodeUniqueId({parts.job, parts.key, {local}}).take()).take().roots,
-            std::vector<RootAddress>{local});
+            std::vector<Endpoint>{local});
 }
 
 TEST(UniqueId, TakesAsManyAddressesAsFit) {

@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "comm/gpu/offer.h"
 #include "comm/membership/host_identity.h"
-#include "control/socket_address.h"
+#include "control/host_addresses.h"
 #include "control/unique_id.h"
 #include "launch/launch_variables.h"
 #include "schedule/text.h"
@@ -33,10 +33,10 @@ void read(const UniqueId& id) {
   HORING_CHECK(hex.ok() && hex.value() == id);
   if (!parts.ok()) return;
   HORING_CHECK(!parts.value().roots.empty());
-  for (const RootAddress& root : parts.value().roots) {
+  for (const Endpoint& root : parts.value().roots) {
     HORING_CHECK(root.port != 0);
-    HORING_CHECK(root.family != RootAddress::Family::kIpv4 ||
-                 toRootAddress(toSocketAddress(root).storage).toString() == root.toString());
+    HORING_CHECK(root.address.family != Address::Family::kIpv4 ||
+                 toEndpoint(*toSockAddr(root).get()).text() == root.text());
   }
   const Result<UniqueId> again = encodeUniqueId(parts.value());
   HORING_CHECK(again.ok() && again.value() == id);

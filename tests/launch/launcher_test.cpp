@@ -13,7 +13,7 @@
 
 #include "../control/control_ranks.h"
 #include "../temporary_folder.h"
-#include "control/socket_address.h"
+#include "control/host_addresses.h"
 #include "launch/job_secret.h"
 #include "launch/launch_variables.h"
 
@@ -38,7 +38,7 @@ Result<Launched> launch(const Variables& variables) {
 
 // A port that nothing listens on now.
 uint16_t freePort() {
-  const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+  const Address loopback = resolveHost({"127.0.0.1", 1}).take().front().address;
   return listenOn(&loopback, 0).take().port;
 }
 
@@ -112,7 +112,7 @@ TEST_F(KeyFile, LetsTorchrunsRanksMeet) {
 
 // What sits on MASTER_PORT+1 hangs up on whoever comes, as a server of something else does.
 TEST_F(KeyFile, LetsTorchrunsRanksMeetBesideAStranger) {
-  const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+  const Address loopback = resolveHost({"127.0.0.1", 1}).take().front().address;
   const Listener stranger = listenOn(&loopback, 0).take();
   std::atomic<bool> stop = false;
   std::thread rude([&] {
@@ -131,7 +131,7 @@ TEST_F(KeyFile, LetsTorchrunsRanksMeetBesideAStranger) {
 }
 
 TEST_F(KeyFile, SaysAtOnceWhatToDoWhereEveryPortIsBusy) {
-  const RootAddress loopback = resolveHost({"127.0.0.1", 1}).take().front();
+  const Address loopback = resolveHost({"127.0.0.1", 1}).take().front().address;
   std::vector<Listener> strangers;
   while (strangers.empty()) {
     strangers.push_back(listenOn(&loopback, 0).take());

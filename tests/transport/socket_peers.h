@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "base/listener.h"
 #include "socket_fake.h"
 
 namespace horing::testing {
@@ -126,7 +127,7 @@ class ListeningPeer : public HostilePeer {
  protected:
   void TearDown() override { rank_.reset(); }
   void SetUp() override {
-    Result<tcp::Listening> listening = tcp::listenEverywhere();
+    Result<Listener> listening = listenOn(nullptr, 0);
     ASSERT_TRUE(listening.ok());
     listener_ = std::move(listening.value().fd);
     port_ = listening.value().port;

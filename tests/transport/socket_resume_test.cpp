@@ -224,7 +224,7 @@ TEST_F(ResumingPeer, IsWaitedForWhileItsQueueIsFullAndGivenUpWhenItsMachineIsSil
   EXPECT_TRUE(link_->status().ok()) << link_->status().toString();
   // Nobody says any more that this port is not open.
   const Fd swallows(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const tcp::SockAddr here = tcp::toSockAddr({.address = fake_.interfaces[0].address, .port = port_});
+  const SockAddr here = toSockAddr({.address = fake_.interfaces[0].address, .port = port_});
   ASSERT_EQ(::bind(swallows.get(), here.get(), here.length), 0);
   pass(20);
   EXPECT_EQ(link_->status().code(), Code::kRemoteError) << link_->describe();
@@ -263,7 +263,7 @@ TEST_F(ResumingPeer, IsNotGivenUpForWhatHappenedWhileTheRankWasAway) {
     return link_->describe().find("refused") != std::string::npos;
   })) << link_->describe();
   manual_clock_.advanceNs(60'000'000'000);
-  Result<tcp::Listening> again = tcp::listenEverywhere(port_);
+  Result<Listener> again = listenOn(nullptr, port_);
   ASSERT_TRUE(again.ok()) << again.status().toString();
   turn();
   EXPECT_TRUE(link_->status().ok()) << link_->status().toString();

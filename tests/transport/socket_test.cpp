@@ -127,11 +127,10 @@ TEST_F(Socket, ACrowdBeforeABusyRankDoesNotKeepItsPeerOut) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = limit.rlim_max;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  const tcp::SockAddr to =
-      tcp::toSockAddr({.address = {.bytes = {127, 0, 0, 1}}, .port = publishedBy(*high).port});
+  const SockAddr to = toSockAddr({.address = {.bytes = {127, 0, 0, 1}}, .port = publishedBy(*high).port});
   std::vector<Fd> crowd;
   for (int i = 0; i < 1500; ++i) {
-    crowd.push_back(tcp::openSocket(false).take());
+    crowd.push_back(openSocket(Address::Family::kIpv4).take());
     ::connect(crowd.back().get(), to.get(), to.length);
   }
   expectWorking(*low, *high);
@@ -308,7 +307,7 @@ TEST_F(Socket, RefusesAnotherVersionByName) {
   EXPECT_TRUE(saysPeerRuns(why, ours)) << why.toString();
 
   // And the other way round: this end connects to an acceptor of another version.
-  Result<tcp::Listening> listening = tcp::listenEverywhere();
+  Result<Listener> listening = listenOn(nullptr, 0);
   ASSERT_TRUE(listening.ok());
   const auto low = makeRank(options(0));
   const tcp::Published fake = fakePublished(listening.value().port);

@@ -59,7 +59,7 @@ Status Dial::begin() {
   ++attempts_;
   ++options_.hello.attempt;
   // What this machine refuses, such as a descriptor (ulimit -n), it would refuse again: no reason to wait for the network.
-  HORING_ASSIGN(Fd opened, openSocket(options_.to.address.v6));
+  HORING_ASSIGN(Fd opened, openSocket(options_.to.address.family));
   fd_ = WatchedFd(std::move(opened), poller_);
   HORING_TRY(tuneSocket(fd_.get(), options_.tuning));
   HORING_TRY(fd_.watch(kSocketEvents, *this));
@@ -73,9 +73,8 @@ Status Dial::tryConnect() {
   ::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0});
   if (::bind(fd_.get(), from.get(), from.length) != 0)
-    return systemError(errno, "use the local address %s", addressText(options_.from).c_str());
-  const SockAddr to = toSockAddr(options_.to);
-  if (::connect(fd_.get(), to.get(), to.length) != 0 && errno != EINPROGRESS) return connectFailed(errno);
+    return systemError(errno, "use the local address %s", options_.from.text().c_str());
+  if (const int error = beginConnect(fd_.get(), options_.to); error != 0) return connectFailed(error);
   setUserTimeout(kUnansweredMs);
   stage_ = Stage::kConnecting;
   attempt_until_ns_ =
@@ -95,7 +94,7 @@ void Dial::startPatience() {
 }
 
 WatchedFd Dial::take() {
-  setUserTimeout(0);  // see endpoint.cpp
+  setUserTimeout(0);  // see tuning.cpp
   return std::move(fd_);
 }
 
@@ -143,7 +142,7 @@ Status Dial::connectFailed(int error) {
 // A kernel drops those who connect while its process has accepted none for so long that its queue is full; but to a datagram that
 // nobody there wants it answers as ever. So silence is told apart from that of a machine that is gone or cut off.
 void Dial::askMachine() {
-  const bool v6 = options_.to.address.v6;
+  const bool v6 = options_.to.address.isV6();
   question_.reset(::socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const SockAddr from = toSockAddr({.address = options_.from, .port = 0}), to = toSockAddr(options_.to);
   const bool asked = question_.valid() && ::bind(question_.get(), from.get(), from.length) == 0 &&

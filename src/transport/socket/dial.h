@@ -9,11 +9,11 @@
 
 #include "base/auth.h"
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/listener.h"
 #include "transport/link_shape.h"
-#include "transport/socket/endpoint.h"
 #include "transport/socket/poller.h"
 #include "transport/socket/proof.h"
+#include "transport/socket/tuning.h"
 #include "transport/socket/wire.h"
 
 namespace horing::tcp {
@@ -23,7 +23,7 @@ struct DialOptions {
   Purpose purpose = Purpose::kStream;
   Key key;
   ConnectorHello hello;
-  IpAddress from;  // of this rank's interface
+  Address from;  // of this rank's interface
   Endpoint to;
   SocketTuning tuning;
   std::function<bool()> deaths_are_told;  // see SocketOptions

@@ -17,14 +17,14 @@ namespace horing::tcp {
 
 namespace {
 
-uint8_t prefixBits(const IpAddress& mask) {
+uint8_t prefixBits(const sockaddr& mask) {
   int bits = 0;
-  for (size_t i = 0; i < (mask.v6 ? 16u : 4u); ++i) bits += std::popcount(mask.bytes[i]);
+  for (const uint8_t byte : toEndpoint(mask).address.bytes) bits += std::popcount(byte);
   return static_cast<uint8_t>(bits);
 }
 
-bool linkLocal(const IpAddress& address) {
-  if (address.v6) return address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
+bool linkLocal(const Address& address) {
+  if (address.isV6()) return address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
   return address.bytes[0] == 169 && address.bytes[1] == 254;
 }
 
@@ -32,7 +32,7 @@ bool linkLocal(const IpAddress& address) {
 std::string listText(const std::vector<Interface>& interfaces) {
   std::string text;
   for (const Interface& i : interfaces)
-    text += (text.empty() ? "" : ", ") + i.name + " (" + addressText(i.address) + ")";
+    text += (text.empty() ? "" : ", ") + i.name + " (" + i.address.text() + ")";
   return text.empty() ? "none" : text;
 }
 
@@ -91,11 +91,13 @@ Result<std::vector<Interface>> listInterfaces() {
   for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
     if (!entry->ifa_addr || !entry->ifa_netmask || (entry->ifa_flags & IFF_UP) == 0) continue;
     if (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6) continue;
-    Interface found{.name = entry->ifa_name, .address = fromSockAddr(*entry->ifa_addr)};
+    Interface found{.name = entry->ifa_name, .address = toEndpoint(*entry->ifa_addr).address};
     found.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    IpAddress mask = fromSockAddr(*entry->ifa_netmask);
-    mask.v6 = found.address.v6;
-    found.prefix_bits = prefixBits(mask);
+    sockaddr_storage mask{};
+    const size_t bytes = found.address.isV6() ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    std::memcpy(&mask, entry->ifa_netmask, bytes);
+    mask.ss_family = entry->ifa_addr->sa_family;
+    found.prefix_bits = prefixBits(reinterpret_cast<const sockaddr&>(mask));
     if (!linkLocal(found.address)) interfaces.push_back(std::move(found));
   }
   return interfaces;
@@ -107,7 +109,7 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
   std::vector<Interface> chosen;
   std::vector<Interface> loopback;
   for (const Interface& candidate : all) {
-    if (family != "any" && candidate.address.v6 != (family == "ipv6")) continue;
+    if (family != "any" && candidate.address.isV6() != (family == "ipv6")) continue;
     const bool listed = wanted.lists(candidate.name);
     const bool named = listed && !wanted.except;
     const bool by_default =
@@ -115,7 +117,7 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
     if (!named && !by_default) continue;
     std::vector<Interface>& into = candidate.loopback && !named ? loopback : chosen;
     const bool repeated = std::any_of(into.begin(), into.end(), [&](const Interface& other) {
-      return other.name == candidate.name && other.address.v6 == candidate.address.v6;
+      return other.name == candidate.name && other.address.isV6() == candidate.address.isV6();
     });
     if (!repeated) into.push_back(candidate);
   }
@@ -127,8 +129,9 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
         "those that are up: %s",
         static_cast<int>(selection.size()), selection.data(), static_cast<int>(family.size()), family.data(),
         listText(all).c_str());
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const Interface& a, const Interface& b) { return a.address.v6 < b.address.v6; });
+  std::stable_sort(chosen.begin(), chosen.end(), [](const Interface& a, const Interface& b) {
+    return a.address.isV6() < b.address.isV6();
+  });
   return chosen;
 }
 

@@ -5,15 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "base/status.h"
-#include "transport/socket/endpoint.h"
 
 namespace horing::tcp {
 
 // One address of one interface.
 struct Interface {
   std::string name;
-  IpAddress address;
+  Address address;
   uint8_t prefix_bits = 0;
   bool loopback = false;
   bool near = true;  // to this rank, as near as any

@@ -41,7 +41,7 @@ static_assert(sizeof(WireHead) == 32 && sizeof(WireInterface) == 40);
 static_assert(sizeof(WireHead) + kMaxInterfaces * sizeof(WireInterface) <= kMaxAddressBytes);
 
 bool sameSubnet(const Interface& a, const Interface& b) {
-  if (a.prefix_bits != b.prefix_bits || a.address.v6 != b.address.v6) return false;
+  if (a.prefix_bits != b.prefix_bits || a.address.isV6() != b.address.isV6()) return false;
   for (int bit = 0; bit < a.prefix_bits; bit += 8) {
     const int rest = std::min(8, a.prefix_bits - bit);
     const int mask = 0xff << (8 - rest);
@@ -53,7 +53,7 @@ bool sameSubnet(const Interface& a, const Interface& b) {
 
 // Whether packets between the two can arrive at all, as far as the addresses tell.
 bool compatible(const Interface& a, const Interface& b, bool same_host) {
-  if (a.address.v6 != b.address.v6 || a.loopback != b.loopback) return false;
+  if (a.address.isV6() != b.address.isV6() || a.loopback != b.loopback) return false;
   if (a.loopback) return same_host;
   // One address on two machines is a bridge that each has for itself.
   return same_host || a.address != b.address;
@@ -102,7 +102,7 @@ std::vector<std::byte> Published::encode() const {
   for (size_t i = 0; i < count; ++i) {
     WireInterface wire{};
     std::memcpy(wire.address, interfaces[i].address.bytes.data(), 16);
-    wire.v6 = interfaces[i].address.v6;
+    wire.v6 = interfaces[i].address.isV6();
     wire.loopback = interfaces[i].loopback;
     wire.prefix_bits = interfaces[i].prefix_bits;
     wire.near = interfaces[i].near;
@@ -136,7 +136,7 @@ Result<Published> Published::decode(std::span<const std::byte> bytes) {
                   .prefix_bits = wire.prefix_bits,
                   .loopback = wire.loopback == 1,
                   .near = wire.near == 1};
-    one.address.v6 = wire.v6 == 1;
+    if (wire.v6 == 1) one.address.family = Address::Family::kIpv6;
     std::memcpy(one.address.bytes.data(), wire.address, 16);
     out.interfaces.push_back(std::move(one));
   }

@@ -1,10 +1,8 @@
 #include "transport/socket/reception.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "transport/link_shape.h"
@@ -25,21 +23,20 @@ Status Reception::open() {
 
 Status Reception::listen() {
   // The first time where it may, then where it was.
-  HORING_ASSIGN(Listening listening,
-                port_ == 0 ? listenWithin(options_.ports, listenEverywhere) : listenEverywhere(port_));
-  HORING_TRY(tuneSocket(listening.fd.get(), options_.tuning));
-  listener_ = std::move(listening.fd);
-  port_ = listening.port;
+  HORING_ASSIGN(Listener listener,
+                port() == 0 ? listenOn(nullptr, options_.ports) : listenOn(nullptr, port()));
+  HORING_TRY(tuneSocket(listener.fd.get(), options_.tuning));
+  listener_ = std::move(listener);
   // Level-triggered: what one round leaves is there in the next.
-  return poller_.add(listener_.get(), EPOLLIN, *this);
+  return poller_.add(listener_.fd.get(), EPOLLIN, *this);
 }
 
 // Peers know this port: those that come back after all sockets were destroyed look for this rank there.
 void Reception::listenAgain() {
-  poller_.remove(listener_.get());
-  listener_.reset();
+  poller_.remove(listener_.fd.get());
+  listener_.fd.reset();
   if (const Status listening = listen(); !listening.ok())
-    options_.log.warn("socket", "cannot listen on port %u again: %s", unsigned{port_},
+    options_.log.warn("socket", "cannot listen on port %u again: %s", unsigned{port()},
                       listening.message().c_str());
 }
 
@@ -62,26 +59,20 @@ void Reception::progress() {
 
 void Reception::acceptAll() {
   for (int i = 0; i < kAcceptsPerRound; ++i) {
-    Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd.valid()) {
-      admit(std::move(fd));
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      const int error = errno;
-      // The kernel says so before it looks whether anybody is there.
-      pollfd queue{.fd = listener_.get(), .events = POLLIN, .revents = 0};
-      if (::poll(&queue, 1, 0) <= 0) return;
-      if (!makeRoom("this process has no more file descriptors (ulimit -n)")) return pauseAccepting(error);
-    } else if (errno == EINVAL) {
-      return listenAgain();  // it does not listen any more: somebody destroyed the socket
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return;
+    Accepted next = acceptNext(listener_.fd);
+    if (next.outcome == Accepted::Outcome::kDestroyed) return listenAgain();
+    if (next.outcome == Accepted::Outcome::kNone) return;
+    if (next.outcome == Accepted::Outcome::kOne) {
+      admit(std::move(next.fd));
+    } else if (!makeRoom("this process has no more file descriptors (ulimit -n)")) {
+      return pauseAccepting(next.error);
     }
   }
 }
 
 // What is in the listener's queue would keep this rank awake, and nothing can be done for it now.
 void Reception::pauseAccepting(int error) {
-  if (!poller_.modify(listener_.get(), 0, *this).ok()) return;
+  if (!poller_.modify(listener_.fd.get(), 0, *this).ok()) return;
   pauses_for_ = error;
   options_.log.warn("socket", "this process has no more file descriptors for its peers: raise ulimit -n");
 }
@@ -117,10 +108,10 @@ void Reception::dropVisitor(const char* why) {
 }
 
 void Reception::tick() {
-  if (pauses_for_ != 0 && poller_.modify(listener_.get(), EPOLLIN, *this).ok()) pauses_for_ = 0;
+  if (pauses_for_ != 0 && poller_.modify(listener_.fd.get(), EPOLLIN, *this).ok()) pauses_for_ = 0;
   const int64_t now_ns = clock_.nowNs();
   // Somebody else may have taken the port when it was to be listened on again.
-  if (!listener_.valid()) listenAgain();
+  if (!listener_.fd.valid()) listenAgain();
   // Oldest first.
   while (!parked_.empty() && now_ns >= parked_.front().deadline_ns) {
     drop(parked_.front().fd, formatString("rank %u proved the key, but nobody asked for it within %lld ms",
@@ -200,7 +191,8 @@ Status Reception::checkHello(const ConnectorHello& hello) const {
 }
 
 void Reception::drop(const WatchedFd& fd, const std::string& why) const {
-  options_.log.info("socket", "dropped a connection from %s: %s", peerText(fd.get()).c_str(), why.c_str());
+  options_.log.info("socket", "dropped a connection from %s: %s", peerEndpoint(fd.get()).text().c_str(),
+                    why.c_str());
 }
 
 std::optional<Guest> Reception::takeGuest(int rank, const Instance& instance, int number) {

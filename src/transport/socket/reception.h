@@ -9,11 +9,11 @@
 
 #include "base/auth.h"
 #include "base/clock.h"
+#include "base/listener.h"
 #include "base/log.h"
-#include "base/port_range.h"
-#include "transport/socket/endpoint.h"
 #include "transport/socket/poller.h"
 #include "transport/socket/proof.h"
+#include "transport/socket/tuning.h"
 #include "transport/socket/wire.h"
 
 namespace horing::tcp {
@@ -39,7 +39,7 @@ class Reception final : public PollTarget {
   Reception(ReceptionOptions options, Poller& poller, const Clock& clock);
 
   Status open();
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return listener_.port; }
   // Accepts, goes on with proofs, drops who is too late. New guests are parked.
   void progress();
   // What time brings: drops those that were parked for too long, accepts again after a pause. At least each second.
@@ -85,8 +85,7 @@ class Reception final : public PollTarget {
   ReceptionOptions options_;
   Poller& poller_;
   const Clock& clock_;
-  Fd listener_;
-  uint16_t port_ = 0;
+  Listener listener_;
   bool rings_ = false;
   int pauses_for_ = 0;  // the error for which it accepts nobody until the next tick
   bool guests_came_ = false;

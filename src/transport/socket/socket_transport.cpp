@@ -147,8 +147,7 @@ Status SocketTransport::open() {
   own_.port = reception_->port();
   for (const Interface& i : own_.interfaces)
     options_.log.info("socket", "interface %s at %s%s", i.name.c_str(),
-                      endpointText({.address = i.address, .port = own_.port}).c_str(),
-                      i.near ? "" : ", not near to this rank");
+                      Endpoint{i.address, own_.port}.text().c_str(), i.near ? "" : ", not near to this rank");
   return {};
 }
 
@@ -209,8 +208,8 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
     const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
     const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
     const Interface& theirs = published.interfaces[connects(peer) ? pair.higher : pair.lower];
-    link.stream_names.push_back(mine.name + " " + addressText(mine.address) + " -> " +
-                                endpointText({.address = theirs.address, .port = published.port}));
+    link.stream_names.push_back(mine.name + " " + mine.address.text() + " -> " +
+                                Endpoint{theirs.address, published.port}.text());
   }
   auto entry = std::make_unique<Entry>();
   entry->peer = std::move(published);

@@ -1,0 +1,54 @@
+#pragma once
+// Addresses as values: of sockets over IP, and of sockets of this machine alone.
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace horing {
+
+struct Address {
+  enum class Family : uint8_t {
+    kLocal =
+        1,  // a name that only processes of this machine and network namespace can connect to; needs no interface
+    kIpv4 = 4,  // the first four bytes
+    kIpv6 = 6,
+  };
+  Family family = Family::kIpv4;
+  std::array<uint8_t, 16> bytes{};
+  bool operator==(const Address&) const = default;
+
+  bool isV6() const { return family == Family::kIpv6; }
+  // "10.0.0.2", "fd00::1", "a socket of this machine".
+  std::string text() const;
+};
+
+struct Endpoint {
+  Address address;
+  uint16_t port = 0;  // host order; 1 where there are none
+  bool operator==(const Endpoint&) const = default;
+
+  // "10.0.0.2:4711", "[fd00::1]:4711".
+  std::string text() const;
+};
+
+// As the kernel takes it.
+struct SockAddr {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+SockAddr toSockAddr(const Endpoint& endpoint);
+// What is no IP address becomes 0.0.0.0:0. An IPv4 address mapped into IPv6 becomes IPv4.
+Endpoint toEndpoint(const sockaddr& from);
+
+// Of the ends of a socket; 0.0.0.0:0 when it has none.
+Endpoint ownEndpoint(int fd);
+Endpoint peerEndpoint(int fd);
+
+// A local address that nobody uses.
+Endpoint randomLocalEndpoint();
+
+}  // namespace horing

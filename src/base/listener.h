@@ -1,0 +1,46 @@
+#pragma once
+// Listening sockets, connecting ones, and those that a listener gives.
+#include <cstdint>
+
+#include "base/endpoint.h"
+#include "base/fd.h"
+#include "base/port_range.h"
+#include "base/status.h"
+
+namespace horing {
+
+struct Listener {
+  Fd fd;
+  uint16_t port = 0;
+};
+inline constexpr int kListenBacklog = 4096;
+// Listens at one address, or at all IP addresses of this machine (nullptr: of both families where the kernel has IPv6, else
+// IPv4), with `port` (0: a free one). Non-blocking, closed on exec.
+Result<Listener> listenOn(const Address* address, uint16_t port);
+// The same on a port that is free, one of these.
+Result<Listener> listenOn(const Address* address, const PortRange& ports);
+// Takes a free port, one of these, at all IP addresses, or a local address, exclusively; who connects is refused until somebody
+// calls ::listen().
+Result<Listener> reservePort(const Address* local, const PortRange& ports);
+
+// What a listener gives when it is asked for the next connection.
+struct Accepted {
+  enum class Outcome : uint8_t {
+    kOne,        // `fd`, non-blocking, closed on exec
+    kNone,       // nobody waits
+    kLacking,    // somebody waits, but this machine lacks what it takes: `error`
+    kDestroyed,  // it does not listen any more: somebody destroyed the socket
+  };
+  Outcome outcome = Outcome::kNone;
+  Fd fd;
+  Endpoint from = {};
+  int error = 0;
+};
+Accepted acceptNext(const Fd& listener);
+
+// A stream socket, non-blocking, closed on exec. Errors are of this machine.
+Result<Fd> openSocket(Address::Family family);
+// Starts a connect; it is complete when the socket becomes writable. 0, or an errno, which may pass.
+int beginConnect(int socket, const Endpoint& to);
+
+}  // namespace horing
