@@ -1,6 +1,7 @@
 #include "base/endpoint.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/un.h>
 
@@ -45,11 +46,24 @@ Endpoint endOf(int fd, NameOfSocket name_of) {
 
 }  // namespace
 
+bool Address::isLinkLocal() const {
+  if (isV6()) return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+  return family == Family::kIpv4 && bytes[0] == 169 && bytes[1] == 254;
+}
+
+bool Address::isLoopback() const {
+  if (!isV6()) return family == Family::kIpv4 && bytes[0] == 127;
+  constexpr std::array<uint8_t, 16> kOne{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return bytes == kOne;
+}
+
 std::string Address::text() const {
   if (family == Family::kLocal) return "a socket of this machine";
   char text[INET6_ADDRSTRLEN] = "?";
   ::inet_ntop(isV6() ? AF_INET6 : AF_INET, bytes.data(), text, sizeof text);
-  return text;
+  char interface[IF_NAMESIZE];
+  if (scope == 0) return text;
+  return formatString("%s%%%s", text, ::if_indextoname(scope, interface) ? interface : "?");
 }
 
 std::string Endpoint::text() const {
@@ -64,6 +78,7 @@ SockAddr toSockAddr(const Endpoint& endpoint) {
     sockaddr_in6 v6{};
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(endpoint.port);
+    v6.sin6_scope_id = address.scope;
     std::memcpy(&v6.sin6_addr, address.bytes.data(), 16);
     return asSockAddr(v6);
   }
@@ -87,6 +102,7 @@ Endpoint toEndpoint(const sockaddr& from) {
     const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
     out.address.family = mapped ? Address::Family::kIpv4 : Address::Family::kIpv6;
     std::memcpy(out.address.bytes.data(), v6.sin6_addr.s6_addr + (mapped ? 12 : 0), mapped ? 4 : 16);
+    if (out.address.isLinkLocal()) out.address.scope = v6.sin6_scope_id;
     out.port = ntohs(v6.sin6_port);
   }
   return out;

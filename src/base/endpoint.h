@@ -17,10 +17,16 @@ struct Address {
   };
   Family family = Family::kIpv4;
   std::array<uint8_t, 16> bytes{};
+  // Of a link-local address: the interface of this machine, by its index, that it is to be reached by. 0: none was named.
+  uint32_t scope = 0;
   bool operator==(const Address&) const = default;
 
   bool isV6() const { return family == Family::kIpv6; }
-  // "10.0.0.2", "fd00::1", "a socket of this machine".
+  bool isLinkLocal() const;
+  bool isLoopback() const;
+  // The address as other machines may know it.
+  Address withoutScope() const { return {family, bytes}; }
+  // "10.0.0.2", "fd00::1", "fe80::1%eth0", "a socket of this machine".
   std::string text() const;
 };
 

@@ -95,6 +95,11 @@ Result<Fd> openSocket(Address::Family family) {
 
 int beginConnect(int socket, const Endpoint& to) {
   const SockAddr target = toSockAddr(to);
+  const int scope = static_cast<int>(to.address.scope);
+  // The kernel's addresses of IPv4 have no scope.
+  if (scope != 0 && !to.address.isV6() &&
+      ::setsockopt(socket, SOL_SOCKET, SO_BINDTOIFINDEX, &scope, sizeof scope) != 0)
+    return errno;
   if (::connect(socket, target.get(), target.length) == 0 || errno == EINPROGRESS) return 0;
   return errno;
 }

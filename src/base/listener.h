@@ -40,7 +40,7 @@ Accepted acceptNext(const Fd& listener);
 
 // A stream socket, non-blocking, closed on exec. Errors are of this machine.
 Result<Fd> openSocket(Address::Family family);
-// Starts a connect; it is complete when the socket becomes writable. 0, or an errno, which may pass.
+// Starts a connect, by the interface that a link-local address names; it is complete when the socket becomes writable. 0, or an errno, which may pass.
 int beginConnect(int socket, const Endpoint& to);
 
 }  // namespace horing

@@ -68,7 +68,6 @@ void noteCurrentGpu(CommunicatorOptions& options) {
 UniqueId idOf(const horingUniqueId& given) {
   UniqueId id;
   std::memcpy(id.bytes.data(), given.internal, HORING_UNIQUE_ID_BYTES);
-  mendLastByte(id);
   return id;
 }
 

@@ -11,7 +11,7 @@ Result<std::unique_ptr<Control>> Control::join(const JoinOptions& options) {
   HORING_ASSIGN(const UniqueIdParts parts, decodeUniqueId(options.id));
   const Deadline deadline = Deadline::after(*options.clock, options.timeout_ms);
   Result<std::unique_ptr<ControlChannel>> channel =
-      connectToRoot(parts, *options.clock, {deadline, options.abort}, options.root_was_open);
+      connectToRoot(parts, *options.clock, {deadline, options.abort}, options.root_was_open, options.log);
   if (!channel.ok())
     return makeStatus(channel.status().code(), "rank %d: %s", options.rank,
                       channel.status().message().c_str());

@@ -1,11 +1,13 @@
 #include "control/host_addresses.h"
 
+#include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <set>
 
 #include "transport/socket/interfaces.h"
 
@@ -58,8 +60,32 @@ Result<std::vector<Endpoint>> localAddresses(const InterfaceChoice& choice, uint
   HORING_ASSIGN(const std::vector<tcp::Interface> chosen,
                 tcp::chooseInterfaces(all, choice.patterns, choice.family));
   std::vector<Endpoint> addresses;
-  for (const tcp::Interface& interface : chosen) addresses.push_back({interface.address, port});
+  for (const tcp::Interface& interface : chosen)
+    addresses.push_back({interface.address.withoutScope(), port});
   return addresses;
+}
+
+std::vector<Endpoint> behindEachInterface(const std::vector<Endpoint>& endpoints) {
+  const auto open = [](const Endpoint& each) {
+    return each.address.isLinkLocal() && each.address.scope == 0;
+  };
+  if (std::none_of(endpoints.begin(), endpoints.end(), open)) return endpoints;
+  std::set<uint32_t> scopes;
+  if (const Result<std::vector<tcp::Interface>> all = tcp::listInterfaces(); all.ok())
+    for (const tcp::Interface& each : all.value())
+      if (!each.on_loopback && each.has_carrier) scopes.insert(::if_nametoindex(each.name.c_str()));
+  std::vector<Endpoint> out;
+  for (Endpoint each : endpoints) {
+    if (!open(each) || scopes.empty()) {
+      out.push_back(each);
+      continue;
+    }
+    for (const uint32_t scope : scopes) {
+      each.address.scope = scope;
+      out.push_back(each);
+    }
+  }
+  return out;
 }
 
 }  // namespace horing

@@ -24,7 +24,10 @@ struct InterfaceChoice {
   std::string family = "any";  // "any", "ipv4", "ipv6"
   std::string patterns;        // as HORING_SOCKET_IFNAME
 };
-// Addresses of the chosen interfaces that are up, with `port`; loopback ones only when there is nothing else.
+// Addresses of the chosen interfaces (transport/socket/interfaces.h), with `port`, the likeliest to be reached first.
 Result<std::vector<Endpoint>> localAddresses(const InterfaceChoice& choice, uint16_t port);
+
+// A link-local address that names no interface may be behind any of this machine's: it becomes one for each.
+std::vector<Endpoint> behindEachInterface(const std::vector<Endpoint>& endpoints);
 
 }  // namespace horing

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/listener.h"
 #include "control/control_messages.h"
+#include "control/host_addresses.h"
 
 namespace horing {
 
@@ -15,6 +17,8 @@ namespace {
 constexpr int kRootCheckMs = 50;
 constexpr int64_t kAttemptMs = 2000;      // before the next address gets its turn
 constexpr int64_t kOnlyAttemptMs = 5000;  // when there is no other
+// Until a machine answers at all: at first a moment, for some of several addresses may lead nowhere, and then longer.
+constexpr int64_t kFirstAnswerMs = 250;
 constexpr int kFirstPauseMs = 10;
 constexpr int kLongestPauseMs = 500;
 // A job that was restarted may meet the last moments of its predecessor on the same port; a wrong key stays
@@ -22,6 +26,11 @@ constexpr int kLongestPauseMs = 500;
 constexpr int64_t kRefusalPatienceMs = 3000;
 // But who refuses may be a stranger, while the rendezvous is still to begin at another address, where nobody listens.
 constexpr int64_t kStrangerPatienceMs = 20'000;
+
+// That no machine answers is said long before the deadline.
+constexpr int64_t kSilenceSaidMs = 8000;
+constexpr const char* kAdvice =
+    "a firewall, or an interface that leads nowhere? HORING_SOCKET_IFNAME chooses the interfaces";
 
 Status abortedStatus() {
   return makeStatus(Code::kInvalidUsage, "the communicator was aborted while it was set up");
@@ -85,9 +94,10 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
       std::make_unique<ControlChannel>(std::move(fd), key, HandshakeRole::kConnector, maxRankMessageBytes());
   // Nothing is read or written before the connect is complete: it would look like an error.
   pollfd item{channel->fd(), POLLOUT, 0};
-  while (::poll(&item, 1, std::min(patience.deadline.remainingMs(), kRootCheckMs)) <= 0) {
+  const Deadline answered_by = patience.answered_by.value_or(patience.deadline);
+  while (::poll(&item, 1, std::min(answered_by.remainingMs(), kRootCheckMs)) <= 0) {
     if (patience.aborted()) return abortedStatus();
-    if (patience.deadline.passed()) return makeStatus(Code::kTimeout, "no answer");
+    if (answered_by.passed()) return makeStatus(Code::kTimeout, "no answer");
   }
   int error = 0;
   socklen_t size = sizeof error;
@@ -105,26 +115,38 @@ Result<std::unique_ptr<ControlChannel>> connectOnce(const Endpoint& address, con
 }
 
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const Patience& patience, bool was_open) {
+                                                      const Patience& patience, bool was_open,
+                                                      const Log& log) {
+  const std::vector<Endpoint> roots = behindEachInterface(parts.roots);
   const Key key = jobKey(parts, "control");
-  const int64_t attempt_ms = parts.roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
+  const int64_t attempt_ms = roots.size() > 1 ? kAttemptMs : kOnlyAttemptMs;
+  Deadline silent_until = Deadline::after(clock, kSilenceSaidMs);
+  bool said_silence = false;
   Status last;
   std::optional<int64_t> refused_from_ns;
+  int64_t answer_ms = roots.size() > 1 ? kFirstAnswerMs : kOnlyAttemptMs;
   Deadline closed_until = Deadline::after(clock, kRefusalPatienceMs);  // begins anew while one is not
   for (int pause_ms = kFirstPauseMs; !patience.over(); pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
-    bool is_closed = was_open, may_begin = false;
-    for (const Endpoint& root : parts.roots) {
+    bool is_closed = was_open, may_begin = false, answers = false;
+    for (const Endpoint& root : roots) {
       if (patience.over()) break;
       const int64_t bounded_ms = std::min<int64_t>(attempt_ms, patience.deadline.remainingMs());
+      const auto answered_by = Deadline::after(clock, std::min(answer_ms, bounded_ms));
       Attempt how = Attempt::kFailed;
       Result<std::unique_ptr<ControlChannel>> connected =
-          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort}, &how);
+          connectOnce(root, key, {Deadline::after(clock, bounded_ms), patience.abort, answered_by}, &how);
       if (connected.ok() || how == Attempt::kRefusedHere) return connected;
+      answers = answers || how == Attempt::kNobodyListens || isRefusal(connected.status());
       is_closed = is_closed && how == Attempt::kNobodyListens;
       may_begin = may_begin || (!was_open && how == Attempt::kNobodyListens);
       // A refusal says more than the silence of the next address.
       if (!isRefusal(last)) last = connected.status();
     }
+    answer_ms = std::min(2 * answer_ms, attempt_ms);
+    if (answers) silent_until = Deadline::after(clock, kSilenceSaidMs);
+    if (silent_until.passed() && !std::exchange(said_silence, true))
+      log.warn("control", "no answer yet from the rendezvous at %s (%s): %s", addressList(parts).c_str(),
+               last.message().c_str(), kAdvice);
     if (isRefusal(last) && !refused_from_ns) refused_from_ns = clock.nowNs();
     const int64_t refusals_ms = may_begin ? kStrangerPatienceMs : kRefusalPatienceMs;
     if (refused_from_ns && clock.nowNs() - *refused_from_ns >= refusals_ms * 1'000'000) break;

@@ -2,8 +2,10 @@
 // Finding the rendezvous: tries its addresses in turn, again and again, until one proves the job's key.
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "control/control_channel.h"
 #include "control/unique_id.h"
@@ -14,6 +16,7 @@ namespace horing {
 struct Patience {
   Deadline deadline;
   const std::atomic<bool>* abort = nullptr;
+  std::optional<Deadline> answered_by = {};  // of the other machine; if it is earlier
 
   bool aborted() const { return abort && abort->load(std::memory_order_relaxed); }
   bool over() const { return aborted() || deadline.passed(); }
@@ -27,7 +30,8 @@ Status waitAndProgress(ControlChannel& channel, const Patience& patience, int at
 // kRemoteError when whoever listens there keeps failing the proof: another key, or another version of the
 // library, or, of a rendezvous that `was_open`, when nobody listens at any address any more. kSystemError at once: this machine's.
 Result<std::unique_ptr<ControlChannel>> connectToRoot(const UniqueIdParts& parts, const Clock& clock,
-                                                      const Patience& patience, bool was_open = false);
+                                                      const Patience& patience, bool was_open = false,
+                                                      const Log& log = Log(LogLevel::kNone));
 
 // What the end of an attempt says about the next one.
 enum class Attempt : uint8_t {

@@ -9,12 +9,14 @@ namespace horing {
 
 namespace {
 
-// Layout: magic 4, format 1, number of addresses 1, zero 2, job 16, key 32, addresses 68, checksum 4. An
-// address is its family, 4 or 16 bytes and a port.
+// Layout: magic 4, format 1, number of addresses 1, zero 2, job 16, key 32, addresses 67, checksum 4, zero 1: programs that take an
+// ID for a text cut off, or write over, its last byte. An address is its family, 4 or 16 bytes, a port and, of a family with
+// kScoped, the interface that it names.
 constexpr uint32_t kMagic = 0x44496f68;  // "hoID"
-constexpr uint8_t kFormat = 1;
+constexpr uint8_t kFormat = 2;
+constexpr uint8_t kScoped = 0x10;
 constexpr size_t kHeadBytes = 8 + sizeof(JobId) + Key::kBytes;
-constexpr size_t kChecksumAt = kUniqueIdBytes - 4;
+constexpr size_t kChecksumAt = kUniqueIdBytes - 5;
 constexpr size_t kAddressBytes = kChecksumAt - kHeadBytes;
 
 size_t ipBytes(Address::Family family) {
@@ -38,13 +40,18 @@ Status damaged(const char* what) {
 Result<Endpoint> readEndpoint(WireReader& in) {
   Endpoint endpoint;
   Address& address = endpoint.address;
-  const uint8_t family = in.number<uint8_t>();
-  if (family != 1 && family != 4 && family != 6) return damaged("an address of unknown family");
+  const uint8_t kind = in.number<uint8_t>();
+  const uint8_t family = kind & ~kScoped;
+  const bool is_scoped = family != kind;
+  if ((family != 1 || is_scoped) && family != 4 && family != 6)
+    return damaged("an address of unknown family");
   address.family = static_cast<Address::Family>(family);
   const std::span<const std::byte> ip = in.raw(ipBytes(address.family));
   std::copy(ip.begin(), ip.end(), std::as_writable_bytes(std::span(address.bytes)).begin());
   endpoint.port = in.number<uint16_t>();
-  if (in.failed() || endpoint.port == 0) return damaged("an address is incomplete");
+  if (is_scoped) address.scope = in.number<uint32_t>();
+  if (in.failed() || endpoint.port == 0 || (is_scoped && address.scope == 0))
+    return damaged("an address is incomplete");
   return endpoint;
 }
 
@@ -64,10 +71,13 @@ Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts) {
   for (const Endpoint& root : parts.roots) {
     if (root.port == 0)
       return makeStatus(Code::kInvalidArgument, "%s is no address of a rendezvous", root.text().c_str());
-    if (addresses.size() + 3 + ipBytes(root.address.family) > kAddressBytes) continue;
-    addresses.number(static_cast<uint8_t>(root.address.family));
+    const bool is_scoped = root.address.scope != 0;
+    if (addresses.size() + 3 + ipBytes(root.address.family) + (is_scoped ? 4 : 0) > kAddressBytes) continue;
+    addresses.number(
+        static_cast<uint8_t>(static_cast<uint8_t>(root.address.family) | (is_scoped ? kScoped : 0)));
     addresses.raw(std::as_bytes(std::span(root.address.bytes)).first(ipBytes(root.address.family)));
     addresses.number(root.port);
+    if (is_scoped) addresses.number(root.address.scope);
     ++count;
   }
   WireWriter out;
@@ -87,15 +97,6 @@ Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts) {
   return id;
 }
 
-void mendLastByte(UniqueId& id) {
-  constexpr size_t kLast = kUniqueIdBytes - 1;
-  const uint32_t sum = checksum(id);
-  bool is_cut = id.bytes[kLast] == std::byte{0};
-  for (size_t at = kChecksumAt; at < kLast; ++at)
-    is_cut &= id.bytes[at] == static_cast<std::byte>(sum >> (8 * (at - kChecksumAt)));
-  if (is_cut) id.bytes[kLast] = static_cast<std::byte>(sum >> 24);
-}
-
 Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
   WireReader sum(std::span(id.bytes).subspan(kChecksumAt));
   WireReader in(std::span(id.bytes).first(kChecksumAt));
@@ -104,7 +105,8 @@ Result<UniqueIdParts> decodeUniqueId(const UniqueId& id) {
     return makeStatus(Code::kInvalidUsage,
                       "unique ID: made by another version of horing (format %u, this library reads %u)",
                       format, kFormat);
-  if (sum.number<uint32_t>() != checksum(id)) return damaged("its bytes were altered");
+  if (sum.number<uint32_t>() != checksum(id) || id.bytes.back() != std::byte{0})
+    return damaged("its bytes were altered");
   const uint8_t count = in.number<uint8_t>();
   if (in.number<uint16_t>() != 0 || count == 0) return damaged("its head is malformed");
   UniqueIdParts parts;

@@ -33,14 +33,11 @@ struct UniqueIdParts {
       roots;  // where the rendezvous listens, no port is 0; the first that answers is used; at least one
 };
 
-// Packs as many addresses as fit (9 of IPv4, or 3 of IPv6 and one of IPv4), in order. Fails without an
+// Packs as many addresses as fit (9 of IPv4, or 3 of IPv6 and one of IPv4), in order. The last byte is 0. Fails without an
 // address or with port 0.
 Result<UniqueId> encodeUniqueId(const UniqueIdParts& parts);
 // Checks all of it: magic, version, checksum, counts, families, ports and that unused bytes are zero.
 Result<UniqueIdParts> decodeUniqueId(const UniqueId& id);
-
-// Puts back the last byte where a program that took the ID for a text has written a closing 0 over it. Any other bytes stay.
-void mendLastByte(UniqueId& id);
 
 // A key for one purpose ("control", "data"), the same on every rank of a job even where their IDs name
 // different addresses. Use this, never the ID's key or bytes themselves.

@@ -1,6 +1,7 @@
 #include "control/unique_id.h"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 
 #include "control/host_addresses.h"
 
@@ -42,6 +43,26 @@ TEST(UniqueId, TakesAsManyAddressesAsFit) {
   parts.roots.assign(5, addressOf("2001:db8::1", 1));
   parts.roots.push_back(addressOf("10.0.0.2", 1));
   EXPECT_EQ(decodeUniqueId(encodeUniqueId(parts).take()).take().roots.size(), 4u);
+}
+
+TEST(UniqueId, EndsWithAZeroWhateverItHolds) {
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(encodeUniqueId(someParts()).take().bytes.back(), std::byte{0});
+}
+
+TEST(UniqueId, KeepsTheInterfaceThatAnAddressNames) {
+  UniqueIdParts parts = someParts();
+  parts.roots = {addressOf("fe80::1", 4711), addressOf("169.254.0.1", 4711)};
+  parts.roots[0].address.scope = 7;
+  parts.roots[1].address.scope = 1u << 31;
+  EXPECT_EQ(decodeUniqueId(encodeUniqueId(parts).take()).take().roots, parts.roots);
+}
+
+TEST(HostAddresses, AreBehindEachInterfaceWhereTheyNameNone) {
+  const Endpoint elsewhere = addressOf("10.0.0.2", 1);
+  Endpoint named = addressOf("fe80::1", 1);
+  named.address.scope = 7;
+  EXPECT_EQ(behindEachInterface({elsewhere, named}), (std::vector<Endpoint>{elsewhere, named}));
+  EXPECT_EQ(addressOf("fe80::1%lo", 1).address.scope, ::if_nametoindex("lo"));
 }
 
 TEST(UniqueId, NeedsAnAddressWithAPort) {

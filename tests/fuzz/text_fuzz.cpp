@@ -21,10 +21,11 @@ namespace {
 // The checksum that the library computes, so that inputs get past it.
 void mend(UniqueId& id) {
   uint32_t sum = 2166136261u;
-  for (size_t at = 0; at < kUniqueIdBytes - 4; ++at)
+  for (size_t at = 0; at < kUniqueIdBytes - 5; ++at)
     sum = (sum ^ static_cast<uint32_t>(id.bytes[at])) * 16777619u;
   for (size_t byte = 0; byte < 4; ++byte)
-    id.bytes[kUniqueIdBytes - 4 + byte] = static_cast<std::byte>(sum >> (8 * byte));
+    id.bytes[kUniqueIdBytes - 5 + byte] = static_cast<std::byte>(sum >> (8 * byte));
+  id.bytes.back() = std::byte{0};
 }
 
 void read(const UniqueId& id) {

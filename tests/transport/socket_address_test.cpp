@@ -53,7 +53,7 @@ TEST(Interfaces, LoopbackIsUsedWhenThereIsNothingElseOrWhenNamed) {
   EXPECT_EQ(chosen("", "any", {kMachine[0]}), "lo");
   EXPECT_EQ(chosen("", "any", {kMachine[0], kMachine[6]}), "lo");
   EXPECT_EQ(chosen("lo"), "lo");
-  EXPECT_EQ(chosen("lo,ib"), "lo ib0");
+  EXPECT_EQ(chosen("lo,ib"), "ib0 lo");
   EXPECT_EQ(chosen("^docker"), "eth0 eth1 eth10 ib0 eth0/6");
   EXPECT_EQ(chosen("^eth,ib,docker"), "lo");
 }
@@ -74,11 +74,53 @@ TEST(Interfaces, SelectsByFamily) {
   EXPECT_EQ(chosen("ib", "ipv6"), "error");
 }
 
-TEST(Interfaces, TakesOneAddressPerInterfaceAndFamily) {
+TEST(Interfaces, FurtherAddressesComeAfterTheFirst) {
   EXPECT_EQ(
       chosen("", "any",
              {v4("eth0", {10, 0, 0, 2}), v4("eth0", {10, 0, 0, 3}), v6("eth0", 0, 1), v6("eth0", 0, 2)}),
-      "eth0 eth0/6");
+      "eth0 eth0/6 eth0 eth0/6");
+}
+
+TEST(Interfaces, UseAnAddressOfTheLoopbackInterfaceThatOthersReach) {
+  Interface routed = v4("lo", {10, 255, 0, 1}, 32);
+  routed.on_loopback = true;
+  EXPECT_EQ(chosen("", "any", {kMachine[0], routed}), "lo");
+  EXPECT_EQ(chooseInterfaces({kMachine[0], routed}, "", "any").value()[0].address, routed.address);
+  EXPECT_EQ(chosen("", "any", {kMachine[0], routed, kMachine[1]}), "eth0") << "not where there is another";
+  const auto named = chooseInterfaces({kMachine[0], routed, kMachine[1]}, "lo", "any").take();
+  ASSERT_EQ(named.size(), 2u);
+  EXPECT_EQ(named[0].address, routed.address) << "the likeliest first";
+}
+
+TEST(Interfaces, UseLinkLocalAddressesOfNamedInterfacesWithoutOthers) {
+  Interface v4_local = v4("eth7", {169, 254, 3, 4}, 16);
+  Interface v6_local{.name = "eth8", .address = {.family = Address::Family::kIpv6, .bytes = {0xfe, 0x80}}};
+  Interface besides = v6_local;
+  besides.name = "eth0";
+  const std::vector<Interface> all = {kMachine[0], kMachine[1], v4_local, v6_local, besides};
+  EXPECT_EQ(chosen("", "any", all), "eth0");
+  EXPECT_EQ(chosen("eth7,eth8", "any", all), "eth7 eth8/6");
+  EXPECT_EQ(chosen("eth0", "any", all), "eth0");
+  EXPECT_EQ(chosen("eth0", "ipv6", all), "eth0/6");
+  EXPECT_EQ(chosen("", "any", {kMachine[0], v4_local}), "lo");
+}
+
+TEST(Interfaces, ComeInTheOrderOfWhatIsExpectedOfThem) {
+  std::vector<Interface> all = {kMachine[3], kMachine[4], kMachine[5]};
+  all[0].private_bridge = true;
+  all[1].has_carrier = false;
+  EXPECT_EQ(chosen("", "any", all), "ib0 eth1");
+  EXPECT_EQ(chosen("eth,ib", "any", all), "ib0 eth1 eth10") << "what is named is used";
+  EXPECT_EQ(chosen("", "any", {all[1]}), "eth10") << "there is nothing else";
+}
+
+TEST(Interfaces, AnErrorListsAllThatIsUp) {
+  std::vector<Interface> all = {v4("eth7", {169, 254, 3, 4}, 16), kMachine[1]};
+  all[1].has_carrier = false;
+  const auto out = chooseInterfaces(all, "wlan", "any");
+  EXPECT_NE(out.status().message().find("eth7 (169.254.3.4, link-local), eth0 (10.0.0.2, no carrier)"),
+            std::string::npos)
+      << out.status().message();
 }
 
 TEST(Interfaces, RefusesBrokenSelections) {
@@ -242,6 +284,27 @@ TEST(Pairs, RouteBetweenSubnetsWhenNoneIsCommon) {
       rankOn(2, {v4("eth0", {10, 5, 0, 1}), v4("eth1", {10, 5, 1, 1}), v4("eth2", {10, 5, 2, 1})});
   EXPECT_EQ(pairInterfaces(a, b), (Pairs{{0, 0}, {1, 1}}));
   EXPECT_TRUE(pairInterfaces(a, rankOn(3, {v6("eth0", 0, 1)})).empty());
+}
+
+TEST(Pairs, LeaveOutAnAddressThatBothHave) {
+  const Interface bridge = v4("br-1", {172, 18, 0, 1}, 16);
+  const Published a = rankOn(1, {bridge, v4("eth0", {10, 0, 0, 1})});
+  const Published b = rankOn(2, {bridge, v4("eth0", {10, 5, 0, 1})});
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{1, 1}}));
+  EXPECT_TRUE(pairInterfaces(rankOn(1, {v4("eth0", {10, 0, 0, 1}), bridge}), rankOn(2, {bridge})).empty())
+      << "not by way of another interface either";
+}
+
+TEST(Pairs, JoinLinkLocalAddressesToEachOtherOnly) {
+  const Interface local = v4("eth0", {169, 254, 0, 1}, 16), peer = v4("eth0", {169, 254, 0, 2}, 16);
+  EXPECT_EQ(pairInterfaces(rankOn(1, {local}), rankOn(2, {peer})), (Pairs{{0, 0}}));
+  EXPECT_TRUE(pairInterfaces(rankOn(1, {local}), rankOn(2, {v4("eth0", {10, 0, 0, 1})})).empty());
+}
+
+TEST(Pairs, UseTheSecondAddressOfAnInterface) {
+  const Published a = rankOn(1, {v4("eth0", {10, 0, 0, 1}), v4("eth0", {10, 9, 0, 1})});
+  const Published b = rankOn(2, {v4("eth0", {10, 5, 0, 2}), v4("eth0", {10, 9, 0, 2})});
+  EXPECT_EQ(pairInterfaces(a, b), (Pairs{{1, 1}}));
 }
 
 TEST(Pairs, LoopbackAndPrivateBridgesOnlyReachTheirOwnHost) {

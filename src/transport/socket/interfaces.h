@@ -15,8 +15,12 @@ struct Interface {
   std::string name;
   Address address;
   uint8_t prefix_bits = 0;
-  bool loopback = false;
-  bool near = true;  // to this rank, as near as any
+  bool loopback = false;  // the address means this machine everywhere
+  bool near = true;       // to this rank, as near as any
+  bool on_loopback =
+      false;                // its interface is the loopback one; the address may be any, as in routed fabrics
+  bool has_carrier = true;  // as far as is known
+  bool private_bridge = false;  // a bridge, and the way out is not by it: of containers or virtual machines
 };
 
 // HORING_SOCKET_IFNAME, understood. A list of prefixes; '=' in front: of whole names; '^' before that: all
@@ -30,12 +34,13 @@ struct InterfaceSelection {
   bool lists(std::string_view interface) const;
 };
 
-// Every usable address of this machine: interfaces that are up, IPv4 and IPv6 without link-local ones.
+// Every address of this machine whose interface is up.
 Result<std::vector<Interface>> listInterfaces();
 
-// Those that the selection and family ("any", "ipv4", "ipv6") choose, IPv4 first, at most one per interface
-// and family. Loopback ones only when named, or when there is nothing else. An error names what was asked for
-// and what there is.
+// Those that the selection and family ("any", "ipv4", "ipv6") choose. Not chosen, unless named or where there is nothing else:
+// interfaces without a carrier; addresses of the loopback interface. Link-local ones only where a named interface has
+// no other. First those that are likeliest to lead somewhere: private bridges come after all others, and the further addresses of
+// an interface and family after the first; IPv4 before IPv6. An error names what was asked for and all that is up.
 Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all, std::string_view selection,
                                                 std::string_view family);
 

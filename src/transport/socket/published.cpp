@@ -51,12 +51,20 @@ bool sameSubnet(const Interface& a, const Interface& b) {
   return true;
 }
 
+// An address that both machines have is of a bridge that each has for itself, and leads back to whoever asks.
+bool has(const Published& rank, const Interface& other) {
+  return std::any_of(rank.interfaces.begin(), rank.interfaces.end(), [&](const Interface& own) {
+    return own.address.withoutScope() == other.address.withoutScope();
+  });
+}
+
 // Whether packets between the two can arrive at all, as far as the addresses tell.
-bool compatible(const Interface& a, const Interface& b, bool same_host) {
+bool mayReach(const Published& lower, const Interface& a, const Published& higher, const Interface& b) {
+  const bool same_host = lower.host == higher.host;
+  if (!same_host && (has(higher, a) || has(lower, b))) return false;
+  if (a.address.isLinkLocal() != b.address.isLinkLocal()) return false;
   if (a.address.isV6() != b.address.isV6() || a.loopback != b.loopback) return false;
-  if (a.loopback) return same_host;
-  // One address on two machines is a bridge that each has for itself.
-  return same_host || a.address != b.address;
+  return same_host || !a.loopback;
 }
 
 // Which pairs are wanted.
@@ -66,7 +74,6 @@ struct PairKind {
 };
 
 std::vector<InterfacePair> pairWhere(const Published& lower, const Published& higher, const PairKind& kind) {
-  const bool same_host = lower.host == higher.host;
   std::vector<InterfacePair> pairs;
   std::set<std::string> used_lower;
   std::set<std::string> used_higher;
@@ -75,7 +82,7 @@ std::vector<InterfacePair> pairWhere(const Published& lower, const Published& hi
     if (used_lower.contains(a.name)) continue;
     for (size_t j = 0; j < higher.interfaces.size(); ++j) {
       const Interface& b = higher.interfaces[j];
-      if (used_higher.contains(b.name) || !compatible(a, b, same_host)) continue;
+      if (used_higher.contains(b.name) || !mayReach(lower, a, higher, b)) continue;
       if (!a.near + !b.near != kind.far_ends || (kind.on_one_subnet && !sameSubnet(a, b))) continue;
       used_lower.insert(a.name);
       used_higher.insert(b.name);
@@ -166,6 +173,22 @@ std::vector<InterfacePair> pairInterfaces(const Published& lower, const Publishe
       if (!pairs.empty()) return pairs;
     }
   return {};
+}
+
+std::vector<InterfacePair> reservePairs(const Published& lower, const Published& higher,
+                                        const std::vector<InterfacePair>& pairs) {
+  std::vector<InterfacePair> reserve;
+  for (const bool on_one_subnet : {true, false})
+    for (size_t i = 0; i < lower.interfaces.size(); ++i)
+      for (size_t j = 0; j < higher.interfaces.size(); ++j) {
+        const Interface& a = lower.interfaces[i];
+        const Interface& b = higher.interfaces[j];
+        const InterfacePair pair{i, j};
+        if (!mayReach(lower, a, higher, b) || sameSubnet(a, b) != on_one_subnet) continue;
+        if (std::find(pairs.begin(), pairs.end(), pair) == pairs.end()) reserve.push_back(pair);
+      }
+  if (reserve.size() > kMaxReservePairs) reserve.resize(kMaxReservePairs);
+  return reserve;
 }
 
 }  // namespace horing::tcp

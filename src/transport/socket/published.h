@@ -45,4 +45,10 @@ struct InterfacePair {
 // Empty: the two cannot reach each other.
 std::vector<InterfacePair> pairInterfaces(const Published& lower, const Published& higher);
 
+inline constexpr size_t kMaxReservePairs = 16;
+// All other pairs between which packets might arrive, for where none arrive by `pairs`: bridges with one subnet on every machine look like
+// a common network. Those on one subnet first.
+std::vector<InterfacePair> reservePairs(const Published& lower, const Published& higher,
+                                        const std::vector<InterfacePair>& pairs);
+
 }  // namespace horing::tcp

@@ -64,6 +64,13 @@ class Ticker final : public PollTarget {
   bool rang_ = false;
 };
 
+// A link-local address is behind the interface that is paired with it.
+Endpoint targetOf(const Interface& mine, const Interface& theirs, uint16_t port) {
+  Endpoint target{theirs.address, port};
+  if (target.address.isLinkLocal()) target.address.scope = mine.address.scope;
+  return target;
+}
+
 class SocketTransport final : public Transport {
  public:
   explicit SocketTransport(const SocketOptions& options)
@@ -209,7 +216,7 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
     const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
     const Interface& theirs = published.interfaces[connects(peer) ? pair.higher : pair.lower];
     link.stream_names.push_back(mine.name + " " + mine.address.text() + " -> " +
-                                Endpoint{theirs.address, published.port}.text());
+                                targetOf(mine, theirs, published.port).text());
   }
   auto entry = std::make_unique<Entry>();
   entry->peer = std::move(published);
@@ -251,7 +258,7 @@ std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t strea
                    .key = options_.key,
                    .hello = hello,
                    .from = mine.address,
-                   .to = {.address = theirs.address, .port = entry.peer.port},
+                   .to = targetOf(mine, theirs, entry.peer.port),
                    .tuning = tuning_,
                    .deaths_are_told = options_.deaths_are_told};
   return std::make_unique<Dial>(std::move(dial), poller_, *options_.clock);
