@@ -132,6 +132,9 @@ void socketLink(Bytes bytes) {
   int ends[2];
   HORING_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
   Fd peer(ends[1]);
+  int other_ends[2];
+  HORING_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, other_ends) == 0);
+  const Fd other_peer(other_ends[1]);
   tcp::Poller poller;
   HORING_CHECK(poller.open().ok());
   std::array<std::byte, 256> memory{};
@@ -140,10 +143,16 @@ void socketLink(Bytes bytes) {
   lent.lend(region);
   bool is_lent = true;
   DataMoved moved;
-  tcp::SocketLink link(
-      {.rank = 1, .peer = 0, .shape = kShape, .stream_names = {"fuzz"}, .lent = &lent, .moved = &moved});
+  tcp::SocketLink link({.rank = 1,
+                        .peer = 0,
+                        .shape = kShape,
+                        .stream_names = {"fuzz", "other"},
+                        .lent = &lent,
+                        .moved = &moved});
   link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller), 1);
+  link.attach(1, tcp::WatchedFd(Fd(other_ends[0]), poller), 1);
   sayState(peer.get(), {}, {});
+  sayState(other_peer.get(), {}, {});
   Input in(bytes);
   for (int actions = 0; !in.empty() && actions < 64 && link.status().ok(); ++actions) {
     const auto action = in.number<uint8_t>();
@@ -158,6 +167,7 @@ void socketLink(Bytes bytes) {
       const auto kind = in.number<uint8_t>();
       header.kind = static_cast<tcp::FrameKind>(kind % 8);
       header.landing = kind / 8;
+      header.tag = kind / 8;  // of kGivenUp: a stream
       header.sequence = in.number<uint8_t>();
       header.credit = in.number<uint8_t>();
       say(peer.get(), std::as_bytes(std::span(&header, 1)));
@@ -191,6 +201,7 @@ void socketLink(Bytes bytes) {
         ::shutdown(peer.get(), SHUT_WR);
       } else if (action > 200) {
         // Another connection for the stream, whose first words may be wrong.
+        if (link.isGivenUp(0)) continue;
         HORING_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
         peer = Fd(ends[1]);
         link.attach(0, tcp::WatchedFd(Fd(ends[0]), poller), link.attempt(0) + 1);

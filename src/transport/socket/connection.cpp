@@ -125,6 +125,23 @@ bool SocketSender::streamBegan(size_t stream, const ChannelState& theirs) {
   return true;
 }
 
+bool SocketSender::streamGivenUp(size_t stream, const ChannelState& theirs) {
+  if (!takeCredit(theirs.released)) return false;
+  if (theirs.hasAnyFrom(posted_)) return false;
+  for (uint64_t sequence = credited_; sequence < posted_; ++sequence) {
+    Sent& message = at(sequence);
+    if (message.stream != stream || message.written) continue;
+    if (theirs.has(sequence)) {
+      frameSent(sequence);
+      continue;
+    }
+    link_.messageCredited(stream, message.bytes);
+    message.stream = static_cast<uint16_t>(link_.chooseStream(message.bytes));
+    link_.sendMessage(message.stream, headerOf(sequence), payloadOf(sequence));
+  }
+  return true;
+}
+
 bool SocketSender::withdraw(const Region& region) {
   bool moved = false;
   if (credited_ >= lent_before_) return moved;

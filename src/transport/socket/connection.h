@@ -37,6 +37,8 @@ class SocketSender final : public Sender {
   void streamBroke(size_t stream);
   // The stream is there (again), and the peer says what it has: queues the rest. False: it cannot have that.
   bool streamBegan(size_t stream, const ChannelState& theirs);
+  // The stream is given up, and the peer says what it has: the rest goes by others. False: it cannot have that.
+  bool streamGivenUp(size_t stream, const ChannelState& theirs);
   // The region goes: what may have to be sent (again) from it, since no credit has come, moves to its slots.
   // Whether any did.
   bool withdraw(const Region& region);

@@ -50,7 +50,7 @@ Status Dial::progress() {
   if (stage_ == Stage::kResting && now_ns >= next_attempt_ns_) HORING_TRY(begin());
   if (!std::exchange(stirred_, false)) return {};
   if (stage_ == Stage::kConnecting) checkConnected();
-  if (stage_ == Stage::kProving) HORING_TRY(prove());
+  if (stage_ == Stage::kProving) prove();
   if (stage_ == Stage::kAwaitingReady) HORING_TRY(awaitReady());
   return {};
 }
@@ -96,6 +96,17 @@ void Dial::startPatience() {
 WatchedFd Dial::take() {
   setUserTimeout(0);  // see tuning.cpp
   return std::move(fd_);
+}
+
+int64_t Dial::unreachableMs() const {
+  const bool waits = stage_ == Stage::kResting || stage_ == Stage::kConnecting;
+  return waits ? (clock_.nowNs() - reached_ns_) / kNsPerMs : 0;
+}
+
+int64_t Dial::silentMs() const {
+  if (stage_ == Stage::kMisled) return INT64_MAX;
+  const bool refused = stage_ == Stage::kResting && refused_from_ns_ != INT64_MAX;
+  return std::max(unreachableMs(), refused ? (clock_.nowNs() - refused_from_ns_) / kNsPerMs : 0);
 }
 
 Status Dial::hopeless() const {
@@ -182,24 +193,30 @@ void Dial::checkConnected() {
   obstacle_ = "connected, but the process there does not answer";
 }
 
-Status Dial::prove() {
+void Dial::giveUp(const Status& why) {
+  hangUp();
+  stage_ = Stage::kMisled;
+  misled_ = why;
+  obstacle_ = why.message();
+}
+
+void Dial::prove() {
   const ProofProgress proof = driveProof(fd_.get(), *handshake_);
-  if (proof.state == ProofState::kRefused) return proof.why;
+  if (proof.state == ProofState::kRefused) return giveUp(proof.why);
   if (proof.state == ProofState::kLost) rest(proof.why);
-  if (proof.state != ProofState::kProven) return {};
+  if (proof.state != ProofState::kProven) return;
   AcceptorHello hello;
   const std::vector<std::byte>& said = handshake_->peerHello();
   if (said.size() != sizeof hello)
-    return makeStatus(Code::kRemoteError, "the peer's greeting has %zu bytes", said.size());
+    return giveUp(makeStatus(Code::kRemoteError, "the peer's greeting has %zu bytes", said.size()));
   std::memcpy(&hello, said.data(), sizeof hello);
   if (hello.rank != options_.hello.peer || hello.instance != options_.hello.peer_instance)
-    return makeStatus(Code::kRemoteError, "that address belongs to rank %u, or to another communicator of it",
-                      hello.rank);
+    return giveUp(makeStatus(
+        Code::kRemoteError, "that address belongs to rank %u, or to another communicator of it", hello.rank));
   handshake_.reset();
   stage_ = Stage::kAwaitingReady;
   reply_bytes_ = 0;
   obstacle_ = "connected, but that rank has not begun this link yet";
-  return {};
 }
 
 Status Dial::awaitReady() {

@@ -50,13 +50,19 @@ class Dial final : public PollTarget {
   // Not ok when nobody seems to be there any more: refused, unless deaths are told, or no answer at all, for too long. For links
   // that were there.
   Status hopeless() const;
+  // For how long nobody has answered at the address, or has refused, in a row; for ever where somebody else answers.
+  int64_t silentMs() const;
+  // For how long the machine there has not answered at all.
+  int64_t unreachableMs() const;
+  // Not ok: who answers there is not the peer, such as another machine with that address.
+  const Status& misled() const { return misled_; }
   // Why it is not ready yet.
   const std::string& obstacle() const { return obstacle_; }
 
   void onEvents(uint32_t) override { stirred_ = true; }
 
  private:
-  enum class Stage : uint8_t { kResting, kConnecting, kProving, kAwaitingReady, kReady };
+  enum class Stage : uint8_t { kResting, kConnecting, kProving, kAwaitingReady, kReady, kMisled };
 
   // Errors: those of this machine, which are final.
   Status begin();
@@ -69,7 +75,8 @@ class Dial final : public PollTarget {
   void askMachine();
   bool machineAnswers() const;
   void checkConnected();
-  Status prove();
+  void prove();
+  void giveUp(const Status& why);
   Status awaitReady();
   Status checkReady(const FrameHeader& header) const;
 
@@ -91,6 +98,7 @@ class Dial final : public PollTarget {
   Fd question_;                          // see askMachine()
   int64_t reached_ns_;                   // when patience with silence began
   int64_t refused_from_ns_ = INT64_MAX;  // the first of the refusals in a row; INT64_MAX: there was none
+  Status misled_;
   std::string obstacle_ = "not tried yet";
 };
 

@@ -22,7 +22,9 @@ void SocketLink::AlignedDelete::operator()(std::byte* memory) const {
 SocketLink::SocketLink(LinkOptions options)
     : options_(std::move(options)),
       streams_(options_.stream_names.size()),
-      missing_streams_(options_.stream_names.size()) {
+      used_streams_(std::min(options_.wanted, options_.stream_names.size())),
+      missing_streams_(used_streams_) {
+  for (size_t i = used_streams_; i < streams_.size(); ++i) streams_[i].use = Use::kReserve;
   const size_t queue_bytes = slotsBytes();
   const auto channels = static_cast<size_t>(shape().channels);
   slots_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, 2 * channels * queue_bytes)));
@@ -52,33 +54,80 @@ uint64_t SocketLink::memoryBytes() const {
 
 std::string SocketLink::describe() const {
   std::string text = "socket " + options_.stream_names.front();
-  if (streams_.size() > 1) text += formatString(" and %zu more streams", streams_.size() - 1);
+  if (used_streams_ > 1) text += formatString(" and %zu more streams", used_streams_ - 1);
   if (complete() || !status_.ok()) return text;
   for (size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].tcp || streams_[i].obstacle.empty()) continue;
-    return text + formatString(" (%zu of %zu streams missing; %s: %s)", missing_streams_, streams_.size(),
+    if (streams_[i].tcp || streams_[i].obstacle.empty() || !wants(i)) continue;
+    return text + formatString(" (%zu of %zu streams missing; %s: %s)", missing_streams_, used_streams_,
                                streamName(i).c_str(), streams_[i].obstacle.c_str());
   }
   return text + formatString(" (%zu of %zu streams missing: rank %d has not connected yet)", missing_streams_,
-                             streams_.size(), options_.peer);
+                             used_streams_, options_.peer);
 }
 
 void SocketLink::attach(size_t number, WatchedFd fd, uint32_t attempt) {
   Stream& stream = streams_[number];
+  if (stream.use == Use::kReserve) {
+    stream.use = Use::kWanted;
+    ++missing_streams_;
+    used_streams_ = streams_.size();
+  }
   if (stream.tcp) drop(number);
   stream.attempt = attempt;
-  // Per channel: all slots and one frame of credit; and a ready, a state and a goodbye.
-  const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + 3;
+  // Per channel: all slots and one frame of credit; for each other stream, that it is given up; a ready, a state and a goodbye.
+  const size_t frames = static_cast<size_t>(shape().channels) * (shape().slots + 1) + streams_.size() + 3;
   stream.tcp = std::make_unique<SocketStream>(std::move(fd), static_cast<FrameSink&>(*this), number, frames);
-  if (--missing_streams_ == 0) established_ = true;
+  --missing_streams_;
+  noteComplete();
   if (Status watched = stream.tcp->watch(); !watched.ok()) return fail(watched);
   if (options_.rank > options_.peer)
     stream.tcp->enqueue({.bytes = 0, .channel = 0, .kind = FrameKind::kReady}, nullptr);
-  stream.mine.clear();
-  for (const auto& channel : channels_) stream.mine.push_back(channel->receiver.state());
+  stream.mine = states();
   const auto state = std::as_bytes(std::span(stream.mine));
   stream.tcp->enqueue({.bytes = static_cast<uint32_t>(state.size()), .channel = 0, .kind = FrameKind::kState},
                       state.data());
+}
+
+void SocketLink::noteComplete() {
+  if (missing_streams_ == 0) established_ = true;
+}
+
+std::vector<ChannelState> SocketLink::states() const {
+  std::vector<ChannelState> out;
+  for (const auto& channel : channels_) out.push_back(channel->receiver.state());
+  return out;
+}
+
+bool SocketLink::hasAnotherWay(size_t stream) const {
+  for (size_t i = 0; i < streams_.size(); ++i)
+    if (i != stream && streams_[i].open && !streams_[i].tcp->ended()) return true;
+  return false;
+}
+
+// Messages wait for the peer's answer, which says what it has of them.
+void SocketLink::giveUp(size_t number) {
+  Stream& stream = streams_[number];
+  if (stream.use == Use::kGivenUp) return;
+  if (stream.use == Use::kReserve) ++missing_streams_;
+  if (stream.tcp) drop(number);
+  stream.use = Use::kGivenUp;
+  stream.told.resize(streams_.size());
+  --missing_streams_;
+  noteComplete();
+  for (size_t carrier = 0; carrier < streams_.size(); ++carrier)
+    if (isOpen(carrier)) tellGivenUp(number, carrier);
+}
+
+// By every stream, for one that breaks might lose it; and again by one that opens anew. Said twice it changes nothing.
+void SocketLink::tellGivenUp(size_t number, size_t carrier) {
+  std::vector<ChannelState>& state = streams_[number].told[carrier];
+  state = states();
+  const auto bytes = std::as_bytes(std::span(state));
+  streams_[carrier].tcp->enqueue({.bytes = static_cast<uint32_t>(bytes.size()),
+                                  .channel = 0,
+                                  .kind = FrameKind::kGivenUp,
+                                  .tag = number},
+                                 bytes.data());
 }
 
 // Forgets a connection that broke: half a message is none, and what the kernel had taken may be lost.
@@ -128,7 +177,9 @@ bool SocketLink::deathsAreTold() const {
 
 bool SocketLink::hasLeft(const Stream& stream) const {
   if (!stream.tcp) return false;
-  const auto ended = [](const Stream& each) { return each.tcp && each.tcp->ended(); };
+  const auto ended = [](const Stream& each) {
+    return each.use != Use::kWanted || (each.tcp && each.tcp->ended());
+  };
   return stream.tcp->saidGoodbye() || (stream.tcp->closedByPeer() && deathsAreTold() &&
                                        std::all_of(streams_.begin(), streams_.end(), ended));
 }
@@ -138,6 +189,7 @@ void SocketLink::judgeEndedStreams() {
   bool all_left = true;
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
+    if (stream.use != Use::kWanted) continue;
     all_left = all_left && hasLeft(stream);
     if (!stream.tcp || !stream.tcp->ended() || hasLeft(stream)) continue;
     if (stream.tcp->closedByPeer() && !deathsAreTold())
@@ -150,7 +202,8 @@ void SocketLink::judgeEndedStreams() {
     stream.obstacle = stream.why_broken;
     drop(i);
   }
-  for (const Stream& stream : streams_) all_left = all_left && stream.tcp->ended();
+  for (const Stream& stream : streams_)
+    if (stream.use == Use::kWanted) all_left = all_left && stream.tcp->ended();
   departed_ = all_left;
   for (size_t channel = 0; departed_ && channel < channels_.size(); ++channel)
     if (!channels_[channel]->sender.flushed()) failDeparted(static_cast<int>(channel));
@@ -158,7 +211,7 @@ void SocketLink::judgeEndedStreams() {
 
 void SocketLink::failDeparted(int channel) {
   const bool said_goodbye = std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
-    return stream.tcp && stream.tcp->saidGoodbye();
+    return stream.use != Use::kWanted || (stream.tcp && stream.tcp->saidGoodbye());
   });
   fail(makeStatus(Code::kRemoteError, "rank %d %s while rank %d still needs it on channel %d (socket %s)",
                   options_.peer,
@@ -191,6 +244,7 @@ bool SocketLink::leave() {
   if (!complete()) return false;
   bool arrived = true;
   for (Stream& stream : streams_) {
+    if (!stream.tcp) continue;
     // What is to be sent again is queued when the stream opens.
     const bool nothing_left = stream.tcp->queueEmpty() && (stream.open || flushed());
     if (!stream.said_goodbye && !stream.tcp->ended() && nothing_left) {
@@ -206,18 +260,19 @@ bool SocketLink::leave() {
 
 // While one is missing, the others take what would wait for it.
 size_t SocketLink::leastBusyStream() const {
-  size_t best = turn_ % streams_.size();
-  for (size_t i = 1; i < streams_.size(); ++i) {
-    const size_t other = (turn_ + i) % streams_.size();
+  const auto grade = [&](size_t stream) { return streams_[stream].open ? 2 : wants(stream) ? 1 : 0; };
+  size_t best = turn_ % used_streams_;
+  for (size_t i = 1; i < used_streams_; ++i) {
+    const size_t other = (turn_ + i) % used_streams_;
     const bool better = streams_[other].under_way < streams_[best].under_way;
-    if (streams_[other].open == streams_[best].open ? better : streams_[other].open) best = other;
+    if (grade(other) == grade(best) ? better : grade(other) > grade(best)) best = other;
   }
   return best;
 }
 
 size_t SocketLink::chooseStream(uint32_t bytes) {
   size_t index = 0;
-  if (streams_.size() > 1) {
+  if (used_streams_ > 1) {
     index = leastBusyStream();
     turn_ = index + 1;
   }
@@ -314,6 +369,7 @@ std::byte* SocketLink::beginFrame(size_t number, const FrameHeader& header) {
   Channel& channel = *channels_[header.channel];
   if (!channel.sender.takeCredit(header.credit))
     return broken(header, "more messages acknowledged than were sent");
+  if (header.kind == FrameKind::kGivenUp) return beginGivenUp(number, header);
   if (header.kind == FrameKind::kData) {
     if (header.bytes > shape().slot_bytes) return broken(header, "a message larger than a slot");
     std::byte* const place = channel.receiver.reserve(header);
@@ -333,6 +389,25 @@ std::byte* SocketLink::beginState(Stream& stream, const FrameHeader& header) {
   return std::as_writable_bytes(std::span(stream.theirs)).data();
 }
 
+std::byte* SocketLink::beginGivenUp(size_t carrier, const FrameHeader& header) {
+  if (header.tag >= streams_.size() || header.tag == carrier || isGivenUp(carrier))
+    return broken(header, "it gives up a stream that there is not");
+  if (header.bytes != channels_.size() * sizeof(ChannelState))
+    return broken(header, "it says of another number of channels what it has");
+  Stream& by = streams_[carrier];
+  by.theirs.resize(channels_.size());
+  return std::as_writable_bytes(std::span(by.theirs)).data();
+}
+
+void SocketLink::endGivenUp(size_t carrier, const FrameHeader& header) {
+  giveUp(header.tag);
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
+    if (channels_[channel]->sender.streamGivenUp(header.tag, streams_[carrier].theirs[channel])) continue;
+    broken(header, "it says that it has messages that were not sent");
+    return;
+  }
+}
+
 void SocketLink::endState(size_t number, const FrameHeader& header) {
   for (size_t channel = 0; channel < channels_.size(); ++channel) {
     if (channels_[channel]->sender.streamBegan(number, streams_[number].theirs[channel])) continue;
@@ -340,11 +415,14 @@ void SocketLink::endState(size_t number, const FrameHeader& header) {
     return;
   }
   streams_[number].open = true;
+  for (size_t stream = 0; stream < streams_.size(); ++stream)
+    if (isGivenUp(stream)) tellGivenUp(stream, number);
 }
 
 void SocketLink::endFrame(size_t stream, const FrameHeader& header) {
   if (header.kind == FrameKind::kData) channels_[header.channel]->receiver.arrived(header.sequence);
   if (header.kind == FrameKind::kState) endState(stream, header);
+  if (header.kind == FrameKind::kGivenUp) endGivenUp(stream, header);
 }
 
 uint64_t SocketLink::creditOf(uint16_t channel) {

@@ -20,6 +20,8 @@ struct LinkOptions {
   LinkShape shape;
   // One per stream: "eth0 10.0.0.1 -> 10.0.0.2:4711".
   std::vector<std::string> stream_names;
+  // Streams from this number on are in reserve: for where all before them lead nowhere.
+  size_t wanted = SIZE_MAX;
   std::function<bool()> deaths_are_told;  // see SocketOptions
   const LentMemory* lent = nullptr;
   DataMoved* moved = nullptr;  // adds to it
@@ -32,6 +34,9 @@ struct LinkOptions {
 // again what went by this stream and did not arrive: it lies in its slot still, or where its sender
 // keeps it, because no credit has come for it. The end
 // of a stream without such a break is the end of the process over there, and fails the link.
+//
+// A path that leads nowhere, or not any more, is given up while another one works: both ends drop it, say so and what they have, and
+// what it lost goes by the others.
 class SocketLink final : public Link, private FrameSink {
  public:
   explicit SocketLink(LinkOptions options);
@@ -58,6 +63,13 @@ class SocketLink final : public Link, private FrameSink {
   // Takes over a proven connection that both ends know to be meant for this link, in place of the one that is there. The
   // accepting end tells the other through it that it is there, too.
   void attach(size_t stream, WatchedFd fd, uint32_t attempt);
+
+  // Whether the connection is still to be made: it is neither in reserve nor given up.
+  bool wants(size_t stream) const { return streams_[stream].use == Use::kWanted; }
+  bool isGivenUp(size_t stream) const { return streams_[stream].use == Use::kGivenUp; }
+  // Whether there is a way besides this stream: then it may be given up, for good.
+  bool hasAnotherWay(size_t stream) const;
+  void giveUp(size_t stream);
 
   // --- Running.
   // Moves bytes. `thoroughly`: leave nothing undone that could be done now, since the caller is about to block.
@@ -102,7 +114,9 @@ class SocketLink final : public Link, private FrameSink {
     SocketSender sender;
     SocketReceiver receiver;
   };
+  enum class Use : uint8_t { kWanted, kReserve, kGivenUp };
   struct Stream {
+    Use use = Use::kWanted;
     std::unique_ptr<SocketStream> tcp;  // null while missing
     bool open = false;
     bool said_goodbye = false;  // by this end
@@ -112,6 +126,8 @@ class SocketLink final : public Link, private FrameSink {
     std::string why_broken;
     std::vector<ChannelState> mine;  // as sent
     std::vector<ChannelState> theirs;
+    // When it is given up: what was said of it, by the stream that says so.
+    std::vector<std::vector<ChannelState>> told;
   };
   struct AlignedDelete {
     void operator()(std::byte* memory) const;
@@ -126,6 +142,11 @@ class SocketLink final : public Link, private FrameSink {
   std::byte* broken(const FrameHeader& header, const char* why);
   std::byte* beginState(Stream& stream, const FrameHeader& header);
   void endState(size_t stream, const FrameHeader& header);
+  std::byte* beginGivenUp(size_t carrier, const FrameHeader& header);
+  void endGivenUp(size_t carrier, const FrameHeader& header);
+  void tellGivenUp(size_t stream, size_t carrier);
+  void noteComplete();
+  std::vector<ChannelState> states() const;
   void drop(size_t stream);
   bool flushed() const;
   size_t leastBusyStream() const;
@@ -140,7 +161,8 @@ class SocketLink final : public Link, private FrameSink {
   std::unique_ptr<std::byte[], AlignedDelete> slots_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<Stream> streams_;
-  size_t missing_streams_;
+  size_t used_streams_;     // those after them are in reserve
+  size_t missing_streams_;  // of those that are wanted
   bool established_ = false;
   bool credits_owed_ = false;
   bool departed_ = false;

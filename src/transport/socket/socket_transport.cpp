@@ -27,6 +27,13 @@ constexpr int64_t kQuietTickMs = 1000;
 // message that carries them is often only a turn of another rank away, and a frame of their own costs both ends' CPUs more
 // than all else in a small collective.
 constexpr int64_t kIdleRounds = 1024;
+// A path on which nobody answers for this long leads nowhere.
+constexpr int64_t kPathPatienceMs = 3000;
+// That no path to a peer answers is said after this time, and is an error after that.
+constexpr int64_t kWarnPathsMs = 8000;
+constexpr int64_t kNoPathMs = 30'000;
+constexpr const char* kPathAdvice =
+    "A firewall, or an interface that leads nowhere? HORING_SOCKET_IFNAME chooses the interfaces";
 // How long the destructor waits for the kernel to hand over what was sent.
 constexpr int64_t kLingerMs = 2000;
 
@@ -99,7 +106,9 @@ class SocketTransport final : public Transport {
   // A link together with what brings it up.
   struct Entry {
     Published peer;
-    std::vector<InterfacePair> pairs;  // stream i goes over pair i, and round again
+    std::vector<InterfacePair> paths;  // by stream
+    bool tries_all = false;            // also the paths in reserve
+    bool warned = false;               // that nobody answers
     std::unique_ptr<SocketLink> link;
     std::vector<std::unique_ptr<Dial>> dials;  // by stream; null for those that are there
     bool settled = false;                      // all streams are there, or it has failed
@@ -107,6 +116,11 @@ class SocketTransport final : public Transport {
 
   bool connects(int peer) const { return options_.rank < peer; }
   std::vector<InterfacePair> pairsWith(int peer, const Published& published) const;
+  std::vector<InterfacePair> reserveFor(int peer, const Published& published,
+                                        const std::vector<InterfacePair>& pairs) const;
+  void judgePaths(Entry& entry);
+  void giveUpPaths(Entry& entry);
+  std::string pathsOf(const Entry& entry) const;
   void awaitStreams();
   std::unique_ptr<Dial> makeDial(const Entry& entry, size_t stream);
   void bringUp(Entry& entry);
@@ -177,6 +191,11 @@ std::vector<InterfacePair> SocketTransport::pairsWith(int peer, const Published&
   return connects(peer) ? pairInterfaces(own_, published) : pairInterfaces(published, own_);
 }
 
+std::vector<InterfacePair> SocketTransport::reserveFor(int peer, const Published& published,
+                                                       const std::vector<InterfacePair>& pairs) const {
+  return connects(peer) ? reservePairs(own_, published, pairs) : reservePairs(published, own_, pairs);
+}
+
 bool SocketTransport::canReach(std::span<const std::byte> peer_address) const {
   const Result<Published> peer = Published::decode(peer_address);
   // Which of the two is the lower rank changes the pairs, but not whether there is one.
@@ -211,8 +230,12 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
                    .deaths_are_told = options_.deaths_are_told,
                    .lent = &lent_,
                    .moved = &moved_};
-  for (int i = 0; i < streams; ++i) {
-    const InterfacePair& pair = pairs[static_cast<size_t>(i) % pairs.size()];
+  std::vector<InterfacePair> paths;
+  for (int i = 0; i < streams; ++i) paths.push_back(pairs[static_cast<size_t>(i) % pairs.size()]);
+  link.wanted = paths.size();
+  for (const InterfacePair& pair : reserveFor(peer, published, pairs))
+    if (paths.size() < kMaxStreams) paths.push_back(pair);
+  for (const InterfacePair& pair : paths) {
     const Interface& mine = own_.interfaces[connects(peer) ? pair.lower : pair.higher];
     const Interface& theirs = published.interfaces[connects(peer) ? pair.higher : pair.lower];
     link.stream_names.push_back(mine.name + " " + mine.address.text() + " -> " +
@@ -222,8 +245,8 @@ Result<Link*> SocketTransport::connect(int peer, std::span<const std::byte> peer
   entry->peer = std::move(published);
   entry->link = std::make_unique<SocketLink>(std::move(link));
   HORING_TRY(entry->link->status());
-  entry->pairs = pairs;
-  entry->dials.resize(static_cast<size_t>(streams));
+  entry->dials.resize(paths.size());
+  entry->paths = std::move(paths);
   awaitStreams();
   taken_.insert({peer, number});
   entries_.push_back(std::move(entry));
@@ -239,7 +262,7 @@ void SocketTransport::awaitStreams() {
 
 std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t stream) {
   const SocketLink& link = *entry.link;
-  const InterfacePair& pair = entry.pairs[stream % entry.pairs.size()];
+  const InterfacePair& pair = entry.paths[stream];
   const bool connecting = connects(link.peer());
   const Interface& mine = own_.interfaces[connecting ? pair.lower : pair.higher];
   const Interface& theirs = entry.peer.interfaces[connecting ? pair.higher : pair.lower];
@@ -267,13 +290,17 @@ std::unique_ptr<Dial> SocketTransport::makeDial(const Entry& entry, size_t strea
 void SocketTransport::bringUp(Entry& entry) {
   SocketLink& link = *entry.link;
   if (entry.settled) return;
-  if (connects(link.peer()) || link.established()) bringUpDials(entry);
+  if (connects(link.peer()) || link.established()) {
+    bringUpDials(entry);
+    judgePaths(entry);
+  }
   // A peer waits to be let in, and this machine would refuse it again.
   if (const Status refused = reception_->refusesAll(); !refused.ok() && !connects(link.peer()))
     link.fail(makeStatus(refused.code(), "rank %d cannot take the connection of rank %d: %s", options_.rank,
                          link.peer(), refused.message().c_str()));
   if (!link.complete() && link.status().ok()) return;
   entry.settled = true;
+  entry.tries_all = false;
   for (auto& dial : entry.dials) dial.reset();
   --coming_up_;
   if (link.complete())
@@ -284,13 +311,15 @@ void SocketTransport::bringUpDials(Entry& entry) {
   SocketLink& link = *entry.link;
   for (size_t stream = 0; stream < link.streams() && link.status().ok(); ++stream) {
     std::unique_ptr<Dial>& dial = entry.dials[stream];
-    if (link.hasStream(stream)) {
+    const bool is_wanted = link.wants(stream) || (entry.tries_all && !link.isGivenUp(stream));
+    if (link.hasStream(stream) || !is_wanted) {
       dial.reset();
       continue;
     }
     if (!dial) dial = makeDial(entry, stream);
     const Status final = dial->progress();
-    const Status hopeless = link.established() ? dial->hopeless() : Status();
+    const bool is_last = link.established() && !link.hasAnotherWay(stream);
+    const Status hopeless = is_last ? dial->hopeless() : Status();
     if (!final.ok()) {
       link.fail(makeStatus(final.code(), "rank %d cannot connect to rank %d (%s): %s", options_.rank,
                            link.peer(), link.describe().c_str(), final.message().c_str()));
@@ -308,6 +337,61 @@ void SocketTransport::bringUpDials(Entry& entry) {
       link.noteObstacle(stream, dial->obstacle());
     }
   }
+}
+
+// What does not answer is left out while another path works. Where none does, those in reserve are tried as well.
+void SocketTransport::judgePaths(Entry& entry) {
+  SocketLink& link = *entry.link;
+  if (!link.status().ok() || link.complete()) return;
+  giveUpPaths(entry);
+  if (link.established() || link.complete()) return;
+  int64_t silent_ms = INT64_MAX, unreachable_ms = INT64_MAX;
+  Status misled;
+  bool tried = false;
+  for (size_t stream = 0; stream < link.streams(); ++stream) {
+    if (link.hasStream(stream)) return;
+    const Dial* const dial = entry.dials[stream].get();
+    if (!dial) continue;
+    tried = true;
+    silent_ms = std::min(silent_ms, dial->silentMs());
+    if (misled.ok()) misled = dial->misled();
+    if (dial->misled().ok()) unreachable_ms = std::min(unreachable_ms, dial->unreachableMs());
+  }
+  if (!tried || silent_ms < kPathPatienceMs) return;
+  if (!std::exchange(entry.tries_all, true)) return;
+  if (silent_ms == INT64_MAX)
+    return link.fail(makeStatus(misled.code(), "rank %d cannot connect to rank %d (%s): %s", options_.rank,
+                                link.peer(), pathsOf(entry).c_str(), misled.message().c_str()));
+  if (silent_ms >= kWarnPathsMs && !std::exchange(entry.warned, true))
+    options_.log.warn("socket", "rank %d does not reach rank %d yet, tried: %s. %s", options_.rank,
+                      link.peer(), pathsOf(entry).c_str(), kPathAdvice);
+  if (unreachable_ms >= kNoPathMs)
+    link.fail(makeStatus(Code::kSystemError, "rank %d cannot reach rank %d, tried for %lld s: %s. %s",
+                         options_.rank, link.peer(), static_cast<long long>(unreachable_ms / 1000),
+                         pathsOf(entry).c_str(), kPathAdvice));
+}
+
+// Only by the connecting end: if each gave up what the other kept, none would be left.
+void SocketTransport::giveUpPaths(Entry& entry) {
+  SocketLink& link = *entry.link;
+  if (!connects(link.peer())) return;
+  for (size_t stream = 0; stream < link.streams() && link.status().ok(); ++stream) {
+    const Dial* const dial = entry.dials[stream].get();
+    if (!dial || link.hasStream(stream) || !link.hasAnotherWay(stream) || !link.wants(stream)) continue;
+    if (dial->silentMs() < kPathPatienceMs) continue;
+    options_.log.warn("socket", "rank %d goes on without the path %s to rank %d: %s. %s", options_.rank,
+                      link.streamName(stream).c_str(), link.peer(), dial->obstacle().c_str(), kPathAdvice);
+    link.giveUp(stream);
+  }
+}
+
+// "eth0 10.0.0.1 -> 10.0.0.2:4711: connect: No route to host (attempt 3), ..."
+std::string SocketTransport::pathsOf(const Entry& entry) const {
+  std::string text;
+  for (size_t stream = 0; stream < entry.dials.size(); ++stream)
+    if (const Dial* const dial = entry.dials[stream].get())
+      text += (text.empty() ? "" : ", ") + entry.link->streamName(stream) + ": " + dial->obstacle();
+  return text;
 }
 
 // The connection of a stream broke, which is not the end of the link.
@@ -339,7 +423,8 @@ void SocketTransport::welcome(Entry& entry, Guest guest) {
   }
   // Both ends have computed the number of streams from the same addresses. Who comes again for a stream that is there has
   // lost that one; who comes late has been replaced by another already.
-  if (hello.streams != link.streams() || hello.attempt <= link.attempt(hello.stream)) {
+  if (hello.streams != link.streams() || link.isGivenUp(hello.stream) ||
+      hello.attempt <= link.attempt(hello.stream)) {
     options_.log.warn("socket", "dropped connection %u of stream %u of %u from rank %d: %zu are expected",
                       hello.attempt, hello.stream, hello.streams, link.peer(), link.streams());
     return;

@@ -48,6 +48,9 @@ enum class FrameKind : uint16_t {
   // Before all that follow: what has come so far, a ChannelState for each channel. The other end then sends once more what went by
   // this stream and is not there.
   kState = 6,
+  // The path of the stream whose number is in the tag is given up for good, and no byte of it is read any more. The payload is as of
+  // kState; what that stream lost goes by the others.
+  kGivenUp = 7,
 };
 
 // Every frame carries the credit of its channel, so that traffic in both directions needs no frames of credit alone.

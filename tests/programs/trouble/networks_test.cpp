@@ -1,0 +1,170 @@
+// Two ranks on two nodes whose network is odd: interfaces that lead nowhere, and addresses that are seldom met. Each test makes
+// the network for itself.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "../../temporary_folder.h"
+#include "job.h"
+
+namespace horing::test {
+namespace {
+
+// Namespaces a and b: $A and $B run a command in them. `wire NAME` joins them by a pair of interfaces of that name; `stub NAME` gives
+// each an interface that is up, and at whose other end is nobody.
+constexpr const char* kNetwork = R"(
+mount -t tmpfs none /run; mkdir /run/netns; ip netns add a; ip netns add b
+A="nsenter --net=/run/netns/a"; B="nsenter --net=/run/netns/b"
+up() { for n in a b; do nsenter --net=/run/netns/$n ip link set $1 up; done; }
+wire() { ip link add $1 netns a type veth peer name $1 netns b; up $1; }
+stub() { for n in a b; do ip link add $1 netns $n type veth peer name far$1 netns $n
+  nsenter --net=/run/netns/$n ip link set far$1 up; done; up $1; }
+a() { $A ip addr add $1 dev $2 nodad; }
+b() { $B ip addr add $1 dev $2 nodad; }
+up lo
+)";
+
+struct Network {
+  std::string setup;
+  std::string root;                // host:port where rank 0 listens, in a
+  std::string words = "rounds=3";  // of rank_program
+  std::string environment = "X=";  // of both
+  std::string meanwhile = "true";  // while they run
+};
+
+JobOutcome runOn(const Network& network) {
+  const TemporaryFolder folder;
+  const std::string key = folder.path() / "key";
+  std::ofstream(key) << std::string(32, 'k');
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+  const std::string rank =
+      " env " + network.environment + " WORLD_SIZE=2 HORING_TRANSPORTS=socket HORING_ROOT=" + network.root +
+      " HORING_KEY_FILE=" + key + " HORING_CALIBRATE=0 HORING_CACHE_DIR=off HORING_GROUP=node-";
+  const std::string program = std::string(" ") + HORING_RANK_PROGRAM + " " + network.words;
+  const std::string script = "set -e\n" + std::string(kNetwork) + network.setup + "\nset +e\n" + "$A" + rank +
+                             "a RANK=0" + program + " & first=$!\n" + "$B" + rank + "b RANK=1" + program +
+                             " & second=$!\n" + network.meanwhile +
+                             "\nwait $first; code=$?; wait $second && exit $code\n";
+  Program job({"unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script});
+  return endOf(job);
+}
+
+#define HORING_NEEDS_NAMESPACES()                                                                      \
+  if (runProgram({"unshare", "--net", "--mount", "--pid", "--fork", "sh", "-ec", kNetwork}).code != 0) \
+  GTEST_SKIP() << "this process may make no network namespaces"
+
+void expectBothEnd(const JobOutcome& outcome, double most_ms) {
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(eventOf(outcome.events, "end", rank).code, kSuccess) << outcome.everything;
+    EXPECT_LT(eventOf(outcome.events, "join", rank).took_ms, most_ms) << outcome.everything;
+  }
+  for (const Event& event : outcome.events) EXPECT_LT(event.took_ms, most_ms) << event.text;
+}
+
+constexpr double kWithinSecondsMs = 15'000;
+
+TEST(AddressesSeldomMet, OfTheLoopbackInterfaceInARoutedFabric) {
+  HORING_NEEDS_NAMESPACES();
+  expectBothEnd(runOn({.setup = R"(wire eth0; a 10.255.0.1/32 lo; b 10.255.0.2/32 lo
+    $A ip route add 10.255.0.2/32 dev eth0 src 10.255.0.1; $B ip route add 10.255.0.1/32 dev eth0 src 10.255.0.2)",
+                       .root = "10.255.0.1:4711"}),
+                kWithinSecondsMs);
+}
+
+TEST(AddressesSeldomMet, LinkLocalOfIpv6) {
+  HORING_NEEDS_NAMESPACES();
+  for (const char* root : {"[fe80::a%eth1]:4711", "[fe80::a]:4711"})
+    expectBothEnd(runOn({.setup = "stub eth0; wire eth1; a fe80::a/64 eth1; b fe80::b/64 eth1",
+                         .root = root,
+                         .environment = "HORING_SOCKET_IFNAME=eth1"}),
+                  kWithinSecondsMs);
+}
+
+TEST(AddressesSeldomMet, LinkLocalOfIpv4) {
+  HORING_NEEDS_NAMESPACES();
+  expectBothEnd(runOn({.setup = R"(stub eth0; wire eth1; a 169.254.7.1/16 eth1; b 169.254.7.2/16 eth1
+    a 169.254.8.1/16 eth0; b 169.254.8.2/16 eth0)",
+                       .root = "169.254.7.1:4711",
+                       .environment = "HORING_SOCKET_IFNAME=eth1"}),
+                kWithinSecondsMs);
+}
+
+TEST(AddressesSeldomMet, TheSecondOfAnInterface) {
+  HORING_NEEDS_NAMESPACES();
+  expectBothEnd(runOn({.setup = R"(wire eth0; a 10.1.0.1/24 eth0; b 10.2.0.1/24 eth0
+    a 10.9.0.1/24 eth0; b 10.9.0.2/24 eth0)",
+                       .root = "10.9.0.1:4711"}),
+                kWithinSecondsMs);
+}
+
+TEST(InterfaceThatLeadsNowhere, ASecondRailIsLeftOut) {
+  HORING_NEEDS_NAMESPACES();
+  const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    stub eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1)",
+                                    .root = "10.0.0.1:4711"});
+  expectBothEnd(outcome, kWithinSecondsMs);
+  EXPECT_NE(outcome.everything.find("goes on without the path eth1 10.0.1.1 -> 10.0.1.2"), std::string::npos)
+      << outcome.everything;
+}
+
+TEST(InterfaceThatLeadsNowhere, OneWithoutACarrierIsNotTried) {
+  HORING_NEEDS_NAMESPACES();
+  const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    stub eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1; $A ip link set fareth1 down; $B ip link set fareth1 down)",
+                                    .root = "10.0.0.1:4711"});
+  expectBothEnd(outcome, kWithinSecondsMs);
+  EXPECT_EQ(outcome.everything.find("goes on without"), std::string::npos) << outcome.everything;
+}
+
+TEST(InterfaceThatLeadsNowhere, BridgesWithOneSubnetOnEveryNode) {
+  HORING_NEEDS_NAMESPACES();
+  // The nodes have no subnet in common but that of their bridges, whose addresses differ or do not.
+  for (const char* address : {"192.168.50.1/24", "192.168.50.2/24"})
+    expectBothEnd(runOn({.setup = std::string(R"(wire eth0; a 10.1.0.1/24 eth0; b 10.2.0.1/24 eth0
+      $A ip route add 10.2.0.0/24 dev eth0; $B ip route add 10.1.0.0/24 dev eth0
+      for n in a b; do ip link add br0 netns $n type bridge; ip link add p0 netns $n type veth peer name p1 netns $n
+        nsenter --net=/run/netns/$n ip link set p0 master br0 up; nsenter --net=/run/netns/$n ip link set p1 up; done
+      up br0; a 192.168.50.1/24 br0; b )") +
+                                  address + " br0",
+                         .root = "10.1.0.1:4711"}),
+                  kWithinSecondsMs);
+}
+
+TEST(InterfaceThatLeadsNowhere, NoneIsAnErrorThatNamesWhatWasTried) {
+  HORING_NEEDS_NAMESPACES();
+  const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    stub eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1)",
+                                    .root = "10.0.0.1:4711",
+                                    .environment = "HORING_SOCKET_IFNAME=eth1"});
+  const Event failure = failureOf(outcome.events, 0);
+  EXPECT_NE(failure.text.find("eth1 10.0.1.1 -> 10.0.1.2:"), std::string::npos) << outcome.everything;
+  EXPECT_NE(failure.text.find("HORING_SOCKET_IFNAME"), std::string::npos) << outcome.everything;
+  EXPECT_NE(outcome.everything.find("does not reach rank 1 yet"), std::string::npos) << outcome.everything;
+  for (const Event& event : outcome.events) EXPECT_LT(event.took_ms, 50'000) << event.text;
+}
+
+TEST(WallBetweenNodes, IsSaidLongBeforeTheDeadline) {
+  HORING_NEEDS_NAMESPACES();
+  const JobOutcome outcome = runOn({.setup = "stub eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1",
+                                    .root = "10.0.1.1:4711",
+                                    .environment = "HORING_INIT_TIMEOUT_MS=14000"});
+  EXPECT_NE(outcome.everything.find("no answer yet from the rendezvous at 10.0.1.1:4711"), std::string::npos)
+      << outcome.everything;
+  EXPECT_EQ(failureOf(outcome.events, 1).code, kTimeout) << outcome.everything;
+}
+
+TEST(InterfaceThatLeadsNowhere, ARailThatDiesGoesOverToTheOther) {
+  HORING_NEEDS_NAMESPACES();
+  const JobOutcome outcome = runOn({.setup = R"(wire eth0; a 10.0.0.1/24 eth0; b 10.0.0.2/24 eth0
+    wire eth1; a 10.0.1.1/24 eth1; b 10.0.1.2/24 eth1)",
+                                    .root = "10.0.0.1:4711",
+                                    .words = "rounds=4000",
+                                    .meanwhile = "sleep 2; $A ip link set eth1 down"});
+  for (const int rank : {0, 1})
+    EXPECT_EQ(eventOf(outcome.events, "end", rank).code, kSuccess) << outcome.everything;
+  EXPECT_NE(outcome.everything.find("goes on without the path eth1"), std::string::npos)
+      << outcome.everything;
+}
+
+}  // namespace
+}  // namespace horing::test
