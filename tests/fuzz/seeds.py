@@ -63,9 +63,10 @@ put("verbs_link","again", up+lost(0)+bytes([7+16,3+16,0,0,3,0,5,2])+lost(0)+byte
 put("verbs_link","pulled", up+bytes([6,5,2])+lost(0)+bytes([6+8,7+16,3+16,0,0,3,0,5,2,5,3]))
 put("verbs_link","goodbye", up+data(0,0,0)+bytes([3+24,0,1,0,0,0,5,0,5,0]))
 put("verbs_devices","list", b"=mlx5_0:2,rxe"); put("verbs_devices","except", b"^mlx5_1")
-head=struct.pack("<IBBH",0x44496f68,1,1,0)+b"j"*16+b"k"*32
+head=struct.pack("<IBBH",0x44496f68,2,1,0)+b"j"*16+b"k"*32
 put("unique_id","v4", head+b"\x04\x0a\0\0\1"+struct.pack("<H",4711))
 put("unique_id","v6", head+b"\x06"+b"\xfe"*16+struct.pack("<H",4711))
+put("unique_id","scope", head+b"\x16"+b"\xfe\x80"+b"\0"*13+b"\1"+struct.pack("<HI",4711,7))
 put("unique_id","hex", b"00"*128)
 golden=pathlib.Path(__file__).resolve().parent.parent/"schedule"/"golden"
 for f in (sorted(golden.glob("*.txt")) if golden.is_dir() else []):

@@ -87,7 +87,7 @@ void published(Bytes bytes) {
     HORING_CHECK_LT(pair.higher, other.interfaces.size());
   }
   for (const tcp::Interface& each : lower.value().interfaces)
-    HORING_CHECK(!Endpoint{each.address, lower.value().port}.text().empty());
+    HORING_CHECK((!Endpoint{each.address, lower.value().port}.text().empty()));
 }
 
 // The first byte says whether the key is proven before the rest is said.

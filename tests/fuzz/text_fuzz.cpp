@@ -37,7 +37,7 @@ void read(const UniqueId& id) {
   for (const Endpoint& root : parts.value().roots) {
     HORING_CHECK(root.port != 0);
     HORING_CHECK(root.address.family != Address::Family::kIpv4 ||
-                 toEndpoint(*toSockAddr(root).get()).text() == root.text());
+                 toEndpoint(*toSockAddr(root).get()).address == root.address.withoutScope());
   }
   const Result<UniqueId> again = encodeUniqueId(parts.value());
   HORING_CHECK(again.ok() && again.value() == id);

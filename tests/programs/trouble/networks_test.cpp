@@ -45,12 +45,14 @@ JobOutcome runOn(const Network& network) {
                              "a RANK=0" + program + " & first=$!\n" + "$B" + rank + "b RANK=1" + program +
                              " & second=$!\n" + network.meanwhile +
                              "\nwait $first; code=$?; wait $second && exit $code\n";
-  Program job({"unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script});
+  Program job(
+      {"unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script});
   return endOf(job);
 }
 
-#define HORING_NEEDS_NAMESPACES()                                                                      \
-  if (runProgram({"unshare", "--net", "--mount", "--pid", "--fork", "sh", "-ec", kNetwork}).code != 0) \
+#define HORING_NEEDS_NAMESPACES()                                                                           \
+  if (runProgram({"unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", kNetwork}) \
+          .code != 0)                                                                                       \
   GTEST_SKIP() << "this process may make no network namespaces"
 
 void expectBothEnd(const JobOutcome& outcome, double most_ms) {
