@@ -162,16 +162,18 @@ typedef struct {
   int average;        /* 1: gradients are averaged over ranks, each scaled before it is sent; 0: summed */
   int stateValues;    /* per trainable element besides the master: 0 to HORING_PARO_MAX_STATE, 2 for Adam */
   int microSteps;     /* expected, 1 to 2^20; used only by horingParoAuto, to weigh the traffic */
+  const int* units;   /* a number for each parameter: those of different units, such as the layers of a model,
+                         share no bucket. NULL: all are of one unit */
 } horingParoConfig_t;
 
 #define HORING_PARO_MAX_STATE 4
 /* clang-format off */
-#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1 }
+#define HORING_PARO_CONFIG_INITIALIZER { sizeof(horingParoConfig_t), horingParoAuto, 0, 0, 1, 2, 1, NULL }
 /* clang-format on */
 
 /* Makes this rank's part of a model of numParams parameters, all 0. Collective over comm, which must outlive
  * it; comm may be used for other calls while none of these is running. Makes up to two communicators from
- * comm. config NULL: the initialiser. Both arrays may be freed afterwards. Groups of different sizes form no
+ * comm. config NULL: the initialiser. The arrays may be freed afterwards. Groups of different sizes form no
  * grid; then only strategies without an I exist. If one rank gets an error, all do. Errors:
  * horingInvalidArgument (NULL, a type or number that is not allowed, no such strategy, one that does not fit:
  * the text says by how much), horingInvalidUsage (ranks that disagree: the text says which, and on what; no
@@ -199,7 +201,7 @@ typedef struct {
 
 HORING_API horingResult_t horingParoGetInfo(horingParo_t paro, horingParoInfo_t* info);
 
-/* The place of a parameter: buckets are filled, in the order given, with parameters of their kind. */
+/* The place of a parameter: buckets are filled, in the order given, with parameters of their kind and unit. */
 typedef struct {
   int bucket;
   size_t offset; /* elements */
@@ -298,6 +300,12 @@ typedef struct {
  * horingInvalidUsage (frozen; not between horingParoSyncGrads and horingParoSyncParams), and those of
  * collectives. */
 HORING_API horingResult_t horingParoGetShard(horingParo_t paro, int bucket, horingParoShard_t* shard);
+
+/* Writes the shard without its gradients (`grads` is NULL), at any time; waits while its parameters move. The
+ * addresses of master and state are those of horingParoGetShard and never change. What is there may be changed
+ * only between horingParoSyncGrads and horingParoSyncParams. Errors: horingInvalidUsage (frozen), and those of
+ * collectives. */
+HORING_API horingResult_t horingParoGetMaster(horingParo_t paro, int bucket, horingParoShard_t* shard);
 
 /* Ends the optimizer step: rounds the masters to the wire type (to nearest, ties to even), starts to bring
  * them to the ranks that store the parameters, and drops the gradients. A step that is skipped (overflow)

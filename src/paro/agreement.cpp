@@ -18,6 +18,7 @@ struct WireConfig {
 struct WireParam {
   uint64_t count;
   int32_t type, trainable;
+  int64_t unit;
 };
 
 constexpr struct {
@@ -47,8 +48,11 @@ WireConfig wireConfig(const Description& description) {
 std::vector<WireParam> wireParams(const Description& description) {
   std::vector<WireParam> params;
   params.reserve(description.params.size());
-  for (const horingParoParam_t& param : description.params)
-    params.push_back({param.count, static_cast<int32_t>(param.type), param.trainable != 0});
+  for (size_t i = 0; i < description.params.size(); ++i) {
+    const horingParoParam_t& param = description.params[i];
+    params.push_back(
+        {param.count, static_cast<int32_t>(param.type), param.trainable != 0, description.units[i]});
+  }
   return params;
 }
 
@@ -70,9 +74,11 @@ Status firstDifference(const WireConfig& mine, const WireConfig& first) {
 }
 
 std::string describe(const WireParam& param) {
-  return formatString("%llu %s elements, %s", static_cast<unsigned long long>(param.count),
-                      nameOf(static_cast<horingDataType_t>(param.type)),
-                      param.trainable ? "trainable" : "frozen");
+  const std::string text = formatString("%llu %s elements, %s", static_cast<unsigned long long>(param.count),
+                                        nameOf(static_cast<horingDataType_t>(param.type)),
+                                        param.trainable ? "trainable" : "frozen");
+  return param.unit == 0 ? text
+                         : formatString("%s, unit %lld", text.c_str(), static_cast<long long>(param.unit));
 }
 
 Status firstDifference(const std::vector<WireParam>& mine, const std::vector<WireParam>& first) {

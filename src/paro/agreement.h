@@ -14,8 +14,9 @@ Status agree(horingComm_t comm, const Status& mine);
 
 // What must be the same on every rank.
 struct Description {
-  horingParoConfig_t config{};
+  horingParoConfig_t config{};  // without its pointer
   std::vector<horingParoParam_t> params;
+  std::vector<int> units;  // of each
 };
 
 // Collective. Refuses descriptions that differ, and names a rank and the first difference to rank 0.

@@ -91,6 +91,9 @@ Status readArguments(const horingParoConfig_t* config, std::span<const horingPar
     return makeStatus(Code::kInvalidArgument, "params is NULL: expected %zu parameters", params.size());
   HORING_TRY(checkParams(params));
   description.params.assign(params.begin(), params.end());
+  description.units.assign(params.size(), 0);
+  if (given.units) description.units.assign(given.units, given.units + params.size());
+  description.config.units = nullptr;
   return {};
 }
 
@@ -246,6 +249,11 @@ horingResult_t horingParoGetGradNorm(horingParo_t paro, double* norm, int* overf
 
 horingResult_t horingParoGetShard(horingParo_t paro, int bucket, horingParoShard_t* shard) {
   return onClient(paro, shard, "shard", [&](Client& client) { return deliver(client.shard(bucket), shard); });
+}
+
+horingResult_t horingParoGetMaster(horingParo_t paro, int bucket, horingParoShard_t* shard) {
+  return onClient(paro, shard, "shard",
+                  [&](Client& client) { return deliver(client.master(bucket), shard); });
 }
 
 horingResult_t horingParoSyncParams(horingParo_t paro) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "paro/convert.h"
 
@@ -15,13 +15,15 @@ size_t BucketList::longestGradBytes() const {
   return longest;
 }
 
-BucketList layBuckets(std::span<const horingParoParam_t> params, size_t bucket_bytes, int ranks) {
+BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
+                      size_t bucket_bytes, int ranks) {
   BucketList list;
   list.places.reserve(params.size());
-  std::map<std::pair<horingDataType_t, bool>, size_t> open;  // bucket of each kind
-  for (const horingParoParam_t& param : params) {
+  std::map<std::tuple<int, horingDataType_t, bool>, size_t> open;  // bucket of each kind
+  for (size_t i = 0; i < params.size(); ++i) {
+    const horingParoParam_t& param = params[i];
     const bool trainable = param.trainable != 0;
-    const auto [found, is_new] = open.try_emplace({param.type, trainable}, 0);
+    const auto [found, is_new] = open.try_emplace({units[i], param.type, trainable}, 0);
     const size_t limit = bucket_bytes / bytesOf(param.type);
     if (is_new ||
         (list.buckets[found->second].count > 0 && list.buckets[found->second].count + param.count > limit)) {

@@ -30,9 +30,10 @@ struct BucketList {
   size_t longestGradBytes() const;
 };
 
-// Parameters go, in their order, into the open bucket of their kind (type, trainable or not); one that would make
-// it longer than bucket_bytes opens the next.
-BucketList layBuckets(std::span<const horingParoParam_t> params, size_t bucket_bytes, int ranks);
+// Parameters go, in their order, into the open bucket of their kind (unit, type, trainable or not); one that would
+// make it longer than bucket_bytes opens the next.
+BucketList layBuckets(std::span<const horingParoParam_t> params, std::span<const int> units,
+                      size_t bucket_bytes, int ranks);
 
 Status checkParams(std::span<const horingParoParam_t> params);
 

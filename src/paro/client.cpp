@@ -351,13 +351,19 @@ Result<horingParoShard_t> Client::shard(int number) {
   if (phase_ != Phase::kUpdate)
     return outOfOrder("has no synchronized gradients", number, "horingParoSyncGrads");
   HORING_TRY(await(bucket->grads_ready));
+  HORING_ASSIGN(horingParoShard_t shard, master(number));
+  shard.grads = shardIn(*bucket, bucket->grads, row_->grads);
+  return shard;
+}
+
+Result<horingParoShard_t> Client::master(int number) {
+  HORING_ASSIGN(Bucket* const bucket, findTrainable(number));
   HORING_TRY(await(bucket->params_ready));  // where the master is stored
   const Range block = blockOf(*bucket, row_->state);
   horingParoShard_t shard{};
   shard.first = std::min(block.first, bucket->layout.count);
   shard.count = std::min(block.first + block.count, bucket->layout.count) - shard.first;
   shard.gradType = bucket->layout.type;
-  shard.grads = shardIn(*bucket, bucket->grads, row_->grads);
   shard.stateType = stateTypeOf(bucket->layout.type);
   shard.master = bucket->master ? bucket->master.data() : shardIn(*bucket, bucket->params, row_->params);
   for (size_t i = 0; i < bucket->state.size(); ++i) shard.state[i] = bucket->state[i].data();

@@ -55,6 +55,7 @@ class Client {
   Result<Norm> gradNorm();
 
   Result<horingParoShard_t> shard(int bucket);
+  Result<horingParoShard_t> master(int bucket);
   Status syncParams();
 
   // Collective. load() gives the step that was passed to save().

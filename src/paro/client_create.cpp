@@ -84,7 +84,8 @@ Result<std::unique_ptr<Client>> Client::create(horingComm_t comm, Description de
   HORING_TRY(agreeOn(comm, client->description_));
   const horingParoConfig_t& config = client->description_.config;
   const size_t bucket_bytes = config.bucketBytes ? config.bucketBytes : kDefaultBucketBytes;
-  client->list_ = layBuckets(client->description_.params, bucket_bytes, client->grid_.shape().ranks());
+  client->list_ = layBuckets(client->description_.params, client->description_.units, bucket_bytes,
+                             client->grid_.shape().ranks());
   HORING_TRY(client->chooseStrategy());
   HORING_TRY(client->grid_.connect(*client->row_));
   HORING_TRY(agree(comm, client->allocate()));
