@@ -1,0 +1,203 @@
+"""The C client (horing/paro.h) through ctypes: signatures, structures, results as exceptions. Nothing else."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import re
+import weakref
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+
+from ... import _capi, _interrupt
+from ..failures import failure
+
+WHOLE, BY_GROUP, BY_ALL = 0, 1, 2
+PHASES = ("gather parameters", "reduce gradients", "synchronize gradients", "synchronize parameters")
+COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce")
+SCOPES = ("in groups", "between groups", "over all ranks")
+STRATEGIES = range(14)
+
+
+class StrategyInfo(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("alias", c_char_p), ("params", c_int), ("grads", c_int), ("state", c_int)]
+
+
+class Model(ctypes.Structure):
+    _fields_ = [("groups", c_int), ("ranksPerGroup", c_int), ("params", c_uint64), ("trainable", c_uint64),
+                ("microSteps", c_int), ("wireBytes", c_int), ("stateBytes", c_int)]
+
+
+class Operation(ctypes.Structure):
+    _fields_ = [("phase", c_int), ("collective", c_int), ("scope", c_int), ("times", c_int), ("bytes", c_uint64),
+                ("slowBytes", c_uint64), ("fastBytes", c_uint64)]
+
+
+class Estimate(ctypes.Structure):
+    _fields_ = [("memoryBytes", c_uint64), ("slowBytes", c_uint64), ("fastBytes", c_uint64), ("numOperations", c_int),
+                ("operations", Operation * 5)]
+
+
+class Param(ctypes.Structure):
+    _fields_ = [("count", c_size_t), ("type", c_int), ("trainable", c_int)]
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("strategy", c_int), ("memoryLimit", c_uint64), ("bucketBytes", c_size_t),
+                ("average", c_int), ("stateValues", c_int), ("microSteps", c_int), ("units", POINTER(c_int))]
+
+
+class Info(ctypes.Structure):
+    _fields_ = [("strategy", c_int), ("groups", c_int), ("ranksPerGroup", c_int), ("numBuckets", c_int),
+                ("params", c_uint64), ("trainable", c_uint64)]
+
+
+class Place(ctypes.Structure):
+    _fields_ = [("bucket", c_int), ("offset", c_size_t), ("count", c_size_t)]
+
+
+class Usage(ctypes.Structure):
+    _fields_ = [("stateBytes", c_uint64), ("gradBufferBytes", c_uint64), ("gatheredBytes", c_uint64),
+                ("slowBytes", c_uint64), ("fastBytes", c_uint64)]
+
+
+class Shard(ctypes.Structure):
+    _fields_ = [("first", c_size_t), ("count", c_size_t), ("gradType", c_int), ("grads", c_void_p), ("stateType", c_int),
+                ("master", c_void_p), ("state", c_void_p * 4)]
+
+
+_P, _BUCKET = c_void_p, (c_void_p, c_int)
+_SIGNATURES = {
+    "horingParoGetStrategy": (c_int, POINTER(POINTER(StrategyInfo))),
+    "horingParoFindStrategy": (c_char_p, POINTER(c_int)),
+    "horingParoGetEstimate": (c_int, POINTER(Model), POINTER(Estimate)),
+    "horingParoCreate": (POINTER(_P), _P, POINTER(Config), POINTER(Param), c_size_t),
+    "horingParoDestroy": (_P,),
+    "horingParoGetInfo": (_P, POINTER(Info)),
+    "horingParoGetPlace": (_P, c_size_t, POINTER(Place)),
+    "horingParoGetUsage": (_P, POINTER(Usage)),
+    "horingParoSetParam": (_P, c_size_t, _P, c_size_t, c_int),
+    "horingParoGatherParams": _BUCKET,
+    "horingParoGetParam": (_P, c_size_t, POINTER(_P)),
+    "horingParoReleaseParams": _BUCKET,
+    "horingParoOpenGrads": _BUCKET,
+    "horingParoGetGrad": (_P, c_size_t, POINTER(_P)),
+    "horingParoReduceGrads": _BUCKET,
+    "horingParoSyncGrads": (_P,),
+    "horingParoGetShard": (_P, c_int, POINTER(Shard)),
+    "horingParoGetMaster": (_P, c_int, POINTER(Shard)),
+    "horingParoSyncParams": (_P,),
+}
+_functions = {name: _capi._bind(name, arguments) for name, arguments in _SIGNATURES.items()}
+_last_error = _capi._bind("horingParoGetLastError", (), c_char_p)
+
+
+def _check(code: int, comm: int | None = None, names: Sequence[str] = ()) -> None:
+    if code:
+        text = _last_error().decode(errors="replace")
+        number = re.search(r"parameter (\d+)", text)
+        if number and int(number[1]) < len(names):
+            text += f" (parameter {number[1]} is {names[int(number[1])]})"
+        raise failure(code, text, _capi.failed_rank(comm))
+
+
+def strategy_info(strategy: int) -> StrategyInfo:
+    row = POINTER(StrategyInfo)()
+    _check(_functions["horingParoGetStrategy"](strategy, row))
+    return row.contents
+
+
+def find_strategy(name: str) -> int:
+    """Its number, by name or alias; -1 for "auto"."""
+    number = c_int()
+    _check(_functions["horingParoFindStrategy"](name.encode(), number))
+    return number.value
+
+
+def estimate(strategy: int, model: Model) -> Estimate:
+    result = Estimate()
+    _check(_functions["horingParoGetEstimate"](strategy, model, result))
+    return result
+
+
+class Client:
+    """One rank's part of a sharded model. `lane` has the communicator, which nobody else uses. Ends when nobody refers to it."""
+
+    def __init__(self, lane, strategy: int, params: list[tuple[int, int, bool]], units: list[int], names: list[str],
+                 bucket_bytes: int):
+        self._lane, self._names, self._handle, self._pid = lane, names, _P(), os.getpid()
+        array = (Param * len(params))(*(Param(count, dtype, trainable) for count, dtype, trainable in params))
+        numbers = (c_int * len(units))(*units)
+        config = Config(ctypes.sizeof(Config), strategy, 0, bucket_bytes, 1, 0, 1, numbers)
+        self._call("horingParoCreate", lane.comm, config, array, len(params), handle=ctypes.byref(self._handle))
+        _open.add(self)
+
+    def _call(self, name: str, *arguments, handle=None) -> None:
+        """The call waits for other ranks, and is open to Ctrl-C meanwhile."""
+        code = _interrupt.run((self._lane,), _functions[name], handle or self._handle, *arguments)
+        if code:
+            _check(code, self._lane.comm, self._names)
+
+    def _ask(self, name: str, answer, *arguments):
+        self._call(name, *arguments, ctypes.byref(answer))
+        return answer
+
+    def info(self) -> Info:
+        return self._ask("horingParoGetInfo", Info())
+
+    def usage(self) -> Usage:
+        return self._ask("horingParoGetUsage", Usage())
+
+    def place(self, param: int) -> Place:
+        return self._ask("horingParoGetPlace", Place(), param)
+
+    def set_param(self, param: int, address: int, count: int, dtype: int) -> None:
+        self._call("horingParoSetParam", param, address, count, dtype)
+
+    def gather(self, bucket: int) -> None:
+        self._call("horingParoGatherParams", bucket)
+
+    def param(self, param: int) -> int:
+        return self._ask("horingParoGetParam", _P(), param).value or 0
+
+    def release(self, bucket: int) -> None:
+        self._call("horingParoReleaseParams", bucket)
+
+    def open_grads(self, bucket: int) -> None:
+        self._call("horingParoOpenGrads", bucket)
+
+    def grad(self, param: int) -> int:
+        return self._ask("horingParoGetGrad", _P(), param).value or 0
+
+    def reduce_grads(self, bucket: int) -> None:
+        self._call("horingParoReduceGrads", bucket)
+
+    def sync_grads(self) -> None:
+        self._call("horingParoSyncGrads")
+
+    def shard(self, bucket: int) -> Shard:
+        return self._ask("horingParoGetShard", Shard(), bucket)
+
+    def master(self, bucket: int) -> Shard:
+        return self._ask("horingParoGetMaster", Shard(), bucket)
+
+    def sync_params(self) -> None:
+        self._call("horingParoSyncParams")
+
+    def close(self) -> None:
+        """Waits for what is under way, then releases the memory. Again, or in a forked child: no effect."""
+        handle, self._handle = self._handle, None
+        if handle and self._pid == os.getpid():
+            _functions["horingParoDestroy"](handle)
+
+    __del__ = close
+
+
+_open: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+@atexit.register  # before the groups end, whose communicators the clients use
+def _close_all() -> None:
+    for client in list(_open):
+        client.close()

@@ -1,0 +1,124 @@
+"""The forward pass: while a module is called, its attributes are the gathered parameters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+from torch.autograd.graph import register_multi_grad_hook
+
+from .gathering import Gathering, in_backward
+from .layout import Entry, Unit
+from .saved import SavedTensors
+
+
+class _Use(torch.autograd.Function):
+    """The gathered values of a parameter, whose gradient is that of its leaf."""
+
+    @staticmethod
+    def forward(ctx, leaf, gathering, entry):
+        return gathering.view(entry)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None, None
+
+
+class Forward:
+    """Hooks on every module that has parameters, itself or below. `needs` says of which units. `end_unit(unit)` runs when the
+    gradients of all inputs of a unit are there, whatever was done with them."""
+
+    def __init__(self, gathering: Gathering, saved: SavedTensors, needs: dict[nn.Module, set[Unit]], end_unit: Callable[[Unit], None]):
+        self._gathering, self._saved, self._end_unit = gathering, saved, end_unit
+        self._pushed: list[bool] = []  # by the calls that are under way
+        for module, units in needs.items():
+            ordered = sorted(units, key=lambda unit: unit.number)
+            module.register_forward_pre_hook(lambda module, args, kwargs, units=ordered: self._enter(units, (args, kwargs)), prepend=True,
+                                             with_kwargs=True)
+            module.register_forward_hook(lambda module, args, output, units=ordered: self._leave(units), always_call=True)
+
+    def _enter(self, units: list[Unit], inputs) -> None:
+        self._pushed.append(False)
+        for unit in units:
+            unit.depth += 1
+        for unit in units:
+            if not unit.views:
+                self._gathering.use(unit)
+                self._show(unit)
+                self._await_end(unit, inputs)
+        self._pushed[-1] = self._saved.push()
+
+    def _await_end(self, unit: Unit, inputs) -> None:
+        if in_backward() or not torch.is_grad_enabled():
+            return
+        differentiable = [each for each in _tensors_in(inputs) if each.requires_grad]
+        if differentiable:  # else it ends with the pass
+            unit.calls += 1
+            register_multi_grad_hook(differentiable, lambda gradients: self._end_call(unit))
+
+    def _end_call(self, unit: Unit) -> None:
+        unit.calls -= 1
+        if unit.calls <= 0:
+            self._end_unit(unit)
+
+    def _leave(self, units: list[Unit]) -> None:
+        if self._pushed.pop():
+            self._saved.pop()
+        for unit in reversed(units):
+            unit.depth -= 1
+            if unit.depth == 0:
+                changed = self._hide(unit)
+                if changed is not None:
+                    raise RuntimeError(f"parameter {changed.name} was changed in place in the forward pass of {unit.name}: the change would be "
+                                       "lost. Change model.parameters() between backward() and the next forward pass")
+                self._release(unit)
+
+    def _release(self, unit: Unit) -> None:
+        if in_backward():  # of checkpointed layers, whose gradients come next
+            return
+        failing = sys.exc_info()[0] is not None  # what its frames refer to is used no more
+        for bucket in unit.buckets:
+            if not self._gathering.release_bucket(bucket, force=failing):
+                raise RuntimeError(f"parameter {bucket.entries[0].name}, or another of its bucket, is still referred to after the forward pass "
+                                   f"of {unit.name}: a module may not return or keep its parameters; return a copy (clone()), or make it "
+                                   "part of the unit that uses them (units=)")
+
+    def _show(self, unit: Unit) -> None:
+        for entry in unit.entries:
+            view = self._view(entry)
+            unit.views.append((entry, view, 0 if view.is_inference() else view._version))
+            for module, attribute in entry.places:
+                module.__dict__[attribute] = view
+        for module in unit.recurrent:
+            module._flat_weights = [getattr(module, name, None) for name in module._flat_weights_names]
+
+    def _view(self, entry: Entry) -> torch.Tensor:
+        if not entry.trainable or torch.is_inference_mode_enabled():
+            return self._gathering.view(entry)
+        with torch.enable_grad():  # a part of the module may enable it
+            return _Use.apply(entry.leaf, self._gathering, entry)
+
+    def _hide(self, unit: Unit) -> Entry | None:
+        """The first parameter that was changed meanwhile."""
+        changed = None
+        for module in unit.recurrent:
+            module._flat_weights = []
+        for entry, view, version in unit.views:
+            if changed is None and not view.is_inference() and view._version != version:
+                changed = entry
+            for module, attribute in entry.places:
+                module.__dict__.pop(attribute, None)
+        unit.views.clear()
+        return changed
+
+
+def _tensors_in(value) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _tensors_in(each)
+    elif isinstance(value, dict):
+        yield from _tensors_in(list(value.values()))

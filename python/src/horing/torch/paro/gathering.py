@@ -1,0 +1,128 @@
+"""Parameters on their way: gathered before use, released after it, the next unit prefetched in the order observed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import torch
+
+from .client import Client
+from .layout import Bucket, Entry, Unit, memory_at, tensor_on
+
+
+
+def _references_of_one_name() -> int:
+    probe = object()
+    return sys.getrefcount(probe)
+
+
+_UNREFERENCED = _references_of_one_name()
+
+
+def in_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1
+
+
+class Gathering:
+    """Which units are gathered. All ranks make the same calls in the same order; `history` is a digest of them.
+
+    `before_gather()` runs before what is stored on other ranks is asked for.
+    """
+
+    def __init__(self, client: Client, units: list[Unit], before_gather: Callable[[], None]):
+        self._client, self._units, self._before_gather = client, units, before_gather
+        self._held: list[Unit] = []  # gathered, or being so; the latest used is the last
+        self._follows: dict[tuple[bool, Unit], Unit] = {}  # what was used next, the last time
+        self._latest: tuple[bool, Unit] | None = None
+        self.history = 0
+
+    def note(self, call: int) -> None:
+        self.history = (self.history * 1_000_003 + call + 1) % (1 << 61)
+
+    def use(self, unit: Unit) -> None:
+        """Returns when the unit is here. Begins to gather the one that was used next the last time."""
+        use = (in_backward(), unit)
+        if use == self._latest and all(bucket.lease is not None for bucket in unit.buckets):
+            return
+        self._gather(unit)
+        if self._latest is not None:
+            self._follows[self._latest] = unit
+        ahead = self._follows.get(use)
+        if use[0]:
+            self._release_unused({unit, ahead, self._latest and self._latest[1]})
+        self._latest = use
+        if ahead is not None and ahead is not unit:
+            self._gather(ahead)
+        for bucket in unit.buckets:
+            if bucket.lease is None:
+                bucket.address = self._client.param(bucket.entries[0].index)
+                bucket.lease = memory_at(bucket.address, max(1, bucket.bytes), self._client)
+
+    def _gather(self, unit: Unit) -> None:
+        missing = [bucket for bucket in unit.buckets if not bucket.is_gathered]
+        if missing:
+            self._before_gather()
+        for bucket in missing:
+            self._client.gather(bucket.number)
+            self.note(2 * bucket.number)
+            bucket.is_gathered = True
+        if unit in self._held:
+            self._held.remove(unit)
+        self._held.append(unit)
+
+    def view(self, entry: Entry) -> torch.Tensor:
+        """The parameter in the memory of its bucket. Not a view for autograd, which would complain about changes before we can."""
+        flat = tensor_on(entry.bucket.lease, entry.dtype, entry.offset, entry.count)
+        return torch.empty(0, dtype=entry.dtype).set_(flat.untyped_storage(), 0, entry.shape)
+
+    # ---- Releasing ----
+
+    def _release_unused(self, wanted: set) -> None:
+        for unit in list(self._held):
+            if unit.depth == 0 and unit not in wanted:
+                self.release(unit)
+
+    def release(self, unit: Unit) -> Bucket | None:
+        """A bucket of it that something still refers to, and that therefore stays."""
+        kept = [bucket for bucket in unit.buckets if not self.release_bucket(bucket)]
+        if not kept and unit in self._held:
+            self._held.remove(unit)
+        return kept[0] if kept else None
+
+    def release_bucket(self, bucket: Bucket, force: bool = False) -> bool:
+        """Unless a tensor refers to its memory."""
+        lease, bucket.lease = bucket.lease, None
+        if lease is not None and sys.getrefcount(lease) > _UNREFERENCED and not force:
+            bucket.lease = lease
+            return False
+        if bucket.is_gathered:
+            self._client.release(bucket.number)
+            bucket.is_gathered = False
+        return True
+
+    def release_all(self) -> None:
+        """At the end of a pass: the order of uses starts anew, too."""
+        self._latest = None
+        for unit in list(self._held):
+            if unit.depth > 0:
+                raise RuntimeError(f"unit {unit.name} is in its forward pass: gradients and parameters are synchronized after it")
+            kept = self.release(unit)
+            if kept is not None:
+                raise RuntimeError(f"parameter {kept.entries[0].name}, or another of its bucket, is still referred to after the pass that "
+                                   "gathered it: copy what is to be kept (clone())")
+
+    def end_pass(self) -> None:
+        """After a backward pass: whatever is not used by a module is released."""
+        self._latest = None
+        self._release_unused(set())
+        for unit in self._units:
+            unit.calls = 0
+
+    def bucket_at(self, address: int) -> Bucket | None:
+        """The gathered bucket that has this address."""
+        for unit in self._held:
+            for bucket in unit.buckets:
+                if bucket.lease is not None and bucket.address <= address < bucket.address + bucket.bytes:
+                    return bucket
+        return None

@@ -1,0 +1,231 @@
+"""Gradients on their way: taken from the backward pass bucket by bucket, synchronized when they are first read, and spent by
+the next forward pass."""
+
+from __future__ import annotations
+
+import enum
+
+import torch
+import torch.distributed as dist
+
+from .client import Client
+from .gathering import Gathering, in_backward
+from .layout import Bucket, Entry, Unit, memory_at, tensor_on
+from .shards import Shard, SpentGradient, shape_of, shard_of
+
+
+class State(enum.Enum):
+    NONE = "no gradients"
+    ACCUMULATING = "backward passes are over, and nothing was read"
+    READY = "synchronized, and to be used by optimizers"
+    SPENT = "the next forward pass has begun, and some were not cleared"
+
+
+class Gradients:
+    """`group` is for the agreements between ranks; `replicas` of them keep each element of the optimizer's state."""
+
+    def __init__(self, client: Client, buckets: list[Bucket], group: dist.ProcessGroup, replicas: int):
+        self._client, self._group, self._replicas = client, group, replicas
+        self._buckets = [bucket for bucket in buckets if bucket.trainable]
+        self._entries = [entry for bucket in self._buckets for entry in bucket.entries]
+        self.state = State.NONE
+        self._is_open = False  # a backward pass has begun, and not ended
+        self._reduced: set[Bucket] = set()  # in this pass
+        self._used = {entry: False for entry in self._entries}  # since the last step, on this rank
+        self._grads: dict[Entry, torch.Tensor | None] = dict.fromkeys(self._entries)
+        self._cleared: set[Entry] = set()  # that are zeros
+        self.gathering: Gathering  # given by who makes both
+        for entry in self._entries:
+            entry.leaf.register_post_accumulate_grad_hook(lambda leaf, entry=entry: self._arrive(entry))
+        self.versions = {entry: entry.shard._version for entry in self._entries}
+
+    # ---- The backward pass ----
+
+    def begin_pass(self) -> None:
+        """At the first gradient, or use of a parameter, of a backward pass."""
+        if self._is_open or not in_backward():
+            return
+        if self.state is State.READY:
+            raise RuntimeError("a backward pass after gradients were read: optimizer.step(), or zero_grad(), and a forward pass come first")
+        for entry, grad in self._grads.items():
+            if self.state is State.SPENT and grad is not None:
+                raise RuntimeError(f"the gradient of parameter {entry.name} from the last optimizer step was not cleared: call zero_grad() of the "
+                                   "optimizer, or of the model, before backward()")
+        self._is_open = True
+        torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
+
+    def _arrive(self, entry: Entry) -> None:
+        """The leaf keeps the gradient until its bucket is reduced: in this pass, or, if it was already, in the next or at the end."""
+        self.begin_pass()
+        if entry.leaf.grad.layout is not torch.strided:
+            raise TypeError(f"parameter {entry.name} has a sparse gradient: use sparse=False")
+        self._used[entry] = True
+
+    def end_unit(self, unit: Unit) -> None:
+        """Its backward pass is over. At that point on every rank, also on those that did not use all of its parameters."""
+        self.begin_pass()
+        for bucket in unit.buckets:
+            if bucket.trainable and bucket not in self._reduced:
+                self._reduce(bucket)
+        if unit.depth == 0:
+            self.gathering.release(unit)
+
+    def _reduce(self, bucket: Bucket) -> None:
+        self._client.open_grads(bucket.number)
+        memory = memory_at(self._client.grad(bucket.entries[0].index), max(1, bucket.bytes), self._client)
+        for entry in bucket.entries:
+            grad, entry.leaf.grad = entry.leaf.grad, None
+            if grad is not None:
+                tensor_on(memory, entry.dtype, entry.offset, entry.count).view(entry.shape).copy_(grad)
+        self._client.reduce_grads(bucket.number)
+        self.gathering.note(2 * bucket.number + 1)
+        self._reduced.add(bucket)
+
+    def _reduce_rest(self) -> None:
+        for bucket in reversed(self._buckets):
+            if bucket not in self._reduced:
+                self._reduce(bucket)
+        self._reduced.clear()
+
+    def _end_pass(self) -> None:
+        self._reduce_rest()
+        self._is_open, self.state = False, State.ACCUMULATING
+        self.gathering.end_pass()
+
+    def _give_up_pass(self) -> None:
+        """A backward pass has failed: its step ends without an update."""
+        self._reduce_rest()
+        self._is_open = False
+        self.gathering.end_pass()
+        self._synchronize()
+        self.spend()
+        self._grads = {entry: self._spent(entry) for entry in self._entries}
+        self.state = State.SPENT
+
+    # ---- Between backward passes and the optimizer ----
+
+    def read_grad(self, entry: Entry) -> torch.Tensor | None:
+        if not entry.trainable:
+            return None
+        self._settle()
+        return self._grads[entry]
+
+    def write_grad(self, entry: Entry, value: torch.Tensor | None) -> None:
+        if not entry.trainable:
+            return
+        self._settle()
+        if value is not None and value.shape != entry.shard.shape:
+            raise RuntimeError(f"the gradient of parameter {entry.name} has shape {tuple(value.shape)}: expected that of its shard, "
+                               f"{tuple(entry.shard.shape)}")
+        self._grads[entry] = value if value is None else shard_of(value, entry, self)
+        if self.state is State.SPENT and all(grad is None for grad in self._grads.values()):
+            self.state = State.NONE
+
+    def note_cleared(self, entry: Entry, tensor: torch.Tensor) -> None:
+        if self._grads[entry] is tensor:
+            self._cleared.add(entry)
+
+    def _settle(self) -> None:
+        if self._is_open and in_backward():
+            raise RuntimeError("gradients of model.parameters() are read within a backward pass: they are there when it is over")
+        if self._is_open:
+            self._give_up_pass()
+        elif self.state is State.ACCUMULATING:
+            self._synchronize()
+
+    def _synchronize(self) -> None:
+        self.gathering.release_all()
+        used, some_are_left = self._agree()
+        if some_are_left:
+            self._reduce_rest()
+        self._client.sync_grads()
+        for bucket in self._buckets:
+            shard = self._client.shard(bucket.number)
+            memory = memory_at(shard.grads, max(1, shard.count * bucket.dtype.itemsize), self._client) if shard.count else None
+            for entry in bucket.entries:
+                first = max(entry.offset, shard.first)
+                count = max(0, min(entry.offset + entry.count, shard.first + shard.count) - first)
+                piece = tensor_on(memory, bucket.dtype, first - shard.first, count).to(entry.shard.dtype).view(entry.shard.shape)
+                self._grads[entry] = shard_of(piece, entry, self) if entry in used else None
+        self._used = {entry: False for entry in self._entries}
+        self.state = State.READY
+
+    def _agree(self) -> tuple[set[Entry], bool]:
+        """The parameters that had a gradient on any rank, and whether one has gradients that came after their bucket was reduced.
+        Raises if the ranks' calls differ, which would have mixed up data."""
+        mine = self.gathering.history
+        is_left = any(entry.leaf.grad is not None for entry in self._entries)
+        facts = torch.tensor([mine, -mine, int(is_left), *(int(self._used[entry]) for entry in self._entries)])
+        self._group.allreduce(facts, op=dist.ReduceOp.MAX).wait()
+        if facts[0] != -facts[1]:
+            raise RuntimeError("ranks used parameters in different orders since the last step, so their data was mixed up: all ranks must run the "
+                               "same modules in the same order, in forward and backward passes")
+        return {entry for entry, used in zip(self._entries, facts[3:].tolist()) if used}, bool(facts[2])
+
+    def before_gather(self) -> None:
+        """Ends the optimizer's turn. Only in it may shards be changed."""
+        if self.state is State.READY:
+            self.spend()
+            return
+        if self._is_open and not in_backward():
+            self._give_up_pass()
+        for entry in self._entries:
+            if entry.shard._version != self.versions[entry]:
+                raise RuntimeError(f"the shard of parameter {entry.name} was changed outside of an optimizer step, which other ranks would not see: "
+                                   "change it between backward() and the next forward pass, after its grad was read, or use load_state_dict")
+
+    def spend(self) -> None:
+        self._client.sync_params()
+        self.versions = {entry: entry.shard._version for entry in self._entries}
+        self._grads = {entry: None if grad is None or entry in self._cleared else self._spent(entry) for entry, grad in self._grads.items()}
+        self._cleared.clear()
+        self.state = State.SPENT if any(grad is not None for grad in self._grads.values()) else State.NONE
+
+    def _spent(self, entry: Entry) -> torch.Tensor:
+        return shard_of(torch.empty(shape_of(0, len(entry.shape)), dtype=entry.shard.dtype), entry, self, SpentGradient)
+
+    def end_step(self) -> None:
+        """Drops what was accumulated; parameters can be set then."""
+        self._settle()
+        if self.state is State.READY:
+            self.spend()
+        self.gathering.release_all()
+
+    def rewrite(self, values: dict[Entry, torch.Tensor]) -> None:
+        """Shards get other values, which other ranks see: a step without gradients. Collective."""
+        self.end_step()
+        self._reduce_rest()
+        self._synchronize()
+        with torch.no_grad():
+            for entry, value in values.items():
+                with torch._C.DisableTorchFunctionSubclass():
+                    entry.shard.copy_(value)
+        self.spend()
+
+    # ---- Norms ----
+
+    def norms(self, tensors: list[Shard], order: float) -> list[torch.Tensor]:
+        """Of each, over all ranks. Collective."""
+        if order == float("inf"):
+            parts = [each.detach().double().abs().max() if each.numel() else torch.zeros((), dtype=torch.float64) for each in tensors]
+            sums = torch.stack(parts)
+            self._group.allreduce(sums, op=dist.ReduceOp.MAX).wait()
+            return [value.to(each.dtype) for value, each in zip(sums, tensors)]
+        powers = [each.detach().double().abs().pow(order).sum() if order else each.detach().count_nonzero().double() for each in tensors]
+        sums = torch.stack(powers)
+        self._group.allreduce(sums, op=dist.ReduceOp.SUM).wait()
+        sums /= self._replicas
+        return [value.to(each.dtype) for value, each in zip(sums.pow(1 / order) if order else sums, tensors)]
+
+    def clip(self, largest: float, order: float) -> torch.Tensor:
+        """Scales all gradients if their norm is larger; the norm before that."""
+        grads = [grad for entry in self._entries if (grad := self.read_grad(entry)) is not None]
+        if self.state is State.SPENT:
+            raise RuntimeError("there are no gradients to clip: call it between backward() and the next forward pass")
+        with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+            norms = self.norms(grads, order) if grads else [torch.zeros(())]
+            norm = torch.linalg.vector_norm(torch.stack([each.double() for each in norms]), order)
+            scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
+            for grad in grads:
+                grad.mul_(scale.to(grad.dtype))
+        return norm.to(grads[0].dtype) if grads else norm

@@ -1,0 +1,130 @@
+"""Which strategy, and what it costs: the estimates of the C library for all fourteen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from . import client as c
+from .layout import Entry, Unit
+
+_PARTITIONS = {c.WHOLE: "whole", c.BY_GROUP: "sharded in the group", c.BY_ALL: "sharded over all ranks"}
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Ranks in `groups` groups of `members`; not `is_grid`: the groups differ in size, and each rank counts as one."""
+
+    groups: int
+    members: int
+    is_grid: bool
+
+    @property
+    def ranks(self) -> int:
+        return self.groups * self.members
+
+    def divisor(self, partition: int) -> int:
+        return (1, self.members, self.ranks)[partition]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a strategy on one rank: bytes that are kept, held at the same time for use, and sent in an optimizer step."""
+
+    strategy: int
+    name: str
+    alias: str
+    params: int
+    grads: int
+    state: int
+    kept: int
+    gathered: int
+    grad_buffers: int
+    slow: int
+    fast: int
+    operations: tuple
+
+    @property
+    def memory(self) -> int:
+        return self.kept + self.gathered + self.grad_buffers
+
+    def where(self) -> dict[str, str]:
+        return {"parameters": _PARTITIONS[self.params], "gradients": _PARTITIONS[self.grads],
+                "optimizer state": _PARTITIONS[self.state]}
+
+
+def parse_bytes(given: int | str | None) -> int | None:
+    """40GiB, 512 MB, 1e9: a number of bytes."""
+    if given is None or isinstance(given, int):
+        return given
+    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", given.lower())
+    if not found:
+        raise ValueError(f"memory is {given!r}: expected bytes, such as '40GiB' or 512000000")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def text_of(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            break
+        count /= 1024
+    else:
+        unit = "TiB"
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
+
+
+def cost_of(strategy: int, shape: Shape, units: list[Unit], micro_steps: int, optimizer_values: int) -> Cost:
+    row = c.strategy_info(strategy)
+    kept = slow = fast = 0
+    operations: dict[tuple, list[int]] = {}
+    entries = [entry for unit in units for entry in unit.entries]
+    for dtype in {entry.dtype for entry in entries}:
+        same = [entry for entry in entries if entry.dtype == dtype]
+        width = dtype.itemsize
+        state_bytes = optimizer_values * max(4, width) + (4 if width < 4 else 0)
+        model = c.Model(shape.groups, shape.members, sum(entry.count for entry in same),
+                        sum(entry.count for entry in same if entry.trainable), micro_steps, width, state_bytes)
+        cost = c.estimate(strategy, model)
+        kept, slow, fast = kept + cost.memoryBytes, slow + cost.slowBytes, fast + cost.fastBytes
+        for each in cost.operations[:cost.numOperations]:
+            sums = operations.setdefault((each.phase, each.collective, each.scope, each.times), [0, 0])
+            sums[0] += each.slowBytes
+            sums[1] += each.fastBytes
+    return Cost(strategy, row.name.decode(), row.alias.decode(), row.params, row.grads, row.state, kept,
+                0 if row.params == c.WHOLE else _most_gathered(units), _grad_buffers(units), slow, fast,
+                tuple((*key, *sums) for key, sums in operations.items()))
+
+
+def _most_gathered(units: list[Unit]) -> int:
+    """The root, the unit in use, its predecessor and its successor."""
+    sizes = [sum(entry.count * entry.dtype.itemsize for entry in unit.entries) for unit in units]
+    return sizes[0] + sum(sorted(sizes[1:], reverse=True)[:3])
+
+
+def _grad_buffers(units: list[Unit]) -> int:
+    """Two of the longest bucket, where buckets end with units."""
+    sizes: dict[tuple, int] = {}
+    for unit in units:
+        for entry in unit.entries:
+            if entry.trainable:
+                key = (unit.number, entry.dtype)
+                sizes[key] = sizes.get(key, 0) + entry.count * entry.dtype.itemsize
+    return min(2, len(sizes)) * max(sizes.values(), default=0)
+
+
+def choose(name: str, memory: int | None, costs: list[Cost], shape: Shape) -> Cost:
+    """"auto": of those that fit into `memory`, the one with the fewest slow bytes, then fast bytes, then memory."""
+    wanted = c.find_strategy(name)
+    possible = [cost for cost in costs if shape.is_grid or c.BY_GROUP not in (cost.params, cost.grads, cost.state)]
+    if wanted >= 0:
+        possible = [cost for cost in possible if cost.strategy == wanted]
+    if not possible:
+        raise ValueError(f"strategy {name} shards inside groups, and the groups of these ranks differ in size: use NNN, NNG, NGG, GNG "
+                         "or GGG, or give each group as many ranks")
+    fit = [cost for cost in possible if memory is None or cost.memory <= memory]
+    if not fit:
+        least = min(possible, key=lambda cost: cost.memory)
+        raise ValueError(f"no strategy that is asked for fits into memory={text_of(memory)} on each rank: {least.name} needs the least, "
+                         f"{text_of(least.memory)}; smaller units, or more ranks, need less")
+    return min(fit, key=lambda cost: (cost.slow, cost.fast, cost.memory))

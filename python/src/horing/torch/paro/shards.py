@@ -1,0 +1,173 @@
+"""What model.parameters() yields: this rank's elements of each parameter, and of its gradient.
+
+Element-wise operations work on them as on any tensor. A norm is that of the whole, over all ranks. What needs whole
+parameters raises, and names the parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+
+_NORMS = {"norm", "linalg_norm", "linalg_vector_norm", "_foreach_norm"}
+_NOT_ELEMENT_WISE = {
+    "sum", "nansum", "mean", "nanmean", "prod", "max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "all", "any", "std", "var",
+    "std_mean", "var_mean", "median", "nanmedian", "quantile", "mode", "count_nonzero", "logsumexp", "softmax", "log_softmax", "cumsum",
+    "cumprod", "sort", "topk", "unique", "histc", "dot", "vdot", "inner", "trace", "linalg_matrix_norm", "matmul", "__matmul__", "mm", "mv",
+    "addmm", "linear", "embedding", "equal", "allclose", "_foreach_max", "_amp_foreach_non_finite_check_and_unscale_", "normal_",
+    "uniform_"}
+_NEW = {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_empty", "new_full"}
+_ELEMENT_WISE = {getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta",
+                                                         "Rprop", "ASGD")}
+ORIGINAL = "_replaced_by_paro"  # an attribute of parameters that a model had before it was sharded
+
+
+class Shard(torch.Tensor):
+    """Of a gradient, or of what was computed from shards. `entry` and `owner` are the parameter's."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name, sharded = getattr(function, "__name__", ""), _first_shard(args)
+        if sharded is not None and name != "__get__":
+            if name in _NORMS:
+                return _norm(name, *args, **kwargs)
+            with torch._C.DisableTorchFunctionSubclass():
+                _check(name, sharded, args)
+        with torch._C.DisableTorchFunctionSubclass():
+            result = function(*args, **kwargs)
+        if name in ("zero_", "_foreach_zero_"):
+            _note_cleared(args[0])
+        if sharded is None or name in _NEW or type(result) is not torch.Tensor or result.shape != sharded.shape:
+            return result
+        return shard_of(result, sharded.entry, sharded.owner)
+
+    def __repr__(self, **_) -> str:
+        return f"<{type(self).__name__} of {self.entry.name} {tuple(self.entry.shape)}: {self.numel()} elements on this rank>"
+
+    def __deepcopy__(self, _):
+        raise TypeError(f"parameter {self.entry.name} is sharded, and a copy of it would not be: copy state_dict(), which has whole tensors")
+
+    def __reduce_ex__(self, _):
+        raise TypeError(f"parameter {self.entry.name} is sharded: save state_dict(), which has whole tensors, or sharded_state_dict()")
+
+
+class ShardParameter(nn.Parameter):
+    """This rank's elements of a parameter, in the dtype of the optimizer's state; none if the parameter is frozen.
+
+    One dimension after the other, in a shape of as many dimensions as the parameter's: (elements, 1, ...). Its gradient is there
+    after a backward pass: who reads it first, an optimizer for example, synchronizes those of all parameters.
+    """
+
+    __torch_function__ = Shard.__torch_function__
+    __repr__, __deepcopy__, __reduce_ex__ = Shard.__repr__, Shard.__deepcopy__, Shard.__reduce_ex__
+
+    @property
+    def grad(self) -> torch.Tensor | None:
+        return self.owner.read_grad(self.entry)
+
+    @grad.setter
+    def grad(self, value: torch.Tensor | None) -> None:
+        self.owner.write_grad(self.entry, value)
+
+    @property
+    def data(self) -> torch.Tensor:
+        return self.detach()  # whose changes are noticed, too
+
+    @data.setter
+    def data(self, value) -> None:
+        raise RuntimeError(f"parameter {self.entry.name} is sharded: its type, device and memory are fixed; convert the model first, then "
+                           "shard it")
+
+
+class SpentGradient(torch.Tensor):
+    """Stands for a gradient of the last optimizer step, until it is cleared."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        if name in ("detach_", "requires_grad_", "zero_", "_foreach_zero_"):
+            if "zero" in name:
+                for each in args[0] if isinstance(args[0], (list, tuple)) else [args[0]]:
+                    each.owner.write_grad(each.entry, None)
+            return args[0]
+        if name == "__get__":
+            with torch._C.DisableTorchFunctionSubclass():
+                return function(*args, **(kwargs or {}))
+        raise RuntimeError("gradients of the last optimizer step are gone since the next forward pass began: read them before it, and clear "
+                           "them with zero_grad()")
+
+
+def shard_of(tensor: torch.Tensor, entry, owner, kind: type = Shard) -> torch.Tensor:
+    made = tensor.as_subclass(kind)
+    made.entry, made.owner = entry, owner
+    return made
+
+
+def shape_of(count: int, dimensions: int) -> tuple[int, ...]:
+    return (count, *[1] * (dimensions - 1))
+
+
+def _first_shard(args) -> torch.Tensor | None:
+    for each in args:
+        if isinstance(each, (Shard, ShardParameter)):
+            return each
+        if isinstance(each, (list, tuple)) and (found := _first_shard(each)) is not None:
+            return found
+    return None
+
+
+def _note_cleared(gradients) -> None:
+    for each in gradients if isinstance(gradients, (list, tuple)) else [gradients]:
+        if isinstance(each, Shard):
+            each.owner.note_cleared(each.entry, each)
+
+
+def _check(name: str, sharded, args) -> None:
+    """Raises if the operation is not element by element."""
+    entry = sharded.entry
+    if name in _NOT_ELEMENT_WISE:
+        raise TypeError(f"{name}() needs all of parameter {entry.name}, and this rank has {sharded.numel()} of its {entry.count} elements. In "
+                        "a forward pass parameters are whole; norms are those of the whole; clip_grad_norm_ works")
+    for each in args:
+        if isinstance(each, torch.Tensor) and each.dim() > 0 and each.shape != sharded.shape:
+            raise TypeError(f"{name}() combines this rank's shard of parameter {entry.name} with a tensor of another shape, "
+                            f"{tuple(each.shape)}: outside of the forward pass of its module a parameter is no whole tensor")
+
+
+def _norm(name: str, tensor, ord=2, dim=None, keepdim=False, **kwargs):
+    """Over all ranks: collective."""
+    order = kwargs.pop("p", ord)
+    order = 2.0 if order in (None, "fro") else float(order)
+    tensors: Sequence = tensor if isinstance(tensor, (list, tuple)) else [tensor]
+    if dim is not None or keepdim or any(value is not None for value in kwargs.values()) or not math.isfinite(order) and order < 0:
+        raise TypeError(f"{name}() of a shard of parameter {tensors[0].entry.name}: only norms of the whole of orders from 0 to inf are "
+                        "known, without dim")
+    with torch._C.DisableTorchFunctionSubclass():
+        norms = tensors[0].owner.norms(tensors, order)
+    return tuple(norms) if isinstance(tensor, (list, tuple)) else norms[0]
+
+
+def element_wise(kind: type[Optimizer]) -> type[Optimizer]:
+    """Says that an optimizer updates every element by itself, so that it may work on shards. Can be used as a decorator."""
+    _ELEMENT_WISE.add(kind)
+    return kind
+
+
+def _check_optimizer(optimizer: Optimizer, args, kwargs) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if hasattr(parameter, ORIGINAL):
+                raise RuntimeError(f"the optimizer {type(optimizer).__name__} has parameter {getattr(parameter, ORIGINAL)} as it was before the "
+                                   "model was sharded: make the optimizer after paro.shard, of model.parameters()")
+            if isinstance(parameter, ShardParameter) and type(optimizer) not in _ELEMENT_WISE:
+                raise TypeError(f"the optimizer {type(optimizer).__name__} is not known to work element by element, and parameter "
+                                f"{parameter.entry.name} is sharded: use one that is ({', '.join(sorted(each.__name__ for each in _ELEMENT_WISE))}), "
+                                "or say that yours is with paro.element_wise(its class)")
+
+
+register_optimizer_step_pre_hook(_check_optimizer)

@@ -1,0 +1,51 @@
+"""What is where, what it costs and why, as text."""
+
+from __future__ import annotations
+
+from . import client as c
+from .plan import Cost, text_of
+
+
+def summary(sharding) -> str:
+    cost: Cost = sharding.cost
+    shape, usage = sharding.shape, sharding.client.usage()
+    count = sum(entry.count for entry in sharding.entries)
+    trainable = sum(entry.count for entry in sharding.entries if entry.trainable)
+    name = f"{cost.name} ({cost.alias})" if cost.alias else cost.name
+    lines = [f"PaRO {name}: {count:,} parameters, {trainable:,} of them trainable, on {shape.ranks} ranks"
+             + (f" in {shape.groups} groups of {shape.members}" if shape.is_grid else " in groups of different sizes"), "", "where"]
+    lines += [f"  {what:<16}{where}" for what, where in cost.where().items()]
+    lines += ["", "memory of a rank      expected, now"]
+    lines += [f"  {what:<20}{text_of(expected)}, {text_of(now)}" for what, expected, now in (
+        ("kept", cost.kept, usage.stateBytes + _optimizer_bytes(sharding)), ("gathered for use", cost.gathered, usage.gatheredBytes),
+        ("gradient buffers", cost.grad_buffers, usage.gradBufferBytes))]
+    lines += ["  ('kept' has the optimizer's state, which the optimizer allocates at its first step)", "",
+              f"sent by a rank in an optimizer step of {sharding.micro_steps} micro-steps: {text_of(cost.slow)} between groups, "
+              f"{text_of(cost.fast)} inside; so far {text_of(usage.slowBytes)}, {text_of(usage.fastBytes)}"]
+    lines += [f"  {times} x {c.PHASES[phase]}: {c.COLLECTIVES[collective]} {c.SCOPES[scope]}, {text_of(slow)} between groups, "
+              f"{text_of(fast)} inside" for phase, collective, scope, times, slow, fast in cost.operations]
+    lines += ["", "units", *(_unit_line(unit) for unit in sharding.units if unit.entries), "", "why", *_choices(sharding)]
+    return "\n".join(lines)
+
+
+def _optimizer_bytes(sharding) -> int:
+    return sharding.optimizer_values * sum(entry.shard.numel() * entry.shard.element_size() for entry in sharding.entries)
+
+
+def _unit_line(unit) -> str:
+    size = sum(entry.count * entry.dtype.itemsize for entry in unit.entries)
+    frozen = sum(not entry.trainable for entry in unit.entries)
+    return (f"  {unit.name}: {len(unit.entries)} parameters" + (f", {frozen} frozen" if frozen else "")
+            + f", {text_of(size)} in {len(unit.buckets)} bucket{'s'[:len(unit.buckets) != 1]}")
+
+
+def _choices(sharding) -> list[str]:
+    limit = sharding.memory_limit
+    lines = [f"  memory limit: {'none' if limit is None else text_of(limit)}",
+             f"  {'strategy':<10}{'memory':>12}{'between':>12}{'inside':>12}"]
+    for cost in sharding.costs:
+        sharded_in_groups = c.BY_GROUP in (cost.params, cost.grads, cost.state)
+        note = ("  <- this one" if cost is sharding.cost else "  groups differ in size" if sharded_in_groups and not sharding.shape.is_grid
+                else "  does not fit" if limit is not None and cost.memory > limit else "")
+        lines.append(f"  {cost.name:<10}{text_of(cost.memory):>12}{text_of(cost.slow):>12}{text_of(cost.fast):>12}{note}")
+    return lines
