@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from launching import horing_run, need_emulated_nodes
 from names import needs_fsdp2_on_cpu
@@ -58,6 +59,26 @@ def test_fsdp(launcher, tmp_path):
     found = losses(text)
     assert len(found) == 5 and found[-1] < 0.7 * found[0], found
     assert "saved to" in text and (tmp_path / "checkpoint" / ".metadata").exists()
+
+
+def test_paro(launcher, tmp_path):
+    text = output(launcher, str(EXAMPLES / "paro_gpt.py"), "--save", str(tmp_path / "model.pt"))
+    found = losses(text)
+    assert len(found) == 4 and found[-1] < 0.3 * found[0], found
+    assert "<- this one" in text and "saved to" in text
+    assert torch.load(tmp_path / "model.pt")["words.weight"].shape == (11, 32)
+
+
+def test_the_fsdp_script_trains_with_paro_as_the_guide_changes_it(launcher, tmp_path):
+    script, guide = (EXAMPLES / "fsdp.py").read_text(), (EXAMPLES.parents[1] / "docs" / "paro-pytorch.md").read_text()
+    for part in re.search("```diff\n(.*?)```", guide, re.DOTALL)[1].split("@@\n"):
+        lines = part.splitlines()
+        before, after = ("\n".join(line[1:] for line in lines if line[0] != sign) for sign in "+-")
+        assert script.count(before) == 1, before
+        script = script.replace(before, after)
+    (tmp_path / "changed.py").write_text(script)
+    found = losses(output(launcher, str(tmp_path / "changed.py")))
+    assert len(found) == 5 and found[-1] < 0.7 * found[0], found
 
 
 def test_tensor_parallel(launcher):
