@@ -67,10 +67,11 @@ class Sharding:
     def _fill(self, model: nn.Module) -> None:
         """Every rank takes the values of rank 0."""
         with torch.no_grad():
-            for entry in self.entries:
-                values = entry.given.detach().contiguous()
-                self.group.broadcast([values], root=0).wait()
-                self.client.set_param(entry.index, values.data_ptr(), entry.count, entry.wire_type)
+            for bucket in self.buckets:
+                flat = torch.cat([entry.given.detach().reshape(-1) for entry in bucket.entries])
+                self.group.broadcast([flat], root=0).wait()
+                for entry in bucket.entries:
+                    self.client.set_param(entry.index, flat[entry.offset:].data_ptr(), entry.count, entry.wire_type)
             for buffer in model.buffers():
                 values = buffer.contiguous()
                 self.group.broadcast([values], root=0).wait()
