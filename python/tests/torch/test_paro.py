@@ -32,7 +32,11 @@ def close_to(got: dict, expected: dict) -> None:
         torch.testing.assert_close(got[name], value, rtol=1e-10, atol=1e-10, msg=lambda text: f"{name}: {text}")
 
 
-@pytest.mark.parametrize("model", MODELS)
+# The others have parts of what these have.
+IN_SHORT = ("gpt with checkpointed parts, partly frozen", "vision")
+
+
+@pytest.mark.parametrize("model", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.costly) for name in MODELS])
 def test_every_strategy_trains_as_one_process_does(model):
     kind, options = MODELS[model]
 
