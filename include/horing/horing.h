@@ -324,9 +324,9 @@ HORING_API horingResult_t horingCommInitRankOptions(horingComm_t* comm, int nran
                                                     int rank, horingConfig_t* config,
                                                     const horingOptions_t* options);
 
-/* Extension. What communicators have that the calling thread makes from now on by other functions than that, as if
- * given to it; NULL: nothing. Errors: horingInvalidArgument (options not initialised, a value not allowed). */
-HORING_API horingResult_t horingSetThreadOptions(const horingOptions_t* options);
+/* Extension. What communicators have that the calling thread makes from now on by other functions than that; NULL:
+ * nothing. former gets what counted before, unless it is NULL. Errors: horingInvalidArgument (a wrong value). */
+HORING_API horingResult_t horingSetThreadOptions(const horingOptions_t* options, horingOptions_t* former);
 
 /* horingCommInitRankConfig with nId unique IDs (1 to nranks), made by any ranks and passed by all in the same
  * order. All ranks meet at the first ID; the processes that made the other IDs close their ports. Errors:

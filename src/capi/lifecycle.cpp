@@ -238,8 +238,8 @@ horingResult_t horingCommInitRankOptions(horingComm_t* comm, int nranks, horingU
   });
 }
 
-horingResult_t horingSetThreadOptions(const horingOptions_t* options) {
-  return horing::guarded(nullptr, [&] { return horing::setThreadOptions(options); });
+horingResult_t horingSetThreadOptions(const horingOptions_t* options, horingOptions_t* former) {
+  return horing::guarded(nullptr, [&] { return horing::setThreadOptions(options, former); });
 }
 
 horingResult_t horingCommInitRankScalable(horingComm_t* newcomm, int nranks, int myrank, int nId,

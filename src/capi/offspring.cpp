@@ -218,7 +218,9 @@ Status growNow(horingComm_t comm, const Growth& growth, horingComm_t* newcomm,
                const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
   const auto meet = [&parent = *comm->communicator, growth, settings]() -> Result<CommunicatorOptions> {
-    HORING_ASSIGN(CommunicatorOptions larger, grow(parent, growth));
+    Growth asked = growth;
+    asked.is_used_up = asked.id && isUsedUp(*asked.id);
+    HORING_ASSIGN(CommunicatorOptions larger, grow(parent, asked));
     HORING_TRY(settings.applyTo(larger));
     return larger;
   };
@@ -256,7 +258,7 @@ Status revoke(horingComm_t comm, int flags) {
   HORING_TRY(checkMayWait());
   if (flags != HORING_REVOKE_DEFAULT)
     return makeStatus(Code::kInvalidArgument, "revokeFlags is %d: expected HORING_REVOKE_DEFAULT", flags);
-  if (comm->communicator->membership().aborted())
+  if (comm->communicator->membership().aborted().exchange(true))
     return makeStatus(Code::kInvalidArgument, "comm was revoked before, or ended by HORING_SHRINK_ABORT");
   comm->communicator->abort();
   comm->queue->abandonTurns();

@@ -71,4 +71,12 @@ Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id) {
   return std::shared_ptr<RootService>();
 }
 
+bool isUsedUp(const UniqueId& id) {
+  RendezvousList& list = rendezvousList();
+  std::lock_guard lock(list.mutex);
+  for (const Rendezvous& entry : list.entries)
+    if (entry.id == id) return hasEnded(entry.service.lock().get());
+  return false;
+}
+
 }  // namespace horing

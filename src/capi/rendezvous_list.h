@@ -19,4 +19,7 @@ Result<UniqueId> openRendezvous(const Config& config, RootOptions::Reach reach, 
 // of them, and says so to the ranks elsewhere. kInvalidUsage: it has ended.
 Result<std::shared_ptr<RootService>> claimRendezvous(const UniqueId& id);
 
+// Whether it is one of this process, and has ended.
+bool isUsedUp(const UniqueId& id);
+
 }  // namespace horing

@@ -170,13 +170,15 @@ Status applySettings(const horingOptions_t* given, CommunicatorOptions& options)
   return {};
 }
 
-Status setThreadOptions(const horingOptions_t* given) {
+Status setThreadOptions(const horingOptions_t* given, horingOptions_t* former) {
   CommunicatorOptions tried;
   HORING_TRY(applySettings(given, tried));
-  thread_options.reset();
+  std::optional<horingOptions_t> set_here;
   if (given) {
-    HORING_ASSIGN(thread_options, readOptions(given));
+    HORING_ASSIGN(set_here, readOptions(given));
   }
+  std::swap(thread_options, set_here);
+  if (former) *former = set_here.value_or(horingOptions_t HORING_OPTIONS_INITIALIZER);
   return {};
 }
 

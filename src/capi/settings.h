@@ -10,8 +10,8 @@ namespace horing {
 Status applySettings(const horingConfig_t* config, CommunicatorOptions& options);
 Status applySettings(const horingOptions_t* given, CommunicatorOptions& options);
 
-// From now on applyThreadOptions() is as to apply these; null: nothing. Errors: as above.
-Status setThreadOptions(const horingOptions_t* given);
+// From now on applyThreadOptions() is as to apply these; null: nothing. `former`, unless null, gets what counted before. Errors: as above.
+Status setThreadOptions(const horingOptions_t* given, horingOptions_t* former);
 Status applyThreadOptions(CommunicatorOptions& options);
 
 }  // namespace horing

@@ -16,6 +16,7 @@ std::vector<std::byte> encodeGrowth(const Growth& growth) {
   WireWriter writer;
   writer.number(static_cast<uint32_t>(growth.ranks));
   writer.number(static_cast<uint8_t>(growth.id.has_value()));
+  writer.number(static_cast<uint8_t>(growth.is_used_up));
   if (growth.id) writer.raw(growth.id->bytes);
   return writer.take();
 }
@@ -26,7 +27,7 @@ Result<UniqueId> agreedId(const Blobs& parts, int ranks) {
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     WireReader reader(parts[rank]);
     const auto wanted = static_cast<int>(reader.number<uint32_t>());
-    const bool has_id = reader.number<uint8_t>() != 0;
+    const bool has_id = reader.number<uint8_t>() != 0, is_used_up = reader.number<uint8_t>() != 0;
     UniqueId given;
     const auto bytes = reader.raw(has_id ? given.bytes.size() : 0);
     if (!reader.complete())
@@ -36,6 +37,12 @@ Result<UniqueId> agreedId(const Blobs& parts, int ranks) {
       return makeStatus(Code::kInvalidUsage,
                         "rank %zu wants %d ranks, and another one %d: pass the same nRanks on every rank",
                         rank, wanted, ranks);
+    if (is_used_up)
+      return makeStatus(
+          Code::kInvalidUsage,
+          "the ID that rank %zu was given was used already, or ranks did not join in time: make "
+          "another with horingCommGetUniqueId",
+          rank);
     if (!has_id) continue;
     std::copy(bytes.begin(), bytes.end(), given.bytes.begin());
     if (id && *id != given)

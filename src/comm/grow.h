@@ -10,6 +10,7 @@ namespace horing {
 struct Growth {
   int ranks = 0;               // of the larger one
   std::optional<UniqueId> id;  // that the ranks which join have; one rank of the parent at least was given it
+  bool is_used_up = false;     // this process made the ID, and its rendezvous has ended
 };
 
 // Collective over the parent's ranks, which meet as those that shrink do, whatever has become of it: what this rank creates its end from, as

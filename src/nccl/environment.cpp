@@ -106,21 +106,22 @@ namespace {
 constexpr int kNoDeadline = 0;
 constexpr int kRanksComeMs = 1'800'000;
 
-int unlessSet(const char* variable, int value) {
+void setUnlessKnown(int& deadline_ms, const char* variable, int value) {
   const char* const set = std::getenv(variable);
-  return set && *set ? HORING_CONFIG_UNDEF_INT : value;
+  if (deadline_ms == HORING_CONFIG_UNDEF_INT && !(set && *set)) deadline_ms = value;
 }
 }  // namespace
 
 FaceDeadlines::FaceDeadlines() noexcept {
-  horingOptions_t options = HORING_OPTIONS_INITIALIZER;
-  options.timeoutMs = unlessSet("HORING_TIMEOUT_MS", kNoDeadline);
-  options.initTimeoutMs = unlessSet("HORING_INIT_TIMEOUT_MS", kRanksComeMs);
-  [[maybe_unused]] const horingResult_t set = horingSetThreadOptions(&options);
+  [[maybe_unused]] horingResult_t set = horingSetThreadOptions(nullptr, &former_);
+  horingOptions_t options = former_;
+  setUnlessKnown(options.timeoutMs, "HORING_TIMEOUT_MS", kNoDeadline);
+  setUnlessKnown(options.initTimeoutMs, "HORING_INIT_TIMEOUT_MS", kRanksComeMs);
+  set = horingSetThreadOptions(&options, nullptr);
 }
 
 FaceDeadlines::~FaceDeadlines() {
-  [[maybe_unused]] const horingResult_t reset = horingSetThreadOptions(nullptr);
+  [[maybe_unused]] const horingResult_t restored = horingSetThreadOptions(&former_, nullptr);
 }
 
 std::string originsOf(std::string_view text) {

@@ -23,6 +23,10 @@ class FaceDeadlines {
   ~FaceDeadlines();
   FaceDeadlines(const FaceDeadlines&) = delete;
   FaceDeadlines& operator=(const FaceDeadlines&) = delete;
+
+ private:
+  horingOptions_t former_ =
+      HORING_OPTIONS_INITIALIZER;  // of the thread, which count but for the deadlines that they leave open
 };
 
 // What the environment decides in place of a config: settings.used may be null before, but not after where it decides something.

@@ -155,7 +155,8 @@ Status NcclReader::readCpu(size_t index) {
   const std::string* package = cpu.attribute("package");
   const int32_t holder = package ? packageOf(cpu, *package) : 0;
   // As the kernel says of devices whose NUMA node it does not know.
-  if (node_of_[index] = holder; numa == -1) return {};
+  node_of_[index] = holder;
+  if (numa == -1) return {};
   GraphNode node{NodeKind::kNuma, holder, std::to_string(numa),
                  package ? kAssumedNumaGBytesPerS : kAssumedPackageGBytesPerS};
   if (const std::string* affinity = cpu.attribute("affinity")) {
@@ -199,8 +200,8 @@ Status NcclReader::readPci(size_t index) {
 Status NcclReader::readGpu(size_t index) {
   const XmlElement& gpu = elements_[index];
   const int32_t node = node_of_[static_cast<size_t>(gpu.parent)];
-  if (node_of_[index] = node; builder_.node(node).kind != NodeKind::kGpu)
-    return wrong(gpu, "must stand in a <pci>");
+  node_of_[index] = node;
+  if (builder_.node(node).kind != NodeKind::kGpu) return wrong(gpu, "must stand in a <pci>");
   HORING_ASSIGN(const double sm, number(gpu, "sm", 0, 1e6));
   const std::string* amd = gpu.attribute("gcn");
   if (const std::string* number = gpu.attribute("dev")) gpu_numbers_.push_back(*number);
@@ -304,16 +305,15 @@ void NcclReader::resolveLinks() {
 
 // Programs number GPUs as the driver does. Here they are numbered by their place, which on machines of AMD is another order.
 void NcclReader::remarkOnNumbers() {
-  std::vector<std::string> numbers;
-  for (size_t i = 0; i < gpu_numbers_.size(); ++i)
-    if (gpu_numbers_[i] != std::to_string(i)) numbers = gpu_numbers_;
-  if (numbers.empty()) return;
+  size_t in_order = 0;
+  while (in_order < gpu_numbers_.size() && gpu_numbers_[in_order] == std::to_string(in_order)) ++in_order;
+  if (in_order == gpu_numbers_.size()) return;
   std::string list;
-  for (const std::string& number : numbers) list += (list.empty() ? "" : ", ") + printable(number, 8);
+  for (const std::string& number : gpu_numbers_) list += (list.empty() ? "" : ", ") + printable(number, 8);
   builder_.remark(
       formatString("GPUs are numbered by their place in the machine, 0 to %zu; the file's own numbers (dev) "
                    "of these are %s",
-                   numbers.size() - 1, printable(list, 200).c_str()));
+                   gpu_numbers_.size() - 1, printable(list, 200).c_str()));
 }
 
 Result<MachineGraph> NcclReader::read() {

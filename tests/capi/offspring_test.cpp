@@ -434,6 +434,16 @@ TEST(GrowArguments, AreRefused) {
   onEveryRank(2, [&](int rank) {
     EXPECT_TRUE(refuses(grow(rank, 3, &id, -1), horingTimeout, "rank 2 of 3 did not arrive"));
   });
+  // So the ID is used up, and both hear of it at once, also the rank that was not given it.
+  onEveryRank(2, [&](int rank) {
+    EXPECT_TRUE(refuses(grow(rank, 3, rank == 0 ? &id : nullptr, -1), horingInvalidUsage, "used already"));
+  });
+  // What has ended in order stays so.
+  onEveryRank(2, [&](int rank) { EXPECT_HORING(horingCommFinalize(comms[static_cast<size_t>(rank)])); });
+  EXPECT_HORING(horingCommRevoke(comms[0], HORING_REVOKE_DEFAULT));
+  horingResult_t error = horingInternalError;
+  EXPECT_HORING(horingCommGetAsyncError(comms[0], &error));
+  EXPECT_EQ(error, horingSuccess);
   for (const horingComm_t comm : comms) EXPECT_HORING(horingCommDestroy(comm));
 }
 

@@ -83,10 +83,11 @@ TEST(Settings, OfOptionsSayHowLongRanksAreWaitedFor) {
 TEST(Settings, OfAThreadHoldForWhatItMakes) {
   horingOptions_t options = HORING_OPTIONS_INITIALIZER;
   options.timeoutMs = -1;
-  EXPECT_TRUE(refuses(horingSetThreadOptions(&options), horingInvalidArgument, "options.timeoutMs is -1"));
+  EXPECT_TRUE(
+      refuses(horingSetThreadOptions(&options, nullptr), horingInvalidArgument, "options.timeoutMs is -1"));
   options.timeoutMs = horing::test::kShortDeadlineMs;
   options.initTimeoutMs = horing::test::kShortDeadlineMs;
-  ASSERT_HORING(horingSetThreadOptions(&options));
+  ASSERT_HORING(horingSetThreadOptions(&options, nullptr));
   // Of every function: what waits is over soon.
   horingUniqueId id;
   horingComm_t comm = nullptr;
@@ -99,7 +100,11 @@ TEST(Settings, OfAThreadHoldForWhatItMakes) {
   ASSERT_HORING(horingCommInitAll(all.data(), 2, nullptr));
   // And of no other thread.
   std::thread([&] { others = makeCommunicators(2, Meeting::kInitAll); }).join();
-  ASSERT_HORING(horingSetThreadOptions(nullptr));
+  horingOptions_t former;
+  ASSERT_HORING(horingSetThreadOptions(nullptr, &former));
+  EXPECT_EQ(former.timeoutMs, options.timeoutMs);
+  ASSERT_HORING(horingSetThreadOptions(nullptr, &former));
+  EXPECT_EQ(former.timeoutMs, HORING_CONFIG_UNDEF_INT);
   float x = 1;
   const auto add = [&x](horingComm_t to) {
     return horingAllReduce(&x, &x, 1, horingFloat, horingSum, to, nullptr);

@@ -125,7 +125,7 @@ _SIGNATURES = {
     "horingCommInitRankConfig": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config)),
     "horingCommInitRankScalable": (_OUT_POINTER, _I, _I, _I, POINTER(UniqueId), POINTER(Config)),
     "horingCommInitRankOptions": (_OUT_POINTER, _I, UniqueId, _I, POINTER(Config), POINTER(Options)),
-    "horingSetThreadOptions": (POINTER(Options),),
+    "horingSetThreadOptions": (POINTER(Options), POINTER(Options)),
     "horingCommInitAll": (_OUT_POINTER, _I, POINTER(c_int)),
     "horingCommInitFromEnv": (_OUT_POINTER,),
     "horingCommSplit": (_P, _I, _I, _OUT_POINTER, POINTER(Config)),

@@ -76,7 +76,7 @@ Status Guard::asyncError() {
   const ExclusiveUse exclusive = enter(Use::kLook);
   // The call that is inside will return the error.
   if (!exclusive.owns()) return {};
-  if (error_.ok()) {
+  if (error_.ok() && !left_) {
     Status found = news();
     if (!found.ok()) return stick(std::move(found));
   }
