@@ -64,19 +64,20 @@ Result<Listener> reservePort(const Address* local, const PortRange& ports) {
 }
 
 Accepted acceptNext(const Fd& listener) {
-  using Outcome = Accepted::Outcome;
   for (int tries = 0; tries < kMostBroken; ++tries) {
     SockAddr from;
     from.length = sizeof from.storage;
     Fd fd(::accept4(listener.get(), from.get(), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd.valid()) return {.outcome = Outcome::kOne, .fd = std::move(fd), .from = toEndpoint(*from.get())};
+    if (fd.valid())
+      return {.outcome = Accepted::Outcome::kOne, .fd = std::move(fd), .from = toEndpoint(*from.get())};
     const int error = errno;
-    if (error == EINVAL) return {.outcome = Outcome::kDestroyed, .fd = {}, .error = error};
+    if (error == EINVAL) return {.outcome = Accepted::Outcome::kDestroyed, .fd = {}, .error = error};
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
       // The kernel says that descriptors lack before it looks whether anybody is there.
       pollfd queue{.fd = listener.get(), .events = POLLIN, .revents = 0};
-      return {
-          .outcome = ::poll(&queue, 1, 0) > 0 ? Outcome::kLacking : Outcome::kNone, .fd = {}, .error = error};
+      return {.outcome = ::poll(&queue, 1, 0) > 0 ? Accepted::Outcome::kLacking : Accepted::Outcome::kNone,
+              .fd = {},
+              .error = error};
     }
     if (error == EAGAIN || error == EWOULDBLOCK) return {};
     // Everything else is about that one connection.
