@@ -117,9 +117,9 @@ TEST_F(GuardTest, TellsWhomACallHasWaitedForTenSeconds) {
   Watchdog watchdog(calls, control_, clock_, log, aborted_);
   calls.beginExchange();
   const auto saidAfter = [&](int64_t seconds) {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     watchdog.look(kExchange, seconds * 1'000'000'000, [] { return Obstacle{.text = "rank 1 is not here"}; });
-    return testing::internal::GetCapturedStderr();
+    return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(saidAfter(0), "");
   EXPECT_EQ(saidAfter(9), "");

@@ -35,7 +35,7 @@ class NotingTransport final : public Transport {
   const bool uses_lent_memory_;
 };
 
-class ReachTest : public testing::Test {
+class ReachTest : public ::testing::Test {
  protected:
   explicit ReachTest(bool uses_lent_memory = true) {
     auto made = std::make_unique<NotingTransport>(uses_lent_memory);
