@@ -88,7 +88,7 @@ TEST(Variable, IsNamedWhenItsValueIsWrong) {
       {"HORING_SLOTS=abc", {"HORING_SLOTS=abc", "2..128"}},
       {"HORING_SLOTS=3", {"HORING_SLOTS=3", "HORING_WINDOW"}},
       {"HORING_ALGO=spiral", {"HORING_ALGO=spiral", "ho_ring"}},
-      {"HORING_TIMEOUT_MS=0", {"HORING_TIMEOUT_MS=0", "1.."}},
+      {"HORING_TIMEOUT_MS=-1", {"HORING_TIMEOUT_MS=-1", "0.."}},
       {"HORING_TRANSPORTS=shm,rdma", {"HORING_TRANSPORTS=shm,rdma", "socket"}},
       {"HORING_SOCKET_IFNAME=nope", {"HORING_SOCKET_IFNAME=nope", "lo"}},
       {"HORING_INSECURE=yes", {"HORING_INSECURE=yes", "0|1"}},
