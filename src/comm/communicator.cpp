@@ -22,10 +22,6 @@ static_assert(kTinyBytes < kInPlaceBytes, "they lend no memory");
 constexpr int64_t kStoppedNs = 100'000'000;
 // Nor has anybody given up, and changed its buffers, in less; and a look whether there is news is little beside that.
 constexpr int64_t kInstantNs = 1'000'000;
-bool onlyMoves(const Call& call) {
-  return !contractOf(call.collective).folds() && !call.copier;
-}
-
 bool serves(const Algorithm& algorithm, Collective collective, const ReachableBuffers& reachable) {
   if (algorithm.buffers == Buffers::kReadByPeers) return reachable.inputs != nullptr;
   return reachable.outputs && (reachable.inputs || !contractOf(collective).folds());

@@ -87,6 +87,12 @@ std::vector<int32_t> Connector::missing(const LinkSet& links) const {
   return ranks;
 }
 
+size_t Connector::indexOf(std::string_view name) const {
+  size_t index = 0;
+  while (index < transports_.size() && transports_[index]->name() != name) ++index;
+  return index;
+}
+
 uint32_t Connector::chosenTransports() const {
   uint32_t bits = 0;
   for (const int choice : transport_of_rank_)

@@ -2,6 +2,7 @@
 // Finds a transport to every peer that a plan needs, and keeps the links.
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -59,6 +60,8 @@ class Connector {
 
   Link& link(LinkUse use, int peer) { return *at(use, peer); }
   const std::vector<std::unique_ptr<Transport>>& transports() const { return transports_; }
+  // Of the transport of that name; the number of transports if there is none.
+  size_t indexOf(std::string_view name) const;
   uint32_t allTransports() const { return (1u << transports_.size()) - 1; }
   // That reach some peer.
   uint32_t chosenTransports() const;

@@ -15,18 +15,10 @@ namespace {
 constexpr size_t kMostSharingRanks = 64;
 constexpr const char* kMaking = "the making of the communicator";
 
-// The index of a transport, or the number of them if there is none of that name.
-size_t indexOf(const char* name, const Connector& connector) {
-  const auto& transports = connector.transports();
-  size_t index = 0;
-  while (index < transports.size() && std::string_view(transports[index]->name()) != name) ++index;
-  return index;
-}
-
 // This rank has RDMA, and yet reaches these peers by sockets: worth a word, since that is slower than one may think.
 void logPeersWithoutRdma(const Connector& connector, int ranks, const Log& log) {
   const auto& transports = connector.transports();
-  const size_t verbs = indexOf("verbs", connector);
+  const size_t verbs = connector.indexOf("verbs");
   if (verbs == transports.size() || transports[verbs]->address().empty()) return;
   std::vector<int> without;
   for (int peer = 0; peer < ranks; ++peer)
@@ -52,21 +44,26 @@ Membership::Membership(CommunicatorOptions options, const Clock& clock)
   if (!options_.aborted) options_.aborted = std::make_shared<std::atomic<bool>>(false);
 }
 
+JoinOptions Membership::joinOptions(const UniqueId& id, int rank, int ranks) const {
+  JoinOptions join;
+  join.id = id;
+  join.rank = rank;
+  join.ranks = ranks;
+  join.timeout_ms = config().init_timeout_ms;
+  join.clock = &clock_;
+  join.heartbeat_ms = config().heartbeat_ms;
+  join.log = log_;
+  return join;
+}
+
 Result<std::unique_ptr<Membership>> Membership::join(CommunicatorOptions options, const Clock& clock) {
   std::unique_ptr<Membership> made(new Membership(std::move(options), clock));
   HORING_ASSIGN(const UniqueIdParts id, decodeUniqueId(made->options_.id));
   made->id_ = id.job;
-  JoinOptions join;
-  join.id = made->options_.id;
-  join.rank = made->rank();
-  join.ranks = made->ranks();
+  JoinOptions join = made->joinOptions(made->options_.id, made->rank(), made->ranks());
   join.root_was_open = made->options_.root_was_open;
-  join.timeout_ms = made->config().init_timeout_ms;
-  join.clock = &clock;
   join.abort = &made->aborted();
-  join.heartbeat_ms = made->config().heartbeat_ms;
   join.failed_rank = made->options_.failed_rank;
-  join.log = made->log_;
   HORING_ASSIGN(made->control_, Control::join(join));
   Result<Fragment> place = findFragment(made->config(), made->rank(), made->options_.gpu_bus, made->log_);
   if (!place.ok()) {
@@ -116,7 +113,7 @@ Status Membership::introduce(Connector& connector, uint64_t table_digest, Deadli
 
 // Every rank says whom it reaches by which transport, having tried; a transport is used where both ends said yes.
 Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Deadline deadline) {
-  const size_t transports = connector.transports().size(), shm = indexOf("shm", connector);
+  const size_t transports = connector.transports().size(), shm = connector.indexOf("shm");
   const auto mine =
       TransportReach::encode(rank(), this->ranks(), transports,
                              [&](int peer, size_t transport) { return connector.canReach(peer, transport); });
@@ -135,7 +132,7 @@ Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Dea
 // Where nobody allocates memory for others, or there are more ranks than would ask for it, nobody reaches any.
 bool Membership::allReach(const TransportReach& reach, const Connector& connector) const {
   const auto ranks = static_cast<size_t>(options_.ranks);
-  const size_t shm = indexOf("shm", connector);
+  const size_t shm = connector.indexOf("shm");
   if (!options_.segments || ranks > kMostSharingRanks) return false;
   if (options_.hub) return true;
   if (shm == connector.transports().size()) return false;
@@ -181,16 +178,10 @@ Result<Membership::Meeting> Membership::meet(std::span<const int> members) const
     HORING_ASSIGN(const RootOptions root, meetingOptions());
     HORING_ASSIGN(meeting.root, RootService::start(root, *reserved_));
   }
-  JoinOptions join;
-  join.id = *place;
-  join.rank = static_cast<int>(std::lower_bound(members.begin(), members.end(), rank()) - members.begin());
-  join.ranks = static_cast<int>(members.size());
-  join.timeout_ms = config().init_timeout_ms;
-  join.clock = &clock_;
+  const auto own = std::lower_bound(members.begin(), members.end(), rank()) - members.begin();
+  JoinOptions join = joinOptions(*place, static_cast<int>(own), static_cast<int>(members.size()));
   // An aborted communicator may still shrink.
   if (!aborted().load(std::memory_order_relaxed)) join.abort = &aborted();
-  join.heartbeat_ms = config().heartbeat_ms;
-  join.log = log_;
   HORING_ASSIGN(meeting.control, Control::join(join));
   return meeting;
 }

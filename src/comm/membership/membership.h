@@ -65,6 +65,8 @@ class Membership {
 
  private:
   Membership(CommunicatorOptions options, const Clock& clock);
+  // What this rank and its settings say of how to join a rendezvous.
+  JoinOptions joinOptions(const UniqueId& id, int rank, int ranks) const;
   Result<RootOptions> meetingOptions() const;
   std::optional<UniqueId> reserveMeetingPlace();
   Status agreeOnTransports(Connector& connector, Job::Ranks ranks, Deadline deadline);

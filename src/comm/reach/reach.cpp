@@ -34,6 +34,10 @@ class FreedSegments final : public SegmentList::Watcher {
 
 }  // namespace
 
+bool onlyMoves(const Call& call) {
+  return !contractOf(call.collective).folds() && !call.copier;
+}
+
 size_t bytesIn(ChunkSet set, const CallSpec& spec, int ranks) {
   return blocksIn(set, spec.collective, ranks) * spec.count * dataTypeBytes(spec.type);
 }
@@ -82,9 +86,7 @@ const char* Reach::transportTo(int peer) const {
 }
 
 bool Reach::hasTransport(std::string_view name) const {
-  for (const auto& transport : parts_.connector.transports())
-    if (transport->name() == name) return true;
-  return false;
+  return parts_.connector.indexOf(name) < parts_.connector.transports().size();
 }
 
 void Reach::lend(uint32_t transports, const HostOperation& operation, const Call& call) {
@@ -103,10 +105,9 @@ void Reach::lend(uint32_t transports, std::span<const Transfer> transfers) {
 
 Result<ReachableBuffers> Reach::askPeers(const Call& call, int ranks, bool may_write, const Gather& gather) {
   const Contract contract = contractOf(call.collective);
-  const bool only_moves = !contract.folds() && !call.copier;
   const size_t out_bytes = may_write ? bytesIn(contract.out, call, ranks) : 0;
-  HORING_TRY(gather(
-      peers_->offer({call.input, bytesIn(contract.in, call, ranks)}, {call.output, out_bytes}, only_moves)));
+  HORING_TRY(gather(peers_->offer({call.input, bytesIn(contract.in, call, ranks)}, {call.output, out_bytes},
+                                  onlyMoves(call))));
   if (peers_->needsConfirmation()) HORING_TRY(gather(peers_->confirmation()));
   return peers_->agreed();
 }

@@ -81,6 +81,8 @@ class Reach {
   std::unique_ptr<PeerBuffers> peers_;                    // null where no memory is shared
 };
 
+// Whether the call folds nothing, and all of its memory is the host's.
+bool onlyMoves(const Call& call);
 // Bytes of the blocks that a rank has in such a set, in a call of so many ranks.
 size_t bytesIn(ChunkSet set, const CallSpec& spec, int ranks);
 
