@@ -18,5 +18,7 @@ struct InitRank {
 Status initRank(const InitRank& init);
 
 UniqueId idOf(const horingUniqueId& given);
+// A new one, with a rendezvous that waits as long as the process lives.
+Status makeUniqueId(const Config& config, horingUniqueId* made);
 
 }  // namespace horing

@@ -71,6 +71,13 @@ UniqueId idOf(const horingUniqueId& given) {
   return id;
 }
 
+Status makeUniqueId(const Config& config, horingUniqueId* made) {
+  if (!made) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
+  HORING_ASSIGN(const UniqueId id, openRendezvous(config, RootOptions::Reach::kNetwork, Patience::kEndless));
+  std::memcpy(made->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
+  return {};
+}
+
 Status initRank(const InitRank& init) {
   HORING_TRY(checkPlace(init.comm, init.ranks, init.rank));
   HORING_ASSIGN(CommunicatorOptions options, readEnvironment());
@@ -209,12 +216,8 @@ horingResult_t horingSetDefault(const char* name, const char* value) {
 horingResult_t horingGetUniqueId(horingUniqueId* uniqueId) {
   using namespace horing;
   return guarded(nullptr, [&]() -> Status {
-    if (!uniqueId) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
     HORING_ASSIGN(const Config config, Config::fromEnvironment());
-    HORING_ASSIGN(const UniqueId id,
-                  openRendezvous(config, RootOptions::Reach::kNetwork, Patience::kEndless));
-    std::memcpy(uniqueId->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
-    return {};
+    return makeUniqueId(config, uniqueId);
   });
 }
 

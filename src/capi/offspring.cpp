@@ -1,7 +1,6 @@
 // Making communicators out of others.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -89,6 +88,22 @@ Status makeChildLater(horingComm_t parent, std::function<Result<CommunicatorOpti
   return makeHandleLater(find, newcomm);
 }
 
+// As makeChildLater(), but in the caller's own time unless the settings say otherwise. `agree`, what the ranks of the parent do together,
+// says what the child is made from.
+template <typename Agree>
+Status makeChildBy(horingComm_t parent, const Agree& agree, horingComm_t* newcomm,
+                   const ChildSettings& settings) {
+  const auto meet = [agree, settings]() -> Result<CommunicatorOptions> {
+    HORING_ASSIGN(CommunicatorOptions child, agree());
+    HORING_TRY(settings.applyTo(child));
+    return child;
+  };
+  if (!settings.blocking) return makeChildLater(parent, meet, newcomm);
+  parent->queue->drain();
+  HORING_ASSIGN(CommunicatorOptions child, meet());
+  return makeChild(std::move(child), newcomm);
+}
+
 Status splitNow(horingComm_t comm, const SplitChoice& choice, horingComm_t* newcomm,
                 const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
@@ -166,15 +181,10 @@ Result<std::vector<int>> excludedRanks(const Communicator& parent, const int* li
 Status shrinkNow(horingComm_t comm, const std::vector<int>& excluded, horingComm_t* newcomm,
                  const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
-  const auto meet = [&parent = *comm->communicator, excluded, settings]() -> Result<CommunicatorOptions> {
-    HORING_ASSIGN(CommunicatorOptions child, shrink(parent, excluded, openForChild));
-    HORING_TRY(settings.applyTo(child));
-    return child;
+  const auto agree = [&parent = *comm->communicator, excluded] {
+    return shrink(parent, excluded, openForChild);
   };
-  if (!settings.blocking) return makeChildLater(comm, meet, newcomm);
-  comm->queue->drain();
-  HORING_ASSIGN(CommunicatorOptions child, meet());
-  return makeChild(std::move(child), newcomm);
+  return makeChildBy(comm, agree, newcomm, settings);
 }
 
 Status shrinkOrKeep(horingComm_t comm, const std::vector<int>& excluded, horingComm_t* newcomm,
@@ -217,17 +227,12 @@ struct GrowRequest {
 Status growNow(horingComm_t comm, const Growth& growth, horingComm_t* newcomm,
                const ChildSettings& settings) {
   HORING_TRY(checkHandle(comm));
-  const auto meet = [&parent = *comm->communicator, growth, settings]() -> Result<CommunicatorOptions> {
+  const auto agree = [&parent = *comm->communicator, growth] {
     Growth asked = growth;
     asked.is_used_up = asked.id && isUsedUp(*asked.id);
-    HORING_ASSIGN(CommunicatorOptions larger, grow(parent, asked));
-    HORING_TRY(settings.applyTo(larger));
-    return larger;
+    return grow(parent, asked);
   };
-  if (!settings.blocking) return makeChildLater(comm, meet, newcomm);
-  comm->queue->drain();
-  HORING_ASSIGN(CommunicatorOptions larger, meet());
-  return makeChild(std::move(larger), newcomm);
+  return makeChildBy(comm, agree, newcomm, settings);
 }
 
 Status growOrKeep(horingComm_t comm, horingComm_t* newcomm, const GrowRequest& request) {
@@ -277,11 +282,7 @@ horingResult_t horingCommGetUniqueId(horingComm_t comm, horingUniqueId* uniqueId
   using namespace horing;
   return guarded(comm, [&]() -> Status {
     HORING_TRY(checkHandle(comm));
-    if (!uniqueId) return makeStatus(Code::kInvalidArgument, "uniqueId is NULL: expected where to put it");
-    HORING_ASSIGN(const UniqueId id, openRendezvous(comm->communicator->membership().options().config,
-                                                    RootOptions::Reach::kNetwork, Patience::kEndless));
-    std::memcpy(uniqueId->internal, id.bytes.data(), HORING_UNIQUE_ID_BYTES);
-    return {};
+    return makeUniqueId(comm->communicator->membership().config(), uniqueId);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "comm/invitation.h"
 #include "control/wire.h"
 
 namespace horing {
@@ -63,12 +64,8 @@ Result<CommunicatorOptions> grow(Communicator& parent, const Growth& growth) {
   const Membership& membership = parent.membership();
   std::vector<int> all(static_cast<size_t>(membership.ranks()));
   std::iota(all.begin(), all.end(), 0);
-  HORING_ASSIGN(const Membership::Meeting meeting, parent.meet(all));
-  const SteadyClock clock;
-  const Deadline deadline = Deadline::after(clock, membership.options().config.init_timeout_ms);
-  HORING_ASSIGN(const Blobs parts,
-                meeting.control->allGather(encodeGrowth(growth), deadline, "horingCommGrow"));
-  meeting.control->leave();
+  const auto part = [&] { return encodeGrowth(growth); };
+  HORING_ASSIGN(const Blobs parts, gatherAtMeeting(parent, all, part, "horingCommGrow"));
   CommunicatorOptions larger;
   HORING_ASSIGN(larger.id, agreedId(parts, growth.ranks));
   larger.config = membership.options().config;

@@ -40,6 +40,18 @@ Result<UniqueId> decodeInvitation(std::span<const std::byte> bytes, int host) {
   return id;
 }
 
+Result<std::vector<std::vector<std::byte>>> gatherAtMeeting(Communicator& parent,
+                                                            std::span<const int> members, const Part& part,
+                                                            std::string_view what) {
+  HORING_ASSIGN(const Membership::Meeting meeting, parent.meet(members));
+  const std::vector<std::byte> mine = part();
+  const SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, parent.membership().config().init_timeout_ms);
+  HORING_ASSIGN(auto parts, meeting.control->allGather(mine, deadline, what));
+  meeting.control->leave();
+  return parts;
+}
+
 Result<CommunicatorOptions> childOf(const Communicator& parent, const UniqueId& id, int rank, int ranks) {
   CommunicatorOptions child = parent.membership().options();
   child.id = id;

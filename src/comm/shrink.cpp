@@ -44,15 +44,14 @@ Result<UniqueId> readParts(const Blobs& parts, std::span<const std::byte> own_se
 
 Result<UniqueId> agree(Communicator& parent, const std::vector<int>& members, const OpenRendezvous& open) {
   const Membership& membership = parent.membership();
-  HORING_ASSIGN(const Membership::Meeting meeting, parent.meet(members));
   const std::vector<std::byte> set = toSet(membership.ranks(), members);
-  WireWriter mine;
-  mine.blob(set);
-  if (membership.rank() == members.front()) mine.blob(encodeInvitation(open(membership.options())));
-  const SteadyClock clock;
-  const Deadline deadline = Deadline::after(clock, membership.options().config.init_timeout_ms);
-  HORING_ASSIGN(const Blobs parts, meeting.control->allGather(mine.take(), deadline, "horingCommShrink"));
-  meeting.control->leave();
+  const auto part = [&] {
+    WireWriter mine;
+    mine.blob(set);
+    if (membership.rank() == members.front()) mine.blob(encodeInvitation(open(membership.options())));
+    return mine.take();
+  };
+  HORING_ASSIGN(const Blobs parts, gatherAtMeeting(parent, members, part, "horingCommShrink"));
   return readParts(parts, set, members);
 }
 
