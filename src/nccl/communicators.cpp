@@ -6,6 +6,7 @@
 #include "nccl/config.h"
 #include "nccl/environment.h"
 #include "nccl/face.h"
+#include "nccl/face_deadlines.h"
 
 using namespace horing::nccl;
 

@@ -15,20 +15,6 @@ ncclResult_t takeOverEnvironment() noexcept;
 // For a text that names variables of horing which nobody set: what of NCCL's they come of; empty: it names none.
 std::string originsOf(std::string_view text);
 
-// While it lives, communicators that the calling thread makes have the deadlines of this face, unless horing's variables are set:
-// operations none, since callers have their own, and ranks half an hour to come, since frameworks make groups minutes apart.
-class FaceDeadlines {
- public:
-  FaceDeadlines() noexcept;
-  ~FaceDeadlines();
-  FaceDeadlines(const FaceDeadlines&) = delete;
-  FaceDeadlines& operator=(const FaceDeadlines&) = delete;
-
- private:
-  horingOptions_t former_ =
-      HORING_OPTIONS_INITIALIZER;  // of the thread, which count but for the deadlines that they leave open
-};
-
 // What the environment decides in place of a config: settings.used may be null before, but not after where it decides something.
 struct Settings;
 void overrideBy(Settings& settings);
