@@ -20,12 +20,12 @@ import os
 import statistics
 import time
 import warnings
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 import horing.torch  # noqa: F401
+from both_backends import init_both
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
 
@@ -85,11 +85,8 @@ def main() -> None:
     parser.add_argument("--json", help="file for all results")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", FutureWarning)  # newer torch has other names for some of these
-    if "HORING_RUN_INTERFACES" in os.environ:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ["HORING_RUN_INTERFACES"].split(",")[0])
-    dist.init_process_group("horing", timeout=timedelta(minutes=10))
+    groups = init_both()
     size, rank = dist.get_world_size(), dist.get_rank()
-    groups = {"horing": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=timedelta(minutes=10))}
     nodes, rate = int(os.environ.get("HORING_RUN_NODES", 1)), float(os.environ.get("HORING_RUN_RATE_MBIT", 0))
     results = []
     for name in arguments.collectives:

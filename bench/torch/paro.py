@@ -10,7 +10,6 @@ import argparse
 import os
 import statistics
 import time
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -20,6 +19,7 @@ from torch.distributed.fsdp import fully_shard
 
 import horing.torch  # noqa: F401
 from horing.torch import paro
+from both_backends import init_both
 from training import WORDS, Gpt
 
 
@@ -61,10 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="steps of each, in turns, of which the median counts")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    if "HORING_RUN_INTERFACES" in os.environ:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ["HORING_RUN_INTERFACES"].split(",")[0])
-    dist.init_process_group("horing", timeout=timedelta(minutes=10))
-    groups = {"horing": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=timedelta(minutes=10))}
+    groups = init_both()
     names = ["FSDP2 gloo", "FSDP2 horing", *arguments.strategies.split(",")]
     trainings = {name: Training(name, arguments, groups) for name in names}
     times: dict[str, list[float]] = {name: [] for name in names}

@@ -15,7 +15,6 @@ import json
 import os
 import statistics
 import time
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -23,6 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import horing.torch  # noqa: F401
+from both_backends import init_both
 
 WORDS = 4096
 
@@ -110,10 +110,7 @@ def main() -> None:
     parser.add_argument("--timeline", help="file for one step on horing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    if "HORING_RUN_INTERFACES" in os.environ:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ["HORING_RUN_INTERFACES"].split(",")[0])
-    dist.init_process_group("horing", timeout=timedelta(minutes=10))
-    groups = {"horing": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=timedelta(minutes=10))}
+    groups = init_both()
     trainings = {backend: Training(group, arguments) for backend, group in groups.items()}
     alone = Training(dist.new_subgroups(1)[0], arguments)  # what the computation takes
     times: dict[str, list[float]] = {"alone": [], "horing": [], "gloo": []}
