@@ -20,8 +20,8 @@ struct PredictedTimes {
   std::vector<Picoseconds> times;
 };
 
-std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collective collective,
-                                       const std::vector<uint64_t>& sizes) {
+Result<std::vector<PredictedTimes>> predictAll(const SelectionQuestion& asked, Collective collective,
+                                               const std::vector<uint64_t>& sizes) {
   std::vector<PredictedTimes> all;
   for (const Algorithm& algorithm : algorithmCatalogue()) {
     if (!algorithm.has(collective) || algorithm.reachesPeers()) continue;
@@ -33,6 +33,8 @@ std::vector<PredictedTimes> predictAll(const SelectionQuestion& asked, Collectiv
     question.bytes = sizes.front();
     Result<Prediction> prediction = predict(question, Record::kNothing);
     for (size_t i = 0; i < sizes.size() && prediction.ok(); ++i) {
+      if (asked.until && asked.until->passed())
+        return makeStatus(Code::kTimeout, "predicting took longer than this job can wait for");
       if (i > 0) prediction = predictAgain(prediction.value(), sizes[i], Record::kNothing);
       if (prediction.ok()) predicted.times[i] = prediction.value().result.time;
     }
@@ -83,7 +85,7 @@ JobShape jobOn(const MachineModel& machine) {
 Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, Collective collective) {
   const MachineModel& machine = asked.question.machine;
   const std::vector<uint64_t> sizes = sizesOf(asked, collective);
-  const std::vector<PredictedTimes> predicted = predictAll(asked, collective, sizes);
+  HORING_ASSIGN(const std::vector<PredictedTimes> predicted, predictAll(asked, collective, sizes));
   std::vector<ModelChoice> choices;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Algorithm* standing =
@@ -142,7 +144,8 @@ Status modelNeedsMachine() {
       "while a job starts, or set it to a file that 'horing-tune -o FILE' wrote");
 }
 
-Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job) {
+Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job,
+                                   const Deadline* until) {
   if (machine.ranks() > kMostPredictedRanks)
     return makeStatus(Code::kInvalidArgument,
                       "predictions are made for at most %d ranks, here are %d: let 'horing-sim select' write "
@@ -166,6 +169,7 @@ Result<std::string> modelTableText(const Config& config, const MachineModel& mac
   for (uint64_t bytes = kLeastPredictedBytes; bytes <= most_bytes; bytes *= 4) asked.sizes.push_back(bytes);
   if (config.selection == kSelectionAuto) asked.standing = &SelectionTable::builtIn();
   asked.job = job;
+  asked.until = until;
   HORING_ASSIGN(const std::string predicted, selectionText(asked));
   return predicted + SelectionTable::builtIn().text();
 }

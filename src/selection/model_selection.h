@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "selection/prediction.h"
 #include "selection/selection_table.h"
@@ -18,6 +19,8 @@ struct SelectionQuestion {
   // where its choice cannot be predicted. Null: the model alone chooses.
   const SelectionTable* standing = nullptr;
   JobShape job;  // by which its rows are found
+  // When the answer is of no use any more: somebody waits for it. Null: nobody does.
+  const Deadline* until = nullptr;
 };
 
 // The shape of a job with a rank wherever the machine has a place for one.
@@ -42,7 +45,7 @@ struct ModelChoice {
 Result<std::vector<ModelChoice>> chooseByModel(const SelectionQuestion& asked, Collective collective);
 
 // Rows for machines of this many nodes and ranks, with what was predicted as comments. Algorithms that ask for inputs that every
-// rank can read are left out. Errors: a collective that no algorithm can run here.
+// rank can read are left out. Errors: a collective that no algorithm can run here; `until` has passed.
 Result<std::string> selectionText(const SelectionQuestion& question);
 
 // The error of a job that asks for the model and says nothing of the machine: by its defaults messages cost no CPU time.
@@ -61,10 +64,11 @@ bool selectsByModel(const Config& config);
 
 // What HORING_SELECTION=model or auto means on a machine: such rows for what a communicator does most, with the settings of `config`,
 // before those that are built in for all else. For model the model alone chooses; for auto the built-in table stands for `job` as
-// SelectionQuestion::standing says. The machine may be described by a file that knows less of shared cores than the job. Takes some 100 ms for 8 ranks, 3 s for 128 nodes of 8; algorithms that would take too long to simulate are
-// left out. Errors: more than kMostPredictedRanks; checkLinksKnown(); for auto, what was measured while other
-// programs ran.
+// SelectionQuestion::standing says. The machine may be described by a file that knows less of shared cores than the job. Takes some
+// 100 ms for 8 ranks, 3 s for 128 nodes of 8; algorithms that would take too long to simulate are left out. Errors: more than
+// kMostPredictedRanks; checkLinksKnown(); `until` has passed, if given; for auto, what was measured while other programs ran.
 inline constexpr int32_t kMostPredictedRanks = 1024;
-Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job);
+Result<std::string> modelTableText(const Config& config, const MachineModel& machine, const JobShape& job,
+                                   const Deadline* until = nullptr);
 
 }  // namespace horing

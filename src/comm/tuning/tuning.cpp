@@ -15,6 +15,8 @@ namespace {
 
 // That measure themselves: to predict for more takes rank 0 longer than users expect of a start.
 constexpr int kMostMeasuredRanks = 256;
+// The part of the ranks' deadline that rank 0 may spend on predictions while they wait for it.
+constexpr int kPredictingPart = 4;
 // Rank 0's word instead of a table, which it cannot be.
 constexpr const char* kMeasureFirst = "measure";
 
@@ -84,7 +86,9 @@ Status Tuning::chooseByModel() {
     MachineModel machine = communicator_.choices().machine.value_or(MachineModel());
     machine.nodes = job.map().groups();
     machine.ranks_per_node = job.map().largestGroup();
-    const Result<std::string> predicted = modelTableText(config_, machine, job.shape());
+    const SteadyClock clock;
+    const Deadline until = Deadline::after(clock, config_.init_timeout_ms / kPredictingPart);
+    const Result<std::string> predicted = modelTableText(config_, machine, job.shape(), &until);
     if (!predicted.ok())
       membership_.log().warn("init", "the built-in table chooses: %s", predicted.status().message().c_str());
     text = predicted.ok() ? predicted.value() : SelectionTable::builtIn().text();
@@ -115,7 +119,8 @@ void Tuning::learned(const MachineModel& machine) {
 }
 
 Result<std::string> Tuning::textOfFirst(const std::string& text) {
-  HORING_ASSIGN(const auto all, communicator_.allGather(std::as_bytes(std::span(text))));
+  HORING_ASSIGN(const auto all, communicator_.allGather(std::as_bytes(std::span(text)),
+                                                        "the choice of algorithms, which rank 0 makes"));
   return std::string(reinterpret_cast<const char*>(all[0].data()), all[0].size());
 }
 

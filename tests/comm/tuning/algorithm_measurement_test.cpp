@@ -98,6 +98,20 @@ TEST(ModelSelection, BelievesNoMeasurementOfABusyMachineUnlessTold) {
   EXPECT_TRUE(modelTableText(config, machine, jobOn(machine)).ok());
 }
 
+// The other ranks wait for rank 0's table: one that comes after their deadline ends the job.
+TEST(ModelSelection, GivesUpWhereTheOthersWouldWaitTooLong) {
+  const Config config = Config::fromLookup([](const std::string&) -> const char* { return nullptr; }).take();
+  MachineModel machine;
+  machine.ranks_per_node = 2;
+  ManualClock clock;
+  const Deadline until = Deadline::after(clock, 1);
+  EXPECT_TRUE(modelTableText(config, machine, jobOn(machine), &until).ok());
+  clock.advanceNs(1'000'000);
+  const Result<std::string> text = modelTableText(config, machine, jobOn(machine), &until);
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.status().code(), Code::kTimeout);
+}
+
 TEST(ModelSelection, ServesByDefaultWhereTheMachineIsKnown) {
   Config config = Config::fromLookup([](const std::string&) -> const char* { return nullptr; }).take();
   EXPECT_FALSE(selectsByModel(config));
