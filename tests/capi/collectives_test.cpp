@@ -70,9 +70,9 @@ TEST_P(Collectives, AllGatherCollectsBlocksInRankOrder) {
       float* own = output.data() + static_cast<size_t>(rank) * count;
       for (size_t i = 0; i < count; ++i) own[i] = element(rank, i);
       ASSERT_HORING(horingAllGather(own, output.data(), count, horingFloat, comm(rank), nullptr));
-      for (size_t i = 0; i < output.size(); ++i)
-        ASSERT_EQ(output[i], element(static_cast<int>(i / count), i % count))
-            << "rank " << rank << " element " << i;
+      ASSERT_TRUE(holds(output.data(), output.size(),
+                        [&](size_t i) { return element(static_cast<int>(i / count), i % count); }))
+          << "rank " << rank;
     }
   });
 }
@@ -85,12 +85,11 @@ TEST_P(Collectives, BroadcastGivesEveryRankTheRootsVector) {
         for (size_t i = 0; i < input.size(); ++i) input[i] = element(root, i);
         ASSERT_HORING(
             horingBroadcast(input.data(), output.data(), count, horingFloat, root, comm(rank), nullptr));
-        for (size_t i = 0; i < count; ++i)
-          ASSERT_EQ(output[i], element(root, i)) << "rank " << rank << " element " << i;
+        const auto expected = [&](size_t i) { return element(root, i); };
+        ASSERT_TRUE(holds(output.data(), count, expected)) << "rank " << rank;
         if (rank != root) std::fill(output.begin(), output.end(), -2.0f);
         ASSERT_HORING(horingBcast(output.data(), count, horingFloat, root, comm(rank), nullptr));
-        for (size_t i = 0; i < count; ++i)
-          ASSERT_EQ(output[i], element(root, i)) << "in place, element " << i;
+        ASSERT_TRUE(holds(output.data(), count, expected)) << "in place, rank " << rank;
       }
   });
 }
@@ -103,11 +102,12 @@ TEST_P(Collectives, ReduceGivesTheRootTheSum) {
         for (size_t i = 0; i < count; ++i) input[i] = element(rank, i);
         ASSERT_HORING(horingReduce(input.data(), output.data(), count, horingFloat, horingSum, root,
                                    comm(rank), nullptr));
-        for (size_t i = 0; i < output.size(); ++i) {
-          float expected = 0;
-          for (int peer = 0; peer < ranks(); ++peer) expected += element(peer, i);
-          ASSERT_EQ(output[i], expected) << "root " << root << " element " << i;
-        }
+        const auto expected = [&](size_t i) {
+          float sum = 0;
+          for (int peer = 0; peer < ranks(); ++peer) sum += element(peer, i);
+          return sum;
+        };
+        ASSERT_TRUE(holds(output.data(), output.size(), expected)) << "root " << root;
         ASSERT_HORING(horingReduce(input.data(), rank == root ? input.data() : nullptr, count, horingFloat,
                                    horingSum, root, comm(rank), nullptr));
         if (rank == root) {
@@ -126,9 +126,9 @@ TEST_P(Collectives, GatherCollectsBlocksOnTheRoot) {
         for (size_t i = 0; i < count; ++i) input[i] = element(rank, i);
         ASSERT_HORING(
             horingGather(input.data(), output.data(), count, horingFloat, root, comm(rank), nullptr));
-        for (size_t i = 0; i < output.size(); ++i)
-          ASSERT_EQ(output[i], element(static_cast<int>(i / count), i % count))
-              << "root " << root << " element " << i;
+        ASSERT_TRUE(holds(output.data(), output.size(),
+                          [&](size_t i) { return element(static_cast<int>(i / count), i % count); }))
+            << "root " << root;
       }
   });
 }
@@ -142,9 +142,9 @@ TEST_P(Collectives, ScatterGivesEachRankItsBlock) {
         for (size_t i = 0; i < input.size(); ++i) input[i] = element(root, i);
         ASSERT_HORING(
             horingScatter(input.data(), output.data(), count, horingFloat, root, comm(rank), nullptr));
-        for (size_t i = 0; i < count; ++i)
-          ASSERT_EQ(output[i], element(root, static_cast<size_t>(rank) * count + i))
-              << "root " << root << " element " << i;
+        ASSERT_TRUE(holds(output.data(), count,
+                          [&](size_t i) { return element(root, static_cast<size_t>(rank) * count + i); }))
+            << "root " << root;
       }
   });
 }
@@ -155,10 +155,10 @@ TEST_P(Collectives, AllToAllExchangesBlocks) {
       std::vector<float> input(count * static_cast<size_t>(ranks())), output(input.size(), -1.0f);
       for (size_t i = 0; i < input.size(); ++i) input[i] = element(rank, i);
       ASSERT_HORING(horingAlltoAll(input.data(), output.data(), count, horingFloat, comm(rank), nullptr));
-      for (size_t i = 0; i < output.size(); ++i)
-        ASSERT_EQ(output[i],
-                  element(static_cast<int>(i / count), static_cast<size_t>(rank) * count + i % count))
-            << "rank " << rank << " element " << i;
+      const auto expected = [&](size_t i) {
+        return element(static_cast<int>(i / count), static_cast<size_t>(rank) * count + i % count);
+      };
+      ASSERT_TRUE(holds(output.data(), output.size(), expected)) << "rank " << rank;
     }
   });
 }

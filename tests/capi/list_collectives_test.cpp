@@ -53,8 +53,9 @@ TEST_P(ListCollectives, AllReduceEachEntry) {
       ASSERT_HORING(horingAllReduceList(sends.data(), recvs.data(), counts.data(), counts.size(), horingFloat,
                                         horingSum, comm(rank), nullptr));
       for (size_t i = 0; i < counts.size(); ++i)
-        for (size_t e = 0; e < counts[i]; ++e)
-          ASSERT_EQ((in_place ? in : out).data[i][e], sumAt(ranks(), i, e)) << "entry " << i << ", " << e;
+        ASSERT_TRUE(holds((in_place ? in : out).data[i].data(), counts[i],
+                          [&](size_t e) { return sumAt(ranks(), i, e); }))
+            << "entry " << i;
     }
   });
 }
@@ -69,10 +70,10 @@ TEST_P(ListCollectives, ReduceScatterEachEntry) {
       ASSERT_HORING(horingReduceScatterList(sends.data(), recvs.data(), counts.data(), counts.size(),
                                             horingFloat, horingSum, comm(rank), nullptr));
       for (size_t i = 0; i < counts.size(); ++i)
-        for (size_t e = 0; e < counts[i]; ++e)
-          ASSERT_EQ(static_cast<float*>(recvs[i])[e],
-                    sumAt(ranks(), i, static_cast<size_t>(rank) * counts[i] + e))
-              << "entry " << i << ", " << e;
+        ASSERT_TRUE(
+            holds(static_cast<float*>(recvs[i]), counts[i],
+                  [&](size_t e) { return sumAt(ranks(), i, static_cast<size_t>(rank) * counts[i] + e); }))
+            << "entry " << i;
     }
   });
 }
@@ -90,9 +91,9 @@ TEST_P(ListCollectives, AllGatherEachEntry) {
                                         comm(rank), nullptr));
       for (size_t i = 0; i < counts.size(); ++i)
         for (int from = 0; from < ranks(); ++from)
-          for (size_t e = 0; e < counts[i]; ++e)
-            ASSERT_EQ(out.data[i][static_cast<size_t>(from) * counts[i] + e], Buffers::value(from, i, e))
-                << "entry " << i << ", rank " << from << ", " << e;
+          ASSERT_TRUE(holds(out.data[i].data() + static_cast<size_t>(from) * counts[i], counts[i],
+                            [&](size_t e) { return Buffers::value(from, i, e); }))
+              << "entry " << i << ", rank " << from;
     }
   });
 }

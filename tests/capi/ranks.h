@@ -32,6 +32,17 @@ inline testing::AssertionResult refuses(horingResult_t result, horingResult_t ex
   return testing::AssertionSuccess();
 }
 
+// Whether data[i] is expected(i) for all elements. One assertion for each would take most of a test's time, above all under a
+// sanitizer.
+template <class T, class Expected>
+testing::AssertionResult holds(const T* data, size_t count, const Expected& expected) {
+  for (size_t i = 0; i < count; ++i)
+    if (data[i] != expected(i))
+      return testing::AssertionFailure()
+             << "element " << i << " is " << data[i] << " instead of " << expected(i);
+  return testing::AssertionSuccess();
+}
+
 // Calls body(rank) on a thread for each rank and waits for all.
 inline void onEveryRank(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
