@@ -55,8 +55,7 @@ TEST(Rendezvous, NamesTheWholeTimeOfARankThatHasSpentSomeOfIt) {
   EXPECT_TRUE(rendezvous.hello(hello, 10 * kMs).ok());
   EXPECT_EQ(rendezvous.nextTickNs(), 80 * kMs);
   rendezvous.tick(80 * kMs);
-  EXPECT_EQ(reasonOf(rendezvous.takeBroadcasts()[0]),
-            "rank 1 of 2 did not arrive within 100 ms; arrived: 0");
+  EXPECT_EQ(reasonOf(rendezvous.takeBroadcasts()[0]), "rank 1 of 2 did not arrive within 100 ms; arrived: 0");
 }
 
 TEST(Rendezvous, SurvivesARankThatHasSpentMoreThanItHas) {
