@@ -1,0 +1,81 @@
+"""Compares the binary interface of the C headers with that of an earlier revision. `./tools/dev abi` runs it.
+
+usage: abi.py [REVISION]     default: the last tag of a version
+
+Each revision's headers become a small library with debug information, whose functions do nothing, and abidiff compares these:
+types, layouts and functions, within seconds and without a build of either revision. tests/layers (exports) sees to it that the real
+library has the functions that the headers declare. Numbers in macros are not compared. Ends with 1 if what programs see changed in a
+way that they may not survive, and the shared library has the same name.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HEADERS = ("horing.h", "streams.h", "paro.h")
+
+
+def run(*command, allowed=(0,)):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if done.returncode not in allowed:
+        sys.exit(f"abi: {' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()}")
+    return done
+
+
+def functions(text):
+    """(type, name, parameters) of what a header declares."""
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    return [(kind.strip(), name, " ".join(parameters.split()))
+            for kind, name, parameters in re.findall(r"HORING_API\s+([\w\s*]+?)\s*\b(\w+)\(([^;]*)\);", text)]
+
+
+def interface(header):
+    """What the shared library's name ends in."""
+    major, minor = (re.search(rf"#define HORING_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR"))
+    return major if major != "0" else f"0.{minor}"
+
+
+def library(headers, folder):
+    """A library of functions that do nothing, from {name: text} of the headers."""
+    (folder / "horing").mkdir(parents=True)
+    for name, text in headers.items():
+        (folder / "horing" / name).write_text(text)
+    lines = [f"#include <horing/{name}>" for name in headers]
+    declared = [each for text in headers.values() for each in functions(text)]
+    lines += [f"{kind} {name}({parameters}) {{ {'' if kind == 'void' else f'return ({kind})0;'} }}" for kind, name, parameters in declared]
+    (folder / "functions.c").write_text("\n".join(lines) + "\n")
+    made = folder / "libhoring.so"
+    run("cc", "-std=c99", "-g", "-w", "-shared", "-fPIC", "-fno-eliminate-unused-debug-types", "-I", folder, "-o", made, folder / "functions.c")
+    return made, len(declared)
+
+
+def compare(before, now, folder):
+    """(text, whether programs survive) of {name: text} of two revisions' headers."""
+    (old, _), (new, count) = library(before, folder / "before"), library(now, folder / "now")
+    done = run("abidiff", "--no-added-syms", old, new, allowed=range(16))
+    if done.returncode & 3:  # abidiff itself failed
+        sys.exit(f"abi: abidiff failed: {done.stderr.strip()}")
+    same_name = interface(before["horing.h"]) == interface(now["horing.h"])
+    text = f"{count} functions, libhoring.so.{interface(now['horing.h'])}, before libhoring.so.{interface(before['horing.h'])}\n{done.stdout}"
+    return text, done.returncode == 0 or not same_name
+
+
+def main():
+    root = Path(__file__).resolve().parents[1]
+    tags = run("git", "-C", root, "tag", "--list", "v[0-9]*", "--sort=-version:refname").stdout.split()
+    revision = sys.argv[1] if len(sys.argv) > 1 else next(iter(tags), None)
+    if revision is None:
+        sys.exit("abi: no version is tagged yet; name a revision to compare with")
+    now = {name: (root / "include/horing" / name).read_text() for name in HEADERS}
+    names = run("git", "-C", root, "ls-tree", "--name-only", f"{revision}:include/horing").stdout.split()
+    before = {name: run("git", "-C", root, "show", f"{revision}:include/horing/{name}").stdout for name in HEADERS if name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        text, survives = compare(before, now, Path(folder))
+    print(f"{revision} to this tree: {text}", end="")
+    if not survives:
+        sys.exit("abi: programs may not survive this, and the library's name is the same: raise the version (CONTRIBUTING.md)")
+
+
+if __name__ == "__main__":
+    main()
