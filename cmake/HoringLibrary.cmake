@@ -5,6 +5,9 @@
 #
 # makes   horing            the shared library           (alias horing::shared)
 #         horing_archive    what a program links for the static one (alias horing::static); HORING_MERGED: its one object
+# The name of the shared one, and the version of its symbols, change when its interface may: libhoring.so.0.1, HORING_0.1; from 1.0 on
+# libhoring.so.1, HORING_1. So a program that was linked to another one does not start.
+#
 # Only horing* symbols leave either. Hidden visibility alone does not do that: templates of the standard library are
 # instantiated with default visibility, hence the version script, and an archive knows no visibility between its
 # members, hence one merged object whose other symbols are made local.
@@ -38,7 +41,7 @@ function(horing_library)
   endforeach()
 
   set(script ${CMAKE_CURRENT_BINARY_DIR}/horing.map)
-  file(WRITE ${script}.new "{ global: horing*; local: *; };\n")
+  file(WRITE ${script}.new "HORING_${HORING_INTERFACE} { global: horing*; local: *; };\n")
   file(COPY_FILE ${script}.new ${script} ONLY_IF_DIFFERENT)
   add_library(horing SHARED ${objects})
   add_library(horing::shared ALIAS horing)
@@ -51,7 +54,7 @@ function(horing_library)
   set(sanitizer $<TARGET_PROPERTY:horing_sanitizer,INTERFACE_LINK_OPTIONS>)
   target_link_options(horing INTERFACE ${sanitizer})
   set_target_properties(horing PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${script}
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION} SOVERSION ${HORING_INTERFACE})
 
   # --force-group-allocation dissolves COMDAT groups: a local symbol in a group would vanish when the linker keeps the
   # same group of another object, and the link would fail.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import horing
-from horing import _capi, _programs
+from horing import _capi, _library, _programs
 
 
 def installed():
@@ -22,7 +22,29 @@ def test_versions_agree(project):
     header = (project / "include/horing/horing.h").read_text()
     numbers = [re.search(f"#define HORING_{part} (\\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH")]
     assert ".".join(numbers) == horing.__version__ == horing.library_version()
-    assert f'version = "{horing.__version__}"' in (project / "python/pyproject.toml").read_text()
+
+
+def test_the_installed_version_is_the_package_s():
+    assert installed().version == horing.__version__
+
+
+def test_the_library_is_named_by_what_may_change():
+    """Before 1.0 a minor version may change what programs see, later only a major one."""
+    major, minor, _ = horing.__version__.split(".")
+    assert _library.SONAME == "libhoring.so." + (f"0.{minor}" if major == "0" else major)
+
+
+def test_a_library_of_another_version_is_refused(tmp_path):
+    import subprocess
+
+    (tmp_path / "other.c").write_text("int horingGetVersion(int *version) { *version = 200; return 0; }\n"
+                                      "const char *horingGetErrorString(int code) { return 0; }\n"
+                                      "const char *horingGetLastError(void *comm) { return 0; }\n")
+    other = tmp_path / "libother.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", other, tmp_path / "other.c"], check=True)
+    run = subprocess.run([sys.executable, "-c", "import horing"], capture_output=True, text=True,
+                         env={"HORING_LIBRARY": str(other), "PYTHONPATH": str(Path(horing.__file__).parents[1])})
+    assert f"horing 0.2; this package needs {_library.INTERFACE}" in run.stderr and "ImportError" in run.stderr
 
 
 def test_every_function_of_the_header_is_declared(project):
@@ -83,7 +105,7 @@ def test_a_library_that_is_not_there():
 def test_the_wheel_has_the_library_and_every_program_as_a_command():
     distribution = installed()
     files = [str(each) for each in distribution.files or []]
-    if "horing/lib/libhoring.so.0" not in files:
+    if f"horing/lib/{_library.SONAME}" not in files:
         pytest.skip("the package is not installed from a wheel")
     assert "horing/py.typed" in files
     programs = {Path(each).name for each in files if each.startswith("horing/bin/")}

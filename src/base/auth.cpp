@@ -14,7 +14,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "wire formats are little-endian and copied as they are");
-static_assert(kLibraryVersion == HORING_VERSION_NUMBER, "base/version.h and project(VERSION) disagree");
 
 constexpr std::array<unsigned char, 8> kMagic = {0xb7, 'h', 'o', 'r', 'i', 'n', 'g', '\n'};
 constexpr size_t kVersionedBytes = 16;  // magic and both versions: never changes
@@ -82,11 +81,6 @@ class Hasher {
 };
 
 }  // namespace
-
-std::string versionText(uint32_t library_version) {
-  return formatString("%u.%u.%u", library_version / 10000, library_version / 100 % 100,
-                      library_version % 100);
-}
 
 Key::~Key() {
   sodium_memzero(bytes.data(), bytes.size());

@@ -7,8 +7,8 @@ namespace horing {
 
 // Raised whenever bytes on a wire change meaning: handshake, control messages, data frames.
 inline constexpr uint32_t kProtocolVersion = 9;
-// major * 10000 + minor * 100 + patch, as in the C API; CMake's project version must agree.
-inline constexpr uint32_t kLibraryVersion = 100;
+// major * 10000 + minor * 100 + patch, as in the C API, whose header states it.
+extern const uint32_t kLibraryVersion;
 
 // "0.1.0" of 100.
 std::string versionText(uint32_t library_version);

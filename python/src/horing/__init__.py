@@ -14,6 +14,7 @@ from typing import Optional
 
 from . import _capi
 from ._capi import DType, Op
+from ._version import __version__
 from .buffers import View, view
 from .collectives import PreMulSum
 from .communicator import Communicator, Place, unique_id
@@ -22,8 +23,6 @@ from .errors import (CudaError, HoringError, InternalError, InvalidArgumentError
 from .group import group
 from .memory import Memory, Registration, mem_alloc
 from .stream import Stream
-
-__version__ = "0.1.0"
 
 __all__ = ["Communicator", "CudaError", "DType", "HoringError", "InternalError", "InvalidArgumentError", "InvalidUsageError",
            "Memory", "Op", "Place", "PreMulSum", "Registration", "RemoteError", "Stream", "SystemCallError", "TimeoutError",

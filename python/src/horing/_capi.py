@@ -244,6 +244,7 @@ def check(code: int, comm: Optional[int] = None) -> None:
         raise error(code, comm)
 
 
-_OLDEST, _NEWEST = 100, 199  # before 1.0 a minor version may change what programs see
-if not _OLDEST <= version() <= _NEWEST:
-    raise ImportError(f"{library._name} is horing {version()} (as major*10000 + minor*100 + patch); this package needs 0.1")
+# HORING_LIBRARY may name any.
+_major, _minor = version() // 10000, version() // 100 % 100
+if not f"{_major}.{_minor}.".startswith(f"{_library.INTERFACE}."):
+    raise ImportError(f"{library._name} is horing {_major}.{_minor}; this package needs {_library.INTERFACE}")

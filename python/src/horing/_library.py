@@ -6,8 +6,11 @@ import ctypes
 import os
 from pathlib import Path
 
-# The library's SONAME: its number changes when old callers would break.
-SONAME = "libhoring.so.0"
+from ._version import __version__
+
+_MAJOR, _MINOR, _ = __version__.split(".")
+INTERFACE = _MAJOR if _MAJOR != "0" else f"{_MAJOR}.{_MINOR}"  # before 1.0 a minor version may change what programs see
+SONAME = f"libhoring.so.{INTERFACE}"
 PACKAGED = Path(__file__).parent / "lib" / SONAME
 
 
