@@ -124,6 +124,7 @@
 extern "C" {
 #endif
 
+/* What every function returns. */
 typedef enum {
   horingSuccess = 0,
   horingUnhandledCudaError = 1, /* a CUDA call failed */
@@ -677,16 +678,13 @@ HORING_API horingResult_t horingAlltoAllV(const void* sendbuff, const size_t* se
  * counts. Entries of count 0 are skipped, and a length of 0 is no call. No two buffers that are written may
  * overlap. Errors as for the collective, with the number of the entry; horingInvalidArgument (an array NULL).
  */
-
 HORING_API horingResult_t horingAllReduceList(const void* const* sendbuffs, void* const* recvbuffs,
                                               const size_t* counts, size_t length, horingDataType_t datatype,
                                               horingRedOp_t op, horingComm_t comm, horingStream_t stream);
-
 HORING_API horingResult_t horingReduceScatterList(const void* const* sendbuffs, void* const* recvbuffs,
                                                   const size_t* recvcounts, size_t length,
                                                   horingDataType_t datatype, horingRedOp_t op,
                                                   horingComm_t comm, horingStream_t stream);
-
 HORING_API horingResult_t horingAllGatherList(const void* const* sendbuffs, void* const* recvbuffs,
                                               const size_t* sendcounts, size_t length,
                                               horingDataType_t datatype, horingComm_t comm,

@@ -37,6 +37,8 @@ extern "C" {
 
 /* ---- Strategies: data, not code ---- */
 
+/* How parameters, gradients and optimizer state are kept, in this order: N whole on every rank, I sharded inside
+ * each group, G sharded over all ranks. */
 typedef enum {
   horingParoAuto = -1, /* among those that fit: fewest slow bytes, then fast bytes, then memory */
   horingParoNNN = 0,   /* DDP */
@@ -92,6 +94,7 @@ typedef struct {
                          wire type; 8 with float32 and 16 with float64, where the parameter is the master */
 } horingParoModel_t;
 
+/* When a collective of a strategy runs. */
 typedef enum {
   horingParoPhaseGather = 0,     /* horingParoGatherParams, twice per micro-step */
   horingParoPhaseReduce = 1,     /* horingParoReduceGrads, once per micro-step */
@@ -100,12 +103,14 @@ typedef enum {
   horingParoNumPhases = 4
 } horingParoPhase_t;
 
+/* What a collective of a strategy does. */
 typedef enum {
   horingParoAllGather = 0,
   horingParoReduceScatter = 1,
   horingParoAllReduce = 2
 } horingParoCollective_t;
 
+/* Between which ranks. */
 typedef enum {
   horingParoGroup = 0, /* the ranks of one group: fast links only */
   horingParoRail = 1,  /* the ranks with one local index, one of each group: slow links only */
@@ -125,6 +130,7 @@ typedef struct {
 
 #define HORING_PARO_MAX_OPERATIONS 5
 
+/* What a strategy costs a rank. */
 typedef struct {
   uint64_t memoryBytes; /* of parameters, gradients and state kept by each rank */
   uint64_t slowBytes,   /* that each rank sends between groups per optimizer step */
@@ -192,6 +198,7 @@ HORING_API const char* horingParoGetLastError(void);
 
 /* ---- Querying. Errors: horingInvalidArgument (a pointer NULL, no such parameter or bucket). ---- */
 
+/* What a client was made of. */
 typedef struct {
   horingParoStrategy_t strategy; /* never horingParoAuto */
   int groups, ranksPerGroup;     /* 0 and 0 where the groups form no grid */
@@ -199,6 +206,7 @@ typedef struct {
   uint64_t params, trainable; /* elements */
 } horingParoInfo_t;
 
+/* Writes what the client was made of. */
 HORING_API horingResult_t horingParoGetInfo(horingParo_t paro, horingParoInfo_t* info);
 
 /* The place of a parameter: buckets are filled, in the order given, with parameters of their kind and unit. */
@@ -208,14 +216,17 @@ typedef struct {
   size_t count;
 } horingParoPlace_t;
 
+/* Writes the place of parameter number `param`. */
 HORING_API horingResult_t horingParoGetPlace(horingParo_t paro, size_t param, horingParoPlace_t* place);
 
+/* What the parameters of a bucket are. */
 typedef struct {
   horingDataType_t type;
   int trainable;
   size_t count; /* elements */
 } horingParoBucket_t;
 
+/* Writes what bucket number `bucket` holds. */
 HORING_API horingResult_t horingParoGetBucket(horingParo_t paro, int bucket, horingParoBucket_t* info);
 
 /* Usage of this client alone. Memory is counted as it is allocated, without that of communicators. Bytes sent
@@ -228,6 +239,7 @@ typedef struct {
   uint64_t slowBytes, fastBytes; /* sent between groups, and inside the group, so far */
 } horingParoUsage_t;
 
+/* Writes what the client has used until now. */
 HORING_API horingResult_t horingParoGetUsage(horingParo_t paro, horingParoUsage_t* usage);
 
 /* ---- Parameters ---- */
