@@ -1,0 +1,94 @@
+#pragma once
+// Clusters with planted faults and noise, measured and diagnosed as horing-check does it.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "horing_check/diagnosis.h"
+#include "horing_check/rounds.h"
+
+namespace horing::check {
+
+// Each figure is off by `spread`, and one of a hundred `outliers` is much too low, as when something else had the processor.
+struct Noise {
+  double spread = 0.02;
+  double outliers = 0.01;
+};
+
+class SimulatedCluster {
+ public:
+  SimulatedCluster(int nodes, unsigned seed, Noise noise = {})
+      : sends_(static_cast<size_t>(nodes), 1.0),
+        receives_(sends_),
+        later_(sends_.size(), 0),
+        noise_(noise),
+        random_(seed) {}
+
+  void slowSender(int node, double factor) { sends_[static_cast<size_t>(node)] = factor; }
+  void slowReceiver(int node, double factor) { receives_[static_cast<size_t>(node)] = factor; }
+  void slowPath(int from, int to, double factor) { paths_[{from, to}] = factor; }
+  void delayNode(int node, double seconds) { later_[static_cast<size_t>(node)] = seconds; }
+  void corrupt(int from, int to) { corrupt_.insert({from, to}); }
+
+  // All rounds, and those that confirm.
+  Verdict check(bool all_pairs = false) {
+    Rounds rounds(static_cast<int>(sends_.size()), all_pairs, random_());
+    for (int round = 0; round < rounds.planned(); ++round) measure(rounds.next(round));
+    Verdict verdict = diagnose(figures());
+    for (int round = 0; round < kMostConfirmingRounds && anyUnconfirmed(verdict); ++round) {
+      measure(rounds.confirming(verdict));
+      verdict = diagnose(figures());
+    }
+    return verdict;
+  }
+
+  Figures figures() const { return {static_cast<int>(sends_.size()), samples_}; }
+
+ private:
+  void measure(const Matching& partner) {
+    for (size_t to = 0; to < partner.size(); ++to) {
+      if (partner[to] < 0) continue;
+      const auto from = static_cast<size_t>(partner[to]);
+      Sample sample{partner[to], static_cast<int>(to)};
+      const auto path = paths_.find({sample.from, sample.to});
+      const double factor =
+          std::min({sends_[from], receives_[to], path == paths_.end() ? 1.0 : path->second});
+      sample.bytes_per_s =
+          1e9 * factor * std::exp(spread_(random_) * noise_.spread) * (hits() ? share_(random_) : 1);
+      sample.latency_s = (20e-6 + later_[from] + later_[to]) *
+                         std::exp(spread_(random_) * 5 * noise_.spread) * (hits() ? 1 / share_(random_) : 1);
+      sample.wrong_bytes = corrupt_.contains({sample.from, sample.to}) ? 7 : 0;
+      samples_.push_back(sample);
+    }
+  }
+  bool hits() { return std::uniform_real_distribution<>(0, 1)(random_) < noise_.outliers; }
+
+  std::vector<double> sends_, receives_, later_;
+  std::map<std::pair<int, int>, double> paths_;
+  std::set<std::pair<int, int>> corrupt_;
+  Noise noise_;
+  std::mt19937 random_;
+  std::normal_distribution<> spread_{0, 1};
+  std::uniform_real_distribution<> share_{0.3, 0.9};
+  std::vector<Sample> samples_;
+};
+
+// "3 sends, 5 receives, 1>2": what is confirmed, of one quantity.
+inline std::string blamed(const Verdict& verdict, Quantity quantity = Quantity::kRate) {
+  std::string text;
+  for (const Finding& finding : verdict.findings) {
+    if (finding.quantity != quantity || !finding.confirmed) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(finding.node);
+    text += finding.part == Part::kPath    ? ">" + std::to_string(finding.to)
+            : finding.part == Part::kSends ? " sends"
+                                           : " receives";
+  }
+  return text;
+}
+
+}  // namespace horing::check

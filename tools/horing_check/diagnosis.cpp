@@ -1,0 +1,227 @@
+#include "horing_check/diagnosis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace horing::check {
+
+namespace {
+
+constexpr double kDeviationsPerMad = 1.4826;  // of a normal distribution
+constexpr int kRefinements = 3;               // until the sets of slow nodes and the estimates are settled
+// Blame needs so many figures of a node, and so many of a path. Noise only slows, and hardly the same path four times.
+constexpr int kSamplesOfNode = 12, kSamplesOfPath = 4;
+// How many deviations are no accident, where one cluster asks 2,000 times.
+constexpr double kNodeDeviations = 5, kPathDeviations = 6;
+
+// What makes a quantity a finding, in logarithms: so is what follows, and more is worse.
+struct Limits {
+  double least_of_node, least_of_path;
+  double least_seconds;  // of a latency
+};
+constexpr Limits kRateLimits = {0.07, 0.07, 0};
+constexpr Limits kLatencyLimits = {0.405, 0.405, 5e-6};  // half as much again
+
+double medianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  // The better of the two in the middle: with two partners, one of which is slow, the node is not.
+  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double deviationOf(std::vector<double> values, double center) {
+  for (double& value : values) value = std::abs(value - center);
+  return kDeviationsPerMad * medianOf(std::move(values));
+}
+
+// All figures of one direction between two nodes.
+struct Path {
+  int from, to;
+  std::vector<double> costs;
+  double middle = 0, best = 0;
+};
+
+// One side of a node: what it sends, or what it receives.
+struct Side {
+  std::vector<const Path*> paths;
+  double cost = 0;
+  int samples = 0;
+  bool slow = false;
+};
+
+class Model {
+ public:
+  Model(const Figures& figures, Quantity quantity, const Limits& limits)
+      : quantity_(quantity), limits_(limits), sends_(sides(figures)), receives_(sides(figures)) {
+    std::vector<std::tuple<int, int, double>> costs;
+    for (const Sample& sample : figures.samples) {
+      const double value = quantity == Quantity::kRate ? sample.bytes_per_s : sample.latency_s;
+      if (value > 0 && std::isfinite(value))
+        costs.emplace_back(sample.from, sample.to,
+                           quantity == Quantity::kRate ? -std::log(value) : std::log(value));
+    }
+    samples_ = static_cast<double>(costs.size());
+    std::sort(costs.begin(), costs.end());
+    for (const auto& [from, to, cost] : costs) {
+      if (paths_.empty() || paths_.back().from != from || paths_.back().to != to)
+        paths_.push_back({from, to, {}});
+      paths_.back().costs.push_back(cost);
+    }
+    for (Path& path : paths_) {
+      path.middle = medianOf(path.costs);
+      path.best = path.costs.front();
+      for (Side* side : {&sends_[at(path.from)], &receives_[at(path.to)]}) {
+        side->paths.push_back(&path);
+        side->samples += static_cast<int>(path.costs.size());
+      }
+    }
+    for (int i = 0; i < kRefinements; ++i) refine();
+  }
+
+  bool empty() const { return paths_.empty(); }
+  double base() const { return base_; }
+  double scatter() const { return scatter_; }
+  double leastOfNode() const { return usual_threshold_; }
+
+  void find(std::vector<Finding>& findings) const {
+    for (size_t node = 0; node < sends_.size(); ++node) {
+      addNode(findings, Part::kSends, static_cast<int>(node), sends_[node]);
+      addNode(findings, Part::kReceives, static_cast<int>(node), receives_[node]);
+    }
+    const double threshold = std::max(limits_.least_of_path, kPathDeviations * scatter_);
+    for (const Path& path : paths_) {
+      const double expected = expectedOf(path);
+      if (!(path.best - expected > threshold) || !longEnough(path.best, expected)) continue;
+      findings.push_back({quantity_, Part::kPath, path.from, path.to, factorOf(path.best), 1,
+                          static_cast<int>(path.costs.size()) >= kSamplesOfPath});
+    }
+  }
+
+ private:
+  static size_t at(int node) { return static_cast<size_t>(node); }
+  static std::vector<Side> sides(const Figures& figures) {
+    return std::vector<Side>(static_cast<size_t>(figures.nodes));
+  }
+
+  double expectedOf(const Path& path) const {
+    // Two nodes cannot tell a node from a path.
+    if (sends_.size() == 2) return base_;
+    return std::max({base_, sends_[at(path.from)].cost, receives_[at(path.to)].cost});
+  }
+
+  // The median over partners that are not slow themselves; over all where there are no others.
+  static double costOf(const Side& side, const std::vector<Side>& others, bool is_sender) {
+    std::vector<double> good, all;
+    for (const Path* path : side.paths) {
+      all.push_back(path->middle);
+      if (!others[at(is_sender ? path->to : path->from)].slow) good.push_back(path->middle);
+    }
+    return medianOf(good.empty() ? std::move(all) : std::move(good));
+  }
+
+  void refine() {
+    std::vector<double> costs;
+    for (size_t node = 0; node < sends_.size(); ++node)
+      for (auto [side, others] :
+           {std::pair(&sends_[node], &receives_), std::pair(&receives_[node], &sends_)}) {
+        if (side->paths.empty()) continue;
+        side->cost = costOf(*side, *others, side == &sends_[node]);
+        costs.push_back(side->cost);
+      }
+    base_ = medianOf(costs);
+    deviation_of_nodes_ = deviationOf(costs, base_);
+    std::vector<double> residuals;
+    for (const Path& path : paths_)
+      for (const double cost : path.costs) residuals.push_back(cost - expectedOf(path));
+    scatter_ = deviationOf(residuals, 0);
+    std::vector<double> thresholds;
+    for (std::vector<Side>* all : {&sends_, &receives_})
+      for (Side& side : *all) {
+        if (side.paths.empty()) continue;
+        thresholds.push_back(thresholdOf(side));
+        side.slow =
+            sends_.size() > 2 && side.cost - base_ > thresholds.back() && longEnough(side.cost, base_);
+      }
+    usual_threshold_ = medianOf(thresholds);
+  }
+
+  double thresholdOf(const Side& side) const {
+    // Of two medians: the node's and the cluster's.
+    const double error = 1.25 * scatter_ * (1 / std::sqrt(side.samples) + 1 / std::sqrt(samples_));
+    return std::max(limits_.least_of_node, kNodeDeviations * std::max(error, deviation_of_nodes_));
+  }
+
+  bool longEnough(double cost, double expected) const {
+    return quantity_ == Quantity::kRate || std::exp(cost) - std::exp(expected) > limits_.least_seconds;
+  }
+
+  double factorOf(double cost) const {
+    return quantity_ == Quantity::kRate ? std::exp(base_ - cost) : std::exp(cost - base_);
+  }
+
+  void addNode(std::vector<Finding>& findings, Part part, int node, const Side& side) const {
+    if (!side.slow) return;
+    int partners = 0;
+    for (const Path* path : side.paths) partners += path->middle - base_ > limits_.least_of_node / 2 ? 1 : 0;
+    findings.push_back(
+        {quantity_, part, node, -1, factorOf(side.cost), partners, side.samples >= kSamplesOfNode});
+  }
+
+  Quantity quantity_;
+  Limits limits_;
+  std::vector<Path> paths_;
+  std::vector<Side> sends_, receives_;
+  double samples_ = 0;
+  double base_ = 0, scatter_ = 0, deviation_of_nodes_ = 0, usual_threshold_ = 0;
+};
+
+// Wrong bytes are no matter of degree: a node that two partners complain of is to blame, the rest are paths.
+void findWrongData(const Figures& figures, std::vector<Finding>& findings) {
+  std::set<std::pair<int, int>> wrong;
+  for (const Sample& sample : figures.samples)
+    if (sample.wrong_bytes > 0) wrong.insert({sample.from, sample.to});
+  while (!wrong.empty()) {
+    std::map<std::pair<Part, int>, int> partners;
+    for (const auto& [from, to] : wrong) ++partners[{Part::kSends, from}], ++partners[{Part::kReceives, to}];
+    const auto& [worst, seen] = *std::max_element(
+        partners.begin(), partners.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto [part, node] = worst;
+    if (seen < 2) break;
+    findings.push_back({Quantity::kData, part, node, -1, 1, seen, true});
+    std::erase_if(wrong, [part = part, node = node](const auto& path) {
+      return (part == Part::kSends ? path.first : path.second) == node;
+    });
+  }
+  for (const auto& [from, to] : wrong)
+    findings.push_back({Quantity::kData, Part::kPath, from, to, 1, 1, true});
+}
+
+}  // namespace
+
+Verdict diagnose(const Figures& figures) {
+  Verdict verdict;
+  const Model rates(figures, Quantity::kRate, kRateLimits);
+  if (!rates.empty()) {
+    verdict.bytes_per_s = std::exp(-rates.base());
+    verdict.scatter = std::expm1(rates.scatter());
+    verdict.least_loss = -std::expm1(-rates.leastOfNode());
+    rates.find(verdict.findings);
+  }
+  const Model latencies(figures, Quantity::kLatency, kLatencyLimits);
+  if (!latencies.empty()) {
+    verdict.latency_s = std::exp(latencies.base());
+    latencies.find(verdict.findings);
+  }
+  findWrongData(figures, verdict.findings);
+  std::stable_sort(verdict.findings.begin(), verdict.findings.end(), [](const Finding& a, const Finding& b) {
+    return std::tuple(a.node, a.quantity, a.part) < std::tuple(b.node, b.quantity, b.part);
+  });
+  return verdict;
+}
+
+}  // namespace horing::check

@@ -1,0 +1,86 @@
+#include "horing_check/rounds.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <set>
+
+namespace horing::check {
+
+namespace {
+
+constexpr int kLeastRounds = 7;
+
+// The circle method: one node stays, the others move on by one in each round. An odd one has a bye.
+Matching roundRobin(int nodes, int round) {
+  const int seats = nodes + nodes % 2, moving = seats - 1;
+  Matching partner(static_cast<size_t>(nodes), -1);
+  const auto node_at = [&](int seat) { return seat == 0 ? moving : (seat - 1 + round) % moving; };
+  for (int seat = 0; seat < seats / 2; ++seat) {
+    const int a = node_at(seat), b = node_at(seats - 1 - seat);
+    if (a >= nodes || b >= nodes) continue;
+    partner[static_cast<size_t>(a)] = b;
+    partner[static_cast<size_t>(b)] = a;
+  }
+  return partner;
+}
+
+bool pairUp(Matching& partner, int a, int b) {
+  if (a == b || partner[static_cast<size_t>(a)] >= 0 || partner[static_cast<size_t>(b)] >= 0) return false;
+  partner[static_cast<size_t>(a)] = b;
+  partner[static_cast<size_t>(b)] = a;
+  return true;
+}
+
+// Those that have no partner yet, two by two.
+void pairTheRest(Matching& partner, std::mt19937& random) {
+  std::vector<int> free;
+  for (int node = 0; node < static_cast<int>(partner.size()); ++node)
+    if (partner[static_cast<size_t>(node)] < 0) free.push_back(node);
+  std::shuffle(free.begin(), free.end(), random);
+  for (size_t i = 0; i + 1 < free.size(); i += 2) pairUp(partner, free[i], free[i + 1]);
+}
+
+}  // namespace
+
+Rounds::Rounds(int nodes, bool all_pairs, unsigned seed)
+    : nodes_(nodes), all_pairs_(all_pairs || nodes <= kMostNodesForAllPairs), random_(seed) {
+  const int sweep = nodes - 1 + nodes % 2;
+  const int log = static_cast<int>(std::bit_width(static_cast<unsigned>(nodes - 1)));
+  planned_ = all_pairs_ ? (kLeastRounds + sweep - 1) / sweep * sweep : std::max(kLeastRounds, log);
+}
+
+Matching Rounds::next(int round) {
+  if (all_pairs_) return roundRobin(nodes_, round);
+  Matching partner(static_cast<size_t>(nodes_), -1);
+  pairTheRest(partner, random_);
+  return partner;
+}
+
+Matching Rounds::confirming(const Verdict& verdict) {
+  Matching partner(static_cast<size_t>(nodes_), -1);
+  std::set<int> suspects, doubtful;
+  for (const Finding& finding : verdict.findings) {
+    if (finding.part == Part::kPath) {
+      if (!finding.confirmed) pairUp(partner, finding.node, finding.to);
+      continue;
+    }
+    suspects.insert(finding.node);
+    if (!finding.confirmed) doubtful.insert(finding.node);
+  }
+  std::vector<int> good;
+  for (int node = 0; node < nodes_; ++node)
+    if (!suspects.contains(node) && partner[static_cast<size_t>(node)] < 0) good.push_back(node);
+  std::shuffle(good.begin(), good.end(), random_);
+  for (const int node : doubtful)
+    if (!good.empty() && pairUp(partner, node, good.back())) good.pop_back();
+  pairTheRest(partner, random_);
+  return partner;
+}
+
+bool anyUnconfirmed(const Verdict& verdict) {
+  return std::any_of(verdict.findings.begin(), verdict.findings.end(),
+                     [](const Finding& finding) { return !finding.confirmed; });
+}
+
+}  // namespace horing::check
