@@ -1,0 +1,104 @@
+// horing-check as a user runs it, on emulated nodes where there may be some.
+#include "program.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "../../temporary_folder.h"
+
+namespace horing::test {
+namespace {
+
+std::string readFile(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+Outcome checkNodes(const std::string& rates, const std::vector<std::string>& options = {}) {
+  std::vector<std::string> command = {
+      HORING_RUN_PROGRAM, "-n", "4",  "--nodes",           "4", "--rate", rates,
+      "--timeout",        "90", "--", HORING_CHECK_PROGRAM};
+  command.insert(command.end(), options.begin(), options.end());
+  return runProgram(command);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(HoringCheck, FindsAPlantedAdapter) {
+  HORING_NEEDS_NODES();
+  const TemporaryFolder folder;
+  const std::filesystem::path json = folder.path() / "c.json", svg = folder.path() / "c.svg",
+                              hosts = folder.path() / "hosts";
+  const Outcome outcome = checkNodes(
+      "200,200,80,200", {"--json", json.string(), "--svg", svg.string(), "--hostfile", hosts.string()});
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  EXPECT_TRUE(contains(outcome.output, "node2 sends at ")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "good: 3 of 4 nodes: node[0-1,3]\n")) << outcome.output;
+  EXPECT_EQ(readFile(hosts), "node0\nnode1\nnode3\n");
+  EXPECT_TRUE(contains(readFile(svg), "To be looked at: node2"));
+  const auto report = nlohmann::json::parse(readFile(json));
+  ASSERT_EQ(report["findings"].size(), 2u) << report["findings"];
+  for (const auto& finding : report["findings"]) {
+    EXPECT_EQ(finding["node"], "node2");
+    EXPECT_EQ(finding["quantity"], "rate");
+    EXPECT_NEAR(finding["factor"].get<double>(), 0.4, 0.08);
+  }
+}
+
+TEST(HoringCheck, FindsNothingWhereNothingIsPlanted) {
+  HORING_NEEDS_NODES();
+  const Outcome outcome = checkNodes("200");
+  EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  EXPECT_TRUE(contains(outcome.output, "verdict: nothing is slower than the others")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "facts: ")) << outcome.output;
+}
+
+// A node that goes silent in the middle ends the check in its time, and is named.
+TEST(HoringCheck, EndsInItsTimeWhenANodeIsLost) {
+  HORING_NEEDS_NODES();
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = runProgram(
+      {HORING_RUN_PROGRAM, "-n", "3", "--nodes", "3", "--rate", "200", "--keep-going", "--timeout", "60",
+       "--", "sh", "-c",
+       HORING_CHECK_PROGRAM " --time 15s & job=$!; [ $RANK != 1 ] || { sleep 2; kill -9 $job; }; wait $job"});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40));
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_TRUE(contains(outcome.output, "the check ended early: node1 is to be looked at first"))
+      << outcome.output << outcome.errors;
+  EXPECT_FALSE(contains(outcome.output, "verdict: nothing")) << outcome.output;
+}
+
+// Several ranks of a node, of which one measures; and no emulated nodes.
+TEST(HoringCheck, MeasuresWithOneRankOfEachNode) {
+  const Outcome outcome = runProgram({HORING_RUN_PROGRAM, "-n", "4", "--timeout", "60", "--", "sh", "-c",
+                                      "HORING_GROUP=$((RANK / 2)) exec " HORING_CHECK_PROGRAM " --time 4s"});
+  EXPECT_LE(outcome.code, 1) << outcome.errors;
+  EXPECT_TRUE(contains(outcome.output, ": 2 nodes, ")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "2 of 2 directions measured")) << outcome.output;
+}
+
+TEST(HoringCheck, SaysWhatIsWrong) {
+  const Outcome alone =
+      runProgram({HORING_RUN_PROGRAM, "-n", "2", "--timeout", "60", "--", HORING_CHECK_PROGRAM});
+  EXPECT_EQ(alone.code, 3);
+  EXPECT_TRUE(contains(alone.errors, "all 2 ranks are on one node")) << alone.errors;
+  const Outcome unwritable =
+      runProgram({HORING_RUN_PROGRAM, "-n", "2", "--timeout", "60", "--", "sh", "-c",
+                  "HORING_GROUP=$RANK exec " HORING_CHECK_PROGRAM " --svg /nowhere/at/all"});
+  EXPECT_EQ(unwritable.code, 3);
+  EXPECT_TRUE(contains(unwritable.errors, "/nowhere/at/all")) << unwritable.errors;
+  EXPECT_EQ(unwritable.output, "") << "measured before it looked";
+  for (const char* time : {"0", "soon", "0.1s"})
+    EXPECT_EQ(runProgram({HORING_CHECK_PROGRAM, "--time", time}).code, 2);
+  EXPECT_EQ(runProgram({HORING_CHECK_PROGRAM, "--quick"}).code, 2);
+}
+
+}  // namespace
+}  // namespace horing::test

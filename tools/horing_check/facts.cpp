@@ -1,0 +1,131 @@
+#include "horing_check/facts.h"
+
+#include <gnu/libc-version.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/config.h"
+#include "base/printable.h"
+#include "base/version.h"
+#include "horing/horing.h"
+#include "transport/socket/interfaces.h"
+
+namespace horing::check {
+
+namespace {
+
+constexpr size_t kMostLetters = 100;
+
+std::string lineOf(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+std::string processorModel() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "";
+}
+
+std::string processorCount() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return std::to_string(sysconf(_SC_NPROCESSORS_ONLN));
+  return std::to_string(CPU_COUNT(&set));
+}
+
+// Rounded, since firmware and kernels keep a little each.
+std::string memoryText() {
+  const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double gib = bytes / (1 << 30);
+  return formatString(gib < 16 ? "%.1f GiB" : "%.0f GiB", gib);
+}
+
+std::string limitText(decltype(RLIMIT_NOFILE) what) {
+  rlimit limit{};
+  if (getrlimit(what, &limit) != 0) return "";
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
+}
+
+// Those that horing would use.
+void addInterfaces(NodeFacts& facts) {
+  const Result<Config> config = Config::fromEnvironment();
+  const Result<std::vector<tcp::Interface>> all = tcp::listInterfaces();
+  if (!config.ok() || !all.ok()) return;
+  const Result<std::vector<tcp::Interface>> chosen =
+      tcp::chooseInterfaces(all.value(), config.value().socket_ifname, config.value().socket_family);
+  if (!chosen.ok()) return;
+  for (const tcp::Interface& interface : chosen.value()) {
+    const std::string folder = "/sys/class/net/" + interface.name + "/";
+    facts["MTU of " + interface.name] = lineOf(folder + "mtu");
+    facts["speed of " + interface.name + " in Mbit/s"] = lineOf(folder + "speed");
+  }
+}
+
+}  // namespace
+
+NodeFacts gatherNodeFacts() {
+  NodeFacts facts;
+  facts["processor"] = processorModel();
+  facts["processors"] = processorCount();
+  facts["memory"] = memoryText();
+  facts["frequency governor"] = lineOf("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  utsname system{};
+  if (uname(&system) == 0) facts["kernel"] = system.release;
+  facts["C library"] = gnu_get_libc_version();
+  int version = 0;
+  if (horingGetVersion(&version) == horingSuccess)
+    facts["horing"] = versionText(static_cast<uint32_t>(version));
+  facts["limit of locked memory"] = limitText(RLIMIT_MEMLOCK);
+  facts["limit of open files"] = limitText(RLIMIT_NOFILE);
+  addInterfaces(facts);
+  std::erase_if(facts, [](const auto& fact) { return fact.second.empty(); });
+  return facts;
+}
+
+std::string factsToText(const NodeFacts& facts) {
+  std::string text;
+  for (const auto& [name, value] : facts)
+    text += printable(name, kMostLetters) + "\n" + printable(value, kMostLetters) + "\n";
+  return text;
+}
+
+NodeFacts factsFromText(const std::string& text) {
+  NodeFacts facts;
+  std::istringstream lines(text);
+  std::string name, value;
+  while (std::getline(lines, name) && std::getline(lines, value)) facts[name] = value;
+  return facts;
+}
+
+std::vector<Difference> differences(const std::vector<NodeFacts>& of_nodes) {
+  std::map<std::string, std::map<std::string, std::vector<int>>> values;
+  for (const NodeFacts& facts : of_nodes)
+    for (const auto& [name, value] : facts) values[name];
+  std::vector<Difference> found;
+  for (auto& [name, nodes_with] : values) {
+    for (size_t node = 0; node < of_nodes.size(); ++node) {
+      const auto fact = of_nodes[node].find(name);
+      nodes_with[fact == of_nodes[node].end() ? "" : fact->second].push_back(static_cast<int>(node));
+    }
+    const auto usual =
+        std::max_element(nodes_with.begin(), nodes_with.end(), [](const auto& a, const auto& b) {
+          return std::pair(a.second.size(), -a.second.front()) <
+                 std::pair(b.second.size(), -b.second.front());
+        });
+    for (const auto& [value, nodes] : nodes_with)
+      if (value != usual->first) found.push_back({name, usual->first, value, nodes});
+  }
+  return found;
+}
+
+}  // namespace horing::check

@@ -1,0 +1,101 @@
+// Which nodes are good, and their names as lists.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "base/number.h"
+#include "horing_check/report.h"
+
+namespace horing::check {
+
+namespace {
+
+// Digits at the end of a name, as many as a number holds.
+size_t digitsOf(const std::string& name) {
+  size_t digits = 0;
+  while (digits < name.size() && digits < 9 &&
+         std::isdigit(static_cast<unsigned char>(name[name.size() - 1 - digits])))
+    ++digits;
+  return digits;
+}
+
+std::string padded(int number, size_t width) {
+  std::string text = std::to_string(number);
+  return text.size() < width ? std::string(width - text.size(), '0') + text : text;
+}
+
+// "0-3,5"
+std::string rangesOf(const std::set<int>& numbers, size_t width) {
+  std::string text;
+  for (auto first = numbers.begin(); first != numbers.end();) {
+    auto last = first;
+    while (std::next(last) != numbers.end() && *std::next(last) == *last + 1) ++last;
+    text += (text.empty() ? "" : ",") + padded(*first, width);
+    if (last != first) text += "-" + padded(*last, width);
+    first = std::next(last);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<int> goodNodes(const Report& report) {
+  std::set<int> bad;
+  std::vector<std::pair<int, int>> paths;
+  for (const Finding& finding : report.verdict.findings) {
+    if (!finding.confirmed) continue;
+    if (finding.part == Part::kPath)
+      paths.emplace_back(finding.node, finding.to);
+    else
+      bad.insert(finding.node);
+  }
+  // Of the two ends of a path one must go: the one that most of them have.
+  for (;;) {
+    std::map<int, int> count;
+    for (const auto& [from, to] : paths)
+      if (!bad.contains(from) && !bad.contains(to)) ++count[from], ++count[to];
+    if (count.empty()) break;
+    bad.insert(std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
+                 return a.second < b.second;
+               })->first);
+  }
+  std::vector<int> good;
+  for (int node = 0; node < static_cast<int>(report.names.size()); ++node)
+    if (!bad.contains(node)) good.push_back(node);
+  return good;
+}
+
+std::string hostList(const std::vector<std::string>& names) {
+  std::vector<std::pair<std::string, size_t>> order;  // as they come: prefix, and digits; 0: a whole name
+  std::map<std::pair<std::string, size_t>, std::set<int>> numbers;
+  for (const std::string& name : names) {
+    const size_t digits = digitsOf(name);
+    const std::string last = name.substr(name.size() - digits);
+    // Only numbers that are written with zeros in front have a width.
+    const std::pair<std::string, size_t> key = {name.substr(0, name.size() - digits),
+                                                digits > 1 && last[0] == '0' ? digits
+                                                : digits > 0                 ? 1
+                                                                             : 0};
+    if (!numbers.contains(key)) order.push_back(key);
+    std::set<int>& of_key = numbers[key];
+    if (digits > 0) of_key.insert(numberOf<int>(last).value_or(0));
+  }
+  std::string text;
+  for (const auto& key : order) {
+    const std::set<int>& of_key = numbers[key];
+    text += text.empty() ? "" : ",";
+    text += key.first;
+    if (of_key.size() == 1) text += padded(*of_key.begin(), key.second);
+    if (of_key.size() > 1) text += "[" + rangesOf(of_key, key.second) + "]";
+  }
+  return text;
+}
+
+std::string hostListOf(const Report& report, const std::vector<int>& nodes) {
+  std::vector<std::string> names;
+  for (const int node : nodes) names.push_back(report.names[static_cast<size_t>(node)]);
+  return hostList(names);
+}
+
+}  // namespace horing::check

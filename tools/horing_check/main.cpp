@@ -1,0 +1,121 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "base/version.h"
+#include "common/quantity.h"
+#include "common/text_file.h"
+#include "horing_check/report.h"
+#include "horing_check/session.h"
+
+namespace horing::check {
+namespace {
+
+constexpr const char* kFooter = R"help(
+Start it on the nodes that you want to know about, with any launcher. One rank of each node measures, however many there are. It compares
+what the nodes are, then sends messages between pairs of them, all pairs of a round at once, each direction apart, and compares the data.
+With up to 16 nodes all pairs are measured, with more about log n random ones of each node (--all-pairs: all). What is doubtful
+is measured again, with partners that are known to be good. It ends with what is slow: what a node sends, what it receives, or the path
+between two.
+
+Examples
+  Eight nodes of a cluster:
+      srun -N 8 --ntasks-per-node 1 --mpi=pmi2 horing-check
+      mpirun -n 8 --map-by ppr:1:node horing-check --svg map.svg --hostfile good.txt
+  Eight emulated nodes, of which one has a slow adapter:
+      horing-run -n 8 --nodes 8 --rate 200,200,200,200,200,80,200,200 -- horing-check --svg map.svg
+  Only the names of the good nodes, for Slurm:
+      horing-run -n 4 --nodes 4 --rate 200 -- horing-check --json check.json && jq -r .good_list check.json
+
+Exit code, of rank 0 (other ranks': 0, or 3): 0 if nothing is slower than the others; 1 if something is, or if bytes were wrong; 2 for a
+wrong command line; 3 if the check could not be made, or ended early. What differs between nodes is told, and no failure.
+)help";
+
+constexpr int kWrongUsage = 2;
+
+struct CheckOptions {
+  SessionOptions session;
+  std::string time = "60s";
+  std::string json, svg, hostfile;
+};
+
+// Files are no reason to lose a verdict, but are looked at before anything is measured.
+Status checkFiles(const CheckOptions& options) {
+  for (const std::string* path : {&options.json, &options.svg, &options.hostfile})
+    if (!path->empty()) HORING_TRY(checkWritable(*path));
+  return {};
+}
+
+Status writeFiles(const CheckOptions& options, const Report& report) {
+  if (!options.json.empty()) HORING_TRY(writeFile(options.json, reportToJson(report)));
+  if (!options.svg.empty()) HORING_TRY(writeFile(options.svg, heatMap(report)));
+  if (options.hostfile.empty()) return {};
+  std::string hosts;
+  for (const int node : goodNodes(report)) hosts += report.names[static_cast<size_t>(node)] + "\n";
+  return writeFile(options.hostfile, hosts);
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "horing-check: %s\n", status.message().c_str());
+  return static_cast<int>(Outcome::kIncomplete);
+}
+
+// On a terminal in place.
+void showProgress(const std::string& text) {
+  if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text.c_str());
+}
+
+int check(const CheckOptions& options) {
+  Result<Nodes> met = Nodes::meet(static_cast<int>(options.session.time_s * 1000));
+  if (!met.ok()) return fail(met.status());
+  Nodes& nodes = met.value();
+  if (nodes.self() < 0) return 0;
+  // Rank 0 is the first of its node; the others hear of its files, and none waits for it.
+  std::vector<int32_t> may_begin = {1};
+  const Status writable = nodes.self() == 0 ? checkFiles(options) : Status();
+  may_begin[0] = writable.ok() ? 1 : 0;
+  if (const Status told = nodes.broadcast(may_begin); !told.ok()) return fail(told);
+  if (may_begin[0] == 0) return writable.ok() ? 0 : fail(writable);
+  if (nodes.self() == 0)
+    std::printf("horing-check %s: %d nodes, %s\n", versionText(kLibraryVersion).c_str(), nodes.count(),
+                hostList(nodes.names()).c_str());
+  const Report report = runSession(nodes, options.session, showProgress);
+  if (nodes.self() != 0) return report.cut_short.empty() ? 0 : static_cast<int>(Outcome::kIncomplete);
+  showProgress("");
+  std::fputs(verdictText(report).c_str(), stdout);
+  std::fflush(stdout);
+  if (const Status written = writeFiles(options, report); !written.ok()) return fail(written);
+  return static_cast<int>(outcomeOf(report));
+}
+
+int checkMain(int argc, char** argv) {
+  CLI::App app("Says which node of a cluster, or which path between two, is slow.", "horing-check");
+  CheckOptions options;
+  app.footer(kFooter);
+  app.add_option("--time", options.time, "How long it may take at most: 10s, 1.5s")->capture_default_str();
+  app.add_flag("--all-pairs", options.session.all_pairs, "Measure every pair, however many nodes there are");
+  app.add_option("--seed", options.session.seed, "Of the random pairs of many nodes")->capture_default_str();
+  app.add_option("--json", options.json, "Write all figures and findings to this file, on rank 0");
+  app.add_option("--svg", options.svg, "Draw the rates of all pairs into this file, on rank 0");
+  app.add_option("--hostfile", options.hostfile, "Write the names of the good nodes to this file, on rank 0");
+  try {
+    app.parse(argc, argv);
+    const Result<double> time_s = parseSeconds(options.time);
+    if (!time_s.ok()) throw CLI::ValidationError("--time", time_s.status().message());
+    if (time_s.value() < 1 || time_s.value() > 86400)
+      throw CLI::ValidationError("--time", "from 1s to 86400s");
+    options.session.time_s = time_s.value();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  }
+  return check(options);
+}
+
+}  // namespace
+}  // namespace horing::check
+
+int main(int argc, char** argv) {
+  return horing::check::checkMain(argc, argv);
+}

@@ -1,0 +1,144 @@
+#include "horing_check/nodes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/printable.h"
+
+namespace horing::check {
+
+namespace {
+
+constexpr size_t kMostTextBytes = 1 << 16;
+
+struct Place {
+  int32_t group = 0;
+  char host[64] = "";
+};
+
+Result<std::vector<char>> gatherOver(horingComm_t comm, int ranks, const void* value, size_t bytes) {
+  std::vector<char> all(bytes * static_cast<size_t>(ranks));
+  HORING_TRY(
+      called(horingAllGather(value, all.data(), bytes, horingUint8, comm, nullptr), comm, "gathering"));
+  return all;
+}
+
+Result<std::vector<Place>> gatherPlaces(horingComm_t comm, int rank, int ranks) {
+  Place mine;
+  int local = 0;
+  HORING_TRY(called(horingCommGroup(comm, rank, &mine.group, &local), comm, "horingCommGroup"));
+  (void)gethostname(mine.host, sizeof mine.host - 1);
+  HORING_ASSIGN(const std::vector<char> bytes, gatherOver(comm, ranks, &mine, sizeof mine));
+  std::vector<Place> places(static_cast<size_t>(ranks));
+  std::memcpy(places.data(), bytes.data(), bytes.size());
+  for (Place& place : places) place.host[sizeof place.host - 1] = '\0';
+  return places;
+}
+
+// Ranks that are the first of their group and host: a group may be several hosts, and a host may be told to be several groups.
+std::vector<int> leadersOf(const std::vector<Place>& places) {
+  std::set<std::pair<int, std::string>> seen;
+  std::vector<int> leaders;
+  for (size_t rank = 0; rank < places.size(); ++rank)
+    if (seen.emplace(places[rank].group, places[rank].host).second) leaders.push_back(static_cast<int>(rank));
+  return leaders;
+}
+
+std::vector<std::string> namesOf(const std::vector<Place>& places, const std::vector<int>& leaders) {
+  std::map<std::string, int> count;
+  for (const int rank : leaders) ++count[places[static_cast<size_t>(rank)].host];
+  std::vector<std::string> names;
+  for (const int rank : leaders) {
+    const Place& place = places[static_cast<size_t>(rank)];
+    names.push_back(printable(place.host, sizeof place.host) +
+                    (count[place.host] > 1 ? "/" + std::to_string(place.group) : ""));
+  }
+  return names;
+}
+
+}  // namespace
+
+Status called(horingResult_t result, horingComm_t comm, const char* what) {
+  if (result == horingSuccess) return {};
+  return makeStatus(static_cast<Code>(result), "%s: %s", what, horingGetLastError(comm));
+}
+
+Result<Nodes> Nodes::meet(int timeout_ms) {
+  // Where the user's environment says nothing: no measurement but this program's, and no wait beyond its time.
+  HORING_TRY(called(horingSetDefault("HORING_CALIBRATE", "0"), nullptr, "HORING_CALIBRATE"));
+  const std::string limit = std::to_string(timeout_ms);
+  HORING_TRY(
+      called(horingSetDefault("HORING_INIT_TIMEOUT_MS", limit.c_str()), nullptr, "HORING_INIT_TIMEOUT_MS"));
+  HORING_TRY(called(horingSetDefault("HORING_TIMEOUT_MS", limit.c_str()), nullptr, "HORING_TIMEOUT_MS"));
+  Nodes nodes;
+  HORING_TRY(called(horingCommInitFromEnv(&nodes.comm_), nullptr, "the ranks cannot meet"));
+  int rank = 0;
+  HORING_TRY(called(horingCommUserRank(nodes.comm_, &rank), nodes.comm_, "horingCommUserRank"));
+  HORING_TRY(called(horingCommCount(nodes.comm_, &nodes.ranks_), nodes.comm_, "horingCommCount"));
+  HORING_ASSIGN(const std::vector<Place> places, gatherPlaces(nodes.comm_, rank, nodes.ranks_));
+  const std::vector<int> leaders = leadersOf(places);
+  nodes.names_ = namesOf(places, leaders);
+  if (leaders.size() < 2)
+    return makeStatus(
+        Code::kInvalidUsage,
+        "all %d ranks are on one node, which has nothing to be compared with: start ranks on two nodes or "
+        "more, such as 'horing-run -n 4 --nodes 4 -- horing-check'",
+        nodes.ranks_);
+  const auto leader = std::find(leaders.begin(), leaders.end(), rank);
+  if (leader != leaders.end()) nodes.self_ = static_cast<int>(leader - leaders.begin());
+  if (leaders.size() == places.size()) return nodes;
+  horingComm_t measuring = nullptr;
+  const int color = nodes.self_ < 0 ? HORING_SPLIT_NOCOLOR : 0;
+  HORING_TRY(
+      called(horingCommSplit(nodes.comm_, color, rank, &measuring, nullptr), nodes.comm_, "horingCommSplit"));
+  (void)horingCommDestroy(std::exchange(nodes.comm_, measuring));
+  return nodes;
+}
+
+Nodes::Nodes(Nodes&& other) noexcept
+    : comm_(std::exchange(other.comm_, nullptr)),
+      self_(other.self_),
+      ranks_(other.ranks_),
+      names_(std::move(other.names_)) {}
+
+Nodes::~Nodes() {
+  (void)horingCommDestroy(comm_);
+}
+
+int Nodes::failedNode() const {
+  int rank = -1;
+  return horingCommGetFailedRank(comm_, &rank) == horingSuccess ? rank : -1;
+}
+
+Status Nodes::limitWaits(int timeout_ms) {
+  return called(horingCommSetTimeout(comm_, timeout_ms), comm_, "horingCommSetTimeout");
+}
+
+Status Nodes::broadcast(std::vector<int32_t>& values) {
+  return called(horingBcast(values.data(), values.size(), horingInt32, 0, comm_, nullptr), comm_,
+                "telling the plan");
+}
+
+Result<std::vector<char>> Nodes::gather(const void* value, size_t bytes) {
+  return gatherOver(comm_, count(), value, bytes);
+}
+
+Result<std::vector<std::string>> Nodes::gatherTexts(const std::string& text) {
+  const uint64_t mine = std::min(text.size(), kMostTextBytes);
+  uint64_t longest = mine;
+  HORING_TRY(called(horingAllReduce(&mine, &longest, 1, horingUint64, horingMax, comm_, nullptr), comm_,
+                    "gathering"));
+  std::string padded = text.substr(0, mine);
+  padded.resize(longest + 1, '\0');
+  HORING_ASSIGN(const std::vector<char> all, gather(padded.data(), padded.size()));
+  std::vector<std::string> texts;
+  for (size_t at = 0; at < all.size(); at += padded.size()) texts.emplace_back(all.data() + at);
+  return texts;
+}
+
+}  // namespace horing::check

@@ -1,0 +1,129 @@
+#include "horing_check/pair_meter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "horing_check/nodes.h"
+
+namespace horing::check {
+
+namespace {
+
+using MeterClock = std::chrono::steady_clock;
+
+constexpr size_t kLeastBytes = 64 << 10, kMostBytes = 8 << 20;
+// Each message begins elsewhere in the pattern, so that what a buffer still holds of the last one is wrong.
+constexpr size_t kOffsets = 4096;
+constexpr int kPings = 32, kFirstPings = 4;
+constexpr int kLeastMessages = 3;
+constexpr double kMessagesPerSlot = 3;
+
+// From the receiver to the sender; no bytes: enough.
+struct Request {
+  uint64_t bytes, offset;
+};
+
+double secondsSince(MeterClock::time_point start) {
+  return std::chrono::duration<double>(MeterClock::now() - start).count();
+}
+
+}  // namespace
+
+uint64_t countWrong(std::span<const std::byte> is, std::span<const std::byte> should_be) {
+  if (std::memcmp(is.data(), should_be.data(), is.size()) == 0) return 0;
+  uint64_t wrong = 0;
+  for (size_t i = 0; i < is.size(); ++i) wrong += is[i] != should_be[i] ? 1 : 0;
+  return wrong;
+}
+
+PairMeter::PairMeter(horingComm_t comm, int self)
+    : comm_(comm), self_(self), pattern_(kMostBytes + kOffsets), received_(kMostBytes) {
+  std::mt19937_64 random(1);  // the same on all nodes
+  for (size_t at = 0; at < pattern_.size(); at += sizeof(uint64_t)) {
+    const uint64_t word = random();
+    std::memcpy(&pattern_[at], &word, sizeof word);
+  }
+}
+
+Status PairMeter::put(const void* bytes, size_t count, int partner) {
+  return called(horingSend(bytes, count, horingUint8, partner, comm_, nullptr), comm_, "sending");
+}
+
+Status PairMeter::take(void* bytes, size_t count, int partner) {
+  return called(horingRecv(bytes, count, horingUint8, partner, comm_, nullptr), comm_, "receiving");
+}
+
+Result<Reading> PairMeter::measure(int partner, double slot_s) {
+  Reading reading;
+  HORING_ASSIGN(reading.latency_s, measureLatency(partner, slot_s));
+  for (const bool lower_sends : {true, false}) {
+    const bool i_send = (self_ < partner) == lower_sends;
+    HORING_TRY(i_send ? send(partner) : receive(partner, slot_s, reading));
+  }
+  return reading;
+}
+
+// The lower one measures, says with each message whether another follows, and tells the result. A quarter of them may be slower than
+// that: only disturbances are.
+Result<double> PairMeter::measureLatency(int partner, double slot_s) {
+  double latency_s = 0;
+  uint64_t more = 1;
+  if (self_ > partner) {
+    while (more != 0) {
+      HORING_TRY(take(&more, sizeof more, partner));
+      HORING_TRY(put(&more, sizeof more, partner));
+    }
+    HORING_TRY(take(&latency_s, sizeof latency_s, partner));
+    return latency_s;
+  }
+  std::vector<double> times;
+  const MeterClock::time_point start = MeterClock::now();
+  for (int ping = 0; more != 0; ++ping) {
+    more = ping + 1 < kFirstPings + kPings && secondsSince(start) < slot_s / 4 ? 1 : 0;
+    const MeterClock::time_point begin = MeterClock::now();
+    uint64_t answer = 0;
+    HORING_TRY(put(&more, sizeof more, partner));
+    HORING_TRY(take(&answer, sizeof answer, partner));
+    if (ping >= kFirstPings || more == 0) times.push_back(secondsSince(begin) / 2);
+  }
+  std::sort(times.begin(), times.end());
+  latency_s = times[times.size() / 4];
+  HORING_TRY(put(&latency_s, sizeof latency_s, partner));
+  return latency_s;
+}
+
+Status PairMeter::send(int partner) {
+  for (;;) {
+    Request request{};
+    HORING_TRY(take(&request, sizeof request, partner));
+    if (request.bytes == 0) return {};
+    if (request.bytes > kMostBytes || request.offset >= kOffsets)
+      return makeStatus(Code::kInternalError, "node %d asks for %llu bytes: expected at most %zu", partner,
+                        static_cast<unsigned long long>(request.bytes), kMostBytes);
+    HORING_TRY(put(&pattern_[request.offset], request.bytes, partner));
+  }
+}
+
+// Messages grow to a third of the time there is; the small ones before do not count. The best one does: disturbances only slow.
+Status PairMeter::receive(int partner, double slot_s, Reading& reading) {
+  const MeterClock::time_point start = MeterClock::now();
+  Request request{kLeastBytes, 0};
+  for (int message = 0; message < kLeastMessages || secondsSince(start) < slot_s; ++message) {
+    request.offset = ++messages_ * 61 % kOffsets;
+    const MeterClock::time_point begin = MeterClock::now();
+    HORING_TRY(put(&request, sizeof request, partner));
+    HORING_TRY(take(received_.data(), request.bytes, partner));
+    const double took = secondsSince(begin);
+    reading.wrong_bytes +=
+        countWrong({received_.data(), request.bytes}, {&pattern_[request.offset], request.bytes});
+    const double rate = static_cast<double>(request.bytes) / std::max(took - 2 * reading.latency_s, took / 2);
+    if (message > 0) reading.bytes_per_s = std::max(reading.bytes_per_s, rate);
+    const double wanted = rate * slot_s / kMessagesPerSlot;
+    request.bytes = static_cast<uint64_t>(std::clamp(wanted, double{kLeastBytes}, double{kMostBytes}));
+  }
+  request.bytes = 0;
+  return put(&request, sizeof request, partner);
+}
+
+}  // namespace horing::check

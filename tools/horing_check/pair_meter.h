@@ -1,0 +1,44 @@
+#pragma once
+// What one node receives from another: rate, latency, and whether the bytes are right.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "horing/horing.h"
+
+namespace horing::check {
+
+// Zero: not measured.
+struct Reading {
+  double bytes_per_s = 0;
+  double latency_s = 0;  // known to both ends
+  uint64_t wrong_bytes = 0;
+};
+
+// Bytes that are not as they should be. Precondition: equal sizes.
+uint64_t countWrong(std::span<const std::byte> is, std::span<const std::byte> should_be);
+
+class PairMeter {
+ public:
+  PairMeter(horingComm_t comm, int self);
+
+  // Both call it with each other. Takes about twice `slot_s`, more only where three messages of 64 KiB do. One direction after the other.
+  Result<Reading> measure(int partner, double slot_s);
+
+ private:
+  Result<double> measureLatency(int partner, double slot_s);
+  Status send(int partner);
+  Status receive(int partner, double slot_s, Reading& reading);
+  Status put(const void* bytes, size_t count, int partner);
+  Status take(void* bytes, size_t count, int partner);
+
+  horingComm_t comm_;
+  int self_;
+  std::vector<std::byte> pattern_, received_;
+  uint64_t messages_ = 0;
+};
+
+}  // namespace horing::check

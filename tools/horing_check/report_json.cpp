@@ -1,0 +1,76 @@
+// The report as JSON.
+#include <nlohmann/json.hpp>
+
+#include "horing_check/report.h"
+
+namespace horing::check {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* quantityName(Quantity quantity) {
+  return quantity == Quantity::kRate ? "rate" : quantity == Quantity::kLatency ? "latency" : "data";
+}
+
+const char* partName(Part part) {
+  return part == Part::kSends ? "sends" : part == Part::kReceives ? "receives" : "path";
+}
+
+Json namesJson(const Report& report, const std::vector<int>& nodes) {
+  Json names = Json::array();
+  for (const int node : nodes) names.push_back(report.names[static_cast<size_t>(node)]);
+  return names;
+}
+
+Json findingsJson(const Report& report) {
+  Json findings = Json::array();
+  for (const Finding& finding : report.verdict.findings) {
+    Json one = {{"quantity", quantityName(finding.quantity)},
+                {"part", partName(finding.part)},
+                {"node", report.names[static_cast<size_t>(finding.node)]}};
+    if (finding.to >= 0) one["to"] = report.names[static_cast<size_t>(finding.to)];
+    one["factor"] = finding.factor;
+    one["partners"] = finding.partners;
+    one["confirmed"] = finding.confirmed;
+    findings.push_back(one);
+  }
+  return findings;
+}
+
+}  // namespace
+
+std::string reportToJson(const Report& report) {
+  Json differing = Json::array();
+  for (const Difference& difference : report.differences)
+    differing.push_back({{"fact", difference.name},
+                         {"usual", difference.usual},
+                         {"value", difference.value},
+                         {"nodes", namesJson(report, difference.nodes)}});
+  Json samples = Json::array();
+  for (const Sample& sample : report.figures.samples)
+    samples.push_back({{"from", sample.from},
+                       {"to", sample.to},
+                       {"bytes_per_s", sample.bytes_per_s},
+                       {"latency_s", sample.latency_s},
+                       {"wrong_bytes", sample.wrong_bytes}});
+  const std::vector<int> good = goodNodes(report);
+  const Json all = {{"version", 1},
+                    {"nodes", report.names},
+                    {"outcome", static_cast<int>(outcomeOf(report))},
+                    {"cut_short", report.cut_short},
+                    {"findings", findingsJson(report)},
+                    {"bytes_per_s", report.verdict.bytes_per_s},
+                    {"latency_s", report.verdict.latency_s},
+                    {"scatter", report.verdict.scatter},
+                    {"least_loss", report.verdict.least_loss},
+                    {"rounds", report.rounds},
+                    {"seconds", report.seconds},
+                    {"good", namesJson(report, good)},
+                    {"good_list", hostListOf(report, good)},
+                    {"differences", differing},
+                    {"samples", samples}};
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace horing::check

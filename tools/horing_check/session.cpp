@@ -1,0 +1,135 @@
+#include "horing_check/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "horing_check/pair_meter.h"
+#include "horing_check/rounds.h"
+
+namespace horing::check {
+
+namespace {
+
+using SessionClock = std::chrono::steady_clock;
+
+// Of one direction. Longer ones tell no more, and shorter ones too little.
+constexpr double kMostSlotSeconds = 0.25, kLeastSlotSeconds = 0.02;
+// Of the time, which leaves some for starting, gathering and writing.
+constexpr double kMeasuringShare = 0.8;
+constexpr int kLeastWaitMs = 1000;
+
+struct Sent {
+  int32_t partner;
+  Reading reading;
+};
+
+class Session {
+ public:
+  Session(Nodes& nodes, const SessionOptions& options,
+          const std::function<void(const std::string&)>& progress)
+      : nodes_(nodes),
+        options_(options),
+        progress_(progress),
+        rounds_(nodes.count(), options.all_pairs, options.seed) {
+    report_.names = nodes.names();
+    report_.ranks = nodes.ranks();
+    report_.figures.nodes = nodes.count();
+  }
+
+  Report run() {
+    const Status status = measureAll();
+    if (!status.ok()) {
+      const int failed = nodes_.failedNode();
+      const std::string who =
+          failed < 0 || failed >= nodes_.count()
+              ? ""
+              : report_.names[static_cast<size_t>(failed)] + " is to be looked at first: ";
+      report_.cut_short = who + status.message();
+      report_.verdict = diagnose(report_.figures);
+    }
+    report_.seconds = elapsed();
+    return std::move(report_);
+  }
+
+ private:
+  double elapsed() const { return std::chrono::duration<double>(SessionClock::now() - start_).count(); }
+
+  Status measureAll() {
+    HORING_TRY(compareFacts());
+    PairMeter meter(nodes_.comm(), nodes_.self());
+    for (;;) {
+      std::vector<int32_t> plan = planRound();
+      HORING_TRY(
+          nodes_.limitWaits(std::max(static_cast<int>((options_.time_s - elapsed()) * 1000), kLeastWaitMs)));
+      HORING_TRY(nodes_.broadcast(plan));
+      const double slot_s = plan.back() * 1e-6;
+      if (slot_s <= 0) return {};
+      Sent mine{plan[static_cast<size_t>(nodes_.self())], {}};
+      if (mine.partner >= 0) {
+        HORING_ASSIGN(mine.reading, meter.measure(mine.partner, slot_s));
+      }
+      HORING_ASSIGN(const std::vector<char> all, nodes_.gather(&mine, sizeof mine));
+      note(all);
+    }
+  }
+
+  Status compareFacts() {
+    HORING_ASSIGN(const std::vector<std::string> texts, nodes_.gatherTexts(factsToText(gatherNodeFacts())));
+    std::vector<NodeFacts> facts;
+    for (const std::string& text : texts) facts.push_back(factsFromText(text));
+    report_.differences = differences(facts);
+    report_.facts = facts.front().size();
+    return {};
+  }
+
+  // Partners, and the time of a direction in microseconds; 0: it is over. Node 0's counts.
+  std::vector<int32_t> planRound() {
+    std::vector<int32_t> plan(static_cast<size_t>(nodes_.count()) + 1, 0);
+    if (nodes_.self() != 0) return plan;
+    const int all = rounds_.planned() + kMostConfirmingRounds;
+    const double slot_s =
+        std::clamp(kMeasuringShare * options_.time_s / (2.5 * all), kLeastSlotSeconds, kMostSlotSeconds);
+    const bool confirms = report_.rounds >= rounds_.planned();
+    if (confirms) report_.verdict = diagnose(report_.figures);
+    const bool out_of_time = elapsed() + 3 * slot_s > options_.time_s;
+    if (out_of_time && !confirms) report_.verdict = diagnose(report_.figures);
+    if (out_of_time || report_.rounds >= all || (confirms && !anyUnconfirmed(report_.verdict))) return plan;
+    const Matching partner = confirms ? rounds_.confirming(report_.verdict) : rounds_.next(report_.rounds);
+    std::copy(partner.begin(), partner.end(), plan.begin());
+    plan.back() = static_cast<int32_t>(slot_s * 1e6);
+    return plan;
+  }
+
+  void note(const std::vector<char>& all) {
+    for (int to = 0; to < nodes_.count(); ++to) {
+      Sent sent{};
+      std::memcpy(&sent, all.data() + static_cast<size_t>(to) * sizeof sent, sizeof sent);
+      if (sent.partner < 0 || sent.partner >= nodes_.count()) continue;
+      const Reading& reading = sent.reading;
+      report_.figures.samples.push_back(
+          {sent.partner, to, reading.bytes_per_s, reading.latency_s, reading.wrong_bytes});
+    }
+    ++report_.rounds;
+    const int planned = rounds_.planned();
+    if (nodes_.self() == 0)
+      progress_(report_.rounds <= planned ? formatString("round %d of %d", report_.rounds, planned)
+                                          : formatString("%d more to be sure", report_.rounds - planned));
+  }
+
+  Nodes& nodes_;
+  const SessionOptions& options_;
+  const std::function<void(const std::string&)>& progress_;
+  Rounds rounds_;
+  Report report_;
+  SessionClock::time_point start_ = SessionClock::now();
+};
+
+}  // namespace
+
+Report runSession(Nodes& nodes, const SessionOptions& options,
+                  const std::function<void(const std::string&)>& progress) {
+  return Session(nodes, options, progress).run();
+}
+
+}  // namespace horing::check
