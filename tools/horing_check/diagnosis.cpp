@@ -13,8 +13,10 @@ namespace {
 
 constexpr double kDeviationsPerMad = 1.4826;  // of a normal distribution
 constexpr int kRefinements = 3;               // until the sets of slow nodes and the estimates are settled
-// Blame needs so many figures of a node, and so many of a path. Noise only slows, and hardly the same path four times.
+// Blame needs so many figures of a node, and so many of a path at least.
 constexpr int kSamplesOfNode = 12, kSamplesOfPath = 4;
+// How probable it may be that noise slows all figures of any path.
+constexpr double kPathByAccident = 0.001;
 // How many deviations are no accident, where one cluster asks 2,000 times.
 constexpr double kNodeDeviations = 5, kPathDeviations = 6;
 
@@ -73,7 +75,7 @@ class Model {
       paths_.back().costs.push_back(cost);
     }
     for (Path& path : paths_) {
-      path.middle = medianOf(path.costs);
+      path.middle = path.costs[(path.costs.size() - 1) / 4];
       path.best = path.costs.front();
       for (Side* side : {&sends_[at(path.from)], &receives_[at(path.to)]}) {
         side->paths.push_back(&path);
@@ -94,11 +96,12 @@ class Model {
       addNode(findings, Part::kReceives, static_cast<int>(node), receives_[node]);
     }
     const double threshold = std::max(limits_.least_of_path, kPathDeviations * scatter_);
+    const size_t needed = samplesNeeded(threshold);
     for (const Path& path : paths_) {
       const double expected = expectedOf(path);
       if (!(path.best - expected > threshold) || !longEnough(path.best, expected)) continue;
-      findings.push_back({quantity_, Part::kPath, path.from, path.to, factorOf(path.best), 1,
-                          static_cast<int>(path.costs.size()) >= kSamplesOfPath});
+      findings.push_back(
+          {quantity_, Part::kPath, path.from, path.to, factorOf(path.best), 1, path.costs.size() >= needed});
     }
   }
 
@@ -148,6 +151,16 @@ class Model {
             sends_.size() > 2 && side.cost - base_ > thresholds.back() && longEnough(side.cost, base_);
       }
     usual_threshold_ = medianOf(thresholds);
+  }
+
+  // Noise only slows. The more of all figures it slows, the more slow ones are needed of one path.
+  size_t samplesNeeded(double threshold) const {
+    double slow = 1, most = kSamplesOfPath;
+    for (const Path& path : paths_)
+      for (const double cost : path.costs) slow += cost - expectedOf(path) > threshold ? 1 : 0;
+    if (slow < samples_)
+      most = std::log(kPathByAccident / static_cast<double>(paths_.size())) / std::log(slow / samples_);
+    return static_cast<size_t>(std::max<double>(kSamplesOfPath, std::ceil(most)));
   }
 
   double thresholdOf(const Side& side) const {

@@ -50,6 +50,15 @@ Rounds::Rounds(int nodes, bool all_pairs, unsigned seed)
   planned_ = all_pairs_ ? (kLeastRounds + sweep - 1) / sweep * sweep : std::max(kLeastRounds, log);
 }
 
+std::optional<Matching> Rounds::after(int done, const Verdict& verdict) {
+  if (done < planned_) return next(done);
+  const bool doubtful = anyUnconfirmed(verdict), unclear = verdict.least_loss > kClearLoss;
+  const int most = unclear ? kMostSweeps * planned_ : planned_ + kMostConfirmingRounds;
+  if (done >= most || !(doubtful || unclear)) return std::nullopt;
+  // A path that noise makes doubtful again and again shall not keep the others from being measured.
+  return doubtful && (!unclear || done % 2 == 0) ? confirming(verdict) : next(done);
+}
+
 Matching Rounds::next(int round) {
   if (all_pairs_) return roundRobin(nodes_, round);
   Matching partner(static_cast<size_t>(nodes_), -1);

@@ -1,5 +1,6 @@
 #pragma once
 // Who is measured with whom: rounds of disjoint pairs, all at once.
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -12,8 +13,11 @@ using Matching = std::vector<int>;
 
 // Up to so many nodes all pairs are measured.
 constexpr int kMostNodesForAllPairs = 16;
-// Rounds that measure again, at most.
-constexpr int kMostConfirmingRounds = 8;
+// Rounds that measure again what is doubtful, at most.
+constexpr int kMostConfirmingRounds = 16;
+// Where noise hides a node's loss of this share, there are more rounds; in all so many times those that are planned.
+constexpr double kClearLoss = 0.1;
+constexpr int kMostSweeps = 8;
 
 class Rounds {
  public:
@@ -22,6 +26,9 @@ class Rounds {
 
   // How many there are before it is known what is doubtful: about log n, or all pairs, often enough for a median.
   int planned() const { return planned_; }
+  // What follows after `done` rounds and this verdict, which counts once those that are planned are over; none: it is clear, or will
+  // not become so.
+  std::optional<Matching> after(int done, const Verdict& verdict);
   // Any round from 0 on.
   Matching next(int round);
   // One that measures again what is not confirmed: paths as they are, nodes with partners that nothing was found against. All others

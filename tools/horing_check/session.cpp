@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "horing_check/pair_meter.h"
 #include "horing_check/rounds.h"
@@ -87,16 +88,15 @@ class Session {
   std::vector<int32_t> planRound() {
     std::vector<int32_t> plan(static_cast<size_t>(nodes_.count()) + 1, 0);
     if (nodes_.self() != 0) return plan;
-    const int all = rounds_.planned() + kMostConfirmingRounds;
+    const int usual = rounds_.planned() + kMostConfirmingRounds;
     const double slot_s =
-        std::clamp(kMeasuringShare * options_.time_s / (2.5 * all), kLeastSlotSeconds, kMostSlotSeconds);
-    const bool confirms = report_.rounds >= rounds_.planned();
-    if (confirms) report_.verdict = diagnose(report_.figures);
+        std::clamp(kMeasuringShare * options_.time_s / (2.5 * usual), kLeastSlotSeconds, kMostSlotSeconds);
     const bool out_of_time = elapsed() + 3 * slot_s > options_.time_s;
-    if (out_of_time && !confirms) report_.verdict = diagnose(report_.figures);
-    if (out_of_time || report_.rounds >= all || (confirms && !anyUnconfirmed(report_.verdict))) return plan;
-    const Matching partner = confirms ? rounds_.confirming(report_.verdict) : rounds_.next(report_.rounds);
-    std::copy(partner.begin(), partner.end(), plan.begin());
+    if (out_of_time || report_.rounds >= rounds_.planned()) report_.verdict = diagnose(report_.figures);
+    if (out_of_time) return plan;
+    const std::optional<Matching> partner = rounds_.after(report_.rounds, report_.verdict);
+    if (!partner) return plan;
+    std::copy(partner->begin(), partner->end(), plan.begin());
     plan.back() = static_cast<int32_t>(slot_s * 1e6);
     return plan;
   }

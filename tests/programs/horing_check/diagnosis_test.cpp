@@ -141,12 +141,12 @@ void expectRight(const Marks& marks, double least_share) {
 
 TEST(Diagnosis, RaisesNoFalseAlarm) {
   for (const int nodes : {2, 3, 4, 7, 8, 16, 40}) {
-    const Marks marks = plant(nodes, 0, 0, 400);
+    const Marks marks = plant(nodes, 0, 0, 300);
     EXPECT_EQ(marks.right, marks.runs) << nodes << " nodes";
     const Marks noisy = plant(nodes, 0, 0, 100, {0.06, 0.05});
     EXPECT_EQ(noisy.right, noisy.runs) << nodes << " noisy nodes";
   }
-  const Marks large = plant(1024, 0, 0, 20);
+  const Marks large = plant(1024, 0, 0, 10);
   EXPECT_EQ(large.right, large.runs);
 }
 
@@ -154,13 +154,21 @@ TEST(Diagnosis, FindsAFifthLost) {
   for (const int nodes : {4, 8, 16}) {
     SCOPED_TRACE(nodes);
     // Of four nodes' eight sides two are of one node: what is usual is known less well.
-    expectRight(plant(nodes, 1, 0.2, 400), nodes == 4 ? 0.97 : 0.99);
+    expectRight(plant(nodes, 1, 0.2, 300), nodes == 4 ? 0.95 : 0.99);
   }
   for (const int nodes : {8, 16})
     for (const int faults : {2, 3}) {
       SCOPED_TRACE(std::to_string(faults) + " faults on " + std::to_string(nodes));
       expectRight(plant(nodes, faults, 0.3, 300), 0.99);
     }
+}
+
+// Three of ten figures are much too low, as on a machine that others use.
+TEST(Diagnosis, IsRightOnABusyMachine) {
+  const Marks clean = plant(8, 0, 0, 200, {0.02, 0.3});
+  expectRight(clean, 0.99);
+  SCOPED_TRACE("half lost");
+  expectRight(plant(8, 1, 0.5, 200, {0.02, 0.3}), 0.95);
 }
 
 TEST(Diagnosis, FindsMostTenthsLost) {
@@ -172,8 +180,8 @@ TEST(Diagnosis, FindsMostTenthsLost) {
 TEST(Diagnosis, FindsOneToTwentyOfManyNodes) {
   for (const int faults : {1, 5, 20}) {
     SCOPED_TRACE(faults);
-    expectRight(plant(1024, faults, 0.2, 10), 0.99);
-    expectRight(plant(1024, faults, 0.5, 10), 0.99);
+    expectRight(plant(1024, faults, 0.2, 6), 0.99);
+    expectRight(plant(1024, faults, 0.5, 6), 0.99);
   }
 }
 

@@ -38,11 +38,10 @@ class SimulatedCluster {
   // All rounds, and those that confirm.
   Verdict check(bool all_pairs = false) {
     Rounds rounds(static_cast<int>(sends_.size()), all_pairs, random_());
-    for (int round = 0; round < rounds.planned(); ++round) measure(rounds.next(round));
-    Verdict verdict = diagnose(figures());
-    for (int round = 0; round < kMostConfirmingRounds && anyUnconfirmed(verdict); ++round) {
-      measure(rounds.confirming(verdict));
-      verdict = diagnose(figures());
+    Verdict verdict;
+    for (int done = 0; const auto partner = rounds.after(done, verdict); ++done) {
+      measure(*partner);
+      if (done + 1 >= rounds.planned()) verdict = diagnose(figures());
     }
     return verdict;
   }
