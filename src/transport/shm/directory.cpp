@@ -230,8 +230,11 @@ Result<Fd> openShmFile(const std::string& path) {
 }
 
 Result<Fd> openShmMemory(const std::string& path) {
+  // In this order: a link may get that name at any time.
+  Result<Fd> file = openShmFile(path);
+  if (file.ok()) return file;
   const std::string target = targetOf(path);
-  if (target.empty()) return openShmFile(path);
+  if (target.empty()) return file;
   struct stat link {};
   const bool is_own = ::lstat(path.c_str(), &link) == 0 && link.st_uid == ::geteuid();
   if (is_own && leadsToMemory(target)) {
