@@ -158,6 +158,8 @@ class Link {
   virtual bool established() const = 0;
   // The first error of this link, naming the peer; ok() while there is none.
   virtual const Status& status() const = 0;
+  // Both ends hear that they reach each other by this transport no longer: it will never be established, and another takes its place.
+  virtual bool givenUp() const { return false; }
   // The peer has left in order: nothing comes but what it had sent. That is an error, of status(), once more is asked of it.
   virtual bool departed() const = 0;
   // Owned by the link.
@@ -195,7 +197,7 @@ class Transport {
   // For people: why canReach() says no, as far as there is more to say than that.
   virtual std::string whyUnreachable(std::span<const std::byte> /*peer_address*/) const { return {}; }
   // Begins link `number` (0 .. kMaxLinksPerPeer-1) to rank `peer`; both ranks must call it, with the same shape and number.
-  // progress() completes it. The transport owns the link.
+  // progress() completes it. The transport owns the link. Null: it reaches that rank no longer, and has told it (Link::givenUp).
   virtual Result<Link*> connect(int peer, std::span<const std::byte> peer_address, const LinkShape& shape,
                                 int number = 0) = 0;
   // Drives handshakes and moves bytes of all links. Never blocks. The first error of any link, or of the transport.

@@ -535,7 +535,7 @@ int fillATinyDirectory(const ShmFolder& folder) {
   if (made.ok()) return 1;
   const std::string& text = made.status().message();
   for (const char* part :
-       {folder.path().c_str(), "--shm-size", "HORING_SHM_DIR", "4096", "0 are", "rank 0"}) {
+       {folder.path().c_str(), "--shm-size", "HORING_SHM_DIR", "12288", "0 are", "rank 0"}) {
     if (text.find(part) != std::string::npos) continue;
     std::fprintf(stderr, "no \"%s\" in: %s\n", part, text.c_str());
     return 2;

@@ -1,5 +1,7 @@
 #include "comm/links/connector.h"
 
+#include <utility>
+
 namespace horing {
 
 namespace {
@@ -47,23 +49,62 @@ Status Connector::nothingShared(int peer) const {
 
 Status Connector::begin(const LinkSet& links) {
   auto& by_rank = links_[static_cast<size_t>(links.use)];
-  by_rank.resize(addresses_.size(), nullptr);
+  by_rank.resize(addresses_.size());
   for (const int peer : links.peers) {
-    Link*& link = by_rank[static_cast<size_t>(peer)];
-    if (link) continue;
+    Made& made = by_rank[static_cast<size_t>(peer)];
+    if (made.link) continue;
     const int choice = choiceFor(peer);
     if (choice < 0) return nothingShared(peer);
-    const auto transport = static_cast<size_t>(choice);
-    LinkShape shape = shapes_[transport];
-    if (links.use >= LinkUse::kPointToPoint) {
-      shape.channels = kPointToPointChannels;
-      shape.room = 0;
+    HORING_ASSIGN(made, connect(links.use, peer, choice));
+    if (!made.link) {
+      HORING_ASSIGN(made, connectOtherwise(links.use, peer));
+    } else if (!made.link->established()) {
+      coming_up_.push_back({links.use, peer});
     }
-    HORING_ASSIGN(
-        link, transports_[transport]->connect(peer, addresses_[static_cast<size_t>(peer)][transport], shape,
-                                              static_cast<int>(links.use)));
   }
   return {};
+}
+
+Result<Connector::Made> Connector::connect(LinkUse use, int peer, int transport) {
+  const auto index = static_cast<size_t>(transport);
+  LinkShape shape = shapes_[index];
+  if (use >= LinkUse::kPointToPoint) {
+    shape.channels = kPointToPointChannels;
+    shape.room = 0;
+  }
+  HORING_ASSIGN(Link* const link,
+                transports_[index]->connect(peer, addresses_[static_cast<size_t>(peer)][index], shape,
+                                            static_cast<int>(use)));
+  return Made{link, transport};
+}
+
+Result<Connector::Made> Connector::connectOtherwise(LinkUse use, int peer) {
+  const int first = choiceFor(peer);
+  const int next = next_of_rank_.empty() ? -1 : next_of_rank_[static_cast<size_t>(peer)];
+  if (next < 0)
+    return makeStatus(
+        Code::kSystemError,
+        "rank %d and rank %d reach each other no longer by %s, since one of them has changed its "
+        "rights, and share no other transport; with socket behind it in HORING_TRANSPORTS, sockets "
+        "serve instead",
+        rank_, peer, transports_[static_cast<size_t>(first)]->name());
+  took_over_ |= 1u << next;
+  return connect(use, peer, next);
+}
+
+Status Connector::replaceGivenUp() {
+  Status first;
+  std::erase_if(coming_up_, [&](const Place& place) {
+    Made& one = made(place.use, place.peer);
+    if (one.link->givenUp() && first.ok()) {
+      Result<Made> other = connectOtherwise(place.use, place.peer);
+      first = other.status();
+      if (other.ok()) one = other.value();
+      return other.ok();
+    }
+    return one.link->established() || !one.link->status().ok();
+  });
+  return first;
 }
 
 bool Connector::established(const LinkSet& links) const {
@@ -102,16 +143,19 @@ uint32_t Connector::chosenTransports() const {
 
 uint32_t Connector::transportsOf(const LinkSet& links) const {
   uint32_t bits = 0;
-  for (const int peer : links.peers) bits |= 1u << choiceFor(peer);
+  for (const int peer : links.peers)
+    bits |= 1u << links_[static_cast<size_t>(links.use)][static_cast<size_t>(peer)].transport;
   return bits;
 }
 
 Status Connector::progress(uint32_t transports) {
   Status first;
-  forEachBit(transports, [&](size_t index) {
+  forEachBit(transports | took_over_, [&](size_t index) {
     Status status = transports_[index]->progress();
     if (first.ok()) first = std::move(status);
   });
+  if (!coming_up_.empty() && first.ok()) [[unlikely]]
+    first = replaceGivenUp();
   return first;
 }
 

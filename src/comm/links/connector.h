@@ -44,9 +44,12 @@ class Connector {
   // For people: why not, as far as this rank knows.
   std::string whyUnreachable(int peer, size_t transport) const;
 
-  // The first transport by which both ends reach each other; the same choice at both ends. Index per rank,
-  // -1: none.
-  void setChoices(std::vector<int> transport_of_rank) { transport_of_rank_ = std::move(transport_of_rank); }
+  // The first transport by which both ends reach each other, and the one after it, for links that the first gives up; the same choices
+  // at both ends. Index per rank, -1: none.
+  void setChoices(std::vector<int> transport_of_rank, std::vector<int> next_of_rank = {}) {
+    transport_of_rank_ = std::move(transport_of_rank);
+    next_of_rank_ = std::move(next_of_rank);
+  }
   int choiceFor(int peer) const { return transport_of_rank_[static_cast<size_t>(peer)]; }
 
   // Starts those links that are not there yet. The caller then calls progress() until established().
@@ -68,7 +71,7 @@ class Connector {
   // Bits of the transports that the links use.
   uint32_t transportsOf(const LinkSet& links) const;
 
-  // Drives the transports whose bit is set; see Transport.
+  // Drives the transports whose bit is set, and those that took over links; see Transport.
   Status progress(uint32_t transports);
   void beginWait(uint32_t transports);
   void endWait(uint32_t transports);
@@ -90,18 +93,35 @@ class Connector {
   DataMoved dataMoved() const;
 
  private:
+  // A link, and which transport has it. A value.
+  struct Made {
+    Link* link = nullptr;
+    int transport = -1;
+  };
   Status nothingShared(int peer) const;
+  Result<Made> connect(LinkUse use, int peer, int transport);
+  // By the next transport, where the first gives up.
+  Result<Made> connectOtherwise(LinkUse use, int peer);
+  // Looks after links that are not yet established.
+  Status replaceGivenUp();
   uint32_t those(uint32_t transports, bool (Transport::*are)() const) const;
+  Made& made(LinkUse use, int peer) { return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)]; }
   Link* at(LinkUse use, int peer) const {
-    return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)];
+    return links_[static_cast<size_t>(use)][static_cast<size_t>(peer)].link;
   }
 
   int rank_;
   std::vector<LinkShape> shapes_;
   std::vector<std::unique_ptr<Transport>> transports_;
   AddressTable addresses_;
-  std::vector<int> transport_of_rank_;
-  std::vector<Link*> links_[kLinkUses];  // by rank; null: none yet
+  std::vector<int> transport_of_rank_, next_of_rank_;
+  std::vector<Made> links_[kLinkUses];  // by rank; null: none yet
+  struct Place {
+    LinkUse use;
+    int peer;
+  };
+  std::vector<Place> coming_up_;  // of links whose transport may still give them up
+  uint32_t took_over_ = 0;        // transports
 };
 
 }  // namespace horing

@@ -33,9 +33,9 @@ class TransportReach {
     const size_t bit = to * transports_ + transport;
     return bit / 8 < told_[from].size() && (told_[from][bit / 8] >> (bit % 8) & std::byte{1}) != std::byte{0};
   }
-  // The first one of both; -1: there is none.
-  int choice(size_t a, size_t b) const {
-    for (size_t transport = 0; transport < transports_; ++transport)
+  // The first one of both, from that number on; -1: there is none.
+  int choice(size_t a, size_t b, size_t from = 0) const {
+    for (size_t transport = from; transport < transports_; ++transport)
       if (both(a, b, transport)) return static_cast<int>(transport);
     return -1;
   }
@@ -45,6 +45,13 @@ class TransportReach {
     for (size_t peer = 0; peer < told_.size(); ++peer)
       choices.push_back(peer == rank ? -1 : choice(rank, peer));
     return choices;
+  }
+  // What follows them.
+  std::vector<int> nextOf(size_t rank) const {
+    std::vector<int> next = choicesOf(rank);
+    for (size_t peer = 0; peer < next.size(); ++peer)
+      if (next[peer] >= 0) next[peer] = choice(rank, peer, static_cast<size_t>(next[peer]) + 1);
+    return next;
   }
 
  private:

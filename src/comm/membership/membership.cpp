@@ -119,7 +119,8 @@ Status Membership::agreeOnTransports(Connector& connector, Job::Ranks ranks, Dea
                              [&](int peer, size_t transport) { return connector.canReach(peer, transport); });
   HORING_ASSIGN(auto told, control_->allGather(mine, deadline, kMaking));
   const TransportReach reach(std::move(told), transports);
-  connector.setChoices(reach.choicesOf(static_cast<size_t>(rank())));
+  connector.setChoices(reach.choicesOf(static_cast<size_t>(rank())),
+                       reach.nextOf(static_cast<size_t>(rank())));
   logPeersWithoutRdma(connector, this->ranks(), log_);
   shares_memory_ = allReach(reach, connector);
   const auto by_shm = [&](size_t a, size_t b) { return reach.both(a, b, shm); };

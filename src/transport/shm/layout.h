@@ -16,7 +16,7 @@
 namespace horing {
 
 using ShmNonce = std::array<uint8_t, 16>;
-inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '3'};
+inline constexpr char kShmMagic[8] = {'h', 'o', 'r', 'i', 'n', 'g', 'S', '4'};
 inline constexpr size_t kMaxShmStemBytes = 112;
 
 // An address, in the machine's own byte order: it is of use on the same machine only.
@@ -44,7 +44,24 @@ inline constexpr uint64_t kRoomBytes = 64 << 20;
 // This machine and directory, without nonce, rank and stem.
 Result<ShmAddress> describePlace(const std::string& directory);
 
-// The presence file: one page for each rank, mapped by all that link to it.
+// A bit for each rank of a job, by its number.
+class RankBits {
+ public:
+  // release and acquire pair, so that whoever finds the bit sees what was written before.
+  void set(int rank) { word(rank).fetch_or(mask(rank), std::memory_order_release); }
+  bool has(int rank) const { return (word(rank).load(std::memory_order_acquire) & mask(rank)) != 0; }
+
+ private:
+  static constexpr int kMostRanks = 65536, kWordBits = 64;
+  static uint64_t mask(int rank) { return uint64_t{1} << (rank % kWordBits); }
+  std::atomic<uint64_t>& word(int rank) { return words_[static_cast<size_t>(rank % kMostRanks / kWordBits)]; }
+  const std::atomic<uint64_t>& word(int rank) const {
+    return words_[static_cast<size_t>(rank % kMostRanks / kWordBits)];
+  }
+  std::array<std::atomic<uint64_t>, kMostRanks / kWordBits> words_;
+};
+
+// The presence file: one for each rank, mapped by all that link to it.
 struct PresencePage {
   // Written by the owner before its address is known to anybody.
   std::array<char, 8> magic;
@@ -58,10 +75,12 @@ struct PresencePage {
   // Written by the owner when its transport is destroyed. Release there pairs with the acquire in
   // SlotLinkState::peerDeparted().
   alignas(64) std::atomic<uint32_t> departed;
+  // The owner opens nothing more of these ranks (Transport::connect): before it says so it has answered those rows that it did open.
+  alignas(64) RankBits given_up;
 };
-static_assert(sizeof(PresencePage) == 192 && offsetof(PresencePage, bell) == 64 &&
-              offsetof(PresencePage, departed) == 128);
-inline constexpr uint64_t kPresenceBytes = 4096;
+static_assert(sizeof(PresencePage) == 192 + 8192 && offsetof(PresencePage, given_up) == 192 &&
+              offsetof(PresencePage, bell) == 64 && offsetof(PresencePage, departed) == 128);
+inline constexpr uint64_t kPresenceBytes = 3 * 4096;
 
 enum class RowState : uint32_t { kUnmade = 0, kWaiting = 1, kMapped = 2, kRefused = 3 };
 

@@ -86,16 +86,33 @@ Result<bool> ShmLink::openOutbound() {
   return true;
 }
 
+void ShmLink::giveUp() {
+  self_->given_up->set(link_.peer());
+  link_.giveUp();
+  inbound_ = {};
+}
+
 bool ShmLink::settle() {
   SlotLinkState& state = link_.state();
+  // Before the answer: what the peer opened before it gave up it has answered, so both ends come to the same end.
+  const bool peer_gave_up = peer_.hasGivenUp(self_->rank());
   // Before anything else: a peer that leaves has written its answer first. acquire: pairs with
   // ~ShmTransport().
   const bool departed = peer_.departed().load(std::memory_order_acquire) != 0;
   const RowState answered = answer();
+  const bool has_given_up = outbound_.data() == nullptr && self_->given_up->has(link_.peer());
+  if (has_given_up || (peer_gave_up && answered == RowState::kWaiting)) {
+    giveUp();
+    return true;
+  }
   if (answered == RowState::kRefused) {
     state.fail(linkShapeMismatch(self_->rank(), link_.shape(), link_.peer(), inboundHeader().sender_shape));
   } else if (outbound_.data() == nullptr && state.status().ok()) {
     Result<bool> opened = openOutbound();
+    if (!opened.ok() && self_->hasOtherRights()) {
+      giveUp();
+      return true;
+    }
     if (!opened.ok()) state.fail(opened.status());
   }
   if (answered == RowState::kMapped) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/rights.h"
 #include "base/status.h"
 #include "transport/shm/directory.h"
 #include "transport/shm/layout.h"
@@ -20,6 +21,12 @@ struct ShmSelf {
   ShmAddress address;
   // Receives the first error of any link.
   Status first_error;
+  // Of which this rank opens nothing more, as its peers read it.
+  RankBits* given_up = nullptr;
+  Rights rights;
+
+  // Than when it was made: peers' files, or this rank's for them, may be out of reach.
+  bool hasOtherRights() const { return Rights() != rights; }
 
   int rank() const { return address.rank; }
   std::string path(const std::string& suffix) const { return directory + "/" + address.stem.data() + suffix; }
@@ -31,7 +38,7 @@ class ShmLink {
                                                 int number);
 
   SlotLink& link() { return link_; }
-  // Drives the handshake; true once it is over, for good or bad.
+  // Drives the handshake; true once it is over, for good or bad, or given up.
   bool settle();
   // Fails the link if the peer's process has died; true if it has just been found dead.
   bool mourn();
@@ -50,6 +57,8 @@ class ShmLink {
         inbound_(std::move(inbound)) {}
   // Maps the peer's row if it is there. False: not yet.
   Result<bool> openOutbound();
+  // When the ends reach each other no longer.
+  void giveUp();
   // What the peer wrote into our row; kWaiting while it has not.
   RowState answer() const;
   RowHeader& inboundHeader() const { return *reinterpret_cast<RowHeader*>(inbound_.map.data()); }

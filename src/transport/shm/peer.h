@@ -20,6 +20,8 @@ class ShmPeer {
   int pid() const { return page().pid; }
   DoorbellButton button() const { return DoorbellButton(&page().bell, bell_.get()); }
   const std::atomic<uint32_t>& departed() const { return page().departed; }
+  // Whether it opens nothing more of that rank.
+  bool hasGivenUp(int rank) const { return page().given_up.has(rank); }
   // True when its process ended without a farewell.
   bool died() const;
 

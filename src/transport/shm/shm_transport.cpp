@@ -36,7 +36,9 @@ class ShmTransport final : public Transport {
         bell_(&page().bell, bell_fd_.get()),
         clock_(options.clock),
         log_(options.log),
-        creator_(::getpid()) {}
+        creator_(::getpid()) {
+    self_.given_up = &page().given_up;
+  }
   ~ShmTransport() override;
 
   const char* name() const override { return "shm"; }
@@ -54,6 +56,9 @@ class ShmTransport final : public Transport {
   PresencePage& page() const { return *reinterpret_cast<PresencePage*>(presence_.map.data()); }
   // Looks whether peers live, if it is time to.
   void watchPeers();
+  // Whether new links would fail for what has become of this process.
+  bool hasLostRights() const;
+  void sayGivenUp(int peer);
 
   ShmSelf self_;
   // Removed last: with it gone, other files of this rank look like orphans.
@@ -67,6 +72,7 @@ class ShmTransport final : public Transport {
   std::vector<std::unique_ptr<ShmLink>> links_;
   std::vector<ShmLink*> pending_;  // of links_, handshake under way
   bool told_of_full_directory_ = false;
+  bool told_of_rights_ = false;
   uint32_t polls_ = 0;
   int64_t watched_ns_ = 0;
 };
@@ -111,6 +117,11 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
                         number, peer);
     }
   }
+  if (hasLostRights() || self_.given_up->has(peer)) {
+    self_.given_up->set(peer);
+    sayGivenUp(peer);
+    return static_cast<Link*>(nullptr);
+  }
   HORING_ASSIGN(std::unique_ptr<ShmLink> link, ShmLink::begin(&self_, *address, shape, number));
   if (link->isElsewhere() && !std::exchange(told_of_full_directory_, true))
     log_.info(
@@ -124,8 +135,35 @@ Result<Link*> ShmTransport::connect(int peer, std::span<const std::byte> peer_ad
   return &links_.back()->link();
 }
 
+// Memory that the directory has no room for is below /proc.
+bool ShmTransport::hasLostRights() const {
+  const Rights now;
+  const auto has_room = [&] { return freeBytes(self_.directory).value_or(kRoomBytes) >= kRoomBytes; };
+  return now.user != self_.rights.user || (now != self_.rights && !has_room());
+}
+
+void ShmTransport::sayGivenUp(int peer) {
+  if (std::exchange(told_of_rights_, true)) return;
+  if (self_.hasOtherRights()) {
+    log_.warn(
+        "shm",
+        "rank %d: this process has changed its rights (its user was %u and is %u%s) since the "
+        "communicator was made. Links that come up from now on, beginning with rank %d, cannot use shared "
+        "memory",
+        self_.rank(), self_.rights.user, Rights().user, Rights().is_dumpable ? "" : ", not dumpable", peer);
+  } else {
+    log_.info("shm", "rank %d: rank %d has changed its rights: new links to it cannot use shared memory",
+              self_.rank(), peer);
+  }
+}
+
 Status ShmTransport::progress() {
-  if (!pending_.empty()) std::erase_if(pending_, [](ShmLink* link) { return link->settle(); });
+  if (!pending_.empty())
+    std::erase_if(pending_, [&](ShmLink* link) {
+      const bool is_over = link->settle();
+      if (link->link().givenUp()) sayGivenUp(link->link().peer());
+      return is_over;
+    });
   if (++polls_ % kPollsPerLook == 0) watchPeers();
   return self_.first_error;
 }

@@ -36,6 +36,7 @@ class SlotLink final : public Link {
   int number() const override { return state_.number(); }
   bool established() const override { return !senders_.empty(); }
   const Status& status() const override { return state_.status(); }
+  bool givenUp() const override { return given_up_; }
   bool departed() const override { return state_.peerDeparted(); }
   Sender& sender(int channel) override {
     HORING_CHECK_LT(static_cast<size_t>(channel), senders_.size());
@@ -51,6 +52,8 @@ class SlotLink final : public Link {
 
   const LinkShape& shape() const { return shape_; }
   SlotLinkState& state() { return state_; }
+  // In place of establish().
+  void giveUp() { given_up_ = true; }
   // Makes the connections: established() from then on. Once.
   void establish(const SlotLinkParts& parts);
 
@@ -58,6 +61,7 @@ class SlotLink final : public Link {
   SlotLinkState state_;
   LinkShape shape_;
   std::string description_;
+  bool given_up_ = false;
   std::vector<SlotSender> senders_;
   std::vector<SlotReceiver> receivers_;
 };
