@@ -270,7 +270,7 @@ int run(const std::vector<std::string>& parts) {
   if (wants("collectives")) {
     for (const Collective collective :
          {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
-      for (const Shape shape : {Shape{1, 2}, Shape{1, 4}, Shape{1, 8}})
+      for (const Shape& shape : {Shape{1, 2}, Shape{1, 4}, Shape{1, 8}})
         for (const Room room : {Room::kOfCommunicators, Room::kMost})
           benchCollective("ring", collective, shape, room);
     for (const char* algorithm : {"ho_ring", "ho_direct", "direct"})

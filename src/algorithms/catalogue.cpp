@@ -37,6 +37,8 @@ bool hasAllReduce(Collective collective) {
   return collective == Collective::kAllReduce;
 }
 
+constexpr bool kSpreads = true;
+
 // Of two of one collective whose schedules are the same somewhere, the first is named: the one that does not know groups.
 constexpr Algorithm kCatalogue[] = {
     {"ring", "one ring over all ranks; bandwidth-optimal where all links are equal", hasSymmetric, buildRing},
@@ -50,20 +52,20 @@ constexpr Algorithm kCatalogue[] = {
     {"one_shot", "every rank sends everything to every other; one hop, for tiny messages", hasAllReduce,
      buildOneShot},
     {"ho_ring", "rails of rings between groups, overlapped with a ring inside each group", hasSymmetric,
-     buildHoRing},
+     buildHoRing, Buffers::kAnywhere, kSpreads},
     {"ho_ring_direct", "rails of rings between groups, overlapped with direct exchange inside each group",
-     hasSymmetric, buildHoRingDirect},
+     hasSymmetric, buildHoRingDirect, Buffers::kAnywhere, kSpreads},
     {"ho_direct",
      "rails of direct exchange between groups, overlapped with direct exchange inside each group",
-     hasSymmetric, buildHoDirect},
+     hasSymmetric, buildHoDirect, Buffers::kAnywhere, kSpreads},
     {"ho_ordered", "ho_direct that folds by local index, then by group: the same bits whatever the size",
      hasFold, buildHoOrdered},
     {"ho_halving",
      "rails of halving and doubling between groups, overlapped with direct exchange inside each group",
-     hasSymmetric, buildHoHalving},
+     hasSymmetric, buildHoHalving, Buffers::kAnywhere, kSpreads},
     {"ho_doubling",
      "rails of recursive doubling between groups, direct exchange inside each group; fewest slow hops",
-     hasAllReduce, buildHoDoubling},
+     hasAllReduce, buildHoDoubling, Buffers::kAnywhere, kSpreads},
     {"ho_leaders",
      "one rank of each group collects, exchanges with the others like it, and hands back; fewest slow "
      "messages",
@@ -122,6 +124,10 @@ Result<Schedule> buildSchedule(std::string_view name, Collective collective, Sha
                       collectiveName(collective));
   if (shape.groups < 1 || shape.members < 1 || position < 0 || position >= shape.ranks())
     return makeStatus(Code::kInvalidArgument, "position %d is not in %d groups of %d", position, shape.groups,
+                      shape.members);
+  if (shape.rails && !algorithm->spreads)
+    return makeStatus(Code::kInvalidUsage,
+                      "algorithm %s needs groups of one size, here the largest has %d ranks", algorithm->name,
                       shape.members);
   if (root < 0 || root >= (hasRoot(collective) ? shape.ranks() : 1))
     return makeStatus(Code::kInvalidArgument, "root %d: %s has its root at 0 to %d", root,

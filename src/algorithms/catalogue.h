@@ -23,6 +23,7 @@ struct Algorithm {
   // `root`: position; only for collectives that have one.
   Schedule (*build)(Collective collective, Shape shape, int32_t position, int32_t root);
   Buffers buffers = Buffers::kAnywhere;
+  bool spreads = false;  // also over groups of different sizes (spread.h)
 
   bool reachesPeers() const { return buffers != Buffers::kAnywhere; }
 };
@@ -32,7 +33,7 @@ std::span<const Algorithm> algorithmCatalogue();
 const Algorithm* findAlgorithm(std::string_view name);
 
 // The schedule of the rank at `position`. Errors: unknown name, a collective that the algorithm does not
-// have, an empty shape, a position or root outside it, more sources of one step than kMaxSources.
+// have, an empty shape, one of groups of different sizes where it needs one size, a position or root outside it, more sources of one step than kMaxSources.
 Result<Schedule> buildSchedule(std::string_view algorithm, Collective collective, Shape shape,
                                int32_t position, int32_t root = 0);
 

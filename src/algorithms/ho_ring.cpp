@@ -24,14 +24,25 @@
 
 #include "algorithms/catalogue.h"
 #include "algorithms/nest.h"
+#include "algorithms/spread.h"
 
 namespace horing {
 
 namespace {
 Schedule nested(Collective collective, Shape shape, int32_t position, std::array<Pattern, 2> rail_and_group,
                 int32_t root = 0) {
-  const Level levels[] = {{shape.groups, rail_and_group[0]}, {shape.members, rail_and_group[1]}};
-  return buildNest(collective, levels, position, root);
+  const auto nest = [&](int32_t members, int32_t at) {
+    const Level levels[] = {{shape.groups, rail_and_group[0]}, {members, rail_and_group[1]}};
+    return buildNest(collective, levels, at, root);
+  };
+  if (!shape.rails) return nest(shape.members, position);
+  const int32_t group = shape.rails.groupOf(position);
+  const int32_t members = shape.rails.sizeOf(group);
+  const int32_t among_equals = group * members + position - shape.rails.firstOf(group);
+  Schedule even = nest(members, among_equals);
+  even.collective = collective;
+  even.position = among_equals;
+  return spreadOverRails(even, shape.rails, position);
 }
 }  // namespace
 

@@ -1,13 +1,28 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <span>
+
+#include "schedule/rails.h"
 
 namespace horing {
 
 // `groups` groups of `members` ranks each. Position = group * members + local index.
+//
+// Where groups differ in size `rails` has the sizes, `members` is the largest, and positions number the members of the first group,
+// then those of the second, and so on.
 struct Shape {
   int32_t groups = 1;
   int32_t members = 1;
-  int32_t ranks() const { return groups * members; }
+  Rails rails{};
+  int32_t ranks() const { return rails ? rails.ranks() : groups * members; }
+
+  static Shape of(std::span<const int32_t> group_sizes) {
+    const auto [least, most] = std::minmax_element(group_sizes.begin(), group_sizes.end());
+    Shape shape{static_cast<int32_t>(group_sizes.size()), *most};
+    if (*least != *most) shape.rails = Rails({group_sizes.begin(), group_sizes.end()});
+    return shape;
+  }
 };
 
 }  // namespace horing

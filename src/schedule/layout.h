@@ -45,11 +45,13 @@ struct Extent {
 //
 // Where the vector is cut at will, both buffers hold the whole vector, cut into equal chunks (the last ones may be
 // shorter, or empty). Else a buffer that has every chunk holds one block for each rank, in rank order (or the
-// extent's), and one that has only its own chunk holds that. All-to-all: input and output hold one block for each peer.
+// extent's), and one that has only its own chunk holds that. Where groups differ in size a chunk is a part of such a block, or
+// of a row of the vector (rails.h). All-to-all: input and output hold one block for each peer.
 class Layout {
  public:
   // `rank_of_position` maps chunk numbers to blocks if the extent does not; it and the tables of `extent` must outlive the layout.
-  // `alignment`: elements that chunks of a vector that is cut at will start at a multiple of.
+  // `alignment`: elements that chunks of a vector that is cut at will start at a multiple of. The schedule must outlive the layout if it
+  // has rails.
   static Layout make(const Schedule& schedule, const Extent& extent, const int32_t* rank_of_position,
                      size_t alignment) {
     Layout layout;
@@ -58,9 +60,12 @@ class Layout {
     layout.position_ = schedule.position;
     layout.block_of_position_ = extent.block_of_position ? extent.block_of_position : rank_of_position;
     layout.extent_ = extent;
+    layout.alignment_ = alignment;
+    layout.chunks_ = static_cast<size_t>(schedule.grid.chunks());
     layout.chunk_ = extent.count;
     if (layout.is_cut_) {
-      const size_t even = quotientUp(extent.count, static_cast<size_t>(schedule.grid.chunks()));
+      const size_t parts = layout.rails() ? static_cast<size_t>(schedule.grid.rows) : layout.chunks_;
+      const size_t even = quotientUp(extent.count, parts);
       layout.chunk_ = even + (alignment - even % alignment) % alignment;
     }
     return layout;
@@ -70,7 +75,17 @@ class Layout {
   bool isUneven() const { return extent_.uneven; }
 
   // Where they do not differ.
-  size_t largestChunk() const { return std::min(chunk_, extent_.count); }
+  size_t largestChunk() const {
+    const size_t whole = std::min(chunk_, extent_.count);
+    if (!rails()) return whole;
+    return is_cut_ ? rails()->largestPartOfRow(whole, alignment_)
+                   : rails()->largestPartOfBlock(whole, alignment_);
+  }
+  // Elements of all chunks together, where they do not differ, or no more than that.
+  size_t allChunks() const {
+    if (!rails()) return largestChunk() * chunks_;
+    return is_cut_ ? extent_.count : extent_.count * static_cast<size_t>(rails()->ranks());
+  }
 
   // Where the chunk begins, in elements from the start of the rank's buffers, and how many it has.
   struct Place {
@@ -82,6 +97,7 @@ class Layout {
   // Elements of the chunk, the same on every rank that has to do with it.
   size_t count(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).count;
+    if (rails()) return partAt(chunk).end - partAt(chunk).begin;
     if (extent_.input.given() && contract_.inputHas(position_, chunk))
       return extent_.input.counts[inputBlock(chunk)];
     if (extent_.output.given() && contract_.outputHas(position_, chunk))
@@ -93,17 +109,35 @@ class Layout {
   }
   size_t inputOffset(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).input;
+    if (rails())
+      return partAt(chunk).begin +
+             (contract_.in == ChunkSet::kOwn ? 0 : offset(extent_.input, ownBlock(chunk)));
     if (contract_.in == ChunkSet::kOwn) return 0;
     return offset(extent_.input, inputBlock(chunk));
   }
   size_t outputOffset(int32_t chunk) const {
     if (is_cut_) return cutAt(chunk).output;
+    if (rails())
+      return partAt(chunk).begin +
+             (contract_.out == ChunkSet::kOwn ? 0 : offset(extent_.output, ownBlock(chunk)));
     if (contract_.out == ChunkSet::kOwn) return 0;
     return offset(extent_.output, outputBlock(chunk));
   }
 
  private:
+  const Rails* rails() const { return contract_.rails; }
+  // Of the block that it is a part of.
+  size_t ownBlock(int32_t chunk) const { return blockAt(rails()->ownerOf(chunk)); }
+  Rails::Part partAt(int32_t chunk) const {
+    const Blocks& blocks = extent_.input.given() ? extent_.input : extent_.output;
+    return rails()->partOfBlock(chunk, blocks.given() ? blocks.counts[ownBlock(chunk)] : chunk_, alignment_);
+  }
   Place cutAt(int32_t chunk) const {
+    if (rails()) {
+      const size_t row = std::min(static_cast<size_t>(chunk / rails()->pieces()) * chunk_, extent_.count);
+      const Rails::Part part = rails()->partOfRow(chunk, std::min(chunk_, extent_.count - row), alignment_);
+      return {part.end - part.begin, row + part.begin, row + part.begin};
+    }
     const size_t begin = std::min(static_cast<size_t>(chunk) * chunk_, extent_.count);
     return {std::min(chunk_, extent_.count - begin), begin, begin};
   }
@@ -121,10 +155,12 @@ class Layout {
 
   Contract contract_;
   bool is_cut_ = true;
+  size_t alignment_ = 1;
+  size_t chunks_ = 1;
   int32_t position_ = 0;
   const int32_t* block_of_position_ = nullptr;
   Extent extent_;
-  size_t chunk_ = 0;
+  size_t chunk_ = 0;  // with rails: a row of the vector, or a block
 };
 
 // The pipeline's cut of every chunk: slice s is elements [s * slice_elements, (s + 1) * slice_elements) of

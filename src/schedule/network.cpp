@@ -39,6 +39,21 @@ Status wrong(const Schedule& schedule, const char* format, ...) {
                     collectiveName(schedule.collective), schedule.position, what.c_str());
 }
 
+Status checkRails(const Schedule& schedule) {
+  const Rails& rails = schedule.rails;
+  const Contract contract = contractOf(schedule);
+  const bool has_blocks = contract.in == ChunkSet::kOwn || contract.out == ChunkSet::kOwn;
+  if (hasRoot(schedule.collective) || schedule.collective == Collective::kAllToAll)
+    return wrong(schedule, "groups of different sizes, which %s does not have",
+                 collectiveName(schedule.collective));
+  if (rails.ranks() != schedule.ranks)
+    return wrong(schedule, "groups of %d ranks, all together; there are %d", rails.ranks(), schedule.ranks);
+  if (schedule.grid.columns != rails.pieces() || (has_blocks && schedule.grid.rows != rails.groups()))
+    return wrong(schedule, "a grid of %d x %d chunks; %d groups of such sizes have %d pieces each",
+                 schedule.grid.rows, schedule.grid.columns, rails.groups(), rails.pieces());
+  return {};
+}
+
 Status checkShape(const Schedule& schedule, const Schedule& first, int32_t position, int32_t ranks) {
   if (schedule.position != position)
     return wrong(schedule, "stands at place %d of the list; schedules are listed by position", position);
@@ -47,15 +62,16 @@ Status checkShape(const Schedule& schedule, const Schedule& first, int32_t posit
   if (static_cast<int>(schedule.collective) >= kCollectives)
     return wrong(schedule, "has an unknown collective");
   if (schedule.collective != first.collective || schedule.algorithm != first.algorithm ||
-      schedule.grid != first.grid || schedule.root != first.root)
-    return wrong(schedule, "differs from position 0 in algorithm, collective, root or grid");
+      schedule.grid != first.grid || schedule.root != first.root || schedule.rails != first.rails)
+    return wrong(schedule, "differs from position 0 in algorithm, collective, root, grid or groups");
   if (schedule.root < 0 || schedule.root >= (hasRoot(schedule.collective) ? ranks : 1))
     return wrong(schedule, "has position %d as its root", schedule.root);
   const Grid& grid = schedule.grid;
   if (grid.rows < 1 || grid.columns < 1 || int64_t{grid.rows} * grid.columns > kMaxChunks)
     return wrong(schedule, "a grid of %d x %d chunks; 1 to %d are possible", grid.rows, grid.columns,
                  kMaxChunks);
-  const int64_t due = chunksDue(schedule.collective, ranks);
+  if (schedule.rails) HORING_TRY(checkRails(schedule));
+  const int64_t due = schedule.rails ? 0 : chunksDue(schedule.collective, ranks);
   if (due != 0 && grid.chunks() != due)
     return wrong(schedule, "%d chunks for %d ranks; %s has one chunk per %s", grid.chunks(), ranks,
                  collectiveName(schedule.collective), due == ranks ? "rank" : "pair of ranks");

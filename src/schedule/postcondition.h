@@ -10,7 +10,8 @@
 
 namespace horing {
 
-// Chunks that a buffer of one position consists of. kOwn: only the chunk whose number is the position.
+// Chunks that a buffer of one position consists of. kOwn: only the chunk whose number is the position; with rails,
+// those that the position owns.
 // kEveryAtRoot: every chunk at the root, none elsewhere. kRow, kColumn: those in the position's row or column
 // of the grid.
 enum class ChunkSet : uint8_t { kEvery, kOwn, kEveryAtRoot, kRow, kColumn };
@@ -30,8 +31,9 @@ struct Contract {
   ChunkSet out = ChunkSet::kEvery;
   Folded folded = Folded::kAllRanks;
   bool may_be_in_place = true;
-  int32_t root = 0;     // position
-  int32_t columns = 1;  // of the grid
+  int32_t root = 0;              // position
+  int32_t columns = 1;           // of the grid
+  const Rails* rails = nullptr;  // of the schedule, which must outlive this; null: it has none
 
   constexpr bool inputHas(int32_t position, int32_t chunk) const { return has(in, position, chunk); }
   constexpr bool outputHas(int32_t position, int32_t chunk) const { return has(out, position, chunk); }
@@ -43,16 +45,17 @@ struct Contract {
   constexpr bool folds() const { return folded == Folded::kAllRanks; }
   // The position whose contribution alone the chunk holds at the end; not for what is folded over all ranks.
   constexpr int32_t sourceOf(int32_t chunk) const {
-    return folded == Folded::kRoot ? root : folded == Folded::kRowOfChunk ? chunk / columns : chunk;
+    return folded == Folded::kRoot ? root : folded == Folded::kRowOfChunk ? chunk / columns : ownerOf(chunk);
   }
 
  private:
+  constexpr int32_t ownerOf(int32_t chunk) const { return rails ? rails->ownerOf(chunk) : chunk; }
   constexpr bool has(ChunkSet set, int32_t position, int32_t chunk) const {
     switch (set) {
       case ChunkSet::kEvery:
         return true;
       case ChunkSet::kOwn:
-        return chunk == position;
+        return ownerOf(chunk) == position;
       case ChunkSet::kEveryAtRoot:
         return position == root;
       case ChunkSet::kRow:
@@ -86,10 +89,11 @@ constexpr Contract contractOf(Collective collective) {
   return {};
 }
 
-constexpr Contract contractOf(const Schedule& schedule) {
+inline Contract contractOf(const Schedule& schedule) {
   Contract contract = contractOf(schedule.collective);
   contract.root = schedule.root;
   contract.columns = schedule.grid.columns;
+  if (schedule.rails) contract.rails = &schedule.rails;
   return contract;
 }
 
@@ -99,7 +103,7 @@ constexpr bool isCutAtWill(Collective collective) {
   return contract.in != ChunkSet::kRow && contract.in != ChunkSet::kOwn && contract.out != ChunkSet::kOwn;
 }
 
-// Chunks of the grid: any number where the vector is cut at will (0), else one for each rank or pair of ranks.
+// Chunks of the grid, without rails: any number where the vector is cut at will (0), else one for each rank or pair of ranks.
 constexpr int64_t chunksDue(Collective collective, int32_t ranks) {
   if (isCutAtWill(collective)) return 0;
   return contractOf(collective).in == ChunkSet::kRow ? int64_t{ranks} * ranks : ranks;

@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "schedule/rails.h"
 
 namespace horing {
 
@@ -136,6 +137,7 @@ struct Schedule {
   int32_t scratch_queues = 0;
   std::vector<Lane> lanes;
   int32_t root = 0;  // position; 0 where the collective has no root
+  Rails rails{};     // where groups differ in size: which chunks are whose
   auto operator<=>(const Schedule&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/printable.h"
+#include "schedule/network.h"
 #include "schedule/postcondition.h"
 
 namespace horing {
@@ -72,6 +73,12 @@ std::string blockText(const Block& block, int64_t first_step) {
   if (steps == 1) return text + formatString("# step %lld\n", static_cast<long long>(first_step));
   return text + formatString("# steps %lld to %lld\n", static_cast<long long>(first_step),
                              static_cast<long long>(first_step + steps - 1));
+}
+
+std::string groupsText(const Rails& rails) {
+  std::string text = rails ? " groups" : "";
+  for (const int32_t size : rails.sizes()) text += formatString(" %d", size);
+  return text;
 }
 
 std::string rootText(const Schedule& schedule) {
@@ -207,7 +214,22 @@ class Parser {
     HORING_TRY(line.number("the columns of the grid", schedule.grid.columns));
     HORING_TRY(line.expect("scratch"));
     HORING_TRY(line.number("how many scratch queues there are", schedule.scratch_queues));
+    if (line.take("groups")) HORING_TRY(parseGroups(line, schedule.rails));
     return line.end();
+  }
+
+  static Status parseGroups(LineReader& line, Rails& rails) {
+    std::vector<int32_t> sizes;
+    int64_t ranks = 0;
+    do {
+      HORING_TRY(line.number("the size of a group", sizes.emplace_back()));
+      ranks += sizes.back();
+      if (sizes.back() < 1 || ranks > kMaxVerifiedRanks)
+        return makeStatus(Code::kInvalidArgument, "groups of 1 to %d ranks, all together, are possible",
+                          kMaxVerifiedRanks);
+    } while (line.atNumber());
+    rails = Rails(std::move(sizes));
+    return {};
   }
 
   static Status parseCollective(LineReader& line, Collective& collective) {
@@ -335,10 +357,10 @@ class Parser {
 }  // namespace
 
 std::string formatSchedule(const Schedule& schedule) {
-  std::string text =
-      formatString("schedule %s %s%s position %d of %d grid %d x %d scratch %d\n", schedule.algorithm.c_str(),
-                   collectiveName(schedule.collective), rootText(schedule).c_str(), schedule.position,
-                   schedule.ranks, schedule.grid.rows, schedule.grid.columns, schedule.scratch_queues);
+  std::string text = formatString(
+      "schedule %s %s%s position %d of %d grid %d x %d scratch %d%s\n", schedule.algorithm.c_str(),
+      collectiveName(schedule.collective), rootText(schedule).c_str(), schedule.position, schedule.ranks,
+      schedule.grid.rows, schedule.grid.columns, schedule.scratch_queues, groupsText(schedule.rails).c_str());
   for (size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     text += formatString("lane %zu\n", lane);
     int64_t step = 0;

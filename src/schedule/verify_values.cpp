@@ -53,7 +53,7 @@ struct PeerAccess {
 
 // Output chunks that one position has at most.
 size_t cellsPerRank(const Contract& contract, size_t chunks) {
-  if (contract.out == ChunkSet::kOwn) return 1;
+  if (contract.out == ChunkSet::kOwn && !contract.rails) return 1;
   return contract.out == ChunkSet::kColumn ? chunks / static_cast<size_t>(contract.columns) : chunks;
 }
 
@@ -122,7 +122,7 @@ class ValueRun {
   Cell& cell(int32_t position, int32_t chunk) { return cells_[cellIndex(position, chunk)]; }
   size_t cellIndex(int32_t position, int32_t chunk) const {
     const auto at = static_cast<size_t>(position);
-    if (contract_.out == ChunkSet::kOwn) return at;
+    if (cells_per_rank_ == 1) return at;
     if (contract_.out == ChunkSet::kColumn)
       return at * cells_per_rank_ + static_cast<size_t>(chunk / contract_.columns);
     return at * cells_per_rank_ + static_cast<size_t>(chunk);

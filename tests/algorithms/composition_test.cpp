@@ -173,7 +173,7 @@ TEST(Composition, HoRingIsARingOfGroupsAndARingOfMembers) {
 }
 
 TEST(Composition, TheInnerRingGathersWhatTheOuterHasBrought) {
-  for (const Shape shape : {Shape{2, 3}, Shape{5, 2}, Shape{4, 4}})
+  for (const Shape& shape : {Shape{2, 3}, Shape{5, 2}, Shape{4, 4}})
     for (int32_t position = 0; position < shape.ranks(); ++position) {
       const Place me = placeOf(shape, position);
       expectWaitsForRail(scheduleOf("ho_ring", Collective::kAllGather, shape, position), 1, 0, me, shape);
@@ -182,7 +182,7 @@ TEST(Composition, TheInnerRingGathersWhatTheOuterHasBrought) {
     }
 }
 
-constexpr Shape kLarge{2048, 8};
+const Shape kLarge{2048, 8};
 
 TEST(Composition, HoldsAt16384Ranks) {
   for (const int32_t position : {0, 7, 8191, 12345, 16383}) expectComposed(kLarge, position);

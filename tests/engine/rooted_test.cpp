@@ -130,7 +130,7 @@ TEST(RootedCollectives, MatchTheClosedFormForEveryRoot) {
   int cases = 0;
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (const Collective collective : {Collective::kBroadcast, Collective::kReduce})
-      for (const Shape shape : {Shape{1, 1}, Shape{1, 5}, Shape{3, 2}, Shape{2, 4}, Shape{5, 1}})
+      for (const Shape& shape : {Shape{1, 1}, Shape{1, 5}, Shape{3, 2}, Shape{2, 4}, Shape{5, 1}})
         for (int32_t root = 0; root < shape.ranks() && algorithm.has(collective); ++root, ++cases) {
           checkCase({algorithm.name, shape, root}, collective);
           if (HasFatalFailure()) return;

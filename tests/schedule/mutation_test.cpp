@@ -96,7 +96,7 @@ TEST_P(Mutation, EverySingleFaultIsRefusedOrHarmless) {
   Tally total;
   for (const Algorithm& algorithm : algorithmCatalogue()) {
     if (!algorithm.has(GetParam())) continue;
-    for (const Shape shape : {Shape{1, 2}, Shape{1, 3}, Shape{4, 1}, Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
+    for (const Shape& shape : {Shape{1, 2}, Shape{1, 3}, Shape{4, 1}, Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
       const std::vector<Schedule> good =
           buildAll(algorithm.name, GetParam(), shape, rootsOf(GetParam(), shape.ranks()).back());
       ASSERT_FALSE(refused(good)) << algorithm.name;
@@ -140,7 +140,7 @@ TEST(PlanMutation, OtherNumbersAtOneRankAreRefused) {
   int mutants = 0;
   for (const char* algorithm : {"ring", "ho_ring"})
     for (Collective collective : kSymmetric)
-      for (const Shape shape : {Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
+      for (const Shape& shape : {Shape{2, 2}, Shape{2, 3}, Shape{3, 2}}) {
         const std::vector<Schedule> all = buildAll(algorithm, collective, shape);
         const PlanParameters good{8, {4}, 2, slotsNeeded(4, 2), scratchSlicesNeeded(4)};
         std::vector<PlanParameters> plans(all.size(), good);

@@ -23,7 +23,7 @@ struct Golden {
   Collective collective;
   Shape shape;
 };
-constexpr Golden kGolden[] = {
+const Golden kGolden[] = {
     {"ring_all_reduce_1x4.txt", "ring", Collective::kAllReduce, {1, 4}},
     {"ring_reduce_scatter_1x4.txt", "ring", Collective::kReduceScatter, {1, 4}},
     {"ring_all_gather_1x4.txt", "ring", Collective::kAllGather, {1, 4}},
@@ -56,7 +56,7 @@ TEST(ScheduleText, AgreesWithGoldenFiles) {
 TEST(ScheduleText, GivesEveryScheduleBack) {
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (Collective collective : kEveryCollective)
-      for (const Shape shape : {Shape{1, 1}, Shape{1, 5}, Shape{2, 1}, Shape{3, 4}, Shape{4, 2}}) {
+      for (const Shape& shape : {Shape{1, 1}, Shape{1, 5}, Shape{2, 1}, Shape{3, 4}, Shape{4, 2}}) {
         if (!algorithm.has(collective)) continue;
         const std::vector<Schedule> all =
             buildAll(algorithm.name, collective, shape, rootsOf(collective, shape.ranks()).back());

@@ -14,7 +14,7 @@ PlanParameters planOf(int32_t slices, int32_t window, int32_t message_slices) {
   return {slices, {window}, message_slices, slotsNeeded(window, message_slices), scratchSlicesNeeded(window)};
 }
 
-constexpr Shape kShapes[] = {{1, 3}, {1, 4}, {1, 7}, {3, 1}, {2, 2}, {2, 3}, {3, 2}, {4, 4}, {5, 3}, {8, 2}};
+const Shape kShapes[] = {{1, 3}, {1, 4}, {1, 7}, {3, 1}, {2, 2}, {2, 3}, {3, 2}, {4, 4}, {5, 3}, {8, 2}};
 
 bool sendsData(const Schedule& schedule) {
   return std::any_of(schedule.lanes.begin(), schedule.lanes.end(),
@@ -24,7 +24,7 @@ bool sendsData(const Schedule& schedule) {
 TEST(VerifyProgress, OneSlotMoreThanTheWindowIsAlwaysEnough) {
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (Collective collective : kSymmetric)
-      for (const Shape shape : kShapes) {
+      for (const Shape& shape : kShapes) {
         if (!algorithm.has(collective)) continue;
         const auto all = buildAll(algorithm.name, collective, shape);
         for (int32_t window : {1, 2, 3, 4, 8}) {
@@ -41,7 +41,7 @@ TEST(VerifyProgress, OneSlotMoreThanTheWindowIsAlwaysEnough) {
 TEST(VerifyProgress, AsManySlotsAsTheWindowStopRingsOfThreeAndMore) {
   for (const char* algorithm : {"ring", "ho_ring"})
     for (Collective collective : kSymmetric)
-      for (const Shape shape : kShapes) {
+      for (const Shape& shape : kShapes) {
         if (algorithm == std::string("ho_ring") && shape.groups < 3 && shape.members < 3) continue;
         const auto all = buildAll(algorithm, collective, shape);
         for (int32_t window : {1, 2, 4}) {
@@ -72,7 +72,7 @@ bool hasNoCircle(const Algorithm& algorithm, Collective collective, Shape shape)
 TEST(VerifyProgress, MessagesLongerThanTheWindowStopEveryShapeWithACircle) {
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (Collective collective : kSymmetric)
-      for (const Shape shape : kShapes) {
+      for (const Shape& shape : kShapes) {
         if (!algorithm.has(collective)) continue;
         const auto all = buildAll(algorithm.name, collective, shape);
         if (!sendsData(all[0])) continue;
@@ -167,7 +167,7 @@ TEST(VerifyProgress, SlicesOutOfOrderAreNamed) {
 TEST(VerifyProgress, ThreeWindowsOfSlicesSayWhatManySay) {
   for (const char* algorithm : {"ring", "ho_ring", "ho_ring_direct", "direct"})
     for (Collective collective : kSymmetric)
-      for (const Shape shape : {Shape{1, 3}, Shape{2, 2}, Shape{2, 3}, Shape{3, 3}}) {
+      for (const Shape& shape : {Shape{1, 3}, Shape{2, 2}, Shape{2, 3}, Shape{3, 3}}) {
         const auto all = buildAll(algorithm, collective, shape);
         for (int32_t window : {1, 2, 4})
           for (int32_t slots = 1; slots <= window + 1; ++slots)

@@ -72,7 +72,7 @@ TEST(FlatRing, TakesOneHopLessThanRanks) {
   MachineModel machine;
   machine.between = machine.inside = {3, 10, 0, 0};
   const Picoseconds hop = 3'000'000 + kChunk * 100;
-  for (const Shape shape : {Shape{1, 2}, Shape{1, 7}, Shape{4, 4}, Shape{16, 1}}) {
+  for (const Shape& shape : {Shape{1, 2}, Shape{1, 7}, Shape{4, 4}, Shape{16, 1}}) {
     const uint64_t bytes = static_cast<uint64_t>(kChunk * shape.ranks());
     const int64_t n = shape.ranks();
     EXPECT_EQ(simulated({"ring", Collective::kAllGather, shape, bytes, machine, unsliced()}).time,

@@ -56,7 +56,7 @@ TEST(Folding, GivesExactlyWhatAllNodesGive) {
   int folds = 0;
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (const Collective collective : kEveryCollective)
-      for (const Shape shape : {Shape{2, 4}, Shape{3, 2}, Shape{4, 3}, Shape{8, 2}, Shape{5, 1}}) {
+      for (const Shape& shape : {Shape{2, 4}, Shape{3, 2}, Shape{4, 3}, Shape{8, 2}, Shape{5, 1}}) {
         if (!algorithm.has(collective) || hasRoot(collective)) continue;
         const Folding folding = foldingOf(algorithm.name, collective, shape);
         if (!folding.folds()) continue;

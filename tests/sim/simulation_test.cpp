@@ -11,7 +11,7 @@
 namespace horing {
 namespace {
 
-constexpr Shape kShapes[] = {{1, 2}, {1, 5}, {2, 1}, {2, 4}, {3, 3}, {4, 2}, {8, 2}};
+const Shape kShapes[] = {{1, 2}, {1, 5}, {2, 1}, {2, 4}, {3, 3}, {4, 2}, {8, 2}};
 
 // A machine on which everything costs something.
 MachineModel busyMachine() {
@@ -32,7 +32,7 @@ void forEachAlgorithm(const Visit& visit) {
   for (const Algorithm& algorithm : algorithmCatalogue())
     for (const Collective collective : kEveryCollective) {
       if (!algorithm.has(collective)) continue;
-      for (const Shape shape : kShapes) {
+      for (const Shape& shape : kShapes) {
         SCOPED_TRACE(formatString("%s %s %d x %d", algorithm.name, collectiveName(collective), shape.groups,
                                   shape.members));
         visit(algorithm.name, collective, shape);
@@ -71,7 +71,7 @@ TEST(Simulation, TakesNoLessForMoreBytes) {
 TEST(Simulation, StopsWhereTheVerifierSaysSo) {
   for (const char* algorithm : {"ring", "ho_ring", "ho_ring_direct", "halving_doubling"})
     for (const Collective collective : kSymmetric)
-      for (const Shape shape : {Shape{1, 3}, Shape{2, 3}, Shape{4, 2}})
+      for (const Shape& shape : {Shape{1, 3}, Shape{2, 3}, Shape{4, 2}})
         for (const int32_t window : {1, 2, 4})
           for (const int32_t slots : {window, window + 1}) {
             PlanParameters parameters;

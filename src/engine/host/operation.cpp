@@ -18,7 +18,8 @@ constexpr size_t kTinyBytes = 8 << 10;
 // Bytes of the output, of a layout in which every block has one size.
 size_t outputBytes(const Schedule& schedule, const Layout& layout, size_t element_bytes) {
   const bool has_one = contractOf(schedule).out == ChunkSet::kOwn;
-  return layout.largestChunk() * (has_one ? 1 : static_cast<size_t>(schedule.grid.chunks())) * element_bytes;
+  const size_t all = layout.allChunks();
+  return (has_one ? all / static_cast<size_t>(schedule.ranks) : all) * element_bytes;
 }
 
 }  // namespace
@@ -65,8 +66,7 @@ void HostOperation::layOut(const CallSpec& spec) {
   pairs_know_sizes_ = agreedCount(spec, schedule.ranks) == kCountsDiffer;
   input_end_ = output_end_ = 0;
   has_large_chunks_ = has_landings_ = false;
-  const size_t vector_bytes =
-      layout_.largestChunk() * static_cast<size_t>(schedule.grid.chunks()) * element_bytes_;
+  const size_t vector_bytes = layout_.allChunks() * element_bytes_;
   is_tiny_ = vector_bytes < kTinyBytes;
   // The whole vector moves twice.
   const bool moves_twice = schedule.collective == Collective::kAllReduce;

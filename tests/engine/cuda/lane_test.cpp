@@ -157,7 +157,7 @@ TEST(CudaLane, CutsChunksIntoPartsAndWindows) {
 // What runs at once, by crews of one thread or two.
 TEST(CudaLane, RunsStepsAtOnce) {
   for (const char* algorithm : {"direct", "one_shot", "star", "ho_ring_direct", "ho_leaders"})
-    for (const Shape shape : {Shape{1, 6}, Shape{2, 5}})
+    for (const Shape& shape : {Shape{1, 6}, Shape{2, 5}})
       for (const uint32_t threads : {3U, 4U})
         for (const RedOp op : {RedOp::kSum, RedOp::kAvg}) {
           Ranks ranks({algorithm, Collective::kAllReduce, shape, 2, 2, 512}, UINT64_MAX, threads);
